@@ -1,0 +1,90 @@
+// Replays the program's requests against allocator policies: what would each have reserved?
+//
+// Inputs are the program's (requests, frees, empty_cache), decisions are the policy's (rounding, placement, reserving,
+// releasing, failing). prepare() resolves a trace once; any number of policies then run on it in parallel.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/replay/policy_spec.h"
+#include "analyzer/replay/prepared.h"
+#include "formats/model/result.h"
+
+namespace memreel {
+
+/// How much memory the device has for the policy.
+struct DeviceModel {
+  enum class Kind : std::uint8_t { unlimited, capacity };
+  Kind kind = Kind::unlimited;
+  Bytes capacity{};  // of all segments together
+};
+
+/// A value of a metric over a stretch of the trace.
+struct SeriesPoint {
+  std::uint64_t first_event = 0;
+  Bytes live_max, allocated_max, reserved_max;
+  double external_fragmentation_max = 0;
+};
+
+struct DriverCalls {
+  std::uint64_t malloc = 0, free = 0, map = 0, unmap = 0, sync = 0;
+};
+
+/// The first request that a policy could not serve.
+struct ReplayFailure {
+  std::uint64_t event = 0;
+  Bytes requested, live, reserved, capacity;
+  Bytes free, largest_free;  // inside the policy's segments
+};
+
+/// What one policy did with one heap. Definitions: docs/metrics.md.
+struct ReplayResult {
+  PolicySpec policy;  // with every parameter, defaults included
+  HeapId heap = HeapId::none;
+  std::int32_t device = 0;
+  DeviceModel device_model;
+  std::uint64_t events = 0;
+  Bytes peak_live, peak_allocated, peak_reserved, end_reserved;
+  std::uint64_t peak_live_event = 0, peak_allocated_event = 0, peak_reserved_event = 0;  // index in the trace
+  double fragmentation_at_peak = 0;       // 1 - allocated/reserved when reserved first reached its peak
+  double external_fragmentation_max = 0;  // max over time of (free - largest free)/free
+  std::uint64_t failed_allocations = 0;
+  std::optional<ReplayFailure> first_failure;
+  DriverCalls driver_calls;
+  std::optional<Bytes> min_capacity;  // least capacity without a failure; when asked for
+  double seconds = 0;                 // of the replay itself, on one core
+  std::vector<SeriesPoint> series;    // at most ReplayOptions::series_points
+
+  double overhead() const;  // peak reserved / peak live; 0 when nothing lived
+};
+
+struct ReplayOptions {
+  std::optional<DeviceModel> device;  // default: unlimited, or the capacity that the recorded failures imply
+  bool find_min_capacity = false;
+  std::size_t series_points = 1024;
+  unsigned threads = 0;  // 0: one per core
+};
+
+struct PolicyInfo {
+  std::string_view name;
+  std::string_view description;  // one line
+  std::map<std::string, std::string> defaults;
+  bool sub_allocates = true;  // meaningless on a driver-level heap of a program that pools by itself
+};
+
+/// Every policy, in the order of the documentation.
+std::span<const PolicyInfo> policies();
+
+/// Runs each spec on each heap. Results are ordered by spec, then heap.
+/// Errors: an unknown policy or parameter (the message lists the known ones), or a sub-allocating policy on a
+/// driver-level heap of a program that already pools.
+Result<std::vector<ReplayResult>> replay(std::span<const Prepared> heaps, std::span<const PolicySpec> specs,
+                                         const ReplayOptions& options = {});
+
+}  // namespace memreel

@@ -1,0 +1,41 @@
+// Replays a recorded history with the device answering as it did, and compares every address and every segment.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analyzer/replay/policy_spec.h"
+#include "formats/model/result.h"
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+struct Divergence {
+  std::uint64_t event = 0;               // index in the trace
+  std::string expected;                  // what the recording says, in one line
+  std::string happened;                  // what the policy did
+  std::vector<std::string> free_blocks;  // of the policy around the place, at most 16, one line each
+};
+
+struct Verification {
+  HeapId heap = HeapId::none;
+  std::int32_t device = 0;
+  PolicySpec policy;
+  std::uint64_t allocations = 0, address_matches = 0;
+  std::uint64_t segment_events = 0, segment_matches = 0;
+  Bytes peak_reserved, recorded_peak_reserved;
+  std::optional<Divergence> first_divergence;
+  std::string note;  // why exactness can't be claimed at all ("history began late"); else empty
+
+  bool exact() const {
+    return note.empty() && !first_divergence && address_matches == allocations && segment_matches == segment_events;
+  }
+};
+
+/// Verifies every framework-level heap with the policy and settings it was recorded under. Errors: no heap of the trace
+/// records an allocator that memreel knows the rules of.
+Result<std::vector<Verification>> verify(const Trace& trace);
+
+}  // namespace memreel

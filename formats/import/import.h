@@ -1,0 +1,44 @@
+// Foreign recordings in: turns a file of another tool into a trace.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "formats/model/result.h"
+#include "formats/writer/trace_writer.h"
+
+namespace memreel {
+
+struct ImportProgress {
+  std::uint64_t bytes_done = 0;
+  std::uint64_t bytes_total = 0;  // of the file as stored, compressed or not
+};
+
+struct ImportOptions {
+  std::string format;  // name of a format, or empty to detect it from the content
+  WriterOptions writer;
+  std::function<void(ImportProgress)> on_progress;  // called now and then on the calling thread; may be empty
+};
+
+struct ImportFormat {
+  std::string_view name;         // "torch.snapshot"
+  std::string_view description;  // one line
+};
+
+/// Every format that import_file() reads.
+std::span<const ImportFormat> import_formats();
+
+/// Converts `file` into a trace written to `sink`. The file may be compressed with xz, gzip or zstd. Nothing in the
+/// file is executed, and memory is bounded by its (uncompressed) size. Errors: the file can't be read, is of no known
+/// format, or is damaged; `sink` is then not closed.
+Result<void> import_file(const std::filesystem::path& file, std::unique_ptr<ByteSink> sink,
+                         const ImportOptions& options = {});
+
+/// A trace from a `.reel` file or from any file that import_file() reads.
+Result<Trace> open_any(const std::filesystem::path& file, const ImportOptions& options = {});
+
+}  // namespace memreel

@@ -1,0 +1,139 @@
+// The tables that events point into: each row is written to the trace once and named by a dense id from then on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "formats/model/ids.h"
+#include "formats/model/units.h"
+
+namespace memreel {
+
+/// Which allocator layer an event was seen at.
+enum class Level : std::uint8_t {
+  driver = 0,     // cudaMalloc, cuMemCreate/cuMemMap, cudaMallocAsync...
+  framework = 1,  // a pool inside the program: PyTorch, BFC, RMM, the user's own
+};
+
+/// A binary or shared object that native frames lie in.
+struct Module {
+  StringId path = StringId::none;
+  std::string build_id;  // raw bytes of the GNU build-id note, empty if it has none
+  Address base{};
+  Bytes size{};
+
+  friend bool operator==(const Module&, const Module&) = default;
+};
+
+/// One place in code. Python frames have function, file and line; native frames have a module and an offset in it, and
+/// get the rest when symbols are resolved.
+struct Frame {
+  StringId function = StringId::none;
+  StringId file = StringId::none;
+  std::uint32_t line = 0;
+  ModuleId module = ModuleId::none;
+  std::uint64_t module_offset = 0;
+
+  friend bool operator==(const Frame&, const Frame&) = default;
+};
+
+/// A call stack: its innermost frame and the stack that called it. `caller` has a smaller id; StackId::none ends it.
+struct Stack {
+  FrameId frame = FrameId::none;
+  StackId caller = StackId::none;
+
+  friend bool operator==(const Stack&, const Stack&) = default;
+};
+
+/// A node of the tree of who sub-allocates from whom.
+struct Heap {
+  StringId name = StringId::none;  // "torch.cuda", "cuda.driver"...
+  Level level = Level::driver;
+  std::int32_t device = 0;  // CUDA ordinal; -1 is host memory
+  HeapId parent = HeapId::none;
+  bool observes_completion = true;  // false: a free_requested is also its free_completed
+
+  friend bool operator==(const Heap&, const Heap&) = default;
+};
+
+/// A separate arena inside a heap, e.g. the private pool of a CUDA graph or a torch.cuda.MemPool.
+struct Pool {
+  StringId name = StringId::none;
+  std::uint64_t key_high = 0;  // the framework's own id: PyTorch's MempoolId_t is a pair
+  std::uint64_t key_low = 0;
+  bool inferred = false;  // deduced by the importer, not recorded
+
+  friend bool operator==(const Pool&, const Pool&) = default;
+};
+
+struct Stream {
+  std::uint64_t handle = 0;  // the cudaStream_t as an integer; 0 is the legacy default stream
+
+  friend bool operator==(const Stream&, const Stream&) = default;
+};
+
+struct Thread {
+  std::uint64_t tid = 0;
+  StringId name = StringId::none;
+
+  friend bool operator==(const Thread&, const Thread&) = default;
+};
+
+/// Where an event came from. Programs use few distinct combinations, so one small id per event stands for all four.
+struct Origin {
+  HeapId heap = HeapId::none;
+  PoolId pool = PoolId::default_pool;
+  StreamId stream = StreamId::default_stream;
+  ThreadId thread = ThreadId::unknown;
+
+  friend bool operator==(const Origin&, const Origin&) = default;
+};
+
+enum class MarkPhase : std::uint8_t { instant = 0, begin = 1, end = 2 };
+
+struct Mark {
+  StringId name = StringId::none;
+  MarkPhase phase = MarkPhase::instant;
+
+  friend bool operator==(const Mark&, const Mark&) = default;
+};
+
+/// A set of allocator settings as key and value texts, e.g. {"max_split_size", "-1"}.
+struct Settings {
+  std::vector<std::pair<StringId, StringId>> entries;
+
+  friend bool operator==(const Settings&, const Settings&) = default;
+};
+
+/// All tables of a trace, indexed by their ids. Row 0 is present from the start.
+struct Tables {
+  std::vector<std::string> strings{std::string{}};
+  std::vector<Module> modules{Module{}};
+  std::vector<Frame> frames{Frame{}};
+  std::vector<Stack> stacks{Stack{}};
+  std::vector<Heap> heaps{Heap{}};
+  std::vector<Pool> pools{Pool{}};
+  std::vector<Stream> streams{Stream{}};
+  std::vector<Thread> threads{Thread{}};
+  std::vector<Origin> origins{Origin{}};
+  std::vector<Mark> marks{Mark{}};
+  std::vector<Settings> settings{Settings{}};
+
+  const std::string& operator[](StringId id) const { return strings[index(id)]; }
+  const Module& operator[](ModuleId id) const { return modules[index(id)]; }
+  const Frame& operator[](FrameId id) const { return frames[index(id)]; }
+  const Stack& operator[](StackId id) const { return stacks[index(id)]; }
+  const Heap& operator[](HeapId id) const { return heaps[index(id)]; }
+  const Pool& operator[](PoolId id) const { return pools[index(id)]; }
+  const Stream& operator[](StreamId id) const { return streams[index(id)]; }
+  const Thread& operator[](ThreadId id) const { return threads[index(id)]; }
+  const Origin& operator[](OriginId id) const { return origins[index(id)]; }
+  const Mark& operator[](MarkId id) const { return marks[index(id)]; }
+  const Settings& operator[](SettingsId id) const { return settings[index(id)]; }
+
+  friend bool operator==(const Tables&, const Tables&) = default;
+};
+
+}  // namespace memreel

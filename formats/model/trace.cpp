@@ -1,0 +1,39 @@
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+void EventColumns::reserve(std::size_t events) {
+  kind.reserve(events);
+  origin.reserve(events);
+  stack.reserve(events);
+  allocation.reserve(events);
+  time.reserve(events);
+  address_or_value.reserve(events);
+  size.reserve(events);
+}
+
+void EventColumns::push_back(const Event& event) {
+  kind.push_back(event.kind);
+  origin.push_back(event.origin);
+  stack.push_back(event.stack);
+  allocation.push_back(event.allocation);
+  time.push_back(event.time);
+  address_or_value.push_back(has_value(event.kind) ? event.value : event.address.value);
+  size.push_back(event.size);
+}
+
+Event EventColumns::operator[](std::size_t i) const {
+  Event event{.kind = kind[i],
+              .origin = origin[i],
+              .stack = stack[i],
+              .allocation = allocation[i],
+              .time = time[i],
+              .size = size[i]};
+  if (has_value(event.kind))
+    event.value = address_or_value[i];
+  else
+    event.address = {address_or_value[i]};
+  return event;
+}
+
+}  // namespace memreel

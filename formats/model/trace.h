@@ -1,0 +1,80 @@
+// A whole trace in memory: what load() returns and every analysis reads.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "formats/model/event.h"
+#include "formats/model/tables.h"
+
+namespace memreel {
+
+/// What a trace says about itself, written first in the file.
+struct Header {
+  std::string producer;     // "memreel 0.1.0"
+  std::string source;       // "torch.snapshot", "cupti"...
+  std::string source_name;  // base name of the imported file, or the program's command line
+  std::string host;
+  std::uint64_t process = 0;
+
+  friend bool operator==(const Header&, const Header&) = default;
+};
+
+/// Ways in which a trace can know less than what happened. Every report shows those that are not zero.
+struct Losses {
+  std::uint64_t ring_full = 0;                // events dropped: the recorder's ring was full
+  std::uint64_t stack_table_full = 0;         // events that kept their place but lost their stack
+  std::uint64_t hook_refused = 0;             // calls that could not be observed
+  std::uint64_t unknown_actions = 0;          // records of the source that the importer does not know
+  std::uint64_t unmatched_frees = 0;          // frees of allocations that the trace never saw
+  std::uint64_t preexisting_allocations = 0;  // alive before the recording began: no stack, no time
+  bool began_late = false;                    // the program already held memory when the recording began
+  bool history_overflowed = false;            // the source's ring overwrote its oldest events
+
+  friend bool operator==(const Losses&, const Losses&) = default;
+};
+
+/// What a reader had to skip in a damaged or newer file, or one still being written.
+struct ReadReport {
+  std::uint64_t damaged_packets = 0;  // failed their CRC, or could not be decoded
+  std::uint64_t damaged_bytes = 0;    // bytes skipped because of them
+  std::uint64_t unknown_packets = 0;  // sound, but of a kind newer than this reader
+  std::uint64_t unknown_events = 0;
+  std::uint64_t truncated_bytes = 0;  // an incomplete packet at the end
+  bool has_footer = false;            // false: the writer was killed, or is still writing
+
+  bool intact() const { return damaged_packets == 0 && damaged_bytes == 0 && truncated_bytes == 0; }
+  friend bool operator==(const ReadReport&, const ReadReport&) = default;
+};
+
+/// Events as columns of equal length, in recorded order. 37 bytes per event.
+struct EventColumns {
+  std::vector<EventKind> kind;
+  std::vector<OriginId> origin;
+  std::vector<StackId> stack;
+  std::vector<AllocationId> allocation;
+  std::vector<Nanoseconds> time;
+  std::vector<std::uint64_t> address_or_value;  // no kind has both: has_address() and has_value() tell which
+  std::vector<Bytes> size;
+
+  std::size_t count() const { return kind.size(); }
+  void reserve(std::size_t events);
+  void push_back(const Event& event);
+  Event operator[](std::size_t i) const;
+  Address address(std::size_t i) const { return {address_or_value[i]}; }
+
+  friend bool operator==(const EventColumns&, const EventColumns&) = default;
+};
+
+struct Trace {
+  Header header;
+  Tables tables;
+  EventColumns events;
+  std::vector<std::uint32_t> allocation_events;  // AllocationId -> index of its `alloc` event
+  Losses losses;
+  ReadReport read;
+  Bytes file_size{};  // 0 when the trace was never a file
+};
+
+}  // namespace memreel

@@ -1,0 +1,57 @@
+// Strong types for the quantities a trace is made of.
+//
+// Bytes and Address are both 64-bit numbers and are mixed in every allocator; giving them different types turns
+// "added an address to an address" into a compile error. They cost nothing at run time.
+#pragma once
+
+#include <chrono>
+#include <compare>
+#include <cstdint>
+
+namespace memreel {
+
+/// An amount of memory.
+struct Bytes {
+  std::uint64_t count = 0;
+
+  friend constexpr auto operator<=>(Bytes, Bytes) = default;
+  constexpr Bytes& operator+=(Bytes other) {
+    count += other.count;
+    return *this;
+  }
+  constexpr Bytes& operator-=(Bytes other) {
+    count -= other.count;
+    return *this;
+  }
+  friend constexpr Bytes operator+(Bytes a, Bytes b) { return {a.count + b.count}; }
+  friend constexpr Bytes operator-(Bytes a, Bytes b) { return {a.count - b.count}; }
+  friend constexpr Bytes operator*(Bytes a, std::uint64_t n) { return {a.count * n}; }
+  friend constexpr std::uint64_t operator/(Bytes a, Bytes b) { return a.count / b.count; }
+};
+
+/// A place in a device's (or a process's) address space.
+struct Address {
+  std::uint64_t value = 0;
+
+  friend constexpr auto operator<=>(Address, Address) = default;
+  friend constexpr Address operator+(Address a, Bytes b) { return {a.value + b.count}; }
+  friend constexpr Address operator-(Address a, Bytes b) { return {a.value - b.count}; }
+  friend constexpr Bytes operator-(Address a, Address b) { return {a.value - b.value}; }
+};
+
+/// Time of an event: nanoseconds since the Unix epoch, or since an arbitrary start when the header says so.
+using Nanoseconds = std::chrono::nanoseconds;
+
+constexpr Bytes operator""_B(unsigned long long n) { return {n}; }
+constexpr Bytes operator""_KiB(unsigned long long n) { return {n << 10U}; }
+constexpr Bytes operator""_MiB(unsigned long long n) { return {n << 20U}; }
+constexpr Bytes operator""_GiB(unsigned long long n) { return {n << 30U}; }
+
+/// `size` rounded up to a multiple of `unit`; `unit` is a power of two. Saturates at the largest multiple.
+constexpr Bytes round_up(Bytes size, Bytes unit) {
+  const std::uint64_t mask = unit.count - 1;
+  if (size.count > ~mask) return {~mask};
+  return {(size.count + mask) & ~mask};
+}
+
+}  // namespace memreel

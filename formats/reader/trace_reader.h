@@ -1,0 +1,79 @@
+// Reads a trace: block by block in constant memory, whole into columns, or from any instant by its index.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "formats/model/result.h"
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+/// Random access to the bytes of a trace.
+class ByteFile {
+ public:
+  ByteFile() = default;
+  ByteFile(const ByteFile&) = delete;
+  ByteFile& operator=(const ByteFile&) = delete;
+  virtual ~ByteFile() = default;
+  /// Fills `into` from `offset`; returns how many bytes there were, fewer only at the end of the file.
+  virtual Result<std::size_t> read(std::uint64_t offset, std::span<std::byte> into) = 0;
+  virtual std::uint64_t size() = 0;  // now: a file being written grows
+};
+
+Result<std::shared_ptr<ByteFile>> open_file(const std::filesystem::path& path);
+/// `bytes` must outlive the result.
+std::shared_ptr<ByteFile> memory_file(std::span<const std::byte> bytes);
+
+/// Bytes that one heap holds at an instant.
+struct HeapState {
+  HeapId heap = HeapId::none;
+  Bytes live;      // requested and not yet let go of
+  Bytes reserved;  // segments held
+  friend bool operator==(const HeapState&, const HeapState&) = default;
+};
+
+/// One block of decoded events. In frees, `address` and `size` are set only when `allocation` is none: a stream of
+/// blocks in constant memory can't look back. load() and LiveSet (formats/model/live_set.h) complete them.
+struct EventBatch {
+  EventColumns events;
+  std::uint64_t first_event = 0;
+  std::uint64_t first_allocation = 0;
+  std::vector<HeapState> state_after;
+};
+
+/// Streams a trace from its beginning. Memory: the tables and one block.
+class TraceReader {
+ public:
+  /// Fails only when the file can't be read or does not begin as a trace; damage further on is skipped and counted.
+  static Result<TraceReader> open(std::shared_ptr<ByteFile> file, const std::string& name);
+  TraceReader(TraceReader&&) noexcept;
+  TraceReader& operator=(TraceReader&&) noexcept;
+  ~TraceReader();
+
+  /// Decodes the next block into `batch`, reusing its storage. False at the end of what the file holds now; when a file
+  /// is still being written, a later call may find more.
+  Result<bool> next(EventBatch& batch);
+
+  const Header& header() const;
+  const Tables& tables() const;      // as far as read
+  const Losses& losses() const;      // as far as read
+  const ReadReport& report() const;  // as far as read
+
+ private:
+  class Impl;
+  explicit TraceReader(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Reads a whole trace into columns.
+Result<Trace> load(const std::filesystem::path& path);
+Result<Trace> load(std::shared_ptr<ByteFile> file, const std::string& name);
+
+/// True when the bytes at the beginning of a file are those of a trace.
+bool looks_like_trace(std::span<const std::byte> beginning);
+
+}  // namespace memreel

@@ -1,0 +1,96 @@
+// Writes a trace: takes events one at a time, packs them into blocks of columns, interns what they point to.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "formats/model/event.h"
+#include "formats/model/result.h"
+#include "formats/model/tables.h"
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+/// Where the bytes of a trace go.
+class ByteSink {
+ public:
+  ByteSink() = default;
+  ByteSink(const ByteSink&) = delete;
+  ByteSink& operator=(const ByteSink&) = delete;
+  virtual ~ByteSink() = default;
+  virtual Result<void> write(std::span<const std::byte> bytes) = 0;
+  /// Called once, after the last write of a complete trace.
+  virtual Result<void> close() = 0;
+};
+
+/// A new file that has its name only when it is complete: written under a temporary name beside `path` and renamed by
+/// close(); removed when the sink is destroyed before. For imports. A live recording uses live_file_sink().
+Result<std::unique_ptr<ByteSink>> atomic_file_sink(const std::filesystem::path& path);
+
+/// A file that can be opened by readers while it grows. Fails when `path` exists.
+Result<std::unique_ptr<ByteSink>> live_file_sink(const std::filesystem::path& path);
+
+/// Appends to `bytes`, which must outlive the sink.
+std::unique_ptr<ByteSink> memory_sink(std::vector<std::byte>& bytes);
+
+struct WriterOptions {
+  std::uint32_t events_per_block = 65536;       // 1 .. 65536
+  std::uint64_t events_per_keyframe = 1 << 20;  // rounded up to whole blocks; 0: none
+  int compression_level = 3;                    // zstd
+};
+
+/// One thread at a time. Events are written in the order they are appended, which is the order they happened in;
+/// their times need not be monotone.
+///
+/// The first failure of the sink is kept: later calls do nothing and finish() returns it.
+class TraceWriter {
+ public:
+  TraceWriter(std::unique_ptr<ByteSink> sink, Header header, WriterOptions options = {});
+  TraceWriter(TraceWriter&&) noexcept;
+  TraceWriter& operator=(TraceWriter&&) noexcept;
+  ~TraceWriter();
+
+  // Interning: equal rows get equal ids. Amortised O(1).
+  StringId intern(std::string_view text);
+  ModuleId intern(const Module& module);
+  FrameId intern(const Frame& frame);
+  StackId intern(const Stack& stack);
+  HeapId intern(const Heap& heap);
+  PoolId intern(const Pool& pool);
+  StreamId intern(const Stream& stream);
+  ThreadId intern(const Thread& thread);
+  OriginId intern(const Origin& origin);
+  MarkId intern(const Mark& mark);
+  SettingsId intern(const Settings& settings);
+
+  const Tables& tables() const;
+
+  /// Adds an event. For `alloc`, `event.allocation` is ignored and the ordinal given to it is returned. For a free,
+  /// `allocation` may be none: it is then found from the heap of `origin` and `address`, and when nothing is live there
+  /// the event is kept as it is and counted as an unmatched free. Returns the allocation concerned, or none.
+  AllocationId append(const Event& event);
+
+  /// The allocation of `heap` that lives at exactly `address`: requested and not completed. None when there is none.
+  AllocationId live_at(HeapId heap, Address address) const;
+
+  /// What the trace lacks; written with the next block.
+  void set_losses(const Losses& losses);
+
+  /// Writes the events appended so far as a block of their own, so that a reader (or a crash) finds them in the file.
+  Result<void> flush();
+
+  /// flush(), the footer, and closes the sink. The writer must not be used afterwards.
+  Result<void> finish();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace memreel
