@@ -1,15 +1,16 @@
 # Options, and the interface target `memreel_options` that every target of this project links: language level, warnings,
-# sanitizer.
+# sanitizer. Nothing here touches targets of others, so a dependency's header can't break our warnings.
 include(GNUInstallDirs)
 
 option(MEMREEL_TESTS "Build the tests" ON)
 option(MEMREEL_BENCH "Build the benchmarks" ON)
 option(MEMREEL_FUZZ "Build the fuzzers (needs Clang)" OFF)
 option(MEMREEL_CUDA "Build what needs the CUDA toolkit, when it is found" ON)
+option(MEMREEL_WARNINGS_AS_ERRORS "Stop at the first warning" ON)
 set(MEMREEL_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
 
 if(NOT CMAKE_BUILD_TYPE)
-  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release or RelWithDebInfo" FORCE)
 endif()
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -23,12 +24,32 @@ if(MEMREEL_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${MEMREEL_CCACHE})
 endif()
 
+if(MEMREEL_CUDA)
+  find_package(CUDAToolkit QUIET)
+endif()
+if(MEMREEL_FUZZ AND NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  message(FATAL_ERROR "MEMREEL_FUZZ needs libFuzzer, which only Clang has: configure with -D CMAKE_CXX_COMPILER=clang++")
+endif()
+
+configure_file(${PROJECT_SOURCE_DIR}/cmake/version.h.in ${PROJECT_BINARY_DIR}/generated/memreel/version.h @ONLY)
+
 add_library(memreel_options INTERFACE)
-target_include_directories(memreel_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_include_directories(memreel_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
 target_compile_options(memreel_options INTERFACE
-  -Wall -Wextra -Wpedantic -Werror -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wcast-align -Woverloaded-virtual
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wcast-align -Woverloaded-virtual
   -Wconversion -Wsign-conversion -Wno-missing-field-initializers)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
+  # False alarms inside std::string's operator+ (GCC bug 105651).
+  target_compile_options(memreel_options INTERFACE -Wno-restrict)
+endif()
+if(MEMREEL_WARNINGS_AS_ERRORS)
+  target_compile_options(memreel_options INTERFACE -Werror)
+endif()
 if(MEMREEL_SANITIZE)
-  target_compile_options(memreel_options INTERFACE -fsanitize=${MEMREEL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_compile_options(memreel_options INTERFACE
+    -fsanitize=${MEMREEL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(memreel_options INTERFACE -fsanitize=${MEMREEL_SANITIZE})
+endif()
+if(MEMREEL_FUZZ)
+  target_compile_options(memreel_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()

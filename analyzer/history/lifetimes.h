@@ -1,0 +1,43 @@
+// When each allocation of a trace began and ended, and what that says about every heap.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+inline constexpr std::uint32_t never = std::numeric_limits<std::uint32_t>::max();
+
+/// Event indices of one allocation's life; `never` for what the trace does not contain.
+struct Lifetime {
+  std::uint32_t begin = never;      // alloc
+  std::uint32_t requested = never;  // free_requested
+  std::uint32_t completed = never;  // free_completed
+
+  /// Whether the allocation is live after the first `events` events of the trace.
+  bool live_after(std::uint64_t events) const { return begin < events && requested >= events; }
+};
+
+/// One entry per AllocationId.
+std::vector<Lifetime> lifetimes(const Trace& trace);
+
+/// What the recorded events of one heap add up to. "Live" is requested bytes, from alloc to free_requested.
+struct HeapHistory {
+  HeapId heap = HeapId::none;
+  std::uint64_t allocations = 0;
+  std::uint64_t frees = 0;
+  std::uint64_t failures = 0;
+  Bytes peak_live, end_live;
+  Bytes peak_reserved, end_reserved;
+  std::uint64_t peak_live_event = 0;  // index of the event that reached the peak first
+  std::uint64_t peak_reserved_event = 0;
+  std::uint64_t end_live_allocations = 0;
+};
+
+/// One entry for each heap that has events of memory, in order of their ids.
+std::vector<HeapHistory> heap_histories(const Trace& trace);
+
+}  // namespace memreel

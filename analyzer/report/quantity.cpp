@@ -1,0 +1,92 @@
+#include "analyzer/report/quantity.h"
+
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+namespace memreel {
+namespace {
+
+std::string fixed(double value, int decimals) {
+  std::array<char, 64> text{};
+  const int length = std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
+  return {text.data(), static_cast<std::size_t>(length)};
+}
+
+bool equal_ignoring_case(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::tolower(static_cast<unsigned char>(a[i])) != std::tolower(static_cast<unsigned char>(b[i]))) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string text_of(Bytes size) {
+  static constexpr std::array<std::string_view, 7> units{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  auto value = static_cast<double>(size.count);
+  std::size_t unit = 0;
+  // 1023.995 would be printed as 1024.00.
+  while (value >= 1023.995 && unit + 1 < units.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return fixed(value, unit == 0 ? 0 : 2) + " " + std::string(units.at(unit));
+}
+
+std::string text_of(std::uint64_t count) {
+  std::string digits = std::to_string(count);
+  for (std::size_t from_end = 3; from_end < digits.size(); from_end += 4)
+    digits.insert(digits.size() - from_end, 1, ',');
+  return digits;
+}
+
+std::string text_of_seconds(double seconds) {
+  if (seconds >= 1) return fixed(seconds, 2) + " s";
+  if (seconds >= 1e-3) return fixed(seconds * 1e3, 1) + " ms";
+  return fixed(seconds * 1e6, 0) + " us";
+}
+
+std::string text_of_share(double share) { return fixed(share * 100, 1) + " %"; }
+
+Result<Bytes> parse_bytes(std::string_view text) {
+  static constexpr std::array<std::pair<std::string_view, double>, 14> units{{{"", 1},
+                                                                              {"B", 1},
+                                                                              {"K", 0x1p10},
+                                                                              {"KiB", 0x1p10},
+                                                                              {"KB", 1e3},
+                                                                              {"M", 0x1p20},
+                                                                              {"MiB", 0x1p20},
+                                                                              {"MB", 1e6},
+                                                                              {"G", 0x1p30},
+                                                                              {"GiB", 0x1p30},
+                                                                              {"GB", 1e9},
+                                                                              {"T", 0x1p40},
+                                                                              {"TiB", 0x1p40},
+                                                                              {"TB", 1e12}}};
+  const Error error{.what = "'" + std::string(text) + "' is not a size", .remedy = "write it as 10GiB, 500MB or 4096"};
+  const char* const end = text.data() + text.size();
+
+  std::uint64_t whole = 0;
+  if (const auto [rest, problem] = std::from_chars(text.data(), end, whole); problem == std::errc{} && rest == end) {
+    return Bytes{whole};
+  }
+  double number = 0;
+  const auto [rest, problem] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+  if (problem != std::errc{} || !(number >= 0)) return error;
+  std::string_view unit(rest, static_cast<std::size_t>(end - rest));
+  while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
+  for (const auto& [name, factor] : units) {
+    if (!equal_ignoring_case(unit, name)) continue;
+    const double bytes = std::floor(number * factor);
+    if (bytes >= 0x1p64) return error;
+    return Bytes{static_cast<std::uint64_t>(bytes)};
+  }
+  return error;
+}
+
+}  // namespace memreel

@@ -1,0 +1,5 @@
+# What `cmake --install` puts where: the program, the schema for readers in other languages, the documentation.
+install(TARGETS memreel RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(DIRECTORY formats/proto/memreel DESTINATION ${CMAKE_INSTALL_DATADIR}/memreel/proto FILES_MATCHING PATTERN "*.proto")
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)

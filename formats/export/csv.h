@@ -1,0 +1,14 @@
+// Comma-separated values (RFC 4180), one line per event, the column names first.
+#pragma once
+
+#include <iosfwd>
+
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+/// Columns: event, time_ns, kind, device, heap, level, pool, stream, thread, address, size, allocation, value, mark,
+/// stack. `stack` joins its frames with ';', innermost first. Fields that an event does not have are empty.
+void export_csv(const Trace& trace, std::ostream& out);
+
+}  // namespace memreel

@@ -1,0 +1,26 @@
+// An event with everything it points to looked up: what one line of an export says.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+struct ExportRow {
+  Event event;
+  std::uint64_t ordinal = 0;
+  const Heap* heap = nullptr;
+  std::string_view heap_name;
+  std::string_view level;  // "driver", "framework"
+  std::uint64_t stream_handle = 0;
+  std::uint64_t tid = 0;        // 0: not known
+  const Pool* pool = nullptr;   // null: the default pool
+  std::string_view mark_name;   // of marks only
+  std::string_view mark_phase;  // "instant", "begin", "end"; of marks only
+};
+
+ExportRow export_row(const Trace& trace, std::size_t i);
+
+}  // namespace memreel

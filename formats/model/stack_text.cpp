@@ -1,0 +1,26 @@
+#include "formats/model/stack_text.h"
+
+namespace memreel {
+
+FrameText frame_text(const Tables& tables, FrameId id) {
+  const Frame& frame = tables[id];
+  return {tables[frame.function], tables[frame.file], frame.line, frame.module};
+}
+
+std::vector<FrameText> frames_of(const Tables& tables, StackId stack) {
+  std::vector<FrameText> frames;
+  for (; stack != StackId::none; stack = tables[stack].caller) frames.push_back(frame_text(tables, tables[stack].frame));
+  return frames;
+}
+
+std::string text_of(const FrameText& frame) {
+  std::string text(frame.function);
+  if (frame.file.empty()) return text;
+  text += text.empty() ? "" : " (";
+  text += frame.file;
+  if (frame.line != 0) text += ":" + std::to_string(frame.line);
+  if (!frame.function.empty()) text += ")";
+  return text;
+}
+
+}  // namespace memreel

@@ -1,0 +1,29 @@
+// Stacks as text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/model/tables.h"
+
+namespace memreel {
+
+struct FrameText {
+  std::string_view function;
+  std::string_view file;
+  std::uint32_t line = 0;  // 0: not known
+  ModuleId module = ModuleId::none;
+};
+
+/// A frame's texts. The views live as long as `tables`.
+FrameText frame_text(const Tables& tables, FrameId frame);
+
+/// Frames of a stack, innermost first.
+std::vector<FrameText> frames_of(const Tables& tables, StackId stack);
+
+/// "function (file:line)".
+std::string text_of(const FrameText& frame);
+
+}  // namespace memreel

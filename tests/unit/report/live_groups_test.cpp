@@ -1,0 +1,69 @@
+#include "analyzer/report/live_groups.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/sample_trace.h"
+
+namespace memreel {
+namespace {
+
+using testing::TraceBuilder;
+
+class LiveGroups : public ::testing::Test {
+ protected:
+  LiveGroups() {
+    const OriginId default_stream = build.origin(HeapId{1});
+    const OriginId side_stream = build.origin(HeapId{1}, 0x7f00);
+    const OriginId other_device = build.origin(build.heap("torch.cuda", Level::framework, 1));
+    const StackId by_linear = build.stack({"forward@site-packages/torch/nn/linear.py:10", "step@train.py:41"});
+    const StackId by_relu = build.stack({"relu@site-packages/torch/nn/functional.py:99", "step@train.py:41"});
+    const StackId by_load = build.stack({"load@train.py:7"});
+    build.alloc(default_stream, {0x1000}, 4_MiB, by_load);
+    build.alloc(default_stream, {0x2000}, 1_MiB, by_linear);
+    const AllocationId freed = build.alloc(side_stream, {0x3000}, 2_MiB, by_relu);
+    build.alloc(other_device, {0x1000}, 64_MiB, by_load);
+    build.free_requested(freed);
+  }
+
+  std::vector<LiveGroup> groups(std::uint64_t events, GroupBy by) {
+    return live_groups(build.trace(), lifetimes(build.trace()), HeapId{1}, events, by);
+  }
+
+  TraceBuilder build;
+};
+
+TEST_F(LiveGroups, ByLineMeansTheInnermostLineOfTheUsersOwnCode) {
+  const std::vector<LiveGroup> lines = groups(4, GroupBy::line);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0].label, "train.py:7");
+  EXPECT_EQ(lines[0].bytes, 4_MiB);
+  EXPECT_EQ(lines[1].label, "train.py:41");
+  EXPECT_EQ(lines[1].bytes, 3_MiB);
+  EXPECT_EQ(lines[1].count, 2U);
+  EXPECT_EQ(lines[1].allocations, (std::vector{AllocationId{1}, AllocationId{2}}));
+}
+
+TEST_F(LiveGroups, ByStackKeepsStacksApartThatShareALine) { EXPECT_EQ(groups(4, GroupBy::stack).size(), 3U); }
+
+TEST_F(LiveGroups, WhatWasFreedIsGone) {
+  const std::vector<LiveGroup> streams = groups(5, GroupBy::stream);
+  ASSERT_EQ(streams.size(), 1U);
+  EXPECT_EQ(streams[0].label, "default");
+  EXPECT_EQ(streams[0].bytes, 5_MiB);
+}
+
+TEST_F(LiveGroups, StreamsAreNamedByTheirHandle) { EXPECT_EQ(groups(4, GroupBy::stream)[1].label, "0x7f00"); }
+
+TEST_F(LiveGroups, OtherDevicesDoNotCount) {
+  const std::vector<LiveGroup> devices = groups(5, GroupBy::device);
+  ASSERT_EQ(devices.size(), 1U);
+  EXPECT_EQ(devices[0].label, "device 0");
+}
+
+TEST(GroupBy, EveryNameReadsBack) {
+  for (const std::string_view name : group_by_names()) EXPECT_EQ(name_of(*group_by_name(name)), name);
+  EXPECT_FALSE(group_by_name("colour"));
+}
+
+}  // namespace
+}  // namespace memreel

@@ -1,0 +1,95 @@
+// A hand-made trace small enough to be judged by eye, for tests of everything that reads traces.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "formats/model/trace.h"
+
+namespace memreel::testing {
+
+/// Builds a trace in memory, event by event. Ids are rows of the tables, added as needed.
+class TraceBuilder {
+ public:
+  TraceBuilder() { heap("torch.cuda", Level::framework, 0); }
+
+  HeapId heap(std::string_view name, Level level, std::int32_t device) {
+    trace_.tables.heaps.push_back({.name = string(name), .level = level, .device = device});
+    return HeapId{static_cast<std::uint32_t>(trace_.tables.heaps.size() - 1)};
+  }
+
+  OriginId origin(HeapId heap, std::uint64_t stream_handle = 0, PoolId pool = PoolId::default_pool) {
+    trace_.tables.streams.push_back({.handle = stream_handle});
+    const StreamId stream = stream_handle == 0 ? StreamId::default_stream : last<StreamId>(trace_.tables.streams);
+    trace_.tables.origins.push_back({.heap = heap, .pool = pool, .stream = stream});
+    return last<OriginId>(trace_.tables.origins);
+  }
+
+  /// Frames innermost first, as "function@file:line".
+  StackId stack(std::initializer_list<std::string_view> frames) {
+    StackId caller = StackId::none;
+    for (auto frame = std::rbegin(frames); frame != std::rend(frames); ++frame) {
+      const std::size_t at = frame->find('@');
+      const std::size_t colon = frame->rfind(':');
+      const StringId function = string(frame->substr(0, at));
+      const StringId file = string(frame->substr(at + 1, colon - at - 1));
+      trace_.tables.frames.push_back(
+          {.function = function,
+           .file = file,
+           .line = static_cast<std::uint32_t>(std::stoul(std::string(frame->substr(colon + 1))))});
+      trace_.tables.stacks.push_back({last<FrameId>(trace_.tables.frames), caller});
+      caller = last<StackId>(trace_.tables.stacks);
+    }
+    return caller;
+  }
+
+  AllocationId alloc(OriginId origin, Address address, Bytes size, StackId stack = StackId::none) {
+    const AllocationId id{static_cast<std::uint32_t>(trace_.allocation_events.size())};
+    trace_.allocation_events.push_back(static_cast<std::uint32_t>(trace_.events.count()));
+    push({.kind = EventKind::alloc,
+          .origin = origin,
+          .stack = stack,
+          .allocation = id,
+          .address = address,
+          .size = size});
+    return id;
+  }
+
+  void free_requested(AllocationId id) { undo(EventKind::free_requested, id); }
+  void free_completed(AllocationId id) { undo(EventKind::free_completed, id); }
+  void free(AllocationId id) {
+    free_requested(id);
+    free_completed(id);
+  }
+  void event(EventKind kind, OriginId origin, Address address, Bytes size, StackId stack = StackId::none) {
+    push({.kind = kind, .origin = origin, .stack = stack, .address = address, .size = size});
+  }
+  void push(Event event) {
+    event.time = Nanoseconds{1000 * static_cast<std::int64_t>(trace_.events.count())};
+    trace_.events.push_back(event);
+  }
+
+  StringId string(std::string_view text) {
+    trace_.tables.strings.emplace_back(text);
+    return last<StringId>(trace_.tables.strings);
+  }
+
+  Trace& trace() { return trace_; }
+
+ private:
+  template <class Id, class Rows>
+  static Id last(const Rows& rows) {
+    return Id{static_cast<std::uint32_t>(rows.size() - 1)};
+  }
+  void undo(EventKind kind, AllocationId id) {
+    Event event = trace_.events[trace_.allocation_events[index(id)]];
+    event.kind = kind;
+    push(event);
+  }
+
+  Trace trace_;
+};
+
+}  // namespace memreel::testing
