@@ -13,7 +13,8 @@ namespace memreel {
 
 enum class Op : std::uint8_t {
   alloc,
-  free_requested,
+  free,            // free_requested and free_completed at once, as nearly all are
+  free_requested,  // the program let go, the device is still busy with it
   free_completed,
   alloc_failed,  // a request that failed when it was recorded
   empty_cache,
@@ -26,7 +27,7 @@ struct Lane {
   std::uint64_t stream_handle = 0;
 };
 
-/// Device memory that the recorded run was given or refused, for policies that repeat its decisions.
+/// Device memory that the recorded run was given.
 struct RecordedSegment {
   Address address;
   Bytes size;
@@ -37,23 +38,26 @@ struct Prepared {
   HeapId heap = HeapId::none;
   std::int32_t device = 0;
   Level level = Level::framework;
+  bool pooled = false;  // some other heap of the trace sub-allocates what this one gives out
 
   std::vector<Op> op;
-  std::vector<std::uint32_t> allocation;  // dense in this heap, from 0 in order of their allocs
-  std::vector<std::uint32_t> lane;
-  std::vector<Bytes> size;           // requested; also in frees
+  /// Which allocation: a small number that is given again once the allocation is completed, so that a policy's table of
+  /// allocations is as large as the largest number alive, not as the trace.
+  std::vector<std::uint32_t> slot;
+  std::vector<std::uint32_t> lane;   // of the request; 0 in frees
+  std::vector<Bytes> size;           // requested; in frees that of their allocation
   std::vector<std::uint32_t> event;  // index in the trace
 
   std::vector<Lane> lanes;
-  std::uint32_t allocation_count = 0;
-  std::vector<RecordedSegment> segments;  // in the order the device gave them: synthetic replays reuse these addresses
-  std::map<std::string, std::string> settings;  // allocator_settings that were recorded
+  std::uint32_t slot_count = 0;
+  std::vector<RecordedSegment> segments;        // in the order the device gave them: replays reuse these addresses
+  std::map<std::string, std::string> settings;  // allocator settings that were recorded; of several, the last
   std::optional<Bytes> implied_capacity;  // largest capacity consistent with the recorded failures, when there were any
 
   std::size_t count() const { return op.size(); }
 };
 
-/// One entry for each heap that has allocations. The trace must outlive nothing: all is copied.
+/// One entry for each heap that has allocations or failed to give any. All is copied: the trace may go.
 std::vector<Prepared> prepare(const Trace& trace);
 
 }  // namespace memreel

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "formats/model/event.h"
+#include "formats/model/flat_map.h"
 #include "formats/model/tables.h"
 
 namespace memreel {
@@ -24,6 +27,7 @@ struct LiveSegment {
   Address address;
   Bytes size;
   OriginId origin = OriginId::none;
+  bool mapped = false;  // by segment_map; else by segment_alloc
 
   friend bool operator==(const LiveSegment&, const LiveSegment&) = default;
 };
@@ -31,10 +35,78 @@ struct LiveSegment {
 /// The state of all heaps at one instant, in canonical order.
 struct HeapSnapshot {
   std::uint64_t event = 0;                  // how many events precede it
+  std::uint64_t missing_events = 0;         // of those, how many were lost to damage and could matter to this state
   std::vector<LiveAllocation> allocations;  // by allocation
-  std::vector<LiveSegment> segments;        // by address; neighbours that were mapped one by one are merged
+  std::vector<LiveSegment> segments;        // by address, then heap
 
   friend bool operator==(const HeapSnapshot&, const HeapSnapshot&) = default;
+};
+
+/// Bytes that one heap holds at an instant.
+struct HeapState {
+  HeapId heap = HeapId::none;
+  Bytes live;      // requested and not yet let go of
+  Bytes reserved;  // segments held
+
+  friend bool operator==(const HeapState&, const HeapState&) = default;
+};
+
+/// Follows a trace event by event and knows what is live. Memory: what is live, nothing for what is gone.
+///
+/// Recordings have gaps, so two rules keep the state plausible: an allocation at an address where another one lives in
+/// the same heap ends that one, and a segment replaces the parts of older ones that it covers. Neighbouring segments of
+/// the same origin that were mapped one by one are one segment.
+class LiveSet {
+ public:
+  /// `tables` say to which heap an origin belongs; they may grow, and must outlive the set.
+  explicit LiveSet(const Tables& tables) : tables_(&tables) {}
+
+  /// Applies the next event. In a free it fills in what is left out: `allocation` from the heap and the address, or
+  /// address and size from `allocation`. They stay as they are when nothing like it is live.
+  void apply(Event& event);
+
+  /// Adds all of a snapshot. Applied to an empty set, this is the state that the snapshot was taken of.
+  void add(const HeapSnapshot& snapshot);
+
+  /// The allocation of `heap` that lives at exactly `address`: requested and not completed. None when there is none.
+  AllocationId at(HeapId heap, Address address) const;
+
+  /// Every heap that was ever used, by id.
+  const std::vector<HeapState>& heaps() const { return heaps_; }
+
+  /// Fills in all but the counts of events.
+  HeapSnapshot snapshot() const;
+
+ private:
+  struct Place {
+    Address address;
+    HeapId heap = HeapId::none;
+    friend bool operator==(const Place&, const Place&) = default;
+  };
+  struct PlaceHash {
+    std::uint64_t operator()(const Place& place) const { return mix_bits(place.address.value + index(place.heap)); }
+  };
+  struct AllocationHash {
+    std::uint64_t operator()(AllocationId id) const { return mix_bits(index(id)); }
+  };
+  using Segments = std::map<std::pair<HeapId, Address>, LiveSegment>;
+
+  HeapId heap_of(OriginId origin) const { return (*tables_)[origin].heap; }
+  HeapState& state_of(HeapId heap);
+  void insert(const LiveAllocation& allocation);
+  void remove(std::uint32_t slot);
+  void free(Event& event);
+  void add_segment(LiveSegment segment);
+  /// Takes a range out of the segments of `heap`, cutting those that it covers in part.
+  void cut_segments(HeapId heap, Address begin, Address end);
+
+  const Tables* tables_;
+  std::vector<LiveAllocation> slots_;  // empty ones have no allocation
+  std::vector<std::uint32_t> empty_slots_;
+  FlatMap<Place, PlaceHash> by_place_;
+  FlatMap<AllocationId, AllocationHash> by_allocation_;
+  Segments segments_;
+  std::vector<HeapState> heaps_;
 };
 
 }  // namespace memreel

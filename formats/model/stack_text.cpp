@@ -9,7 +9,8 @@ FrameText frame_text(const Tables& tables, FrameId id) {
 
 std::vector<FrameText> frames_of(const Tables& tables, StackId stack) {
   std::vector<FrameText> frames;
-  for (; stack != StackId::none; stack = tables[stack].caller) frames.push_back(frame_text(tables, tables[stack].frame));
+  for (; stack != StackId::none; stack = tables[stack].caller)
+    frames.push_back(frame_text(tables, tables[stack].frame));
   return frames;
 }
 

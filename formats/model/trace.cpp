@@ -12,6 +12,16 @@ void EventColumns::reserve(std::size_t events) {
   size.reserve(events);
 }
 
+void EventColumns::clear() {
+  kind.clear();
+  origin.clear();
+  stack.clear();
+  allocation.clear();
+  time.clear();
+  address_or_value.clear();
+  size.clear();
+}
+
 void EventColumns::push_back(const Event& event) {
   kind.push_back(event.kind);
   origin.push_back(event.origin);

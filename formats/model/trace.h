@@ -41,10 +41,15 @@ struct ReadReport {
   std::uint64_t damaged_bytes = 0;    // bytes skipped because of them
   std::uint64_t unknown_packets = 0;  // sound, but of a kind newer than this reader
   std::uint64_t unknown_events = 0;
+  std::uint64_t missing_events = 0;   // known to have been in what was skipped
+  std::uint64_t orphaned_frees = 0;   // of allocations that were in it; kept without allocation, address and size
+  std::uint64_t missing_rows = 0;     // of tables, known to have been in it; their fields are empty
   std::uint64_t truncated_bytes = 0;  // an incomplete packet at the end
   bool has_footer = false;            // false: the writer was killed, or is still writing
 
-  bool intact() const { return damaged_packets == 0 && damaged_bytes == 0 && truncated_bytes == 0; }
+  bool intact() const {
+    return damaged_packets == 0 && missing_events == 0 && missing_rows == 0 && truncated_bytes == 0;
+  }
   friend bool operator==(const ReadReport&, const ReadReport&) = default;
 };
 
@@ -60,6 +65,7 @@ struct EventColumns {
 
   std::size_t count() const { return kind.size(); }
   void reserve(std::size_t events);
+  void clear();  // keeps the storage
   void push_back(const Event& event);
   Event operator[](std::size_t i) const;
   Address address(std::size_t i) const { return {address_or_value[i]}; }

@@ -1,6 +1,7 @@
 // Finds the state of all heaps at any instant of a trace without reading all of it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,34 +12,42 @@
 
 namespace memreel {
 
-/// Where the packets of a trace are: from its footer, or by scanning when it has none.
+/// Where the packets of a trace are: from its footer, or by reading it through when it has none or is damaged.
+///
+/// Events are counted as they were recorded: those lost to damage count too, and those of a concatenation run on. In an
+/// undamaged trace that is their index in what load() returns, and allocations have the same ids as there.
 class TraceIndex {
  public:
   struct Block {
     std::uint64_t offset = 0;  // of the packet in the file
-    std::uint64_t size = 0;
+    std::uint64_t size = 0;    // of the packet; from a footer: up to the next packet
     std::uint64_t first_event = 0;
     Nanoseconds first_time{};
     bool is_keyframe = false;
   };
 
+  /// Fails when the file can't be read or does not begin as a trace. A file that is being written is indexed as far as
+  /// it is there.
   static Result<TraceIndex> open(std::shared_ptr<ByteFile> file, const std::string& name);
 
-  const std::vector<Block>& blocks() const { return blocks_; }
-  std::uint64_t event_count() const { return event_count_; }
-  bool from_footer() const { return from_footer_; }
+  const Tables& tables() const;
+  const std::vector<Block>& blocks() const;
+  std::uint64_t event_count() const;
+  bool from_footer() const;
 
-  /// The state after exactly `events` events (clamped to the trace). Cost: one keyframe and the blocks after it.
+  /// The state after exactly `events` events (clamped to the trace). Cost: one keyframe and the blocks after it, for
+  /// each trace of a concatenation that begins before.
+  ///
+  /// Damaged blocks between the keyframe and there are left out, and HeapSnapshot::missing_events counts their events:
+  /// what they allocated is then absent and what they freed still there. A later keyframe puts that right.
   Result<HeapSnapshot> state_after(std::uint64_t events) const;
   /// The state after the last event whose time is <= `time`, taking blocks to be ordered by time.
   Result<HeapSnapshot> state_at(Nanoseconds time) const;
 
  private:
-  std::shared_ptr<ByteFile> file_;
-  std::string name_;
-  std::vector<Block> blocks_;
-  std::uint64_t event_count_ = 0;
-  bool from_footer_ = false;
+  class Impl;
+  explicit TraceIndex(std::shared_ptr<const Impl> impl);
+  std::shared_ptr<const Impl> impl_;
 };
 
 }  // namespace memreel

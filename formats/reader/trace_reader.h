@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "formats/model/live_set.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
 
@@ -27,14 +29,6 @@ class ByteFile {
 Result<std::shared_ptr<ByteFile>> open_file(const std::filesystem::path& path);
 /// `bytes` must outlive the result.
 std::shared_ptr<ByteFile> memory_file(std::span<const std::byte> bytes);
-
-/// Bytes that one heap holds at an instant.
-struct HeapState {
-  HeapId heap = HeapId::none;
-  Bytes live;      // requested and not yet let go of
-  Bytes reserved;  // segments held
-  friend bool operator==(const HeapState&, const HeapState&) = default;
-};
 
 /// One block of decoded events. In frees, `address` and `size` are set only when `allocation` is none: a stream of
 /// blocks in constant memory can't look back. load() and LiveSet (formats/model/live_set.h) complete them.

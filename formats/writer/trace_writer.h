@@ -56,7 +56,8 @@ class TraceWriter {
   TraceWriter& operator=(TraceWriter&&) noexcept;
   ~TraceWriter();
 
-  // Interning: equal rows get equal ids. Amortised O(1).
+  // Interning: equal rows get equal ids, and a row of nothing but defaults gets id 0. Amortised O(1). The ids inside a
+  // row must come from this writer. Texts are cut at 1 MiB.
   StringId intern(std::string_view text);
   ModuleId intern(const Module& module);
   FrameId intern(const Frame& frame);
@@ -71,18 +72,26 @@ class TraceWriter {
 
   const Tables& tables() const;
 
-  /// Adds an event. For `alloc`, `event.allocation` is ignored and the ordinal given to it is returned. For a free,
-  /// `allocation` may be none: it is then found from the heap of `origin` and `address`, and when nothing is live there
-  /// the event is kept as it is and counted as an unmatched free. Returns the allocation concerned, or none.
+  /// Appends the rows that `tables` has beyond those of this writer, so that every id means the same in both. For
+  /// writing again what a TraceReader reads: called before the events of each batch are appended, with flush() after
+  /// them, it reproduces a trace byte by byte. All rows so far must have come from earlier states of `tables`.
+  void extend_tables(const Tables& tables);
+
+  /// Adds an event. Events of kind `unknown` are ignored; fields that a kind does not have are not kept. For `alloc`,
+  /// `event.allocation` is ignored and the ordinal given to it is returned. For a free, `allocation` may be none: it is
+  /// then found from the heap of `origin` and `address`, and when nothing is live there the event is kept as it is and
+  /// counted as an unmatched free. Returns the allocation concerned, or none.
   AllocationId append(const Event& event);
 
   /// The allocation of `heap` that lives at exactly `address`: requested and not completed. None when there is none.
   AllocationId live_at(HeapId heap, Address address) const;
 
-  /// What the trace lacks; written with the next block.
+  /// What the trace lacks in all; written with the next block, or by finish(). Unmatched frees are counted here as
+  /// well: the larger of the two numbers is written.
   void set_losses(const Losses& losses);
 
   /// Writes the events appended so far as a block of their own, so that a reader (or a crash) finds them in the file.
+  /// Does nothing when there are none.
   Result<void> flush();
 
   /// flush(), the footer, and closes the sink. The writer must not be used afterwards.

@@ -1,0 +1,18 @@
+// The commands of the program `memreel`. Each adds its options and its help to the application and stores its exit code
+// in `exit` when it ran.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "analyzer/cli/console.h"
+
+namespace memreel::cli {
+
+void add_import_command(CLI::App& app, Exit& exit);
+void add_export_command(CLI::App& app, Exit& exit);
+void add_info_command(CLI::App& app, Exit& exit);
+void add_report_command(CLI::App& app, Exit& exit);
+void add_replay_command(CLI::App& app, Exit& exit);
+void add_verify_command(CLI::App& app, Exit& exit);
+
+}  // namespace memreel::cli

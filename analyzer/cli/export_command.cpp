@@ -1,0 +1,66 @@
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <string>
+
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/input.h"
+#include "formats/export/export.h"
+
+namespace memreel::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ExportArguments {
+  fs::path file;
+  fs::path output;
+  std::string format;
+};
+
+// Written beside its final name and renamed, so that a failure leaves no half of a file behind.
+Result<void> export_to_file(const Trace& trace, const ExportArguments& arguments) {
+  const fs::path partial = arguments.output.string() + ".partial";
+  Result<void> written = [&]() -> Result<void> {
+    std::ofstream out(partial, std::ios::binary);
+    if (!out)
+      return Error{.what = "can't be written", .where = arguments.output.string(), .remedy = "check the directory"};
+    return export_trace(trace, arguments.format, out);
+  }();
+  std::error_code problem;
+  if (written) fs::rename(partial, arguments.output, problem);
+  if (written && !problem) return {};
+  std::error_code ignored;
+  fs::remove(partial, ignored);
+  if (!written) return written;
+  return Error{.what = problem.message(), .where = arguments.output.string()};
+}
+
+Exit run_export(const ExportArguments& arguments) {
+  const Result<Trace> trace = open_input(arguments.file);
+  if (!trace) return fail(trace.error());
+  const Result<void> written =
+      arguments.output.empty() ? export_trace(*trace, arguments.format, std::cout) : export_to_file(*trace, arguments);
+  return written ? Exit::done : fail(written.error());
+}
+
+}  // namespace
+
+void add_export_command(CLI::App& app, Exit& exit) {
+  CLI::App* const command = app.add_subcommand("export", "Write every event of a trace for another tool");
+  const auto arguments = std::make_shared<ExportArguments>();
+  command->add_option("TRACE", arguments->file, "Trace, or any file that import reads")->required();
+  command->add_option("-o,--output", arguments->output, "File to write [standard output]");
+  std::string formats;
+  for (const ExportFormat& format : export_formats()) {
+    formats += "\n  " + std::string(format.name) + "  " + std::string(format.description);
+  }
+  command->add_option("--format", arguments->format, "Format to write")->required();
+  command->footer("Formats:" + formats +
+                  "\n\nExamples:\n"
+                  "  memreel export run.reel --format csv -o run.csv\n"
+                  "  memreel export run.reel --format jsonl | jq 'select(.kind == \"alloc_failed\")'");
+  command->callback([arguments, &exit] { exit = run_export(*arguments); });
+}
+
+}  // namespace memreel::cli

@@ -1,0 +1,141 @@
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <iostream>
+#include <string>
+
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/input.h"
+#include "analyzer/cli/json.h"
+#include "analyzer/history/lifetimes.h"
+#include "analyzer/report/quantity.h"
+#include "analyzer/report/text_table.h"
+
+namespace memreel::cli {
+namespace {
+
+struct InfoArguments {
+  std::filesystem::path file;
+  bool json = false;
+};
+
+using KindCounts = std::array<std::uint64_t, event_kind_count>;
+
+KindCounts count_kinds(const EventColumns& events) {
+  KindCounts counts{};
+  for (const EventKind kind : events.kind) ++counts.at(static_cast<std::size_t>(kind));
+  return counts;
+}
+
+Nanoseconds time_span(const EventColumns& events) {
+  if (events.count() == 0) return {};
+  const auto [first, last] = std::minmax_element(events.time.begin(), events.time.end());
+  return *last - *first;
+}
+
+double bytes_per_event(const Trace& trace) {
+  if (trace.events.count() == 0) return 0;
+  return static_cast<double>(trace.file_size.count) / static_cast<double>(trace.events.count());
+}
+
+std::string_view name_of(Level level) { return level == Level::driver ? "driver" : "framework"; }
+
+void print_info_json(const Trace& trace) {
+  const KindCounts counts = count_kinds(trace.events);
+  Json kinds = Json::object();
+  for (std::size_t k = 0; k < counts.size(); ++k) {
+    if (counts.at(k) != 0) kinds[std::string(name_of(static_cast<EventKind>(k)))] = counts.at(k);
+  }
+  Json devices = Json::array();
+  for (const HeapHistory& h : heap_histories(trace)) {
+    const Heap& heap = trace.tables[h.heap];
+    devices.push_back({{"device", heap.device},
+                       {"heap", trace.tables[heap.name]},
+                       {"level", name_of(heap.level)},
+                       {"allocations", h.allocations},
+                       {"frees", h.frees},
+                       {"failed_allocations", h.failures},
+                       {"peak_live_bytes", h.peak_live.count},
+                       {"peak_live_event", h.peak_live_event},
+                       {"end_live_bytes", h.end_live.count},
+                       {"end_live_allocations", h.end_live_allocations},
+                       {"peak_reserved_bytes", h.peak_reserved.count},
+                       {"peak_reserved_event", h.peak_reserved_event},
+                       {"end_reserved_bytes", h.end_reserved.count}});
+  }
+  print_json({{"schema", "memreel.info/1"},
+              {"source", trace.header.source},
+              {"source_name", trace.header.source_name},
+              {"producer", trace.header.producer},
+              {"events", trace.events.count()},
+              {"kinds", kinds},
+              {"devices", devices},
+              {"time_span_ns", time_span(trace.events).count()},
+              {"stacks", trace.tables.stacks.size() - 1},
+              {"lost_events", trace.losses.ring_full + trace.losses.hook_refused + trace.losses.unknown_actions},
+              {"losses", json_of_losses(trace)},
+              {"bytes", trace.file_size.count},
+              {"bytes_per_event", bytes_per_event(trace)}});
+}
+
+void print_info_text(const Trace& trace) {
+  std::array<char, 32> density{};
+  std::snprintf(density.data(), density.size(), "%.2f", bytes_per_event(trace));
+  std::cout << bold(trace.header.source_name) << "  (" << trace.header.source << ", " << trace.header.producer
+            << ")\n\n";
+  std::cout << "  events   " << text_of(std::uint64_t{trace.events.count()}) << " over "
+            << text_of_seconds(std::chrono::duration<double>(time_span(trace.events)).count()) << '\n'
+            << "  stacks   " << text_of(std::uint64_t{trace.tables.stacks.size() - 1}) << '\n'
+            << "  size     " << text_of(trace.file_size) << ", " << density.data() << " bytes per event\n\n";
+
+  TextTable heaps({{"device", Align::right},
+                   {"heap"},
+                   {"level"},
+                   {"allocations", Align::right},
+                   {"failed", Align::right},
+                   {"peak live", Align::right},
+                   {"peak reserved", Align::right},
+                   {"live at end", Align::right},
+                   {"reserved at end", Align::right}});
+  for (const HeapHistory& h : heap_histories(trace)) {
+    const Heap& heap = trace.tables[h.heap];
+    heaps.add_row({std::to_string(heap.device), trace.tables[heap.name], std::string(name_of(heap.level)),
+                   text_of(h.allocations), text_of(h.failures), text_of(h.peak_live), text_of(h.peak_reserved),
+                   text_of(h.end_live), text_of(h.end_reserved)});
+  }
+  heaps.print(std::cout, 2);
+
+  std::cout << '\n';
+  TextTable kinds({{"event"}, {"count", Align::right}});
+  const KindCounts counts = count_kinds(trace.events);
+  for (std::size_t k = 0; k < counts.size(); ++k) {
+    if (counts.at(k) != 0) kinds.add_row({std::string(name_of(static_cast<EventKind>(k))), text_of(counts.at(k))});
+  }
+  kinds.print(std::cout, 2);
+}
+
+Exit run_info(const InfoArguments& arguments) {
+  const Result<Trace> trace = open_input(arguments.file);
+  if (!trace) return fail(trace.error());
+  if (arguments.json)
+    print_info_json(*trace);
+  else
+    print_info_text(*trace);
+  return Exit::done;
+}
+
+}  // namespace
+
+void add_info_command(CLI::App& app, Exit& exit) {
+  CLI::App* const command = app.add_subcommand("info", "Say what a trace contains");
+  const auto arguments = std::make_shared<InfoArguments>();
+  command->add_option("TRACE", arguments->file, "Trace, or any file that import reads")->required();
+  command->add_flag("--json", arguments->json, "One JSON document (memreel.info/1) instead of text");
+  command->footer(
+      "Examples:\n"
+      "  memreel info run.reel\n"
+      "  memreel info snapshot.pickle --json | jq .bytes_per_event");
+  command->callback([arguments, &exit] { exit = run_info(*arguments); });
+}
+
+}  // namespace memreel::cli

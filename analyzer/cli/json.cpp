@@ -1,0 +1,39 @@
+#include "analyzer/cli/json.h"
+
+#include <iostream>
+
+#include "formats/model/stack_text.h"
+
+namespace memreel::cli {
+
+void print_json(const Json& document) {
+  std::cout << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
+Json json_of_stack(const Tables& tables, StackId stack) {
+  Json frames = Json::array();
+  for (const FrameText& frame : frames_of(tables, stack)) {
+    frames.push_back({{"function", frame.function}, {"file", frame.file}, {"line", frame.line}});
+  }
+  return frames;
+}
+
+Json json_of_losses(const Trace& trace) {
+  const Losses& losses = trace.losses;
+  const ReadReport& read = trace.read;
+  return {{"ring_full", losses.ring_full},
+          {"stack_table_full", losses.stack_table_full},
+          {"hook_refused", losses.hook_refused},
+          {"unknown_actions", losses.unknown_actions},
+          {"unmatched_frees", losses.unmatched_frees},
+          {"preexisting_allocations", losses.preexisting_allocations},
+          {"began_late", losses.began_late},
+          {"history_overflowed", losses.history_overflowed},
+          {"damaged_packets", read.damaged_packets},
+          {"damaged_bytes", read.damaged_bytes},
+          {"truncated_bytes", read.truncated_bytes},
+          {"unknown_packets", read.unknown_packets},
+          {"unknown_events", read.unknown_events}};
+}
+
+}  // namespace memreel::cli

@@ -1,0 +1,24 @@
+// JSON documents of the command line: keys in the order they are added, one document to standard output.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "formats/model/tables.h"
+#include "formats/model/trace.h"
+
+namespace memreel::cli {
+
+using Json = nlohmann::ordered_json;
+
+/// Writes the document to standard output. Text that is not UTF-8 is replaced, never an error.
+void print_json(const Json& document);
+
+/// [{"function":..,"file":..,"line":..}], innermost first.
+Json json_of_stack(const Tables& tables, StackId stack);
+
+/// {"ring_full":0,...}: every counter of Losses and what the reader had to skip.
+Json json_of_losses(const Trace& trace);
+
+}  // namespace memreel::cli

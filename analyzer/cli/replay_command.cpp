@@ -1,0 +1,274 @@
+#include "analyzer/replay/replay.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/input.h"
+#include "analyzer/cli/json.h"
+#include "analyzer/history/lifetimes.h"
+#include "analyzer/report/quantity.h"
+#include "analyzer/report/text_table.h"
+
+namespace memreel::cli {
+namespace {
+
+struct ReplayArguments {
+  std::filesystem::path file;
+  std::vector<std::string> policies;
+  std::string capacity;
+  bool series = false;
+  bool json = false;
+};
+
+constexpr std::string_view default_policies = "bound.live,cuda.malloc,torch.native,fit.best";
+
+/// The results of one policy, one per heap.
+using PolicyResults = std::span<const ReplayResult>;
+
+const ReplayResult& worst_device(PolicyResults results) {
+  return *std::max_element(results.begin(), results.end(), [](const ReplayResult& a, const ReplayResult& b) {
+    return a.peak_reserved < b.peak_reserved;
+  });
+}
+
+Json json_of(const std::optional<ReplayFailure>& failure) {
+  if (!failure) return nullptr;
+  return {{"event", failure->event},
+          {"requested_bytes", failure->requested.count},
+          {"live_bytes", failure->live.count},
+          {"reserved_bytes", failure->reserved.count},
+          {"capacity_bytes", failure->capacity.count},
+          {"free_bytes", failure->free.count},
+          {"largest_free_bytes", failure->largest_free.count}};
+}
+
+Json json_of(const std::vector<SeriesPoint>& series) {
+  Json points = Json::array();
+  for (const SeriesPoint& p : series) {
+    points.push_back({{"first_event", p.first_event},
+                      {"live_bytes_max", p.live_max.count},
+                      {"allocated_bytes_max", p.allocated_max.count},
+                      {"reserved_bytes_max", p.reserved_max.count},
+                      {"external_fragmentation_max", p.external_fragmentation_max}});
+  }
+  return points;
+}
+
+Json json_of(const ReplayResult& r, const ReplayArguments& arguments) {
+  Json result{{"policy", r.policy.name},
+              {"params", r.policy.parameters},
+              {"peak_live_bytes", r.peak_live.count},
+              {"peak_live_event", r.peak_live_event},
+              {"peak_allocated_bytes", r.peak_allocated.count},
+              {"peak_allocated_event", r.peak_allocated_event},
+              {"peak_reserved_bytes", r.peak_reserved.count},
+              {"peak_reserved_event", r.peak_reserved_event},
+              {"end_reserved_bytes", r.end_reserved.count},
+              {"overhead", r.overhead()},
+              {"fragmentation_at_peak", r.fragmentation_at_peak},
+              {"external_fragmentation_max", r.external_fragmentation_max},
+              {"failed_allocations", r.failed_allocations},
+              {"first_failure", json_of(r.first_failure)},
+              {"driver_calls",
+               {{"malloc", r.driver_calls.malloc},
+                {"free", r.driver_calls.free},
+                {"map", r.driver_calls.map},
+                {"unmap", r.driver_calls.unmap},
+                {"sync", r.driver_calls.sync}}}};
+  result["capacity_bytes"] =
+      r.device_model.kind == DeviceModel::Kind::capacity ? Json(r.device_model.capacity.count) : Json(nullptr);
+  if (r.min_capacity) result["min_capacity_bytes"] = r.min_capacity->count;
+  result["seconds"] = r.seconds;
+  result["events_per_second"] = r.seconds > 0 ? static_cast<double>(r.events) / r.seconds : 0.0;
+  result["device"] = r.device;
+  if (arguments.series) result["series"] = json_of(r.series);
+  return result;
+}
+
+// The level that is replayed: the framework's where the trace has one, since that is where the program's requests are.
+Level replayed_level(const std::vector<Prepared>& heaps) {
+  const bool framework =
+      std::any_of(heaps.begin(), heaps.end(), [](const Prepared& p) { return p.level == Level::framework; });
+  return framework ? Level::framework : Level::driver;
+}
+
+void print_replay_json(const Trace& trace, const std::vector<Prepared>& heaps, const std::vector<PolicyResults>& groups,
+                       const ReplayArguments& arguments) {
+  Json policies = Json::array();
+  for (const PolicyResults group : groups) {
+    Json policy = json_of(worst_device(group), arguments);
+    policy["devices"] = Json::array();
+    for (const ReplayResult& r : group) policy["devices"].push_back(json_of(r, arguments));
+    policies.push_back(std::move(policy));
+  }
+  print_json({{"schema", "memreel.replay/1"},
+              {"trace", arguments.file.string()},
+              {"level", replayed_level(heaps) == Level::framework ? "framework" : "driver"},
+              {"events", trace.events.count()},
+              {"losses", json_of_losses(trace)},
+              {"policies", policies}});
+}
+
+std::string memory_of(const DeviceModel& device) {
+  return device.kind == DeviceModel::Kind::unlimited ? "unlimited" : text_of(device.capacity);
+}
+
+std::string ratio(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.3f", value);
+  return text.data();
+}
+
+// "torch.native{max_split_size_mb=128}": only the parameters that were asked for, the defaults would hide them.
+std::string label_of(const PolicySpec& asked) { return asked.text(); }
+
+void print_heap_table(const Trace& trace, const HeapHistory& history, const std::vector<PolicySpec>& specs,
+                      const std::vector<PolicyResults>& groups, bool with_min_capacity) {
+  std::vector<TableColumn> columns{{"policy"},
+                                   {"peak reserved", Align::right},
+                                   {"of peak live", Align::right},
+                                   {"frag. at peak", Align::right},
+                                   {"reserved at end", Align::right},
+                                   {"failed", Align::right},
+                                   {"driver calls", Align::right}};
+  if (with_min_capacity) columns.push_back({"least capacity", Align::right});
+  TextTable table(std::move(columns));
+  if (history.peak_reserved != 0_B) {
+    const double overhead = history.peak_live == 0_B ? 0
+                                                     : static_cast<double>(history.peak_reserved.count) /
+                                                           static_cast<double>(history.peak_live.count);
+    table.add_row({"(recorded)", text_of(history.peak_reserved), ratio(overhead), "", text_of(history.end_reserved),
+                   text_of(history.failures)});
+    table.add_rule();
+  }
+  for (std::size_t s = 0; s < groups.size(); ++s) {
+    for (const ReplayResult& r : groups[s]) {
+      if (r.heap != history.heap) continue;
+      const DriverCalls& c = r.driver_calls;
+      std::vector<std::string> row{label_of(specs[s]),
+                                   text_of(r.peak_reserved),
+                                   ratio(r.overhead()),
+                                   text_of_share(r.fragmentation_at_peak),
+                                   text_of(r.end_reserved),
+                                   text_of(r.failed_allocations),
+                                   text_of(c.malloc + c.free + c.map + c.unmap)};
+      if (with_min_capacity) row.push_back(r.min_capacity ? text_of(*r.min_capacity) : "");
+      table.add_row(std::move(row));
+    }
+  }
+  const Heap& heap = trace.tables[history.heap];
+  const DeviceModel device = groups.front().front().device_model;
+  std::cout << bold(trace.tables[heap.name] + ", device " + std::to_string(heap.device)) << ": "
+            << text_of(history.allocations) << " allocations, peak live " << text_of(history.peak_live)
+            << ", device memory " << memory_of(device) << "\n\n";
+  table.print(std::cout, 2);
+
+  for (std::size_t s = 0; s < groups.size(); ++s) {
+    for (const ReplayResult& r : groups[s]) {
+      if (r.heap != history.heap || !r.first_failure) continue;
+      const ReplayFailure& f = *r.first_failure;
+      std::cout << "\n  " << label_of(specs[s]) << " first fails at event " << text_of(f.event) << ": asked for "
+                << text_of(f.requested) << " with " << text_of(f.reserved) << " reserved, of it " << text_of(f.free)
+                << " free, the largest piece " << text_of(f.largest_free) << '\n';
+    }
+  }
+}
+
+Result<ReplayOptions> options_of(const ReplayArguments& arguments) {
+  ReplayOptions options;
+  if (arguments.capacity == "unlimited") {
+    options.device = DeviceModel{};
+  } else if (!arguments.capacity.empty()) {
+    Result<Bytes> capacity = parse_bytes(arguments.capacity);
+    if (!capacity) {
+      capacity.error().where = "--capacity";
+      return std::move(capacity).error();
+    }
+    options.device = DeviceModel{DeviceModel::Kind::capacity, *capacity};
+    options.find_min_capacity = true;
+  }
+  return options;
+}
+
+Result<std::vector<PolicySpec>> specs_of(const ReplayArguments& arguments) {
+  std::vector<PolicySpec> specs;
+  const std::vector<std::string> texts =
+      arguments.policies.empty() ? std::vector<std::string>{std::string(default_policies)} : arguments.policies;
+  for (const std::string& text : texts) {
+    Result<std::vector<PolicySpec>> parsed = parse_policies(text);
+    if (!parsed) return parsed;
+    specs.insert(specs.end(), parsed->begin(), parsed->end());
+  }
+  return specs;
+}
+
+Exit run_replay(const ReplayArguments& arguments) {
+  const Result<std::vector<PolicySpec>> specs = specs_of(arguments);
+  if (!specs) return fail(specs.error());
+  const Result<ReplayOptions> options = options_of(arguments);
+  if (!options) return fail(options.error());
+  const Result<Trace> trace = open_input(arguments.file);
+  if (!trace) return fail(trace.error());
+
+  const std::vector<Prepared> heaps = prepare(*trace);
+  if (heaps.empty()) {
+    return fail({.what = "holds no allocations to replay", .where = arguments.file.string()});
+  }
+  const Result<std::vector<ReplayResult>> results = replay(heaps, *specs, *options);
+  if (!results) return fail(results.error());
+  std::vector<PolicyResults> groups;
+  for (std::size_t s = 0; s < specs->size(); ++s) {
+    groups.push_back(PolicyResults(*results).subspan(s * heaps.size(), heaps.size()));
+  }
+
+  if (arguments.json) {
+    print_replay_json(*trace, heaps, groups, arguments);
+    return Exit::done;
+  }
+  bool first = true;
+  for (const HeapHistory& history : heap_histories(*trace)) {
+    const bool replayed =
+        std::any_of(heaps.begin(), heaps.end(), [&](const Prepared& p) { return p.heap == history.heap; });
+    if (!replayed) continue;
+    if (!std::exchange(first, false)) std::cout << '\n';
+    print_heap_table(*trace, history, *specs, groups, options->find_min_capacity);
+  }
+  return Exit::done;
+}
+
+}  // namespace
+
+void add_replay_command(CLI::App& app, Exit& exit) {
+  CLI::App* const command =
+      app.add_subcommand("replay", "Say what other allocators would have reserved for the same program");
+  const auto arguments = std::make_shared<ReplayArguments>();
+  command->add_option("TRACE", arguments->file, "Trace, or any file that import reads")->required();
+  command->add_option("--policy", arguments->policies,
+                      "Policies to compare, e.g. torch.native{max_split_size_mb=128}; repeatable, comma lists [" +
+                          std::string(default_policies) + "]");
+  command->add_option("--capacity", arguments->capacity,
+                      "Memory of the device, e.g. 24GiB, or unlimited; also finds the least capacity that would do "
+                      "[what recorded failures imply, else unlimited]");
+  command->add_flag("--series", arguments->series, "With --json: the metrics over time");
+  command->add_flag("--json", arguments->json, "One JSON document (memreel.replay/1) instead of text");
+  std::string known;
+  for (const PolicyInfo& policy : policies()) {
+    known += "\n  " + std::string(policy.name) +
+             std::string(policy.name.size() < 14 ? 14 - policy.name.size() : 1, ' ') + std::string(policy.description);
+    for (const auto& [name, value] : policy.defaults) known += "\n" + std::string(18, ' ') + name + "=" + value;
+  }
+  command->footer("Policies and their parameters:" + known +
+                  "\n\nExamples:\n"
+                  "  memreel replay run.reel\n"
+                  "  memreel replay run.reel --policy 'torch.native,torch.native{max_split_size_mb=128}'\n"
+                  "  memreel replay snapshot.pickle --capacity 24GiB\n"
+                  "  memreel replay run.reel --policy fit.best --json | jq '.policies[0].peak_reserved_bytes'");
+  command->callback([arguments, &exit] { exit = run_replay(*arguments); });
+}
+
+}  // namespace memreel::cli

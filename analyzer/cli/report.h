@@ -1,0 +1,54 @@
+// What `memreel report` found, before it is text or JSON.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "analyzer/history/lifetimes.h"
+#include "analyzer/replay/memory_summary.h"
+#include "analyzer/report/live_groups.h"
+#include "formats/model/trace.h"
+
+namespace memreel::cli {
+
+/// A request that the recorded allocator could not serve.
+struct RecordedFailure {
+  std::uint64_t event = 0;
+  HeapId heap = HeapId::none;
+  Bytes live, reserved;  // of its heap at that moment
+};
+
+/// Who held the memory of a heap at an instant.
+struct LiveView {
+  std::uint64_t events = 0;  // how many had happened
+  Bytes bytes;
+  std::uint64_t count = 0;
+  std::vector<LiveGroup> groups;  // largest first
+};
+
+struct HeapReport {
+  HeapHistory history;
+  const MemorySummary* summary = nullptr;  // null for heaps that are not PyTorch's
+  LiveView at_peak, at_end;
+};
+
+struct Report {
+  GroupBy by = GroupBy::stack;
+  std::vector<MemorySummary> summaries;
+  std::vector<HeapReport> heaps;
+  std::vector<RecordedFailure> failures;
+};
+
+Report make_report(const Trace& trace, GroupBy by);
+
+struct ReportOptions {
+  std::filesystem::path file;
+  std::size_t top = 10;      // groups per table in text
+  bool allocations = false;  // list every allocation with its address
+};
+
+void print_report_text(const Trace& trace, const Report& report, const ReportOptions& options);
+void print_report_json(const Trace& trace, const Report& report, const ReportOptions& options);
+
+}  // namespace memreel::cli

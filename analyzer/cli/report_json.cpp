@@ -1,0 +1,111 @@
+#include "analyzer/cli/json.h"
+#include "analyzer/cli/report.h"
+
+namespace memreel::cli {
+namespace {
+
+Json json_of(const Statistic& s) {
+  return {{"current", s.current}, {"peak", s.peak}, {"allocated", s.allocated}, {"freed", s.freed}};
+}
+
+Json json_of(const PoolStatistics& s) {
+  return {{"all", json_of(s.all)}, {"large_pool", json_of(s.large)}, {"small_pool", json_of(s.small)}};
+}
+
+// The names are those of torch.cuda.memory_stats(), so that people can compare.
+Json json_of(const MemorySummary& summary) {
+  return {{"exact", summary.exact},
+          {"num_ooms", summary.ooms},
+          {"num_alloc_retries", summary.alloc_retries},
+          {"allocated_bytes", json_of(summary.allocated_bytes)},
+          {"active_bytes", json_of(summary.active_bytes)},
+          {"requested_bytes", json_of(summary.requested_bytes)},
+          {"reserved_bytes", json_of(summary.reserved_bytes)},
+          {"inactive_split_bytes", json_of(summary.inactive_split_bytes)},
+          {"allocation", json_of(summary.allocations)},
+          {"active", json_of(summary.active)},
+          {"segment", json_of(summary.segments)},
+          {"inactive_split", json_of(summary.inactive_split)},
+          {"oversize_allocations", json_of(summary.oversize_allocations)},
+          {"oversize_segments", json_of(summary.oversize_segments)}};
+}
+
+Json json_of(const Trace& trace, const HeapReport& heap, const LiveView& view, const Report& report, bool allocations) {
+  Json groups = Json::array();
+  for (const LiveGroup& group : view.groups) {
+    Json entry{{"label", group.label},
+               {"bytes", group.bytes.count},
+               {"count", group.count},
+               {"stack", json_of_stack(trace.tables, group.stack)}};
+    if (allocations) {
+      entry["allocations"] = Json::array();
+      for (const AllocationId id : group.allocations) {
+        const Event event = trace.events[trace.allocation_events[index(id)]];
+        entry["allocations"].push_back({{"address", event.address.value}, {"bytes", event.size.count}});
+      }
+    }
+    groups.push_back(std::move(entry));
+  }
+  return {{"device", trace.tables[heap.history.heap].device},
+          {"heap", trace.tables[trace.tables[heap.history.heap].name]},
+          {"by", name_of(report.by)},
+          {"events", view.events},
+          {"bytes", view.bytes.count},
+          {"count", view.count},
+          {"groups", groups}};
+}
+
+Json json_of_summary(const Trace& trace, const Report& report, const ReportOptions& options) {
+  Json devices = Json::array();
+  for (const HeapReport& h : report.heaps) {
+    const HeapHistory& history = h.history;
+    devices.push_back({{"device", trace.tables[history.heap].device},
+                       {"heap", trace.tables[trace.tables[history.heap].name]},
+                       {"allocations", history.allocations},
+                       {"frees", history.frees},
+                       {"failed_allocations", history.failures},
+                       {"peak_live_bytes", history.peak_live.count},
+                       {"peak_live_event", history.peak_live_event},
+                       {"peak_reserved_bytes", history.peak_reserved.count},
+                       {"peak_reserved_event", history.peak_reserved_event},
+                       {"end_live_bytes", history.end_live.count},
+                       {"end_live_allocations", history.end_live_allocations},
+                       {"end_reserved_bytes", history.end_reserved.count},
+                       {"memory_summary", h.summary != nullptr ? json_of(*h.summary) : Json(nullptr)}});
+  }
+  return {{"trace", options.file.string()},
+          {"source", trace.header.source},
+          {"events", trace.events.count()},
+          {"losses", json_of_losses(trace)},
+          {"devices", devices}};
+}
+
+}  // namespace
+
+void print_report_json(const Trace& trace, const Report& report, const ReportOptions& options) {
+  Json at_peak = Json::array();
+  Json at_end = Json::array();
+  for (const HeapReport& heap : report.heaps) {
+    at_peak.push_back(json_of(trace, heap, heap.at_peak, report, options.allocations));
+    at_end.push_back(json_of(trace, heap, heap.at_end, report, options.allocations));
+  }
+  Json failures = Json::array();
+  for (const RecordedFailure& f : report.failures) {
+    const Event event = trace.events[f.event];
+    failures.push_back({{"event", f.event},
+                        {"device", trace.tables[f.heap].device},
+                        {"time_ns", event.time.count()},
+                        {"requested_bytes", event.size.count},
+                        {"device_free_bytes", event.value},
+                        {"live_bytes", f.live.count},
+                        {"reserved_bytes", f.reserved.count},
+                        {"stack", json_of_stack(trace.tables, event.stack)}});
+  }
+  print_json({{"schema", "memreel.report/1"},
+              {"summary", json_of_summary(trace, report, options)},
+              {"live_at_peak", at_peak},
+              {"live_at_end", at_end},
+              {"ooms", failures}});
+}
+
+}  // namespace memreel::cli

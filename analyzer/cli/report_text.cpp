@@ -1,0 +1,135 @@
+#include <algorithm>
+#include <iostream>
+#include <string>
+
+#include "analyzer/cli/console.h"
+#include "analyzer/cli/report.h"
+#include "analyzer/report/quantity.h"
+#include "analyzer/report/text_table.h"
+#include "formats/model/stack_text.h"
+
+namespace memreel::cli {
+namespace {
+
+std::string of_bytes(std::uint64_t value) { return text_of(Bytes{value}); }
+std::string of_count(std::uint64_t value) { return text_of(value); }
+
+void add_statistic(TextTable& table, const std::string& name, const PoolStatistics& statistics,
+                   std::string (*text)(std::uint64_t)) {
+  const auto add = [&](const std::string& label, const Statistic& s) {
+    table.add_row({label, text(s.current), text(s.peak), text(s.allocated), text(s.freed)});
+  };
+  add(name, statistics.all);
+  add("  large pool", statistics.large);
+  add("  small pool", statistics.small);
+}
+
+// The shape of torch.cuda.memory_summary(), which PyTorch users know how to read.
+void print_summary(const MemorySummary& summary) {
+  std::cout << "  out-of-memory errors: " << text_of(summary.ooms)
+            << "     retries after releasing the cache: " << text_of(summary.alloc_retries) << "\n";
+  if (!summary.exact)
+    std::cout << "  estimated: the history could not be reproduced exactly (memreel verify says where)\n";
+  std::cout << '\n';
+  TextTable table({{"metric"},
+                   {"current", Align::right},
+                   {"peak", Align::right},
+                   {"total allocated", Align::right},
+                   {"total freed", Align::right}});
+  add_statistic(table, "allocated", summary.allocated_bytes, of_bytes);
+  add_statistic(table, "active", summary.active_bytes, of_bytes);
+  add_statistic(table, "requested", summary.requested_bytes, of_bytes);
+  add_statistic(table, "reserved", summary.reserved_bytes, of_bytes);
+  add_statistic(table, "inactive split", summary.inactive_split_bytes, of_bytes);
+  table.add_rule();
+  add_statistic(table, "allocations", summary.allocations, of_count);
+  add_statistic(table, "active allocations", summary.active, of_count);
+  add_statistic(table, "segments", summary.segments, of_count);
+  add_statistic(table, "inactive split blocks", summary.inactive_split, of_count);
+  table.print(std::cout, 2);
+}
+
+void print_allocations(const Trace& trace, const LiveGroup& group) {
+  for (const AllocationId id : group.allocations) {
+    const Event event = trace.events[trace.allocation_events[index(id)]];
+    std::cout << "        0x" << std::hex << event.address.value << std::dec << "  " << text_of(event.size) << '\n';
+  }
+}
+
+void print_live(const Trace& trace, const LiveView& view, const std::string& when, GroupBy by,
+                const ReportOptions& options) {
+  std::cout << '\n'
+            << bold("live " + when) << ": " << text_of(view.bytes) << " in " << text_of(view.count)
+            << " allocations, by " << name_of(by) << "\n\n";
+  const std::size_t shown = std::min(options.top, view.groups.size());
+  const auto share = [&](Bytes bytes) {
+    return text_of_share(view.bytes == 0_B ? 0
+                                           : static_cast<double>(bytes.count) / static_cast<double>(view.bytes.count));
+  };
+  if (by == GroupBy::stack || options.allocations) {
+    for (std::size_t g = 0; g < shown; ++g) {
+      const LiveGroup& group = view.groups[g];
+      std::cout << "  " << text_of(group.bytes) << "  " << share(group.bytes) << "  in " << text_of(group.count)
+                << '\n';
+      if (by != GroupBy::stack)
+        std::cout << "      " << group.label << '\n';
+      else
+        for (const FrameText& frame : frames_of(trace.tables, group.stack))
+          std::cout << "      " << text_of(frame) << '\n';
+      if (options.allocations) print_allocations(trace, group);
+    }
+  } else {
+    TextTable table(
+        {{"bytes", Align::right}, {"share", Align::right}, {"count", Align::right}, {std::string(name_of(by))}});
+    for (std::size_t g = 0; g < shown; ++g) {
+      const LiveGroup& group = view.groups[g];
+      table.add_row({text_of(group.bytes), share(group.bytes), text_of(group.count), group.label});
+    }
+    table.print(std::cout, 2);
+  }
+  if (shown < view.groups.size()) {
+    std::cout << "  ... and " << text_of(std::uint64_t{view.groups.size() - shown}) << " more (--top)\n";
+  }
+}
+
+void print_failures(const Trace& trace, const Report& report, HeapId heap, std::size_t top) {
+  TextTable table({{"event", Align::right},
+                   {"requested", Align::right},
+                   {"live", Align::right},
+                   {"reserved", Align::right},
+                   {"free on device", Align::right},
+                   {"where"}});
+  std::size_t count = 0;
+  for (const RecordedFailure& failure : report.failures) {
+    if (failure.heap != heap || ++count > top) continue;
+    const Event event = trace.events[failure.event];
+    const std::vector<FrameText> frames = frames_of(trace.tables, event.stack);
+    table.add_row({text_of(failure.event), text_of(event.size), text_of(failure.live), text_of(failure.reserved),
+                   text_of(Bytes{event.value}), frames.empty() ? "" : text_of(frames.front())});
+  }
+  if (count == 0) return;
+  std::cout << '\n' << red("failed requests") << ": " << text_of(std::uint64_t{count}) << "\n\n";
+  table.print(std::cout, 2);
+  if (count > top) std::cout << "  ... and " << text_of(std::uint64_t{count - top}) << " more (--top)\n";
+}
+
+}  // namespace
+
+void print_report_text(const Trace& trace, const Report& report, const ReportOptions& options) {
+  bool first = true;
+  for (const HeapReport& heap : report.heaps) {
+    if (!std::exchange(first, false)) std::cout << '\n';
+    const HeapHistory& history = heap.history;
+    std::cout << bold(trace.tables[trace.tables[history.heap].name] + ", device " +
+                      std::to_string(trace.tables[history.heap].device))
+              << ": peak live " << text_of(history.peak_live) << " (event " << text_of(history.peak_live_event)
+              << "), peak reserved " << text_of(history.peak_reserved) << " (event "
+              << text_of(history.peak_reserved_event) << ")\n\n";
+    if (heap.summary != nullptr) print_summary(*heap.summary);
+    print_live(trace, heap.at_peak, "at the peak", report.by, options);
+    print_live(trace, heap.at_end, "at the end", report.by, options);
+    print_failures(trace, report, history.heap, options.top);
+  }
+}
+
+}  // namespace memreel::cli

@@ -1,0 +1,97 @@
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/input.h"
+#include "analyzer/cli/json.h"
+#include "analyzer/replay/verify.h"
+#include "analyzer/report/quantity.h"
+
+namespace memreel::cli {
+namespace {
+
+struct VerifyArguments {
+  std::filesystem::path file;
+  bool json = false;
+};
+
+Json json_of(const std::optional<Divergence>& divergence) {
+  if (!divergence) return nullptr;
+  return {{"event", divergence->event},
+          {"expected", divergence->expected},
+          {"happened", divergence->happened},
+          {"free_blocks", divergence->free_blocks}};
+}
+
+Json json_of(const Verification& v) {
+  Json device{{"device", v.device},
+              {"policy", v.policy.name},
+              {"params", v.policy.parameters},
+              {"exact", v.exact()},
+              {"allocations", v.allocations},
+              {"address_matches", v.address_matches},
+              {"segment_events", v.segment_events},
+              {"segment_matches", v.segment_matches},
+              {"peak_reserved_bytes", v.peak_reserved.count},
+              {"recorded_peak_reserved_bytes", v.recorded_peak_reserved.count},
+              {"first_divergence", json_of(v.first_divergence)}};
+  if (!v.note.empty()) device["note"] = v.note;
+  return device;
+}
+
+void print_text(const Verification& v) {
+  const std::string verdict = v.exact() ? bold("exact") : red("not exact");
+  std::cout << "device " << v.device << ", " << v.policy.name << ": " << verdict << "\n  addresses       "
+            << text_of(v.address_matches) << " of " << text_of(v.allocations) << "\n  segment events  "
+            << text_of(v.segment_matches) << " of " << text_of(v.segment_events) << "\n  peak reserved   "
+            << text_of(v.peak_reserved) << ", recorded " << text_of(v.recorded_peak_reserved) << '\n';
+  if (!v.note.empty()) std::cout << "  note            " << v.note << '\n';
+  if (v.first_divergence) {
+    const Divergence& d = *v.first_divergence;
+    std::cout << "  first divergence at event " << text_of(d.event) << "\n    recorded  " << d.expected
+              << "\n    replayed  " << d.happened << '\n';
+    if (!d.free_blocks.empty()) std::cout << "    free blocks around it\n";
+    for (const std::string& line : d.free_blocks) std::cout << "      " << line << '\n';
+  }
+}
+
+Exit run_verify(const VerifyArguments& arguments) {
+  const Result<Trace> trace = open_input(arguments.file);
+  if (!trace) return fail(trace.error());
+  Result<std::vector<Verification>> verified = verify(*trace);
+  if (!verified) {
+    verified.error().where = arguments.file.string();
+    return fail(verified.error());
+  }
+  const bool exact = std::all_of(verified->begin(), verified->end(), [](const Verification& v) { return v.exact(); });
+  if (arguments.json) {
+    Json devices = Json::array();
+    for (const Verification& v : *verified) devices.push_back(json_of(v));
+    print_json(
+        {{"schema", "memreel.verify/1"}, {"trace", arguments.file.string()}, {"exact", exact}, {"devices", devices}});
+  } else {
+    for (const Verification& v : *verified) print_text(v);
+  }
+  return exact ? Exit::done : Exit::negative;
+}
+
+}  // namespace
+
+void add_verify_command(CLI::App& app, Exit& exit) {
+  CLI::App* const command =
+      app.add_subcommand("verify", "Replay a recorded history and compare every address with the recording");
+  const auto arguments = std::make_shared<VerifyArguments>();
+  command->add_option("TRACE", arguments->file, "Trace, or any file that import reads")->required();
+  command->add_flag("--json", arguments->json, "One JSON document (memreel.verify/1) instead of text");
+  command->footer(
+      "Exit code 1 when the simulated allocator differs from the recorded one anywhere.\n\n"
+      "Examples:\n"
+      "  memreel verify run.reel\n"
+      "  memreel verify snapshot.pickle --json | jq .exact");
+  command->callback([arguments, &exit] { exit = run_verify(*arguments); });
+}
+
+}  // namespace memreel::cli

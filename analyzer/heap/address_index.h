@@ -1,0 +1,68 @@
+// Free blocks ordered by address, searchable by size: the first one at or after an address that is large enough.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "analyzer/heap/block_table.h"
+#include "analyzer/heap/sorted_chunks.h"
+#include "formats/model/units.h"
+
+namespace memreel {
+
+/// The search looks at the largest size of each chunk of blocks, one contiguous array, and then into one chunk.
+class AddressIndex {
+ public:
+  void insert(Address address, Bytes size, BlockId block) { blocks_.insert({address, size, block}); }
+
+  /// The block must be present.
+  void erase(Address address, Bytes size) { blocks_.erase({address, size, BlockId::none}); }
+
+  /// The block with the lowest address, at or after `from`, of at least `size` bytes; none when there is none.
+  BlockId find(Address from, Bytes size) const {
+    const Entry start{from, {}, BlockId::none};
+    const auto directory = blocks_.directory();
+    const std::size_t first = blocks_.chunk_of(start);
+    for (std::size_t i = first; i < directory.size(); ++i) {
+      if (directory[i].largest < size) continue;
+      const auto chunk = blocks_.chunk(i);
+      auto entry = i == first ? std::lower_bound(chunk.begin(), chunk.end(), start) : chunk.begin();
+      entry = std::find_if(entry, chunk.end(), [&](const Entry& e) { return e.size >= size; });
+      if (entry != chunk.end()) return entry->block;
+    }
+    return BlockId::none;
+  }
+
+  /// The size of the largest block, 0 when there is none.
+  Bytes largest() const {
+    Bytes largest;
+    for (const Chunk& chunk : blocks_.directory()) largest = std::max(largest, chunk.largest);
+    return largest;
+  }
+
+ private:
+  struct Entry {
+    Address address;
+    Bytes size;
+    BlockId block = BlockId::none;
+
+    friend bool operator<(const Entry& a, const Entry& b) { return a.address < b.address; }
+  };
+
+  struct Chunk {
+    Entry last;
+    Bytes largest;
+
+    static Chunk of(std::span<const Entry> entries) {
+      Chunk chunk{.last = entries.back()};
+      for (const Entry& entry : entries) chunk.largest = std::max(chunk.largest, entry.size);
+      return chunk;
+    }
+  };
+
+  SortedChunks<Entry, Chunk> blocks_;
+};
+
+}  // namespace memreel

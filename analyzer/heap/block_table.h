@@ -1,0 +1,122 @@
+// The blocks of a heap: the pieces that its segments are cut into, each linked to its neighbours.
+#pragma once
+
+#include <cassert>
+#include <cstdint>
+#include <vector>
+
+#include "formats/model/ids.h"
+#include "formats/model/units.h"
+
+namespace memreel {
+
+/// Names a block of a BlockTable while the block exists; the numbers are reused.
+enum class BlockId : std::uint32_t { none = 0xFFFF'FFFF };
+
+enum class BlockState : std::uint8_t {
+  free,
+  allocated,
+  pending,  // let go of by the program, still in use by the device
+};
+
+/// Half a cache line.
+struct Block {
+  Address address;
+  Bytes size;
+  BlockId previous = BlockId::none;  // the neighbour in the same segment that ends where this one begins
+  BlockId next = BlockId::none;
+  std::uint32_t arena = 0;  // which free blocks it belongs with: a number of the policy's
+  BlockState state = BlockState::free;
+
+  /// Whether its segment is cut into pieces, of which this is one.
+  bool is_split() const { return previous != BlockId::none || next != BlockId::none; }
+};
+static_assert(sizeof(Block) == 32);
+
+class BlockTable {
+ public:
+  Block& operator[](BlockId id) { return blocks_[index(id)]; }
+  const Block& operator[](BlockId id) const { return blocks_[index(id)]; }
+
+  /// One more than the largest id ever given.
+  std::size_t limit() const { return blocks_.size(); }
+
+  /// A free block without neighbours: a new segment.
+  BlockId add(Address address, Bytes size, std::uint32_t arena) {
+    const BlockId id = take_slot();
+    (*this)[id] = {.address = address, .size = size, .arena = arena};
+    return id;
+  }
+
+  /// Cuts `size` bytes, fewer than the block has, off its front. Returns the new front; `id` keeps the tail.
+  BlockId split_front(BlockId id, Bytes size) {
+    assert(size < (*this)[id].size);
+    const BlockId front = take_slot();
+    Block& tail = (*this)[id];
+    (*this)[front] = {
+        .address = tail.address, .size = size, .previous = tail.previous, .next = id, .arena = tail.arena};
+    if (tail.previous != BlockId::none) (*this)[tail.previous].next = front;
+    tail.previous = front;
+    tail.address = tail.address + size;
+    tail.size -= size;
+    return front;
+  }
+
+  /// Makes a block take over the one before it, whose id becomes invalid.
+  void absorb_previous(BlockId id) {
+    Block& block = (*this)[id];
+    const BlockId gone = block.previous;
+    const Block& other = (*this)[gone];
+    block.address = other.address;
+    block.size += other.size;
+    block.previous = other.previous;
+    if (block.previous != BlockId::none) (*this)[block.previous].next = id;
+    release_slot(gone);
+  }
+
+  /// The same with the one after it.
+  void absorb_next(BlockId id) {
+    Block& block = (*this)[id];
+    const BlockId gone = block.next;
+    const Block& other = (*this)[gone];
+    block.size += other.size;
+    block.next = other.next;
+    if (block.next != BlockId::none) (*this)[block.next].previous = id;
+    release_slot(gone);
+  }
+
+  /// Links two blocks of one segment that touch: `second` begins where `first` ends.
+  void link(BlockId first, BlockId second) {
+    assert((*this)[first].address + (*this)[first].size == (*this)[second].address);
+    (*this)[first].next = second;
+    (*this)[second].previous = first;
+  }
+
+  /// Forgets a block and unlinks it from its neighbours.
+  void remove(BlockId id) {
+    const Block& block = (*this)[id];
+    if (block.previous != BlockId::none) (*this)[block.previous].next = BlockId::none;
+    if (block.next != BlockId::none) (*this)[block.next].previous = BlockId::none;
+    release_slot(id);
+  }
+
+ private:
+  BlockId take_slot() {
+    if (unused_ == BlockId::none) {
+      blocks_.emplace_back();
+      return BlockId{static_cast<std::uint32_t>(blocks_.size() - 1)};
+    }
+    const BlockId id = unused_;
+    unused_ = (*this)[id].next;
+    return id;
+  }
+  void release_slot(BlockId id) {
+    (*this)[id].next = unused_;
+    unused_ = id;
+  }
+
+  std::vector<Block> blocks_;
+  BlockId unused_ = BlockId::none;  // chained by `next`
+};
+
+}  // namespace memreel

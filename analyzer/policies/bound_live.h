@@ -1,0 +1,45 @@
+// bound.live: what no allocator can do without, the bytes that are requested and not yet let go of.
+//
+// A bound, not an allocator: no rounding, no placement, reserved equals live at every instant.
+#pragma once
+
+#include "analyzer/policies/policy.h"
+#include "analyzer/policies/registry.h"
+#include "analyzer/replay/device.h"
+
+namespace memreel {
+
+class BoundLive {
+ public:
+  struct Settings {};
+
+  BoundLive(const Prepared&, Settings, SimulatedDevice& device) : device_(device) {}
+
+  bool allocate(std::uint32_t, Bytes size, std::uint32_t) {
+    if (!device_.extend(size)) return false;
+    use_.allocated += size;
+    use_.reserved += size;
+    return true;
+  }
+  void free_requested(std::uint32_t, Bytes size) {
+    device_.shrink(size);
+    use_.allocated -= size;
+    use_.reserved -= size;
+  }
+  void free(std::uint32_t slot, Bytes size) { free_requested(slot, size); }
+  void free_completed(std::uint32_t, Bytes) {}
+  void empty_cache() {}
+
+  const HeapUse& use() const { return use_; }
+  Bytes largest_free() const { return {}; }
+  const DriverCalls& driver_calls() const { return calls_; }
+
+ private:
+  SimulatedDevice& device_;
+  HeapUse use_;
+  DriverCalls calls_;  // none
+};
+
+PolicyEntry bound_live_entry();
+
+}  // namespace memreel

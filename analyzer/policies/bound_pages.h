@@ -1,0 +1,55 @@
+// bound.pages{page=2MiB}: every allocation in device pages of its own.
+//
+// What an allocator needs that maps physical pages to each allocation and gives them back when it is let go of: it has
+// no free memory and no external fragmentation, and pays with the unused rest of each last page.
+#pragma once
+
+#include "analyzer/policies/policy.h"
+#include "analyzer/policies/registry.h"
+#include "analyzer/replay/device.h"
+
+namespace memreel {
+
+class BoundPages {
+ public:
+  struct Settings {
+    Bytes page;
+  };
+
+  BoundPages(const Prepared&, Settings settings, SimulatedDevice& device) : page_(settings.page), device_(device) {}
+
+  bool allocate(std::uint32_t, Bytes size, std::uint32_t) {
+    const Bytes pages = rounded(size);
+    if (!device_.extend(pages)) return false;
+    use_.allocated += pages;
+    use_.reserved += pages;
+    ++calls_.map;
+    return true;
+  }
+  void free_requested(std::uint32_t, Bytes size) {
+    const Bytes pages = rounded(size);
+    device_.shrink(pages);
+    use_.allocated -= pages;
+    use_.reserved -= pages;
+    ++calls_.unmap;
+  }
+  void free(std::uint32_t slot, Bytes size) { free_requested(slot, size); }
+  void free_completed(std::uint32_t, Bytes) {}
+  void empty_cache() {}
+
+  const HeapUse& use() const { return use_; }
+  Bytes largest_free() const { return {}; }
+  const DriverCalls& driver_calls() const { return calls_; }
+
+ private:
+  Bytes rounded(Bytes size) const { return round_up(std::max(size, 1_B), page_); }
+
+  Bytes page_;
+  SimulatedDevice& device_;
+  HeapUse use_;
+  DriverCalls calls_;
+};
+
+PolicyEntry bound_pages_entry();
+
+}  // namespace memreel

@@ -1,0 +1,90 @@
+#include "analyzer/policies/cuda_malloc.h"
+
+#include <algorithm>
+
+namespace memreel {
+
+bool CudaMalloc::allocate(std::uint32_t slot, Bytes size, std::uint32_t) {
+  const BlockId block = size <= max_shared ? take_shared(round_up(std::max(size, 1_B), spacing))
+                                           : reserve(round_up(size, page), own_pages_arena);
+  if (block == BlockId::none) return false;
+  table_[block].state = BlockState::allocated;
+  use_.allocated += table_[block].size;
+  ++calls_.malloc;
+  block_of_[slot] = block;
+  return true;
+}
+
+void CudaMalloc::free_requested(std::uint32_t slot, Bytes) {
+  const BlockId id = block_of_[slot];
+  Block& block = table_[id];
+  use_.allocated -= block.size;
+  ++calls_.free;
+  ++calls_.sync;
+  if (block.arena == shared_arena) {
+    if (block.previous != BlockId::none && table_[block.previous].state == BlockState::free) {
+      merge_with(block.previous);
+      table_.absorb_previous(id);
+    }
+    if (block.next != BlockId::none && table_[block.next].state == BlockState::free) {
+      merge_with(block.next);
+      table_.absorb_next(id);
+    }
+    if (block.is_split()) {
+      block.state = BlockState::free;
+      shared_.insert(block.address, block.size, id);
+      use_.free += block.size;
+      return;
+    }
+  }
+  use_.reserved -= block.size;
+  device_.release(block.address, block.size);
+  table_.remove(id);
+}
+
+BlockId CudaMalloc::take_shared(Bytes size) {
+  BlockId block = BlockId::none;
+  if (const auto found = shared_.find(size)) {
+    block = found.block();
+    use_.free -= table_[block].size;
+    shared_.erase(found);
+  } else {
+    block = reserve(page, shared_arena);
+    if (block == BlockId::none) return block;
+  }
+  if (table_[block].size == size) return block;
+  const BlockId front = table_.split_front(block, size);
+  const Block& rest = table_[block];
+  shared_.insert(rest.address, rest.size, block);
+  use_.free += rest.size;
+  table_[block].state = BlockState::free;
+  return front;
+}
+
+BlockId CudaMalloc::reserve(Bytes size, std::uint32_t arena) {
+  const auto address = device_.reserve(size);
+  if (!address) return BlockId::none;
+  use_.reserved += size;
+  return table_.add(*address, size, arena);
+}
+
+void CudaMalloc::merge_with(BlockId neighbour) {
+  const Block& block = table_[neighbour];
+  shared_.erase(block.address, block.size);
+  use_.free -= block.size;
+}
+
+PolicyEntry cuda_malloc_entry() {
+  return {.info = {.name = "cuda.malloc",
+                   .description = "every request a cudaMalloc, every free a cudaFree",
+                   .defaults = {},
+                   .sub_allocates = false},
+          .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
+            return BoundPolicy{
+                .spec = spec, .unit = CudaMalloc::page, .run = [](const Prepared& heap, const RunOptions& options) {
+                  return run_policy<CudaMalloc>(heap, CudaMalloc::Settings{}, options);
+                }};
+          }};
+}
+
+}  // namespace memreel

@@ -1,0 +1,31 @@
+// fit.first{align=512,page=2MiB}: the free block at the lowest address that fits.
+//
+// Everything else as in growing_range.h. Source: Knuth, "The Art of Computer Programming" vol. 1, 2.5, algorithm A with
+// the free list in address order.
+#pragma once
+
+#include "analyzer/heap/address_index.h"
+#include "analyzer/policies/growing_range.h"
+#include "analyzer/policies/registry.h"
+
+namespace memreel {
+
+class FirstFitPlacement {
+ public:
+  explicit FirstFitPlacement(Bytes) {}
+
+  void insert(const Block& block, BlockId id) { index_.insert(block.address, block.size, id); }
+  void erase(const Block& block) { index_.erase(block.address, block.size); }
+  BlockId find(Bytes size) const { return index_.find(Address{}, size); }
+  void placed(const Block&) {}
+  Bytes largest() const { return index_.largest(); }
+
+ private:
+  AddressIndex index_;
+};
+
+using FitFirst = GrowingRange<FirstFitPlacement>;
+
+PolicyEntry fit_first_entry();
+
+}  // namespace memreel

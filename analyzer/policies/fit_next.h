@@ -1,0 +1,36 @@
+// fit.next{align=512,page=2MiB}: the first free block that fits behind the previous allocation, then from the
+// beginning.
+//
+// A free block that began before the end of the previous allocation counts as before it. Everything else as in
+// growing_range.h. Source: Knuth, "The Art of Computer Programming" vol. 1, 2.5, exercise 6 (the roving pointer).
+#pragma once
+
+#include "analyzer/heap/address_index.h"
+#include "analyzer/policies/growing_range.h"
+#include "analyzer/policies/registry.h"
+
+namespace memreel {
+
+class NextFitPlacement {
+ public:
+  explicit NextFitPlacement(Bytes) {}
+
+  void insert(const Block& block, BlockId id) { index_.insert(block.address, block.size, id); }
+  void erase(const Block& block) { index_.erase(block.address, block.size); }
+  BlockId find(Bytes size) const {
+    const BlockId behind = index_.find(rover_, size);
+    return behind != BlockId::none ? behind : index_.find(Address{}, size);
+  }
+  void placed(const Block& block) { rover_ = block.address + block.size; }
+  Bytes largest() const { return index_.largest(); }
+
+ private:
+  AddressIndex index_;
+  Address rover_;
+};
+
+using FitNext = GrowingRange<NextFitPlacement>;
+
+PolicyEntry fit_next_entry();
+
+}  // namespace memreel

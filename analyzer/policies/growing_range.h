@@ -1,0 +1,159 @@
+// The classic fits: one contiguous range that grows at its end.
+//
+// - A request is rounded up to `align` and takes the front of the free block that Placement chooses; the rest of the
+//   block stays free.
+// - When no free block is large enough the range grows at its end by whole pages, as few as will do: a free block at
+// the
+//   end counts.
+// - A freed block merges with its free neighbours once the device is done with it, and serves any stream.
+// - empty_cache gives back the whole pages of the free block at the end. Nothing else ever shrinks the range.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+#include <vector>
+
+#include "analyzer/heap/block_table.h"
+#include "analyzer/policies/policy.h"
+#include "analyzer/replay/device.h"
+#include "analyzer/replay/prepared.h"
+
+namespace memreel {
+
+struct GrowingRangeSettings {
+  Bytes align = 512_B;
+  Bytes page = 2_MiB;
+};
+
+/// Chooses among free blocks. Made from `align`.
+template <class P>
+concept Placement = std::constructible_from<P, Bytes> &&
+    requires(P& placement, const P& constant, const Block& block, BlockId id, Bytes size) {
+  placement.insert(block, id);
+  placement.erase(block);
+  { placement.find(size) } -> std::same_as<BlockId>;  // at least `size` bytes, or none
+  placement.placed(block);                            // an allocation was put there
+  { constant.largest() } -> std::same_as<Bytes>;
+};
+
+template <Placement Free>
+class GrowingRange {
+ public:
+  GrowingRange(const Prepared& heap, const GrowingRangeSettings& settings, SimulatedDevice& device)
+      : settings_(settings), device_(device), free_(settings.align), block_of_(heap.slot_count + 1, BlockId::none) {}
+
+  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t /*lane*/) {
+    const Bytes size = round_up(std::max(requested, 1_B), settings_.align);
+    BlockId block = free_.find(size);
+    if (block == BlockId::none) [[unlikely]]
+      block = grow(size);
+    if (block == BlockId::none) [[unlikely]]
+      return false;
+    take_out(block);
+    if (table_[block].size > size) {
+      const BlockId front = table_.split_front(block, size);
+      put_free(block);
+      block = front;
+    }
+    table_[block].state = BlockState::allocated;
+    free_.placed(table_[block]);
+    use_.allocated += size;
+    block_of_[slot] = block;
+    return true;
+  }
+
+  void free(std::uint32_t slot, Bytes /*requested*/) { make_reusable(let_go(slot)); }
+  void free_requested(std::uint32_t slot, Bytes /*requested*/) { table_[let_go(slot)].state = BlockState::pending; }
+  void free_completed(std::uint32_t slot, Bytes /*requested*/) { make_reusable(block_of_[slot]); }
+
+  void empty_cache() {
+    if (last_ == BlockId::none || table_[last_].state != BlockState::free) return;
+    const BlockId id = last_;
+    Block& block = table_[id];
+    const Bytes kept = round_up(Bytes{block.address.value}, settings_.page) - Bytes{block.address.value};
+    if (kept >= block.size) return;
+    take_out(id);
+    const Bytes given_back = block.size - kept;
+    device_.shrink(given_back);
+    use_.reserved -= given_back;
+    ++calls_.unmap;
+    if (kept.count > 0) {
+      block.size = kept;
+      put_free(id);
+    } else {
+      last_ = block.previous;
+      table_.remove(id);
+    }
+  }
+
+  const HeapUse& use() const { return use_; }
+  Bytes largest_free() const { return free_.largest(); }
+  const DriverCalls& driver_calls() const { return calls_; }
+  const Block& block_of(std::uint32_t slot) const { return table_[block_of_[slot]]; }
+  const BlockTable& blocks() const { return table_; }
+
+ private:
+  /// Makes the free block at the end, new if need be, hold `size` bytes.
+  BlockId grow(Bytes size) {
+    const bool extend = last_ != BlockId::none && table_[last_].state == BlockState::free;
+    const Bytes more = round_up(extend ? size - table_[last_].size : size, settings_.page);
+    if (!device_.extend(more)) return BlockId::none;
+    use_.reserved += more;
+    ++calls_.map;
+    if (extend) {
+      take_out(last_);
+      table_[last_].size += more;
+    } else {
+      const BlockId before = last_;
+      last_ = table_.add(end_of(before), more, 0);
+      if (before != BlockId::none) table_.link(before, last_);
+    }
+    put_free(last_);
+    return last_;
+  }
+
+  Address end_of(BlockId id) const { return id == BlockId::none ? Address{} : table_[id].address + table_[id].size; }
+
+  BlockId let_go(std::uint32_t slot) {
+    use_.allocated -= table_[block_of_[slot]].size;
+    return block_of_[slot];
+  }
+
+  void make_reusable(BlockId id) {
+    Block& block = table_[id];
+    if (block.previous != BlockId::none && table_[block.previous].state == BlockState::free) {
+      take_out(block.previous);
+      table_.absorb_previous(id);
+    }
+    if (block.next != BlockId::none && table_[block.next].state == BlockState::free) {
+      take_out(block.next);
+      if (block.next == last_) last_ = id;
+      table_.absorb_next(id);
+    }
+    put_free(id);
+  }
+
+  void put_free(BlockId id) {
+    Block& block = table_[id];
+    block.state = BlockState::free;
+    free_.insert(block, id);
+    use_.free += block.size;
+  }
+
+  void take_out(BlockId id) {
+    free_.erase(table_[id]);
+    use_.free -= table_[id].size;
+  }
+
+  GrowingRangeSettings settings_;
+  SimulatedDevice& device_;
+  Free free_;
+  HeapUse use_;
+  DriverCalls calls_;
+  BlockTable table_;
+  std::vector<BlockId> block_of_;
+  BlockId last_ = BlockId::none;  // the block at the end of the range
+};
+
+}  // namespace memreel

@@ -1,0 +1,35 @@
+// Reads the parameters of a policy strictly: each is known, well-formed and in range, or the error says what would be.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "analyzer/replay/policy_spec.h"
+#include "formats/model/result.h"
+#include "formats/model/units.h"
+
+namespace memreel {
+
+/// The error for a parameter whose value can't be used. `expected`: "a size such as 2MiB".
+Error bad_parameter(const PolicySpec& spec, const std::string& parameter, std::string_view expected);
+
+/// `spec` with the parameters that it leaves out. Errors: one that `defaults` does not list.
+Result<PolicySpec> with_defaults(const PolicySpec& spec, const std::map<std::string, std::string>& defaults);
+
+/// "512", "2MiB", "1.5GB". None when it is not a size.
+std::optional<Bytes> parse_size(std::string_view text);
+/// The shortest exact form: "2MiB", "512".
+std::string size_text(Bytes size);
+
+/// Decimal digits only.
+std::optional<std::uint64_t> parse_integer(std::string_view text);
+/// A plain decimal fraction, e.g. "0.6".
+std::optional<double> parse_fraction(std::string_view text);
+
+/// A parameter that is a power of two between `least` and `most`.
+Result<Bytes> power_of_two_parameter(const PolicySpec& spec, const std::string& parameter, Bytes least, Bytes most);
+
+}  // namespace memreel

@@ -1,0 +1,73 @@
+// What can be set on PyTorch's CUDA caching allocator, and the sizes that follow from it.
+//
+// Source: c10/cuda/CUDACachingAllocator.cpp, c10/core/AllocatorConfig.h and c10/cuda/CUDAAllocatorConfig.cpp as of
+// PyTorch 2.11. max_non_split_rounding came with PR #136174, large_segment_size with PR #172056; in earlier releases
+// both have the value that is their default here.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+
+#include "analyzer/replay/policy_spec.h"
+#include "formats/model/result.h"
+#include "formats/model/units.h"
+
+namespace memreel {
+
+struct TorchSettings {
+  static constexpr Bytes min_block = 512_B;         // every size is a multiple of it
+  static constexpr Bytes max_small = 1_MiB;         // the largest rounded size that the small pools serve
+  static constexpr Bytes small_segment = 2_MiB;     // of the small pools
+  static constexpr Bytes min_own_segment = 10_MiB;  // requests from here on get a segment cut to their size
+  static constexpr Bytes own_segment_rounding = 2_MiB;
+  static constexpr Bytes unlimited{std::numeric_limits<std::uint64_t>::max()};
+
+  Bytes max_split_size = unlimited;           // blocks of this size and larger are never split
+  Bytes max_non_split_rounding = 20_MiB;      // how much larger one of them may be than the request it serves
+  Bytes large_segment = 20_MiB;               // for requests above max_small and below min_own_segment
+  double garbage_collection_threshold = 0;    // share of the capacity; 0: off
+  std::array<std::uint32_t, 16> divisions{};  // roundup_power2_divisions for sizes from 1 MiB, 2 MiB ... 32 GiB;
+                                              // 0 and 1: off
+  /// From the parameters of a spec. Errors: a value that PyTorch would not take.
+  static Result<TorchSettings> parse(const PolicySpec& spec);
+  /// From the `allocator_settings` of a snapshot: what is missing or malformed keeps its default.
+  static TorchSettings recorded(const std::map<std::string, std::string>& settings);
+  /// The spec that parse() turns into these settings, every parameter given.
+  PolicySpec spec() const;
+
+  /// The size that the allocator looks for when `requested` bytes are asked for.
+  Bytes round(Bytes requested) const {
+    if (requested < min_block) return min_block;
+    if (const std::uint32_t n = divisions[bucket(requested)]; n > 1 && requested > min_block * n)
+      return round_to_division(requested, n);
+    return round_up(requested, min_block);
+  }
+
+  static bool is_small(Bytes rounded) { return rounded <= max_small; }
+
+  /// The segment that is taken from the device when no free block serves `rounded`.
+  Bytes segment_size(Bytes rounded) const {
+    if (is_small(rounded)) return small_segment;
+    if (rounded < min_own_segment) return large_segment;
+    return round_up(rounded, own_segment_rounding);
+  }
+
+  /// When garbage was collected while `reserved` bytes were held, the capacity was below this; 0 when collecting is
+  /// off.
+  Bytes collected_below(Bytes reserved) const;
+
+ private:
+  /// Which power of two divides sizes like this one: 1 MiB and less, 2 MiB ... 32 GiB and more.
+  static std::size_t bucket(Bytes size) {
+    const auto log2 = static_cast<unsigned>(std::bit_width(size.count)) - 1;
+    return log2 < 20 ? 0 : log2 > 35 ? 15 : log2 - 20;
+  }
+  /// Up to the next of `divisions` equal steps between two powers of two.
+  static Bytes round_to_division(Bytes size, std::uint32_t divisions);
+};
+
+}  // namespace memreel

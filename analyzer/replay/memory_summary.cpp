@@ -1,0 +1,107 @@
+#include "analyzer/replay/memory_summary.h"
+
+#include <utility>
+
+#include "analyzer/policies/torch_native.h"
+#include "analyzer/replay/prepared.h"
+#include "analyzer/replay/recorded_device.h"
+#include "analyzer/replay/recorded_run.h"
+#include "analyzer/replay/torch_history.h"
+
+namespace memreel {
+namespace {
+
+void increase(PoolStatistics& statistics, bool small, std::uint64_t by) {
+  statistics.all.increase(by);
+  (small ? statistics.small : statistics.large).increase(by);
+}
+
+void decrease(PoolStatistics& statistics, bool small, std::uint64_t by) {
+  statistics.all.decrease(by);
+  (small ? statistics.small : statistics.large).decrease(by);
+}
+
+/// A net change counts as an increase or a decrease, never as both.
+void change(PoolStatistics& statistics, bool small, std::uint64_t up, std::uint64_t down) {
+  if (up > down) increase(statistics, small, up - down);
+  if (down > up) decrease(statistics, small, down - up);
+}
+
+/// Keeps the allocator's books.
+class SummaryObserver {
+ public:
+  SummaryObserver(std::uint32_t slots, Bytes oversize, MemorySummary& summary)
+      : requested_(slots), oversize_(oversize), summary_(&summary) {}
+
+  void segment_reserved(bool small, Bytes size) {
+    increase(summary_->segments, small, 1);
+    increase(summary_->reserved_bytes, small, size.count);
+    if (size >= oversize_) summary_->oversize_segments.increase(1);
+  }
+  void segment_released(bool small, Bytes size) {
+    decrease(summary_->segments, small, 1);
+    decrease(summary_->reserved_bytes, small, size.count);
+    if (size >= oversize_) summary_->oversize_segments.decrease(1);
+  }
+  void allocated(std::uint32_t slot, bool small, Bytes requested, Bytes taken, Bytes left, bool was_split) {
+    // The block that was found is no free piece of a segment any more; what is left of it is one.
+    const bool leaves = left.count > 0;
+    change(summary_->inactive_split, small, leaves ? 1 : 0, was_split ? 1 : 0);
+    change(summary_->inactive_split_bytes, small, left.count, was_split ? (taken + left).count : 0);
+    requested_[slot] = requested;
+    increase(summary_->allocations, small, 1);
+    increase(summary_->allocated_bytes, small, taken.count);
+    increase(summary_->active, small, 1);
+    increase(summary_->active_bytes, small, taken.count);
+    increase(summary_->requested_bytes, small, requested.count);
+    if (taken >= oversize_) summary_->oversize_allocations.increase(1);
+  }
+  void freed(bool small, Bytes size) {
+    decrease(summary_->allocations, small, 1);
+    decrease(summary_->allocated_bytes, small, size.count);
+    if (size >= oversize_) summary_->oversize_allocations.decrease(1);
+  }
+  void completed(std::uint32_t slot, bool small, Bytes size, std::uint64_t merged, Bytes merged_bytes, bool is_split) {
+    change(summary_->inactive_split, small, is_split ? 1 : 0, merged);
+    change(summary_->inactive_split_bytes, small, is_split ? (size + merged_bytes).count : 0, merged_bytes.count);
+    decrease(summary_->active, small, 1);
+    decrease(summary_->active_bytes, small, size.count);
+    decrease(summary_->requested_bytes, small, requested_[slot].count);
+  }
+  void retried() { ++summary_->alloc_retries; }
+  void failed() { ++summary_->ooms; }
+
+ private:
+  std::vector<Bytes> requested_;  // by slot
+  Bytes oversize_;
+  MemorySummary* summary_;
+};
+
+MemorySummary summarize(const Trace& trace, const Prepared& heap) {
+  MemorySummary summary{.heap = heap.heap, .device = heap.device};
+  const TorchSettings settings = TorchSettings::recorded(heap.settings);
+  RecordedDevice device(trace, heap, heap.implied_capacity);
+  TorchNative<SummaryObserver> policy(heap, settings, device, {heap.slot_count + 1, settings.max_split_size, summary});
+  bool same_addresses = true;
+  run_recorded(heap, heap.count(), policy, device, [&](std::size_t row, bool served) {
+    if (heap.op[row] == Op::alloc)
+      same_addresses &= served && policy.block_of(heap.slot[row]).address == trace.events.address(heap.event[row]);
+    return true;
+  });
+  device.finish();
+  summary.exact = same_addresses && !device.mismatch() && why_not_reproducible(trace, heap).empty();
+  return summary;
+}
+
+}  // namespace
+
+Result<std::vector<MemorySummary>> memory_summaries(const Trace& trace) {
+  std::vector<MemorySummary> summaries;
+  for (const Prepared& heap : prepare(trace))
+    if (is_torch(trace, heap)) summaries.push_back(summarize(trace, heap));
+  if (summaries.empty())
+    return Error{.what = "no heap of this trace is PyTorch's allocator", .where = trace.header.source_name};
+  return summaries;
+}
+
+}  // namespace memreel

@@ -1,0 +1,61 @@
+// The figures of torch.cuda.memory_summary(), for a history instead of a running process.
+//
+// Meanings as in c10/core/CachingDeviceAllocator.h and c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11:
+// - allocated: handed out and not let go of; block sizes, so after rounding;
+// - active: allocated, or let go of while the device is still busy with it;
+// - requested: what the program asked for, of active blocks;
+// - reserved: segments held from the device;
+// - inactive split ("non-releasable"): free blocks that share their segment with others, so that the segment can't be
+//   given back.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "formats/model/result.h"
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+/// One figure over a history, in bytes or a count.
+struct Statistic {
+  std::uint64_t current = 0;  // at the end
+  std::uint64_t peak = 0;
+  std::uint64_t allocated = 0;  // sum of all increases
+  std::uint64_t freed = 0;      // sum of all decreases
+
+  void increase(std::uint64_t by) {
+    current += by;
+    allocated += by;
+    if (current > peak) peak = current;
+  }
+  void decrease(std::uint64_t by) {
+    current -= by;
+    freed += by;
+  }
+  friend bool operator==(const Statistic&, const Statistic&) = default;
+};
+
+/// A figure of the whole allocator and of its two kinds of pools.
+struct PoolStatistics {
+  Statistic all, large, small;
+  friend bool operator==(const PoolStatistics&, const PoolStatistics&) = default;
+};
+
+struct MemorySummary {
+  HeapId heap = HeapId::none;
+  std::int32_t device = 0;
+  bool exact = false;  // the simulated allocator repeated the recording; else the figures are an estimate
+
+  PoolStatistics allocated_bytes, active_bytes, requested_bytes, reserved_bytes, inactive_split_bytes;
+  PoolStatistics allocations, active, segments, inactive_split;  // counts
+  Statistic oversize_allocations, oversize_segments;             // of max_split_size and larger; counts
+  std::uint64_t alloc_retries = 0;                               // requests for which every unused segment was released
+  std::uint64_t ooms = 0;                                        // requests that failed
+};
+
+/// One for each heap of PyTorch's allocator, by walking its history as verify() does. Errors: there is no such heap.
+Result<std::vector<MemorySummary>> memory_summaries(const Trace& trace);
+
+}  // namespace memreel

@@ -1,0 +1,103 @@
+#include "analyzer/replay/recorded_device.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <utility>
+
+namespace memreel {
+namespace {
+
+std::string text_of(EventKind kind, Address address, Bytes size) {
+  char hex[20];
+  std::snprintf(hex, sizeof hex, "0x%llx", static_cast<unsigned long long>(address.value));
+  return std::string(name_of(kind)) + " of " + std::to_string(size.count) + " bytes at " + hex;
+}
+
+}  // namespace
+
+RecordedDevice::RecordedDevice(const Trace& trace, const Prepared& heap, std::optional<Bytes> capacity)
+    : heap_(heap), capacity_(capacity) {
+  Bytes reserved;
+  const EventColumns& events = trace.events;
+  for (std::uint32_t i = 0; i < events.count(); ++i) {
+    const EventKind kind = events.kind[i];
+    if (!is_segment(kind) || trace.tables[events.origin[i]].heap != heap.heap) continue;
+    const Bytes size = events.size[i];
+    segments_.push_back({.event = i, .kind = kind, .address = events.address(i), .size = size});
+    elsewhere_ = std::max(elsewhere_, events.address(i) + size);
+    if (kind == EventKind::segment_alloc || kind == EventKind::segment_map)
+      reserved += size;
+    else
+      reserved -= std::min(reserved, size);
+    recorded_peak_reserved_ = std::max(recorded_peak_reserved_, reserved);
+  }
+  elsewhere_ = Address{round_up(Bytes{elsewhere_.value}, 1_GiB).count};
+}
+
+void RecordedDevice::begin(std::size_t row) {
+  row_ = row;
+  const Op op = heap_.op[row];
+  // What empty_cache releases follows it; what a request causes precedes it.
+  const bool causes_follow = op != Op::alloc && op != Op::alloc_failed;
+  if (!causes_follow)
+    until_ = heap_.event[row];
+  else
+    until_ = row + 1 < heap_.count() ? heap_.event[row + 1] : std::numeric_limits<std::uint32_t>::max();
+}
+
+void RecordedDevice::end() {
+  const Op op = heap_.op[row_];
+  // After an empty_cache the next request's own segment events may already be in sight.
+  if (op != Op::alloc && op != Op::alloc_failed) return;
+  for (; const SegmentEvent* missed = due(); ++next_)
+    differ(text_of(missed->kind, missed->address, missed->size), "the policy did without");
+}
+
+void RecordedDevice::finish() {
+  until_ = std::numeric_limits<std::uint32_t>::max();
+  if (const SegmentEvent* missed = due())
+    differ(text_of(missed->kind, missed->address, missed->size), "the policy did without");
+}
+
+std::optional<Address> RecordedDevice::reserve(Bytes size) {
+  const SegmentEvent* recorded = due();
+  if (recorded && recorded->kind == EventKind::segment_free) return std::nullopt;
+  if (!recorded && heap_.op[row_] == Op::alloc_failed) return std::nullopt;
+  reserved_ += size;
+  peak_reserved_ = std::max(peak_reserved_, reserved_);
+  if (recorded && recorded->kind == EventKind::segment_alloc && recorded->size == size) {
+    ++next_;
+    ++matches_;
+    return recorded->address;
+  }
+  differ(recorded ? text_of(recorded->kind, recorded->address, recorded->size) : "no segment event",
+         "the policy asked for a segment of " + std::to_string(size.count) + " bytes");
+  return std::exchange(elsewhere_, elsewhere_ + round_up(size, 2_MiB));
+}
+
+void RecordedDevice::release(Address address, Bytes size) {
+  reserved_ -= size;
+  const SegmentEvent* recorded = due();
+  if (recorded && recorded->kind == EventKind::segment_free && recorded->address == address && recorded->size == size) {
+    ++next_;
+    ++matches_;
+    return;
+  }
+  differ(recorded ? text_of(recorded->kind, recorded->address, recorded->size) : "no segment event",
+         "the policy released: " + text_of(EventKind::segment_free, address, size));
+}
+
+const RecordedDevice::SegmentEvent* RecordedDevice::due() const {
+  return next_ < segments_.size() && segments_[next_].event < until_ ? &segments_[next_] : nullptr;
+}
+
+void RecordedDevice::differ(std::string expected, std::string happened) {
+  if (mismatch_) return;
+  const SegmentEvent* recorded = due();
+  mismatch_ = {.event = recorded ? recorded->event : heap_.event[row_],
+               .expected = std::move(expected),
+               .happened = std::move(happened)};
+}
+
+}  // namespace memreel

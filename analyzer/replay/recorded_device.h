@@ -1,0 +1,72 @@
+// The device as it was when a history was recorded: gives what it gave, refuses what it refused.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analyzer/replay/device.h"
+#include "analyzer/replay/prepared.h"
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+/// Follows the recorded segment events of one heap and compares what a policy does with them.
+///
+/// Segment events stand before the request that caused them, so while a request is served the device knows what the
+/// recorded allocator did for it. A reservation that was recorded is granted at its address; one before which releases
+/// were recorded, or of a request that failed, is refused. Anything else is a mismatch: the policy did what the
+/// recorded allocator did not.
+class RecordedDevice final : public Device {
+ public:
+  RecordedDevice(const Trace& trace, const Prepared& heap, std::optional<Bytes> capacity);
+
+  /// The policy is about to do row `row` of the heap.
+  void begin(std::size_t row);
+  /// It has done it. Segment events of this row that it did not repeat are mismatches.
+  void end();
+  /// All rows are done: segment events that are left are mismatches.
+  void finish();
+
+  std::optional<Address> reserve(Bytes size) override;
+  void release(Address address, Bytes size) override;
+  std::optional<Bytes> capacity() const override { return capacity_; }
+
+  /// The first thing that differed, once something has.
+  struct Mismatch {
+    std::uint64_t event = 0;
+    std::string expected, happened;
+  };
+  const std::optional<Mismatch>& mismatch() const { return mismatch_; }
+
+  std::uint64_t segment_events() const { return segments_.size(); }
+  std::uint64_t matches() const { return matches_; }
+  Bytes peak_reserved() const { return peak_reserved_; }                    // of the policy
+  Bytes recorded_peak_reserved() const { return recorded_peak_reserved_; }  // of the recording
+
+ private:
+  struct SegmentEvent {
+    std::uint32_t event = 0;
+    EventKind kind = EventKind::unknown;
+    Address address;
+    Bytes size;
+  };
+
+  /// The next recorded segment event, when the policy may do it in this row.
+  const SegmentEvent* due() const;
+  void differ(std::string expected, std::string happened);
+
+  const Prepared& heap_;
+  std::optional<Bytes> capacity_;
+  std::vector<SegmentEvent> segments_;
+  std::size_t next_ = 0;
+  std::size_t row_ = 0;
+  std::uint32_t until_ = 0;  // segment events before this one are due in this row
+  std::uint64_t matches_ = 0;
+  Bytes reserved_, peak_reserved_, recorded_peak_reserved_;
+  Address elsewhere_;  // for segments that were not recorded
+  std::optional<Mismatch> mismatch_;
+};
+
+}  // namespace memreel

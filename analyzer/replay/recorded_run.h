@@ -1,0 +1,45 @@
+// Runs a policy over a recorded history, the device answering as it did then.
+#pragma once
+
+#include <cstddef>
+
+#include "analyzer/policies/policy.h"
+#include "analyzer/replay/engine.h"
+#include "analyzer/replay/recorded_device.h"
+
+namespace memreel {
+
+/// Does rows 0 .. `rows` - 1 of `heap`. `policy` takes its memory from `device`. `after(row, served)` is called after
+/// each row and stops the run by returning false; `served`: of a request, whether it got memory.
+template <Policy P, class After>
+void run_recorded(const Prepared& heap, std::size_t rows, P& policy, RecordedDevice& device, After after) {
+  FailedSlots failed(heap.slot_count);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::uint32_t slot = heap.slot[row];
+    const Bytes size = heap.size[row];
+    const Op op = heap.op[row];
+    bool served = true;
+    device.begin(row);
+    if (op == Op::alloc) {
+      served = policy.allocate(slot, size, heap.lane[row]);
+      if (!served) failed.add(slot);
+    } else if (op == Op::alloc_failed) {
+      served = policy.allocate(heap.slot_count, size, heap.lane[row]);
+      if (served) policy.free(heap.slot_count, size);
+    } else if (op == Op::empty_cache) {
+      policy.empty_cache();
+    } else if (failed.contains(slot)) {
+      if (op != Op::free_requested) failed.remove(slot);
+    } else if (op == Op::free) {
+      policy.free(slot, size);
+    } else if (op == Op::free_requested) {
+      policy.free_requested(slot, size);
+    } else {
+      policy.free_completed(slot, size);
+    }
+    device.end();
+    if (!after(row, served)) return;
+  }
+}
+
+}  // namespace memreel

@@ -1,0 +1,111 @@
+#include "analyzer/replay/replay.h"
+
+#include <algorithm>
+#include <atomic>
+#include <new>
+#include <thread>
+#include <utility>
+
+#include "analyzer/policies/registry.h"
+
+namespace memreel {
+namespace {
+
+struct Job {
+  const BoundPolicy* policy = nullptr;
+  const PolicyInfo* info = nullptr;
+  const Prepared* heap = nullptr;
+};
+
+DeviceModel capacity_of(Bytes capacity) { return {.kind = DeviceModel::Kind::capacity, .capacity = capacity}; }
+
+/// Bisection between what the program itself needs and what the policy took when nothing limited it. Failing is not
+/// quite monotone in the capacity (releasing at other moments places differently), so what is returned is a capacity
+/// whose run did not fail, with the one a unit below known to fail.
+Bytes min_capacity(const BoundPolicy& policy, const Prepared& heap) {
+  const ReplayResult free = policy.run(heap, {});
+  const auto units = [&](Bytes size) { return size.count / policy.unit.count + (size.count % policy.unit.count != 0); };
+  const auto survives = [&](std::uint64_t n) {
+    return policy.run(heap, {.device = capacity_of(policy.unit * n), .stop_at_failure = true}).failed_allocations == 0;
+  };
+  std::uint64_t enough = units(free.peak_reserved);
+  std::uint64_t too_little = units(free.peak_live) == 0 ? 0 : units(free.peak_live) - 1;
+  while (!survives(enough)) {  // a policy that behaves otherwise when it knows of a limit
+    too_little = std::max(too_little, enough);
+    enough += std::max<std::uint64_t>(enough / 8, 1);
+  }
+  while (enough - too_little > 1) {
+    const std::uint64_t middle = too_little + (enough - too_little) / 2;
+    (survives(middle) ? enough : too_little) = middle;
+  }
+  return policy.unit * enough;
+}
+
+ReplayResult run(const Job& job, const ReplayOptions& options) {
+  const DeviceModel implied = job.heap->implied_capacity ? capacity_of(*job.heap->implied_capacity) : DeviceModel{};
+  const RunOptions run_options{.device = options.device.value_or(implied), .series_points = options.series_points};
+  ReplayResult result = job.policy->run(*job.heap, run_options);
+  result.policy = job.policy->spec;
+  if (options.find_min_capacity) result.min_capacity = min_capacity(*job.policy, *job.heap);
+  return result;
+}
+
+Result<void> check(const Job& job) {
+  if (!job.info->sub_allocates || job.heap->level != Level::driver || !job.heap->pooled) return {};
+  return Error{.what = "policy " + job.policy->spec.name +
+                       " sub-allocates, and so did the program on what this driver-level heap gave it: replaying its "
+                       "segments as if they were requests answers nothing",
+               .remedy = "replay the framework-level heap, or record the program's pools (PyTorch memory history)"};
+}
+
+/// Does all jobs on `threads` threads. False when memory ran out.
+bool run_all(std::span<const Job> jobs, std::span<ReplayResult> results, const ReplayOptions& options) {
+  std::atomic<std::size_t> next = 0;
+  std::atomic<bool> out_of_memory = false;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < jobs.size(); i = next++) {
+      try {
+        results[i] = run(jobs[i], options);
+      } catch (const std::bad_alloc&) {
+        out_of_memory = true;
+      }
+    }
+  };
+  const std::size_t cores = options.threads != 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
+  {
+    std::vector<std::jthread> workers;
+    for (std::size_t i = 1; i < std::min(cores, jobs.size()); ++i) workers.emplace_back(work);
+    work();
+  }
+  return !out_of_memory;
+}
+
+}  // namespace
+
+double ReplayResult::overhead() const {
+  if (peak_live.count == 0) return 0;
+  return static_cast<double>(peak_reserved.count) / static_cast<double>(peak_live.count);
+}
+
+Result<std::vector<ReplayResult>> replay(std::span<const Prepared> heaps, std::span<const PolicySpec> specs,
+                                         const ReplayOptions& options) {
+  std::vector<BoundPolicy> policies;
+  for (const PolicySpec& spec : specs) {
+    auto policy = bind_policy(spec);
+    if (!policy) return std::move(policy).error();
+    policies.push_back(*std::move(policy));
+  }
+  std::vector<Job> jobs;
+  for (const BoundPolicy& policy : policies) {
+    for (const Prepared& heap : heaps) {
+      jobs.push_back({.policy = &policy, .info = &find_policy(policy.spec.name)->info, .heap = &heap});
+      if (auto fine = check(jobs.back()); !fine) return std::move(fine).error();
+    }
+  }
+  std::vector<ReplayResult> results(jobs.size());
+  if (!run_all(jobs, results, options))
+    return Error{.what = "not enough host memory for the replay", .remedy = "replay fewer policies at once"};
+  return results;
+}
+
+}  // namespace memreel

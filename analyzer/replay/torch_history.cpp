@@ -1,0 +1,23 @@
+#include "analyzer/replay/torch_history.h"
+
+namespace memreel {
+
+bool is_torch(const Trace& trace, const Prepared& heap) {
+  return heap.level == Level::framework && trace.tables[trace.tables[heap.heap].name].starts_with("torch");
+}
+
+std::string why_not_reproducible(const Trace& trace, const Prepared& heap) {
+  const Losses& losses = trace.losses;
+  if (losses.history_overflowed) return "the history overflowed its ring: its beginning is lost";
+  if (losses.began_late || losses.preexisting_allocations > 0)
+    return "the history began late: " + std::to_string(losses.preexisting_allocations) +
+           " allocations are older than it, and how they came to lie where they do is not known";
+  if (losses.ring_full > 0) return std::to_string(losses.ring_full) + " events were lost while recording";
+  if (!trace.read.intact()) return "the file is damaged: events are missing";
+  if (const auto setting = heap.settings.find("expandable_segments");
+      setting != heap.settings.end() && setting->second == "True")
+    return "recorded with expandable_segments:True, whose rules torch.native does not have";
+  return {};
+}
+
+}  // namespace memreel

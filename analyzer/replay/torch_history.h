@@ -1,0 +1,17 @@
+// What is particular to histories of PyTorch's allocator.
+#pragma once
+
+#include <string>
+
+#include "analyzer/replay/prepared.h"
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+/// Whether a heap is PyTorch's caching allocator.
+bool is_torch(const Trace& trace, const Prepared& heap);
+
+/// Why a replay can't be expected to repeat this history, in one line; empty when it can.
+std::string why_not_reproducible(const Trace& trace, const Prepared& heap);
+
+}  // namespace memreel

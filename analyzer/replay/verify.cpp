@@ -1,0 +1,117 @@
+#include "analyzer/replay/verify.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <string_view>
+#include <utility>
+
+#include "analyzer/policies/torch_native.h"
+#include "analyzer/replay/prepared.h"
+#include "analyzer/replay/recorded_device.h"
+#include "analyzer/replay/recorded_run.h"
+#include "analyzer/replay/torch_history.h"
+
+namespace memreel {
+namespace {
+
+constexpr std::size_t most_free_blocks = 16;
+
+std::string hex(Address address) {
+  char text[20];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(address.value));
+  return text;
+}
+
+/// The free blocks that the request of `row` had to choose from, nearest to its size.
+std::vector<std::string> free_blocks(const TorchNative<>& policy, const Prepared& heap, std::size_t row) {
+  const Bytes wanted = policy.settings().round(heap.size[row]);
+  const std::vector<Block> blocks = policy.candidates(heap.lane[row], heap.size[row]);
+  const auto fits = std::find_if(blocks.begin(), blocks.end(), [&](const Block& b) { return b.size >= wanted; });
+  const auto first = fits - std::min<std::ptrdiff_t>(fits - blocks.begin(), most_free_blocks / 2);
+  std::vector<std::string> lines;
+  for (auto block = first; block != blocks.end() && lines.size() < most_free_blocks; ++block)
+    lines.push_back(std::to_string(block->size.count) + " bytes at " + hex(block->address) +
+                    (block->is_split() ? "" : ", a whole segment") + (block->size < wanted ? ", too small" : ""));
+  return lines;
+}
+
+/// Replays one heap under one reading of its settings.
+class Verifier {
+ public:
+  Verifier(const Trace& trace, const Prepared& heap, const TorchSettings& settings, std::optional<Bytes> capacity)
+      : trace_(trace), heap_(heap), settings_(settings), capacity_(capacity) {}
+
+  Verification run() {
+    result_ = {.heap = heap_.heap, .device = heap_.device, .policy = settings_.spec()};
+    RecordedDevice device(trace_, heap_, capacity_);
+    TorchNative<> policy(heap_, settings_, device);
+    std::optional<std::size_t> diverged;
+    run_recorded(heap_, heap_.count(), policy, device, [&](std::size_t row, bool served) {
+      // What became of segments comes first: it is the cause when the address differs too.
+      if (device.mismatch()) diverge(*device.mismatch());
+      if (heap_.op[row] == Op::alloc) compare_address(row, served ? &policy.block_of(heap_.slot[row]) : nullptr);
+      if (heap_.op[row] == Op::alloc_failed && served)
+        diverge({heap_.event[row], "the request failed", "the policy served it"});
+      if (result_.first_divergence && !diverged) diverged = row;
+      return true;
+    });
+    device.finish();
+    if (device.mismatch()) diverge(*device.mismatch());
+    if (diverged) result_.first_divergence->free_blocks = free_blocks_before(*diverged);
+    result_.segment_events = device.segment_events();
+    result_.segment_matches = device.matches();
+    result_.peak_reserved = device.peak_reserved();
+    result_.recorded_peak_reserved = device.recorded_peak_reserved();
+    return std::move(result_);
+  }
+
+ private:
+  void compare_address(std::size_t row, const Block* block) {
+    ++result_.allocations;
+    const Address recorded = trace_.events.address(heap_.event[row]);
+    if (block && block->address == recorded) {
+      ++result_.address_matches;
+      return;
+    }
+    diverge({heap_.event[row], "alloc of " + std::to_string(heap_.size[row].count) + " bytes at " + hex(recorded),
+             block ? "the policy put it at " + hex(block->address) : "the policy failed"});
+  }
+
+  void diverge(const RecordedDevice::Mismatch& mismatch) {
+    if (result_.first_divergence) return;
+    result_.first_divergence = {.event = mismatch.event, .expected = mismatch.expected, .happened = mismatch.happened};
+  }
+
+  std::vector<std::string> free_blocks_before(std::size_t row) const {
+    if (heap_.op[row] != Op::alloc && heap_.op[row] != Op::alloc_failed) return {};
+    RecordedDevice device(trace_, heap_, capacity_);
+    TorchNative<> policy(heap_, settings_, device);
+    run_recorded(heap_, row, policy, device, [](std::size_t, bool) { return true; });
+    return free_blocks(policy, heap_, row);
+  }
+
+  const Trace& trace_;
+  const Prepared& heap_;
+  const TorchSettings& settings_;
+  std::optional<Bytes> capacity_;
+  Verification result_;
+};
+
+}  // namespace
+
+Result<std::vector<Verification>> verify(const Trace& trace) {
+  std::vector<Verification> verifications;
+  for (const Prepared& heap : prepare(trace)) {
+    if (!is_torch(trace, heap)) continue;
+    const TorchSettings settings = TorchSettings::recorded(heap.settings);
+    verifications.push_back(Verifier(trace, heap, settings, heap.implied_capacity).run());
+    verifications.back().note = why_not_reproducible(trace, heap);
+  }
+  if (verifications.empty())
+    return Error{.what = "nothing to verify: no heap of this trace records an allocator whose rules memreel knows",
+                 .where = trace.header.source_name,
+                 .remedy = "known is PyTorch's, from torch.cuda.memory._dump_snapshot()"};
+  return verifications;
+}
+
+}  // namespace memreel

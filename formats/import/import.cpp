@@ -1,0 +1,106 @@
+#include "formats/import/import.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "formats/import/byte_cursor.h"
+#include "formats/import/torch/torch_snapshot.h"
+#include "formats/reader/trace_reader.h"
+#include "memreel/version.h"
+
+namespace memreel {
+namespace {
+
+/// How a format is told and read.
+struct Importer {
+  ImportFormat format;
+  bool (*recognises)(std::span<const std::byte> beginning);
+  Result<void> (*import)(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
+                         const WriterOptions& options);
+};
+
+// The first that recognises a file reads it.
+constexpr std::array importers{
+    Importer{{"torch.snapshot", "PyTorch memory snapshot: torch.cuda.memory._dump_snapshot(), pickle or JSON"},
+             torch::looks_like_snapshot,
+             torch::import_snapshot},
+};
+
+constexpr auto formats = [] {
+  std::array<ImportFormat, importers.size()> result;
+  std::transform(importers.begin(), importers.end(), result.begin(),
+                 [](const Importer& importer) { return importer.format; });
+  return result;
+}();
+
+constexpr std::size_t beginning_size = 4096;
+
+std::string known_formats() {
+  std::string names;
+  for (const ImportFormat& format : formats) {
+    if (!names.empty()) names += ", ";
+    names += format.name;
+  }
+  return names;
+}
+
+Result<const Importer*> find_importer(ByteCursor& bytes, const std::string& format) {
+  if (!format.empty()) {
+    const auto named = std::find_if(importers.begin(), importers.end(),
+                                    [&](const Importer& importer) { return importer.format.name == format; });
+    if (named != importers.end()) return &*named;
+    return Error{.what = "unknown import format '" + format + "'", .remedy = "known formats: " + known_formats()};
+  }
+  const std::span<const std::byte> beginning = bytes.peek(beginning_size);
+  if (bytes.failure()) return *bytes.failure();
+  if (beginning.empty())
+    return Error{.what = "the file is empty", .where = bytes.where(), .remedy = "record or dump it again"};
+  if (looks_like_trace(beginning))
+    return Error{.what = "is a memreel trace already", .where = bytes.where(), .remedy = "open it without importing"};
+  const auto found = std::find_if(importers.begin(), importers.end(),
+                                  [&](const Importer& importer) { return importer.recognises(beginning); });
+  if (found != importers.end()) return &*found;
+  const auto first = std::to_integer<char>(beginning[0]);
+  if (first == '(' || first == '}' || first == ']')
+    return Error{.what = "looks like a pickle of protocol 0 or 1, which is not supported",
+                 .where = bytes.where(),
+                 .remedy = "dump again with pickle.dump(snapshot, file, protocol=4)"};
+  return Error{.what = "is of no known format",
+               .where = bytes.where(),
+               .remedy = "known formats, also compressed with xz, gzip or zstd: " + known_formats()};
+}
+
+}  // namespace
+
+std::span<const ImportFormat> import_formats() { return formats; }
+
+Result<void> import_file(const std::filesystem::path& file, std::unique_ptr<ByteSink> sink,
+                         const ImportOptions& options) {
+  Result<OpenedFile> opened = open_bytes(file);
+  if (!opened) return std::move(opened).error();
+  ByteCursor bytes(std::move(*opened), options.on_progress);
+  const Result<const Importer*> importer = find_importer(bytes, options.format);
+  if (!importer) return importer.error();
+  Header header{.producer = "memreel " + std::string(version), .source_name = file.filename().string()};
+  return (*importer)->import(bytes, std::move(header), std::move(sink), options.writer);
+}
+
+Result<Trace> open_any(const std::filesystem::path& file, const ImportOptions& options) {
+  Result<OpenedFile> opened = open_bytes(file);
+  if (!opened) return std::move(opened).error();
+  std::array<std::byte, beginning_size> beginning{};
+  const Result<std::size_t> count = opened->bytes->read(beginning);
+  if (!count) return count.error();
+  if (looks_like_trace(std::span(beginning).first(*count))) return load(file);
+
+  std::vector<std::byte> trace;
+  const Result<void> imported = import_file(file, memory_sink(trace), options);
+  if (!imported) return imported.error();
+  return load(memory_file(trace), file.string());
+}
+
+}  // namespace memreel

@@ -1,0 +1,124 @@
+#include "formats/import/torch/preexisting.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "formats/import/torch/ranges.h"
+#include "formats/model/flat_map.h"
+
+namespace memreel::torch {
+namespace {
+
+struct AddressHash {
+  std::uint64_t operator()(std::uint64_t address) const { return mix_bits(address); }
+};
+
+/// A free of something that the history has not allocated.
+struct UnknownFree {
+  std::size_t entry = 0;
+  bool pending = false;  // it is a completion: the request is unknown as well
+};
+
+class Allocations {
+ public:
+  void apply(const Entry& entry, std::size_t i) {
+    const std::uint64_t address = entry.address;
+    switch (entry.action()) {
+      case Action::alloc:
+        states_.put(address, live);
+        break;
+      case Action::free_requested:
+        if (states_.put(address, pending) == States::absent) unknown_frees_.push_back({i, false});
+        break;
+      case Action::free_completed:
+        if (states_.find(address) == States::absent)
+          unknown_frees_.push_back({i, true});
+        else
+          states_.erase(address);
+        break;
+      default:
+        break;
+    }
+  }
+  bool alive(Address address) const { return states_.find(address.value) != States::absent; }
+  const std::vector<UnknownFree>& unknown_frees() const { return unknown_frees_; }
+
+ private:
+  using States = FlatMap<std::uint64_t, AddressHash>;
+  static constexpr std::uint32_t live = 0;
+  static constexpr std::uint32_t pending = 1;
+
+  States states_;
+  std::vector<UnknownFree> unknown_frees_;
+};
+
+/// The first entry that allocates or frees each address of `frees`.
+std::unordered_map<std::uint64_t, std::size_t> first_uses(const Entries& entries,
+                                                          const std::vector<UnknownFree>& frees) {
+  std::unordered_map<std::uint64_t, std::size_t> first;
+  for (const UnknownFree& free : frees) first.try_emplace(entries[free.entry].address, free.entry);
+  for (std::size_t i = 0; i < entries.count(); ++i) {
+    if (entries[i].action() != Action::alloc) continue;
+    const auto found = first.find(entries[i].address);
+    if (found != first.end()) found->second = std::min(found->second, i);
+  }
+  return first;
+}
+
+void add_allocations(const DeviceHistory& history, const Allocations& at_end, Preexisting& result) {
+  const std::vector<UnknownFree>& frees = at_end.unknown_frees();
+  if (!frees.empty()) {
+    const auto first = first_uses(history.entries, frees);
+    for (const UnknownFree& free : frees) {
+      const Entry& entry = history.entries[free.entry];
+      if (first.at(entry.address) != free.entry) continue;
+      result.allocations.push_back(
+          {.block = {.address = {entry.address}, .requested = {entry.size}, .pending = free.pending},
+           .place = entry.place()});
+    }
+  }
+  for (const Segment& segment : history.segments) {
+    for (const Block& block : segment.blocks) {
+      if (at_end.alive(block.address)) continue;
+      result.allocations.push_back({.block = block, .place = segment.place});
+      result.record_lost = result.record_lost || block.stack != StackId::none;
+    }
+  }
+  std::sort(result.allocations.begin(), result.allocations.end(),
+            [](const auto& a, const auto& b) { return a.block.address < b.block.address; });
+}
+
+}  // namespace
+
+Preexisting find_preexisting(const DeviceHistory& history) {
+  Preexisting result;
+  Allocations allocations;
+  RangeMap<bool> held;
+  const auto add_gaps = [&](Range range, PlaceId place, bool mapped) {
+    held.for_each_gap(range, [&](Range gap) {
+      result.segments.push_back(
+          {.address = {gap.begin}, .size = {gap.end - gap.begin}, .place = place, .mapped = mapped});
+    });
+  };
+  for (std::size_t i = 0; i < history.entries.count(); ++i) {
+    const Entry& entry = history.entries[i];
+    const Action action = entry.action();
+    if (action <= Action::free_completed) {
+      allocations.apply(entry, i);
+    } else if (acquires_segment(action)) {
+      held.set(Range::of(entry.address, entry.size), true);
+    } else if (releases_segment(action)) {
+      const Range range = Range::of(entry.address, entry.size);
+      add_gaps(range, entry.place(), action == Action::segment_unmap);
+      held.remove(range);
+    }
+  }
+  for (const Segment& segment : history.segments)
+    add_gaps(Range::of(segment.address.value, segment.size.count), segment.place, segment.expandable);
+  std::sort(result.segments.begin(), result.segments.end(),
+            [](const auto& a, const auto& b) { return a.address < b.address; });
+  add_allocations(history, allocations, result);
+  return result;
+}
+
+}  // namespace memreel::torch

@@ -1,0 +1,150 @@
+// A PyTorch memory snapshot as plain data: what torch.cuda.memory._snapshot() returns, reduced to what a trace needs.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "formats/model/ids.h"
+#include "formats/model/units.h"
+
+namespace memreel::torch {
+
+/// PyTorch's MempoolId_t. {0, 0} is the default pool; {n, 0} belongs to CUDA graphs, {0, n} to a torch.cuda.MemPool.
+struct PoolKey {
+  std::uint64_t high = 0;
+  std::uint64_t low = 0;
+  friend auto operator<=>(const PoolKey&, const PoolKey&) = default;
+};
+
+/// What separates free memory that may serve a request from memory that may not.
+struct Place {
+  std::uint64_t stream = 0;     // handle
+  std::optional<PoolKey> pool;  // none: not recorded
+  friend bool operator==(const Place&, const Place&) = default;
+};
+enum class PlaceId : std::uint32_t {};
+
+/// The distinct places of a snapshot.
+class Places {
+ public:
+  PlaceId id(const Place& place);
+  const Place& operator[](PlaceId id) const { return places_[static_cast<std::size_t>(id)]; }
+  std::size_t count() const { return places_.size(); }
+
+ private:
+  struct Hash {
+    std::size_t operator()(const Place& place) const;
+  };
+  std::vector<Place> places_;
+  std::unordered_map<Place, PlaceId, Hash> ids_;
+  PlaceId latest_{};
+};
+
+enum class Action : std::uint8_t {
+  alloc,
+  free_requested,
+  free_completed,
+  segment_alloc,
+  segment_free,
+  segment_map,
+  segment_unmap,
+  oom,
+  mark,
+};
+
+constexpr bool releases_segment(Action action) {
+  return action == Action::segment_free || action == Action::segment_unmap;
+}
+constexpr bool acquires_segment(Action action) {
+  return action == Action::segment_alloc || action == Action::segment_map;
+}
+constexpr bool has_address(Action action) { return action < Action::oom; }
+
+/// Time of entries from before PyTorch 2.2, which recorded none.
+inline constexpr std::int64_t no_time = std::numeric_limits<std::int64_t>::min();
+
+/// One record of a device's history. Millions are in memory at once.
+struct Entry {
+  std::int64_t time_us = no_time;  // since the Unix epoch
+  std::uint64_t address = 0;       // oom: free bytes of the device; mark: MarkId
+  std::uint64_t size = 0;          // bytes; of allocations as requested
+  StackId stack = StackId::none;
+  std::uint32_t place_and_action = 0;
+
+  Action action() const { return static_cast<Action>(place_and_action & 15U); }
+  PlaceId place() const { return static_cast<PlaceId>(place_and_action >> 4U); }
+  void set(Action action, PlaceId place) {
+    place_and_action = static_cast<std::uint32_t>(place) << 4U | static_cast<std::uint32_t>(action);
+  }
+};
+static_assert(sizeof(Entry) == 32);
+/// More places than an entry can name.
+inline constexpr std::size_t max_places = std::size_t{1} << 28U;
+
+/// Grows without ever holding its content twice, as a vector does while it moves.
+class Entries {
+ public:
+  void push_back(const Entry& entry) {
+    if (count_ % chunk == 0) chunks_.push_back(std::make_unique<std::array<Entry, chunk>>());
+    (*chunks_.back())[count_++ % chunk] = entry;
+  }
+  std::size_t count() const { return count_; }
+  const Entry& operator[](std::size_t i) const { return (*chunks_[i / chunk])[i % chunk]; }
+  Entry& operator[](std::size_t i) { return (*chunks_[i / chunk])[i % chunk]; }
+
+ private:
+  static constexpr std::size_t chunk = 1U << 15U;
+  std::vector<std::unique_ptr<std::array<Entry, chunk>>> chunks_;
+  std::size_t count_ = 0;
+};
+
+/// An allocation that was alive when the snapshot was taken.
+struct Block {
+  Address address;
+  Bytes requested;
+  StackId stack = StackId::none;  // where it was allocated, when that was recorded
+  bool pending = false;           // free requested, not completed
+};
+
+struct Segment {
+  Address address;
+  Bytes size;
+  PlaceId place{};
+  bool expandable = false;
+  std::vector<Block> blocks;  // active ones, by address
+};
+
+struct Annotation {
+  std::int64_t time_us = 0;
+  MarkId mark = MarkId::none;
+};
+
+struct DeviceHistory {
+  Entries entries;                 // those that become events, in recorded order
+  std::uint64_t recorded = 0;      // entries of every action: how full PyTorch's ring was
+  std::vector<Segment> segments;   // when the snapshot was taken, by address
+  std::vector<Annotation> ranges;  // by time
+};
+
+struct Snapshot {
+  std::map<std::int32_t, DeviceHistory> devices;  // by CUDA ordinal
+  Places places;
+  /// `allocator_settings`: values as Python prints them (True, 0.6, -1), texts without quotes, dicts as
+  /// "[key:value,...]". So roundup_power2_divisions is the resolved table of 16 buckets in MiB:
+  /// "[1:0,2:0,4:0,...,32768:0]".
+  std::vector<std::pair<std::string, std::string>> settings;
+  std::uint64_t unknown_actions = 0;
+  std::uint64_t ring_capacity = std::numeric_limits<std::uint64_t>::max();  // entries per device
+  bool ring_overflowed = false;                                             // PyTorch says so itself (2.12+)
+};
+
+}  // namespace memreel::torch

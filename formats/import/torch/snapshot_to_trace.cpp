@@ -1,0 +1,236 @@
+#include "formats/import/torch/snapshot_to_trace.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "formats/import/torch/empty_cache.h"
+#include "formats/import/torch/pools.h"
+#include "formats/import/torch/preexisting.h"
+
+namespace memreel::torch {
+namespace {
+
+Nanoseconds from_microseconds(std::int64_t time_us) { return std::chrono::microseconds(time_us); }
+
+EventKind kind_of(Action action) {
+  switch (action) {
+    case Action::alloc:
+      return EventKind::alloc;
+    case Action::free_requested:
+      return EventKind::free_requested;
+    case Action::free_completed:
+      return EventKind::free_completed;
+    case Action::segment_alloc:
+      return EventKind::segment_alloc;
+    case Action::segment_free:
+      return EventKind::segment_free;
+    case Action::segment_map:
+      return EventKind::segment_map;
+    case Action::segment_unmap:
+      return EventKind::segment_unmap;
+    case Action::oom:
+      return EventKind::alloc_failed;
+    case Action::mark:
+      return EventKind::mark;
+  }
+  return EventKind::unknown;
+}
+
+/// Writes the history of one device.
+class DeviceWriter {
+ public:
+  DeviceWriter(std::int32_t device, const DeviceHistory& history, const Places& places, TraceWriter& writer)
+      : history_(history),
+        places_(places),
+        writer_(writer),
+        heap_(writer.intern(
+            Heap{.name = writer.intern("torch.cuda"), .level = Level::framework, .device = device})),
+        origins_(places.count(), OriginId::none) {}
+
+  void find_empty_caches(const Preexisting& before, const ReleaseSettings& settings) {
+    std::uint64_t reserved = 0;
+    for (const PreexistingSegment& segment : before.segments) reserved += segment.size.count;
+    empty_caches_ = torch::find_empty_caches(history_, reserved, places_, settings, writer_.tables());
+  }
+
+  /// Of the next record; nothing at the end.
+  std::optional<std::int64_t> next_time() const {
+    if (range_is_next()) return history_.ranges[next_range_].time_us;
+    if (next_entry_ == history_.entries.count()) return std::nullopt;
+    return time_of(next_entry_);
+  }
+
+  void write_start(std::int64_t time_us, const std::vector<std::pair<std::string, std::string>>& settings,
+                   const Preexisting& before) {
+    time_us_ = time_us;
+    const Nanoseconds time = from_microseconds(time_us);
+    if (!settings.empty()) {
+      Settings row;
+      for (const auto& [key, value] : settings) row.entries.emplace_back(writer_.intern(key), writer_.intern(value));
+      writer_.append(
+          {.kind = EventKind::settings, .origin = device_origin(), .time = time, .value = index(writer_.intern(row))});
+    }
+    const FrameId frame = writer_.intern(Frame{.function = writer_.intern(preexisting_frame)});
+    const StackId root = writer_.intern(Stack{.frame = frame});
+    for (const PreexistingSegment& segment : before.segments)
+      writer_.append({.kind = segment.mapped ? EventKind::segment_map : EventKind::segment_alloc,
+                      .origin = origin_of(segment.place),
+                      .stack = root,
+                      .time = time,
+                      .address = segment.address,
+                      .size = segment.size});
+    for (const auto& [block, place] : before.allocations) {
+      Event event{.kind = EventKind::alloc,
+                  .origin = origin_of(place),
+                  .stack = called_from(root, block.stack),
+                  .time = time,
+                  .address = block.address,
+                  .size = block.requested};
+      writer_.append(event);
+      if (!block.pending) continue;
+      event.kind = EventKind::free_requested;
+      writer_.append(event);
+    }
+  }
+
+  /// Writes the next record.
+  void write_next() {
+    if (range_is_next()) {
+      const Annotation& range = history_.ranges[next_range_++];
+      time_us_ = range.time_us;
+      writer_.append({.kind = EventKind::mark,
+                      .origin = device_origin(),
+                      .time = from_microseconds(range.time_us),
+                      .value = index(range.mark)});
+      return;
+    }
+    const Entry& entry = history_.entries[next_entry_];
+    time_us_ = time_of(next_entry_);
+    const Nanoseconds time = from_microseconds(time_us_);
+    if (next_empty_cache_ < empty_caches_.size() && empty_caches_[next_empty_cache_] == next_entry_) {
+      ++next_empty_cache_;
+      writer_.append(
+          {.kind = EventKind::empty_cache, .origin = device_origin(), .stack = entry.stack, .time = time});
+    }
+    ++next_entry_;
+    Event event{.kind = kind_of(entry.action()),
+                .origin = origin_of(entry.place()),
+                .stack = entry.stack,
+                .time = time,
+                .size = {entry.size}};
+    if (has_address(entry.action()))
+      event.address = {entry.address};
+    else
+      event.value = entry.address;
+    if (entry.action() == Action::mark) event.size = {};
+    writer_.append(event);
+  }
+
+ private:
+  std::int64_t time_of(std::size_t entry) const {
+    const std::int64_t time = history_.entries[entry].time_us;
+    return time == no_time ? time_us_ : time;
+  }
+  bool range_is_next() const {
+    if (next_range_ == history_.ranges.size()) return false;
+    return next_entry_ == history_.entries.count() || history_.ranges[next_range_].time_us <= time_of(next_entry_);
+  }
+
+  /// Of events that concern the whole heap.
+  OriginId device_origin() { return writer_.intern(Origin{.heap = heap_}); }
+
+  OriginId origin_of(PlaceId id) {
+    OriginId& origin = origins_[static_cast<std::size_t>(id)];
+    if (origin != OriginId::none) return origin;
+    const Place& place = places_[id];
+    const PoolKey key = place.pool.value_or(PoolKey{});
+    Origin row{.heap = heap_};
+    if (key != PoolKey{}) row.pool = writer_.intern(Pool{.key_high = key.high, .key_low = key.low});
+    if (place.stream != 0) row.stream = writer_.intern(Stream{.handle = place.stream});
+    origin = writer_.intern(row);
+    return origin;
+  }
+
+  /// `stack` with `root` as its outermost frame.
+  StackId called_from(StackId root, StackId stack) {
+    std::vector<FrameId> frames;
+    for (; stack != StackId::none; stack = writer_.tables()[stack].caller)
+      frames.push_back(writer_.tables()[stack].frame);
+    StackId result = root;
+    for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame)
+      result = writer_.intern(Stack{.frame = *frame, .caller = result});
+    return result;
+  }
+
+  const DeviceHistory& history_;
+  const Places& places_;
+  TraceWriter& writer_;
+  HeapId heap_;
+  std::vector<OriginId> origins_;  // by PlaceId
+  std::vector<std::size_t> empty_caches_;
+  std::size_t next_entry_ = 0;
+  std::size_t next_range_ = 0;
+  std::size_t next_empty_cache_ = 0;
+  std::int64_t time_us_ = 0;  // of the record before
+};
+
+/// The device whose next record is the earliest; nothing at the end.
+DeviceWriter* earliest(std::vector<DeviceWriter>& devices) {
+  DeviceWriter* first = nullptr;
+  std::int64_t first_time = 0;
+  for (DeviceWriter& device : devices) {
+    const std::optional<std::int64_t> time = device.next_time();
+    if (!time || (first != nullptr && *time >= first_time)) continue;
+    first = &device;
+    first_time = *time;
+  }
+  return first;
+}
+
+std::int64_t first_time(const Snapshot& snapshot) {
+  std::int64_t first = std::numeric_limits<std::int64_t>::max();
+  for (const auto& [ordinal, history] : snapshot.devices) {
+    if (!history.ranges.empty()) first = std::min(first, history.ranges.front().time_us);
+    for (std::size_t i = 0; i < history.entries.count(); ++i) {
+      const std::int64_t time = history.entries[i].time_us;
+      if (time == no_time) continue;
+      first = std::min(first, time);
+      break;
+    }
+  }
+  return first == std::numeric_limits<std::int64_t>::max() ? 0 : first;
+}
+
+}  // namespace
+
+void write_trace(Snapshot snapshot, TraceWriter& writer) {
+  Losses losses{.unknown_actions = snapshot.unknown_actions, .history_overflowed = snapshot.ring_overflowed};
+  const ReleaseSettings settings = ReleaseSettings::of(snapshot);
+  const std::int64_t start = first_time(snapshot);
+  std::vector<Preexisting> before;
+  for (auto& [ordinal, history] : snapshot.devices) {
+    infer_pools(history, snapshot.places);
+    before.push_back(find_preexisting(history));
+    losses.preexisting_allocations += before.back().allocations.size();
+    losses.began_late =
+        losses.began_late || !before.back().segments.empty() || !before.back().allocations.empty();
+    losses.history_overflowed =
+        losses.history_overflowed || before.back().record_lost || history.recorded >= snapshot.ring_capacity;
+  }
+  // Reports need to know before they read the first event.
+  writer.set_losses(losses);
+
+  std::vector<DeviceWriter> devices;
+  devices.reserve(snapshot.devices.size());
+  for (const auto& [ordinal, history] : snapshot.devices) {
+    devices.emplace_back(ordinal, history, snapshot.places, writer);
+    const Preexisting& held = before[devices.size() - 1];
+    devices.back().find_empty_caches(held, settings);
+    devices.back().write_start(start, snapshot.settings, held);
+  }
+  while (DeviceWriter* device = earliest(devices)) device->write_next();
+}
+
+}  // namespace memreel::torch

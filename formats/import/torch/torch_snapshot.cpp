@@ -1,0 +1,46 @@
+#include "formats/import/torch/torch_snapshot.h"
+
+#include <utility>
+
+#include "formats/import/json_values.h"
+#include "formats/import/torch/snapshot_reader.h"
+#include "formats/import/torch/snapshot_to_trace.h"
+#include "formats/import/unpickle.h"
+#include "formats/import/values.h"
+
+namespace memreel::torch {
+namespace {
+
+constexpr auto pickle_proto = std::byte{0x80};
+
+bool is_pickle(std::span<const std::byte> beginning) { return !beginning.empty() && beginning[0] == pickle_proto; }
+
+Result<Snapshot> read_snapshot(ByteCursor& bytes, TraceWriter& writer) {
+  ValueArena arena(bytes.stored_size());
+  SnapshotReader reader(arena, writer);
+  Result<Value> root =
+      is_pickle(bytes.peek(1)) ? unpickle(bytes, arena, reader) : parse_json(bytes, arena, reader);
+  if (!root) return std::move(root).error();
+  return reader.finish(*root);
+}
+
+}  // namespace
+
+bool looks_like_snapshot(std::span<const std::byte> beginning) {
+  return is_pickle(beginning) || looks_like_json(beginning);
+}
+
+Result<void> import_snapshot(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
+                             const WriterOptions& options) {
+  header.source = "torch.snapshot";
+  TraceWriter writer(std::move(sink), std::move(header), options);
+  Result<Snapshot> snapshot = read_snapshot(bytes, writer);
+  if (!snapshot) {
+    if (snapshot.error().where.empty()) snapshot.error().where = bytes.where();
+    return std::move(snapshot).error();
+  }
+  write_trace(std::move(*snapshot), writer);
+  return writer.finish();
+}
+
+}  // namespace memreel::torch

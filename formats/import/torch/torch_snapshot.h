@@ -1,0 +1,23 @@
+// The format "torch.snapshot": PyTorch memory snapshots.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "formats/import/byte_cursor.h"
+#include "formats/model/result.h"
+#include "formats/model/trace.h"
+#include "formats/writer/trace_writer.h"
+
+namespace memreel::torch {
+
+/// True for pickles and for JSON: what is in them shows only when they are read.
+bool looks_like_snapshot(std::span<const std::byte> beginning);
+
+/// Converts what torch.cuda.memory._dump_snapshot wrote (a pickle), the viewer's JSON variant of it, or a plain list of
+/// segments in either form.
+Result<void> import_snapshot(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
+                             const WriterOptions& options);
+
+}  // namespace memreel::torch

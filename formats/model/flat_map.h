@@ -1,0 +1,86 @@
+// A hash map for the hot paths of recording and replay: one array, no allocation per entry, removal without tombstones.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace memreel {
+
+/// Spreads every bit of `x` over all bits of the result.
+constexpr std::uint64_t mix_bits(std::uint64_t x) {
+  x = (x ^ (x >> 32U)) * 0xD6E8FEB86659FD93;
+  x = (x ^ (x >> 32U)) * 0xD6E8FEB86659FD93;
+  return x ^ (x >> 32U);
+}
+
+/// From a small, trivially copyable `Key` to a 32-bit number below `absent`. `Hash` gives well mixed 64-bit values.
+/// Open addressing with linear probing; at least half of the array is empty.
+template <class Key, class Hash>
+class FlatMap {
+ public:
+  static constexpr std::uint32_t absent = 0xFFFF'FFFF;
+
+  std::uint32_t find(const Key& key) const {
+    if (entries_.empty()) return absent;
+    return entries_[place_of(key)].value;
+  }
+
+  /// Sets the value of `key`; returns the one it had.
+  std::uint32_t put(const Key& key, std::uint32_t value) {
+    if (2 * (count_ + 1) > entries_.size()) grow();
+    Entry& entry = entries_[place_of(key)];
+    if (entry.value == absent) {
+      entry.key = key;
+      ++count_;
+    }
+    return std::exchange(entry.value, value);
+  }
+
+  void erase(const Key& key) {
+    if (entries_.empty()) return;
+    std::size_t hole = place_of(key);
+    if (entries_[hole].value == absent) return;
+    --count_;
+    // Whatever was pushed behind the hole by it moves up, so that no probe meets an empty place too early.
+    for (std::size_t i = next(hole); entries_[i].value != absent; i = next(i)) {
+      const std::size_t distance_from_home = (i - home_of(entries_[i].key)) & mask();
+      if (distance_from_home < ((i - hole) & mask())) continue;
+      entries_[hole] = entries_[i];
+      hole = i;
+    }
+    entries_[hole].value = absent;
+  }
+
+  std::size_t size() const { return count_; }
+
+ private:
+  struct Entry {
+    Key key{};
+    std::uint32_t value = absent;
+  };
+
+  std::size_t mask() const { return entries_.size() - 1; }
+  std::size_t next(std::size_t i) const { return (i + 1) & mask(); }
+  std::size_t home_of(const Key& key) const { return static_cast<std::size_t>(Hash{}(key)) & mask(); }
+
+  /// Where `key` is, or the empty place where it would be put.
+  std::size_t place_of(const Key& key) const {
+    std::size_t i = home_of(key);
+    while (entries_[i].value != absent && !(entries_[i].key == key)) i = next(i);
+    return i;
+  }
+
+  void grow() {
+    std::vector<Entry> old(entries_.empty() ? 64 : 2 * entries_.size());
+    old.swap(entries_);
+    for (const Entry& entry : old)
+      if (entry.value != absent) entries_[place_of(entry.key)] = entry;
+  }
+
+  std::vector<Entry> entries_;  // as many as a power of two
+  std::size_t count_ = 0;
+};
+
+}  // namespace memreel

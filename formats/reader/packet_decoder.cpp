@@ -1,0 +1,298 @@
+#include "formats/reader/packet_decoder.h"
+
+#include "formats/wire/column.h"
+#include "formats/wire/framing.h"
+#include "formats/wire/message_reader.h"
+
+namespace memreel {
+namespace {
+
+using wire::MessageReader;
+
+constexpr std::uint64_t max_events = std::uint64_t{1} << 56U;  // two thousand years at a million a second
+
+HeapState decode_state(std::string_view bytes) {
+  using Field = wire::HeapStateField;
+  HeapState state;
+  for (MessageReader<Field> message(bytes); message.next();) {
+    switch (message.field()) {
+      case Field::heap:
+        state.heap = HeapId{message.uint32()};
+        break;
+      case Field::live_bytes:
+        state.live = {message.uint64()};
+        break;
+      case Field::reserved_bytes:
+        state.reserved = {message.uint64()};
+        break;
+      default:
+        message.skip();
+    }
+  }
+  return state;
+}
+
+}  // namespace
+
+std::optional<PacketBody> decode_body(std::string_view body) {
+  using Field = wire::PacketField;
+  std::optional<PacketBody> found;
+  for (MessageReader<Field> message(body); message.next();) {
+    const bool known = message.field() >= Field::header && message.field() <= Field::footer && message.is_bytes();
+    if (known)
+      found = PacketBody{message.field(), message.bytes()};
+    else
+      message.skip();
+  }
+  return found;
+}
+
+Header decode_header(std::string_view bytes) {
+  using Field = wire::HeaderField;
+  Header header;
+  for (MessageReader<Field> message(bytes); message.next();) {
+    switch (message.field()) {
+      case Field::producer:
+        header.producer = message.bytes();
+        break;
+      case Field::source:
+        header.source = message.bytes();
+        break;
+      case Field::source_name:
+        header.source_name = message.bytes();
+        break;
+      case Field::host:
+        header.host = message.bytes();
+        break;
+      case Field::process:
+        header.process = message.uint64();
+        break;
+      default:
+        message.skip();
+    }
+  }
+  return header;
+}
+
+Losses decode_losses(std::string_view bytes) {
+  using Field = wire::LossesField;
+  Losses losses;
+  for (MessageReader<Field> message(bytes); message.next();) {
+    switch (message.field()) {
+      case Field::ring_full:
+        losses.ring_full = message.uint64();
+        break;
+      case Field::stack_table_full:
+        losses.stack_table_full = message.uint64();
+        break;
+      case Field::hook_refused:
+        losses.hook_refused = message.uint64();
+        break;
+      case Field::unknown_actions:
+        losses.unknown_actions = message.uint64();
+        break;
+      case Field::unmatched_frees:
+        losses.unmatched_frees = message.uint64();
+        break;
+      case Field::preexisting_allocations:
+        losses.preexisting_allocations = message.uint64();
+        break;
+      case Field::began_late:
+        losses.began_late = message.boolean();
+        break;
+      case Field::history_overflowed:
+        losses.history_overflowed = message.boolean();
+        break;
+      default:
+        message.skip();
+    }
+  }
+  return losses;
+}
+
+std::optional<BlockMessage> decode_block(std::string_view bytes) {
+  using Field = wire::BlockField;
+  BlockMessage block;
+  for (MessageReader<Field> message(bytes); message.next();) {
+    switch (message.field()) {
+      case Field::count:
+        block.count = message.uint32();
+        break;
+      case Field::first_event:
+        block.first_event = message.uint64();
+        break;
+      case Field::first_allocation:
+        block.first_allocation = message.uint64();
+        break;
+      case Field::first_time_ns:
+        block.first_time = Nanoseconds(message.sint64());
+        break;
+      case Field::last_time_ns:
+        block.last_time = Nanoseconds(message.sint64());
+        break;
+      case Field::state:
+        block.state_after.push_back(decode_state(message.bytes()));
+        break;
+      case Field::rows_before:
+        block.rows_before = wire::decode_row_counts(message.bytes());
+        break;
+      case Field::columns_zstd:
+        block.columns_zstd = message.bytes();
+        break;
+      case Field::columns_size:
+        block.columns_size = message.uint32();
+        break;
+      case Field::allocation_count:
+        block.allocation_count = message.uint32();
+        break;
+      default:
+        message.skip();
+    }
+  }
+  const bool sane = block.count >= 1 && block.count <= wire::max_events_per_block &&
+                    block.allocation_count <= block.count && block.columns_size <= wire::max_columns_size &&
+                    block.first_event <= max_events && block.end_allocation() <= index(AllocationId::none);
+  if (!sane) return std::nullopt;
+  return block;
+}
+
+KeyframeMessage decode_keyframe(std::string_view bytes) {
+  using Field = wire::KeyframeField;
+  KeyframeMessage keyframe;
+  for (MessageReader<Field> message(bytes); message.next();) {
+    switch (message.field()) {
+      case Field::event:
+        keyframe.event = message.uint64();
+        break;
+      case Field::time_ns:
+        keyframe.time = Nanoseconds(message.sint64());
+        break;
+      case Field::rows_zstd:
+        keyframe.rows_zstd = message.bytes();
+        break;
+      case Field::rows_size:
+        keyframe.rows_size = message.uint32();
+        break;
+      default:
+        message.skip();
+    }
+  }
+  return keyframe;
+}
+
+std::optional<HeapSnapshot> decode_keyframe_rows(const KeyframeMessage& keyframe, wire::Decompressor& decompressor) {
+  using Field = wire::KeyframeRowsField;
+  if (keyframe.rows_size > wire::max_content_size) return std::nullopt;
+  const auto content = decompressor.decompress(keyframe.rows_zstd, keyframe.rows_size);
+  if (!content) return std::nullopt;
+
+  std::vector<std::uint64_t> delta, address, size, origin, stack, pending;
+  std::vector<std::uint64_t> segment_address, segment_size, segment_origin, segment_mapped;
+  for (MessageReader<Field> message(*content); message.next();) {
+    switch (message.field()) {
+      case Field::allocation_delta:
+        delta = message.numbers();
+        break;
+      case Field::address:
+        address = message.numbers();
+        break;
+      case Field::size:
+        size = message.numbers();
+        break;
+      case Field::origin:
+        origin = message.numbers();
+        break;
+      case Field::stack:
+        stack = message.numbers();
+        break;
+      case Field::pending:
+        pending = message.numbers();
+        break;
+      case Field::segment_address:
+        segment_address = message.numbers();
+        break;
+      case Field::segment_size:
+        segment_size = message.numbers();
+        break;
+      case Field::segment_origin:
+        segment_origin = message.numbers();
+        break;
+      case Field::segment_mapped:
+        segment_mapped = message.numbers();
+        break;
+      default:
+        message.skip();
+    }
+  }
+  const auto same_length = [](const auto& first, const auto&... others) {
+    return ((first.size() == others.size()) && ...);
+  };
+  if (!same_length(delta, address, size, origin, stack, pending) ||
+      !same_length(segment_address, segment_size, segment_origin, segment_mapped))
+    return std::nullopt;
+
+  HeapSnapshot snapshot{.event = keyframe.event};
+  snapshot.allocations.reserve(delta.size());
+  std::uint64_t ordinal = 0;
+  for (std::size_t i = 0; i < delta.size(); ++i) {
+    ordinal += delta[i];
+    if ((i > 0 && delta[i] == 0) || delta[i] >= index(AllocationId::none) || ordinal >= index(AllocationId::none))
+      return std::nullopt;
+    snapshot.allocations.push_back({.allocation = AllocationId{static_cast<std::uint32_t>(ordinal)},
+                                    .origin = OriginId{static_cast<std::uint32_t>(origin[i])},
+                                    .stack = StackId{static_cast<std::uint32_t>(stack[i])},
+                                    .address = {address[i]},
+                                    .size = {size[i]},
+                                    .pending = pending[i] != 0});
+  }
+  snapshot.segments.reserve(segment_address.size());
+  for (std::size_t i = 0; i < segment_address.size(); ++i)
+    snapshot.segments.push_back({.address = {segment_address[i]},
+                                 .size = {segment_size[i]},
+                                 .origin = OriginId{static_cast<std::uint32_t>(segment_origin[i])},
+                                 .mapped = segment_mapped[i] != 0});
+  return snapshot;
+}
+
+std::optional<FooterMessage> decode_footer(std::string_view bytes) {
+  using Field = wire::FooterField;
+  FooterMessage footer;
+  std::vector<std::uint64_t> kind, size, first_event, first_time;
+  for (MessageReader<Field> message(bytes); message.next();) {
+    switch (message.field()) {
+      case Field::packet_field:
+        kind = message.numbers();
+        break;
+      case Field::packet_size:
+        size = message.numbers();
+        break;
+      case Field::first_event:
+        first_event = message.numbers();
+        break;
+      case Field::first_time_ns:
+        first_time = message.numbers();
+        break;
+      case Field::event_count:
+        footer.event_count = message.uint64();
+        break;
+      case Field::allocation_count:
+        footer.allocation_count = message.uint64();
+        break;
+      default:
+        message.skip();
+    }
+  }
+  const std::size_t count = kind.size();
+  if (size.size() != count || first_event.size() != count || first_time.size() != count ||
+      footer.event_count > max_events || footer.allocation_count > index(AllocationId::none))
+    return std::nullopt;
+  footer.packets.reserve(count);
+  for (std::size_t i = 0; i < count; ++i)
+    footer.packets.push_back({.kind = static_cast<wire::PacketField>(kind[i]),
+                              .size = size[i],
+                              .first_event = first_event[i],
+                              .first_time = Nanoseconds(wire::unzigzag(first_time[i]))});
+  return footer;
+}
+
+}  // namespace memreel

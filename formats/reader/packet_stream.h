@@ -1,0 +1,69 @@
+// Finds the packets of a file one after the other, past damage.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "formats/model/result.h"
+#include "formats/reader/trace_reader.h"
+
+namespace memreel {
+
+/// A packet whose CRC is right.
+struct RawPacket {
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;  // head included
+  std::string_view body;   // valid until the stream is used again
+};
+
+/// Reads packets in order. Where there is none, or one with a wrong CRC, it goes on at the next sync word.
+class PacketStream {
+ public:
+  static constexpr std::uint64_t whole_file = std::numeric_limits<std::uint64_t>::max();
+
+  /// `end`: read only what lies before it.
+  explicit PacketStream(std::shared_ptr<ByteFile> file, std::uint64_t offset = 0, std::uint64_t end = whole_file)
+      : file_(std::move(file)), offset_(offset), end_(end) {}
+
+  /// None at the end of what the file holds now. An incomplete packet there is looked at again by the next call.
+  Result<std::optional<RawPacket>> next();
+
+  /// Continues at `offset`, where a packet is known to begin.
+  void seek(std::uint64_t offset) { offset_ = offset; }
+
+  std::uint64_t damaged_packets() const { return damaged_packets_; }
+  std::uint64_t damaged_bytes() const { return damaged_bytes_; }
+  std::uint64_t truncated_bytes() const { return truncated_bytes_; }  // of the incomplete packet at the end
+
+ private:
+  std::uint64_t end();
+  /// The bytes at `offset`: `size` of them, or fewer at the end. Valid until the next call.
+  Result<std::string_view> view(std::uint64_t offset, std::size_t size);
+  /// Where the first head at or after `from` begins, or what may become one at the end; else the end.
+  Result<std::uint64_t> find_head(std::uint64_t from);
+  void skip_to(std::uint64_t offset);
+
+  std::shared_ptr<ByteFile> file_;
+  std::uint64_t offset_;
+  std::uint64_t end_;
+  std::string buffer_;
+  std::uint64_t buffer_offset_ = 0;  // of its first byte in the file
+  std::uint64_t damaged_packets_ = 0;
+  std::uint64_t damaged_bytes_ = 0;
+  std::uint64_t truncated_bytes_ = 0;
+  std::uint64_t failed_crc_bytes_ = 0;
+};
+
+/// Fails when the file does not begin as a trace, be it a damaged one.
+Result<void> check_beginning(ByteFile& file, const std::string& name);
+
+/// The packet that begins at `offset` and takes at most `size` bytes; none when it is damaged. Its body lies in
+/// `buffer`.
+Result<std::optional<RawPacket>> read_packet(ByteFile& file, std::uint64_t offset, std::uint64_t size,
+                                             std::string& buffer);
+
+}  // namespace memreel

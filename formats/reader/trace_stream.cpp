@@ -1,0 +1,160 @@
+#include "formats/reader/trace_stream.h"
+
+#include <algorithm>
+#include <protozero/exception.hpp>
+#include <utility>
+
+namespace memreel {
+namespace {
+
+using wire::PacketField;
+
+Losses operator+(const Losses& a, const Losses& b) {
+  return {.ring_full = a.ring_full + b.ring_full,
+          .stack_table_full = a.stack_table_full + b.stack_table_full,
+          .hook_refused = a.hook_refused + b.hook_refused,
+          .unknown_actions = a.unknown_actions + b.unknown_actions,
+          .unmatched_frees = a.unmatched_frees + b.unmatched_frees,
+          .preexisting_allocations = a.preexisting_allocations + b.preexisting_allocations,
+          .began_late = a.began_late || b.began_late,
+          .history_overflowed = a.history_overflowed || b.history_overflowed};
+}
+
+}  // namespace
+
+Result<TraceStream> TraceStream::open(std::shared_ptr<ByteFile> file, const std::string& name) {
+  if (auto checked = check_beginning(*file, name); !checked) return std::move(checked).error();
+  TraceStream stream(std::move(file));
+  if (auto read = stream.read_beginning(); !read) return std::move(read).error();
+  return stream;
+}
+
+Result<std::optional<RawPacket>> TraceStream::next_packet() {
+  auto packet = packets_.next();
+  report_.damaged_packets = packets_.damaged_packets() + undecodable_packets_;
+  report_.damaged_bytes = packets_.damaged_bytes() + undecodable_bytes_;
+  report_.truncated_bytes = packets_.truncated_bytes();
+  return packet;
+}
+
+Result<void> TraceStream::read_beginning() {
+  EventColumns none;
+  for (;;) {
+    auto packet = next_packet();
+    if (!packet) return std::move(packet).error();
+    if (!*packet) return {};
+    try {
+      const auto body = decode_body((*packet)->body);
+      if (body && body->kind == PacketField::events) {
+        packets_.seek((*packet)->offset);
+        return {};
+      }
+    } catch (const protozero::exception&) {
+      // handle() counts it.
+    }
+    handle(**packet, none);
+  }
+}
+
+Result<std::optional<BlockSummary>> TraceStream::next(EventColumns& events) {
+  for (;;) {
+    auto packet = next_packet();
+    if (!packet) return std::move(packet).error();
+    if (!*packet) return std::optional<BlockSummary>{};
+    if (auto block = handle(**packet, events)) return block;
+  }
+}
+
+std::optional<BlockSummary> TraceStream::handle(const RawPacket& packet, EventColumns& events) {
+  report_.has_footer = false;
+  try {
+    const auto body = decode_body(packet.body);
+    if (!body) {
+      ++report_.unknown_packets;
+      return std::nullopt;
+    }
+    std::optional<BlockSummary> block;
+    bool sound = true;
+    switch (body->kind) {
+      case PacketField::header:
+        begin_trace(decode_header(body->message));
+        break;
+      case PacketField::tables:
+        sound = tables_.add(body->message, decoder_.decompressor());
+        report_.missing_rows = tables_.missing_rows();
+        break;
+      case PacketField::events:
+        block = read_block(body->message, events);
+        sound = block.has_value();
+        break;
+      case PacketField::keyframe:
+        break;  // for readers that don't read what is before it
+      case PacketField::losses:
+        set_losses(decode_losses(body->message));
+        break;
+      case PacketField::footer:
+        if (const auto footer = decode_footer(body->message)) {
+          expect_event(footer->event_count);
+          report_.has_footer = true;
+        } else {
+          sound = false;
+        }
+        break;
+    }
+    if (sound) return block;
+  } catch (const protozero::exception&) {
+    // Damage of another kind than a wrong CRC: below.
+  }
+  ++undecodable_packets_;
+  undecodable_bytes_ += packet.size;
+  ++report_.damaged_packets;
+  report_.damaged_bytes += packet.size;
+  return std::nullopt;
+}
+
+void TraceStream::begin_trace(const Header& header) {
+  if (!has_header_) header_ = header;
+  has_header_ = true;
+  tables_.begin_trace();
+  allocations_.begin_trace();
+  events_before_ += std::exchange(next_event_, 0);
+  losses_before_ = losses_;
+}
+
+void TraceStream::set_losses(const Losses& losses) { losses_ = losses_before_ + losses; }
+
+void TraceStream::expect_event(std::uint64_t event) {
+  if (event <= next_event_) return;
+  report_.missing_events += event - next_event_;
+  next_event_ = event;
+}
+
+std::optional<BlockSummary> TraceStream::read_block(std::string_view message, EventColumns& events) {
+  const auto block = decode_block(message);
+  // What began before the place that was reached is a packet out of its place, for instance one that was written twice.
+  if (!block || block->first_event < next_event_ || block->first_allocation < allocations_.next_ordinal() ||
+      !tables_.fill_up_to(block->rows_before))
+    return std::nullopt;
+  report_.missing_rows = tables_.missing_rows();
+  const RowSpace& rows = tables_.rows();
+  const auto heap_exists = [&](const HeapState& state) { return rows.has(wire::Table::heaps, index(state.heap)); };
+  if (!std::ranges::all_of(block->state_after, heap_exists)) return std::nullopt;
+
+  const std::size_t begin = events.count();
+  const DecodedBlock decoded = decoder_.decode(*block, rows, allocations_, events);
+  if (!decoded.sound) return std::nullopt;
+  if (decoded.unknown_events != 0) remove_unknown(events, begin);
+  report_.unknown_events += decoded.unknown_events;
+  report_.orphaned_frees += decoded.orphaned_frees;
+  expect_event(block->first_event);
+
+  BlockSummary summary{.first_event = events_before_ + block->first_event,
+                       .first_allocation = allocations_.next_id(),
+                       .state_after = block->state_after};
+  for (HeapState& state : summary.state_after) state.heap = HeapId{rows(wire::Table::heaps, index(state.heap))};
+  allocations_.add(block->first_allocation, block->allocation_count);
+  next_event_ = block->end_event();
+  return summary;
+}
+
+}  // namespace memreel

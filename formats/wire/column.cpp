@@ -1,0 +1,42 @@
+#include "formats/wire/column.h"
+
+namespace memreel::wire {
+
+void ColumnEncoder::reserve(std::size_t count) {
+  const std::size_t needed = count * max_varint_size;
+  if (needed <= capacity_) return;
+  buffer_ = std::make_unique_for_overwrite<char[]>(needed);
+  capacity_ = needed;
+}
+
+std::size_t count_varints(std::string_view bytes) {
+  std::size_t count = 0;
+  for (const char byte : bytes) count += static_cast<std::size_t>(byte >= 0);
+  return count;
+}
+
+namespace detail {
+
+std::uint64_t read_long_varint(const char*& from) {
+  // Ends at the latest with the column, whose last byte ends a varint. Bits beyond 64 are dropped, as protobuf does.
+  std::uint64_t value = 0;
+  for (unsigned shift = 0;; shift += 7) {
+    const auto byte = static_cast<unsigned char>(*from++);
+    if (shift < 64) value |= (byte & std::uint64_t{0x7F}) << shift;
+    if (byte < 0x80) return value;
+  }
+}
+
+const char* skip_varints(const char* from, std::size_t count) {
+  while (count >= 8) {  // eight bytes never hold more than that many ends
+    std::uint64_t word = 0;
+    std::memcpy(&word, from, sizeof word);
+    count -= static_cast<std::size_t>(std::popcount(~word & 0x8080'8080'8080'8080U));
+    from += sizeof word;
+  }
+  while (count > 0) count -= static_cast<std::size_t>(*from++ >= 0);
+  return from;
+}
+
+}  // namespace detail
+}  // namespace memreel::wire

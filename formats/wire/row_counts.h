@@ -1,0 +1,46 @@
+// How many rows the tables of a trace have.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "formats/model/tables.h"
+
+namespace memreel::wire {
+
+/// The tables in the order of the fields of the RowCounts message, which is also an order in which rows refer only to
+/// tables before their own, or to earlier rows.
+enum class Table : std::uint8_t {
+  strings,
+  modules,
+  frames,
+  stacks,
+  heaps,
+  pools,
+  streams,
+  threads,
+  origins,
+  marks,
+  settings,
+};
+inline constexpr std::size_t table_count = 11;
+
+/// Row 0 of each table is not counted. So a count is also the largest id in use.
+struct RowCounts {
+  std::array<std::uint32_t, table_count> count{};
+
+  std::uint32_t& operator[](Table table) { return count[static_cast<std::size_t>(table)]; }
+  std::uint32_t operator[](Table table) const { return count[static_cast<std::size_t>(table)]; }
+  friend bool operator==(const RowCounts&, const RowCounts&) = default;
+};
+
+RowCounts row_counts(const Tables& tables);
+
+/// A RowCounts message.
+std::string encode(const RowCounts& counts);
+/// Throws protozero::exception when `message` is malformed.
+RowCounts decode_row_counts(std::string_view message);
+
+}  // namespace memreel::wire

@@ -1,0 +1,130 @@
+// Field numbers of formats/proto/memreel/trace.proto, for protozero's typed readers and writers.
+#pragma once
+
+#include <protozero/types.hpp>
+
+namespace memreel::wire {
+
+enum class PacketField : protozero::pbf_tag_type {
+  header = 3,
+  tables = 4,
+  events = 5,
+  keyframe = 6,
+  losses = 7,
+  footer = 8,
+};
+
+enum class HeaderField : protozero::pbf_tag_type {
+  version = 1,
+  producer = 2,
+  source = 3,
+  source_name = 4,
+  host = 5,
+  process = 6,
+};
+inline constexpr std::uint32_t format_version = 1;
+
+enum class TablesField : protozero::pbf_tag_type { rows_zstd = 1, rows_size = 2, rows_before = 3 };
+
+enum class RowsField : protozero::pbf_tag_type {
+  strings = 1,
+  frame_function = 2,
+  frame_file = 3,
+  frame_line = 4,
+  frame_module = 5,
+  frame_module_offset = 6,
+  stack_frame = 7,
+  stack_caller_back = 8,
+  modules = 9,
+  heaps = 10,
+  pools = 11,
+  stream_handles = 12,
+  threads = 13,
+  marks = 14,
+  settings = 15,
+  origin_heap = 16,
+  origin_pool = 17,
+  origin_stream = 18,
+  origin_thread = 19,
+};
+enum class ModuleField : protozero::pbf_tag_type { path = 1, build_id = 2, base = 3, size = 4 };
+enum class HeapField : protozero::pbf_tag_type {
+  name = 1,
+  level = 2,
+  device = 3,
+  parent = 4,
+  completes_at_request = 5,
+};
+enum class PoolField : protozero::pbf_tag_type { name = 1, key_high = 2, key_low = 3, inferred = 4 };
+enum class ThreadField : protozero::pbf_tag_type { tid = 1, name = 2 };
+enum class MarkField : protozero::pbf_tag_type { name = 1, phase = 2 };
+enum class SettingsField : protozero::pbf_tag_type { keys = 1, values = 2 };
+
+enum class BlockField : protozero::pbf_tag_type {
+  count = 1,
+  first_event = 2,
+  first_allocation = 3,
+  first_time_ns = 4,
+  last_time_ns = 5,
+  state = 6,
+  rows_before = 7,
+  columns_zstd = 8,
+  columns_size = 9,
+  allocation_count = 10,
+};
+enum class HeapStateField : protozero::pbf_tag_type { heap = 1, live_bytes = 2, reserved_bytes = 3 };
+
+enum class ColumnField : protozero::pbf_tag_type {
+  kind = 1,
+  time_delta = 2,
+  time_unit_ns = 3,
+  origin = 4,
+  stack = 5,
+  requested_back = 6,
+  completed_back = 7,
+  address = 8,
+  address_base = 9,
+  address_shift = 10,
+  size = 11,
+  value = 12,
+  unmatched_address = 13,
+  unmatched_size = 14,
+};
+
+enum class KeyframeField : protozero::pbf_tag_type { event = 1, time_ns = 2, rows_zstd = 3, rows_size = 4 };
+enum class KeyframeRowsField : protozero::pbf_tag_type {
+  allocation_delta = 1,
+  address = 2,
+  size = 3,
+  origin = 4,
+  stack = 5,
+  pending = 6,
+  segment_address = 7,
+  segment_size = 8,
+  segment_origin = 9,
+  segment_mapped = 10,
+};
+
+enum class LossesField : protozero::pbf_tag_type {
+  ring_full = 1,
+  stack_table_full = 2,
+  hook_refused = 3,
+  unknown_actions = 4,
+  unmatched_frees = 5,
+  preexisting_allocations = 6,
+  began_late = 7,
+  history_overflowed = 8,
+};
+
+enum class FooterField : protozero::pbf_tag_type {
+  packet_field = 1,
+  packet_size = 2,
+  first_event = 3,
+  first_time_ns = 4,
+  event_count = 5,
+  allocation_count = 6,
+  footer_size = 15,
+};
+inline constexpr std::size_t footer_size_width = 4;  // the last bytes of a complete file
+
+}  // namespace memreel::wire

@@ -1,0 +1,41 @@
+#include "formats/wire/zstd.h"
+
+#include <zstd.h>
+
+#include <algorithm>
+#include <new>
+
+namespace memreel::wire {
+
+void Compressor::Free::operator()(void* context) const { ZSTD_freeCCtx(static_cast<ZSTD_CCtx*>(context)); }
+
+Compressor::Compressor(int level) : context_(ZSTD_createCCtx()) {
+  ZSTD_CCtx_setParameter(static_cast<ZSTD_CCtx*>(context_.get()), ZSTD_c_compressionLevel, level);
+}
+
+std::string_view Compressor::compress(std::string_view content) {
+  // Never shrunk: growing a string writes zeros over what it gains.
+  frame_.resize(std::max(frame_.size(), ZSTD_compressBound(content.size())));
+  // With the bound as room and a valid context the only possible failure is a lack of memory.
+  const std::size_t size = ZSTD_compress2(static_cast<ZSTD_CCtx*>(context_.get()), frame_.data(), frame_.size(),
+                                          content.data(), content.size());
+  if (ZSTD_isError(size) != 0) throw std::bad_alloc();
+  return std::string_view(frame_).substr(0, size);
+}
+
+void Decompressor::Free::operator()(void* context) const { ZSTD_freeDCtx(static_cast<ZSTD_DCtx*>(context)); }
+
+Decompressor::Decompressor() : context_(ZSTD_createDCtx()) {}
+
+std::optional<std::string_view> Decompressor::decompress(std::string_view frame, std::size_t size) {
+  if (capacity_ < size + padding) {
+    capacity_ = size + padding;
+    buffer_ = std::make_unique<char[]>(capacity_);
+  }
+  const std::size_t got =
+      ZSTD_decompressDCtx(static_cast<ZSTD_DCtx*>(context_.get()), buffer_.get(), size, frame.data(), frame.size());
+  if (ZSTD_isError(got) != 0 || got != size) return std::nullopt;
+  return std::string_view(buffer_.get(), size);
+}
+
+}  // namespace memreel::wire

@@ -1,0 +1,33 @@
+// The packets that are neither tables nor events.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "formats/model/live_set.h"
+#include "formats/model/trace.h"
+#include "formats/model/units.h"
+#include "formats/wire/schema.h"
+#include "formats/wire/zstd.h"
+
+namespace memreel {
+
+std::string encode_header(const Header& header);
+std::string encode_losses(const Losses& losses);
+
+/// Empty when the state is larger than a reader would accept: keyframes only make seeking faster.
+std::string encode_keyframe(const HeapSnapshot& snapshot, Nanoseconds time, wire::Compressor& compressor);
+
+/// Where the packets of a trace lie.
+struct PacketDirectory {
+  std::vector<std::uint32_t> field;
+  std::vector<std::uint64_t> size;
+  std::vector<std::uint64_t> first_event;
+  std::vector<std::int64_t> first_time;  // ns
+};
+
+/// Empty when there are more packets than a reader would accept: it then finds them by itself.
+std::string encode_footer(const PacketDirectory& packets, std::uint64_t event_count, std::uint64_t allocation_count);
+
+}  // namespace memreel

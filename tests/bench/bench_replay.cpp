@@ -1,0 +1,151 @@
+// How fast policies replay, beside best fit on the std::set that allocators themselves keep. A free and its completion
+// are one event. Real histories are measured when MEMREEL_HISTORIES names their directory.
+#include <benchmark/benchmark.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "analyzer/policies/fit_best.h"
+#include "analyzer/policies/growing_range.h"
+#include "analyzer/policies/registry.h"
+#include "analyzer/replay/prepared.h"
+#include "tests/bench/synthetic.h"
+
+namespace memreel {
+namespace {
+
+/// Best fit as allocators have it: PyTorch's BlockPool, TensorFlow's bins.
+class SetPlacement {
+ public:
+  explicit SetPlacement(Bytes) {}
+  void insert(const Block& block, BlockId id) { blocks_.emplace(block.size, block.address, id); }
+  void erase(const Block& block) { blocks_.erase(blocks_.lower_bound({block.size, block.address, BlockId{0}})); }
+  BlockId find(Bytes size) const {
+    const auto found = blocks_.lower_bound({size, Address{}, BlockId{0}});
+    return found == blocks_.end() ? BlockId::none : std::get<BlockId>(*found);
+  }
+  void placed(const Block&) {}
+  Bytes largest() const { return blocks_.empty() ? Bytes{} : std::get<Bytes>(*blocks_.rbegin()); }
+
+ private:
+  std::set<std::tuple<Bytes, Address, BlockId>> blocks_;
+};
+
+using Run = std::function<ReplayResult(const Prepared&, const RunOptions&)>;
+
+constexpr const char* baseline = "std::set";
+
+std::map<std::string, Run> contenders() {
+  std::map<std::string, Run> runs;
+  runs[baseline] = [](const Prepared& heap, const RunOptions& options) {
+    return run_policy<GrowingRange<SetPlacement>>(heap, GrowingRangeSettings{}, options);
+  };
+  for (const PolicyInfo& policy : policies())
+    if (auto bound = bind_policy({.name = std::string(policy.name)})) runs[std::string(policy.name)] = bound->run;
+  return runs;
+}
+
+Prepared prepared(const SyntheticOptions& options) { return prepare(synthetic_trace(options)).at(0); }
+
+/// `holes` free blocks of one size between live ones; then one of them is taken and another one made, over and over.
+Prepared heap_of_holes(std::uint32_t holes) {
+  constexpr Bytes size = 64_KiB;
+  Prepared heap;
+  heap.lanes.emplace_back();
+  heap.slot_count = 2 * holes + 1;
+  const auto push = [&](Op op, std::uint32_t slot) {
+    heap.op.push_back(op);
+    heap.slot.push_back(slot);
+    heap.lane.push_back(0);
+    heap.size.push_back(size);
+    heap.event.push_back(static_cast<std::uint32_t>(heap.event.size()));
+  };
+  for (std::uint32_t slot = 0; slot < heap.slot_count; ++slot) push(Op::alloc, slot);
+  for (std::uint32_t slot = 1; slot < heap.slot_count; slot += 2) push(Op::free, slot);
+  // Any of the remaining ones may go, so holes are everywhere and sometimes merge.
+  synthetic::Random random(3);
+  std::vector<std::uint32_t> live;
+  for (std::uint32_t slot = 0; slot < heap.slot_count; slot += 2) live.push_back(slot);
+  std::uint32_t unused = 1;
+  for (int i = 0; i < 500'000; ++i) {
+    push(Op::alloc, unused);
+    std::uint32_t& victim = live[random.below(live.size())];
+    push(Op::free, victim);
+    std::swap(victim, unused);
+  }
+  return heap;
+}
+
+std::map<std::string, Prepared> workloads() {
+  std::map<std::string, Prepared> loads;
+  loads["random, 500 live"] = prepared({.live = 500});
+  loads["random, 5 k live"] = prepared({.live = 5'000});
+  loads["random, 50 k live"] = prepared({.events = 3'000'000, .live = 50'000});
+  loads["steps, 5 k live"] = prepared({.live = 5'000, .steps = 20});
+  loads["holes: 4 k"] = heap_of_holes(4 << 10);
+  loads["holes: 65 k"] = heap_of_holes(64 << 10);
+  return loads;
+}
+
+void measure(benchmark::State& state, const Run& run, const Prepared& heap) {
+  const RunOptions options{.series_points = 1024};
+  for (auto _ : state) benchmark::DoNotOptimize(run(heap, options).peak_reserved);
+  state.counters["events/s"] =
+      benchmark::Counter(static_cast<double>(heap.count()), benchmark::Counter::kIsIterationInvariantRate);
+}
+
+/// After the usual lines, events per second of every policy on every workload, and the ratio to the baseline.
+class TableReporter : public benchmark::ConsoleReporter {
+ public:
+  void ReportRuns(const std::vector<Run>& runs) override {
+    ConsoleReporter::ReportRuns(runs);
+    for (const Run& run : runs) {
+      const std::string name = run.benchmark_name();
+      const std::size_t slash = name.find('/');
+      double& best = rates_[name.substr(0, slash)][name.substr(slash + 1)];
+      best = std::max(best, run.counters.at("events/s").value);
+    }
+  }
+  void Finalize() override {
+    std::printf("\nmillion events a second (times the %s baseline)\n", baseline);
+    for (const auto& [workload, by_policy] : rates_) {
+      std::printf("%s\n", workload.c_str());
+      const auto base = by_policy.find(baseline);
+      for (const auto& [policy, rate] : by_policy) {
+        std::printf("  %-14s %8.1f", policy.c_str(), rate / 1e6);
+        if (base != by_policy.end()) std::printf("  (%.1fx)", rate / base->second);
+        std::printf("\n");
+      }
+    }
+  }
+
+ private:
+  std::map<std::string, std::map<std::string, double>> rates_;
+};
+
+}  // namespace
+}  // namespace memreel
+
+int main(int argc, char** argv) {
+  using namespace memreel;
+  const auto runs = contenders();
+  const auto loads = workloads();
+  for (const auto& [load, heap] : loads)
+    for (const auto& [policy, run] : runs)
+      benchmark::RegisterBenchmark((load + "/" + policy).c_str(),
+                                   [&run = run, &heap = heap](benchmark::State& state) { measure(state, run, heap); })
+          ->Unit(benchmark::kMillisecond);
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  TableReporter reporter;
+  benchmark::RunSpecifiedBenchmarks(&reporter);
+  benchmark::Shutdown();
+  return 0;
+}

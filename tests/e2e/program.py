@@ -1,0 +1,58 @@
+"""Runs memreel as a user does and looks at what comes back."""
+
+import json
+import os
+import resource
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+MEMREEL = os.environ.get("MEMREEL", str(REPOSITORY / "build/release/bin/memreel"))
+SAMPLES = REPOSITORY / "samples/traces"
+
+# Sanitizers map terabytes of shadow memory, so the address space can be limited only without them.
+SANITIZED = os.environ.get("MEMREEL_SANITIZE", "") != ""
+
+
+def run(*arguments, memory_limit=None, timeout=500):
+    """The finished process; `memory_limit` bounds its address space in bytes."""
+    limit = None
+    if memory_limit is not None and not SANITIZED:
+        def limit():
+            resource.setrlimit(resource.RLIMIT_AS, (memory_limit, memory_limit))
+    return subprocess.run([MEMREEL, *map(str, arguments)], preexec_fn=limit, timeout=timeout, text=True,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+class ProgramTest(unittest.TestCase):
+    """A test that has a directory of its own, `self.directory`."""
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory(prefix="memreel-e2e-")
+        self.addCleanup(directory.cleanup)
+        self.directory = Path(directory.name)
+
+    def file(self, name, content):
+        path = self.directory / name
+        path.write_bytes(content)
+        return path
+
+    def answer(self, *arguments, code=0):
+        """The process, which must have ended with `code`."""
+        process = run(*arguments)
+        self.assertEqual(process.returncode, code, f"memreel {' '.join(map(str, arguments))}\n{process.stderr}")
+        return process
+
+    def document(self, *arguments, code=0):
+        """The one JSON document on standard output."""
+        return json.loads(self.answer(*arguments, "--json", code=code).stdout)
+
+    def assert_refused(self, process, *mentions):
+        """Exit code 2, nothing on standard output, and one line on standard error that contains all of `mentions`."""
+        self.assertEqual(process.returncode, 2, process.stderr)
+        self.assertEqual(process.stdout, "")
+        self.assertEqual(len(process.stderr.splitlines()), 1, process.stderr)
+        for mention in mentions:
+            self.assertIn(str(mention), process.stderr)

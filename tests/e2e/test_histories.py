@@ -1,0 +1,61 @@
+"""What real allocators did, and what memreel makes of it. One test per history; their names are those of the files."""
+
+import unittest
+
+import histories
+from program import ProgramTest
+
+# Recorded under default settings: reproduced to the last address.
+EXACT = ("decode_default", "gpt_default", "streams_default", "oom_default", "threads", "leak", "random_2m")
+BYTES_PER_EVENT = {"decode_default": 4, "gpt_default": 4, "random_2m": 7}
+# How truth.json and the trace name what PyTorch's recorder calls "oom".
+RENAMED = {"oom": "alloc_failed"}
+
+
+class Histories(ProgramTest):
+    def check(self, name):
+        history = histories.path(name)
+        if history is None:
+            self.skipTest(f"{name} is not in {histories.IN_USE}")
+        truth = histories.TRUTH[name]["devices"]
+        trace = self.directory / "trace.reel"
+        self.answer("import", history, "-o", trace) if history.suffix != ".reel" else trace.symlink_to(history)
+
+        info = self.document("info", trace)
+        for action in {action for device in truth.values() for action in device["actions"]}:
+            recorded = sum(device["actions"].get(action, 0) for device in truth.values())
+            self.assertEqual(info["kinds"][RENAMED.get(action, action)], recorded, action)
+        self.assertEqual(info["lost_events"], 0)
+        if name in BYTES_PER_EVENT:
+            self.assertLessEqual(info["bytes_per_event"], BYTES_PER_EVENT[name])
+
+        if name in EXACT:
+            self.check_replay(trace, truth)
+
+    def check_replay(self, trace, truth):
+        verification = self.document("verify", trace)
+        self.assertIs(verification["exact"], True)
+        for device in verification["devices"]:
+            recorded = truth[str(device["device"])]
+            self.assertEqual(device["allocations"], recorded["actions"]["alloc"])
+            self.assertEqual(device["address_matches"], device["allocations"])
+            self.assertEqual(device["segment_matches"], device["segment_events"])
+            self.assertEqual(device["recorded_peak_reserved_bytes"], recorded["peak_reserved_bytes"])
+
+        replay = self.document("replay", trace, "--policy", "torch.native,bound.live")
+        peaks = {policy["policy"]: policy for policy in replay["policies"]}
+        for policy in peaks.values():
+            for device in policy["devices"]:
+                recorded = truth[str(device["device"])]
+                self.assertEqual(device["peak_live_bytes"], recorded["peak_requested_live_bytes"])
+        for device in peaks["torch.native"]["devices"]:
+            recorded = truth[str(device["device"])]
+            self.assertEqual(device["peak_reserved_bytes"], recorded["peak_reserved_bytes"])
+            self.assertEqual(device["end_reserved_bytes"], recorded["end_reserved_bytes"])
+
+
+for history in histories.TRUTH:
+    setattr(Histories, f"test_{history}", lambda self, name=history: self.check(name))
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,35 @@
+"""Every memreel command that the README shows can be typed as it stands."""
+
+import os
+import pickle
+import re
+import subprocess
+import unittest
+from pathlib import Path
+
+from program import MEMREEL, REPOSITORY, ProgramTest
+from snapshot import snapshot
+
+
+class Readme(ProgramTest):
+    def test_commands_run_as_shown(self):
+        self.file("snapshot.pickle", pickle.dumps(snapshot()))
+        environment = dict(os.environ, PATH=f"{Path(MEMREEL).parent}:{os.environ['PATH']}")
+        commands = re.findall(r"(?m)^memreel .*", (REPOSITORY / "README.md").read_text())
+        self.assertGreater(len(commands), 5)
+        for command in commands:
+            with self.subTest(command):
+                process = subprocess.run(["bash", "-c", command], cwd=self.directory, env=environment, text=True,
+                                         capture_output=True)
+                self.assertEqual(process.returncode, 0, process.stderr)
+
+    def test_links_lead_somewhere(self):
+        for document in [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *REPOSITORY.glob("docs/*.md"),
+                         *REPOSITORY.glob("samples/**/*.md")]:
+            for link in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text()):
+                with self.subTest(document=document.name, link=link):
+                    self.assertTrue((document.parent / link).exists())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,155 @@
+"""Wrong input at every door: exit code 2 and one line that says what, where and how to mend it."""
+
+import pickle
+import struct
+import unittest
+
+from program import SAMPLES, ProgramTest, run
+from snapshot import snapshot
+
+ANALYSES = ("info", "report", "verify", "replay")
+SAMPLE = SAMPLES / "gpt_default.reel"
+GIB = 1 << 30
+
+
+class UnreadableInput(ProgramTest):
+    def refuse_everywhere(self, path, *mentions):
+        for command in ANALYSES:
+            with self.subTest(command):
+                self.assert_refused(run(command, path), path, *mentions)
+        with self.subTest("import"):
+            trace = self.directory / "out.reel"
+            before = set(self.directory.iterdir())
+            self.assert_refused(run("import", path, "-o", trace), path, *mentions)
+            self.assertEqual(set(self.directory.iterdir()), before, "a partial output was left behind")
+
+    def test_no_such_file(self):
+        self.refuse_everywhere(self.directory / "absent.pickle")
+
+    def test_directory(self):
+        self.refuse_everywhere(self.directory)
+
+    def test_empty_file(self):
+        self.refuse_everywhere(self.file("empty.pickle", b""))
+
+    def test_of_no_known_format(self):
+        self.refuse_everywhere(self.file("notes.txt", b"dear diary\n" * 100))
+
+    def test_truncated_pickle(self):
+        whole = pickle.dumps(snapshot(), protocol=4)
+        for length in (1, 2, 11, len(whole) // 2, len(whole) - 1):
+            with self.subTest(length):
+                self.refuse_everywhere(self.file("cut.pickle", whole[:length]))
+
+    def test_truncated_compressed_pickle(self):
+        import lzma
+        whole = lzma.compress(pickle.dumps(snapshot(), protocol=4))
+        self.refuse_everywhere(self.file("cut.pickle.xz", whole[:len(whole) // 2]))
+
+    def test_trace_cut_inside_its_header(self):
+        self.refuse_everywhere(self.file("cut.reel", SAMPLE.read_bytes()[:16]))
+
+    def test_pickle_of_something_else(self):
+        self.refuse_everywhere(self.file("weights.pickle", pickle.dumps({"layer.weight": [0.5] * 1000})))
+
+
+class HostilePickle(ProgramTest):
+    def refuse(self, content, *mentions):
+        path = self.file("hostile.pickle", content)
+        process = run("info", path, memory_limit=2 * GIB, timeout=120)
+        self.assert_refused(process, path, *mentions)
+
+    def test_calls_are_refused_by_name_and_place(self):
+        mark = self.directory / "executed"
+        command = f"touch {mark}".encode()
+        string = b"\x8c" + bytes([len(command)]) + command
+        self.refuse(b"\x80\x04" + b"cposix\nsystem\n" + string + b"\x85R.", "GLOBAL", "byte 2")
+        self.refuse(b"\x80\x04" + b"\x8c\x05posix\x8c\x06system\x93" + string + b"\x85R.", "STACK_GLOBAL", "byte 17")
+        self.assertFalse(mark.exists())
+
+    def test_call_hidden_in_an_otherwise_sound_snapshot(self):
+        class Call:
+            def __reduce__(self):
+                return (print, ("executed",))
+        content = snapshot()
+        content["segments"][0]["address"] = Call()
+        self.refuse(pickle.dumps(content, protocol=4), "GLOBAL")
+
+    def test_huge_declared_sizes(self):
+        for opcode in (b"\x8d", b"\x8e", b"\x96"):  # BINUNICODE8, BINBYTES8, BYTEARRAY8
+            with self.subTest(opcode):
+                self.refuse(b"\x80\x05" + opcode + struct.pack("<Q", 1 << 62) + b"abc.")
+        self.refuse(b"\x80\x04\x8b" + struct.pack("<i", 0x7FFFFFFF) + b"\x01.")  # LONG4
+        self.refuse(b"\x80\x04}r" + struct.pack("<I", 0xFFFFFFFF) + b".")  # LONG_BINPUT
+
+    def test_deep_nesting(self):
+        self.refuse(b"\x80\x04" + b"]" * 5_000_000 + b"a" * 4_999_999 + b".")
+
+    def test_structure_that_contains_itself(self):
+        self.refuse(b"\x80\x04]\x94h\x00a.")
+
+    def test_exponentially_shared_structure(self):
+        doubling = b"".join(b"](h" + bytes([i]) + b"h" + bytes([i]) + b"e\x94" for i in range(100))
+        self.refuse(b"\x80\x04]\x94" + doubling + b".")
+
+    def test_stack_underflow(self):
+        for content in (b"\x80\x04.", b"\x80\x04a.", b"\x80\x04e.", b"\x80\x04u.", b"\x80\x04h\x07."):
+            with self.subTest(content):
+                self.refuse(content)
+
+
+class DamagedTrace(ProgramTest):
+    """A program that was killed leaves such a file: it opens, and what is missing is said."""
+
+    def test_cut_trace_opens_and_says_so(self):
+        whole = SAMPLE.read_bytes()
+        events = self.document("info", SAMPLE)["events"]
+        process = self.answer("info", self.file("cut.reel", whole[:len(whole) - 1]))
+        self.assertIn("truncated", (process.stdout + process.stderr).lower())
+        self.assertEqual(self.document("info", self.directory / "cut.reel")["events"], events)
+
+    def test_flipped_bit_is_reported(self):
+        content = bytearray(SAMPLE.read_bytes())
+        content[len(content) // 2] ^= 0x10
+        process = self.answer("info", self.file("flipped.reel", bytes(content)))
+        self.assertIn("damaged", (process.stdout + process.stderr).lower())
+
+
+class BadUsage(ProgramTest):
+    def test_unknown_policy_lists_the_known_ones(self):
+        self.assert_refused(run("replay", SAMPLE, "--policy", "torch.natve"), "torch.natve", "torch.native", "bound.live")
+
+    def test_unknown_policy_parameter(self):
+        self.assert_refused(run("replay", SAMPLE, "--policy", "torch.native{max_splt=1}"), "max_splt")
+
+    def test_malformed_policy(self):
+        for text in ("torch.native{", "torch.native}", "torch.native{a}", "{}", ",", ""):
+            with self.subTest(text):
+                self.assert_refused(run("replay", SAMPLE, "--policy", text))
+
+    def test_malformed_size(self):
+        for text in ("10XB", "GiB", "-1", "1e400", "", "99999999999999999999", "20000000TiB", "10 parsecs"):
+            with self.subTest(text):
+                self.assert_refused(run("replay", SAMPLE, "--policy", "fit.best", f"--capacity={text}"), "--capacity")
+
+    def test_unknown_import_format(self):
+        self.assert_refused(run("import", SAMPLE, "--format", "tensorflow", "-o", self.directory / "out.reel"), "tensorflow")
+
+    def test_unknown_export_format(self):
+        self.assert_refused(run("export", SAMPLE, "--format", "xlsx"), "xlsx", "csv", "jsonl")
+
+    def test_unknown_command_option_and_missing_argument(self):
+        for arguments in (["frobnicate"], ["info"], ["info", SAMPLE, "--frobnicate"], ["export", SAMPLE]):
+            with self.subTest(arguments):
+                process = run(*arguments)
+                self.assertEqual(process.returncode, 2, process.stderr)
+                self.assertNotEqual(process.stderr, "")
+
+    def test_output_into_a_directory_that_does_not_exist(self):
+        target = self.directory / "absent" / "out.reel"
+        self.assert_refused(run("import", SAMPLE, "-o", target), target)
+        self.assert_refused(run("export", SAMPLE, "--format", "csv", "-o", target), target)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,63 @@
+"""What a person reads: help with examples, and tables whose columns line up."""
+
+import re
+import unittest
+
+from program import SAMPLES, ProgramTest, run
+
+SAMPLE = SAMPLES / "gpt_default.reel"
+COMMANDS = ("import", "info", "export", "report", "replay", "verify")
+
+
+class Help(ProgramTest):
+    def test_each_command_shows_examples(self):
+        for command in COMMANDS:
+            with self.subTest(command):
+                text = self.answer(command, "--help").stdout
+                self.assertIn("example", text.lower())
+                self.assertIn(f"memreel {command} ", text)
+
+    def test_program_lists_its_commands(self):
+        text = self.answer("--help").stdout
+        for command in COMMANDS:
+            self.assertRegex(text, rf"(?m)^\s*{command}\b")
+
+    def test_version(self):
+        self.assertRegex(self.answer("--version").stdout, r"\d+\.\d+\.\d+")
+
+
+class Tables(ProgramTest):
+    POLICIES = ("bound.live", "cuda.malloc", "torch.native", "fit.best")
+
+    def test_columns_of_replay_line_up(self):
+        text = self.answer("replay", SAMPLE, "--policy", ",".join(self.POLICIES)).stdout
+        rows = [line for line in text.splitlines() if line.split()[:1] and line.split()[0] in self.POLICIES]
+        self.assertEqual(len(rows), len(self.POLICIES), text)
+        ends = [[match.end() for match in re.finditer(r"\S+( \S+)*", row)] for row in rows]
+        for row in ends:
+            self.assertEqual(row[1:], ends[0][1:], text)
+
+    def test_lines_fit_a_terminal_and_have_no_trailing_blanks(self):
+        for command in (["info", SAMPLE], ["verify", SAMPLE], ["replay", SAMPLE, "--policy", ",".join(self.POLICIES)],
+                        ["report", SAMPLE]):
+            with self.subTest(command[0]):
+                for line in self.answer(*command).stdout.splitlines():
+                    self.assertEqual(line, line.rstrip())
+                    self.assertLessEqual(len(line), 120)
+
+    def test_nothing_but_the_answer_on_standard_output(self):
+        process = run("info", SAMPLE, "--json")
+        self.assertTrue(process.stdout.lstrip().startswith("{"))
+        self.assertEqual(process.stderr, "")
+
+    def test_closed_pipe_is_no_drama(self):
+        import subprocess
+        from program import MEMREEL
+        pipeline = f"'{MEMREEL}' export '{SAMPLE}' --format csv | head -n 1"
+        process = subprocess.run(["bash", "-c", pipeline], text=True, capture_output=True)
+        self.assertEqual(len(process.stdout.splitlines()), 1)
+        self.assertEqual(process.stderr, "")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,61 @@
+// The real histories that tests run on: all of them beside a developer's checkout, else the samples that come with it.
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace memreel::test {
+
+/// A file that open_any() reads.
+struct History {
+  std::string name;  // "gpt_default", "leaks/leak_plain"
+  std::filesystem::path file;
+};
+
+inline std::filesystem::path source_directory() {
+  return std::filesystem::path(__FILE__).parent_path().parent_path();
+}
+
+/// $MEMREEL_HISTORIES, or shared/histories beside the checkout; nothing when there is neither.
+inline std::optional<std::filesystem::path> history_directory() {
+  const char* named = std::getenv("MEMREEL_HISTORIES");
+  const std::filesystem::path directory =
+      named != nullptr ? std::filesystem::path(named) : source_directory().parent_path() / "shared" / "histories";
+  if (!std::filesystem::is_directory(directory)) return std::nullopt;
+  return directory;
+}
+
+/// All histories of history_directory(), else the samples; by name.
+inline std::vector<History> histories() {
+  const std::filesystem::path root = history_directory().value_or(source_directory() / "samples" / "traces");
+  std::vector<History> found;
+  if (!std::filesystem::is_directory(root)) return found;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+    const std::string name = std::filesystem::relative(entry.path(), root).string();
+    for (const std::string_view ending : {".pickle.xz", ".pickle", ".reel"})
+      if (name.size() > ending.size() && name.ends_with(ending))
+        found.push_back({name.substr(0, name.size() - ending.size()), entry.path()});
+  }
+  std::sort(found.begin(), found.end(), [](const History& a, const History& b) { return a.name < b.name; });
+  return found;
+}
+
+/// Where histories() come from, for the output of tests.
+inline std::string histories_source() {
+  const auto directory = history_directory();
+  return directory ? "histories of " + directory->string()
+                   : "the samples only (no shared/histories beside the checkout, MEMREEL_HISTORIES not set)";
+}
+
+/// One of histories() by name.
+inline std::optional<std::filesystem::path> history(const std::string& name) {
+  for (const History& candidate : histories())
+    if (candidate.name == name) return candidate.file;
+  return std::nullopt;
+}
+
+}  // namespace memreel::test

@@ -1,0 +1,168 @@
+// The policies that keep one growing range, and cuda.malloc and the bounds beside them.
+#include <gtest/gtest.h>
+
+#include "analyzer/policies/bound_live.h"
+#include "analyzer/policies/bound_pages.h"
+#include "analyzer/policies/cuda_malloc.h"
+#include "analyzer/policies/fit_best.h"
+#include "analyzer/policies/fit_first.h"
+#include "analyzer/policies/fit_next.h"
+
+namespace memreel {
+namespace {
+
+template <class P, class Settings>
+class Driven {
+ public:
+  explicit Driven(Settings settings = {}, DeviceModel model = {})
+      : device_(model, {}), policy_(heap(), settings, device_) {}
+  bool alloc(std::uint32_t slot, Bytes size) { return policy_.allocate(slot, size, 0); }
+  void free(std::uint32_t slot, Bytes size = {}) { policy_.free(slot, size); }
+  Bytes at(std::uint32_t slot) const { return policy_.block_of(slot).address - Address{}; }
+  P* operator->() { return &policy_; }
+
+ private:
+  static Prepared heap() {
+    Prepared heap;
+    heap.slot_count = 16;
+    return heap;
+  }
+  SimulatedDevice device_;
+  P policy_;
+};
+
+template <class Fit>
+using DrivenFit = Driven<Fit, GrowingRangeSettings>;
+
+DeviceModel limited_to(Bytes capacity) { return {.kind = DeviceModel::Kind::capacity, .capacity = capacity}; }
+
+/// Slots 0 .. 6 of 1, 3, 1, 2, 1, 2, 1 MiB in a row, then holes where 3, 2 and 2 MiB were (at 1, 5 and 8 MiB).
+template <class Fit>
+void make_holes(DrivenFit<Fit>& fit) {
+  const std::array<std::uint64_t, 7> mebibytes{1, 3, 1, 2, 1, 2, 1};
+  for (std::uint32_t i = 0; i < mebibytes.size(); ++i) fit.alloc(i, 1_MiB * mebibytes[i]);
+  for (const std::uint32_t slot : {1U, 3U, 5U}) fit.free(slot);
+}
+
+TEST(FitBest, TakesTheSmallestHoleAndOfEqualOnesTheLowest) {
+  DrivenFit<FitBest> fit;
+  make_holes(fit);
+  fit.alloc(7, 2_MiB);
+  EXPECT_EQ(fit.at(7), 5_MiB);
+  fit.alloc(8, 2_MiB);
+  EXPECT_EQ(fit.at(8), 8_MiB);
+  fit.alloc(9, 1_MiB);
+  EXPECT_EQ(fit.at(9), 11_MiB);  // the rest of the last page
+}
+
+TEST(FitFirst, TakesTheLowestHole) {
+  DrivenFit<FitFirst> fit;
+  make_holes(fit);
+  fit.alloc(7, 2_MiB);
+  EXPECT_EQ(fit.at(7), 1_MiB);
+  fit.alloc(8, 2_MiB);
+  EXPECT_EQ(fit.at(8), 5_MiB);
+}
+
+TEST(FitNext, GoesOnFromTheLastAllocationAndWrapsAround) {
+  DrivenFit<FitNext> fit;
+  make_holes(fit);
+  fit.alloc(7, 1_MiB);
+  EXPECT_EQ(fit.at(7), 11_MiB);  // the rest of the last page, behind the last allocation
+  fit.alloc(8, 2_MiB);
+  EXPECT_EQ(fit.at(8), 1_MiB);
+  fit.alloc(9, 1_MiB);
+  EXPECT_EQ(fit.at(9), 3_MiB);
+  fit.alloc(10, 1_MiB);
+  EXPECT_EQ(fit.at(10), 5_MiB);
+}
+
+TEST(GrowingRange, GrowsByPagesCountingTheFreeTail) {
+  DrivenFit<FitBest> fit;
+  fit.alloc(0, 1_MiB);
+  EXPECT_EQ(fit->use().reserved, 2_MiB);
+  fit.alloc(1, 2_MiB);
+  EXPECT_EQ(fit.at(1), 1_MiB);
+  EXPECT_EQ(fit->use().reserved, 4_MiB);
+  EXPECT_EQ(fit->driver_calls().map, 2U);
+}
+
+TEST(GrowingRange, EmptyCacheGivesBackWholePagesAtTheEndOnly) {
+  DrivenFit<FitFirst> fit;
+  fit.alloc(0, 5_MiB);
+  fit.alloc(1, 1_MiB);
+  fit.alloc(2, 9_MiB);
+  fit.free(0);
+  fit.free(2);
+  fit->empty_cache();
+  EXPECT_EQ(fit->use().reserved, 6_MiB);
+  EXPECT_EQ(fit->largest_free(), 5_MiB);
+  fit.free(1);
+  fit->empty_cache();
+  EXPECT_EQ(fit->use().reserved, 0_B);
+  EXPECT_TRUE(fit.alloc(3, 1_MiB));
+  EXPECT_EQ(fit.at(3), 0_B);
+}
+
+TEST(GrowingRange, FailsWhenTheDeviceRefusesToGrow) {
+  DrivenFit<FitBest> fit({}, limited_to(4_MiB));
+  EXPECT_TRUE(fit.alloc(0, 3_MiB));
+  EXPECT_FALSE(fit.alloc(1, 2_MiB));
+  EXPECT_TRUE(fit.alloc(1, 1_MiB));
+  EXPECT_EQ(fit->use().reserved, 4_MiB);
+}
+
+TEST(GrowingRange, ReusesMemoryOnlyWhenTheFreeIsCompleted) {
+  DrivenFit<FitBest> fit;
+  fit.alloc(0, 2_MiB);
+  fit->free_requested(0, {});
+  fit.alloc(1, 2_MiB);
+  EXPECT_EQ(fit.at(1), 2_MiB);
+  fit->free_completed(0, {});
+  fit.alloc(2, 2_MiB);
+  EXPECT_EQ(fit.at(2), 0_B);
+}
+
+TEST(CudaMalloc, SmallRequestsSharePagesAndLargeOnesAreRoundedUp) {
+  Driven<CudaMalloc, CudaMalloc::Settings> cuda;
+  cuda.alloc(0, 1_B);
+  EXPECT_EQ(cuda->use().reserved, 2_MiB);
+  cuda.alloc(1, 512_B);
+  EXPECT_EQ(cuda->use().reserved, 2_MiB);
+  EXPECT_EQ(cuda.at(1) - cuda.at(0), 512_B);
+  cuda.alloc(2, 2_MiB + 1_B);
+  EXPECT_EQ(cuda->use().reserved, 6_MiB);
+  cuda.alloc(3, 1_MiB + 1_B);
+  EXPECT_EQ(cuda->use().reserved, 8_MiB);
+}
+
+TEST(CudaMalloc, GivesBackAPageWhenNothingIsLeftInIt) {
+  Driven<CudaMalloc, CudaMalloc::Settings> cuda;
+  for (std::uint32_t i = 0; i < 3; ++i) cuda.alloc(i, 100_KiB);
+  cuda.free(1);
+  cuda.free(0);
+  EXPECT_EQ(cuda->use().reserved, 2_MiB);
+  cuda.free(2);
+  EXPECT_EQ(cuda->use().reserved, 0_B);
+  EXPECT_EQ(cuda->driver_calls().sync, 3U);
+}
+
+TEST(BoundPages, CountsWholePagesPerAllocation) {
+  Driven<BoundPages, BoundPages::Settings> pages({.page = 2_MiB});
+  pages.alloc(0, 1_B);
+  pages.alloc(1, 2_MiB + 1_B);
+  EXPECT_EQ(pages->use().reserved, 6_MiB);
+  pages.free(1, 2_MiB + 1_B);
+  EXPECT_EQ(pages->use().reserved, 2_MiB);
+}
+
+TEST(BoundLive, HoldsWhatWasRequestedAndFailsBeyondTheCapacity) {
+  Driven<BoundLive, BoundLive::Settings> live({}, limited_to(1000_B));
+  EXPECT_TRUE(live.alloc(0, 700_B));
+  EXPECT_FALSE(live.alloc(1, 301_B));
+  EXPECT_TRUE(live.alloc(1, 300_B));
+  EXPECT_EQ(live->use().reserved, 1000_B);
+}
+
+}  // namespace
+}  // namespace memreel

@@ -1,0 +1,166 @@
+#include "analyzer/policies/torch_native.h"
+
+#include <gtest/gtest.h>
+
+#include "analyzer/replay/device.h"
+#include "analyzer/replay/prepared.h"
+
+namespace memreel {
+namespace {
+
+/// A policy driven by hand: lane 0 is the default stream, lane 1 another stream, lane 2 a private pool.
+class Torch {
+ public:
+  explicit Torch(TorchSettings settings = {}, DeviceModel model = {})
+      : device_(model, {}), policy_(heap(), settings, device_) {}
+
+  /// Allocates into a slot; false when it failed.
+  bool alloc(std::uint32_t slot, Bytes size, std::uint32_t lane = 0) { return policy_.allocate(slot, size, lane); }
+  void free(std::uint32_t slot) { policy_.free(slot, {}); }
+  Address at(std::uint32_t slot) const { return policy_.block_of(slot).address; }
+  Bytes size(std::uint32_t slot) const { return policy_.block_of(slot).size; }
+  Bytes reserved() const { return policy_.use().reserved; }
+  TorchNative<>* operator->() { return &policy_; }
+
+ private:
+  static Prepared heap() {
+    Prepared heap;
+    heap.lanes = {{.stream_handle = 0}, {.stream = StreamId{1}, .stream_handle = 7}, {.pool = PoolId{1}}};
+    heap.slot_count = 16;
+    return heap;
+  }
+  SimulatedDevice device_;
+  TorchNative<> policy_;
+};
+
+DeviceModel limited_to(Bytes capacity) { return {.kind = DeviceModel::Kind::capacity, .capacity = capacity}; }
+
+TEST(TorchNative, TakesTheFrontOfTheSmallestBlockThatFits) {
+  Torch torch;
+  torch.alloc(0, 4_MiB);
+  torch.alloc(1, 2_MiB);
+  torch.alloc(2, 6_MiB);
+  EXPECT_EQ(torch.at(1) - torch.at(0), 4_MiB);
+  torch.free(1);
+  torch.alloc(3, 2_MiB);  // not from the 8 MiB behind
+  EXPECT_EQ(torch.at(3) - torch.at(0), 4_MiB);
+  EXPECT_EQ(torch.reserved(), 20_MiB);
+}
+
+TEST(TorchNative, KeepsARestOfAMebibyteWithALargeAllocation) {
+  Torch torch;
+  torch.alloc(0, 19_MiB);
+  EXPECT_EQ(torch.size(0), 20_MiB);  // its own segment, rounded to 2 MiB: 1 MiB is not split off
+  torch.alloc(1, 9_MiB);
+  EXPECT_EQ(torch.size(1), 9_MiB);
+}
+
+TEST(TorchNative, SplitsSmallBlocksDownTo512Bytes) {
+  Torch torch;
+  torch.alloc(0, 1_MiB);
+  torch.alloc(1, 1_MiB - 512_B);
+  EXPECT_EQ(torch.size(1), 1_MiB - 512_B);
+  torch.alloc(2, 1_B);
+  EXPECT_EQ(torch.at(2) - torch.at(0), 2_MiB - 512_B);
+  EXPECT_EQ(torch.reserved(), 2_MiB);
+}
+
+TEST(TorchNative, StreamsPoolsAndSizeClassesShareNothing) {
+  Torch torch;
+  torch.alloc(0, 1_KiB, 0);
+  torch.alloc(1, 1_KiB, 1);
+  torch.alloc(2, 1_KiB, 2);
+  torch.alloc(3, 2_MiB, 0);
+  EXPECT_EQ(torch.reserved(), 2_MiB * 3 + 20_MiB);
+}
+
+TEST(TorchNative, ABlockIsReusableOnlyWhenTheDeviceIsDoneWithIt) {
+  Torch torch;
+  torch.alloc(0, 20_MiB);
+  torch->free_requested(0, {});
+  EXPECT_EQ(torch->use().allocated, 0_B);
+  torch.alloc(1, 20_MiB);
+  EXPECT_EQ(torch.reserved(), 40_MiB);
+  torch->free_completed(0, {});
+  torch.alloc(2, 20_MiB);
+  EXPECT_EQ(torch.reserved(), 40_MiB);
+}
+
+TEST(TorchNative, OversizeBlocksServeOnlyOversizeRequestsOfAboutTheirSize) {
+  Torch torch({.max_split_size = 64_MiB});
+  torch.alloc(0, 100_MiB);
+  torch.free(0);
+  torch.alloc(1, 30_MiB);  // not from the oversize block
+  EXPECT_EQ(torch.reserved(), 130_MiB);
+  torch.alloc(2, 80_MiB);  // 20 MiB too large is too large
+  EXPECT_EQ(torch.reserved(), 210_MiB);
+  torch.alloc(3, 81_MiB);  // whole, unsplit
+  EXPECT_EQ(torch.size(3), 100_MiB);
+  EXPECT_EQ(torch.reserved(), 210_MiB);
+}
+
+TEST(TorchNative, EmptyCacheReleasesWhollyFreeSegmentsOfTheDefaultPool) {
+  Torch torch;
+  torch.alloc(0, 1_KiB);
+  torch.alloc(1, 30_MiB);
+  torch.alloc(2, 30_MiB, 2);
+  torch.alloc(3, 4_MiB);
+  torch.alloc(4, 4_MiB);
+  for (const std::uint32_t slot : {0U, 1U, 2U, 3U}) torch.free(slot);
+  torch->empty_cache();
+  EXPECT_EQ(torch.reserved(), 20_MiB + 30_MiB);  // the segment of slot 4, and the private pool's
+  EXPECT_EQ(torch->driver_calls().free, 2U);
+}
+
+TEST(TorchNative, WhenTheDeviceRefusesEverythingUnusedIsReleasedAndThenItFails) {
+  Torch torch({}, limited_to(64_MiB));
+  torch.alloc(0, 40_MiB);
+  torch->free_requested(0, {});  // pending: the policy waits for it
+  EXPECT_TRUE(torch.alloc(1, 50_MiB));
+  EXPECT_EQ(torch.reserved(), 50_MiB);
+  torch->free_completed(0, {});  // comes as recorded, later than the policy made it so
+  EXPECT_FALSE(torch.alloc(2, 20_MiB));
+  EXPECT_EQ(torch.reserved(), 50_MiB);
+}
+
+TEST(TorchNative, OversizeBlocksAreReleasedBeforeEverythingElse) {
+  Torch torch({.max_split_size = 20_MiB}, limited_to(100_MiB));
+  torch.alloc(0, 40_MiB);
+  torch.alloc(1, 30_MiB);
+  torch.alloc(2, 10_MiB);
+  for (const std::uint32_t slot : {0U, 1U, 2U}) torch.free(slot);
+  torch.alloc(3, 62_MiB);  // 40 + 30 MiB are given back, the 10 MiB segment stays
+  EXPECT_EQ(torch.reserved(), 72_MiB);
+}
+
+TEST(TorchNative, GarbageIsWhatWasFreeForLongest) {
+  Torch torch({.garbage_collection_threshold = 0.5}, limited_to(100_MiB));
+  torch.alloc(0, 20_MiB);
+  torch.free(0);
+  torch.alloc(1, 40_MiB);  // searches age the first
+  torch.free(1);
+  EXPECT_TRUE(torch.alloc(2, 30_MiB));  // 60 MiB reserved: served from the 40
+  EXPECT_EQ(torch.reserved(), 60_MiB);
+  EXPECT_TRUE(torch.alloc(3, 36_MiB));  // above the threshold: the 20 MiB go, nothing had to fail
+  EXPECT_EQ(torch.reserved(), 76_MiB);
+  EXPECT_EQ(torch->driver_calls().free, 1U);
+}
+
+TEST(TorchNative, WithoutALimitNoGarbageIsCollected) {
+  Torch torch({.garbage_collection_threshold = 0.1});
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    torch.alloc(0, 20_MiB * (i + 1));
+    torch.free(0);
+  }
+  EXPECT_EQ(torch->driver_calls().free, 0U);
+}
+
+TEST(TorchNative, RequestsThatNoDeviceCanServeFail) {
+  Torch torch;
+  EXPECT_FALSE(torch.alloc(0, Bytes{~std::uint64_t{0}}));
+  EXPECT_FALSE(torch.alloc(0, Bytes{std::uint64_t{1} << 46U}));
+  EXPECT_EQ(torch.reserved(), 0_B);
+}
+
+}  // namespace
+}  // namespace memreel

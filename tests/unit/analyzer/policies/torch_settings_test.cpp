@@ -1,0 +1,104 @@
+#include "analyzer/policies/torch_settings.h"
+
+#include <gtest/gtest.h>
+
+#include "analyzer/policies/registry.h"
+
+namespace memreel {
+namespace {
+
+TorchSettings parsed(std::map<std::string, std::string> parameters) {
+  PolicySpec spec = TorchSettings{}.spec();
+  for (auto& [key, value] : parameters) spec.parameters[key] = value;
+  auto settings = TorchSettings::parse(spec);
+  EXPECT_TRUE(settings) << (settings ? "" : settings.error().message());
+  return *settings;
+}
+
+// The table of PyTorch's own test of segment sizes.
+TEST(TorchSettings, SegmentSizes) {
+  const TorchSettings settings;
+  EXPECT_EQ(settings.segment_size(512_B), 2_MiB);
+  EXPECT_EQ(settings.segment_size(1_MiB), 2_MiB);
+  EXPECT_EQ(settings.segment_size(1_MiB + 512_B), 20_MiB);
+  EXPECT_EQ(settings.segment_size(10_MiB - 512_B), 20_MiB);
+  EXPECT_EQ(settings.segment_size(10_MiB), 10_MiB);
+  EXPECT_EQ(settings.segment_size(10_MiB + 512_B), 12_MiB);
+}
+
+TEST(TorchSettings, RoundsTo512Bytes) {
+  const TorchSettings settings;
+  EXPECT_EQ(settings.round(1_B), 512_B);
+  EXPECT_EQ(settings.round(512_B), 512_B);
+  EXPECT_EQ(settings.round(513_B), 1024_B);
+  EXPECT_EQ(settings.round(1_MiB + 1_B), 1_MiB + 512_B);
+}
+
+TEST(TorchSettings, RoundsToDivisionsOfPowersOfTwo) {
+  const TorchSettings settings = parsed({{"roundup_power2_divisions", "4"}});
+  EXPECT_EQ(settings.round(1200_B), 1536_B);      // too small to divide
+  EXPECT_EQ(settings.round(4_MiB), 4_MiB);        // powers of two stay
+  EXPECT_EQ(settings.round(4_MiB + 1_B), 5_MiB);  // steps of a quarter
+  EXPECT_EQ(settings.round(7_MiB + 1_B), 8_MiB);
+}
+
+TEST(TorchSettings, DivisionsPerSize) {
+  const TorchSettings settings = parsed({{"roundup_power2_divisions", "[256:1,512:2,1024:4,>:8]"}});
+  EXPECT_EQ(settings.divisions, (std::array<std::uint32_t, 16>{1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 8, 8, 8, 8, 8, 8}));
+  EXPECT_EQ(settings.round(257_MiB), 257_MiB);
+  EXPECT_EQ(settings.round(513_MiB), 768_MiB);
+  EXPECT_EQ(settings.round(1025_MiB), 1152_MiB);
+}
+
+TEST(TorchSettings, HugeRequestsDoNotWrapAround) {
+  const TorchSettings settings = parsed({{"roundup_power2_divisions", "2"}});
+  const Bytes huge{~std::uint64_t{0} - 5};
+  EXPECT_GT(TorchSettings{}.round(huge), 1_GiB);
+  EXPECT_GT(settings.round(huge), 1_GiB);
+  EXPECT_GT(settings.segment_size(settings.round(huge)), 1_GiB);
+}
+
+TEST(TorchSettings, ASpecOfSettingsGivesTheSameSettings) {
+  const TorchSettings settings = parsed({{"max_split_size_mb", "128"},
+                                         {"garbage_collection_threshold", "0.6"},
+                                         {"roundup_power2_divisions", "[256:1,512:2,1024:4,>:8]"},
+                                         {"large_segment_size_mb", "32"}});
+  const auto again = TorchSettings::parse(settings.spec());
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->spec(), settings.spec());
+  EXPECT_EQ(again->max_split_size, 128_MiB);
+  EXPECT_EQ(again->large_segment, 32_MiB);
+  EXPECT_EQ(again->garbage_collection_threshold, 0.6);
+}
+
+TEST(TorchSettings, ReadsWhatSnapshotsRecord) {
+  const TorchSettings settings = TorchSettings::recorded({{"max_split_size", "41943040"},
+                                                          {"garbage_collection_threshold", "0.5"},
+                                                          {"roundup_power2_divisions", "[1:0,2:4]"}});
+  EXPECT_EQ(settings.max_split_size, 40_MiB);
+  EXPECT_EQ(settings.garbage_collection_threshold, 0.5);
+  EXPECT_EQ(settings.divisions[1], 4U);
+  EXPECT_EQ(TorchSettings::recorded({{"max_split_size", "-1"}}).max_split_size, TorchSettings::unlimited);
+}
+
+class BadTorchParameter : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(BadTorchParameter, IsRefusedByName) {
+  const auto [key, value] = GetParam();
+  const auto policy = bind_policy({.name = "torch.native", .parameters = {{key, value}}});
+  ASSERT_FALSE(policy);
+  EXPECT_NE(policy.error().message().find(key), std::string::npos) << policy.error().message();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Values, BadTorchParameter,
+    testing::Values(std::pair{"max_split_size_mb", "19"}, std::pair{"max_split_size_mb", "-1"},
+                    std::pair{"max_split_size_mb", "64MiB"}, std::pair{"max_split_size_mb", ""},
+                    std::pair{"garbage_collection_threshold", "1"}, std::pair{"garbage_collection_threshold", "0.5x"},
+                    std::pair{"garbage_collection_threshold", "nan"}, std::pair{"roundup_power2_divisions", "3"},
+                    std::pair{"roundup_power2_divisions", "[>:4]"}, std::pair{"roundup_power2_divisions", "[300:4]"},
+                    std::pair{"roundup_power2_divisions", "[256:4"}, std::pair{"large_segment_size_mb", "5"},
+                    std::pair{"no_such_setting", "1"}));
+
+}  // namespace
+}  // namespace memreel

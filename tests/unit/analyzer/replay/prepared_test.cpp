@@ -1,0 +1,118 @@
+#include "analyzer/replay/prepared.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/analyzer/history.h"
+
+namespace memreel {
+namespace {
+
+using testing::History;
+
+TEST(Prepare, RequestAndCompletionTogetherAreOneFree) {
+  History history;
+  const auto a = history.alloc(1_MiB);
+  const auto b = history.alloc(2_MiB);
+  history.free(a);
+  history.free_requested(b);
+  history.alloc(3_MiB);
+  history.free_completed(b);
+  const Prepared heap = history.prepared();
+  EXPECT_EQ(heap.op, (std::vector{Op::alloc, Op::alloc, Op::free, Op::free_requested, Op::alloc, Op::free_completed}));
+  EXPECT_EQ(heap.size[2], 1_MiB);
+  EXPECT_EQ(heap.event[4], 5U);
+}
+
+TEST(Prepare, SlotsAreReusedOnceCompletedAndNotBefore) {
+  History history;
+  const auto a = history.alloc(1_MiB);
+  history.free_requested(a);
+  history.alloc(1_MiB);
+  history.free_completed(a);
+  history.alloc(1_MiB);
+  const Prepared heap = history.prepared();
+  EXPECT_EQ(heap.slot, (std::vector<std::uint32_t>{0, 0, 1, 0, 0}));
+  EXPECT_EQ(heap.slot_count, 2U);
+}
+
+TEST(Prepare, AHeapThatDoesNotObserveCompletionCompletesAtTheRequest) {
+  History history;
+  history.trace().tables.heaps[1].observes_completion = false;
+  history.free_requested(history.alloc(1_MiB));
+  EXPECT_EQ(history.prepared().op, (std::vector{Op::alloc, Op::free}));
+}
+
+TEST(Prepare, DoubleAndUnknownFreesAreIgnored) {
+  History history;
+  const auto a = history.alloc(1_MiB);
+  history.free(a);
+  history.free(a);
+  history.trace().events.push_back({.kind = EventKind::free_requested, .origin = OriginId{1}});
+  EXPECT_EQ(history.prepared().op, (std::vector{Op::alloc, Op::free}));
+}
+
+TEST(Prepare, ACompletionWithoutARequestFreesAltogether) {
+  History history;
+  history.free_completed(history.alloc(1_MiB));
+  EXPECT_EQ(history.prepared().op, (std::vector{Op::alloc, Op::free}));
+}
+
+TEST(Prepare, StreamsAndPoolsMakeLanes) {
+  History history;
+  history.alloc(1_MiB);
+  history.alloc(1_MiB, {}, 0x77);
+  history.alloc(1_MiB, {}, 0x77, 1);
+  history.alloc(1_MiB, {}, 0x77);
+  const Prepared heap = history.prepared();
+  EXPECT_EQ(heap.lane, (std::vector<std::uint32_t>{0, 1, 2, 1}));
+  EXPECT_EQ(heap.lanes[2].stream_handle, 0x77U);
+  EXPECT_EQ(heap.lanes[2].pool, PoolId{1});
+}
+
+TEST(Prepare, HeapsWithoutRequestsAreLeftOut) {
+  History history;
+  history.segment_alloc(Address{0x1000}, 2_MiB);
+  EXPECT_TRUE(prepare(history.trace()).empty());
+}
+
+// reserved 40 MiB; a request for 30 MiB failed: the limit is below 70 MiB.
+TEST(ImpliedCapacity, IsJustBelowWhatWasRefused) {
+  History history;
+  history.segment_alloc(Address{0x1000'0000}, 40_MiB);
+  history.alloc(40_MiB, Address{0x1000'0000});
+  history.failed(30_MiB);
+  EXPECT_EQ(history.prepared().implied_capacity, 70_MiB - 1_B);
+}
+
+TEST(ImpliedCapacity, ReleasesBeforeAGrantMeanThatItWasRefusedAtFirst) {
+  History history;
+  history.segment_alloc(Address{0x1000'0000}, 40_MiB);
+  history.free(history.alloc(40_MiB, Address{0x1000'0000}));
+  history.segment_free(Address{0x1000'0000}, 40_MiB);
+  history.segment_alloc(Address{0x1000'0000}, 60_MiB);
+  history.alloc(60_MiB, Address{0x1000'0000});
+  EXPECT_EQ(history.prepared().implied_capacity, 100_MiB - 1_B);
+}
+
+TEST(ImpliedCapacity, ReleasesThatTheProgramAskedForMeanNothing) {
+  History history;
+  history.segment_alloc(Address{0x1000'0000}, 40_MiB);
+  history.free(history.alloc(40_MiB, Address{0x1000'0000}));
+  history.empty_cache();
+  history.segment_free(Address{0x1000'0000}, 40_MiB);
+  history.segment_alloc(Address{0x1000'0000}, 60_MiB);
+  history.alloc(60_MiB, Address{0x1000'0000});
+  EXPECT_EQ(history.prepared().implied_capacity, std::nullopt);
+}
+
+// Another process gave its memory back in between.
+TEST(ImpliedCapacity, IsNeverLessThanWhatWasGranted) {
+  History history;
+  history.failed(30_MiB);
+  history.segment_alloc(Address{0x1000'0000}, 40_MiB);
+  history.alloc(40_MiB, Address{0x1000'0000});
+  EXPECT_EQ(history.prepared().implied_capacity, 40_MiB);
+}
+
+}  // namespace
+}  // namespace memreel

@@ -1,0 +1,196 @@
+#include "analyzer/replay/replay.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "analyzer/replay/prepared.h"
+#include "tests/bench/synthetic.h"
+#include "tests/unit/analyzer/history.h"
+
+namespace memreel {
+namespace {
+
+using testing::History;
+
+ReplayResult replay_one(const Prepared& heap, const std::string& policy, const ReplayOptions& options = {}) {
+  const auto results = replay(std::array{heap}, *parse_policies(policy), options);
+  EXPECT_TRUE(results) << (results ? "" : results.error().message());
+  return results->at(0);
+}
+
+ReplayOptions with_capacity(Bytes capacity) {
+  return {.device = DeviceModel{.kind = DeviceModel::Kind::capacity, .capacity = capacity}};
+}
+
+// Event by event: live 3, 7, 4, 10 MiB; pages of 2 MiB hold 4, 8, 4, 10.
+TEST(Replay, PeaksAndTheirEvents) {
+  History history;
+  const auto a = history.alloc(3_MiB);
+  const auto b = history.alloc(4_MiB);
+  history.free(a);
+  history.alloc(6_MiB);
+  history.free(b);
+  const ReplayResult pages = replay_one(history.prepared(), "bound.pages");
+  EXPECT_EQ(pages.peak_live, 10_MiB);
+  EXPECT_EQ(pages.peak_live_event, 4U);
+  EXPECT_EQ(pages.peak_reserved, 10_MiB);
+  EXPECT_EQ(pages.end_reserved, 6_MiB);
+  EXPECT_EQ(pages.events, 5U);
+  EXPECT_DOUBLE_EQ(pages.overhead(), 1.0);
+}
+
+TEST(Replay, FragmentationIsThatOfTheFirstEventAtPeakReserved) {
+  History history;
+  const auto a = history.alloc(15_MiB);  // a segment of 16
+  const auto b = history.alloc(5_MiB);   // a segment of 20
+  history.free(a);
+  history.free(b);
+  history.alloc(5_MiB);
+  const ReplayResult result = replay_one(history.prepared(), "torch.native");
+  EXPECT_EQ(result.peak_reserved, 36_MiB);
+  EXPECT_EQ(result.peak_reserved_event, 1U);
+  EXPECT_EQ(result.peak_allocated, 21_MiB);  // the rest of 1 MiB is not split off
+  EXPECT_DOUBLE_EQ(result.fragmentation_at_peak, 1 - 21.0 / 36.0);
+}
+
+TEST(Replay, ExternalFragmentationIsTheFreeMemoryOutsideTheLargestHole) {
+  History history;
+  std::array<AllocationId, 4> ids{};
+  for (auto& id : ids) id = history.alloc(2_MiB);
+  history.free(ids[0]);
+  history.free(ids[2]);
+  EXPECT_DOUBLE_EQ(replay_one(history.prepared(), "fit.best").external_fragmentation_max, 0.5);
+}
+
+TEST(Replay, TheSeriesCoversTheHistoryWithItsExtremes) {
+  History history;
+  for (int i = 0; i < 10; ++i) history.alloc(1_MiB);
+  const ReplayResult result = replay_one(history.prepared(), "bound.live", {.series_points = 4});
+  ASSERT_EQ(result.series.size(), 4U);
+  EXPECT_EQ(result.series[0].first_event, 0U);
+  EXPECT_EQ(result.series[0].live_max, 2_MiB);
+  EXPECT_EQ(result.series[3].first_event, 7U);
+  EXPECT_EQ(result.series[3].reserved_max, 10_MiB);
+  EXPECT_EQ(replay_one(history.prepared(), "bound.live", {.series_points = 100}).series.size(), 10U);
+}
+
+TEST(Replay, FailedRequestsAreNotLiveAndTheirFreesAreIgnored) {
+  History history;
+  const auto a = history.alloc(6_MiB);
+  const auto b = history.alloc(6_MiB);
+  history.free_requested(b);
+  history.alloc(1_MiB);
+  history.free_completed(b);
+  history.free(a);
+  for (const auto& policy : policies()) {
+    SCOPED_TRACE(policy.name);
+    const std::string small_segments = policy.name == "torch.native" ? "{large_segment_size_mb=10}" : "";
+    const ReplayResult result = replay_one(history.prepared(), std::string(policy.name) + small_segments,
+                                           with_capacity(policy.name == "torch.native" ? 12_MiB : 8_MiB));
+    EXPECT_EQ(result.failed_allocations, 1U);
+    ASSERT_TRUE(result.first_failure);
+    EXPECT_EQ(result.first_failure->event, 1U);
+    EXPECT_EQ(result.first_failure->requested, 6_MiB);
+    EXPECT_EQ(result.first_failure->live, 6_MiB);
+    EXPECT_EQ(result.peak_live, 7_MiB);
+  }
+}
+
+TEST(Replay, ARequestThatFailedThenIsTriedAndGivenBackAtOnce) {
+  History history;
+  history.alloc(1_MiB);
+  history.failed(50_MiB);
+  const ReplayResult unlimited = replay_one(history.prepared(), "torch.native", {.device = DeviceModel{}});
+  EXPECT_EQ(unlimited.failed_allocations, 0U);
+  EXPECT_EQ(unlimited.peak_live, 1_MiB);
+  EXPECT_EQ(unlimited.peak_allocated, 1_MiB);
+  EXPECT_EQ(unlimited.peak_reserved, 52_MiB);
+  const ReplayResult as_recorded = replay_one(history.prepared(), "torch.native");  // the implied capacity
+  EXPECT_EQ(as_recorded.failed_allocations, 1U);
+  EXPECT_EQ(as_recorded.peak_reserved, 2_MiB);
+}
+
+TEST(Replay, MinCapacityIsEnoughAndAUnitLessIsNot) {
+  const auto heaps = prepare(synthetic_trace({.events = 20'000, .live = 200, .streams = 3}));
+  for (const char* policy : {"torch.native", "fit.best", "fit.first", "cuda.malloc", "bound.pages", "bound.live"}) {
+    SCOPED_TRACE(policy);
+    const ReplayResult free = replay_one(heaps[0], policy, {.find_min_capacity = true});
+    ASSERT_TRUE(free.min_capacity);
+    EXPECT_GE(*free.min_capacity, free.peak_live);
+    EXPECT_EQ(replay_one(heaps[0], policy, with_capacity(*free.min_capacity)).failed_allocations, 0U);
+    const Bytes unit = std::string_view(policy) == "bound.live" ? 1_B : 2_MiB;
+    EXPECT_GT(replay_one(heaps[0], policy, with_capacity(*free.min_capacity - unit)).failed_allocations, 0U);
+  }
+}
+
+bool same(const ReplayResult& a, const ReplayResult& b) {
+  return a.policy == b.policy && a.peak_live == b.peak_live && a.peak_allocated == b.peak_allocated &&
+         a.peak_reserved == b.peak_reserved && a.peak_reserved_event == b.peak_reserved_event &&
+         a.end_reserved == b.end_reserved && a.external_fragmentation_max == b.external_fragmentation_max &&
+         a.fragmentation_at_peak == b.fragmentation_at_peak && a.failed_allocations == b.failed_allocations &&
+         a.driver_calls.malloc == b.driver_calls.malloc && a.driver_calls.map == b.driver_calls.map &&
+         a.series.size() == b.series.size();
+}
+
+TEST(Replay, InParallelGivesWhatAloneGives) {
+  std::vector<Prepared> heaps;
+  for (const std::uint64_t seed : {1U, 2U})
+    heaps.push_back(prepare(synthetic_trace({.events = 50'000, .live = 500, .streams = 2, .seed = seed})).at(0));
+  std::vector<PolicySpec> specs;
+  for (const PolicyInfo& policy : policies()) specs.push_back({.name = std::string(policy.name)});
+  const auto together = replay(heaps, specs, {.threads = 4});
+  ASSERT_TRUE(together);
+  ASSERT_EQ(together->size(), specs.size() * heaps.size());
+  for (std::size_t i = 0; i < together->size(); ++i) {
+    const auto alone = replay(std::span(&heaps[i % 2], 1), std::span(&specs[i / 2], 1), {.threads = 1});
+    ASSERT_TRUE(alone);
+    EXPECT_TRUE(same(alone->at(0), together->at(i))) << specs[i / 2].name;
+  }
+}
+
+TEST(Replay, ResolvedParametersAreInTheResult) {
+  History history;
+  history.alloc(1_MiB);
+  const ReplayResult result = replay_one(history.prepared(), "torch.native{max_split_size_mb=128}");
+  EXPECT_EQ(result.policy.parameters.at("max_split_size_mb"), "128");
+  EXPECT_EQ(result.policy.parameters.at("large_segment_size_mb"), "20");
+  EXPECT_EQ(replay_one(history.prepared(), "fit.best{page=64KiB}").policy.parameters.at("page"), "64KiB");
+}
+
+TEST(Replay, UnknownPoliciesAndParametersNameTheKnownOnes) {
+  const auto unknown = replay({}, *parse_policies("torch.nativ"));
+  ASSERT_FALSE(unknown);
+  EXPECT_NE(unknown.error().message().find("torch.native"), std::string::npos);
+  const auto parameter = replay({}, *parse_policies("fit.best{alignment=512}"));
+  ASSERT_FALSE(parameter);
+  EXPECT_NE(parameter.error().message().find("align, page"), std::string::npos);
+  for (const char* bad : {"fit.best{page=3MiB}", "fit.best{align=128}", "fit.best{align=4MiB}", "bound.pages{page=0}"})
+    EXPECT_FALSE(replay({}, *parse_policies(bad))) << bad;
+}
+
+TEST(Replay, SubAllocatingSegmentsOfAProgramThatPoolsIsRefused) {
+  History history;
+  Tables& tables = history.trace().tables;
+  tables.heaps[1].level = Level::driver;
+  tables.heaps.push_back({.level = Level::framework, .parent = HeapId{1}});
+  history.alloc(1_MiB);
+  const std::array heaps{history.prepared()};
+  EXPECT_TRUE(replay(heaps, *parse_policies("cuda.malloc,bound.live")));
+  const auto refused = replay(heaps, *parse_policies("fit.best"));
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("record"), std::string::npos);
+}
+
+TEST(Replay, AnEmptyHeapIsNoTrouble) {
+  const Prepared nothing;
+  for (const PolicyInfo& policy : policies()) {
+    const ReplayResult result = replay_one(nothing, std::string(policy.name), {.find_min_capacity = true});
+    EXPECT_EQ(result.peak_reserved, 0_B);
+    EXPECT_EQ(result.min_capacity, 0_B);
+    EXPECT_TRUE(result.series.empty());
+  }
+}
+
+}  // namespace
+}  // namespace memreel

@@ -1,0 +1,147 @@
+#include "analyzer/replay/verify.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/analyzer/history.h"
+
+namespace memreel {
+namespace {
+
+using testing::History;
+
+constexpr Address segment{0x7F00'0000'0000};
+
+/// Two allocations in one 20 MiB segment, as PyTorch places them.
+History two_allocations() {
+  History history;
+  history.segment_alloc(segment, 20_MiB);
+  history.alloc(5_MiB, segment);
+  history.alloc(3_MiB, segment + 5_MiB);
+  return history;
+}
+
+Verification verified(const Trace& trace) {
+  const auto result = verify(trace);
+  EXPECT_TRUE(result) << (result ? "" : result.error().message());
+  return result->at(0);
+}
+
+TEST(Verify, IsExactWhenTheRulesRepeatTheRecording) {
+  const Verification result = verified(two_allocations().trace());
+  EXPECT_TRUE(result.exact());
+  EXPECT_EQ(result.allocations, 2U);
+  EXPECT_EQ(result.address_matches, 2U);
+  EXPECT_EQ(result.segment_events, 1U);
+  EXPECT_EQ(result.segment_matches, 1U);
+  EXPECT_EQ(result.peak_reserved, 20_MiB);
+  EXPECT_EQ(result.recorded_peak_reserved, 20_MiB);
+}
+
+TEST(Verify, AnotherAddressIsADivergenceThatShowsTheChoice) {
+  History history = two_allocations();
+  history.alloc(2_MiB, segment + 10_MiB);
+  history.alloc(2_MiB, segment + 10_MiB);
+  const Verification result = verified(history.trace());
+  EXPECT_FALSE(result.exact());
+  EXPECT_EQ(result.address_matches, 3U);
+  ASSERT_TRUE(result.first_divergence);
+  EXPECT_EQ(result.first_divergence->event, 3U);
+  EXPECT_NE(result.first_divergence->expected.find("0x7f0000a00000"), std::string::npos);
+  EXPECT_NE(result.first_divergence->happened.find("0x7f0000800000"), std::string::npos);
+  ASSERT_EQ(result.first_divergence->free_blocks.size(), 1U);
+  EXPECT_EQ(result.first_divergence->free_blocks[0], "12582912 bytes at 0x7f0000800000");
+}
+
+TEST(Verify, ASegmentThatTheRulesDoNotTakeIsADivergence) {
+  History history = two_allocations();
+  history.segment_alloc(segment + 1_GiB, 20_MiB);
+  history.alloc(3_MiB, segment + 1_GiB);
+  const Verification result = verified(history.trace());
+  ASSERT_TRUE(result.first_divergence);
+  EXPECT_EQ(result.first_divergence->event, 3U);
+  EXPECT_EQ(result.segment_matches, 1U);
+}
+
+TEST(Verify, ASegmentThatTheRulesTakeAndTheRecordingDidNotIsADivergence) {
+  History history = two_allocations();
+  history.alloc(15_MiB, segment + 8_MiB);
+  const Verification result = verified(history.trace());
+  ASSERT_TRUE(result.first_divergence);
+  EXPECT_NE(result.first_divergence->happened.find("16777216"), std::string::npos) << result.first_divergence->happened;
+}
+
+TEST(Verify, AnotherSegmentSizeIsADivergence) {
+  History history;
+  history.segment_alloc(segment, 18_MiB);
+  history.alloc(5_MiB, segment);
+  EXPECT_FALSE(verified(history.trace()).exact());
+}
+
+TEST(Verify, ReleasesBelongToEmptyCacheOrToARefusedRequest) {
+  History history;
+  history.segment_alloc(segment, 40_MiB);
+  history.free(history.alloc(40_MiB, segment));
+  history.empty_cache();
+  history.segment_free(segment, 40_MiB);
+  history.segment_alloc(segment, 60_MiB);
+  history.free(history.alloc(60_MiB, segment));
+  history.segment_free(segment, 60_MiB);  // the device refused at first
+  history.segment_alloc(segment, 80_MiB);
+  const auto last = history.alloc(80_MiB, segment);
+  history.failed(70_MiB);
+  history.free(last);
+  const Verification result = verified(history.trace());
+  EXPECT_TRUE(result.exact()) << result.first_divergence->expected << " / " << result.first_divergence->happened;
+  EXPECT_EQ(result.segment_events, 5U);
+}
+
+TEST(Verify, AReleaseThatWasNotRepeatedIsADivergence) {
+  History history = two_allocations();
+  history.segment_free(segment, 20_MiB);
+  EXPECT_FALSE(verified(history.trace()).exact());
+}
+
+TEST(Verify, AFailureThatTheRulesDoNotShareIsADivergence) {
+  History history = two_allocations();
+  history.failed(2_MiB);
+  const Verification result = verified(history.trace());
+  ASSERT_TRUE(result.first_divergence);
+  EXPECT_EQ(result.first_divergence->expected, "the request failed");
+}
+
+TEST(Verify, RecordedSettingsApply) {
+  History history;
+  history.settings({{"max_split_size", "20971520"}, {"expandable_segments", "False"}});
+  history.segment_alloc(segment, 40_MiB);
+  history.free(history.alloc(40_MiB, segment));
+  history.segment_alloc(segment + 1_GiB, 20_MiB);
+  history.alloc(3_MiB, segment + 1_GiB);
+  const Verification result = verified(history.trace());
+  EXPECT_TRUE(result.exact());
+  EXPECT_EQ(result.policy.parameters.at("max_split_size_mb"), "20");
+}
+
+TEST(Verify, HistoriesThatLackSomethingAreNeverExact) {
+  for (const auto lose :
+       {+[](Trace& trace) { trace.losses.began_late = true; },
+        +[](Trace& trace) { trace.losses.preexisting_allocations = 3; },
+        +[](Trace& trace) { trace.losses.history_overflowed = true; },
+        +[](Trace& trace) { trace.losses.ring_full = 1; }, +[](Trace& trace) { trace.read.damaged_packets = 1; }}) {
+    History history = two_allocations();
+    lose(history.trace());
+    const Verification result = verified(history.trace());
+    EXPECT_FALSE(result.note.empty());
+    EXPECT_FALSE(result.exact());
+  }
+}
+
+TEST(Verify, OtherAllocatorsAreNotJudged) {
+  History history = two_allocations();
+  history.trace().tables.strings[1] = "rmm.pool";
+  const auto result = verify(history.trace());
+  ASSERT_FALSE(result);
+  EXPECT_NE(result.error().message().find("PyTorch"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace memreel

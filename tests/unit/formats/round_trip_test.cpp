@@ -1,0 +1,184 @@
+// What is written is what is read, and writing it again gives the same bytes.
+#include <gtest/gtest.h>
+
+#include "formats/reader/trace_reader.h"
+#include "tests/unit/formats/random_history.h"
+
+namespace memreel {
+namespace {
+
+using testing::FileBytes;
+using testing::RandomHistory;
+
+/// Reads a trace block by block and writes each block again.
+FileBytes rewrite(const FileBytes& bytes, const WriterOptions& options) {
+  auto reader = TraceReader::open(memory_file(bytes), "trace");
+  EXPECT_TRUE(reader);
+  FileBytes again;
+  TraceWriter writer(memory_sink(again), reader->header(), options);
+  EventBatch batch;
+  while (*reader->next(batch)) {
+    writer.extend_tables(reader->tables());
+    writer.set_losses(reader->losses());
+    for (std::size_t i = 0; i < batch.events.count(); ++i) writer.append(batch.events[i]);
+    EXPECT_TRUE(writer.flush());
+  }
+  writer.extend_tables(reader->tables());
+  writer.set_losses(reader->losses());
+  EXPECT_TRUE(writer.finish());
+  return again;
+}
+
+class RoundTrip : public ::testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(RoundTrip, KeepsEveryEventAndEveryRow) {
+  const std::uint64_t seed = GetParam();
+  FileBytes bytes;
+  const WriterOptions options{.events_per_block = seed % 2 == 0 ? 65536U : 777U, .events_per_keyframe = 3000};
+  TraceWriter writer(memory_sink(bytes), {.producer = "p", .source = "s", .source_name = "n", .host = "h"}, options);
+  RandomHistory history(writer, seed);
+  for (int part = 0; part < 8; ++part) {
+    history.append(1 + 200 * static_cast<std::uint64_t>(part));
+    ASSERT_TRUE(writer.flush());
+  }
+  ASSERT_TRUE(writer.finish());
+
+  const auto trace = load(memory_file(bytes), "trace");
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(trace->header, (Header{.producer = "p", .source = "s", .source_name = "n", .host = "h"}));
+  EXPECT_EQ(trace->tables, writer.tables());
+  EXPECT_EQ(trace->losses.unmatched_frees, history.unmatched());
+  EXPECT_TRUE(trace->read.intact());
+  EXPECT_TRUE(trace->read.has_footer);
+  ASSERT_EQ(trace->events.count(), history.expected().size());
+  for (std::size_t i = 0; i < trace->events.count(); ++i)
+    ASSERT_EQ(trace->events[i], history.expected()[i]) << "event " << i;
+  for (std::size_t i = 0; i < trace->allocation_events.size(); ++i) {
+    const std::uint32_t event = trace->allocation_events[i];
+    ASSERT_EQ(trace->events.kind[event], EventKind::alloc);
+    ASSERT_EQ(index(trace->events.allocation[event]), i);
+  }
+  EXPECT_TRUE(rewrite(bytes, options) == bytes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RoundTrip, ::testing::Range<std::uint64_t>(1, 33));
+
+TEST(RoundTripOf, SyntheticHistories) {
+  for (const std::uint32_t steps : {0U, 20U}) {
+    const Trace made = synthetic_trace({.events = 200'000, .live = 3000, .streams = 3, .steps = steps});
+    FileBytes bytes;
+    TraceWriter writer(memory_sink(bytes), made.header);
+    writer.extend_tables(made.tables);
+    for (std::size_t i = 0; i < made.events.count(); ++i) writer.append(made.events[i]);
+    ASSERT_TRUE(writer.finish());
+
+    const auto trace = load(memory_file(bytes), "trace");
+    ASSERT_TRUE(trace);
+    EXPECT_TRUE(trace->events == made.events);
+    EXPECT_EQ(trace->tables, made.tables);
+    EXPECT_EQ(trace->allocation_events, made.allocation_events);
+    EXPECT_EQ(trace->file_size.count, bytes.size());
+    EXPECT_TRUE(rewrite(bytes, {}) == bytes);
+  }
+}
+
+TEST(RoundTripOf, AnEmptyTrace) {
+  FileBytes bytes;
+  TraceWriter writer(memory_sink(bytes), {});
+  ASSERT_TRUE(writer.finish());
+  const auto trace = load(memory_file(bytes), "trace");
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(trace->events.count(), 0U);
+  EXPECT_EQ(trace->tables, Tables{});
+  EXPECT_TRUE(trace->read.has_footer);
+  EXPECT_TRUE(rewrite(bytes, {}) == bytes);
+}
+
+TEST(RoundTripOf, ExtremeNumbers) {
+  constexpr std::uint64_t most = ~std::uint64_t{0};
+  FileBytes bytes;
+  TraceWriter writer(memory_sink(bytes), {});
+  const auto times = {Nanoseconds::max(), Nanoseconds::min(), Nanoseconds(0), Nanoseconds::max(), Nanoseconds(-1)};
+  std::vector<Event> events;
+  std::uint64_t address = 0;
+  for (const Nanoseconds time : times) {
+    events.push_back({.kind = EventKind::alloc, .time = time, .address = {address}, .size = {most}});
+    events.push_back({.kind = EventKind::alloc_failed, .time = time, .size = {most}, .value = most});
+    address = most - address / 2;
+  }
+  for (const Event& event : events) writer.append(event);
+  ASSERT_TRUE(writer.finish());
+  const auto trace = load(memory_file(bytes), "trace");
+  ASSERT_TRUE(trace);
+  std::uint32_t allocation = 0;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    if (events[i].kind == EventKind::alloc) events[i].allocation = AllocationId{allocation++};
+    EXPECT_EQ(trace->events[i], events[i]) << i;
+  }
+}
+
+TEST(RoundTripOf, ManyRowsTakesSeveralPackets) {
+  FileBytes bytes;
+  TraceWriter writer(memory_sink(bytes), {});
+  StackId stack = StackId::none;
+  for (std::uint32_t i = 0; i < 200'000; ++i) {
+    const StringId name = writer.intern("function number " + std::to_string(i));
+    stack = writer.intern(Stack{.frame = writer.intern(Frame{.function = name, .line = i}), .caller = stack});
+  }
+  writer.append({.kind = EventKind::alloc, .stack = stack});
+  ASSERT_TRUE(writer.finish());
+  const auto trace = load(memory_file(bytes), "trace");
+  ASSERT_TRUE(trace);
+  EXPECT_TRUE(trace->tables == writer.tables());
+  EXPECT_EQ(trace->events.stack[0], stack);
+  EXPECT_TRUE(rewrite(bytes, {}) == bytes);
+}
+
+TEST(RoundTripOf, StreamedEqualsLoaded) {
+  const FileBytes bytes = testing::random_trace(5, 20'000, {.events_per_block = 1000});
+  const auto trace = load(memory_file(bytes), "trace");
+  auto reader = TraceReader::open(memory_file(bytes), "trace");
+  ASSERT_TRUE(trace && reader);
+  EventBatch batch;
+  std::size_t at = 0, allocations = 0;
+  while (*reader->next(batch)) {
+    EXPECT_EQ(batch.first_event, at);
+    EXPECT_EQ(batch.first_allocation, allocations);
+    for (std::size_t i = 0; i < batch.events.count(); ++i, ++at) {
+      Event streamed = batch.events[i];
+      const Event loaded = trace->events[at];
+      if (streamed.kind == EventKind::alloc) ++allocations;
+      if (is_free(streamed.kind) && streamed.allocation != AllocationId::none) {
+        EXPECT_EQ(streamed.address.value, 0U);  // a stream can't look back
+        streamed.address = loaded.address;
+        streamed.size = loaded.size;
+      }
+      ASSERT_EQ(streamed, loaded);
+    }
+  }
+  EXPECT_EQ(at, trace->events.count());
+  EXPECT_EQ(reader->tables(), trace->tables);
+  EXPECT_EQ(reader->losses(), trace->losses);
+  EXPECT_EQ(reader->report(), trace->read);
+}
+
+TEST(RoundTripOf, StateAfterEachBlockIsThatOfTheEvents) {
+  const FileBytes bytes = testing::random_trace(6, 20'000, {.events_per_block = 500});
+  auto reader = TraceReader::open(memory_file(bytes), "trace");
+  ASSERT_TRUE(reader);
+  EventBatch batch;
+  LiveSet live(reader->tables());
+  int blocks = 0;
+  while (*reader->next(batch)) {
+    for (std::size_t i = 0; i < batch.events.count(); ++i) {
+      Event event = batch.events[i];
+      live.apply(event);
+    }
+    ASSERT_EQ(batch.state_after, live.heaps());
+    ++blocks;
+  }
+  EXPECT_EQ(blocks, 40);
+}
+
+}  // namespace
+}  // namespace memreel
