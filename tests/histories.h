@@ -16,9 +16,7 @@ struct History {
   std::filesystem::path file;
 };
 
-inline std::filesystem::path source_directory() {
-  return std::filesystem::path(__FILE__).parent_path().parent_path();
-}
+inline std::filesystem::path source_directory() { return std::filesystem::path(__FILE__).parent_path().parent_path(); }
 
 /// $MEMREEL_HISTORIES, or shared/histories beside the checkout; nothing when there is neither.
 inline std::optional<std::filesystem::path> history_directory() {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <utility>
@@ -14,7 +15,8 @@ constexpr std::chrono::milliseconds redraw{100};
 constexpr std::uint64_t bar_width = 30;
 
 bool colour(int fd) {
-  const char* const no_color = std::getenv("NO_COLOR");
+  // https://no-color.org; nothing here changes the environment.
+  const char* const no_color = std::getenv("NO_COLOR");  // NOLINT(concurrency-mt-unsafe)
   return isatty(fd) == 1 && (no_color == nullptr || *no_color == '\0');
 }
 

@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
+#include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <iostream>
 #include <string>
@@ -35,9 +37,7 @@ Exit run_sibling(std::string_view command, std::string_view program, char** argu
                                        "imported, see the README"});
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   if (argc > 1) {
     for (const auto& [command, program] : siblings) {
@@ -68,9 +68,14 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& problem) {
     if (problem.get_exit_code() == 0) return app.exit(problem);
     return static_cast<int>(memreel::cli::fail({.what = problem.what(), .remedy = "see memreel --help"}));
-  } catch (const std::exception& problem) {
-    // Only exhaustion is left: no function of this project throws.
-    return static_cast<int>(memreel::cli::fail({.what = problem.what()}));
   }
   return static_cast<int>(exit);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try { return run(argc, argv); } catch (const std::exception& problem) {
+  // Only exhaustion is left: no function of this project throws.
+  std::fprintf(stderr, "memreel: error: %s\n", problem.what());
+  return static_cast<int>(Exit::unusable);
 }

@@ -248,9 +248,11 @@ void add_replay_command(CLI::App& app, Exit& exit) {
       app.add_subcommand("replay", "Say what other allocators would have reserved for the same program");
   const auto arguments = std::make_shared<ReplayArguments>();
   command->add_option("TRACE", arguments->file, "Trace, or any file that import reads")->required();
-  command->add_option("--policy", arguments->policies,
-                      "Policies to compare, e.g. torch.native{max_split_size_mb=128}; repeatable, comma lists [" +
-                          std::string(default_policies) + "]");
+  command
+      ->add_option("--policy", arguments->policies,
+                   "Policies to compare, e.g. torch.native{max_split_size_mb=128}; repeatable, comma lists [" +
+                       std::string(default_policies) + "]")
+      ->allow_extra_args(false);  // what follows a spec is the trace, not another spec
   command->add_option("--capacity", arguments->capacity,
                       "Memory of the device, e.g. 24GiB, or unlimited; also finds the least capacity that would do "
                       "[what recorded failures imply, else unlimited]");

@@ -28,7 +28,8 @@ class AddressIndex {
     for (std::size_t i = first; i < directory.size(); ++i) {
       if (directory[i].largest < size) continue;
       const auto chunk = blocks_.chunk(i);
-      auto entry = i == first ? std::lower_bound(chunk.begin(), chunk.end(), start) : chunk.begin();
+      auto entry = chunk.begin();
+      if (i == first) entry += static_cast<std::ptrdiff_t>(blocks_.position_of(chunk, start));
       entry = std::find_if(entry, chunk.end(), [&](const Entry& e) { return e.size >= size; });
       if (entry != chunk.end()) return entry->block;
     }
@@ -60,6 +61,11 @@ class AddressIndex {
       for (const Entry& entry : entries) chunk.largest = std::max(chunk.largest, entry.size);
       return chunk;
     }
+    void add(const Entry& entry) {
+      last = std::max(last, entry);
+      largest = std::max(largest, entry.size);
+    }
+    bool depends_on(const Entry& entry) const { return entry.size == largest || !(entry < last); }
   };
 
   SortedChunks<Entry, Chunk> blocks_;

@@ -2,39 +2,62 @@
 
 namespace memreel {
 
-void BestFitIndex::Bin::insert_in_chunks(const Entry& entry) {
-  if (!long_) {
-    long_ = std::make_unique<SortedChunks<Entry, LastEntry>>();
-    for (const Entry& e : short_) long_->insert(e);
-    short_.clear();
-  }
-  long_->insert(entry);
+BlockId BestFitIndex::first_in_many(const Bin& bin, std::uint32_t offset) {
+  const Entry& front = bin.many->chunk(0).front();
+  if (front.offset >= offset) return front.block;
+  const Entry* first = bin.many->lower_bound({Address{}, offset, BlockId::none});
+  return first ? first->block : BlockId::none;
 }
 
-// Takes its entry by value: it lies in the chunk that changes.
-void BestFitIndex::Bin::erase_from_chunks(Entry entry) {
-  long_->erase(entry);
-  // Well below where chunks begin, so that a bin near the limit does not change its form at every event.
-  if (long_->size() > longest_array / 4) return;
-  for (std::size_t i = 0; i < long_->directory().size(); ++i) {
-    const auto chunk = long_->chunk(i);
-    short_.insert(short_.end(), chunk.begin(), chunk.end());
+void BestFitIndex::insert_in_many(Bin& bin, const Entry& entry) {
+  if (!bin.many) {
+    bin.many = std::make_unique<Many>();
+    for (const Entry& e : bin.few) bin.many->insert(e);
   }
-  long_.reset();
+  bin.many->insert(entry);
+  ++bin.count;
 }
 
-void BestFitIndex::Bin::append_to(std::vector<BlockId>& blocks) const {
-  for (const Entry& entry : short_) blocks.push_back(entry.block);
-  if (!long_) return;
-  for (std::size_t i = 0; i < long_->directory().size(); ++i)
-    for (const Entry& entry : long_->chunk(i)) blocks.push_back(entry.block);
+void BestFitIndex::erase_from_many(Bin& bin, const Entry& entry) {
+  bin.many->erase(entry);
+  --bin.count;
+  // Below the number at which bins are sorted, so that one near the limit does not change its form at every event.
+  if (bin.count > most_few / 2) return;
+  const auto rest = bin.many->chunk(0);
+  for (std::uint8_t i = 0; i < bin.count; ++i) {
+    bin.few[i] = rest[i];
+    (*table_)[rest[i].block].place = i;
+  }
+  bin.many.reset();
+}
+
+Bytes BestFitIndex::find_largest() const {
+  if (empty()) return {};
+  const Row& row = *rows_[static_cast<unsigned>(std::bit_width(occupied_rows_)) - 1];
+  const Bin& bin = row.bins[static_cast<unsigned>(std::bit_width(row.occupied)) - 1];
+  if (bin.many) return (*table_)[bin.many->directory().back().last.block].size;
+  const auto largest = std::max_element(bin.few.begin(), bin.few.begin() + bin.count);
+  return (*table_)[largest->block].size;
 }
 
 std::vector<BlockId> BestFitIndex::ordered() const {
   std::vector<BlockId> blocks;
-  for (const auto& row : rows_) {
-    if (!row) continue;
-    for (const Bin& bin : row->bins) bin.append_to(blocks);
+  for (std::uint64_t rows = occupied_rows_; rows != 0; rows &= rows - 1) {
+    const Row& row = *rows_[lowest_bit(rows)];
+    for (std::uint64_t bins = row.occupied; bins != 0; bins &= bins - 1) {
+      const Bin& bin = row.bins[lowest_bit(bins)];
+      if (bin.many) {
+        for (std::size_t i = 0; i < bin.many->directory().size(); ++i)
+          for (const Entry& entry : bin.many->chunk(i)) blocks.push_back(entry.block);
+      } else {
+        const auto first = static_cast<std::ptrdiff_t>(blocks.size());
+        for (std::uint32_t i = 0; i < bin.count; ++i) blocks.push_back(bin.few[i].block);
+        std::sort(blocks.begin() + first, blocks.end(), [&](BlockId x, BlockId y) {
+          const Block &a = (*table_)[x], &b = (*table_)[y];
+          return a.size != b.size ? a.size < b.size : a.address < b.address;
+        });
+      }
+    }
   }
   return blocks;
 }

@@ -1,10 +1,11 @@
 // Free blocks ordered by (size, address): exact best fit, ties to the lowest address.
 //
-// This is the order of the std::set that real allocators keep, found another way. Sizes fall into bins: 32 for every
-// doubling, so up to 32 units each size has a bin of its own and beyond that a bin spans 3 % of its size. Bitmaps tell
-// which bins hold anything, and a bin keeps its few blocks sorted in one array. The usual search is a few loads and two
-// bit scans where a tree follows a dozen pointers. A bin that grows long (a heap with thousands of holes of one size)
-// becomes a sequence of chunks.
+// The choice is that of the std::set that real allocators keep, found another way. Sizes fall into bins: 64 for every
+// doubling, so up to 64 units each size has a bin of its own and beyond that a bin spans 1.5 % of its size. Bitmaps
+// tell which bins hold anything. Most hold a few blocks, which lie in no order: adding one appends it, removing one
+// moves the last into its place, and only a search, which looks at one bin or two, compares. What is left are few
+// instructions and fewer branches that depend on the data. Bins that hold many (a heap with thousands of holes of one
+// size) are sorted.
 #pragma once
 
 #include <algorithm>
@@ -23,150 +24,121 @@
 namespace memreel {
 
 class BestFitIndex {
-  struct Entry;
-
  public:
-  /// Sizes are multiples of 2^`unit_log2` bytes; unit_log2 >= 8.
-  explicit BestFitIndex(unsigned unit_log2) : unit_log2_(unit_log2) { assert(unit_log2 >= 8); }
+  /// Of blocks in `table`, which must outlive the index. Sizes are multiples of 2^`unit_log2` bytes; unit_log2 >= 8.
+  BestFitIndex(BlockTable& table, unsigned unit_log2) : table_(&table), unit_log2_(unit_log2) {
+    assert(unit_log2 >= 8);
+  }
 
   /// No block may be larger: 32 TiB.
   static constexpr Bytes max_size{std::uint64_t{1} << 45U};
 
-  /// A block and where it is; valid until the index changes.
-  class Found {
-   public:
-    explicit operator bool() const { return entry_ != nullptr; }
-    BlockId block() const { return entry_->block; }
-
-   private:
-    friend class BestFitIndex;
-    const Entry* entry_ = nullptr;
-    unsigned row_ = 0, column_ = 0;
-  };
-
-  void insert(Address address, Bytes size, BlockId block) {
-    const Slot slot = slot_of(size);
+  /// The block's size and address must stay as they are until it is erased.
+  void insert(BlockId id) {
+    Block& block = (*table_)[id];
+    const Slot slot = slot_of(block.size);
     if (!rows_[slot.row]) [[unlikely]]
       rows_[slot.row] = std::make_unique<Row>();
     Row& row = *rows_[slot.row];
-    row.bins[slot.column].insert({address, slot.offset, block});
-    row.occupied |= 1U << slot.column;
+    Bin& bin = row.bins[slot.column];
+    const Entry entry{block.address, slot.offset, id};
+    if (bin.many || bin.count == most_few) [[unlikely]] {
+      insert_in_many(bin, entry);
+    } else {
+      block.place = static_cast<std::uint8_t>(bin.count);
+      bin.few[bin.count++] = entry;
+    }
+    row.occupied |= std::uint64_t{1} << slot.column;
     occupied_rows_ |= std::uint64_t{1} << slot.row;
+    largest_ = std::max(largest_, block.size);
   }
 
-  /// The block must be present.
-  void erase(Address address, Bytes size) {
-    const Slot slot = slot_of(size);
-    Bin& bin = rows_[slot.row]->bins[slot.column];
-    bin.erase(bin.lower_bound({address, slot.offset, BlockId::none}));
-    if (bin.empty()) vacate(slot.row, slot.column);
+  /// The block must have been inserted.
+  void erase(BlockId id) {
+    const Block& block = (*table_)[id];
+    const Slot slot = slot_of(block.size);
+    Row& row = *rows_[slot.row];
+    Bin& bin = row.bins[slot.column];
+    if (bin.many) [[unlikely]] {
+      erase_from_many(bin, {block.address, slot.offset, id});
+    } else {
+      const Entry& last = bin.few[--bin.count];
+      (*table_)[last.block].place = block.place;
+      bin.few[block.place] = last;
+    }
+    const auto bin_is_empty = static_cast<std::uint64_t>(bin.count == 0);
+    row.occupied &= ~(bin_is_empty << slot.column);
+    const auto row_is_empty = static_cast<std::uint64_t>(row.occupied == 0);
+    occupied_rows_ &= ~(row_is_empty << slot.row);
+    if (block.size == largest_) [[unlikely]]
+      largest_ = find_largest();
   }
 
-  void erase(const Found& found) {
-    Bin& bin = rows_[found.row_]->bins[found.column_];
-    bin.erase(found.entry_);
-    if (bin.empty()) vacate(found.row_, found.column_);
-  }
-
-  /// The smallest block of at least `size` bytes; of several, the one at the lowest address.
-  Found find(Bytes size) const {
-    Found found;
-    if (size > max_size) return found;
+  /// The smallest block of at least `size` bytes, of several the one at the lowest address; none when there is none.
+  BlockId find(Bytes size) const {
+    if (size > largest_) return BlockId::none;
     const Slot slot = slot_of(size);
     std::uint64_t rows = occupied_rows_ >> slot.row;
     if ((rows & 1U) != 0) {
       const Row& row = *rows_[slot.row];
-      const std::uint32_t bins = row.occupied >> slot.column;
+      const std::uint64_t bins = row.occupied >> slot.column;
       if ((bins & 1U) != 0) {
-        found.entry_ = row.bins[slot.column].lower_bound({Address{0}, slot.offset, BlockId::none});
-        found.row_ = slot.row;
-        found.column_ = slot.column;
-        if (found) return found;
+        const BlockId block = first_in(row.bins[slot.column], slot.offset);
+        if (block != BlockId::none) return block;
       }
-      if (bins > 1) return front_of(slot.row, slot.column + 1 + lowest_bit(bins >> 1U));
+      if (bins > 1) return first_in(row.bins[slot.column + 1 + lowest_bit(bins >> 1U)], 0);
     }
     rows >>= 1U;
-    if (rows == 0) return found;
-    const unsigned next = slot.row + 1 + lowest_bit(rows);
-    return front_of(next, lowest_bit(rows_[next]->occupied));
+    if (rows == 0) return BlockId::none;
+    const Row& row = *rows_[slot.row + 1 + lowest_bit(rows)];
+    return first_in(row.bins[lowest_bit(row.occupied)], 0);
   }
 
   bool empty() const { return occupied_rows_ == 0; }
 
   /// The size of the largest block, 0 when there is none.
-  Bytes largest() const {
-    if (empty()) return {};
-    const auto row = static_cast<unsigned>(std::bit_width(occupied_rows_)) - 1;
-    const auto column = static_cast<unsigned>(std::bit_width(rows_[row]->occupied)) - 1;
-    const std::uint64_t smallest = row == 0 ? column : std::uint64_t{column + columns} << (row - 1);
-    return {(smallest + rows_[row]->bins[column].last().offset) << unit_log2_};
-  }
+  Bytes largest() const { return largest_; }
 
   /// Every block, in order.
   std::vector<BlockId> ordered() const;
 
  private:
-  static constexpr unsigned columns_log2 = 5;
+  static constexpr unsigned columns_log2 = 6;
   static constexpr unsigned columns = 1U << columns_log2;
   static constexpr unsigned row_count = 45 - 8 - columns_log2 + 2;  // up to max_size in units of 256 bytes
+  static constexpr std::uint32_t most_few = 15;                     // four cache lines, of which most bins use one
 
   struct Entry {
     Address address;
-    std::uint32_t offset = 0;  // its size in units, less the smallest size of its bin: below 2^32 given max_size
+    std::uint32_t offset = 0;  // its size in units, less the smallest size of its bin: below 2^31 given max_size
     BlockId block = BlockId::none;
 
     friend bool operator<(const Entry& a, const Entry& b) {
-      return a.offset != b.offset ? a.offset < b.offset : a.address < b.address;
+      // Not by && and ||: these would be branches.
+      const auto smaller = static_cast<unsigned>(a.offset < b.offset),
+                 same = static_cast<unsigned>(a.offset == b.offset);
+      return (smaller | (same & static_cast<unsigned>(a.address < b.address))) != 0;
     }
   };
 
   struct LastEntry {
     Entry last;
     static LastEntry of(std::span<const Entry> entries) { return {entries.back()}; }
+    void add(const Entry& entry) { last = std::max(last, entry); }
+    bool depends_on(const Entry& entry) const { return !(entry < last); }
+  };
+  using Many = SortedChunks<Entry, LastEntry>;
+
+  /// Blocks of nearly one size.
+  struct alignas(64) Bin {
+    std::uint32_t count = 0;
+    std::unique_ptr<Many> many;  // when it exists it holds all
+    std::array<Entry, most_few> few;
   };
 
-  /// Blocks of nearly one size, sorted.
-  class Bin {
-   public:
-    bool empty() const { return long_ == nullptr && short_.empty(); }
-    const Entry& first() const { return long_ ? long_->chunk(0).front() : short_.front(); }
-    const Entry& last() const { return long_ ? long_->directory().back().last : short_.back(); }
-
-    /// The first entry not before `entry`, or null.
-    const Entry* lower_bound(const Entry& entry) const {
-      if (long_) [[unlikely]]
-        return long_->lower_bound(entry);
-      const auto found = std::lower_bound(short_.begin(), short_.end(), entry);
-      return found == short_.end() ? nullptr : &*found;
-    }
-
-    void insert(const Entry& entry) {
-      if (long_ || short_.size() == longest_array) [[unlikely]]
-        return insert_in_chunks(entry);
-      short_.insert(std::lower_bound(short_.begin(), short_.end(), entry), entry);
-    }
-
-    void erase(const Entry* entry) {
-      if (long_) [[unlikely]]
-        return erase_from_chunks(*entry);
-      short_.erase(short_.begin() + (entry - short_.data()));
-    }
-
-    void append_to(std::vector<BlockId>& blocks) const;
-
-   private:
-    static constexpr std::size_t longest_array = 128;
-
-    void insert_in_chunks(const Entry& entry);
-    void erase_from_chunks(Entry entry);
-
-    std::vector<Entry> short_;
-    std::unique_ptr<SortedChunks<Entry, LastEntry>> long_;  // when it exists it holds all
-  };
-
-  /// The bins of one doubling. Row 0 holds the sizes below 32 units.
+  /// The bins of one doubling. Row 0 holds the sizes below `columns` units.
   struct Row {
-    std::uint32_t occupied = 0;
+    std::uint64_t occupied = 0;
     std::array<Bin, columns> bins;
   };
 
@@ -175,35 +147,35 @@ class BestFitIndex {
     std::uint32_t offset = 0;
   };
 
-  template <class Word>
-  static unsigned lowest_bit(Word word) {
-    return static_cast<unsigned>(std::countr_zero(word));
-  }
+  static unsigned lowest_bit(std::uint64_t word) { return static_cast<unsigned>(std::countr_zero(word)); }
 
   Slot slot_of(Bytes size) const {
     const std::uint64_t units = size.count >> unit_log2_;
-    if (units < columns) return {0, static_cast<unsigned>(units), 0};
-    const unsigned shift = static_cast<unsigned>(std::bit_width(units)) - 1 - columns_log2;
-    const std::uint64_t mantissa = units >> shift;  // 32 .. 63
-    return {shift + 1, static_cast<unsigned>(mantissa) - columns,
-            static_cast<std::uint32_t>(units - (mantissa << shift))};
+    const unsigned row = static_cast<unsigned>(std::bit_width(units | (columns - 1))) - columns_log2;
+    const unsigned shift = row - static_cast<unsigned>(row != 0);
+    return {row, static_cast<unsigned>(units >> shift) % columns,
+            static_cast<std::uint32_t>(units & ((std::uint64_t{1} << shift) - 1))};
   }
 
-  Found front_of(unsigned row, unsigned column) const {
-    Found found;
-    found.entry_ = &rows_[row]->bins[column].first();
-    found.row_ = row;
-    found.column_ = column;
-    return found;
+  /// The first block of a bin whose offset is at least `offset`, or none.
+  static BlockId first_in(const Bin& bin, std::uint32_t offset) {
+    if (bin.many) [[unlikely]]
+      return first_in_many(bin, offset);
+    Entry first{Address{~std::uint64_t{0}}, ~std::uint32_t{0}, BlockId::none};
+    for (std::uint32_t i = 0; i < bin.count; ++i)
+      if (bin.few[i].offset >= offset && bin.few[i] < first) first = bin.few[i];
+    return first.block;
   }
 
-  void vacate(unsigned row, unsigned column) {
-    rows_[row]->occupied &= ~(1U << column);
-    if (rows_[row]->occupied == 0) occupied_rows_ &= ~(std::uint64_t{1} << row);
-  }
+  static BlockId first_in_many(const Bin& bin, std::uint32_t offset);
+  static void insert_in_many(Bin& bin, const Entry& entry);
+  void erase_from_many(Bin& bin, const Entry& entry);
+  Bytes find_largest() const;
 
+  BlockTable* table_;
   unsigned unit_log2_;
   std::uint64_t occupied_rows_ = 0;
+  Bytes largest_;
   std::array<std::unique_ptr<Row>, row_count> rows_;
 };
 

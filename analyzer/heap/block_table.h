@@ -27,6 +27,7 @@ struct Block {
   BlockId next = BlockId::none;
   std::uint32_t arena = 0;  // which free blocks it belongs with: a number of the policy's
   BlockState state = BlockState::free;
+  std::uint8_t place = 0;  // among the free blocks of a BestFitIndex: the index's own
 
   /// Whether its segment is cut into pieces, of which this is one.
   bool is_split() const { return previous != BlockId::none || next != BlockId::none; }
@@ -37,6 +38,16 @@ class BlockTable {
  public:
   Block& operator[](BlockId id) { return blocks_[index(id)]; }
   const Block& operator[](BlockId id) const { return blocks_[index(id)]; }
+
+  /// Hints that a block, or those next to it, will be looked at soon. Any id will do, even a stale one.
+  void prefetch(BlockId id) const {
+    if (index(id) < blocks_.size()) __builtin_prefetch(&(*this)[id]);
+  }
+  void prefetch_neighbours(BlockId id) const {
+    if (index(id) >= blocks_.size()) return;
+    prefetch((*this)[id].previous);
+    prefetch((*this)[id].next);
+  }
 
   /// One more than the largest id ever given.
   std::size_t limit() const { return blocks_.size(); }

@@ -12,12 +12,15 @@
 
 namespace memreel {
 
-/// `Entry` is ordered by `<`, no two entries being equal. `Summary` is what the directory knows of a chunk: it has a
-/// member `last`, the chunk's last entry, and `static Summary of(std::span<const Entry>)`.
+/// `Entry` is ordered by `<`, no two entries being equal. `Summary` is what the directory knows of a chunk:
+/// - `static Summary of(std::span<const Entry>)` makes it, the span not being empty;
+/// - `last` is the chunk's last entry;
+/// - `add(entry)` brings it up to date when an entry is added;
+/// - `depends_on(entry)` tells whether it must be made anew when an entry is removed.
 template <class Entry, class Summary>
 class SortedChunks {
  public:
-  static constexpr std::size_t chunk_capacity = 128;
+  static constexpr std::size_t chunk_capacity = 64;
 
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
@@ -27,23 +30,26 @@ class SortedChunks {
 
   /// The first chunk that may hold an entry not before `entry`; the number of chunks when there is none.
   std::size_t chunk_of(const Entry& entry) const {
-    const auto found = std::partition_point(directory_.begin(), directory_.end(),
-                                            [&](const Summary& summary) { return summary.last < entry; });
-    return static_cast<std::size_t>(found - directory_.begin());
+    return count_before<Summary>(directory_, [&](const Summary& summary) { return summary.last < entry; });
+  }
+
+  /// Where in a chunk the first entry is that is not before `entry`; the chunk's size when there is none.
+  static std::size_t position_of(std::span<const Entry> chunk, const Entry& entry) {
+    return count_before<Entry>(chunk, [&](const Entry& other) { return other < entry; });
   }
 
   /// The first entry not before `entry`, or null.
   const Entry* lower_bound(const Entry& entry) const {
     const std::size_t i = chunk_of(entry);
-    if (i == chunks_.size()) return nullptr;
-    return &*std::lower_bound(chunks_[i].begin(), chunks_[i].end(), entry);
+    return i == chunks_.size() ? nullptr : &chunks_[i][position_of(chunks_[i], entry)];
   }
 
   void insert(const Entry& entry) {
     ++size_;
     if (chunks_.empty()) {
-      chunks_.emplace_back().reserve(chunk_capacity);
-      directory_.emplace_back();
+      chunks_.push_back({entry});
+      directory_.push_back(Summary::of(chunks_[0]));
+      return;
     }
     std::size_t i = std::min(chunk_of(entry), chunks_.size() - 1);
     if (chunks_[i].size() == chunk_capacity) {
@@ -51,8 +57,8 @@ class SortedChunks {
       if (directory_[i].last < entry) ++i;
     }
     Chunk& chunk = chunks_[i];
-    chunk.insert(std::lower_bound(chunk.begin(), chunk.end(), entry), entry);
-    directory_[i] = Summary::of(chunk);
+    chunk.insert(chunk.begin() + distance(position_of(chunk, entry)), entry);
+    directory_[i].add(entry);
   }
 
   /// `entry` must be present.
@@ -60,14 +66,28 @@ class SortedChunks {
     --size_;
     const std::size_t i = chunk_of(entry);
     Chunk& chunk = chunks_[i];
-    chunk.erase(std::lower_bound(chunk.begin(), chunk.end(), entry));
+    chunk.erase(chunk.begin() + distance(position_of(chunk, entry)));
     if (chunk.empty()) return drop(i);
-    directory_[i] = Summary::of(chunk);
+    if (directory_[i].depends_on(entry)) directory_[i] = Summary::of(chunk);
     if (chunk.size() < chunk_capacity / 4) join_with_neighbour(i);
   }
 
  private:
   using Chunk = std::vector<Entry>;
+
+  /// How many items come before the first for which `before` is false; they are partitioned by it. The steps depend on
+  /// the number of items alone, and none is a branch to mispredict: the outcomes of a search are random.
+  template <class T, class Before>
+  static std::size_t count_before(std::span<const T> items, Before before) {
+    if (items.empty()) return 0;
+    std::size_t first = 0;
+    for (std::size_t left = items.size(); left > 1;) {
+      const std::size_t half = left / 2;
+      first += half * static_cast<std::size_t>(before(items[first + half - 1]));
+      left -= half;
+    }
+    return first + static_cast<std::size_t>(before(items[first]));
+  }
 
   static std::ptrdiff_t distance(std::size_t i) { return static_cast<std::ptrdiff_t>(i); }
 

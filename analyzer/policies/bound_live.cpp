@@ -1,6 +1,42 @@
 #include "analyzer/policies/bound_live.h"
 
+#include <algorithm>
+#include <array>
+
 namespace memreel {
+namespace {
+
+/// What an operation does to the live bytes, by Op: all bits of its size count, or none; it adds or subtracts.
+constexpr std::array<std::uint64_t, 6> adds{~std::uint64_t{0}, 0, 0, 0, 0, 0};
+constexpr std::array<std::uint64_t, 6> subtracts{0, ~std::uint64_t{0}, ~std::uint64_t{0}, 0, 0, 0};
+constexpr std::array<std::uint64_t, 6> tries{0, 0, 0, 0, ~std::uint64_t{0}, 0};
+
+/// Sizes that no device has could overflow the sums.
+constexpr std::uint64_t largest_summed = std::uint64_t{1} << 50U;
+
+}  // namespace
+
+bool BoundLive::run_at_once(const Prepared& heap, std::size_t begin, std::size_t end, Bytes& live, Measures& measures) {
+  std::uint64_t now = live.count, most = now, most_tried = now, all_sizes = 0;
+  std::size_t most_row = begin;
+  for (std::size_t row = begin; row < end; ++row) {
+    const std::uint64_t size = heap.size[row].count;
+    const auto op = static_cast<std::size_t>(heap.op[row]);
+    now += (size & adds[op]) - (size & subtracts[op]);
+    all_sizes |= size;
+    most_tried = std::max(most_tried, now + (size & tries[op]));
+    most_row = now > most ? row : most_row;
+    most = std::max(most, now);
+  }
+  if (all_sizes >= largest_summed || Bytes{std::max(most, most_tried)} > device_.limit()) return false;
+  live = {now};
+  device_.shrink(use_.reserved);
+  device_.extend(live);
+  use_.allocated = use_.reserved = live;
+  measures.live = measures.allocated = measures.reserved = {{most}, most_row};
+  measures.allocated_at_reserved_peak = {most};
+  return true;
+}
 
 PolicyEntry bound_live_entry() {
   return {.info = {.name = "bound.live",

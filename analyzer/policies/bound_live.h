@@ -30,6 +30,9 @@ class BoundLive {
   void free_completed(std::uint32_t, Bytes) {}
   void empty_cache() {}
 
+  /// Rows `begin` .. `end` - 1 without a branch per row. False, and nothing done, when one of them would fail.
+  bool run_at_once(const Prepared& heap, std::size_t begin, std::size_t end, Bytes& live, Measures& measures);
+
   const HeapUse& use() const { return use_; }
   Bytes largest_free() const { return {}; }
   const DriverCalls& driver_calls() const { return calls_; }

@@ -32,7 +32,7 @@ void CudaMalloc::free_requested(std::uint32_t slot, Bytes) {
     }
     if (block.is_split()) {
       block.state = BlockState::free;
-      shared_.insert(block.address, block.size, id);
+      shared_.insert(id);
       use_.free += block.size;
       return;
     }
@@ -44,19 +44,18 @@ void CudaMalloc::free_requested(std::uint32_t slot, Bytes) {
 
 BlockId CudaMalloc::take_shared(Bytes size) {
   BlockId block = BlockId::none;
-  if (const auto found = shared_.find(size)) {
-    block = found.block();
+  if (const BlockId found = shared_.find(size); found != BlockId::none) {
+    block = found;
     use_.free -= table_[block].size;
-    shared_.erase(found);
+    shared_.erase(block);
   } else {
     block = reserve(page, shared_arena);
     if (block == BlockId::none) return block;
   }
   if (table_[block].size == size) return block;
   const BlockId front = table_.split_front(block, size);
-  const Block& rest = table_[block];
-  shared_.insert(rest.address, rest.size, block);
-  use_.free += rest.size;
+  shared_.insert(block);
+  use_.free += table_[block].size;
   table_[block].state = BlockState::free;
   return front;
 }
@@ -69,9 +68,8 @@ BlockId CudaMalloc::reserve(Bytes size, std::uint32_t arena) {
 }
 
 void CudaMalloc::merge_with(BlockId neighbour) {
-  const Block& block = table_[neighbour];
-  shared_.erase(block.address, block.size);
-  use_.free -= block.size;
+  shared_.erase(neighbour);
+  use_.free -= table_[neighbour].size;
 }
 
 PolicyEntry cuda_malloc_entry() {

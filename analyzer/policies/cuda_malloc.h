@@ -50,7 +50,7 @@ class CudaMalloc {
   HeapUse use_;
   DriverCalls calls_;
   BlockTable table_;
-  BestFitIndex shared_{9};  // free blocks in shared pages
+  BestFitIndex shared_{table_, 9};  // free blocks in shared pages
   std::vector<BlockId> block_of_;
 };
 

@@ -14,14 +14,12 @@ namespace memreel {
 
 class BestFitPlacement {
  public:
-  explicit BestFitPlacement(Bytes align) : index_(static_cast<unsigned>(std::countr_zero(align.count))) {}
+  BestFitPlacement(BlockTable& table, Bytes align)
+      : index_(table, static_cast<unsigned>(std::countr_zero(align.count))) {}
 
-  void insert(const Block& block, BlockId id) { index_.insert(block.address, block.size, id); }
-  void erase(const Block& block) { index_.erase(block.address, block.size); }
-  BlockId find(Bytes size) const {
-    const auto found = index_.find(size);
-    return found ? found.block() : BlockId::none;
-  }
+  void insert(BlockId id) { index_.insert(id); }
+  void erase(BlockId id) { index_.erase(id); }
+  BlockId find(Bytes size) const { return index_.find(size); }
   void placed(const Block&) {}
   Bytes largest() const { return index_.largest(); }
 

@@ -12,15 +12,16 @@ namespace memreel {
 
 class FirstFitPlacement {
  public:
-  explicit FirstFitPlacement(Bytes) {}
+  FirstFitPlacement(BlockTable& table, Bytes) : table_(table) {}
 
-  void insert(const Block& block, BlockId id) { index_.insert(block.address, block.size, id); }
-  void erase(const Block& block) { index_.erase(block.address, block.size); }
+  void insert(BlockId id) { index_.insert(table_[id].address, table_[id].size, id); }
+  void erase(BlockId id) { index_.erase(table_[id].address, table_[id].size); }
   BlockId find(Bytes size) const { return index_.find(Address{}, size); }
   void placed(const Block&) {}
   Bytes largest() const { return index_.largest(); }
 
  private:
+  const BlockTable& table_;
   AddressIndex index_;
 };
 

@@ -13,10 +13,10 @@ namespace memreel {
 
 class NextFitPlacement {
  public:
-  explicit NextFitPlacement(Bytes) {}
+  NextFitPlacement(BlockTable& table, Bytes) : table_(table) {}
 
-  void insert(const Block& block, BlockId id) { index_.insert(block.address, block.size, id); }
-  void erase(const Block& block) { index_.erase(block.address, block.size); }
+  void insert(BlockId id) { index_.insert(table_[id].address, table_[id].size, id); }
+  void erase(BlockId id) { index_.erase(table_[id].address, table_[id].size); }
   BlockId find(Bytes size) const {
     const BlockId behind = index_.find(rover_, size);
     return behind != BlockId::none ? behind : index_.find(Address{}, size);
@@ -25,6 +25,7 @@ class NextFitPlacement {
   Bytes largest() const { return index_.largest(); }
 
  private:
+  const BlockTable& table_;
   AddressIndex index_;
   Address rover_;
 };

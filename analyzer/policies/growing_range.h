@@ -26,12 +26,12 @@ struct GrowingRangeSettings {
   Bytes page = 2_MiB;
 };
 
-/// Chooses among free blocks. Made from `align`.
+/// Chooses among the free blocks of a table. Made from the table and `align`.
 template <class P>
-concept Placement = std::constructible_from<P, Bytes> &&
+concept Placement = std::constructible_from<P, BlockTable&, Bytes> &&
     requires(P& placement, const P& constant, const Block& block, BlockId id, Bytes size) {
-  placement.insert(block, id);
-  placement.erase(block);
+  placement.insert(id);
+  placement.erase(id);
   { placement.find(size) } -> std::same_as<BlockId>;  // at least `size` bytes, or none
   placement.placed(block);                            // an allocation was put there
   { constant.largest() } -> std::same_as<Bytes>;
@@ -41,7 +41,10 @@ template <Placement Free>
 class GrowingRange {
  public:
   GrowingRange(const Prepared& heap, const GrowingRangeSettings& settings, SimulatedDevice& device)
-      : settings_(settings), device_(device), free_(settings.align), block_of_(heap.slot_count + 1, BlockId::none) {}
+      : settings_(settings),
+        device_(device),
+        free_(table_, settings.align),
+        block_of_(heap.slot_count + 1, BlockId::none) {}
 
   bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t /*lane*/) {
     const Bytes size = round_up(std::max(requested, 1_B), settings_.align);
@@ -86,6 +89,10 @@ class GrowingRange {
       table_.remove(id);
     }
   }
+
+  void prefetch_name(std::uint32_t slot) const { __builtin_prefetch(&block_of_[slot]); }
+  void prefetch_block(std::uint32_t slot) const { table_.prefetch(block_of_[slot]); }
+  void prefetch_neighbours(std::uint32_t slot) const { table_.prefetch_neighbours(block_of_[slot]); }
 
   const HeapUse& use() const { return use_; }
   Bytes largest_free() const { return free_.largest(); }
@@ -137,21 +144,21 @@ class GrowingRange {
   void put_free(BlockId id) {
     Block& block = table_[id];
     block.state = BlockState::free;
-    free_.insert(block, id);
+    free_.insert(id);
     use_.free += block.size;
   }
 
   void take_out(BlockId id) {
-    free_.erase(table_[id]);
+    free_.erase(id);
     use_.free -= table_[id].size;
   }
 
   GrowingRangeSettings settings_;
   SimulatedDevice& device_;
-  Free free_;
   HeapUse use_;
   DriverCalls calls_;
   BlockTable table_;
+  Free free_;
   std::vector<BlockId> block_of_;
   BlockId last_ = BlockId::none;  // the block at the end of the range
 };

@@ -58,6 +58,7 @@ class TorchNative {
   /// `device` must outlive the policy.
   TorchNative(const Prepared& heap, const TorchSettings& settings, Device& device, Observer observer = {})
       : settings_(settings),
+        divides_(settings.divides()),
         device_(device),
         observer_(std::move(observer)),
         collects_garbage_(settings.garbage_collection_threshold > 0 && device.capacity().has_value()),
@@ -66,7 +67,7 @@ class TorchNative {
   }
 
   bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane) {
-    const Bytes rounded = settings_.round(requested);
+    const Bytes rounded = divides_ ? settings_.round(requested) : TorchSettings::round_to_block(requested);
     const bool small = TorchSettings::is_small(rounded);
     Arena& arena = arenas_[arenas_of_lane_[lane][small]];
     BlockId block = take_free(arena, rounded);
@@ -96,6 +97,10 @@ class TorchNative {
 
   void empty_cache() { release_everything(); }
 
+  void prefetch_name(std::uint32_t slot) const { __builtin_prefetch(&block_of_[slot]); }
+  void prefetch_block(std::uint32_t slot) const { table_.prefetch(block_of_[slot]); }
+  void prefetch_neighbours(std::uint32_t slot) const { table_.prefetch_neighbours(block_of_[slot]); }
+
   const HeapUse& use() const { return use_; }
   const DriverCalls& driver_calls() const { return calls_; }
   Bytes largest_free() const {
@@ -124,7 +129,7 @@ class TorchNative {
 
   /// Free blocks that can stand in for one another: of one pool, size class and stream.
   struct Arena {
-    BestFitIndex free{unit_log2};
+    BestFitIndex free;
     std::uint32_t number = 0;
     std::uint32_t size_class = 0;
     bool small = false;
@@ -141,7 +146,8 @@ class TorchNative {
       const auto size_class =
           size_classes.try_emplace({pool, small}, static_cast<std::uint32_t>(size_classes.size())).first->second;
       number = static_cast<std::uint32_t>(arenas_.size());
-      arenas_.push_back({.number = number, .size_class = size_class, .small = small});
+      arenas_.push_back(
+          {.free = BestFitIndex(table_, unit_log2), .number = number, .size_class = size_class, .small = small});
       if (pool == PoolId::default_pool) ++default_arenas_;
       if (pool == PoolId::default_pool && !small) ++default_large_arenas_;
     }
@@ -153,15 +159,13 @@ class TorchNative {
 
   BlockId take_free(Arena& arena, Bytes rounded) {
     if (collects_garbage_) ++searches_[arena.size_class];
-    const auto found = arena.free.find(rounded);
-    if (!found) return BlockId::none;
-    const BlockId block = found.block();
+    const BlockId block = arena.free.find(rounded);
+    if (block == BlockId::none) return block;
     const Bytes size = table_[block].size;
     const bool oversize = rounded >= settings_.max_split_size;
     if (!oversize && size >= settings_.max_split_size) return BlockId::none;
     if (oversize && size - rounded >= settings_.max_non_split_rounding) return BlockId::none;
-    arena.free.erase(found);
-    use_.free -= size;
+    take_out(block);
     return block;
   }
 
@@ -185,8 +189,8 @@ class TorchNative {
   BlockId hand_out(std::uint32_t slot, BlockId block, Bytes requested, Bytes rounded, bool small) {
     const bool was_split = table_[block].is_split();
     const Bytes rest = table_[block].size - rounded;
-    const bool split = small ? rest >= TorchSettings::min_block
-                             : rest > TorchSettings::max_small && rounded < settings_.max_split_size;
+    const Bytes kept = small ? TorchSettings::min_block - 1_B : TorchSettings::max_small;
+    const bool split = rest > kept && rounded < settings_.max_split_size;
     BlockId taken = block;
     if (split) {
       taken = table_.split_front(block, rounded);
@@ -230,7 +234,7 @@ class TorchNative {
     Block& block = table_[id];
     block.state = BlockState::free;
     Arena& arena = arenas_[block.arena];
-    arena.free.insert(block.address, block.size, id);
+    arena.free.insert(id);
     use_.free += block.size;
     if (collects_garbage_) {
       if (freed_at_.size() < table_.limit()) freed_at_.resize(table_.limit());
@@ -240,7 +244,7 @@ class TorchNative {
 
   void take_out(BlockId id) {
     const Block& block = table_[id];
-    arenas_[block.arena].free.erase(block.address, block.size);
+    arenas_[block.arena].free.erase(id);
     use_.free -= block.size;
   }
 
@@ -260,8 +264,8 @@ class TorchNative {
   bool release_oversize(const Arena& arena, Bytes rounded) {
     if (settings_.max_split_size == TorchSettings::unlimited) return false;
     const Bytes wanted = std::max(rounded, settings_.max_split_size);
-    if (const auto found = arena.free.find(wanted)) {
-      release(found.block());
+    if (const BlockId block = arena.free.find(wanted); block != BlockId::none) {
+      release(block);
       return true;
     }
     const std::vector<BlockId> blocks = arena.free.ordered();
@@ -320,6 +324,7 @@ class TorchNative {
   }
 
   TorchSettings settings_;
+  bool divides_;
   Device& device_;
   [[no_unique_address]] Observer observer_;
   bool collects_garbage_;

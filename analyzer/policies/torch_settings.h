@@ -5,6 +5,7 @@
 // both have the value that is their default here.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -41,10 +42,15 @@ struct TorchSettings {
 
   /// The size that the allocator looks for when `requested` bytes are asked for.
   Bytes round(Bytes requested) const {
-    if (requested < min_block) return min_block;
-    if (const std::uint32_t n = divisions[bucket(requested)]; n > 1 && requested > min_block * n)
-      return round_to_division(requested, n);
-    return round_up(requested, min_block);
+    const std::uint32_t n = divisions[bucket(requested)];
+    return n > 1 && requested > min_block * n ? round_to_division(requested, n) : round_to_block(requested);
+  }
+
+  /// The same when no divisions are set.
+  static Bytes round_to_block(Bytes requested) { return round_up(std::max(requested, min_block), min_block); }
+
+  bool divides() const {
+    return std::ranges::any_of(divisions, [](std::uint32_t n) { return n > 1; });
   }
 
   static bool is_small(Bytes rounded) { return rounded <= max_small; }
@@ -63,8 +69,8 @@ struct TorchSettings {
  private:
   /// Which power of two divides sizes like this one: 1 MiB and less, 2 MiB ... 32 GiB and more.
   static std::size_t bucket(Bytes size) {
-    const auto log2 = static_cast<unsigned>(std::bit_width(size.count)) - 1;
-    return log2 < 20 ? 0 : log2 > 35 ? 15 : log2 - 20;
+    const auto width = static_cast<unsigned>(std::bit_width(size.count));
+    return width <= 20 ? 0 : std::min(width - 21, 15U);
   }
   /// Up to the next of `divisions` equal steps between two powers of two.
   static Bytes round_to_division(Bytes size, std::uint32_t divisions);

@@ -50,6 +50,9 @@ class SimulatedDevice final : public Device {
   }
   void shrink(Bytes size) { reserved_ -= size; }
 
+  /// What it has in all.
+  Bytes limit() const { return limit_; }
+
  private:
   std::optional<Address> recorded_address(Bytes size);
   bool overlaps_reserved(Address address, Bytes size) const;

@@ -58,18 +58,22 @@ struct Measures {
 /// Requests that failed and whose frees are therefore to be ignored, by slot.
 class FailedSlots {
  public:
-  explicit FailedSlots(std::uint32_t slot_count) : slot_count_(slot_count) {}
+  explicit FailedSlots(std::uint32_t slot_count) : failed_(slot_count) {}
 
   void add(std::uint32_t slot) {
-    if (failed_.empty()) failed_.resize(slot_count_);
     failed_[slot] = true;
+    ++count_;
   }
-  bool contains(std::uint32_t slot) const { return !failed_.empty() && failed_[slot]; }
-  void remove(std::uint32_t slot) { failed_[slot] = false; }
+  void remove(std::uint32_t slot) {
+    failed_[slot] = false;
+    --count_;
+  }
+  bool empty() const { return count_ == 0; }
+  bool contains(std::uint32_t slot) const { return count_ > 0 && failed_[slot]; }
 
  private:
-  std::uint32_t slot_count_;
-  std::vector<bool> failed_;  // empty until something fails
+  std::vector<bool> failed_;
+  std::size_t count_ = 0;
 };
 
 /// One run of `policy`, which must be new, over `heap`.
@@ -91,10 +95,43 @@ class Replay {
   }
 
  private:
+  /// How many rows ahead the memory that a row needs is fetched: its block's name, the block, the block's neighbours.
+  static constexpr std::size_t name_ahead = 24, block_ahead = 16, neighbours_ahead = 8;
+
+  void foresee(std::size_t row) {
+    if constexpr (requires { policy_.prefetch_block(0U); }) {
+      const auto slot = [&](std::size_t ahead) { return heap_.slot[std::min(row + ahead, heap_.count() - 1)]; };
+      policy_.prefetch_name(slot(name_ahead));
+      policy_.prefetch_block(slot(block_ahead));
+      policy_.prefetch_neighbours(slot(neighbours_ahead));
+    }
+  }
+
   void run_stretch(std::size_t begin, std::size_t end) {
     const HeapUse& use = policy_.use();
     Measures measures{.live = {live_, begin}, .allocated = {use.allocated, begin}, .reserved = {use.reserved, begin}};
+    if (!done_at_once(begin, end, measures)) run_rows(begin, end, measures);
+    all_.fold(measures);
+    if (options_.series_points > 0 && begin < end)
+      result_.series.push_back({.first_event = heap_.event[begin],
+                                .live_max = measures.live.value,
+                                .allocated_max = measures.allocated.value,
+                                .reserved_max = measures.reserved.value,
+                                .external_fragmentation_max = measures.external_fragmentation});
+  }
+
+  /// A policy that is a mere sum can do many rows in one go.
+  bool done_at_once(std::size_t begin, std::size_t end, Measures& measures) {
+    if constexpr (requires { policy_.run_at_once(heap_, begin, end, live_, measures); })
+      return failed_.empty() && policy_.run_at_once(heap_, begin, end, live_, measures);
+    else
+      return false;
+  }
+
+  void run_rows(std::size_t begin, std::size_t end, Measures& measures) {
+    const HeapUse& use = policy_.use();
     for (std::size_t row = begin; row < end && !stopped_; ++row) {
+      foresee(row);
       const std::uint32_t slot = heap_.slot[row];
       const Bytes size = heap_.size[row];
       switch (heap_.op[row]) {
@@ -139,13 +176,6 @@ class Replay {
       }
       measures.see_free(policy_);
     }
-    all_.fold(measures);
-    if (options_.series_points > 0 && begin < end)
-      result_.series.push_back({.first_event = heap_.event[begin],
-                                .live_max = measures.live.value,
-                                .allocated_max = measures.allocated.value,
-                                .reserved_max = measures.reserved.value,
-                                .external_fragmentation_max = measures.external_fragmentation});
   }
 
   /// A request that failed when it was recorded. The program went on without the memory, so it is given back at once.

@@ -8,7 +8,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = (
-    ["info", "samples/traces/gpt_default.reel"],
     ["verify", "samples/traces/gpt_default.reel"],
     ["replay", "samples/traces/gpt_default.reel", "--policy", "bound.live,cuda.malloc,torch.native,fit.best"],
 )

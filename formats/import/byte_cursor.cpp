@@ -20,7 +20,7 @@ bool ByteCursor::refill() {
   }
   end_ += *count;
   const std::uint64_t done = file_.bytes->stored_position();
-  if (on_progress_ && (done - reported_ >= progress_interval || (*count == 0 && done > reported_))) {
+  if (on_progress_ && done - reported_ >= progress_interval) {
     reported_ = done;
     on_progress_({.bytes_done = done, .bytes_total = file_.stored_size});
   }

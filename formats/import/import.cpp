@@ -86,7 +86,9 @@ Result<void> import_file(const std::filesystem::path& file, std::unique_ptr<Byte
   const Result<const Importer*> importer = find_importer(bytes, options.format);
   if (!importer) return importer.error();
   Header header{.producer = "memreel " + std::string(version), .source_name = file.filename().string()};
-  return (*importer)->import(bytes, std::move(header), std::move(sink), options.writer);
+  Result<void> imported = (*importer)->import(bytes, std::move(header), std::move(sink), options.writer);
+  if (imported && options.on_progress) options.on_progress({bytes.stored_size(), bytes.stored_size()});
+  return imported;
 }
 
 Result<Trace> open_any(const std::filesystem::path& file, const ImportOptions& options) {

@@ -46,7 +46,8 @@ class Unpickler {
   bool execute();
 
   Error error() const;
-  [[gnu::cold, gnu::noinline]] bool fail(std::string what, std::string remedy = "the file is damaged: copy or dump it again");
+  [[gnu::cold, gnu::noinline]] bool fail(std::string what,
+                                         std::string remedy = "the file is damaged: copy or dump it again");
   [[gnu::cold, gnu::noinline]] bool fail_too_large();
   [[gnu::cold, gnu::noinline]] bool fail_underflow();
   [[gnu::cold, gnu::noinline]] bool fail_memo(std::size_t i);

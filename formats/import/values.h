@@ -143,8 +143,12 @@ class ValueArena {
     return std::string_view(texts_).substr(object.first + std::size_t{1}, object.count);
   }
   /// Only for texts: a byte for the reader of the document to remember what it recognised. 0 at first.
-  std::uint8_t text_note(Value value) const { return static_cast<std::uint8_t>(texts_[objects_[value.object()].first]); }
-  void set_text_note(Value value, std::uint8_t note) { texts_[objects_[value.object()].first] = static_cast<char>(note); }
+  std::uint8_t text_note(Value value) const {
+    return static_cast<std::uint8_t>(texts_[objects_[value.object()].first]);
+  }
+  void set_text_note(Value value, std::uint8_t note) {
+    texts_[objects_[value.object()].first] = static_cast<char>(note);
+  }
   /// Of a list or tuple; of a dict its keys and values in turn. Empty once used. Valid until the next append().
   std::span<const Value> items(Value container) const {
     const Object& object = objects_[container.object()];
@@ -197,8 +201,8 @@ class ValueArena {
 
   std::vector<Object> objects_;
   std::vector<Value> items_;
-  std::string texts_;  // each: a note, then the text
-  Extent recycled_;    // what the last recycle() left
+  std::string texts_;      // each: a note, then the text
+  Extent recycled_;        // what the last recycle() left
   bool grew_old_ = false;  // an object older than that got items since
   bool full_ = false;
 };

@@ -15,13 +15,14 @@ constexpr std::uint64_t mix_bits(std::uint64_t x) {
   return x ^ (x >> 32U);
 }
 
+/// What a FlatMap returns for a key that it does not hold.
+inline constexpr std::uint32_t absent = 0xFFFF'FFFF;
+
 /// From a small, trivially copyable `Key` to a 32-bit number below `absent`. `Hash` gives well mixed 64-bit values.
 /// Open addressing with linear probing; at least half of the array is empty.
 template <class Key, class Hash>
 class FlatMap {
  public:
-  static constexpr std::uint32_t absent = 0xFFFF'FFFF;
-
   std::uint32_t find(const Key& key) const {
     if (entries_.empty()) return absent;
     return entries_[place_of(key)].value;

@@ -21,12 +21,12 @@ HeapState& LiveSet::state_of(HeapId heap) {
 
 AllocationId LiveSet::at(HeapId heap, Address address) const {
   const std::uint32_t slot = by_place_.find({address, heap});
-  return slot == by_place_.absent ? AllocationId::none : slots_[slot].allocation;
+  return slot == absent ? AllocationId::none : slots_[slot].allocation;
 }
 
 void LiveSet::insert(const LiveAllocation& allocation) {
   const HeapId heap = heap_of(allocation.origin);
-  if (const std::uint32_t other = by_place_.find({allocation.address, heap}); other != by_place_.absent) remove(other);
+  if (const std::uint32_t other = by_place_.find({allocation.address, heap}); other != absent) remove(other);
   auto slot = static_cast<std::uint32_t>(slots_.size());
   if (empty_slots_.empty()) {
     slots_.push_back(allocation);
@@ -55,7 +55,7 @@ void LiveSet::free(Event& event) {
   const HeapId heap = heap_of(event.origin);
   const std::uint32_t slot = event.allocation == AllocationId::none ? by_place_.find({event.address, heap})
                                                                     : by_allocation_.find(event.allocation);
-  if (slot == by_place_.absent) return;
+  if (slot == absent) return;
   LiveAllocation& allocation = slots_[slot];
   event.allocation = allocation.allocation;
   event.address = allocation.address;

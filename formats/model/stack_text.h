@@ -18,7 +18,7 @@ struct FrameText {
 };
 
 /// A frame's texts. The views live as long as `tables`.
-FrameText frame_text(const Tables& tables, FrameId frame);
+FrameText frame_text(const Tables& tables, FrameId id);
 
 /// Frames of a stack, innermost first.
 std::vector<FrameText> frames_of(const Tables& tables, StackId stack);

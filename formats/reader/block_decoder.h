@@ -25,10 +25,10 @@ struct DetailColumns {
 
 class BlockDecoder {
  public:
-  /// Appends the events of `block` to `events`, one row for each: ids and allocations as `rows` and `allocations` say,
-  /// which end before the block. `rows` must include all that the block refers to. May throw protozero::exception, with
-  /// nothing appended.
-  DecodedBlock decode(const BlockMessage& block, const RowSpace& rows, const AllocationNumbers& allocations,
+  /// Appends the events of `block` to `events`, one row for each: ids and allocations as `row_space` and `allocations`
+  /// say, which end before the block. `row_space` must include all that the block refers to. May throw
+  /// protozero::exception, with nothing appended.
+  DecodedBlock decode(const BlockMessage& block, const RowSpace& row_space, const AllocationNumbers& allocations,
                       EventColumns& events);
 
   wire::Decompressor& decompressor() { return decompressor_; }

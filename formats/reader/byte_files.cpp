@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <string>
+#include <system_error>
+#include <utility>
 
 #include "formats/reader/trace_reader.h"
 
@@ -25,7 +27,7 @@ class DiskFile final : public ByteFile {
           ::pread(descriptor_, into.data() + done, into.size() - done, static_cast<off_t>(offset + done));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0)
-        return Error{.what = std::string("can't read: ") + std::strerror(errno),
+        return Error{.what = "can't read: " + std::generic_category().message(errno),
                      .where = path_.string(),
                      .offset = offset + done};
       if (got == 0) break;
@@ -65,7 +67,8 @@ class MemoryFile final : public ByteFile {
 
 Result<std::shared_ptr<ByteFile>> open_file(const std::filesystem::path& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return Error{.what = std::string("can't open: ") + std::strerror(errno), .where = path.string()};
+  if (descriptor < 0)
+    return Error{.what = "can't open: " + std::generic_category().message(errno), .where = path.string()};
   auto file = std::make_shared<DiskFile>(descriptor, path);
   struct stat status {};
   if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode))

@@ -1,7 +1,10 @@
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,36 +16,44 @@
 namespace memreel {
 namespace {
 
-/// How many events the file probably holds: what its footers say, unless it is more than any real file would.
-Result<std::size_t> likely_events(ByteFile& file) {
-  const std::uint64_t size = file.size();
+struct Expected {
   std::uint64_t events = 0;
+  std::uint64_t allocations = 0;
+};
+
+/// What the file probably holds: what its footers say, unless it is more than any real file would.
+Result<Expected> expected_of(ByteFile& file) {
+  const std::uint64_t size = file.size();
+  Expected expected;
   for (std::uint64_t end = size; end != 0;) {
     auto span = read_footer(file, end);
     if (!span) return std::move(span).error();
     if (!*span) {
-      events += end / 2;  // not complete: a guess
+      expected.events += end / 2;  // not complete: a guess
       break;
     }
-    events += (*span)->footer.event_count;
+    expected.events += (*span)->footer.event_count;
+    expected.allocations += (*span)->footer.allocation_count;
     end = (*span)->begin;
   }
-  return static_cast<std::size_t>(std::min(events, 8 * size));
+  const std::uint64_t most = 8 * size;
+  return Expected{std::min(expected.events, most), std::min(expected.allocations, most)};
 }
 
 /// Asks for large pages under a column that is about to be filled: page by page, the kernel would take as long to hand
 /// out its memory as the reader to fill it.
 template <class T>
 void prefer_large_pages(std::vector<T>& column) {
-  constexpr std::uintptr_t page = std::uintptr_t{2} << 20U;
-  const auto begin = reinterpret_cast<std::uintptr_t>(column.data());
-  const std::uintptr_t first = (begin + page - 1) / page * page;
-  const std::uintptr_t last = (begin + column.capacity() * sizeof(T)) / page * page;
-  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+  constexpr std::size_t page = std::size_t{2} << 20U;
+  void* begin = column.data();
+  std::size_t size = column.capacity() * sizeof(T);
+  if (std::align(page, page, begin, size) != nullptr) ::madvise(begin, size / page * page, MADV_HUGEPAGE);
 }
 
-void reserve(EventColumns& events, std::size_t count) {
-  events.reserve(count);
+void reserve(Trace& trace, const Expected& expected) {
+  EventColumns& events = trace.events;
+  events.reserve(static_cast<std::size_t>(expected.events));
+  trace.allocation_events.reserve(static_cast<std::size_t>(expected.allocations));
   prefer_large_pages(events.kind);
   prefer_large_pages(events.origin);
   prefer_large_pages(events.stack);
@@ -50,6 +61,19 @@ void reserve(EventColumns& events, std::size_t count) {
   prefer_large_pages(events.time);
   prefer_large_pages(events.address_or_value);
   prefer_large_pages(events.size);
+  prefer_large_pages(trace.allocation_events);
+}
+
+/// A block takes a few bytes of a file when its events are all alike, and megabytes once unpacked.
+Result<void> check_memory(const EventColumns& events, const std::string& name) {
+  constexpr std::uint64_t bytes_per_event = 37;
+  const std::uint64_t memory =
+      static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  if (events.count() * bytes_per_event <= memory && events.count() <= std::numeric_limits<std::uint32_t>::max())
+    return {};
+  return Error{.what = "holds more events than this machine has memory for, or than can be numbered (4294967295)",
+               .where = name,
+               .remedy = "split it, or read it block by block with TraceReader"};
 }
 
 /// From `begin` on, notes where allocations are and gives frees the address and the size of theirs.
@@ -69,17 +93,18 @@ void complete_frees(Trace& trace, std::size_t begin) {
 
 Result<Trace> load(std::shared_ptr<ByteFile> file, const std::string& name) {
   const std::uint64_t size = file->size();
-  auto stream = TraceStream::open(file, name);
+  const auto expected = expected_of(*file);
+  if (!expected) return expected.error();
+  auto stream = TraceStream::open(std::move(file), name);
   if (!stream) return std::move(stream).error();
-  auto events = likely_events(*file);
-  if (!events) return std::move(events).error();
   Trace trace;
-  reserve(trace.events, *events);
+  reserve(trace, *expected);
   for (;;) {
     const std::size_t begin = trace.events.count();
     auto block = stream->next(trace.events);
     if (!block) return std::move(block).error();
     if (!*block) break;
+    if (auto fits = check_memory(trace.events, name); !fits) return std::move(fits).error();
     complete_frees(trace, begin);
   }
   trace.header = stream->header();

@@ -11,22 +11,22 @@ using wire::MessageReader;
 
 constexpr std::uint64_t max_events = std::uint64_t{1} << 56U;  // two thousand years at a million a second
 
-HeapState decode_state(std::string_view bytes) {
+HeapState decode_state(std::string_view message) {
   using Field = wire::HeapStateField;
   HeapState state;
-  for (MessageReader<Field> message(bytes); message.next();) {
-    switch (message.field()) {
+  for (MessageReader<Field> fields(message); fields.next();) {
+    switch (fields.field()) {
       case Field::heap:
-        state.heap = HeapId{message.uint32()};
+        state.heap = HeapId{fields.uint32()};
         break;
       case Field::live_bytes:
-        state.live = {message.uint64()};
+        state.live = {fields.uint64()};
         break;
       case Field::reserved_bytes:
-        state.reserved = {message.uint64()};
+        state.reserved = {fields.uint64()};
         break;
       default:
-        message.skip();
+        fields.skip();
     }
   }
   return state;
@@ -37,116 +37,116 @@ HeapState decode_state(std::string_view bytes) {
 std::optional<PacketBody> decode_body(std::string_view body) {
   using Field = wire::PacketField;
   std::optional<PacketBody> found;
-  for (MessageReader<Field> message(body); message.next();) {
-    const bool known = message.field() >= Field::header && message.field() <= Field::footer && message.is_bytes();
+  for (MessageReader<Field> fields(body); fields.next();) {
+    const bool known = fields.field() >= Field::header && fields.field() <= Field::footer && fields.is_bytes();
     if (known)
-      found = PacketBody{message.field(), message.bytes()};
+      found = PacketBody{fields.field(), fields.bytes()};
     else
-      message.skip();
+      fields.skip();
   }
   return found;
 }
 
-Header decode_header(std::string_view bytes) {
+Header decode_header(std::string_view message) {
   using Field = wire::HeaderField;
   Header header;
-  for (MessageReader<Field> message(bytes); message.next();) {
-    switch (message.field()) {
+  for (MessageReader<Field> fields(message); fields.next();) {
+    switch (fields.field()) {
       case Field::producer:
-        header.producer = message.bytes();
+        header.producer = fields.bytes();
         break;
       case Field::source:
-        header.source = message.bytes();
+        header.source = fields.bytes();
         break;
       case Field::source_name:
-        header.source_name = message.bytes();
+        header.source_name = fields.bytes();
         break;
       case Field::host:
-        header.host = message.bytes();
+        header.host = fields.bytes();
         break;
       case Field::process:
-        header.process = message.uint64();
+        header.process = fields.uint64();
         break;
       default:
-        message.skip();
+        fields.skip();
     }
   }
   return header;
 }
 
-Losses decode_losses(std::string_view bytes) {
+Losses decode_losses(std::string_view message) {
   using Field = wire::LossesField;
   Losses losses;
-  for (MessageReader<Field> message(bytes); message.next();) {
-    switch (message.field()) {
+  for (MessageReader<Field> fields(message); fields.next();) {
+    switch (fields.field()) {
       case Field::ring_full:
-        losses.ring_full = message.uint64();
+        losses.ring_full = fields.uint64();
         break;
       case Field::stack_table_full:
-        losses.stack_table_full = message.uint64();
+        losses.stack_table_full = fields.uint64();
         break;
       case Field::hook_refused:
-        losses.hook_refused = message.uint64();
+        losses.hook_refused = fields.uint64();
         break;
       case Field::unknown_actions:
-        losses.unknown_actions = message.uint64();
+        losses.unknown_actions = fields.uint64();
         break;
       case Field::unmatched_frees:
-        losses.unmatched_frees = message.uint64();
+        losses.unmatched_frees = fields.uint64();
         break;
       case Field::preexisting_allocations:
-        losses.preexisting_allocations = message.uint64();
+        losses.preexisting_allocations = fields.uint64();
         break;
       case Field::began_late:
-        losses.began_late = message.boolean();
+        losses.began_late = fields.boolean();
         break;
       case Field::history_overflowed:
-        losses.history_overflowed = message.boolean();
+        losses.history_overflowed = fields.boolean();
         break;
       default:
-        message.skip();
+        fields.skip();
     }
   }
   return losses;
 }
 
-std::optional<BlockMessage> decode_block(std::string_view bytes) {
+std::optional<BlockMessage> decode_block(std::string_view message) {
   using Field = wire::BlockField;
   BlockMessage block;
-  for (MessageReader<Field> message(bytes); message.next();) {
-    switch (message.field()) {
+  for (MessageReader<Field> fields(message); fields.next();) {
+    switch (fields.field()) {
       case Field::count:
-        block.count = message.uint32();
+        block.count = fields.uint32();
         break;
       case Field::first_event:
-        block.first_event = message.uint64();
+        block.first_event = fields.uint64();
         break;
       case Field::first_allocation:
-        block.first_allocation = message.uint64();
+        block.first_allocation = fields.uint64();
         break;
       case Field::first_time_ns:
-        block.first_time = Nanoseconds(message.sint64());
+        block.first_time = Nanoseconds(fields.sint64());
         break;
       case Field::last_time_ns:
-        block.last_time = Nanoseconds(message.sint64());
+        block.last_time = Nanoseconds(fields.sint64());
         break;
       case Field::state:
-        block.state_after.push_back(decode_state(message.bytes()));
+        block.state_after.push_back(decode_state(fields.bytes()));
         break;
       case Field::rows_before:
-        block.rows_before = wire::decode_row_counts(message.bytes());
+        block.rows_before = wire::decode_row_counts(fields.bytes());
         break;
       case Field::columns_zstd:
-        block.columns_zstd = message.bytes();
+        block.columns_zstd = fields.bytes();
         break;
       case Field::columns_size:
-        block.columns_size = message.uint32();
+        block.columns_size = fields.uint32();
         break;
       case Field::allocation_count:
-        block.allocation_count = message.uint32();
+        block.allocation_count = fields.uint32();
         break;
       default:
-        message.skip();
+        fields.skip();
     }
   }
   const bool sane = block.count >= 1 && block.count <= wire::max_events_per_block &&
@@ -156,25 +156,25 @@ std::optional<BlockMessage> decode_block(std::string_view bytes) {
   return block;
 }
 
-KeyframeMessage decode_keyframe(std::string_view bytes) {
+KeyframeMessage decode_keyframe(std::string_view message) {
   using Field = wire::KeyframeField;
   KeyframeMessage keyframe;
-  for (MessageReader<Field> message(bytes); message.next();) {
-    switch (message.field()) {
+  for (MessageReader<Field> fields(message); fields.next();) {
+    switch (fields.field()) {
       case Field::event:
-        keyframe.event = message.uint64();
+        keyframe.event = fields.uint64();
         break;
       case Field::time_ns:
-        keyframe.time = Nanoseconds(message.sint64());
+        keyframe.time = Nanoseconds(fields.sint64());
         break;
       case Field::rows_zstd:
-        keyframe.rows_zstd = message.bytes();
+        keyframe.rows_zstd = fields.bytes();
         break;
       case Field::rows_size:
-        keyframe.rows_size = message.uint32();
+        keyframe.rows_size = fields.uint32();
         break;
       default:
-        message.skip();
+        fields.skip();
     }
   }
   return keyframe;
@@ -188,40 +188,40 @@ std::optional<HeapSnapshot> decode_keyframe_rows(const KeyframeMessage& keyframe
 
   std::vector<std::uint64_t> delta, address, size, origin, stack, pending;
   std::vector<std::uint64_t> segment_address, segment_size, segment_origin, segment_mapped;
-  for (MessageReader<Field> message(*content); message.next();) {
-    switch (message.field()) {
+  for (MessageReader<Field> fields(*content); fields.next();) {
+    switch (fields.field()) {
       case Field::allocation_delta:
-        delta = message.numbers();
+        delta = fields.numbers();
         break;
       case Field::address:
-        address = message.numbers();
+        address = fields.numbers();
         break;
       case Field::size:
-        size = message.numbers();
+        size = fields.numbers();
         break;
       case Field::origin:
-        origin = message.numbers();
+        origin = fields.numbers();
         break;
       case Field::stack:
-        stack = message.numbers();
+        stack = fields.numbers();
         break;
       case Field::pending:
-        pending = message.numbers();
+        pending = fields.numbers();
         break;
       case Field::segment_address:
-        segment_address = message.numbers();
+        segment_address = fields.numbers();
         break;
       case Field::segment_size:
-        segment_size = message.numbers();
+        segment_size = fields.numbers();
         break;
       case Field::segment_origin:
-        segment_origin = message.numbers();
+        segment_origin = fields.numbers();
         break;
       case Field::segment_mapped:
-        segment_mapped = message.numbers();
+        segment_mapped = fields.numbers();
         break;
       default:
-        message.skip();
+        fields.skip();
     }
   }
   const auto same_length = [](const auto& first, const auto&... others) {
@@ -254,32 +254,32 @@ std::optional<HeapSnapshot> decode_keyframe_rows(const KeyframeMessage& keyframe
   return snapshot;
 }
 
-std::optional<FooterMessage> decode_footer(std::string_view bytes) {
+std::optional<FooterMessage> decode_footer(std::string_view message) {
   using Field = wire::FooterField;
   FooterMessage footer;
   std::vector<std::uint64_t> kind, size, first_event, first_time;
-  for (MessageReader<Field> message(bytes); message.next();) {
-    switch (message.field()) {
+  for (MessageReader<Field> fields(message); fields.next();) {
+    switch (fields.field()) {
       case Field::packet_field:
-        kind = message.numbers();
+        kind = fields.numbers();
         break;
       case Field::packet_size:
-        size = message.numbers();
+        size = fields.numbers();
         break;
       case Field::first_event:
-        first_event = message.numbers();
+        first_event = fields.numbers();
         break;
       case Field::first_time_ns:
-        first_time = message.numbers();
+        first_time = fields.numbers();
         break;
       case Field::event_count:
-        footer.event_count = message.uint64();
+        footer.event_count = fields.uint64();
         break;
       case Field::allocation_count:
-        footer.allocation_count = message.uint64();
+        footer.allocation_count = fields.uint64();
         break;
       default:
-        message.skip();
+        fields.skip();
     }
   }
   const std::size_t count = kind.size();

@@ -26,14 +26,17 @@ bool looks_like_trace(std::span<const std::byte> beginning) {
 }
 
 Result<void> check_beginning(ByteFile& file, const std::string& name) {
-  std::string beginning(search_for_beginning, '\0');
+  std::string beginning(wire::head_size, '\0');
   auto got = file.read(0, std::as_writable_bytes(std::span(beginning)));
   if (!got) return std::move(got).error();
+  if (*got == 0) return Error{.what = "the file is empty", .where = name, .remedy = "nothing was recorded in it"};
+  if (wire::may_become_head(std::string_view(beginning).substr(0, *got))) return {};
+
+  beginning.resize(search_for_beginning);
+  got = file.read(0, std::as_writable_bytes(std::span(beginning)));
+  if (!got) return std::move(got).error();
   beginning.resize(*got);
-  if (beginning.empty())
-    return Error{.what = "the file is empty", .where = name, .remedy = "nothing was recorded in it"};
-  if (wire::may_become_head(std::string_view(beginning).substr(0, wire::head_size))) return {};
-  for (std::size_t at = 0; (at = beginning.find(wire::sync_word, at)) != beginning.npos; ++at)
+  for (std::size_t at = 0; (at = beginning.find(wire::sync_word, at)) != std::string::npos; ++at)
     if (at >= wire::sync_offset && wire::parse_head(std::string_view(beginning).substr(at - wire::sync_offset)))
       return {};
   return Error{.what = "is not a memreel trace",
@@ -68,7 +71,7 @@ Result<std::uint64_t> PacketStream::find_head(std::uint64_t from) {
   for (std::uint64_t at = from;;) {
     auto bytes = view(at, read_size);
     if (!bytes) return std::move(bytes).error();
-    for (std::size_t found = 0; (found = bytes->find(wire::sync_word, found)) != bytes->npos; ++found)
+    for (std::size_t found = 0; (found = bytes->find(wire::sync_word, found)) != std::string_view::npos; ++found)
       if (found >= wire::sync_offset && wire::parse_head(bytes->substr(found - wire::sync_offset)))
         return at + found - wire::sync_offset;
     if (bytes->size() == read_size) {
@@ -104,7 +107,10 @@ Result<std::optional<RawPacket>> PacketStream::next() {
     if (whole) {
       bytes = view(offset_, head->packet_size);
       if (!bytes) return std::move(bytes).error();
-      if (bytes->size() < head->packet_size) continue;  // the file shrank under us
+      if (bytes->size() < head->packet_size) {  // the file shrank under us
+        truncated_bytes_ = bytes->size();
+        return std::optional<RawPacket>{};
+      }
       const std::string_view body = bytes->substr(wire::head_size);
       if (wire::crc32c(body) == head->crc) {
         const RawPacket packet{.offset = offset_, .size = head->packet_size, .body = body};

@@ -271,7 +271,9 @@ bool TableReader::add(std::string_view message, wire::Decompressor& decompressor
         fields.skip();
     }
   }
-  if (size > wire::max_content_size || size > wire::max_rows_size(frame.size())) return false;
+  compressed_size_ += frame.size();
+  if (size > wire::max_content_size || content_size_ + size > wire::max_rows_size(compressed_size_)) return false;
+  content_size_ += size;
   const auto content = decompressor.decompress(frame, size);
   if (!content || !fill_up_to(before) || before != rows_.count) return false;
   try {

@@ -49,6 +49,7 @@ class TableReader {
   Tables tables_;
   RowSpace rows_;
   std::uint64_t missing_rows_ = 0;
+  std::uint64_t compressed_size_ = 0, content_size_ = 0;  // of the packets so far
 };
 
 }  // namespace memreel

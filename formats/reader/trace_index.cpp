@@ -117,8 +117,9 @@ Result<bool> TraceIndex::Impl::build_from_footers() {
     end = (*span)->begin;
     spans.push_back(**std::move(span));
   }
-  for (auto span = spans.rbegin(); span != spans.rend(); ++span) {
-    auto added = add_part(*span);
+  std::ranges::reverse(spans);
+  for (const FooterSpan& span : spans) {
+    auto added = add_part(span);
     if (!added || !*added) return added;
   }
   return true;

@@ -33,9 +33,9 @@ std::shared_ptr<ByteFile> memory_file(std::span<const std::byte> bytes);
 /// One block of decoded events. In frees, `address` and `size` are set only when `allocation` is none: a stream of
 /// blocks in constant memory can't look back. load() and LiveSet (formats/model/live_set.h) complete them.
 struct EventBatch {
-  EventColumns events;
-  std::uint64_t first_event = 0;
-  std::uint64_t first_allocation = 0;
+  EventColumns events;                 // without those of unknown kinds
+  std::uint64_t first_event = 0;       // as recorded: those lost to damage, or of unknown kinds, count too
+  std::uint64_t first_allocation = 0;  // id of the next allocation; dense, whatever was lost
   std::vector<HeapState> state_after;
 };
 
@@ -63,7 +63,9 @@ class TraceReader {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Reads a whole trace into columns.
+/// Reads a whole trace into columns. Frees have the address and the size of their allocation, except orphaned ones
+/// (ReadReport), which have neither. Ids are dense, whatever was lost. Fails as TraceReader::open() does, or when there
+/// is not enough memory.
 Result<Trace> load(const std::filesystem::path& path);
 Result<Trace> load(std::shared_ptr<ByteFile> file, const std::string& name);
 

@@ -2,13 +2,6 @@
 
 namespace memreel::wire {
 
-void ColumnEncoder::reserve(std::size_t count) {
-  const std::size_t needed = count * max_varint_size;
-  if (needed <= capacity_) return;
-  buffer_ = std::make_unique_for_overwrite<char[]>(needed);
-  capacity_ = needed;
-}
-
 std::size_t count_varints(std::string_view bytes) {
   std::size_t count = 0;
   for (const char byte : bytes) count += static_cast<std::size_t>(byte >= 0);
@@ -31,7 +24,8 @@ const char* skip_varints(const char* from, std::size_t count) {
   while (count >= 8) {  // eight bytes never hold more than that many ends
     std::uint64_t word = 0;
     std::memcpy(&word, from, sizeof word);
-    count -= static_cast<std::size_t>(std::popcount(~word & 0x8080'8080'8080'8080U));
+    const std::uint64_t ends = (~word >> 7U) & 0x0101'0101'0101'0101U;          // a one in each byte that ends a varint
+    count -= static_cast<std::size_t>((ends * 0x0101'0101'0101'0101U) >> 56U);  // their sum
     from += sizeof word;
   }
   while (count > 0) count -= static_cast<std::size_t>(*from++ >= 0);

@@ -2,12 +2,13 @@
 // them and a column of zeros to nothing.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace memreel::wire {
 
@@ -35,7 +36,7 @@ class ColumnEncoder {
   std::string_view encode(std::size_t count, Get get) {
     reserve(count);
     if (count == 0) return {};
-    char* end = buffer_.get();
+    char* end = buffer_.data();
     const std::uint64_t first = get(std::size_t{0});
     std::size_t equal = 1;
     while (equal < count && get(equal) == first) ++equal;
@@ -45,7 +46,7 @@ class ColumnEncoder {
     } else {
       for (std::size_t i = 0; i < count; ++i) end = put_varint(end, get(i));
     }
-    return {buffer_.get(), static_cast<std::size_t>(end - buffer_.get())};
+    return {buffer_.data(), static_cast<std::size_t>(end - buffer_.data())};
   }
 
   template <class T>
@@ -57,18 +58,17 @@ class ColumnEncoder {
   template <class Get>
   std::string_view encode_all(std::size_t count, Get get) {
     reserve(count);
-    char* end = buffer_.get();
+    char* end = buffer_.data();
     for (std::size_t i = 0; i < count; ++i) end = put_varint(end, get(i));
-    return {buffer_.get(), static_cast<std::size_t>(end - buffer_.get())};
+    return {buffer_.data(), static_cast<std::size_t>(end - buffer_.data())};
   }
 
  private:
   static constexpr std::size_t max_varint_size = 10;
 
-  void reserve(std::size_t count);
+  void reserve(std::size_t count) { buffer_.resize(std::max(buffer_.size(), count * max_varint_size)); }
 
-  std::unique_ptr<char[]> buffer_;
-  std::size_t capacity_ = 0;
+  std::vector<char> buffer_;
 };
 
 /// Bytes behind a column that must be readable when it is read.

@@ -27,8 +27,11 @@ inline constexpr std::size_t max_content_size = std::size_t{16} << 20U;  // of a
 inline constexpr std::size_t max_columns_size = std::size_t{4} << 20U;
 inline constexpr std::size_t max_events_per_block = 65536;
 
-/// The most that the rows of a Tables packet can unpack to. Bounds what a reader keeps in memory by the file's size.
-constexpr std::size_t max_rows_size(std::size_t compressed_size) { return 256 * compressed_size + 4096; }
+/// The most that the rows of all Tables packets of a file can unpack to. They stay in memory, which this keeps in
+/// proportion to the file.
+constexpr std::uint64_t max_rows_size(std::uint64_t compressed_size) {
+  return (std::uint64_t{64} << 20U) + 256 * compressed_size;
+}
 
 struct PacketHead {
   std::size_t packet_size = 0;  // head and body

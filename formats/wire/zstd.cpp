@@ -28,14 +28,11 @@ void Decompressor::Free::operator()(void* context) const { ZSTD_freeDCtx(static_
 Decompressor::Decompressor() : context_(ZSTD_createDCtx()) {}
 
 std::optional<std::string_view> Decompressor::decompress(std::string_view frame, std::size_t size) {
-  if (capacity_ < size + padding) {
-    capacity_ = size + padding;
-    buffer_ = std::make_unique<char[]>(capacity_);
-  }
+  buffer_.resize(std::max(buffer_.size(), size + padding));
   const std::size_t got =
-      ZSTD_decompressDCtx(static_cast<ZSTD_DCtx*>(context_.get()), buffer_.get(), size, frame.data(), frame.size());
+      ZSTD_decompressDCtx(static_cast<ZSTD_DCtx*>(context_.get()), buffer_.data(), size, frame.data(), frame.size());
   if (ZSTD_isError(got) != 0 || got != size) return std::nullopt;
-  return std::string_view(buffer_.get(), size);
+  return std::string_view(buffer_.data(), size);
 }
 
 }  // namespace memreel::wire

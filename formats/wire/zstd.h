@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace memreel::wire {
 
@@ -39,8 +40,7 @@ class Decompressor {
     void operator()(void* context) const;
   };
   std::unique_ptr<void, Free> context_;
-  std::unique_ptr<char[]> buffer_;
-  std::size_t capacity_ = 0;
+  std::vector<char> buffer_;
 };
 
 }  // namespace memreel::wire

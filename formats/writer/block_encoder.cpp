@@ -35,21 +35,22 @@ std::int64_t time_unit_of(std::span<const Nanoseconds> times) {
 /// the previous address were tried too: they take more, since a reused address no longer looks like its first use.
 struct AddressCode {
   std::uint64_t base = 0;
-  unsigned shift = 0;
-
-  explicit AddressCode(std::initializer_list<std::span<const std::uint64_t>> columns) {
-    base = ~std::uint64_t{0};
-    for (const auto column : columns)
-      for (const std::uint64_t address : column) base = std::min(base, address);
-    std::uint64_t used_bits = 0;
-    for (const auto column : columns)
-      for (const std::uint64_t address : column) used_bits |= address - base;
-    shift = used_bits == 0 ? 0 : static_cast<unsigned>(std::countr_zero(used_bits));
-    if (std::ranges::all_of(columns, [](const auto& column) { return column.empty(); })) base = 0;
-  }
+  int shift = 0;
 
   std::uint64_t operator()(std::uint64_t address) const { return (address - base) >> shift; }
 };
+
+AddressCode address_code_of(const PendingBlock& block) {
+  const auto for_each_address = [&block](auto use) {
+    std::ranges::for_each(block.address, use);
+    std::ranges::for_each(block.unmatched_address, use);
+  };
+  if (block.address.empty() && block.unmatched_address.empty()) return {};
+  std::uint64_t lowest = ~std::uint64_t{0}, used_bits = 0;
+  for_each_address([&](std::uint64_t address) { lowest = std::min(lowest, address); });
+  for_each_address([&](std::uint64_t address) { used_bits |= address - lowest; });
+  return {.base = lowest, .shift = used_bits == 0 ? 0 : std::countr_zero(used_bits)};
+}
 
 }  // namespace
 
@@ -91,13 +92,13 @@ void BlockEncoder::encode_columns(const PendingBlock& block) {
   add_values(ColumnField::requested_back, block.requested_back);
   add_values(ColumnField::completed_back, block.completed_back);
 
-  const AddressCode code({block.address, block.unmatched_address});
+  const AddressCode code = address_code_of(block);
   const auto add_addresses = [&](ColumnField field, const std::vector<std::uint64_t>& addresses) {
     add(field, encoder_.encode(addresses.size(), [&](std::size_t i) { return code(addresses[i]); }));
   };
   add_addresses(ColumnField::address, block.address);
   if (code.base != 0) message.add_uint64(ColumnField::address_base, code.base);
-  if (code.shift != 0) message.add_uint32(ColumnField::address_shift, code.shift);
+  if (code.shift != 0) message.add_uint32(ColumnField::address_shift, static_cast<std::uint32_t>(code.shift));
   add_values(ColumnField::size, block.size);
   add_values(ColumnField::value, block.value);
   add_addresses(ColumnField::unmatched_address, block.unmatched_address);

@@ -3,9 +3,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "formats/writer/trace_writer.h"
@@ -14,7 +14,9 @@ namespace memreel {
 namespace {
 
 Error system_error(std::string what, const std::filesystem::path& path, std::string remedy = {}) {
-  return {.what = std::move(what) + ": " + std::strerror(errno), .where = path.string(), .remedy = std::move(remedy)};
+  return {.what = std::move(what) + ": " + std::generic_category().message(errno),
+          .where = path.string(),
+          .remedy = std::move(remedy)};
 }
 
 /// An open file, closed when it goes.

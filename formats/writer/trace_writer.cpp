@@ -197,7 +197,7 @@ Result<void> TraceWriter::Impl::finish() {
   return status_;
 }
 
-TraceWriter::TraceWriter(std::unique_ptr<ByteSink> sink, Header header, WriterOptions options)
+TraceWriter::TraceWriter(std::unique_ptr<ByteSink> sink, const Header& header, WriterOptions options)
     : impl_(std::make_unique<Impl>(std::move(sink), header, options)) {}
 TraceWriter::TraceWriter(TraceWriter&&) noexcept = default;
 TraceWriter& TraceWriter::operator=(TraceWriter&&) noexcept = default;
@@ -206,16 +206,18 @@ TraceWriter::~TraceWriter() = default;
 StringId TraceWriter::intern(std::string_view text) {
   return StringId{impl_->intern(impl_->tables().strings, text.substr(0, max_text_size))};
 }
-ModuleId TraceWriter::intern(const Module& row) { return ModuleId{impl_->intern(impl_->tables().modules, row)}; }
-FrameId TraceWriter::intern(const Frame& row) { return FrameId{impl_->intern(impl_->tables().frames, row)}; }
-StackId TraceWriter::intern(const Stack& row) { return StackId{impl_->intern(impl_->tables().stacks, row)}; }
-HeapId TraceWriter::intern(const Heap& row) { return HeapId{impl_->intern(impl_->tables().heaps, row)}; }
-PoolId TraceWriter::intern(const Pool& row) { return PoolId{impl_->intern(impl_->tables().pools, row)}; }
-StreamId TraceWriter::intern(const Stream& row) { return StreamId{impl_->intern(impl_->tables().streams, row)}; }
-ThreadId TraceWriter::intern(const Thread& row) { return ThreadId{impl_->intern(impl_->tables().threads, row)}; }
-OriginId TraceWriter::intern(const Origin& row) { return OriginId{impl_->intern(impl_->tables().origins, row)}; }
-MarkId TraceWriter::intern(const Mark& row) { return MarkId{impl_->intern(impl_->tables().marks, row)}; }
-SettingsId TraceWriter::intern(const Settings& row) { return SettingsId{impl_->intern(impl_->tables().settings, row)}; }
+ModuleId TraceWriter::intern(const Module& module) { return ModuleId{impl_->intern(impl_->tables().modules, module)}; }
+FrameId TraceWriter::intern(const Frame& frame) { return FrameId{impl_->intern(impl_->tables().frames, frame)}; }
+StackId TraceWriter::intern(const Stack& stack) { return StackId{impl_->intern(impl_->tables().stacks, stack)}; }
+HeapId TraceWriter::intern(const Heap& heap) { return HeapId{impl_->intern(impl_->tables().heaps, heap)}; }
+PoolId TraceWriter::intern(const Pool& pool) { return PoolId{impl_->intern(impl_->tables().pools, pool)}; }
+StreamId TraceWriter::intern(const Stream& stream) { return StreamId{impl_->intern(impl_->tables().streams, stream)}; }
+ThreadId TraceWriter::intern(const Thread& thread) { return ThreadId{impl_->intern(impl_->tables().threads, thread)}; }
+OriginId TraceWriter::intern(const Origin& origin) { return OriginId{impl_->intern(impl_->tables().origins, origin)}; }
+MarkId TraceWriter::intern(const Mark& mark) { return MarkId{impl_->intern(impl_->tables().marks, mark)}; }
+SettingsId TraceWriter::intern(const Settings& settings) {
+  return SettingsId{impl_->intern(impl_->tables().settings, settings)};
+}
 
 const Tables& TraceWriter::tables() const { return impl_->tables(); }
 void TraceWriter::extend_tables(const Tables& tables) { impl_->extend_tables(tables); }

@@ -51,7 +51,7 @@ struct WriterOptions {
 /// The first failure of the sink is kept: later calls do nothing and finish() returns it.
 class TraceWriter {
  public:
-  TraceWriter(std::unique_ptr<ByteSink> sink, Header header, WriterOptions options = {});
+  TraceWriter(std::unique_ptr<ByteSink> sink, const Header& header, WriterOptions options = {});
   TraceWriter(TraceWriter&&) noexcept;
   TraceWriter& operator=(TraceWriter&&) noexcept;
   ~TraceWriter();

@@ -1,10 +1,9 @@
 // How fast policies replay, beside best fit on the std::set that allocators themselves keep. A free and its completion
-// are one event. Real histories are measured when MEMREEL_HISTORIES names their directory.
+// are one event. Measures made-up histories, and real ones as far as they are there (tests/histories.h).
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <set>
@@ -16,7 +15,9 @@
 #include "analyzer/policies/growing_range.h"
 #include "analyzer/policies/registry.h"
 #include "analyzer/replay/prepared.h"
+#include "formats/import/import.h"
 #include "tests/bench/synthetic.h"
+#include "tests/histories.h"
 
 namespace memreel {
 namespace {
@@ -24,9 +25,9 @@ namespace {
 /// Best fit as allocators have it: PyTorch's BlockPool, TensorFlow's bins.
 class SetPlacement {
  public:
-  explicit SetPlacement(Bytes) {}
-  void insert(const Block& block, BlockId id) { blocks_.emplace(block.size, block.address, id); }
-  void erase(const Block& block) { blocks_.erase(blocks_.lower_bound({block.size, block.address, BlockId{0}})); }
+  SetPlacement(BlockTable& table, Bytes) : table_(table) {}
+  void insert(BlockId id) { blocks_.emplace(table_[id].size, table_[id].address, id); }
+  void erase(BlockId id) { blocks_.erase({table_[id].size, table_[id].address, id}); }
   BlockId find(Bytes size) const {
     const auto found = blocks_.lower_bound({size, Address{}, BlockId{0}});
     return found == blocks_.end() ? BlockId::none : std::get<BlockId>(*found);
@@ -35,6 +36,7 @@ class SetPlacement {
   Bytes largest() const { return blocks_.empty() ? Bytes{} : std::get<Bytes>(*blocks_.rbegin()); }
 
  private:
+  const BlockTable& table_;
   std::set<std::tuple<Bytes, Address, BlockId>> blocks_;
 };
 
@@ -54,12 +56,14 @@ std::map<std::string, Run> contenders() {
 
 Prepared prepared(const SyntheticOptions& options) { return prepare(synthetic_trace(options)).at(0); }
 
-/// `holes` free blocks of one size between live ones; then one of them is taken and another one made, over and over.
+/// `holes` free blocks of one size, each between two live ones that stay. Visitors come and go among them, so that at
+/// every event one hole is filled or another opens.
 Prepared heap_of_holes(std::uint32_t holes) {
   constexpr Bytes size = 64_KiB;
+  const std::uint32_t visitors = holes / 4;
   Prepared heap;
   heap.lanes.emplace_back();
-  heap.slot_count = 2 * holes + 1;
+  heap.slot_count = 2 * (holes + visitors);
   const auto push = [&](Op op, std::uint32_t slot) {
     heap.op.push_back(op);
     heap.slot.push_back(slot);
@@ -69,16 +73,12 @@ Prepared heap_of_holes(std::uint32_t holes) {
   };
   for (std::uint32_t slot = 0; slot < heap.slot_count; ++slot) push(Op::alloc, slot);
   for (std::uint32_t slot = 1; slot < heap.slot_count; slot += 2) push(Op::free, slot);
-  // Any of the remaining ones may go, so holes are everywhere and sometimes merge.
+  for (std::uint32_t i = 0; i < visitors; ++i) push(Op::alloc, 2 * i + 1);
   synthetic::Random random(3);
-  std::vector<std::uint32_t> live;
-  for (std::uint32_t slot = 0; slot < heap.slot_count; slot += 2) live.push_back(slot);
-  std::uint32_t unused = 1;
   for (int i = 0; i < 500'000; ++i) {
-    push(Op::alloc, unused);
-    std::uint32_t& victim = live[random.below(live.size())];
-    push(Op::free, victim);
-    std::swap(victim, unused);
+    const auto slot = static_cast<std::uint32_t>(2 * random.below(visitors) + 1);
+    push(Op::free, slot);
+    push(Op::alloc, slot);
   }
   return heap;
 }
@@ -91,6 +91,11 @@ std::map<std::string, Prepared> workloads() {
   loads["steps, 5 k live"] = prepared({.live = 5'000, .steps = 20});
   loads["holes: 4 k"] = heap_of_holes(4 << 10);
   loads["holes: 65 k"] = heap_of_holes(64 << 10);
+  for (const char* name : {"decode_default", "gpt_default", "random_2m"}) {
+    const auto file = test::history(name);
+    if (!file) continue;
+    if (const auto trace = open_any(*file)) loads[name] = prepare(*trace).at(0);
+  }
   return loads;
 }
 
@@ -139,9 +144,9 @@ int main(int argc, char** argv) {
   const auto loads = workloads();
   for (const auto& [load, heap] : loads)
     for (const auto& [policy, run] : runs)
-      benchmark::RegisterBenchmark((load + "/" + policy).c_str(),
-                                   [&run = run, &heap = heap](benchmark::State& state) { measure(state, run, heap); })
-          ->Unit(benchmark::kMillisecond);
+      benchmark::RegisterBenchmark((load + "/" + policy).c_str(), [&run = run, &heap = heap](benchmark::State& state) {
+        measure(state, run, heap);
+      })->Unit(benchmark::kMillisecond);
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   TableReporter reporter;

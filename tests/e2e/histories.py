@@ -1,10 +1,13 @@
-"""Where the recorded histories are: all of them beside the checkout, or else the samples inside it."""
+"""Where the recorded histories are: those that $MEMREEL_HISTORIES names or that lie beside the checkout, or else the
+samples inside it."""
 
 import json
+import os
+from pathlib import Path
 
 from program import REPOSITORY, SAMPLES
 
-SHARED = REPOSITORY.parent / "shared/histories"
+SHARED = Path(os.environ.get("MEMREEL_HISTORIES", REPOSITORY.parent / "shared/histories"))
 IN_USE = SHARED if (SHARED / "truth.json").exists() else SAMPLES
 TRUTH = json.loads((IN_USE / "truth.json").read_text())
 
@@ -19,4 +22,4 @@ def path(name):
 
 
 if __name__ == "__main__":
-    print(f"histories: {len(TRUTH)} in {IN_USE}")
+    print(f"{len(TRUTH)} recorded histories in {IN_USE}")

@@ -1,4 +1,11 @@
-"""Makes snapshots in the shape of torch.cuda.memory._snapshot(), for cases that no recording at hand shows."""
+"""Makes snapshots in the shape of torch.cuda.memory._snapshot(), for cases that no recording at hand shows.
+
+As a program, writes them in every encoding into the directory that is named: seeds for the fuzzers."""
+
+import json
+import pickle
+import sys
+from pathlib import Path
 
 BASE = 0x7F0000000000
 SMALL_SEGMENT = 2 << 20
@@ -45,3 +52,17 @@ def snapshot(second_offset=512):
             "external_annotations": [
                 {"name": "step", "stage": "START", "device": 0, "time_us": 1_700_000_000_000_000},
                 {"name": "step", "stage": "END", "device": 0, "time_us": 1_700_000_000_000_004}]}
+
+
+def encodings(document):
+    """The document as PyTorch and its viewer may write it: (file name, content)."""
+    for protocol in (2, 3, 4, 5):
+        yield f"protocol{protocol}.pickle", pickle.dumps(document, protocol=protocol)
+    yield "snapshot.json", json.dumps(document).encode()
+
+
+if __name__ == "__main__":
+    directory = Path(sys.argv[1])
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, content in encodings(snapshot()):
+        (directory / name).write_bytes(content)

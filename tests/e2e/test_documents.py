@@ -1,44 +1,65 @@
-"""The JSON documents: exactly the published keys, so that scripts built on them keep working."""
+"""The JSON documents: exactly the keys of docs/command-line.md, so that scripts built on them keep working."""
 
+import pickle
 import unittest
 
 from program import SAMPLES, ProgramTest
 from snapshot import snapshot
-import pickle
 
 SAMPLE = SAMPLES / "gpt_default.reel"
 POLICIES = "bound.live,cuda.malloc,torch.native,fit.best"
 
-METRICS = {"peak_live_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "peak_reserved_event", "end_reserved_bytes",
-           "overhead", "fragmentation_at_peak", "external_fragmentation_max", "failed_allocations", "first_failure",
-           "driver_calls", "seconds", "events_per_second", "device"}
+LOSSES = {"ring_full", "stack_table_full", "hook_refused", "unknown_actions", "unmatched_frees", "preexisting_allocations",
+          "began_late", "history_overflowed", "damaged_packets", "damaged_bytes", "truncated_bytes", "unknown_packets",
+          "unknown_events"}
+HISTORY = {"device", "heap", "allocations", "frees", "failed_allocations", "peak_live_bytes", "peak_live_event",
+           "end_live_bytes", "end_live_allocations", "peak_reserved_bytes", "peak_reserved_event", "end_reserved_bytes"}
+METRICS = {"policy", "params", "peak_live_bytes", "peak_live_event", "peak_allocated_bytes", "peak_allocated_event",
+           "peak_reserved_bytes", "peak_reserved_event", "end_reserved_bytes", "overhead", "fragmentation_at_peak",
+           "external_fragmentation_max", "failed_allocations", "first_failure", "driver_calls", "capacity_bytes",
+           "seconds", "events_per_second", "device"}
+FAILURE = {"event", "requested_bytes", "live_bytes", "reserved_bytes", "capacity_bytes", "free_bytes",
+           "largest_free_bytes"}
+GROUPS = {"device", "heap", "by", "events", "bytes", "count", "groups"}
 
 
 class Documents(ProgramTest):
     def test_info(self):
         info = self.document("info", SAMPLE)
-        self.assertEqual(set(info), {"schema", "events", "kinds", "devices", "time_span_ns", "stacks", "lost_events", "bytes",
-                                     "bytes_per_event"})
+        self.assertEqual(set(info), {"schema", "source", "source_name", "producer", "events", "kinds", "devices",
+                                     "time_span_ns", "stacks", "lost_events", "losses", "bytes", "bytes_per_event"})
         self.assertEqual(info["schema"], "memreel.info/1")
+        self.assertEqual(set(info["losses"]), LOSSES)
+        for device in info["devices"]:
+            self.assertEqual(set(device), HISTORY | {"level"})
         self.assertEqual(sum(info["kinds"].values()), info["events"])
         self.assertEqual(info["bytes"], SAMPLE.stat().st_size)
         self.assertAlmostEqual(info["bytes_per_event"], info["bytes"] / info["events"], places=3)
 
     def test_replay(self):
         replay = self.document("replay", SAMPLE, "--policy", POLICIES)
-        self.assertEqual(set(replay), {"schema", "trace", "level", "events", "policies"})
+        self.assertEqual(set(replay), {"schema", "trace", "level", "events", "losses", "policies"})
         self.assertEqual(replay["schema"], "memreel.replay/1")
         self.assertEqual(replay["level"], "framework")
         self.assertEqual([policy["policy"] for policy in replay["policies"]], POLICIES.split(","))
         for policy in replay["policies"]:
-            self.assertEqual(set(policy), METRICS | {"policy", "params", "devices"})
+            self.assertEqual(set(policy), METRICS | {"devices"})
             self.assertEqual(set(policy["driver_calls"]), {"malloc", "free", "map", "unmap", "sync"})
             self.assertLessEqual(policy["peak_live_bytes"], policy["peak_reserved_bytes"])
             for device in policy["devices"]:
-                self.assertLessEqual(METRICS, set(device))
+                self.assertEqual(set(device), METRICS)
             worst = max(policy["devices"], key=lambda device: device["peak_reserved_bytes"])
             self.assertEqual(policy["device"], worst["device"])
             self.assertEqual(policy["peak_reserved_bytes"], worst["peak_reserved_bytes"])
+
+    def test_options_may_stand_anywhere(self):
+        expected = ["bound.live", "fit.best"]
+        for arguments in ((SAMPLE, "--policy", "bound.live", "--policy", "fit.best", "--capacity", "8GiB"),
+                          ("--policy", "bound.live", "--policy", "fit.best", SAMPLE, "--capacity", "8GiB"),
+                          ("--capacity", "8GiB", "--policy", "bound.live,fit.best", SAMPLE)):
+            with self.subTest(arguments):
+                replay = self.document("replay", *arguments)
+                self.assertEqual([policy["policy"] for policy in replay["policies"]], expected)
 
     def test_replay_is_the_same_every_time_but_for_its_speed(self):
         def timeless(document):
@@ -55,7 +76,8 @@ class Documents(ProgramTest):
         replay = self.document("replay", SAMPLE, "--policy", "bound.live,torch.native", "--capacity", "4GiB")
         for policy in replay["policies"]:
             self.assertGreater(policy["failed_allocations"], 0)
-            self.assertIsNotNone(policy["first_failure"])
+            self.assertEqual(set(policy["first_failure"]), FAILURE)
+            self.assertGreater(policy["min_capacity_bytes"], 4 << 30)
             self.assertLessEqual(policy["peak_reserved_bytes"], 4 << 30)
 
     def test_sizes_of_every_spelling_mean_the_same(self):
@@ -65,14 +87,22 @@ class Documents(ProgramTest):
             peaks.add((replay["policies"][0]["peak_reserved_bytes"], replay["policies"][0]["failed_allocations"]))
         self.assertEqual(len(peaks), 1)
 
+    def test_least_capacity_is_the_least(self):
+        def failures(capacity):
+            replay = self.document("replay", SAMPLE, "--policy", "torch.native", "--capacity", capacity)
+            return replay["policies"][0]["failed_allocations"], replay["policies"][0]["min_capacity_bytes"]
+        _, least = failures("4GiB")
+        self.assertEqual(failures(least)[0], 0)
+        self.assertGreater(failures(least - 1)[0], 0)
+
     def test_verify(self):
         verification = self.document("verify", SAMPLE)
-        self.assertEqual(set(verification), {"schema", "exact", "devices"})
+        self.assertEqual(set(verification), {"schema", "trace", "exact", "devices"})
         self.assertEqual(verification["schema"], "memreel.verify/1")
         for device in verification["devices"]:
-            self.assertEqual(set(device), {"device", "policy", "allocations", "address_matches", "segment_events",
-                                           "segment_matches", "peak_reserved_bytes", "recorded_peak_reserved_bytes",
-                                           "first_divergence"})
+            self.assertEqual(set(device), {"device", "policy", "params", "exact", "allocations", "address_matches",
+                                           "segment_events", "segment_matches", "peak_reserved_bytes",
+                                           "recorded_peak_reserved_bytes", "first_divergence"})
 
     def test_verify_of_an_impossible_history_is_a_no(self):
         sound = self.file("sound.pickle", pickle.dumps(snapshot()))
@@ -83,9 +113,26 @@ class Documents(ProgramTest):
         self.assertIsNotNone(verification["devices"][0]["first_divergence"])
 
     def test_report(self):
-        report = self.document("report", SAMPLE)
-        self.assertEqual(set(report), {"schema", "summary", "leaks", "fragmentation", "ooms"})
+        report = self.document("report", SAMPLE, "--allocations")
+        self.assertEqual(set(report), {"schema", "summary", "live_at_peak", "live_at_end", "ooms"})
         self.assertEqual(report["schema"], "memreel.report/1")
+        self.assertEqual(set(report["summary"]), {"trace", "source", "events", "losses", "devices"})
+        for device in report["summary"]["devices"]:
+            self.assertEqual(set(device), HISTORY | {"memory_summary"})
+        for heap in report["live_at_peak"] + report["live_at_end"]:
+            self.assertEqual(set(heap), GROUPS)
+            self.assertEqual(sum(group["bytes"] for group in heap["groups"]), heap["bytes"])
+            for group in heap["groups"]:
+                self.assertEqual(set(group), {"label", "bytes", "count", "stack", "allocations"})
+                self.assertEqual(len(group["allocations"]), group["count"])
+
+    def test_report_names_each_failed_request(self):
+        report = self.document("report", SAMPLES / "oom_default.reel")
+        info = self.document("info", SAMPLES / "oom_default.reel")
+        self.assertEqual(len(report["ooms"]), info["kinds"]["alloc_failed"])
+        for failure in report["ooms"]:
+            self.assertEqual(set(failure), {"event", "device", "time_ns", "requested_bytes", "device_free_bytes",
+                                            "live_bytes", "reserved_bytes", "stack"})
 
 
 if __name__ == "__main__":

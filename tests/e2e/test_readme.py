@@ -15,7 +15,8 @@ class Readme(ProgramTest):
     def test_commands_run_as_shown(self):
         self.file("snapshot.pickle", pickle.dumps(snapshot()))
         environment = dict(os.environ, PATH=f"{Path(MEMREEL).parent}:{os.environ['PATH']}")
-        commands = re.findall(r"(?m)^memreel .*", (REPOSITORY / "README.md").read_text())
+        blocks = re.findall(r"(?s)```sh\n(.*?)```", (REPOSITORY / "README.md").read_text())
+        commands = re.findall(r"(?m)^memreel .*", "".join(blocks))
         self.assertGreater(len(commands), 5)
         for command in commands:
             with self.subTest(command):

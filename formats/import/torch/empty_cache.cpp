@@ -48,32 +48,39 @@ class EmptyCacheFinder {
       : entries_(history.entries), places_(places), settings_(settings), tables_(tables) {}
 
   std::vector<std::size_t> find(Bytes reserved) {
-    peak_ = peak_reserved(reserved);
+    scan(reserved);
     std::vector<std::size_t> found;
-    for (std::size_t i = 0; i < entries_.count();) {
-      if (acquires_segment(entries_[i].action())) reserved += Bytes{entries_[i].size};
-      if (!releases_segment(entries_[i].action())) {
-        ++i;
+    std::size_t covered = 0;  // by runs
+    Bytes held = reserved;
+    for (const std::size_t i : segment_entries_) {
+      if (i < covered) continue;
+      if (acquires_segment(entries_[i].action())) {
+        held += Bytes{entries_[i].size};
         continue;
       }
       const Run run = run_at(i);
-      if (is_call(run, reserved)) found.push_back(i);
-      reserved -= std::min(run.released, reserved);
-      i = run.end;
+      if (is_call(run, held)) found.push_back(i);
+      held -= std::min(run.released, held);
+      covered = run.end;
     }
     return found;
   }
 
  private:
-  Bytes peak_reserved(Bytes reserved) const {
-    Bytes peak = reserved;
+  /// Finds the entries that change what the device holds, and the most that it held.
+  void scan(Bytes reserved) {
+    peak_ = reserved;
     for (std::size_t i = 0; i < entries_.count(); ++i) {
       const Entry& entry = entries_[i];
-      if (acquires_segment(entry.action())) reserved += Bytes{entry.size};
-      if (releases_segment(entry.action())) reserved -= std::min(Bytes{entry.size}, reserved);
-      peak = std::max(peak, reserved);
+      if (acquires_segment(entry.action()))
+        reserved += Bytes{entry.size};
+      else if (releases_segment(entry.action()))
+        reserved -= std::min(Bytes{entry.size}, reserved);
+      else
+        continue;
+      segment_entries_.push_back(i);
+      peak_ = std::max(peak_, reserved);
     }
-    return peak;
   }
 
   Run run_at(std::size_t first) const {
@@ -141,6 +148,7 @@ class EmptyCacheFinder {
   const Places& places_;
   const ReleaseSettings& settings_;
   const Tables& tables_;
+  std::vector<std::size_t> segment_entries_;
   Bytes peak_;
 };
 

@@ -21,9 +21,9 @@ struct ReleaseSettings {
 /// The entries (ascending) in front of which the program emptied the cache. They begin a run of segment_free or
 /// segment_unmap with one stack; the free_completed records of the call's own synchronisation precede it.
 ///
-/// The allocator also releases memory by itself, but only inside a malloc that finds no block, so such a run is followed
-/// at once by the segment that malloc then gets, or by its oom, with the same stack (`DeviceCachingAllocator::malloc` in
-/// c10/cuda/CUDACachingAllocator.cpp). A run is the program's when it
+/// The allocator also releases memory by itself, but only inside a malloc that finds no block, so such a run is
+/// followed at once by the segment that malloc then gets, or by its oom, with the same stack
+/// (`DeviceCachingAllocator::malloc` in c10/cuda/CUDACachingAllocator.cpp). A run is the program's when it
 ///   1. comes from a Python function named empty_cache, or
 ///   2. is followed by anything else, or by another stack, or
 ///   3. released a block that could have served the very malloc that follows, or

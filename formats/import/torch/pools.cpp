@@ -28,7 +28,8 @@ void infer_pools(DeviceHistory& history, Places& places) {
   if (std::none_of(segments.begin(), segments.end(), [&](const Segment& s) { return is_private(places, s.place); }))
     return;
   RangeMap<PlaceId> known;
-  for (const Segment& segment : segments) known.set(Range::of(segment.address.value, segment.size.count), segment.place);
+  for (const Segment& segment : segments)
+    known.set(Range::of(segment.address.value, segment.size.count), segment.place);
   // Backwards, because it is the end that is known.
   for (std::size_t i = history.entries.count(); i-- > 0;) {
     Entry& entry = history.entries[i];

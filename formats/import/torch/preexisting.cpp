@@ -28,10 +28,10 @@ class Allocations {
         states_.put(address, live);
         break;
       case Action::free_requested:
-        if (states_.put(address, pending) == States::absent) unknown_frees_.push_back({i, false});
+        if (states_.put(address, pending) == absent) unknown_frees_.push_back({i, false});
         break;
       case Action::free_completed:
-        if (states_.find(address) == States::absent)
+        if (states_.find(address) == absent)
           unknown_frees_.push_back({i, true});
         else
           states_.erase(address);
@@ -40,7 +40,7 @@ class Allocations {
         break;
     }
   }
-  bool alive(Address address) const { return states_.find(address.value) != States::absent; }
+  bool alive(Address address) const { return states_.find(address.value) != absent; }
   const std::vector<UnknownFree>& unknown_frees() const { return unknown_frees_; }
 
  private:

@@ -59,7 +59,8 @@ class RangeMap {
   template <class Function>
   void for_each_gap(Range range, const Function& gap) const {
     std::uint64_t at = range.begin;
-    for (auto item = first_over(range.begin); at < range.end && item != items_.end() && item->first < range.end; ++item) {
+    for (auto item = first_over(range.begin); at < range.end && item != items_.end() && item->first < range.end;
+         ++item) {
       if (item->first > at) gap(Range{at, item->first});
       at = item->second.end;
     }

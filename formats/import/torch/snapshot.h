@@ -1,12 +1,10 @@
 // A PyTorch memory snapshot as plain data: what torch.cuda.memory._snapshot() returns, reduced to what a trace needs.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -94,16 +92,17 @@ inline constexpr std::size_t max_places = std::size_t{1} << 28U;
 class Entries {
  public:
   void push_back(const Entry& entry) {
-    if (count_ % chunk == 0) chunks_.push_back(std::make_unique<std::array<Entry, chunk>>());
-    (*chunks_.back())[count_++ % chunk] = entry;
+    if (count_ % chunk == 0) chunks_.emplace_back().reserve(chunk);
+    chunks_.back().push_back(entry);
+    ++count_;
   }
   std::size_t count() const { return count_; }
-  const Entry& operator[](std::size_t i) const { return (*chunks_[i / chunk])[i % chunk]; }
-  Entry& operator[](std::size_t i) { return (*chunks_[i / chunk])[i % chunk]; }
+  const Entry& operator[](std::size_t i) const { return chunks_[i / chunk][i % chunk]; }
+  Entry& operator[](std::size_t i) { return chunks_[i / chunk][i % chunk]; }
 
  private:
   static constexpr std::size_t chunk = 1U << 15U;
-  std::vector<std::unique_ptr<std::array<Entry, chunk>>> chunks_;
+  std::vector<std::vector<Entry>> chunks_;
   std::size_t count_ = 0;
 };
 

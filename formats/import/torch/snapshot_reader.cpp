@@ -376,7 +376,8 @@ bool SnapshotReader::read_settings(Value settings) {
 }
 
 bool SnapshotReader::read_setting(Word key, Value value) {
-  if (key == Word::trace_alloc_max_entries) return read_unsigned(value, "trace_alloc_max_entries", snapshot_.ring_capacity);
+  if (key == Word::trace_alloc_max_entries)
+    return read_unsigned(value, "trace_alloc_max_entries", snapshot_.ring_capacity);
   // One flag, or one for each device.
   if (key == Word::trace_alloc_overflowed)
     snapshot_.ring_overflowed = snapshot_.settings.back().second.find("True") != std::string::npos;
@@ -435,7 +436,8 @@ bool SnapshotReader::read_frame(Value dict, FrameId& into) {
       case Word::line: {
         std::uint64_t line = 0;
         if (!read_unsigned(value, "line", line)) return false;
-        frame.line = static_cast<std::uint32_t>(std::min<std::uint64_t>(line, std::numeric_limits<std::uint32_t>::max()));
+        frame.line =
+            static_cast<std::uint32_t>(std::min<std::uint64_t>(line, std::numeric_limits<std::uint32_t>::max()));
         break;
       }
       default:
@@ -450,10 +452,7 @@ bool SnapshotReader::read_frame(Value dict, FrameId& into) {
 
 bool SnapshotReader::read_unsigned(Value value, std::string_view key, std::uint64_t& into) {
   const std::optional<std::uint64_t> number = arena_.as_unsigned(value);
-  if (!number) {
-    const std::string_view kind = arena_.is(value, ValueKind::integer) ? "negative" : described(arena_.kind(value));
-    return fail("'" + std::string(key) + "' is " + std::string(kind) + ", expected an integer that is not negative");
-  }
+  if (!number) return fail_number(value, key);
   into = *number;
   return true;
 }
@@ -492,21 +491,31 @@ bool SnapshotReader::read_place(const Place& place, PlaceId& into) {
 }
 
 bool SnapshotReader::expect(Value value, ValueKind kind, std::string_view key) {
-  if (arena_.is(value, kind)) return true;
-  return fail(std::string(key) + " is " + std::string(described(arena_.kind(value))) + ", expected " +
-              std::string(described(kind)));
+  return arena_.is(value, kind) || fail_kind(value, kind, key);
 }
 
 std::optional<std::span<const Value>> SnapshotReader::consume(Value container, ValueKind kind, std::string_view key) {
   if (!expect(container, kind, key)) return std::nullopt;
   if (arena_.used(container)) {
-    fail(std::string(key) + " is one that was read before");
+    fail_used(key);
     return std::nullopt;
   }
   const std::span<const Value> items = arena_.items(container);
   become(container, Became::nothing, 0);
   return items;
 }
+
+bool SnapshotReader::fail_kind(Value value, ValueKind wanted, std::string_view key) {
+  return fail(std::string(key) + " is " + std::string(described(arena_.kind(value))) + ", expected " +
+              std::string(described(wanted)));
+}
+
+bool SnapshotReader::fail_number(Value value, std::string_view key) {
+  const std::string_view kind = arena_.is(value, ValueKind::integer) ? "negative" : described(arena_.kind(value));
+  return fail("'" + std::string(key) + "' is " + std::string(kind) + ", expected an integer that is not negative");
+}
+
+bool SnapshotReader::fail_used(std::string_view key) { return fail(std::string(key) + " is one that was read before"); }
 
 bool SnapshotReader::fail(std::string what) {
   std::string place;

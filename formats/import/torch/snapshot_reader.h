@@ -21,8 +21,8 @@ namespace memreel::torch {
 /// Takes trace entries while the document is read, the rest at its end. Accepts the keys of every PyTorch release from
 /// 1.13 to 2.15; keys that it does not know are ignored.
 ///
-/// Frames, stacks and mark names go to the tables of `writer` at once. A frame dict becomes a FrameId and a frame list a
-/// StackId the first time it is seen, and every later reference to the same object costs one load.
+/// Frames, stacks and mark names go to the tables of `writer` at once. A frame dict becomes a FrameId and a frame list
+/// a StackId the first time it is seen, and every later reference to the same object costs one load.
 class SnapshotReader final : public DocumentSink {
  public:
   SnapshotReader(ValueArena& arena, TraceWriter& writer) : arena_(arena), writer_(writer) {}
@@ -64,9 +64,14 @@ class SnapshotReader final : public DocumentSink {
   bool read_frame(Value dict, FrameId& into);
   bool read_place(const Place& place, PlaceId& into);
   bool expect(Value value, ValueKind kind, std::string_view key);
-  /// The items of a container that may be read only once, since reading shared ones again and again could take for ever.
+  /// The items of a container that may be read only once, since reading shared ones again and again could take for
+  /// ever.
   std::optional<std::span<const Value>> consume(Value container, ValueKind kind, std::string_view key);
-  bool fail(std::string what);
+  // Kept apart so that what calls them stays small.
+  [[gnu::cold, gnu::noinline]] bool fail(std::string what);
+  [[gnu::cold, gnu::noinline]] bool fail_kind(Value value, ValueKind wanted, std::string_view key);
+  [[gnu::cold, gnu::noinline]] bool fail_number(Value value, std::string_view key);
+  [[gnu::cold, gnu::noinline]] bool fail_used(std::string_view key);
 
   bool become(Value container, Became what, std::uint32_t id);
   std::optional<std::uint32_t> became(Value container, Became what) const;

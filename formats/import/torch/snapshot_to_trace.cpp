@@ -45,8 +45,7 @@ class DeviceWriter {
       : history_(history),
         places_(places),
         writer_(writer),
-        heap_(writer.intern(
-            Heap{.name = writer.intern("torch.cuda"), .level = Level::framework, .device = device})),
+        heap_(writer.intern(Heap{.name = writer.intern("torch.cuda"), .level = Level::framework, .device = device})),
         origins_(places.count(), OriginId::none) {}
 
   void find_empty_caches(const Preexisting& before, const ReleaseSettings& settings) {
@@ -111,8 +110,7 @@ class DeviceWriter {
     const Nanoseconds time = from_microseconds(time_us_);
     if (next_empty_cache_ < empty_caches_.size() && empty_caches_[next_empty_cache_] == next_entry_) {
       ++next_empty_cache_;
-      writer_.append(
-          {.kind = EventKind::empty_cache, .origin = device_origin(), .stack = entry.stack, .time = time});
+      writer_.append({.kind = EventKind::empty_cache, .origin = device_origin(), .stack = entry.stack, .time = time});
     }
     ++next_entry_;
     Event event{.kind = kind_of(entry.action()),
@@ -214,8 +212,7 @@ void write_trace(Snapshot snapshot, TraceWriter& writer) {
     infer_pools(history, snapshot.places);
     before.push_back(find_preexisting(history));
     losses.preexisting_allocations += before.back().allocations.size();
-    losses.began_late =
-        losses.began_late || !before.back().segments.empty() || !before.back().allocations.empty();
+    losses.began_late = losses.began_late || !before.back().segments.empty() || !before.back().allocations.empty();
     losses.history_overflowed =
         losses.history_overflowed || before.back().record_lost || history.recorded >= snapshot.ring_capacity;
   }

@@ -18,8 +18,7 @@ bool is_pickle(std::span<const std::byte> beginning) { return !beginning.empty()
 Result<Snapshot> read_snapshot(ByteCursor& bytes, TraceWriter& writer) {
   ValueArena arena(bytes.stored_size());
   SnapshotReader reader(arena, writer);
-  Result<Value> root =
-      is_pickle(bytes.peek(1)) ? unpickle(bytes, arena, reader) : parse_json(bytes, arena, reader);
+  Result<Value> root = is_pickle(bytes.peek(1)) ? unpickle(bytes, arena, reader) : parse_json(bytes, arena, reader);
   if (!root) return std::move(root).error();
   return reader.finish(*root);
 }

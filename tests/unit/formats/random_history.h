@@ -83,9 +83,11 @@ class RandomHistory {
                 .origin = origins_[random_.below(origins_.size())],
                 .stack = random_stack()};
     if (random_.chance(2)) event.kind = random_.chance(2) ? EventKind::alloc : EventKind::free_requested;
-    time_ += random_.chance(20) ? static_cast<std::int64_t>(number()) : static_cast<std::int64_t>(random_.below(5000));
+    constexpr std::uint64_t span = 1'000'000'000'000'000;
+    time_ += static_cast<std::int64_t>(random_.below(random_.chance(20) ? span : 5000));
+    time_ %= static_cast<std::int64_t>(span);
     if (random_.chance(50)) time_ = -time_;
-    event.time = Nanoseconds(time_ % 1'000'000'000'000'000);
+    event.time = Nanoseconds(time_);
     switch (event.kind) {
       case EventKind::alloc:
         return append_alloc(event);

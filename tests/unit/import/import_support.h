@@ -38,12 +38,12 @@ class TemporaryFile {
   std::filesystem::path path_;
 };
 
-inline Result<Trace> imported(std::string_view content) { return open_any(TemporaryFile(content).path()); }
-inline Result<Trace> imported(const Document& document) { return imported(pickled(document)); }
+inline Result<Trace> import_bytes(std::string_view content) { return open_any(TemporaryFile(content).path()); }
+inline Result<Trace> import_document(const Document& document) { return import_bytes(pickled(document)); }
 
 /// The message of the error, or "" when there was none.
 inline std::string refusal(std::string_view content) {
-  const Result<Trace> trace = imported(content);
+  const Result<Trace> trace = import_bytes(content);
   return trace ? std::string{} : trace.error().message();
 }
 
@@ -52,8 +52,12 @@ inline Document frame(std::string_view name, int line) {
 }
 
 inline Document entry(std::string_view action, std::uint64_t address, std::uint64_t size, std::int64_t time_us) {
-  return {{"action", action}, {"addr", address},       {"size", size},
-          {"stream", 0},      {"time_us", time_us},    {"compile_context", "N/A"},
+  return {{"action", action},
+          {"addr", address},
+          {"size", size},
+          {"stream", 0},
+          {"time_us", time_us},
+          {"compile_context", "N/A"},
           {"frames", Document::array()}};
 }
 
@@ -64,7 +68,10 @@ inline Document with_frames(Document entry, std::vector<Document> frames) {
 
 inline Document block(std::uint64_t address, std::uint64_t size, std::uint64_t requested,
                       std::string_view state = "active_allocated") {
-  return {{"address", address}, {"size", size}, {"requested_size", requested}, {"state", state},
+  return {{"address", address},
+          {"size", size},
+          {"requested_size", requested},
+          {"state", state},
           {"frames", Document::array()}};
 }
 

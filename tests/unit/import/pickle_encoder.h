@@ -14,12 +14,6 @@ namespace memreel::test {
 
 using Document = nlohmann::ordered_json;
 
-/// The bytes of `text`, for pickles written by hand.
-inline std::vector<std::byte> bytes_of(std::string_view text) {
-  const auto bytes = std::as_bytes(std::span(text));
-  return {bytes.begin(), bytes.end()};
-}
-
 /// Plain data as a pickle. Texts, and lists and dicts that are equal to one another, are written once and referred to
 /// afterwards, as Python does with identical objects.
 class PickleEncoder {

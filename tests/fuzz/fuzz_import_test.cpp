@@ -1,0 +1,65 @@
+// Runs the import fuzzer's target over good snapshots and many damaged versions of them, without libFuzzer.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/unit/import/import_support.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace memreel::test {
+namespace {
+
+void offer(const std::string& input) {
+  LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
+}
+
+std::vector<std::string> seeds() {
+  constexpr std::uint64_t base = std::uint64_t{1} << 46U;
+  constexpr std::uint64_t mib = std::uint64_t{1} << 20U;
+  Document document = snapshot({segment(base, 2 * mib, {block(base, 512, 500), block(base + 512, 512, 20)})},
+                               {with_frames(entry("alloc", base, 500, 5), {frame("f", 1), frame("g", 2)}),
+                                with_frames(entry("free_requested", base + 4096, 9, 6), {frame("g", 2)}),
+                                entry("free_completed", base + 4096, 9, 6), entry("segment_map", base, 20 * mib, 7),
+                                entry("segment_unmap", base, 20 * mib, 8), entry("user_defined", 0, 0, 9)});
+  document["allocator_settings"] = {{"max_split_size", -1}, {"roundup_power2_divisions", {{"1", 4}}}};
+  document["external_annotations"] = {{{"stage", "START"}, {"name", "step"}, {"device", 0}, {"time_us", 6}}};
+  return {pickled(document, 2), pickled(document, 4), document.dump(), pickled(document["segments"])};
+}
+
+TEST(FuzzImport, DamagedSnapshotsAreHandled) {
+  std::mt19937 random(1);
+  const auto below = [&](std::size_t limit) {
+    return std::uniform_int_distribution<std::size_t>(0, limit - 1)(random);
+  };
+  for (const std::string& seed : seeds()) {
+    offer(seed);
+    for (int round = 0; round < 5000; ++round) {
+      std::string input = seed;
+      for (std::size_t changes = 1 + below(4); changes > 0 && !input.empty(); --changes) {
+        const std::size_t at = below(input.size());
+        switch (below(4)) {
+          case 0:
+            input[at] = static_cast<char>(below(256));
+            break;
+          case 1:
+            input.erase(at, below(16));
+            break;
+          case 2:
+            input.insert(at, input.substr(below(input.size()), below(32)));
+            break;
+          default:
+            input.resize(at + 1);
+            break;
+        }
+      }
+      offer(input);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace memreel::test

@@ -1,0 +1,126 @@
+// Writes the golden files of a new format version: make_golden DIRECTORY. Those of earlier versions are never written
+// again.
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <string>
+#include <utility>
+
+#include "formats/reader/trace_reader.h"
+#include "formats/writer/trace_writer.h"
+#include "tests/golden/dump.h"
+#include "tests/unit/formats/random_history.h"
+
+namespace memreel {
+namespace {
+
+Header header_of(std::string name) {
+  return {.producer = "memreel", .source = "golden", .source_name = std::move(name), .host = "host", .process = 42};
+}
+
+/// Every kind of event and every field of every row at least once.
+Result<void> write_kinds(TraceWriter writer) {
+  const HeapId driver = writer.intern(Heap{.name = writer.intern("cuda.driver"), .observes_completion = false});
+  const HeapId torch = writer.intern(
+      Heap{.name = writer.intern("torch.cuda"), .level = Level::framework, .device = 1, .parent = driver});
+  const ThreadId thread = writer.intern(Thread{.tid = 4711, .name = writer.intern("main")});
+  const StreamId stream = writer.intern(Stream{.handle = 0x55AA00});
+  const PoolId pool =
+      writer.intern(Pool{.name = writer.intern("graph"), .key_high = 1, .key_low = 7, .inferred = true});
+  const OriginId in_torch = writer.intern(Origin{.heap = torch, .pool = pool, .stream = stream, .thread = thread});
+  const OriginId in_driver = writer.intern(Origin{.heap = driver, .thread = thread});
+  const auto python = [&](const char* function, const char* file, std::uint32_t line, StackId caller) {
+    const Frame frame{.function = writer.intern(function), .file = writer.intern(file), .line = line};
+    return writer.intern(Stack{.frame = writer.intern(frame), .caller = caller});
+  };
+  const StackId outer = python("main", "train.py", 10, StackId::none);
+  const StackId inner = python("forward", "model.py", 99, outer);
+  const ModuleId library = writer.intern(Module{
+      .path = writer.intern("/usr/lib/libc10.so"), .build_id = "\x01\x02", .base = {0x7F00'0000'0000}, .size = 4_KiB});
+  const StackId native =
+      writer.intern(Stack{.frame = writer.intern(Frame{.module = library, .module_offset = 0x123}), .caller = inner});
+  const auto step = [&](MarkPhase phase) {
+    return std::uint64_t{index(writer.intern(Mark{.name = writer.intern("step"), .phase = phase}))};
+  };
+  const SettingsId chosen =
+      writer.intern(Settings{.entries = {{writer.intern("expandable_segments"), writer.intern("True")},
+                                         {writer.intern("max_split_size"), writer.intern("-1")}}});
+
+  Nanoseconds time{1'700'000'000'000'000'000};
+  const auto append = [&](Event event) {
+    event.time = (time += Nanoseconds(1500));
+    return writer.append(event);
+  };
+  using enum EventKind;
+  append({.kind = settings, .origin = in_torch, .value = index(chosen)});
+  append({.kind = mark, .origin = in_torch, .value = step(MarkPhase::begin)});
+  append({.kind = segment_alloc, .origin = in_torch, .stack = inner, .address = {0x7F10'0000'0000}, .size = 2_MiB});
+  const AllocationId first =
+      append({.kind = alloc, .origin = in_torch, .stack = native, .address = {0x7F10'0000'0000}, .size = 1000_B});
+  append({.kind = alloc, .origin = in_torch, .stack = inner, .address = {0x7F10'0000'0400}, .size = 512_B});
+  append({.kind = free_requested, .origin = in_torch, .stack = outer, .allocation = first});
+  append({.kind = free_completed, .origin = in_torch, .stack = outer, .allocation = first});
+  append({.kind = free_requested, .origin = in_torch, .address = {0x7F10'0000'0400}});
+  append({.kind = free_requested, .origin = in_torch, .address = {0x7F10'0011'1000}, .size = 77_B});
+  append({.kind = free_completed, .origin = in_torch, .address = {0x7F10'0011'1000}, .size = 77_B});
+  append({.kind = pool_begin, .origin = in_torch});
+  append({.kind = pool_end, .origin = in_torch});
+  append({.kind = sync, .origin = in_torch, .value = sync_stream});
+  append({.kind = sync, .origin = in_torch, .value = sync_device});
+  append({.kind = sync, .origin = in_driver, .value = sync_edge + index(stream)});
+  append({.kind = empty_cache, .origin = in_torch});
+  append({.kind = free_completed, .origin = in_torch, .address = {0x7F10'0000'0400}});
+  append({.kind = segment_map, .origin = in_torch, .address = {0x7F20'0000'0000}, .size = 2_MiB});
+  append({.kind = segment_unmap, .origin = in_torch, .address = {0x7F20'0000'0000}, .size = 2_MiB});
+  append({.kind = segment_free, .origin = in_torch, .address = {0x7F10'0000'0000}, .size = 2_MiB});
+  append({.kind = alloc, .origin = in_driver, .address = {0x100}, .size = 1_B});
+  append({.kind = free_requested, .origin = in_driver, .address = {0x100}});
+  append({.kind = alloc_failed, .origin = in_torch, .stack = inner, .size = 1024_GiB, .value = 123456789});
+  append({.kind = memory_info, .origin = in_driver, .size = 99_B, .value = 100});
+  append({.kind = mark, .origin = in_torch, .value = step(MarkPhase::end)});
+  append({.kind = mark, .origin = in_torch, .value = step(MarkPhase::instant)});
+  writer.set_losses({.ring_full = 1,
+                     .stack_table_full = 2,
+                     .hook_refused = 3,
+                     .unknown_actions = 4,
+                     .preexisting_allocations = 5,
+                     .began_late = true,
+                     .history_overflowed = true});
+  return writer.finish();
+}
+
+Result<void> write_random(TraceWriter writer) {
+  testing::RandomHistory history(writer, 2024);
+  history.append(250);
+  return writer.finish();
+}
+
+Result<void> make(const std::filesystem::path& directory) {
+  const auto make_one = [&](const char* name, const WriterOptions& options, auto write) -> Result<void> {
+    const auto file = directory / (std::string(name) + ".reel");
+    auto sink = atomic_file_sink(file);
+    if (!sink) return sink.error();
+    if (auto written = write(TraceWriter(*std::move(sink), header_of(name), options)); !written) return written;
+    auto trace = load(file);
+    if (!trace) return trace.error();
+    std::ofstream(std::filesystem::path(file).replace_extension(".txt")) << testing::dump(*trace);
+    return {};
+  };
+  if (auto made = make_one("kinds", {.events_per_block = 16, .events_per_keyframe = 16}, write_kinds); !made)
+    return made;
+  return make_one("random", {.events_per_block = 60, .events_per_keyframe = 120}, write_random);
+}
+
+}  // namespace
+}  // namespace memreel
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: make_golden DIRECTORY\n";
+    return 2;
+  }
+  const auto made = memreel::make(argv[1]);
+  if (!made) std::cerr << made.error().message() << '\n';
+  return made ? 0 : 1;
+}

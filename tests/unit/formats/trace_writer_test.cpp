@@ -1,0 +1,254 @@
+// What a recorder or an importer relies on.
+#include "formats/writer/trace_writer.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "formats/reader/trace_reader.h"
+#include "tests/unit/formats/random_history.h"
+
+namespace memreel {
+namespace {
+
+using testing::FileBytes;
+namespace fs = std::filesystem;
+
+/// An empty directory for one test.
+class Directory {
+ public:
+  Directory() {
+    std::string name = (fs::temp_directory_path() / "memreel-XXXXXX").string();
+    path_ = ::mkdtemp(name.data());
+  }
+  Directory(const Directory&) = delete;
+  Directory& operator=(const Directory&) = delete;
+  ~Directory() { fs::remove_all(path_); }
+
+  fs::path operator/(const char* name) const { return path_ / name; }
+  std::size_t count() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
+  }
+
+ private:
+  fs::path path_;
+};
+
+TEST(Interning, EqualRowsHaveEqualIds) {
+  FileBytes bytes;
+  TraceWriter writer(memory_sink(bytes), {});
+  const StringId a = writer.intern("a"), b = writer.intern("b");
+  EXPECT_NE(a, b);
+  EXPECT_EQ(writer.intern(std::string("a")), a);
+  const FrameId frame = writer.intern(Frame{.function = a, .line = 3});
+  EXPECT_NE(writer.intern(Frame{.function = a, .line = 4}), frame);
+  EXPECT_EQ(writer.intern(Frame{.function = a, .line = 3}), frame);
+  const StackId outer = writer.intern(Stack{.frame = frame});
+  const StackId inner = writer.intern(Stack{.frame = frame, .caller = outer});
+  EXPECT_NE(inner, outer);
+  EXPECT_EQ(writer.intern(Stack{.frame = frame, .caller = outer}), inner);
+  EXPECT_EQ(writer.tables().stacks.size(), 3U);
+  const SettingsId settings = writer.intern(Settings{.entries = {{a, b}}});
+  EXPECT_NE(writer.intern(Settings{.entries = {{b, a}}}), settings);
+  EXPECT_EQ(writer.intern(Settings{.entries = {{a, b}}}), settings);
+}
+
+TEST(Interning, RowsOfDefaultsAreRowZero) {
+  FileBytes bytes;
+  TraceWriter writer(memory_sink(bytes), {});
+  EXPECT_EQ(writer.intern(""), StringId::none);
+  EXPECT_EQ(writer.intern(Frame{}), FrameId::none);
+  EXPECT_EQ(writer.intern(Stack{}), StackId::none);
+  EXPECT_EQ(writer.intern(Stream{}), StreamId::default_stream);
+  EXPECT_EQ(writer.intern(Origin{}), OriginId::none);
+  EXPECT_EQ(writer.tables(), Tables{});
+}
+
+TEST(Interning, ManyRowsStayApart) {
+  FileBytes bytes;
+  TraceWriter writer(memory_sink(bytes), {});
+  for (int round = 0; round < 2; ++round)
+    for (std::uint32_t i = 1; i < 50'000; ++i) {
+      ASSERT_EQ(index(writer.intern("text " + std::to_string(i))), i);
+      ASSERT_EQ(index(writer.intern(Frame{.function = StringId{i}})), i);
+    }
+}
+
+TEST(Interning, LongTextsAreCut) {
+  FileBytes bytes;
+  TraceWriter writer(memory_sink(bytes), {});
+  const StringId id = writer.intern(std::string(5U << 20U, 'x'));
+  EXPECT_EQ(writer.tables()[id].size(), 1U << 20U);
+  ASSERT_TRUE(writer.finish());
+  EXPECT_EQ(load(memory_file(bytes), "trace")->tables, writer.tables());
+}
+
+TEST(Append, FreesFindTheirAllocationByAddress) {
+  FileBytes bytes;
+  TraceWriter writer(memory_sink(bytes), {});
+  const HeapId heap = writer.intern(Heap{.name = writer.intern("heap")});
+  const OriginId origin = writer.intern(Origin{.heap = heap});
+  const AllocationId first = writer.append({.kind = EventKind::alloc, .origin = origin, .address = {64}, .size = 10_B});
+  EXPECT_EQ(first, AllocationId{0});
+  EXPECT_EQ(writer.live_at(heap, {64}), first);
+  EXPECT_EQ(writer.live_at(heap, {65}), AllocationId::none);
+  EXPECT_EQ(writer.live_at(HeapId::none, {64}), AllocationId::none);
+  EXPECT_EQ(writer.append({.kind = EventKind::free_requested, .origin = origin, .address = {64}}), first);
+  EXPECT_EQ(writer.live_at(heap, {64}), first) << "it lives until it is completed";
+  EXPECT_EQ(writer.append({.kind = EventKind::free_completed, .origin = origin, .address = {64}}), first);
+  EXPECT_EQ(writer.live_at(heap, {64}), AllocationId::none);
+  EXPECT_EQ(writer.append({.kind = EventKind::free_requested, .origin = origin, .address = {64}, .size = 3_B}),
+            AllocationId::none);
+  ASSERT_TRUE(writer.finish());
+  const auto trace = load(memory_file(bytes), "trace");
+  EXPECT_EQ(trace->losses.unmatched_frees, 1U);
+  EXPECT_EQ(trace->events[3].address.value, 64U);
+  EXPECT_EQ(trace->events[3].size, 3_B);
+}
+
+TEST(Append, FieldsThatAKindDoesNotHaveAreNotKept) {
+  FileBytes bytes;
+  TraceWriter writer(memory_sink(bytes), {});
+  writer.append({.kind = EventKind::empty_cache, .address = {5}, .size = 6_B, .value = 7});
+  writer.append({.kind = EventKind::unknown});
+  writer.append({.kind = EventKind::free_requested, .allocation = AllocationId{77}, .address = {8}});
+  ASSERT_TRUE(writer.finish());
+  const auto trace = load(memory_file(bytes), "trace");
+  ASSERT_EQ(trace->events.count(), 2U);
+  EXPECT_EQ(trace->events[0], (Event{.kind = EventKind::empty_cache}));
+  EXPECT_EQ(trace->events[1], (Event{.kind = EventKind::free_requested, .address = {8}}));
+}
+
+TEST(Losses, TheLastOnesCount) {
+  FileBytes bytes;
+  TraceWriter writer(memory_sink(bytes), {});
+  writer.set_losses({.ring_full = 1});
+  writer.append({.kind = EventKind::empty_cache});
+  ASSERT_TRUE(writer.flush());
+  const Losses last{.ring_full = 2,
+                    .stack_table_full = 3,
+                    .hook_refused = 4,
+                    .unknown_actions = 5,
+                    .unmatched_frees = 6,
+                    .preexisting_allocations = 7,
+                    .began_late = true,
+                    .history_overflowed = true};
+  writer.set_losses(last);
+  ASSERT_TRUE(writer.finish());
+  EXPECT_EQ(load(memory_file(bytes), "trace")->losses, last);
+}
+
+TEST(AtomicFileSink, HasItsNameOnlyWhenComplete) {
+  const Directory directory;
+  const fs::path path = directory / "new.reel";
+  {
+    auto sink = atomic_file_sink(path);
+    ASSERT_TRUE(sink);
+    TraceWriter writer(*std::move(sink), {});
+    writer.append({.kind = EventKind::empty_cache});
+    ASSERT_TRUE(writer.flush());
+    EXPECT_FALSE(fs::exists(path));
+    ASSERT_TRUE(writer.finish());
+    EXPECT_TRUE(fs::exists(path));
+  }
+  EXPECT_EQ(directory.count(), 1U);
+  EXPECT_EQ(load(path)->events.count(), 1U);
+}
+
+TEST(AtomicFileSink, LeavesNothingWhenGivenUp) {
+  const Directory directory;
+  const fs::path path = directory / "kept.reel";
+  std::ofstream(path) << "what was there before";
+  {
+    TraceWriter writer(*atomic_file_sink(path), {});
+    writer.append({.kind = EventKind::empty_cache});
+    ASSERT_TRUE(writer.flush());
+    EXPECT_EQ(directory.count(), 2U);
+  }
+  EXPECT_EQ(directory.count(), 1U);
+  EXPECT_EQ(fs::file_size(path), 21U);
+}
+
+TEST(AtomicFileSink, SaysWhyNot) {
+  const Directory directory;
+  const auto sink = atomic_file_sink(directory / "missing" / "new.reel");
+  ASSERT_FALSE(sink);
+  EXPECT_NE(sink.error().message().find("No such file or directory"), std::string::npos);
+  EXPECT_FALSE(atomic_file_sink(fs::temp_directory_path()));
+}
+
+TEST(AtomicFileSink, WritesThroughWhatIsNotAFile) {
+  TraceWriter writer(*atomic_file_sink("/dev/null"), {});
+  ASSERT_TRUE(writer.finish());
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+}
+
+TEST(AtomicFileSink, ReplacesTheTargetOfALink) {
+  const Directory directory;
+  std::ofstream(directory / "target") << "old";
+  fs::create_symlink(directory / "target", directory / "link");
+  TraceWriter writer(*atomic_file_sink(directory / "link"), {});
+  ASSERT_TRUE(writer.finish());
+  EXPECT_TRUE(fs::is_symlink(directory / "link"));
+  EXPECT_TRUE(load(directory / "target"));
+}
+
+TEST(LiveFileSink, IsReadableWhileItGrowsAndNeverReplacesAFile) {
+  const Directory directory;
+  const fs::path path = directory / "live.reel";
+  TraceWriter writer(*live_file_sink(path), {.producer = "live"});
+  auto reader = TraceReader::open(*open_file(path), "live");
+  ASSERT_TRUE(reader);
+  EXPECT_EQ(reader->header().producer, "live");
+  writer.append({.kind = EventKind::empty_cache});
+  ASSERT_TRUE(writer.flush());
+  EventBatch batch;
+  EXPECT_TRUE(*reader->next(batch));
+  const auto again = live_file_sink(path);
+  ASSERT_FALSE(again);
+  EXPECT_NE(again.error().message().find("exists already"), std::string::npos);
+}
+
+TEST(FullDisk, TheFirstFailureIsKeptAndNothingMoreIsWritten) {
+  /// Takes some writes, then fails.
+  class Failing final : public ByteSink {
+   public:
+    explicit Failing(int& writes, int good) : writes_(writes), good_(good) {}
+    Result<void> write(std::span<const std::byte>) override {
+      if (++writes_ > good_) return Error{.what = "failure " + std::to_string(writes_)};
+      return {};
+    }
+    Result<void> close() override {
+      ADD_FAILURE() << "closed, though it is not complete";
+      return {};
+    }
+
+   private:
+    int& writes_;
+    int good_;
+  };
+  for (int good = 0; good < 5; ++good) {
+    int writes = 0;
+    TraceWriter writer(std::make_unique<Failing>(writes, good), {}, {.events_per_block = 10});
+    testing::RandomHistory history(writer, 1);
+    for (int i = 0; i < 100; ++i) writer.append({.kind = EventKind::empty_cache});
+    const std::string expected = "failure " + std::to_string(good + 1);
+    EXPECT_EQ(writer.flush().error().what, expected);
+    EXPECT_EQ(writer.finish().error().what, expected);
+    EXPECT_EQ(writes, good + 1);
+  }
+}
+
+TEST(FullDisk, OfARealFile) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "needs /dev/full";
+  TraceWriter writer(*atomic_file_sink("/dev/full"), {});
+  const auto finished = writer.finish();
+  ASSERT_FALSE(finished);
+  EXPECT_EQ(finished.error().message(), "/dev/full: can't write: No space left on device (is the disk full?)");
+}
+
+}  // namespace
+}  // namespace memreel

@@ -1,0 +1,198 @@
+// Pickles that are damaged or mean harm.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <string>
+
+#include "tests/unit/import/import_support.h"
+
+namespace memreel::test {
+namespace {
+
+using namespace std::string_literals;
+
+std::string proto4(const std::string& body) { return "\x80\x04"s + body; }
+
+TEST(Pickle, ExecutableOpcodesAreRefusedByNameAndByte) {
+  const std::string global = refusal(proto4("cos\nsystem\nX\x02\x00\x00\x00id\x85R."s));
+  EXPECT_NE(global.find("byte 2: refused opcode GLOBAL (0x63)"), std::string::npos) << global;
+  EXPECT_NE(global.find("_dump_snapshot"), std::string::npos) << global;
+  for (const auto& [code, name] : std::vector<std::pair<char, std::string>>{{'R', "REDUCE"},
+                                                                            {'b', "BUILD"},
+                                                                            {'i', "INST"},
+                                                                            {'o', "OBJ"},
+                                                                            {'\x81', "NEWOBJ"},
+                                                                            {'\x92', "NEWOBJ_EX"},
+                                                                            {'\x93', "STACK_GLOBAL"},
+                                                                            {'\x82', "EXT1"},
+                                                                            {'\x83', "EXT2"},
+                                                                            {'\x84', "EXT4"},
+                                                                            {'P', "PERSID"},
+                                                                            {'Q', "BINPERSID"},
+                                                                            {'\x97', "NEXT_BUFFER"},
+                                                                            {'\x98', "READONLY_BUFFER"},
+                                                                            {'\x96', "BYTEARRAY8"},
+                                                                            {'I', "INT"}}) {
+    const std::string message = refusal(proto4("}"s + code));
+    EXPECT_NE(message.find("byte 3: refused opcode " + name + " "), std::string::npos) << message;
+  }
+  EXPECT_NE(refusal(proto4("\xFF"s)).find("0xFF is no opcode"), std::string::npos);
+}
+
+TEST(Pickle, OldProtocolsAreRefusedWithARemedy) {
+  EXPECT_NE(refusal("(dp0\nVsegments\np1\n(lp2\ns.").find("protocol=4"), std::string::npos);
+  EXPECT_NE(refusal("}q\x00X\x08\x00\x00\x00segments]s."s).find("protocol=4"), std::string::npos);
+}
+
+TEST(Pickle, BrokenProgramsAreRefused) {
+  EXPECT_NE(refusal(proto4("a"s)).find("too few values"), std::string::npos);
+  EXPECT_NE(refusal(proto4("u"s)).find("too few values"), std::string::npos);
+  EXPECT_NE(refusal(proto4("(u."s)).find("too few values"), std::string::npos);
+  EXPECT_NE(refusal(proto4("\x94"s)).find("too few values"), std::string::npos);
+  EXPECT_NE(refusal(proto4("h\x05."s)).find("memo index 5 is out of range"), std::string::npos);
+  EXPECT_NE(refusal(proto4("j\xFF\xFF\xFF\xFF."s)).find("memo index 4294967295 is out of range"), std::string::npos);
+  EXPECT_NE(refusal(proto4("}r\xFF\xFF\xFF\xFF."s)).find("out of range"), std::string::npos);
+  EXPECT_NE(refusal(proto4("}K\x01K\x02"s + "a.")).find("APPEND meets an integer, expected a list"), std::string::npos);
+  EXPECT_NE(refusal(proto4("]K\x01K\x02s."s)).find("SETITEM meets a list, expected a dict"), std::string::npos);
+  EXPECT_NE(refusal(proto4("}(K\x01u."s)).find("a key that has no value"), std::string::npos);
+  EXPECT_NE(refusal(proto4("}]Ns."s)).find("a list can't be the key of a dict"), std::string::npos);
+  EXPECT_NE(refusal(proto4("."s)).find("STOP"), std::string::npos);
+  EXPECT_NE(refusal(proto4("}}."s)).find("STOP"), std::string::npos);
+  EXPECT_NE(refusal(proto4("\x8B\xFF\xFF\xFF\xFF."s)).find("negative size"), std::string::npos);
+}
+
+TEST(Pickle, DeclaredSizesAreNotBelieved) {
+  EXPECT_NE(refusal(proto4("\x8D\x00\x00\x00\x00\x00\x00\x00\x10x"s)).find("ends inside BINUNICODE8"),
+            std::string::npos);
+  EXPECT_NE(refusal(proto4("X\xFF\xFF\xFF\xFFx"s)).find("ends inside BINUNICODE"), std::string::npos);
+  EXPECT_NE(refusal(proto4("\x8B\xFF\xFF\xFF\x7Fx"s)).find("ends inside LONG4"), std::string::npos);
+  EXPECT_NE(refusal(proto4("\x95\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF"s)).find("ends without STOP"), std::string::npos);
+}
+
+TEST(Pickle, DeepNestingCostsNothing) {
+  std::string nested = "\x80\x04}X\x08\x00\x00\x00segments"s;
+  nested.append(1'000'000, ']');
+  nested.append(999'999, 'a');
+  nested += "s.";
+  EXPECT_NE(refusal(nested).find("segments[0]: the segment is a list"), std::string::npos);
+}
+
+TEST(Pickle, ValuesThatContainThemselvesAreRefused) {
+  // frames = []; frames.append(frames)
+  EXPECT_NE(refusal("\x80\x02}(X\x0d\x00\x00\x00"
+                    "device_traces](](}(X\x06\x00\x00\x00"
+                    "actionX\x05\x00\x00\x00"
+                    "alloc"
+                    "X\x06\x00\x00\x00"
+                    "frames]q\x00h\x00"
+                    "aueeu."s)
+                .find("a frame is a list, expected a dict"),
+            std::string::npos);
+  // segments = []; segments.append(segments)
+  EXPECT_NE(refusal("\x80\x02}X\x08\x00\x00\x00segments]q\x00h\x00"
+                    "as."s)
+                .find("the segment is a list"),
+            std::string::npos);
+}
+
+TEST(Pickle, SharedValuesAreNotReadAgainAndAgain) {
+  // One segment of many blocks, referred to many times: reading it each time would take minutes.
+  std::string pickle =
+      "\x80\x02}X\x08\x00\x00\x00segments](}q\x00(X\x07\x00\x00\x00"
+      "addressK\x01X\x0a\x00\x00\x00"
+      "total_sizeK\x01"
+      "X\x06\x00\x00\x00"
+      "blocks]("s;
+  for (int i = 0; i < 100'000; ++i) pickle += "}";
+  pickle += "eu";
+  for (int i = 0; i < 100'000; ++i) pickle += "h\x00"s;
+  pickle += "es.";
+  EXPECT_NE(refusal(pickle).find("read before"), std::string::npos);
+}
+
+TEST(Pickle, EntriesThatWereTakenCantComeBack) {
+  // The same entry twice, in two batches.
+  const std::string text_action =
+      "X\x06\x00\x00\x00"
+      "actionX\x08\x00\x00\x00snapshot"s;
+  EXPECT_NE(refusal("\x80\x02}X\x0d\x00\x00\x00"
+                    "device_traces](](}q\x00"s +
+                    text_action + "se(h\x00"s + "h\x00"s + "ees.")
+                .find("read before"),
+            std::string::npos);
+  // An entry that changes after it was taken.
+  EXPECT_NE(refusal("\x80\x02}X\x0d\x00\x00\x00"
+                    "device_traces](](}q\x00"s +
+                    text_action + "seh\x00"s + text_action + "ses.")
+                .find("complete before"),
+            std::string::npos);
+}
+
+TEST(Pickle, LongListsWithoutBatchesAreStreamed) {
+  // PyTorch's C++ pickler puts all items of a list between one MARK and one APPENDS.
+  constexpr int entries = 20'000;
+  std::string pickle =
+      "\x80\x02}X\x0d\x00\x00\x00"
+      "device_traces](]("s;
+  for (int i = 0; i < entries; ++i) {
+    pickle +=
+        "}(X\x06\x00\x00\x00"
+        "actionX\x05\x00\x00\x00"
+        "allocX\x04\x00\x00\x00"
+        "addrJ"s;
+    const auto address = static_cast<std::uint32_t>(i) * 512;
+    for (unsigned shift = 0; shift < 32; shift += 8) pickle += static_cast<char>((address >> shift) & 0xFFU);
+    pickle += "X\x04\x00\x00\x00sizeK\x01u"s;
+  }
+  pickle += "ees.";
+  const Result<Trace> trace = import_bytes(pickle);
+  ASSERT_TRUE(trace) << trace.error().message();
+  EXPECT_EQ(count(*trace, EventKind::alloc), static_cast<std::size_t>(entries));
+  EXPECT_EQ(trace->events[entries - 1].address, Address{(entries - 1) * 512});
+}
+
+TEST(Pickle, EveryPrefixIsRefused) {
+  std::vector<Document> entries;
+  for (int i = 0; i < 5; ++i)
+    entries.push_back(with_frames(entry("alloc", static_cast<std::uint64_t>(i) << 40U, 100, 1 + i), {frame("f", i)}));
+  const std::string whole = pickled(snapshot({}, entries));
+  ASSERT_EQ(refusal(whole), "");
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    const std::string message = refusal(whole.substr(0, size));
+    ASSERT_NE(message, "") << size << " bytes of " << whole.size();
+    ASSERT_EQ(message.find('\n'), std::string::npos) << message;
+  }
+}
+
+TEST(Pickle, FlippedBitsNeverCrash) {
+  std::vector<Document> entries;
+  for (int i = 0; i < 5; ++i)
+    entries.push_back(with_frames(entry("alloc", static_cast<std::uint64_t>(i) << 40U, 100, 1 + i), {frame("f", i)}));
+  const std::string whole = pickled(snapshot({segment(1U << 20U, 1U << 20U, {block(1U << 20U, 512, 3)})}, entries));
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    for (const int bit : {0, 3, 7}) {
+      std::string damaged = whole;
+      damaged[at] = static_cast<char>(damaged[at] ^ (1 << bit));
+      const Result<Trace> trace = import_bytes(damaged);
+      if (!trace) {
+        ASSERT_EQ(trace.error().message().find('\n'), std::string::npos);
+      }
+    }
+  }
+}
+
+TEST(Pickle, NumbersOfAllWidthsArrive) {
+  // 2^63 + 5 as a stream handle takes nine bytes.
+  Document wide = entry("alloc", 1, 1, 1);
+  wide["stream"] = (std::uint64_t{1} << 63U) + 5;
+  const Result<Trace> trace = import_document(snapshot({}, {wide}));
+  ASSERT_TRUE(trace) << trace.error().message();
+  EXPECT_EQ(trace->tables[trace->tables[trace->events[0].origin].stream].handle, (std::uint64_t{1} << 63U) + 5);
+  // An integer of 20 bytes under a key that nobody reads.
+  const Result<Trace> huge =
+      import_bytes("\x80\x04}(X\x08\x00\x00\x00segments]X\x01\x00\x00\x00x\x8A\x14"s + std::string(20, 'x') + "u.");
+  EXPECT_TRUE(huge) << huge.error().message();
+}
+
+}  // namespace
+}  // namespace memreel::test
