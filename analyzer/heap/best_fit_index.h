@@ -121,6 +121,8 @@ class BestFitIndex {
     }
   };
 
+  static const Entry beyond_all;  // no block
+
   struct LastEntry {
     Entry last;
     static LastEntry of(std::span<const Entry> entries) { return {entries.back()}; }
@@ -161,10 +163,13 @@ class BestFitIndex {
   static BlockId first_in(const Bin& bin, std::uint32_t offset) {
     if (bin.many) [[unlikely]]
       return first_in_many(bin, offset);
-    Entry first{Address{~std::uint64_t{0}}, ~std::uint32_t{0}, BlockId::none};
-    for (std::uint32_t i = 0; i < bin.count; ++i)
-      if (bin.few[i].offset >= offset && bin.few[i] < first) first = bin.few[i];
-    return first.block;
+    const Entry* first = &beyond_all;
+    for (std::uint32_t i = 0; i < bin.count; ++i) {
+      const Entry& entry = bin.few[i];
+      const bool better = (static_cast<unsigned>(entry.offset >= offset) & static_cast<unsigned>(entry < *first)) != 0;
+      first = better ? &entry : first;
+    }
+    return first->block;
   }
 
   static BlockId first_in_many(const Bin& bin, std::uint32_t offset);
@@ -178,5 +183,7 @@ class BestFitIndex {
   Bytes largest_;
   std::array<std::unique_ptr<Row>, row_count> rows_;
 };
+
+inline constexpr BestFitIndex::Entry BestFitIndex::beyond_all{Address{~std::uint64_t{0}}, ~std::uint32_t{0}};
 
 }  // namespace memreel

@@ -10,6 +10,10 @@
 
 namespace memreel {
 
+/// Hints that a place in memory will be looked at soon. Always inlined: GCC drops calls of functions that only
+/// prefetch, for they have no effect.
+[[gnu::always_inline]] inline void prefetch(const void* place) { __builtin_prefetch(place); }
+
 /// Names a block of a BlockTable while the block exists; the numbers are reused.
 enum class BlockId : std::uint32_t { none = 0xFFFF'FFFF };
 
@@ -40,13 +44,13 @@ class BlockTable {
   const Block& operator[](BlockId id) const { return blocks_[index(id)]; }
 
   /// Hints that a block, or those next to it, will be looked at soon. Any id will do, even a stale one.
-  void prefetch(BlockId id) const {
-    if (index(id) < blocks_.size()) __builtin_prefetch(&(*this)[id]);
+  [[gnu::always_inline]] void prefetch_block(BlockId id) const {
+    if (index(id) < blocks_.size()) prefetch(&(*this)[id]);
   }
-  void prefetch_neighbours(BlockId id) const {
+  [[gnu::always_inline]] void prefetch_neighbours(BlockId id) const {
     if (index(id) >= blocks_.size()) return;
-    prefetch((*this)[id].previous);
-    prefetch((*this)[id].next);
+    prefetch_block((*this)[id].previous);
+    prefetch_block((*this)[id].next);
   }
 
   /// One more than the largest id ever given.

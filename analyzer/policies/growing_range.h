@@ -90,9 +90,12 @@ class GrowingRange {
     }
   }
 
-  void prefetch_name(std::uint32_t slot) const { __builtin_prefetch(&block_of_[slot]); }
-  void prefetch_block(std::uint32_t slot) const { table_.prefetch(block_of_[slot]); }
-  void prefetch_neighbours(std::uint32_t slot) const { table_.prefetch_neighbours(block_of_[slot]); }
+  // For slots that operations ahead of this one name.
+  [[gnu::always_inline]] void prefetch_name(std::uint32_t slot) const { prefetch(&block_of_[slot]); }
+  [[gnu::always_inline]] void prefetch_block(std::uint32_t slot) const { table_.prefetch_block(block_of_[slot]); }
+  [[gnu::always_inline]] void prefetch_neighbours(std::uint32_t slot) const {
+    table_.prefetch_neighbours(block_of_[slot]);
+  }
 
   const HeapUse& use() const { return use_; }
   Bytes largest_free() const { return free_.largest(); }

@@ -47,7 +47,7 @@ struct TorchSettings {
   }
 
   /// The same when no divisions are set.
-  static Bytes round_to_block(Bytes requested) { return round_up(std::max(requested, min_block), min_block); }
+  static Bytes round_to_block(Bytes requested) { return round_up(std::max(requested, 1_B), min_block); }
 
   bool divides() const {
     return std::ranges::any_of(divisions, [](std::uint32_t n) { return n > 1; });

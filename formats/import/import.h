@@ -20,7 +20,7 @@ struct ImportProgress {
 
 struct ImportOptions {
   std::string format;  // name of a format, or empty to detect it from the content
-  WriterOptions writer;
+  WriterOptions writer{.encode_in_background = true};
   std::function<void(ImportProgress)> on_progress;  // called now and then on the calling thread; may be empty
 };
 

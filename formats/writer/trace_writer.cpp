@@ -1,6 +1,8 @@
 #include "formats/writer/trace_writer.h"
 
 #include <algorithm>
+#include <future>
+#include <optional>
 #include <tuple>
 
 #include "formats/model/live_set.h"
@@ -21,15 +23,30 @@ using RowIndexes = std::tuple<RowIndex<std::string>, RowIndex<Module>, RowIndex<
                               RowIndex<Pool>, RowIndex<Stream>, RowIndex<Thread>, RowIndex<Origin>, RowIndex<Mark>,
                               RowIndex<Settings>>;
 
+/// A block that takes no more events, with the state after it.
+struct ClosedBlock {
+  PendingBlock events;
+  std::vector<HeapState> state;
+  wire::RowCounts rows;
+  std::optional<HeapSnapshot> keyframe;
+};
+
+struct EncodedBlock {
+  std::string events, keyframe;  // packets; a keyframe only where one is due
+};
+
 }  // namespace
 
 class TraceWriter::Impl {
  public:
   Impl(std::unique_ptr<ByteSink> sink, const Header& header, WriterOptions options)
-      : sink_(std::move(sink)), options_(options), compressor_(options.compression_level) {
+      : sink_(std::move(sink)),
+        options_(options),
+        compressor_(options.compression_level),
+        block_compressor_(options.compression_level) {
     options_.events_per_block =
         std::clamp<std::uint32_t>(options.events_per_block, 1, std::uint32_t{wire::max_events_per_block});
-    write(wire::PacketField::header, encode_header(header));
+    write(wire::PacketField::header, encode_header(header), 0);
   }
 
   template <class Row, class Value>
@@ -70,10 +87,12 @@ class TraceWriter::Impl {
 
   std::uint64_t event_count() const { return block_.first_event + block_.count(); }
   void append_free(const Event& event);
-  void write(wire::PacketField kind, const std::string& packet, Nanoseconds first_time = {});
+  void write(wire::PacketField kind, const std::string& packet, std::uint64_t first_event, Nanoseconds first_time = {});
   void write_tables();
   void write_losses();
-  void write_keyframe();
+  void close_block();
+  EncodedBlock encode_closed();
+  void write_closed();
 
   std::unique_ptr<ByteSink> sink_;
   WriterOptions options_;
@@ -86,7 +105,9 @@ class TraceWriter::Impl {
   LiveSet live_{tables_};
 
   PendingBlock block_;
+  ClosedBlock closed_;  // being encoded while encoding_ is valid
   BlockEncoder block_encoder_;
+  wire::Compressor block_compressor_;
   std::uint32_t allocation_count_ = 0;
   AllocationId latest_request_ = AllocationId::none;  // named by the block's latest free_requested
 
@@ -94,6 +115,7 @@ class TraceWriter::Impl {
   Losses losses_, losses_written_;
   std::uint64_t next_keyframe_ = options_.events_per_keyframe;  // at this event
   PacketDirectory directory_;
+  std::future<EncodedBlock> encoding_;  // last: its thread is gone before what it works on
 };
 
 AllocationId TraceWriter::Impl::append(Event event) {
@@ -121,7 +143,7 @@ AllocationId TraceWriter::Impl::append(Event event) {
     if (has_size(event.kind)) block_.size.push_back(event.size.count);
     if (has_value(event.kind)) block_.value.push_back(event.value);
   }
-  if (block_.count() == options_.events_per_block) std::ignore = flush();
+  if (block_.count() == options_.events_per_block) close_block();
   return is_free(event.kind) || event.kind == EventKind::alloc ? event.allocation : AllocationId::none;
 }
 
@@ -142,49 +164,75 @@ void TraceWriter::Impl::append_free(const Event& event) {
   }
 }
 
-void TraceWriter::Impl::write(wire::PacketField kind, const std::string& packet, Nanoseconds first_time) {
+void TraceWriter::Impl::write(wire::PacketField kind, const std::string& packet, std::uint64_t first_event,
+                              Nanoseconds first_time) {
   if (!status_ || packet.empty()) return;
   directory_.field.push_back(static_cast<std::uint32_t>(kind));
   directory_.size.push_back(packet.size());
-  directory_.first_event.push_back(block_.first_event);
+  directory_.first_event.push_back(first_event);
   directory_.first_time.push_back(first_time.count());
   status_ = sink_->write(std::as_bytes(std::span(packet)));
 }
 
 void TraceWriter::Impl::write_tables() {
   const wire::RowCounts all = wire::row_counts(tables_);
-  while (rows_written_ != all) write(wire::PacketField::tables, encode_tables(tables_, rows_written_, compressor_));
+  while (rows_written_ != all)
+    write(wire::PacketField::tables, encode_tables(tables_, rows_written_, compressor_), block_.first_event);
 }
 
 void TraceWriter::Impl::write_losses() {
   Losses losses = losses_;
   losses.unmatched_frees = std::max(losses.unmatched_frees, unmatched_frees_);
   if (losses == losses_written_) return;
-  write(wire::PacketField::losses, encode_losses(losses));
+  write(wire::PacketField::losses, encode_losses(losses), block_.first_event);
   losses_written_ = losses;
 }
 
-/// After a block, so that the state is that before the next event.
-void TraceWriter::Impl::write_keyframe() {
-  if (options_.events_per_keyframe == 0 || block_.first_event < next_keyframe_) return;
-  HeapSnapshot snapshot = live_.snapshot();
-  snapshot.event = block_.first_event;
-  const Nanoseconds time = block_.time.back();
-  write(wire::PacketField::keyframe, encode_keyframe(snapshot, time, compressor_), time);
-  next_keyframe_ = block_.first_event + options_.events_per_keyframe;
+/// Ends the block and has it encoded; in the background, the next write_closed() writes it.
+void TraceWriter::Impl::close_block() {
+  write_closed();
+  if (block_.count() == 0 || !status_) return;
+  write_tables();
+  write_losses();
+  closed_.state = live_.heaps();
+  closed_.rows = rows_written_;
+  closed_.keyframe.reset();
+  const std::uint64_t next_event = event_count();
+  if (options_.events_per_keyframe != 0 && next_event >= next_keyframe_) {
+    closed_.keyframe = live_.snapshot();
+    closed_.keyframe->event = next_event;
+    next_keyframe_ = next_event + options_.events_per_keyframe;
+  }
+  std::swap(closed_.events, block_);
+  block_.clear();
+  block_.first_event = next_event;
+  block_.first_allocation = allocation_count_;
+  latest_request_ = AllocationId::none;
+  const auto policy = options_.encode_in_background ? std::launch::async : std::launch::deferred;
+  encoding_ = std::async(policy, [this] { return encode_closed(); });
+  if (!options_.encode_in_background) write_closed();
+}
+
+/// Touches nothing but the closed block and what only encoding uses: it may run on a thread of its own.
+EncodedBlock TraceWriter::Impl::encode_closed() {
+  EncodedBlock encoded;
+  encoded.events = block_encoder_.encode(closed_.events, closed_.state, closed_.rows, block_compressor_);
+  if (closed_.keyframe)
+    encoded.keyframe = encode_keyframe(*closed_.keyframe, closed_.events.time.back(), block_compressor_);
+  return encoded;
+}
+
+void TraceWriter::Impl::write_closed() {
+  if (!encoding_.valid()) return;
+  const EncodedBlock encoded = encoding_.get();
+  const PendingBlock& events = closed_.events;
+  write(wire::PacketField::events, encoded.events, events.first_event, events.time.front());
+  write(wire::PacketField::keyframe, encoded.keyframe, events.first_event + events.count(), events.time.back());
 }
 
 Result<void> TraceWriter::Impl::flush() {
-  if (block_.count() == 0 || !status_) return status_;
-  write_tables();
-  write_losses();
-  write(wire::PacketField::events, block_encoder_.encode(block_, live_.heaps(), rows_written_, compressor_),
-        block_.time.front());
-  block_.first_event = event_count();
-  block_.first_allocation = allocation_count_;
-  write_keyframe();
-  block_.clear();
-  latest_request_ = AllocationId::none;
+  close_block();
+  write_closed();
   return status_;
 }
 
@@ -192,7 +240,7 @@ Result<void> TraceWriter::Impl::finish() {
   std::ignore = flush();
   write_tables();
   write_losses();
-  write(wire::PacketField::footer, encode_footer(directory_, event_count(), allocation_count_));
+  write(wire::PacketField::footer, encode_footer(directory_, event_count(), allocation_count_), block_.first_event);
   if (status_) status_ = sink_->close();
   return status_;
 }

@@ -43,6 +43,7 @@ struct WriterOptions {
   std::uint32_t events_per_block = 65536;       // 1 .. 65536
   std::uint64_t events_per_keyframe = 1 << 20;  // rounded up to whole blocks; 0: none
   int compression_level = 3;                    // zstd
+  bool encode_in_background = false;            // one block at a time on a thread of its own; the file is the same
 };
 
 /// One thread at a time. Events are written in the order they are appended, which is the order they happened in;

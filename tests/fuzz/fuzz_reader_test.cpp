@@ -15,6 +15,7 @@
 #include "formats/wire/schema.h"
 #include "tests/bench/synthetic.h"
 
+// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace memreel {

@@ -1,9 +1,9 @@
 // What PyTorch's own allocator did on a GPU, repeated to the last address.
 #include <gtest/gtest.h>
 
-#include <array>
-#include <iostream>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "analyzer/replay/memory_summary.h"
 #include "analyzer/replay/prepared.h"
@@ -15,16 +15,11 @@
 namespace memreel {
 namespace {
 
-struct Recorded {
-  std::string name;
-  bool default_settings = true;  // then torch.native without parameters is what was recorded
-};
-
-class RecordedHistory : public testing::TestWithParam<Recorded> {
+class RecordedHistory : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    const auto file = test::history(GetParam().name);
-    if (!file) GTEST_SKIP() << GetParam().name << " is not among " << test::histories_source();
+    const auto file = test::history(GetParam());
+    if (!file) GTEST_SKIP() << GetParam() << " is not among " << test::histories_source();
     auto trace = open_any(*file);
     ASSERT_TRUE(trace) << trace.error().message();
     trace_ = *std::move(trace);
@@ -45,14 +40,16 @@ TEST_P(RecordedHistory, EveryAddressAndEverySegmentIsRepeated) {
   }
 }
 
-TEST_P(RecordedHistory, AReplayThatKnowsNoDecisionReservesTheSame) {
-  if (!GetParam().default_settings) GTEST_SKIP() << "recorded with other settings than PyTorch's defaults";
+TEST_P(RecordedHistory, AReplayThatKnowsOnlyTheSettingsReservesTheSame) {
   const auto verifications = verify(trace_);
-  const auto results = replay(prepare(trace_), std::array{PolicySpec{.name = "torch.native"}});
-  ASSERT_TRUE(verifications && results);
-  ASSERT_EQ(verifications->size(), results->size());
-  for (std::size_t i = 0; i < results->size(); ++i)
-    EXPECT_EQ(results->at(i).peak_reserved, verifications->at(i).recorded_peak_reserved);
+  ASSERT_TRUE(verifications);
+  const std::vector<Prepared> heaps = prepare(trace_);
+  ASSERT_EQ(heaps.size(), verifications->size());
+  for (std::size_t i = 0; i < heaps.size(); ++i) {
+    const auto results = replay(std::span(&heaps[i], 1), std::span(&verifications->at(i).policy, 1));
+    ASSERT_TRUE(results) << results.error().message();
+    EXPECT_EQ(results->at(0).peak_reserved, verifications->at(i).recorded_peak_reserved);
+  }
 }
 
 TEST_P(RecordedHistory, SummaryAddsUp) {
@@ -75,14 +72,11 @@ TEST_P(RecordedHistory, SummaryAddsUp) {
 }
 
 INSTANTIATE_TEST_SUITE_P(PyTorch, RecordedHistory,
-                         testing::Values(Recorded{"decode_default"}, Recorded{"gpt_default"},
-                                         Recorded{"streams_default"}, Recorded{"oom_default"}, Recorded{"threads"},
-                                         Recorded{"leak"}, Recorded{"random_2m"}, Recorded{"ddp_rank0"},
-                                         Recorded{"ddp_rank1"}, Recorded{"two_gpus"}, Recorded{"mempool"},
-                                         Recorded{"gpt_maxsplit", false}, Recorded{"gpt_pow2", false},
-                                         Recorded{"oom_gc", false}, Recorded{"oom_maxsplit", false},
-                                         Recorded{"random_pow2_split", false}, Recorded{"resnet_gc", false}),
-                         [](const auto& test) { return test.param.name; });
+                         testing::Values("decode_default", "gpt_default", "streams_default", "oom_default", "threads",
+                                         "leak", "random_2m", "ddp_rank0", "ddp_rank1", "two_gpus", "mempool",
+                                         "gpt_maxsplit", "gpt_pow2", "oom_gc", "oom_maxsplit", "random_pow2_split",
+                                         "resnet_gc"),
+                         [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
 }  // namespace memreel
