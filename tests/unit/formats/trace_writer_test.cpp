@@ -122,6 +122,40 @@ TEST(Append, FieldsThatAKindDoesNotHaveAreNotKept) {
   EXPECT_EQ(trace->events[1], (Event{.kind = EventKind::free_requested, .address = {8}}));
 }
 
+TEST(Encoding, InTheBackgroundMakesTheSameFile) {
+  const auto written = [](bool in_background) {
+    FileBytes bytes;
+    const WriterOptions options{
+        .events_per_block = 256, .events_per_keyframe = 1000, .encode_in_background = in_background};
+    TraceWriter writer(memory_sink(bytes), {}, options);
+    testing::RandomHistory history(writer, 7);
+    history.append(3000);
+    EXPECT_TRUE(writer.flush());
+    history.append(300);
+    EXPECT_TRUE(writer.finish());
+    return bytes;
+  };
+  EXPECT_EQ(written(true), written(false));
+}
+
+TEST(Encoding, InTheBackgroundAFlushReachesTheFile) {
+  FileBytes bytes;
+  TraceWriter writer(memory_sink(bytes), {}, {.encode_in_background = true});
+  testing::RandomHistory history(writer, 8);
+  history.append(100);
+  ASSERT_TRUE(writer.flush());
+  const Result<Trace> trace = load(memory_file(bytes), "unfinished");
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(trace->events.count(), 100U);
+}
+
+TEST(Encoding, AWriterMayBeGivenUpWhileABlockIsEncoded) {
+  FileBytes bytes;
+  TraceWriter writer(memory_sink(bytes), {}, {.events_per_block = 50, .encode_in_background = true});
+  testing::RandomHistory history(writer, 9);
+  history.append(120);
+}
+
 TEST(Losses, TheLastOnesCount) {
   FileBytes bytes;
   TraceWriter writer(memory_sink(bytes), {});
