@@ -15,10 +15,20 @@ namespace memreel {
 /// The search looks at the largest size of each chunk of blocks, one contiguous array, and then into one chunk.
 class AddressIndex {
  public:
-  void insert(Address address, Bytes size, BlockId block) { blocks_.insert({address, size, block}); }
+  void insert(Address address, Bytes size, BlockId block) {
+    blocks_.insert({address, size, block});
+    if (size > largest_) {
+      largest_ = size;
+      as_large_ = 0;
+    }
+    if (size == largest_) ++as_large_;
+  }
 
   /// The block must be present.
-  void erase(Address address, Bytes size) { blocks_.erase({address, size, BlockId::none}); }
+  void erase(Address address, Bytes size) {
+    blocks_.erase({address, size, BlockId::none});
+    if (size == largest_ && --as_large_ == 0) find_largest();
+  }
 
   /// The block with the lowest address, at or after `from`, of at least `size` bytes; none when there is none.
   BlockId find(Address from, Bytes size) const {
@@ -37,11 +47,7 @@ class AddressIndex {
   }
 
   /// The size of the largest block, 0 when there is none.
-  Bytes largest() const {
-    Bytes largest;
-    for (const Chunk& chunk : blocks_.directory()) largest = std::max(largest, chunk.largest);
-    return largest;
-  }
+  Bytes largest() const { return largest_; }
 
  private:
   struct Entry {
@@ -68,7 +74,18 @@ class AddressIndex {
     bool depends_on(const Entry& entry) const { return entry.size == largest || !(entry < last); }
   };
 
+  void find_largest() {
+    largest_ = {};
+    for (const Chunk& chunk : blocks_.directory()) largest_ = std::max(largest_, chunk.largest);
+    for (std::size_t i = 0; i < blocks_.directory().size(); ++i)
+      if (blocks_.directory()[i].largest == largest_)
+        as_large_ += static_cast<std::size_t>(
+            std::ranges::count(blocks_.chunk(i), largest_, [](const Entry& entry) { return entry.size; }));
+  }
+
   SortedChunks<Entry, Chunk> blocks_;
+  Bytes largest_;
+  std::size_t as_large_ = 0;  // how many blocks are of that size
 };
 
 }  // namespace memreel

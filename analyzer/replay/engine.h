@@ -16,6 +16,7 @@ namespace memreel {
 struct RunOptions {
   DeviceModel device;
   std::size_t series_points = 0;
+  /// Stop at the first failure. A request that failed when it was recorded may fail again.
   bool stop_at_failure = false;
 };
 
@@ -185,7 +186,7 @@ class Replay {
     const std::uint32_t slot = heap_.slot_count;
     if (policy_.allocate(slot, heap_.size[row], heap_.lane[row]))
       policy_.free(slot, heap_.size[row]);
-    else
+    else if (!options_.stop_at_failure)
       note_failure(row);
     measures.see_reserved(policy_.use(), row);
   }

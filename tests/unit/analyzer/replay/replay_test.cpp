@@ -124,6 +124,13 @@ TEST(Replay, MinCapacityIsEnoughAndAUnitLessIsNot) {
   }
 }
 
+TEST(Replay, MinCapacityAllowsARecordedFailureToHappenAgain) {
+  History history;
+  history.alloc(30_MiB);
+  history.failed(50_MiB);
+  EXPECT_EQ(replay_one(history.prepared(), "torch.native", {.find_min_capacity = true}).min_capacity, 30_MiB);
+}
+
 bool same(const ReplayResult& a, const ReplayResult& b) {
   return a.policy == b.policy && a.peak_live == b.peak_live && a.peak_allocated == b.peak_allocated &&
          a.peak_reserved == b.peak_reserved && a.peak_reserved_event == b.peak_reserved_event &&
