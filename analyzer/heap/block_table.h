@@ -23,7 +23,7 @@ enum class BlockState : std::uint8_t {
   pending,  // let go of by the program, still in use by the device
 };
 
-/// Half a cache line.
+/// Half a cache line. Of at least one byte.
 struct Block {
   Address address;
   Bytes size;
@@ -55,6 +55,12 @@ class BlockTable {
 
   /// One more than the largest id ever given.
   std::size_t limit() const { return blocks_.size(); }
+
+  /// Calls `visit` with every block there is.
+  void for_each(auto&& visit) const {
+    for (const Block& block : blocks_)
+      if (block.size.count > 0) visit(block);
+  }
 
   /// A free block without neighbours: a new segment.
   BlockId add(Address address, Bytes size, std::uint32_t arena) {
@@ -127,6 +133,7 @@ class BlockTable {
   }
   void release_slot(BlockId id) {
     (*this)[id].next = unused_;
+    (*this)[id].size = {};
     unused_ = id;
   }
 

@@ -37,6 +37,15 @@ class CudaMalloc {
   Bytes largest_free() const { return shared_.largest(); }
   const DriverCalls& driver_calls() const { return calls_; }
   const Block& block_of(std::uint32_t slot) const { return table_[block_of_[slot]]; }
+  Extent extent_of(std::uint32_t slot) const {
+    const Block& block = block_of(slot);
+    return {block.address, block.size};
+  }
+  void for_each_free(auto&& visit) const {
+    table_.for_each([&](const Block& block) {
+      if (block.state == BlockState::free) visit(FreeBlock{.size = block.size});
+    });
+  }
   const BlockTable& blocks() const { return table_; }
 
  private:

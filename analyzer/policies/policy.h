@@ -3,8 +3,10 @@
 
 #include <concepts>
 #include <cstdint>
+#include <optional>
 
 #include "analyzer/replay/replay.h"
+#include "formats/model/ids.h"
 #include "formats/model/units.h"
 
 namespace memreel {
@@ -15,6 +17,22 @@ struct HeapUse {
   Bytes allocated;  // handed out, after rounding; falls when the program lets go
   Bytes reserved;   // held from the device
   Bytes free;       // could be handed out
+};
+
+/// Where an allocation lies, and all that was taken for it. Addresses are the policy's own: only their order, distance
+/// and equality mean something.
+struct Extent {
+  Address address;
+  Bytes size;
+
+  friend bool operator==(const Extent&, const Extent&) = default;
+};
+
+/// Memory that a policy could hand out, and to whom.
+struct FreeBlock {
+  Bytes size;
+  PoolId pool = PoolId::default_pool;  // the only one that may have it
+  std::optional<StreamId> stream;      // the only one that may have it at once; none: any
 };
 
 /// An allocator's decision rules. It is told what the program does, one call per operation, and answers by what it
@@ -31,6 +49,24 @@ concept Policy = requires(P& policy, const P& constant, std::uint32_t slot, Byte
   { constant.use() } -> std::same_as<const HeapUse&>;
   { constant.largest_free() } -> std::same_as<Bytes>;
   { constant.driver_calls() } -> std::same_as<const DriverCalls&>;
+};
+
+/// One that decides where, not only how much. Every policy but the bounds.
+///
+/// `extent_of` is of a slot that is allocated or pending. `for_each_free` visits what use().free is the sum of, in any
+/// order; it is called where metrics are sampled, not for every operation.
+template <class P>
+concept PlacingPolicy = Policy<P> && requires(const P& constant, std::uint32_t slot) {
+  { constant.extent_of(slot) } -> std::same_as<Extent>;
+  constant.for_each_free([](const FreeBlock&) {});
+};
+
+/// One that is told when the host waits or streams are ordered. Lanes stand for their streams.
+template <class P>
+concept SynchronizingPolicy = Policy<P> && requires(P& policy, std::uint32_t lane) {
+  policy.device_synchronized();
+  policy.stream_synchronized(lane);
+  policy.stream_waits(lane, lane);  // the first for what the second was given so far
 };
 
 }  // namespace memreel

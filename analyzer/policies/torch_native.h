@@ -115,6 +115,18 @@ class TorchNative {
   /// Of a slot that is allocated or pending.
   const Block& block_of(std::uint32_t slot) const { return table_[block_of_[slot]]; }
 
+  Extent extent_of(std::uint32_t slot) const {
+    const Block& block = block_of(slot);
+    return {block.address, block.size};
+  }
+  void for_each_free(auto&& visit) const {
+    table_.for_each([&](const Block& block) {
+      if (block.state != BlockState::free) return;
+      const Arena& arena = arenas_[block.arena];
+      visit(FreeBlock{.size = block.size, .pool = arena.pool, .stream = arena.stream});
+    });
+  }
+
   /// What a request of this lane and size may be served from, in the order of the search.
   std::vector<Block> candidates(std::uint32_t lane, Bytes requested) const {
     std::vector<Block> blocks;
@@ -136,21 +148,30 @@ class TorchNative {
     std::uint32_t number = 0;
     std::uint32_t size_class = 0;
     bool small = false;
+    PoolId pool = PoolId::default_pool;
+    StreamId stream = StreamId::default_stream;
   };
 
   void build_arenas(const Prepared& heap) {
     // The order in which segments are released: the default pool's large blocks, then its small ones, by stream handle.
     std::map<std::tuple<PoolId, bool, std::uint64_t>, std::uint32_t> by_key;
-    for (const Lane& lane : heap.lanes)
+    std::map<std::uint64_t, StreamId> stream_of;
+    for (const Lane& lane : heap.lanes) {
+      stream_of[lane.stream_handle] = lane.stream;
       for (const bool small : {false, true}) by_key[{lane.pool, small, lane.stream_handle}] = 0;
+    }
     std::map<std::pair<PoolId, bool>, std::uint32_t> size_classes;
     for (auto& [key, number] : by_key) {
       const auto& [pool, small, stream] = key;
       const auto size_class =
           size_classes.try_emplace({pool, small}, static_cast<std::uint32_t>(size_classes.size())).first->second;
       number = static_cast<std::uint32_t>(arenas_.size());
-      arenas_.push_back(
-          {.free = BestFitIndex(table_, unit_log2), .number = number, .size_class = size_class, .small = small});
+      arenas_.push_back({.free = BestFitIndex(table_, unit_log2),
+                         .number = number,
+                         .size_class = size_class,
+                         .small = small,
+                         .pool = pool,
+                         .stream = stream_of[stream]});
       if (pool == PoolId::default_pool) ++default_arenas_;
       if (pool == PoolId::default_pool && !small) ++default_large_arenas_;
     }

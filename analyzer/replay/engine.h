@@ -176,6 +176,15 @@ class Replay {
         case Op::empty_cache:
           policy_.empty_cache();
           break;
+        case Op::device_synchronized:
+          if constexpr (SynchronizingPolicy<P>) policy_.device_synchronized();
+          break;
+        case Op::stream_synchronized:
+          if constexpr (SynchronizingPolicy<P>) policy_.stream_synchronized(heap_.lane[row]);
+          break;
+        case Op::stream_waits:
+          if constexpr (SynchronizingPolicy<P>) policy_.stream_waits(heap_.lane[row], slot);
+          break;
       }
       measures.see_free(policy_);
     }

@@ -32,6 +32,7 @@ class HeapBuilder {
   }
 
   void alloc_failed(const Origin& origin, Bytes size, std::uint32_t event) {
+    failed_ = true;
     push(Op::alloc_failed, 0, lane(origin), size, event);
   }
 
@@ -53,13 +54,26 @@ class HeapBuilder {
     free_slots_.push_back(slot);
   }
 
+  void synchronized(const Origin& origin, std::uint64_t how, std::uint32_t event) {
+    const auto lane_of = [&](StreamId stream) { return lane({.pool = PoolId::default_pool, .stream = stream}); };
+    if (how == sync_device) {
+      push(Op::device_synchronized, 0, 0, {}, event);
+    } else if (how == sync_stream) {
+      push(Op::stream_synchronized, 0, lane_of(origin.stream), {}, event);
+    } else if (how - sync_edge < tables_.streams.size()) {
+      const StreamId awaited{static_cast<std::uint32_t>(how - sync_edge)};
+      push(Op::stream_waits, lane_of(awaited), lane_of(origin.stream), {}, event);
+    }
+  }
+
   void segment(Address address, Bytes size) { heap_.segments.push_back({address, size}); }
 
   void settings(const Settings& settings) {
     for (const auto& [key, value] : settings.entries) heap_.settings[tables_[key]] = tables_[value];
   }
 
-  bool used() const { return !heap_.op.empty(); }
+  std::int32_t device() const { return heap_.device; }
+  bool used() const { return heap_.slot_count > 0 || failed_; }
   Prepared take() && { return std::move(heap_); }
 
  private:
@@ -92,55 +106,84 @@ class HeapBuilder {
   std::map<std::pair<PoolId, StreamId>, std::uint32_t> lanes_;
   std::vector<std::uint32_t> free_slots_;
   bool completes_at_request_ = false;
+  bool failed_ = false;  // at least once to allocate
+};
+
+/// Sorts a trace's events to the heaps they belong to.
+class Preparation {
+ public:
+  explicit Preparation(const Trace& trace)
+      : trace_(trace), tables_(trace.tables), allocations_(trace.allocation_events.size()) {
+    heaps_.reserve(tables_.heaps.size());
+    for (std::uint32_t i = 0; i < tables_.heaps.size(); ++i) heaps_.emplace_back(HeapId{i}, tables_.heaps[i], tables_);
+  }
+
+  void add(std::uint32_t event) {
+    const EventKind kind = trace_.events.kind[event];
+    const Origin& origin = tables_[trace_.events.origin[event]];
+    if (kind == EventKind::alloc || is_free(kind))
+      add_allocation_event(kind, origin, event);
+    else
+      add_other(kind, origin, event);
+  }
+
+  std::vector<Prepared> take() && {
+    std::vector<Prepared> used;
+    for (HeapBuilder& heap : heaps_)
+      if (heap.used()) used.push_back(std::move(heap).take());
+    return used;
+  }
+
+ private:
+  using Life = Allocation::Life;
+
+  void add_allocation_event(EventKind kind, const Origin& origin, std::uint32_t event) {
+    const std::uint32_t id = index(trace_.events.allocation[event]);
+    if (id >= allocations_.size()) return;  // freed, but the trace never saw it allocated
+    const Bytes size = trace_.events.size[event];
+    Allocation& allocation = allocations_[id];
+    const bool alive = allocation.life == Life::live || allocation.life == Life::requested;
+    if (kind == EventKind::alloc && allocation.life == Life::unborn) {
+      allocation = {heaps_[index(origin.heap)].alloc(origin, size, event), origin.heap, Life::live};
+    } else if (kind == EventKind::free_requested && allocation.life == Life::live) {
+      const bool completed = heaps_[index(allocation.heap)].free_requested(allocation.slot, size, event);
+      allocation.life = completed ? Life::completed : Life::requested;
+    } else if (kind == EventKind::free_completed && alive) {
+      heaps_[index(allocation.heap)].free_completed(allocation.slot, allocation.life == Life::requested, size, event);
+      allocation.life = Life::completed;
+    }
+  }
+
+  void add_other(EventKind kind, const Origin& origin, std::uint32_t event) {
+    HeapBuilder& heap = heaps_[index(origin.heap)];
+    const Bytes size = trace_.events.size[event];
+    const std::uint64_t value = trace_.events.address_or_value[event];
+    if (kind == EventKind::segment_alloc) heap.segment(Address{value}, size);
+    if (kind == EventKind::alloc_failed) heap.alloc_failed(origin, size, event);
+    if (kind == EventKind::empty_cache) heap.empty_cache(event);
+    if (kind == EventKind::settings) heap.settings(tables_[SettingsId{static_cast<std::uint32_t>(value)}]);
+    if (kind == EventKind::sync)
+      for (HeapBuilder& each : heaps_)  // streams are the device's, whichever heap heard of it
+        if (each.device() == heap.device()) each.synchronized(origin, value, event);
+  }
+
+  const Trace& trace_;
+  const Tables& tables_;
+  std::vector<HeapBuilder> heaps_;
+  std::vector<Allocation> allocations_;
 };
 
 }  // namespace
 
 std::vector<Prepared> prepare(const Trace& trace) {
-  const Tables& tables = trace.tables;
-  std::vector<HeapBuilder> heaps;
-  heaps.reserve(tables.heaps.size());
-  for (std::uint32_t i = 0; i < tables.heaps.size(); ++i) heaps.emplace_back(HeapId{i}, tables.heaps[i], tables);
-
-  using Life = Allocation::Life;
-  std::vector<Allocation> allocations(trace.allocation_events.size());
-  const EventColumns& events = trace.events;
-  for (std::uint32_t i = 0; i < events.count(); ++i) {
-    const EventKind kind = events.kind[i];
-    const Origin& origin = tables[events.origin[i]];
-    const Bytes size = events.size[i];
-    if (kind == EventKind::alloc || is_free(kind)) {
-      const std::uint32_t id = index(events.allocation[i]);
-      if (id >= allocations.size()) continue;  // freed, but the trace never saw it allocated
-      Allocation& allocation = allocations[id];
-      const bool alive = allocation.life == Life::live || allocation.life == Life::requested;
-      if (kind == EventKind::alloc && allocation.life == Life::unborn) {
-        allocation = {heaps[index(origin.heap)].alloc(origin, size, i), origin.heap, Life::live};
-      } else if (kind == EventKind::free_requested && allocation.life == Life::live) {
-        const bool completed = heaps[index(allocation.heap)].free_requested(allocation.slot, size, i);
-        allocation.life = completed ? Life::completed : Life::requested;
-      } else if (kind == EventKind::free_completed && alive) {
-        heaps[index(allocation.heap)].free_completed(allocation.slot, allocation.life == Life::requested, size, i);
-        allocation.life = Life::completed;
-      }
-      continue;
-    }
-    HeapBuilder& heap = heaps[index(origin.heap)];
-    if (kind == EventKind::segment_alloc) heap.segment(events.address(i), size);
-    if (kind == EventKind::alloc_failed) heap.alloc_failed(origin, size, i);
-    if (kind == EventKind::empty_cache) heap.empty_cache(i);
-    if (kind == EventKind::settings)
-      heap.settings(tables[SettingsId{static_cast<std::uint32_t>(events.address_or_value[i])}]);
-  }
-
-  std::vector<Prepared> used;
-  for (HeapBuilder& heap : heaps)
-    if (heap.used()) used.push_back(std::move(heap).take());
-  for (Prepared& heap : used) {
-    for (const Heap& other : tables.heaps) heap.pooled |= heap.heap != HeapId::none && other.parent == heap.heap;
+  Preparation preparation(trace);
+  for (std::uint32_t event = 0; event < trace.events.count(); ++event) preparation.add(event);
+  std::vector<Prepared> heaps = std::move(preparation).take();
+  for (Prepared& heap : heaps) {
+    for (const Heap& other : trace.tables.heaps) heap.pooled |= heap.heap != HeapId::none && other.parent == heap.heap;
     heap.implied_capacity = implied_capacity(trace, heap);
   }
-  return used;
+  return heaps;
 }
 
 }  // namespace memreel

@@ -22,6 +22,11 @@ class History {
   void free(AllocationId id) { builder_.free(id); }
   void failed(Bytes size) { builder_.event(EventKind::alloc_failed, origin(0, 0), {}, size); }
   void empty_cache() { builder_.event(EventKind::empty_cache, origin(0, 0), {}, {}); }
+  /// `how`: see EventKind::sync.
+  void synchronized(std::uint64_t stream, std::uint64_t how) {
+    builder_.push({.kind = EventKind::sync, .origin = origin(stream, 0), .value = how});
+  }
+  StreamId stream(std::uint64_t handle) { return trace().tables[origin(handle, 0)].stream; }
   void segment_alloc(Address address, Bytes size) {
     builder_.event(EventKind::segment_alloc, origin(0, 0), address, size);
   }

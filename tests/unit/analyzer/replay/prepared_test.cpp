@@ -57,6 +57,20 @@ TEST(Prepare, ACompletionWithoutARequestFreesAltogether) {
   EXPECT_EQ(history.prepared().op, (std::vector{Op::alloc, Op::free}));
 }
 
+TEST(Prepare, SynchronizationReachesEveryHeapOfTheDevice) {
+  History history;
+  history.alloc(1_MiB, {}, 7);
+  history.alloc(1_MiB, {}, 9);
+  history.synchronized(7, sync_device);
+  history.synchronized(9, sync_stream);
+  history.synchronized(7, sync_edge + index(history.stream(9)));
+  const Prepared heap = history.prepared();
+  EXPECT_EQ(heap.op,
+            (std::vector{Op::alloc, Op::alloc, Op::device_synchronized, Op::stream_synchronized, Op::stream_waits}));
+  EXPECT_EQ(heap.lane, (std::vector<std::uint32_t>{0, 1, 0, 1, 0}));
+  EXPECT_EQ(heap.slot[4], 1U) << "the lane that is waited for";
+}
+
 TEST(Prepare, StreamsAndPoolsMakeLanes) {
   History history;
   history.alloc(1_MiB);

@@ -1,0 +1,147 @@
+// Random programs, after every operation of which what holds of every placing policy is checked.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+
+#include "analyzer/heap/block_table.h"
+#include "analyzer/policies/policy.h"
+#include "analyzer/replay/device.h"
+#include "tests/bench/synthetic.h"
+
+namespace memreel::testing {
+
+inline constexpr std::uint32_t slots = 300;
+
+/// Drives a policy made as P(heap, settings, device) through a random program on three lanes: two streams, and a pool.
+template <PlacingPolicy P, class Settings>
+class RandomProgram {
+ public:
+  RandomProgram(const Settings& settings, std::optional<Bytes> capacity, std::uint64_t seed)
+      : capacity_(capacity),
+        device_(capacity ? DeviceModel{.kind = DeviceModel::Kind::capacity, .capacity = *capacity} : DeviceModel{}, {}),
+        policy_(heap(), settings, device_),
+        random_(seed) {}
+
+  void run() {
+    for (int i = 0; i < 6000 && !::testing::Test::HasFatalFailure(); ++i) {
+      step();
+      check();
+    }
+    EXPECT_EQ(failures_ > 0, capacity_.has_value()) << "the capacity is meant to be too small";
+    for (std::uint32_t slot = 0; slot < slots; ++slot) {
+      if (states_[slot] == State::live) policy_.free(slot, sizes_[slot]);
+      if (states_[slot] == State::pending) policy_.free_completed(slot, sizes_[slot]);
+    }
+    EXPECT_EQ(policy_.use().allocated, 0_B);
+    EXPECT_EQ(policy_.use().free, policy_.use().reserved);
+  }
+
+ private:
+  enum class State { empty, live, pending };
+
+  static Prepared heap() {
+    Prepared heap;
+    heap.lanes = {{}, {.stream = StreamId{1}, .stream_handle = 7}, {.pool = PoolId{1}}};
+    heap.slot_count = slots;
+    return heap;
+  }
+
+  void step() {
+    const auto slot = static_cast<std::uint32_t>(random_.below(slots));
+    const Bytes size{random_.chance(50) ? 0 : random_.log_uniform(1, 48U << 20U)};
+    switch (states_[slot]) {
+      case State::empty:
+        if (policy_.allocate(slot, size, static_cast<std::uint32_t>(random_.below(3)))) {
+          states_[slot] = State::live;
+          sizes_[slot] = size;
+        } else {
+          ++failures_;
+        }
+        break;
+      case State::live:
+        if (random_.chance(4)) {
+          policy_.free_requested(slot, sizes_[slot]);
+          states_[slot] = State::pending;
+        } else {
+          policy_.free(slot, sizes_[slot]);
+          states_[slot] = State::empty;
+        }
+        break;
+      case State::pending:
+        policy_.free_completed(slot, sizes_[slot]);
+        states_[slot] = State::empty;
+        break;
+    }
+    if (random_.chance(500)) policy_.empty_cache();
+  }
+
+  void check() {
+    const HeapUse& use = policy_.use();
+    Bytes allocated;
+    std::map<Address, Address> taken;
+    for (std::uint32_t slot = 0; slot < slots; ++slot) {
+      if (states_[slot] != State::live) continue;
+      const Extent extent = policy_.extent_of(slot);
+      ASSERT_GE(extent.size, sizes_[slot]);
+      allocated += extent.size;
+      ASSERT_TRUE(taken.emplace(extent.address, extent.address + extent.size).second);
+      if constexpr (requires { policy_.blocks(); }) check_neighbours(policy_.block_of(slot));
+    }
+    Address end;
+    for (const auto& [first, last] : taken) {
+      ASSERT_GE(first, end) << "two live blocks overlap";
+      end = last;
+    }
+    ASSERT_EQ(use.allocated, allocated);
+    ASSERT_LE(use.allocated + use.free, use.reserved);
+    Bytes free, largest_free;
+    policy_.for_each_free([&](const FreeBlock& block) {
+      free += block.size;
+      largest_free = std::max(largest_free, block.size);
+    });
+    ASSERT_EQ(use.free, free);
+    ASSERT_EQ(policy_.largest_free(), largest_free);
+    if (std::ranges::count(states_, State::pending) == 0) {
+      ASSERT_EQ(use.allocated + use.free, use.reserved);
+    }
+    ASSERT_LE(use.reserved, capacity_.value_or(use.reserved));
+  }
+
+  /// The two free blocks nearest to a live one would have merged if they touched.
+  void check_neighbours(const Block& block) {
+    ASSERT_EQ(block.state, BlockState::allocated);
+    const BlockTable& blocks = policy_.blocks();
+    for (const auto direction : {&Block::previous, &Block::next}) {
+      const BlockId near = block.*direction;
+      if (near == BlockId::none) continue;
+      const BlockId far = blocks[near].*direction;
+      if (far == BlockId::none) continue;
+      ASSERT_FALSE(blocks[near].state == BlockState::free && blocks[far].state == BlockState::free);
+    }
+  }
+
+  std::optional<Bytes> capacity_;
+  SimulatedDevice device_;
+  P policy_;
+  synthetic::Random random_;
+  std::array<State, slots> states_{};
+  std::array<Bytes, slots> sizes_{};
+  std::uint64_t failures_ = 0;
+};
+
+/// Without a limit and with one that is too small, several times.
+template <PlacingPolicy P, class Settings>
+void check_all(const Settings& settings) {
+  for (const std::uint64_t seed : {1U, 2U, 3U}) {
+    SCOPED_TRACE(seed);
+    RandomProgram<P, Settings>(settings, std::nullopt, seed).run();
+    RandomProgram<P, Settings>(settings, 300_MiB, seed).run();
+  }
+}
+
+}  // namespace memreel::testing
