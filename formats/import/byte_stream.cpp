@@ -61,6 +61,7 @@ Result<OpenedFile> open_bytes(const std::filesystem::path& file) {
                     .where = file.string()};
   if (compression != Compression::none) {
     opened.bytes = decompress(compression, std::move(opened.bytes), file.string());
+    opened.compressed = true;
     opened.where += " (uncompressed)";
   }
   return opened;

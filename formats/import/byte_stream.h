@@ -32,6 +32,7 @@ class ByteStream {
 struct OpenedFile {
   std::unique_ptr<ByteStream> bytes;
   std::uint64_t stored_size = 0;
+  bool compressed = false;
   std::string where;  // for Error::where: says when offsets are those of the uncompressed data
 };
 Result<OpenedFile> open_bytes(const std::filesystem::path& file);

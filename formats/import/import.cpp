@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "formats/import/byte_cursor.h"
+#include "formats/import/read_ahead.h"
 #include "formats/import/torch/torch_snapshot.h"
 #include "formats/reader/trace_reader.h"
 #include "memreel/version.h"
@@ -82,6 +83,7 @@ Result<void> import_file(const std::filesystem::path& file, std::unique_ptr<Byte
                          const ImportOptions& options) {
   Result<OpenedFile> opened = open_bytes(file);
   if (!opened) return std::move(opened).error();
+  if (opened->compressed) opened->bytes = read_ahead(std::move(opened->bytes));
   ByteCursor bytes(std::move(*opened), options.on_progress);
   const Result<const Importer*> importer = find_importer(bytes, options.format);
   if (!importer) return importer.error();

@@ -91,8 +91,7 @@ std::optional<bool> ValueArena::as_boolean(Value value) const {
   return std::nullopt;
 }
 
-std::optional<std::int64_t> ValueArena::as_signed(Value value) const {
-  if (value.tag() == Value::Tag::integer) return value.integer();
+std::optional<std::int64_t> ValueArena::as_signed_boxed(Value value) const {
   const std::optional<std::uint64_t> large = as_unsigned(value);
   if (!large || *large > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return std::nullopt;
   return static_cast<std::int64_t>(*large);

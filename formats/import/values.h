@@ -127,7 +127,10 @@ class ValueArena {
   bool is(Value value, ValueKind kind_wanted) const { return kind(value) == kind_wanted; }
 
   std::optional<bool> as_boolean(Value value) const;
-  std::optional<std::int64_t> as_signed(Value value) const;
+  std::optional<std::int64_t> as_signed(Value value) const {
+    if (value.tag() == Value::Tag::integer) return value.integer();
+    return as_signed_boxed(value);
+  }
   std::optional<std::uint64_t> as_unsigned(Value value) const {
     if (value.tag() == Value::Tag::integer) {
       if (value.integer() < 0) return std::nullopt;
@@ -197,6 +200,7 @@ class ValueArena {
 
   Value reference(std::size_t object) const { return {Value::Tag::object, object}; }
   Value boxed(ValueKind kind, Value content);
+  std::optional<std::int64_t> as_signed_boxed(Value value) const;
   bool holds_items(const Object& object) const { return object.kind != ValueKind::text && !object.used; }
 
   std::vector<Object> objects_;
