@@ -75,6 +75,18 @@ Result<const Importer*> find_importer(ByteCursor& bytes, const std::string& form
                .remedy = "known formats, also compressed with xz, gzip or zstd: " + known_formats()};
 }
 
+Result<void> read_rest(ByteStream& bytes, std::vector<std::byte>& into) {
+  constexpr std::size_t piece = std::size_t{1} << 20U;
+  for (;;) {
+    const std::size_t before = into.size();
+    into.resize(before + piece);
+    const Result<std::size_t> count = bytes.read(std::span(into).subspan(before));
+    if (!count) return count.error();
+    into.resize(before + *count);
+    if (*count < piece) return {};
+  }
+}
+
 }  // namespace
 
 std::span<const ImportFormat> import_formats() { return formats; }
@@ -96,12 +108,17 @@ Result<void> import_file(const std::filesystem::path& file, std::unique_ptr<Byte
 Result<Trace> open_any(const std::filesystem::path& file, const ImportOptions& options) {
   Result<OpenedFile> opened = open_bytes(file);
   if (!opened) return std::move(opened).error();
-  std::array<std::byte, beginning_size> beginning{};
-  const Result<std::size_t> count = opened->bytes->read(beginning);
+  std::vector<std::byte> trace(beginning_size);
+  const Result<std::size_t> count = opened->bytes->read(trace);
   if (!count) return count.error();
-  if (looks_like_trace(std::span(beginning).first(*count))) return load(file);
+  trace.resize(*count);
+  if (looks_like_trace(trace)) {
+    if (!opened->compressed) return load(file);
+    if (auto rest = read_rest(*opened->bytes, trace); !rest) return rest.error();
+    return load(memory_file(trace), file.string());
+  }
 
-  std::vector<std::byte> trace;
+  trace.clear();
   const Result<void> imported = import_file(file, memory_sink(trace), options);
   if (!imported) return imported.error();
   return load(memory_file(trace), file.string());

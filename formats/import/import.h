@@ -38,7 +38,7 @@ std::span<const ImportFormat> import_formats();
 Result<void> import_file(const std::filesystem::path& file, std::unique_ptr<ByteSink> sink,
                          const ImportOptions& options = {});
 
-/// A trace from a `.reel` file or from any file that import_file() reads.
+/// A trace from a `.reel` file, compressed or not, or from any file that import_file() reads.
 Result<Trace> open_any(const std::filesystem::path& file, const ImportOptions& options = {});
 
 }  // namespace memreel

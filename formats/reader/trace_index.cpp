@@ -59,7 +59,10 @@ class TraceIndex::Impl {
   std::span<const Block> blocks_of(const Part& part) const {
     return std::span(blocks_).subspan(part.first_block, part.end_block - part.first_block);
   }
-  /// None when the packet is damaged.
+  /// What `decode` makes of the message of a block's packet; none when the packet, or the message, is damaged.
+  template <class Decode>
+  auto load_packet(const Block& block, PacketField kind, const Decode& decode) const
+      -> Result<decltype(decode(std::string_view()))>;
   Result<std::optional<HeapSnapshot>> load_keyframe(const Part& part, const Block& block) const;
   Result<std::optional<LoadedBlock>> load_block(const Part& part, const Block& block, BlockDecoder& decoder) const;
   /// Adds to `live` what happened in `part` before `end`; returns how many events of that are missing.
@@ -210,16 +213,25 @@ void TraceIndex::Impl::add_packet(const RawPacket& packet) {
   }
 }
 
-Result<std::optional<HeapSnapshot>> TraceIndex::Impl::load_keyframe(const Part& part, const Block& block) const {
-  constexpr std::optional<HeapSnapshot> damaged;
+template <class Decode>
+auto TraceIndex::Impl::load_packet(const Block& block, PacketField kind, const Decode& decode) const
+    -> Result<decltype(decode(std::string_view()))> {
   std::string buffer;
   auto packet = read_packet(*file_, block.offset, block.size, buffer);
   if (!packet) return std::move(packet).error();
-  if (!*packet) return damaged;
   try {
-    const auto body = decode_body((*packet)->body);
-    if (!body || body->kind != PacketField::keyframe) return damaged;
-    const KeyframeMessage keyframe = decode_keyframe(body->message);
+    if (const auto body = *packet ? decode_body((*packet)->body) : std::nullopt; body && body->kind == kind)
+      return decode(body->message);
+  } catch (const protozero::exception&) {
+    // as good as no packet
+  }
+  return decltype(decode(std::string_view())){};
+}
+
+Result<std::optional<HeapSnapshot>> TraceIndex::Impl::load_keyframe(const Part& part, const Block& block) const {
+  constexpr std::optional<HeapSnapshot> damaged;
+  return load_packet(block, PacketField::keyframe, [&](std::string_view message) -> std::optional<HeapSnapshot> {
+    const KeyframeMessage keyframe = decode_keyframe(message);
     if (part.first_event + keyframe.event != block.first_event) return damaged;
     wire::Decompressor decompressor;
     auto snapshot = decode_keyframe_rows(keyframe, decompressor);
@@ -241,30 +253,20 @@ Result<std::optional<HeapSnapshot>> TraceIndex::Impl::load_keyframe(const Part& 
     for (LiveSegment& segment : snapshot->segments)
       if (!resolve_origin(segment.origin)) return damaged;
     return snapshot;
-  } catch (const protozero::exception&) {
-    return damaged;
-  }
+  });
 }
 
 Result<std::optional<LoadedBlock>> TraceIndex::Impl::load_block(const Part& part, const Block& block,
                                                                 BlockDecoder& decoder) const {
   constexpr std::optional<LoadedBlock> damaged;
-  std::string buffer;
-  auto packet = read_packet(*file_, block.offset, block.size, buffer);
-  if (!packet) return std::move(packet).error();
-  if (!*packet) return damaged;
-  try {
-    const auto body = decode_body((*packet)->body);
-    if (!body || body->kind != PacketField::events) return damaged;
-    const auto message = decode_block(body->message);
+  return load_packet(block, PacketField::events, [&](std::string_view bytes) -> std::optional<LoadedBlock> {
+    const auto message = decode_block(bytes);
     if (!message || part.first_event + message->first_event != block.first_event) return damaged;
     LoadedBlock loaded{.first_event = block.first_event};
     const AllocationNumbers numbers(message->first_allocation, part.first_allocation);
     if (!decoder.decode(*message, part.rows, numbers, loaded.events).sound) return damaged;
-    return std::optional(std::move(loaded));
-  } catch (const protozero::exception&) {
-    return damaged;
-  }
+    return loaded;
+  });
 }
 
 Result<std::uint64_t> TraceIndex::Impl::apply(const Part& part, std::uint64_t end, LiveSet& live) const {

@@ -96,6 +96,16 @@ TEST_P(Compressed, DamagedFilesAreRefused) {
   }
 }
 
+TEST_P(Compressed, ATraceIsOpenedToo) {
+  const TemporaryFile plain(snapshot_bytes());
+  std::vector<std::byte> trace;
+  ASSERT_TRUE(import_file(plain.path(), memory_sink(trace)));
+  const TemporaryFile file(GetParam().compress({reinterpret_cast<const char*>(trace.data()), trace.size()}));
+  const Result<Trace> opened = open_any(file.path());
+  ASSERT_TRUE(opened) << opened.error().message();
+  EXPECT_EQ(opened->events, open_any(plain.path())->events);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Compressed, testing::Values(Format{"xz", xz}, Format{"gzip", gzip}, Format{"zstd", zstd}),
                          [](const auto& test) { return test.param.name; });
 
