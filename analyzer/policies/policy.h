@@ -61,6 +61,9 @@ concept PlacingPolicy = Policy<P> && requires(const P& constant, std::uint32_t s
   constant.for_each_free([](const FreeBlock&) {});
 };
 
+// A policy whose free memory serves whoever asks may say so: `static constexpr bool serves_any_lane = true`. Then it is
+// not asked for memory that is stranded.
+
 /// One that is told when the host waits or streams are ordered. Lanes stand for their streams.
 template <class P>
 concept SynchronizingPolicy = Policy<P> && requires(P& policy, std::uint32_t lane) {
