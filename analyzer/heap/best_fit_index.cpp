@@ -31,6 +31,28 @@ void BestFitIndex::erase_from_many(Bin& bin, const Entry& entry) {
   bin.many.reset();
 }
 
+BlockId BestFitIndex::after(BlockId id) const {
+  const Slot slot = slot_of((*table_)[id].size);
+  const Entry before{(*table_)[id].address, slot.offset, id};
+  const Row& row = *rows_[slot.row];
+  const Bin& bin = row.bins[slot.column];
+  if (bin.many) {
+    const Entry* next = bin.many->lower_bound({before.address + 1_B, before.offset, BlockId::none});
+    if (next) return next->block;
+  } else {
+    const Entry* next = &beyond_all;
+    for (std::uint32_t i = 0; i < bin.count; ++i)
+      if (before < bin.few[i] && bin.few[i] < *next) next = &bin.few[i];
+    if (next->block != BlockId::none) return next->block;
+  }
+  const std::uint64_t bins = (row.occupied >> slot.column) & ~std::uint64_t{1};
+  if (bins != 0) return first_in(row.bins[slot.column + lowest_bit(bins)], 0);
+  const std::uint64_t rows = (occupied_rows_ >> slot.row) & ~std::uint64_t{1};
+  if (rows == 0) return BlockId::none;
+  const Row& larger = *rows_[slot.row + lowest_bit(rows)];
+  return first_in(larger.bins[lowest_bit(larger.occupied)], 0);
+}
+
 Bytes BestFitIndex::find_largest() const {
   if (empty()) return {};
   const Row& row = *rows_[static_cast<unsigned>(std::bit_width(occupied_rows_)) - 1];

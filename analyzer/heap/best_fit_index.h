@@ -94,6 +94,9 @@ class BestFitIndex {
     return first_in(row.bins[lowest_bit(row.occupied)], 0);
   }
 
+  /// The one that follows a block of the index in order, or none.
+  BlockId after(BlockId id) const;
+
   bool empty() const { return occupied_rows_ == 0; }
 
   /// The size of the largest block, 0 when there is none.

@@ -20,7 +20,8 @@ enum class BlockId : std::uint32_t { none = 0xFFFF'FFFF };
 enum class BlockState : std::uint8_t {
   free,
   allocated,
-  pending,  // let go of by the program, still in use by the device
+  pending,   // let go of by the program, still in use by the device
+  unmapped,  // addresses without memory behind them
 };
 
 /// Half a cache line. Of at least one byte.
@@ -31,7 +32,8 @@ struct Block {
   BlockId next = BlockId::none;
   std::uint32_t arena = 0;  // which free blocks it belongs with: a number of the policy's
   BlockState state = BlockState::free;
-  std::uint8_t place = 0;  // among the free blocks of a BestFitIndex: the index's own
+  std::uint8_t place = 0;   // among the free blocks of a BestFitIndex: the index's own
+  bool expandable = false;  // part of a range of addresses behind which memory is mapped as it is needed
 
   /// Whether its segment is cut into pieces, of which this is one.
   bool is_split() const { return previous != BlockId::none || next != BlockId::none; }
@@ -74,8 +76,12 @@ class BlockTable {
     assert(size < (*this)[id].size);
     const BlockId front = take_slot();
     Block& tail = (*this)[id];
-    (*this)[front] = {
-        .address = tail.address, .size = size, .previous = tail.previous, .next = id, .arena = tail.arena};
+    (*this)[front] = {.address = tail.address,
+                      .size = size,
+                      .previous = tail.previous,
+                      .next = id,
+                      .arena = tail.arena,
+                      .expandable = tail.expandable};
     if (tail.previous != BlockId::none) (*this)[tail.previous].next = front;
     tail.previous = front;
     tail.address = tail.address + size;

@@ -16,6 +16,7 @@ constexpr const char* split_key = "max_split_size_mb";
 constexpr const char* non_split_key = "max_non_split_rounding_mb";
 constexpr const char* segment_key = "large_segment_size_mb";
 constexpr const char* divisions_key = "roundup_power2_divisions";
+constexpr const char* expandable_key = "expandable_segments";
 constexpr const char* threshold_key = "garbage_collection_threshold";
 
 using Divisions = std::array<std::uint32_t, 16>;
@@ -107,6 +108,9 @@ Result<TorchSettings> TorchSettings::parse(const PolicySpec& spec) {
   if (!divisions)
     return bad_parameter(spec, divisions_key, "a power of two or a list such as [256:1,512:2,1024:4,>:8]");
   settings.divisions = *divisions;
+  const std::string& expandable = given.at(expandable_key);
+  if (expandable != "True" && expandable != "False") return bad_parameter(spec, expandable_key, "True or False");
+  settings.expandable = expandable == "True";
   return settings;
 }
 
@@ -125,6 +129,8 @@ TorchSettings TorchSettings::recorded(const std::map<std::string, std::string>& 
   // The resolved table, one entry for each size: "[1:1,2:1,...,32768:8]".
   if (const auto found = recorded.find(divisions_key); found != recorded.end())
     settings.divisions = parse_divisions(found->second).value_or(Divisions{});
+  if (const auto found = recorded.find(expandable_key); found != recorded.end())
+    settings.expandable = found->second == "True";
   return settings;
 }
 
@@ -135,7 +141,8 @@ PolicySpec TorchSettings::spec() const {
                          {non_split_key, mib(max_non_split_rounding)},
                          {segment_key, mib(large_segment)},
                          {threshold_key, fraction_text(garbage_collection_threshold)},
-                         {divisions_key, divisions_text(divisions)}}};
+                         {divisions_key, divisions_text(divisions)},
+                         {expandable_key, expandable ? "True" : "False"}}};
 }
 
 Bytes TorchSettings::collected_below(Bytes reserved) const {

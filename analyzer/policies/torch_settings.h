@@ -33,11 +33,13 @@ struct TorchSettings {
   double garbage_collection_threshold = 0;    // share of the capacity; 0: off
   std::array<std::uint32_t, 16> divisions{};  // roundup_power2_divisions for sizes from 1 MiB, 2 MiB ... 32 GiB;
                                               // 0 and 1: off
+  bool expandable = false;                    // expandable_segments
+
   /// From the parameters of a spec. Errors: a value that PyTorch would not take.
   static Result<TorchSettings> parse(const PolicySpec& spec);
   /// From the `allocator_settings` of a snapshot: what is missing or malformed keeps its default.
   static TorchSettings recorded(const std::map<std::string, std::string>& settings);
-  /// The spec that parse() turns into these settings, every parameter given.
+  /// The spec of torch.native that parse() turns into these settings, every parameter given.
   PolicySpec spec() const;
 
   /// The size that the allocator looks for when `requested` bytes are asked for.
@@ -61,6 +63,9 @@ struct TorchSettings {
     if (rounded < min_own_segment) return large_segment;
     return round_up(rounded, own_segment_rounding);
   }
+
+  /// The unit in which memory is mapped behind an expandable segment.
+  Bytes run_size(bool small) const { return small ? small_segment : large_segment; }
 
   /// When garbage was collected while `reserved` bytes were held, the capacity was below this; 0 when collecting is
   /// off.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace memreel {
 namespace {
@@ -12,6 +13,8 @@ constexpr Bytes most_memory = BestFitIndex::max_size;
 constexpr Bytes synthetic_spacing = 2_MiB;
 constexpr Address last_recorded_address{std::uint64_t{1} << 62U};
 constexpr Address last_address{std::uint64_t{1} << 63U};
+constexpr Bytes addresses_spacing{std::uint64_t{1}
+                                  << 42U};  // between ranges of addresses: far more than any device has
 
 }  // namespace
 
@@ -51,6 +54,19 @@ std::optional<Address> SimulatedDevice::reserve(Bytes size) {
 void SimulatedDevice::release(Address address, Bytes size) {
   shrink(size);
   reserved_recorded_.erase(address);
+}
+
+std::optional<Device::Addresses> SimulatedDevice::reserve_addresses(Bytes least, Bytes unit) {
+  const Bytes size = unit * (addresses_spacing / unit);
+  const bool any_left = next_addresses_.value < ~std::uint64_t{0} - 2 * addresses_spacing.count;
+  if (least > size || !any_left) return std::nullopt;
+  return Addresses{std::exchange(next_addresses_, next_addresses_ + addresses_spacing), size};
+}
+
+bool SimulatedDevice::map(Address /*address*/, Bytes size) {
+  if (!model_.told) return extend(size);
+  reserved_ += size;
+  return true;
 }
 
 std::optional<Address> SimulatedDevice::recorded_address(Bytes size) {

@@ -27,7 +27,7 @@ std::optional<Bytes> implied_capacity(const Trace& trace, const Prepared& heap) 
     if (trace.tables[events.origin[i]].heap != heap.heap) continue;
     const EventKind kind = events.kind[i];
     const Bytes size = events.size[i];
-    if (kind == EventKind::segment_free) {
+    if (kind == EventKind::segment_free || kind == EventKind::segment_unmap) {
       if (!burst.running) {
         burst.running = true;
         burst.reserved_before = reserved;
@@ -35,7 +35,7 @@ std::optional<Bytes> implied_capacity(const Trace& trace, const Prepared& heap) 
       reserved -= std::min(size, reserved);
       continue;
     }
-    if (kind == EventKind::segment_alloc) {
+    if (kind == EventKind::segment_alloc || kind == EventKind::segment_map) {
       // Collecting garbage releases too, at any time that more than the threshold is reserved.
       if (burst.running && !burst.asked_for)
         refused(std::max(burst.reserved_before + size, settings.collected_below(burst.reserved_before)));

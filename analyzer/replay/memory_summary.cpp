@@ -43,6 +43,8 @@ class SummaryObserver {
     decrease(summary_->reserved_bytes, small, size.count);
     if (size >= oversize_) summary_->oversize_segments.decrease(1);
   }
+  void mapped(const MappedBytes& memory) { increase(summary_->reserved_bytes, memory.small, memory.size.count); }
+  void unmapped(const MappedBytes& memory) { decrease(summary_->reserved_bytes, memory.small, memory.size.count); }
   void allocated(std::uint32_t slot, bool small, Bytes requested, Bytes taken, Bytes left, bool was_split) {
     // The block that was found is no free piece of a segment any more; what is left of it is one.
     const bool leaves = left.count > 0;
@@ -89,7 +91,7 @@ MemorySummary summarize(const Trace& trace, const Prepared& heap) {
     return true;
   });
   device.finish();
-  summary.exact = same_addresses && !device.mismatch() && why_not_reproducible(trace, heap).empty();
+  summary.exact = same_addresses && !device.mismatch() && why_not_reproducible(trace).empty();
   return summary;
 }
 

@@ -50,42 +50,78 @@ void RecordedDevice::end() {
   const Op op = heap_.op[row_];
   // After an empty_cache the next request's own segment events may already be in sight.
   if (op != Op::alloc && op != Op::alloc_failed) return;
-  for (; const SegmentEvent* missed = due(); ++next_)
-    differ(text_of(missed->kind, missed->address, missed->size), "the policy did without");
+  for (; const SegmentEvent* missed = due(); ++next_) differ(text_of(missed), "the policy did without");
 }
 
 void RecordedDevice::finish() {
   until_ = std::numeric_limits<std::uint32_t>::max();
-  if (const SegmentEvent* missed = due())
-    differ(text_of(missed->kind, missed->address, missed->size), "the policy did without");
+  if (const SegmentEvent* missed = due()) differ(text_of(missed), "the policy did without");
 }
 
 std::optional<Address> RecordedDevice::reserve(Bytes size) {
+  if (refused()) return std::nullopt;
   const SegmentEvent* recorded = due();
-  if (recorded && recorded->kind == EventKind::segment_free) return std::nullopt;
-  if (!recorded && heap_.op[row_] == Op::alloc_failed) return std::nullopt;
-  reserved_ += size;
-  peak_reserved_ = std::max(peak_reserved_, reserved_);
+  take(size);
   if (recorded && recorded->kind == EventKind::segment_alloc && recorded->size == size) {
     ++next_;
     ++matches_;
     return recorded->address;
   }
-  differ(recorded ? text_of(recorded->kind, recorded->address, recorded->size) : "no segment event",
-         "the policy asked for a segment of " + std::to_string(size.count) + " bytes");
+  differ(text_of(recorded), "the policy asked for a segment of " + std::to_string(size.count) + " bytes");
   return std::exchange(elsewhere_, elsewhere_ + round_up(size, 2_MiB));
 }
 
 void RecordedDevice::release(Address address, Bytes size) {
   reserved_ -= size;
+  repeats(EventKind::segment_free, address, size);
+}
+
+std::optional<Device::Addresses> RecordedDevice::reserve_addresses(Bytes least, Bytes unit) {
+  if (refused()) return std::nullopt;
+  const Bytes size = unit * (BestFitIndex::max_size / unit);
+  if (least > size) return std::nullopt;
+  // Its first bytes are the first to be mapped.
   const SegmentEvent* recorded = due();
-  if (recorded && recorded->kind == EventKind::segment_free && recorded->address == address && recorded->size == size) {
-    ++next_;
-    ++matches_;
-    return;
-  }
-  differ(recorded ? text_of(recorded->kind, recorded->address, recorded->size) : "no segment event",
-         "the policy released: " + text_of(EventKind::segment_free, address, size));
+  if (recorded && recorded->kind == EventKind::segment_map) return Addresses{recorded->address, size};
+  differ(text_of(recorded), "the policy began a new expandable segment");
+  return Addresses{std::exchange(elsewhere_, elsewhere_ + 1_GiB * 1024), size};
+}
+
+bool RecordedDevice::map(Address address, Bytes size) {
+  if (refused()) return false;
+  take(size);
+  repeats(EventKind::segment_map, address, size);
+  return true;
+}
+
+void RecordedDevice::unmap(Address address, Bytes size) {
+  reserved_ -= size;
+  repeats(EventKind::segment_unmap, address, size);
+}
+
+bool RecordedDevice::allows(Bytes /*size*/) const { return !refused(); }
+
+bool RecordedDevice::refused() const {
+  const SegmentEvent* recorded = due();
+  if (!recorded) return heap_.op[row_] == Op::alloc_failed;
+  return recorded->kind == EventKind::segment_free || recorded->kind == EventKind::segment_unmap;
+}
+
+void RecordedDevice::take(Bytes size) {
+  reserved_ += size;
+  peak_reserved_ = std::max(peak_reserved_, reserved_);
+}
+
+void RecordedDevice::repeats(EventKind kind, Address address, Bytes size) {
+  const SegmentEvent* recorded = due();
+  if (!recorded || recorded->kind != kind || recorded->address != address || recorded->size != size)
+    return differ(text_of(recorded), "the policy did: " + memreel::text_of(kind, address, size));
+  ++next_;
+  ++matches_;
+}
+
+std::string RecordedDevice::text_of(const SegmentEvent* event) {
+  return event ? memreel::text_of(event->kind, event->address, event->size) : "no segment event";
 }
 
 const RecordedDevice::SegmentEvent* RecordedDevice::due() const {

@@ -15,9 +15,9 @@ namespace memreel {
 /// Follows the recorded segment events of one heap and compares what a policy does with them.
 ///
 /// Segment events stand before the request that caused them, so while a request is served the device knows what the
-/// recorded allocator did for it. A reservation that was recorded is granted at its address; one before which releases
-/// were recorded, or of a request that failed, is refused. Anything else is a mismatch: the policy did what the
-/// recorded allocator did not.
+/// recorded allocator did for it. A segment or mapping that was recorded is granted at its address; one before which
+/// releases were recorded, or of a request that failed, is refused. Anything else is a mismatch: the policy did what
+/// the recorded allocator did not.
 class RecordedDevice final : public Device {
  public:
   RecordedDevice(const Trace& trace, const Prepared& heap, std::optional<Bytes> capacity);
@@ -31,6 +31,10 @@ class RecordedDevice final : public Device {
 
   std::optional<Address> reserve(Bytes size) override;
   void release(Address address, Bytes size) override;
+  std::optional<Addresses> reserve_addresses(Bytes least, Bytes unit) override;
+  bool map(Address address, Bytes size) override;
+  void unmap(Address address, Bytes size) override;
+  bool allows(Bytes size) const override;
   std::optional<Bytes> capacity() const override { return capacity_; }
 
   /// The first thing that differed, once something has.
@@ -55,6 +59,12 @@ class RecordedDevice final : public Device {
 
   /// The next recorded segment event, when the policy may do it in this row.
   const SegmentEvent* due() const;
+  /// Whether the device refused what the policy asks for.
+  bool refused() const;
+  void take(Bytes size);
+  /// Counts a match when this is the next recorded event, else notes a mismatch.
+  void repeats(EventKind kind, Address address, Bytes size);
+  static std::string text_of(const SegmentEvent* event);
   void differ(std::string expected, std::string happened);
 
   const Prepared& heap_;

@@ -42,8 +42,10 @@ Bytes min_capacity(const BoundPolicy& policy, const Prepared& heap) {
 }
 
 ReplayResult run(const Job& job, const ReplayOptions& options) {
-  const DeviceModel implied = job.heap->implied_capacity ? capacity_of(*job.heap->implied_capacity) : DeviceModel{};
-  const RunOptions run_options{.device = options.device.value_or(implied), .series_points = options.series_points,
+  DeviceModel implied = job.heap->implied_capacity ? capacity_of(*job.heap->implied_capacity) : DeviceModel{};
+  implied.told = true;
+  const RunOptions run_options{.device = options.device.value_or(implied),
+                               .series_points = options.series_points,
                                .placement_metrics = options.placement_metrics};
   ReplayResult result = job.policy->run(*job.heap, run_options);
   result.policy = job.policy->spec;

@@ -23,7 +23,9 @@ namespace memreel {
 struct DeviceModel {
   enum class Kind : std::uint8_t { unlimited, capacity };
   Kind kind = Kind::unlimited;
-  Bytes capacity{};  // of all segments together
+  Bytes capacity{};   // of all segments together
+  bool told = false;  // it is a limit that the program keeps by itself, e.g. a memory fraction: a policy that maps
+                      // memory in runs may exceed it by part of a run, as the real allocator may
 };
 
 /// A value of a metric over a stretch of the trace.

@@ -6,7 +6,7 @@ bool is_torch(const Trace& trace, const Prepared& heap) {
   return heap.level == Level::framework && trace.tables[trace.tables[heap.heap].name].starts_with("torch");
 }
 
-std::string why_not_reproducible(const Trace& trace, const Prepared& heap) {
+std::string why_not_reproducible(const Trace& trace) {
   const Losses& losses = trace.losses;
   if (losses.history_overflowed) return "the history overflowed its ring: its beginning is lost";
   if (losses.began_late || losses.preexisting_allocations > 0)
@@ -14,9 +14,6 @@ std::string why_not_reproducible(const Trace& trace, const Prepared& heap) {
            " allocations are older than it, and how they came to lie where they do is not known";
   if (losses.ring_full > 0) return std::to_string(losses.ring_full) + " events were lost while recording";
   if (!trace.read.intact()) return "the file is damaged: events are missing";
-  if (const auto setting = heap.settings.find("expandable_segments");
-      setting != heap.settings.end() && setting->second == "True")
-    return "recorded with expandable_segments:True, whose rules torch.native does not have";
   return {};
 }
 

@@ -12,6 +12,6 @@ namespace memreel {
 bool is_torch(const Trace& trace, const Prepared& heap);
 
 /// Why a replay can't be expected to repeat this history, in one line; empty when it can.
-std::string why_not_reproducible(const Trace& trace, const Prepared& heap);
+std::string why_not_reproducible(const Trace& trace);
 
 }  // namespace memreel

@@ -105,7 +105,7 @@ Result<std::vector<Verification>> verify(const Trace& trace) {
     if (!is_torch(trace, heap)) continue;
     const TorchSettings settings = TorchSettings::recorded(heap.settings);
     verifications.push_back(Verifier(trace, heap, settings, heap.implied_capacity).run());
-    verifications.back().note = why_not_reproducible(trace, heap);
+    verifications.back().note = why_not_reproducible(trace);
   }
   if (verifications.empty())
     return Error{.what = "nothing to verify: no heap of this trace records an allocator whose rules memreel knows",

@@ -9,7 +9,8 @@ from program import ProgramTest
 DEFAULT = ("decode_default", "gpt_default", "streams_default", "oom_default", "threads", "leak", "random_2m", "ddp_rank0",
            "ddp_rank1", "two_gpus")
 # Reproduced to the last address under the settings that they were recorded with.
-EXACT = DEFAULT + ("gpt_maxsplit", "gpt_pow2", "mempool", "oom_gc", "oom_maxsplit", "random_pow2_split", "resnet_gc")
+EXACT = DEFAULT + ("gpt_maxsplit", "gpt_pow2", "gpt_expandable", "resnet_expandable", "streams_expandable",
+                   "oom_expandable", "mempool", "mempool_expandable", "oom_gc", "oom_maxsplit", "random_pow2_split", "resnet_gc")
 BYTES_PER_EVENT = {"decode_default": 4, "gpt_default": 4, "random_2m": 7}
 # How truth.json and the trace name what PyTorch's recorder calls "oom".
 RENAMED = {"oom": "alloc_failed"}

@@ -19,6 +19,13 @@ TEST(Invariants, TorchNativeWithEverythingSet) {
   settings.divisions.fill(4);
   check_all<TorchNative<>>(settings);
 }
+TEST(Invariants, TorchExpandable) { check_all<TorchNative<>>(TorchSettings{.expandable = true}); }
+TEST(Invariants, TorchExpandableWithEverythingSet) {
+  TorchSettings settings{
+      .max_split_size = 24_MiB, .large_segment = 32_MiB, .garbage_collection_threshold = 0.7, .expandable = true};
+  settings.divisions.fill(4);
+  check_all<TorchNative<>>(settings);
+}
 TEST(Invariants, FitBest) { check_all<FitBest>(GrowingRangeSettings{}); }
 TEST(Invariants, FitFirst) { check_all<FitFirst>(GrowingRangeSettings{}); }
 TEST(Invariants, FitNext) { check_all<FitNext>(GrowingRangeSettings{.align = 4_KiB, .page = 64_KiB}); }

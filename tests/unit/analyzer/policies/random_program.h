@@ -112,7 +112,7 @@ class RandomProgram {
     ASSERT_LE(use.reserved, capacity_.value_or(use.reserved));
   }
 
-  /// The two free blocks nearest to a live one would have merged if they touched.
+  /// The two blocks nearest to a live one would have merged if they were both free, or both unmapped.
   void check_neighbours(const Block& block) {
     ASSERT_EQ(block.state, BlockState::allocated);
     const BlockTable& blocks = policy_.blocks();
@@ -121,7 +121,8 @@ class RandomProgram {
       if (near == BlockId::none) continue;
       const BlockId far = blocks[near].*direction;
       if (far == BlockId::none) continue;
-      ASSERT_FALSE(blocks[near].state == BlockState::free && blocks[far].state == BlockState::free);
+      const BlockState state = blocks[near].state;
+      ASSERT_FALSE(state == blocks[far].state && (state == BlockState::free || state == BlockState::unmapped));
     }
   }
 

@@ -1,0 +1,181 @@
+// Expandable segments of PyTorch's allocator: ranges of addresses behind which memory is mapped as it is needed.
+//
+// Source: ExpandableSegment, find_expandable_block, map_block and unmap_block in c10/cuda/CUDACachingAllocator.cpp of
+// PyTorch 2.11.
+//
+// - A range belongs to one arena. It is one chain of blocks: allocated, free, or unmapped, of which neighbours of the
+//   same state merge (unmapped ones too).
+// - A request that no free block serves goes to the lowest unmapped block of its arena that begins, together with the
+//   free block before it, a chain of free and unmapped blocks of enough bytes; else to a new range. Memory is mapped
+//   there from the front, block after block, until the first free block is large enough.
+// - Memory is mapped and unmapped in whole runs, counted from the beginning of the range. Mapping rounds up to runs;
+//   what is mapped too much is free. Unmapping a free block takes the whole runs inside it; the rest stays free.
+// - A range that is one unmapped block is given up.
+// - Assumed: a range never ends. PyTorch's has 1.125 times the device's memory, which only a program that maps behind
+//   many holes uses up.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <map>
+
+#include "analyzer/policies/torch_pools.h"
+#include "analyzer/replay/device.h"
+
+namespace memreel {
+
+/// What is told when memory is mapped or unmapped.
+struct MappedBytes {
+  bool small = false;
+  Bytes size;
+  std::uint64_t runs = 0;
+};
+
+class TorchExpandable {
+ public:
+  TorchExpandable(TorchPools& pools, Device& device) : pools_(pools), table_(pools.table()), device_(device) {}
+
+  /// Whether any block can be part of a range.
+  bool used() const { return !ranges_.empty(); }
+
+  /// What is searched for is the block that leaves the least behind: one that can grow counts with what it can grow to.
+  /// `found`: the smallest that fits.
+  BlockId prefer_bounded(const TorchArena& arena, BlockId found) const {
+    while (table_[found].expandable && grows(table_[found])) {  // the others are as small as can be
+      const BlockId next = arena.free.after(found);
+      if (next == BlockId::none || capacity(next) >= capacity(found)) break;
+      found = next;
+    }
+    return found;
+  }
+
+  /// The first block from `found` on that is no part of a range, or none.
+  BlockId skip(const TorchArena& arena, BlockId found) const {
+    while (found != BlockId::none && table_[found].expandable) found = arena.free.after(found);
+    return found;
+  }
+
+  /// A block of at least `size` bytes that is neither free nor anything else yet; none when the device refuses, though
+  /// some memory may have been mapped before it did. `mapped` is called for each piece that was mapped.
+  BlockId allocate(TorchArena& arena, Bytes size, Bytes run, auto&& mapped) {
+    BlockId block = find(arena, size);
+    if (block == BlockId::none) block = reserve(arena, size, run);
+    if (block == BlockId::none) return block;
+    if (table_[block].state == BlockState::unmapped) block = map(arena, block, size, mapped);
+    while (block != BlockId::none && table_[block].size < size)
+      block = map(arena, table_[block].next, size - table_[block].size, mapped);
+    if (block != BlockId::none) pools_.take_out(block);
+    return block;
+  }
+
+  /// Unmaps the whole runs of a free block.
+  void release(BlockId id, auto&& unmapped) {
+    const auto& [base, range] = range_of(table_[id].address);
+    const Bytes offset = table_[id].address - base;
+    const Bytes begin = whole_runs(offset, range.run);
+    const Bytes end = range.run * ((offset + table_[id].size) / range.run);
+    if (begin >= end) return;
+    pools_.take_out(id);
+    if (begin > offset) pools_.put_free(table_.split_front(id, begin - offset));
+    if (table_[id].size > end - begin) {
+      const BlockId front = table_.split_front(id, end - begin);
+      pools_.put_free(id);
+      id = front;
+    }
+    device_.unmap(base + begin, end - begin);
+    TorchArena& arena = pools_.arena_of(table_[id]);
+    unmapped(MappedBytes{arena.small, end - begin, (end - begin) / range.run});
+    put_unmapped(arena, id);
+    if (!table_[id].is_split()) give_up(arena, id);
+  }
+
+ private:
+  struct Range {
+    Bytes run;
+  };
+  using Ranges = std::map<Address, Range>;  // by first address
+
+  /// Not less than `size`.
+  static Bytes whole_runs(Bytes size, Bytes run) { return run * ((size + run - 1_B) / run); }
+
+  bool is_open(BlockId id) const {
+    return id != BlockId::none && (table_[id].state == BlockState::free || table_[id].state == BlockState::unmapped);
+  }
+
+  bool grows(const Block& block) const {
+    return block.next != BlockId::none && table_[block.next].state == BlockState::unmapped;
+  }
+  Bytes capacity(BlockId id) const {
+    const Block& block = table_[id];
+    return grows(block) ? block.size + table_[block.next].size : block.size;
+  }
+
+  const Ranges::value_type& range_of(Address address) const { return *std::prev(ranges_.upper_bound(address)); }
+
+  BlockId find(const TorchArena& arena, Bytes size) const {
+    for (const auto& [address, unmapped] : arena.unmapped) {
+      const BlockId before = table_[unmapped].previous;
+      const BlockId first = before != BlockId::none && table_[before].state == BlockState::free ? before : unmapped;
+      Bytes room;
+      for (BlockId block = first; room < size && is_open(block); block = table_[block].next) room += table_[block].size;
+      if (room >= size) return first;
+    }
+    return BlockId::none;
+  }
+
+  BlockId reserve(TorchArena& arena, Bytes size, Bytes run) {
+    const auto addresses = device_.reserve_addresses(size, run);
+    if (!addresses) return BlockId::none;
+    ranges_.emplace(addresses->address, Range{run});
+    const BlockId block = table_.add(addresses->address, addresses->size, arena.number);
+    table_[block].expandable = true;
+    put_unmapped(arena, block);
+    return block;
+  }
+
+  /// Maps the front of an unmapped block: `size` bytes rounded up to runs, or all of it.
+  BlockId map(TorchArena& arena, BlockId id, Bytes size, auto&& mapped) {
+    const Bytes run = range_of(table_[id].address).second.run;
+    const Bytes taken = std::min(whole_runs(size, run), table_[id].size);
+    if (!device_.map(table_[id].address, taken)) return BlockId::none;
+    mapped(MappedBytes{arena.small, taken, taken / run});
+    arena.unmapped.erase(table_[id].address);
+    if (taken < table_[id].size) {
+      const BlockId front = table_.split_front(id, taken);
+      arena.unmapped.emplace(table_[id].address, id);
+      id = front;
+    }
+    pools_.merge_with_free_neighbours(id);
+    pools_.put_free(id);
+    return id;
+  }
+
+  void put_unmapped(TorchArena& arena, BlockId id) {
+    Block& block = table_[id];
+    block.state = BlockState::unmapped;
+    const auto merges = [&](BlockId other) {
+      if (other == BlockId::none || table_[other].state != BlockState::unmapped) return false;
+      arena.unmapped.erase(table_[other].address);
+      return true;
+    };
+    if (merges(block.previous)) table_.absorb_previous(id);
+    if (merges(block.next)) table_.absorb_next(id);
+    arena.unmapped.emplace(block.address, id);
+  }
+
+  void give_up(TorchArena& arena, BlockId id) {
+    const Address base = table_[id].address;
+    arena.unmapped.erase(base);
+    ranges_.erase(base);
+    table_.remove(id);
+    device_.release_addresses(base);
+  }
+
+  TorchPools& pools_;
+  BlockTable& table_;
+  Device& device_;
+  Ranges ranges_;
+};
+
+}  // namespace memreel

@@ -1,0 +1,146 @@
+// The blocks of PyTorch's allocator, sorted into what may stand in for one another.
+//
+// Source: BlockPool, PrivatePool and their users in c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11. A free block
+// serves requests of its pool, its size class (small or large) and its stream only.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "analyzer/heap/best_fit_index.h"
+#include "analyzer/heap/block_table.h"
+#include "analyzer/policies/policy.h"
+#include "analyzer/replay/prepared.h"
+
+namespace memreel {
+
+/// Blocks that can stand in for one another: of one pool, size class and stream.
+struct TorchArena {
+  BestFitIndex free;
+  std::map<Address, BlockId> unmapped;  // addresses of expandable segments without memory behind them
+  std::uint32_t number = 0;
+  std::uint32_t size_class = 0;
+  bool small = false;
+  PoolId pool = PoolId::default_pool;
+  StreamId stream = StreamId::default_stream;
+};
+
+class TorchPools {
+ public:
+  /// `counts_searches`: ages of blocks are asked for.
+  TorchPools(const Prepared& heap, bool counts_searches) : counts_searches_(counts_searches) { build(heap); }
+  TorchPools(const TorchPools&) = delete;  // the indexes point into the table
+  TorchPools& operator=(const TorchPools&) = delete;
+
+  TorchArena& of_lane(std::uint32_t lane, bool small) { return arenas_[arenas_of_lane_[lane][small ? 1 : 0]]; }
+  const TorchArena& of_lane(std::uint32_t lane, bool small) const {
+    return arenas_[arenas_of_lane_[lane][small ? 1 : 0]];
+  }
+  TorchArena& arena_of(const Block& block) { return arenas_[block.arena]; }
+  const TorchArena& arena_of(const Block& block) const { return arenas_[block.arena]; }
+
+  /// Those of a pool's size class, in the order in which their blocks are looked through: by stream handle.
+  std::span<TorchArena> of_pool(PoolId pool, bool small) {
+    const auto found = classes_.find({pool, small});
+    if (found == classes_.end()) return {};
+    return std::span(arenas_).subspan(found->second.first, found->second.count);
+  }
+  std::span<const TorchArena> all() const { return arenas_; }
+
+  BlockTable& table() { return table_; }
+  const BlockTable& table() const { return table_; }
+  HeapUse& use() { return use_; }
+  const HeapUse& use() const { return use_; }
+
+  [[gnu::always_inline]] void put_free(BlockId id) {
+    Block& block = table_[id];
+    block.state = BlockState::free;
+    TorchArena& arena = arenas_[block.arena];
+    arena.free.insert(id);
+    use_.free += block.size;
+    if (counts_searches_) note_age(id, arena);
+  }
+
+  [[gnu::always_inline]] void take_out(BlockId id) {
+    const Block& block = table_[id];
+    arenas_[block.arena].free.erase(id);
+    use_.free -= block.size;
+  }
+
+  /// Makes a block swallow the free ones beside it. Returns how many they were.
+  [[gnu::always_inline]] std::uint64_t merge_with_free_neighbours(BlockId id) {
+    const Block& block = table_[id];
+    std::uint64_t merged = 0;
+    if (block.previous != BlockId::none && table_[block.previous].state == BlockState::free) {
+      take_out(block.previous);
+      table_.absorb_previous(id);
+      ++merged;
+    }
+    if (block.next != BlockId::none && table_[block.next].state == BlockState::free) {
+      take_out(block.next);
+      table_.absorb_next(id);
+      ++merged;
+    }
+    return merged;
+  }
+
+  void count_search(const TorchArena& arena) {
+    if (counts_searches_) ++searches_[arena.size_class];
+  }
+
+  /// The number of searches in its pool and size class since a block became free.
+  std::uint64_t age(BlockId id) const { return searches_[arena_of(table_[id]).size_class] - freed_at_[index(id)]; }
+
+ private:
+  static constexpr unsigned unit_log2 = 9;  // TorchSettings::min_block
+
+  struct Range {
+    std::size_t first = 0, count = 0;
+  };
+
+  void build(const Prepared& heap) {
+    std::map<std::tuple<PoolId, bool, std::uint64_t>, std::uint32_t> by_key;
+    std::map<std::uint64_t, StreamId> stream_of;
+    for (const Lane& lane : heap.lanes) {
+      stream_of[lane.stream_handle] = lane.stream;
+      for (const bool small : {false, true}) by_key[{lane.pool, small, lane.stream_handle}] = 0;
+    }
+    for (auto& [key, number] : by_key) {
+      const auto& [pool, small, stream] = key;
+      number = static_cast<std::uint32_t>(arenas_.size());
+      const auto [size_class, is_new] = classes_.try_emplace({pool, small}, Range{.first = number});
+      ++size_class->second.count;
+      if (is_new) searches_.push_back(0);
+      arenas_.push_back({.free = BestFitIndex(table_, unit_log2),
+                         .number = number,
+                         .size_class = static_cast<std::uint32_t>(searches_.size() - 1),
+                         .small = small,
+                         .pool = pool,
+                         .stream = stream_of[stream]});
+    }
+    for (const Lane& lane : heap.lanes)
+      arenas_of_lane_.push_back(
+          {by_key[{lane.pool, false, lane.stream_handle}], by_key[{lane.pool, true, lane.stream_handle}]});
+  }
+
+  void note_age(BlockId id, const TorchArena& arena) {
+    if (freed_at_.size() < table_.limit()) freed_at_.resize(table_.limit());
+    freed_at_[index(id)] = searches_[arena.size_class];
+  }
+
+  bool counts_searches_;
+  BlockTable table_;
+  HeapUse use_;
+  std::vector<TorchArena> arenas_;                            // by pool, size class and stream handle
+  std::vector<std::array<std::uint32_t, 2>> arenas_of_lane_;  // large, small
+  std::map<std::pair<PoolId, bool>, Range> classes_;
+  std::vector<std::uint64_t> searches_;  // by size class
+  std::vector<std::uint64_t> freed_at_;  // by block: the searches there had been when it became free
+};
+
+}  // namespace memreel

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Records every program under the settings that bring out its rules: record_matrix.py OUT_DIR [NAME_PREFIX...]
+
+The three programs at the end, made for comparing settings, run under each with the same seed, so that their requests are
+the same; how much the last setting lets them have follows from what they took by default.
+"""
+
+import concurrent.futures
+import json
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+EXPANDABLE = "expandable_segments:True"
+GIB = 1 << 30
+
+# (program, seed, name, conf, limit)
+RULES = [
+    ("pressure", 1, "_gc", "garbage_collection_threshold:0.5", 0),
+    ("pressure", 2, "_gc", "garbage_collection_threshold:0.7", 0),
+    ("pressure", 3, "_maxsplit_gc", "max_split_size_mb:32,garbage_collection_threshold:0.6", 0),
+    ("pressure", 4, "_expandable_gc", EXPANDABLE + ",garbage_collection_threshold:0.6", 0),
+    ("pressure", 5, "_expandable", EXPANDABLE, 0),
+    ("pressure", 6, "_default", "", 0),
+    ("pressure", 7, "_expandable_maxsplit", EXPANDABLE + ",max_split_size_mb:32", 0),
+    ("oom", 11, "_expandable", EXPANDABLE, 0),
+    ("oom", 12, "_expandable_gc", EXPANDABLE + ",garbage_collection_threshold:0.5", 0),
+    ("oom", 13, "_maxsplit_gc", "max_split_size_mb:64,garbage_collection_threshold:0.5", 0),
+    ("oom", 14, "_nonsplit", "max_split_size_mb:40,max_non_split_rounding_mb:64", 0),
+    ("churn", 21, "_expandable", EXPANDABLE, 0),
+    ("churn", 22, "_expandable_pow2", EXPANDABLE + ",roundup_power2_divisions:[4:2,8:4,>:8]", 0),
+    ("churn", 23, "_segment", "large_segment_size_mb:64", 0),
+    ("churn", 24, "_expandable_segment", EXPANDABLE + ",large_segment_size_mb:32", 0),
+    ("streams", 31, "_expandable", EXPANDABLE, 0),
+    ("streams", 32, "_expandable_pow2", EXPANDABLE + ",roundup_power2_divisions:4", 0),
+    ("threads", 41, "_expandable", EXPANDABLE, 0),
+    ("settings", 51, "", "", 0), ("settings", 52, "", "max_split_size_mb:64", 0),
+    ("captures", 61, "_default", "", 0), ("captures", 62, "_default", "", 0), ("captures", 63, "_default", "", 0),
+    ("captures", 61, "_expandable", EXPANDABLE, 0), ("captures", 64, "_expandable", EXPANDABLE, 0),
+    ("captures", 65, "_maxsplit", "max_split_size_mb:24", 0),
+    ("capture_streams", 71, "_default", "", 0), ("capture_streams", 72, "_default", "", 0),
+    ("capture_streams", 71, "_expandable", EXPANDABLE, 0), ("capture_streams", 73, "_expandable", EXPANDABLE, 0),
+    ("capture_streams", 74, "_reuse", "graph_capture_record_stream_reuse:True", 0),
+    ("mempools", 81, "_default", "", 0), ("mempools", 82, "_default", "", 0),
+    ("mempools", 81, "_expandable", EXPANDABLE, 0), ("mempools", 83, "_expandable", EXPANDABLE, 0),
+    ("borrow", 91, "_default", "", 0), ("borrow", 92, "_default", "", 0), ("borrow", 91, "_expandable", EXPANDABLE, 0),
+    ("unsplit", 95, "_default", "", 0), ("unsplit", 96, "_expandable", EXPANDABLE, 0),
+    ("leak", 97, "_expandable", EXPANDABLE, 0),
+]
+
+COMPARED = [("transformer", 1), ("convnet", 2), ("server", 3)]
+SETTINGS = [("_expandable", EXPANDABLE), ("_maxsplit", "max_split_size_mb:128"), ("_maxsplit32", "max_split_size_mb:32"),
+            ("_pow2", "roundup_power2_divisions:4")]
+
+
+def record(out, program, seed, name, conf, limit):
+    part = out / f"{program}_{seed}{name}.part"
+    subprocess.run([sys.executable, HERE / "record_histories.py", part, "--programs", program, "--seeds", str(seed),
+                    "--name", name, "--conf", conf, "--limit", str(limit)], check=False)
+    line = (part / "truth.jsonl").read_text() if (part / "truth.jsonl").exists() else ""
+    for file in part.glob("*.xz"):
+        file.rename(out / file.name)
+    for file in part.iterdir():
+        file.unlink()
+    part.rmdir()
+    return line
+
+
+def main():
+    out = pathlib.Path(sys.argv[1])
+    out.mkdir(parents=True, exist_ok=True)
+    wanted = tuple(sys.argv[2:]) or ("",)
+    with concurrent.futures.ThreadPoolExecutor(8) as workers, open(out / "truth.jsonl", "a", encoding="utf-8") as truth:
+
+        def all_of(jobs):
+            lines = list(workers.map(lambda job: record(out, *job), jobs))
+            truth.write("".join(lines))
+            truth.flush()
+            return lines
+
+        compared = [job for job in COMPARED if job[0].startswith(wanted)]
+        jobs = [(program, seed, "_default", "", 0) for program, seed in compared]
+        jobs += [(program, seed, name, conf, 0) for program, seed in compared for name, conf in SETTINGS]
+        defaults = all_of(jobs)[: len(compared)]
+        jobs = []
+        for (program, seed), line in zip(compared, defaults):
+            peak = json.loads(line)["stats"]["reserved_bytes.all.peak"] if line else GIB
+            jobs.append((program, seed, "_gc", "garbage_collection_threshold:0.8", int(peak * 1.02)))
+        all_of(jobs + [job for job in RULES if job[0].startswith(wanted)])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+// Expandable segments, rule by rule.
+#include "analyzer/policies/torch_expandable.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "analyzer/policies/torch_native.h"
+#include "analyzer/replay/device.h"
+#include "analyzer/replay/prepared.h"
+
+namespace memreel {
+namespace {
+
+DeviceModel limited_to(Bytes capacity, bool told = false) {
+  return {.kind = DeviceModel::Kind::capacity, .capacity = capacity, .told = told};
+}
+
+/// A policy driven by hand: lane 0 is the default stream, lane 1 another stream, lane 2 a private pool.
+class Torch {
+ public:
+  explicit Torch(TorchSettings settings = {.expandable = true}, DeviceModel model = {})
+      : device_(model, {}), policy_(heap(), settings, device_) {}
+
+  bool alloc(std::uint32_t slot, Bytes size, std::uint32_t lane = 0) { return policy_.allocate(slot, size, lane); }
+  void free(std::uint32_t slot) { policy_.free(slot, {}); }
+  Address at(std::uint32_t slot) const { return policy_.block_of(slot).address; }
+  Bytes offset(std::uint32_t slot, std::uint32_t from = 0) const { return at(slot) - at(from); }
+  Bytes size(std::uint32_t slot) const { return policy_.block_of(slot).size; }
+  Bytes reserved() const { return policy_.use().reserved; }
+  TorchNative<>* operator->() { return &policy_; }
+
+ private:
+  static Prepared heap() {
+    Prepared heap;
+    heap.lanes = {{.stream_handle = 0}, {.stream = StreamId{1}, .stream_handle = 7}, {.pool = PoolId{1}}};
+    heap.slot_count = 16;
+    return heap;
+  }
+  SimulatedDevice device_;
+  TorchNative<> policy_;
+};
+
+TEST(TorchExpandable, MapsWhatTheRequestNeedsInWholeRuns) {
+  Torch torch;
+  torch.alloc(0, 3_MiB);
+  EXPECT_EQ(torch.reserved(), 20_MiB);
+  torch.alloc(1, 38_MiB);  // 17 MiB are there already: 21 more take two runs
+  EXPECT_EQ(torch.offset(1), 3_MiB);
+  EXPECT_EQ(torch.reserved(), 60_MiB);
+  torch.alloc(2, 512_B);
+  EXPECT_EQ(torch.reserved(), 62_MiB);
+  EXPECT_EQ(torch->driver_calls().map, 4U);
+  EXPECT_EQ(torch->driver_calls().malloc, 0U);
+}
+
+TEST(TorchExpandable, LargeRunsHaveTheSizeOfASegment) {
+  Torch torch({.large_segment = 32_MiB, .expandable = true});
+  torch.alloc(0, 3_MiB);
+  EXPECT_EQ(torch.reserved(), 32_MiB);
+}
+
+TEST(TorchExpandable, SplitsLargeBlocksDownTo512Bytes) {
+  Torch torch;
+  torch.alloc(0, 20_MiB - 512_B);
+  EXPECT_EQ(torch.size(0), 20_MiB - 512_B);
+  Torch limited({.max_split_size = 20_MiB, .expandable = true});
+  limited.alloc(0, 30_MiB);  // even above max_split_size
+  EXPECT_EQ(limited.size(0), 30_MiB);
+  EXPECT_EQ(limited.reserved(), 40_MiB);
+}
+
+TEST(TorchExpandable, ABlockThatCouldGrowIsTheLastChoice) {
+  Torch torch;
+  torch.alloc(0, 10_MiB);
+  torch.alloc(1, 6_MiB);
+  torch.free(0);  // a hole of 10 MiB, and 4 MiB before unmapped addresses
+  torch.alloc(2, 2_MiB);
+  EXPECT_EQ(torch.at(2), torch.at(1) - 10_MiB);
+}
+
+TEST(TorchExpandable, OfTwoThatCouldGrowTheOneThatCanGrowLess) {
+  Torch torch;
+  torch.alloc(0, 40_MiB);
+  torch.alloc(1, 2_MiB);  // 42 of 60 MiB are taken
+  torch.free(0);
+  torch->empty_cache();   // unmaps the first 40 MiB
+  torch.alloc(2, 5_MiB);  // from the 18 MiB at the end: nothing else is mapped
+  EXPECT_EQ(torch.offset(2, 1), 2_MiB);
+  torch.alloc(3, 14_MiB);  // no block of it is mapped: at the lowest unmapped addresses
+  EXPECT_EQ(torch.at(1) - torch.at(3), 40_MiB);
+  torch.alloc(4, 4_MiB);  // 6 MiB before 20 unmapped ones win over 13 MiB before endless ones
+  EXPECT_EQ(torch.at(4) - torch.at(3), 14_MiB);
+}
+
+TEST(TorchExpandable, GrowsFromTheFreeBlockBeforeTheLowestUnmappedOneThatHasRoom) {
+  Torch torch;
+  torch.alloc(0, 15_MiB);
+  torch.alloc(1, 25_MiB);
+  torch.alloc(2, 20_MiB);
+  torch.free(1);
+  torch->empty_cache();  // the run from 20 to 40 MiB; 15 to 20 stays mapped
+  EXPECT_EQ(torch.reserved(), 40_MiB);
+  torch.alloc(1, 26_MiB);  // no room in the 25 MiB between: behind all
+  EXPECT_EQ(torch.offset(1), 60_MiB);
+  torch.alloc(3, 25_MiB);
+  EXPECT_EQ(torch.offset(3), 15_MiB);
+}
+
+TEST(TorchExpandable, MappingGoesOnAcrossFreeBlocks) {
+  Torch torch;
+  for (const std::uint32_t slot : {0U, 1U, 2U}) torch.alloc(slot, slot == 2 ? 30_MiB : 20_MiB);
+  torch.free(0);
+  torch->empty_cache();  // 0 to 20 is unmapped
+  torch.free(1);         // 20 to 40 is free
+  torch.alloc(3, 35_MiB);
+  EXPECT_EQ(torch.at(2) - torch.at(3), 40_MiB);
+  EXPECT_EQ(torch.reserved(), 80_MiB);
+}
+
+TEST(TorchExpandable, StreamsPoolsAndSizeClassesHaveRangesOfTheirOwn) {
+  Torch torch;
+  torch.alloc(0, 1_KiB, 0);
+  torch.alloc(1, 1_KiB, 1);
+  torch.alloc(2, 1_KiB, 2);
+  torch.alloc(3, 2_MiB, 0);
+  EXPECT_EQ(torch.reserved(), 2_MiB * 3 + 20_MiB);
+}
+
+TEST(TorchExpandable, ReleasingUnmapsTheWholeRunsInsideAFreeBlock) {
+  Torch torch;
+  torch.alloc(0, 5_MiB);
+  torch.alloc(1, 50_MiB);
+  torch.alloc(2, 5_MiB);
+  torch.free(1);
+  torch->empty_cache();  // 5 to 55 MiB are free: the run from 20 to 40 goes
+  EXPECT_EQ(torch.reserved(), 40_MiB);
+  EXPECT_EQ(torch->driver_calls().unmap, 1U);
+  EXPECT_EQ(torch->use().free, 30_MiB);
+}
+
+TEST(TorchExpandable, ARangeOfWhichNothingIsMappedIsGivenUp) {
+  Torch torch;
+  torch.alloc(0, 5_MiB);
+  const Address first = torch.at(0);
+  torch.free(0);
+  torch->empty_cache();
+  EXPECT_EQ(torch.reserved(), 0_B);
+  torch.alloc(0, 5_MiB);
+  EXPECT_NE(torch.at(0), first);
+}
+
+TEST(TorchExpandable, TheLimitIsCheckedAsIfSegmentsWereTaken) {
+  Torch torch({.expandable = true}, limited_to(42_MiB, true));
+  EXPECT_TRUE(torch.alloc(0, 22_MiB));  // a segment of 22 MiB would fit, so two runs are mapped
+  EXPECT_EQ(torch.reserved(), 40_MiB);
+  EXPECT_FALSE(torch.alloc(1, 19_MiB));  // needs one MiB of memory, but as a segment 20
+  Torch exceeding({.expandable = true}, limited_to(22_MiB, true));
+  EXPECT_TRUE(exceeding.alloc(0, 22_MiB));
+  EXPECT_EQ(exceeding.reserved(), 40_MiB);  // more than the limit, as with the real one
+}
+
+TEST(TorchExpandable, WhatTheDeviceHasNoneIsMappedBeyond) {
+  Torch torch({.expandable = true}, limited_to(30_MiB));
+  EXPECT_FALSE(torch.alloc(0, 22_MiB));
+  EXPECT_EQ(torch.reserved(), 0_B);
+  EXPECT_TRUE(torch.alloc(0, 20_MiB));
+}
+
+TEST(TorchExpandable, AFailedRequestLeavesWhatWasMappedBeforeTheRefusal) {
+  Torch torch({.expandable = true}, limited_to(90_MiB));
+  torch.alloc(0, 20_MiB);
+  torch.alloc(1, 20_MiB);
+  torch.alloc(2, 20_MiB);
+  torch.free(0);
+  torch->empty_cache();
+  torch.free(1);                        // 20 MiB unmapped, 20 free, 20 taken
+  EXPECT_TRUE(torch.alloc(0, 30_MiB));  // maps the first 20 and merges
+  EXPECT_EQ(torch.reserved(), 60_MiB);
+  EXPECT_FALSE(torch.alloc(3, 45_MiB));  // 10 MiB short
+  EXPECT_EQ(torch.reserved(), 60_MiB);
+}
+
+TEST(TorchExpandable, CollectingGarbagePassesItBy) {
+  Torch torch({.garbage_collection_threshold = 0.1, .expandable = true}, limited_to(200_MiB));
+  for (std::uint32_t i = 1; i < 4; ++i) {
+    torch.alloc(0, 20_MiB * i);
+    torch.free(0);
+  }
+  EXPECT_EQ(torch->driver_calls().unmap, 0U);
+}
+
+TEST(TorchExpandable, ReleasingOversizeBlocksPassesItBy) {
+  Torch torch({.max_split_size = 20_MiB, .expandable = true}, limited_to(100_MiB));
+  torch.alloc(0, 40_MiB);
+  torch.alloc(1, 20_MiB, 1);
+  torch.free(0);
+  EXPECT_TRUE(torch.alloc(2, 80_MiB, 1));  // everything was released for it
+  EXPECT_EQ(torch->driver_calls().unmap, 2U);
+  EXPECT_EQ(torch.reserved(), 100_MiB);
+}
+
+TEST(TorchExpandable, OversizeRequestsTakeBlocksOfAboutTheirSize) {
+  Torch torch({.max_split_size = 64_MiB, .expandable = true});
+  torch.alloc(0, 100_MiB);
+  torch.alloc(1, 10_MiB);
+  torch.free(0);
+  torch.alloc(2, 70_MiB);  // 30 MiB less: not from that block, and behind the other one there is room
+  EXPECT_EQ(torch.at(2) - torch.at(1), 10_MiB);
+  torch.alloc(3, 90_MiB);
+  EXPECT_EQ(torch.at(1) - torch.at(3), 100_MiB);
+}
+
+}  // namespace
+}  // namespace memreel
