@@ -76,12 +76,16 @@ class BlockTable {
     assert(size < (*this)[id].size);
     const BlockId front = take_slot();
     Block& tail = (*this)[id];
-    (*this)[front] = {.address = tail.address,
-                      .size = size,
-                      .previous = tail.previous,
-                      .next = id,
-                      .arena = tail.arena,
-                      .expandable = tail.expandable};
+    // Field by field: GCC makes a whole Block on the stack first, in pieces that it then waits for.
+    Block& head = (*this)[front];
+    head.address = tail.address;
+    head.size = size;
+    head.previous = tail.previous;
+    head.next = id;
+    head.arena = tail.arena;
+    head.state = BlockState::free;
+    head.place = 0;
+    head.expandable = tail.expandable;
     if (tail.previous != BlockId::none) (*this)[tail.previous].next = front;
     tail.previous = front;
     tail.address = tail.address + size;

@@ -1,6 +1,7 @@
 // The classic fits: one contiguous range that grows at its end.
 //
-// - A request is rounded up to `align` and takes the front of the free block that Placement chooses; the rest of the
+// - A request is rounded up to `align`, and further if Placement says so, and takes the front of the free block that
+// Placement chooses; the rest of the
 //   block stays free.
 // - When no free block is large enough the range grows at its end by whole pages, as few as will do: a free block at
 // the
@@ -42,14 +43,15 @@ class GrowingRange {
  public:
   static constexpr bool serves_any_lane = true;
 
-  GrowingRange(const Prepared& heap, const GrowingRangeSettings& settings, SimulatedDevice& device)
+  /// `more`: what else the placement is made from.
+  GrowingRange(const Prepared& heap, const GrowingRangeSettings& settings, SimulatedDevice& device, auto... more)
       : settings_(settings),
         device_(device),
-        free_(table_, settings.align),
+        free_(table_, settings.align, more...),
         block_of_(heap.slot_count + 1, BlockId::none) {}
 
   bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t /*lane*/) {
-    const Bytes size = round_up(std::max(requested, 1_B), settings_.align);
+    const Bytes size = rounded(requested);
     BlockId block = free_.find(size);
     if (block == BlockId::none) [[unlikely]]
       block = grow(size);
@@ -115,6 +117,14 @@ class GrowingRange {
   const BlockTable& blocks() const { return table_; }
 
  private:
+  Bytes rounded(Bytes requested) const {
+    const Bytes size = round_up(std::max(requested, 1_B), settings_.align);
+    if constexpr (requires { free_.rounded(size); })
+      return free_.rounded(size);
+    else
+      return size;
+  }
+
   /// Makes the free block at the end, new if need be, hold `size` bytes.
   BlockId grow(Bytes size) {
     const bool extend = last_ != BlockId::none && table_[last_].state == BlockState::free;

@@ -6,20 +6,23 @@
 
 #include "analyzer/policies/bound_live.h"
 #include "analyzer/policies/bound_pages.h"
+#include "analyzer/policies/buddy.h"
 #include "analyzer/policies/cuda_malloc.h"
 #include "analyzer/policies/fit_best.h"
 #include "analyzer/policies/fit_first.h"
 #include "analyzer/policies/fit_next.h"
 #include "analyzer/policies/parameters.h"
+#include "analyzer/policies/slab.h"
+#include "analyzer/policies/tlsf.h"
 #include "analyzer/policies/torch_native.h"
 
 namespace memreel {
 namespace {
 
 const std::vector<PolicyEntry>& entries() {
-  static const std::vector<PolicyEntry> all{bound_live_entry(),   bound_pages_entry(), cuda_malloc_entry(),
-                                            torch_native_entry(), fit_first_entry(),   fit_best_entry(),
-                                            fit_next_entry()};
+  static const std::vector<PolicyEntry> all{
+      bound_live_entry(), bound_pages_entry(), cuda_malloc_entry(), torch_native_entry(), fit_first_entry(),
+      fit_best_entry(),   fit_next_entry(),    buddy_entry(),       tlsf_entry(),         slab_entry()};
   return all;
 }
 

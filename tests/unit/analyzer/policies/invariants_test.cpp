@@ -1,10 +1,13 @@
 // What holds of every policy that places blocks, after every operation of random programs.
 #include <gtest/gtest.h>
 
+#include "analyzer/policies/buddy.h"
 #include "analyzer/policies/cuda_malloc.h"
 #include "analyzer/policies/fit_best.h"
 #include "analyzer/policies/fit_first.h"
 #include "analyzer/policies/fit_next.h"
+#include "analyzer/policies/slab.h"
+#include "analyzer/policies/tlsf.h"
 #include "analyzer/policies/torch_native.h"
 #include "tests/unit/analyzer/policies/random_program.h"
 
@@ -30,6 +33,14 @@ TEST(Invariants, FitBest) { check_all<FitBest>(GrowingRangeSettings{}); }
 TEST(Invariants, FitFirst) { check_all<FitFirst>(GrowingRangeSettings{}); }
 TEST(Invariants, FitNext) { check_all<FitNext>(GrowingRangeSettings{.align = 4_KiB, .page = 64_KiB}); }
 TEST(Invariants, CudaMalloc) { check_all<CudaMalloc>(CudaMalloc::Settings{}); }
+TEST(Invariants, Buddy) { check_all<Buddy>(BuddySettings{}); }
+TEST(Invariants, BuddyOfLargeBlocks) { check_all<Buddy>(BuddySettings{.min = 1_MiB, .max = 1_MiB}); }
+TEST(Invariants, Tlsf) { check_all<Tlsf>(TlsfSettings{}); }
+TEST(Invariants, TlsfWithFewClasses) { check_all<Tlsf>(TlsfSettings{{.align = 4_KiB, .page = 64_KiB}, 2}); }
+TEST(Invariants, Slab) { check_all<SlabPolicy>(SlabSettings{}); }
+TEST(Invariants, SlabWithOneClassADoubling) {
+  check_all<SlabPolicy>(SlabSettings{.classes_per_doubling = 1, .min = 64_KiB, .page = 256_KiB});
+}
 
 }  // namespace
 }  // namespace memreel

@@ -1,0 +1,66 @@
+#include "analyzer/policies/buddy.h"
+
+#include "analyzer/policies/parameters.h"
+
+namespace memreel {
+
+bool Buddy::grow(unsigned order) {
+  const Bytes size = std::max(bytes_of(order), settings_.max);
+  if (!device_.extend(size)) {
+    empty_cache();
+    if (!device_.extend(size)) return false;
+  }
+  ++calls_.malloc;
+  use_.reserved += size;
+  const auto region_order = static_cast<unsigned>(std::countr_zero(size.count));
+  auto& vacant = vacant_[region_order];
+  Address address;
+  if (vacant.empty()) {
+    address = Address{round_up(Bytes{end_.value}, size).count};
+    end_ = address + size;
+  } else {
+    address = vacant.back();
+    vacant.pop_back();
+  }
+  put_free(table_.add(address, size, 0), region_order);
+  return true;
+}
+
+void Buddy::empty_cache() {
+  for (auto order = static_cast<unsigned>(std::countr_zero(settings_.max.count)); order < orders; ++order) {
+    std::vector<BlockId> regions;
+    lists_.for_each(order, [&](BlockId id) {
+      if (!table_[id].is_split()) regions.push_back(id);
+    });
+    for (const BlockId id : regions) {
+      const Block region = table_[id];
+      take_out(id, order);
+      table_.remove(id);
+      vacant_[order].push_back(region.address);
+      use_.reserved -= region.size;
+      device_.shrink(region.size);
+      ++calls_.free;
+      ++calls_.sync;  // cudaFree waits for the device
+    }
+  }
+}
+
+PolicyEntry buddy_entry() {
+  return {.info = {.name = "buddy",
+                   .description = "powers of two, split in halves and merged again",
+                   .defaults = {{"min", "512"}, {"max", "32MiB"}}},
+          .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
+            const auto max = power_of_two_parameter(spec, "max", 64_KiB, 1_GiB * 1024);
+            if (!max) return max.error();
+            const auto min = power_of_two_parameter(spec, "min", 16_B, *max);
+            if (!min) return min.error();
+            return BoundPolicy{.spec = spec,
+                               .unit = *max,
+                               .run = [settings = BuddySettings{.min = *min, .max = *max}](const Prepared& heap,
+                                                                                           const RunOptions& options) {
+                                 return run_policy<Buddy>(heap, settings, options);
+                               }};
+          }};
+}
+
+}  // namespace memreel

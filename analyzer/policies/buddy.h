@@ -1,0 +1,158 @@
+// buddy{min=512,max=32MiB}: blocks are powers of two, split in halves and merged with the half they were split from.
+//
+// - A request is rounded up to a power of two, at least `min`. It takes the block freed last among the smallest ones
+//   that are large enough; a larger one is halved until it fits, the lower half being taken each time.
+// - A freed block merges with its buddy, the one whose offset differs in the one bit of their size, as long as that
+//   one is whole and free; then it serves any stream.
+// - Without a block it takes a region from the device: of `max` bytes, or of the request's own power of two when that
+//   is larger. Regions never merge with one another.
+// - empty_cache gives back the regions of which nothing is used. So does a request that the device refuses a region,
+//   which then asks once more.
+//
+// Source: Knowlton, "A fast storage allocator" (CACM 8(10), 1965); last in, first out as in Knuth, "The Art of Computer
+// Programming" vol. 1, 2.5, algorithms R and S. They manage one region: taking several, and giving them back, is this
+// file's choice.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "analyzer/heap/block_table.h"
+#include "analyzer/heap/free_lists.h"
+#include "analyzer/policies/policy.h"
+#include "analyzer/policies/registry.h"
+#include "analyzer/replay/device.h"
+#include "analyzer/replay/prepared.h"
+
+namespace memreel {
+
+/// Both are powers of two.
+struct BuddySettings {
+  Bytes min = 512_B;
+  Bytes max = 32_MiB;
+};
+
+class Buddy {
+ public:
+  /// `device` must outlive the policy.
+  Buddy(const Prepared& heap, const BuddySettings& settings, SimulatedDevice& device)
+      : settings_(settings), device_(device), block_of_(heap.slot_count + 1, BlockId::none) {}
+
+  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t /*lane*/) {
+    const unsigned order = order_of(requested);
+    if (order >= orders) [[unlikely]]
+      return false;
+    std::uint64_t fitting = occupied_ >> order << order;
+    if (fitting == 0) [[unlikely]] {
+      if (!grow(order)) return false;
+      fitting = occupied_ >> order << order;
+    }
+    auto from = static_cast<unsigned>(std::countr_zero(fitting));
+    BlockId block = lists_.front(from);
+    take_out(block, from);
+    while (from > order) {
+      --from;
+      const BlockId lower = table_.split_front(block, bytes_of(from));
+      put_free(block, from);
+      block = lower;
+    }
+    table_[block].state = BlockState::allocated;
+    use_.allocated += bytes_of(order);
+    block_of_[slot] = block;
+    return true;
+  }
+
+  void free(std::uint32_t slot, Bytes /*requested*/) { make_reusable(let_go(slot)); }
+  void free_requested(std::uint32_t slot, Bytes /*requested*/) { table_[let_go(slot)].state = BlockState::pending; }
+  void free_completed(std::uint32_t slot, Bytes /*requested*/) { make_reusable(block_of_[slot]); }
+  void empty_cache();
+
+  // For slots that operations ahead of this one name.
+  [[gnu::always_inline]] void prefetch_name(std::uint32_t slot) const { prefetch(&block_of_[slot]); }
+  [[gnu::always_inline]] void prefetch_block(std::uint32_t slot) const { table_.prefetch_block(block_of_[slot]); }
+  [[gnu::always_inline]] void prefetch_neighbours(std::uint32_t slot) const {
+    table_.prefetch_neighbours(block_of_[slot]);
+  }
+
+  const HeapUse& use() const { return use_; }
+  Bytes largest_free() const { return Bytes{std::bit_floor(occupied_)}; }
+  const DriverCalls& driver_calls() const { return calls_; }
+  Extent extent_of(std::uint32_t slot) const {
+    const Block& block = table_[block_of_[slot]];
+    return {block.address, block.size};
+  }
+  void for_each_free(auto&& visit) const {
+    table_.for_each([&](const Block& block) {
+      if (block.state == BlockState::free) visit(FreeBlock{.size = block.size});
+    });
+  }
+
+ private:
+  static constexpr unsigned orders = 46;  // no device has more than 2^45 bytes
+
+  /// The binary logarithm of the block that a request needs; `orders` or more when there can be none.
+  unsigned order_of(Bytes requested) const {
+    return static_cast<unsigned>(std::bit_width(std::max(requested, settings_.min).count - 1));
+  }
+  static Bytes bytes_of(unsigned order) { return Bytes{std::uint64_t{1} << order}; }
+
+  /// Takes a region in which a block of `order` fits.
+  bool grow(unsigned order);
+
+  BlockId let_go(std::uint32_t slot) {
+    const BlockId id = block_of_[slot];
+    use_.allocated -= table_[id].size;
+    return id;
+  }
+
+  void make_reusable(BlockId id) {
+    auto order = static_cast<unsigned>(std::countr_zero(table_[id].size.count));
+    for (;; ++order) {
+      const Block& block = table_[id];
+      // Neighbours that touch and are of one size are buddies when the lower one's address is a multiple of twice that.
+      const bool lower = (block.address.value >> order & 1U) == 0;
+      const BlockId buddy = lower ? block.next : block.previous;
+      if (buddy == BlockId::none) break;
+      const Block& other = table_[buddy];
+      if (other.state != BlockState::free || other.size != block.size) break;
+      take_out(buddy, order);
+      if (lower)
+        table_.absorb_next(id);
+      else
+        table_.absorb_previous(id);
+    }
+    put_free(id, order);
+  }
+
+  void put_free(BlockId id, unsigned order) {
+    table_[id].state = BlockState::free;
+    lists_.push_front(order, id);
+    occupied_ |= std::uint64_t{1} << order;
+    use_.free += bytes_of(order);
+  }
+
+  void take_out(BlockId id, unsigned order) {
+    const auto emptied = static_cast<std::uint64_t>(lists_.erase(id));
+    occupied_ &= ~(emptied << order);
+    use_.free -= bytes_of(order);
+  }
+
+  BuddySettings settings_;
+  SimulatedDevice& device_;
+  HeapUse use_;
+  DriverCalls calls_;
+  BlockTable table_;
+  FreeLists lists_{orders};     // by order
+  std::uint64_t occupied_ = 0;  // orders of which there are free blocks: by their values also the sizes of these
+  std::vector<BlockId> block_of_;
+  // Where regions are: each at a multiple of its size. Places of regions that were given back are used again.
+  Address end_;
+  std::array<std::vector<Address>, orders> vacant_;
+};
+
+PolicyEntry buddy_entry();
+
+}  // namespace memreel
