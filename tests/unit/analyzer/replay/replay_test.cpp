@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <map>
+#include <string>
+#include <utility>
 
 #include "analyzer/replay/prepared.h"
 #include "tests/bench/synthetic.h"
@@ -83,11 +86,18 @@ TEST(Replay, FailedRequestsAreNotLiveAndTheirFreesAreIgnored) {
   history.alloc(1_MiB);
   history.free_completed(b);
   history.free(a);
+  // Parameters and a capacity with which one request of 6 MiB can be served, two can't, and 1 MiB more can.
+  const std::map<std::string_view, std::pair<std::string, Bytes>> tight{
+      {"buddy", {"{max=1MiB}", 9_MiB}},
+      {"torch.expandable", {"{large_segment_size_mb=6}", 8_MiB}},
+      {"torch.native", {"{large_segment_size_mb=10}", 12_MiB}},
+  };
   for (const auto& policy : policies()) {
     SCOPED_TRACE(policy.name);
-    const std::string small_segments = policy.name == "torch.native" ? "{large_segment_size_mb=10}" : "";
-    const ReplayResult result = replay_one(history.prepared(), std::string(policy.name) + small_segments,
-                                           with_capacity(policy.name == "torch.native" ? 12_MiB : 8_MiB));
+    const auto special = tight.find(policy.name);
+    const auto [parameters, capacity] = special == tight.end() ? std::pair(std::string(), 8_MiB) : special->second;
+    const ReplayResult result =
+        replay_one(history.prepared(), std::string(policy.name) + parameters, with_capacity(capacity));
     EXPECT_EQ(result.failed_allocations, 1U);
     ASSERT_TRUE(result.first_failure);
     EXPECT_EQ(result.first_failure->event, 1U);
