@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "analyzer/policies/policy.h"
@@ -15,6 +17,19 @@
 #include "analyzer/replay/replay.h"
 
 namespace memreel {
+
+/// The rows of heaps that are not all in memory. Threads may share one.
+class RowSource {
+ public:
+  RowSource() = default;
+  RowSource(const RowSource&) = delete;
+  RowSource& operator=(const RowSource&) = delete;
+  virtual ~RowSource() = default;
+
+  virtual std::size_t row_count(HeapId heap) const = 0;
+  /// Calls `take` with the columns of one stretch of rows after another, until it returns false.
+  virtual void for_each_piece(HeapId heap, const std::function<bool(const Prepared& piece)>& take) const = 0;
+};
 
 struct RunOptions {
   DeviceModel device;
@@ -27,17 +42,19 @@ struct RunOptions {
   bool empty_cache_on_failure = false;
   /// Also find ReplayResult::free_memory and address_stability.
   bool placement_metrics = false;
+  /// Where the rows come from when the heap's own columns are empty.
+  const RowSource* rows = nullptr;
 };
 
-/// A highest value and the first row of the heap's operations at which it was reached.
+/// A highest value and where it was first reached: a row while rows are run, an event of the trace in what remains.
 struct Peak {
   Bytes value;
-  std::size_t row = 0;
+  std::size_t at = 0;
 
-  bool see(Bytes now, std::size_t at) {
+  bool see(Bytes now, std::size_t where) {
     if (now <= value) return false;
     value = now;
-    row = at;
+    at = where;
     return true;
   }
 };
@@ -65,8 +82,8 @@ struct Measures {
     if (outside > external_fragmentation * total) external_fragmentation = outside / total;
   }
 
-  /// Takes over what is higher in `later`, the measures of a stretch that follows.
-  void fold(const Measures& later);
+  /// Takes over what is higher in `later`, the measures of rows that follow. `events`: those of these rows.
+  void fold(const Measures& later, std::span<const std::uint32_t> events);
 };
 
 /// Requests that failed and whose frees are therefore to be ignored, by slot.
@@ -99,14 +116,15 @@ class Replay {
 
   ReplayResult run() {
     const auto start = std::chrono::steady_clock::now();
-    const std::size_t rows = heap_.count();
-    const std::size_t stretches = std::clamp<std::size_t>(options_.series_points, 1, std::max<std::size_t>(rows, 1));
-    for (std::size_t i = 0; i < stretches && !stopped_; ++i) {
-      run_stretch(rows * i / stretches, rows * (i + 1) / stretches);
-      if constexpr (PlacingPolicy<P>)
-        if (options_.placement_metrics && (i + 1) * most_samples / stretches > i * most_samples / stretches)
-          free_.sample(policy_);
-    }
+    row_count_ = options_.rows != nullptr ? options_.rows->row_count(heap_.heap) : heap_.count();
+    stretch_count_ = std::clamp<std::size_t>(options_.series_points, 1, std::max<std::size_t>(row_count_, 1));
+    if (options_.rows != nullptr)
+      options_.rows->for_each_piece(heap_.heap, [&](const Prepared& piece) {
+        run_piece(piece);
+        return !stopped_;
+      });
+    else
+      run_piece(heap_);
     result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     finish();
     return std::move(result_);
@@ -121,13 +139,36 @@ class Replay {
 
   void foresee(std::size_t row) {
     if constexpr (requires { policy_.prefetch_block(0U); }) {
-      const auto slot = [&](std::size_t ahead) { return heap_.slot[std::min(row + ahead, heap_.count() - 1)]; };
+      const auto slot = [&](std::size_t ahead) { return piece_->slot[std::min(row + ahead, piece_->count() - 1)]; };
       policy_.prefetch_name(slot(name_ahead));
       policy_.prefetch_block(slot(block_ahead));
       policy_.prefetch_neighbours(slot(neighbours_ahead));
     }
   }
 
+  std::size_t end_of_stretch() const { return row_count_ * (stretch_ + 1) / stretch_count_; }
+
+  void run_piece(const Prepared& piece) {
+    piece_ = &piece;
+    const std::size_t end = rows_done_ + piece.count();
+    while (rows_done_ < end && !stopped_) {
+      const std::size_t until = std::min(end, end_of_stretch());
+      const std::size_t begin = piece.count() - (end - rows_done_);
+      run_stretch(begin, begin + (until - rows_done_));
+      rows_done_ = until;
+      if (until == end_of_stretch()) end_stretch();
+    }
+  }
+
+  void end_stretch() {
+    ++stretch_;
+    if constexpr (PlacingPolicy<P>)
+      if (options_.placement_metrics &&
+          stretch_ * most_samples / stretch_count_ > (stretch_ - 1) * most_samples / stretch_count_)
+        free_.sample(policy_);
+  }
+
+  /// Rows of the piece that are all of one stretch of the series.
   void run_stretch(std::size_t begin, std::size_t end) {
     const HeapUse& use = policy_.use();
     Measures measures{.live = {live_, begin}, .allocated = {use.allocated, begin}, .reserved = {use.reserved, begin}};
@@ -135,19 +176,23 @@ class Replay {
       run_and_follow(begin, end, measures);
     else if (!done_at_once(begin, end, measures))
       run_rows(begin, end, measures);
-    all_.fold(measures);
-    if (options_.series_points > 0 && begin < end)
-      result_.series.push_back({.first_event = heap_.event[begin],
-                                .live_max = measures.live.value,
-                                .allocated_max = measures.allocated.value,
-                                .reserved_max = measures.reserved.value,
-                                .external_fragmentation_max = measures.external_fragmentation});
+    all_.fold(measures, piece_->event);
+    if (options_.series_points > 0) add_to_series(measures, piece_->event[begin]);
+  }
+
+  void add_to_series(const Measures& measures, std::uint32_t event) {
+    if (result_.series.size() == stretch_) result_.series.push_back({.first_event = event});
+    SeriesPoint& point = result_.series.back();
+    point.live_max = std::max(point.live_max, measures.live.value);
+    point.allocated_max = std::max(point.allocated_max, measures.allocated.value);
+    point.reserved_max = std::max(point.reserved_max, measures.reserved.value);
+    point.external_fragmentation_max = std::max(point.external_fragmentation_max, measures.external_fragmentation);
   }
 
   /// A policy that is a mere sum can do many rows in one go.
   bool done_at_once(std::size_t begin, std::size_t end, Measures& measures) {
-    if constexpr (requires { policy_.run_at_once(heap_, begin, end, live_, measures); })
-      return failed_.empty() && policy_.run_at_once(heap_, begin, end, live_, measures);
+    if constexpr (requires { policy_.run_at_once(*piece_, begin, end, live_, measures); })
+      return failed_.empty() && policy_.run_at_once(*piece_, begin, end, live_, measures);
     else
       return false;
   }
@@ -157,11 +202,11 @@ class Replay {
     const bool far_apart = heap_.slot_count > 8192;
     for (std::size_t row = begin; row < end && !stopped_; ++row) {
       if (far_apart) foresee(row);
-      const std::uint32_t slot = heap_.slot[row];
-      const Bytes size = heap_.size[row];
-      switch (heap_.op[row]) {
+      const std::uint32_t slot = piece_->slot[row];
+      const Bytes size = piece_->size[row];
+      switch (piece_->op[row]) {
         case Op::alloc:
-          if (policy_.allocate(slot, size, heap_.lane[row])) [[likely]]
+          if (policy_.allocate(slot, size, piece_->lane[row])) [[likely]]
             note_served(row, measures);
           else
             go_without(row, measures);
@@ -194,22 +239,30 @@ class Replay {
           policy_.empty_cache();
           break;
         case Op::device_synchronized:
-          if constexpr (SynchronizingPolicy<P>) policy_.device_synchronized();
-          break;
         case Op::stream_synchronized:
-          if constexpr (SynchronizingPolicy<P>) policy_.stream_synchronized(heap_.lane[row]);
-          break;
         case Op::stream_waits:
-          if constexpr (SynchronizingPolicy<P>) policy_.stream_waits(heap_.lane[row], slot);
+          synchronize(row);
           break;
       }
       measures.see_free(policy_);
     }
   }
 
+  void synchronize(std::size_t row) {
+    if constexpr (SynchronizingPolicy<P>) {
+      const std::uint32_t lane = piece_->lane[row];
+      if (piece_->op[row] == Op::device_synchronized)
+        policy_.device_synchronized();
+      else if (piece_->op[row] == Op::stream_synchronized)
+        policy_.stream_synchronized(lane);
+      else
+        policy_.stream_waits(lane, piece_->slot[row]);
+    }
+  }
+
   [[gnu::always_inline]] void note_served(std::size_t row, Measures& measures) {
     const HeapUse& use = policy_.use();
-    live_ += heap_.size[row];
+    live_ += piece_->size[row];
     measures.live.see(live_, row);
     measures.allocated.see(use.allocated, row);
     if (measures.see_reserved(use, live_, row)) [[unlikely]]
@@ -217,8 +270,8 @@ class Replay {
   }
 
   [[gnu::noinline]] void go_without(std::size_t row, Measures& measures) {
-    if (after_empty_cache(heap_.slot[row], row)) return note_served(row, measures);
-    failed_.add(heap_.slot[row]);
+    if (after_empty_cache(piece_->slot[row], row)) return note_served(row, measures);
+    failed_.add(piece_->slot[row]);
     note_failure(row);
   }
 
@@ -229,17 +282,17 @@ class Replay {
     if constexpr (PlacingPolicy<P>)
       for (std::size_t row = begin; row < end && !stopped_; ++row) {
         run_rows(row, row + 1, measures);
-        const std::uint32_t slot = heap_.slot[row];
-        if (heap_.op[row] == Op::alloc && !failed_.contains(slot))
-          addresses_.served(row, heap_.size[row], policy_.extent_of(slot).address);
+        const std::uint32_t slot = piece_->slot[row];
+        if (piece_->op[row] == Op::alloc && !failed_.contains(slot))
+          addresses_.served(row, piece_->size[row], policy_.extent_of(slot).address);
       }
   }
 
   /// A request that failed when it was recorded. The program went on without the memory, so it is given back at once.
   [[gnu::noinline]] void try_again(std::size_t row, Measures& measures) {
     const std::uint32_t slot = heap_.slot_count;
-    if (policy_.allocate(slot, heap_.size[row], heap_.lane[row]) || after_empty_cache(slot, row))
-      policy_.free(slot, heap_.size[row]);
+    if (policy_.allocate(slot, piece_->size[row], piece_->lane[row]) || after_empty_cache(slot, row))
+      policy_.free(slot, piece_->size[row]);
     else if (!options_.stop_at_failure)
       note_failure(row);
     if (measures.see_reserved(policy_.use(), live_, row)) note_growth(row);
@@ -248,7 +301,7 @@ class Replay {
   bool after_empty_cache(std::uint32_t slot, std::size_t row) {
     if (!options_.empty_cache_on_failure) return false;
     policy_.empty_cache();
-    return policy_.allocate(slot, heap_.size[row], heap_.lane[row]);
+    return policy_.allocate(slot, piece_->size[row], piece_->lane[row]);
   }
 
   [[gnu::noinline]] void note_growth(std::size_t row) {
@@ -261,7 +314,7 @@ class Replay {
   void look_for_stranded(std::size_t row) {
     if constexpr (PlacingPolicy<P> && !requires { requires P::serves_any_lane; }) {
       if (!options_.placement_metrics || heap_.lanes.size() < 2 || !free_.could_grow(policy_.use().free)) return;
-      free_.see_growth(policy_, heap_.lanes[heap_.lane[row]], heap_.size[row], heap_.event[row]);
+      free_.see_growth(policy_, heap_.lanes[piece_->lane[row]], piece_->size[row], piece_->event[row]);
     }
   }
 
@@ -270,8 +323,8 @@ class Replay {
     look_for_stranded(row);
     if (options_.stop_at_failure) stopped_ = true;
     if (result_.first_failure) return;
-    result_.first_failure = {.event = heap_.event[row],
-                             .requested = heap_.size[row],
+    result_.first_failure = {.event = piece_->event[row],
+                             .requested = piece_->size[row],
                              .live = live_,
                              .reserved = policy_.use().reserved,
                              .capacity = options_.device.capacity,
@@ -280,19 +333,16 @@ class Replay {
   }
 
   void finish() {
-    const auto event = [&](const Peak& peak) -> std::uint64_t {
-      return peak.row < heap_.event.size() ? heap_.event[peak.row] : 0;
-    };
     result_.heap = heap_.heap;
     result_.device = heap_.device;
     result_.device_model = options_.device;
-    result_.events = heap_.count();
+    result_.events = row_count_;
     result_.peak_live = all_.live.value;
-    result_.peak_live_event = event(all_.live);
+    result_.peak_live_event = all_.live.at;
     result_.peak_allocated = all_.allocated.value;
-    result_.peak_allocated_event = event(all_.allocated);
+    result_.peak_allocated_event = all_.allocated.at;
     result_.peak_reserved = all_.reserved.value;
-    result_.peak_reserved_event = event(all_.reserved);
+    result_.peak_reserved_event = all_.reserved.at;
     result_.end_reserved = policy_.use().reserved;
     if (all_.reserved.value.count > 0)
       result_.fragmentation_at_peak = 1 - static_cast<double>(all_.allocated_at_reserved_peak.count) /
@@ -309,21 +359,24 @@ class Replay {
   }
 
   const Prepared& heap_;
+  const Prepared* piece_ = nullptr;  // whose columns hold the rows at hand
   P& policy_;
   const RunOptions& options_;
   FailedSlots failed_;
   AddressStability addresses_;
   FreeMetrics free_;
   Bytes live_;
-  Measures all_;
+  Measures all_;  // up to now
+  std::size_t row_count_ = 0, rows_done_ = 0;
+  std::size_t stretch_count_ = 1, stretch_ = 0;
   bool stopped_ = false;
   ReplayResult result_;
 };
 
-inline void Measures::fold(const Measures& later) {
-  live.see(later.live.value, later.live.row);
-  allocated.see(later.allocated.value, later.allocated.row);
-  if (reserved.see(later.reserved.value, later.reserved.row)) {
+inline void Measures::fold(const Measures& later, std::span<const std::uint32_t> events) {
+  live.see(later.live.value, events[later.live.at]);
+  allocated.see(later.allocated.value, events[later.allocated.at]);
+  if (reserved.see(later.reserved.value, events[later.reserved.at])) {
     allocated_at_reserved_peak = later.allocated_at_reserved_peak;
     live_at_reserved_peak = later.live_at_reserved_peak;
   }

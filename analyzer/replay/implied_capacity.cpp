@@ -2,52 +2,34 @@
 
 #include <algorithm>
 
-#include "analyzer/policies/torch_settings.h"
-
 namespace memreel {
-namespace {
 
-/// Releases in one go. What they were for shows in what follows them.
-struct Burst {
-  bool running = false;
-  bool asked_for = false;  // by the program: empty_cache
-  Bytes reserved_before;
-};
-
-}  // namespace
-
-std::optional<Bytes> implied_capacity(const Trace& trace, const Prepared& heap) {
-  const TorchSettings settings = TorchSettings::recorded(heap.settings);
-  const EventColumns& events = trace.events;
-  Bytes reserved, most_reserved;
-  std::optional<Bytes> least_refused;
-  const auto refused = [&](Bytes total) { least_refused = std::min(least_refused.value_or(total), total); };
-  Burst burst;
-  for (std::size_t i = 0; i < events.count(); ++i) {
-    if (trace.tables[events.origin[i]].heap != heap.heap) continue;
-    const EventKind kind = events.kind[i];
-    const Bytes size = events.size[i];
-    if (kind == EventKind::segment_free || kind == EventKind::segment_unmap) {
-      if (!burst.running) {
-        burst.running = true;
-        burst.reserved_before = reserved;
-      }
-      reserved -= std::min(size, reserved);
-      continue;
+void ImpliedCapacity::see(EventKind kind, Bytes size) {
+  if (kind == EventKind::segment_free || kind == EventKind::segment_unmap) {
+    if (!burst_.running) {
+      burst_.running = true;
+      burst_.reserved_before = reserved_;
     }
-    if (kind == EventKind::segment_alloc || kind == EventKind::segment_map) {
-      // Collecting garbage releases too, at any time that more than the threshold is reserved.
-      if (burst.running && !burst.asked_for)
-        refused(std::max(burst.reserved_before + size, settings.collected_below(burst.reserved_before)));
-      reserved += size;
-      most_reserved = std::max(most_reserved, reserved);
-    } else if (kind == EventKind::alloc_failed) {
-      refused(reserved + settings.segment_size(settings.round(size)));
-    }
-    burst = {.asked_for = kind == EventKind::empty_cache};
+    reserved_ -= std::min(size, reserved_);
+    return;
   }
-  if (!least_refused) return std::nullopt;
-  return std::max(*least_refused - 1_B, most_reserved);
+  if (kind == EventKind::segment_alloc || kind == EventKind::segment_map) {
+    // Collecting garbage releases too, at any time that more than the threshold is reserved.
+    if (burst_.running && !burst_.asked_for)
+      refuse(std::max(burst_.reserved_before + size, settings_.collected_below(burst_.reserved_before)));
+    reserved_ += size;
+    most_reserved_ = std::max(most_reserved_, reserved_);
+  } else if (kind == EventKind::alloc_failed) {
+    refuse(reserved_ + settings_.segment_size(settings_.round(size)));
+  }
+  burst_ = {.asked_for = kind == EventKind::empty_cache};
+}
+
+void ImpliedCapacity::refuse(Bytes total) { least_refused_ = std::min(least_refused_.value_or(total), total); }
+
+std::optional<Bytes> ImpliedCapacity::result() const {
+  if (!least_refused_) return std::nullopt;
+  return std::max(*least_refused_ - 1_B, most_reserved_);
 }
 
 }  // namespace memreel
