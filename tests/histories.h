@@ -20,7 +20,7 @@ inline std::filesystem::path source_directory() { return std::filesystem::path(_
 
 /// $MEMREEL_HISTORIES, or shared/histories beside the checkout; nothing when there is neither.
 inline std::optional<std::filesystem::path> history_directory() {
-  const char* named = std::getenv("MEMREEL_HISTORIES");
+  const char* named = std::getenv("MEMREEL_HISTORIES");  // NOLINT(concurrency-mt-unsafe): nobody sets it meanwhile
   const std::filesystem::path directory =
       named != nullptr ? std::filesystem::path(named) : source_directory().parent_path() / "shared" / "histories";
   if (!std::filesystem::is_directory(directory)) return std::nullopt;

@@ -8,11 +8,14 @@
 #include <vector>
 
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/console.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
 #include "analyzer/history/lifetimes.h"
+#include "analyzer/replay/streamed_trace.h"
 #include "analyzer/report/quantity.h"
 #include "analyzer/report/text_table.h"
+#include "formats/reader/trace_index.h"
 
 namespace memreel::cli {
 namespace {
@@ -23,6 +26,16 @@ struct ReplayArguments {
   std::string capacity;
   bool series = false;
   bool json = false;
+  bool stream = false;
+};
+
+/// What is replayed: a trace in memory, or one that is read again and again.
+struct ReplayInput {
+  Trace trace;  // of a streamed one: without events
+  std::vector<Prepared> heaps;
+  std::vector<HeapHistory> histories;
+  std::uint64_t event_count = 0;
+  std::unique_ptr<StreamedTrace> streamed;
 };
 
 constexpr std::string_view default_policies = "bound.live,cuda.malloc,torch.native,fit.best";
@@ -114,7 +127,7 @@ Level replayed_level(const std::vector<Prepared>& heaps) {
   return framework ? Level::framework : Level::driver;
 }
 
-void print_replay_json(const Trace& trace, const std::vector<Prepared>& heaps, const std::vector<PolicyResults>& groups,
+void print_replay_json(const ReplayInput& input, const std::vector<PolicyResults>& groups,
                        const ReplayArguments& arguments) {
   Json policies = Json::array();
   for (const PolicyResults group : groups) {
@@ -125,9 +138,9 @@ void print_replay_json(const Trace& trace, const std::vector<Prepared>& heaps, c
   }
   print_json({{"schema", "memreel.replay/1"},
               {"trace", arguments.file.string()},
-              {"level", replayed_level(heaps) == Level::framework ? "framework" : "driver"},
-              {"events", trace.events.count()},
-              {"losses", json_of_losses(trace)},
+              {"level", replayed_level(input.heaps) == Level::framework ? "framework" : "driver"},
+              {"events", input.event_count},
+              {"losses", json_of_losses(input.trace)},
               {"policies", policies}});
 }
 
@@ -224,36 +237,69 @@ Result<std::vector<PolicySpec>> specs_of(const ReplayArguments& arguments) {
   return specs;
 }
 
+// A trace of more events is streamed: in memory an event takes about 64 bytes.
+constexpr std::uint64_t most_events_in_memory = std::uint64_t{1_GiB / 1_B} / 64;
+
+bool is_too_large(const std::filesystem::path& file) {
+  const Result<std::shared_ptr<ByteFile>> bytes = open_file(file);
+  if (!bytes) return false;
+  const Result<TraceIndex> index = TraceIndex::open(*bytes, file.string());
+  return index && index->event_count() > most_events_in_memory;
+}
+
+Result<ReplayInput> input_of(const ReplayArguments& arguments) {
+  ReplayInput input;
+  if (arguments.stream || is_too_large(arguments.file)) {
+    Result<std::unique_ptr<StreamedTrace>> streamed = StreamedTrace::open(arguments.file);
+    if (!streamed) return std::move(streamed).error();
+    input.trace = (*streamed)->trace();
+    for (const std::string& line : shortcomings(input.trace)) note(arguments.file.filename().string() + ": " + line);
+    input.heaps = (*streamed)->heaps();
+    input.histories = (*streamed)->histories();
+    input.event_count = (*streamed)->event_count();
+    input.streamed = *std::move(streamed);
+  } else {
+    Result<Trace> trace = open_input(arguments.file);
+    if (!trace) return std::move(trace).error();
+    input.trace = *std::move(trace);
+    input.heaps = prepare(input.trace);
+    input.histories = heap_histories(input.trace);
+    input.event_count = input.trace.events.count();
+  }
+  if (input.heaps.empty()) return Error{.what = "holds no allocations to replay", .where = arguments.file.string()};
+  return input;
+}
+
 Exit run_replay(const ReplayArguments& arguments) {
   const Result<std::vector<PolicySpec>> specs = specs_of(arguments);
   if (!specs) return fail(specs.error());
-  const Result<ReplayOptions> options = options_of(arguments);
+  Result<ReplayOptions> options = options_of(arguments);
   if (!options) return fail(options.error());
-  const Result<Trace> trace = open_input(arguments.file);
-  if (!trace) return fail(trace.error());
-
-  const std::vector<Prepared> heaps = prepare(*trace);
-  if (heaps.empty()) {
-    return fail({.what = "holds no allocations to replay", .where = arguments.file.string()});
-  }
+  const Result<ReplayInput> input = input_of(arguments);
+  if (!input) return fail(input.error());
+  const std::vector<Prepared>& heaps = input->heaps;
+  options->rows = input->streamed.get();
   const Result<std::vector<ReplayResult>> results = replay(heaps, *specs, *options);
   if (!results) return fail(results.error());
+  if (input->streamed) {
+    if (const Result<void> read = input->streamed->status(); !read) return fail(read.error());
+  }
   std::vector<PolicyResults> groups;
   for (std::size_t s = 0; s < specs->size(); ++s) {
     groups.push_back(PolicyResults(*results).subspan(s * heaps.size(), heaps.size()));
   }
 
   if (arguments.json) {
-    print_replay_json(*trace, heaps, groups, arguments);
+    print_replay_json(*input, groups, arguments);
     return Exit::done;
   }
   bool first = true;
-  for (const HeapHistory& history : heap_histories(*trace)) {
+  for (const HeapHistory& history : input->histories) {
     const bool replayed =
         std::any_of(heaps.begin(), heaps.end(), [&](const Prepared& p) { return p.heap == history.heap; });
     if (!replayed) continue;
     if (!std::exchange(first, false)) std::cout << '\n';
-    print_heap_table(*trace, history, *specs, groups, options->find_min_capacity);
+    print_heap_table(input->trace, history, *specs, groups, options->find_min_capacity);
   }
   return Exit::done;
 }
@@ -273,6 +319,9 @@ void add_replay_command(CLI::App& app, Exit& exit) {
   command->add_option("--capacity", arguments->capacity,
                       "Memory of the device, e.g. 24GiB, or unlimited; also finds the least capacity that would do "
                       "[what recorded failures imply, else unlimited]");
+  command->add_flag("--stream", arguments->stream,
+                    "Read a .reel anew for each policy instead of holding it in memory, as is done from " +
+                        text_of(most_events_in_memory) + " events on; address_stability is then not found");
   command->add_flag("--series", arguments->series, "With --json: the metrics over time");
   command->add_flag("--json", arguments->json, "One JSON document (memreel.replay/1) instead of text");
   std::string known;

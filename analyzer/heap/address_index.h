@@ -39,7 +39,7 @@ class AddressIndex {
       if (directory[i].largest < size) continue;
       const auto chunk = blocks_.chunk(i);
       auto entry = chunk.begin();
-      if (i == first) entry += static_cast<std::ptrdiff_t>(blocks_.position_of(chunk, start));
+      if (i == first) entry += static_cast<std::ptrdiff_t>(decltype(blocks_)::position_of(chunk, start));
       entry = std::find_if(entry, chunk.end(), [&](const Entry& e) { return e.size >= size; });
       if (entry != chunk.end()) return entry->block;
     }

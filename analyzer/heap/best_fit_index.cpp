@@ -24,9 +24,9 @@ void BestFitIndex::erase_from_many(Bin& bin, const Entry& entry) {
   // Below the number at which bins are sorted, so that one near the limit does not change its form at every event.
   if (bin.count > most_few / 2) return;
   const auto rest = bin.many->chunk(0);
-  for (std::uint8_t i = 0; i < bin.count; ++i) {
+  for (std::uint32_t i = 0; i < bin.count; ++i) {
     bin.few[i] = rest[i];
-    (*table_)[rest[i].block].place = i;
+    (*table_)[rest[i].block].place = static_cast<std::uint8_t>(i);
   }
   bin.many.reset();
 }

@@ -3,63 +3,47 @@
 #include <algorithm>
 
 namespace memreel {
-namespace {
 
-class HeapTally {
- public:
-  explicit HeapTally(HeapId heap) { history_.heap = heap; }
-
-  void add(const EventColumns& events, std::size_t i) {
-    const Bytes size = events.size[i];
-    const bool known = events.allocation[i] != AllocationId::none;
-    switch (events.kind[i]) {
-      case EventKind::alloc:
-        ++history_.allocations;
-        ++history_.end_live_allocations;
-        history_.end_live += size;
-        if (history_.end_live > history_.peak_live) {
-          history_.peak_live = history_.end_live;
-          history_.peak_live_event = i;
-        }
-        break;
-      case EventKind::free_requested:
-        ++history_.frees;
-        if (known) {
-          --history_.end_live_allocations;
-          history_.end_live -= size;
-        }
-        break;
-      case EventKind::segment_alloc:
-      case EventKind::segment_map:
-        history_.end_reserved += size;
-        if (history_.end_reserved > history_.peak_reserved) {
-          history_.peak_reserved = history_.end_reserved;
-          history_.peak_reserved_event = i;
-        }
-        break;
-      case EventKind::segment_free:
-      case EventKind::segment_unmap:
-        // A recording that began late may release what it never saw being reserved.
-        history_.end_reserved -= std::min(size, history_.end_reserved);
-        break;
-      case EventKind::alloc_failed:
-        ++history_.failures;
-        break;
-      default:
-        break;
-    }
+void HeapTally::add(const Event& event, std::uint64_t at) {
+  const Bytes size = event.size;
+  const bool known = event.allocation != AllocationId::none;
+  switch (event.kind) {
+    case EventKind::alloc:
+      ++history_.allocations;
+      ++history_.end_live_allocations;
+      history_.end_live += size;
+      if (history_.end_live > history_.peak_live) {
+        history_.peak_live = history_.end_live;
+        history_.peak_live_event = at;
+      }
+      break;
+    case EventKind::free_requested:
+      ++history_.frees;
+      if (known) {
+        --history_.end_live_allocations;
+        history_.end_live -= size;
+      }
+      break;
+    case EventKind::segment_alloc:
+    case EventKind::segment_map:
+      history_.end_reserved += size;
+      if (history_.end_reserved > history_.peak_reserved) {
+        history_.peak_reserved = history_.end_reserved;
+        history_.peak_reserved_event = at;
+      }
+      break;
+    case EventKind::segment_free:
+    case EventKind::segment_unmap:
+      // A recording that began late may release what it never saw being reserved.
+      history_.end_reserved -= std::min(size, history_.end_reserved);
+      break;
+    case EventKind::alloc_failed:
+      ++history_.failures;
+      break;
+    default:
+      break;
   }
-
-  bool has_memory() const {
-    return history_.allocations != 0 || history_.frees != 0 || history_.failures != 0 || history_.peak_reserved != 0_B;
-  }
-  const HeapHistory& history() const { return history_; }
-
- private:
-  HeapHistory history_;
-};
-
-}  // namespace
+}
 
 std::vector<Lifetime> lifetimes(const Trace& trace) {
   std::vector<Lifetime> lives(trace.allocation_events.size());
@@ -88,7 +72,7 @@ std::vector<HeapHistory> heap_histories(const Trace& trace) {
   std::vector<HeapTally> tallies;
   for (std::uint32_t heap = 0; heap < trace.tables.heaps.size(); ++heap) tallies.emplace_back(HeapId{heap});
   for (std::size_t i = 0; i < trace.events.count(); ++i) {
-    tallies[index(trace.tables[trace.events.origin[i]].heap)].add(trace.events, i);
+    tallies[index(trace.tables[trace.events.origin[i]].heap)].add(trace.events[i], i);
   }
   std::vector<HeapHistory> histories;
   for (const HeapTally& tally : tallies) {

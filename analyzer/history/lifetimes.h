@@ -37,6 +37,22 @@ struct HeapHistory {
   std::uint64_t end_live_allocations = 0;
 };
 
+/// Adds up the events of one heap, which are complete: frees have their allocation's size.
+class HeapTally {
+ public:
+  explicit HeapTally(HeapId heap) { history_.heap = heap; }
+
+  /// `at`: the event's index in the trace.
+  void add(const Event& event, std::uint64_t at);
+  bool has_memory() const {
+    return history_.allocations != 0 || history_.frees != 0 || history_.failures != 0 || history_.peak_reserved != 0_B;
+  }
+  const HeapHistory& history() const { return history_; }
+
+ private:
+  HeapHistory history_;
+};
+
 /// One entry for each heap that has events of memory, in order of their ids.
 std::vector<HeapHistory> heap_histories(const Trace& trace);
 

@@ -22,11 +22,12 @@ DeviceModel capacity_of(Bytes capacity) { return {.kind = DeviceModel::Kind::cap
 /// Bisection between what the program itself needs and what the policy took when nothing limited it. Failing is not
 /// quite monotone in the capacity (releasing at other moments places differently), so what is returned is a capacity
 /// whose run did not fail, with the one a unit below known to fail.
-Bytes min_capacity(const BoundPolicy& policy, const Prepared& heap) {
-  const ReplayResult free = policy.run(heap, {});
+Bytes min_capacity(const BoundPolicy& policy, const Prepared& heap, const RowSource* rows) {
+  const ReplayResult free = policy.run(heap, {.rows = rows});
   const auto units = [&](Bytes size) { return size.count / policy.unit.count + (size.count % policy.unit.count != 0); };
   const auto survives = [&](std::uint64_t n) {
-    return policy.run(heap, {.device = capacity_of(policy.unit * n), .stop_at_failure = true}).failed_allocations == 0;
+    return policy.run(heap, {.device = capacity_of(policy.unit * n), .stop_at_failure = true, .rows = rows})
+               .failed_allocations == 0;
   };
   std::uint64_t enough = units(free.peak_reserved);
   std::uint64_t too_little = units(free.peak_live) == 0 ? 0 : units(free.peak_live) - 1;
@@ -46,14 +47,18 @@ ReplayResult run(const Job& job, const ReplayOptions& options) {
   implied.told = true;
   const RunOptions run_options{.device = options.device.value_or(implied),
                                .series_points = options.series_points,
-                               .placement_metrics = options.placement_metrics};
+                               .placement_metrics = options.placement_metrics,
+                               .rows = options.rows};
   ReplayResult result = job.policy->run(*job.heap, run_options);
   result.policy = job.policy->spec;
-  if (options.find_min_capacity) result.min_capacity = min_capacity(*job.policy, *job.heap);
+  if (options.find_min_capacity) result.min_capacity = min_capacity(*job.policy, *job.heap, options.rows);
   return result;
 }
 
-Result<void> check(const Job& job) {
+Result<void> check(const Job& job, const ReplayOptions& options) {
+  if (job.info->needs_whole_trace && options.rows != nullptr)
+    return Error{.what = "policy " + job.policy->spec.name + " needs the whole trace in memory, and it is streamed",
+                 .remedy = "leave this policy out, or replay a shorter trace"};
   if (!job.info->sub_allocates || job.heap->level != Level::driver || !job.heap->pooled) return {};
   return Error{.what = "policy " + job.policy->spec.name +
                        " sub-allocates, and so did the program on what this driver-level heap gave it: replaying its "
@@ -102,7 +107,7 @@ Result<std::vector<ReplayResult>> replay(std::span<const Prepared> heaps, std::s
   for (const BoundPolicy& policy : policies) {
     for (const Prepared& heap : heaps) {
       jobs.push_back({.policy = &policy, .info = &find_policy(policy.spec.name)->info, .heap = &heap});
-      if (auto fine = check(jobs.back()); !fine) return std::move(fine).error();
+      if (auto fine = check(jobs.back(), options); !fine) return std::move(fine).error();
     }
   }
   std::vector<ReplayResult> results(jobs.size());

@@ -84,19 +84,23 @@ struct ReplayResult {
   double overhead() const;  // peak reserved / peak live; 0 when nothing lived
 };
 
+class RowSource;
+
 struct ReplayOptions {
   std::optional<DeviceModel> device;  // default: unlimited, or the capacity that the recorded failures imply
   bool find_min_capacity = false;
   std::size_t series_points = 1024;
-  bool placement_metrics = false;  // also find free_memory and address_stability
-  unsigned threads = 0;            // 0: one per core
+  bool placement_metrics = false;   // also find free_memory and address_stability
+  unsigned threads = 0;             // 0: one per core
+  const RowSource* rows = nullptr;  // of heaps whose columns are empty, see streamed_trace.h
 };
 
 struct PolicyInfo {
   std::string_view name;
   std::string_view description;  // one line
   std::map<std::string, std::string> defaults;
-  bool sub_allocates = true;  // meaningless on a driver-level heap of a program that pools by itself
+  bool needs_whole_trace = false;  // decides with all of it before its eyes: can't be streamed
+  bool sub_allocates = true;       // meaningless on a driver-level heap of a program that pools by itself
 };
 
 /// Every policy, in the order of the documentation.

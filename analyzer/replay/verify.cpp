@@ -1,6 +1,7 @@
 #include "analyzer/replay/verify.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <string_view>
 #include <utility>
@@ -17,9 +18,9 @@ namespace {
 constexpr std::size_t most_free_blocks = 16;
 
 std::string hex(Address address) {
-  char text[20];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(address.value));
-  return text;
+  std::array<char, 20> text{};
+  std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(address.value));
+  return text.data();
 }
 
 /// The free blocks that the request of `row` had to choose from, nearest to its size.

@@ -10,9 +10,8 @@
 #include "formats/import/torch/torch_snapshot.h"
 #include "formats/reader/trace_reader.h"
 
+namespace memreel {
 namespace {
-
-using namespace memreel;
 
 class MemoryStream final : public ByteStream {
  public:
@@ -35,11 +34,8 @@ void require(bool condition) {
   if (!condition) std::abort();
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  ByteCursor bytes(
-      {.bytes = std::make_unique<MemoryStream>(std::span(data, size)), .stored_size = size, .where = "fuzz"}, {});
+int import_bytes(std::span<const std::uint8_t> data) {
+  ByteCursor bytes({.bytes = std::make_unique<MemoryStream>(data), .stored_size = data.size(), .where = "fuzz"}, {});
   std::vector<std::byte> trace;
   const Result<void> imported = torch::import_snapshot(bytes, {}, memory_sink(trace), {});
   if (!imported) {
@@ -49,4 +45,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Result<Trace> loaded = load(memory_file(trace), "fuzz");
   require(loaded && loaded->read.intact());
   return 0;
+}
+
+}  // namespace
+}  // namespace memreel
+
+// libFuzzer gives the name.
+// NOLINTNEXTLINE(readability-identifier-naming)
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  return memreel::import_bytes({data, size});
 }

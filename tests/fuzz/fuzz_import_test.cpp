@@ -8,6 +8,8 @@
 
 #include "tests/unit/import/import_support.h"
 
+// libFuzzer gives the name.
+// NOLINTNEXTLINE(readability-identifier-naming)
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace memreel::test {

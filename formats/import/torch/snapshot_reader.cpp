@@ -517,7 +517,7 @@ bool SnapshotReader::fail_number(Value value, std::string_view key) {
 
 bool SnapshotReader::fail_used(std::string_view key) { return fail(std::string(key) + " is one that was read before"); }
 
-bool SnapshotReader::fail(std::string what) {
+bool SnapshotReader::fail(const std::string& what) {
   std::string place;
   if (!location_.list.empty()) {
     place = location_.list;

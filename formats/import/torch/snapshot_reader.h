@@ -46,7 +46,7 @@ class SnapshotReader final : public DocumentSink {
   // Each read_ function returns false after a failure, which is then in failed_.
   bool read_root(Value root);
   bool read_traces(Value traces);
-  bool read_entry(DeviceHistory& history, Value entry);
+  bool read_entry(DeviceHistory& history, Value dict);
   bool read_segments(Value segments);
   bool read_segment(Value dict);
   bool read_block(Value dict, Segment& segment, std::uint64_t& address);
@@ -68,7 +68,7 @@ class SnapshotReader final : public DocumentSink {
   /// ever.
   std::optional<std::span<const Value>> consume(Value container, ValueKind kind, std::string_view key);
   // Kept apart so that what calls them stays small.
-  [[gnu::cold, gnu::noinline]] bool fail(std::string what);
+  [[gnu::cold, gnu::noinline]] bool fail(const std::string& what);
   [[gnu::cold, gnu::noinline]] bool fail_kind(Value value, ValueKind wanted, std::string_view key);
   [[gnu::cold, gnu::noinline]] bool fail_number(Value value, std::string_view key);
   [[gnu::cold, gnu::noinline]] bool fail_used(std::string_view key);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -157,8 +158,8 @@ class DeviceWriter {
     for (; stack != StackId::none; stack = writer_.tables()[stack].caller)
       frames.push_back(writer_.tables()[stack].frame);
     StackId result = root;
-    for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame)
-      result = writer_.intern(Stack{.frame = *frame, .caller = result});
+    for (const FrameId frame : frames | std::views::reverse)
+      result = writer_.intern(Stack{.frame = frame, .caller = result});
     return result;
   }
 

@@ -32,7 +32,7 @@ bool looks_like_snapshot(std::span<const std::byte> beginning) {
 Result<void> import_snapshot(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
                              const WriterOptions& options) {
   header.source = "torch.snapshot";
-  TraceWriter writer(std::move(sink), std::move(header), options);
+  TraceWriter writer(std::move(sink), header, options);
   Result<Snapshot> snapshot = read_snapshot(bytes, writer);
   if (!snapshot) {
     if (snapshot.error().where.empty()) snapshot.error().where = bytes.where();

@@ -61,7 +61,7 @@ inline Document entry(std::string_view action, std::uint64_t address, std::uint6
           {"frames", Document::array()}};
 }
 
-inline Document with_frames(Document entry, std::vector<Document> frames) {
+inline Document with_frames(Document entry, const std::vector<Document>& frames) {
   entry["frames"] = frames;
   return entry;
 }

@@ -148,7 +148,7 @@ TEST(Pickle, LongListsWithoutBatchesAreStreamed) {
   const Result<Trace> trace = import_bytes(pickle);
   ASSERT_TRUE(trace) << trace.error().message();
   EXPECT_EQ(count(*trace, EventKind::alloc), static_cast<std::size_t>(entries));
-  EXPECT_EQ(trace->events[entries - 1].address, Address{(entries - 1) * 512});
+  EXPECT_EQ(trace->events[entries - 1].address, Address{static_cast<std::uint64_t>(entries - 1) * 512});
 }
 
 TEST(Pickle, EveryPrefixIsRefused) {
