@@ -5,6 +5,7 @@
 #include "analyzer/policies/fit_best.h"
 #include "analyzer/policies/fit_first.h"
 #include "analyzer/policies/fit_next.h"
+#include "analyzer/policies/pool_exact.h"
 #include "analyzer/policies/rmm_arena.h"
 #include "analyzer/policies/rmm_binning.h"
 #include "analyzer/policies/rmm_pool.h"
@@ -31,6 +32,8 @@ TEST(Invariants, RmmArena) { check_all<RmmArena>(RmmArenaSettings{}); }
 TEST(Invariants, RmmBinning) {
   check_all<RmmBinning>(RmmBinningSettings{.smallest = 64_KiB, .largest = 512_KiB, .pool = {.initial = 0_B}});
 }
+TEST(Invariants, PoolExactBeforeTorchNative) { check_all<ExactPool<TorchNative<>>>(TorchSettings{}); }
+TEST(Invariants, PoolExactBeforeCudaMalloc) { check_all<ExactPool<CudaMalloc>>(CudaMalloc::Settings{}); }
 TEST(Invariants, CudaMalloc) { check_all<CudaMalloc>(CudaMalloc::Settings{}); }
 
 }  // namespace

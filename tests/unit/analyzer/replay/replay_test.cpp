@@ -94,6 +94,7 @@ TEST(Replay, FailedRequestsAreNotLiveAndTheirFreesAreIgnored) {
       {"rmm.pool", {"{initial=0}"}},
       {"rmm.arena", {"{size=8MiB}"}},
       {"rmm.binning", {"{initial=0,smallest=1KiB,largest=1KiB}"}},
+      {"pool.exact", {"{behind=cuda.malloc}"}},
   };
   for (const auto& policy : policies()) {
     SCOPED_TRACE(policy.name);
@@ -126,8 +127,8 @@ TEST(Replay, ARequestThatFailedThenIsTriedAndGivenBackAtOnce) {
 
 TEST(Replay, MinCapacityIsEnoughAndAUnitLessIsNot) {
   const auto heaps = prepare(synthetic_trace({.events = 20'000, .live = 200, .streams = 3}));
-  for (const char* policy :
-       {"torch.native", "fit.best", "fit.first", "cuda.malloc", "bound.pages", "bound.live", "rmm.pool", "rmm.arena"}) {
+  for (const char* policy : {"torch.native", "fit.best", "fit.first", "cuda.malloc", "bound.pages", "bound.live",
+                             "rmm.pool", "rmm.arena", "pool.exact"}) {
     SCOPED_TRACE(policy);
     const ReplayResult free = replay_one(heaps[0], policy, {.find_min_capacity = true});
     ASSERT_TRUE(free.min_capacity);
