@@ -17,6 +17,7 @@ struct Burst {
 }  // namespace
 
 std::optional<Bytes> implied_capacity(const Trace& trace, const Prepared& heap) {
+  if (trace.tables[trace.tables[heap.heap].name] != "torch.cuda") return std::nullopt;
   const TorchSettings settings = TorchSettings::recorded(heap.settings);
   const EventColumns& events = trace.events;
   Bytes reserved, most_reserved;

@@ -12,7 +12,8 @@ namespace memreel {
 /// one. None when nothing was refused. When no single capacity explains everything (others used the device too), the
 /// most that was ever reserved.
 ///
-/// Needs `heap.settings`; segment sizes of failed requests follow torch.native.
+/// Needs `heap.settings`; segment sizes of failed requests follow torch.native. None for heaps of others, whose
+/// recordings have no segments: an RMM log does not say how large the pool was, and pools fail by fragmentation too.
 std::optional<Bytes> implied_capacity(const Trace& trace, const Prepared& heap);
 
 }  // namespace memreel
