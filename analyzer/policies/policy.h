@@ -61,6 +61,13 @@ concept PlacingPolicy = Policy<P> && requires(const P& constant, std::uint32_t s
   constant.for_each_free([](const FreeBlock&) {});
 };
 
+/// One to which it matters on which stream the program frees, if it is not that of the allocation. Told before free or
+/// free_requested.
+template <class P>
+concept StreamOrderedPolicy = Policy<P> && requires(P& policy, std::uint32_t slot, std::uint32_t lane) {
+  policy.freed_on(slot, lane);
+};
+
 /// One that is told when the host waits or streams are ordered. Lanes stand for their streams.
 template <class P>
 concept SynchronizingPolicy = Policy<P> && requires(P& policy, std::uint32_t lane) {

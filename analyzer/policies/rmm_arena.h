@@ -51,6 +51,7 @@ class RmmArena {
   RmmArena(const Prepared& heap, const RmmArenaSettings& settings, SimulatedDevice& device);
 
   bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane);
+  void freed_on(std::uint32_t slot, std::uint32_t lane) { arena_of_slot_[slot] = arena_of_lane_[lane]; }
   void free(std::uint32_t slot, Bytes requested) {
     free_requested(slot, requested);
     free_completed(slot, requested);
@@ -129,7 +130,7 @@ class RmmArena {
   std::vector<AddressIndex> arenas_;               // free blocks; the global arena, then one for each stream
   std::vector<std::uint32_t> arena_of_lane_;
   std::vector<BlockId> block_of_;             // by slot
-  std::vector<std::uint32_t> arena_of_slot_;  // that of its stream
+  std::vector<std::uint32_t> arena_of_slot_;  // that of its stream; of the free, once it is known
 };
 
 PolicyEntry rmm_arena_entry();

@@ -75,6 +75,7 @@ class RmmBinning {
   RmmBinning(const Prepared& heap, const RmmBinningSettings& settings, Device& device);
 
   bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane);
+  void freed_on(std::uint32_t slot, std::uint32_t lane) { places_[slot].stream = streams_[lane]; }
   void free(std::uint32_t slot, Bytes requested) {
     free_requested(slot, requested);
     free_completed(slot, requested);
@@ -100,7 +101,7 @@ class RmmBinning {
   struct Place {
     BlockId block = BlockId::none;
     std::uint32_t bin = nowhere;
-    std::uint32_t stream = 0;
+    std::uint32_t stream = 0;  // of the free, once it is known
   };
 
   bool add_chunk(RmmBin& bin, std::uint32_t stream);

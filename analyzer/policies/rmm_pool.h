@@ -16,7 +16,7 @@
 //   default in Python; nothing when the device has no limit. When it is refused, RMM throws: every request fails.
 //
 // Assumed:
-// - Histories of other allocators don't say which stream a free was ordered on; it is taken to be the allocation's.
+// - In histories of other allocators a free is on the stream that they say, mostly that of the allocation.
 // - Memory that the device still uses when the program lets go (free_requested before free_completed) is freed when the
 //   device is done with it: RMM has no such state, a program on RMM would have to wait.
 // - RMM halves to the byte; here half is rounded down to 256 B.
@@ -202,6 +202,7 @@ class RmmPool {
     return true;
   }
 
+  void freed_on(std::uint32_t slot, std::uint32_t lane) { stream_of_[slot] = streams_[lane]; }
   void free(std::uint32_t slot, Bytes requested) {
     free_requested(slot, requested);
     free_completed(slot, requested);
@@ -236,7 +237,7 @@ class RmmPool {
   RmmStreams streams_;
   RmmPoolHeap pool_;
   std::vector<BlockId> block_of_;         // by slot
-  std::vector<std::uint32_t> stream_of_;  // by slot
+  std::vector<std::uint32_t> stream_of_;  // by slot; of the free, once it is known
 };
 
 PolicyEntry rmm_pool_entry();

@@ -39,18 +39,18 @@ class HeapBuilder {
   void empty_cache(std::uint32_t event) { push(Op::empty_cache, 0, 0, {}, event); }
 
   /// True when the free is also the completion.
-  bool free_requested(std::uint32_t slot, Bytes size, std::uint32_t event) {
-    push(completes_at_request_ ? Op::free : Op::free_requested, slot, 0, size, event);
+  bool free_requested(std::uint32_t slot, const Origin& origin, Bytes size, std::uint32_t event) {
+    push(completes_at_request_ ? Op::free : Op::free_requested, slot, lane(origin), size, event);
     if (completes_at_request_) free_slots_.push_back(slot);
     return completes_at_request_;
   }
 
-  void free_completed(std::uint32_t slot, bool was_requested, Bytes size, std::uint32_t event) {
+  void free_completed(std::uint32_t slot, const Origin& origin, bool was_requested, Bytes size, std::uint32_t event) {
     const bool directly_after = !heap_.op.empty() && heap_.op.back() == Op::free_requested && heap_.slot.back() == slot;
     if (was_requested && directly_after)
       heap_.op.back() = Op::free;
     else
-      push(was_requested ? Op::free_completed : Op::free, slot, 0, size, event);
+      push(was_requested ? Op::free_completed : Op::free, slot, lane(origin), size, event);
     free_slots_.push_back(slot);
   }
 
@@ -146,10 +146,11 @@ class Preparation {
     if (kind == EventKind::alloc && allocation.life == Life::unborn) {
       allocation = {heaps_[index(origin.heap)].alloc(origin, size, event), origin.heap, Life::live};
     } else if (kind == EventKind::free_requested && allocation.life == Life::live) {
-      const bool completed = heaps_[index(allocation.heap)].free_requested(allocation.slot, size, event);
+      const bool completed = heaps_[index(allocation.heap)].free_requested(allocation.slot, origin, size, event);
       allocation.life = completed ? Life::completed : Life::requested;
     } else if (kind == EventKind::free_completed && alive) {
-      heaps_[index(allocation.heap)].free_completed(allocation.slot, allocation.life == Life::requested, size, event);
+      heaps_[index(allocation.heap)].free_completed(allocation.slot, origin, allocation.life == Life::requested, size,
+                                                    event);
       allocation.life = Life::completed;
     }
   }

@@ -23,6 +23,10 @@ class Driven {
 
   bool alloc(std::uint32_t slot, Bytes size, std::uint32_t lane = 0) { return policy_.allocate(slot, size, lane); }
   void free(std::uint32_t slot, Bytes size = {}) { policy_.free(slot, size); }
+  void free_on(std::uint32_t lane, std::uint32_t slot) {
+    policy_.freed_on(slot, lane);
+    policy_.free(slot, {});
+  }
   Address at(std::uint32_t slot) const { return policy_.extent_of(slot).address; }
   Bytes size(std::uint32_t slot) const { return policy_.extent_of(slot).size; }
   Bytes reserved() const { return policy_.use().reserved; }

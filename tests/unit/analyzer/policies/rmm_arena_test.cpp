@@ -115,6 +115,15 @@ TEST(RmmArena, SuperblocksInUseComeBackToo) {
   EXPECT_EQ(arena->driver_calls().sync, before + 1) << "freed into another arena";
 }
 
+TEST(RmmArena, FreeingOnAnotherStreamWaitsForIt) {
+  Arena arena(of(8_MiB));
+  arena.alloc(0, 1_KiB, 0);
+  arena.free_on(1, 0);
+  EXPECT_EQ(arena->driver_calls().sync, 1U);
+  arena.alloc(0, 1_KiB, 0);
+  EXPECT_EQ(arena.at(0), at(0_B)) << "it went back to the arena that it was from";
+}
+
 TEST(RmmArena, FreeingALargeBlockWaitsForTheStream) {
   Arena arena(of(8_MiB));
   arena.alloc(0, 2_MiB);

@@ -127,6 +127,18 @@ TEST(RmmPool, ABlockOfAnotherStreamIsCutAndItsRestStaysThere) {
   EXPECT_EQ(pool->largest_free(), 1_KiB);
 }
 
+TEST(RmmPool, AFreedBlockBelongsToTheStreamThatFreedIt) {
+  Pool pool(fixed(8_KiB));
+  pool.alloc(0, 4_KiB, 0);
+  pool.alloc(1, 4_KiB, 0);
+  const Address freed_on_0 = pool.at(1);
+  pool.free_on(1, 0);
+  pool.free(1);
+  EXPECT_EQ(pool->largest_free(), 4_KiB) << "in two lists";
+  pool.alloc(2, 4_KiB, 0);
+  EXPECT_EQ(pool.at(2), freed_on_0) << "the higher one, but of its own list";
+}
+
 TEST(RmmPool, ListsMergeOneByOneWhenNothingFits) {
   Pool pool(fixed(8_KiB));
   for (std::uint32_t i = 0; i < 4; ++i) pool.alloc(i, 2_KiB, i % 3);
@@ -206,8 +218,10 @@ void compare(const RmmPoolSettings& settings, DeviceModel model, std::uint64_t s
   for (int i = 0; i < 3000; ++i) {
     const auto slot = static_cast<std::uint32_t>(10 + random.below(100));
     if (const auto found = live.find(slot); found != live.end()) {
-      reference.free(pool.at(slot), found->second.size, found->second.stream);
-      pool.free(slot);
+      const auto lane = static_cast<std::uint32_t>(random.below(handles.size()));
+      const bool elsewhere = random.chance(4);
+      reference.free(pool.at(slot), found->second.size, elsewhere ? handles[lane] : found->second.stream);
+      elsewhere ? pool.free_on(lane, slot) : pool.free(slot);
       live.erase(found);
     } else {
       const Bytes size{random.log_uniform(1, most)};
