@@ -1,6 +1,6 @@
 // rmm.arena{size=half}: RMM's arena_memory_resource.
 //
-// Source: rmm/mr/detail/{arena.hpp,arena_memory_resource_impl} of RMM 24.02 to 26.12, without the size classes that it
+// Source: rmm/mr/detail/{arena.hpp,arena_memory_resource_impl} of RMM 25.12 to 26.12, without the size classes that it
 // can be compiled with.
 //
 // - The arena is one piece of memory of a fixed size, got before the program begins, cut into superblocks of 1 MiB or

@@ -1,17 +1,17 @@
-// rmm.binning{smallest=256KiB,largest=4MiB,initial=half,maximum=none}: RMM's binning_memory_resource on a pool.
+// rmm.binning{smallest=256KiB,largest=4MiB,initial=half,maximum=none,reclaim=false}: RMM's binning_memory_resource
+// on a pool.
 //
-// Source: rmm/mr/detail/{binning_memory_resource_impl,fixed_size_memory_resource_impl,fixed_size_free_list} of RMM
-// 24.02 to 26.12. The bins are those of RMM's benchmarks and examples, 2^18 to 2^22; the pool behind them is rmm_pool.h
-// with `initial` and `maximum`.
+// Source: rmm/mr/detail/{binning_memory_resource_impl,fixed_size_memory_resource_impl,fixed_size_free_list} of RMM 26.
+// The bins are those of RMM's benchmarks and examples, 2^18 to 2^22; the pool behind them is rmm_pool.h with `initial`,
+// `maximum` and `reclaim`.
 //
 // - A request of up to `largest` gets a whole block of the smallest bin that it fits, so at least `smallest`; a larger
 //   one goes to the pool. Bins are powers of two.
 // - A bin has equal blocks, 128 in each chunk that it gets from the pool and never gives back. It gets the first chunk
 //   before the program begins, for the default stream: 992 MiB for the bins above. When one is refused, RMM throws:
 //   every request fails.
-// - The free blocks of a bin form a queue per stream: what was freed first is reused first. Which queues a request
-// looks
-//   into: rmm_streams.h.
+// - The free blocks of a bin form a queue per stream: what was freed first is reused first. Which queues a request is
+//   served from: rmm_streams.h.
 //
 // Assumed: as in rmm_pool.h.
 #pragma once

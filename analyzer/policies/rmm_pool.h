@@ -1,6 +1,6 @@
 // rmm.pool{initial=half,maximum=none,reclaim=false}: RMM's pool_memory_resource on cudaMalloc.
 //
-// Source: rmm/mr/detail/{pool_memory_resource_impl,coalescing_free_list,stream_ordered_memory_resource} of RMM 24.02 to
+// Source: rmm/mr/detail/{pool_memory_resource_impl,coalescing_free_list,stream_ordered_memory_resource} of RMM 25.12 to
 // 26.12, whose rules differ only in `reclaim`.
 //
 // - A request is rounded up to 256 B; one for nothing gets nothing. It takes the front of the smallest free block that

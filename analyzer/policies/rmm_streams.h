@@ -1,7 +1,8 @@
 // What RMM's stream-ordered resources share: a list of free blocks per stream, and the order in which a request of one
 // stream looks through them.
 //
-// Source: rmm/mr/detail/stream_ordered_memory_resource.hpp, the same from RMM 0.16 (2020) to 26.12.
+// Source: rmm/mr/detail/stream_ordered_memory_resource.hpp of RMM 26. (In 2020, 0.17 still merged a list on its first
+// hit.)
 //
 // - The default stream has two names, 0 and 1 (cudaStreamLegacy), and one list.
 // - A request looks into the list of its own stream; then into each other one, where its stream waits for the event of

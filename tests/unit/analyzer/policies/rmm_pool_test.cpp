@@ -200,6 +200,43 @@ TEST(RmmPool, GivesBackOnlyWholePiecesAndOnlyAsManyAsNeeded) {
   EXPECT_FALSE(pool.alloc(5, 8_KiB)) << "more than the maximum: nothing is given back for it";
 }
 
+/// One run of a program in hundredths of a pool: what is allocated on which lane, and (size 0) what is freed.
+struct Step {
+  std::uint32_t slot = 0;
+  std::uint64_t size = 0;
+  std::uint32_t lane = 0;
+};
+const std::vector<Step> one_run{{0, 17, 0}, {0}, {1, 57, 1}, {2, 4, 1}, {3, 4, 0}, {4, 24, 1}, {4}, {1}, {3}, {2}};
+
+/// How many of three runs go well, one after the other; the failed request if one does not.
+std::uint32_t good_runs(Pool& pool, Step& failed, bool one_stream) {
+  for (std::uint32_t run = 0; run < 3; ++run) {
+    for (const Step& step : one_run) {
+      if (step.size == 0) {
+        pool.free(step.slot);
+      } else if (!pool.alloc(step.slot, 1_MiB * step.size, one_stream ? 0 : step.lane)) {
+        failed = step;
+        return run;
+      }
+    }
+  }
+  return 3;
+}
+
+// The pattern of https://github.com/rapidsai/rmm/issues/1969, whose log is not public: a pool that may not grow, a
+// program that frees everything after each run, two good runs, and a third that fails with a third of the pool free.
+// What a run frees stays in the lists of its streams; so each run finds the memory cut in other places.
+TEST(RmmPool, Issue1969TwoRunsGoWellAndTheThirdFails) {
+  Pool pool(fixed(100_MiB));
+  Step failed;
+  EXPECT_EQ(good_runs(pool, failed, false), 2U);
+  EXPECT_EQ(failed.size, 24U);
+  EXPECT_EQ(pool->use().free, 35_MiB);
+  EXPECT_LT(pool->largest_free(), 24_MiB);
+  Pool with_one_stream(fixed(100_MiB));
+  EXPECT_EQ(good_runs(with_one_stream, failed, true), 3U);
+}
+
 /// The same random program in the policy and in the reference: every answer, address and reserved byte is the same.
 void compare(const RmmPoolSettings& settings, DeviceModel model, std::uint64_t seed, std::uint64_t most) {
   const std::vector<std::uint64_t> handles{7, 0, 1, 9};
