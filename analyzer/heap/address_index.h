@@ -17,17 +17,20 @@ class AddressIndex {
  public:
   void insert(Address address, Bytes size, BlockId block) {
     blocks_.insert({address, size, block});
-    if (size > largest_) {
-      largest_ = size;
-      as_large_ = 0;
-    }
-    if (size == largest_) ++as_large_;
+    count_in(size);
   }
 
   /// The block must be present.
   void erase(Address address, Bytes size) {
     blocks_.erase({address, size, BlockId::none});
-    if (size == largest_ && --as_large_ == 0) find_largest();
+    count_out(size);
+  }
+
+  /// Makes a block that is present one of another address and size, but between the same neighbours.
+  void replace(Address address, Bytes size, Address new_address, Bytes new_size, BlockId block) {
+    blocks_.replace({address, size, BlockId::none}, {new_address, new_size, block});
+    count_in(new_size);
+    count_out(size);
   }
 
   /// The block with the lowest address, at or after `from`, of at least `size` bytes; none when there is none.
@@ -73,6 +76,17 @@ class AddressIndex {
     }
     bool depends_on(const Entry& entry) const { return entry.size == largest || !(entry < last); }
   };
+
+  void count_in(Bytes size) {
+    if (size > largest_) {
+      largest_ = size;
+      as_large_ = 0;
+    }
+    if (size == largest_) ++as_large_;
+  }
+  void count_out(Bytes size) {
+    if (size == largest_ && --as_large_ == 0) find_largest();
+  }
 
   void find_largest() {
     largest_ = {};

@@ -66,6 +66,17 @@ class SortedChunks {
     directory_[i].add(entry);
   }
 
+  /// Replaces an entry, which must be present, by one that belongs between the same neighbours.
+  void replace(const Entry& entry, const Entry& by) {
+    const std::size_t i = chunk_of(entry);
+    Chunk& chunk = chunks_[i];
+    chunk[position_of(chunk, entry)] = by;
+    if (directory_[i].depends_on(entry))
+      directory_[i] = Summary::of(chunk);
+    else
+      directory_[i].add(by);
+  }
+
   /// `entry` must be present.
   void erase(const Entry& entry) {
     --size_;

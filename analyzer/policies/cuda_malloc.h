@@ -33,6 +33,7 @@ class CudaMalloc {
   void free(std::uint32_t slot, Bytes size) { free_requested(slot, size); }
   void free_completed(std::uint32_t, Bytes) {}
   void empty_cache() {}
+  void resize_slots(std::uint32_t slots) { block_of_.resize(slots, BlockId::none); }
 
   const HeapUse& use() const { return use_; }
   Bytes largest_free() const { return shared_.largest(); }

@@ -64,6 +64,13 @@ concept PlacingPolicy = Policy<P> && requires(const P& constant, std::uint32_t s
 // A policy whose free memory serves whoever asks may say so: `static constexpr bool serves_any_lane = true`. Then it is
 // not asked for memory that is stranded.
 
+/// One to which it matters on which stream the program frees, if it is not that of the allocation. Told before free or
+/// free_requested.
+template <class P>
+concept StreamOrderedPolicy = Policy<P> && requires(P& policy, std::uint32_t slot, std::uint32_t lane) {
+  policy.freed_on(slot, lane);
+};
+
 /// One that is told when the host waits or streams are ordered. Lanes stand for their streams.
 template <class P>
 concept SynchronizingPolicy = Policy<P> && requires(P& policy, std::uint32_t lane) {

@@ -12,6 +12,10 @@
 #include "analyzer/policies/fit_first.h"
 #include "analyzer/policies/fit_next.h"
 #include "analyzer/policies/parameters.h"
+#include "analyzer/policies/pool_exact.h"
+#include "analyzer/policies/rmm_arena.h"
+#include "analyzer/policies/rmm_binning.h"
+#include "analyzer/policies/rmm_pool.h"
 #include "analyzer/policies/slab.h"
 #include "analyzer/policies/tlsf.h"
 #include "analyzer/policies/torch_native.h"
@@ -21,8 +25,9 @@ namespace {
 
 const std::vector<PolicyEntry>& entries() {
   static const std::vector<PolicyEntry> all{
-      bound_live_entry(), bound_pages_entry(), cuda_malloc_entry(), torch_native_entry(), fit_first_entry(),
-      fit_best_entry(),   fit_next_entry(),    buddy_entry(),       tlsf_entry(),         slab_entry()};
+      bound_live_entry(), bound_pages_entry(), cuda_malloc_entry(), torch_native_entry(), rmm_pool_entry(),
+      rmm_arena_entry(),  rmm_binning_entry(), pool_exact_entry(),  fit_first_entry(),    fit_best_entry(),
+      fit_next_entry(),   buddy_entry(),       tlsf_entry(),        slab_entry()};
   return all;
 }
 

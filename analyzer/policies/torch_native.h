@@ -102,6 +102,9 @@ class TorchNative {
 
   void empty_cache() { release_everything(); }
 
+  /// Makes room for slots beyond those of the heap.
+  void resize_slots(std::uint32_t slots) { block_of_.resize(slots, BlockId::none); }
+
   // For slots that operations ahead of this one name.
   [[gnu::always_inline]] void prefetch_name(std::uint32_t slot) const { prefetch(&block_of_[slot]); }
   [[gnu::always_inline]] void prefetch_block(std::uint32_t slot) const { table_.prefetch_block(block_of_[slot]); }

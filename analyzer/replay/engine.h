@@ -216,12 +216,14 @@ class Replay {
             failed_.remove(slot);
             break;
           }
+          if constexpr (StreamOrderedPolicy<P>) policy_.freed_on(slot, piece_->lane[row]);
           policy_.free(slot, size);
           live_ -= size;
           break;
         case Op::free_requested:
           if (failed_.contains(slot)) [[unlikely]]
             break;
+          if constexpr (StreamOrderedPolicy<P>) policy_.freed_on(slot, piece_->lane[row]);
           policy_.free_requested(slot, size);
           live_ -= size;
           break;

@@ -76,18 +76,18 @@ class HeapBuilder {
   void empty_cache(std::uint32_t event) { push(Op::empty_cache, 0, 0, {}, event); }
 
   /// True when the free is also the completion.
-  bool free_requested(std::uint32_t slot, Bytes size, std::uint32_t event) {
-    push(completes_at_request_ ? Op::free : Op::free_requested, slot, 0, size, event);
+  bool free_requested(std::uint32_t slot, const Origin& origin, Bytes size, std::uint32_t event) {
+    push(completes_at_request_ ? Op::free : Op::free_requested, slot, lane(origin), size, event);
     if (completes_at_request_) free_slots_.push_back(slot);
     return completes_at_request_;
   }
 
-  void free_completed(std::uint32_t slot, bool was_requested, Bytes size, std::uint32_t event) {
+  void free_completed(std::uint32_t slot, const Origin& origin, bool was_requested, Bytes size, std::uint32_t event) {
     const bool directly_after = !heap_.op.empty() && heap_.op.back() == Op::free_requested && heap_.slot.back() == slot;
     if (was_requested && directly_after)
       heap_.op.back() = Op::free;
     else
-      push(was_requested ? Op::free_completed : Op::free, slot, 0, size, event);
+      push(was_requested ? Op::free_completed : Op::free, slot, lane(origin), size, event);
     free_slots_.push_back(slot);
   }
 
@@ -132,7 +132,9 @@ class HeapBuilder {
     return &taken_;
   }
   Prepared take() && {
-    heap_.implied_capacity = implied_capacity_.result();
+    // Only PyTorch records segments, and refusals of segments. An RMM log does not say how large its pool was.
+    if ((*tables_)[(*tables_)[heap_.heap].name].starts_with("torch"))
+      heap_.implied_capacity = implied_capacity_.result();
     return std::move(heap_);
   }
 
@@ -229,9 +231,9 @@ class Preparation::Impl {
     heap.see(kind, allocation->size);
     bool completed = true;
     if (kind == EventKind::free_completed)
-      heap.free_completed(allocation->slot, allocation->requested, allocation->size, event);
+      heap.free_completed(allocation->slot, origin, allocation->requested, allocation->size, event);
     else if (!allocation->requested)
-      completed = heap.free_requested(allocation->slot, allocation->size, event);
+      completed = heap.free_requested(allocation->slot, origin, allocation->size, event);
     else
       return;
     allocation->requested = true;

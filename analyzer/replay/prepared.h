@@ -49,7 +49,7 @@ struct Prepared {
   /// Which allocation: a small number that is given again once the allocation is completed, so that a policy's table of
   /// allocations is as large as the largest number alive, not as the trace.
   std::vector<std::uint32_t> slot;
-  std::vector<std::uint32_t> lane;   // of the request, or synchronized; 0 in the others
+  std::vector<std::uint32_t> lane;   // of the request or the free, or synchronized; 0 in the others
   std::vector<Bytes> size;           // requested; in frees that of their allocation; 0 in the others
   std::vector<std::uint32_t> event;  // index in the trace
 

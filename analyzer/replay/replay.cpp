@@ -22,8 +22,11 @@ DeviceModel capacity_of(Bytes capacity) { return {.kind = DeviceModel::Kind::cap
 /// Bisection between what the program itself needs and what the policy took when nothing limited it. Failing is not
 /// quite monotone in the capacity (releasing at other moments places differently), so what is returned is a capacity
 /// whose run did not fail, with the one a unit below known to fail.
-Bytes min_capacity(const BoundPolicy& policy, const Prepared& heap, const RowSource* rows) {
-  const ReplayResult free = policy.run(heap, {.rows = rows});
+///
+/// None when no capacity is enough: a policy may have a limit of its own.
+std::optional<Bytes> min_capacity(const BoundPolicy& policy, const Prepared& heap, const RowSource* rows) {
+  const ReplayResult free = policy.run(heap, {.stop_at_failure = true, .rows = rows});
+  if (free.failed_allocations > 0) return std::nullopt;
   const auto units = [&](Bytes size) { return size.count / policy.unit.count + (size.count % policy.unit.count != 0); };
   const auto survives = [&](std::uint64_t n) {
     return policy.run(heap, {.device = capacity_of(policy.unit * n), .stop_at_failure = true, .rows = rows})

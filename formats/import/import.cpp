@@ -9,6 +9,7 @@
 
 #include "formats/import/byte_cursor.h"
 #include "formats/import/read_ahead.h"
+#include "formats/import/rmm/rmm_log.h"
 #include "formats/import/torch/torch_snapshot.h"
 #include "formats/reader/trace_reader.h"
 #include "memreel/version.h"
@@ -29,6 +30,7 @@ constexpr std::array importers{
     Importer{{"torch.snapshot", "PyTorch memory snapshot: torch.cuda.memory._dump_snapshot(), pickle or JSON"},
              torch::looks_like_snapshot,
              torch::import_snapshot},
+    Importer{{"rmm.log", "RAPIDS RMM log: CSV of logging_resource_adaptor"}, rmm::looks_like_log, rmm::import_log},
 };
 
 constexpr auto formats = [] {

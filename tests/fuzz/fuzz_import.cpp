@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "formats/import/byte_cursor.h"
+#include "formats/import/rmm/rmm_log.h"
 #include "formats/import/torch/torch_snapshot.h"
 #include "formats/reader/trace_reader.h"
 
@@ -37,7 +38,8 @@ void require(bool condition) {
 int import_bytes(std::span<const std::uint8_t> data) {
   ByteCursor bytes({.bytes = std::make_unique<MemoryStream>(data), .stored_size = data.size(), .where = "fuzz"}, {});
   std::vector<std::byte> trace;
-  const Result<void> imported = torch::import_snapshot(bytes, {}, memory_sink(trace), {});
+  const auto import = rmm::looks_like_log(bytes.peek(4096)) ? rmm::import_log : torch::import_snapshot;
+  const Result<void> imported = import(bytes, {}, memory_sink(trace), {});
   if (!imported) {
     require(!imported.error().what.empty() && imported.error().message().find('\n') == std::string::npos);
     return 0;

@@ -29,7 +29,17 @@ std::vector<std::string> seeds() {
                                 entry("segment_unmap", base, 20 * mib, 8), entry("user_defined", 0, 0, 9)});
   document["allocator_settings"] = {{"max_split_size", -1}, {"roundup_power2_divisions", {{"1", 4}}}};
   document["external_annotations"] = {{{"stage", "START"}, {"name", "step"}, {"device", 0}, {"time_us", 6}}};
-  return {pickled(document, 2), pickled(document, 4), document.dump(), pickled(document["segments"])};
+  const std::string log =
+      "Thread,Time,Action,Pointer,Size,Stream\n7,23:59:59.999999,allocate,0x7f8a40000000,1024,0x2\n"
+      "8,00:00:00.000001,allocate failure,(nil),99999,0x55d2c8a3f0e0\n7,00:00:01.000000,free,0x7f8a40000000,1024,0x2\n"
+      "7,00:00:01.000002,allocate,0x7f8a40000000,1,0x0\n7,00:00:01.000003,allocate,0x7f8a40000400,18446744073709551615,"
+      "0\n";
+  return {pickled(document, 2),
+          pickled(document, 4),
+          document.dump(),
+          pickled(document["segments"]),
+          log,
+          "Time,Action,Pointer,Size,Stream\n" + log.substr(log.find("23:"))};
 }
 
 TEST(FuzzImport, DamagedSnapshotsAreHandled) {

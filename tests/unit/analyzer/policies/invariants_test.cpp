@@ -6,6 +6,10 @@
 #include "analyzer/policies/fit_best.h"
 #include "analyzer/policies/fit_first.h"
 #include "analyzer/policies/fit_next.h"
+#include "analyzer/policies/pool_exact.h"
+#include "analyzer/policies/rmm_arena.h"
+#include "analyzer/policies/rmm_binning.h"
+#include "analyzer/policies/rmm_pool.h"
 #include "analyzer/policies/slab.h"
 #include "analyzer/policies/tlsf.h"
 #include "analyzer/policies/torch_native.h"
@@ -32,6 +36,14 @@ TEST(Invariants, TorchExpandableWithEverythingSet) {
 TEST(Invariants, FitBest) { check_all<FitBest>(GrowingRangeSettings{}); }
 TEST(Invariants, FitFirst) { check_all<FitFirst>(GrowingRangeSettings{}); }
 TEST(Invariants, FitNext) { check_all<FitNext>(GrowingRangeSettings{.align = 4_KiB, .page = 64_KiB}); }
+TEST(Invariants, RmmPool) { check_all<RmmPool>(RmmPoolSettings{}); }
+TEST(Invariants, RmmPoolThatGrowsFromNothing) { check_all<RmmPool>(RmmPoolSettings{.initial = 0_B}); }
+TEST(Invariants, RmmArena) { check_all<RmmArena>(RmmArenaSettings{}); }
+TEST(Invariants, RmmBinning) {
+  check_all<RmmBinning>(RmmBinningSettings{.smallest = 64_KiB, .largest = 512_KiB, .pool = {.initial = 0_B}});
+}
+TEST(Invariants, PoolExactBeforeTorchNative) { check_all<ExactPool<TorchNative<>>>(TorchSettings{}); }
+TEST(Invariants, PoolExactBeforeCudaMalloc) { check_all<ExactPool<CudaMalloc>>(CudaMalloc::Settings{}); }
 TEST(Invariants, CudaMalloc) { check_all<CudaMalloc>(CudaMalloc::Settings{}); }
 TEST(Invariants, Buddy) { check_all<Buddy>(BuddySettings{}); }
 TEST(Invariants, BuddyOfLargeBlocks) { check_all<Buddy>(BuddySettings{.min = 1_MiB, .max = 1_MiB}); }

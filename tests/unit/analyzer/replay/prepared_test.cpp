@@ -42,6 +42,18 @@ TEST(Prepare, AHeapThatDoesNotObserveCompletionCompletesAtTheRequest) {
   EXPECT_EQ(history.prepared().op, (std::vector{Op::alloc, Op::free}));
 }
 
+TEST(Prepare, FreesKnowTheirStream) {
+  History history;
+  const auto a = history.alloc(1_MiB, {}, 7);
+  const auto b = history.alloc(1_MiB, {}, 8);
+  history.free(a);
+  Event elsewhere = history.trace().events[history.trace().allocation_events[index(b)]];
+  elsewhere.kind = EventKind::free_requested;
+  elsewhere.origin = history.trace().events.origin[0];
+  history.trace().events.push_back(elsewhere);
+  EXPECT_EQ(history.prepared().lane, (std::vector<std::uint32_t>{0, 1, 0, 0}));
+}
+
 TEST(Prepare, DoubleAndUnknownFreesAreIgnored) {
   History history;
   const auto a = history.alloc(1_MiB);

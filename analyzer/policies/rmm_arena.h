@@ -1,0 +1,138 @@
+// rmm.arena{size=half}: RMM's arena_memory_resource.
+//
+// Source: rmm/mr/detail/{arena.hpp,arena_memory_resource_impl} of RMM 25.12 to 26.12, without the size classes that it
+// can be compiled with.
+//
+// - The arena is one piece of memory of a fixed size, got before the program begins, cut into superblocks of 1 MiB or
+//   more, which are cut into blocks. Requests are rounded up to 256 B; one for nothing gets nothing.
+// - Superblocks belong to the global arena or to that of a stream. A request of up to 1 MiB is served from the arena of
+//   its stream; when nothing there fits, a superblock of the global arena moves there first. A larger request is served
+//   from the global arena.
+// - Always by first fit: the lowest superblock that has a block that fits, in it the lowest such block, cut exactly. An
+//   empty superblock of the global arena is cut before it is used, to the request but at least 1 MiB, if 1 MiB or more
+//   remains.
+// - A freed block merges with its neighbours inside its superblock. A superblock of the global arena that is empty then
+//   merges with empty neighbours of the global arena; one of a stream stays with it.
+// - When a request fails, the host waits for the device, every superblock goes back to the global arena, empty or not,
+//   and the request is tried once more.
+// - The host waits for the stream when a block of more than 1 MiB is freed, and when one is freed that is not in the
+//   arena of the freeing stream. empty_cache means nothing.
+// - `size`: RMM's default is half of the device's free memory. On a device without limit, `half` is an arena without
+//   limit: what counts as reserved is what was ever reached from its beginning, the least size that would have done.
+//   When the device refuses the size, RMM throws: every request fails.
+//
+// Assumed: as in rmm_pool.h about the streams of frees and about memory still in use by the device. Streams 0 and 1
+// have an arena each, as in RMM; RMM's arenas per thread, for the per-thread default stream (2), are one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "analyzer/heap/address_index.h"
+#include "analyzer/heap/block_table.h"
+#include "analyzer/policies/policy.h"
+#include "analyzer/policies/registry.h"
+#include "analyzer/replay/device.h"
+#include "analyzer/replay/prepared.h"
+
+namespace memreel {
+
+struct RmmArenaSettings {
+  std::optional<Bytes> size;  // none: half of the device
+};
+
+class RmmArena {
+ public:
+  using Settings = RmmArenaSettings;
+  static constexpr Bytes alignment = 256_B;
+  static constexpr Bytes least_superblock = 1_MiB;
+
+  RmmArena(const Prepared& heap, const RmmArenaSettings& settings, SimulatedDevice& device);
+
+  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane);
+  void freed_on(std::uint32_t slot, std::uint32_t lane) { arena_of_slot_[slot] = arena_of_lane_[lane]; }
+  void free(std::uint32_t slot, Bytes requested) {
+    free_requested(slot, requested);
+    free_completed(slot, requested);
+  }
+  void free_requested(std::uint32_t slot, Bytes requested);
+  void free_completed(std::uint32_t slot, Bytes requested);
+  void empty_cache() {}
+
+  // For slots that operations ahead of this one name.
+  [[gnu::always_inline]] void prefetch_name(std::uint32_t slot) const { prefetch(&block_of_[slot]); }
+  [[gnu::always_inline]] void prefetch_block(std::uint32_t slot) const { table_.prefetch_block(block_of_[slot]); }
+  [[gnu::always_inline]] void prefetch_neighbours(std::uint32_t slot) const {
+    table_.prefetch_neighbours(block_of_[slot]);
+  }
+
+  const HeapUse& use() const { return use_; }
+  Bytes largest_free() const;
+  const DriverCalls& driver_calls() const { return calls_; }
+  const Block& block_of(std::uint32_t slot) const { return table_[block_of_[slot]]; }
+  Extent extent_of(std::uint32_t slot) const {
+    if (block_of_[slot] == BlockId::none) return {};
+    return {block_of(slot).address, block_of(slot).size};
+  }
+  void for_each_free(auto&& visit) const {
+    table_.for_each([&](const Block& block) {
+      if (block.state == BlockState::free) visit(FreeBlock{.size = block.size});
+    });
+    if (reached_ > top_) visit(FreeBlock{.size = reached_ - top_});
+  }
+  const BlockTable& blocks() const { return table_; }
+
+ private:
+  static constexpr std::uint32_t global = 0, no_superblock = 0xFFFF'FFFF;
+
+  /// Its blocks have its number as Block::arena.
+  struct Superblock {
+    Address address;
+    Bytes size;
+    std::uint32_t owner = global;                                  // an arena
+    BlockId whole = BlockId::none;                                 // when it is empty: the one block that it is
+    std::uint32_t previous = no_superblock, next = no_superblock;  // by address
+  };
+
+  Superblock& superblock_of(BlockId block) { return superblocks_[table_[block].arena]; }
+  AddressIndex& arena_of(BlockId block) { return arenas_[superblock_of(block).owner]; }
+
+  BlockId serve(Bytes size, std::uint32_t arena);
+  bool can_be_cut(std::uint32_t number, Bytes size) const;
+  std::uint32_t cut_superblock(BlockId block, Bytes size);
+  std::uint32_t cut_top(Bytes size);
+  void move_superblock(BlockId block, std::uint32_t arena);
+  BlockId cut_block(BlockId id, Bytes size);
+  BlockId cut_fresh(std::uint32_t superblock, Bytes size);
+  void defragment();
+  void coalesce(BlockId id);
+  void coalesce_superblock(std::uint32_t number);
+  void merge_with_next(std::uint32_t number);
+  void give_to_top(std::uint32_t number);
+  std::uint32_t add_superblock(const Superblock& superblock);
+  void remove_superblock(std::uint32_t number);
+  void put_free(BlockId id);
+  void take_out(BlockId id);
+
+  SimulatedDevice& device_;
+  HeapUse use_;
+  DriverCalls calls_;
+  BlockTable table_;
+  bool usable_ = true;  // the device gave the arena
+  /// The last superblock, from top_ to end_, empty and of the global arena; none when they are equal. It is in no list,
+  /// for of an arena without limit only what was reached so far counts.
+  Address top_, end_, reached_;
+  std::vector<Superblock> superblocks_;
+  std::vector<std::uint32_t> unused_superblocks_;
+  std::uint32_t last_superblock_ = no_superblock;  // by address
+  std::uint64_t owned_by_streams_ = 0;             // superblocks
+  std::vector<AddressIndex> arenas_;               // free blocks; the global arena, then one for each stream
+  std::vector<std::uint32_t> arena_of_lane_;
+  std::vector<BlockId> block_of_;             // by slot
+  std::vector<std::uint32_t> arena_of_slot_;  // that of its stream; of the free, once it is known
+};
+
+PolicyEntry rmm_arena_entry();
+
+}  // namespace memreel

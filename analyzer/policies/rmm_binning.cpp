@@ -1,0 +1,150 @@
+#include "analyzer/policies/rmm_binning.h"
+
+#include <bit>
+#include <utility>
+
+#include "analyzer/policies/parameters.h"
+
+namespace memreel {
+
+void RmmBin::add_chunk(Address address, std::uint32_t stream) {
+  chunks_.push_back(address);
+  const auto first = static_cast<std::uint32_t>(next_.size());
+  next_.resize(next_.size() + blocks_per_chunk);
+  for (std::uint32_t i = 0; i < blocks_per_chunk; ++i) put(BlockId{first + i}, stream);
+}
+
+void RmmBin::put(BlockId block, std::uint32_t stream) {
+  Queue& queue = queues_[stream];
+  next_[index(block)] = BlockId::none;
+  (queue.first == BlockId::none ? queue.first : next_[index(queue.last)]) = block;
+  queue.last = block;
+  ++free_count_;
+}
+
+BlockId RmmBin::take(std::uint32_t stream) {
+  const auto find = [&](std::uint32_t in) { return take_first(queues_[in]); };
+  // A queue that holds anything would have been found to fit: there is never anything to merge.
+  return find_in_streams(stream, static_cast<std::uint32_t>(queues_.size()), find, [](auto, auto) {});
+}
+
+BlockId RmmBin::take_first(Queue& queue) {
+  const BlockId block = queue.first;
+  if (block == BlockId::none) return block;
+  queue.first = next_[index(block)];
+  --free_count_;
+  return block;
+}
+
+RmmBinning::RmmBinning(const Prepared& heap, const RmmBinningSettings& settings, Device& device)
+    : smallest_(settings.smallest),
+      largest_(settings.largest),
+      streams_(heap.lanes, true),
+      pool_(streams_.count(), settings.pool, device),
+      places_(heap.slot_count + 1) {
+  for (Bytes size = smallest_; size <= largest_; size = size * 2) {
+    bins_.emplace_back(size, streams_.count());
+    usable_ = usable_ && add_chunk(bins_.back(), 0);
+  }
+  measure();
+}
+
+bool RmmBinning::allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane) {
+  if (!usable_) return false;
+  Place& place = places_[slot];
+  place = {.stream = streams_[lane]};
+  if (requested == 0_B) return true;
+  const bool served = requested <= largest_ ? allocate_in_bin(place, requested) : allocate_in_pool(place, requested);
+  if (served) use_.allocated += extent_of(slot).size;
+  measure();
+  return served;
+}
+
+bool RmmBinning::allocate_in_pool(Place& place, Bytes requested) {
+  place.bin = in_pool;
+  place.block = pool_.allocate(round_up(requested, RmmPoolHeap::alignment), place.stream);
+  return place.block != BlockId::none;
+}
+
+bool RmmBinning::allocate_in_bin(Place& place, Bytes requested) {
+  const std::uint64_t times_smallest = (std::max(requested, smallest_).count - 1) / smallest_.count;
+  place.bin = static_cast<std::uint32_t>(std::bit_width(times_smallest));
+  RmmBin& bin = bins_[place.bin];
+  if (bin.free_count() == 0 && !add_chunk(bin, place.stream)) return false;
+  place.block = bin.take(place.stream);
+  free_in_bins_ -= bin.block_size();
+  return true;
+}
+
+/// What is a chunk of a bin is allocated as far as the pool is concerned.
+bool RmmBinning::add_chunk(RmmBin& bin, std::uint32_t stream) {
+  const BlockId chunk = pool_.allocate(bin.chunk_size(), stream);
+  if (chunk == BlockId::none) return false;
+  bin.add_chunk(pool_.blocks()[chunk].address, stream);
+  free_in_bins_ += bin.chunk_size();
+  return true;
+}
+
+void RmmBinning::free_requested(std::uint32_t slot, Bytes) {
+  const Place& place = places_[slot];
+  use_.allocated -= extent_of(slot).size;
+  if (place.bin == in_pool) pool_.let_go(place.block);
+}
+
+void RmmBinning::free_completed(std::uint32_t slot, Bytes) {
+  const Place& place = places_[slot];
+  if (place.bin == nowhere) return;
+  if (place.bin == in_pool) {
+    pool_.free(place.block, place.stream);
+  } else {
+    bins_[place.bin].put(place.block, place.stream);
+    free_in_bins_ += bins_[place.bin].block_size();
+  }
+  measure();
+}
+
+void RmmBinning::measure() {
+  use_.reserved = pool_.use().reserved;
+  use_.free = pool_.use().free + free_in_bins_;
+}
+
+Bytes RmmBinning::largest_free() const {
+  Bytes largest = pool_.largest_free();
+  for (const RmmBin& bin : bins_)
+    if (bin.free_count() > 0) largest = std::max(largest, bin.block_size());
+  return largest;
+}
+
+Extent RmmBinning::extent_of(std::uint32_t slot) const {
+  const Place& place = places_[slot];
+  if (place.bin == nowhere) return {};
+  if (place.bin == in_pool) return {pool_.blocks()[place.block].address, pool_.blocks()[place.block].size};
+  return {bins_[place.bin].address_of(place.block), bins_[place.bin].block_size()};
+}
+
+PolicyEntry rmm_binning_entry() {
+  return {.info = {.name = "rmm.binning",
+                   .description = "RAPIDS RMM's binning_memory_resource: bins of equal blocks, behind them a pool",
+                   .defaults = {{"smallest", "256KiB"},
+                                {"largest", "4MiB"},
+                                {"initial", "half"},
+                                {"maximum", "none"},
+                                {"reclaim", "false"}}},
+          .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
+            const auto pool = RmmPoolSettings::of(spec);
+            if (!pool) return pool.error();
+            const auto largest = power_of_two_parameter(spec, "largest", RmmPoolSettings::alignment, 1_GiB);
+            if (!largest) return largest.error();
+            const auto smallest = power_of_two_parameter(spec, "smallest", RmmPoolSettings::alignment, *largest);
+            if (!smallest) return smallest.error();
+            return BoundPolicy{
+                .spec = spec,
+                .unit = RmmPoolSettings::alignment,
+                .run = [settings = RmmBinningSettings{.smallest = *smallest, .largest = *largest, .pool = *pool}](
+                           const Prepared& heap, const RunOptions& options) {
+                  return run_policy<RmmBinning>(heap, settings, options);
+                }};
+          }};
+}
+
+}  // namespace memreel

@@ -1,0 +1,124 @@
+// rmm.binning{smallest=256KiB,largest=4MiB,initial=half,maximum=none,reclaim=false}: RMM's binning_memory_resource
+// on a pool.
+//
+// Source: rmm/mr/detail/{binning_memory_resource_impl,fixed_size_memory_resource_impl,fixed_size_free_list} of RMM 26.
+// The bins are those of RMM's benchmarks and examples, 2^18 to 2^22; the pool behind them is rmm_pool.h with `initial`,
+// `maximum` and `reclaim`.
+//
+// - A request of up to `largest` gets a whole block of the smallest bin that it fits, so at least `smallest`; a larger
+//   one goes to the pool. Bins are powers of two.
+// - A bin has equal blocks, 128 in each chunk that it gets from the pool and never gives back. It gets the first chunk
+//   before the program begins, for the default stream: 992 MiB for the bins above. When one is refused, RMM throws:
+//   every request fails.
+// - The free blocks of a bin form a queue per stream: what was freed first is reused first. Which queues a request is
+//   served from: rmm_streams.h.
+//
+// Assumed: as in rmm_pool.h.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "analyzer/policies/policy.h"
+#include "analyzer/policies/registry.h"
+#include "analyzer/policies/rmm_pool.h"
+#include "analyzer/policies/rmm_streams.h"
+#include "analyzer/replay/device.h"
+#include "analyzer/replay/prepared.h"
+
+namespace memreel {
+
+struct RmmBinningSettings {
+  Bytes smallest = 256_KiB, largest = 4_MiB;
+  RmmPoolSettings pool;
+};
+
+/// RMM's fixed_size_memory_resource. Its blocks are numbered.
+class RmmBin {
+ public:
+  static constexpr std::uint32_t blocks_per_chunk = 128;
+
+  RmmBin(Bytes size, std::uint32_t streams) : size_(size), queues_(streams) {}
+
+  Bytes block_size() const { return size_; }
+  Bytes chunk_size() const { return size_ * blocks_per_chunk; }
+  Address address_of(BlockId block) const {
+    const std::uint32_t number = index(block);
+    return chunks_[number / blocks_per_chunk] + size_ * (number % blocks_per_chunk);
+  }
+  /// How many blocks are free.
+  std::uint64_t free_count() const { return free_count_; }
+
+  void add_chunk(Address address, std::uint32_t stream);
+  /// The block that a request of `stream` gets, or none.
+  BlockId take(std::uint32_t stream);
+  void put(BlockId block, std::uint32_t stream);
+
+ private:
+  /// Chained by next_.
+  struct Queue {
+    BlockId first = BlockId::none, last = BlockId::none;
+  };
+
+  BlockId take_first(Queue& queue);
+
+  Bytes size_;
+  std::vector<Address> chunks_;
+  std::vector<BlockId> next_;  // by block
+  std::vector<Queue> queues_;  // by stream
+  std::uint64_t free_count_ = 0;
+};
+
+class RmmBinning {
+ public:
+  RmmBinning(const Prepared& heap, const RmmBinningSettings& settings, Device& device);
+
+  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane);
+  void freed_on(std::uint32_t slot, std::uint32_t lane) { places_[slot].stream = streams_[lane]; }
+  void free(std::uint32_t slot, Bytes requested) {
+    free_requested(slot, requested);
+    free_completed(slot, requested);
+  }
+  void free_requested(std::uint32_t slot, Bytes requested);
+  void free_completed(std::uint32_t slot, Bytes requested);
+  void empty_cache() {}
+
+  const HeapUse& use() const { return use_; }
+  Bytes largest_free() const;
+  const DriverCalls& driver_calls() const { return pool_.driver_calls(); }
+  Extent extent_of(std::uint32_t slot) const;
+  void for_each_free(auto&& visit) const {
+    pool_.for_each_free(visit);
+    for (const RmmBin& bin : bins_)
+      for (std::uint64_t i = 0; i < bin.free_count(); ++i) visit(FreeBlock{.size = bin.block_size()});
+  }
+
+ private:
+  static constexpr std::uint32_t in_pool = 0xFFFF'FFFF, nowhere = 0xFFFF'FFFE;
+
+  /// Where an allocation is: in a bin, or in the pool behind them, or nowhere because it is of nothing.
+  struct Place {
+    BlockId block = BlockId::none;
+    std::uint32_t bin = nowhere;
+    std::uint32_t stream = 0;  // of the free, once it is known
+  };
+
+  bool add_chunk(RmmBin& bin, std::uint32_t stream);
+  bool allocate_in_pool(Place& place, Bytes requested);
+  bool allocate_in_bin(Place& place, Bytes requested);
+  void measure();
+
+  Bytes smallest_, largest_;
+  RmmStreams streams_;
+  RmmPoolHeap pool_;
+  std::vector<RmmBin> bins_;  // from the smallest
+  bool usable_ = true;        // every bin got its first chunk
+  HeapUse use_;
+  Bytes free_in_bins_;
+  std::vector<Place> places_;  // by slot
+};
+
+PolicyEntry rmm_binning_entry();
+
+}  // namespace memreel

@@ -1,0 +1,125 @@
+#include "analyzer/policies/rmm_pool.h"
+
+#include <utility>
+
+#include "analyzer/policies/parameters.h"
+
+namespace memreel {
+namespace {
+
+constexpr Bytes rounded_down(Bytes size) { return {size.count & ~(RmmPoolSettings::alignment.count - 1)}; }
+
+}  // namespace
+
+Result<std::optional<Bytes>> rmm_size_parameter(const PolicySpec& spec, const std::string& parameter,
+                                                std::string_view word) {
+  const std::string& text = spec.parameters.at(parameter);
+  if (text == word) return std::optional<Bytes>{};
+  const auto size = parse_size(text);
+  if (!size || rounded_down(*size) != *size)
+    return bad_parameter(spec, parameter, "a multiple of 256 bytes such as 8GiB, or " + std::string(word));
+  return size;
+}
+
+Result<RmmPoolSettings> RmmPoolSettings::of(const PolicySpec& spec) {
+  const auto initial = rmm_size_parameter(spec, "initial", "half");
+  if (!initial) return initial.error();
+  const auto maximum = rmm_size_parameter(spec, "maximum", "none");
+  if (!maximum) return maximum.error();
+  if (maximum->has_value() && initial->value_or(0_B) > **maximum)
+    return bad_parameter(spec, "initial", "within maximum=" + size_text(**maximum));
+  const std::string& reclaim = spec.parameters.at("reclaim");
+  if (reclaim != "true" && reclaim != "false") return bad_parameter(spec, "reclaim", "true or false");
+  return RmmPoolSettings{.initial = *initial, .maximum = *maximum, .reclaim = reclaim == "true"};
+}
+
+Bytes RmmPoolSettings::initial_on(const Device& device) const {
+  if (initial) return *initial;
+  const Bytes half = rounded_down({device.capacity().value_or(0_B).count / 2});
+  return std::min(half, maximum.value_or(half));
+}
+
+RmmPoolHeap::RmmPoolHeap(std::uint32_t streams, const RmmPoolSettings& settings, Device& device)
+    : device_(device), maximum_(settings.maximum), reclaims_(settings.reclaim) {
+  for (std::uint32_t stream = 0; stream < streams; ++stream) {
+    lists_.push_back({.free = BestFitIndex(table_, 8)});
+    list_of_.push_back(stream);
+  }
+  if (const Bytes initial = settings.initial_on(device); initial > 0_B)
+    usable_ = expand(initial, initial, 0) != BlockId::none;
+}
+
+/// What is in the one list ends up in the other with all neighbours merged, in whichever order it is moved. So the
+/// shorter list is moved, and the streams exchange their lists if need be.
+void RmmPoolHeap::merge_lists(std::uint32_t own, std::uint32_t other) {
+  if (list_of(other).count > list_of(own).count) std::swap(list_of_[own], list_of_[other]);
+  for (const BlockId id : list_of(other).free.ordered()) {
+    take_out(id);
+    table_[id].arena = list_of_[own];
+    coalesce(id);
+    put_free(id);
+  }
+}
+
+Bytes RmmPoolHeap::size_to_grow(Bytes size) const {
+  if (!maximum_) return std::max(size, use_.reserved);
+  const Bytes remaining = *maximum_ - use_.reserved;
+  return size <= remaining ? std::max(size, rounded_down({remaining.count / 2})) : 0_B;
+}
+
+/// All lists are merged into that of `stream` by now.
+BlockId RmmPoolHeap::grow(Bytes size, std::uint32_t stream) {
+  if (reclaims_ && size_to_grow(size) < size) reclaim(size, stream);
+  return expand(size_to_grow(size), size, stream);
+}
+
+/// Gets a piece of `most` bytes from the device, or less but at least `least`, for a stream.
+BlockId RmmPoolHeap::expand(Bytes most, Bytes least, std::uint32_t stream) {
+  for (Bytes size = most; size >= least; size = std::max(least, rounded_down({size.count / 2}))) {
+    if (const auto address = device_.reserve(size)) {
+      use_.reserved += size;
+      ++calls_.malloc;
+      const BlockId block = table_.add(*address, size, list_of_[stream]);
+      put_free(block);
+      return block;
+    }
+    if (size == least) break;
+  }
+  return BlockId::none;
+}
+
+/// Gives back pieces of which nothing is used, by address, until a request of `size` bytes fits under the maximum.
+void RmmPoolHeap::reclaim(Bytes size, std::uint32_t stream) {
+  if (!maximum_ || size > *maximum_) return;
+  std::vector<BlockId> whole;
+  for (const BlockId id : list_of(stream).free.ordered())
+    if (!table_[id].is_split()) whole.push_back(id);
+  std::ranges::sort(whole, {}, [&](BlockId id) { return table_[id].address; });
+  for (const BlockId id : whole) {
+    if (*maximum_ - use_.reserved >= size) return;
+    const Block block = table_[id];
+    take_out(id);
+    table_.remove(id);
+    use_.reserved -= block.size;
+    ++calls_.free;
+    ++calls_.sync;  // cudaFree waits for the device
+    device_.release(block.address, block.size);
+  }
+}
+
+PolicyEntry rmm_pool_entry() {
+  return {.info = {.name = "rmm.pool",
+                   .description = "RAPIDS RMM's pool_memory_resource",
+                   .defaults = {{"initial", "half"}, {"maximum", "none"}, {"reclaim", "false"}}},
+          .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
+            const auto settings = RmmPoolSettings::of(spec);
+            if (!settings) return settings.error();
+            return BoundPolicy{.spec = spec,
+                               .unit = RmmPoolSettings::alignment,
+                               .run = [settings = *settings](const Prepared& heap, const RunOptions& options) {
+                                 return run_policy<RmmPool>(heap, settings, options);
+                               }};
+          }};
+}
+
+}  // namespace memreel

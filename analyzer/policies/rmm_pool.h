@@ -1,0 +1,245 @@
+// rmm.pool{initial=half,maximum=none,reclaim=false}: RMM's pool_memory_resource on cudaMalloc.
+//
+// Source: rmm/mr/detail/{pool_memory_resource_impl,coalescing_free_list,stream_ordered_memory_resource} of RMM 25.12 to
+// 26.12, whose rules differ only in `reclaim`.
+//
+// - A request is rounded up to 256 B; one for nothing gets nothing. It takes the front of the smallest free block that
+//   fits, of several the one at the lowest address, cut exactly. Which free blocks it sees: rmm_streams.h.
+// - A freed block goes into the list of the stream that freed it and merges with its neighbours in that list, but never
+//   beyond the piece of memory that was got from upstream in one go.
+// - Without a fitting block the pool grows by the larger of the request and what it has; with a `maximum`, of the
+//   request and half of what is left, and not at all beyond. When the device refuses, by half as much, and so on down
+//   to the request.
+// - It never shrinks; empty_cache means nothing to it. `reclaim`: as of August 2026 (rmm #2470) a pool at its maximum
+//   first gives back pieces of which nothing is used, the lowest first, until the request has room.
+// - `initial` is got before the program begins, for the default stream. `half`: of the device's memory, RMM's own
+//   default in Python; nothing when the device has no limit. When it is refused, RMM throws: every request fails.
+//
+// Assumed:
+// - In histories of other allocators a free is on the stream that they say, mostly that of the allocation.
+// - Memory that the device still uses when the program lets go (free_requested before free_completed) is freed when the
+//   device is done with it: RMM has no such state, a program on RMM would have to wait.
+// - RMM halves to the byte; here half is rounded down to 256 B.
+// - What cudaMalloc adds to the size of a piece is not counted.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/heap/best_fit_index.h"
+#include "analyzer/heap/block_table.h"
+#include "analyzer/policies/policy.h"
+#include "analyzer/policies/registry.h"
+#include "analyzer/policies/rmm_streams.h"
+#include "analyzer/replay/device.h"
+#include "analyzer/replay/prepared.h"
+
+namespace memreel {
+
+struct RmmPoolSettings {
+  static constexpr Bytes alignment = 256_B;
+
+  std::optional<Bytes> initial;  // none: half of the device
+  std::optional<Bytes> maximum;
+  bool reclaim = false;
+
+  /// From the parameters initial, maximum and reclaim.
+  static Result<RmmPoolSettings> of(const PolicySpec& spec);
+
+  Bytes initial_on(const Device& device) const;
+};
+
+/// A size in whole units of RMM's, or none for `word`.
+Result<std::optional<Bytes>> rmm_size_parameter(const PolicySpec& spec, const std::string& parameter,
+                                                std::string_view word);
+
+/// The pool itself, by blocks. What rmm.binning puts its bins on, too.
+class RmmPoolHeap {
+ public:
+  static constexpr Bytes alignment = RmmPoolSettings::alignment;
+
+  /// `streams`: how many; the first one is the default stream if there is initial memory. `device` must outlive the
+  /// pool.
+  RmmPoolHeap(std::uint32_t streams, const RmmPoolSettings& settings, Device& device);
+
+  /// Whether it got its initial memory.
+  bool usable() const { return usable_; }
+
+  /// A block of `size` bytes, a multiple of `alignment` that is not 0; none when it fails.
+  BlockId allocate(Bytes size, std::uint32_t stream) {
+    if (!usable_) [[unlikely]]
+      return BlockId::none;
+    const auto find = [&](std::uint32_t in) { return list_of(in).free.find(size); };
+    BlockId block = find_in_streams(stream, streams(), find, [&](auto own, auto other) { merge_lists(own, other); });
+    if (block == BlockId::none) [[unlikely]]
+      block = grow(size, stream);
+    if (block == BlockId::none) [[unlikely]]
+      return block;
+    take_out(block);
+    if (table_[block].size > size) {
+      const BlockId front = table_.split_front(block, size);
+      put_free(block);
+      block = front;
+    }
+    table_[block].state = BlockState::allocated;
+    use_.allocated += size;
+    return block;
+  }
+
+  /// The program lets go of a block; free() must follow.
+  void let_go(BlockId id) {
+    table_[id].state = BlockState::pending;
+    use_.allocated -= table_[id].size;
+  }
+  /// The memory of a block that was let go of is reusable on `stream`.
+  void free(BlockId id, std::uint32_t stream) {
+    table_[id].arena = list_of_[stream];
+    coalesce(id);
+    put_free(id);
+  }
+
+  const HeapUse& use() const { return use_; }
+  Bytes largest_free() const {
+    Bytes largest;
+    for (const FreeList& list : lists_) largest = std::max(largest, list.free.largest());
+    return largest;
+  }
+  const DriverCalls& driver_calls() const { return calls_; }
+  const BlockTable& blocks() const { return table_; }
+  void for_each_free(auto&& visit) const {
+    table_.for_each([&](const Block& block) {
+      if (block.state == BlockState::free) visit(FreeBlock{.size = block.size});
+    });
+  }
+
+ private:
+  /// Block::arena is the list that a free block is in.
+  struct FreeList {
+    BestFitIndex free;
+    std::uint64_t count = 0;
+  };
+
+  std::uint32_t streams() const { return static_cast<std::uint32_t>(list_of_.size()); }
+  FreeList& list_of(std::uint32_t stream) { return lists_[list_of_[stream]]; }
+
+  // Both inlined by request: on its own GCC does not, and the replay is slower.
+
+  /// Makes a block that is in no list take over its neighbours in the list it will be put in.
+  [[gnu::always_inline]] void coalesce(BlockId id) {
+    Block& block = table_[id];
+    const auto merges = [&](BlockId neighbour) {
+      return neighbour != BlockId::none && table_[neighbour].state == BlockState::free &&
+             table_[neighbour].arena == block.arena;
+    };
+    if (merges(block.previous)) {
+      take_out(block.previous);
+      table_.absorb_previous(id);
+    }
+    if (merges(block.next)) {
+      take_out(block.next);
+      table_.absorb_next(id);
+    }
+  }
+
+  [[gnu::always_inline]] void put_free(BlockId id) {
+    Block& block = table_[id];
+    block.state = BlockState::free;
+    FreeList& list = lists_[block.arena];
+    list.free.insert(id);
+    ++list.count;
+    use_.free += block.size;
+  }
+
+  void take_out(BlockId id) {
+    const Block& block = table_[id];
+    FreeList& list = lists_[block.arena];
+    list.free.erase(id);
+    --list.count;
+    use_.free -= block.size;
+  }
+
+  void merge_lists(std::uint32_t own, std::uint32_t other);
+  Bytes size_to_grow(Bytes size) const;
+  BlockId grow(Bytes size, std::uint32_t stream);
+  BlockId expand(Bytes most, Bytes least, std::uint32_t stream);
+  void reclaim(Bytes size, std::uint32_t stream);
+
+  Device& device_;
+  HeapUse use_;
+  DriverCalls calls_;
+  BlockTable table_;
+  std::optional<Bytes> maximum_;
+  bool reclaims_ = false;
+  bool usable_ = true;
+  std::vector<FreeList> lists_;
+  std::vector<std::uint32_t> list_of_;  // by stream; a permutation, for merging exchanges lists
+};
+
+class RmmPool {
+ public:
+  using Settings = RmmPoolSettings;
+
+  RmmPool(const Prepared& heap, const RmmPoolSettings& settings, Device& device)
+      : streams_(heap.lanes, settings.initial_on(device) > 0_B),
+        pool_(streams_.count(), settings, device),
+        block_of_(heap.slot_count + 1, BlockId::none),
+        stream_of_(heap.slot_count + 1) {}
+
+  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane) {
+    if (requested == 0_B) [[unlikely]] {
+      block_of_[slot] = BlockId::none;
+      return true;
+    }
+    const BlockId block = pool_.allocate(round_up(requested, RmmPoolHeap::alignment), streams_[lane]);
+    if (block == BlockId::none) [[unlikely]]
+      return false;
+    block_of_[slot] = block;
+    stream_of_[slot] = streams_[lane];
+    return true;
+  }
+
+  void freed_on(std::uint32_t slot, std::uint32_t lane) { stream_of_[slot] = streams_[lane]; }
+  void free(std::uint32_t slot, Bytes requested) {
+    free_requested(slot, requested);
+    free_completed(slot, requested);
+  }
+  void free_requested(std::uint32_t slot, Bytes /*requested*/) {
+    if (block_of_[slot] != BlockId::none) pool_.let_go(block_of_[slot]);
+  }
+  void free_completed(std::uint32_t slot, Bytes /*requested*/) {
+    if (block_of_[slot] != BlockId::none) pool_.free(block_of_[slot], stream_of_[slot]);
+  }
+  void empty_cache() {}
+
+  // For slots that operations ahead of this one name.
+  [[gnu::always_inline]] void prefetch_name(std::uint32_t slot) const { prefetch(&block_of_[slot]); }
+  [[gnu::always_inline]] void prefetch_block(std::uint32_t slot) const { blocks().prefetch_block(block_of_[slot]); }
+  [[gnu::always_inline]] void prefetch_neighbours(std::uint32_t slot) const {
+    blocks().prefetch_neighbours(block_of_[slot]);
+  }
+
+  const HeapUse& use() const { return pool_.use(); }
+  Bytes largest_free() const { return pool_.largest_free(); }
+  const DriverCalls& driver_calls() const { return pool_.driver_calls(); }
+  const Block& block_of(std::uint32_t slot) const { return blocks()[block_of_[slot]]; }
+  Extent extent_of(std::uint32_t slot) const {
+    if (block_of_[slot] == BlockId::none) return {};
+    return {block_of(slot).address, block_of(slot).size};
+  }
+  void for_each_free(auto&& visit) const { pool_.for_each_free(visit); }
+  const BlockTable& blocks() const { return pool_.blocks(); }
+
+ private:
+  RmmStreams streams_;
+  RmmPoolHeap pool_;
+  std::vector<BlockId> block_of_;         // by slot
+  std::vector<std::uint32_t> stream_of_;  // by slot; of the free, once it is known
+};
+
+PolicyEntry rmm_pool_entry();
+
+}  // namespace memreel

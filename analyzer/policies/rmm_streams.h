@@ -1,0 +1,67 @@
+// What RMM's stream-ordered resources share: a list of free blocks per stream, and the order in which a request of one
+// stream looks through them.
+//
+// Source: rmm/mr/detail/stream_ordered_memory_resource.hpp of RMM 26. (In 2020, 0.17 still merged a list on its first
+// hit.)
+//
+// - The default stream has two names, 0 and 1 (cudaStreamLegacy), and one list.
+// - A request looks into the list of its own stream; then into each other one, where its stream waits for the event of
+//   the last free, and where the rest of a block that was cut stays; then it merges the others into its own, one by
+//   one, and looks again after each; then the resource grows.
+// - RMM visits the other lists in the order of their event handles, which differs from run to run. Here it is the order
+//   in which the streams were first used: an assumption.
+// - The thread-local lists of the per-thread default stream (2) are one list here: a history does not say how many
+//   threads RMM would have seen on it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "analyzer/heap/block_table.h"
+#include "analyzer/replay/prepared.h"
+
+namespace memreel {
+
+/// Numbers the streams of a heap in the order of their first use; pools mean nothing to RMM.
+class RmmStreams {
+ public:
+  /// `legacy_first`: the resource puts memory into the default stream's list before the program begins.
+  RmmStreams(const std::vector<Lane>& lanes, bool legacy_first) {
+    constexpr std::uint64_t legacy = 1;
+    std::map<std::uint64_t, std::uint32_t> numbers;
+    if (legacy_first) numbers[legacy] = 0;
+    for (const Lane& lane : lanes) {
+      const std::uint64_t handle = lane.stream_handle == 0 ? legacy : lane.stream_handle;
+      of_lane_.push_back(numbers.try_emplace(handle, static_cast<std::uint32_t>(numbers.size())).first->second);
+    }
+    count_ = static_cast<std::uint32_t>(numbers.size());
+  }
+
+  std::uint32_t operator[](std::uint32_t lane) const { return of_lane_[lane]; }
+  std::uint32_t count() const { return count_; }
+
+ private:
+  std::vector<std::uint32_t> of_lane_;
+  std::uint32_t count_ = 0;
+};
+
+/// Looks for a block for a request of stream `own`, one of `count`. `find(stream)` looks into the list of a stream and
+/// returns a block or none; `merge(own, other)` moves what another list holds into the own one.
+template <class Find, class Merge>
+BlockId find_in_streams(std::uint32_t own, std::uint32_t count, const Find& find, const Merge& merge) {
+  if (const BlockId block = find(own); block != BlockId::none) [[likely]]
+    return block;
+  for (std::uint32_t other = 0; other < count; ++other) {
+    if (other == own) continue;
+    if (const BlockId block = find(other); block != BlockId::none) return block;
+  }
+  for (std::uint32_t other = 0; other < count; ++other) {
+    if (other == own) continue;
+    merge(own, other);
+    if (const BlockId block = find(own); block != BlockId::none) return block;
+  }
+  return BlockId::none;
+}
+
+}  // namespace memreel

@@ -1,0 +1,139 @@
+#include "formats/import/rmm/log_line.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <limits>
+
+namespace memreel::rmm {
+namespace {
+
+constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+
+unsigned digit_of(char c) { return static_cast<unsigned>(static_cast<unsigned char>(c)) - '0'; }
+
+/// Takes what is in front of a line piece by piece. A piece that is not there leaves the line as it is.
+class Cursor {
+ public:
+  explicit Cursor(std::string_view line) : at_(line.data()), end_(line.data() + line.size()) {}
+
+  bool at_end() const { return at_ == end_; }
+
+  bool take(char c) {
+    if (at_ == end_ || *at_ != c) return false;
+    ++at_;
+    return true;
+  }
+
+  bool take(std::string_view text) {
+    if (static_cast<std::size_t>(end_ - at_) < text.size() || std::string_view(at_, text.size()) != text) return false;
+    at_ += text.size();
+    return true;
+  }
+
+  bool decimal(std::uint64_t& into) {
+    const char* at = at_;
+    std::uint64_t value = 0;
+    for (; at != end_ && digit_of(*at) < 10; ++at) {
+      const unsigned digit = digit_of(*at);
+      if (value > (most - digit) / 10) return false;
+      value = value * 10 + digit;
+    }
+    if (at == at_) return false;
+    at_ = at;
+    into = value;
+    return true;
+  }
+
+  bool hexadecimal(std::uint64_t& into) {
+    const char* at = at_;
+    std::uint64_t value = 0;
+    for (; at != end_; ++at) {
+      unsigned digit = digit_of(*at);
+      if (digit >= 10) {
+        digit = static_cast<unsigned>(static_cast<unsigned char>(*at) | 0x20U) - 'a';
+        if (digit >= 6) break;
+        digit += 10;
+      }
+      if (value >> 60U != 0) return false;
+      value = value << 4U | digit;
+    }
+    if (at == at_) return false;
+    at_ = at;
+    into = value;
+    return true;
+  }
+
+  /// "15:47:02.841961"
+  bool time(Nanoseconds& into) {
+    constexpr std::size_t length = 15;
+    if (static_cast<std::size_t>(end_ - at_) < length) return false;
+    if (at_[2] != ':' || at_[5] != ':' || (at_[8] != '.' && at_[8] != ':')) return false;
+    constexpr std::array<std::uint8_t, 12> places{0, 1, 3, 4, 6, 7, 9, 10, 11, 12, 13, 14};
+    std::array<std::uint32_t, 12> digits{};
+    bool all_digits = true;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      digits[i] = digit_of(at_[places[i]]);
+      all_digits = all_digits && digits[i] < 10;
+    }
+    const auto two = [&](std::size_t i) { return digits[i] * 10 + digits[i + 1]; };
+    if (!all_digits || two(0) > 23 || two(2) > 59 || two(4) > 60) return false;
+    const std::uint64_t seconds = two(0) * 3600 + two(2) * 60 + two(4);
+    const std::uint64_t micros = two(6) * 10000 + two(8) * 100 + two(10);
+    into = std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1'000'000 + micros));
+    at_ += length;
+    return true;
+  }
+
+ private:
+  const char* at_;
+  const char* end_;
+};
+
+bool pointer(Cursor& line, std::uint64_t& into) {
+  if (line.take("0x")) return line.hexadecimal(into);
+  into = 0;
+  return line.take("(nil)") || line.hexadecimal(into);
+}
+
+bool stream(Cursor& line, std::uint64_t& into) {
+  if (line.take("0x")) return line.hexadecimal(into) && line.at_end();
+  Cursor again = line;
+  if (line.decimal(into) && line.at_end()) return true;
+  line = again;
+  into = 0;
+  return (line.take("(nil)") || line.hexadecimal(into)) && line.at_end();
+}
+
+bool action(Cursor& line, Action& into) {
+  if (line.take("free")) {
+    into = Action::free;
+    return true;
+  }
+  if (!line.take("allocate")) return false;
+  into = line.take(" failure") ? Action::allocate_failure : Action::allocate;
+  return true;
+}
+
+}  // namespace
+
+Complaint parse(std::string_view line, LogRecord& record) {
+  Cursor at(line);
+  record.thread = 0;
+  if (!at.time(record.time_of_day)) {
+    if (!at.decimal(record.thread) || !at.take(',')) return "it does not begin with a thread or a time";
+    if (!at.time(record.time_of_day)) return "the time is not HH:MM:SS.ffffff";
+  }
+  if (!at.take(',') || !action(at, record.action) || !at.take(','))
+    return "the action is none of allocate, free, allocate failure";
+  if (!pointer(at, record.pointer.value) || !at.take(',')) return "the pointer is no hexadecimal number of 64 bits";
+  if (!at.decimal(record.size.count) || !at.take(',')) return "the size is no number of bytes";
+  if (!stream(at, record.stream)) return "it does not end with a stream";
+  return nullptr;
+}
+
+bool is_header(std::string_view line) {
+  return line == "Thread,Time,Action,Pointer,Size,Stream" || line == "Time,Action,Pointer,Size,Stream";
+}
+
+}  // namespace memreel::rmm
