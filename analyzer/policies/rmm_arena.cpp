@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
 
 #include "analyzer/policies/parameters.h"
 #include "analyzer/policies/rmm_pool.h"
@@ -59,7 +58,7 @@ BlockId RmmArena::serve(Bytes size, std::uint32_t arena) {
   }
   const std::uint32_t fresh = block != BlockId::none ? cut_superblock(block, size) : cut_top(size);
   if (fresh == no_superblock) return BlockId::none;
-  if (arena != global) ++owned_by_streams_;
+  if (arena != global) owned_by_streams_.push_back(fresh);
   superblocks_[fresh].owner = arena;
   return cut_fresh(fresh, size);
 }
@@ -67,7 +66,7 @@ BlockId RmmArena::serve(Bytes size, std::uint32_t arena) {
 /// Whether a superblock is empty and large enough to be two.
 bool RmmArena::can_be_cut(std::uint32_t number, Bytes size) const {
   const Superblock& superblock = superblocks_[number];
-  return superblock.whole != BlockId::none && superblock.size >= std::max(least_superblock, size) + least_superblock;
+  return is_empty(superblock) && superblock.size >= std::max(least_superblock, size) + least_superblock;
 }
 
 /// Cuts a superblock for `size` bytes off the one that `block` is the whole of. Its block is in no index yet.
@@ -103,7 +102,7 @@ std::uint32_t RmmArena::cut_top(Bytes size) {
 /// Moves a superblock of the global arena, and with it the free blocks in it, to another arena.
 void RmmArena::move_superblock(BlockId block, std::uint32_t arena) {
   superblock_of(block).owner = arena;
-  ++owned_by_streams_;
+  owned_by_streams_.push_back(table_[block].arena);
   while (table_[block].previous != BlockId::none) block = table_[block].previous;
   for (BlockId id = block; id != BlockId::none; id = table_[id].next) {
     if (table_[id].state != BlockState::free) continue;
@@ -114,7 +113,6 @@ void RmmArena::move_superblock(BlockId block, std::uint32_t arena) {
 
 /// Allocates the front of a free block.
 BlockId RmmArena::cut_block(BlockId id, Bytes size) {
-  superblock_of(id).whole = BlockId::none;
   const Extent whole{table_[id].address, table_[id].size};
   BlockId taken = id;
   if (whole.size == size) {
@@ -130,7 +128,7 @@ BlockId RmmArena::cut_block(BlockId id, Bytes size) {
 
 /// The same in a superblock whose block is in no index.
 BlockId RmmArena::cut_fresh(std::uint32_t superblock, Bytes size) {
-  const BlockId id = std::exchange(superblocks_[superblock].whole, BlockId::none);
+  const BlockId id = superblocks_[superblock].last;
   BlockId taken = id;
   if (table_[id].size > size) {
     taken = table_.split_front(id, size);
@@ -154,7 +152,7 @@ void RmmArena::free_completed(std::uint32_t slot, Bytes) {
   if (large) ++calls_.sync;
   if (owner != arena_of_slot_[slot] && !(large && owner == global)) ++calls_.sync;
   coalesce(block);
-  if (owner == global && superblock_of(block).whole != BlockId::none) coalesce_superblock(table_[block].arena);
+  if (owner == global && is_empty(superblock_of(block))) coalesce_superblock(table_[block].arena);
 }
 
 /// Makes a block free and merges it with its neighbours. The free block that it grows keeps its place in the index.
@@ -180,14 +178,13 @@ void RmmArena::coalesce(BlockId id) {
     arena.replace(grown->address, grown->size, block.address, block.size, id);
   else
     arena.insert(block.address, block.size, id);
-  if (!block.is_split()) superblock_of(id).whole = id;
+  if (block.next == BlockId::none) superblock_of(id).last = id;
 }
 
 /// Merges an empty superblock of the global arena with its neighbours.
 void RmmArena::coalesce_superblock(std::uint32_t number) {
   const auto merges = [&](std::uint32_t neighbour) {
-    return neighbour != no_superblock && superblocks_[neighbour].owner == global &&
-           superblocks_[neighbour].whole != BlockId::none;
+    return neighbour != no_superblock && superblocks_[neighbour].owner == global && is_empty(superblocks_[neighbour]);
   };
   if (merges(superblocks_[number].next)) merge_with_next(number);
   if (const std::uint32_t previous = superblocks_[number].previous; merges(previous)) {
@@ -202,15 +199,15 @@ void RmmArena::merge_with_next(std::uint32_t number) {
   const Superblock& next = superblocks_[superblock.next];
   AddressIndex& free = arenas_[global];
   free.erase(next.address, next.size);
-  free.replace(superblock.address, superblock.size, superblock.address, superblock.size + next.size, superblock.whole);
+  free.replace(superblock.address, superblock.size, superblock.address, superblock.size + next.size, superblock.last);
   superblock.size += next.size;
-  table_.link(superblock.whole, next.whole);
-  table_.absorb_next(superblock.whole);
+  table_.link(superblock.last, next.last);
+  table_.absorb_next(superblock.last);
   remove_superblock(superblock.next);
 }
 
 void RmmArena::give_to_top(std::uint32_t number) {
-  const BlockId whole = superblocks_[number].whole;
+  const BlockId whole = superblocks_[number].last;
   top_ = superblocks_[number].address;
   take_out(whole);
   use_.free += table_[whole].size;
@@ -221,26 +218,19 @@ void RmmArena::give_to_top(std::uint32_t number) {
 /// Brings every superblock back to the global arena.
 void RmmArena::defragment() {
   ++calls_.sync;
-  if (owned_by_streams_ == 0) return;
-  owned_by_streams_ = 0;
-  for (std::uint32_t i = 0; i < table_.limit(); ++i) {
-    const BlockId id{i};
-    const Block& block = table_[id];
-    if (block.size == 0_B || block.state != BlockState::free || superblock_of(id).owner == global) continue;
-    arena_of(id).erase(block.address, block.size);
-    arenas_[global].insert(block.address, block.size, id);
-  }
-  for (std::uint32_t number = last_superblock_; number != no_superblock;) {
-    const std::uint32_t previous = superblocks_[number].previous;
-    superblocks_[number].owner = global;
-    if (superblocks_[number].whole != BlockId::none) {
-      // What is behind it came back already; what is before it will merge with it when its turn comes.
-      const std::uint32_t next = superblocks_[number].next;
-      if (next != no_superblock && superblocks_[next].whole != BlockId::none) merge_with_next(number);
-      if (superblocks_[number].address + superblocks_[number].size == top_) give_to_top(number);
+  for (const std::uint32_t number : owned_by_streams_) {
+    Superblock& superblock = superblocks_[number];
+    AddressIndex& arena = arenas_[superblock.owner];
+    for (BlockId id = superblock.last; id != BlockId::none; id = table_[id].previous) {
+      const Block& block = table_[id];
+      if (block.state != BlockState::free) continue;
+      arena.erase(block.address, block.size);
+      arenas_[global].insert(block.address, block.size, id);
     }
-    number = previous;
+    superblock.owner = global;
+    if (is_empty(superblock)) coalesce_superblock(number);
   }
+  owned_by_streams_.clear();
 }
 
 /// A new superblock between `previous` and `next`, with the one block that it is, which is in no index yet.
@@ -253,7 +243,7 @@ std::uint32_t RmmArena::add_superblock(const Superblock& superblock) {
     unused_superblocks_.pop_back();
   }
   superblocks_[number] = superblock;
-  superblocks_[number].whole = table_.add(superblock.address, superblock.size, number);
+  superblocks_[number].last = table_.add(superblock.address, superblock.size, number);
   if (superblock.previous != no_superblock) superblocks_[superblock.previous].next = number;
   (superblock.next == no_superblock ? last_superblock_ : superblocks_[superblock.next].previous) = number;
   return number;

@@ -91,11 +91,16 @@ class RmmArena {
     Address address;
     Bytes size;
     std::uint32_t owner = global;                                  // an arena
-    BlockId whole = BlockId::none;                                 // when it is empty: the one block that it is
+    BlockId last = BlockId::none;                                  // its block at the highest address
     std::uint32_t previous = no_superblock, next = no_superblock;  // by address
   };
 
   Superblock& superblock_of(BlockId block) { return superblocks_[table_[block].arena]; }
+  /// Whether nothing of a superblock is in use.
+  bool is_empty(const Superblock& superblock) const {
+    const Block& block = table_[superblock.last];
+    return block.state == BlockState::free && block.previous == BlockId::none;
+  }
   AddressIndex& arena_of(BlockId block) { return arenas_[superblock_of(block).owner]; }
 
   BlockId serve(Bytes size, std::uint32_t arena);
@@ -126,7 +131,7 @@ class RmmArena {
   std::vector<Superblock> superblocks_;
   std::vector<std::uint32_t> unused_superblocks_;
   std::uint32_t last_superblock_ = no_superblock;  // by address
-  std::uint64_t owned_by_streams_ = 0;             // superblocks
+  std::vector<std::uint32_t> owned_by_streams_;    // superblocks, as they moved there
   std::vector<AddressIndex> arenas_;               // free blocks; the global arena, then one for each stream
   std::vector<std::uint32_t> arena_of_lane_;
   std::vector<BlockId> block_of_;             // by slot

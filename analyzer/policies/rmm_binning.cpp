@@ -85,6 +85,12 @@ bool RmmBinning::add_chunk(RmmBin& bin, std::uint32_t stream) {
   return true;
 }
 
+void RmmBinning::freed_on(std::uint32_t slot, std::uint32_t lane) {
+  Place& place = places_[slot];
+  place.stream = streams_[lane];
+  if (place.bin == in_pool) pool_.freed_on(place.block, place.stream);
+}
+
 void RmmBinning::free_requested(std::uint32_t slot, Bytes) {
   const Place& place = places_[slot];
   use_.allocated -= extent_of(slot).size;
@@ -95,7 +101,7 @@ void RmmBinning::free_completed(std::uint32_t slot, Bytes) {
   const Place& place = places_[slot];
   if (place.bin == nowhere) return;
   if (place.bin == in_pool) {
-    pool_.free(place.block, place.stream);
+    pool_.free(place.block);
   } else {
     bins_[place.bin].put(place.block, place.stream);
     free_in_bins_ += bins_[place.bin].block_size();

@@ -75,7 +75,7 @@ class RmmBinning {
   RmmBinning(const Prepared& heap, const RmmBinningSettings& settings, Device& device);
 
   bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane);
-  void freed_on(std::uint32_t slot, std::uint32_t lane) { places_[slot].stream = streams_[lane]; }
+  void freed_on(std::uint32_t slot, std::uint32_t lane);
   void free(std::uint32_t slot, Bytes requested) {
     free_requested(slot, requested);
     free_completed(slot, requested);
@@ -101,7 +101,7 @@ class RmmBinning {
   struct Place {
     BlockId block = BlockId::none;
     std::uint32_t bin = nowhere;
-    std::uint32_t stream = 0;  // of the free, once it is known
+    std::uint32_t stream = 0;  // of a bin's block: on which it will be freed
   };
 
   bool add_chunk(RmmBin& bin, std::uint32_t stream);

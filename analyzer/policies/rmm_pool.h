@@ -85,19 +85,23 @@ class RmmPoolHeap {
       put_free(block);
       block = front;
     }
-    table_[block].state = BlockState::allocated;
+    Block& taken = table_[block];
+    taken.state = BlockState::allocated;
+    taken.arena = stream;
     use_.allocated += size;
     return block;
   }
 
+  /// The program will free a block on another stream than that of its request.
+  void freed_on(BlockId id, std::uint32_t stream) { table_[id].arena = stream; }
   /// The program lets go of a block; free() must follow.
   void let_go(BlockId id) {
     table_[id].state = BlockState::pending;
     use_.allocated -= table_[id].size;
   }
-  /// The memory of a block that was let go of is reusable on `stream`.
-  void free(BlockId id, std::uint32_t stream) {
-    table_[id].arena = list_of_[stream];
+  /// A block that was let go of is reusable.
+  void free(BlockId id) {
+    table_[id].arena = list_of_[table_[id].arena];
     coalesce(id);
     put_free(id);
   }
@@ -117,7 +121,8 @@ class RmmPoolHeap {
   }
 
  private:
-  /// Block::arena is the list that a free block is in.
+  // Block::arena is the list that a free block is in; of others, the stream on which it will be freed.
+
   struct FreeList {
     BestFitIndex free;
     std::uint64_t count = 0;
@@ -186,8 +191,7 @@ class RmmPool {
   RmmPool(const Prepared& heap, const RmmPoolSettings& settings, Device& device)
       : streams_(heap.lanes, settings.initial_on(device) > 0_B),
         pool_(streams_.count(), settings, device),
-        block_of_(heap.slot_count + 1, BlockId::none),
-        stream_of_(heap.slot_count + 1) {}
+        block_of_(heap.slot_count + 1, BlockId::none) {}
 
   bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane) {
     if (requested == 0_B) [[unlikely]] {
@@ -198,11 +202,12 @@ class RmmPool {
     if (block == BlockId::none) [[unlikely]]
       return false;
     block_of_[slot] = block;
-    stream_of_[slot] = streams_[lane];
     return true;
   }
 
-  void freed_on(std::uint32_t slot, std::uint32_t lane) { stream_of_[slot] = streams_[lane]; }
+  void freed_on(std::uint32_t slot, std::uint32_t lane) {
+    if (block_of_[slot] != BlockId::none) pool_.freed_on(block_of_[slot], streams_[lane]);
+  }
   void free(std::uint32_t slot, Bytes requested) {
     free_requested(slot, requested);
     free_completed(slot, requested);
@@ -211,7 +216,7 @@ class RmmPool {
     if (block_of_[slot] != BlockId::none) pool_.let_go(block_of_[slot]);
   }
   void free_completed(std::uint32_t slot, Bytes /*requested*/) {
-    if (block_of_[slot] != BlockId::none) pool_.free(block_of_[slot], stream_of_[slot]);
+    if (block_of_[slot] != BlockId::none) pool_.free(block_of_[slot]);
   }
   void empty_cache() {}
 
@@ -236,8 +241,7 @@ class RmmPool {
  private:
   RmmStreams streams_;
   RmmPoolHeap pool_;
-  std::vector<BlockId> block_of_;         // by slot
-  std::vector<std::uint32_t> stream_of_;  // by slot; of the free, once it is known
+  std::vector<BlockId> block_of_;  // by slot
 };
 
 PolicyEntry rmm_pool_entry();

@@ -1,14 +1,20 @@
 #include "formats/import/rmm/log_line.h"
 
-#include <algorithm>
 #include <array>
 #include <chrono>
-#include <limits>
 
 namespace memreel::rmm {
 namespace {
 
-constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+/// What each character stands for; more than 15 for those that are no digits.
+constexpr auto hexadecimal_digits = [] {
+  std::array<std::uint8_t, 256> digits{};
+  digits.fill(255);
+  for (std::uint8_t i = 0; i < 10; ++i) digits['0' + std::size_t{i}] = i;
+  for (std::uint8_t i = 0; i < 6; ++i)
+    digits['a' + std::size_t{i}] = digits['A' + std::size_t{i}] = static_cast<std::uint8_t>(10 + i);
+  return digits;
+}();
 
 unsigned digit_of(char c) { return static_cast<unsigned>(static_cast<unsigned char>(c)) - '0'; }
 
@@ -32,33 +38,23 @@ class Cursor {
   }
 
   bool decimal(std::uint64_t& into) {
+    constexpr std::ptrdiff_t most_digits = 19;  // never too large for 64 bits
     const char* at = at_;
     std::uint64_t value = 0;
-    for (; at != end_ && digit_of(*at) < 10; ++at) {
-      const unsigned digit = digit_of(*at);
-      if (value > (most - digit) / 10) return false;
-      value = value * 10 + digit;
-    }
-    if (at == at_) return false;
+    for (unsigned digit = 0; at != end_ && (digit = digit_of(*at)) < 10; ++at) value = value * 10 + digit;
+    if (at == at_ || at - at_ > most_digits) return false;
     at_ = at;
     into = value;
     return true;
   }
 
   bool hexadecimal(std::uint64_t& into) {
+    constexpr std::ptrdiff_t most_digits = 16;
     const char* at = at_;
     std::uint64_t value = 0;
-    for (; at != end_; ++at) {
-      unsigned digit = digit_of(*at);
-      if (digit >= 10) {
-        digit = static_cast<unsigned>(static_cast<unsigned char>(*at) | 0x20U) - 'a';
-        if (digit >= 6) break;
-        digit += 10;
-      }
-      if (value >> 60U != 0) return false;
+    for (unsigned digit = 0; at != end_ && (digit = hexadecimal_digits[static_cast<unsigned char>(*at)]) < 16; ++at)
       value = value << 4U | digit;
-    }
-    if (at == at_) return false;
+    if (at == at_ || at - at_ > most_digits) return false;
     at_ = at;
     into = value;
     return true;

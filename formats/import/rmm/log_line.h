@@ -23,9 +23,9 @@ struct LogRecord {
 /// What is wrong with a line that is no record: "the time is not HH:MM:SS.ffffff". Null: nothing.
 using Complaint = const char*;
 
-/// `THREAD,HH:MM:SS.ffffff,ACTION,POINTER,SIZE,STREAM`; before RMM 0.15 without the thread and with a colon before the
-/// microseconds. Numbers are checked for overflow. Pointers and streams are hexadecimal, `(nil)` is 0; streams without
-/// 0x are decimal if they can be, as they were once.
+/// `THREAD,HH:MM:SS.ffffff,ACTION,POINTER,SIZE,STREAM`; in the first half of 2020 without the thread and with a
+/// colon before the microseconds. Pointers and streams are hexadecimal, `(nil)` is 0; streams without 0x are decimal if
+/// they can be, as they were once. Numbers have at most 19 decimal or 16 hexadecimal digits.
 Complaint parse(std::string_view line, LogRecord& record);
 
 /// Whether a line is one of the headers.

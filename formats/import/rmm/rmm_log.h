@@ -1,7 +1,7 @@
 // The format "rmm.log": what RAPIDS RMM's logging_resource_adaptor writes.
 //
-// Source: cpp/src/mr/detail/logging_resource_adaptor_impl.cpp of RMM 26,
-// include/rmm/mr/device/logging_resource_adaptor.hpp of 0.13 to 25.
+// Source: cpp/src/mr/detail/logging_resource_adaptor_impl.cpp of RMM 26, and what it was made from:
+// include/rmm/mr/device/logging_resource_adaptor.hpp, since 2020.
 //
 // A log says who asked for how much and when, on which stream and thread; that a request failed; and what was freed,
 // on which stream. So the trace has one heap, "rmm", at the framework's level, without segments, and a free is its own
