@@ -11,6 +11,7 @@
 #include "analyzer/policies/fit_best.h"
 #include "analyzer/policies/fit_first.h"
 #include "analyzer/policies/fit_next.h"
+#include "analyzer/policies/own_policy.h"
 #include "analyzer/policies/parameters.h"
 #include "analyzer/policies/slab.h"
 #include "analyzer/policies/tlsf.h"
@@ -44,11 +45,13 @@ const PolicyEntry* find_policy(std::string_view name) {
 }
 
 Result<BoundPolicy> bind_policy(const PolicySpec& spec) {
+  if (is_own_policy(spec.name)) return bind_own_policy(spec);
   const PolicyEntry* entry = find_policy(spec.name);
   if (!entry) {
     std::string names;
     for (const PolicyEntry& known : entries()) names += (names.empty() ? "" : ", ") + std::string(known.info.name);
-    return Error{.what = "there is no policy '" + spec.name + "'", .remedy = "known are: " + names};
+    return Error{.what = "there is no policy '" + spec.name + "'",
+                 .remedy = "known are: " + names + ", and ./FILE.so for one of your own"};
   }
   const auto complete = with_defaults(spec, entry->info.defaults);
   if (!complete) return complete.error();

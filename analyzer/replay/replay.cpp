@@ -13,7 +13,6 @@ namespace {
 
 struct Job {
   const BoundPolicy* policy = nullptr;
-  const PolicyInfo* info = nullptr;
   const Prepared* heap = nullptr;
 };
 
@@ -21,8 +20,8 @@ DeviceModel capacity_of(Bytes capacity) { return {.kind = DeviceModel::Kind::cap
 
 /// Bisection between what the program itself needs and what the policy took when nothing limited it. Failing is not
 /// quite monotone in the capacity (releasing at other moments places differently), so what is returned is a capacity
-/// whose run did not fail, with the one a unit below known to fail.
-Bytes min_capacity(const BoundPolicy& policy, const Prepared& heap) {
+/// whose run did not fail, with the one a unit below known to fail. None when there is no such capacity.
+std::optional<Bytes> min_capacity(const BoundPolicy& policy, const Prepared& heap) {
   const ReplayResult free = policy.run(heap, {});
   const auto units = [&](Bytes size) { return size.count / policy.unit.count + (size.count % policy.unit.count != 0); };
   const auto survives = [&](std::uint64_t n) {
@@ -33,6 +32,7 @@ Bytes min_capacity(const BoundPolicy& policy, const Prepared& heap) {
   while (!survives(enough)) {  // a policy that behaves otherwise when it knows of a limit
     too_little = std::max(too_little, enough);
     enough += std::max<std::uint64_t>(enough / 8, 1);
+    if (enough > BestFitIndex::max_size / policy.unit) return std::nullopt;
   }
   while (enough - too_little > 1) {
     const std::uint64_t middle = too_little + (enough - too_little) / 2;
@@ -46,12 +46,13 @@ ReplayResult run(const Job& job, const ReplayOptions& options) {
   const RunOptions run_options{.device = options.device.value_or(implied), .series_points = options.series_points};
   ReplayResult result = job.policy->run(*job.heap, run_options);
   result.policy = job.policy->spec;
-  if (options.find_min_capacity) result.min_capacity = min_capacity(*job.policy, *job.heap);
+  if (options.find_min_capacity && !result.defect) result.min_capacity = min_capacity(*job.policy, *job.heap);
   return result;
 }
 
 Result<void> check(const Job& job) {
-  if (!job.info->sub_allocates || job.heap->level != Level::driver || !job.heap->pooled) return {};
+  const PolicyEntry* const known = find_policy(job.policy->spec.name);
+  if ((known && !known->info.sub_allocates) || job.heap->level != Level::driver || !job.heap->pooled) return {};
   return Error{.what = "policy " + job.policy->spec.name +
                        " sub-allocates, and so did the program on what this driver-level heap gave it: replaying its "
                        "segments as if they were requests answers nothing",
@@ -98,13 +99,15 @@ Result<std::vector<ReplayResult>> replay(std::span<const Prepared> heaps, std::s
   std::vector<Job> jobs;
   for (const BoundPolicy& policy : policies) {
     for (const Prepared& heap : heaps) {
-      jobs.push_back({.policy = &policy, .info = &find_policy(policy.spec.name)->info, .heap = &heap});
+      jobs.push_back({.policy = &policy, .heap = &heap});
       if (auto fine = check(jobs.back()); !fine) return std::move(fine).error();
     }
   }
   std::vector<ReplayResult> results(jobs.size());
   if (!run_all(jobs, results, options))
     return Error{.what = "not enough host memory for the replay", .remedy = "replay fewer policies at once"};
+  for (ReplayResult& result : results)
+    if (result.defect) return *std::move(result.defect);
   return results;
 }
 

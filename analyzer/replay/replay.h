@@ -59,6 +59,7 @@ struct ReplayResult {
   DriverCalls driver_calls;
   std::optional<Bytes> min_capacity;  // least capacity without a failure; when asked for
   double seconds = 0;                 // of the replay itself, on one core
+  std::optional<Error> defect;        // a policy of the user's broke its contract: the other figures mean nothing
   std::vector<SeriesPoint> series;    // at most ReplayOptions::series_points
 
   double overhead() const;  // peak reserved / peak live; 0 when nothing lived

@@ -85,9 +85,11 @@ TEST(Replay, FailedRequestsAreNotLiveAndTheirFreesAreIgnored) {
   history.free(a);
   for (const auto& policy : policies()) {
     SCOPED_TRACE(policy.name);
-    const std::string small_segments = policy.name == "torch.native" ? "{large_segment_size_mb=10}" : "";
+    const std::string small_segments = policy.name == "torch.native" ? "{large_segment_size_mb=10}"
+                                       : policy.name == "buddy"      ? "{max=1MiB}"
+                                                                     : "";
     const ReplayResult result = replay_one(history.prepared(), std::string(policy.name) + small_segments,
-                                           with_capacity(policy.name == "torch.native" ? 12_MiB : 8_MiB));
+                                           with_capacity(small_segments.empty() ? 8_MiB : 12_MiB));
     EXPECT_EQ(result.failed_allocations, 1U);
     ASSERT_TRUE(result.first_failure);
     EXPECT_EQ(result.first_failure->event, 1U);
