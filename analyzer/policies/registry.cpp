@@ -16,14 +16,16 @@
 #include "analyzer/policies/slab.h"
 #include "analyzer/policies/tlsf.h"
 #include "analyzer/policies/torch_native.h"
+#include "analyzer/policies/vpmm.h"
 
 namespace memreel {
 namespace {
 
 const std::vector<PolicyEntry>& entries() {
-  static const std::vector<PolicyEntry> all{
-      bound_live_entry(), bound_pages_entry(), cuda_malloc_entry(), torch_native_entry(), fit_first_entry(),
-      fit_best_entry(),   fit_next_entry(),    buddy_entry(),       tlsf_entry(),         slab_entry()};
+  static const std::vector<PolicyEntry> all{bound_live_entry(),   bound_pages_entry(), cuda_malloc_entry(),
+                                            torch_native_entry(), fit_first_entry(),   fit_best_entry(),
+                                            fit_next_entry(),     buddy_entry(),       tlsf_entry(),
+                                            slab_entry(),         vpmm_entry()};
   return all;
 }
 

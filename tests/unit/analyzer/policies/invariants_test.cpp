@@ -9,6 +9,7 @@
 #include "analyzer/policies/slab.h"
 #include "analyzer/policies/tlsf.h"
 #include "analyzer/policies/torch_native.h"
+#include "analyzer/policies/vpmm.h"
 #include "tests/unit/analyzer/policies/random_program.h"
 
 namespace memreel {
@@ -34,6 +35,8 @@ TEST(Invariants, Slab) { check_all<SlabPolicy>(SlabSettings{}); }
 TEST(Invariants, SlabWithOneClassADoubling) {
   check_all<SlabPolicy>(SlabSettings{.classes_per_doubling = 1, .min = 64_KiB, .page = 256_KiB});
 }
+TEST(Invariants, Vpmm) { check_all<Vpmm>(VpmmSettings{}); }
+TEST(Invariants, VpmmWithPagesAtTheBeginning) { check_all<Vpmm>(VpmmSettings{.page = 16_MiB, .pages = 8}); }
 
 }  // namespace
 }  // namespace memreel

@@ -86,6 +86,14 @@ class RandomProgram {
         break;
     }
     if (random_.chance(500)) policy_.empty_cache();
+    if constexpr (SynchronizingPolicy<P>) synchronize();
+  }
+
+  void synchronize() {
+    const auto lane = [&] { return static_cast<std::uint32_t>(random_.below(3)); };
+    if (random_.chance(200)) policy_.device_synchronized();
+    if (random_.chance(100)) policy_.stream_synchronized(lane());
+    if (random_.chance(100)) policy_.stream_waits(lane(), lane());
   }
 
   void check() {
