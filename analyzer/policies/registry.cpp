@@ -11,6 +11,7 @@
 #include "analyzer/policies/fit_best.h"
 #include "analyzer/policies/fit_first.h"
 #include "analyzer/policies/fit_next.h"
+#include "analyzer/policies/gmlake.h"
 #include "analyzer/policies/own_policy.h"
 #include "analyzer/policies/parameters.h"
 #include "analyzer/policies/slab.h"
@@ -25,7 +26,7 @@ const std::vector<PolicyEntry>& entries() {
   static const std::vector<PolicyEntry> all{bound_live_entry(),   bound_pages_entry(), cuda_malloc_entry(),
                                             torch_native_entry(), fit_first_entry(),   fit_best_entry(),
                                             fit_next_entry(),     buddy_entry(),       tlsf_entry(),
-                                            slab_entry(),         vpmm_entry()};
+                                            slab_entry(),         gmlake_entry(),      vpmm_entry()};
   return all;
 }
 

@@ -6,6 +6,7 @@
 #include "analyzer/policies/fit_best.h"
 #include "analyzer/policies/fit_first.h"
 #include "analyzer/policies/fit_next.h"
+#include "analyzer/policies/gmlake.h"
 #include "analyzer/policies/slab.h"
 #include "analyzer/policies/tlsf.h"
 #include "analyzer/policies/torch_native.h"
@@ -37,6 +38,12 @@ TEST(Invariants, SlabWithOneClassADoubling) {
 }
 TEST(Invariants, Vpmm) { check_all<Vpmm>(VpmmSettings{}); }
 TEST(Invariants, VpmmWithPagesAtTheBeginning) { check_all<Vpmm>(VpmmSettings{.page = 16_MiB, .pages = 8}); }
+TEST(Invariants, Gmlake) { check_all<Gmlake>(GmlakeSettings{}); }
+TEST(Invariants, GmlakeThatStitchesWhatItCan) {
+  for (const unsigned level : {0U, 1U, 2U})
+    for (const double reuse_limit : {1.0, 10.0})
+      check_all<Gmlake>(GmlakeSettings{.frag_limit = 2_MiB, .reuse_limit = reuse_limit, .level = level});
+}
 
 }  // namespace
 }  // namespace memreel

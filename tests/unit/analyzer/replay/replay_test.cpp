@@ -85,6 +85,7 @@ TEST(Replay, FailedRequestsAreNotLiveAndTheirFreesAreIgnored) {
   history.free(a);
   for (const auto& policy : policies()) {
     SCOPED_TRACE(policy.name);
+    if (policy.name == "gmlake") continue;  // its segments of 20 MiB hold all of it
     const std::string small_segments = policy.name == "torch.native" ? "{large_segment_size_mb=10}"
                                        : policy.name == "buddy"      ? "{max=1MiB}"
                                                                      : "";
