@@ -29,11 +29,12 @@ OwnPolicy::OwnPolicy(const Prepared& heap, const memreel_policy& rules,
   environment_ = {.device = reinterpret_cast<memreel_device*>(this),
                   .reserve = reserve,
                   .release = release,
-                  .capacity = device.capacity().value_or(0_B).count,
+                  .capacity = device.capacity() ? std::max(*device.capacity(), 1_B).count : 0,
                   .slot_count = heap.slot_count + 1,
                   .lane_count = static_cast<std::uint32_t>(lanes_.size()),
                   .lanes = lanes_.data()};
   std::vector<memreel_parameter> list;
+  list.reserve(parameters.size());
   for (const auto& [key, value] : parameters) list.push_back({.key = key.c_str(), .value = value.c_str()});
   std::array<char, error_size> error{};
   instance_ = rules_.create(list.data(), list.size(), &environment_, error.data(), error.size());
@@ -220,7 +221,7 @@ Result<std::shared_ptr<const Library>> load(const std::string& file) {
   const std::string path = file.find('/') == std::string::npos ? "./" + file : file;
   library->handle = dlopen(path.c_str(), RTLD_LOCAL | RTLD_NOW);
   if (library->handle == nullptr) {
-    std::string why = dlerror();
+    std::string why = dlerror();  // NOLINT(concurrency-mt-unsafe): glibc keeps it by thread
     if (why.starts_with(path + ": ")) why.erase(0, path.size() + 2);
     return refused(file, "can't be loaded as a policy: " + why);
   }

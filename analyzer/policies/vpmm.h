@@ -97,10 +97,10 @@ class Vpmm {
   BlockId carve(BlockId& from, Bytes size);
   Bytes move_pages(BlockId from, Bytes wanted);
   BlockId oldest_of_others(std::uint32_t stream) const;
-  BlockId add_free(BlockId block, std::uint32_t stream);
-  void put_free(BlockId block, std::uint32_t stream, std::uint64_t age);
-  void take_out(BlockId block);
-  void make_hole(BlockId block);
+  BlockId add_free(BlockId id, std::uint32_t stream);
+  void put_free(BlockId id, std::uint32_t stream, std::uint64_t age);
+  void take_out(BlockId id);
+  void make_hole(BlockId id);
   void unmap_left(std::uint32_t stream);
   /// Does something with the small requests' allocator and counts what it did as done here.
   void with_small(auto action);

@@ -14,7 +14,7 @@
  *
  * Threads: memreel makes an instance for every replay, and replays run at the same time. The functions of one instance
  * are called by one thread at a time, create() and destroy() included; those of different instances by several. So
- * instances must not share anything that changes.
+ * instances must not share anything that changes. No exception may leave a function.
  *
  * memreel checks each answer: allocations must be at least as large as requested, lie inside one reserved piece of
  * memory, and not overlap; only what was reserved may be released, and only when nothing lives in it; what is free must
@@ -23,6 +23,7 @@
  * Versions: functions may be added at the end of memreel_policy; libraries built before that go on working. Anything
  * else raises MEMREEL_POLICY_VERSION, and older libraries are refused.
  */
+/* This is C. NOLINTBEGIN(modernize-deprecated-headers,modernize-use-using,readability-identifier-naming) */
 #ifndef MEMREEL_POLICY_H
 #define MEMREEL_POLICY_H
 
@@ -37,8 +38,8 @@ extern "C" {
 
 /* What stands in the braces of --policy './mine.so{key=value}'. Both are strings of their own. */
 typedef struct memreel_parameter {
-  const char *key;
-  const char *value;
+  const char* key;
+  const char* value;
 } memreel_parameter;
 
 /* Where a request comes from: numbers, the same for the same pool or stream, 0 for the default ones. Most allocators
@@ -53,19 +54,19 @@ typedef struct memreel_device memreel_device;
 
 /* What a policy may use. Valid until destroy() returns. */
 typedef struct memreel_environment {
-  memreel_device *device; /* the first argument of the two functions */
+  memreel_device* device; /* the first argument of the two functions */
 
   /* Reserves `size` bytes, more than 0, and writes where they begin: at a multiple of 512 bytes. 0 when the device has
    * not so much left. */
-  int (*reserve)(memreel_device *device, uint64_t size, uint64_t *address);
+  int (*reserve)(memreel_device* device, uint64_t size, uint64_t* address);
 
   /* Gives back all of what one reserve() gave. */
-  void (*release)(memreel_device *device, uint64_t address);
+  void (*release)(memreel_device* device, uint64_t address);
 
   uint64_t capacity;   /* what can be reserved in all; 0 when nothing limits it */
   uint32_t slot_count; /* all slots are below */
   uint32_t lane_count;
-  const memreel_lane *lanes; /* by the number that allocate() is given */
+  const memreel_lane* lanes; /* by the number that allocate() is given */
 } memreel_environment;
 
 typedef struct memreel_extent {
@@ -82,49 +83,50 @@ typedef struct memreel_statistics {
 typedef struct memreel_policy {
   uint32_t version;        /* MEMREEL_POLICY_VERSION */
   uint32_t struct_size;    /* sizeof(memreel_policy) */
-  const char *description; /* one line */
+  const char* description; /* one line */
   uint64_t unit;           /* what is reserved is a multiple of this many bytes; 0 when that can't be said */
 
   /* These are needed. */
 
   /* A new instance, passed to all the others. NULL when that is impossible, e.g. because of a parameter: then write why
    * into `error`, a string of at most `error_size` bytes with its terminating 0. */
-  void *(*create)(const memreel_parameter *parameters, size_t parameter_count, const memreel_environment *environment,
-                  char *error, size_t error_size);
-  void (*destroy)(void *policy);
+  void* (*create)(const memreel_parameter* parameters, size_t parameter_count, const memreel_environment* environment,
+                  char* error, size_t error_size);
+  void (*destroy)(void* policy);
 
   /* The program asks for `size` bytes, maybe 0. Returns 1, or 0 when there is no memory: then the slot stays unused. */
-  int (*allocate)(void *policy, uint32_t slot, uint64_t size, uint32_t lane);
+  int (*allocate)(void* policy, uint32_t slot, uint64_t size, uint32_t lane);
 
   /* The device is done with an allocation that the program let go of: its memory can be used again. */
-  void (*free_completed)(void *policy, uint32_t slot);
+  void (*free_completed)(void* policy, uint32_t slot);
 
   /* Where an allocation lies, rounding included: at least one byte. Called once, after allocate(). */
-  memreel_extent (*extent_of)(const void *policy, uint32_t slot);
+  memreel_extent (*extent_of)(const void* policy, uint32_t slot);
 
   /* Called after every operation. */
-  memreel_statistics (*statistics)(const void *policy);
+  memreel_statistics (*statistics)(const void* policy);
 
   /* These may be NULL. */
 
   /* The program let go of an allocation; free_completed() follows, most often at once. */
-  void (*free_requested)(void *policy, uint32_t slot);
+  void (*free_requested)(void* policy, uint32_t slot);
 
   /* The program asked for cached memory to be given back. */
-  void (*empty_cache)(void *policy);
+  void (*empty_cache)(void* policy);
 
-  /* The host waited for all streams; for the stream of a lane; or the stream of `lane` was made to wait for what that of
-   * `awaited` had been given so far. */
-  void (*device_synchronized)(void *policy);
-  void (*stream_synchronized)(void *policy, uint32_t lane);
-  void (*stream_waits)(void *policy, uint32_t lane, uint32_t awaited);
+  /* The host waited for all streams; for the stream of a lane; or the stream of `lane` was made to wait for what that
+   * of `awaited` had been given so far. */
+  void (*device_synchronized)(void* policy);
+  void (*stream_synchronized)(void* policy, uint32_t lane);
+  void (*stream_waits)(void* policy, uint32_t lane, uint32_t awaited);
 } memreel_policy;
 
 /* The one symbol that the library exports. What it points to must stay as it is. */
-const memreel_policy *memreel_policy_get(void);
+const memreel_policy* memreel_policy_get(void);
 
 #ifdef __cplusplus
 }
 #endif
 
 #endif
+/* NOLINTEND(modernize-deprecated-headers,modernize-use-using,readability-identifier-naming) */

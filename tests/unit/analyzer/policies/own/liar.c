@@ -7,20 +7,20 @@
 
 typedef struct liar {
   memreel_environment environment;
-  const char *lie; /* one of ours: memreel's strings are gone when create() returns */
+  const char* lie; /* one of ours: memreel's strings are gone when create() returns */
   uint64_t begin, end, used;
   memreel_extent last;
 } liar;
 
 static const uint64_t pool = 64u << 20;
 
-static int lies(const liar *l, const char *how) { return strcmp(l->lie, how) == 0; }
+static int lies(const liar* l, const char* how) { return strcmp(l->lie, how) == 0; }
 
-static void *create(const memreel_parameter *parameters, size_t count, const memreel_environment *environment,
-                    char *error, size_t error_size) {
-  static const char *const known[] = {"none",     "overlap", "small",   "outside",         "beyond",  "empty",
+static void* create(const memreel_parameter* parameters, size_t count, const memreel_environment* environment,
+                    char* error, size_t error_size) {
+  static const char* const known[] = {"none",     "overlap", "small",   "outside",        "beyond",   "empty",
                                       "overflow", "zero",    "unknown", "release in use", "too free", "largest"};
-  liar *l = calloc(1, sizeof *l);
+  liar* l = calloc(1, sizeof *l);
   l->environment = *environment;
   for (size_t i = 0; i < sizeof known / sizeof *known; ++i)
     if (count == 1 && strcmp(parameters[0].value, known[i]) == 0) l->lie = known[i];
@@ -35,10 +35,10 @@ static void *create(const memreel_parameter *parameters, size_t count, const mem
   return l;
 }
 
-static void destroy(void *policy) { free(policy); }
+static void destroy(void* policy) { free(policy); }
 
-static int allocate(void *policy, uint32_t slot, uint64_t size, uint32_t lane) {
-  liar *l = policy;
+static int allocate(void* policy, uint32_t slot, uint64_t size, uint32_t lane) {
+  liar* l = policy;
   uint64_t address;
   (void)slot;
   (void)lane;
@@ -58,18 +58,18 @@ static int allocate(void *policy, uint32_t slot, uint64_t size, uint32_t lane) {
   return 1;
 }
 
-static void free_completed(void *policy, uint32_t slot) {
+static void free_completed(void* policy, uint32_t slot) {
   (void)policy;
   (void)slot;
 }
 
-static memreel_extent extent_of(const void *policy, uint32_t slot) {
+static memreel_extent extent_of(const void* policy, uint32_t slot) {
   (void)slot;
-  return ((const liar *)policy)->last;
+  return ((const liar*)policy)->last;
 }
 
-static memreel_statistics statistics(const void *policy) {
-  const liar *l = policy;
+static memreel_statistics statistics(const void* policy) {
+  const liar* l = policy;
   uint64_t unused = l->begin + pool - l->end;
   if (lies(l, "too free") && l->used > 0) unused += 1;
   if (lies(l, "largest") && l->used > 0) return (memreel_statistics){unused, unused + 1};
@@ -91,9 +91,9 @@ static memreel_statistics statistics(const void *policy) {
 #define SYMBOL memreel_policy_get
 #endif
 
-const memreel_policy *SYMBOL(void);
+const memreel_policy* SYMBOL(void);
 
-const memreel_policy *SYMBOL(void) {
+const memreel_policy* SYMBOL(void) {
   static const memreel_policy policy = {.version = VERSION,
                                         .struct_size = SIZE,
                                         .description = "a liar",
