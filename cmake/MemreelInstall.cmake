@@ -1,6 +1,7 @@
 # What `cmake --install` puts where: the program, the schema for readers in other languages, the documentation.
 install(TARGETS memreel RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY formats/proto/memreel DESTINATION ${CMAKE_INSTALL_DATADIR}/memreel/proto FILES_MATCHING PATTERN "*.proto")
+install(DIRECTORY analyzer/include/memreel DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
 install(FILES analyzer/cli/completions/memreel.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions

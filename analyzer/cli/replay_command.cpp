@@ -330,6 +330,7 @@ void add_replay_command(CLI::App& app, Exit& exit) {
              std::string(policy.name.size() < 14 ? 14 - policy.name.size() : 1, ' ') + std::string(policy.description);
     for (const auto& [name, value] : policy.defaults) known += "\n" + std::string(18, ' ') + name + "=" + value;
   }
+  known += "\n  ./FILE.so     a policy of your own, parameters as it takes them (docs/own-policy.md)";
   command->footer("Policies and their parameters:" + known +
                   "\n\nExamples:\n"
                   "  memreel replay run.reel\n"

@@ -11,6 +11,8 @@
 #include "analyzer/policies/fit_best.h"
 #include "analyzer/policies/fit_first.h"
 #include "analyzer/policies/fit_next.h"
+#include "analyzer/policies/gmlake.h"
+#include "analyzer/policies/own_policy.h"
 #include "analyzer/policies/parameters.h"
 #include "analyzer/policies/pool_exact.h"
 #include "analyzer/policies/rmm_arena.h"
@@ -19,6 +21,7 @@
 #include "analyzer/policies/slab.h"
 #include "analyzer/policies/tlsf.h"
 #include "analyzer/policies/torch_native.h"
+#include "analyzer/policies/vpmm.h"
 
 namespace memreel {
 namespace {
@@ -26,8 +29,8 @@ namespace {
 const std::vector<PolicyEntry>& entries() {
   static const std::vector<PolicyEntry> all{
       bound_live_entry(), bound_pages_entry(), cuda_malloc_entry(), torch_native_entry(), rmm_pool_entry(),
-      rmm_arena_entry(),  rmm_binning_entry(), pool_exact_entry(),  fit_first_entry(),    fit_best_entry(),
-      fit_next_entry(),   buddy_entry(),       tlsf_entry(),        slab_entry()};
+      rmm_arena_entry(), rmm_binning_entry(), pool_exact_entry(), fit_first_entry(), fit_best_entry(),
+      fit_next_entry(), buddy_entry(), tlsf_entry(), slab_entry(), gmlake_entry(), vpmm_entry()};
   return all;
 }
 
@@ -49,11 +52,13 @@ const PolicyEntry* find_policy(std::string_view name) {
 }
 
 Result<BoundPolicy> bind_policy(const PolicySpec& spec) {
+  if (is_own_policy(spec.name)) return bind_own_policy(spec);
   const PolicyEntry* entry = find_policy(spec.name);
   if (!entry) {
     std::string names;
     for (const PolicyEntry& known : entries()) names += (names.empty() ? "" : ", ") + std::string(known.info.name);
-    return Error{.what = "there is no policy '" + spec.name + "'", .remedy = "known are: " + names};
+    return Error{.what = "there is no policy '" + spec.name + "'",
+                 .remedy = "known are: " + names + ", and ./FILE.so for one of your own"};
   }
   const auto complete = with_defaults(spec, entry->info.defaults);
   if (!complete) return complete.error();

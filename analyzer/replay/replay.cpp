@@ -13,7 +13,6 @@ namespace {
 
 struct Job {
   const BoundPolicy* policy = nullptr;
-  const PolicyInfo* info = nullptr;
   const Prepared* heap = nullptr;
 };
 
@@ -37,6 +36,7 @@ std::optional<Bytes> min_capacity(const BoundPolicy& policy, const Prepared& hea
   while (!survives(enough)) {  // a policy that behaves otherwise when it knows of a limit
     too_little = std::max(too_little, enough);
     enough += std::max<std::uint64_t>(enough / 8, 1);
+    if (enough > BestFitIndex::max_size / policy.unit) return std::nullopt;
   }
   while (enough - too_little > 1) {
     const std::uint64_t middle = too_little + (enough - too_little) / 2;
@@ -54,15 +54,17 @@ ReplayResult run(const Job& job, const ReplayOptions& options) {
                                .rows = options.rows};
   ReplayResult result = job.policy->run(*job.heap, run_options);
   result.policy = job.policy->spec;
-  if (options.find_min_capacity) result.min_capacity = min_capacity(*job.policy, *job.heap, options.rows);
+  if (options.find_min_capacity && !result.defect)
+    result.min_capacity = min_capacity(*job.policy, *job.heap, options.rows);
   return result;
 }
 
 Result<void> check(const Job& job, const ReplayOptions& options) {
-  if (job.info->needs_whole_trace && options.rows != nullptr)
+  const PolicyEntry* const known = find_policy(job.policy->spec.name);
+  if (known && known->info.needs_whole_trace && options.rows != nullptr)
     return Error{.what = "policy " + job.policy->spec.name + " needs the whole trace in memory, and it is streamed",
                  .remedy = "leave this policy out, or replay a shorter trace"};
-  if (!job.info->sub_allocates || job.heap->level != Level::driver || !job.heap->pooled) return {};
+  if ((known && !known->info.sub_allocates) || job.heap->level != Level::driver || !job.heap->pooled) return {};
   return Error{.what = "policy " + job.policy->spec.name +
                        " sub-allocates, and so did the program on what this driver-level heap gave it: replaying its "
                        "segments as if they were requests answers nothing",
@@ -109,13 +111,15 @@ Result<std::vector<ReplayResult>> replay(std::span<const Prepared> heaps, std::s
   std::vector<Job> jobs;
   for (const BoundPolicy& policy : policies) {
     for (const Prepared& heap : heaps) {
-      jobs.push_back({.policy = &policy, .info = &find_policy(policy.spec.name)->info, .heap = &heap});
+      jobs.push_back({.policy = &policy, .heap = &heap});
       if (auto fine = check(jobs.back(), options); !fine) return std::move(fine).error();
     }
   }
   std::vector<ReplayResult> results(jobs.size());
   if (!run_all(jobs, results, options))
     return Error{.what = "not enough host memory for the replay", .remedy = "replay fewer policies at once"};
+  for (ReplayResult& result : results)
+    if (result.defect) return *std::move(result.defect);
   return results;
 }
 

@@ -132,6 +132,10 @@ class BadUsage(ProgramTest):
     def test_unknown_policy_lists_the_known_ones(self):
         self.assert_refused(run("replay", SAMPLE, "--policy", "torch.natve"), "torch.natve", "torch.native", "bound.live")
 
+    def test_policies_of_ones_own_that_are_none(self):
+        self.assert_refused(run("replay", SAMPLE, "--policy", "./nowhere.so"), "./nowhere.so", "no such file")
+        self.assert_refused(run("replay", SAMPLE, "--policy", SAMPLE), SAMPLE, "can't be loaded")
+
     def test_unknown_policy_parameter(self):
         self.assert_refused(run("replay", SAMPLE, "--policy", "torch.native{max_splt=1}"), "max_splt")
 

@@ -6,6 +6,7 @@
 #include "analyzer/policies/fit_best.h"
 #include "analyzer/policies/fit_first.h"
 #include "analyzer/policies/fit_next.h"
+#include "analyzer/policies/gmlake.h"
 #include "analyzer/policies/pool_exact.h"
 #include "analyzer/policies/rmm_arena.h"
 #include "analyzer/policies/rmm_binning.h"
@@ -13,6 +14,7 @@
 #include "analyzer/policies/slab.h"
 #include "analyzer/policies/tlsf.h"
 #include "analyzer/policies/torch_native.h"
+#include "analyzer/policies/vpmm.h"
 #include "tests/unit/analyzer/policies/random_program.h"
 
 namespace memreel {
@@ -52,6 +54,14 @@ TEST(Invariants, TlsfWithFewClasses) { check_all<Tlsf>(TlsfSettings{{.align = 4_
 TEST(Invariants, Slab) { check_all<SlabPolicy>(SlabSettings{}); }
 TEST(Invariants, SlabWithOneClassADoubling) {
   check_all<SlabPolicy>(SlabSettings{.classes_per_doubling = 1, .min = 64_KiB, .page = 256_KiB});
+}
+TEST(Invariants, Vpmm) { check_all<Vpmm>(VpmmSettings{}); }
+TEST(Invariants, VpmmWithPagesAtTheBeginning) { check_all<Vpmm>(VpmmSettings{.page = 16_MiB, .pages = 8}); }
+TEST(Invariants, Gmlake) { check_all<Gmlake>(GmlakeSettings{}); }
+TEST(Invariants, GmlakeThatStitchesWhatItCan) {
+  for (const unsigned level : {0U, 1U, 2U})
+    for (const double reuse_limit : {1.0, 10.0})
+      check_all<Gmlake>(GmlakeSettings{.frag_limit = 2_MiB, .reuse_limit = reuse_limit, .level = level});
 }
 
 }  // namespace

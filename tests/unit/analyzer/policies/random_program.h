@@ -86,6 +86,14 @@ class RandomProgram {
         break;
     }
     if (random_.chance(500)) policy_.empty_cache();
+    if constexpr (SynchronizingPolicy<P>) synchronize();
+  }
+
+  void synchronize() {
+    const auto lane = [&] { return static_cast<std::uint32_t>(random_.below(3)); };
+    if (random_.chance(200)) policy_.device_synchronized();
+    if (random_.chance(100)) policy_.stream_synchronized(lane());
+    if (random_.chance(100)) policy_.stream_waits(lane(), lane());
   }
 
   void check() {
@@ -101,6 +109,7 @@ class RandomProgram {
       ASSERT_TRUE(taken.emplace(extent.address, extent.address + extent.size).second);
       if constexpr (requires { policy_.blocks(); }) check_neighbours(policy_.block_of(slot));
     }
+    check_pieces();
     Address end;
     for (const auto& [first, last] : taken) {
       ASSERT_GE(first, end) << "two live blocks overlap";
@@ -119,6 +128,27 @@ class RandomProgram {
       ASSERT_EQ(use.allocated + use.free + left_over(), use.reserved);
     }
     ASSERT_LE(use.reserved, capacity_.value_or(use.reserved));
+  }
+
+  /// Of a policy that shows memory under other addresses than its own: none is handed out twice.
+  void check_pieces() {
+    if constexpr (requires { policy_.for_each_piece(0U, [](const Extent&) {}); }) {
+      std::map<Address, Address> taken;
+      for (std::uint32_t slot = 0; slot < slots; ++slot) {
+        if (states_[slot] != State::live) continue;
+        Bytes sum;
+        policy_.for_each_piece(slot, [&](const Extent& piece) {
+          sum += piece.size;
+          taken.emplace(piece.address, piece.address + piece.size);
+        });
+        ASSERT_EQ(sum, policy_.extent_of(slot).size);
+      }
+      Address end;
+      for (const auto& [first, last] : taken) {
+        ASSERT_GE(first, end) << "memory is handed out twice";
+        end = last;
+      }
+    }
   }
 
   /// The two blocks nearest to a live one would have merged if they were both free and belonged together, or both

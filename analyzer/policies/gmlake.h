@@ -1,0 +1,147 @@
+// gmlake{fragLimit=512MiB,reuseLimit=10,level=0}: PyTorch's allocator, whose large blocks are stitched together.
+//
+// - Small requests, up to 1 MiB, are served as torch.native serves them. Larger ones are rounded up to pages of 2 MiB,
+//   and their segments are made of such pages, mapped one by one; a rest of a page or more is split off.
+// - A request that no free block fits takes, in this order: the smallest stitched block that fits, of which all pages
+//   are free and which is at most `reuseLimit` times as large, or the front of it; a newly stitched block (`level` 0);
+//   a segment; a newly stitched block (level 1); a segment once all that are not in use were given back; a newly
+//   stitched block (level 2).
+// - Stitching: requests of `fragLimit` and more; the free blocks of the pool and stream, the largest first, of equal
+// ones
+//   the last by address, until they are enough, of the last one only the front; at least two must be free. Their pages
+//   are mapped a second time, one behind the other.
+// - A stitched block outlives its allocation. It can be used again whenever all its pages are free; they are lent to
+//   other blocks meanwhile. It is unmapped when a segment under it is given back, at empty_cache, and when more than
+//   1000 GiB are stitched, each time unless it is in use.
+//
+// Source: GMLake/src/CUDACachingAllocator.cpp of intelligent-machine-learning/glake; the paper is "GMLake: efficient
+// and transparent GPU memory defragmentation for large-scale DNN training with virtual memory stitching" (ASPLOS 2024).
+// Parameters are its environment variables (level: defragLevel). Not modelled: mapping that fails for lack of
+// addresses, and the settings of PYTORCH_CUDA_ALLOC_CONF. Private pools stitch among their own blocks.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "analyzer/heap/best_fit_index.h"
+#include "analyzer/heap/block_table.h"
+#include "analyzer/policies/policy.h"
+#include "analyzer/policies/registry.h"
+#include "analyzer/policies/stitches.h"
+#include "analyzer/policies/torch_settings.h"
+#include "analyzer/replay/device.h"
+#include "analyzer/replay/prepared.h"
+
+namespace memreel {
+
+struct GmlakeSettings {
+  Bytes frag_limit = 512_MiB;
+  double reuse_limit = 10;
+  unsigned level = 0;  // 0 to 2
+};
+
+class Gmlake {
+ public:
+  static constexpr Bytes page = 2_MiB;
+
+  /// `device` must outlive the policy.
+  Gmlake(const Prepared& heap, const GmlakeSettings& settings, SimulatedDevice& device);
+  Gmlake(const Gmlake&) = delete;
+  Gmlake& operator=(const Gmlake&) = delete;
+  ~Gmlake() = default;
+
+  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane);
+  void free(std::uint32_t slot, Bytes /*requested*/) {
+    use_.allocated -= extent_of(slot).size;
+    complete(slot);
+  }
+  void free_requested(std::uint32_t slot, Bytes requested);
+  void free_completed(std::uint32_t slot, Bytes requested);
+  void empty_cache();
+
+  const HeapUse& use() const { return use_; }
+  Bytes largest_free() const;
+  const DriverCalls& driver_calls() const { return calls_; }
+  Extent extent_of(std::uint32_t slot) const;
+  void for_each_free(auto&& visit) const {
+    table_.for_each([&](const Block& block) {
+      const Arena& arena = arenas_[block.arena];
+      if (block.state == BlockState::free)
+        visit(FreeBlock{.size = block.size, .pool = arena.pool, .stream = arena.stream});
+    });
+  }
+  /// Visits the memory behind an allocation, which differs from its extent when it is stitched.
+  void for_each_piece(std::uint32_t slot, auto&& visit) const {
+    const Taken& taken = taken_[slot];
+    if (taken.stitched == Stitches::none) return visit(extent_of(slot));
+    Bytes left = stitches_[taken.stitched].taken;
+    for (const Extent& piece : stitches_[taken.stitched].pieces) {
+      if (left == 0_B) break;
+      const Bytes size = std::min(piece.size, left);
+      visit(Extent{piece.address, size});
+      left -= size;
+    }
+  }
+
+ private:
+  /// Free blocks that can stand in for one another: of one pool, size class and stream.
+  struct Arena {
+    BestFitIndex free;
+    bool small = false;
+    PoolId pool = PoolId::default_pool;
+    StreamId stream = StreamId::default_stream;
+    std::map<std::pair<Bytes, Address>, Stitches::Id> stitched;  // those of which all pages are free
+  };
+
+  /// What a slot has: a block or a stitched block.
+  struct Taken {
+    BlockId block = BlockId::none;
+    Stitches::Id stitched = Stitches::none;
+    bool pending = false;
+
+    bool is_nothing() const { return block == BlockId::none && stitched == Stitches::none; }
+  };
+
+  static Bytes rounded(Bytes requested);
+  Taken take(std::uint32_t arena, Bytes size);
+  Taken take_new_segment(std::uint32_t arena, Bytes size);
+  Taken take_stitched(std::uint32_t arena, Bytes size);
+  Taken stitch(std::uint32_t arena, Bytes size, unsigned attempt);
+  BlockId cut(BlockId id, Bytes size);
+  void use_range(Extent range);
+  void free_range(Extent range);
+  void complete(std::uint32_t slot);
+  void wait_for_pending();
+  void release_everything();
+  void release(BlockId id);
+  void unmap_unused_stitches();
+  void unmap(Stitches::Id id);
+
+  BlockId split(BlockId id, Bytes size);
+  void mark_used(BlockId id);
+  void make_free(BlockId id);
+  void put_free(BlockId id);
+  void take_out(BlockId id);
+  Address reserve_addresses(Bytes size) { return std::exchange(end_, end_ + size); }
+
+  GmlakeSettings settings_;
+  SimulatedDevice& device_;
+  HeapUse use_;
+  DriverCalls calls_;
+  BlockTable table_;
+  Stitches stitches_{table_};
+  std::vector<Arena> arenas_;
+  std::vector<std::array<std::uint32_t, 2>> arenas_of_lane_;  // large, small
+  std::vector<Taken> taken_;                                  // by slot
+  std::uint64_t pending_ = 0;                                 // slots in that state
+  Bytes stitched_bytes_;
+  Address end_{page.count};  // of the addresses reserved so far
+};
+
+PolicyEntry gmlake_entry();
+
+}  // namespace memreel

@@ -1,0 +1,265 @@
+#include "analyzer/policies/own_policy.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <iterator>
+#include <utility>
+
+#include "analyzer/policies/parameters.h"
+
+namespace memreel {
+namespace {
+
+constexpr std::size_t error_size = 256;
+
+std::string text_of(Extent extent) {
+  return size_text(extent.size) + " at address " + std::to_string(extent.address.value);
+}
+
+}  // namespace
+
+OwnPolicy::OwnPolicy(const Prepared& heap, const memreel_policy& rules,
+                     const std::map<std::string, std::string>& parameters, SimulatedDevice& device)
+    : rules_(rules), device_(device), extent_of_(heap.slot_count + 1) {
+  for (const Lane& lane : heap.lanes) lanes_.push_back({.pool = index(lane.pool), .stream = index(lane.stream)});
+  environment_ = {.device = reinterpret_cast<memreel_device*>(this),
+                  .reserve = reserve,
+                  .release = release,
+                  .capacity = device.capacity() ? std::max(*device.capacity(), 1_B).count : 0,
+                  .slot_count = heap.slot_count + 1,
+                  .lane_count = static_cast<std::uint32_t>(lanes_.size()),
+                  .lanes = lanes_.data()};
+  std::vector<memreel_parameter> list;
+  list.reserve(parameters.size());
+  for (const auto& [key, value] : parameters) list.push_back({.key = key.c_str(), .value = value.c_str()});
+  std::array<char, error_size> error{};
+  instance_ = rules_.create(list.data(), list.size(), &environment_, error.data(), error.size());
+  error.back() = '\0';
+  if (instance_ == nullptr) blame(error[0] == '\0' ? "create() failed and did not say why" : std::string(error.data()));
+  after_operation();
+}
+
+OwnPolicy::~OwnPolicy() {
+  if (instance_ != nullptr) rules_.destroy(instance_);
+}
+
+bool OwnPolicy::allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane) {
+  if (!works()) return false;
+  ++requests_;
+  const bool served = rules_.allocate(instance_, slot, requested.count, lane) != 0 && works();
+  if (served) {
+    const auto [address, size] = rules_.extent_of(instance_, slot);
+    if (!place(slot, requested, {Address{address}, Bytes{size}})) return false;
+  }
+  after_operation();
+  return served && works();
+}
+
+void OwnPolicy::free_requested(std::uint32_t slot, Bytes /*requested*/) {
+  if (!works()) return;
+  use_.allocated -= extent_of_[slot].size;
+  pending_ += extent_of_[slot].size;
+  if (rules_.free_requested != nullptr) rules_.free_requested(instance_, slot);
+}
+
+void OwnPolicy::free_completed(std::uint32_t slot, Bytes /*requested*/) {
+  if (!works()) return;
+  const Extent extent = extent_of_[slot];
+  pending_ -= extent.size;
+  extents_.erase(extent.address);
+  --std::prev(segments_.upper_bound(extent.address))->second.allocations;
+  rules_.free_completed(instance_, slot);
+  after_operation();
+}
+
+void OwnPolicy::empty_cache() {
+  if (works() && rules_.empty_cache != nullptr) rules_.empty_cache(instance_);
+  after_operation();
+}
+
+void OwnPolicy::device_synchronized() {
+  if (works() && rules_.device_synchronized != nullptr) rules_.device_synchronized(instance_);
+  after_operation();
+}
+
+void OwnPolicy::stream_synchronized(std::uint32_t lane) {
+  if (works() && rules_.stream_synchronized != nullptr) rules_.stream_synchronized(instance_, lane);
+  after_operation();
+}
+
+void OwnPolicy::stream_waits(std::uint32_t lane, std::uint32_t awaited) {
+  if (works() && rules_.stream_waits != nullptr) rules_.stream_waits(instance_, lane, awaited);
+  after_operation();
+}
+
+OwnPolicy& OwnPolicy::of(memreel_device* device) { return *reinterpret_cast<OwnPolicy*>(device); }
+
+int OwnPolicy::reserve(memreel_device* device, std::uint64_t size, std::uint64_t* address) {
+  OwnPolicy& self = of(device);
+  if (self.defect_) return 0;
+  if (size == 0) {
+    self.blame("it reserved 0 bytes");
+    return 0;
+  }
+  const auto given = self.device_.reserve(Bytes{size});
+  if (!given) return 0;
+  self.segments_.emplace(*given, Segment{.size = Bytes{size}});
+  self.use_.reserved += Bytes{size};
+  ++self.calls_.malloc;
+  *address = given->value;
+  return 1;
+}
+
+void OwnPolicy::release(memreel_device* device, std::uint64_t address) {
+  OwnPolicy& self = of(device);
+  if (self.defect_) return;
+  const auto found = self.segments_.find(Address{address});
+  if (found == self.segments_.end())
+    return self.blame("it released address " + std::to_string(address) + ", where no reserved memory begins");
+  const Segment& segment = found->second;
+  if (segment.allocations > 0)
+    return self.blame("it released " + text_of({Address{address}, segment.size}) + " in which " +
+                      std::to_string(segment.allocations) + " allocations live");
+  self.device_.release(Address{address}, segment.size);
+  self.use_.reserved -= segment.size;
+  ++self.calls_.free;
+  ++self.calls_.sync;  // cudaFree waits for the device
+  self.segments_.erase(found);
+}
+
+void OwnPolicy::blame(const std::string& what) {
+  if (defect_) return;
+  defect_ = what;
+  if (requests_ > 0) *defect_ += " (at request " + std::to_string(requests_) + ")";
+}
+
+bool OwnPolicy::place(std::uint32_t slot, Bytes requested, Extent extent) {
+  const auto wrong = [&](const std::string& why) {
+    blame("it put " + size_text(requested) + " into " + text_of(extent) + ", " + why);
+    return false;
+  };
+  if (extent.size < std::max(requested, 1_B)) return wrong("which is too small");
+  const auto behind = segments_.upper_bound(extent.address);
+  if (behind == segments_.begin()) return wrong("which it has not reserved");
+  auto& [begin, segment] = *std::prev(behind);
+  const Bytes from_begin = extent.address - begin;
+  if (from_begin >= segment.size) return wrong("which it has not reserved");
+  if (extent.size > segment.size - from_begin)
+    return wrong("beyond the end of " + text_of({begin, segment.size}) + " that it reserved");
+  const auto next = extents_.lower_bound(extent.address);
+  if (next != extents_.end() && next->first < extent.address + extent.size)
+    return wrong("where " + text_of({next->first, next->second}) + " is allocated");
+  if (next != extents_.begin()) {
+    const auto& [address, size] = *std::prev(next);
+    if (address + size > extent.address) return wrong("where " + text_of({address, size}) + " is allocated");
+  }
+  extents_.emplace_hint(next, extent.address, extent.size);
+  ++segment.allocations;
+  use_.allocated += extent.size;
+  extent_of_[slot] = extent;
+  return true;
+}
+
+void OwnPolicy::after_operation() {
+  if (!works()) return;
+  const memreel_statistics said = rules_.statistics(instance_);
+  const Bytes most = use_.reserved - use_.allocated - pending_;
+  if (Bytes{said.free} > most)
+    return blame("it calls " + size_text(Bytes{said.free}) + " free, but of what it reserved only " + size_text(most) +
+                 " are not in use");
+  if (said.largest_free > said.free || (said.largest_free == 0) != (said.free == 0))
+    return blame("it calls " + size_text(Bytes{said.free}) + " free, the largest piece " +
+                 size_text(Bytes{said.largest_free}));
+  use_.free = Bytes{said.free};
+  largest_free_ = Bytes{said.largest_free};
+}
+
+bool is_own_policy(std::string_view name) { return name.find('/') != std::string_view::npos || name.ends_with(".so"); }
+
+namespace {
+
+/// A loaded library and the rules in it.
+struct Library {
+  Library() = default;
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+  ~Library() {
+    if (handle != nullptr) dlclose(handle);
+  }
+
+  void* handle = nullptr;
+  memreel_policy rules{};
+};
+
+Error refused(const std::string& file, std::string what) {
+  return {.what = std::move(what), .where = file, .remedy = "analyzer/include/memreel/policy.h says what it must be"};
+}
+
+std::string missing_functions(const memreel_policy& rules) {
+  std::string missing;
+  const auto need = [&](bool present, const char* name) {
+    if (!present) missing += (missing.empty() ? "" : ", ") + std::string(name);
+  };
+  need(rules.create != nullptr, "create");
+  need(rules.destroy != nullptr, "destroy");
+  need(rules.allocate != nullptr, "allocate");
+  need(rules.free_completed != nullptr, "free_completed");
+  need(rules.extent_of != nullptr, "extent_of");
+  need(rules.statistics != nullptr, "statistics");
+  return missing;
+}
+
+Result<std::shared_ptr<const Library>> load(const std::string& file) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) return Error{.what = "there is no such file", .where = file};
+  auto library = std::make_shared<Library>();
+  // A name without a slash would be looked for where the system keeps its libraries.
+  const std::string path = file.find('/') == std::string::npos ? "./" + file : file;
+  library->handle = dlopen(path.c_str(), RTLD_LOCAL | RTLD_NOW);
+  if (library->handle == nullptr) {
+    std::string why = dlerror();  // NOLINT(concurrency-mt-unsafe): glibc keeps it by thread
+    if (why.starts_with(path + ": ")) why.erase(0, path.size() + 2);
+    return refused(file, "can't be loaded as a policy: " + why);
+  }
+  using Get = const memreel_policy*();
+  const auto get = reinterpret_cast<Get*>(dlsym(library->handle, "memreel_policy_get"));
+  if (get == nullptr) return refused(file, "is no policy: it does not export memreel_policy_get");
+  const memreel_policy* const rules = get();
+  if (rules == nullptr) return refused(file, "is no policy: memreel_policy_get() returned nothing");
+  if (rules->version != MEMREEL_POLICY_VERSION)
+    return refused(file, "was built for version " + std::to_string(rules->version) +
+                             " of the policy interface, this memreel has version " +
+                             std::to_string(MEMREEL_POLICY_VERSION));
+  // Functions that a library's struct does not reach were added after it was built.
+  const std::size_t least = offsetof(memreel_policy, statistics) + sizeof(rules->statistics);
+  if (rules->struct_size < least)
+    return refused(file, "says that its memreel_policy has " + std::to_string(rules->struct_size) +
+                             " bytes, fewer than " + std::to_string(least));
+  std::memcpy(&library->rules, rules, std::min<std::size_t>(rules->struct_size, sizeof(memreel_policy)));
+  if (const std::string missing = missing_functions(library->rules); !missing.empty())
+    return refused(file, "lacks functions that are needed: " + missing);
+  return std::shared_ptr<const Library>(std::move(library));
+}
+
+}  // namespace
+
+Result<BoundPolicy> bind_own_policy(const PolicySpec& spec) {
+  auto library = load(spec.name);
+  if (!library) return std::move(library).error();
+  const Bytes unit{(*library)->rules.unit};
+  return BoundPolicy{.spec = spec,
+                     .unit = unit == 0_B ? 512_B : unit,
+                     .run = [library = *library, spec](const Prepared& heap, const RunOptions& options) {
+                       SimulatedDevice device(options.device, heap.segments);
+                       OwnPolicy policy(heap, library->rules, spec.parameters, device);
+                       ReplayResult result = Replay<OwnPolicy>(heap, policy, options).run();
+                       if (policy.defect()) result.defect = Error{.what = *policy.defect(), .where = spec.text()};
+                       return result;
+                     }};
+}
+
+}  // namespace memreel

@@ -1,0 +1,103 @@
+// A policy of the user's: rules in a shared library behind the C header analyzer/include/memreel/policy.h.
+//
+// Everything the library answers is checked against what memreel itself knows (segments, allocations, their extents).
+// The first wrong answer is kept as the run's defect; the library is not asked again, and every request fails from then
+// on.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/include/memreel/policy.h"
+#include "analyzer/policies/policy.h"
+#include "analyzer/policies/registry.h"
+#include "analyzer/replay/device.h"
+#include "analyzer/replay/prepared.h"
+
+namespace memreel {
+
+class OwnPolicy {
+ public:
+  /// `rules` are complete and outlive the policy, as does `device`.
+  OwnPolicy(const Prepared& heap, const memreel_policy& rules, const std::map<std::string, std::string>& parameters,
+            SimulatedDevice& device);
+  OwnPolicy(const OwnPolicy&) = delete;
+  OwnPolicy& operator=(const OwnPolicy&) = delete;
+  ~OwnPolicy();
+
+  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane);
+  void free(std::uint32_t slot, Bytes requested) {
+    free_requested(slot, requested);
+    free_completed(slot, requested);
+  }
+  void free_requested(std::uint32_t slot, Bytes requested);
+  void free_completed(std::uint32_t slot, Bytes requested);
+  void empty_cache();
+  void device_synchronized();
+  void stream_synchronized(std::uint32_t lane);
+  void stream_waits(std::uint32_t lane, std::uint32_t awaited);
+
+  const HeapUse& use() const { return use_; }
+  Bytes largest_free() const { return largest_free_; }
+  const DriverCalls& driver_calls() const { return calls_; }
+  Extent extent_of(std::uint32_t slot) const { return extent_of_[slot]; }
+  /// The gaps between allocations. Their sum is what the library calls free unless it leaves some of it unused for
+  /// good.
+  void for_each_free(auto&& visit) const {
+    for (const auto& [begin, segment] : segments_) {
+      Address from = begin;
+      const Address end = begin + segment.size;
+      for (auto at = extents_.lower_bound(begin); at != extents_.end() && at->first < end; ++at) {
+        if (at->first > from) visit(FreeBlock{.size = at->first - from});
+        from = at->first + at->second;
+      }
+      if (end > from) visit(FreeBlock{.size = end - from});
+    }
+  }
+
+  /// What the library answered wrongly, if anything.
+  const std::optional<std::string>& defect() const { return defect_; }
+
+ private:
+  struct Segment {
+    Bytes size;
+    std::uint32_t allocations = 0;  // that lie in it, pending ones included
+  };
+
+  static int reserve(memreel_device* device, std::uint64_t size, std::uint64_t* address);
+  static void release(memreel_device* device, std::uint64_t address);
+  static OwnPolicy& of(memreel_device* device);
+
+  bool works() const { return instance_ != nullptr && !defect_; }
+  void blame(const std::string& what);
+  /// Enters what the library says of an allocation. False when that can't be.
+  bool place(std::uint32_t slot, Bytes requested, Extent extent);
+  void after_operation();
+
+  const memreel_policy& rules_;
+  SimulatedDevice& device_;
+  HeapUse use_;
+  Bytes pending_, largest_free_;
+  DriverCalls calls_;
+  std::vector<memreel_lane> lanes_;
+  memreel_environment environment_{};
+  void* instance_ = nullptr;
+  std::uint64_t requests_ = 0;
+  std::vector<Extent> extent_of_;     // by slot
+  std::map<Address, Bytes> extents_;  // allocated and pending
+  std::map<Address, Segment> segments_;
+  std::optional<std::string> defect_;
+};
+
+/// Whether a policy of this name is a shared library: one with a slash in it, or that ends in ".so".
+bool is_own_policy(std::string_view name);
+
+/// Loads the library that `spec` names. Errors: it can't be loaded, or is not what the header says.
+Result<BoundPolicy> bind_own_policy(const PolicySpec& spec);
+
+}  // namespace memreel

@@ -1,0 +1,275 @@
+#include "analyzer/policies/vpmm.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "analyzer/policies/parameters.h"
+
+namespace memreel {
+namespace {
+
+// Above all that the small requests' allocator may use.
+constexpr Address first_address{std::uint64_t{1} << 46U};
+
+}  // namespace
+
+Vpmm::Vpmm(const Prepared& heap, const VpmmSettings& settings, SimulatedDevice& device)
+    : settings_(settings),
+      device_(device),
+      small_(heap, GrowingRangeSettings{}, device),
+      holes_(table_, static_cast<unsigned>(std::countr_zero(settings.page.count))),
+      region_of_(heap.slot_count + 1, BlockId::none),
+      end_(first_address) {
+  std::map<StreamId, std::uint32_t> numbers{{StreamId::default_stream, 0}};
+  for (const Lane& lane : heap.lanes)
+    stream_of_lane_.push_back(
+        numbers.try_emplace(lane.stream, static_cast<std::uint32_t>(numbers.size())).first->second);
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    streams_.push_back(
+        {.stream = {}, .free = BestFitIndex(table_, static_cast<unsigned>(std::countr_zero(settings.page.count)))});
+  for (const auto& [stream, number] : numbers) streams_[number].stream = stream;
+  if (settings_.pages > 0) gather(settings_.page * settings_.pages, 0);
+}
+
+void Vpmm::with_small(auto action) {
+  const HeapUse before = small_.use();
+  const std::uint64_t mapped = small_.driver_calls().map;
+  action();
+  const HeapUse& after = small_.use();
+  use_.allocated = use_.allocated + after.allocated - before.allocated;
+  use_.reserved = use_.reserved + after.reserved - before.reserved;
+  use_.free = use_.free + after.free - before.free;
+  calls_.map += small_.driver_calls().map - mapped;
+}
+
+bool Vpmm::allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane) {
+  if (requested < settings_.page) {
+    region_of_[slot] = BlockId::none;
+    bool served = false;
+    with_small([&] { served = small_.allocate(slot, requested, lane); });
+    return served;
+  }
+  const Bytes size = round_up(requested, settings_.page);
+  const std::uint32_t stream = stream_of_lane_[lane];
+  BlockId region = find(size, stream);
+  if (region == BlockId::none) region = gather(size, stream);
+  if (region == BlockId::none) return false;
+  take_out(region);
+  if (table_[region].size > size) {
+    const BlockId front = table_.split_front(region, size);
+    put_free(region, stream, age_[index(region)]);
+    region = front;
+  }
+  table_[region].state = BlockState::allocated;
+  table_[region].arena = stream;
+  use_.allocated += size;
+  region_of_[slot] = region;
+  return true;
+}
+
+void Vpmm::free_requested(std::uint32_t slot, Bytes requested) {
+  if (region_of_[slot] == BlockId::none) {
+    with_small([&] { small_.free_requested(slot, requested); });
+    return;
+  }
+  Block& region = table_[region_of_[slot]];
+  region.state = BlockState::pending;
+  use_.allocated -= region.size;
+}
+
+void Vpmm::free_completed(std::uint32_t slot, Bytes requested) {
+  const BlockId region = region_of_[slot];
+  if (region == BlockId::none)
+    with_small([&] { small_.free_completed(slot, requested); });
+  else
+    add_free(region, table_[region].arena);
+}
+
+void Vpmm::device_synchronized() {
+  for (std::uint32_t stream = 0; stream < streams_.size(); ++stream) unmap_left(stream);
+}
+
+void Vpmm::stream_synchronized(std::uint32_t lane) { unmap_left(stream_of_lane_[lane]); }
+
+Bytes Vpmm::largest_free() const {
+  Bytes largest = small_.largest_free();
+  for (const Stream& stream : streams_) largest = std::max(largest, stream.free.largest());
+  return largest;
+}
+
+/// A free region of at least `size` bytes that the stream may have at once, or none.
+BlockId Vpmm::find(Bytes size, std::uint32_t stream) {
+  BlockId best = streams_[stream].free.find(size);
+  if (best != BlockId::none) return best;
+  const auto key = [&](BlockId id) { return std::pair(table_[id].size, table_[id].address); };
+  for (std::uint32_t other = 0; other < streams_.size(); ++other) {
+    if (other == stream) continue;
+    for (const auto& [age, id] : streams_[other].by_age) {
+      if (age >= streams_[other].done_before) break;
+      if (table_[id].size >= size && (best == BlockId::none || key(id) < key(best))) best = id;
+    }
+  }
+  return best;
+}
+
+/// Makes a free region of at least `size` bytes out of new pages and those of other free regions. None when the device
+/// refuses the pages.
+BlockId Vpmm::gather(Bytes size, std::uint32_t stream) {
+  const Bytes missing = size > free_pages_ ? size - free_pages_ : 0_B;
+  if (!device_.extend(missing)) return BlockId::none;
+  use_.reserved += missing;
+  BlockId rest = take_hole(size);
+  BlockId region = BlockId::none;
+  if (missing > 0_B) {
+    calls_.map += missing / settings_.page;
+    region = add_free(carve(rest, missing), stream);
+  }
+  Bytes still = size - std::min(size, region == BlockId::none ? 0_B : table_[region].size);
+  Bytes moved;
+  const auto& own = streams_[stream].by_age;
+  while (still > 0_B && !own.empty() && own.begin()->second != region) {
+    const Bytes taken = move_pages(own.begin()->second, still);
+    still -= taken;
+    moved += taken;
+  }
+  while (still > 0_B) {
+    const Bytes taken = move_pages(oldest_of_others(stream), still);
+    still -= taken;
+    moved += taken;
+  }
+  if (moved > 0_B) {
+    calls_.map += moved / settings_.page;
+    region = add_free(carve(rest, moved), stream);
+  }
+  if (rest != BlockId::none) make_hole(rest);
+  return region;
+}
+
+/// A hole of at least `size` bytes, no longer among the holes.
+BlockId Vpmm::take_hole(Bytes size) {
+  BlockId found = holes_.find(size);
+  if (found == BlockId::none) {
+    const Bytes reservation = std::max(addresses_at_once, size);
+    make_hole(table_.add(end_, reservation, hole));
+    end_ = end_ + reservation;
+    found = holes_.find(size);
+  }
+  holes_.erase(found);
+  return found;
+}
+
+/// Cuts `size` bytes off the front of what was taken from a hole; `from` becomes none when nothing is left.
+BlockId Vpmm::carve(BlockId& from, Bytes size) {
+  if (table_[from].size == size) return std::exchange(from, BlockId::none);
+  return table_.split_front(from, size);
+}
+
+/// Takes up to `wanted` bytes of pages from the front of a free region; its addresses are left behind.
+Bytes Vpmm::move_pages(BlockId from, Bytes wanted) {
+  const std::uint32_t stream = table_[from].arena;
+  take_out(from);
+  BlockId gone = from;
+  if (table_[from].size > wanted) {
+    gone = table_.split_front(from, wanted);
+    table_[gone].state = BlockState::pending;
+    add_free(from, stream);
+  }
+  table_[gone].state = BlockState::pending;
+  table_[gone].arena = left;
+  left_.push_back({gone, stream});
+  return table_[gone].size;
+}
+
+BlockId Vpmm::oldest_of_others(std::uint32_t stream) const {
+  std::pair oldest{~std::uint64_t{0}, BlockId::none};
+  for (std::uint32_t other = 0; other < streams_.size(); ++other)
+    if (other != stream && !streams_[other].by_age.empty())
+      oldest = std::min<std::pair<std::uint64_t, BlockId>>(oldest, *streams_[other].by_age.begin());
+  return oldest.second;
+}
+
+/// Adds a region that was freed on a stream, merged with its free neighbours of that stream.
+BlockId Vpmm::add_free(BlockId id, std::uint32_t stream) {
+  const auto merges = [&](BlockId neighbour) {
+    return neighbour != BlockId::none && table_[neighbour].state == BlockState::free &&
+           table_[neighbour].arena == stream;
+  };
+  if (merges(table_[id].previous)) {
+    take_out(table_[id].previous);
+    table_.absorb_previous(id);
+  }
+  if (merges(table_[id].next)) {
+    take_out(table_[id].next);
+    table_.absorb_next(id);
+  }
+  put_free(id, stream, frees_++);
+  return id;
+}
+
+void Vpmm::put_free(BlockId id, std::uint32_t stream, std::uint64_t age) {
+  Block& block = table_[id];
+  block.state = BlockState::free;
+  block.arena = stream;
+  if (age_.size() < table_.limit()) age_.resize(table_.limit());
+  age_[index(id)] = age;
+  streams_[stream].free.insert(id);
+  streams_[stream].by_age.emplace(age, id);
+  use_.free += block.size;
+  free_pages_ += block.size;
+}
+
+void Vpmm::take_out(BlockId id) {
+  const Block& block = table_[id];
+  streams_[block.arena].free.erase(id);
+  streams_[block.arena].by_age.erase(age_[index(id)]);
+  use_.free -= block.size;
+  free_pages_ -= block.size;
+}
+
+void Vpmm::make_hole(BlockId id) {
+  const auto merges = [&](BlockId neighbour) { return neighbour != BlockId::none && table_[neighbour].arena == hole; };
+  if (merges(table_[id].previous)) {
+    holes_.erase(table_[id].previous);
+    table_.absorb_previous(id);
+  }
+  if (merges(table_[id].next)) {
+    holes_.erase(table_[id].next);
+    table_.absorb_next(id);
+  }
+  table_[id].state = BlockState::pending;
+  table_[id].arena = hole;
+  holes_.insert(id);
+}
+
+/// The host waited for a stream: what pages left on it is unmapped.
+void Vpmm::unmap_left(std::uint32_t stream) {
+  streams_[stream].done_before = frees_;
+  std::erase_if(left_, [&](const Left& gone) {
+    if (gone.stream != stream) return false;
+    ++calls_.unmap;
+    make_hole(gone.block);
+    return true;
+  });
+}
+
+PolicyEntry vpmm_entry() {
+  return {.info = {.name = "vpmm",
+                   .description = "OpenVM's virtual pool: free pages are remapped to where a request fits",
+                   .defaults = {{"page", "2MiB"}, {"pages", "0"}}},
+          .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
+            const auto page = power_of_two_parameter(spec, "page", 2_MiB, 1_GiB);
+            if (!page) return page.error();
+            const auto pages = parse_integer(spec.parameters.at("pages"));
+            if (!pages || *pages > BestFitIndex::max_size / *page)
+              return bad_parameter(spec, "pages", "a number of pages");
+            return BoundPolicy{.spec = spec,
+                               .unit = 2_MiB,
+                               .run = [settings = VpmmSettings{.page = *page, .pages = *pages}](
+                                          const Prepared& heap, const RunOptions& options) {
+                                 return run_policy<Vpmm>(heap, settings, options);
+                               }};
+          }};
+}
+
+}  // namespace memreel

@@ -1,0 +1,127 @@
+// vpmm{page=2MiB,pages=0}: OpenVM's virtual pool. Pages of device memory are moved to where a request fits, not copied.
+//
+// - Requests of a page and more are rounded up to pages and get a region of virtual addresses: the smallest free one of
+//   their stream that fits, of several the lowest; else the smallest of another stream that the device is known to be
+//   done with. It is cut, and what is left stays free.
+// - Without one, a hole of unused addresses is taken, the smallest that fits. As many new pages as all free regions
+//   together are short of are mapped at its beginning; behind them pages of free regions, those of the own stream
+//   first, the one freed first before the others, of the last only the front. Pages are mapped one by one.
+// - A freed region merges with free neighbours of its stream. The addresses that pages left stay mapped until the host
+//   has waited for the stream; then they are a hole again. Pages are never given back; `pages` are taken at the
+//   beginning.
+// - Requests below a page go to cudaMallocAsync.
+//
+// Source: crates/cuda-common/src/memory_manager/vm_pool.rs and docs/vpmm_spec.md of openvm-org/stark-backend.
+// Assumed: a region is freed on the stream that it was allocated on; the device is done with nothing that the host has
+// not waited for (only which pages move depends on it, not how many there are); small requests are placed as fit.best
+// would.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "analyzer/heap/best_fit_index.h"
+#include "analyzer/heap/block_table.h"
+#include "analyzer/policies/fit_best.h"
+#include "analyzer/policies/policy.h"
+#include "analyzer/policies/registry.h"
+#include "analyzer/replay/device.h"
+#include "analyzer/replay/prepared.h"
+
+namespace memreel {
+
+struct VpmmSettings {
+  Bytes page = 2_MiB;       // a power of two
+  std::uint64_t pages = 0;  // that are taken at the beginning
+};
+
+class Vpmm {
+ public:
+  /// `device` must outlive the policy.
+  Vpmm(const Prepared& heap, const VpmmSettings& settings, SimulatedDevice& device);
+  Vpmm(const Vpmm&) = delete;
+  Vpmm& operator=(const Vpmm&) = delete;
+  ~Vpmm() = default;
+
+  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane);
+  void free(std::uint32_t slot, Bytes requested) {
+    free_requested(slot, requested);
+    free_completed(slot, requested);
+  }
+  void free_requested(std::uint32_t slot, Bytes requested);
+  void free_completed(std::uint32_t slot, Bytes requested);
+  void empty_cache() {}
+
+  void device_synchronized();
+  void stream_synchronized(std::uint32_t lane);
+  void stream_waits(std::uint32_t /*lane*/, std::uint32_t /*awaited*/) {}
+
+  const HeapUse& use() const { return use_; }
+  Bytes largest_free() const;
+  const DriverCalls& driver_calls() const { return calls_; }
+  Extent extent_of(std::uint32_t slot) const {
+    if (region_of_[slot] == BlockId::none) return small_.extent_of(slot);
+    const Block& region = table_[region_of_[slot]];
+    return {region.address, region.size};
+  }
+  void for_each_free(auto&& visit) const {
+    table_.for_each([&](const Block& block) {
+      if (block.state == BlockState::free) visit(FreeBlock{.size = block.size, .stream = streams_[block.arena].stream});
+    });
+    small_.for_each_free(visit);
+  }
+
+ private:
+  // What a block's `arena` says of one without pages of its own; of the others it is the number of their stream.
+  static constexpr std::uint32_t hole = 0xFFFF'FFFF;
+  static constexpr std::uint32_t left = 0xFFFF'FFFE;  // pages have left, the addresses are still mapped
+  static constexpr Bytes addresses_at_once{std::uint64_t{8} << 40U};
+
+  struct Stream {
+    StreamId stream;
+    BestFitIndex free;
+    std::map<std::uint64_t, BlockId> by_age;  // free regions by the number of their free
+    std::uint64_t done_before = 0;            // the device is done with frees of smaller numbers
+  };
+
+  /// Addresses that pages have left.
+  struct Left {
+    BlockId block = BlockId::none;
+    std::uint32_t stream = 0;
+  };
+
+  BlockId find(Bytes size, std::uint32_t stream);
+  BlockId gather(Bytes size, std::uint32_t stream);
+  BlockId take_hole(Bytes size);
+  BlockId carve(BlockId& from, Bytes size);
+  Bytes move_pages(BlockId from, Bytes wanted);
+  BlockId oldest_of_others(std::uint32_t stream) const;
+  BlockId add_free(BlockId id, std::uint32_t stream);
+  void put_free(BlockId id, std::uint32_t stream, std::uint64_t age);
+  void take_out(BlockId id);
+  void make_hole(BlockId id);
+  void unmap_left(std::uint32_t stream);
+  /// Does something with the small requests' allocator and counts what it did as done here.
+  void with_small(auto action);
+
+  VpmmSettings settings_;
+  SimulatedDevice& device_;
+  HeapUse use_;
+  DriverCalls calls_;
+  Bytes free_pages_;  // use_.free less what is free of the small requests' memory
+  FitBest small_;
+  BlockTable table_;  // the virtual addresses, gapless in each reservation
+  BestFitIndex holes_;
+  std::vector<Stream> streams_;
+  std::vector<std::uint32_t> stream_of_lane_;
+  std::vector<BlockId> region_of_;  // by slot; none: a small request
+  std::vector<std::uint64_t> age_;  // by block: the number of its free
+  std::vector<Left> left_;
+  std::uint64_t frees_ = 0;
+  Address end_;  // of the addresses reserved so far
+};
+
+PolicyEntry vpmm_entry();
+
+}  // namespace memreel
