@@ -11,6 +11,7 @@
 #include "analyzer/policies/fit_first.h"
 #include "analyzer/policies/fit_next.h"
 #include "analyzer/policies/parameters.h"
+#include "analyzer/policies/planned.h"
 #include "analyzer/policies/torch_native.h"
 
 namespace memreel {
@@ -19,7 +20,7 @@ namespace {
 const std::vector<PolicyEntry>& entries() {
   static const std::vector<PolicyEntry> all{bound_live_entry(),   bound_pages_entry(), cuda_malloc_entry(),
                                             torch_native_entry(), fit_first_entry(),   fit_best_entry(),
-                                            fit_next_entry()};
+                                            fit_next_entry(),     plan_size_entry(),   plan_best_entry()};
   return all;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "formats/import/byte_cursor.h"
+#include "formats/import/minimalloc.h"
 #include "formats/import/torch/torch_snapshot.h"
 #include "formats/reader/trace_reader.h"
 #include "memreel/version.h"
@@ -28,6 +29,9 @@ constexpr std::array importers{
     Importer{{"torch.snapshot", "PyTorch memory snapshot: torch.cuda.memory._dump_snapshot(), pickle or JSON"},
              torch::looks_like_snapshot,
              torch::import_snapshot},
+    Importer{{"minimalloc.csv", "buffers with lifetimes (CSV with the columns id,lower,upper,size)"},
+             looks_like_minimalloc,
+             import_minimalloc},
 };
 
 constexpr auto formats = [] {
