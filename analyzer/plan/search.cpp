@@ -46,7 +46,7 @@ class Search {
     std::vector<Row> all(count());
     std::iota(all.begin(), all.end(), 0U);
     std::ranges::sort(all, std::less{}, [&](Row b) { return std::pair{lifetimes_[b].first, b}; });
-    return solve(all, {});
+    return solve(all, {}, std::nullopt);
   }
 
   /// Offsets of what run() found.
@@ -81,8 +81,16 @@ class Search {
 
   bool waits_for_twin(Row b) const { return twin_[b] < count() && !placed_[twin_[b]]; }
 
-  /// Places `open`, which is ordered by first section. Undoes everything unless it returns `found`.
-  Answer solve(std::span<const Row> open, Step last) {
+  /// Buffers that hang together in time, and the most of them that is alive at once.
+  struct Part {
+    std::span<const Row> open;
+    Units load = 0;
+  };
+
+  /// Places `open`, which is ordered by first section, above `last`, the step that put `placed` down. Undoes everything
+  /// unless it returns `found`.
+  Answer solve(std::span<const Row> open, Step last, std::optional<Row> placed) {
+    hopeless_ = false;
     std::vector<Row> left;
     left.reserve(open.size());
     for (const Row b : open) {
@@ -91,36 +99,38 @@ class Search {
       else if (end_of(b) > capacity_)
         return Answer::impossible;
     }
-    if (left.empty()) return Answer::found;
-    if (!has_room(left, last)) return Answer::impossible;
+    std::vector<Part> parts = split(left);
+    for (Part& part : parts)
+      if (!has_room(part, last)) return impossible(part, placed);
+    // The one that is most likely to fail first.
+    std::ranges::stable_sort(parts, std::greater{}, &Part::load);
     const std::size_t undo_to = trail_.size();
-    for (const Part& part : parts(left)) {
+    for (const Part& part : parts) {
       const Answer answer = branch(part, last);
-      if (answer != Answer::found) {
-        undo(undo_to);
-        return answer;
-      }
+      if (answer == Answer::found) continue;
+      undo(undo_to);
+      return answer == Answer::impossible ? impossible(part, placed) : answer;
     }
     return Answer::found;
   }
 
-  /// Buffers that hang together in time, and the most of them that is alive at once.
-  struct Part {
-    std::span<const Row> open;
-    Units load = 0;
-  };
+  /// What shares no time with the buffer just placed fails because of what was placed before, or because of the offset
+  /// that is reached by now. Whatever were tried instead would lie no lower and fail as well.
+  Answer impossible(const Part& part, std::optional<Row> placed) {
+    hopeless_ =
+        placed && std::ranges::none_of(part.open, [&](Row b) { return lifetimes_[b].overlaps(lifetimes_[*placed]); });
+    return Answer::impossible;
+  }
 
-  /// After has_room(open).
-  std::vector<Part> parts(std::span<const Row> open) const {
-    std::vector<Part> list;
+  std::vector<Part> split(std::span<const Row> open) const {
+    std::vector<Part> parts;
     for (std::size_t begin = 0, i = 0; begin < open.size(); begin = i) {
       Row reach = lifetimes_[open[begin]].last;
       for (i = begin + 1; i < open.size() && lifetimes_[open[i]].first <= reach; ++i)
         reach = std::max(reach, lifetimes_[open[i]].last);
-      const auto first = room_.begin() + lifetimes_[open[begin]].first;
-      list.push_back({open.subspan(begin, i - begin), *std::max_element(first, room_.begin() + reach + 1)});
+      parts.push_back({open.subspan(begin, i - begin)});
     }
-    return list;
+    return parts;
   }
 
   /// Tries what can come next of buffers that hang together.
@@ -142,26 +152,29 @@ class Search {
       const std::size_t undo_to = trail_.size();
       place(b);
       std::ranges::remove_copy(open, rest.begin(), b);
-      const Answer answer = solve(rest, step);
+      const Answer answer = solve(rest, step, b);
       if (answer != Answer::impossible) {
         if (answer == Answer::gave_up) undo(undo_to);
         return answer;
       }
       undo(undo_to);
+      if (hopeless_) break;
     }
     return Answer::impossible;
   }
 
   /// Whether in every section, and for every offset, those that must lie above it fit under the capacity.
-  bool has_room(std::span<const Row> open, Step last) {
+  bool has_room(Part& part, Step last) {
     by_height_.clear();
-    for (const Row b : open) {
+    Row end = 0;
+    for (const Row b : part.open) {
       // One that was passed over can only be placed when another raises it.
       const bool passed_over = Step{floor_[b], rank_[b]} <= last;
       by_height_.emplace_back(passed_over ? last.offset + least_neighbour_[b] : floor_[b], b);
+      end = std::max(end, lifetimes_[b].last);
     }
     std::ranges::sort(by_height_, std::greater{});
-    std::ranges::fill(room_, 0);
+    std::fill(room_.begin() + lifetimes_[part.open[0]].first, room_.begin() + end + 1, 0);
     for (const auto& [height, b] : by_height_) {
       const Lifetime lifetime = lifetimes_[b];
       const Units size = sizes_[b], most = capacity_ - height;
@@ -171,6 +184,7 @@ class Search {
         highest = std::max(highest, room_[s]);
       }
       if (highest > most) return false;
+      part.load = std::max(part.load, highest);
     }
     return true;
   }
@@ -218,26 +232,33 @@ class Search {
   std::vector<bool> placed_;
   std::vector<std::uint32_t> open_neighbours_;  // how many are not placed
   std::vector<Change> trail_;
+  bool hopeless_ = false;  // the part that failed would fail after any other step, too
 
   std::vector<std::pair<Units, Row>> by_height_;
   std::vector<Units> room_;  // by section: bytes that are still to be placed
 };
 
-/// By width (lifetime), area and total (bytes alive at the busiest time of the lifetime), greatest first.
-std::array<std::vector<Row>, 3> static_orders(const Problem& problem) {
+constexpr std::size_t order_count = 5;
+
+/// By width (lifetime), area and total (bytes alive at the busiest time of the lifetime), greatest first, as in
+/// MiniMalloc; by size for the time it lasts; and in the order of arrival.
+std::array<std::vector<Row>, order_count> static_orders(const Problem& problem) {
   std::vector<std::uint64_t> live(problem.section_count);
   for (Row b = 0; b < problem.count(); ++b)
     for (Row s = problem.lifetimes[b].first; s <= problem.lifetimes[b].last; ++s) live[s] += problem.sizes[b].count;
   struct Keys {
     std::uint64_t width = 0, total = 0;
-    double area = 0;
+    double area = 0, density = 0;
+    std::uint32_t first = 0;
   };
   std::vector<Keys> keys(problem.count());
   for (Row b = 0; b < problem.count(); ++b) {
     const Lifetime lifetime = problem.lifetimes[b];
     keys[b] = {.width = lifetime.length(),
                .total = *std::max_element(live.begin() + lifetime.first, live.begin() + lifetime.last + 1),
-               .area = static_cast<double>(lifetime.length()) * static_cast<double>(problem.sizes[b].count)};
+               .area = static_cast<double>(lifetime.length()) * static_cast<double>(problem.sizes[b].count),
+               .density = static_cast<double>(problem.sizes[b].count) / static_cast<double>(lifetime.length()),
+               .first = lifetime.first};
   }
   const auto sorted = [&](const auto& before) {
     std::vector<Row> order(problem.count());
@@ -253,7 +274,11 @@ std::array<std::vector<Row>, 3> static_orders(const Problem& problem) {
           }),
           sorted([](const Keys& a, const Keys& b) {
             return std::tie(a.total, a.width, a.area) > std::tie(b.total, b.width, b.area);
-          })};
+          }),
+          sorted([](const Keys& a, const Keys& b) {
+            return std::tie(a.density, a.total, a.area) > std::tie(b.density, b.total, b.area);
+          }),
+          sorted([](const Keys& a, const Keys& b) { return std::tie(a.first, b.total) < std::tie(b.first, a.total); })};
 }
 
 Bytes common_unit(const Problem& problem) {
@@ -316,7 +341,7 @@ class LeastPeak {
   Placement& best_;
   Bytes unit_;
   Search search_;
-  std::array<std::vector<Row>, 3> orders_;
+  std::array<std::vector<Row>, order_count> orders_;
   std::uint64_t nodes_;
   Units impossible_;  // the highest capacity known not to do
   Units possible_;    // the lowest known to do
