@@ -284,7 +284,7 @@ std::array<std::vector<Row>, order_count> static_orders(const Problem& problem) 
 Bytes common_unit(const Problem& problem) {
   std::uint64_t unit = 0;
   for (const Bytes size : problem.sizes) unit = std::gcd(unit, size.count);
-  return {unit};
+  return {std::max<std::uint64_t>(unit, 1)};
 }
 
 /// The search at one capacity after another.
@@ -302,7 +302,8 @@ class LeastPeak {
 
   Bytes run() {
     for (std::uint64_t limit = 256; nodes_ > 0 && impossible_ + 1 < possible_; limit *= 4) sweep(limit);
-    return unit_ * static_cast<std::uint64_t>(impossible_ + 1);
+    const Units least = impossible_ + 1;
+    return unit_ * static_cast<std::uint64_t>(least);
   }
 
  private:
