@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "formats/import/byte_cursor.h"
+#include "formats/import/minimalloc.h"
 #include "formats/import/torch/torch_snapshot.h"
 #include "formats/reader/trace_reader.h"
 
@@ -41,7 +42,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   ByteCursor bytes(
       {.bytes = std::make_unique<MemoryStream>(std::span(data, size)), .stored_size = size, .where = "fuzz"}, {});
   std::vector<std::byte> trace;
-  const Result<void> imported = torch::import_snapshot(bytes, {}, memory_sink(trace), {});
+  const auto import =
+      looks_like_minimalloc(std::as_bytes(std::span(data, size))) ? import_minimalloc : torch::import_snapshot;
+  const Result<void> imported = import(bytes, {}, memory_sink(trace), {});
   if (!imported) {
     require(!imported.error().what.empty() && imported.error().message().find('\n') == std::string::npos);
     return 0;

@@ -27,7 +27,8 @@ std::vector<std::string> seeds() {
                                 entry("segment_unmap", base, 20 * mib, 8), entry("user_defined", 0, 0, 9)});
   document["allocator_settings"] = {{"max_split_size", -1}, {"roundup_power2_divisions", {{"1", 4}}}};
   document["external_annotations"] = {{{"stage", "START"}, {"name", "step"}, {"device", 0}, {"time_us", 6}}};
-  return {pickled(document, 2), pickled(document, 4), document.dump(), pickled(document["segments"])};
+  return {pickled(document, 2), pickled(document, 4), document.dump(), pickled(document["segments"]),
+          "id,lower,upper,size,gaps\n0,10,20,300,12-13\n1,15,30,4,\n2,0,99,4096,\n"};
 }
 
 TEST(FuzzImport, DamagedSnapshotsAreHandled) {
