@@ -14,6 +14,7 @@
 #include "analyzer/policies/gmlake.h"
 #include "analyzer/policies/own_policy.h"
 #include "analyzer/policies/parameters.h"
+#include "analyzer/policies/planned.h"
 #include "analyzer/policies/pool_exact.h"
 #include "analyzer/policies/rmm_arena.h"
 #include "analyzer/policies/rmm_binning.h"
@@ -30,7 +31,8 @@ const std::vector<PolicyEntry>& entries() {
   static const std::vector<PolicyEntry> all{
       bound_live_entry(), bound_pages_entry(), cuda_malloc_entry(), torch_native_entry(), rmm_pool_entry(),
       rmm_arena_entry(), rmm_binning_entry(), pool_exact_entry(), fit_first_entry(), fit_best_entry(),
-      fit_next_entry(), buddy_entry(), tlsf_entry(), slab_entry(), gmlake_entry(), vpmm_entry()};
+      fit_next_entry(), buddy_entry(), tlsf_entry(), slab_entry(), gmlake_entry(), vpmm_entry(),
+      plan_size_entry(), plan_best_entry()};
   return all;
 }
 

@@ -6,6 +6,7 @@
 
 #include "formats/export/csv.h"
 #include "formats/export/jsonl.h"
+#include "formats/export/minimalloc.h"
 
 namespace memreel {
 namespace {
@@ -18,6 +19,7 @@ struct Exporter {
 constexpr std::array exporters{
     Exporter{{"csv", "comma-separated values, one line per event"}, export_csv},
     Exporter{{"jsonl", "JSON Lines, one object per event"}, export_jsonl},
+    Exporter{{"minimalloc", "buffers with lifetimes for offline planners, one line per allocation"}, export_minimalloc},
 };
 
 constexpr auto formats = [] {

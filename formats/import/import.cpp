@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "formats/import/byte_cursor.h"
+#include "formats/import/minimalloc.h"
 #include "formats/import/read_ahead.h"
 #include "formats/import/rmm/rmm_log.h"
 #include "formats/import/torch/torch_snapshot.h"
@@ -31,6 +32,9 @@ constexpr std::array importers{
              torch::looks_like_snapshot,
              torch::import_snapshot},
     Importer{{"rmm.log", "RAPIDS RMM log: CSV of logging_resource_adaptor"}, rmm::looks_like_log, rmm::import_log},
+    Importer{{"minimalloc.csv", "buffers with lifetimes (CSV with the columns id,lower,upper,size)"},
+             looks_like_minimalloc,
+             import_minimalloc},
 };
 
 constexpr auto formats = [] {
@@ -93,18 +97,23 @@ Result<void> read_rest(ByteStream& bytes, std::vector<std::byte>& into) {
 
 std::span<const ImportFormat> import_formats() { return formats; }
 
+Result<void> import_bytes(OpenedFile file, const std::string& name, std::unique_ptr<ByteSink> sink,
+                          const ImportOptions& options) {
+  ByteCursor bytes(std::move(file), options.on_progress);
+  const Result<const Importer*> importer = find_importer(bytes, options.format);
+  if (!importer) return importer.error();
+  Header header{.producer = "memreel " + std::string(version), .source_name = name};
+  Result<void> imported = (*importer)->import(bytes, std::move(header), std::move(sink), options.writer);
+  if (imported && options.on_progress) options.on_progress({bytes.stored_size(), bytes.stored_size()});
+  return imported;
+}
+
 Result<void> import_file(const std::filesystem::path& file, std::unique_ptr<ByteSink> sink,
                          const ImportOptions& options) {
   Result<OpenedFile> opened = open_bytes(file);
   if (!opened) return std::move(opened).error();
   if (opened->compressed) opened->bytes = read_ahead(std::move(opened->bytes));
-  ByteCursor bytes(std::move(*opened), options.on_progress);
-  const Result<const Importer*> importer = find_importer(bytes, options.format);
-  if (!importer) return importer.error();
-  Header header{.producer = "memreel " + std::string(version), .source_name = file.filename().string()};
-  Result<void> imported = (*importer)->import(bytes, std::move(header), std::move(sink), options.writer);
-  if (imported && options.on_progress) options.on_progress({bytes.stored_size(), bytes.stored_size()});
-  return imported;
+  return import_bytes(*std::move(opened), file.filename().string(), std::move(sink), options);
 }
 
 Result<Trace> open_any(const std::filesystem::path& file, const ImportOptions& options) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "formats/import/byte_stream.h"
 #include "formats/model/result.h"
 #include "formats/writer/trace_writer.h"
 
@@ -37,6 +38,10 @@ std::span<const ImportFormat> import_formats();
 /// format, or is damaged; `sink` is then not closed.
 Result<void> import_file(const std::filesystem::path& file, std::unique_ptr<ByteSink> sink,
                          const ImportOptions& options = {});
+
+/// The same for bytes from anywhere; `name` is what the trace says it came from.
+Result<void> import_bytes(OpenedFile file, const std::string& name, std::unique_ptr<ByteSink> sink,
+                          const ImportOptions& options = {});
 
 /// A trace from a `.reel` file, compressed or not, or from any file that import_file() reads.
 Result<Trace> open_any(const std::filesystem::path& file, const ImportOptions& options = {});

@@ -1,14 +1,15 @@
 // Any bytes may be offered for import: they become a trace that can be read back, or an error of one line.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
-#include "formats/import/byte_cursor.h"
-#include "formats/import/rmm/rmm_log.h"
-#include "formats/import/torch/torch_snapshot.h"
+#include "formats/import/import.h"
 #include "formats/reader/trace_reader.h"
 
 namespace memreel {
@@ -35,18 +36,17 @@ void require(bool condition) {
   if (!condition) std::abort();
 }
 
-int import_bytes(std::span<const std::uint8_t> data) {
-  ByteCursor bytes({.bytes = std::make_unique<MemoryStream>(data), .stored_size = data.size(), .where = "fuzz"}, {});
+void import_as(const std::string& format, std::span<const std::uint8_t> data) {
+  OpenedFile file{.bytes = std::make_unique<MemoryStream>(data), .stored_size = data.size(), .where = "fuzz"};
   std::vector<std::byte> trace;
-  const auto import = rmm::looks_like_log(bytes.peek(4096)) ? rmm::import_log : torch::import_snapshot;
-  const Result<void> imported = import(bytes, {}, memory_sink(trace), {});
+  const Result<void> imported =
+      import_bytes(std::move(file), "fuzz", memory_sink(trace), {.format = format, .writer = {}});
   if (!imported) {
     require(!imported.error().what.empty() && imported.error().message().find('\n') == std::string::npos);
-    return 0;
+    return;
   }
   const Result<Trace> loaded = load(memory_file(trace), "fuzz");
   require(loaded && loaded->read.intact());
-  return 0;
 }
 
 }  // namespace
@@ -55,5 +55,7 @@ int import_bytes(std::span<const std::uint8_t> data) {
 // libFuzzer gives the name.
 // NOLINTNEXTLINE(readability-identifier-naming)
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  return memreel::import_bytes({data, size});
+  memreel::import_as("", {data, size});
+  memreel::import_as("torch.snapshot", {data, size});  // whether or not it looks like one
+  return 0;
 }

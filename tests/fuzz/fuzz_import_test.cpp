@@ -39,7 +39,8 @@ std::vector<std::string> seeds() {
           document.dump(),
           pickled(document["segments"]),
           log,
-          "Time,Action,Pointer,Size,Stream\n" + log.substr(log.find("23:"))};
+          "Time,Action,Pointer,Size,Stream\n" + log.substr(log.find("23:")),
+          "id,lower,upper,size,gaps\n0,10,20,300,12-13\n1,15,30,4,\n2,0,99,4096,\n"};
 }
 
 TEST(FuzzImport, DamagedSnapshotsAreHandled) {

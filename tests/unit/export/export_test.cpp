@@ -58,11 +58,32 @@ TEST(ExportJsonl, TextThatIsNotUtf8StaysValidJson) {
   EXPECT_TRUE(nlohmann::json::accept(exported(build.trace(), "jsonl")[0]));
 }
 
+TEST(ExportMinimalloc, ABufferLivesUntilTheDeviceIsDoneWithIt) {
+  TraceBuilder build;
+  const OriginId origin = build.origin(HeapId{1});
+  const AllocationId first = build.alloc(origin, {0x1000}, 512_B);
+  build.free_requested(first);
+  build.alloc(origin, {0x2000}, 100_B);
+  build.free_completed(first);
+  EXPECT_EQ(exported(build.trace(), "minimalloc"),
+            (std::vector<std::string>{"id,lower,upper,size", "0,0,3,512", "1,2,4,100"}));
+}
+
+TEST(ExportMinimalloc, HeapsShareNoTime) {
+  TraceBuilder build;
+  const OriginId one = build.origin(HeapId{1}), other = build.origin(build.heap("torch.cuda", Level::framework, 1));
+  const AllocationId first = build.alloc(one, {0x1000}, 512_B), second = build.alloc(other, {0x1000}, 100_B);
+  build.free(second);
+  build.free(first);
+  EXPECT_EQ(exported(build.trace(), "minimalloc"),
+            (std::vector<std::string>{"id,lower,upper,size", "0,0,5,512", "1,7,9,100"}));
+}
+
 TEST(Export, UnknownFormatsNameTheKnownOnes) {
   std::ostringstream out;
   const Result<void> written = export_trace(Trace{}, "xls", out);
   ASSERT_FALSE(written);
-  EXPECT_NE(written.error().message().find("csv, jsonl"), std::string::npos);
+  EXPECT_NE(written.error().message().find("csv, jsonl, minimalloc"), std::string::npos);
 }
 
 }  // namespace

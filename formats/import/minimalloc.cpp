@@ -1,0 +1,253 @@
+#include "formats/import/minimalloc.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace memreel {
+namespace {
+
+constexpr std::size_t longest_line = 1U << 16U;
+constexpr std::uint64_t largest_number = std::uint64_t{1} << 62U;  // fits a time, and a sum of two does not overflow
+constexpr Bytes spacing = 512_B;                                   // of the made-up addresses
+
+enum class Column : std::uint8_t { id, lower, upper, end, size, gaps, ignored };
+
+constexpr std::array<std::pair<std::string_view, Column>, 13> column_names{{{"id", Column::id},
+                                                                            {"buffer", Column::id},
+                                                                            {"buffer_id", Column::id},
+                                                                            {"lower", Column::lower},
+                                                                            {"start", Column::lower},
+                                                                            {"begin", Column::lower},
+                                                                            {"upper", Column::upper},
+                                                                            {"end", Column::end},
+                                                                            {"size", Column::size},
+                                                                            {"gaps", Column::gaps},
+                                                                            {"alignment", Column::ignored},
+                                                                            {"hint", Column::ignored},
+                                                                            {"offset", Column::ignored}}};
+
+constexpr std::string_view expected_header = "the first line must name the columns, e.g. id,lower,upper,size";
+
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\r");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+/// Calls `field` with the number and the text of each.
+template <class Field>
+std::size_t for_each_field(std::string_view line, const Field& field) {
+  std::size_t count = 0;
+  for (;; ++count) {
+    const std::size_t comma = line.find(',');
+    field(count, trimmed(line.substr(0, comma)));
+    if (comma == std::string_view::npos) return count + 1;
+    line.remove_prefix(comma + 1);
+  }
+}
+
+/// The columns that the first line names; none unless it has what is needed, once, and nothing unknown.
+std::optional<std::vector<Column>> columns_of(std::string_view line) {
+  std::vector<Column> columns;
+  bool known = true;
+  for_each_field(line, [&](std::size_t, std::string_view name) {
+    const auto found = std::find_if(column_names.begin(), column_names.end(),
+                                    [&](const auto& column) { return column.first == name; });
+    known = known && found != column_names.end();
+    if (known) columns.push_back(found->second);
+  });
+  const auto count = [&](Column column) { return std::count(columns.begin(), columns.end(), column); };
+  if (!known || count(Column::lower) != 1 || count(Column::upper) + count(Column::end) != 1 ||
+      count(Column::size) != 1 || count(Column::id) > 1 || count(Column::gaps) > 1)
+    return std::nullopt;
+  return columns;
+}
+
+class Lines {
+ public:
+  explicit Lines(ByteCursor& bytes) : bytes_(bytes) {}
+
+  /// False at the end, and when the line is too long or the file can't be read.
+  bool next() {
+    line_.clear();
+    ++number_;
+    bool any = false;
+    for (auto byte = bytes_.take(1); !byte.empty(); byte = bytes_.take(1)) {
+      any = true;
+      const auto character = std::to_integer<char>(byte[0]);
+      if (character == '\n') return true;
+      if (line_.size() == longest_line) return !(too_long_ = true);
+      line_ += character;
+    }
+    return any;
+  }
+
+  std::string_view text() const { return line_; }
+  std::uint64_t number() const { return number_; }
+  bool too_long() const { return too_long_; }
+
+ private:
+  ByteCursor& bytes_;
+  std::string line_;
+  std::uint64_t number_ = 0;
+  bool too_long_ = false;
+};
+
+struct Row {
+  std::uint64_t lower = 0, upper = 0;
+  Bytes size;
+};
+
+class Reader {
+ public:
+  explicit Reader(ByteCursor& bytes) : bytes_(bytes), lines_(bytes) {}
+
+  Result<std::vector<Row>> read() {
+    std::vector<Row> rows;
+    lines_.next();
+    const auto columns = columns_of(lines_.text());
+    if (!columns) return error("has other columns than buffers with lifetimes", expected_header);
+    while (lines_.next()) {
+      if (trimmed(lines_.text()).empty()) continue;
+      const Result<Row> row = parse(*columns);
+      if (!row) return row.error();
+      rows.push_back(*row);
+    }
+    if (bytes_.failure()) return *bytes_.failure();
+    if (lines_.too_long()) return error("is longer than 64 KiB", "this is no list of buffers");
+    return rows;
+  }
+
+  std::uint64_t with_gaps() const { return with_gaps_; }
+
+ private:
+  Error error(std::string_view what, std::string_view remedy) const {
+    return {.what = "line " + std::to_string(lines_.number()) + " " + std::string(what),
+            .where = bytes_.where(),
+            .offset = std::nullopt,
+            .remedy = std::string(remedy)};
+  }
+
+  Result<Row> parse(const std::vector<Column>& columns) {
+    Row row;
+    bool has_gaps = false;
+    std::optional<std::string> bad;
+    const auto number = [&](std::string_view text, std::uint64_t& into) {
+      const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), into);
+      if (problem != std::errc{} || end != text.data() + text.size() || into > largest_number)
+        if (!bad) bad = "has '" + printable(text) + "' where a number below 2^62 is expected";
+    };
+    const std::size_t count = for_each_field(lines_.text(), [&](std::size_t i, std::string_view text) {
+      if (i >= columns.size()) return;
+      if (columns[i] == Column::lower) number(text, row.lower);
+      if (columns[i] == Column::upper || columns[i] == Column::end) number(text, row.upper);
+      if (columns[i] == Column::end) ++row.upper;
+      if (columns[i] == Column::size) number(text, row.size.count);
+      if (columns[i] == Column::gaps) has_gaps = !text.empty();
+    });
+    if (count != columns.size())
+      return error("has " + std::to_string(count) + " fields, the first line " + std::to_string(columns.size()),
+                   "every line needs a field for every column");
+    if (bad) return error(*bad, "correct the line or leave it out");
+    if (row.upper <= row.lower) return error("ends before it begins", "a buffer lives for at least one unit of time");
+    with_gaps_ += static_cast<std::uint64_t>(has_gaps);
+    return row;
+  }
+
+  static std::string printable(std::string_view text) {
+    std::string result(text.substr(0, 40));
+    for (char& c : result)
+      if (c < ' ' || c > '~') c = '?';
+    return result;
+  }
+
+  ByteCursor& bytes_;
+  Lines lines_;
+  std::uint64_t with_gaps_ = 0;
+};
+
+struct Change {
+  std::uint64_t time = 0;
+  bool begins = false;  // what ends at an instant comes first: it makes room
+  std::uint32_t row = 0;
+
+  friend auto operator<=>(const Change&, const Change&) = default;
+};
+
+void write(const std::vector<Row>& rows, TraceWriter& writer) {
+  const HeapId heap =
+      writer.intern(Heap{.name = writer.intern("minimalloc"), .level = Level::framework, .observes_completion = false});
+  const OriginId origin = writer.intern(Origin{.heap = heap});
+  std::vector<Change> changes;
+  changes.reserve(2 * rows.size());
+  for (std::uint32_t i = 0; i < rows.size(); ++i) {
+    changes.push_back({rows[i].lower, true, i});
+    changes.push_back({rows[i].upper, false, i});
+  }
+  std::sort(changes.begin(), changes.end());
+  std::vector<AllocationId> allocations(rows.size(), AllocationId::none);
+  std::vector<Address> addresses(rows.size());
+  Address next{spacing.count};
+  for (const Change& change : changes) {
+    const Row& row = rows[change.row];
+    if (change.begins) {
+      addresses[change.row] = next;
+      next = next + round_up(std::max(row.size, 1_B), spacing);
+    }
+    const AllocationId allocation = writer.append({.kind = change.begins ? EventKind::alloc : EventKind::free_requested,
+                                                   .origin = origin,
+                                                   .allocation = allocations[change.row],
+                                                   .time = Nanoseconds{static_cast<std::int64_t>(change.time)},
+                                                   .address = addresses[change.row],
+                                                   .size = row.size});
+    if (change.begins) allocations[change.row] = allocation;
+  }
+}
+
+/// Whether the made-up addresses, none used twice, are numbers.
+bool addressable(const std::vector<Row>& rows) {
+  Bytes sum;
+  for (const Row& row : rows) {
+    sum += round_up(std::max(row.size, 1_B), spacing);
+    if (sum.count > largest_number) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool looks_like_minimalloc(std::span<const std::byte> beginning) {
+  std::string line;
+  for (const std::byte byte : beginning) {
+    const auto character = std::to_integer<char>(byte);
+    if (character == '\n') break;
+    line += character;
+  }
+  return columns_of(line).has_value();
+}
+
+Result<void> import_minimalloc(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
+                               const WriterOptions& options) {
+  Reader reader(bytes);
+  const Result<std::vector<Row>> rows = reader.read();
+  if (!rows) return rows.error();
+  if (!addressable(*rows))
+    return Error{.what = "the sizes add up to more than 2^62 bytes",
+                 .where = bytes.where(),
+                 .offset = std::nullopt,
+                 .remedy = "are they in bytes?"};
+  header.source = "minimalloc.csv";
+  TraceWriter writer(std::move(sink), header, options);
+  writer.set_losses({.unknown_actions = reader.with_gaps()});
+  write(*rows, writer);
+  return writer.finish();
+}
+
+}  // namespace memreel
