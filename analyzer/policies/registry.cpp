@@ -4,12 +4,14 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/policies/bfc.h"
 #include "analyzer/policies/bound_live.h"
 #include "analyzer/policies/bound_pages.h"
 #include "analyzer/policies/cuda_malloc.h"
 #include "analyzer/policies/fit_best.h"
 #include "analyzer/policies/fit_first.h"
 #include "analyzer/policies/fit_next.h"
+#include "analyzer/policies/ort_arena.h"
 #include "analyzer/policies/parameters.h"
 #include "analyzer/policies/torch_native.h"
 
@@ -18,8 +20,9 @@ namespace {
 
 const std::vector<PolicyEntry>& entries() {
   static const std::vector<PolicyEntry> all{bound_live_entry(),   bound_pages_entry(), cuda_malloc_entry(),
-                                            torch_native_entry(), fit_first_entry(),   fit_best_entry(),
-                                            fit_next_entry()};
+                                            torch_native_entry(), tf_bfc_entry(),      tf_growth_entry(),
+                                            jax_default_entry(),  jax_growth_entry(),  ort_arena_entry(),
+                                            fit_first_entry(),    fit_best_entry(),    fit_next_entry()};
   return all;
 }
 
