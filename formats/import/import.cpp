@@ -9,6 +9,7 @@
 
 #include "formats/import/byte_cursor.h"
 #include "formats/import/torch/torch_snapshot.h"
+#include "formats/import/xplane/xplane.h"
 #include "formats/reader/trace_reader.h"
 #include "memreel/version.h"
 
@@ -28,6 +29,9 @@ constexpr std::array importers{
     Importer{{"torch.snapshot", "PyTorch memory snapshot: torch.cuda.memory._dump_snapshot(), pickle or JSON"},
              torch::looks_like_snapshot,
              torch::import_snapshot},
+    Importer{{"xplane", "profile of JAX or TensorFlow: jax.profiler.trace(), NAME.xplane.pb"},
+             xplane::looks_like_xspace,
+             xplane::import_xspace},
 };
 
 constexpr auto formats = [] {

@@ -8,6 +8,7 @@
 
 #include "formats/import/byte_cursor.h"
 #include "formats/import/torch/torch_snapshot.h"
+#include "formats/import/xplane/xplane.h"
 #include "formats/reader/trace_reader.h"
 
 namespace {
@@ -41,7 +42,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   ByteCursor bytes(
       {.bytes = std::make_unique<MemoryStream>(std::span(data, size)), .stored_size = size, .where = "fuzz"}, {});
   std::vector<std::byte> trace;
-  const Result<void> imported = torch::import_snapshot(bytes, {}, memory_sink(trace), {});
+  const auto import = xplane::looks_like_xspace(bytes.peek(4096)) ? xplane::import_xspace : torch::import_snapshot;
+  const Result<void> imported = import(bytes, {}, memory_sink(trace), {});
   if (!imported) {
     require(!imported.error().what.empty() && imported.error().message().find('\n') == std::string::npos);
     return 0;
