@@ -40,6 +40,7 @@ class PlaneEncoder {
     writer.add_string(2, name_);
     for (const ProfileLine& line : lines) writer.add_message(3, encoded(line));
     std::vector<std::string> plane_stats;
+    plane_stats.reserve(stats.size());
     for (const ProfileStat& stat : stats) plane_stats.push_back(encoded(stat));
     for (const auto& [field, names] : {std::pair{4U, &event_names_}, {5U, &stat_names_}})
       for (const auto& [name, id] : *names) writer.add_message(field, entry(id, name));
@@ -119,16 +120,16 @@ class AllocatorProfile {
 
   ProfileEvent alloc(std::uint64_t begin_ns, std::uint64_t address, std::uint64_t requested, std::uint64_t allocated,
                      double fragmentation) {
-    in_use_ += allocated;
+    in_use += allocated;
     return event("MemoryAllocation", begin_ns, address, requested, allocated, fragmentation);
   }
   ProfileEvent free(std::uint64_t begin_ns, std::uint64_t address, std::uint64_t requested, std::uint64_t allocated,
                     double fragmentation) {
-    in_use_ -= allocated;
+    in_use -= allocated;
     return event("MemoryDeallocation", begin_ns, address, requested, allocated, fragmentation);
   }
 
-  std::uint64_t in_use_ = 0;
+  std::uint64_t in_use = 0;
 
  private:
   ProfileEvent event(std::string kind, std::uint64_t begin_ns, std::uint64_t address, std::uint64_t requested,
@@ -137,10 +138,10 @@ class AllocatorProfile {
             .begin_ns = begin_ns,
             .stats = {{"allocator_name", name_},
                       {"bytes_reserved", std::uint64_t{0}},
-                      {"bytes_allocated", in_use_},
-                      {"bytes_available", limit_ - in_use_},
+                      {"bytes_allocated", in_use},
+                      {"bytes_available", limit_ - in_use},
                       {"fragmentation", fragmentation},
-                      {"peak_bytes_in_use", in_use_},
+                      {"peak_bytes_in_use", in_use},
                       {"requested_bytes", requested},
                       {"allocation_bytes", allocated},
                       {"addr", address}}};

@@ -153,6 +153,7 @@ TEST(XPlane, EnclosingEventsAreTheStack) {
   const Trace trace = imported(profile({{.events = events}}));
   const auto frames = frames_of(trace.tables, events_of(trace, EventKind::alloc)[0].stack);
   std::vector<std::string> texts;
+  texts.reserve(frames.size());
   for (const FrameText& frame : frames) texts.push_back(text_of(frame));
   EXPECT_EQ(texts, (std::vector<std::string>{"output, data type 1, [8,128]", "dense/MatMul", "Execute (jit_f)", "$odd",
                                              "step (train.py:12)"}));
@@ -182,7 +183,7 @@ TEST(XPlane, EachAllocatorIsAHeapHostMemoryLast) {
 
 TEST(XPlane, WhatWasHeldBeforeIsALoss) {
   AllocatorProfile gpu("GPU_0_bfc");
-  gpu.in_use_ = 1024;
+  gpu.in_use = 1024;
   const Trace trace =
       imported(profile({{.events = {gpu.alloc(1, base, 4, 256, 0), gpu.free(2, base + 4096, 300, 512, 0)}}}));
   EXPECT_TRUE(trace.losses.began_late);
