@@ -34,7 +34,7 @@ inline std::vector<History> histories() {
   if (!std::filesystem::is_directory(root)) return found;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
     const std::string name = std::filesystem::relative(entry.path(), root).string();
-    for (const std::string_view ending : {".pickle.xz", ".pickle", ".reel"})
+    for (const std::string_view ending : {".pickle.xz", ".pickle", ".reel", ".xplane.pb.gz"})
       if (name.size() > ending.size() && name.ends_with(ending))
         found.push_back({name.substr(0, name.size() - ending.size()), entry.path()});
   }

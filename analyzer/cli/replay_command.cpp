@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyzer/cli/commands.h"
@@ -43,9 +44,10 @@ constexpr std::string_view default_policies = "bound.live,cuda.malloc,torch.nati
 /// The results of one policy, one per heap.
 using PolicyResults = std::span<const ReplayResult>;
 
+/// Host memory counts only when there is nothing else.
 const ReplayResult& worst_device(PolicyResults results) {
   return *std::max_element(results.begin(), results.end(), [](const ReplayResult& a, const ReplayResult& b) {
-    return a.peak_reserved < b.peak_reserved;
+    return std::pair(a.device >= 0, a.peak_reserved) < std::pair(b.device >= 0, b.peak_reserved);
   });
 }
 

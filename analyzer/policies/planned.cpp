@@ -46,7 +46,10 @@ class PlanCache {
 };
 
 PolicyEntry entry(std::string_view name, std::string_view description, Result<BoundPolicy> (*bind)(const PolicySpec&)) {
-  return {.info = {.name = name, .description = description, .defaults = {{"align", "512"}, {"page", "2MiB"}}},
+  return {.info = {.name = name,
+                   .description = description,
+                   .defaults = {{"align", "512"}, {"page", "2MiB"}},
+                   .needs_whole_trace = true},
           .bind = bind};
 }
 

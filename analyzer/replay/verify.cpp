@@ -11,6 +11,7 @@
 #include "analyzer/replay/recorded_device.h"
 #include "analyzer/replay/recorded_run.h"
 #include "analyzer/replay/torch_history.h"
+#include "analyzer/replay/verify_bfc.h"
 
 namespace memreel {
 namespace {
@@ -103,6 +104,7 @@ class Verifier {
 Result<std::vector<Verification>> verify(const Trace& trace) {
   std::vector<Verification> verifications;
   for (const Prepared& heap : prepare(trace)) {
+    if (is_bfc(heap)) verifications.push_back(verify_bfc(trace, heap));
     if (!is_torch(trace, heap)) continue;
     const TorchSettings settings = TorchSettings::recorded(heap.settings);
     verifications.push_back(Verifier(trace, heap, settings, heap.implied_capacity).run());
@@ -111,7 +113,8 @@ Result<std::vector<Verification>> verify(const Trace& trace) {
   if (verifications.empty())
     return Error{.what = "nothing to verify: no heap of this trace records an allocator whose rules memreel knows",
                  .where = trace.header.source_name,
-                 .remedy = "known is PyTorch's, from torch.cuda.memory._dump_snapshot()"};
+                 .remedy = "known are PyTorch's, from torch.cuda.memory._dump_snapshot(), and that of TensorFlow and "
+                           "JAX, from jax.profiler.trace()"};
   return verifications;
 }
 

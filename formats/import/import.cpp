@@ -12,6 +12,7 @@
 #include "formats/import/read_ahead.h"
 #include "formats/import/rmm/rmm_log.h"
 #include "formats/import/torch/torch_snapshot.h"
+#include "formats/import/xplane/xplane.h"
 #include "formats/reader/trace_reader.h"
 #include "memreel/version.h"
 
@@ -35,6 +36,9 @@ constexpr std::array importers{
     Importer{{"minimalloc.csv", "buffers with lifetimes (CSV with the columns id,lower,upper,size)"},
              looks_like_minimalloc,
              import_minimalloc},
+    Importer{{"xplane", "profile of JAX or TensorFlow: jax.profiler.trace(), NAME.xplane.pb"},
+             xplane::looks_like_xspace,
+             xplane::import_xspace},
 };
 
 constexpr auto formats = [] {

@@ -14,7 +14,7 @@ TRUTH = json.loads((IN_USE / "truth.json").read_text())
 
 def path(name):
     """The file of a history, or None when it is not among those in use."""
-    for suffix in (".pickle.xz", ".reel"):
+    for suffix in (".pickle.xz", ".reel", ".xplane.pb.gz"):
         file = IN_USE / (name + suffix)
         if file.exists():
             return file

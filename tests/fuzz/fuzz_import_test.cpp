@@ -1,4 +1,4 @@
-// Runs the import fuzzer's target over good snapshots and many damaged versions of them, without libFuzzer.
+// Runs the import fuzzer's target over good recordings and many damaged versions of them, without libFuzzer.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/unit/import/import_support.h"
+#include "tests/unit/import/xplane_encoder.h"
 
 // libFuzzer gives the name.
 // NOLINTNEXTLINE(readability-identifier-naming)
@@ -17,6 +18,21 @@ namespace {
 
 void offer(const std::string& input) {
   LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
+}
+
+std::string small_profile() {
+  constexpr std::uint64_t base = 0x302000000;
+  AllocatorProfile gpu("GPU_0_bfc");
+  return profile(
+      {{.id = 1,
+        .name = "python3",
+        .start_ns = 5,
+        .events = {{.name = "$f.py:1 f", .begin_ns = 1, .duration_ns = 50, .stats = {{"step_num", std::uint64_t{1}}}},
+                   gpu.alloc(2, base, 4, 256, 0),
+                   gpu.alloc(3, base + 256, 4, 256, 0),
+                   {.name = "AllocatorRetry::AllocateRaw", .begin_ns = 4, .duration_ns = 2},
+                   gpu.free(7, base, 4, 256, 0.000122085),
+                   gpu.free(8, base + 4096, 4, 256, 0)}}});
 }
 
 std::vector<std::string> seeds() {
@@ -40,10 +56,11 @@ std::vector<std::string> seeds() {
           pickled(document["segments"]),
           log,
           "Time,Action,Pointer,Size,Stream\n" + log.substr(log.find("23:")),
-          "id,lower,upper,size,gaps\n0,10,20,300,12-13\n1,15,30,4,\n2,0,99,4096,\n"};
+          "id,lower,upper,size,gaps\n0,10,20,300,12-13\n1,15,30,4,\n2,0,99,4096,\n",
+          small_profile()};
 }
 
-TEST(FuzzImport, DamagedSnapshotsAreHandled) {
+TEST(FuzzImport, DamagedRecordingsAreHandled) {
   std::mt19937 random(1);
   const auto below = [&](std::size_t limit) {
     return std::uniform_int_distribution<std::size_t>(0, limit - 1)(random);

@@ -74,7 +74,9 @@ TEST(Histories, HaveTheCountsAndPeaksOfTheirRecords) {
       EXPECT_EQ(got.live, wanted["end_requested_live_bytes"]);
       EXPECT_EQ(got.live_allocations, wanted["end_live_allocations"]);
     }
-    EXPECT_EQ(trace->losses, Losses{}) << "complete histories lack nothing";
+    // Of requests that fail, profiles of JAX record that there were some.
+    EXPECT_EQ(trace->losses, Losses{.hook_refused = expected.value("failures", std::uint64_t{0})})
+        << "complete histories lack nothing";
   }
 }
 

@@ -1,6 +1,7 @@
 // What holds of every policy that places blocks, after every operation of random programs.
 #include <gtest/gtest.h>
 
+#include "analyzer/policies/bfc.h"
 #include "analyzer/policies/buddy.h"
 #include "analyzer/policies/cuda_malloc.h"
 #include "analyzer/policies/fit_best.h"
@@ -34,6 +35,18 @@ TEST(Invariants, TorchExpandableWithEverythingSet) {
       .max_split_size = 24_MiB, .large_segment = 32_MiB, .garbage_collection_threshold = 0.7, .expandable = true};
   settings.divisions.fill(4);
   check_all<TorchNative<>>(settings);
+}
+TEST(Invariants, TfBfc) { check_all<Bfc>(tf_bfc_settings()); }
+TEST(Invariants, TfBfcWithEverythingSet) {
+  check_all<Bfc>(BfcSettings{
+      .page = 64_KiB, .fragmentation_fraction = 0.01, .garbage_collection = true, .coalesce_regions = true});
+}
+TEST(Invariants, TfGrowth) { check_all<Bfc>(tf_growth_settings()); }
+TEST(Invariants, JaxDefault) { check_all<Bfc>(jax_default_settings()); }
+TEST(Invariants, JaxGrowth) { check_all<Bfc>(jax_growth_settings()); }
+TEST(Invariants, OrtArena) {
+  check_all<Bfc>(BfcSettings{.first_region = 1_MiB, .largest_region = 64_MiB, .shrinks = true});
+  check_all<Bfc>(BfcSettings{.growth = BfcSettings::Growth::requested, .shrinks = true});
 }
 TEST(Invariants, FitBest) { check_all<FitBest>(GrowingRangeSettings{}); }
 TEST(Invariants, FitFirst) { check_all<FitFirst>(GrowingRangeSettings{}); }

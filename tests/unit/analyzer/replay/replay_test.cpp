@@ -99,6 +99,11 @@ TEST(Replay, FailedRequestsAreNotLiveAndTheirFreesAreIgnored) {
       {"rmm.arena", {"{size=8MiB}"}},
       {"rmm.binning", {"{initial=0,smallest=1KiB,largest=1KiB}"}},
       {"pool.exact", {"{behind=cuda.malloc}"}},
+      {"tf.bfc", {"{fraction=1,fragmentation_fraction=0.1}"}},
+      {"tf.growth", {"{fraction=1,fragmentation_fraction=0.1}"}},
+      {"jax.default", {"{fraction=1,fragmentation_fraction=0.1}"}},
+      {"jax.growth", {"{fraction=1,fragmentation_fraction=0.1}"}},
+      {"ort.arena", {"{largest_rest=1MiB}"}},
   };
   for (const auto& policy : policies()) {
     SCOPED_TRACE(policy.name);
