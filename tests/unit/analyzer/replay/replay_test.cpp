@@ -84,6 +84,7 @@ TEST(Replay, FailedRequestsAreNotLiveAndTheirFreesAreIgnored) {
   history.free_completed(b);
   history.free(a);
   for (const auto& policy : policies()) {
+    if (policy.name.starts_with("plan.")) continue;  // knows beforehand and fails from the first: planned_test.cpp
     SCOPED_TRACE(policy.name);
     const std::string small_segments = policy.name == "torch.native" ? "{large_segment_size_mb=10}" : "";
     const ReplayResult result = replay_one(history.prepared(), std::string(policy.name) + small_segments,
