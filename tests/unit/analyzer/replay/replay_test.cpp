@@ -106,6 +106,7 @@ TEST(Replay, FailedRequestsAreNotLiveAndTheirFreesAreIgnored) {
       {"ort.arena", {"{largest_rest=1MiB}"}},
   };
   for (const auto& policy : policies()) {
+    if (policy.name.starts_with("plan.")) continue;  // knows beforehand and fails from the first: planned_test.cpp
     SCOPED_TRACE(policy.name);
     if (policy.name == "gmlake") continue;  // its segments of 20 MiB hold all of it
     const auto found = special.find(policy.name);
