@@ -6,6 +6,7 @@
 
 #include "analyzer/policies/bound_live.h"
 #include "analyzer/policies/bound_pages.h"
+#include "analyzer/policies/cuda_async.h"
 #include "analyzer/policies/cuda_malloc.h"
 #include "analyzer/policies/fit_best.h"
 #include "analyzer/policies/fit_first.h"
@@ -17,9 +18,9 @@ namespace memreel {
 namespace {
 
 const std::vector<PolicyEntry>& entries() {
-  static const std::vector<PolicyEntry> all{bound_live_entry(),   bound_pages_entry(), cuda_malloc_entry(),
-                                            torch_native_entry(), fit_first_entry(),   fit_best_entry(),
-                                            fit_next_entry()};
+  static const std::vector<PolicyEntry> all{bound_live_entry(), bound_pages_entry(),  cuda_malloc_entry(),
+                                            cuda_async_entry(), torch_native_entry(), fit_first_entry(),
+                                            fit_best_entry(),   fit_next_entry()};
   return all;
 }
 

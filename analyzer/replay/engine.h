@@ -18,6 +18,7 @@ struct RunOptions {
   std::size_t series_points = 0;
   /// Stop at the first failure. A request that failed when it was recorded may fail again.
   bool stop_at_failure = false;
+  Backing* backing = nullptr;  // real memory for what the policy reserves
 };
 
 /// A highest value and the first row of the heap's operations at which it was reached.
@@ -256,7 +257,7 @@ inline void Measures::fold(const Measures& later) {
 /// One run over `heap` of a policy made as `P(heap, settings, device)`.
 template <class P, class Settings>
 ReplayResult run_policy(const Prepared& heap, const Settings& settings, const RunOptions& options) {
-  SimulatedDevice device(options.device, heap.segments);
+  SimulatedDevice device(options.device, heap.segments, options.backing);
   P policy(heap, settings, device);
   return Replay<P>(heap, policy, options).run();
 }

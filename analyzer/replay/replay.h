@@ -34,6 +34,7 @@ struct SeriesPoint {
 
 struct DriverCalls {
   std::uint64_t malloc = 0, free = 0, map = 0, unmap = 0, sync = 0;
+  std::uint64_t malloc_async = 0, free_async = 0;  // of a pool of the driver
 };
 
 /// The first request that a policy could not serve.

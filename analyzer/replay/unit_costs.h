@@ -1,0 +1,36 @@
+// What a policy's driver calls cost in time, by a measured price for each kind of call.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "analyzer/replay/replay.h"
+#include "formats/model/units.h"
+
+namespace memreel {
+
+enum class DriverCall : std::uint8_t { malloc, free, malloc_async, free_async, map, unmap, sync };
+inline constexpr std::size_t driver_call_kinds = 7;
+
+/// As in JSON documents.
+inline constexpr std::array<std::string_view, driver_call_kinds> driver_call_names{
+    "malloc", "free", "malloc_async", "free_async", "map", "unmap", "sync"};
+
+/// A call costs the fixed part, and the other for each MiB that it takes from the device or gives back.
+struct UnitCost {
+  double fixed_seconds = 0;
+  double seconds_per_mib = 0;
+
+  friend bool operator==(const UnitCost&, const UnitCost&) = default;
+};
+
+struct UnitCosts {
+  std::string measured_on;  // the GPU and its driver
+  std::array<UnitCost, driver_call_kinds> of{};
+
+  double seconds(const DriverCalls& calls) const;
+};
+
+}  // namespace memreel
