@@ -47,18 +47,12 @@ class OldestFitIndex {
   /// The size of the largest block, 0 when there is none.
   Bytes largest() const { return entries_.empty() ? Bytes{} : entries_.directory().back().last.size; }
 
-  /// Every block, the one inserted last first.
-  std::vector<BlockId> newest_first() const {
-    std::vector<Entry> all;
-    all.reserve(entries_.size());
-    for (std::size_t i = 0; i < entries_.directory().size(); ++i) {
-      const auto chunk = entries_.chunk(i);
-      all.insert(all.end(), chunk.begin(), chunk.end());
-    }
-    std::ranges::sort(all, [](const Entry& a, const Entry& b) { return a.age > b.age; });
+  /// Every block, in the order of find().
+  std::vector<BlockId> ordered() const {
     std::vector<BlockId> blocks;
-    blocks.reserve(all.size());
-    for (const Entry& entry : all) blocks.push_back(entry.block);
+    blocks.reserve(entries_.size());
+    for (std::size_t i = 0; i < entries_.directory().size(); ++i)
+      for (const Entry& entry : entries_.chunk(i)) blocks.push_back(entry.block);
     return blocks;
   }
 

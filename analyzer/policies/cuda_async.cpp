@@ -1,6 +1,7 @@
 #include "analyzer/policies/cuda_async.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace memreel {
 
@@ -216,8 +217,11 @@ bool CudaAsync::release(const std::vector<Moment>& known) {
   bool any = false;
   for (const std::uint32_t stream : allocating_) {
     if (known[stream] == 0 || streams_[stream].free.empty()) continue;
-    for (const BlockId id : streams_[stream].free.newest_first()) {
-      if (freed_at_[static_cast<std::size_t>(id)] > known[stream]) continue;
+    const auto freed_at = [&](BlockId id) { return freed_at_[static_cast<std::size_t>(id)]; };
+    std::vector<BlockId> blocks = streams_[stream].free.ordered();
+    std::ranges::sort(blocks, std::greater{}, freed_at);
+    for (const BlockId id : blocks) {
+      if (freed_at(id) > known[stream]) continue;
       take_out(id);
       chunks_.vacate(table_[id].address, table_[id].size);
       put_free(id, common());

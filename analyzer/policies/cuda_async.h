@@ -17,7 +17,7 @@
 //   3. in other streams' lists, in the order in which they first allocated: a block that was freed before something
 //      that this stream waits for (an event edge);
 //   4. the same without such an edge, when the device has passed the free (opportunistic);
-//   5. then all that the device has passed goes from the streams' lists into the common list, newest first, and the
+//   5. then all that the device has passed goes from the streams' lists into the common list, last freed first, and the
 //      best fit there serves, even where chunks of it have no memory;
 //   6. at the end of the range, which grows; a free block there counts.
 //   Chunks without memory get that of idle chunks, from the highest address down (the driver remaps it), and only then
