@@ -15,7 +15,9 @@ bool RealMalloc::allocate(std::uint32_t slot, Bytes size, std::uint32_t) {
   const auto pointer = gpu_.malloc(size);
   ++calls_.malloc;
   if (!pointer) return false;
+  const Bytes before = use_.reserved;
   measure();
+  if (use_.reserved == before) ++calls_.malloc_shared;
   if (capacity_ && use_.reserved > *capacity_) {
     gpu_.free(*pointer, size);
     ++calls_.free;
@@ -33,7 +35,9 @@ void RealMalloc::free_requested(std::uint32_t slot, Bytes size) {
   ++calls_.free;
   pointers_[slot] = 0;
   use_.allocated -= size;
+  const Bytes before = use_.reserved;
   measure();
+  if (use_.reserved == before) ++calls_.free_shared;
 }
 
 void RealMalloc::measure() { use_.reserved = free_at_start_ - std::min(gpu_.free_memory(), free_at_start_); }

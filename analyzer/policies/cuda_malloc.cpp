@@ -34,6 +34,7 @@ void CudaMalloc::free_requested(std::uint32_t slot, Bytes) {
       block.state = BlockState::free;
       shared_.insert(id, block.size);
       use_.free += block.size;
+      ++calls_.free_shared;
       return;
     }
   }
@@ -46,6 +47,7 @@ BlockId CudaMalloc::take_shared(Bytes size) {
   BlockId block = BlockId::none;
   if (const BlockId found = shared_.find(size); found != BlockId::none) {
     block = found;
+    ++calls_.malloc_shared;
     use_.free -= table_[block].size;
     shared_.erase(block, table_[block].size);
   } else {

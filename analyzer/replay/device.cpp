@@ -15,8 +15,7 @@ constexpr Address last_address{std::uint64_t{1} << 63U};
 
 }  // namespace
 
-SimulatedDevice::SimulatedDevice(const DeviceModel& model, std::span<const RecordedSegment> recorded,
-                                 Backing* backing)
+SimulatedDevice::SimulatedDevice(const DeviceModel& model, std::span<const RecordedSegment> recorded, Backing* backing)
     : model_(model),
       backing_(backing),
       limit_(model.kind == DeviceModel::Kind::capacity ? std::min(model.capacity, most_memory) : most_memory) {
@@ -44,6 +43,7 @@ std::optional<Address> SimulatedDevice::reserve(Bytes size) {
     return std::nullopt;
   }
   reserved_ += size;
+  traffic_.malloc_bytes += size;
   return address;
 }
 
@@ -60,6 +60,7 @@ std::optional<Address> SimulatedDevice::choose_address(Bytes size) {
 
 void SimulatedDevice::release(Address address, Bytes size) {
   reserved_ -= size;
+  traffic_.free_bytes += size;
   reserved_recorded_.erase(address);
   if (backing_) backing_->release(address, size);
 }

@@ -63,15 +63,25 @@ class SimulatedDevice final : public Device {
   bool extend(Bytes size) {
     if (size > limit_ - reserved_ || (backing_ && !backing_->extend(size))) return false;
     reserved_ += size;
+    traffic_.map_bytes += size;
     return true;
   }
   void shrink(Bytes size) {
     reserved_ -= size;
+    traffic_.unmap_bytes += size;
     if (backing_) backing_->shrink(size);
   }
 
   /// What it has in all.
   Bytes limit() const { return limit_; }
+
+  /// Fills in how many bytes it gave and got back so far.
+  void count_bytes(DriverCalls& calls) const {
+    calls.malloc_bytes = traffic_.malloc_bytes;
+    calls.free_bytes = traffic_.free_bytes;
+    calls.map_bytes = traffic_.map_bytes;
+    calls.unmap_bytes = traffic_.unmap_bytes;
+  }
 
  private:
   std::optional<Address> choose_address(Bytes size);
@@ -82,6 +92,7 @@ class SimulatedDevice final : public Device {
   Backing* backing_;
   Bytes limit_;
   Bytes reserved_;
+  DriverCalls traffic_;                                             // its bytes
   std::unordered_map<std::uint64_t, std::vector<Address>> unused_;  // recorded addresses by size, the next one last
   std::map<Address, Bytes> reserved_recorded_;                      // segments at recorded addresses
   Address synthetic_;

@@ -259,7 +259,9 @@ template <class P, class Settings>
 ReplayResult run_policy(const Prepared& heap, const Settings& settings, const RunOptions& options) {
   SimulatedDevice device(options.device, heap.segments, options.backing);
   P policy(heap, settings, device);
-  return Replay<P>(heap, policy, options).run();
+  ReplayResult result = Replay<P>(heap, policy, options).run();
+  device.count_bytes(result.driver_calls);
+  return result;
 }
 
 }  // namespace memreel
