@@ -17,9 +17,7 @@ bool Gpu::metered(DriverCall kind, Bytes size, std::string_view what, Call&& cal
   return granted(status, what);
 }
 
-bool Gpu::granted(Status status, std::string_view what) {
-  return status != out_of_memory && succeeded(status, what);
-}
+bool Gpu::granted(Status status, std::string_view what) { return status != out_of_memory && succeeded(status, what); }
 
 bool Gpu::succeeded(Status status, std::string_view what) {
   if (status == success) return true;

@@ -40,15 +40,15 @@ OnDeviceResult run_pool(Gpu& gpu, const Prepared& heap, const CudaAsyncSettings&
 
 Result<OnDeviceResult> run_placing(Gpu& gpu, const BoundPolicy& policy, const Prepared& heap, RunOptions options,
                                    SegmentsBy how) {
+  if (policy.spec.name.starts_with("bound."))
+    return Error{.what = policy.spec.name + " takes no memory, it only counts, so there is nothing to run",
+                 .remedy = "cuda.malloc, cuda.async, and policies that place blocks in segments can be run"};
   RealMemory memory(gpu, how);
   options.backing = &memory;
   OnDeviceResult result{.replay = policy.run(heap, options)};
   if (memory.misaligned())
     return Error{.what = policy.spec.name + " maps memory in pieces that a GPU can't map",
                  .remedy = "give it pages that are a multiple of 2MiB"};
-  if (memory.highest_granted() == 0_B && result.replay.peak_reserved > 0_B)
-    return Error{.what = policy.spec.name + " takes no memory from a device, so there is nothing to run",
-                 .remedy = "cuda.malloc, cuda.async, and policies that place blocks in segments can be run"};
   result.device_peak = memory.highest_taken();
   result.calls = gpu.tallies();
   return result;

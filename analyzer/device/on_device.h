@@ -28,7 +28,7 @@ struct OnDeviceResult {
 ///
 /// cuda.malloc and cuda.async are the driver's own: each request is a call, every decision the driver's. Any other
 /// policy places its blocks itself, in segments that are real.
-/// Errors: those of replay(); a policy that reserves nothing; a call that failed for another reason than want of
+/// Errors: those of replay(); a bound, which reserves nothing; a call that failed for another reason than want of
 /// memory.
 Result<std::vector<OnDeviceResult>> replay_on_device(Gpu& gpu, std::span<const Prepared> heaps,
                                                      std::span<const PolicySpec> specs,

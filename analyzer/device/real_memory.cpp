@@ -29,7 +29,7 @@ bool RealMemory::reserve(Address address, Bytes size) {
   }
   if (!pointer) return false;
   segments_[address.value] = {.address = *pointer, .size = size};
-  granted(size);
+  measure();
   return true;
 }
 
@@ -37,7 +37,6 @@ void RealMemory::release(Address address, Bytes) {
   const auto found = segments_.find(address.value);
   if (found == segments_.end()) return;
   give_back(found->second.address, found->second.size);
-  granted_ -= found->second.size;
   segments_.erase(found);
 }
 
@@ -51,12 +50,11 @@ bool RealMemory::extend(Bytes size) {
       range_mappings_.empty() ? range_ : range_mappings_.back().address + range_mappings_.back().size.count;
   if (range_ == 0 || end + size.count > range_ + range_addresses.count || !gpu_.map_new(end, size)) return false;
   range_mappings_.push_back({.address = end, .size = size});
-  granted(size);
+  measure();
   return true;
 }
 
 void RealMemory::shrink(Bytes size) {
-  granted_ -= size;
   while (size > 0_B && !range_mappings_.empty()) {
     Mapping& last = range_mappings_.back();
     gpu_.unmap(last.address, last.size);
@@ -81,9 +79,7 @@ void RealMemory::give_back(DevicePointer pointer, Bytes size) {
   }
 }
 
-void RealMemory::granted(Bytes size) {
-  granted_ += size;
-  highest_granted_ = std::max(highest_granted_, granted_);
+void RealMemory::measure() {
   highest_taken_ = std::max(highest_taken_, free_at_start_ - std::min(gpu_.free_memory(), free_at_start_));
 }
 

@@ -33,8 +33,6 @@ class RealMemory final : public Backing {
 
   /// The most that was held at a time, by how far the device's free memory fell.
   Bytes highest_taken() const { return highest_taken_; }
-  /// The most that was asked for at a time.
-  Bytes highest_granted() const { return highest_granted_; }
   /// Something was asked for that can't be mapped: not whole pages.
   bool misaligned() const { return misaligned_; }
 
@@ -45,11 +43,11 @@ class RealMemory final : public Backing {
   };
 
   void give_back(DevicePointer pointer, Bytes size);
-  void granted(Bytes size);
+  void measure();
 
   Gpu& gpu_;
   SegmentsBy how_;
-  Bytes free_at_start_, granted_, highest_granted_, highest_taken_;
+  Bytes free_at_start_, highest_taken_;
   bool misaligned_ = false;
   std::unordered_map<std::uint64_t, Mapping> segments_;  // by the policy's address
   DevicePointer range_ = 0;                              // addresses for the range that grows
