@@ -1,6 +1,7 @@
 // What holds of every policy that places blocks, after every operation of random programs.
 #include <gtest/gtest.h>
 
+#include "analyzer/policies/cuda_async.h"
 #include "analyzer/policies/cuda_malloc.h"
 #include "analyzer/policies/fit_best.h"
 #include "analyzer/policies/fit_first.h"
@@ -23,6 +24,13 @@ TEST(Invariants, FitBest) { check_all<FitBest>(GrowingRangeSettings{}); }
 TEST(Invariants, FitFirst) { check_all<FitFirst>(GrowingRangeSettings{}); }
 TEST(Invariants, FitNext) { check_all<FitNext>(GrowingRangeSettings{.align = 4_KiB, .page = 64_KiB}); }
 TEST(Invariants, CudaMalloc) { check_all<CudaMalloc>(CudaMalloc::Settings{}); }
+TEST(Invariants, CudaAsync) { check_all<CudaAsync>(CudaAsyncSettings{}); }
+TEST(Invariants, CudaAsyncThatKeepsAll) {
+  check_all<CudaAsync>(CudaAsyncSettings{.release_threshold = CudaAsyncSettings::never});
+}
+TEST(Invariants, CudaAsyncWithoutOpportunisticReuse) {
+  check_all<CudaAsync>(CudaAsyncSettings{.opportunistic = false, .internal_dependencies = false});
+}
 
 }  // namespace
 }  // namespace memreel
