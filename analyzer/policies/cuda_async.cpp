@@ -30,7 +30,10 @@ bool CudaAsync::allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane
   ++calls_.malloc_async;
   const BlockId block = find(number, size);
   const BlockId taken = block != BlockId::none ? take(block, size) : BlockId::none;
-  if (taken == BlockId::none) return false;
+  if (taken == BlockId::none) {
+    measure();
+    return false;
+  }
   use_.allocated += size;
   allocations_[slot] = {.block = taken, .stream = number};
   measure();
@@ -71,7 +74,8 @@ BlockId CudaAsync::take_with_memory(Bytes size) {
     if (!back_with_memory(table_[block].address, size)) return BlockId::none;
     return block;
   }
-  const bool extends = last_ != BlockId::none && table_[last_].state == BlockState::free && table_[last_].arena == common();
+  const bool extends =
+      last_ != BlockId::none && table_[last_].state == BlockState::free && table_[last_].arena == common();
   const Address end = last_ == BlockId::none ? Address{} : table_[last_].address + table_[last_].size;
   const Address begin = extends ? table_[last_].address : end;
   if (!back_with_memory(begin, size)) return BlockId::none;
@@ -94,13 +98,21 @@ BlockId CudaAsync::take_with_memory(Bytes size) {
 bool CudaAsync::back_with_memory(Address address, Bytes size) {
   const std::size_t missing = chunks_.missing(address, size);
   if (missing == 0) return true;
-  const std::size_t moved = chunks_.idle(address, size, missing);
-  if (!device_.extend(PoolChunks::size * (missing - moved))) return false;
-  calls_.map += missing;
+  const std::size_t spare = std::min(spare_, missing);
+  const std::size_t moved = chunks_.idle(address, size, missing - spare);
+  std::size_t fresh = 0;
+  while (spare + moved + fresh < missing && device_.extend(PoolChunks::size)) ++fresh;
   calls_.unmap += moved;
   chunks_.unmap_idle(address, size, moved);
-  chunks_.map(address, size);
   if (moved > 0) note_lost_memory();
+  if (spare + moved + fresh < missing) {
+    spare_ += moved + fresh;
+    drop_spare(chunks_kept());
+    return false;
+  }
+  spare_ -= spare;
+  calls_.map += missing;
+  chunks_.map(address, size);
   return true;
 }
 
@@ -239,8 +251,7 @@ std::vector<CudaAsync::Moment> CudaAsync::everything() const {
 
 void CudaAsync::host_knows(const std::vector<Moment>& known) {
   if (!release(known)) return;
-  const std::size_t kept = settings_.release_threshold.count / PoolChunks::size.count;
-  if (chunks_.mapped() > kept) give_back(chunks_.mapped() - kept);
+  shrink_to(chunks_kept());
 }
 
 void CudaAsync::device_synchronized() {
@@ -269,13 +280,17 @@ void CudaAsync::stream_waits(std::uint32_t awaited_lane, std::uint32_t waiting_l
 
 void CudaAsync::empty_cache() {
   device_synchronized();
-  give_back(chunks_.mapped());
+  shrink_to(0);
   measure();
 }
 
-/// At most `count` chunks.
-void CudaAsync::give_back(std::size_t count) {
-  count = chunks_.idle({}, {}, count);
+std::size_t CudaAsync::chunks_kept() const { return settings_.release_threshold.count / PoolChunks::size.count; }
+
+/// Gives back what it can until only so many chunks are left.
+void CudaAsync::shrink_to(std::size_t chunks) {
+  drop_spare(chunks);
+  if (chunks_.mapped() <= chunks) return;
+  const std::size_t count = chunks_.idle({}, {}, chunks_.mapped() - chunks);
   if (count == 0) return;
   chunks_.unmap_idle({}, {}, count);
   calls_.unmap += count;
@@ -283,13 +298,21 @@ void CudaAsync::give_back(std::size_t count) {
   note_lost_memory();
 }
 
+void CudaAsync::drop_spare(std::size_t chunks) {
+  const std::size_t all = chunks_.mapped() + spare_;
+  const std::size_t dropped = std::min(spare_, all - std::min(all, chunks));
+  spare_ -= dropped;
+  calls_.unmap += dropped;
+  device_.shrink(PoolChunks::size * dropped);
+}
+
 void CudaAsync::measure() {
-  use_.reserved = PoolChunks::size * chunks_.mapped();
+  use_.reserved = PoolChunks::size * (chunks_.mapped() + spare_);
   use_.free = use_.reserved - use_.allocated;
 }
 
 Bytes CudaAsync::largest_free() const {
-  Bytes largest = whole_.largest();
+  Bytes largest = std::max(whole_.largest(), spare_ > 0 ? PoolChunks::size : Bytes{});
   if (!partly_.empty()) largest = std::max(largest, *partly_.rbegin());
   if (last_ != BlockId::none && listing_[static_cast<std::size_t>(last_)].as == Listed::at_end)
     largest = std::max(largest, listing_[static_cast<std::size_t>(last_)].mapped);
@@ -305,12 +328,11 @@ PolicyEntry cuda_async_entry() {
           .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
             auto settings = cuda_async_settings(spec);
             if (!settings) return std::move(settings).error();
-            return BoundPolicy{
-                .spec = spec,
-                .unit = PoolChunks::size,
-                .run = [settings = *settings](const Prepared& heap, const RunOptions& options) {
-                  return run_policy<CudaAsync>(heap, settings, options);
-                }};
+            return BoundPolicy{.spec = spec,
+                               .unit = PoolChunks::size,
+                               .run = [settings = *settings](const Prepared& heap, const RunOptions& options) {
+                                 return run_policy<CudaAsync>(heap, settings, options);
+                               }};
           }};
 }
 

@@ -23,6 +23,7 @@
 //   Chunks without memory get that of idle chunks, from the highest address down (the driver remaps it), and only then
 //   new memory.
 //   7. When there is no new memory: as 4, with a dependency that the driver inserts (internal dependencies); else fail.
+//      The chunks that were found until then stay with the pool, as far as the release threshold lets it keep them.
 //
 // Giving back
 // - When the host waits for the device or a stream, what is then known to be over goes from the streams' lists into the
@@ -31,8 +32,8 @@
 // - empty_cache waits for the device and gives back every idle chunk (cudaMemPoolTrimTo(0)).
 //
 // Assumed: the device keeps up with the host, so that it has passed every free by the time of the next request; a trace
-// does not tell how long kernels ran. `opportunistic=false` is the other extreme, where only waits and event edges count.
-// What a failed request leaves behind is not modelled: the real pool keeps the chunks that it found before it failed.
+// does not tell how long kernels ran. `opportunistic=false` is the other extreme, where only waits and event edges
+// count. Not exact: where blocks lie after a request failed for want of memory (sizes and failures stay close).
 #pragma once
 
 #include <cstdint>
@@ -80,6 +81,7 @@ class CudaAsync {
       const Bytes mapped = chunks_.mapped_bytes(block.address, block.size);
       if (mapped > 0_B) visit(FreeBlock{.size = mapped, .stream = owner_of(block)});
     });
+    for (std::size_t i = 0; i < spare_; ++i) visit(FreeBlock{.size = PoolChunks::size});
   }
 
  private:
@@ -128,7 +130,9 @@ class CudaAsync {
   bool release(const std::vector<Moment>& known);
   std::vector<Moment> everything() const;
   void host_knows(const std::vector<Moment>& known);
-  void give_back(std::size_t count);
+  std::size_t chunks_kept() const;
+  void shrink_to(std::size_t chunks);
+  void drop_spare(std::size_t chunks);
   void measure();
 
   CudaAsyncSettings settings_;
@@ -137,16 +141,17 @@ class CudaAsync {
   DriverCalls calls_;
   BlockTable table_;
   PoolChunks chunks_;
+  std::size_t spare_ = 0;  // chunks that a request found before it failed; mapped nowhere
   std::vector<StreamState> streams_;
   std::vector<std::uint32_t> stream_of_lane_;
   std::vector<std::uint32_t> allocating_;  // streams in the order in which they first allocated
   std::vector<Allocation> allocations_;    // by slot
-  OldestFitIndex whole_;                   // blocks of the common list of which all has memory, but not the one at the end
-  OldestFitIndex any_;                     // all of them but the one at the end
-  std::multiset<Bytes> partly_;            // of those not in whole_: how much has memory
-  std::vector<Listing> listing_;           // by block
-  std::vector<Moment> freed_at_;           // by block: when, on the stream in whose list it is
-  BlockId last_ = BlockId::none;           // the block at the end of the range
+  OldestFitIndex whole_;          // blocks of the common list of which all has memory, but not the one at the end
+  OldestFitIndex any_;            // all of them but the one at the end
+  std::multiset<Bytes> partly_;   // of those not in whole_: how much has memory
+  std::vector<Listing> listing_;  // by block
+  std::vector<Moment> freed_at_;  // by block: when, on the stream in whose list it is
+  BlockId last_ = BlockId::none;  // the block at the end of the range
 };
 
 PolicyEntry cuda_async_entry();
