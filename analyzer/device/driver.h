@@ -6,6 +6,7 @@
 // behind each.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -42,7 +43,7 @@ struct PoolProperties {
   void* security_attributes = nullptr;
   std::size_t max_size = 0;  // 0: as large as the device allows
   unsigned short usage = 0;
-  unsigned char reserved[54] = {};
+  std::array<unsigned char, 54> reserved{};
 };
 static_assert(sizeof(PoolProperties) == 88);
 
@@ -54,7 +55,7 @@ struct AllocationProperties {
   unsigned char compression = 0;
   unsigned char gpu_direct_rdma = 0;
   unsigned short usage = 0;
-  unsigned char reserved[4] = {};
+  std::array<unsigned char, 4> reserved{};
 };
 static_assert(sizeof(AllocationProperties) == 32);
 

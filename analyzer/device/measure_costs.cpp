@@ -61,8 +61,8 @@ Pair mapping_of(Gpu& gpu, Bytes size) {
 }
 
 Pair async_of(Gpu& gpu, Bytes size) {
-  const Pool pool = gpu.create_pool(std::nullopt, CudaAsyncSettings::never);
-  const Stream stream = gpu.create_stream();
+  Pool pool = gpu.create_pool(std::nullopt, CudaAsyncSettings::never);
+  Stream stream = gpu.create_stream();
   const auto kept = gpu.malloc_async(size, pool, stream);  // so that the pool need not grow
   gpu.free_async(kept.value_or(0), size, stream);
   std::optional<DevicePointer> pointer;

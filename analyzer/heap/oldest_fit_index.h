@@ -62,9 +62,7 @@ class OldestFitIndex {
     std::uint64_t age = 0;  // a number that only grows: the lower, the older
     BlockId block = BlockId::none;
 
-    friend bool operator<(const Entry& a, const Entry& b) {
-      return a.size != b.size ? a.size < b.size : a.age < b.age;
-    }
+    friend bool operator<(const Entry& a, const Entry& b) { return a.size != b.size ? a.size < b.size : a.age < b.age; }
   };
 
   struct LastEntry {

@@ -59,7 +59,7 @@ class CudaAsync {
 
   CudaAsync(const Prepared& heap, const CudaAsyncSettings& settings, SimulatedDevice& device);
 
-  bool allocate(std::uint32_t slot, Bytes size, std::uint32_t lane);
+  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane);
   void free_requested(std::uint32_t slot, Bytes size);
   void free(std::uint32_t slot, Bytes size) { free_requested(slot, size); }
   void free_completed(std::uint32_t, Bytes) {}  // a stream-ordered free needs nobody to wait for it
@@ -118,13 +118,13 @@ class CudaAsync {
   BlockId find_elsewhere(std::uint32_t stream, Bytes size, bool ordered) const;
   BlockId take_with_memory(Bytes size);
   bool back_with_memory(Address address, Bytes size);
-  BlockId take(BlockId block, Bytes size);
+  BlockId take(BlockId id, Bytes size);
 
   void add_columns();
-  void put_free(BlockId block, std::uint32_t list);
-  void take_out(BlockId block);
-  void list_in_common(BlockId block);
-  void take_out_of_common(BlockId block);
+  void put_free(BlockId id, std::uint32_t list);
+  void take_out(BlockId id);
+  void list_in_common(BlockId id);
+  void take_out_of_common(BlockId id);
   void note_lost_memory();
 
   bool release(const std::vector<Moment>& known);

@@ -24,9 +24,10 @@ Result<CudaAsyncSettings> cuda_async_settings(const PolicySpec& spec) {
   } else {
     return bad_parameter(spec, "release_threshold", "0, max, or a size such as 64MiB");
   }
-  const std::array<std::pair<const char*, bool*>, 3> flags{{{"follow_events", &settings.follow_events},
-                                                            {"opportunistic", &settings.opportunistic},
-                                                            {"internal_dependencies", &settings.internal_dependencies}}};
+  const std::array<std::pair<const char*, bool*>, 3> flags{
+      {{"follow_events", &settings.follow_events},
+       {"opportunistic", &settings.opportunistic},
+       {"internal_dependencies", &settings.internal_dependencies}}};
   for (const auto& [name, flag] : flags) {
     const std::string& value = spec.parameters.at(name);
     if (value != "true" && value != "false") return bad_parameter(spec, name, "true or false");

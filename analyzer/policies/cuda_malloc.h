@@ -1,7 +1,7 @@
 // cuda.malloc: every request is a cudaMalloc, every free a cudaFree.
 //
-// Source: measured on an NVIDIA H200 with driver 580 (CUDA 13.0) by tests/gpu/probe_allocators; docs/measurements.md has
-// the runs, of which these rules reproduced every placement in a page and every byte taken from the device.
+// Source: measured on an NVIDIA H200 with driver 580 (CUDA 13.0) by tests/gpu/probe_allocators; docs/measurements.md
+// has the runs, of which these rules reproduced every placement in a page and every byte taken from the device.
 //
 // - Sizes are rounded up to 512 B. Up to 2 MiB they share pages of 2 MiB; larger ones get whole pages of their own.
 // - In the shared pages the choice is the best fit, of several the free block that is there longest. Free neighbours in

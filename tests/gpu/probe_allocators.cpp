@@ -1,7 +1,8 @@
 // Asks the GPU's driver how CUDA's own allocators behave, as the models in analyzer/policies need to know it.
 //
 //   probe_allocators script FILE            does what the file says, one command a line, and answers each (see Script)
-//   probe_allocators record TRACE SPEC OUT  runs a trace with cuda.malloc or cuda.async{..} and writes, for every request,
+//   probe_allocators record TRACE SPEC OUT  runs a trace with cuda.malloc or cuda.async{..} and writes, for every
+//   request,
 //                                           where the driver put it and what was reserved then: two 64-bit numbers
 //   probe_allocators compare TRACE SPEC OUT  runs the model beside what `record` wrote, without a GPU
 //   probe_allocators costs                  times every kind of call by size
@@ -299,8 +300,8 @@ int compare(const std::string& trace_file, const std::string& spec_text, const s
       real_peak = std::max(real_peak, real[i + 1]);
       model_peak = std::max(model_peak, model[i + 1]);
     }
-    std::printf("%s: %zu requests, placed alike %zu, reserved alike %zu, peak device %lu model %lu (%+.3f %%)", file.c_str(),
-                model.size() / 2, places, sizes, real_peak, model_peak,
+    std::printf("%s: %zu requests, placed alike %zu, reserved alike %zu, peak device %lu model %lu (%+.3f %%)",
+                file.c_str(), model.size() / 2, places, sizes, real_peak, model_peak,
                 100.0 * (static_cast<double>(model_peak) / static_cast<double>(real_peak) - 1));
     if (first) std::printf(", first difference at request %zu", *first);
     std::printf("\n");
@@ -334,9 +335,9 @@ void costs(Gpu& gpu) {
     for (int i = 0; i < 200; ++i) times.add(microseconds([&] { gpu.free_memory(); }));
     return times.median();
   }());
-  for (const std::uint64_t size : std::vector<std::uint64_t>{
-           512, 65536, 262144, mib / 2, mib, 2 * mib, 4 * mib, 8 * mib, 20 * mib, 32 * mib, 64 * mib, 128 * mib, 256 * mib,
-           512 * mib, 1024 * mib, 4096 * mib}) {
+  for (const std::uint64_t size :
+       std::vector<std::uint64_t>{512, 65536, 262144, mib / 2, mib, 2 * mib, 4 * mib, 8 * mib, 20 * mib, 32 * mib,
+                                  64 * mib, 128 * mib, 256 * mib, 512 * mib, 1024 * mib, 4096 * mib}) {
     const int count = size >= 512 * mib ? 10 : 60;
     Times allocate, free, held, create, map, access, unmap, release;
     std::vector<DevicePointer> pointers;
@@ -372,7 +373,8 @@ void costs(Gpu& gpu) {
                 map.median(), access.median(), unmap.median(), release.median());
   }
   const Stream stream = gpu.create_stream();
-  for (const std::uint64_t size : std::vector<std::uint64_t>{512, mib, 32 * mib, 64 * mib, 256 * mib, 1024 * mib, 4096 * mib}) {
+  for (const std::uint64_t size :
+       std::vector<std::uint64_t>{512, mib, 32 * mib, 64 * mib, 256 * mib, 1024 * mib, 4096 * mib}) {
     const Pool pool = gpu.create_pool(std::nullopt, CudaAsyncSettings::never);
     Times first, give, warm, warm_free, trim;
     for (int i = 0; i < 20; ++i) {
