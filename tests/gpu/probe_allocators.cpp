@@ -1,11 +1,11 @@
 // Asks the GPU's driver how CUDA's own allocators behave, as the models in analyzer/policies need to know it.
 //
-//   probe_allocators script FILE            does what the file says, one command a line, and answers each (see Script)
-//   probe_allocators record TRACE SPEC OUT  runs a trace with cuda.malloc or cuda.async{..} and writes, for every
-//   request,
-//                                           where the driver put it and what was reserved then: two 64-bit numbers
-//   probe_allocators compare TRACE SPEC OUT  runs the model beside what `record` wrote, without a GPU
-//   probe_allocators costs                  times every kind of call by size
+//   probe_allocators script FILE             does what the file says, one command a line, and answers each (see Script)
+//   probe_allocators record TRACE SPEC OUT   runs a trace with cuda.malloc or cuda.async{..} and writes for every request
+//                                            where the driver put it and what was reserved then: two 64-bit numbers,
+//                                            into a file for each heap, OUT.0 and so on
+//   probe_allocators compare TRACE SPEC OUT  runs the model beside what `record` wrote; needs no GPU
+//   probe_allocators costs                   times every kind of call by size
 #include <algorithm>
 #include <atomic>
 #include <chrono>
