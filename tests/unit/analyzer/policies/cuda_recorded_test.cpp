@@ -1,5 +1,5 @@
 // cuda.malloc and cuda.async against what a real driver answered: tests/gpu/recorded, written on an NVIDIA H200 by
-// tests/gpu/probe_allocators, whose head comment describes the commands. Every address and every size must be equal.
+// tests/gpu/probe_allocators; probe_script.h describes the commands. Every address and every size must be equal.
 #include <gtest/gtest.h>
 
 #include <cstdint>
