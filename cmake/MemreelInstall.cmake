@@ -6,3 +6,4 @@ install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR}
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
 install(FILES analyzer/cli/completions/memreel.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
   RENAME memreel)
+install(FILES samples/unit-costs-h200.json DESTINATION ${CMAKE_INSTALL_DATADIR}/memreel)

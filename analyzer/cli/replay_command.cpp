@@ -12,6 +12,8 @@
 #include "analyzer/cli/console.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
+#include "analyzer/cli/on_device.h"
+#include "analyzer/cli/unit_costs_file.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/replay/streamed_trace.h"
 #include "analyzer/report/quantity.h"
@@ -24,6 +26,9 @@ namespace {
 struct ReplayArguments {
   std::filesystem::path file;
   std::vector<std::string> policies;
+  std::vector<std::string> on_device;
+  GpuArguments gpu;
+  std::filesystem::path unit_costs;
   std::string capacity;
   bool series = false;
   bool json = false;
@@ -89,7 +94,7 @@ void add_placement_metrics(Json& result, const ReplayResult& r) {
   result["address_stability"] = r.address_stability ? Json(*r.address_stability) : Json(nullptr);
 }
 
-Json json_of(const ReplayResult& r, const ReplayArguments& arguments) {
+Json json_of(const ReplayResult& r, const ReplayArguments& arguments, const std::optional<UnitCosts>& costs) {
   Json result{{"policy", r.policy.name},
               {"params", r.policy.parameters},
               {"peak_live_bytes", r.peak_live.count},
@@ -110,7 +115,12 @@ Json json_of(const ReplayResult& r, const ReplayArguments& arguments) {
                 {"free", r.driver_calls.free},
                 {"map", r.driver_calls.map},
                 {"unmap", r.driver_calls.unmap},
-                {"sync", r.driver_calls.sync}}}};
+                {"sync", r.driver_calls.sync},
+                {"malloc_async", r.driver_calls.malloc_async},
+                {"free_async", r.driver_calls.free_async},
+                {"malloc_shared", r.driver_calls.malloc_shared},
+                {"free_shared", r.driver_calls.free_shared}}}};
+  if (costs) result["driver_seconds"] = costs->seconds(r.driver_calls);
   result["capacity_bytes"] =
       r.device_model.kind == DeviceModel::Kind::capacity ? Json(r.device_model.capacity.count) : Json(nullptr);
   add_placement_metrics(result, r);
@@ -130,20 +140,22 @@ Level replayed_level(const std::vector<Prepared>& heaps) {
 }
 
 void print_replay_json(const ReplayInput& input, const std::vector<PolicyResults>& groups,
-                       const ReplayArguments& arguments) {
+                       const ReplayArguments& arguments, const std::optional<UnitCosts>& costs, const Json& on_device) {
   Json policies = Json::array();
   for (const PolicyResults group : groups) {
-    Json policy = json_of(worst_device(group), arguments);
+    Json policy = json_of(worst_device(group), arguments, costs);
     policy["devices"] = Json::array();
-    for (const ReplayResult& r : group) policy["devices"].push_back(json_of(r, arguments));
+    for (const ReplayResult& r : group) policy["devices"].push_back(json_of(r, arguments, costs));
     policies.push_back(std::move(policy));
   }
-  print_json({{"schema", "memreel.replay/1"},
-              {"trace", arguments.file.string()},
-              {"level", replayed_level(input.heaps) == Level::framework ? "framework" : "driver"},
-              {"events", input.event_count},
-              {"losses", json_of_losses(input.trace)},
-              {"policies", policies}});
+  Json document({{"schema", "memreel.replay/1"},
+                 {"trace", arguments.file.string()},
+                 {"level", replayed_level(input.heaps) == Level::framework ? "framework" : "driver"},
+                 {"events", input.event_count},
+                 {"losses", json_of_losses(input.trace)},
+                 {"policies", policies}});
+  if (!on_device.is_null()) document["on_device"] = on_device;
+  print_json(document);
 }
 
 std::string memory_of(const DeviceModel& device) {
@@ -160,7 +172,8 @@ std::string ratio(double value) {
 std::string label_of(const PolicySpec& asked) { return asked.text(); }
 
 void print_heap_table(const Trace& trace, const HeapHistory& history, const std::vector<PolicySpec>& specs,
-                      const std::vector<PolicyResults>& groups, bool with_min_capacity) {
+                      const std::vector<PolicyResults>& groups, bool with_min_capacity,
+                      const std::optional<UnitCosts>& costs) {
   std::vector<TableColumn> columns{{"policy"},
                                    {"peak reserved", Align::right},
                                    {"of peak live", Align::right},
@@ -168,6 +181,7 @@ void print_heap_table(const Trace& trace, const HeapHistory& history, const std:
                                    {"reserved at end", Align::right},
                                    {"failed", Align::right},
                                    {"driver calls", Align::right}};
+  if (costs) columns.push_back({"driver time", Align::right});
   if (with_min_capacity) columns.push_back({"least capacity", Align::right});
   TextTable table(std::move(columns));
   if (history.peak_reserved != 0_B) {
@@ -188,7 +202,8 @@ void print_heap_table(const Trace& trace, const HeapHistory& history, const std:
                                    text_of_share(r.fragmentation_at_peak),
                                    text_of(r.end_reserved),
                                    text_of(r.failed_allocations),
-                                   text_of(c.malloc + c.free + c.map + c.unmap)};
+                                   text_of(c.malloc + c.free + c.map + c.unmap + c.malloc_async + c.free_async)};
+      if (costs) row.push_back(milliseconds(costs->seconds(c)));
       if (with_min_capacity) row.push_back(r.min_capacity ? text_of(*r.min_capacity) : "");
       table.add_row(std::move(row));
     }
@@ -227,10 +242,8 @@ Result<ReplayOptions> options_of(const ReplayArguments& arguments) {
   return options;
 }
 
-Result<std::vector<PolicySpec>> specs_of(const ReplayArguments& arguments) {
+Result<std::vector<PolicySpec>> specs_of(const std::vector<std::string>& texts) {
   std::vector<PolicySpec> specs;
-  const std::vector<std::string> texts =
-      arguments.policies.empty() ? std::vector<std::string>{std::string(default_policies)} : arguments.policies;
   for (const std::string& text : texts) {
     Result<std::vector<PolicySpec>> parsed = parse_policies(text);
     if (!parsed) return parsed;
@@ -273,26 +286,48 @@ Result<ReplayInput> input_of(const ReplayArguments& arguments) {
 }
 
 Exit run_replay(const ReplayArguments& arguments) {
-  const Result<std::vector<PolicySpec>> specs = specs_of(arguments);
-  if (!specs) return fail(specs.error());
+  const Result<std::vector<PolicySpec>> modelled = modelled_specs(arguments);
+  if (!modelled) return fail(modelled.error());
+  const Result<std::vector<PolicySpec>> real_specs = specs_of(arguments.on_device);
+  if (!real_specs) return fail(real_specs.error());
   Result<ReplayOptions> options = options_of(arguments);
   if (!options) return fail(options.error());
+  std::optional<UnitCosts> costs;
+  if (!arguments.unit_costs.empty()) {
+    Result<UnitCosts> read = read_unit_costs(arguments.unit_costs);
+    if (!read) return fail(read.error());
+    costs = *std::move(read);
+  }
   const Result<ReplayInput> input = input_of(arguments);
   if (!input) return fail(input.error());
   const std::vector<Prepared>& heaps = input->heaps;
+  if (input->streamed && !real_specs->empty()) {
+    return fail({.what = "too large to be run on a device: a run for real needs it in memory",
+                 .where = arguments.file.string(),
+                 .remedy = "leave out --stream, or record a shorter trace"});
+  }
   options->rows = input->streamed.get();
-  const Result<std::vector<ReplayResult>> results = replay(heaps, *specs, *options);
+  // What is run for real is modelled too, for the comparison.
+  std::vector<PolicySpec> specs = *modelled;
+  specs.insert(specs.end(), real_specs->begin(), real_specs->end());
+  const Result<std::vector<ReplayResult>> results = replay(heaps, specs, *options);
   if (!results) return fail(results.error());
   if (input->streamed) {
     if (const Result<void> read = input->streamed->status(); !read) return fail(read.error());
   }
+  const Result<std::optional<OnDevice>> on_device = run_on_device(arguments.gpu, heaps, *real_specs, *options);
+  if (!on_device) return fail(on_device.error());
   std::vector<PolicyResults> groups;
-  for (std::size_t s = 0; s < specs->size(); ++s) {
+  for (std::size_t s = 0; s < specs.size(); ++s) {
     groups.push_back(PolicyResults(*results).subspan(s * heaps.size(), heaps.size()));
   }
+  const PolicyResults models = PolicyResults(*results).subspan(modelled->size() * heaps.size());
 
   if (arguments.json) {
-    print_replay_json(*input, groups, arguments);
+    print_replay_json(
+        *input, groups, arguments, costs,
+        *on_device ? json_of(**on_device, models, [&](const ReplayResult& r) { return json_of(r, arguments, costs); })
+                   : Json(nullptr));
     return Exit::done;
   }
   bool first = true;
@@ -301,8 +336,9 @@ Exit run_replay(const ReplayArguments& arguments) {
         std::any_of(heaps.begin(), heaps.end(), [&](const Prepared& p) { return p.heap == history.heap; });
     if (!replayed) continue;
     if (!std::exchange(first, false)) std::cout << '\n';
-    print_heap_table(input->trace, history, *specs, groups, options->find_min_capacity);
+    print_heap_table(input->trace, history, specs, groups, options->find_min_capacity, costs);
   }
+  if (*on_device) print_table(**on_device, models);
   return Exit::done;
 }
 
@@ -324,6 +360,22 @@ void add_replay_command(CLI::App& app, Exit& exit) {
   command->add_flag("--stream", arguments->stream,
                     "Read a .reel anew for each policy instead of holding it in memory, as is done from " +
                         text_of(most_events_in_memory) + " events on; address_stability is then not found");
+  command
+      ->add_option("--on-device", arguments->on_device,
+                   "Policies to run for real on a GPU, with the model's figure beside: cuda.malloc, cuda.async, or one "
+                   "that places blocks in segments; repeatable, comma lists")
+      ->allow_extra_args(false);
+  command->add_option("--gpu", arguments->gpu.number, "Which GPU [0]");
+  const std::map<std::string, gpu::SegmentsBy> ways{{"malloc", gpu::SegmentsBy::malloc}, {"map", gpu::SegmentsBy::map}};
+  command
+      ->add_option("--segments-by", arguments->gpu.segments_by,
+                   "With --on-device: make segments by malloc (cuMemAlloc) or map (cuMemCreate, cuMemMap) [malloc]")
+      ->transform(CLI::CheckedTransformer(ways));
+  command->add_option("--unit-costs", arguments->unit_costs,
+                      "What driver calls cost, as --write-unit-costs writes it: adds the time that each policy's calls "
+                      "would take");
+  command->add_option("--write-unit-costs", arguments->gpu.write_unit_costs,
+                      "Measure on the GPU what driver calls cost and write it to this file");
   command->add_flag("--series", arguments->series, "With --json: the metrics over time");
   command->add_flag("--json", arguments->json, "One JSON document (memreel.replay/1) instead of text");
   std::string known;
@@ -338,6 +390,7 @@ void add_replay_command(CLI::App& app, Exit& exit) {
                   "  memreel replay run.reel\n"
                   "  memreel replay run.reel --policy 'torch.native,torch.native{max_split_size_mb=128}'\n"
                   "  memreel replay snapshot.pickle --capacity 24GiB\n"
+                  "  memreel replay run.reel --on-device 'cuda.malloc,cuda.async{release_threshold=max},torch.native'\n"
                   "  memreel replay run.reel --policy fit.best --json | jq '.policies[0].peak_reserved_bytes'");
   command->callback([arguments, &exit] { exit = run_replay(*arguments); });
 }

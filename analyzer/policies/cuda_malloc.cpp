@@ -32,8 +32,9 @@ void CudaMalloc::free_requested(std::uint32_t slot, Bytes) {
     }
     if (block.is_split()) {
       block.state = BlockState::free;
-      shared_.insert(id);
+      shared_.insert(id, block.size);
       use_.free += block.size;
+      ++calls_.free_shared;
       return;
     }
   }
@@ -46,15 +47,16 @@ BlockId CudaMalloc::take_shared(Bytes size) {
   BlockId block = BlockId::none;
   if (const BlockId found = shared_.find(size); found != BlockId::none) {
     block = found;
+    ++calls_.malloc_shared;
     use_.free -= table_[block].size;
-    shared_.erase(block);
+    shared_.erase(block, table_[block].size);
   } else {
     block = reserve(page, shared_arena);
     if (block == BlockId::none) return block;
   }
   if (table_[block].size == size) return block;
   const BlockId front = table_.split_front(block, size);
-  shared_.insert(block);
+  shared_.insert(block, table_[block].size);
   use_.free += table_[block].size;
   table_[block].state = BlockState::free;
   return front;
@@ -68,7 +70,7 @@ BlockId CudaMalloc::reserve(Bytes size, std::uint32_t arena) {
 }
 
 void CudaMalloc::merge_with(BlockId neighbour) {
-  shared_.erase(neighbour);
+  shared_.erase(neighbour, table_[neighbour].size);
   use_.free -= table_[neighbour].size;
 }
 

@@ -1,16 +1,18 @@
 // cuda.malloc: every request is a cudaMalloc, every free a cudaFree.
 //
-// Source: measured on an H200 with CUDA 13.0. Addresses are 512 B apart; requests up to 1 MiB share pages of 2 MiB,
-// larger ones are rounded up to pages of their own. Where in a shared page the driver puts a request is not documented:
-// here it is the best fit, the lowest address of several. A shared page goes back when nothing is left in it.
+// Source: measured on an NVIDIA H200 with driver 580 (CUDA 13.0) by tests/gpu/probe_allocators; docs/measurements.md
+// has the runs, of which these rules reproduced every placement in a page and every byte taken from the device.
 //
-// cudaFree waits for the device, so memory is free at once when the program lets go of it.
+// - Sizes are rounded up to 512 B. Up to 2 MiB they share pages of 2 MiB; larger ones get whole pages of their own.
+// - In the shared pages the choice is the best fit, of several the free block that is there longest. Free neighbours in
+//   a page merge; a page of which nothing is used goes back to the device at once.
+// - cudaFree waits for the device, so memory is free at once when the program lets go of it.
 #pragma once
 
 #include <vector>
 
-#include "analyzer/heap/best_fit_index.h"
 #include "analyzer/heap/block_table.h"
+#include "analyzer/heap/oldest_fit_index.h"
 #include "analyzer/policies/policy.h"
 #include "analyzer/policies/registry.h"
 #include "analyzer/replay/device.h"
@@ -23,7 +25,7 @@ class CudaMalloc {
   static constexpr bool serves_any_lane = true;
   static constexpr Bytes spacing = 512_B;
   static constexpr Bytes page = 2_MiB;
-  static constexpr Bytes max_shared = 1_MiB;
+  static constexpr Bytes max_shared = 2_MiB;
 
   CudaMalloc(const Prepared& heap, Settings, SimulatedDevice& device)
       : device_(device), block_of_(heap.slot_count + 1, BlockId::none) {}
@@ -61,7 +63,7 @@ class CudaMalloc {
   HeapUse use_;
   DriverCalls calls_;
   BlockTable table_;
-  BestFitIndex shared_{table_, 9};  // free blocks in shared pages
+  OldestFitIndex shared_;  // free blocks in shared pages
   std::vector<BlockId> block_of_;
 };
 

@@ -8,6 +8,7 @@
 #include "analyzer/policies/bound_live.h"
 #include "analyzer/policies/bound_pages.h"
 #include "analyzer/policies/buddy.h"
+#include "analyzer/policies/cuda_async.h"
 #include "analyzer/policies/cuda_malloc.h"
 #include "analyzer/policies/fit_best.h"
 #include "analyzer/policies/fit_first.h"
@@ -31,10 +32,10 @@ namespace {
 
 const std::vector<PolicyEntry>& entries() {
   static const std::vector<PolicyEntry> all{
-      bound_live_entry(), bound_pages_entry(), cuda_malloc_entry(), torch_native_entry(), tf_bfc_entry(),
-      tf_growth_entry(), jax_default_entry(), jax_growth_entry(), ort_arena_entry(), rmm_pool_entry(),
-      rmm_arena_entry(), rmm_binning_entry(), pool_exact_entry(), fit_first_entry(), fit_best_entry(),
-      fit_next_entry(), buddy_entry(), tlsf_entry(), slab_entry(), gmlake_entry(), vpmm_entry(),
+      bound_live_entry(), bound_pages_entry(), cuda_malloc_entry(), cuda_async_entry(), torch_native_entry(),
+      tf_bfc_entry(), tf_growth_entry(), jax_default_entry(), jax_growth_entry(), ort_arena_entry(),
+      rmm_pool_entry(), rmm_arena_entry(), rmm_binning_entry(), pool_exact_entry(), fit_first_entry(),
+      fit_best_entry(), fit_next_entry(), buddy_entry(), tlsf_entry(), slab_entry(), gmlake_entry(), vpmm_entry(),
       plan_size_entry(), plan_best_entry()};
   return all;
 }

@@ -18,8 +18,9 @@ constexpr Bytes addresses_spacing{std::uint64_t{1}
 
 }  // namespace
 
-SimulatedDevice::SimulatedDevice(const DeviceModel& model, std::span<const RecordedSegment> recorded)
+SimulatedDevice::SimulatedDevice(const DeviceModel& model, std::span<const RecordedSegment> recorded, Backing* backing)
     : model_(model),
+      backing_(backing),
       limit_(model.kind == DeviceModel::Kind::capacity ? std::min(model.capacity, most_memory) : most_memory) {
   for (std::size_t i = recorded.size(); i-- > 0;) {
     const auto& [address, size] = recorded[i];
@@ -37,23 +38,34 @@ std::optional<Bytes> SimulatedDevice::capacity() const {
 }
 
 std::optional<Address> SimulatedDevice::reserve(Bytes size) {
-  if (!extend(size)) return std::nullopt;
+  if (size > limit_ - reserved_) return std::nullopt;
+  const auto address = choose_address(size);
+  if (!address) return std::nullopt;
+  if (backing_ && !backing_->reserve(*address, size)) {
+    reserved_recorded_.erase(*address);
+    return std::nullopt;
+  }
+  reserved_ += size;
+  traffic_.malloc_bytes += size;
+  return address;
+}
+
+std::optional<Address> SimulatedDevice::choose_address(Bytes size) {
   if (const auto address = recorded_address(size)) {
     reserved_recorded_.emplace(*address, size);
     return address;
   }
-  if (synthetic_ > last_address) {
-    shrink(size);
-    return std::nullopt;
-  }
+  if (synthetic_ > last_address) return std::nullopt;
   const Address address = synthetic_;
   synthetic_ = synthetic_ + round_up(size, synthetic_spacing);
   return address;
 }
 
 void SimulatedDevice::release(Address address, Bytes size) {
-  shrink(size);
+  reserved_ -= size;
+  traffic_.free_bytes += size;
   reserved_recorded_.erase(address);
+  if (backing_) backing_->release(address, size);
 }
 
 std::optional<Device::Addresses> SimulatedDevice::reserve_addresses(Bytes least, Bytes unit) {

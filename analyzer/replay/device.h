@@ -48,13 +48,30 @@ class Device {
   virtual std::optional<Bytes> capacity() const = 0;
 };
 
+/// Real memory, held for what a simulated device grants.
+class Backing {
+ public:
+  Backing() = default;
+  Backing(const Backing&) = delete;
+  Backing& operator=(const Backing&) = delete;
+  virtual ~Backing() = default;
+
+  /// False: there is no memory for it. `address` names the segment until it is released; it is the policy's own.
+  virtual bool reserve(Address address, Bytes size) = 0;
+  virtual void release(Address address, Bytes size) = 0;
+  /// More, or less, at the end of a range that grows.
+  virtual bool extend(Bytes size) = 0;
+  virtual void shrink(Bytes size) = 0;
+};
+
 /// A device with a capacity, or as much as a policy can use. The n-th segment of a size gets the address of the n-th
 /// recorded segment of that size, so that a replay of what was recorded repeats the recording; when there is no such
 /// segment, or something is in its place, an address above all recorded ones that was never used before. Addresses to
 /// map memory behind are above all others, and many.
 class SimulatedDevice final : public Device {
  public:
-  SimulatedDevice(const DeviceModel& model, std::span<const RecordedSegment> recorded);
+  /// With a `backing`, what it refuses is refused.
+  SimulatedDevice(const DeviceModel& model, std::span<const RecordedSegment> recorded, Backing* backing = nullptr);
 
   std::optional<Address> reserve(Bytes size) override;
   void release(Address address, Bytes size) override;
@@ -66,22 +83,38 @@ class SimulatedDevice final : public Device {
 
   /// Memory without an address of its own, for policies that grow one range. False when the device refuses.
   bool extend(Bytes size) {
-    if (!allows(size)) return false;
+    if (!allows(size) || (backing_ && !backing_->extend(size))) return false;
     reserved_ += size;
+    traffic_.map_bytes += size;
     return true;
   }
-  void shrink(Bytes size) { reserved_ -= size; }
+  void shrink(Bytes size) {
+    reserved_ -= size;
+    traffic_.unmap_bytes += size;
+    if (backing_) backing_->shrink(size);
+  }
 
   /// What it has in all.
   Bytes limit() const { return limit_; }
 
+  /// Fills in how many bytes it gave and got back so far.
+  void count_bytes(DriverCalls& calls) const {
+    calls.malloc_bytes = traffic_.malloc_bytes;
+    calls.free_bytes = traffic_.free_bytes;
+    calls.map_bytes = traffic_.map_bytes;
+    calls.unmap_bytes = traffic_.unmap_bytes;
+  }
+
  private:
+  std::optional<Address> choose_address(Bytes size);
   std::optional<Address> recorded_address(Bytes size);
   bool overlaps_reserved(Address address, Bytes size) const;
 
   DeviceModel model_;
+  Backing* backing_;
   Bytes limit_;
   Bytes reserved_;
+  DriverCalls traffic_;                                             // its bytes
   std::unordered_map<std::uint64_t, std::vector<Address>> unused_;  // recorded addresses by size, the next one last
   std::map<Address, Bytes> reserved_recorded_;                      // segments at recorded addresses
   Address synthetic_;

@@ -44,6 +44,7 @@ struct RunOptions {
   bool placement_metrics = false;
   /// Where the rows come from when the heap's own columns are empty.
   const RowSource* rows = nullptr;
+  Backing* backing = nullptr;  // real memory for what the policy reserves
 };
 
 /// A highest value and where it was first reached: a row while rows are run, an event of the trace in what remains.
@@ -388,9 +389,11 @@ inline void Measures::fold(const Measures& later, std::span<const std::uint32_t>
 /// One run over `heap` of a policy made as `P(heap, settings, device)`.
 template <class P, class Settings>
 ReplayResult run_policy(const Prepared& heap, const Settings& settings, const RunOptions& options) {
-  SimulatedDevice device(options.device, heap.segments);
+  SimulatedDevice device(options.device, heap.segments, options.backing);
   P policy(heap, settings, device);
-  return Replay<P>(heap, policy, options).run();
+  ReplayResult result = Replay<P>(heap, policy, options).run();
+  device.count_bytes(result.driver_calls);
+  return result;
 }
 
 }  // namespace memreel

@@ -37,6 +37,9 @@ struct SeriesPoint {
 
 struct DriverCalls {
   std::uint64_t malloc = 0, free = 0, map = 0, unmap = 0, sync = 0;
+  std::uint64_t malloc_async = 0, free_async = 0;          // of a pool of the driver
+  std::uint64_t malloc_shared = 0, free_shared = 0;        // those of malloc and free for which no memory changed hands
+  Bytes malloc_bytes, free_bytes, map_bytes, unmap_bytes;  // that the device gave and got back
 };
 
 /// The first request that a policy could not serve.

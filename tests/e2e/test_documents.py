@@ -45,7 +45,8 @@ class Documents(ProgramTest):
         self.assertEqual([policy["policy"] for policy in replay["policies"]], POLICIES.split(","))
         for policy in replay["policies"]:
             self.assertEqual(set(policy), METRICS | {"devices"})
-            self.assertEqual(set(policy["driver_calls"]), {"malloc", "free", "map", "unmap", "sync"})
+            self.assertEqual(set(policy["driver_calls"]), {"malloc", "free", "map", "unmap", "sync", "malloc_async",
+                                                            "free_async", "malloc_shared", "free_shared"})
             self.assertLessEqual(policy["peak_live_bytes"], policy["peak_reserved_bytes"])
             for device in policy["devices"]:
                 self.assertEqual(set(device), METRICS)

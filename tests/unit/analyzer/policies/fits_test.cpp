@@ -132,8 +132,10 @@ TEST(CudaMalloc, SmallRequestsSharePagesAndLargeOnesAreRoundedUp) {
   EXPECT_EQ(cuda.at(1) - cuda.at(0), 512_B);
   cuda.alloc(2, 2_MiB + 1_B);
   EXPECT_EQ(cuda->use().reserved, 6_MiB);
-  cuda.alloc(3, 1_MiB + 1_B);
-  EXPECT_EQ(cuda->use().reserved, 8_MiB);
+  cuda.alloc(3, 2_MiB - 1_KiB);  // up to 2 MiB they share: it fills the first page
+  EXPECT_EQ(cuda.at(3) - cuda.at(0), 1_KiB);
+  EXPECT_EQ(cuda->use().reserved, 6_MiB);
+  EXPECT_EQ(cuda->driver_calls().malloc_shared, 2U);
 }
 
 TEST(CudaMalloc, GivesBackAPageWhenNothingIsLeftInIt) {
@@ -145,6 +147,19 @@ TEST(CudaMalloc, GivesBackAPageWhenNothingIsLeftInIt) {
   cuda.free(2);
   EXPECT_EQ(cuda->use().reserved, 0_B);
   EXPECT_EQ(cuda->driver_calls().sync, 3U);
+}
+
+TEST(CudaMalloc, OfEqualHolesTheOldestIsUsedFirst) {
+  Driven<CudaMalloc, CudaMalloc::Settings> cuda;
+  for (std::uint32_t i = 0; i < 7; ++i) cuda.alloc(i, 256_KiB);
+  for (const std::uint32_t slot : {3U, 5U, 1U}) cuda.free(slot);
+  cuda.alloc(10, 256_KiB);
+  EXPECT_EQ(cuda.at(10) - cuda.at(0), 768_KiB + 1_MiB) << "what was never used is older than any hole";
+  cuda.alloc(11, 256_KiB);
+  EXPECT_EQ(cuda.at(11) - cuda.at(0), 768_KiB);
+  cuda.alloc(12, 256_KiB);
+  EXPECT_EQ(cuda.at(12) - cuda.at(0), 1280_KiB);
+  EXPECT_EQ(cuda->driver_calls().free_shared, 3U);
 }
 
 TEST(BoundPages, CountsWholePagesPerAllocation) {

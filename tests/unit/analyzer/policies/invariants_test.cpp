@@ -3,6 +3,7 @@
 
 #include "analyzer/policies/bfc.h"
 #include "analyzer/policies/buddy.h"
+#include "analyzer/policies/cuda_async.h"
 #include "analyzer/policies/cuda_malloc.h"
 #include "analyzer/policies/fit_best.h"
 #include "analyzer/policies/fit_first.h"
@@ -75,6 +76,13 @@ TEST(Invariants, GmlakeThatStitchesWhatItCan) {
   for (const unsigned level : {0U, 1U, 2U})
     for (const double reuse_limit : {1.0, 10.0})
       check_all<Gmlake>(GmlakeSettings{.frag_limit = 2_MiB, .reuse_limit = reuse_limit, .level = level});
+}
+TEST(Invariants, CudaAsync) { check_all<CudaAsync>(CudaAsyncSettings{}); }
+TEST(Invariants, CudaAsyncThatKeepsAll) {
+  check_all<CudaAsync>(CudaAsyncSettings{.release_threshold = CudaAsyncSettings::never});
+}
+TEST(Invariants, CudaAsyncWithoutOpportunisticReuse) {
+  check_all<CudaAsync>(CudaAsyncSettings{.opportunistic = false, .internal_dependencies = false});
 }
 
 }  // namespace

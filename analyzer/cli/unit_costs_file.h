@@ -1,0 +1,17 @@
+// Files that say what driver calls cost: {"schema":"memreel.unit-costs/1",...}
+#pragma once
+
+#include <filesystem>
+
+#include "analyzer/cli/json.h"
+#include "analyzer/replay/unit_costs.h"
+#include "formats/model/result.h"
+
+namespace memreel::cli {
+
+/// Errors: the file can't be read, or is not such a file; a kind of call it leaves out costs nothing.
+Result<UnitCosts> read_unit_costs(const std::filesystem::path& file);
+
+Result<void> write_unit_costs(const UnitCosts& costs, const std::filesystem::path& file);
+
+}  // namespace memreel::cli

@@ -1,0 +1,101 @@
+#include "analyzer/device/measure_costs.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <optional>
+#include <vector>
+
+#include "analyzer/policies/cuda_async_settings.h"
+
+namespace memreel::gpu {
+namespace {
+
+constexpr Bytes small = 2_MiB, large = 512_MiB;
+constexpr int repetitions = 21;
+
+double seconds_of(auto&& call) {
+  const auto start = std::chrono::steady_clock::now();
+  call();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double median(std::vector<double> times) {
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+struct Pair {
+  double take = 0, give = 0;  // seconds
+};
+
+/// Medians of taking something and giving it back again.
+Pair measure(auto&& take, auto&& give) {
+  std::vector<double> takes, gives;
+  for (int i = 0; i < repetitions; ++i) {
+    takes.push_back(seconds_of(take));
+    gives.push_back(seconds_of(give));
+  }
+  return {median(takes), median(gives)};
+}
+
+/// The line through what a small and a large piece cost.
+UnitCost line(double at_small, double at_large) {
+  const auto mebibytes = [](Bytes size) { return static_cast<double>(size / 1_MiB); };
+  const double slope = std::max(0.0, (at_large - at_small) / (mebibytes(large) - mebibytes(small)));
+  return {.fixed_seconds = std::max(0.0, at_small - slope * mebibytes(small)), .seconds_per_mib = slope};
+}
+
+Pair malloc_of(Gpu& gpu, Bytes size) {
+  std::optional<DevicePointer> pointer;
+  return measure([&] { pointer = gpu.malloc(size); }, [&] { gpu.free(pointer.value_or(0), size); });
+}
+
+Pair mapping_of(Gpu& gpu, Bytes size) {
+  const auto address = gpu.reserve_addresses(size);
+  if (!address) return {};
+  const Pair pair = measure([&] { gpu.map_new(*address, size); }, [&] { gpu.unmap(*address, size); });
+  gpu.free_addresses(*address, size);
+  return pair;
+}
+
+Pair async_of(Gpu& gpu, Bytes size) {
+  Pool pool = gpu.create_pool(std::nullopt, CudaAsyncSettings::never);
+  Stream stream = gpu.create_stream();
+  const auto kept = gpu.malloc_async(size, pool, stream);  // so that the pool need not grow
+  gpu.free_async(kept.value_or(0), size, stream);
+  std::optional<DevicePointer> pointer;
+  const Pair pair = measure([&] { pointer = gpu.malloc_async(size, pool, stream); },
+                            [&] { gpu.free_async(pointer.value_or(0), size, stream); });
+  gpu.synchronize();
+  gpu.destroy_stream(stream);
+  gpu.destroy_pool(pool);
+  return pair;
+}
+
+}  // namespace
+
+UnitCosts measure_unit_costs(Gpu& gpu) {
+  UnitCosts costs{.measured_on = gpu.name() + ", CUDA " + gpu.cuda_version()};
+  malloc_of(gpu, small);  // the first calls of all pay for what the driver sets up
+  const std::array<Pair, 2> own{malloc_of(gpu, small), malloc_of(gpu, large)};
+  costs[DriverCall::malloc] = line(own[0].take, own[1].take);
+  costs[DriverCall::free] = line(own[0].give, own[1].give);
+  if (const auto page = gpu.malloc(1_B)) {
+    const Pair shared = malloc_of(gpu, 512_B);
+    costs[DriverCall::malloc_shared].fixed_seconds = shared.take;
+    costs[DriverCall::free_shared].fixed_seconds = shared.give;
+    gpu.free(*page, 1_B);
+  }
+  const std::array<Pair, 2> mapped{mapping_of(gpu, small), mapping_of(gpu, large)};
+  costs[DriverCall::map] = line(mapped[0].take, mapped[1].take);
+  costs[DriverCall::unmap] = line(mapped[0].give, mapped[1].give);
+  const Pair async = async_of(gpu, 1_MiB);
+  costs[DriverCall::malloc_async].fixed_seconds = async.take;
+  costs[DriverCall::free_async].fixed_seconds = async.give;
+  costs[DriverCall::sync].fixed_seconds = measure([&] { gpu.synchronize(); }, [] {}).take;
+  return costs;
+}
+
+}  // namespace memreel::gpu

@@ -1,0 +1,37 @@
+// The same trace, run for real on a GPU.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "analyzer/device/gpu.h"
+#include "analyzer/device/real_memory.h"
+#include "analyzer/replay/replay.h"
+#include "formats/model/result.h"
+
+namespace memreel::gpu {
+
+struct OnDeviceOptions {
+  SegmentsBy segments_by = SegmentsBy::malloc;
+  std::optional<DeviceModel> device;  // as in ReplayOptions
+  std::size_t series_points = 0;
+};
+
+struct OnDeviceResult {
+  ReplayResult replay;  // the replay's figures, as the driver answered
+  Bytes device_peak;    // the most that the device itself says was taken
+  Tallies calls;        // every call to the driver that was made for it
+};
+
+/// Runs each spec on each heap, one after the other, on one GPU. Results are ordered by spec, then heap.
+///
+/// cuda.malloc and cuda.async are the driver's own: each request is a call, every decision the driver's. Any other
+/// policy places its blocks itself, in segments that are real.
+/// Errors: those of replay(); a bound, which reserves nothing; a call that failed for another reason than want of
+/// memory.
+Result<std::vector<OnDeviceResult>> replay_on_device(Gpu& gpu, std::span<const Prepared> heaps,
+                                                     std::span<const PolicySpec> specs,
+                                                     const OnDeviceOptions& options = {});
+
+}  // namespace memreel::gpu

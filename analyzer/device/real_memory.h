@@ -1,0 +1,57 @@
+// Real memory for the segments of a policy that places its blocks itself: its decisions stay its own, but what it
+// reserves and gives back is allocated and freed, at real cost and with real refusals.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "analyzer/device/gpu.h"
+#include "analyzer/replay/device.h"
+
+namespace memreel::gpu {
+
+/// How a segment is made.
+enum class SegmentsBy : std::uint8_t {
+  malloc,  // cuMemAlloc
+  map,     // addresses of their own, and physical memory mapped there
+};
+
+/// A range that grows at its end is always mapped: cuMemAlloc can't extend what it gave.
+class RealMemory final : public Backing {
+ public:
+  static constexpr Bytes granularity = 2_MiB;  // of mappings, on every GPU that memreel was tried on
+
+  RealMemory(Gpu& gpu, SegmentsBy how) : gpu_(gpu), how_(how), free_at_start_(gpu.free_memory()) {}
+  ~RealMemory() override;
+
+  bool reserve(Address address, Bytes size) override;
+  void release(Address address, Bytes size) override;
+  bool extend(Bytes size) override;
+  void shrink(Bytes size) override;
+
+  /// The most that was held at a time, by how far the device's free memory fell.
+  Bytes highest_taken() const { return highest_taken_; }
+  /// Something was asked for that can't be mapped: not whole pages.
+  bool misaligned() const { return misaligned_; }
+
+ private:
+  struct Mapping {
+    DevicePointer address = 0;
+    Bytes size;
+  };
+
+  void give_back(DevicePointer pointer, Bytes size);
+  void measure();
+
+  Gpu& gpu_;
+  SegmentsBy how_;
+  Bytes free_at_start_, highest_taken_;
+  bool misaligned_ = false;
+  std::unordered_map<std::uint64_t, Mapping> segments_;  // by the policy's address
+  DevicePointer range_ = 0;                              // addresses for the range that grows
+  std::vector<Mapping> range_mappings_;                  // in the order of their addresses
+};
+
+}  // namespace memreel::gpu

@@ -1,0 +1,112 @@
+#include "analyzer/device/real_pools.h"
+
+namespace memreel::gpu {
+
+RealMalloc::RealMalloc(const Prepared& heap, Gpu& gpu, std::optional<Bytes> capacity)
+    : gpu_(gpu), free_at_start_(gpu.free_memory()), capacity_(capacity), pointers_(heap.slot_count + 1) {}
+
+RealMalloc::~RealMalloc() {
+  for (const DevicePointer pointer : pointers_)
+    if (pointer != 0) gpu_.free(pointer, {});
+}
+
+bool RealMalloc::allocate(std::uint32_t slot, Bytes size, std::uint32_t) {
+  size = std::max(size, 1_B);
+  const auto pointer = gpu_.malloc(size);
+  ++calls_.malloc;
+  if (!pointer) return false;
+  const Bytes before = use_.reserved;
+  measure();
+  if (use_.reserved == before) ++calls_.malloc_shared;
+  if (capacity_ && use_.reserved > *capacity_) {
+    gpu_.free(*pointer, size);
+    ++calls_.free;
+    measure();
+    return false;
+  }
+  pointers_[slot] = *pointer;
+  use_.allocated += size;
+  return true;
+}
+
+void RealMalloc::free_requested(std::uint32_t slot, Bytes size) {
+  size = std::max(size, 1_B);
+  gpu_.free(pointers_[slot], size);
+  ++calls_.free;
+  pointers_[slot] = 0;
+  use_.allocated -= size;
+  const Bytes before = use_.reserved;
+  measure();
+  if (use_.reserved == before) ++calls_.free_shared;
+}
+
+void RealMalloc::measure() { use_.reserved = free_at_start_ - std::min(gpu_.free_memory(), free_at_start_); }
+
+RealPool::RealPool(const Prepared& heap, Gpu& gpu, const CudaAsyncSettings& settings, std::optional<Bytes> capacity)
+    : gpu_(gpu), blocks_(heap.slot_count + 1), pool_(gpu.create_pool(capacity, settings.release_threshold)) {
+  gpu.set_pool_flag(pool_, PoolAttribute::follow_event_dependencies, settings.follow_events);
+  gpu.set_pool_flag(pool_, PoolAttribute::allow_opportunistic, settings.opportunistic);
+  gpu.set_pool_flag(pool_, PoolAttribute::allow_internal_dependencies, settings.internal_dependencies);
+  for (const Lane& lane : heap.lanes) {
+    const auto [found, is_new] = streams_.try_emplace(lane.stream);
+    if (is_new) found->second = gpu.create_stream();
+    stream_of_lane_.push_back(found->second);
+  }
+}
+
+RealPool::~RealPool() {
+  for (const RealBlock& block : blocks_)
+    if (block.pointer != 0) gpu_.free_async(block.pointer, {}, block.stream);
+  gpu_.synchronize();
+  for (const auto& [id, stream] : streams_) gpu_.destroy_stream(stream);
+  if (pool_ != nullptr) gpu_.destroy_pool(pool_);
+}
+
+bool RealPool::allocate(std::uint32_t slot, Bytes size, std::uint32_t lane) {
+  size = std::max(size, 1_B);
+  const auto pointer = gpu_.malloc_async(size, pool_, stream_of_lane_[lane]);
+  ++calls_.malloc_async;
+  measure();
+  if (!pointer) return false;
+  blocks_[slot] = {.pointer = *pointer, .stream = stream_of_lane_[lane], .size = size};
+  return true;
+}
+
+void RealPool::free_requested(std::uint32_t slot, Bytes) {
+  RealBlock& block = blocks_[slot];
+  gpu_.free_async(block.pointer, block.size, block.stream);
+  ++calls_.free_async;
+  block = {};
+  measure();
+}
+
+void RealPool::empty_cache() {
+  gpu_.synchronize();
+  gpu_.trim(pool_);
+  ++calls_.sync;
+  measure();
+}
+
+void RealPool::device_synchronized() {
+  gpu_.synchronize();
+  ++calls_.sync;
+  measure();
+}
+
+void RealPool::stream_synchronized(std::uint32_t lane) {
+  gpu_.synchronize_stream(stream_of_lane_[lane]);
+  ++calls_.sync;
+  measure();
+}
+
+void RealPool::stream_waits(std::uint32_t awaited, std::uint32_t waiting) {
+  gpu_.order(stream_of_lane_[awaited], stream_of_lane_[waiting]);
+}
+
+void RealPool::measure() {
+  use_.reserved = gpu_.pool_bytes(pool_, PoolAttribute::reserved_current);
+  use_.allocated = std::min(gpu_.pool_bytes(pool_, PoolAttribute::used_current), use_.reserved);
+  use_.free = {};
+}
+
+}  // namespace memreel::gpu

@@ -1,0 +1,97 @@
+// CUDA's own allocators as policies: every decision is made by the driver, on real memory.
+//
+// What is measured stands in for what a model would have computed: `reserved` is what the device says it gave,
+// `allocated` is what the driver counts as handed out, `free` is the difference where it could be handed out again.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "analyzer/device/gpu.h"
+#include "analyzer/policies/cuda_async_settings.h"
+#include "analyzer/policies/policy.h"
+#include "analyzer/replay/prepared.h"
+
+namespace memreel::gpu {
+
+/// Each request a cuMemAlloc, each free a cuMemFree.
+///
+/// Reserved is by how much the device's free memory fell, so what other programs do on the same GPU counts. A request
+/// that takes more than `capacity` is undone and counts as failed.
+class RealMalloc {
+ public:
+  RealMalloc(const Prepared& heap, Gpu& gpu, std::optional<Bytes> capacity);
+  RealMalloc(const RealMalloc&) = delete;
+  RealMalloc& operator=(const RealMalloc&) = delete;
+  ~RealMalloc();
+
+  bool allocate(std::uint32_t slot, Bytes size, std::uint32_t lane);
+  void free_requested(std::uint32_t slot, Bytes size);
+  void free(std::uint32_t slot, Bytes size) { free_requested(slot, size); }
+  void free_completed(std::uint32_t, Bytes) {}
+  void empty_cache() {}
+
+  const HeapUse& use() const { return use_; }
+  Bytes largest_free() const { return {}; }  // the driver does not say
+  const DriverCalls& driver_calls() const { return calls_; }
+  DevicePointer pointer_of(std::uint32_t slot) const { return pointers_[slot]; }
+
+ private:
+  void measure();
+
+  Gpu& gpu_;
+  Bytes free_at_start_;
+  std::optional<Bytes> capacity_;
+  HeapUse use_;
+  DriverCalls calls_;
+  std::vector<DevicePointer> pointers_;  // by slot; 0: nothing there
+};
+
+/// Each request a cuMemAllocAsync, each free a cuMemFreeAsync, on a real stream for each stream of the heap, in a pool
+/// made for the replay. Waits and orders are made real. empty_cache waits for the device and trims the pool.
+class RealPool {
+ public:
+  RealPool(const Prepared& heap, Gpu& gpu, const CudaAsyncSettings& settings, std::optional<Bytes> capacity);
+  RealPool(const RealPool&) = delete;
+  RealPool& operator=(const RealPool&) = delete;
+  ~RealPool();
+
+  bool allocate(std::uint32_t slot, Bytes size, std::uint32_t lane);
+  void free_requested(std::uint32_t slot, Bytes size);
+  void free(std::uint32_t slot, Bytes size) { free_requested(slot, size); }
+  void free_completed(std::uint32_t, Bytes) {}
+  void empty_cache();
+  void device_synchronized();
+  void stream_synchronized(std::uint32_t lane);
+  void stream_waits(std::uint32_t awaited, std::uint32_t waiting);
+
+  const HeapUse& use() const { return use_; }
+  Bytes largest_free() const { return {}; }  // the driver does not say
+  const DriverCalls& driver_calls() const { return calls_; }
+  DevicePointer pointer_of(std::uint32_t slot) const { return blocks_[slot].pointer; }
+  /// The highest the pool itself says it ever held.
+  Bytes reserved_high() const { return gpu_.pool_bytes(pool_, PoolAttribute::reserved_high); }
+
+ private:
+  struct RealBlock {
+    DevicePointer pointer = 0;
+    Stream stream = nullptr;
+    Bytes size;
+  };
+
+  void measure();
+
+  Gpu& gpu_;
+  HeapUse use_;
+  DriverCalls calls_;
+  std::map<StreamId, Stream> streams_;
+  std::vector<Stream> stream_of_lane_;
+  std::vector<RealBlock> blocks_;  // by slot
+  Pool pool_;
+};
+
+static_assert(Policy<RealMalloc>);
+static_assert(SynchronizingPolicy<RealPool>);
+
+}  // namespace memreel::gpu

@@ -1,0 +1,339 @@
+#include "analyzer/policies/cuda_async.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace memreel {
+
+CudaAsync::CudaAsync(const Prepared& heap, const CudaAsyncSettings& settings, SimulatedDevice& device)
+    : settings_(settings), device_(device), allocations_(heap.slot_count + 1) {
+  std::map<StreamId, std::uint32_t> numbers;
+  for (const Lane& lane : heap.lanes) {
+    const auto [found, is_new] = numbers.try_emplace(lane.stream, static_cast<std::uint32_t>(streams_.size()));
+    if (is_new) streams_.push_back({.id = lane.stream});
+    stream_of_lane_.push_back(found->second);
+  }
+  if (streams_.empty()) {
+    streams_.emplace_back();
+    stream_of_lane_.push_back(0);
+  }
+  for (StreamState& stream : streams_) stream.known.resize(streams_.size());
+}
+
+bool CudaAsync::allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane) {
+  const Bytes size = round_up(std::max(requested, 1_B), spacing);
+  const std::uint32_t number = stream_of_lane_[lane];
+  if (!streams_[number].has_allocated) {
+    streams_[number].has_allocated = true;
+    allocating_.push_back(number);
+  }
+  ++calls_.malloc_async;
+  const BlockId block = find(number, size);
+  const BlockId taken = block != BlockId::none ? take(block, size) : BlockId::none;
+  if (taken == BlockId::none) {
+    measure();
+    return false;
+  }
+  use_.allocated += size;
+  allocations_[slot] = {.block = taken, .stream = number};
+  measure();
+  return true;
+}
+
+/// A free block of at least `size` bytes that has memory for them, or none.
+BlockId CudaAsync::find(std::uint32_t stream, Bytes size) {
+  if (const BlockId own = streams_[stream].free.find(size); own != BlockId::none) return own;
+  if (const BlockId whole = whole_.find(size); whole != BlockId::none) return whole;
+  if (settings_.follow_events)
+    if (const BlockId ordered = find_elsewhere(stream, size, true); ordered != BlockId::none) return ordered;
+  if (settings_.opportunistic) {
+    if (const BlockId passed = find_elsewhere(stream, size, false); passed != BlockId::none) return passed;
+    release(everything());
+  }
+  if (const BlockId block = take_with_memory(size); block != BlockId::none) return block;
+  return settings_.internal_dependencies ? find_elsewhere(stream, size, false) : BlockId::none;
+}
+
+BlockId CudaAsync::find_elsewhere(std::uint32_t stream, Bytes size, bool ordered) const {
+  for (const std::uint32_t other : allocating_) {
+    if (other == stream) continue;
+    const Moment known = streams_[stream].known[other];
+    if (ordered && known == 0) continue;
+    const OldestFitIndex& list = streams_[other].free;
+    const BlockId block =
+        ordered ? list.find_if(size, [&](BlockId id) { return freed_at_[static_cast<std::size_t>(id)] <= known; })
+                : list.find(size);
+    if (block != BlockId::none) return block;
+  }
+  return BlockId::none;
+}
+
+/// Of the common list, where memory can be had for what lacks it; or at the end of the range.
+BlockId CudaAsync::take_with_memory(Bytes size) {
+  if (const BlockId block = any_.find(size); block != BlockId::none) {
+    if (!back_with_memory(table_[block].address, size)) return BlockId::none;
+    return block;
+  }
+  const bool extends =
+      last_ != BlockId::none && table_[last_].state == BlockState::free && table_[last_].arena == common();
+  const Address end = last_ == BlockId::none ? Address{} : table_[last_].address + table_[last_].size;
+  const Address begin = extends ? table_[last_].address : end;
+  if (!back_with_memory(begin, size)) return BlockId::none;
+  const Address new_end{std::max(end.value, round_up(Bytes{begin.value} + size, PoolChunks::size).count)};
+  if (extends) {
+    take_out(last_);
+    table_[last_].size = new_end - begin;
+  } else {
+    const BlockId before = last_;
+    last_ = table_.add(begin, new_end - begin, common());
+    add_columns();
+    if (before != BlockId::none) table_.link(before, last_);
+  }
+  const BlockId block = last_;
+  put_free(block, common());
+  return block;
+}
+
+/// False when there is not enough.
+bool CudaAsync::back_with_memory(Address address, Bytes size) {
+  const std::size_t missing = chunks_.missing(address, size);
+  if (missing == 0) return true;
+  const std::size_t spare = std::min(spare_, missing);
+  const std::size_t moved = chunks_.idle(address, size, missing - spare);
+  std::size_t fresh = 0;
+  while (spare + moved + fresh < missing && device_.extend(PoolChunks::size)) ++fresh;
+  calls_.unmap += moved;
+  chunks_.unmap_idle(address, size, moved);
+  if (moved > 0) note_lost_memory();
+  if (spare + moved + fresh < missing) {
+    spare_ += moved + fresh;
+    drop_spare(chunks_kept());
+    return false;
+  }
+  spare_ -= spare;
+  calls_.map += missing;
+  chunks_.map(address, size);
+  return true;
+}
+
+/// The front of a free block becomes an allocation; the rest stays in its list.
+BlockId CudaAsync::take(BlockId id, Bytes size) {
+  const std::uint32_t list = table_[id].arena;
+  take_out(id);
+  const bool splits = table_[id].size > size;
+  const BlockId front = splits ? table_.split_front(id, size) : id;
+  add_columns();
+  table_[front].state = BlockState::allocated;
+  if (list == common()) chunks_.occupy(table_[front].address, size);
+  if (splits) put_free(id, list);
+  return front;
+}
+
+void CudaAsync::free_requested(std::uint32_t slot, Bytes) {
+  const auto [id, stream] = allocations_[slot];
+  ++calls_.free_async;
+  use_.allocated -= table_[id].size;
+  const Moment now = ++streams_[stream].now;
+  freed_at_[static_cast<std::size_t>(id)] = now;
+  put_free(id, stream);
+  measure();
+}
+
+/// For a block that is new to the table.
+void CudaAsync::add_columns() {
+  freed_at_.resize(table_.limit());
+  listing_.resize(table_.limit());
+}
+
+/// Merges with free neighbours in the same list.
+void CudaAsync::put_free(BlockId id, std::uint32_t list) {
+  Block& block = table_[id];
+  block.state = BlockState::free;
+  block.arena = list;
+  const auto joins = [&](BlockId near) {
+    return near != BlockId::none && table_[near].state == BlockState::free && table_[near].arena == list;
+  };
+  if (joins(block.previous)) {
+    take_out(block.previous);
+    table_.absorb_previous(id);
+  }
+  if (joins(block.next)) {
+    take_out(block.next);
+    if (block.next == last_) last_ = id;
+    table_.absorb_next(id);
+  }
+  if (list == common())
+    list_in_common(id);
+  else
+    streams_[list].free.insert(id, block.size);
+}
+
+void CudaAsync::take_out(BlockId id) {
+  const Block& block = table_[id];
+  if (block.arena == common())
+    take_out_of_common(id);
+  else
+    streams_[block.arena].free.erase(id, block.size);
+}
+
+void CudaAsync::list_in_common(BlockId id) {
+  const Block& block = table_[id];
+  Listing& listing = listing_[static_cast<std::size_t>(id)];
+  listing.mapped = chunks_.mapped_bytes(block.address, block.size);
+  if (id == last_) {
+    listing.as = Listed::at_end;
+    return;
+  }
+  any_.insert(id, block.size);
+  if (listing.mapped == block.size) {
+    listing.as = Listed::whole;
+    whole_.insert(id, block.size);
+  } else {
+    listing.as = Listed::partly;
+    partly_.insert(listing.mapped);
+  }
+}
+
+void CudaAsync::take_out_of_common(BlockId id) {
+  const Bytes size = table_[id].size;
+  Listing& listing = listing_[static_cast<std::size_t>(id)];
+  if (listing.as == Listed::whole) whole_.erase(id, size);
+  if (listing.as == Listed::partly) partly_.erase(partly_.find(listing.mapped));
+  if (listing.as != Listed::at_end) any_.erase(id, size);
+  listing = {};
+}
+
+/// Chunks of blocks in the common list were unmapped. Only blocks as large as a chunk can be concerned.
+void CudaAsync::note_lost_memory() {
+  const auto look_again = [&](BlockId id) {
+    const Block& block = table_[id];
+    Listing& listing = listing_[static_cast<std::size_t>(id)];
+    const Bytes mapped = chunks_.mapped_bytes(block.address, block.size);
+    if (mapped == listing.mapped) return;
+    if (listing.as == Listed::whole) whole_.erase(id, block.size);
+    if (listing.as == Listed::partly) partly_.erase(partly_.find(listing.mapped));
+    listing.mapped = mapped;
+    if (listing.as == Listed::at_end) return;
+    listing.as = Listed::partly;
+    partly_.insert(mapped);
+  };
+  any_.find_if(PoolChunks::size, [&](BlockId id) {
+    look_again(id);
+    return false;
+  });
+  if (last_ != BlockId::none && listing_[static_cast<std::size_t>(last_)].as == Listed::at_end) look_again(last_);
+}
+
+/// What was freed at moments that are `known`, by stream, goes into the common list. False when that is nothing.
+bool CudaAsync::release(const std::vector<Moment>& known) {
+  bool any = false;
+  for (const std::uint32_t stream : allocating_) {
+    if (known[stream] == 0 || streams_[stream].free.empty()) continue;
+    const auto freed_at = [&](BlockId id) { return freed_at_[static_cast<std::size_t>(id)]; };
+    std::vector<BlockId> blocks = streams_[stream].free.ordered();
+    std::ranges::sort(blocks, std::greater{}, freed_at);
+    for (const BlockId id : blocks) {
+      if (freed_at(id) > known[stream]) continue;
+      take_out(id);
+      chunks_.vacate(table_[id].address, table_[id].size);
+      put_free(id, common());
+      any = true;
+    }
+  }
+  return any;
+}
+
+std::vector<CudaAsync::Moment> CudaAsync::everything() const {
+  std::vector<Moment> moments;
+  for (const StreamState& stream : streams_) moments.push_back(stream.now);
+  return moments;
+}
+
+void CudaAsync::host_knows(const std::vector<Moment>& known) {
+  if (!release(known)) return;
+  shrink_to(chunks_kept());
+}
+
+void CudaAsync::device_synchronized() {
+  ++calls_.sync;
+  host_knows(everything());
+  measure();
+}
+
+void CudaAsync::stream_synchronized(std::uint32_t lane) {
+  ++calls_.sync;
+  const std::uint32_t stream = stream_of_lane_[lane];
+  std::vector<Moment> known = streams_[stream].known;
+  known[stream] = streams_[stream].now;
+  host_knows(known);
+  measure();
+}
+
+void CudaAsync::stream_waits(std::uint32_t awaited_lane, std::uint32_t waiting_lane) {
+  const std::uint32_t awaited = stream_of_lane_[awaited_lane];
+  const std::uint32_t waiting = stream_of_lane_[waiting_lane];
+  if (awaited == waiting) return;
+  std::vector<Moment>& known = streams_[waiting].known;
+  for (std::size_t i = 0; i < known.size(); ++i) known[i] = std::max(known[i], streams_[awaited].known[i]);
+  known[awaited] = streams_[awaited].now;
+}
+
+void CudaAsync::empty_cache() {
+  device_synchronized();
+  shrink_to(0);
+  measure();
+}
+
+std::size_t CudaAsync::chunks_kept() const { return settings_.release_threshold.count / PoolChunks::size.count; }
+
+/// Gives back what it can until only so many chunks are left.
+void CudaAsync::shrink_to(std::size_t chunks) {
+  drop_spare(chunks);
+  if (chunks_.mapped() <= chunks) return;
+  const std::size_t count = chunks_.idle({}, {}, chunks_.mapped() - chunks);
+  if (count == 0) return;
+  chunks_.unmap_idle({}, {}, count);
+  calls_.unmap += count;
+  device_.shrink(PoolChunks::size * count);
+  note_lost_memory();
+}
+
+void CudaAsync::drop_spare(std::size_t chunks) {
+  const std::size_t all = chunks_.mapped() + spare_;
+  const std::size_t dropped = std::min(spare_, all - std::min(all, chunks));
+  spare_ -= dropped;
+  calls_.unmap += dropped;
+  device_.shrink(PoolChunks::size * dropped);
+}
+
+void CudaAsync::measure() {
+  use_.reserved = PoolChunks::size * (chunks_.mapped() + spare_);
+  use_.free = use_.reserved - use_.allocated;
+}
+
+Bytes CudaAsync::largest_free() const {
+  Bytes largest = std::max(whole_.largest(), spare_ > 0 ? PoolChunks::size : Bytes{});
+  if (!partly_.empty()) largest = std::max(largest, *partly_.rbegin());
+  if (last_ != BlockId::none && listing_[static_cast<std::size_t>(last_)].as == Listed::at_end)
+    largest = std::max(largest, listing_[static_cast<std::size_t>(last_)].mapped);
+  for (const StreamState& stream : streams_) largest = std::max(largest, stream.free.largest());
+  return largest;
+}
+
+PolicyEntry cuda_async_entry() {
+  return {.info = {.name = "cuda.async",
+                   .description = "every request a cudaMallocAsync, every free a cudaFreeAsync, in one pool",
+                   .defaults = cuda_async_defaults(),
+                   .sub_allocates = false},
+          .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
+            auto settings = cuda_async_settings(spec);
+            if (!settings) return std::move(settings).error();
+            return BoundPolicy{.spec = spec,
+                               .unit = PoolChunks::size,
+                               .run = [settings = *settings](const Prepared& heap, const RunOptions& options) {
+                                 return run_policy<CudaAsync>(heap, settings, options);
+                               }};
+          }};
+}
+
+}  // namespace memreel

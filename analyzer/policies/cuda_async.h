@@ -1,0 +1,159 @@
+// cuda.async: every request is a cudaMallocAsync, every free a cudaFreeAsync, in one pool.
+//
+// Source: measured on an NVIDIA H200 with driver 580 (CUDA 13.0) by tests/gpu/probe_allocators; docs/measurements.md
+// has the runs. The order of reuse is that of the CUDA programming guide, section "Stream-Ordered Memory Allocator".
+// The rules below reproduced every address and every size of the pool in those runs.
+//
+// Memory
+// - A pool is one range of addresses, backed by chunks of 32 MiB. Blocks are cut to multiples of 512 B and lie across
+//   chunks as it comes.
+// - Free blocks are in lists: one for each stream, of what was freed there, and a common one. Blocks merge with their
+//   neighbours in the same list only. In every list the choice is the best fit, of several the one that is in the list
+//   longest. What is left of a block stays in its list.
+//
+// A request looks for a free block in this order:
+//   1. in its own stream's list;
+//   2. in the common list, where all of the block has memory;
+//   3. in other streams' lists, in the order in which they first allocated: a block that was freed before something
+//      that this stream waits for (an event edge);
+//   4. the same without such an edge, when the device has passed the free (opportunistic);
+//   5. then all that the device has passed goes from the streams' lists into the common list, last freed first, and the
+//      best fit there serves, even where chunks of it have no memory;
+//   6. at the end of the range, which grows; a free block there counts.
+//   Chunks without memory get that of idle chunks, from the highest address down (the driver remaps it), and only then
+//   new memory.
+//   7. When there is no new memory: as 4, with a dependency that the driver inserts (internal dependencies); else fail.
+//      The chunks that were found until then stay with the pool, as far as the release threshold lets it keep them.
+//
+// Giving back
+// - When the host waits for the device or a stream, what is then known to be over goes from the streams' lists into the
+//   common list. If that was anything, and more is reserved than the release threshold, idle chunks are given back,
+//   from the highest address down, until it is not.
+// - empty_cache waits for the device and gives back every idle chunk (cudaMemPoolTrimTo(0)).
+//
+// Assumed: the device keeps up with the host, so that it has passed every free by the time of the next request; a trace
+// does not tell how long kernels ran. `opportunistic=false` is the other extreme, where only waits and event edges
+// count. Not exact: where blocks lie after a request failed for want of memory (sizes and failures stay close).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "analyzer/heap/block_table.h"
+#include "analyzer/heap/oldest_fit_index.h"
+#include "analyzer/policies/cuda_async_settings.h"
+#include "analyzer/policies/policy.h"
+#include "analyzer/policies/pool_chunks.h"
+#include "analyzer/policies/registry.h"
+#include "analyzer/replay/device.h"
+#include "analyzer/replay/prepared.h"
+
+namespace memreel {
+
+class CudaAsync {
+ public:
+  static constexpr Bytes spacing = 512_B;
+
+  CudaAsync(const Prepared& heap, const CudaAsyncSettings& settings, SimulatedDevice& device);
+
+  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane);
+  void free_requested(std::uint32_t slot, Bytes size);
+  void free(std::uint32_t slot, Bytes size) { free_requested(slot, size); }
+  void free_completed(std::uint32_t, Bytes) {}  // a stream-ordered free needs nobody to wait for it
+  void empty_cache();
+  void device_synchronized();
+  void stream_synchronized(std::uint32_t lane);
+  void stream_waits(std::uint32_t awaited, std::uint32_t waiting);
+
+  const HeapUse& use() const { return use_; }
+  Bytes largest_free() const;
+  const DriverCalls& driver_calls() const { return calls_; }
+  Extent extent_of(std::uint32_t slot) const {
+    const Block& block = table_[allocations_[slot].block];
+    return {block.address, block.size};
+  }
+  void for_each_free(auto&& visit) const {
+    table_.for_each([&](const Block& block) {
+      if (block.state != BlockState::free) return;
+      const Bytes mapped = chunks_.mapped_bytes(block.address, block.size);
+      if (mapped > 0_B) visit(FreeBlock{.size = mapped, .stream = owner_of(block)});
+    });
+    for (std::size_t i = 0; i < spare_; ++i) visit(FreeBlock{.size = PoolChunks::size});
+  }
+
+ private:
+  /// A moment on a stream: how many frees it had been given.
+  using Moment = std::uint64_t;
+
+  struct StreamState {
+    StreamId id = StreamId::default_stream;
+    OldestFitIndex free;        // its list
+    Moment now = 0;             // counts its frees
+    std::vector<Moment> known;  // of each stream: what this one runs after
+    bool has_allocated = false;
+  };
+
+  struct Allocation {
+    BlockId block = BlockId::none;
+    std::uint32_t stream = 0;
+  };
+
+  /// Where a block of the common list is found.
+  enum class Listed : std::uint8_t { no, whole, partly, at_end };
+  struct Listing {
+    Listed as = Listed::no;
+    Bytes mapped;  // how much of the block has memory
+  };
+
+  std::uint32_t common() const { return static_cast<std::uint32_t>(streams_.size()); }
+  std::optional<StreamId> owner_of(const Block& block) const {
+    if (settings_.opportunistic || block.arena == common()) return std::nullopt;
+    return streams_[block.arena].id;
+  }
+
+  BlockId find(std::uint32_t stream, Bytes size);
+  BlockId find_elsewhere(std::uint32_t stream, Bytes size, bool ordered) const;
+  BlockId take_with_memory(Bytes size);
+  bool back_with_memory(Address address, Bytes size);
+  BlockId take(BlockId id, Bytes size);
+
+  void add_columns();
+  void put_free(BlockId id, std::uint32_t list);
+  void take_out(BlockId id);
+  void list_in_common(BlockId id);
+  void take_out_of_common(BlockId id);
+  void note_lost_memory();
+
+  bool release(const std::vector<Moment>& known);
+  std::vector<Moment> everything() const;
+  void host_knows(const std::vector<Moment>& known);
+  std::size_t chunks_kept() const;
+  void shrink_to(std::size_t chunks);
+  void drop_spare(std::size_t chunks);
+  void measure();
+
+  CudaAsyncSettings settings_;
+  SimulatedDevice& device_;
+  HeapUse use_;
+  DriverCalls calls_;
+  BlockTable table_;
+  PoolChunks chunks_;
+  std::size_t spare_ = 0;  // chunks that a request found before it failed; mapped nowhere
+  std::vector<StreamState> streams_;
+  std::vector<std::uint32_t> stream_of_lane_;
+  std::vector<std::uint32_t> allocating_;  // streams in the order in which they first allocated
+  std::vector<Allocation> allocations_;    // by slot
+  OldestFitIndex whole_;          // blocks of the common list of which all has memory, but not the one at the end
+  OldestFitIndex any_;            // all of them but the one at the end
+  std::multiset<Bytes> partly_;   // of those not in whole_: how much has memory
+  std::vector<Listing> listing_;  // by block
+  std::vector<Moment> freed_at_;  // by block: when, on the stream in whose list it is
+  BlockId last_ = BlockId::none;  // the block at the end of the range
+};
+
+PolicyEntry cuda_async_entry();
+
+}  // namespace memreel

@@ -1,0 +1,150 @@
+// cuda.malloc and cuda.async against what a real driver answered: tests/gpu/recorded, written on an NVIDIA H200 by
+// tests/gpu/probe_allocators; probe_script.h describes the commands. Every address and every size must be equal.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <string>
+
+#include "analyzer/policies/cuda_async.h"
+#include "analyzer/policies/cuda_malloc.h"
+
+namespace memreel {
+namespace {
+
+constexpr std::uint32_t most_slots = 1000, most_streams = 8;
+
+/// One heap with a lane for every stream that a script may name.
+Prepared heap() {
+  Prepared heap;
+  heap.slot_count = most_slots;
+  for (std::uint32_t stream = 0; stream < most_streams; ++stream)
+    heap.lanes.push_back({.stream = StreamId{stream}, .stream_handle = stream});
+  return heap;
+}
+
+/// A line of a recording: the command's words, and those of the answer.
+struct Line {
+  std::string command;
+  std::istringstream words, answer;
+
+  std::uint64_t word() { return number(words); }
+  std::int64_t answered() {
+    std::int64_t value = -1;
+    answer >> value;
+    return value;
+  }
+
+ private:
+  static std::uint64_t number(std::istream& from) {
+    std::uint64_t value = 0;
+    from >> value;
+    return value;
+  }
+};
+
+void for_each_line(const std::string& name, auto&& visit) {
+  std::ifstream file(std::filesystem::path(RECORDED_ON_GPU) / name);
+  ASSERT_TRUE(file) << name;
+  std::size_t number = 0;
+  for (std::string text; std::getline(file, text) && !::testing::Test::HasFatalFailure();) {
+    SCOPED_TRACE(name + ":" + std::to_string(++number) + ": " + text);
+    const std::size_t colon = text.find(" :");
+    if (text.starts_with('#') || colon == std::string::npos) continue;
+    Line line{.words = std::istringstream(text.substr(0, colon)), .answer = std::istringstream(text.substr(colon + 2))};
+    line.words >> line.command;
+    visit(line);
+  }
+}
+
+/// Replays a recording with the model. What a model can't do (a busy device, trimming to a size) ends a pool's part.
+class AsyncRecording {
+ public:
+  void run(const std::string& name) {
+    for_each_line(name, [&](Line& line) { step(line); });
+    EXPECT_GT(compared_, 100U);
+  }
+
+ private:
+  void step(Line& line) {
+    if (line.command == "pool") return start(line);
+    if (!policy_) return;
+    if (line.command == "a") {
+      const auto slot = static_cast<std::uint32_t>(line.word());
+      const Bytes size{line.word()};
+      ASSERT_TRUE(policy_->allocate(slot, size, static_cast<std::uint32_t>(line.word())));
+      ASSERT_EQ(static_cast<std::int64_t>(policy_->extent_of(slot).address.value), line.answered());
+      ++compared_;
+    } else if (line.command == "r") {
+      policy_->free(static_cast<std::uint32_t>(line.word()), {});
+    } else if (line.command == "sync") {
+      policy_->device_synchronized();
+    } else if (line.command == "ssync") {
+      policy_->stream_synchronized(static_cast<std::uint32_t>(line.word()));
+    } else if (line.command == "event") {
+      const auto awaited = static_cast<std::uint32_t>(line.word());
+      return policy_->stream_waits(awaited, static_cast<std::uint32_t>(line.word()));
+    } else if (line.command != "wait") {
+      policy_.reset();
+      return;
+    }
+    ASSERT_EQ(static_cast<std::int64_t>(policy_->use().reserved.count), line.answered());
+  }
+
+  void start(Line& line) {
+    std::string threshold;
+    line.words >> threshold;
+    CudaAsyncSettings settings;
+    settings.release_threshold = threshold == "max" ? CudaAsyncSettings::never : Bytes{std::stoull(threshold)};
+    policy_.reset();
+    if (line.word() > 0) return;  // a limited pool
+    settings.follow_events = line.word() != 0;
+    settings.opportunistic = line.word() != 0;
+    settings.internal_dependencies = line.word() != 0;
+    policy_.emplace(heap_, settings, device_);
+  }
+
+  Prepared heap_ = heap();
+  SimulatedDevice device_{{}, {}};
+  std::optional<CudaAsync> policy_;
+  std::size_t compared_ = 0;
+};
+
+TEST(CudaAsyncRecorded, PlacementAndHoles) { AsyncRecording().run("cuda_async_place.txt"); }
+TEST(CudaAsyncRecorded, Remapping) { AsyncRecording().run("cuda_async_remap.txt"); }
+TEST(CudaAsyncRecorded, ReleaseThresholdZero) { AsyncRecording().run("cuda_async_threshold_0.txt"); }
+TEST(CudaAsyncRecorded, ReleaseThresholdOf300MiB) { AsyncRecording().run("cuda_async_threshold_300.txt"); }
+TEST(CudaAsyncRecorded, ThreeStreamsAndWaitsForThem) { AsyncRecording().run("cuda_async_stream_waits.txt"); }
+TEST(CudaAsyncRecorded, FourStreamsAndEvents) { AsyncRecording().run("cuda_async_events.txt"); }
+TEST(CudaAsyncRecorded, EventsWithoutOpportunisticReuse) { AsyncRecording().run("cuda_async_events_only.txt"); }
+
+/// Where in its page each request lies, and what the device gave.
+void compare_malloc(const std::string& name) {
+  const Prepared prepared = heap();
+  SimulatedDevice device({}, {});
+  CudaMalloc policy(prepared, {}, device);
+  std::size_t compared = 0;
+  for_each_line(name, [&](Line& line) {
+    const auto slot = static_cast<std::uint32_t>(line.word());
+    if (line.command == "m") {
+      ASSERT_TRUE(policy.allocate(slot, Bytes{line.word()}, 0));
+      const std::uint64_t page = CudaMalloc::page.count;
+      ASSERT_EQ(policy.extent_of(slot).address.value % page, static_cast<std::uint64_t>(line.answered()) % page);
+      ++compared;
+    } else {
+      policy.free(slot, {});
+    }
+    ASSERT_EQ(static_cast<std::int64_t>(policy.use().reserved.count), line.answered());
+  });
+  EXPECT_GT(compared, 100U);
+}
+
+TEST(CudaMallocRecorded, SmallRequests) { compare_malloc("cuda_malloc_small.txt"); }
+TEST(CudaMallocRecorded, RequestsAroundThePageSize) { compare_malloc("cuda_malloc_mixed.txt"); }
+
+}  // namespace
+}  // namespace memreel
