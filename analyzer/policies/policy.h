@@ -61,6 +61,13 @@ concept PlacingPolicy = Policy<P> && requires(const P& constant, std::uint32_t s
   constant.for_each_free([](const FreeBlock&) {});
 };
 
+/// One whose pools end. Lanes stand for their pools.
+template <class P>
+concept PoolingPolicy = Policy<P> && requires(P& policy, std::uint32_t lane) {
+  policy.empty_pool(lane);  // gives back what the pool holds unused
+  policy.pool_ended(lane);  // nothing is asked of the pool any more
+};
+
 /// One that is told when the host waits or streams are ordered. Lanes stand for their streams.
 template <class P>
 concept SynchronizingPolicy = Policy<P> && requires(P& policy, std::uint32_t lane) {

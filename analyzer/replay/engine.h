@@ -176,6 +176,12 @@ class Replay {
         case Op::empty_cache:
           policy_.empty_cache();
           break;
+        case Op::empty_pool:
+          if constexpr (PoolingPolicy<P>) policy_.empty_pool(heap_.lane[row]);
+          break;
+        case Op::pool_ended:
+          if constexpr (PoolingPolicy<P>) policy_.pool_ended(heap_.lane[row]);
+          break;
         case Op::device_synchronized:
           if constexpr (SynchronizingPolicy<P>) policy_.device_synchronized();
           break;

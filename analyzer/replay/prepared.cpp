@@ -36,7 +36,14 @@ class HeapBuilder {
     push(Op::alloc_failed, 0, lane(origin), size, event);
   }
 
-  void empty_cache(std::uint32_t event) { push(Op::empty_cache, 0, 0, {}, event); }
+  void empty_cache(const Origin& origin, std::uint32_t event) {
+    if (origin.pool == PoolId::default_pool)
+      push(Op::empty_cache, 0, 0, {}, event);
+    else
+      push(Op::empty_pool, 0, lane(origin), {}, event);
+  }
+
+  void pool_end(const Origin& origin, std::uint32_t event) { push(Op::pool_ended, 0, lane(origin), {}, event); }
 
   /// True when the free is also the completion.
   bool free_requested(std::uint32_t slot, Bytes size, std::uint32_t event) {
@@ -160,7 +167,8 @@ class Preparation {
     const std::uint64_t value = trace_.events.address_or_value[event];
     if (kind == EventKind::segment_alloc) heap.segment(Address{value}, size);
     if (kind == EventKind::alloc_failed) heap.alloc_failed(origin, size, event);
-    if (kind == EventKind::empty_cache) heap.empty_cache(event);
+    if (kind == EventKind::empty_cache) heap.empty_cache(origin, event);
+    if (kind == EventKind::pool_end) heap.pool_end(origin, event);
     if (kind == EventKind::settings) heap.settings(tables_[SettingsId{static_cast<std::uint32_t>(value)}]);
     if (kind == EventKind::sync)
       for (HeapBuilder& each : heaps_)  // streams are the device's, whichever heap heard of it

@@ -112,6 +112,32 @@ TEST(TorchNative, EmptyCacheReleasesWhollyFreeSegmentsOfTheDefaultPool) {
   EXPECT_EQ(torch->driver_calls().free, 2U);
 }
 
+TEST(TorchNative, APoolThatIsOverGivesBackAfterTheDefaultPoolItsSmallBlocksFirst) {
+  Torch torch;
+  torch.alloc(0, 1_KiB, 2);
+  torch.alloc(1, 30_MiB, 2);
+  torch.alloc(2, 30_MiB, 2);
+  torch.alloc(3, 30_MiB);
+  for (const std::uint32_t slot : {0U, 1U, 3U}) torch.free(slot);
+  torch->pool_ended(2);
+  EXPECT_EQ(torch.reserved(), 92_MiB);
+  torch->empty_cache();
+  EXPECT_EQ(torch.reserved(), 30_MiB);
+  torch.free(2);
+  torch->empty_cache();
+  EXPECT_EQ(torch.reserved(), 0_B);
+}
+
+TEST(TorchNative, EmptyingAPoolLeavesTheOthers) {
+  Torch torch;
+  torch.alloc(0, 30_MiB, 2);
+  torch.alloc(1, 30_MiB);
+  torch.free(0);
+  torch.free(1);
+  torch->empty_pool(2);
+  EXPECT_EQ(torch.reserved(), 30_MiB);
+}
+
 TEST(TorchNative, WhenTheDeviceRefusesEverythingUnusedIsReleasedAndThenItFails) {
   Torch torch({}, limited_to(64_MiB));
   torch.alloc(0, 40_MiB);
