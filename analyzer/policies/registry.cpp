@@ -17,9 +17,9 @@ namespace memreel {
 namespace {
 
 const std::vector<PolicyEntry>& entries() {
-  static const std::vector<PolicyEntry> all{bound_live_entry(),   bound_pages_entry(), cuda_malloc_entry(),
-                                            torch_native_entry(), fit_first_entry(),   fit_best_entry(),
-                                            fit_next_entry()};
+  static const std::vector<PolicyEntry> all{bound_live_entry(),   bound_pages_entry(),      cuda_malloc_entry(),
+                                            torch_native_entry(), torch_expandable_entry(), torch_entry(),
+                                            fit_first_entry(),    fit_best_entry(),         fit_next_entry()};
   return all;
 }
 
@@ -47,7 +47,9 @@ Result<BoundPolicy> bind_policy(const PolicySpec& spec) {
     for (const PolicyEntry& known : entries()) names += (names.empty() ? "" : ", ") + std::string(known.info.name);
     return Error{.what = "there is no policy '" + spec.name + "'", .remedy = "known are: " + names};
   }
-  const auto complete = with_defaults(spec, entry->info.defaults);
+  const auto given = entry->normalize ? entry->normalize(spec) : Result<PolicySpec>(spec);
+  if (!given) return given.error();
+  const auto complete = with_defaults(*given, entry->info.defaults);
   if (!complete) return complete.error();
   return entry->bind(*complete);
 }

@@ -361,5 +361,6 @@ class TorchNative {
 
 PolicyEntry torch_native_entry();
 PolicyEntry torch_expandable_entry();
+PolicyEntry torch_entry();
 
 }  // namespace memreel

@@ -7,6 +7,7 @@
 
 #include "analyzer/policies/torch_native.h"
 #include "analyzer/replay/prepared.h"
+#include "analyzer/replay/recorded_capacity.h"
 #include "analyzer/replay/recorded_device.h"
 #include "analyzer/replay/recorded_run.h"
 #include "analyzer/replay/torch_history.h"
@@ -104,7 +105,7 @@ Result<std::vector<Verification>> verify(const Trace& trace) {
   for (const Prepared& heap : prepare(trace)) {
     if (!is_torch(trace, heap)) continue;
     const TorchSettings settings = TorchSettings::recorded(heap.settings);
-    verifications.push_back(Verifier(trace, heap, settings, heap.implied_capacity).run());
+    verifications.push_back(Verifier(trace, heap, settings, recorded_capacity(trace, heap, settings)).run());
     verifications.back().note = why_not_reproducible(trace);
   }
   if (verifications.empty())

@@ -34,11 +34,25 @@ void read_divisions(std::string_view text, std::array<std::uint32_t, 16>& divisi
   }
 }
 
+/// A number of MiB in the text of PYTORCH_CUDA_ALLOC_CONF, where the settings are that PyTorch does not list.
+void read_from_conf(std::string_view conf, std::string_view key, Bytes& into) {
+  const std::size_t found = conf.find(key);
+  if (found == std::string_view::npos) return;
+  conf.remove_prefix(found + key.size());
+  std::uint64_t mib = 0;
+  read(conf.substr(0, conf.find(',')), mib);
+  if (mib > 0 && mib < std::uint64_t{1} << 30U) into = 1_MiB * mib;
+}
+
 }  // namespace
 
 AllocatorRules AllocatorRules::of(const Snapshot& snapshot) {
   AllocatorRules rules;
   for (const auto& [key, value] : snapshot.settings) {
+    if (key.ends_with("ALLOC_CONF")) {
+      read_from_conf(value, "large_segment_size_mb:", rules.large_buffer);
+      read_from_conf(value, "max_non_split_rounding_mb:", rules.max_non_split_rounding);
+    }
     if (key == "garbage_collection_threshold") read(value, rules.garbage_collection_threshold);
     if (key == "max_split_size") read(value, rules.max_split_size);
     if (key == "max_non_split_rounding_size") read(value, rules.max_non_split_rounding);
