@@ -61,6 +61,13 @@ concept PlacingPolicy = Policy<P> && requires(const P& constant, std::uint32_t s
   constant.for_each_free([](const FreeBlock&) {});
 };
 
+/// One whose pools end. Lanes stand for their pools.
+template <class P>
+concept PoolingPolicy = Policy<P> && requires(P& policy, std::uint32_t lane) {
+  policy.empty_pool(lane);  // gives back what the pool holds unused
+  policy.pool_ended(lane);  // nothing is asked of the pool any more
+};
+
 // A policy whose free memory serves whoever asks may say so: `static constexpr bool serves_any_lane = true`. Then it is
 // not asked for memory that is stranded.
 

@@ -33,10 +33,10 @@ namespace {
 const std::vector<PolicyEntry>& entries() {
   static const std::vector<PolicyEntry> all{
       bound_live_entry(), bound_pages_entry(), cuda_malloc_entry(), cuda_async_entry(), torch_native_entry(),
-      tf_bfc_entry(), tf_growth_entry(), jax_default_entry(), jax_growth_entry(), ort_arena_entry(),
-      rmm_pool_entry(), rmm_arena_entry(), rmm_binning_entry(), pool_exact_entry(), fit_first_entry(),
-      fit_best_entry(), fit_next_entry(), buddy_entry(), tlsf_entry(), slab_entry(), gmlake_entry(), vpmm_entry(),
-      plan_size_entry(), plan_best_entry()};
+      torch_expandable_entry(), torch_entry(), tf_bfc_entry(), tf_growth_entry(), jax_default_entry(),
+      jax_growth_entry(), ort_arena_entry(), rmm_pool_entry(), rmm_arena_entry(), rmm_binning_entry(),
+      pool_exact_entry(), fit_first_entry(), fit_best_entry(), fit_next_entry(), buddy_entry(), tlsf_entry(),
+      slab_entry(), gmlake_entry(), vpmm_entry(), plan_size_entry(), plan_best_entry()};
   return all;
 }
 
@@ -66,7 +66,9 @@ Result<BoundPolicy> bind_policy(const PolicySpec& spec) {
     return Error{.what = "there is no policy '" + spec.name + "'",
                  .remedy = "known are: " + names + ", and ./FILE.so for one of your own"};
   }
-  const auto complete = with_defaults(spec, entry->info.defaults);
+  const auto given = entry->normalize ? entry->normalize(spec) : Result<PolicySpec>(spec);
+  if (!given) return given.error();
+  const auto complete = with_defaults(*given, entry->info.defaults);
   if (!complete) return complete.error();
   return entry->bind(*complete);
 }

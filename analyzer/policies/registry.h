@@ -20,6 +20,8 @@ struct PolicyEntry {
   PolicyInfo info;
   /// `spec` has every parameter that `info` lists and no other. Errors: a value that makes no sense.
   Result<BoundPolicy> (*bind)(const PolicySpec& spec);
+  /// Turns what users may write into the parameters that `info` lists; null when there is nothing to turn.
+  Result<PolicySpec> (*normalize)(const PolicySpec& spec) = nullptr;
 };
 
 /// Errors: no policy has the spec's name, or the policy does not take its parameters.

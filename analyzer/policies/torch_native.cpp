@@ -1,7 +1,25 @@
 #include "analyzer/policies/torch_native.h"
 
+#include "analyzer/policies/torch_conf.h"
+#include "analyzer/replay/engine.h"
+
 namespace memreel {
 namespace {
+
+ReplayResult run(const Prepared& heap, const TorchSettings& settings, const RunOptions& given) {
+  RunOptions options = given;
+  // A share of what the device is said to have. What recorded failures imply is what was left of such a share.
+  DeviceModel& model = options.device;
+  if (settings.memory_fraction < 1 && model.kind == DeviceModel::Kind::capacity && !model.told) {
+    model.capacity.count =
+        static_cast<std::uint64_t>(settings.memory_fraction * static_cast<double>(model.capacity.count));
+    model.told = true;
+  }
+  if (settings.tie_break == TorchSettings::TieBreak::address) return run_policy<TorchNative<>>(heap, settings, options);
+  SimulatedDevice device(model, {});  // gives each segment a higher address than those before
+  TorchNative<> policy(heap, settings, device);
+  return Replay<TorchNative<>>(heap, policy, options).run();
+}
 
 Result<BoundPolicy> bind(const PolicySpec& spec) {
   const auto settings = TorchSettings::parse(spec);
@@ -9,7 +27,7 @@ Result<BoundPolicy> bind(const PolicySpec& spec) {
   return BoundPolicy{.spec = {.name = spec.name, .parameters = settings->spec().parameters},
                      .unit = TorchSettings::small_segment,
                      .run = [settings = *settings](const Prepared& heap, const RunOptions& options) {
-                       return run_policy<TorchNative<>>(heap, settings, options);
+                       return run(heap, settings, options);
                      }};
 }
 
@@ -19,14 +37,23 @@ PolicyEntry torch_native_entry() {
   return {.info = {.name = "torch.native",
                    .description = "PyTorch's CUDA caching allocator",
                    .defaults = TorchSettings{}.spec().parameters},
-          .bind = bind};
+          .bind = bind,
+          .normalize = without_neutral_keys};
 }
 
 PolicyEntry torch_expandable_entry() {
   return {.info = {.name = "torch.expandable",
                    .description = "torch.native with expandable segments",
                    .defaults = TorchSettings{.expandable = true}.spec().parameters},
-          .bind = bind};
+          .bind = bind,
+          .normalize = without_neutral_keys};
+}
+
+PolicyEntry torch_entry() {
+  PolicyEntry entry = torch_native_entry();
+  entry.info.name = "torch";
+  entry.info.description = "torch.native, with settings as PYTORCH_CUDA_ALLOC_CONF has them";
+  return entry;
 }
 
 }  // namespace memreel

@@ -101,6 +101,15 @@ class TorchNative {
   }
 
   void empty_cache() { release_everything(); }
+  void empty_pool(std::uint32_t lane) {
+    if (pending_ > 0) wait_for_pending();
+    release_pool(pools_.pool_of(lane));
+  }
+  void pool_ended(std::uint32_t lane) {
+    const PoolId pool = pools_.pool_of(lane);
+    std::erase(ended_, pool);
+    ended_.push_back(pool);
+  }
 
   /// Makes room for slots beyond those of the heap.
   void resize_slots(std::uint32_t slots) { block_of_.resize(slots, BlockId::none); }
@@ -278,6 +287,11 @@ class TorchNative {
   void release_everything() {
     if (pending_ > 0) wait_for_pending();
     for (const bool small : {false, true}) release_unused(PoolId::default_pool, small);
+    for (const PoolId pool : ended_) release_pool(pool);
+  }
+
+  void release_pool(PoolId pool) {
+    for (const bool small : {true, false}) release_unused(pool, small);
   }
 
   /// Segments first, then runs of expandable ones.
@@ -345,9 +359,11 @@ class TorchNative {
   DriverCalls calls_;
   std::vector<BlockId> block_of_;  // by slot
   std::uint64_t pending_ = 0;      // blocks in that state
+  std::vector<PoolId> ended_;      // private pools that are gone, the one named last at the end
 };
 
 PolicyEntry torch_native_entry();
 PolicyEntry torch_expandable_entry();
+PolicyEntry torch_entry();
 
 }  // namespace memreel

@@ -41,6 +41,7 @@ class TorchPools {
   const TorchArena& of_lane(std::uint32_t lane, bool small) const {
     return arenas_[arenas_of_lane_[lane][small ? 1 : 0]];
   }
+  PoolId pool_of(std::uint32_t lane) const { return of_lane(lane, false).pool; }
   TorchArena& arena_of(const Block& block) { return arenas_[block.arena]; }
   const TorchArena& arena_of(const Block& block) const { return arenas_[block.arena]; }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "analyzer/policies/parameters.h"
+#include "analyzer/policies/torch_conf.h"
 
 namespace memreel {
 namespace {
@@ -17,9 +18,17 @@ constexpr const char* non_split_key = "max_non_split_rounding_mb";
 constexpr const char* segment_key = "large_segment_size_mb";
 constexpr const char* divisions_key = "roundup_power2_divisions";
 constexpr const char* expandable_key = "expandable_segments";
+constexpr const char* fraction_key = "per_process_memory_fraction";
+constexpr std::array<std::string_view, 2> tie_breaks{"address", "segment_counter"};  // by TieBreak
 constexpr const char* threshold_key = "garbage_collection_threshold";
 
 using Divisions = std::array<std::uint32_t, 16>;
+
+std::string_view trimmed(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
 
 std::optional<std::uint32_t> parse_division(std::string_view text) {
   const auto value = parse_integer(text);
@@ -27,8 +36,9 @@ std::optional<std::uint32_t> parse_division(std::string_view text) {
   return static_cast<std::uint32_t>(*value);
 }
 
-/// "4" for all sizes, or "[256:1,512:2,>:8]": keys are MiB, powers of two. The first one counts for all smaller sizes
-/// too, and ">" for the one before it and all larger sizes, as PyTorch has it.
+/// "4" for all sizes, or "[256:1,512:2,>:8]": keys are MiB, powers of two, taken in turn. The first one counts for all
+/// smaller sizes too, and ">" for all that are larger than the one before it. (Up to PyTorch 2.8 ">" changed that one,
+/// too.)
 std::optional<Divisions> parse_divisions(std::string_view text) {
   Divisions divisions{};
   if (!text.starts_with('[')) {
@@ -40,35 +50,39 @@ std::optional<Divisions> parse_divisions(std::string_view text) {
   if (!text.ends_with(']')) return std::nullopt;
   text = text.substr(1, text.size() - 2);
   std::size_t last = 0;
-  for (bool first = true; !text.empty(); first = false) {
+  bool first = true;
+  while (!text.empty()) {
     const std::string_view item = text.substr(0, text.find(','));
     text.remove_prefix(std::min(item.size() + 1, text.size()));
     const std::size_t colon = item.find(':');
     if (colon == std::string_view::npos) return std::nullopt;
-    const std::string_view key = item.substr(0, colon);
-    const auto value = parse_division(item.substr(colon + 1));
+    const std::string_view key = trimmed(item.substr(0, colon));
+    const auto value = parse_division(trimmed(item.substr(colon + 1)));
     if (!value) return std::nullopt;
     if (key == ">") {
-      if (first) return std::nullopt;
-      std::fill(divisions.begin() + static_cast<std::ptrdiff_t>(last), divisions.end(), *value);
-      break;
+      std::fill(divisions.begin() + static_cast<std::ptrdiff_t>(last) + 1, divisions.end(), *value);
+      continue;
     }
     const auto mib = parse_integer(key);
-    if (!mib || !std::has_single_bit(*mib) || *mib > 1U << 15U) return std::nullopt;
-    last = static_cast<std::size_t>(std::bit_width(*mib)) - 1;
+    if (!mib || !std::has_single_bit(*mib)) return std::nullopt;
+    last = std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(*mib)) - 1, divisions.size() - 1);
     if (first) std::fill(divisions.begin(), divisions.begin() + static_cast<std::ptrdiff_t>(last), *value);
+    first = false;
     divisions[last] = *value;
   }
   return divisions;
 }
 
+/// The shortest text that parse_divisions turns into this.
 std::string divisions_text(const Divisions& divisions) {
-  if (std::ranges::all_of(divisions, [&](std::uint32_t d) { return d == divisions[0]; }))
-    return std::to_string(divisions[0]);
+  const auto differs_from = [](std::uint32_t value) { return [value](std::uint32_t d) { return d != value; }; };
+  const auto first = std::find_if(divisions.begin(), divisions.end(), differs_from(divisions.front()));
+  if (first == divisions.end()) return std::to_string(divisions.front());
+  const auto rest = std::find_if(divisions.rbegin(), divisions.rend(), differs_from(divisions.back())).base();
   std::string text = "[";
-  for (std::size_t i = 0; i < divisions.size(); ++i)
-    text += (i == 0 ? "" : ",") + std::to_string(1U << i) + ":" + std::to_string(divisions[i]);
-  return text + "]";
+  for (auto each = first - 1; each != rest; ++each)
+    text += std::to_string(1U << (each - divisions.begin())) + ":" + std::to_string(*each) + ",";
+  return text + ">:" + std::to_string(divisions.back()) + "]";
 }
 
 std::string fraction_text(double value) {
@@ -88,18 +102,20 @@ std::optional<Bytes> parse_mib(std::string_view text) {
 Result<TorchSettings> TorchSettings::parse(const PolicySpec& spec) {
   TorchSettings settings;
   const auto& given = spec.parameters;
+  const auto segment = parse_mib(given.at(segment_key));
+  if (!segment || *segment < min_own_segment) return bad_parameter(spec, segment_key, "a number of MiB from 10");
+  settings.large_segment = *segment;
+  const std::string least = std::to_string(settings.large_segment / 1_MiB);
   if (const std::string& text = given.at(split_key); text != "unlimited") {
     const auto size = parse_mib(text);
     if (!size || *size < settings.large_segment)
-      return bad_parameter(spec, split_key, "'unlimited' or a number of MiB from 20");
+      return bad_parameter(spec, split_key,
+                           "'unlimited' or a number of MiB from " + least + " (large_segment_size_mb)");
     settings.max_split_size = *size;
   }
   const auto rounding = parse_mib(given.at(non_split_key));
   if (!rounding || *rounding < 20_MiB) return bad_parameter(spec, non_split_key, "a number of MiB from 20");
   settings.max_non_split_rounding = *rounding;
-  const auto segment = parse_mib(given.at(segment_key));
-  if (!segment || *segment < min_own_segment) return bad_parameter(spec, segment_key, "a number of MiB from 10");
-  settings.large_segment = *segment;
   const auto threshold = parse_fraction(given.at(threshold_key));
   if (!threshold || *threshold < 0 || *threshold >= 1)
     return bad_parameter(spec, threshold_key, "a fraction from 0 (off) to below 1");
@@ -111,11 +127,26 @@ Result<TorchSettings> TorchSettings::parse(const PolicySpec& spec) {
   const std::string& expandable = given.at(expandable_key);
   if (expandable != "True" && expandable != "False") return bad_parameter(spec, expandable_key, "True or False");
   settings.expandable = expandable == "True";
+  const auto fraction = parse_fraction(given.at(fraction_key));
+  if (!fraction || *fraction < 0 || *fraction > 1) return bad_parameter(spec, fraction_key, "a fraction from 0 to 1");
+  settings.memory_fraction = *fraction;
+  const auto tie_break = std::find(tie_breaks.begin(), tie_breaks.end(), given.at(std::string(tie_break_key)));
+  if (tie_break == tie_breaks.end())
+    return bad_parameter(spec, std::string(tie_break_key), "'address' or 'segment_counter'");
+  settings.tie_break = static_cast<TieBreak>(tie_break - tie_breaks.begin());
   return settings;
 }
 
 TorchSettings TorchSettings::recorded(const std::map<std::string, std::string>& recorded) {
   TorchSettings settings;
+  for (const char* variable : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}) {
+    const auto conf = recorded.find(variable);
+    if (conf == recorded.end()) continue;
+    const auto given = parse_alloc_conf(conf->second);
+    if (!given) continue;
+    settings.max_non_split_rounding = given->max_non_split_rounding;
+    settings.large_segment = given->large_segment;
+  }
   const auto bytes = [&](const char* key, Bytes& value) {
     const auto found = recorded.find(key);
     if (found == recorded.end()) return;
@@ -142,7 +173,9 @@ PolicySpec TorchSettings::spec() const {
                          {segment_key, mib(large_segment)},
                          {threshold_key, fraction_text(garbage_collection_threshold)},
                          {divisions_key, divisions_text(divisions)},
-                         {expandable_key, expandable ? "True" : "False"}}};
+                         {expandable_key, expandable ? "True" : "False"},
+                         {fraction_key, fraction_text(memory_fraction)},
+                         {std::string(tie_break_key), std::string(tie_breaks[static_cast<std::size_t>(tie_break)])}}};
 }
 
 Bytes TorchSettings::collected_below(Bytes reserved) const {

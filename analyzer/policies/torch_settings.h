@@ -1,8 +1,9 @@
 // What can be set on PyTorch's CUDA caching allocator, and the sizes that follow from it.
 //
 // Source: c10/cuda/CUDACachingAllocator.cpp, c10/core/AllocatorConfig.h and c10/cuda/CUDAAllocatorConfig.cpp as of
-// PyTorch 2.11. max_non_split_rounding came with PR #136174, large_segment_size with PR #172056; in earlier releases
-// both have the value that is their default here.
+// PyTorch 2.11; what values are taken, and which table a list of divisions gives, was tried out. max_non_split_rounding
+// came with PR #136174, large_segment_size with PR #172056; in earlier releases both have the value that is their
+// default here.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "analyzer/replay/policy_spec.h"
 #include "formats/model/result.h"
@@ -20,6 +22,11 @@
 namespace memreel {
 
 struct TorchSettings {
+  /// Which of several free blocks of a size is taken: the one at the lowest address, or (since PR #183591) of the
+  /// segment that was got first.
+  enum class TieBreak : std::uint8_t { address, segment_counter };
+  static constexpr std::string_view tie_break_key = "tie_break";
+
   static constexpr Bytes min_block = 512_B;         // every size is a multiple of it
   static constexpr Bytes max_small = 1_MiB;         // the largest rounded size that the small pools serve
   static constexpr Bytes small_segment = 2_MiB;     // of the small pools
@@ -34,10 +41,13 @@ struct TorchSettings {
   std::array<std::uint32_t, 16> divisions{};  // roundup_power2_divisions for sizes from 1 MiB, 2 MiB ... 32 GiB;
                                               // 0 and 1: off
   bool expandable = false;                    // expandable_segments
+  double memory_fraction = 1;                 // per_process_memory_fraction: of the device's memory; 1: no limit
+  TieBreak tie_break = TieBreak::address;
 
   /// From the parameters of a spec. Errors: a value that PyTorch would not take.
   static Result<TorchSettings> parse(const PolicySpec& spec);
-  /// From the `allocator_settings` of a snapshot: what is missing or malformed keeps its default.
+  /// From the `allocator_settings` of a snapshot: what is missing or malformed keeps its default. Those that PyTorch
+  /// does not list there are taken from the text of PYTORCH_CUDA_ALLOC_CONF, which it does.
   static TorchSettings recorded(const std::map<std::string, std::string>& settings);
   /// The spec of torch.native that parse() turns into these settings, every parameter given.
   PolicySpec spec() const;

@@ -241,6 +241,12 @@ class Replay {
         case Op::empty_cache:
           policy_.empty_cache();
           break;
+        case Op::empty_pool:
+          if constexpr (PoolingPolicy<P>) policy_.empty_pool(piece_->lane[row]);
+          break;
+        case Op::pool_ended:
+          if constexpr (PoolingPolicy<P>) policy_.pool_ended(piece_->lane[row]);
+          break;
         case Op::device_synchronized:
         case Op::stream_synchronized:
         case Op::stream_waits:

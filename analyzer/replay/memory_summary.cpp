@@ -4,6 +4,7 @@
 
 #include "analyzer/policies/torch_native.h"
 #include "analyzer/replay/prepared.h"
+#include "analyzer/replay/recorded_capacity.h"
 #include "analyzer/replay/recorded_device.h"
 #include "analyzer/replay/recorded_run.h"
 #include "analyzer/replay/torch_history.h"
@@ -82,7 +83,7 @@ class SummaryObserver {
 MemorySummary summarize(const Trace& trace, const Prepared& heap) {
   MemorySummary summary{.heap = heap.heap, .device = heap.device};
   const TorchSettings settings = TorchSettings::recorded(heap.settings);
-  RecordedDevice device(trace, heap, heap.implied_capacity);
+  RecordedDevice device(trace, heap, recorded_capacity(trace, heap, settings));
   TorchNative<SummaryObserver> policy(heap, settings, device, {heap.slot_count + 1, settings.max_split_size, summary});
   bool same_addresses = true;
   run_recorded(heap, heap.count(), policy, device, [&](std::size_t row, bool served) {

@@ -42,9 +42,9 @@ Result<PolicySpec> parse_policy(std::string_view text) {
   std::string_view rest = text.substr(brace + 1, text.size() - brace - 2);
   while (!rest.empty()) {
     const std::string_view item = take_item(rest);
-    const std::size_t equals = item.find('=');
+    const std::size_t equals = item.find_first_of("=:");
     if (equals == std::string_view::npos || equals == 0)
-      return malformed(text, "a parameter is not of the form key=value");
+      return malformed(text, "a parameter is not of the form key=value or key:value");
     const auto [unused, is_new] =
         spec.parameters.emplace(trimmed(item.substr(0, equals)), trimmed(item.substr(equals + 1)));
     if (!is_new)

@@ -1,4 +1,5 @@
-// "torch.native{max_split_size_mb=128}": which policy, with which parameters.
+// "torch.native{max_split_size_mb=128}": which policy, with which parameters. "torch{max_split_size_mb:128}" is as
+// good.
 #pragma once
 
 #include <map>

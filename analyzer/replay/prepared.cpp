@@ -73,7 +73,14 @@ class HeapBuilder {
     push(Op::alloc_failed, 0, lane(origin), size, event);
   }
 
-  void empty_cache(std::uint32_t event) { push(Op::empty_cache, 0, 0, {}, event); }
+  void empty_cache(const Origin& origin, std::uint32_t event) {
+    if (origin.pool == PoolId::default_pool)
+      push(Op::empty_cache, 0, 0, {}, event);
+    else
+      push(Op::empty_pool, 0, lane(origin), {}, event);
+  }
+
+  void pool_end(const Origin& origin, std::uint32_t event) { push(Op::pool_ended, 0, lane(origin), {}, event); }
 
   /// True when the free is also the completion.
   bool free_requested(std::uint32_t slot, const Origin& origin, Bytes size, std::uint32_t event) {
@@ -246,7 +253,8 @@ class Preparation::Impl {
     heap.see(kind, size);
     if (kind == EventKind::segment_alloc) heap.segment(Address{address_or_value}, size);
     if (kind == EventKind::alloc_failed) heap.alloc_failed(origin, size, event);
-    if (kind == EventKind::empty_cache) heap.empty_cache(event);
+    if (kind == EventKind::empty_cache) heap.empty_cache(origin, event);
+    if (kind == EventKind::pool_end) heap.pool_end(origin, event);
     if (kind == EventKind::settings) heap.settings(tables_[SettingsId{static_cast<std::uint32_t>(address_or_value)}]);
     if (kind == EventKind::sync)
       for (HeapBuilder& each : heaps_)  // streams are the device's, whichever heap heard of it

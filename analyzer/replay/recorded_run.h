@@ -11,7 +11,7 @@ namespace memreel {
 
 /// Does rows 0 .. `rows` - 1 of `heap`. `policy` takes its memory from `device`. `after(row, served)` is called after
 /// each row and stops the run by returning false; `served`: of a request, whether it got memory.
-template <Policy P, class After>
+template <PoolingPolicy P, class After>
 void run_recorded(const Prepared& heap, std::size_t rows, P& policy, RecordedDevice& device, After after) {
   FailedSlots failed(heap.slot_count);
   for (std::size_t row = 0; row < rows; ++row) {
@@ -28,6 +28,12 @@ void run_recorded(const Prepared& heap, std::size_t rows, P& policy, RecordedDev
       if (served) policy.free(heap.slot_count, size);
     } else if (op == Op::empty_cache) {
       policy.empty_cache();
+    } else if (op == Op::empty_pool) {
+      policy.empty_pool(heap.lane[row]);
+    } else if (op == Op::pool_ended) {
+      policy.pool_ended(heap.lane[row]);
+    } else if (op == Op::device_synchronized || op == Op::stream_synchronized || op == Op::stream_waits) {
+      // not said of the heap's own memory
     } else if (failed.contains(slot)) {
       if (op != Op::free_requested) failed.remove(slot);
     } else if (op == Op::free) {

@@ -40,6 +40,8 @@ struct DriverCalls {
   std::uint64_t malloc_async = 0, free_async = 0;          // of a pool of the driver
   std::uint64_t malloc_shared = 0, free_shared = 0;        // those of malloc and free for which no memory changed hands
   Bytes malloc_bytes, free_bytes, map_bytes, unmap_bytes;  // that the device gave and got back
+
+  friend bool operator==(const DriverCalls&, const DriverCalls&) = default;
 };
 
 /// The first request that a policy could not serve.

@@ -8,6 +8,7 @@
 
 #include "analyzer/policies/torch_native.h"
 #include "analyzer/replay/prepared.h"
+#include "analyzer/replay/recorded_capacity.h"
 #include "analyzer/replay/recorded_device.h"
 #include "analyzer/replay/recorded_run.h"
 #include "analyzer/replay/torch_history.h"
@@ -107,7 +108,7 @@ Result<std::vector<Verification>> verify(const Trace& trace) {
     if (is_bfc(heap)) verifications.push_back(verify_bfc(trace, heap));
     if (!is_torch(trace, heap)) continue;
     const TorchSettings settings = TorchSettings::recorded(heap.settings);
-    verifications.push_back(Verifier(trace, heap, settings, heap.implied_capacity).run());
+    verifications.push_back(Verifier(trace, heap, settings, recorded_capacity(trace, heap, settings)).run());
     verifications.back().note = why_not_reproducible(trace);
   }
   if (verifications.empty())

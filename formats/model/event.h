@@ -22,9 +22,9 @@ enum class EventKind : std::uint8_t {
   segment_unmap = 7,
   alloc_failed = 8,  // a request for `size` bytes failed; `value` = bytes the device said were free, 0 if unknown
   pool_begin = 9,    // allocations of this origin's thread or stream go to its pool from here on
-  pool_end = 10,
+  pool_end = 10,     // the origin's pool is gone: it gets no more, and what it holds unused may be given back
   sync = 11,         // host waited, or an event edge; `value`: see sync_* below
-  empty_cache = 12,  // the program asked its pool to give cached memory back
+  empty_cache = 12,  // the program had unused memory given back: of the origin's pool, of the default one by all
   mark = 13,         // `value` = MarkId
   settings = 14,     // `value` = SettingsId
   memory_info = 15,  // sample of the device: `size` = used, `value` = free

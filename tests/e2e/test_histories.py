@@ -10,8 +10,8 @@ DEFAULT = ("decode_default", "gpt_default", "streams_default", "oom_default", "t
            "ddp_rank1", "two_gpus")
 # Reproduced to the last address under the settings that they were recorded with.
 EXACT = DEFAULT + ("gpt_maxsplit", "gpt_pow2", "gpt_expandable", "resnet_expandable", "streams_expandable",
-                   "oom_expandable", "mempool", "mempool_expandable", "oom_gc", "oom_maxsplit", "random_pow2_split",
-                   "resnet_gc", "jax_oom_growth", "jax_oom_fraction", "jax_crowded")
+                   "oom_expandable", "mempool", "mempool_expandable", "graphs_default", "graphs_expandable", "oom_gc",
+                   "oom_maxsplit", "random_pow2_split", "resnet_gc", "jax_oom_growth", "jax_oom_fraction", "jax_crowded")
 BYTES_PER_EVENT = {"decode_default": 4, "gpt_default": 4, "random_2m": 7}
 # How truth.json and the trace name what PyTorch's recorder calls "oom".
 RENAMED = {"oom": "alloc_failed"}

@@ -1,35 +1,10 @@
 #include "formats/import/torch/empty_cache.h"
 
 #include <algorithm>
-#include <bit>
-#include <charconv>
-#include <limits>
 #include <optional>
 
 namespace memreel::torch {
 namespace {
-
-// Names as in c10/cuda/CUDACachingAllocator.cpp.
-constexpr Bytes min_block_size = 512_B;
-constexpr Bytes small_size = 1_MiB;    // requests up to this go to the small pool
-constexpr Bytes small_buffer = 2_MiB;  // the size of all its segments, and of no segment of the large pool
-constexpr Bytes large_buffer = 20_MiB;
-constexpr Bytes min_large_alloc = 10_MiB;
-constexpr Bytes round_large = 2_MiB;
-constexpr Bytes max_non_split_rounding = 20_MiB;
-
-/// Not less than what the allocator makes of a request.
-Bytes rounded(Bytes request, const ReleaseSettings& settings) {
-  constexpr Bytes largest{std::uint64_t{1} << 62U};
-  const Bytes plain = round_up(std::clamp(request, min_block_size, largest), min_block_size);
-  return settings.rounds_to_power_of_two ? Bytes{std::bit_ceil(plain.count)} : plain;
-}
-
-Bytes segment_size(Bytes request) {
-  if (request <= small_size) return small_buffer;
-  if (request < min_large_alloc) return large_buffer;
-  return round_up(request, round_large);
-}
 
 /// Consecutive releases with one stack, and the malloc that they may be part of.
 struct Run {
@@ -43,13 +18,13 @@ struct Run {
 
 class EmptyCacheFinder {
  public:
-  EmptyCacheFinder(const DeviceHistory& history, const Places& places, const ReleaseSettings& settings,
+  EmptyCacheFinder(const DeviceHistory& history, const Places& places, const AllocatorRules& rules,
                    const Tables& tables)
-      : entries_(history.entries), places_(places), settings_(settings), tables_(tables) {}
+      : entries_(history.entries), places_(places), rules_(rules), tables_(tables) {}
 
-  std::vector<std::size_t> find(Bytes reserved) {
+  std::vector<ReleaseRun> find(Bytes reserved) {
     scan(reserved);
-    std::vector<std::size_t> found;
+    std::vector<ReleaseRun> found;
     std::size_t covered = 0;  // by runs
     Bytes held = reserved;
     for (const std::size_t i : segment_entries_) {
@@ -59,7 +34,8 @@ class EmptyCacheFinder {
         continue;
       }
       const Run run = run_at(i);
-      if (is_call(run, held)) found.push_back(i);
+      const bool named = is_named(run);
+      found.push_back({.first = i, .end = run.end, .is_call = named || is_call(run, held), .is_empty_cache = named});
       held -= std::min(run.released, held);
       covered = run.end;
     }
@@ -98,21 +74,24 @@ class EmptyCacheFinder {
     return run;
   }
 
+  bool is_named(const Run& run) const {
+    return tables_[tables_[tables_[entries_[run.first].stack].frame].function] == "empty_cache";
+  }
+
   bool is_call(const Run& run, Bytes reserved_before) const {
     const Entry& first = entries_[run.first];
-    if (tables_[tables_[tables_[first.stack].frame].function] == "empty_cache") return true;
     if (!run.next || run.next->stack != first.stack) return true;
     if (run.next->action() == Action::oom) return false;
     if (!acquires_segment(run.next->action())) return true;
     if (run.alloc && could_have_served(run)) return true;
-    const Bytes wanted = run.alloc ? segment_size(rounded({run.alloc->size}, settings_)) : Bytes{};
+    const Bytes wanted = run.alloc ? rules_.segment_size(rules_.rounded({run.alloc->size})) : Bytes{};
     const bool fitted = reserved_before + std::max(wanted, run.acquired) <= peak_;
     return fitted && !could_be_garbage_collection(run, reserved_before);
   }
 
   bool could_have_served(const Run& run) const {
     for (std::size_t i = run.first; i < run.end; ++i)
-      if (entries_[i].place() == run.alloc->place() && serves(entries_[i], rounded({run.alloc->size}, settings_)))
+      if (entries_[i].place() == run.alloc->place() && serves(entries_[i], rules_.rounded({run.alloc->size})))
         return true;
     return false;
   }
@@ -121,32 +100,33 @@ class EmptyCacheFinder {
   bool serves(const Entry& released, Bytes request) const {
     const Bytes size{released.size};
     const bool mapped = released.action() == Action::segment_unmap;
-    if (request <= small_size) return !mapped && size == small_buffer;
-    if (size < request || size == small_buffer) return false;
+    const bool small = size == AllocatorRules::small_buffer;
+    if (AllocatorRules::is_small(request)) return !mapped && small;
+    if (size < request || small) return false;
     // Ten small pages that were unmapped together look like one large one less often than not, so this errs rarely.
-    if (mapped && size.count % large_buffer.count != 0) return false;
-    const Bytes oversize{settings_.max_split_size};
-    if (oversize.count == 0) return true;
-    return request < oversize ? size < oversize : size < request + max_non_split_rounding;
+    if (mapped && size.count % rules_.large_buffer.count != 0) return false;
+    return rules_.may_serve(size, request);
   }
 
   /// It frees segments of the default pool's large blocks once a share of the memory limit is in use. The limit is not
   /// recorded; it can't be less than the peak.
   bool could_be_garbage_collection(const Run& run, Bytes reserved_before) const {
-    const double threshold = settings_.garbage_collection_threshold;
+    const double threshold = rules_.garbage_collection_threshold;
     if (threshold <= 0 || static_cast<double>(reserved_before.count) <= threshold * static_cast<double>(peak_.count))
       return false;
     for (std::size_t i = run.first; i < run.end; ++i) {
       const Entry& entry = entries_[i];
       const bool in_default_pool = places_[entry.place()].pool.value_or(PoolKey{}) == PoolKey{};
-      if (entry.action() != Action::segment_free || Bytes{entry.size} == small_buffer || !in_default_pool) return false;
+      if (entry.action() != Action::segment_free || Bytes{entry.size} == AllocatorRules::small_buffer ||
+          !in_default_pool)
+        return false;
     }
     return true;
   }
 
   const Entries& entries_;
   const Places& places_;
-  const ReleaseSettings& settings_;
+  const AllocatorRules& rules_;
   const Tables& tables_;
   std::vector<std::size_t> segment_entries_;
   Bytes peak_;
@@ -154,26 +134,9 @@ class EmptyCacheFinder {
 
 }  // namespace
 
-ReleaseSettings ReleaseSettings::of(const Snapshot& snapshot) {
-  ReleaseSettings settings;
-  for (const auto& [key, value] : snapshot.settings) {
-    if (key == "garbage_collection_threshold") {
-      std::from_chars(value.data(), value.data() + value.size(), settings.garbage_collection_threshold);
-    } else if (key == "max_split_size") {
-      // -1 is unlimited and is left out: no number without a sign.
-      std::from_chars(value.data(), value.data() + value.size(), settings.max_split_size);
-    } else if (key == "roundup_power2_divisions") {
-      // "[1:0,2:0,...]": a bucket with a division has a value that does not begin with 0.
-      for (std::size_t at = value.find(':'); at != std::string::npos; at = value.find(':', at + 1))
-        settings.rounds_to_power_of_two = settings.rounds_to_power_of_two || value.substr(at + 1, 1) != "0";
-    }
-  }
-  return settings;
-}
-
-std::vector<std::size_t> find_empty_caches(const DeviceHistory& history, std::uint64_t reserved, const Places& places,
-                                           const ReleaseSettings& settings, const Tables& tables) {
-  return EmptyCacheFinder(history, places, settings, tables).find({reserved});
+std::vector<ReleaseRun> find_releases(const DeviceHistory& history, std::uint64_t reserved, const Places& places,
+                                      const AllocatorRules& rules, const Tables& tables) {
+  return EmptyCacheFinder(history, places, rules, tables).find({reserved});
 }
 
 }  // namespace memreel::torch

@@ -4,22 +4,21 @@
 #include <cstddef>
 #include <vector>
 
+#include "formats/import/torch/allocator_rules.h"
 #include "formats/import/torch/snapshot.h"
 #include "formats/model/tables.h"
 
 namespace memreel::torch {
 
-/// The settings of the allocator that decide when it releases memory by itself.
-struct ReleaseSettings {
-  double garbage_collection_threshold = 0;  // 0: off
-  std::uint64_t max_split_size = 0;         // bytes; 0: unlimited
-  bool rounds_to_power_of_two = false;      // roundup_power2_divisions is in use
-
-  static ReleaseSettings of(const Snapshot& snapshot);
+/// Consecutive segment_free and segment_unmap with one stack.
+struct ReleaseRun {
+  std::size_t first = 0, end = 0;  // entries
+  bool is_call = false;            // the program asked for it; else it is part of a malloc
+  bool is_empty_cache = false;     // ... by that name
 };
 
-/// The entries (ascending) in front of which the program emptied the cache. They begin a run of segment_free or
-/// segment_unmap with one stack; the free_completed records of the call's own synchronisation precede it.
+/// All releases, in order, and which of them are calls. The free_completed records of a call's own synchronisation
+/// precede it.
 ///
 /// The allocator also releases memory by itself, but only inside a malloc that finds no block, so such a run is
 /// followed at once by the segment that malloc then gets, or by its oom, with the same stack
@@ -33,7 +32,7 @@ struct ReleaseSettings {
 /// operator's next malloc. What remains ambiguous is the allocator's. Calls that released nothing leave no trace.
 ///
 /// `reserved` is what the device held when the history began, in bytes.
-std::vector<std::size_t> find_empty_caches(const DeviceHistory& history, std::uint64_t reserved, const Places& places,
-                                           const ReleaseSettings& settings, const Tables& tables);
+std::vector<ReleaseRun> find_releases(const DeviceHistory& history, std::uint64_t reserved, const Places& places,
+                                      const AllocatorRules& rules, const Tables& tables);
 
 }  // namespace memreel::torch

@@ -7,7 +7,8 @@ namespace memreel::torch {
 
 /// Fills in the pool of the entries that don't tell it (PyTorch up to 2.11 records none): it is that of the segment the
 /// address lay in at that time. Segments alive at the end tell their pool; those freed before are taken to be of the
-/// default pool, unless they were unmapped next to memory of the same stream whose pool is known.
+/// default pool (but see destroyed_pools.h), unless they were unmapped next to memory of the same stream whose pool is
+/// known.
 void infer_pools(DeviceHistory& history, Places& places);
 
 }  // namespace memreel::torch

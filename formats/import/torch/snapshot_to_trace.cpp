@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <limits>
 #include <ranges>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "formats/import/torch/destroyed_pools.h"
 #include "formats/import/torch/empty_cache.h"
 #include "formats/import/torch/pools.h"
 #include "formats/import/torch/preexisting.h"
@@ -39,6 +41,18 @@ EventKind kind_of(Action action) {
   return EventKind::unknown;
 }
 
+/// The releases of a device, after what they tell of destroyed pools was written into its entries.
+std::vector<ReleaseRun> find_all_releases(DeviceHistory& history, const Preexisting& before, Places& places,
+                                          const AllocatorRules& rules, const Tables& tables) {
+  std::uint64_t reserved = 0;
+  for (const PreexistingSegment& segment : before.segments) reserved += segment.size.count;
+  std::vector<ReleaseRun> releases = find_releases(history, reserved, places, rules, tables);
+  const bool complete = before.segments.empty() && before.allocations.empty();
+  if (!complete || releases.empty()) return releases;
+  find_destroyed_pools(history, places, rules, releases);
+  return find_releases(history, reserved, places, rules, tables);
+}
+
 /// Writes the history of one device.
 class DeviceWriter {
  public:
@@ -49,10 +63,19 @@ class DeviceWriter {
         heap_(writer.intern(Heap{.name = writer.intern("torch.cuda"), .level = Level::framework, .device = device})),
         origins_(places.count(), OriginId::none) {}
 
-  void find_empty_caches(const Preexisting& before, const ReleaseSettings& settings) {
-    std::uint64_t reserved = 0;
-    for (const PreexistingSegment& segment : before.segments) reserved += segment.size.count;
-    empty_caches_ = torch::find_empty_caches(history_, reserved, places_, settings, writer_.tables());
+  /// Notes what the program did that shows only in what was released.
+  void set_releases(std::span<const ReleaseRun> runs) {
+    const std::vector<PoolEnd> ends = find_pool_ends(history_, places_, runs);
+    auto end = ends.begin();
+    for (const ReleaseRun& run : runs) {
+      bool alone = false;
+      for (; end != ends.end() && end->entry == run.first; ++end) {
+        asides_.push_back({.entry = run.first, .kind = EventKind::pool_end, .place = end->place});
+        alone = end->alone;
+        if (alone) asides_.push_back({.entry = run.first, .kind = EventKind::empty_cache, .place = end->place});
+      }
+      if (run.is_call && !alone) asides_.push_back({.entry = run.first, .kind = EventKind::empty_cache});
+    }
   }
 
   /// Of the next record; nothing at the end.
@@ -109,9 +132,12 @@ class DeviceWriter {
     const Entry& entry = history_.entries[next_entry_];
     time_us_ = time_of(next_entry_);
     const Nanoseconds time = from_microseconds(time_us_);
-    if (next_empty_cache_ < empty_caches_.size() && empty_caches_[next_empty_cache_] == next_entry_) {
-      ++next_empty_cache_;
-      writer_.append({.kind = EventKind::empty_cache, .origin = device_origin(), .stack = entry.stack, .time = time});
+    for (; next_aside_ < asides_.size() && asides_[next_aside_].entry == next_entry_; ++next_aside_) {
+      const Aside& aside = asides_[next_aside_];
+      writer_.append({.kind = aside.kind,
+                      .origin = aside.place ? origin_of(*aside.place) : device_origin(),
+                      .stack = entry.stack,
+                      .time = time});
     }
     ++next_entry_;
     Event event{.kind = kind_of(entry.action()),
@@ -128,6 +154,13 @@ class DeviceWriter {
   }
 
  private:
+  /// What the program did in front of an entry.
+  struct Aside {
+    std::size_t entry = 0;
+    EventKind kind = EventKind::unknown;
+    std::optional<PlaceId> place{};  // none: it concerns the whole heap
+  };
+
   std::int64_t time_of(std::size_t entry) const {
     const std::int64_t time = history_.entries[entry].time_us;
     return time == no_time ? time_us_ : time;
@@ -146,7 +179,8 @@ class DeviceWriter {
     const Place& place = places_[id];
     const PoolKey key = place.pool.value_or(PoolKey{});
     Origin row{.heap = heap_};
-    if (key != PoolKey{}) row.pool = writer_.intern(Pool{.key_high = key.high, .key_low = key.low});
+    if (key != PoolKey{})
+      row.pool = writer_.intern(Pool{.key_high = key.high, .key_low = key.low, .inferred = is_inferred(key)});
     if (place.stream != 0) row.stream = writer_.intern(Stream{.handle = place.stream});
     origin = writer_.intern(row);
     return origin;
@@ -168,10 +202,10 @@ class DeviceWriter {
   TraceWriter& writer_;
   HeapId heap_;
   std::vector<OriginId> origins_;  // by PlaceId
-  std::vector<std::size_t> empty_caches_;
+  std::vector<Aside> asides_;      // by entry
   std::size_t next_entry_ = 0;
   std::size_t next_range_ = 0;
-  std::size_t next_empty_cache_ = 0;
+  std::size_t next_aside_ = 0;
   std::int64_t time_us_ = 0;  // of the record before
 };
 
@@ -206,12 +240,14 @@ std::int64_t first_time(const Snapshot& snapshot) {
 
 void write_trace(Snapshot snapshot, TraceWriter& writer) {
   Losses losses{.unknown_actions = snapshot.unknown_actions, .history_overflowed = snapshot.ring_overflowed};
-  const ReleaseSettings settings = ReleaseSettings::of(snapshot);
+  const AllocatorRules rules = AllocatorRules::of(snapshot);
   const std::int64_t start = first_time(snapshot);
   std::vector<Preexisting> before;
+  std::vector<std::vector<ReleaseRun>> releases;
   for (auto& [ordinal, history] : snapshot.devices) {
     infer_pools(history, snapshot.places);
     before.push_back(find_preexisting(history));
+    releases.push_back(find_all_releases(history, before.back(), snapshot.places, rules, writer.tables()));
     losses.preexisting_allocations += before.back().allocations.size();
     losses.began_late = losses.began_late || !before.back().segments.empty() || !before.back().allocations.empty();
     losses.history_overflowed =
@@ -225,7 +261,7 @@ void write_trace(Snapshot snapshot, TraceWriter& writer) {
   for (const auto& [ordinal, history] : snapshot.devices) {
     devices.emplace_back(ordinal, history, snapshot.places, writer);
     const Preexisting& held = before[devices.size() - 1];
-    devices.back().find_empty_caches(held, settings);
+    devices.back().set_releases(releases[devices.size() - 1]);
     devices.back().write_start(start, snapshot.settings, held);
   }
   while (DeviceWriter* device = earliest(devices)) device->write_next();

@@ -13,9 +13,10 @@ inline constexpr std::string_view preexisting_frame = "<allocated before recordi
 
 /// One heap "torch.cuda" per device; at the start, for each heap, its settings and what it held already, all at the
 /// time of the first record; then the records of all devices by time, those of one device in their own order, with the
-/// ranges of external_annotations in front of the records of the same microsecond and an empty_cache in front of the
-/// first segment that it released. Times are nanoseconds since the Unix epoch; records without a time have that of the
-/// one before. `writer` is the one whose tables `snapshot` points into; the caller finishes it.
+/// ranges of external_annotations in front of the records of the same microsecond, and a pool_end and an empty_cache in
+/// front of the first segment that was released for them (of a private pool: only that one's). Times are nanoseconds
+/// since the Unix epoch; records without a time have that of the one before. `writer` is the one whose tables
+/// `snapshot` points into; the caller finishes it.
 void write_trace(Snapshot snapshot, TraceWriter& writer);
 
 }  // namespace memreel::torch

@@ -21,7 +21,8 @@ class History {
   void free_completed(AllocationId id) { builder_.free_completed(id); }
   void free(AllocationId id) { builder_.free(id); }
   void failed(Bytes size) { builder_.event(EventKind::alloc_failed, origin(0, 0), {}, size); }
-  void empty_cache() { builder_.event(EventKind::empty_cache, origin(0, 0), {}, {}); }
+  void empty_cache(std::uint32_t pool = 0) { builder_.event(EventKind::empty_cache, origin(0, pool), {}, {}); }
+  void pool_end(std::uint32_t pool) { builder_.event(EventKind::pool_end, origin(0, pool), {}, {}); }
   /// `how`: see EventKind::sync.
   void synchronized(std::uint64_t stream, std::uint64_t how) {
     builder_.push({.kind = EventKind::sync, .origin = origin(stream, 0), .value = how});

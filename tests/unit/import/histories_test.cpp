@@ -22,7 +22,8 @@ std::map<std::string, DeviceTotals> totals_of(const Trace& trace) {
   std::map<std::string, DeviceTotals> result;
   for (std::size_t i = 0; i < trace.events.count(); ++i) {
     const Event event = trace.events[i];
-    if (event.kind == EventKind::settings || event.kind == EventKind::mark || event.kind == EventKind::empty_cache)
+    if (event.kind == EventKind::settings || event.kind == EventKind::mark || event.kind == EventKind::empty_cache ||
+        event.kind == EventKind::pool_end)
       continue;
     const Heap& heap = trace.tables[trace.tables[event.origin].heap];
     DeviceTotals& totals = result[std::to_string(heap.device)];

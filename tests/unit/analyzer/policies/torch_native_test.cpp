@@ -112,6 +112,32 @@ TEST(TorchNative, EmptyCacheReleasesWhollyFreeSegmentsOfTheDefaultPool) {
   EXPECT_EQ(torch->driver_calls().free, 2U);
 }
 
+TEST(TorchNative, APoolThatIsOverGivesBackAfterTheDefaultPoolItsSmallBlocksFirst) {
+  Torch torch;
+  torch.alloc(0, 1_KiB, 2);
+  torch.alloc(1, 30_MiB, 2);
+  torch.alloc(2, 30_MiB, 2);
+  torch.alloc(3, 30_MiB);
+  for (const std::uint32_t slot : {0U, 1U, 3U}) torch.free(slot);
+  torch->pool_ended(2);
+  EXPECT_EQ(torch.reserved(), 92_MiB);
+  torch->empty_cache();
+  EXPECT_EQ(torch.reserved(), 30_MiB);
+  torch.free(2);
+  torch->empty_cache();
+  EXPECT_EQ(torch.reserved(), 0_B);
+}
+
+TEST(TorchNative, EmptyingAPoolLeavesTheOthers) {
+  Torch torch;
+  torch.alloc(0, 30_MiB, 2);
+  torch.alloc(1, 30_MiB);
+  torch.free(0);
+  torch.free(1);
+  torch->empty_pool(2);
+  EXPECT_EQ(torch.reserved(), 30_MiB);
+}
+
 TEST(TorchNative, WhenTheDeviceRefusesEverythingUnusedIsReleasedAndThenItFails) {
   Torch torch({}, limited_to(64_MiB));
   torch.alloc(0, 40_MiB);
@@ -153,6 +179,51 @@ TEST(TorchNative, WithoutALimitNoGarbageIsCollected) {
     torch.free(0);
   }
   EXPECT_EQ(torch->driver_calls().free, 0U);
+}
+
+TEST(TorchNative, TiesGoToTheSegmentThatWasGotFirst) {
+  Prepared heap;
+  heap.lanes = {{}};
+  heap.slot_count = 4;
+  // Two segments, the first at the higher address, one request that both could serve.
+  heap.segments = {{Address{1U << 30U}, 20_MiB}, {Address{1U << 29U}, 20_MiB}};
+  const auto add = [&](Op op, std::uint32_t slot, Bytes size) {
+    heap.op.push_back(op);
+    heap.slot.push_back(slot);
+    heap.lane.push_back(0);
+    heap.size.push_back(size);
+    heap.event.push_back(static_cast<std::uint32_t>(heap.event.size()));
+  };
+  add(Op::alloc, 0, 6_MiB);
+  add(Op::alloc, 1, 9_MiB);  // 5 MiB are left of the first
+  add(Op::alloc, 2, 6_MiB);
+  add(Op::alloc, 3, 9_MiB);
+  add(Op::free, 0, 6_MiB);
+  add(Op::free, 2, 6_MiB);
+  add(Op::alloc, 0, 6_MiB);  // from either
+  add(Op::free, 3, 9_MiB);   // the second is free altogether when the first was taken
+  add(Op::empty_cache, 0, {});
+  const auto end_reserved = [&](const char* tie_break) {
+    return bind_policy({.name = "torch.native", .parameters = {{"tie_break", tie_break}}})->run(heap, {}).end_reserved;
+  };
+  EXPECT_EQ(end_reserved("address"), 40_MiB);
+  EXPECT_EQ(end_reserved("segment_counter"), 20_MiB);
+}
+
+TEST(TorchNative, AMemoryFractionIsAShareOfTheCapacity) {
+  Prepared heap;
+  heap.lanes = {{}};
+  heap.slot_count = 1;
+  heap.op = {Op::alloc};
+  heap.slot = {0};
+  heap.lane = {0};
+  heap.size = {60_MiB};
+  heap.event = {0};
+  const auto policy = bind_policy({.name = "torch", .parameters = {{"per_process_memory_fraction", "0.5"}}});
+  ASSERT_TRUE(policy);
+  EXPECT_EQ(policy->run(heap, {.device = limited_to(100_MiB)}).failed_allocations, 1U);
+  EXPECT_EQ(policy->run(heap, {.device = limited_to(120_MiB)}).failed_allocations, 0U);
+  EXPECT_EQ(policy->run(heap, {}).failed_allocations, 0U);
 }
 
 TEST(TorchNative, RequestsThatNoDeviceCanServeFail) {

@@ -44,10 +44,11 @@ TEST(TorchSettings, RoundsToDivisionsOfPowersOfTwo) {
 
 TEST(TorchSettings, DivisionsPerSize) {
   const TorchSettings settings = parsed({{"roundup_power2_divisions", "[256:1,512:2,1024:4,>:8]"}});
-  EXPECT_EQ(settings.divisions, (std::array<std::uint32_t, 16>{1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 8, 8, 8, 8, 8, 8}));
+  EXPECT_EQ(settings.divisions, (std::array<std::uint32_t, 16>{1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 4, 8, 8, 8, 8, 8}));
   EXPECT_EQ(settings.round(257_MiB), 257_MiB);
   EXPECT_EQ(settings.round(513_MiB), 768_MiB);
-  EXPECT_EQ(settings.round(1025_MiB), 1152_MiB);
+  EXPECT_EQ(settings.round(1025_MiB), 1280_MiB);
+  EXPECT_EQ(settings.round(2049_MiB), 2304_MiB);
 }
 
 TEST(TorchSettings, HugeRequestsDoNotWrapAround) {
@@ -79,6 +80,16 @@ TEST(TorchSettings, ReadsWhatSnapshotsRecord) {
   EXPECT_EQ(settings.garbage_collection_threshold, 0.5);
   EXPECT_EQ(settings.divisions[1], 4U);
   EXPECT_EQ(TorchSettings::recorded({{"max_split_size", "-1"}}).max_split_size, TorchSettings::unlimited);
+  EXPECT_TRUE(TorchSettings::recorded({{"expandable_segments", "True"}}).expandable);
+}
+
+TEST(TorchSettings, WhatSnapshotsDoNotListIsReadFromTheVariable) {
+  const TorchSettings settings = TorchSettings::recorded(
+      {{"PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:100,large_segment_size_mb:64,max_non_split_rounding_mb:32"},
+       {"max_split_size", "-1"}});
+  EXPECT_EQ(settings.large_segment, 64_MiB);
+  EXPECT_EQ(settings.max_non_split_rounding, 32_MiB);
+  EXPECT_EQ(settings.max_split_size, TorchSettings::unlimited);
 }
 
 class BadTorchParameter : public testing::TestWithParam<std::pair<const char*, const char*>> {};
@@ -96,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair{"max_split_size_mb", "64MiB"}, std::pair{"max_split_size_mb", ""},
                     std::pair{"garbage_collection_threshold", "1"}, std::pair{"garbage_collection_threshold", "0.5x"},
                     std::pair{"garbage_collection_threshold", "nan"}, std::pair{"roundup_power2_divisions", "3"},
-                    std::pair{"roundup_power2_divisions", "[>:4]"}, std::pair{"roundup_power2_divisions", "[300:4]"},
+                    std::pair{"roundup_power2_divisions", "[64:3]"}, std::pair{"roundup_power2_divisions", "[300:4]"},
                     std::pair{"roundup_power2_divisions", "[256:4"}, std::pair{"large_segment_size_mb", "5"},
                     std::pair{"no_such_setting", "1"}));
 

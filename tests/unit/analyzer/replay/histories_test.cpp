@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(PyTorch, RecordedHistory,
                                          "leak", "random_2m", "ddp_rank0", "ddp_rank1", "two_gpus", "mempool",
                                          "gpt_maxsplit", "gpt_pow2", "oom_gc", "oom_maxsplit", "random_pow2_split",
                                          "resnet_gc", "gpt_expandable", "resnet_expandable", "streams_expandable",
-                                         "mempool_expandable", "oom_expandable"),
+                                         "mempool_expandable", "oom_expandable", "graphs_default", "graphs_expandable"),
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace

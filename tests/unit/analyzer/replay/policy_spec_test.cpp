@@ -22,6 +22,13 @@ TEST(PolicySpec, CommasInBracketsBelongToTheValue) {
   EXPECT_EQ((*specs)[0].parameters.at("roundup_power2_divisions"), "[256:1,>:8]");
 }
 
+TEST(PolicySpec, PyTorchsSpellingIsAsGood) {
+  const auto specs = parse_policies("torch{expandable_segments:True,roundup_power2_divisions:[256:1,>:8]}");
+  ASSERT_TRUE(specs);
+  EXPECT_EQ(specs->at(0).parameters.at("expandable_segments"), "True");
+  EXPECT_EQ(specs->at(0).parameters.at("roundup_power2_divisions"), "[256:1,>:8]");
+}
+
 TEST(PolicySpec, WhatTextWritesIsParsedBack) {
   const PolicySpec spec{.name = "torch.native", .parameters = {{"a", "[1:2,3:4]"}, {"b", "unlimited"}}};
   const auto again = parse_policies(spec.text());

@@ -69,6 +69,18 @@ TEST(Prepare, ACompletionWithoutARequestFreesAltogether) {
   EXPECT_EQ(history.prepared().op, (std::vector{Op::alloc, Op::free}));
 }
 
+TEST(Prepare, PoolsEndAndAreEmptiedByThemselves) {
+  History history;
+  history.alloc(1_MiB, {}, 0, 1);
+  history.pool_end(1);
+  history.empty_cache(1);
+  history.empty_cache();
+  const Prepared heap = history.prepared();
+  EXPECT_EQ(heap.op, (std::vector{Op::alloc, Op::pool_ended, Op::empty_pool, Op::empty_cache}));
+  EXPECT_EQ(heap.lane, (std::vector<std::uint32_t>{0, 0, 0, 0}));
+  EXPECT_EQ(heap.lanes[0].pool, PoolId{1});
+}
+
 TEST(Prepare, SynchronizationReachesEveryHeapOfTheDevice) {
   History history;
   history.alloc(1_MiB, {}, 7);

@@ -93,8 +93,9 @@ TEST(Replay, FailedRequestsAreNotLiveAndTheirFreesAreIgnored) {
   };
   const std::map<std::string_view, Circumstances> special{
       {"buddy", {"{max=1MiB}", 9_MiB}},
-      {"torch.expandable", {"{large_segment_size_mb=6}", 8_MiB}},
-      {"torch.native", {"{large_segment_size_mb=10}", 12_MiB}},
+      {"torch", {"{large_segment_size_mb:11}", 13_MiB}},
+      {"torch.expandable", {"{large_segment_size_mb=11}", 13_MiB}},
+      {"torch.native", {"{large_segment_size_mb=11}", 13_MiB}},
       {"rmm.pool", {"{initial=0}"}},
       {"rmm.arena", {"{size=8MiB}"}},
       {"rmm.binning", {"{initial=0,smallest=1KiB,largest=1KiB}"}},

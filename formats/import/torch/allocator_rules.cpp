@@ -1,0 +1,82 @@
+#include "formats/import/torch/allocator_rules.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <string_view>
+
+namespace memreel::torch {
+namespace {
+
+constexpr Bytes min_block_size = 512_B;
+constexpr Bytes min_large_alloc = 10_MiB;  // requests from here on get a segment cut to their size
+constexpr Bytes round_large = 2_MiB;
+constexpr Bytes largest_request{std::uint64_t{1} << 62U};
+
+/// -1 and None, which mean that there is no limit, are no numbers without a sign and change nothing.
+template <class Number>
+void read(std::string_view text, Number& into) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc{} && end == text.data() + text.size()) into = value;
+}
+
+void read(std::string_view text, Bytes& into) { read(text, into.count); }
+
+/// "[1:0,2:0,4:0,...]": the resolved table, one value for each power of two.
+void read_divisions(std::string_view text, std::array<std::uint32_t, 16>& divisions) {
+  for (std::uint32_t& division : divisions) {
+    const std::size_t colon = text.find(':');
+    if (colon == std::string_view::npos) return;
+    text.remove_prefix(colon + 1);
+    read(text.substr(0, text.find_first_of(",]")), division);
+    if (!std::has_single_bit(division)) division = 0;
+  }
+}
+
+/// A number of MiB in the text of PYTORCH_CUDA_ALLOC_CONF, where the settings are that PyTorch does not list.
+void read_from_conf(std::string_view conf, std::string_view key, Bytes& into) {
+  const std::size_t found = conf.find(key);
+  if (found == std::string_view::npos) return;
+  conf.remove_prefix(found + key.size());
+  std::uint64_t mib = 0;
+  read(conf.substr(0, conf.find(',')), mib);
+  if (mib > 0 && mib < std::uint64_t{1} << 30U) into = 1_MiB * mib;
+}
+
+}  // namespace
+
+AllocatorRules AllocatorRules::of(const Snapshot& snapshot) {
+  AllocatorRules rules;
+  for (const auto& [key, value] : snapshot.settings) {
+    if (key.ends_with("ALLOC_CONF")) {
+      read_from_conf(value, "large_segment_size_mb:", rules.large_buffer);
+      read_from_conf(value, "max_non_split_rounding_mb:", rules.max_non_split_rounding);
+    }
+    if (key == "garbage_collection_threshold") read(value, rules.garbage_collection_threshold);
+    if (key == "max_split_size") read(value, rules.max_split_size);
+    if (key == "max_non_split_rounding_size") read(value, rules.max_non_split_rounding);
+    if (key == "large_segment_size") read(value, rules.large_buffer);
+    if (key == "roundup_power2_divisions") read_divisions(value, rules.divisions);
+    if (key == "expandable_segments") rules.expandable = value == "True";
+  }
+  return rules;
+}
+
+Bytes AllocatorRules::rounded(Bytes request) const {
+  const Bytes size = std::clamp(request, 1_B, largest_request);
+  const auto width = static_cast<unsigned>(std::bit_width(size.count));
+  const std::uint32_t n = divisions[width <= 20 ? 0 : std::min(width - 21, 15U)];
+  if (n <= 1 || size <= min_block_size * n) return round_up(size, min_block_size);
+  const std::uint64_t floor = std::bit_floor(size.count);
+  const std::uint64_t step = floor >> static_cast<unsigned>(std::countr_zero(n));
+  return step == 0 ? Bytes{floor * 2} : round_up(size, Bytes{step});
+}
+
+Bytes AllocatorRules::segment_size(Bytes rounded) const {
+  if (is_small(rounded)) return small_buffer;
+  if (rounded < min_large_alloc) return large_buffer;
+  return round_up(rounded, round_large);
+}
+
+}  // namespace memreel::torch

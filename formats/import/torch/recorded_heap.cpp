@@ -1,0 +1,161 @@
+#include "formats/import/torch/recorded_heap.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace memreel::torch {
+
+UnitId RecordedHeap::acquire(const Entry& entry, std::uint64_t stream) {
+  UnitId id = entry.action() == Action::segment_map ? range_of(entry, stream) : UnitId::none;
+  if (id == UnitId::none) {
+    id = UnitId{static_cast<std::uint32_t>(units_.size())};
+    const auto latest = latest_.find(stream);
+    units_.push_back({.begin = entry.address,
+                      .end = entry.address,
+                      .stream = stream,
+                      .small = Bytes{entry.size} == AllocatorRules::small_buffer,
+                      .expandable = entry.action() == Action::segment_map,
+                      .before = latest == latest_.end() ? UnitId::none : latest->second});
+    alive_.insert(id);
+  }
+  Unit& unit = at(id);
+  unit.fresh = true;
+  unit.held += entry.size;
+  unit.end = std::max(unit.end, entry.address + entry.size);
+  const auto [piece, is_new] = pieces_.try_emplace(entry.address, Piece{.size = entry.size, .unit = id});
+  if (is_new) set_free(piece);
+  return id;
+}
+
+UnitId RecordedHeap::release(const Entry& entry) {
+  const auto piece = piece_at(entry.address);
+  if (piece == pieces_.end() || !piece->second.free) return UnitId::none;
+  const UnitId id = piece->second.unit;
+  const std::uint64_t begin = piece->first;
+  const std::uint64_t end = begin + piece->second.size;
+  const std::uint64_t gone = entry.address + entry.size;
+  if (gone > end) return UnitId::none;
+  take_out(piece);
+  pieces_.erase(piece);
+  for (const auto& [from, to] : {std::pair{begin, entry.address}, std::pair{gone, end}})
+    if (from < to) put_free(pieces_.try_emplace(from, Piece{.size = to - from, .unit = id}).first);
+  Unit& unit = at(id);
+  unit.held -= std::min(unit.held, entry.size);
+  if (unit.held == 0) alive_.erase(id);
+  return id;
+}
+
+std::optional<RecordedHeap::Placement> RecordedHeap::placement(const Entry& alloc) const {
+  const auto piece = piece_at(alloc.address);
+  if (piece == pieces_.end() || !piece->second.free || piece->first != alloc.address) return std::nullopt;
+  return Placement{.block = {.size = piece->second.size, .address = piece->first, .unit = piece->second.unit},
+                   .rounded = rules_.rounded({alloc.size})};
+}
+
+void RecordedHeap::take(const Placement& placement) {
+  const auto piece = pieces_.find(placement.block.address);
+  const UnitId id = piece->second.unit;
+  take_out(piece);
+  piece->second.free = false;
+  const Bytes size{piece->second.size};
+  if (size > placement.rounded && rules_.splits(size - placement.rounded, placement.rounded)) {
+    piece->second.size = placement.rounded.count;
+    const Bytes rest = size - placement.rounded;
+    put_free(pieces_.try_emplace(piece->first + placement.rounded.count, Piece{.size = rest.count, .unit = id}).first);
+  }
+  Unit& unit = at(id);
+  unit.fresh = false;
+  latest_[unit.stream] = id;
+}
+
+UnitId RecordedHeap::complete(const Entry& entry) {
+  const auto piece = pieces_.find(entry.address);
+  if (piece == pieces_.end()) return UnitId::none;
+  const UnitId id = piece->second.unit;
+  if (!piece->second.free) set_free(piece);
+  return id;
+}
+
+UnitId RecordedHeap::unit_at(std::uint64_t address) const {
+  const auto piece = piece_at(address);
+  return piece == pieces_.end() ? UnitId::none : piece->second.unit;
+}
+
+bool RecordedHeap::has_unused(UnitId id) const {
+  const Unit& unit = (*this)[id];
+  const std::uint64_t run = run_size(unit);
+  for (auto piece = pieces_.lower_bound(unit.begin); piece != pieces_.end() && piece->first < unit.end; ++piece) {
+    if (!piece->second.free || piece->second.unit != id) continue;
+    if (!unit.expandable) return piece->second.size == unit.end - unit.begin;
+    const std::uint64_t first = (piece->first - unit.begin + run - 1) / run;
+    const std::uint64_t last = (piece->first - unit.begin + piece->second.size) / run;
+    if (first < last) return true;
+  }
+  return false;
+}
+
+UnitId RecordedHeap::range_of(const Entry& entry, std::uint64_t stream) const {
+  const bool small = Bytes{entry.size} == AllocatorRules::small_buffer;
+  for (const UnitId id : alive_) {
+    const Unit& unit = (*this)[id];
+    if (unit.expandable && unit.stream == stream && unit.small == small && entry.address >= unit.begin &&
+        entry.address <= unit.end)
+      return id;
+  }
+  return UnitId::none;
+}
+
+RecordedHeap::Pieces::iterator RecordedHeap::piece_at(std::uint64_t address) {
+  const auto after = pieces_.upper_bound(address);
+  if (after == pieces_.begin()) return pieces_.end();
+  const auto piece = std::prev(after);
+  return piece->first + piece->second.size > address ? piece : pieces_.end();
+}
+
+RecordedHeap::Pieces::const_iterator RecordedHeap::piece_at(std::uint64_t address) const {
+  const auto after = pieces_.upper_bound(address);
+  if (after == pieces_.begin()) return pieces_.end();
+  const auto piece = std::prev(after);
+  return piece->first + piece->second.size > address ? piece : pieces_.end();
+}
+
+std::uint64_t RecordedHeap::run_size(const Unit& unit) const {
+  return unit.small ? AllocatorRules::small_buffer.count : rules_.large_buffer.count;
+}
+
+bool RecordedHeap::could_grow(const FreeBlock& block) const {
+  return (*this)[block.unit].expandable && !pieces_.contains(block.address + block.size);
+}
+
+void RecordedHeap::put_free(Pieces::iterator piece) {
+  const Unit& unit = at(piece->second.unit);
+  piece->second.free = true;
+  free_[{unit.stream, unit.small}].insert({piece->second.size, piece->first, piece->second.unit});
+}
+
+void RecordedHeap::take_out(Pieces::const_iterator piece) {
+  const Unit& unit = at(piece->second.unit);
+  free_[{unit.stream, unit.small}].erase({piece->second.size, piece->first, piece->second.unit});
+}
+
+void RecordedHeap::set_free(Pieces::iterator piece) {
+  const auto merges = [&](Pieces::const_iterator first, Pieces::const_iterator second) {
+    return first->second.unit == second->second.unit && first->first + first->second.size == second->first;
+  };
+  if (const auto next = std::next(piece); next != pieces_.end() && next->second.free && merges(piece, next)) {
+    take_out(next);
+    piece->second.size += next->second.size;
+    pieces_.erase(next);
+  }
+  if (piece != pieces_.begin()) {
+    if (const auto previous = std::prev(piece); previous->second.free && merges(previous, piece)) {
+      take_out(previous);
+      previous->second.size += piece->second.size;
+      pieces_.erase(piece);
+      piece = previous;
+    }
+  }
+  put_free(piece);
+}
+
+}  // namespace memreel::torch
