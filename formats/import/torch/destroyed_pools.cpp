@@ -113,16 +113,19 @@ class PoolFinder {
       starts_again.push_back(!released.empty() && !in_order(history_.entries[i - 1], released.back(), entry, unit));
       released.push_back(unit);
     }
-    if (run.is_empty_cache)
+    // A pool by itself gives back small ones first.
+    const bool all_pools = run.is_empty_cache || (!heap_[released.front()].small &&
+                                                  std::any_of(released.begin(), released.end(),
+                                                              [&](UnitId unit) { return heap_[unit].small; }));
+    if (all_pools)
       judge_turns(released, starts_again);
     else if (heap_[released.front()].small && !heap_[released.back()].small)
-      not_default_.insert(released.begin(),
-                          released.end());  // a private pool by itself: that gives back small ones first
+      not_default_.insert(released.begin(), released.end());
     const std::set<UnitId> gone(released.begin(), released.end());
     work_ += heap_.alive().size() + released.size();
     for (const UnitId kept : heap_.alive()) {
       if (gone.contains(kept) || !heap_.has_unused(kept)) continue;
-      if (run.is_empty_cache) {
+      if (all_pools) {
         not_default_.insert(kept);
         spans_[number(kept)].kept = run.first;
       }
