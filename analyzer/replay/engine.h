@@ -176,23 +176,25 @@ class Replay {
         case Op::empty_cache:
           policy_.empty_cache();
           break;
-        case Op::empty_pool:
-          if constexpr (PoolingPolicy<P>) policy_.empty_pool(heap_.lane[row]);
-          break;
-        case Op::pool_ended:
-          if constexpr (PoolingPolicy<P>) policy_.pool_ended(heap_.lane[row]);
-          break;
-        case Op::device_synchronized:
-          if constexpr (SynchronizingPolicy<P>) policy_.device_synchronized();
-          break;
-        case Op::stream_synchronized:
-          if constexpr (SynchronizingPolicy<P>) policy_.stream_synchronized(heap_.lane[row]);
-          break;
-        case Op::stream_waits:
-          if constexpr (SynchronizingPolicy<P>) policy_.stream_waits(heap_.lane[row], slot);
-          break;
+        default:
+          pass_on(row);
       }
       measures.see_free(policy_);
+    }
+  }
+
+  /// What only some policies want to know.
+  void pass_on(std::size_t row) {
+    const std::uint32_t lane = heap_.lane[row];
+    const Op op = heap_.op[row];
+    if constexpr (PoolingPolicy<P>) {
+      if (op == Op::empty_pool) policy_.empty_pool(lane);
+      if (op == Op::pool_ended) policy_.pool_ended(lane);
+    }
+    if constexpr (SynchronizingPolicy<P>) {
+      if (op == Op::device_synchronized) policy_.device_synchronized();
+      if (op == Op::stream_synchronized) policy_.stream_synchronized(lane);
+      if (op == Op::stream_waits) policy_.stream_waits(lane, heap_.slot[row]);
     }
   }
 
