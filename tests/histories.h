@@ -1,4 +1,4 @@
-// The real histories that tests run on: all of them beside a developer's checkout, else the samples that come with it.
+// The real histories that tests run on: all of them beside a developer's checkout, and the samples that come with it.
 #pragma once
 
 #include <algorithm>
@@ -27,9 +27,8 @@ inline std::optional<std::filesystem::path> history_directory() {
   return directory;
 }
 
-/// All histories of history_directory(), else the samples; by name.
-inline std::vector<History> histories() {
-  const std::filesystem::path root = history_directory().value_or(source_directory() / "samples" / "traces");
+/// All histories of a directory, by name.
+inline std::vector<History> histories_in(const std::filesystem::path& root) {
   std::vector<History> found;
   if (!std::filesystem::is_directory(root)) return found;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
@@ -42,10 +41,24 @@ inline std::vector<History> histories() {
   return found;
 }
 
+/// All histories of history_directory(), and the samples that it does not have.
+inline std::vector<History> histories() {
+  std::vector<History> found = histories_in(source_directory() / "samples" / "traces");
+  if (const auto directory = history_directory()) {
+    std::vector<History> originals = histories_in(*directory);
+    std::erase_if(found, [&](const History& sample) {
+      return std::any_of(originals.begin(), originals.end(),
+                         [&](const History& original) { return original.name == sample.name; });
+    });
+    found.insert(found.end(), originals.begin(), originals.end());
+  }
+  return found;
+}
+
 /// Where histories() come from, for the output of tests.
 inline std::string histories_source() {
   const auto directory = history_directory();
-  return directory ? "histories of " + directory->string()
+  return directory ? "histories of " + directory->string() + " and the samples"
                    : "the samples only (no shared/histories beside the checkout, MEMREEL_HISTORIES not set)";
 }
 

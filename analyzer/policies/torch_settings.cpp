@@ -155,6 +155,8 @@ TorchSettings TorchSettings::recorded(const std::map<std::string, std::string>& 
   bytes("max_split_size", settings.max_split_size);  // -1 is unlimited
   bytes("max_non_split_rounding_size", settings.max_non_split_rounding);
   bytes("large_segment_size", settings.large_segment);
+  if (settings.large_segment < min_own_segment || settings.large_segment.count % min_block.count != 0)
+    settings.large_segment = TorchSettings{}.large_segment;
   if (const auto found = recorded.find(threshold_key); found != recorded.end())
     settings.garbage_collection_threshold = parse_fraction(found->second).value_or(0);
   // The resolved table, one entry for each size: "[1:1,2:1,...,32768:8]".

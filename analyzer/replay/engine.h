@@ -235,37 +235,41 @@ class Replay {
           }
           policy_.free_completed(slot, size);
           break;
-        case Op::alloc_failed:
-          try_again(row, measures);
-          break;
-        case Op::empty_cache:
-          policy_.empty_cache();
-          break;
-        case Op::empty_pool:
-          if constexpr (PoolingPolicy<P>) policy_.empty_pool(piece_->lane[row]);
-          break;
-        case Op::pool_ended:
-          if constexpr (PoolingPolicy<P>) policy_.pool_ended(piece_->lane[row]);
-          break;
-        case Op::device_synchronized:
-        case Op::stream_synchronized:
-        case Op::stream_waits:
-          synchronize(row);
+        default:
+          run_rare(row, measures);
           break;
       }
       measures.see_free(policy_);
     }
   }
 
-  void synchronize(std::size_t row) {
-    if constexpr (SynchronizingPolicy<P>) {
-      const std::uint32_t lane = piece_->lane[row];
-      if (piece_->op[row] == Op::device_synchronized)
-        policy_.device_synchronized();
-      else if (piece_->op[row] == Op::stream_synchronized)
-        policy_.stream_synchronized(lane);
-      else
-        policy_.stream_waits(lane, piece_->slot[row]);
+  /// What is not an allocation's. Apart, so that the loop over the others stays small.
+  [[gnu::noinline]] void run_rare(std::size_t row, Measures& measures) {
+    const std::uint32_t lane = piece_->lane[row];
+    switch (piece_->op[row]) {
+      case Op::alloc_failed:
+        try_again(row, measures);
+        break;
+      case Op::empty_cache:
+        policy_.empty_cache();
+        break;
+      case Op::empty_pool:
+        if constexpr (PoolingPolicy<P>) policy_.empty_pool(lane);
+        break;
+      case Op::pool_ended:
+        if constexpr (PoolingPolicy<P>) policy_.pool_ended(lane);
+        break;
+      case Op::device_synchronized:
+        if constexpr (SynchronizingPolicy<P>) policy_.device_synchronized();
+        break;
+      case Op::stream_synchronized:
+        if constexpr (SynchronizingPolicy<P>) policy_.stream_synchronized(lane);
+        break;
+      case Op::stream_waits:
+        if constexpr (SynchronizingPolicy<P>) policy_.stream_waits(lane, piece_->slot[row]);
+        break;
+      default:
+        break;
     }
   }
 

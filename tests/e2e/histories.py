@@ -1,5 +1,5 @@
-"""Where the recorded histories are: those that $MEMREEL_HISTORIES names or that lie beside the checkout, or else the
-samples inside it."""
+"""Where the recorded histories are: those that $MEMREEL_HISTORIES names or that lie beside the checkout, and the samples
+inside it."""
 
 import json
 import os
@@ -8,18 +8,21 @@ from pathlib import Path
 from program import REPOSITORY, SAMPLES
 
 SHARED = Path(os.environ.get("MEMREEL_HISTORIES", REPOSITORY.parent / "shared/histories"))
-IN_USE = SHARED if (SHARED / "truth.json").exists() else SAMPLES
-TRUTH = json.loads((IN_USE / "truth.json").read_text())
+IN_USE = [directory for directory in (SHARED, SAMPLES) if (directory / "truth.json").exists()]
+TRUTH = {}
+for directory in reversed(IN_USE):
+    TRUTH |= json.loads((directory / "truth.json").read_text())
 
 
 def path(name):
     """The file of a history, or None when it is not among those in use."""
-    for suffix in (".pickle.xz", ".reel", ".xplane.pb.gz"):
-        file = IN_USE / (name + suffix)
-        if file.exists():
-            return file
+    for directory in IN_USE:
+        for suffix in (".pickle.xz", ".reel", ".xplane.pb.gz"):
+            file = directory / (name + suffix)
+            if file.exists():
+                return file
     return None
 
 
 if __name__ == "__main__":
-    print(f"{len(TRUTH)} recorded histories in {IN_USE}")
+    print(f"{len(TRUTH)} recorded histories in {', '.join(map(str, IN_USE))}")

@@ -11,7 +11,11 @@ DEFAULT = ("decode_default", "gpt_default", "streams_default", "oom_default", "t
 # Reproduced to the last address under the settings that they were recorded with.
 EXACT = DEFAULT + ("gpt_maxsplit", "gpt_pow2", "gpt_expandable", "resnet_expandable", "streams_expandable",
                    "oom_expandable", "mempool", "mempool_expandable", "graphs_default", "graphs_expandable", "oom_gc",
-                   "oom_maxsplit", "random_pow2_split", "resnet_gc", "jax_oom_growth", "jax_oom_fraction", "jax_crowded")
+                   "oom_maxsplit", "random_pow2_split", "resnet_gc", "jax_oom_growth", "jax_oom_fraction", "jax_crowded",
+                   "captures_s63_default", "captures_s64_expandable", "capture_streams_s71_default",
+                   "mempools_s82_default", "mempools_s83_expandable", "borrow_s91_expandable", "pressure_s2_gc",
+                   "pressure_s7_expandable_maxsplit", "oom_s12_expandable_gc", "oom_s14_nonsplit",
+                   "streams_s32_expandable_pow2")
 BYTES_PER_EVENT = {"decode_default": 4, "gpt_default": 4, "random_2m": 7}
 # How truth.json and the trace name what PyTorch's recorder calls "oom".
 RENAMED = {"oom": "alloc_failed"}

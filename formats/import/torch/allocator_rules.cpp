@@ -56,7 +56,6 @@ AllocatorRules AllocatorRules::of(const Snapshot& snapshot) {
     if (key == "garbage_collection_threshold") read(value, rules.garbage_collection_threshold);
     if (key == "max_split_size") read(value, rules.max_split_size);
     if (key == "max_non_split_rounding_size") read(value, rules.max_non_split_rounding);
-    if (key == "large_segment_size") read(value, rules.large_buffer);
     if (key == "roundup_power2_divisions") read_divisions(value, rules.divisions);
     if (key == "expandable_segments") rules.expandable = value == "True";
   }

@@ -16,6 +16,8 @@ namespace {
 
 /// Better blocks that one placement may speak of: more are rare and tell nothing new.
 constexpr int most_evidence = 64;
+/// Steps that no program's history takes, so that nonsense does not take for ever: some seconds.
+constexpr std::uint64_t most_work = 100'000'000;
 
 class PoolFinder {
  public:
@@ -23,16 +25,18 @@ class PoolFinder {
              std::span<const ReleaseRun> runs)
       : history_(history), places_(places), runs_(runs), heap_(rules) {}
 
-  /// The pool of each unit.
+  /// The pool of each unit; nothing when it would take too long to tell.
   std::vector<PoolKey> find() {
     auto run = runs_.begin();
     for (std::size_t i = 0; i < history_.entries.count(); ++i) {
+      if (work_ > most_work) return {};
       if (run != runs_.end() && run->first == i) judge(*run++);
       follow(i);
     }
     for (const Segment& segment : history_.segments) learn(segment);
     std::vector<PoolKey> pools = choose();
-    while (learn_turns(pools)) pools = choose();
+    while (work_ <= most_work && learn_turns(pools)) pools = choose();
+    if (work_ > most_work) return {};
     return pools;
   }
 
@@ -66,6 +70,7 @@ class PoolFinder {
     const Action action = entry.action();
     if (acquires_segment(action)) {
       unit = heap_.acquire(entry, stream_of(entry));
+      work_ += heap_.alive().size();
       if (number(unit) == spans_.size()) {
         spans_.push_back({.got = i});
         if (action == Action::segment_map) tell_ranges_apart(unit);
@@ -108,15 +113,19 @@ class PoolFinder {
       starts_again.push_back(!released.empty() && !in_order(history_.entries[i - 1], released.back(), entry, unit));
       released.push_back(unit);
     }
-    if (run.is_empty_cache)
+    // A pool by itself gives back small ones first.
+    const bool all_pools = run.is_empty_cache || (!heap_[released.front()].small &&
+                                                  std::any_of(released.begin(), released.end(),
+                                                              [&](UnitId unit) { return heap_[unit].small; }));
+    if (all_pools)
       judge_turns(released, starts_again);
     else if (heap_[released.front()].small && !heap_[released.back()].small)
-      not_default_.insert(released.begin(),
-                          released.end());  // a private pool by itself: that gives back small ones first
+      not_default_.insert(released.begin(), released.end());
     const std::set<UnitId> gone(released.begin(), released.end());
+    work_ += heap_.alive().size() + released.size();
     for (const UnitId kept : heap_.alive()) {
       if (gone.contains(kept) || !heap_.has_unused(kept)) continue;
-      if (run.is_empty_cache) {
+      if (all_pools) {
         not_default_.insert(kept);
         spans_[number(kept)].kept = run.first;
       }
@@ -195,7 +204,7 @@ class PoolFinder {
 
   /// The first pool that nothing contradicts: the default one, that of the request before, those of the segments got
   /// before, the latest first, and what is left.
-  std::optional<PoolKey> best_fitting(UnitId unit, const std::vector<PoolKey>& pools) const {
+  std::optional<PoolKey> best_fitting(UnitId unit, const std::vector<PoolKey>& pools) {
     if (fits(unit, default_pool)) return default_pool;
     const UnitId before = heap_[unit].before;
     if (before != UnitId::none && fits(unit, pools[number(before)])) return pools[number(before)];
@@ -206,14 +215,18 @@ class PoolFinder {
     return std::nullopt;
   }
 
-  bool fits(UnitId unit, const PoolKey& pool) const {
+  bool fits(UnitId unit, const PoolKey& pool) {
+    ++work_;
     if (pool == default_pool && not_default_.contains(unit)) return false;
     const auto inside = members_.find(pool);
-    if (inside == members_.end()) return true;
-    if (const auto others = others_.find(unit); others != others_.end())
+    if (inside == members_.end() || work_ > most_work) return true;
+    if (const auto others = others_.find(unit); others != others_.end()) {
+      work_ += others->second.size();
       for (const UnitId other : others->second)
         if (inside->second.contains(other)) return false;
+    }
     if (pool == default_pool) return true;
+    work_ += inside->second.size();
     // A pool gives memory back only when it is over: then it gets no more, and keeps nothing unused.
     const Span& own = spans_[number(unit)];
     return std::all_of(inside->second.begin(), inside->second.end(), [&](UnitId id) {
@@ -232,6 +245,7 @@ class PoolFinder {
   std::vector<std::vector<UnitId>> releases_;  // that the program asked for
   std::map<UnitId, PoolKey> known_;
   std::vector<Span> spans_;  // by unit
+  std::uint64_t work_ = 0;   // done so far
   std::map<PoolKey, std::set<UnitId>> members_;
 };
 

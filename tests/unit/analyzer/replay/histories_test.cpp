@@ -7,6 +7,7 @@
 
 #include "analyzer/replay/memory_summary.h"
 #include "analyzer/replay/prepared.h"
+#include "analyzer/replay/recorded_capacity.h"
 #include "analyzer/replay/replay.h"
 #include "analyzer/replay/verify.h"
 #include "formats/import/import.h"
@@ -40,13 +41,17 @@ TEST_P(RecordedHistory, EveryAddressAndEverySegmentIsRepeated) {
   }
 }
 
-TEST_P(RecordedHistory, AReplayThatKnowsOnlyTheSettingsReservesTheSame) {
+TEST_P(RecordedHistory, AReplayThatKnowsOnlyTheSettingsAndTheLimitReservesTheSame) {
   const auto verifications = verify(trace_);
   ASSERT_TRUE(verifications);
   const std::vector<Prepared> heaps = prepare(trace_);
   ASSERT_EQ(heaps.size(), verifications->size());
   for (std::size_t i = 0; i < heaps.size(); ++i) {
-    const auto results = replay(std::span(&heaps[i], 1), std::span(&verifications->at(i).policy, 1));
+    ReplayOptions options;
+    const TorchSettings settings = TorchSettings::recorded(heaps[i].settings);
+    if (const auto limit = recorded_capacity(trace_, heaps[i], settings))
+      options.device = DeviceModel{.kind = DeviceModel::Kind::capacity, .capacity = *limit, .told = true};
+    const auto results = replay(std::span(&heaps[i], 1), std::span(&verifications->at(i).policy, 1), options);
     ASSERT_TRUE(results) << results.error().message();
     EXPECT_EQ(results->at(0).peak_reserved, verifications->at(i).recorded_peak_reserved);
   }
@@ -76,7 +81,13 @@ INSTANTIATE_TEST_SUITE_P(PyTorch, RecordedHistory,
                                          "leak", "random_2m", "ddp_rank0", "ddp_rank1", "two_gpus", "mempool",
                                          "gpt_maxsplit", "gpt_pow2", "oom_gc", "oom_maxsplit", "random_pow2_split",
                                          "resnet_gc", "gpt_expandable", "resnet_expandable", "streams_expandable",
-                                         "mempool_expandable", "oom_expandable", "graphs_default", "graphs_expandable"),
+                                         "mempool_expandable", "oom_expandable", "graphs_default", "graphs_expandable",
+                                         // Recorded by tests/gpu/record_matrix.py.
+                                         "captures_s63_default", "captures_s64_expandable",
+                                         "capture_streams_s71_default", "mempools_s82_default",
+                                         "mempools_s83_expandable", "borrow_s91_expandable", "pressure_s2_gc",
+                                         "pressure_s7_expandable_maxsplit", "oom_s12_expandable_gc", "oom_s14_nonsplit",
+                                         "streams_s32_expandable_pow2"),
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
