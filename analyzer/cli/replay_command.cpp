@@ -59,6 +59,21 @@ Json json_of(const std::vector<SeriesPoint>& series) {
   return points;
 }
 
+// Null for bounds, which place nothing.
+void add_placement_metrics(Json& result, const ReplayResult& r) {
+  const auto stranded = [&](const std::string& name, StrandedMemory FreeMemory::*which) {
+    result[name + "_bytes"] = r.free_memory ? Json(((*r.free_memory).*which).bytes.count) : Json(nullptr);
+    result[name + "_event"] = r.free_memory ? Json(((*r.free_memory).*which).event) : Json(nullptr);
+  };
+  stranded("stranded_stream", &FreeMemory::stranded_stream);
+  stranded("stranded_pool", &FreeMemory::stranded_pool);
+  result["unusable"] = nullptr;
+  if (r.free_memory)
+    for (std::size_t i = 0; i < FreeMemory::sizes.size(); ++i)
+      result["unusable"][std::to_string(FreeMemory::sizes[i] / 1_MiB) + "MiB"] = r.free_memory->unusable[i];
+  result["address_stability"] = r.address_stability ? Json(*r.address_stability) : Json(nullptr);
+}
+
 Json json_of(const ReplayResult& r, const ReplayArguments& arguments) {
   Json result{{"policy", r.policy.name},
               {"params", r.policy.parameters},
@@ -72,6 +87,7 @@ Json json_of(const ReplayResult& r, const ReplayArguments& arguments) {
               {"overhead", r.overhead()},
               {"fragmentation_at_peak", r.fragmentation_at_peak},
               {"external_fragmentation_max", r.external_fragmentation_max},
+              {"internal_waste", r.internal_waste},
               {"failed_allocations", r.failed_allocations},
               {"first_failure", json_of(r.first_failure)},
               {"driver_calls",
@@ -82,6 +98,7 @@ Json json_of(const ReplayResult& r, const ReplayArguments& arguments) {
                 {"sync", r.driver_calls.sync}}}};
   result["capacity_bytes"] =
       r.device_model.kind == DeviceModel::Kind::capacity ? Json(r.device_model.capacity.count) : Json(nullptr);
+  add_placement_metrics(result, r);
   if (r.min_capacity) result["min_capacity_bytes"] = r.min_capacity->count;
   result["seconds"] = r.seconds;
   result["events_per_second"] = r.seconds > 0 ? static_cast<double>(r.events) / r.seconds : 0.0;
@@ -180,7 +197,7 @@ void print_heap_table(const Trace& trace, const HeapHistory& history, const std:
 }
 
 Result<ReplayOptions> options_of(const ReplayArguments& arguments) {
-  ReplayOptions options;
+  ReplayOptions options{.placement_metrics = arguments.json};
   if (arguments.capacity == "unlimited") {
     options.device = DeviceModel{};
   } else if (!arguments.capacity.empty()) {

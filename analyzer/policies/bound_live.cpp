@@ -7,9 +7,9 @@ namespace memreel {
 namespace {
 
 /// What an operation does to the live bytes, by Op: all bits of its size count, or none; it adds or subtracts.
-constexpr std::array<std::uint64_t, 6> adds{~std::uint64_t{0}, 0, 0, 0, 0, 0};
-constexpr std::array<std::uint64_t, 6> subtracts{0, ~std::uint64_t{0}, ~std::uint64_t{0}, 0, 0, 0};
-constexpr std::array<std::uint64_t, 6> tries{0, 0, 0, 0, ~std::uint64_t{0}, 0};
+constexpr std::array<std::uint64_t, op_count> adds{~std::uint64_t{0}};
+constexpr std::array<std::uint64_t, op_count> subtracts{0, ~std::uint64_t{0}, ~std::uint64_t{0}};
+constexpr std::array<std::uint64_t, op_count> tries{0, 0, 0, 0, ~std::uint64_t{0}};
 
 /// Sizes that no device has could overflow the sums.
 constexpr std::uint64_t largest_summed = std::uint64_t{1} << 50U;
@@ -34,7 +34,7 @@ bool BoundLive::run_at_once(const Prepared& heap, std::size_t begin, std::size_t
   device_.extend(live);
   use_.allocated = use_.reserved = live;
   measures.live = measures.allocated = measures.reserved = {{most}, most_row};
-  measures.allocated_at_reserved_peak = {most};
+  measures.live_at_reserved_peak = measures.allocated_at_reserved_peak = {most};
   return true;
 }
 

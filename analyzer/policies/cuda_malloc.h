@@ -20,6 +20,7 @@ namespace memreel {
 class CudaMalloc {
  public:
   struct Settings {};
+  static constexpr bool serves_any_lane = true;
   static constexpr Bytes spacing = 512_B;
   static constexpr Bytes page = 2_MiB;
   static constexpr Bytes max_shared = 1_MiB;

@@ -40,6 +40,8 @@ concept Placement = std::constructible_from<P, BlockTable&, Bytes> &&
 template <Placement Free>
 class GrowingRange {
  public:
+  static constexpr bool serves_any_lane = true;
+
   GrowingRange(const Prepared& heap, const GrowingRangeSettings& settings, SimulatedDevice& device)
       : settings_(settings),
         device_(device),

@@ -68,6 +68,9 @@ concept PoolingPolicy = Policy<P> && requires(P& policy, std::uint32_t lane) {
   policy.pool_ended(lane);  // nothing is asked of the pool any more
 };
 
+// A policy whose free memory serves whoever asks may say so: `static constexpr bool serves_any_lane = true`. Then it is
+// not asked for memory that is stranded.
+
 /// One that is told when the host waits or streams are ordered. Lanes stand for their streams.
 template <class P>
 concept SynchronizingPolicy = Policy<P> && requires(P& policy, std::uint32_t lane) {

@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "analyzer/policies/policy.h"
+#include "analyzer/replay/address_stability.h"
 #include "analyzer/replay/device.h"
+#include "analyzer/replay/free_metrics.h"
 #include "analyzer/replay/prepared.h"
 #include "analyzer/replay/replay.h"
 
@@ -18,6 +21,12 @@ struct RunOptions {
   std::size_t series_points = 0;
   /// Stop at the first failure. A request that failed when it was recorded may fail again.
   bool stop_at_failure = false;
+  /// Stop once more than this is reserved. The policy doesn't know of it: unlike a capacity it changes no decision.
+  Bytes give_up_above{std::numeric_limits<std::uint64_t>::max()};
+  /// Before a request fails the program calls empty_cache and tries again.
+  bool empty_cache_on_failure = false;
+  /// Also find ReplayResult::free_memory and address_stability.
+  bool placement_metrics = false;
 };
 
 /// A highest value and the first row of the heap's operations at which it was reached.
@@ -36,11 +45,15 @@ struct Peak {
 /// What is measured over a stretch of operations.
 struct Measures {
   Peak live, allocated, reserved;
-  Bytes allocated_at_reserved_peak;
+  Bytes live_at_reserved_peak, allocated_at_reserved_peak;
   double external_fragmentation = 0;  // highest
 
-  void see_reserved(const HeapUse& use, std::size_t row) {
-    if (reserved.see(use.reserved, row)) allocated_at_reserved_peak = use.allocated;
+  /// True when it is a peak.
+  bool see_reserved(const HeapUse& use, Bytes live_now, std::size_t row) {
+    if (!reserved.see(use.reserved, row)) return false;
+    allocated_at_reserved_peak = use.allocated;
+    live_at_reserved_peak = live_now;
+    return true;
   }
 
   template <Policy P>
@@ -82,14 +95,18 @@ template <Policy P>
 class Replay {
  public:
   Replay(const Prepared& heap, P& policy, const RunOptions& options)
-      : heap_(heap), policy_(policy), options_(options), failed_(heap.slot_count) {}
+      : heap_(heap), policy_(policy), options_(options), failed_(heap.slot_count), addresses_(heap.step_ends) {}
 
   ReplayResult run() {
     const auto start = std::chrono::steady_clock::now();
     const std::size_t rows = heap_.count();
     const std::size_t stretches = std::clamp<std::size_t>(options_.series_points, 1, std::max<std::size_t>(rows, 1));
-    for (std::size_t i = 0; i < stretches && !stopped_; ++i)
+    for (std::size_t i = 0; i < stretches && !stopped_; ++i) {
       run_stretch(rows * i / stretches, rows * (i + 1) / stretches);
+      if constexpr (PlacingPolicy<P>)
+        if (options_.placement_metrics && (i + 1) * most_samples / stretches > i * most_samples / stretches)
+          free_.sample(policy_);
+    }
     result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     finish();
     return std::move(result_);
@@ -98,6 +115,9 @@ class Replay {
  private:
   /// How many rows ahead the memory that a row needs is fetched: its block's name, the block, the block's neighbours.
   static constexpr std::size_t name_ahead = 24, block_ahead = 16, neighbours_ahead = 8;
+
+  /// How often all free blocks are looked at. More would cost more than the replay.
+  static constexpr std::size_t most_samples = 128;
 
   void foresee(std::size_t row) {
     if constexpr (requires { policy_.prefetch_block(0U); }) {
@@ -111,7 +131,10 @@ class Replay {
   void run_stretch(std::size_t begin, std::size_t end) {
     const HeapUse& use = policy_.use();
     Measures measures{.live = {live_, begin}, .allocated = {use.allocated, begin}, .reserved = {use.reserved, begin}};
-    if (!done_at_once(begin, end, measures)) run_rows(begin, end, measures);
+    if (follows_addresses())
+      run_and_follow(begin, end, measures);
+    else if (!done_at_once(begin, end, measures))
+      run_rows(begin, end, measures);
     all_.fold(measures);
     if (options_.series_points > 0 && begin < end)
       result_.series.push_back({.first_event = heap_.event[begin],
@@ -130,7 +153,6 @@ class Replay {
   }
 
   void run_rows(std::size_t begin, std::size_t end, Measures& measures) {
-    const HeapUse& use = policy_.use();
     // What is known of fewer allocations stays in the cache by itself.
     const bool far_apart = heap_.slot_count > 8192;
     for (std::size_t row = begin; row < end && !stopped_; ++row) {
@@ -139,15 +161,10 @@ class Replay {
       const Bytes size = heap_.size[row];
       switch (heap_.op[row]) {
         case Op::alloc:
-          if (policy_.allocate(slot, size, heap_.lane[row])) [[likely]] {
-            live_ += size;
-            measures.live.see(live_, row);
-            measures.allocated.see(use.allocated, row);
-            measures.see_reserved(use, row);
-          } else {
-            failed_.add(slot);
-            note_failure(row);
-          }
+          if (policy_.allocate(slot, size, heap_.lane[row])) [[likely]]
+            note_served(row, measures);
+          else
+            go_without(row, measures);
           break;
         case Op::free:
           if (failed_.contains(slot)) [[unlikely]] {
@@ -196,18 +213,67 @@ class Replay {
     }
   }
 
+  [[gnu::always_inline]] void note_served(std::size_t row, Measures& measures) {
+    const HeapUse& use = policy_.use();
+    live_ += heap_.size[row];
+    measures.live.see(live_, row);
+    measures.allocated.see(use.allocated, row);
+    if (measures.see_reserved(use, live_, row)) [[unlikely]]
+      note_growth(row);
+  }
+
+  [[gnu::noinline]] void go_without(std::size_t row, Measures& measures) {
+    if (after_empty_cache(heap_.slot[row], row)) return note_served(row, measures);
+    failed_.add(heap_.slot[row]);
+    note_failure(row);
+  }
+
+  bool follows_addresses() const { return PlacingPolicy<P> && options_.placement_metrics && !heap_.step_ends.empty(); }
+
+  /// Row by row, so that other runs don't pay for it.
+  void run_and_follow(std::size_t begin, std::size_t end, Measures& measures) {
+    if constexpr (PlacingPolicy<P>)
+      for (std::size_t row = begin; row < end && !stopped_; ++row) {
+        run_rows(row, row + 1, measures);
+        const std::uint32_t slot = heap_.slot[row];
+        if (heap_.op[row] == Op::alloc && !failed_.contains(slot))
+          addresses_.served(row, heap_.size[row], policy_.extent_of(slot).address);
+      }
+  }
+
   /// A request that failed when it was recorded. The program went on without the memory, so it is given back at once.
-  void try_again(std::size_t row, Measures& measures) {
+  [[gnu::noinline]] void try_again(std::size_t row, Measures& measures) {
     const std::uint32_t slot = heap_.slot_count;
-    if (policy_.allocate(slot, heap_.size[row], heap_.lane[row]))
+    if (policy_.allocate(slot, heap_.size[row], heap_.lane[row]) || after_empty_cache(slot, row))
       policy_.free(slot, heap_.size[row]);
     else if (!options_.stop_at_failure)
       note_failure(row);
-    measures.see_reserved(policy_.use(), row);
+    if (measures.see_reserved(policy_.use(), live_, row)) note_growth(row);
+  }
+
+  bool after_empty_cache(std::uint32_t slot, std::size_t row) {
+    if (!options_.empty_cache_on_failure) return false;
+    policy_.empty_cache();
+    return policy_.allocate(slot, heap_.size[row], heap_.lane[row]);
+  }
+
+  [[gnu::noinline]] void note_growth(std::size_t row) {
+    const HeapUse& use = policy_.use();
+    if (use.reserved <= all_.reserved.value) return;  // only the most of this stretch
+    if (use.reserved > options_.give_up_above) result_.gave_up = stopped_ = true;
+    look_for_stranded(row);
+  }
+
+  void look_for_stranded(std::size_t row) {
+    if constexpr (PlacingPolicy<P> && !requires { requires P::serves_any_lane; }) {
+      if (!options_.placement_metrics || heap_.lanes.size() < 2 || !free_.could_grow(policy_.use().free)) return;
+      free_.see_growth(policy_, heap_.lanes[heap_.lane[row]], heap_.size[row], heap_.event[row]);
+    }
   }
 
   void note_failure(std::size_t row) {
     ++result_.failed_allocations;
+    look_for_stranded(row);
     if (options_.stop_at_failure) stopped_ = true;
     if (result_.first_failure) return;
     result_.first_failure = {.event = heap_.event[row],
@@ -237,7 +303,14 @@ class Replay {
     if (all_.reserved.value.count > 0)
       result_.fragmentation_at_peak = 1 - static_cast<double>(all_.allocated_at_reserved_peak.count) /
                                               static_cast<double>(all_.reserved.value.count);
+    if (all_.allocated_at_reserved_peak.count > 0)
+      result_.internal_waste = 1 - static_cast<double>(all_.live_at_reserved_peak.count) /
+                                       static_cast<double>(all_.allocated_at_reserved_peak.count);
     result_.external_fragmentation_max = all_.external_fragmentation;
+    if (PlacingPolicy<P> && options_.placement_metrics) {
+      result_.free_memory = free_.found();
+      result_.address_stability = addresses_.share();
+    }
     result_.driver_calls = policy_.driver_calls();
   }
 
@@ -245,6 +318,8 @@ class Replay {
   P& policy_;
   const RunOptions& options_;
   FailedSlots failed_;
+  AddressStability addresses_;
+  FreeMetrics free_;
   Bytes live_;
   Measures all_;
   bool stopped_ = false;
@@ -254,8 +329,10 @@ class Replay {
 inline void Measures::fold(const Measures& later) {
   live.see(later.live.value, later.live.row);
   allocated.see(later.allocated.value, later.allocated.row);
-  if (reserved.see(later.reserved.value, later.reserved.row))
+  if (reserved.see(later.reserved.value, later.reserved.row)) {
     allocated_at_reserved_peak = later.allocated_at_reserved_peak;
+    live_at_reserved_peak = later.live_at_reserved_peak;
+  }
   external_fragmentation = std::max(external_fragmentation, later.external_fragmentation);
 }
 

@@ -1,8 +1,10 @@
 #include "analyzer/replay/prepared.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "analyzer/replay/implied_capacity.h"
+#include "analyzer/replay/steps.h"
 
 namespace memreel {
 namespace {
@@ -190,6 +192,9 @@ std::vector<Prepared> prepare(const Trace& trace) {
   for (Prepared& heap : heaps) {
     for (const Heap& other : trace.tables.heaps) heap.pooled |= heap.heap != HeapId::none && other.parent == heap.heap;
     heap.implied_capacity = implied_capacity(trace, heap);
+    for (const std::uint32_t end : find_steps(trace, heap.heap).ends)
+      heap.step_ends.push_back(
+          static_cast<std::uint32_t>(std::ranges::lower_bound(heap.event, end) - heap.event.begin()));
   }
   return heaps;
 }

@@ -24,6 +24,7 @@ enum class Op : std::uint8_t {
   stream_synchronized,  // ... for the stream of `lane`
   stream_waits,         // the stream of `lane` was made to wait for that of the lane in the column `slot`
 };
+inline constexpr std::size_t op_count = static_cast<std::size_t>(Op::stream_waits) + 1;
 
 /// What separates free memory that can serve a request from memory that can't: pool and stream.
 struct Lane {
@@ -57,6 +58,7 @@ struct Prepared {
   std::uint32_t slot_count = 0;
   std::vector<RecordedSegment> segments;        // in the order the device gave them: replays reuse these addresses
   std::map<std::string, std::string> settings;  // allocator settings that were recorded; of several, the last
+  std::vector<std::uint32_t> step_ends;         // rows before which a step of the program ended (steps.h), ascending
   std::optional<Bytes> implied_capacity;  // largest capacity consistent with the recorded failures, when there were any
 
   std::size_t count() const { return op.size(); }

@@ -44,7 +44,9 @@ Bytes min_capacity(const BoundPolicy& policy, const Prepared& heap) {
 ReplayResult run(const Job& job, const ReplayOptions& options) {
   DeviceModel implied = job.heap->implied_capacity ? capacity_of(*job.heap->implied_capacity) : DeviceModel{};
   implied.told = true;
-  const RunOptions run_options{.device = options.device.value_or(implied), .series_points = options.series_points};
+  const RunOptions run_options{.device = options.device.value_or(implied),
+                               .series_points = options.series_points,
+                               .placement_metrics = options.placement_metrics};
   ReplayResult result = job.policy->run(*job.heap, run_options);
   result.policy = job.policy->spec;
   if (options.find_min_capacity) result.min_capacity = min_capacity(*job.policy, *job.heap);

@@ -4,6 +4,7 @@
 // releasing, failing). prepare() resolves a trace once; any number of policies then run on it in parallel.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -45,6 +46,19 @@ struct ReplayFailure {
   Bytes free, largest_free;  // inside the policy's segments
 };
 
+/// Free memory that was large enough for a request and belonged to another stream or pool.
+struct StrandedMemory {
+  Bytes bytes;  // most at any time
+  std::uint64_t event = 0;
+};
+
+/// What the free memory inside a policy's segments was worth. Definitions: docs/metrics.md.
+struct FreeMemory {
+  static constexpr std::array<Bytes, 4> sizes{2_MiB, 20_MiB, 64_MiB, 256_MiB};
+  std::array<double, sizes.size()> unusable{};  // for each of `sizes`, highest
+  StrandedMemory stranded_stream, stranded_pool;
+};
+
 /// What one policy did with one heap. Definitions: docs/metrics.md.
 struct ReplayResult {
   PolicySpec policy;  // with every parameter, defaults included
@@ -54,14 +68,18 @@ struct ReplayResult {
   std::uint64_t events = 0;
   Bytes peak_live, peak_allocated, peak_reserved, end_reserved;
   std::uint64_t peak_live_event = 0, peak_allocated_event = 0, peak_reserved_event = 0;  // index in the trace
-  double fragmentation_at_peak = 0;       // 1 - allocated/reserved when reserved first reached its peak
-  double external_fragmentation_max = 0;  // max over time of (free - largest free)/free
+  double fragmentation_at_peak = 0;         // 1 - allocated/reserved when reserved first reached its peak
+  double external_fragmentation_max = 0;    // max over time of (free - largest free)/free
+  double internal_waste = 0;                // 1 - live/allocated when reserved first reached its peak
+  std::optional<FreeMemory> free_memory;    // when asked for, of policies that say where they place
+  std::optional<double> address_stability;  // likewise, when the trace marks its steps
   std::uint64_t failed_allocations = 0;
   std::optional<ReplayFailure> first_failure;
   DriverCalls driver_calls;
   std::optional<Bytes> min_capacity;  // least capacity without a failure; when asked for
   double seconds = 0;                 // of the replay itself, on one core
   std::vector<SeriesPoint> series;    // at most ReplayOptions::series_points
+  bool gave_up = false;               // more was reserved than was of interest: all figures are up to then
 
   double overhead() const;  // peak reserved / peak live; 0 when nothing lived
 };
@@ -70,7 +88,8 @@ struct ReplayOptions {
   std::optional<DeviceModel> device;  // default: unlimited, or the capacity that the recorded failures imply
   bool find_min_capacity = false;
   std::size_t series_points = 1024;
-  unsigned threads = 0;  // 0: one per core
+  bool placement_metrics = false;  // also find free_memory and address_stability
+  unsigned threads = 0;            // 0: one per core
 };
 
 struct PolicyInfo {

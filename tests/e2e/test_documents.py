@@ -16,7 +16,8 @@ HISTORY = {"device", "heap", "allocations", "frees", "failed_allocations", "peak
            "end_live_bytes", "end_live_allocations", "peak_reserved_bytes", "peak_reserved_event", "end_reserved_bytes"}
 METRICS = {"policy", "params", "peak_live_bytes", "peak_live_event", "peak_allocated_bytes", "peak_allocated_event",
            "peak_reserved_bytes", "peak_reserved_event", "end_reserved_bytes", "overhead", "fragmentation_at_peak",
-           "external_fragmentation_max", "failed_allocations", "first_failure", "driver_calls", "capacity_bytes",
+           "external_fragmentation_max", "internal_waste", "stranded_stream_bytes", "stranded_stream_event",
+           "stranded_pool_bytes", "stranded_pool_event", "unusable", "address_stability", "failed_allocations", "first_failure", "driver_calls", "capacity_bytes",
            "seconds", "events_per_second", "device"}
 FAILURE = {"event", "requested_bytes", "live_bytes", "reserved_bytes", "capacity_bytes", "free_bytes",
            "largest_free_bytes"}

@@ -1,0 +1,69 @@
+#include "analyzer/replay/steps.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <limits>
+#include <map>
+#include <string_view>
+#include <utility>
+
+namespace memreel {
+namespace {
+
+constexpr std::array<std::string_view, 8> loop_bodies{"step",          "iteration", "iter",   "train_step",
+                                                      "training_step", "train",     "decode", "batch"};
+constexpr int not_a_step = std::numeric_limits<int>::max();
+
+/// torch.profiler numbers its steps.
+std::string_view name_of_step(std::string_view mark) {
+  constexpr std::string_view profiler = "ProfilerStep";
+  return mark.starts_with(profiler) ? profiler : mark;
+}
+
+/// Lower is better.
+int rank_of(std::string_view name) {
+  if (name == "ProfilerStep") return 0;
+  std::string lower(name);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  const auto* const found = std::ranges::find(loop_bodies, lower);
+  if (found != loop_bodies.end()) return 1 + static_cast<int>(found - loop_bodies.begin());
+  return name.starts_with("Optimizer.step") ? 100 : not_a_step;
+}
+
+struct Candidate {
+  std::vector<std::uint32_t> ends;
+  std::vector<std::uint32_t> instants;
+
+  const std::vector<std::uint32_t>& events() const { return ends.empty() ? instants : ends; }
+};
+
+}  // namespace
+
+Steps find_steps(const Trace& trace, HeapId heap) {
+  const Tables& tables = trace.tables;
+  const bool any = std::ranges::any_of(
+      tables.marks, [&](const Mark& mark) { return rank_of(name_of_step(tables[mark.name])) != not_a_step; });
+  if (!any) return {};
+
+  // By rank and name, then by the device that the marks were recorded for.
+  std::map<std::pair<int, std::string_view>, std::map<std::int32_t, Candidate>> found;
+  const EventColumns& events = trace.events;
+  for (std::uint32_t i = 0; i < events.count(); ++i) {
+    if (events.kind[i] != EventKind::mark || events.address_or_value[i] >= tables.marks.size()) continue;
+    const Mark& mark = tables.marks[events.address_or_value[i]];
+    const std::string_view name = name_of_step(tables[mark.name]);
+    const int rank = rank_of(name);
+    if (rank == not_a_step || mark.phase == MarkPhase::begin) continue;
+    Candidate& candidate = found[{rank, name}][tables[tables[events.origin[i]].heap].device];
+    (mark.phase == MarkPhase::end ? candidate.ends : candidate.instants).push_back(i);
+  }
+  for (const auto& [key, by_device] : found) {
+    const auto own = by_device.find(tables[heap].device);
+    const Candidate& candidate = own != by_device.end() ? own->second : by_device.begin()->second;
+    if (!candidate.events().empty()) return {.mark = std::string(key.second), .ends = candidate.events()};
+  }
+  return {};
+}
+
+}  // namespace memreel
