@@ -54,12 +54,14 @@ int run(int argc, char** argv) {
       "Examples:\n"
       "  memreel info snapshot.pickle\n"
       "  memreel replay snapshot.pickle --policy torch.native,fit.best\n"
+      "  memreel tune snapshot.pickle\n"
       "  memreel report snapshot.pickle --by line\n\n"
       "Exit code: 0 done; 1 the answer is no; 2 bad usage or input that can't be read.");
   Exit exit = Exit::done;
   memreel::cli::add_info_command(app, exit);
   memreel::cli::add_report_command(app, exit);
   memreel::cli::add_replay_command(app, exit);
+  memreel::cli::add_tune_command(app, exit);
   memreel::cli::add_verify_command(app, exit);
   memreel::cli::add_import_command(app, exit);
   memreel::cli::add_export_command(app, exit);

@@ -1,12 +1,10 @@
 #include "analyzer/replay/replay.h"
 
 #include <algorithm>
-#include <atomic>
-#include <new>
-#include <thread>
 #include <utility>
 
 #include "analyzer/policies/registry.h"
+#include "analyzer/replay/parallel.h"
 
 namespace memreel {
 namespace {
@@ -61,28 +59,6 @@ Result<void> check(const Job& job) {
                .remedy = "replay the framework-level heap, or record the program's pools (PyTorch memory history)"};
 }
 
-/// Does all jobs on `threads` threads. False when memory ran out.
-bool run_all(std::span<const Job> jobs, std::span<ReplayResult> results, const ReplayOptions& options) {
-  std::atomic<std::size_t> next = 0;
-  std::atomic<bool> out_of_memory = false;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < jobs.size(); i = next++) {
-      try {
-        results[i] = run(jobs[i], options);
-      } catch (const std::bad_alloc&) {
-        out_of_memory = true;
-      }
-    }
-  };
-  const std::size_t cores = options.threads != 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
-  {
-    std::vector<std::jthread> workers;
-    for (std::size_t i = 1; i < std::min(cores, jobs.size()); ++i) workers.emplace_back(work);
-    work();
-  }
-  return !out_of_memory;
-}
-
 }  // namespace
 
 double ReplayResult::overhead() const {
@@ -106,7 +82,7 @@ Result<std::vector<ReplayResult>> replay(std::span<const Prepared> heaps, std::s
     }
   }
   std::vector<ReplayResult> results(jobs.size());
-  if (!run_all(jobs, results, options))
+  if (!in_parallel(jobs.size(), options.threads, [&](std::size_t i) { results[i] = run(jobs[i], options); }))
     return Error{.what = "not enough host memory for the replay", .remedy = "replay fewer policies at once"};
   return results;
 }

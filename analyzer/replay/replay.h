@@ -37,6 +37,8 @@ struct SeriesPoint {
 
 struct DriverCalls {
   std::uint64_t malloc = 0, free = 0, map = 0, unmap = 0, sync = 0;
+
+  friend bool operator==(const DriverCalls&, const DriverCalls&) = default;
 };
 
 /// The first request that a policy could not serve.

@@ -1,0 +1,161 @@
+#include "analyzer/cli/tune_command.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/input.h"
+#include "analyzer/history/lifetimes.h"
+#include "analyzer/policies/torch_settings.h"
+#include "analyzer/replay/steps.h"
+#include "analyzer/replay/torch_history.h"
+#include "analyzer/report/quantity.h"
+
+namespace memreel::cli {
+namespace {
+
+struct TuneArguments {
+  std::filesystem::path file;
+  std::string policy;
+  std::string capacity;
+  std::vector<std::string> allocators;
+  std::vector<std::string> questions;
+  std::size_t top = 10;
+  bool json = false;
+};
+
+Result<TuneOptions> options_of(const TuneArguments& arguments) {
+  TuneOptions options;
+  if (arguments.capacity == "unlimited") {
+    options.device = DeviceModel{};
+  } else if (!arguments.capacity.empty()) {
+    Result<Bytes> capacity = parse_bytes(arguments.capacity);
+    if (!capacity) {
+      capacity.error().where = "--capacity";
+      return std::move(capacity).error();
+    }
+    options.device = DeviceModel{.kind = DeviceModel::Kind::capacity, .capacity = *capacity};
+  }
+  for (const std::string& text : arguments.allocators) {
+    Result<std::vector<PolicySpec>> specs = parse_policies(text);
+    if (!specs) return std::move(specs).error();
+    options.allocators.insert(options.allocators.end(), specs->begin(), specs->end());
+  }
+  for (const std::string& text : arguments.questions) {
+    Result<WhatIf> question = parse_what_if(text);
+    if (!question) {
+      question.error().where = "--what-if";
+      return std::move(question).error();
+    }
+    options.questions.push_back(*std::move(question));
+  }
+  return options;
+}
+
+/// PyTorch's heaps where there are any, else those of the program's own requests.
+std::vector<Prepared> heaps_to_tune(const Trace& trace) {
+  std::vector<Prepared> heaps = prepare(trace);
+  const auto keep = [&](auto wanted) {
+    if (std::ranges::any_of(heaps, wanted)) std::erase_if(heaps, [&](const Prepared& heap) { return !wanted(heap); });
+  };
+  keep([](const Prepared& heap) { return heap.level == Level::framework; });
+  keep([&](const Prepared& heap) { return is_torch(trace, heap); });
+  return heaps;
+}
+
+/// What the program ran with. Its settings are the process's: any of its heaps knows them.
+Result<PolicySpec> baseline_of(const Trace& trace, const std::vector<Prepared>& heaps, const TuneArguments& arguments) {
+  if (!arguments.policy.empty()) {
+    Result<std::vector<PolicySpec>> specs = parse_policies(arguments.policy);
+    if (!specs) return std::move(specs).error();
+    if (specs->size() == 1) return specs->front();
+    return Error{.what = "the program ran with one policy", .where = "--policy"};
+  }
+  if (is_torch(trace, heaps.front())) return TorchSettings::recorded(heaps.front().settings).spec();
+  return Error{.what = "the allocator that this program ran with is not PyTorch's",
+               .where = arguments.file.string(),
+               .remedy =
+                   "name it with --policy, e.g. --policy cuda.malloc, and what to compare it with: --allocators "
+                   "fit.best --what-if empty_cache@every:5000events"};
+}
+
+/// A short answer on empty_cache for those who did not ask.
+void add_default_question(const std::vector<Prepared>& heaps, TuneOptions& options) {
+  if (!options.questions.empty()) return;
+  const auto calls = [](const Prepared& heap) { return empty_cache_calls(heap) > 0; };
+  const auto steps = [](const Prepared& heap) { return !heap.step_ends.empty(); };
+  if (std::ranges::any_of(heaps, calls))
+    options.questions.push_back(*parse_what_if("no-empty_cache"));
+  else if (std::ranges::all_of(heaps, steps))
+    options.questions.push_back(*parse_what_if("empty_cache@step"));
+}
+
+Exit run_tune(const TuneArguments& arguments) {
+  Result<TuneOptions> options = options_of(arguments);
+  if (!options) return fail(options.error());
+  const Result<Trace> trace = open_input(arguments.file);
+  if (!trace) return fail(trace.error());
+  const std::vector<Prepared> heaps = heaps_to_tune(*trace);
+  if (heaps.empty()) return fail({.what = "holds no allocations to replay", .where = arguments.file.string()});
+  const Result<PolicySpec> baseline = baseline_of(*trace, heaps, arguments);
+  if (!baseline) return fail(baseline.error());
+  add_default_question(heaps, *options);
+
+  const Result<TuneResult> result = [&] {
+    ProgressBar bar("replaying settings");
+    options->on_progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
+    return tune(heaps, *baseline, *options);
+  }();
+  if (!result) return fail(result.error());
+
+  TuneReport report{.file = arguments.file, .top = arguments.top};
+  report.steps = find_steps(*trace, heaps.front().heap);
+  for (const HeapHistory& history : heap_histories(*trace))
+    for (const Prepared& heap : heaps)
+      if (heap.heap == history.heap) report.recorded.push_back(history);
+  if (arguments.json)
+    print_tune_json(*trace, *result, report);
+  else
+    print_tune_text(*trace, *result, report);
+  return Exit::done;
+}
+
+}  // namespace
+
+void add_tune_command(CLI::App& app, Exit& exit) {
+  CLI::App* const command =
+      app.add_subcommand("tune", "Say which settings of the allocator would have needed less, and what they cost");
+  const auto arguments = std::make_shared<TuneArguments>();
+  command->add_option("TRACE", arguments->file, "Trace, or any file that import reads")->required();
+  command->add_option("--capacity", arguments->capacity,
+                      "Memory of the device, e.g. 24GiB, or unlimited: which settings survive with it? [what recorded "
+                      "failures imply, else unlimited]");
+  command
+      ->add_option("--what-if", arguments->questions,
+                   "empty_cache@step, empty_cache@every:N (steps), empty_cache@every:Nevents, empty_cache@oom, "
+                   "no-empty_cache, or a policy such as pool.exact; repeatable")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--allocators", arguments->allocators,
+                   "Policies to compare besides PyTorch's settings, as in replay; repeatable, comma lists")
+      ->allow_extra_args(false);
+  command->add_option("--policy", arguments->policy, "What the program ran with [the recorded settings]");
+  command->add_option("--top", arguments->top, "How many settings to list in text [10]");
+  command->add_flag("--json", arguments->json, "One JSON document (memreel.tune/1) instead of text");
+  command->footer(
+      "Settings of PyTorch are searched alone and combined. Every figure is a replay of this trace; a setting that is\n"
+      "cut to one program may not suit another.\n\n"
+      "Examples:\n"
+      "  memreel tune snapshot.pickle\n"
+      "  memreel tune snapshot.pickle --capacity 24GiB\n"
+      "  memreel tune run.reel --what-if empty_cache@step --what-if empty_cache@every:10\n"
+      "  memreel tune run.reel --allocators fit.best,cuda.malloc\n"
+      "  memreel tune run.reel --json | jq -r .recommended");
+  command->callback([arguments, &exit] { exit = run_tune(*arguments); });
+}
+
+}  // namespace memreel::cli

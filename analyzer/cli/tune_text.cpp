@@ -1,0 +1,194 @@
+#include <algorithm>
+#include <iostream>
+#include <string>
+#include <utility>
+
+#include "analyzer/cli/console.h"
+#include "analyzer/cli/tune_command.h"
+#include "analyzer/report/quantity.h"
+#include "analyzer/report/text_table.h"
+#include "analyzer/tune/search_space.h"
+
+namespace memreel::cli {
+namespace {
+
+std::string cost_of(const DriverCalls& calls) { return text_of_seconds(CallCosts{}.seconds(calls)); }
+
+std::string name_of(const Outcome& outcome) {
+  if (outcome.policy.name != "torch.native") return outcome.policy.name;
+  const std::string conf = conf_of(outcome.policy);
+  return conf.empty() ? "PyTorch's defaults" : conf;
+}
+
+/// "-3.7 %": what a setting changes in the peak.
+std::string change(const Outcome& before, const Outcome& after) {
+  const double saved = saved_share(before.peak_reserved(), after.peak_reserved());
+  if (saved == 0) return "0 %";
+  return (saved > 0 ? "-" : "+") + text_of_share(saved > 0 ? saved : -saved);
+}
+
+std::string failure_text(const Outcome& outcome) {
+  const ReplayFailure* const first = outcome.first_failure();
+  if (first == nullptr) return "";
+  return text_of(outcome.failures()) + ", first at event " + text_of(first->event);
+}
+
+class Table {
+ public:
+  explicit Table(const TuneResult& result) : result_(result), table_(columns(result.limited)) {}
+
+  void add(std::string name, const Outcome& outcome) {
+    const DriverCalls calls = outcome.driver_calls();
+    std::vector<std::string> row{std::move(name), text_of(outcome.peak_reserved()),
+                                 &outcome == &result_.baseline ? "" : change(result_.baseline, outcome),
+                                 text_of(count_of(calls)), cost_of(calls)};
+    if (result_.limited) {
+      row.push_back(outcome.min_capacity ? text_of(*outcome.min_capacity) : "");
+      row.push_back(failure_text(outcome));
+    }
+    table_.add_row(std::move(row));
+  }
+  void add_rule() { table_.add_rule(); }
+  void print() const { table_.print(std::cout, 2); }
+
+ private:
+  static std::vector<TableColumn> columns(bool limited) {
+    std::vector<TableColumn> columns{{"setting"},
+                                     {"peak reserved", Align::right},
+                                     {"change", Align::right},
+                                     {"driver calls", Align::right},
+                                     {"their cost", Align::right}};
+    if (limited) {
+      columns.push_back({"least capacity", Align::right});
+      columns.push_back({"failed"});
+    }
+    return columns;
+  }
+
+  const TuneResult& result_;
+  TextTable table_;
+};
+
+void print_heading(const Trace& trace, const TuneResult& result, const TuneReport& report) {
+  for (const HeapHistory& history : report.recorded) {
+    const Heap& heap = trace.tables[history.heap];
+    std::cout << bold(trace.tables[heap.name] + ", device " + std::to_string(heap.device)) << ": "
+              << text_of(history.allocations) << " allocations, peak live " << text_of(history.peak_live);
+    if (history.peak_reserved != 0_B) std::cout << ", peak reserved when recorded " << text_of(history.peak_reserved);
+    std::cout << '\n';
+  }
+  const DeviceModel& device = result.baseline.worst().device_model;
+  if (result.limited) std::cout << "device memory " << text_of(device.capacity) << '\n';
+  if (result.baseline.heaps.size() > 1) std::cout << "a setting is judged by the device that it leaves worst off\n";
+  std::cout << '\n';
+}
+
+void print_recommendation(const TuneResult& result) {
+  const Outcome* const best = result.recommended();
+  if (best == nullptr) {
+    std::cout << verdict(result) << '\n';
+    return;
+  }
+  std::cout << bold(export_line(conf_of(best->policy))) << "\n\n";
+  const DriverCalls before = result.baseline.driver_calls(), after = best->driver_calls();
+  std::cout << verdict(result) << " Driver calls: " << text_of(count_of(before)) << " before, "
+            << text_of(count_of(after)) << " with it (" << cost_of(before) << " and " << cost_of(after)
+            << " in all).\n";
+  if (const std::string release = needs_release(best->policy); !release.empty())
+    std::cout << "It needs PyTorch " << release << " or newer.\n";
+}
+
+/// "empty_cache@step": "1,024 calls".
+std::string label_of(const Alternative& alternative) {
+  const WhatIf::Kind kind = alternative.question.kind;
+  if (kind == WhatIf::Kind::policy || kind == WhatIf::Kind::empty_cache_at_oom) return alternative.question.text;
+  return alternative.question.text + " (" + text_of(std::uint64_t{alternative.calls}) +
+         (alternative.calls == 1 ? " call)" : " calls)");
+}
+
+/// What a call of empty_cache costs, and whether it is worth that.
+void print_verdict_on_calls(const TuneResult& result, const Alternative& alternative) {
+  const WhatIf::Kind kind = alternative.question.kind;
+  if (kind == WhatIf::Kind::policy) return;
+  const Outcome& base = result.baseline;
+  const Outcome& other = alternative.outcome;
+  std::cout << "  " << alternative.question.text << ": ";
+  if (kind == WhatIf::Kind::empty_cache_at_oom) {
+    if (base.failures() == 0)
+      std::cout << "nothing fails here, so nothing would be called.\n";
+    else if (other.failures() == base.failures())
+      std::cout << "useless: before a request fails the allocator itself gives back all that it can.\n";
+    else
+      std::cout << "failures " << text_of(base.failures()) << " before, " << text_of(other.failures()) << " with it.\n";
+    return;
+  }
+  const bool removed = kind == WhatIf::Kind::no_empty_cache;
+  const Outcome& with = removed ? base : other;
+  const Outcome& without = removed ? other : base;
+  if (alternative.calls == 0) {
+    std::cout << (removed ? "the program made no such call.\n" : "the program is shorter than that.\n");
+    return;
+  }
+  const auto per_call = [&](double more) { return more / static_cast<double>(alternative.calls); };
+  const double more_calls =
+      static_cast<double>(count_of(with.driver_calls())) - static_cast<double>(count_of(without.driver_calls()));
+  const double more_seconds = CallCosts{}.seconds(with.driver_calls()) - CallCosts{}.seconds(without.driver_calls());
+  const double saved = saved_share(without.peak_reserved(), with.peak_reserved());
+  if (with.failures() < without.failures())
+    std::cout << "worth calling: without it " << text_of(without.failures()) << " requests fail, with it "
+              << text_of(with.failures());
+  else if (saved >= peak_margin)
+    std::cout << "worth calling: the peak is " << text_of_share(saved) << " lower with it";
+  else if (saved <= -peak_margin)
+    std::cout << "not worth calling: the peak is " << text_of_share(-saved) << " higher with it";
+  else
+    std::cout << "not worth calling: it does not lower the peak";
+  std::cout << "; a call costs " << text_of(static_cast<std::uint64_t>(std::max(0.0, per_call(more_calls)) + 0.5))
+            << " driver calls, " << text_of_seconds(std::max(0.0, per_call(more_seconds)))
+            << ", besides the wait for the device.\n";
+}
+
+void print_alternatives(const TuneResult& result, const TuneReport& report) {
+  if (result.alternatives.empty()) return;
+  std::cout << '\n' << bold("What if");
+  if (!report.steps.mark.empty())
+    std::cout << " (" << text_of(std::uint64_t{report.steps.ends.size()}) << " steps, marked by " << report.steps.mark
+              << ")";
+  std::cout << "\n\n";
+  Table table(result);
+  table.add("as it was", result.baseline);
+  for (const Alternative& alternative : result.alternatives) table.add(label_of(alternative), alternative.outcome);
+  table.print();
+  std::cout << '\n';
+  for (const Alternative& alternative : result.alternatives) print_verdict_on_calls(result, alternative);
+}
+
+}  // namespace
+
+Bytes TuneReport::recorded_peak() const {
+  Bytes peak;
+  for (const HeapHistory& history : recorded) peak = std::max(peak, history.peak_reserved);
+  return peak;
+}
+
+void print_tune_text(const Trace& trace, const TuneResult& result, const TuneReport& report) {
+  print_heading(trace, result, report);
+  Table table(result);
+  table.add(name_of(result.baseline) + " (in use)", result.baseline);
+  table.add_rule();
+  for (std::size_t i = 0; i < std::min(report.top, result.settings.size()); ++i)
+    table.add(name_of(result.settings[i]), result.settings[i]);
+  if (!result.allocators.empty() && !result.settings.empty()) table.add_rule();
+  for (const Outcome& outcome : result.allocators) table.add(name_of(outcome), outcome);
+  table.print();
+  if (result.tried > 0) {
+    std::cout << "\n  " << text_of(result.tried) << " settings tried";
+    if (result.given_up > 0)
+      std::cout << ", of them " << text_of(result.given_up) << " given up on as worse than the best";
+    std::cout << "\n\n";
+    print_recommendation(result);
+  }
+  print_alternatives(result, report);
+}
+
+}  // namespace memreel::cli

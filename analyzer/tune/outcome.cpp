@@ -1,0 +1,82 @@
+#include "analyzer/tune/outcome.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace memreel {
+namespace {
+
+/// Nobody notices less over a whole run.
+constexpr double cost_margin_seconds = 0.05;
+constexpr double cost_margin = 0.1;
+
+double seconds(const Outcome& outcome) { return CallCosts{}.seconds(outcome.driver_calls()); }
+
+/// Cheap ones first, among them the simple ones.
+void rank_equals(std::span<Outcome> outcomes) {
+  if (outcomes.empty()) return;
+  double least = seconds(outcomes.front());
+  for (const Outcome& outcome : outcomes) least = std::min(least, seconds(outcome));
+  const double cheap = least + std::max(cost_margin_seconds, cost_margin * least);
+  std::ranges::sort(outcomes, {}, [&](const Outcome& o) {
+    const double cost = seconds(o);
+    return std::tuple(cost > cheap ? cost : 0, o.changes, o.peak_reserved().count, cost, o.policy.text());
+  });
+}
+
+}  // namespace
+
+const ReplayResult& Outcome::worst() const {
+  return *std::ranges::max_element(heaps, {}, [](const ReplayResult& r) { return r.peak_reserved.count; });
+}
+
+DriverCalls Outcome::driver_calls() const {
+  DriverCalls sum;
+  for (const ReplayResult& r : heaps) {
+    sum.malloc += r.driver_calls.malloc;
+    sum.free += r.driver_calls.free;
+    sum.map += r.driver_calls.map;
+    sum.unmap += r.driver_calls.unmap;
+    sum.sync += r.driver_calls.sync;
+  }
+  return sum;
+}
+
+std::uint64_t Outcome::failures() const {
+  std::uint64_t sum = 0;
+  for (const ReplayResult& r : heaps) sum += r.failed_allocations;
+  return sum;
+}
+
+const ReplayFailure* Outcome::first_failure() const {
+  const ReplayFailure* first = nullptr;
+  for (const ReplayResult& r : heaps)
+    if (r.first_failure && (first == nullptr || r.first_failure->event < first->event)) first = &*r.first_failure;
+  return first;
+}
+
+bool Outcome::gave_up() const {
+  return std::ranges::any_of(heaps, [](const ReplayResult& r) { return r.gave_up; });
+}
+
+void rank(std::vector<Outcome>& outcomes, bool limited) {
+  std::ranges::stable_sort(outcomes, {}, [&](const Outcome& o) {
+    return std::tuple(o.failures(), limited ? 0 : o.peak_reserved().count, o.policy.text());
+  });
+  const auto serve_all = [](const Outcome& o) { return o.failures() == 0; };
+  const auto served = std::ranges::find_if_not(outcomes, serve_all);
+  const auto first = outcomes.begin();
+  if (served == first) return;
+  const double good_enough = static_cast<double>(first->peak_reserved().count) * (1 + peak_margin);
+  const auto equals = limited ? served : std::find_if(first, served, [&](const Outcome& o) {
+    return static_cast<double>(o.peak_reserved().count) > good_enough;
+  });
+  rank_equals({first, equals});
+}
+
+double saved_share(Bytes before, Bytes after) {
+  if (before.count == 0) return 0;
+  return 1 - static_cast<double>(after.count) / static_cast<double>(before.count);
+}
+
+}  // namespace memreel

@@ -1,0 +1,195 @@
+#include "analyzer/tune/search_space.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+#include "analyzer/policies/registry.h"
+#include "analyzer/policies/torch_settings.h"
+
+namespace memreel {
+namespace {
+
+constexpr std::size_t most_thresholds = 14;  // of max_split_size_mb
+
+/// Bytes asked for in all, by the size of the request in whole MiB.
+std::map<std::uint64_t, std::uint64_t> bytes_by_size(std::span<const Prepared> heaps) {
+  std::map<std::uint64_t, std::uint64_t> bytes;
+  for (const Prepared& heap : heaps)
+    for (std::size_t row = 0; row < heap.count(); ++row)
+      if (heap.op[row] == Op::alloc) bytes[heap.size[row] / 1_MiB] += heap.size[row].count;
+  return bytes;
+}
+
+/// max_split_size_mb: a threshold makes oversize what is as large as it. So one at each tenth of the bytes that are
+/// asked for in requests it may apply to, and the round numbers that people try.
+std::vector<std::string> split_thresholds(const std::map<std::uint64_t, std::uint64_t>& bytes) {
+  constexpr std::uint64_t least = 20;
+  const auto first = bytes.lower_bound(least);
+  if (first == bytes.end()) return {};
+  double total = 0;
+  for (auto size = first; size != bytes.end(); ++size) total += static_cast<double>(size->second);
+  std::vector<std::uint64_t> thresholds;
+  const auto add = [&](std::uint64_t mib) {
+    if (std::ranges::find(thresholds, mib) == thresholds.end()) thresholds.push_back(mib);
+  };
+  double so_far = 0;
+  double next_tenth = 0;
+  for (auto size = first; size != bytes.end(); ++size) {
+    if (so_far >= next_tenth * total) {
+      add(size->first);
+      next_tenth += 0.1;
+    }
+    so_far += static_cast<double>(size->second);
+  }
+  const std::uint64_t largest = bytes.rbegin()->first;
+  for (const std::uint64_t round : {128U, 64U, 256U, 512U, 32U, 1024U})
+    if (round <= largest && thresholds.size() < most_thresholds) add(round);
+  std::vector<std::string> texts;
+  for (const std::uint64_t mib : thresholds) texts.push_back(std::to_string(mib));
+  return texts;
+}
+
+/// roundup_power2_divisions: for all sizes, and for large ones only.
+std::vector<std::string> divisions(std::uint64_t largest_mib) {
+  std::vector<std::string> values{"4", "8", "2", "16", "32"};
+  if (largest_mib >= 16) values.insert(values.end(), {"[8:1,16:4,>:4]", "[8:1,16:8,>:8]"});
+  if (largest_mib >= 128) values.insert(values.end(), {"[64:1,128:4,>:4]", "[64:1,128:8,>:8]"});
+  if (largest_mib >= 256) values.emplace_back("[256:1,512:2,1024:4,>:8]");
+  return values;
+}
+
+bool is_plain(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         std::string_view("_:.,-+/=").find(c) != std::string_view::npos;
+}
+
+/// The table that PyTorch resolves a list to, in the shortest list that resolves to it.
+std::string short_divisions(const std::string& text) {
+  if (!text.starts_with('[')) return text;
+  std::vector<std::pair<std::string, std::string>> items;
+  std::string_view rest = std::string_view(text).substr(1, text.size() - 2);
+  while (!rest.empty()) {
+    const std::string_view item = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(item.size() + 1, rest.size()));
+    const std::size_t colon = item.find(':');
+    items.emplace_back(item.substr(0, colon), item.substr(std::min(colon + 1, item.size())));
+  }
+  // Equal values at the front go into the last of them, at the back into ">".
+  while (items.size() > 1 && items[0].second == items[1].second) items.erase(items.begin());
+  if (items.size() > 1 && items.back().first != ">") {
+    while (items.size() > 1 && items[items.size() - 2].second == items.back().second) items.pop_back();
+    items.emplace_back(">", items.back().second);
+  }
+  std::string shorter;
+  for (const auto& [key, value] : items) shorter += (shorter.empty() ? "[" : ",") + key + ":" + value;
+  return shorter + "]";
+}
+
+/// Counts up through the digits of a number whose k-th digit is below bases[k]. False after the last.
+bool count_up(std::vector<std::size_t>& digits, std::span<const std::size_t> bases) {
+  for (std::size_t k = 0; k < digits.size(); ++k) {
+    if (++digits[k] < bases[k]) return true;
+    digits[k] = 0;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<Dimension> search_space(std::span<const Prepared> heaps, const PolicySpec& baseline, bool limited) {
+  const std::map<std::uint64_t, std::uint64_t> bytes = bytes_by_size(heaps);
+  const std::uint64_t largest = bytes.empty() ? 0 : bytes.rbegin()->first;
+  const bool shares_segments = std::ranges::any_of(
+      bytes, [](const auto& size) { return size.first >= 1 && 1_MiB * size.first < TorchSettings::min_own_segment; });
+
+  std::vector<Dimension> space;
+  const auto add = [&](const char* parameter, std::vector<std::string> values) {
+    const auto current = baseline.parameters.find(parameter);
+    if (current == baseline.parameters.end()) return;  // a setting that this build's policy does not have
+    const auto& defaults = find_policy("torch.native")->info.defaults;
+    values.insert(values.begin(), defaults.at(parameter));  // to undo what the program was run with
+    Dimension dimension{.parameter = parameter};
+    for (const std::string& value : values)
+      if (value != current->second && std::ranges::find(dimension.values, value) == dimension.values.end())
+        dimension.values.push_back(value);
+    if (!dimension.values.empty()) space.push_back(std::move(dimension));
+  };
+  add("expandable_segments", {"True"});
+  add("max_split_size_mb", split_thresholds(bytes));
+  add("roundup_power2_divisions", divisions(largest));
+  add("large_segment_size_mb",
+      shares_segments ? std::vector<std::string>{"10", "32", "64", "128"} : std::vector<std::string>{});
+  add("garbage_collection_threshold",
+      limited ? std::vector<std::string>{"0.8", "0.6", "0.9", "0.95"} : std::vector<std::string>{});
+  add("max_non_split_rounding_mb", {});
+  return space;
+}
+
+std::vector<PolicySpec> single_changes(const PolicySpec& baseline, std::span<const Dimension> dimensions) {
+  std::vector<PolicySpec> specs;
+  for (const Dimension& dimension : dimensions) {
+    for (const std::string& value : dimension.values) {
+      specs.push_back(baseline);
+      specs.back().parameters[dimension.parameter] = value;
+    }
+  }
+  return specs;
+}
+
+std::vector<PolicySpec> combined_changes(const PolicySpec& baseline, std::span<const Dimension> dimensions) {
+  std::vector<PolicySpec> specs;
+  std::vector<std::size_t> bases;
+  for (const Dimension& dimension : dimensions) bases.push_back(dimension.values.size() + 1);
+  std::vector<std::size_t> choice(dimensions.size());  // 0: as in the baseline
+  while (count_up(choice, bases)) {
+    if (std::ranges::count_if(choice, [](std::size_t c) { return c > 0; }) < 2) continue;
+    PolicySpec spec = baseline;
+    for (std::size_t k = 0; k < choice.size(); ++k)
+      if (choice[k] > 0) spec.parameters[dimensions[k].parameter] = dimensions[k].values[choice[k] - 1];
+    specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+std::size_t changes(const PolicySpec& from, const PolicySpec& to) {
+  std::size_t count = 0;
+  for (const auto& [key, value] : to.parameters) {
+    const auto before = from.parameters.find(key);
+    if (before == from.parameters.end() || before->second != value) ++count;
+  }
+  return count;
+}
+
+std::string conf_of(const PolicySpec& spec) {
+  const PolicyEntry* const entry = find_policy("torch.native");
+  std::string conf;
+  for (const auto& [key, value] : spec.parameters) {
+    const auto standard = entry->info.defaults.find(key);
+    if (standard != entry->info.defaults.end() && standard->second == value) continue;
+    conf +=
+        (conf.empty() ? "" : ",") + key + ":" + (key == "roundup_power2_divisions" ? short_divisions(value) : value);
+  }
+  return conf;
+}
+
+std::string export_line(const std::string& conf) {
+  const bool plain = std::ranges::all_of(conf, is_plain);
+  return "export PYTORCH_CUDA_ALLOC_CONF=" + (plain ? conf : "'" + conf + "'");
+}
+
+std::string needs_release(const PolicySpec& spec) {
+  const auto& defaults = find_policy("torch.native")->info.defaults;
+  const auto is_set = [&](const char* key) {
+    const auto found = spec.parameters.find(key);
+    return found != spec.parameters.end() && found->second != defaults.at(key);
+  };
+  if (is_set("large_segment_size_mb")) return "2.11";
+  if (is_set("max_non_split_rounding_mb")) return "2.6";
+  return {};
+}
+
+}  // namespace memreel

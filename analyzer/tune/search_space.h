@@ -1,0 +1,45 @@
+// Which settings of PyTorch's allocator are worth trying on a program.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analyzer/replay/policy_spec.h"
+#include "analyzer/replay/prepared.h"
+
+namespace memreel {
+
+/// A parameter and the values to try, other than the one that the program ran with; best guess first.
+struct Dimension {
+  std::string parameter;
+  std::vector<std::string> values;
+
+  friend bool operator==(const Dimension&, const Dimension&) = default;
+};
+
+/// For programs that ran with `baseline`, a complete spec of torch.native. Thresholds come from the sizes of the
+/// program's own requests. What can make no difference is left out: collecting garbage without a limit, segments for
+/// sizes that are never asked for. `limited`: the device has a capacity.
+std::vector<Dimension> search_space(std::span<const Prepared> heaps, const PolicySpec& baseline, bool limited);
+
+/// `baseline` with one parameter changed, for every value of every dimension.
+std::vector<PolicySpec> single_changes(const PolicySpec& baseline, std::span<const Dimension> dimensions);
+
+/// Every combination of at least two changes.
+std::vector<PolicySpec> combined_changes(const PolicySpec& baseline, std::span<const Dimension> dimensions);
+
+/// How many parameters differ.
+std::size_t changes(const PolicySpec& from, const PolicySpec& to);
+
+/// As in PYTORCH_CUDA_ALLOC_CONF: "expandable_segments:True,max_split_size_mb:128". Empty for PyTorch's defaults.
+std::string conf_of(const PolicySpec& spec);
+
+/// The line for a shell that sets it, quoted where need be.
+std::string export_line(const std::string& conf);
+
+/// The first release of PyTorch that has all settings of `spec`; empty when any supported one does.
+std::string needs_release(const PolicySpec& spec);
+
+}  // namespace memreel

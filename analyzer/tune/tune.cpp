@@ -1,0 +1,287 @@
+#include "analyzer/tune/tune.h"
+
+#include <algorithm>
+#include <mutex>
+#include <tuple>
+#include <utility>
+
+#include "analyzer/policies/registry.h"
+#include "analyzer/replay/parallel.h"
+#include "analyzer/tune/search_space.h"
+
+namespace memreel {
+namespace {
+
+constexpr std::string_view searched_policy = "torch.native";
+constexpr std::size_t most_min_capacities = 5;  // each takes a dozen replays
+constexpr std::size_t refined = 3;
+
+Error out_of_memory() {
+  return {.what = "not enough host memory to try that many settings at once", .remedy = "use fewer threads"};
+}
+
+/// A policy on heaps, some of which may be changed.
+struct Trial {
+  BoundPolicy policy;
+  std::span<const Prepared> heaps;
+  RunOptions options;
+};
+
+class Tuner {
+ public:
+  Tuner(std::span<const Prepared> heaps, const TuneOptions& options) : heaps_(heaps), options_(options) {}
+
+  Result<TuneResult> run(const PolicySpec& asked) {
+    auto trials = trials_of(std::span(&asked, 1));
+    if (!trials) return std::move(trials).error();
+    baseline_ = trials->front().policy.spec;
+    auto allocators = trials_of(options_.allocators);
+    if (!allocators) return std::move(allocators).error();
+    std::vector<std::vector<Prepared>> changed(options_.questions.size());
+    auto alternatives = alternatives_to(changed);
+    if (!alternatives) return std::move(alternatives).error();
+
+    planned_ = heaps_.size() * (1 + allocators->size() + alternatives->size());
+    auto outcomes = outcomes_of(*trials);
+    if (!outcomes) return std::move(outcomes).error();
+    result_.baseline = std::move(outcomes->front());
+    result_.limited = std::ranges::any_of(result_.baseline.heaps, [](const ReplayResult& r) {
+      return r.device_model.kind == DeviceModel::Kind::capacity;
+    });
+    outcomes = outcomes_of(*allocators);
+    if (!outcomes) return std::move(outcomes).error();
+    result_.allocators = *std::move(outcomes);
+    rank(result_.allocators, result_.limited);
+    outcomes = outcomes_of(*alternatives);
+    if (!outcomes) return std::move(outcomes).error();
+    for (std::size_t i = 0; i < outcomes->size(); ++i)
+      result_.alternatives.push_back(
+          {.question = options_.questions[i], .calls = calls_[i], .outcome = std::move(outcomes->at(i))});
+    if (baseline_.name == searched_policy)
+      if (auto fine = search(); !fine) return std::move(fine).error();
+    return std::move(result_);
+  }
+
+ private:
+  DeviceModel device_of(const Prepared& heap) const {
+    if (options_.device) return *options_.device;
+    if (!heap.implied_capacity) return {};
+  X
+  }
+
+  Result<std::vector<Trial>> trials_of(std::span<const PolicySpec> specs) const {
+    std::vector<Trial> trials;
+    for (const PolicySpec& spec : specs) {
+      auto policy = bind_policy(spec);
+      if (!policy) return std::move(policy).error();
+      trials.push_back({.policy = *std::move(policy), .heaps = heaps_, .options = {}});
+    }
+    return trials;
+  }
+
+  /// `changed` keeps what the trials are run on.
+  Result<std::vector<Trial>> alternatives_to(std::vector<std::vector<Prepared>>& changed) {
+    std::vector<Trial> trials;
+    for (std::size_t i = 0; i < options_.questions.size(); ++i) {
+      const WhatIf& question = options_.questions[i];
+      const bool other = question.kind == WhatIf::Kind::policy;
+      auto trial = trials_of(std::span(other ? &question.policy : &baseline_, 1));
+      if (!trial) return std::move(trial).error();
+      trials.push_back(std::move(trial->front()));
+      trials.back().options.empty_cache_on_failure = question.kind == WhatIf::Kind::empty_cache_at_oom;
+      calls_.push_back(0);
+      if (other || question.kind == WhatIf::Kind::empty_cache_at_oom) continue;
+      for (const Prepared& heap : heaps_) {
+        if (question.kind == WhatIf::Kind::no_empty_cache) {
+          calls_.back() += empty_cache_calls(heap);
+          changed[i].push_back(without_empty_cache(heap));
+          continue;
+        }
+        if (question.kind == WhatIf::Kind::empty_cache_at_steps && heap.step_ends.empty())
+          return Error{.what = "the trace marks no steps for " + question.text,
+                       .remedy =
+                           "record them with torch.profiler.record_function(\"step\"), or ask for "
+                           "empty_cache@every:5000events"};
+        const auto rows = rows_of_calls(heap, question);
+        calls_.back() += rows.size();
+        changed[i].push_back(with_empty_cache(heap, rows));
+      }
+      trials.back().heaps = changed[i];
+    }
+    return trials;
+  }
+
+  Result<std::vector<Outcome>> outcomes_of(std::span<const Trial> trials) {
+    std::vector<Outcome> outcomes;
+    for (const Trial& trial : trials)
+      outcomes.push_back({.policy = trial.policy.spec,
+                          .changes = changes(baseline_, trial.policy.spec),
+                          .heaps = std::vector<ReplayResult>(heaps_.size())});
+    const bool enough_memory = in_parallel(trials.size() * heaps_.size(), options_.threads, [&](std::size_t i) {
+      const Trial& trial = trials[i / heaps_.size()];
+      const Prepared& heap = trial.heaps[i % heaps_.size()];
+      RunOptions options = trial.options;
+      options.device = device_of(heap);
+      ReplayResult& result = outcomes[i / heaps_.size()].heaps[i % heaps_.size()];
+      result = trial.policy.run(heap, options);
+      result.policy = trial.policy.spec;
+      report_progress();
+    });
+    if (!enough_memory) return out_of_memory();
+    return outcomes;
+  }
+
+  void report_progress() {
+    if (!options_.on_progress) return;
+    const std::lock_guard lock(progress_);
+    options_.on_progress(++done_, planned_);
+  }
+
+  Result<void> search() {
+    const std::vector<Dimension> space = search_space(heaps_, baseline_, result_.limited);
+    if (auto fine = add(single_changes(baseline_, space)); !fine) return fine;
+    if (worth_searching()) {
+      if (auto fine = add(combined_changes(baseline_, best_of(space))); !fine) return fine;
+      if (auto fine = add(refinements()); !fine) return fine;
+    }
+    drop_idle_changes();
+    rank(result_.settings, result_.limited);
+    return find_min_capacities();
+  }
+
+  /// Replays `specs`, without those that were before.
+  Result<void> add(std::vector<PolicySpec> specs) {
+    auto trials = trials_of(specs);
+    if (!trials) return std::move(trials).error();
+    std::erase_if(*trials, [&](const Trial& trial) {
+      return trial.policy.spec == baseline_ ||
+             std::ranges::any_of(result_.settings, [&](const Outcome& o) { return o.policy == trial.policy.spec; });
+    });
+    for (Trial& trial : *trials) trial.options.give_up_above = not_worth_finishing();
+    planned_ += trials->size() * heaps_.size();
+    auto outcomes = outcomes_of(*trials);
+    if (!outcomes) return std::move(outcomes).error();
+    for (Outcome& outcome : *outcomes) {
+      ++result_.tried;
+      if (outcome.gave_up())
+        ++result_.given_up;
+      else
+        result_.settings.push_back(std::move(outcome));
+    }
+    return {};
+  }
+
+  Bytes least_peak() const {
+    Bytes least = result_.baseline.peak_reserved();
+    for (const Outcome& outcome : result_.settings)
+      if (outcome.failures() == 0) least = std::min(least, outcome.peak_reserved());
+    return least;
+  }
+
+  /// What reserves more is not among the best. In the first round everything is of interest.
+  Bytes not_worth_finishing() const {
+    if (result_.limited || result_.settings.empty()) return RunOptions{}.give_up_above;
+    return Bytes{static_cast<std::uint64_t>(static_cast<double>(least_peak().count) * (1 + peak_margin))};
+  }
+
+  /// Whether an allocator without any overhead would be better by more than what counts as equal.
+  bool worth_searching() const {
+    if (result_.limited) return true;
+    Bytes floor;
+    for (const ReplayResult& r : result_.baseline.heaps) floor = std::max(floor, r.peak_live);
+    return saved_share(least_peak(), floor) > peak_margin;
+  }
+
+  /// The dimensions with only those values that were best alone.
+  std::vector<Dimension> best_of(std::span<const Dimension> space) const {
+    std::vector<Outcome> ranked = result_.settings;
+    rank(ranked, result_.limited);
+    std::vector<Dimension> best;
+    for (const Dimension& dimension : space) {
+      const bool many = dimension.parameter == "max_split_size_mb" || dimension.parameter == "roundup_power2_divisions";
+      best.push_back({.parameter = dimension.parameter, .values = {}});
+      for (const Outcome& outcome : ranked) {
+        const std::string& value = outcome.policy.parameters.at(dimension.parameter);
+        if (value != baseline_.parameters.at(dimension.parameter) && best.back().values.size() < (many ? 2U : 1U))
+          best.back().values.push_back(value);
+      }
+    }
+    return best;
+  }
+
+  /// How much larger an oversize block may be than its request matters only where blocks are oversize.
+  std::vector<PolicySpec> refinements() const {
+    std::vector<Outcome> ranked = result_.settings;
+    rank(ranked, result_.limited);
+    std::vector<PolicySpec> specs;
+    std::size_t taken = 0;
+    for (const Outcome& outcome : ranked) {
+      if (outcome.policy.parameters.at("max_split_size_mb") == "unlimited") continue;
+      for (const char* rounding : {"40", "100", "200", "500"}) {
+        specs.push_back(outcome.policy);
+        specs.back().parameters["max_non_split_rounding_mb"] = rounding;
+      }
+      if (++taken == refined) break;
+    }
+    return specs;
+  }
+
+  /// A combination that does what fewer of its changes do as well says nothing.
+  void drop_idle_changes() {
+    const auto does_the_same = [](const Outcome& a, const Outcome& b) {
+      return a.peak_reserved() == b.peak_reserved() && a.failures() == b.failures() &&
+             a.driver_calls() == b.driver_calls();
+    };
+    const std::vector<Outcome> all = result_.settings;
+    std::erase_if(result_.settings, [&](const Outcome& outcome) {
+      if (outcome.changes < 2) return false;
+      return does_the_same(outcome, result_.baseline) || std::ranges::any_of(all, [&](const Outcome& simpler) {
+               return changes(baseline_, simpler.policy) + changes(simpler.policy, outcome.policy) == outcome.changes &&
+                      simpler.changes < outcome.changes && does_the_same(outcome, simpler);
+             });
+    });
+  }
+
+  /// Of the best few, when the question is what fits.
+  Result<void> find_min_capacities() {
+    if (!result_.limited) return {};
+    std::vector<Outcome*> outcomes{&result_.baseline};
+    for (std::size_t i = 0; i < std::min(most_min_capacities, result_.settings.size()); ++i)
+      outcomes.push_back(&result_.settings[i]);
+    for (Outcome& outcome : result_.allocators) outcomes.push_back(&outcome);
+    std::vector<PolicySpec> specs;
+    for (const Outcome* outcome : outcomes) specs.push_back(outcome->policy);
+    const auto replayed =
+        replay(heaps_, specs, {.find_min_capacity = true, .series_points = 0, .threads = options_.threads});
+    if (!replayed) return replayed.error();
+    for (std::size_t i = 0; i < replayed->size(); ++i) {
+      std::optional<Bytes>& least = outcomes[i / heaps_.size()]->min_capacity;
+      least = std::max(least.value_or(0_B), *replayed->at(i).min_capacity);
+    }
+    return {};
+  }
+
+  std::span<const Prepared> heaps_;
+  const TuneOptions& options_;
+  PolicySpec baseline_;
+  std::vector<std::size_t> calls_;
+  TuneResult result_;
+  std::mutex progress_;
+  std::uint64_t done_ = 0, planned_ = 0;
+};
+
+}  // namespace
+
+const Outcome* TuneResult::recommended() const {
+  if (settings.empty() || settings.front().failures() > 0) return nullptr;
+  const Outcome& best = settings.front();
+  if (baseline.failures() > 0) return &best;
+  if (limited || saved_share(baseline.peak_reserved(), best.peak_reserved()) < peak_margin) return nullptr;
+  return &best;
+}
+
+Result<TuneResult> tune(std::span<const Prepared> heaps, const PolicySpec& baseline, const TuneOptions& options) {
+  return Tuner(heaps, options).run(baseline);
+}
+
+}  // namespace memreel

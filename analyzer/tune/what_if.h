@@ -1,0 +1,49 @@
+// The same program, had it called empty_cache elsewhere, or not at all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/replay/policy_spec.h"
+#include "analyzer/replay/prepared.h"
+#include "formats/model/result.h"
+
+namespace memreel {
+
+/// A question about what the program might have done otherwise.
+struct WhatIf {
+  enum class Kind : std::uint8_t {
+    empty_cache_at_steps,   // at the end of every `every`-th step
+    empty_cache_at_events,  // after every `every` operations
+    empty_cache_at_oom,     // before a request fails, which is then tried again
+    no_empty_cache,         // without the calls that the program made
+    policy,                 // with another allocator
+  };
+  Kind kind = Kind::empty_cache_at_steps;
+  std::uint64_t every = 1;
+  PolicySpec policy;
+  std::string text;  // as it was asked
+};
+
+/// "empty_cache@step", "empty_cache@every:10" (steps), "empty_cache@every:5000events", "empty_cache@oom",
+/// "no-empty_cache", or a policy. Errors: anything else.
+Result<WhatIf> parse_what_if(std::string_view text);
+
+/// `heap` with a call of empty_cache before each of `rows`, ascending; a row may be heap.count(), the end.
+Prepared with_empty_cache(const Prepared& heap, std::span<const std::uint32_t> rows);
+
+/// `heap` without the program's calls of empty_cache.
+Prepared without_empty_cache(const Prepared& heap);
+
+/// Rows before which a question of kind empty_cache_at_steps or _at_events puts a call. Empty when the heap has fewer
+/// steps or operations.
+std::vector<std::uint32_t> rows_of_calls(const Prepared& heap, const WhatIf& question);
+
+/// How many calls of empty_cache the program made.
+std::size_t empty_cache_calls(const Prepared& heap);
+
+}  // namespace memreel
