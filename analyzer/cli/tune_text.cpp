@@ -27,25 +27,22 @@ std::string change(const Outcome& before, const Outcome& after) {
   return (saved > 0 ? "-" : "+") + text_of_share(saved > 0 ? saved : -saved);
 }
 
-std::string failure_text(const Outcome& outcome) {
-  const ReplayFailure* const first = outcome.first_failure();
-  if (first == nullptr) return "";
-  return text_of(outcome.failures()) + ", first at event " + text_of(first->event);
-}
-
 class Table {
  public:
   explicit Table(const TuneResult& result) : result_(result), table_(columns(result.limited)) {}
 
   void add(std::string name, const Outcome& outcome) {
     const DriverCalls calls = outcome.driver_calls();
-    std::vector<std::string> row{std::move(name), text_of(outcome.peak_reserved()),
+    std::vector<std::string> row{text_of(outcome.peak_reserved()),
                                  &outcome == &result_.baseline ? "" : change(result_.baseline, outcome),
                                  text_of(count_of(calls)), cost_of(calls)};
     if (result_.limited) {
+      const ReplayFailure* const first = outcome.first_failure();
       row.push_back(outcome.min_capacity ? text_of(*outcome.min_capacity) : "");
-      row.push_back(failure_text(outcome));
+      row.push_back(text_of(outcome.failures()));
+      row.push_back(first != nullptr ? text_of(first->event) : "");
     }
+    row.push_back(std::move(name));
     table_.add_row(std::move(row));
   }
   void add_rule() { table_.add_rule(); }
@@ -53,15 +50,16 @@ class Table {
 
  private:
   static std::vector<TableColumn> columns(bool limited) {
-    std::vector<TableColumn> columns{{"setting"},
-                                     {"peak reserved", Align::right},
+    std::vector<TableColumn> columns{{"peak reserved", Align::right},
                                      {"change", Align::right},
                                      {"driver calls", Align::right},
                                      {"their cost", Align::right}};
     if (limited) {
       columns.push_back({"least capacity", Align::right});
-      columns.push_back({"failed"});
+      columns.push_back({"failed", Align::right});
+      columns.push_back({"first at event", Align::right});
     }
+    columns.push_back({"setting"});  // last, for it may be long
     return columns;
   }
 
@@ -137,6 +135,8 @@ void print_verdict_on_calls(const TuneResult& result, const Alternative& alterna
   if (with.failures() < without.failures())
     std::cout << "worth calling: without it " << text_of(without.failures()) << " requests fail, with it "
               << text_of(with.failures());
+  else if (result.limited)
+    std::cout << "not worth calling: no request fails without it that is served with it";
   else if (saved >= peak_margin)
     std::cout << "worth calling: the peak is " << text_of_share(saved) << " lower with it";
   else if (saved <= -peak_margin)

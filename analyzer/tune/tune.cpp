@@ -66,7 +66,7 @@ class Tuner {
   DeviceModel device_of(const Prepared& heap) const {
     if (options_.device) return *options_.device;
     if (!heap.implied_capacity) return {};
-  X
+    return {.kind = DeviceModel::Kind::capacity, .capacity = *heap.implied_capacity, .told = true};
   }
 
   Result<std::vector<Trial>> trials_of(std::span<const PolicySpec> specs) const {

@@ -53,8 +53,10 @@ std::string nothing_fits(const TuneResult& result) {
   for (const Outcome& outcome : result.settings)
     if (outcome.min_capacity && (nearest == nullptr || *outcome.min_capacity < *nearest->min_capacity))
       nearest = &outcome;
-  if (nearest != nullptr)
+  if (nearest != nullptr && *nearest->min_capacity > base.worst().device_model.capacity)
     text += "; the least capacity found with which one would is " + text_of(*nearest->min_capacity);
+  else if (nearest != nullptr)
+    text += "; some fail only where the recorded run failed too";
   return text + ".";
 }
 
