@@ -24,8 +24,8 @@ std::map<std::uint64_t, std::uint64_t> bytes_by_size(std::span<const Prepared> h
   return bytes;
 }
 
-/// max_split_size_mb: a threshold makes oversize what is as large as it. So one at each tenth of the bytes that are
-/// asked for in requests it may apply to, and the round numbers that people try.
+/// max_split_size_mb: a threshold makes oversize what is as large as it. So one for each tenth of the bytes that are
+/// asked for in requests that it may apply to, and the round numbers that people try.
 std::vector<std::string> split_thresholds(const std::map<std::uint64_t, std::uint64_t>& bytes) {
   constexpr std::uint64_t least = 20;
   const auto first = bytes.lower_bound(least);
@@ -37,13 +37,12 @@ std::vector<std::string> split_thresholds(const std::map<std::uint64_t, std::uin
     if (std::ranges::find(thresholds, mib) == thresholds.end()) thresholds.push_back(mib);
   };
   double so_far = 0;
-  double next_tenth = 0;
+  double next = 0;  // share of the bytes at which another threshold is due
   for (auto size = first; size != bytes.end(); ++size) {
-    if (so_far >= next_tenth * total) {
-      add(size->first);
-      next_tenth += 0.1;
-    }
-    so_far += static_cast<double>(size->second);
+    so_far += static_cast<double>(size->second) / total;
+    if (so_far < next) continue;
+    add(size->first);
+    next = so_far + 0.1;
   }
   const std::uint64_t largest = bytes.rbegin()->first;
   for (const std::uint64_t round : {128U, 64U, 256U, 512U, 32U, 1024U})

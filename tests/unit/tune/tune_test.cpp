@@ -1,0 +1,203 @@
+#include "analyzer/tune/tune.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "analyzer/policies/torch_settings.h"
+#include "analyzer/tune/search_space.h"
+#include "tests/bench/synthetic.h"
+#include "tests/unit/analyzer/history.h"
+
+namespace memreel {
+namespace {
+
+using testing::History;
+
+TuneResult tuned(std::span<const Prepared> heaps, const TuneOptions& options = {}) {
+  auto result = tune(heaps, TorchSettings{}.spec(), options);
+  EXPECT_TRUE(result) << (result ? "" : result.error().message());
+  return *std::move(result);
+}
+
+/// Batches that grow: without expandable segments none fits where the one before was.
+Prepared growing_batches() {
+  History history;
+  for (std::uint64_t mib = 100; mib <= 800; mib += 50) {
+    const auto a = history.alloc(1_MiB * mib);
+    const auto b = history.alloc(1_MiB * mib);
+    history.free(a);
+    history.free(b);
+  }
+  return history.prepared();
+}
+
+TEST(Tune, FindsWhatHelps) {
+  const std::array heaps{growing_batches()};
+  const TuneResult result = tuned(heaps);
+  const Outcome* const best = result.recommended();
+  ASSERT_NE(best, nullptr);
+  EXPECT_EQ(conf_of(best->policy), "expandable_segments:True");
+  EXPECT_LE(best->peak_reserved(), 1640_MiB);
+  EXPECT_GT(result.baseline.peak_reserved(), 3_GiB);
+  EXPECT_NE(verdict(result).find("saves"), std::string::npos);
+}
+
+TEST(Tune, SaysWhenEverythingIsLive) {
+  History history;
+  for (int i = 0; i < 10; ++i) history.alloc(100_MiB);
+  const std::array heaps{history.prepared()};
+  const TuneResult result = tuned(heaps);
+  EXPECT_EQ(result.recommended(), nullptr);
+  EXPECT_NE(verdict(result).find("100.0 % of the peak is live"), std::string::npos) << verdict(result);
+  for (const Outcome& outcome : result.settings) EXPECT_LE(outcome.changes, 1U) << "combinations can't be better";
+}
+
+TEST(Tune, WhatItRecommendsIsWhatAPlainReplaySays) {
+  const std::array heaps{prepare(synthetic_trace({.events = 30'000, .live = 300, .streams = 2})).at(0)};
+  const TuneResult result = tuned(heaps);
+  for (const Outcome& outcome : result.settings) {
+    const auto plain = replay(heaps, std::span(&outcome.policy, 1));
+    ASSERT_TRUE(plain);
+    EXPECT_EQ(plain->at(0).peak_reserved, outcome.peak_reserved()) << outcome.policy.text();
+    EXPECT_EQ(plain->at(0).driver_calls, outcome.driver_calls()) << outcome.policy.text();
+    EXPECT_FALSE(outcome.gave_up());
+  }
+}
+
+TEST(Tune, NothingIsGivenUpThatCouldHaveWon) {
+  const std::array heaps{prepare(synthetic_trace({.events = 30'000, .live = 300, .streams = 2, .seed = 5})).at(0)};
+  const TuneResult result = tuned(heaps);
+  const auto space = search_space(heaps, result.baseline.policy, false);
+  const double least = static_cast<double>(result.settings.front().peak_reserved().count);
+  // Of everything that two settings can make together, what is better was in the search or is no better by the margin.
+  for (const PolicySpec& spec : single_changes(result.baseline.policy, space)) {
+    const auto plain = replay(heaps, std::span(&spec, 1));
+    EXPECT_GE(static_cast<double>(plain->at(0).peak_reserved.count), least * (1 - peak_margin)) << spec.text();
+  }
+  EXPECT_GT(result.tried, 0U);
+}
+
+TEST(Tune, IsTheSameOnOneThreadAndOnMany) {
+  const std::array heaps{prepare(synthetic_trace({.events = 20'000, .live = 300, .streams = 2})).at(0)};
+  const TuneResult one = tuned(heaps, {.threads = 1}), many = tuned(heaps, {.threads = 4});
+  ASSERT_EQ(one.settings.size(), many.settings.size());
+  for (std::size_t i = 0; i < one.settings.size(); ++i) EXPECT_EQ(one.settings[i].policy, many.settings[i].policy);
+  EXPECT_EQ(one.given_up, many.given_up);
+}
+
+TEST(Tune, WithACapacityItLooksForWhatSurvives) {
+  const std::array heaps{growing_batches()};
+  // 1600 MiB are live at most; the last of them can't be had in pieces.
+  const TuneOptions options{.device = DeviceModel{.kind = DeviceModel::Kind::capacity, .capacity = 1700_MiB}};
+  const TuneResult result = tuned(heaps, options);
+  EXPECT_TRUE(result.limited);
+  EXPECT_EQ(result.baseline.failures(), 0U) << "it gives back what it cached and tries again";
+  EXPECT_EQ(result.recommended(), nullptr);
+  EXPECT_EQ(verdict(result), "Nothing needs to be set: the settings in use serve every request.");
+  ASSERT_TRUE(result.baseline.min_capacity);
+  EXPECT_LE(*result.baseline.min_capacity, 1700_MiB);
+}
+
+TEST(Tune, NoSettingFitsWhatTheProgramItselfDoesNot) {
+  const std::array heaps{growing_batches()};
+  const TuneOptions options{.device = DeviceModel{.kind = DeviceModel::Kind::capacity, .capacity = 1_GiB}};
+  const TuneResult result = tuned(heaps, options);
+  EXPECT_EQ(result.recommended(), nullptr);
+  EXPECT_NE(verdict(result).find("whatever the allocator"), std::string::npos) << verdict(result);
+}
+
+/// Two cached segments are each used in part, so neither can be given back; expandable segments merge what is left.
+TEST(Tune, RecommendsWhatSurvivesWhereTheSettingsInUseFail) {
+  History history;
+  const auto a = history.alloc(40_MiB);
+  const auto b = history.alloc(40_MiB);
+  history.free(a);
+  history.free(b);
+  history.alloc(22_MiB);
+  history.alloc(22_MiB);
+  history.alloc(70_MiB);
+  const std::array heaps{history.prepared()};
+  const TuneOptions options{.device = DeviceModel{.kind = DeviceModel::Kind::capacity, .capacity = 140_MiB}};
+  const TuneResult result = tuned(heaps, options);
+  EXPECT_GT(result.baseline.failures(), 0U);
+  const Outcome* const best = result.recommended();
+  ASSERT_NE(best, nullptr) << verdict(result);
+  EXPECT_EQ(best->failures(), 0U);
+  EXPECT_LE(*best->min_capacity, 140_MiB);
+}
+
+TEST(Tune, SeveralDevicesGetOneSettingForTheWorst) {
+  std::array heaps{growing_batches(), growing_batches()};
+  heaps[1].device = 1;
+  const TuneResult result = tuned(heaps);
+  ASSERT_NE(result.recommended(), nullptr);
+  EXPECT_EQ(result.recommended()->heaps.size(), 2U);
+  EXPECT_EQ(result.recommended()->driver_calls().map, 2 * result.recommended()->heaps[0].driver_calls.map);
+}
+
+TEST(Tune, ComparesAllocatorsAndAnswersQuestions) {
+  const std::array heaps{growing_batches()};
+  TuneOptions options{.allocators = *parse_policies("fit.best,cuda.malloc")};
+  options.questions = {*parse_what_if("empty_cache@every:10events"), *parse_what_if("fit.first"),
+                       *parse_what_if("no-empty_cache")};
+  const TuneResult result = tuned(heaps, options);
+  ASSERT_EQ(result.allocators.size(), 2U);
+  ASSERT_EQ(result.alternatives.size(), 3U);
+  EXPECT_EQ(result.alternatives[0].calls, heaps[0].count() / 10);
+  EXPECT_LT(result.alternatives[0].outcome.peak_reserved(), result.baseline.peak_reserved());
+  EXPECT_EQ(result.alternatives[1].outcome.policy.name, "fit.first");
+  EXPECT_EQ(result.alternatives[2].calls, 0U);
+  EXPECT_EQ(result.alternatives[2].outcome.peak_reserved(), result.baseline.peak_reserved());
+}
+
+TEST(Tune, OtherAllocatorsHaveNoSettingsToSearch) {
+  const std::array heaps{growing_batches()};
+  const auto result = tune(heaps, {.name = "fit.best", .parameters = {}}, {});
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->tried, 0U);
+  EXPECT_EQ(verdict(*result), "");
+}
+
+TEST(Tune, CallingEmptyCacheBeforeAFailureHelpsThoseThatDoNotThemselves) {
+  History history;
+  const auto a = history.alloc(40_MiB);
+  history.free(a);
+  history.alloc(60_MiB);
+  const std::array heaps{history.prepared()};
+  TuneOptions options{.device = DeviceModel{.kind = DeviceModel::Kind::capacity, .capacity = 64_MiB}};
+  options.questions = {*parse_what_if("empty_cache@oom")};
+  const TuneResult torch = tuned(heaps, options);
+  EXPECT_EQ(torch.baseline.failures(), 0U);
+  EXPECT_EQ(torch.alternatives[0].outcome.driver_calls(), torch.baseline.driver_calls());
+}
+
+TEST(Tune, StepsThatTheTraceDoesNotMarkAreAnError) {
+  const std::array heaps{growing_batches()};
+  const auto result = tune(heaps, TorchSettings{}.spec(), {.questions = {*parse_what_if("empty_cache@step")}});
+  ASSERT_FALSE(result);
+  EXPECT_NE(result.error().message().find("empty_cache@every:5000events"), std::string::npos);
+}
+
+TEST(Tune, UnknownPoliciesAreErrors) {
+  const std::array heaps{growing_batches()};
+  EXPECT_FALSE(tune(heaps, TorchSettings{}.spec(), {.allocators = *parse_policies("nosuch")}));
+  EXPECT_FALSE(tune(heaps, {.name = "nosuch", .parameters = {}}, {}));
+  EXPECT_FALSE(tune(heaps, TorchSettings{}.spec(), {.questions = {*parse_what_if("nosuch")}}));
+}
+
+TEST(Tune, ProgressEndsWhereItSaidItWould) {
+  const std::array heaps{growing_batches()};
+  std::uint64_t last = 0, total = 0;
+  TuneOptions options;
+  options.on_progress = [&](std::uint64_t done, std::uint64_t of) {
+    EXPECT_EQ(done, last + 1);
+    last = done;
+    total = of;
+  };
+  (void)tuned(heaps, options);
+  EXPECT_EQ(last, total);
+}
+
+}  // namespace
+}  // namespace memreel
