@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <string>
 #include <utility>
@@ -143,7 +144,8 @@ void print_verdict_on_calls(const TuneResult& result, const Alternative& alterna
     std::cout << "not worth calling: the peak is " << text_of_share(-saved) << " higher with it";
   else
     std::cout << "not worth calling: it does not lower the peak";
-  std::cout << "; a call costs " << text_of(static_cast<std::uint64_t>(std::max(0.0, per_call(more_calls)) + 0.5))
+  std::cout << "; a call costs "
+            << text_of(static_cast<std::uint64_t>(std::lround(std::max(0.0, per_call(more_calls)))))
             << " driver calls, " << text_of_seconds(std::max(0.0, per_call(more_seconds)))
             << ", besides the wait for the device.\n";
 }

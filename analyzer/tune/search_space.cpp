@@ -48,6 +48,7 @@ std::vector<std::string> split_thresholds(const std::map<std::uint64_t, std::uin
   for (const std::uint64_t round : {128U, 64U, 256U, 512U, 32U, 1024U})
     if (round <= largest && thresholds.size() < most_thresholds) add(round);
   std::vector<std::string> texts;
+  texts.reserve(thresholds.size());
   for (const std::uint64_t mib : thresholds) texts.push_back(std::to_string(mib));
   return texts;
 }

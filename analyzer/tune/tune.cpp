@@ -250,6 +250,7 @@ class Tuner {
       outcomes.push_back(&result_.settings[i]);
     for (Outcome& outcome : result_.allocators) outcomes.push_back(&outcome);
     std::vector<PolicySpec> specs;
+    specs.reserve(outcomes.size());
     for (const Outcome* outcome : outcomes) specs.push_back(outcome->policy);
     const auto replayed =
         replay(heaps_, specs, {.find_min_capacity = true, .series_points = 0, .threads = options_.threads});

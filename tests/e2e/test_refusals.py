@@ -7,7 +7,7 @@ import unittest
 from program import SAMPLES, ProgramTest, run
 from snapshot import snapshot
 
-ANALYSES = ("info", "report", "verify", "replay")
+ANALYSES = ("info", "report", "verify", "replay", "tune")
 SAMPLE = SAMPLES / "gpt_default.reel"
 GIB = 1 << 30
 
@@ -116,7 +116,7 @@ class DamagedTrace(ProgramTest):
 
     def test_nothing_to_replay_is_said(self):
         path = self.file("cut.reel", SAMPLE.read_bytes()[:16])
-        for command in ("replay", "verify"):
+        for command in ("replay", "tune", "verify"):
             with self.subTest(command):
                 process = self.answer(command, path, code=2)
                 self.assertIn(str(path), process.stderr.splitlines()[-1])

@@ -7,7 +7,8 @@ _memreel() {
   fi
   case $before in
     --by) mapfile -t COMPREPLY < <(compgen -W 'stack line function module thread stream pool device' -- "$word") && return ;;
-    --policy)
+    --what-if) mapfile -t COMPREPLY < <(compgen -W 'empty_cache@step empty_cache@every: empty_cache@oom no-empty_cache pool.exact' -- "$word") && return ;;
+    --policy | --allocators)
       mapfile -t COMPREPLY < <(compgen -W "$(memreel replay --help | sed -n '/^Policies/,/^$/s/^  \([a-z][a-z.]*\) .*/\1/p')" -- "$word")
       return
       ;;

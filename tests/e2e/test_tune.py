@@ -1,0 +1,162 @@
+"""memreel tune: the advice, in text and as a document."""
+
+import pickle
+import unittest
+
+import histories
+from program import SAMPLES, ProgramTest, run
+from snapshot import snapshot
+from test_documents import FAILURE, LOSSES
+
+SAMPLE = SAMPLES / "gpt_default.reel"
+
+CALLS = {"malloc", "free", "map", "unmap", "sync"}
+OUTCOME = {"policy", "params", "peak_live_bytes", "peak_reserved_bytes", "end_reserved_bytes", "failed_allocations",
+           "first_failure", "min_capacity_bytes", "driver_calls", "driver_seconds", "device", "devices"}
+SAVED = {"saved_bytes", "saved_share"}
+DEVICE = {"device", "peak_live_bytes", "peak_reserved_bytes", "peak_reserved_event", "end_reserved_bytes",
+          "fragmentation_at_peak", "internal_waste", "failed_allocations", "first_failure", "driver_calls"}
+
+
+class Document(ProgramTest):
+    def check(self, outcome, keys):
+        self.assertEqual(set(outcome), OUTCOME | keys)
+        self.assertEqual(set(outcome["driver_calls"]), CALLS)
+        for device in outcome["devices"]:
+            self.assertEqual(set(device), DEVICE)
+            self.assertLessEqual(device["peak_live_bytes"], device["peak_reserved_bytes"])
+        worst = max(outcome["devices"], key=lambda device: device["peak_reserved_bytes"])
+        self.assertEqual(outcome["peak_reserved_bytes"], worst["peak_reserved_bytes"])
+
+    def test_keys(self):
+        tune = self.document("tune", SAMPLE, "--allocators", "fit.best,cuda.malloc")
+        self.assertEqual(set(tune), {"schema", "trace", "losses", "capacity_bytes", "steps", "step_mark", "baseline",
+                                     "candidates", "settings_tried", "settings_given_up", "allocators", "what_if",
+                                     "recommended", "export", "verdict"})
+        self.assertEqual(tune["schema"], "memreel.tune/1")
+        self.assertEqual(set(tune["losses"]), LOSSES)
+        self.check(tune["baseline"], {"setting", "recorded_peak_reserved_bytes"})
+        self.assertGreater(len(tune["candidates"]), 10)
+        for candidate in tune["candidates"]:
+            self.check(candidate, {"setting"} | SAVED)
+            self.assertEqual(candidate["saved_bytes"],
+                             tune["baseline"]["peak_reserved_bytes"] - candidate["peak_reserved_bytes"])
+        self.assertEqual({allocator["policy"] for allocator in tune["allocators"]}, {"fit.best", "cuda.malloc"})
+        for allocator in tune["allocators"]:
+            self.check(allocator, {"setting"} | SAVED)
+            self.assertIsNone(allocator["setting"])
+        for answer in tune["what_if"]:
+            self.check(answer, {"what_if", "empty_cache_calls"} | SAVED)
+
+    def test_baseline_is_what_was_recorded(self):
+        tune = self.document("tune", SAMPLE)
+        recorded = histories.TRUTH["gpt_default"]["devices"]["0"]["peak_reserved_bytes"]
+        self.assertEqual(tune["baseline"]["peak_reserved_bytes"], recorded)
+        self.assertEqual(tune["baseline"]["recorded_peak_reserved_bytes"], recorded)
+        self.assertEqual(tune["baseline"]["setting"], "")
+
+    def test_a_candidate_is_what_replay_says_of_it(self):
+        tune = self.document("tune", SAMPLE)
+        candidate = next(c for c in tune["candidates"] if c["setting"] == "expandable_segments:True")
+        replay = self.document("replay", SAMPLE, "--policy", "torch.native{expandable_segments=True}")["policies"][0]
+        for key in ("peak_reserved_bytes", "end_reserved_bytes", "driver_calls", "params"):
+            self.assertEqual(candidate[key], replay[key], key)
+
+    def test_best_comes_first_and_is_recommended(self):
+        tune = self.document("tune", SAMPLE)
+        best = tune["candidates"][0]
+        self.assertEqual(tune["recommended"], best["setting"])
+        self.assertEqual(tune["recommended"], "expandable_segments:True")
+        self.assertEqual(tune["export"], "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
+        for candidate in tune["candidates"]:
+            self.assertLessEqual(best["peak_reserved_bytes"], 1.01 * candidate["peak_reserved_bytes"])
+
+    def test_every_run_gives_the_same_document(self):
+        self.assertEqual(self.document("tune", SAMPLE), self.document("tune", SAMPLE))
+
+    def test_capacity(self):
+        tune = self.document("tune", SAMPLE, "--capacity", "5GiB")
+        self.assertEqual(tune["capacity_bytes"], 5 << 30)
+        self.assertIsNone(tune["recommended"])
+        self.assertIn("whatever the allocator", tune["verdict"])
+        self.assertEqual(set(tune["baseline"]["first_failure"]), FAILURE)
+        self.assertGreater(tune["baseline"]["min_capacity_bytes"], 5 << 30)
+        for candidate in tune["candidates"][:5]:
+            self.assertGreater(candidate["min_capacity_bytes"], 5 << 30)
+
+        least = self.document("tune", SAMPLE, "--capacity", "5.55GiB")
+        self.assertGreater(least["baseline"]["failed_allocations"], 0)
+        self.assertIsNotNone(least["recommended"])
+        best = least["candidates"][0]
+        self.assertEqual(best["failed_allocations"], 0)
+        self.assertLessEqual(best["min_capacity_bytes"], least["capacity_bytes"])
+
+    def test_what_if(self):
+        questions = ("empty_cache@step", "empty_cache@every:4", "empty_cache@every:5000events", "empty_cache@oom",
+                     "no-empty_cache", "fit.best")
+        arguments = [argument for question in questions for argument in ("--what-if", question)]
+        tune = self.document("tune", *arguments, SAMPLE)
+        self.assertEqual(tuple(answer["what_if"] for answer in tune["what_if"]), questions)
+        calls = [answer["empty_cache_calls"] for answer in tune["what_if"]]
+        self.assertEqual(calls[0], tune["steps"])
+        self.assertEqual(calls[1], tune["steps"] // 4)
+        self.assertEqual(calls[3:], [0, 0, 0])
+        step, _, _, _, without, _ = tune["what_if"]
+        self.assertGreater(step["driver_calls"]["free"], 0)
+        self.assertEqual(without["driver_calls"], tune["baseline"]["driver_calls"])
+
+    def test_several_devices_get_one_setting(self):
+        history = histories.path("two_gpus")
+        if history is None:
+            self.skipTest("two_gpus is not there")
+        tune = self.document("tune", history)
+        self.assertEqual(len(tune["baseline"]["devices"]), 2)
+        self.assertEqual(len(tune["candidates"][0]["devices"]), 2)
+        self.assertEqual(tune["recommended"], "expandable_segments:True")
+
+    def test_recorded_failures_are_a_capacity(self):
+        tune = self.document("tune", SAMPLES / "oom_default.reel")
+        self.assertGreater(tune["capacity_bytes"], 0)
+        self.assertGreater(tune["baseline"]["failed_allocations"], 0)
+        self.assertIsNone(self.document("tune", SAMPLES / "oom_default.reel", "--capacity", "unlimited")["capacity_bytes"])
+
+
+class Text(ProgramTest):
+    def test_says_what_to_set_and_what_it_saves(self):
+        text = self.answer("tune", SAMPLE).stdout
+        self.assertIn("\nexport PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n", text)
+        self.assertRegex(text, r"It saves \S+ MiB, 3\.7 % of the peak\. Driver calls: 106 before, \d+ with it")
+        self.assertRegex(text, r"empty_cache@step: (not )?worth calling")
+        for line in text.splitlines():
+            self.assertEqual(line, line.rstrip())
+
+    def test_top_limits_the_table(self):
+        lines = {top: len(self.answer("tune", SAMPLE, "--top", str(top)).stdout.splitlines()) for top in (1, 5)}
+        self.assertEqual(lines[5] - lines[1], 4)
+
+    def test_says_when_nothing_helps_and_why(self):
+        text = self.answer("tune", self.file("small.pickle", pickle.dumps(snapshot()))).stdout
+        self.assertIn("No setting helps", text)
+        self.assertNotIn("export", text)
+
+    def test_nothing_else_is_on_standard_error(self):
+        self.assertEqual(run("tune", SAMPLE).stderr, "")
+
+
+class Refusals(ProgramTest):
+    def test_bad_usage(self):
+        for arguments, mention in ((("--capacity", "much"), "--capacity"), (("--what-if", "empty_cache@noon"), "--what-if"),
+                                   (("--what-if", "nosuch.policy"), "nosuch.policy"),
+                                   (("--allocators", "nosuch"), "nosuch"), (("--policy", "nosuch"), "nosuch"),
+                                   (("--policy", "fit.best,fit.first"), "--policy"),
+                                   (("--allocators", "fit.best{page=3}"), "page")):
+            with self.subTest(arguments):
+                self.assert_refused(run("tune", SAMPLE, *arguments), mention)
+
+    def test_steps_that_are_not_there(self):
+        process = run("tune", SAMPLES / "decode_default.reel", "--what-if", "empty_cache@step")
+        self.assert_refused(process, "marks no steps", "empty_cache@every:5000events")
+
+
+if __name__ == "__main__":
+    unittest.main()
