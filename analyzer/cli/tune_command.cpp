@@ -144,7 +144,7 @@ void add_tune_command(CLI::App& app, Exit& exit) {
                    "Policies to compare besides PyTorch's settings, as in replay; repeatable, comma lists")
       ->allow_extra_args(false);
   command->add_option("--policy", arguments->policy, "What the program ran with [the recorded settings]");
-  command->add_option("--top", arguments->top, "How many settings to list in text [10]");
+  command->add_option("--top", arguments->top, "How many settings to list in text [10]")->check(CLI::PositiveNumber);
   command->add_flag("--json", arguments->json, "One JSON document (memreel.tune/1) instead of text");
   command->footer(
       "Settings of PyTorch are searched alone and combined. Every figure is a replay of this trace; a setting that is\n"

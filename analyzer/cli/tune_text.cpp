@@ -144,10 +144,9 @@ void print_verdict_on_calls(const TuneResult& result, const Alternative& alterna
     std::cout << "not worth calling: the peak is " << text_of_share(-saved) << " higher with it";
   else
     std::cout << "not worth calling: it does not lower the peak";
-  std::cout << "; a call costs "
-            << text_of(static_cast<std::uint64_t>(std::lround(std::max(0.0, per_call(more_calls)))))
-            << " driver calls, " << text_of_seconds(std::max(0.0, per_call(more_seconds)))
-            << ", besides the wait for the device.\n";
+  const auto calls = static_cast<std::uint64_t>(std::lround(std::max(0.0, per_call(more_calls))));
+  std::cout << "; a call costs " << text_of(calls) << (calls == 1 ? " driver call, " : " driver calls, ")
+            << text_of_seconds(std::max(0.0, per_call(more_seconds))) << ", besides the wait for the device.\n";
 }
 
 void print_alternatives(const TuneResult& result, const TuneReport& report) {
