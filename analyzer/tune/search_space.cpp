@@ -122,7 +122,7 @@ std::vector<Dimension> search_space(std::span<const Prepared> heaps, const Polic
   add("max_split_size_mb", split_thresholds(bytes));
   add("roundup_power2_divisions", divisions(largest));
   add("large_segment_size_mb",
-      shares_segments ? std::vector<std::string>{"10", "32", "64", "128"} : std::vector<std::string>{});
+      shares_segments ? std::vector<std::string>{"32", "64", "128", "16"} : std::vector<std::string>{});
   add("garbage_collection_threshold",
       limited ? std::vector<std::string>{"0.8", "0.6", "0.9", "0.95"} : std::vector<std::string>{});
   add("max_non_split_rounding_mb", {});

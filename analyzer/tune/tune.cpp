@@ -149,8 +149,9 @@ class Tuner {
     return find_min_capacities();
   }
 
-  /// Replays `specs`, without those that were before.
+  /// Replays `specs`, without those that were before and those whose values PyTorch does not take together.
   Result<void> add(std::vector<PolicySpec> specs) {
+    std::erase_if(specs, [](const PolicySpec& spec) { return !bind_policy(spec); });
     auto trials = trials_of(specs);
     if (!trials) return std::move(trials).error();
     std::erase_if(*trials, [&](const Trial& trial) {
