@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "analyzer/policies/registry.h"
+#include "analyzer/policies/torch_conf.h"
 #include "analyzer/policies/torch_settings.h"
 
 namespace memreel {
@@ -65,28 +66,6 @@ std::vector<std::string> divisions(std::uint64_t largest_mib) {
 bool is_plain(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          std::string_view("_:.,-+/=").find(c) != std::string_view::npos;
-}
-
-/// The table that PyTorch resolves a list to, in the shortest list that resolves to it.
-std::string short_divisions(const std::string& text) {
-  if (!text.starts_with('[')) return text;
-  std::vector<std::pair<std::string, std::string>> items;
-  std::string_view rest = std::string_view(text).substr(1, text.size() - 2);
-  while (!rest.empty()) {
-    const std::string_view item = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(item.size() + 1, rest.size()));
-    const std::size_t colon = item.find(':');
-    items.emplace_back(item.substr(0, colon), item.substr(std::min(colon + 1, item.size())));
-  }
-  // Equal values at the front go into the last of them, at the back into ">".
-  while (items.size() > 1 && items[0].second == items[1].second) items.erase(items.begin());
-  if (items.size() > 1 && items.back().first != ">") {
-    while (items.size() > 1 && items[items.size() - 2].second == items.back().second) items.pop_back();
-    items.emplace_back(">", items.back().second);
-  }
-  std::string shorter;
-  for (const auto& [key, value] : items) shorter += (shorter.empty() ? "[" : ",") + key + ":" + value;
-  return shorter + "]";
 }
 
 /// Counts up through the digits of a number whose k-th digit is below bases[k]. False after the last.
@@ -165,15 +144,8 @@ std::size_t changes(const PolicySpec& from, const PolicySpec& to) {
 }
 
 std::string conf_of(const PolicySpec& spec) {
-  const PolicyEntry* const entry = find_policy("torch.native");
-  std::string conf;
-  for (const auto& [key, value] : spec.parameters) {
-    const auto standard = entry->info.defaults.find(key);
-    if (standard != entry->info.defaults.end() && standard->second == value) continue;
-    conf +=
-        (conf.empty() ? "" : ",") + key + ":" + (key == "roundup_power2_divisions" ? short_divisions(value) : value);
-  }
-  return conf;
+  const auto settings = TorchSettings::parse(spec);
+  return settings ? alloc_conf(*settings) : std::string();
 }
 
 std::string export_line(const std::string& conf) {

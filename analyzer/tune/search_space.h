@@ -33,7 +33,8 @@ std::vector<PolicySpec> combined_changes(const PolicySpec& baseline, std::span<c
 /// How many parameters differ.
 std::size_t changes(const PolicySpec& from, const PolicySpec& to);
 
-/// As in PYTORCH_CUDA_ALLOC_CONF: "expandable_segments:True,max_split_size_mb:128". Empty for PyTorch's defaults.
+/// Of a complete spec of torch.native, as in PYTORCH_CUDA_ALLOC_CONF: "expandable_segments:True,max_split_size_mb:128".
+/// Empty for PyTorch's defaults.
 std::string conf_of(const PolicySpec& spec);
 
 /// The line for a shell that sets it, quoted where need be.

@@ -34,7 +34,9 @@ class Tuner {
   Result<TuneResult> run(const PolicySpec& asked) {
     auto trials = trials_of(std::span(&asked, 1));
     if (!trials) return std::move(trials).error();
-    baseline_ = trials->front().policy.spec;
+    PolicySpec& complete = trials->front().policy.spec;
+    if (complete.name == "torch.expandable") complete.name = searched_policy;  // one of its settings
+    baseline_ = complete;
     auto allocators = trials_of(options_.allocators);
     if (!allocators) return std::move(allocators).error();
     std::vector<std::vector<Prepared>> changed(options_.questions.size());

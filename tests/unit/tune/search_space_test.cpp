@@ -110,7 +110,7 @@ TEST(Conf, TablesAreShortMeanTheSameAndAreQuoted) {
   }
   PolicySpec asked = defaults();
   asked.parameters["roundup_power2_divisions"] = "[64:1,128:4,>:4]";
-  EXPECT_EQ(conf_of(bind_policy(asked)->spec), "roundup_power2_divisions:[64:1,128:4,>:4]");
+  EXPECT_EQ(conf_of(bind_policy(asked)->spec), "roundup_power2_divisions:[64:1,>:4]");
 }
 
 TEST(Conf, SaysWhichReleaseItNeeds) {
