@@ -187,29 +187,40 @@ class Replay {
           }
           policy_.free_completed(slot, size);
           break;
-        case Op::alloc_failed:
-          try_again(row, measures);
-          break;
-        case Op::empty_cache:
-          policy_.empty_cache();
-          break;
-        case Op::empty_pool:
-          if constexpr (PoolingPolicy<P>) policy_.empty_pool(heap_.lane[row]);
-          break;
-        case Op::pool_ended:
-          if constexpr (PoolingPolicy<P>) policy_.pool_ended(heap_.lane[row]);
-          break;
-        case Op::device_synchronized:
-          if constexpr (SynchronizingPolicy<P>) policy_.device_synchronized();
-          break;
-        case Op::stream_synchronized:
-          if constexpr (SynchronizingPolicy<P>) policy_.stream_synchronized(heap_.lane[row]);
-          break;
-        case Op::stream_waits:
-          if constexpr (SynchronizingPolicy<P>) policy_.stream_waits(heap_.lane[row], slot);
+        default:
+          run_rare(row, measures);
           break;
       }
       measures.see_free(policy_);
+    }
+  }
+
+  /// What is not an allocation's. Apart, so that the loop over the others stays small.
+  [[gnu::noinline]] void run_rare(std::size_t row, Measures& measures) {
+    switch (heap_.op[row]) {
+      case Op::alloc_failed:
+        try_again(row, measures);
+        break;
+      case Op::empty_cache:
+        policy_.empty_cache();
+        break;
+      case Op::empty_pool:
+        if constexpr (PoolingPolicy<P>) policy_.empty_pool(heap_.lane[row]);
+        break;
+      case Op::pool_ended:
+        if constexpr (PoolingPolicy<P>) policy_.pool_ended(heap_.lane[row]);
+        break;
+      case Op::device_synchronized:
+        if constexpr (SynchronizingPolicy<P>) policy_.device_synchronized();
+        break;
+      case Op::stream_synchronized:
+        if constexpr (SynchronizingPolicy<P>) policy_.stream_synchronized(heap_.lane[row]);
+        break;
+      case Op::stream_waits:
+        if constexpr (SynchronizingPolicy<P>) policy_.stream_waits(heap_.lane[row], heap_.slot[row]);
+        break;
+      default:
+        break;
     }
   }
 
