@@ -36,4 +36,16 @@ Json json_of_losses(const Trace& trace) {
           {"unknown_events", read.unknown_events}};
 }
 
+Json json_of_calls(const DriverCalls& calls) {
+  return {{"malloc", calls.malloc},
+          {"free", calls.free},
+          {"map", calls.map},
+          {"unmap", calls.unmap},
+          {"sync", calls.sync},
+          {"malloc_async", calls.malloc_async},
+          {"free_async", calls.free_async},
+          {"malloc_shared", calls.malloc_shared},
+          {"free_shared", calls.free_shared}};
+}
+
 }  // namespace memreel::cli

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "analyzer/replay/replay.h"
 #include "formats/model/tables.h"
 #include "formats/model/trace.h"
 
@@ -20,5 +21,8 @@ Json json_of_stack(const Tables& tables, StackId stack);
 
 /// {"ring_full":0,...}: every counter of Losses and what the reader had to skip.
 Json json_of_losses(const Trace& trace);
+
+/// The value of `driver_calls`.
+Json json_of_calls(const DriverCalls& calls);
 
 }  // namespace memreel::cli

@@ -110,16 +110,7 @@ Json json_of(const ReplayResult& r, const ReplayArguments& arguments, const std:
               {"internal_waste", r.internal_waste},
               {"failed_allocations", r.failed_allocations},
               {"first_failure", json_of(r.first_failure)},
-              {"driver_calls",
-               {{"malloc", r.driver_calls.malloc},
-                {"free", r.driver_calls.free},
-                {"map", r.driver_calls.map},
-                {"unmap", r.driver_calls.unmap},
-                {"sync", r.driver_calls.sync},
-                {"malloc_async", r.driver_calls.malloc_async},
-                {"free_async", r.driver_calls.free_async},
-                {"malloc_shared", r.driver_calls.malloc_shared},
-                {"free_shared", r.driver_calls.free_shared}}}};
+              {"driver_calls", json_of_calls(r.driver_calls)}};
   if (costs) result["driver_seconds"] = costs->seconds(r.driver_calls);
   result["capacity_bytes"] =
       r.device_model.kind == DeviceModel::Kind::capacity ? Json(r.device_model.capacity.count) : Json(nullptr);
@@ -250,6 +241,13 @@ Result<std::vector<PolicySpec>> specs_of(const std::vector<std::string>& texts) 
     specs.insert(specs.end(), parsed->begin(), parsed->end());
   }
   return specs;
+}
+
+/// Policies that are only modelled.
+Result<std::vector<PolicySpec>> modelled_specs(const ReplayArguments& arguments) {
+  if (!arguments.policies.empty()) return specs_of(arguments.policies);
+  if (!arguments.on_device.empty()) return std::vector<PolicySpec>{};
+  return specs_of({std::string(default_policies)});
 }
 
 // A trace of more events is streamed: in memory an event takes about 64 bytes.

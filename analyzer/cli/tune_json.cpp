@@ -4,11 +4,6 @@
 namespace memreel::cli {
 namespace {
 
-Json json_of(const DriverCalls& calls) {
-  return {
-      {"malloc", calls.malloc}, {"free", calls.free}, {"map", calls.map}, {"unmap", calls.unmap}, {"sync", calls.sync}};
-}
-
 Json json_of(const ReplayFailure* failure) {
   if (failure == nullptr) return nullptr;
   return {{"event", failure->event},
@@ -30,7 +25,7 @@ Json json_of_device(const ReplayResult& r) {
           {"internal_waste", r.internal_waste},
           {"failed_allocations", r.failed_allocations},
           {"first_failure", json_of(r.first_failure ? &*r.first_failure : nullptr)},
-          {"driver_calls", json_of(r.driver_calls)}};
+          {"driver_calls", json_of_calls(r.driver_calls)}};
 }
 
 bool is_setting(const Outcome& outcome) { return outcome.policy.name == "torch.native"; }
@@ -50,7 +45,7 @@ Json json_of(const Outcome& outcome, const TuneResult& result) {
             {"failed_allocations", outcome.failures()},
             {"first_failure", json_of(outcome.first_failure())},
             {"min_capacity_bytes", outcome.min_capacity ? Json(outcome.min_capacity->count) : Json(nullptr)},
-            {"driver_calls", json_of(calls)},
+            {"driver_calls", json_of_calls(calls)},
             {"driver_seconds", CallCosts{}.seconds(calls)},
             {"device", worst.device},
             {"devices", Json::array()}};

@@ -14,8 +14,8 @@
 #include "analyzer/policies/fit_first.h"
 #include "analyzer/policies/fit_next.h"
 #include "analyzer/policies/gmlake.h"
-#include "analyzer/policies/own_policy.h"
 #include "analyzer/policies/ort_arena.h"
+#include "analyzer/policies/own_policy.h"
 #include "analyzer/policies/parameters.h"
 #include "analyzer/policies/planned.h"
 #include "analyzer/policies/pool_exact.h"
@@ -31,12 +31,15 @@ namespace memreel {
 namespace {
 
 const std::vector<PolicyEntry>& entries() {
-  static const std::vector<PolicyEntry> all{
-      bound_live_entry(), bound_pages_entry(), cuda_malloc_entry(), cuda_async_entry(), torch_native_entry(),
-      torch_expandable_entry(), torch_entry(), tf_bfc_entry(), tf_growth_entry(), jax_default_entry(),
-      jax_growth_entry(), ort_arena_entry(), rmm_pool_entry(), rmm_arena_entry(), rmm_binning_entry(),
-      pool_exact_entry(), fit_first_entry(), fit_best_entry(), fit_next_entry(), buddy_entry(), tlsf_entry(),
-      slab_entry(), gmlake_entry(), vpmm_entry(), plan_size_entry(), plan_best_entry()};
+  static const std::vector<PolicyEntry> all{bound_live_entry(),  bound_pages_entry(),  cuda_malloc_entry(),
+                                            cuda_async_entry(),  torch_native_entry(), torch_expandable_entry(),
+                                            torch_entry(),       tf_bfc_entry(),       tf_growth_entry(),
+                                            jax_default_entry(), jax_growth_entry(),   ort_arena_entry(),
+                                            rmm_pool_entry(),    rmm_arena_entry(),    rmm_binning_entry(),
+                                            pool_exact_entry(),  fit_first_entry(),    fit_best_entry(),
+                                            fit_next_entry(),    buddy_entry(),        tlsf_entry(),
+                                            slab_entry(),        gmlake_entry(),       vpmm_entry(),
+                                            plan_size_entry(),   plan_best_entry()};
   return all;
 }
 

@@ -41,6 +41,7 @@ struct DriverCalls {
   std::uint64_t malloc_shared = 0, free_shared = 0;        // those of malloc and free for which no memory changed hands
   Bytes malloc_bytes, free_bytes, map_bytes, unmap_bytes;  // that the device gave and got back
 
+  DriverCalls& operator+=(const DriverCalls& other);
   friend bool operator==(const DriverCalls&, const DriverCalls&) = default;
 };
 

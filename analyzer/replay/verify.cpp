@@ -114,8 +114,9 @@ Result<std::vector<Verification>> verify(const Trace& trace) {
   if (verifications.empty())
     return Error{.what = "nothing to verify: no heap of this trace records an allocator whose rules memreel knows",
                  .where = trace.header.source_name,
-                 .remedy = "known are PyTorch's, from torch.cuda.memory._dump_snapshot(), and that of TensorFlow and "
-                           "JAX, from jax.profiler.trace()"};
+                 .remedy =
+                     "known are PyTorch's, from torch.cuda.memory._dump_snapshot(), and that of TensorFlow and "
+                     "JAX, from jax.profiler.trace()"};
   return verifications;
 }
 

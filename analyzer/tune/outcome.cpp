@@ -32,13 +32,7 @@ const ReplayResult& Outcome::worst() const {
 
 DriverCalls Outcome::driver_calls() const {
   DriverCalls sum;
-  for (const ReplayResult& r : heaps) {
-    sum.malloc += r.driver_calls.malloc;
-    sum.free += r.driver_calls.free;
-    sum.map += r.driver_calls.map;
-    sum.unmap += r.driver_calls.unmap;
-    sum.sync += r.driver_calls.sync;
-  }
+  for (const ReplayResult& r : heaps) sum += r.driver_calls;
   return sum;
 }
 

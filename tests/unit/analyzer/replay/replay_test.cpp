@@ -109,7 +109,8 @@ TEST(Replay, FailedRequestsAreNotLiveAndTheirFreesAreIgnored) {
   for (const auto& policy : policies()) {
     if (policy.name.starts_with("plan.")) continue;  // knows beforehand and fails from the first: planned_test.cpp
     SCOPED_TRACE(policy.name);
-    if (policy.name == "gmlake") continue;  // its segments of 20 MiB hold all of it
+    if (policy.name == "gmlake") continue;      // its segments of 20 MiB hold all of it
+    if (policy.name == "cuda.async") continue;  // takes 32 MiB at a time
     const auto found = special.find(policy.name);
     const Circumstances& with = found == special.end() ? Circumstances{} : found->second;
     const ReplayResult result =
