@@ -77,7 +77,9 @@ std::optional<Device::Addresses> SimulatedDevice::reserve_addresses(Bytes least,
 
 bool SimulatedDevice::map(Address /*address*/, Bytes size) {
   if (!model_.told) return extend(size);
+  if (backing_ && !backing_->extend(size)) return false;
   reserved_ += size;
+  traffic_.map_bytes += size;
   return true;
 }
 

@@ -10,7 +10,7 @@ from test_documents import FAILURE, LOSSES
 
 SAMPLE = SAMPLES / "gpt_default.reel"
 
-CALLS = {"malloc", "free", "map", "unmap", "sync"}
+CALLS = {"malloc", "free", "map", "unmap", "sync", "malloc_async", "free_async", "malloc_shared", "free_shared"}
 OUTCOME = {"policy", "params", "peak_live_bytes", "peak_reserved_bytes", "end_reserved_bytes", "failed_allocations",
            "first_failure", "min_capacity_bytes", "driver_calls", "driver_seconds", "device", "devices"}
 SAVED = {"saved_bytes", "saved_share"}
