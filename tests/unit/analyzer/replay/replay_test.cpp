@@ -85,6 +85,7 @@ TEST(Replay, FailedRequestsAreNotLiveAndTheirFreesAreIgnored) {
   history.free(a);
   for (const auto& policy : policies()) {
     SCOPED_TRACE(policy.name);
+    if (policy.name == "cuda.async") continue;  // takes 32 MiB at a time
     const std::string small_segments = policy.name == "torch.native" ? "{large_segment_size_mb=10}" : "";
     const ReplayResult result = replay_one(history.prepared(), std::string(policy.name) + small_segments,
                                            with_capacity(policy.name == "torch.native" ? 12_MiB : 8_MiB));
