@@ -6,7 +6,6 @@ namespace memreel::gpu {
 
 template <class Call>
 bool Gpu::metered(DriverCall kind, Bytes size, std::string_view what, Call&& call) {
-  if (error_) return false;
   const auto start = std::chrono::steady_clock::now();
   const Status status = call();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
@@ -68,7 +67,7 @@ Gpu::~Gpu() {
 
 std::optional<DevicePointer> Gpu::malloc(Bytes size) {
   DevicePointer pointer = 0;
-  if (!metered(DriverCall::malloc, size, "cuMemAlloc", [&] { return driver_->malloc(&pointer, size.count); }))
+  if (error_ || !metered(DriverCall::malloc, size, "cuMemAlloc", [&] { return driver_->malloc(&pointer, size.count); }))
     return std::nullopt;
   return pointer;
 }
@@ -79,8 +78,8 @@ void Gpu::free(DevicePointer pointer, Bytes size) {
 
 std::optional<DevicePointer> Gpu::malloc_async(Bytes size, Pool pool, Stream stream) {
   DevicePointer pointer = 0;
-  if (!metered(DriverCall::malloc_async, size, "cuMemAllocFromPoolAsync",
-               [&] { return driver_->malloc_async(&pointer, size.count, pool, stream); }))
+  if (error_ || !metered(DriverCall::malloc_async, size, "cuMemAllocFromPoolAsync",
+                         [&] { return driver_->malloc_async(&pointer, size.count, pool, stream); }))
     return std::nullopt;
   return pointer;
 }
@@ -90,7 +89,7 @@ void Gpu::free_async(DevicePointer pointer, Bytes size, Stream stream) {
 }
 
 bool Gpu::map_new(DevicePointer address, Bytes size) {
-  return metered(DriverCall::map, size, "mapping memory", [&] {
+  return !error_ && metered(DriverCall::map, size, "mapping memory", [&] {
     AllocationProperties properties;
     properties.location.id = device_;
     AllocationHandle handle = 0;
@@ -118,19 +117,20 @@ std::optional<DevicePointer> Gpu::reserve_addresses(Bytes size) {
 }
 
 void Gpu::free_addresses(DevicePointer address, Bytes size) {
-  if (!error_) succeeded(driver_->free_addresses(address, size.count), "cuMemAddressFree");
+  succeeded(driver_->free_addresses(address, size.count), "cuMemAddressFree");
 }
 
 void Gpu::synchronize() {
-  metered(DriverCall::sync, {}, "cuCtxSynchronize", [&] { return driver_->synchronize(); });
+  if (!error_) metered(DriverCall::sync, {}, "cuCtxSynchronize", [&] { return driver_->synchronize(); });
 }
 
 void Gpu::synchronize_stream(Stream stream) {
-  metered(DriverCall::sync, {}, "cuStreamSynchronize", [&] { return driver_->synchronize_stream(stream); });
+  if (!error_)
+    metered(DriverCall::sync, {}, "cuStreamSynchronize", [&] { return driver_->synchronize_stream(stream); });
 }
 
 void Gpu::trim(Pool pool) {
-  metered(DriverCall::unmap, {}, "cuMemPoolTrimTo", [&] { return driver_->trim_pool(pool, 0); });
+  if (!error_) metered(DriverCall::unmap, {}, "cuMemPoolTrimTo", [&] { return driver_->trim_pool(pool, 0); });
 }
 
 Bytes Gpu::free_memory() {
@@ -151,9 +151,7 @@ Pool Gpu::create_pool(std::optional<Bytes> most, Bytes release_threshold) {
   return pool;
 }
 
-void Gpu::destroy_pool(Pool pool) {
-  if (!error_) succeeded(driver_->destroy_pool(pool), "cuMemPoolDestroy");
-}
+void Gpu::destroy_pool(Pool pool) { succeeded(driver_->destroy_pool(pool), "cuMemPoolDestroy"); }
 
 Bytes Gpu::pool_bytes(Pool pool, PoolAttribute attribute) {
   std::uint64_t value = 0;
@@ -172,9 +170,7 @@ Stream Gpu::create_stream() {
   return stream;
 }
 
-void Gpu::destroy_stream(Stream stream) {
-  if (!error_) succeeded(driver_->destroy_stream(stream), "cuStreamDestroy");
-}
+void Gpu::destroy_stream(Stream stream) { succeeded(driver_->destroy_stream(stream), "cuStreamDestroy"); }
 
 void Gpu::order(Stream awaited, Stream waiting) {
   if (error_) return;

@@ -27,8 +27,8 @@ using Tallies = std::array<Tally, driver_call_kinds>;
 
 /// The GPU of a number, its primary context current on the calling thread, which is the only one to use it.
 ///
-/// Calls that fail for want of memory say so by their result. Any other failure is kept in error(), after which nothing
-/// more is asked of the GPU: every call fails at once.
+/// Calls that fail for want of memory say so by their result. Any other failure is kept in error(), the first of them;
+/// from then on nothing is asked of the GPU but to take back what it gave.
 class Gpu {
  public:
   /// Errors: there is no such GPU, or it can't be used.

@@ -58,7 +58,8 @@ RealPool::~RealPool() {
   for (const RealBlock& block : blocks_)
     if (block.pointer != 0) gpu_.free_async(block.pointer, {}, block.stream);
   gpu_.synchronize();
-  for (const auto& [id, stream] : streams_) gpu_.destroy_stream(stream);
+  for (const auto& [id, stream] : streams_)
+    if (stream != nullptr) gpu_.destroy_stream(stream);
   if (pool_ != nullptr) gpu_.destroy_pool(pool_);
 }
 

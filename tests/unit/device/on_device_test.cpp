@@ -145,12 +145,14 @@ TEST(OnDevice, ACapacityIsKept) {
 TEST(OnDevice, ABrokenDriverIsAnError) {
   const std::map<std::string, std::string> broken_by_spec{{"cuda.malloc", "cuMemAlloc_v2"},
                                                           {"cuda.async", "cuMemAllocFromPoolAsync"},
+                                                          {"cuda.async{release_threshold=max}", "cuMemPoolCreate"},
                                                           {"torch.native", "cuMemAlloc_v2"},
                                                           {"fit.best", "cuMemCreate"}};
   for (const auto& [spec, function] : broken_by_spec) {
     const auto results = run(spec, program(), {{"FAKE_CUDA_BROKEN", function}});
     ASSERT_FALSE(results) << spec;
     EXPECT_NE(results.error().message().find("CUDA_ERROR_LAUNCH_FAILED"), std::string::npos) << spec;
+    EXPECT_EQ(fake_leaks(), 0) << spec;
   }
 }
 
