@@ -16,7 +16,8 @@ struct History {
   std::filesystem::path file;
 };
 
-inline std::filesystem::path source_directory() { return std::filesystem::path(__FILE__).parent_path().parent_path(); }
+/// The root of the repository.
+std::filesystem::path source_directory();
 
 /// $MEMREEL_HISTORIES, or shared/histories beside the checkout; nothing when there is neither.
 inline std::optional<std::filesystem::path> history_directory() {
