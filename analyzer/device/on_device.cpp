@@ -7,6 +7,7 @@
 #include "analyzer/policies/pool_chunks.h"
 #include "analyzer/policies/registry.h"
 #include "analyzer/replay/engine.h"
+#include "analyzer/replay/implied_capacity.h"
 
 namespace memreel::gpu {
 namespace {
@@ -73,9 +74,8 @@ Result<std::vector<OnDeviceResult>> replay_on_device(Gpu& gpu, std::span<const P
     const auto policy = bind_policy(spec);
     if (!policy) return policy.error();
     for (const Prepared& heap : heaps) {
-      const DeviceModel implied =
-          heap.implied_capacity ? DeviceModel{DeviceModel::Kind::capacity, *heap.implied_capacity} : DeviceModel{};
-      const RunOptions run_options{.device = options.device.value_or(implied), .series_points = options.series_points};
+      const RunOptions run_options{.device = options.device.value_or(implied_device(heap)),
+                                   .series_points = options.series_points};
       gpu.reset_tallies();
       auto result = run(gpu, *policy, heap, run_options, options.segments_by);
       if (gpu.error()) return *gpu.error();

@@ -254,9 +254,10 @@ Result<BoundPolicy> bind_own_policy(const PolicySpec& spec) {
   return BoundPolicy{.spec = spec,
                      .unit = unit == 0_B ? 512_B : unit,
                      .run = [library = *library, spec](const Prepared& heap, const RunOptions& options) {
-                       SimulatedDevice device(options.device, heap.segments);
+                       SimulatedDevice device(options.device, heap.segments, options.backing);
                        OwnPolicy policy(heap, library->rules, spec.parameters, device);
                        ReplayResult result = Replay<OwnPolicy>(heap, policy, options).run();
+                       device.count_bytes(result.driver_calls);
                        if (policy.defect()) result.defect = Error{.what = *policy.defect(), .where = spec.text()};
                        return result;
                      }};

@@ -64,10 +64,12 @@ Result<BoundPolicy> bind(const PolicySpec& spec) {
                        const Prepared& heap, const RunOptions& options) {
     Planned::Settings with_plan = settings;
     with_plan.made = cache->find(heap);
-    SimulatedDevice device(options.device, heap.segments);
+    SimulatedDevice device(options.device, heap.segments, options.backing);
     Planned policy(heap, with_plan, device);
     if (!with_plan.made && policy.plan()) cache->add(heap, policy.plan());
-    return Replay<Planned>(heap, policy, options).run();
+    ReplayResult result = Replay<Planned>(heap, policy, options).run();
+    device.count_bytes(result.driver_calls);
+    return result;
   };
   return BoundPolicy{.spec = spec, .unit = *page, .run = run};
 }

@@ -16,9 +16,11 @@ ReplayResult run(const Prepared& heap, const TorchSettings& settings, const RunO
     model.told = true;
   }
   if (settings.tie_break == TorchSettings::TieBreak::address) return run_policy<TorchNative<>>(heap, settings, options);
-  SimulatedDevice device(model, {});  // gives each segment a higher address than those before
+  SimulatedDevice device(model, {}, options.backing);  // gives each segment a higher address than those before
   TorchNative<> policy(heap, settings, device);
-  return Replay<TorchNative<>>(heap, policy, options).run();
+  ReplayResult result = Replay<TorchNative<>>(heap, policy, options).run();
+  device.count_bytes(result.driver_calls);
+  return result;
 }
 
 Result<BoundPolicy> bind(const PolicySpec& spec) {

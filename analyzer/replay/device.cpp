@@ -38,7 +38,7 @@ std::optional<Bytes> SimulatedDevice::capacity() const {
 }
 
 std::optional<Address> SimulatedDevice::reserve(Bytes size) {
-  if (size > limit_ - reserved_) return std::nullopt;
+  if (!allows(size)) return std::nullopt;
   const auto address = choose_address(size);
   if (!address) return std::nullopt;
   if (backing_ && !backing_->reserve(*address, size)) {

@@ -32,4 +32,9 @@ std::optional<Bytes> ImpliedCapacity::result() const {
   return std::max(*least_refused_ - 1_B, most_reserved_);
 }
 
+DeviceModel implied_device(const Prepared& heap) {
+  if (!heap.implied_capacity) return {};
+  return {.kind = DeviceModel::Kind::capacity, .capacity = *heap.implied_capacity, .told = true};
+}
+
 }  // namespace memreel

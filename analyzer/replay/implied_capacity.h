@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "analyzer/policies/torch_settings.h"
+#include "analyzer/replay/replay.h"
 #include "formats/model/event.h"
 #include "formats/model/units.h"
 
@@ -38,5 +39,9 @@ class ImpliedCapacity {
   std::optional<Bytes> least_refused_;
   Burst burst_;
 };
+
+/// The device of a replay when nobody names another: with the implied capacity, which the program was told of, as a
+/// memory fraction is; unlimited when nothing implies one.
+DeviceModel implied_device(const Prepared& heap);
 
 }  // namespace memreel

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "analyzer/policies/registry.h"
+#include "analyzer/replay/implied_capacity.h"
 #include "analyzer/replay/parallel.h"
 
 namespace memreel {
@@ -44,9 +45,7 @@ std::optional<Bytes> min_capacity(const BoundPolicy& policy, const Prepared& hea
 }
 
 ReplayResult run(const Job& job, const ReplayOptions& options) {
-  DeviceModel implied = job.heap->implied_capacity ? capacity_of(*job.heap->implied_capacity) : DeviceModel{};
-  implied.told = true;
-  const RunOptions run_options{.device = options.device.value_or(implied),
+  const RunOptions run_options{.device = options.device.value_or(implied_device(*job.heap)),
                                .series_points = options.series_points,
                                .placement_metrics = options.placement_metrics,
                                .rows = options.rows};

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "analyzer/policies/registry.h"
+#include "analyzer/replay/implied_capacity.h"
 #include "analyzer/replay/parallel.h"
 #include "analyzer/tune/search_space.h"
 
@@ -67,8 +68,7 @@ class Tuner {
  private:
   DeviceModel device_of(const Prepared& heap) const {
     if (options_.device) return *options_.device;
-    if (!heap.implied_capacity) return {};
-    return {.kind = DeviceModel::Kind::capacity, .capacity = *heap.implied_capacity, .told = true};
+    return implied_device(heap);
   }
 
   Result<std::vector<Trial>> trials_of(std::span<const PolicySpec> specs) const {

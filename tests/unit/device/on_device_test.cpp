@@ -93,6 +93,19 @@ TEST(OnDevice, PlacingPoliciesGetRealSegments) {
   }
 }
 
+TEST(OnDevice, PoliciesWithADeviceOfTheirOwnGetRealMemoryToo) {
+  for (const char* spec : {"plan.size", "torch.native{tie_break=segment_counter}", "torch.expandable"}) {
+    SCOPED_TRACE(spec);
+    const auto results = run(spec, program());
+    ASSERT_TRUE(results);
+    EXPECT_GE(results->at(0).device_peak, 45_MiB);
+    EXPECT_EQ(results->at(0).device_peak, results->at(0).replay.peak_reserved);
+    const DriverCalls& made = results->at(0).replay.driver_calls;
+    EXPECT_GE(made.malloc_bytes + made.map_bytes, 45_MiB);
+    EXPECT_EQ(fake_leaks(), 0);
+  }
+}
+
 TEST(OnDevice, GrowingRangesAreMappedAndShrunk) {
   History history;
   history.alloc(3_MiB);
