@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""Fails when libmemreel-agent.so shows a program more than its doors, or asks it for more than the C library has."""
+
+import re
+import subprocess
+import sys
+
+DOORS = {"InitializeInjection"}
+LIBRARIES = re.compile(r"lib(c|m|dl|pthread|rt|asan|ubsan|tsan)\.so\.\d+|ld-linux-\S+")
+
+
+def nm(library, *options):
+    lines = subprocess.run(["nm", "-D", *options, library], check=True, capture_output=True, text=True).stdout
+    return [line.split()[-2:] for line in lines.splitlines()]
+
+
+def main():
+    library = sys.argv[1]
+    dynamic = subprocess.run(["readelf", "-dW", library], check=True, capture_output=True, text=True).stdout
+    sanitized = re.search(r"lib(asan|ubsan|tsan)\.so", dynamic)
+    complaints = []
+
+    shown = {name.split("@")[0] for _, name in nm(library, "--defined-only")}
+    for name in sorted(shown ^ DOORS):
+        complaints.append(f"{'shows' if name in shown else 'does not show'} {name}")
+
+    for needed in re.findall(r"\(NEEDED\)\s+Shared library: \[(.*)\]", dynamic):
+        if not LIBRARIES.fullmatch(needed):
+            complaints.append(f"needs {needed}")
+    for kind, name in nm(library, "--undefined-only"):
+        if "@" not in name and kind != "w" and not sanitized:
+            complaints.append(f"asks for {name}, which no library that it names has")
+        if re.match(r"_ZN?K?St|_ZN6google|cu[A-Z]|cupti", name) and not sanitized:
+            complaints.append(f"asks the program for {name}")
+    if "NODELETE" not in dynamic:
+        complaints.append("can be unloaded while threads are in it")
+
+    for complaint in complaints:
+        print(f"{library} {complaint}", file=sys.stderr)
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
