@@ -1,0 +1,114 @@
+#include "collector/stacks/stack_tree.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace memreel::stacks {
+namespace {
+
+constexpr std::uint64_t odd = 0x9E3779B97F4A7C15;  // 2^64 / golden ratio
+
+/// Multiplication carries bits upwards only; folding brings the well mixed upper half down.
+constexpr std::uint64_t fold(std::uint64_t x) { return x ^ (x >> 32U); }
+
+/// Two chains at once: a multiplication takes several cycles, and the next one would wait for it.
+std::uint64_t hash_of(std::span<const FrameKey> frames) {
+  std::uint64_t a = frames.size(), b = odd;
+  std::size_t i = 0;
+  for (; i + 1 < frames.size(); i += 2) {
+    a = (std::rotl(a, 27) ^ frames[i].bits) * odd;
+    b = (std::rotl(b, 29) ^ frames[i + 1].bits) * 0xD6E8FEB86659FD93;
+  }
+  if (i < frames.size()) a = (std::rotl(a, 27) ^ frames[i].bits) * odd;
+  return fold(fold(a) * odd + std::rotl(b, 32) * odd);
+}
+
+std::uint64_t hash_of(StackKey caller, FrameKey frame) {
+  return fold((fold(frame.bits * odd) ^ static_cast<std::uint32_t>(caller)) * odd);
+}
+
+}  // namespace
+
+StackTree::StackTree(std::uint32_t capacity) {
+  const std::uint64_t slots = std::bit_ceil(2 * std::uint64_t{capacity});
+  const std::size_t node_bytes = (std::size_t{capacity} + 1) * sizeof(Node);
+  const std::size_t size = node_bytes + slots * sizeof(std::uint32_t);
+  void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return;
+  memory_ = static_cast<std::byte*>(memory);
+  memory_size_ = size;
+  capacity_ = capacity;
+  slot_mask_ = static_cast<std::uint32_t>(slots - 1);
+  nodes_ = static_cast<Node*>(memory);
+  slots_ = static_cast<std::atomic<std::uint32_t>*>(static_cast<void*>(memory_ + node_bytes));
+}
+
+StackTree::~StackTree() {
+  if (memory_ != nullptr) munmap(memory_, memory_size_);
+}
+
+StackKey StackTree::insert(std::span<const FrameKey> innermost_first, RecentStacks& recent) {
+  if (innermost_first.empty()) return StackKey::none;
+  const std::uint64_t hash = hash_of(innermost_first);
+  RecentStacks::Entry& entry = recent.entries_[hash % recent.entries_.size()];
+  if (entry.hash == hash && entry.depth == innermost_first.size() && holds(entry.key, innermost_first))
+    return entry.key;
+
+  StackKey key = StackKey::none;
+  for (std::size_t i = innermost_first.size(); i-- > 0;) {
+    key = child(key, innermost_first[i]);
+    if (key == StackKey::none) {
+      refused_.fetch_add(1, std::memory_order_relaxed);
+      return key;
+    }
+  }
+  entry = {hash, key, static_cast<std::uint32_t>(innermost_first.size())};
+  return key;
+}
+
+/// Whether the stack of `key` has these frames; it is known to be as deep.
+bool StackTree::holds(StackKey key, std::span<const FrameKey> innermost_first) const {
+  for (const FrameKey frame : innermost_first) {
+    const Node& node = nodes_[static_cast<std::uint32_t>(key)];
+    if (!(node.frame == frame)) return false;
+    key = node.caller;
+  }
+  return true;
+}
+
+/// The node of `frame` called by `caller`, made if there is none; none when the tree is full.
+StackKey StackTree::child(StackKey caller, FrameKey frame) {
+  if (capacity_ == 0) return StackKey::none;
+  std::uint32_t made = 0;
+  for (std::uint64_t place = hash_of(caller, frame);; ++place) {
+    std::atomic<std::uint32_t>& slot = slots_[place & slot_mask_];
+    std::uint32_t key = slot.load(std::memory_order_acquire);
+    if (key == 0) {
+      if (made == 0) {
+        // Compared before it is raised, so that a full tree's count stays where it is.
+        if (size_.load(std::memory_order_relaxed) >= capacity_) return StackKey::none;
+        made = size_.fetch_add(1, std::memory_order_relaxed) + 1;
+        if (made > capacity_) return StackKey::none;
+        nodes_[made] = {frame, caller};
+      }
+      if (slot.compare_exchange_strong(key, made, std::memory_order_release, std::memory_order_acquire))
+        return StackKey{made};
+    }
+    // Here `key` is the node in the slot, which another thread may just have put there.
+    const Node& node = nodes_[key];
+    if (node.frame == frame && node.caller == caller) {
+      if (made != 0) nodes_[made] = {};
+      return StackKey{key};
+    }
+  }
+}
+
+StackTree::Node StackTree::operator[](StackKey key) const { return nodes_[static_cast<std::uint32_t>(key)]; }
+
+std::uint32_t StackTree::size() const { return std::min(size_.load(std::memory_order_relaxed), capacity_); }
+
+std::uint64_t StackTree::refused() const { return refused_.load(std::memory_order_relaxed); }
+
+}  // namespace memreel::stacks

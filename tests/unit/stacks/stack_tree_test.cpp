@@ -1,0 +1,138 @@
+// The tree of all stacks: what goes in comes out, once, from any number of threads.
+#include "collector/stacks/stack_tree.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace memreel::stacks {
+namespace {
+
+using Frames = std::vector<FrameKey>;
+
+Frames frames_of(const StackTree& tree, StackKey key) {
+  Frames frames;
+  for (; key != StackKey::none; key = tree[key].caller) frames.push_back(tree[key].frame);
+  return frames;
+}
+
+/// Stacks as programs have them: common outer frames, a few variants further in.
+Frames random_stack(std::mt19937& random, std::uint64_t variants) {
+  Frames outermost_first;
+  const std::size_t depth = 1 + random() % 40;
+  for (std::size_t i = 0; i < depth; ++i) outermost_first.push_back({1000 * (i + 1) + random() % variants});
+  return {outermost_first.rbegin(), outermost_first.rend()};
+}
+
+class StackTreeTest : public ::testing::Test {
+ protected:
+  StackKey insert(const Frames& frames) { return tree.insert(frames, *recent); }
+
+  StackTree tree{1U << 14U};
+  std::unique_ptr<RecentStacks> recent = std::make_unique<RecentStacks>();
+};
+
+TEST_F(StackTreeTest, ReturnsTheFramesOfEveryStack) {
+  std::mt19937 random(1);
+  std::map<std::uint32_t, Frames> inserted;
+  for (int i = 0; i < 1000; ++i) {
+    const Frames frames = random_stack(random, 2);
+    const StackKey key = insert(frames);
+    ASSERT_NE(key, StackKey::none);
+    const auto [position, is_new] = inserted.try_emplace(static_cast<std::uint32_t>(key), frames);
+    ASSERT_EQ(position->second, frames) << "two stacks with one key";
+  }
+  for (const auto& [key, frames] : inserted) EXPECT_EQ(frames_of(tree, StackKey{key}), frames);
+}
+
+TEST_F(StackTreeTest, EqualStacksHaveEqualKeysAndShareTheirCallers) {
+  const StackKey abc = insert({{3}, {2}, {1}});
+  EXPECT_EQ(insert({{3}, {2}, {1}}), abc);
+  EXPECT_EQ(insert({{2}, {1}}), tree[abc].caller);
+  EXPECT_EQ(tree.size(), 3U);
+  EXPECT_NE(insert({{3}, {1}}), abc);
+  EXPECT_EQ(tree.size(), 4U);
+  // Another thread has nothing remembered.
+  const auto fresh = std::make_unique<RecentStacks>();
+  EXPECT_EQ(tree.insert(Frames{{3}, {2}, {1}}, *fresh), abc);
+}
+
+TEST_F(StackTreeTest, CallersHaveSmallerKeys) {
+  std::mt19937 random(2);
+  for (int i = 0; i < 300; ++i)
+    for (StackKey key = insert(random_stack(random, 3)); key != StackKey::none; key = tree[key].caller)
+      ASSERT_LT(static_cast<std::uint32_t>(tree[key].caller), static_cast<std::uint32_t>(key));
+}
+
+TEST_F(StackTreeTest, NoFramesNoStack) {
+  EXPECT_EQ(insert({}), StackKey::none);
+  EXPECT_EQ(tree.size(), 0U);
+  EXPECT_EQ(tree.refused(), 0U);
+}
+
+TEST(StackTree, AFullOneKnowsWhatItHasAndCountsTheRest) {
+  StackTree tree(3);
+  const auto recent = std::make_unique<RecentStacks>();
+  const Frames known{{3}, {2}, {1}};
+  const StackKey key = tree.insert(known, *recent);
+  EXPECT_EQ(tree.insert(Frames{{4}, {2}, {1}}, *recent), StackKey::none);
+  EXPECT_EQ(tree.insert(Frames{{4}, {2}, {1}}, *recent), StackKey::none);
+  EXPECT_EQ(tree.refused(), 2U);
+  EXPECT_EQ(tree.size(), 3U);
+  EXPECT_EQ(tree.insert(known, *recent), key);
+  EXPECT_EQ(tree.insert(Frames{{2}, {1}}, *recent), tree[key].caller);
+  EXPECT_EQ(frames_of(tree, key), known);
+}
+
+TEST(StackTree, WithoutMemoryItIsFullFromTheBeginning) {
+  StackTree tree(0);
+  const auto recent = std::make_unique<RecentStacks>();
+  EXPECT_EQ(tree.insert(Frames{{1}}, *recent), StackKey::none);
+  EXPECT_EQ(tree.refused(), 1U);
+  EXPECT_EQ(tree.size(), 0U);
+}
+
+/// Threads that insert the same stacks at the same time agree on every key; a small tree fills up under them.
+TEST(StackTree, ThreadsAgree) {
+  for (const std::uint32_t capacity : {1U << 16U, 500U}) {
+    StackTree tree(capacity);
+    constexpr int thread_count = 4, stack_count = 2000;
+    std::vector<std::vector<StackKey>> keys(thread_count);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < thread_count; ++t)
+      threads.emplace_back([&, t] {
+        std::mt19937 random(7);  // the same for all
+        const auto recent = std::make_unique<RecentStacks>();
+        for (int i = 0; i < stack_count; ++i) {
+          const Frames frames = random_stack(random, 2);
+          keys[static_cast<std::size_t>(t)].push_back(tree.insert(frames, *recent));
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+
+    std::mt19937 random(7);
+    std::size_t refused = 0;
+    for (std::size_t i = 0; i < stack_count; ++i) {
+      const Frames frames = random_stack(random, 2);
+      StackKey agreed = StackKey::none;
+      for (const auto& of_thread : keys) {
+        if (of_thread[i] == StackKey::none) {
+          ++refused;
+          continue;
+        }
+        if (agreed == StackKey::none) agreed = of_thread[i];
+        ASSERT_EQ(of_thread[i], agreed);
+        ASSERT_EQ(frames_of(tree, agreed), frames);
+      }
+    }
+    EXPECT_EQ(tree.refused(), refused);
+    EXPECT_EQ(refused == 0, capacity > 500) << tree.size();
+  }
+}
+
+}  // namespace
+}  // namespace memreel::stacks
