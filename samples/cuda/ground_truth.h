@@ -1,0 +1,57 @@
+// How a program that is recorded says what it did itself, so that a trace can be compared with it event for event.
+//
+// One line for each event, in one write, to the file that MEMREEL_TRUTH names, else to standard output:
+//
+//   truth TIME THREAD EVENT HEAP ADDRESS BYTES
+//
+// TIME is in nanoseconds since 1970, taken before a free and after an allocation; THREAD is the kernel's number; EVENT
+// and HEAP are words of the trace; ADDRESS is hexadecimal.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+
+namespace truth {
+
+inline int file() {
+  static const int opened = [] {
+    const char* name = std::getenv("MEMREEL_TRUTH");
+    return name != nullptr ? open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : STDOUT_FILENO;
+  }();
+  return opened;
+}
+
+inline void say(const char* event, const char* heap, std::uint64_t address, std::uint64_t bytes) {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  char line[160];
+  const int length = std::snprintf(line, sizeof line, "truth %lld%09ld %ld %s %s 0x%llx %llu\n",
+                                   static_cast<long long>(now.tv_sec), now.tv_nsec, syscall(SYS_gettid), event, heap,
+                                   static_cast<unsigned long long>(address), static_cast<unsigned long long>(bytes));
+  if (write(file(), line, static_cast<std::size_t>(length)) != length) std::abort();
+}
+
+template <class T>
+std::uint64_t number(T* pointer) {
+  return reinterpret_cast<std::uint64_t>(pointer);
+}
+inline std::uint64_t number(std::uint64_t pointer) { return pointer; }
+
+template <class P>
+void allocated(const char* heap, P pointer, std::uint64_t bytes) {
+  say("alloc", heap, number(pointer), bytes);
+}
+/// Say it before the call: afterwards the address may already be another thread's.
+template <class P>
+void freeing(const char* heap, P pointer, std::uint64_t bytes) {
+  say("free", heap, number(pointer), bytes);
+}
+inline void failed(const char* heap, std::uint64_t bytes) { say("alloc_failed", heap, 0, bytes); }
+
+}  // namespace truth

@@ -1,0 +1,60 @@
+// One call into the fake driver: who listens hears of it before and after, and a test can slow it down or make it fail.
+#pragma once
+
+#include <atomic>
+
+#include "tests/fake/abi.h"
+
+namespace fake {
+
+extern "C" std::atomic<Listener*> fake_cuda_listener;  // NOLINT(readability-identifier-naming): found by dlsym
+
+struct Function {
+  unsigned id;       // CUpti_driver_api_trace_cbid
+  const char* name;  // the symbol
+};
+
+/// What FAKE_CUDA_FAIL, FAKE_CUDA_DELAY_US and the state of the process make of this call: `success` lets it happen.
+Status before_call(const Function& function);
+
+Context* current_context();
+std::uint32_t number_of(const Context* context);
+std::uint32_t next_correlation();
+
+/// Runs `body` as the call `function` with these arguments.
+template <class Arguments, class Body>
+Status call(const Function& function, Arguments arguments, Body&& body) {
+  Listener* const listener = fake_cuda_listener.load(std::memory_order_acquire);
+  if (listener == nullptr || !listener->wants(cupti::driver_domain, function.id)) {
+    const Status refusal = before_call(function);
+    return refusal != success ? refusal : body();
+  }
+  Status result = success;
+  std::uint64_t slot = 0;
+  cupti::CallbackData data{.site = cupti::enter,
+                           .function = function.name,
+                           .arguments = &arguments,
+                           .return_value = &result,
+                           .context = current_context(),
+                           .context_number = number_of(current_context()),
+                           .correlation_data = &slot,
+                           .correlation = next_correlation()};
+  listener->notify(cupti::driver_domain, function.id, &data);
+  result = before_call(function);
+  if (result == success) result = body();
+  data.site = cupti::exit;
+  data.context = current_context();
+  data.context_number = number_of(current_context());
+  listener->notify(cupti::driver_domain, function.id, &data);
+  return result;
+}
+
+/// Tells who listens that a resource came or goes.
+inline void announce(unsigned id, Context* context, void* descriptor = nullptr) {
+  Listener* const listener = fake_cuda_listener.load(std::memory_order_acquire);
+  if (listener == nullptr || !listener->wants(cupti::resource_domain, id)) return;
+  const cupti::ResourceData data{.context = context, .descriptor = descriptor};
+  listener->notify(cupti::resource_domain, id, &data);
+}
+
+}  // namespace fake

@@ -1,0 +1,100 @@
+// The state of the fake driver: one for the process, as the real one's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/fake/abi.h"
+#include "tests/fake/gpu.h"
+
+namespace fake {
+
+struct Context {
+  int device = 0;
+  std::uint32_t number = 0;
+  bool primary = false;
+  int retained = 0;
+  std::set<DevicePointer> linear;  // freed with the context
+  std::set<Array*> arrays;
+};
+
+struct Array {
+  Context* context = nullptr;
+  Gpu* gpu = nullptr;
+  std::uint64_t size = 0;
+};
+
+struct GraphNode {
+  Graph* graph = nullptr;
+  bool allocates = false;  // else frees
+  DevicePointer pointer = 0;
+  std::uint64_t size = 0;
+};
+
+struct Graph {
+  std::vector<std::unique_ptr<GraphNode>> nodes;
+};
+
+struct GraphExec {
+  std::vector<GraphNode> nodes;
+};
+
+struct Stream {
+  Graph* capturing = nullptr;
+};
+
+struct Physical {
+  Gpu* gpu = nullptr;
+  std::uint64_t size = 0;
+  int handles = 1, mappings = 0;
+};
+
+struct Mapping {
+  std::uint64_t size = 0;
+  AllocationHandle handle = 0;
+};
+
+struct ExternalMemory {
+  std::uint64_t size = 0;
+};
+
+struct Driver {
+  std::mutex mutex;  // guards everything below; never held while a listener runs
+  std::vector<std::unique_ptr<Gpu>> gpus;
+  std::vector<std::unique_ptr<Context>> primary;
+  std::vector<std::unique_ptr<Pool>> default_pools;
+  std::vector<Pool*> current_pools;
+  std::set<Context*> contexts;
+  std::uint32_t context_count = 0;
+  std::set<std::unique_ptr<Pool>> pools;
+  std::map<DevicePointer, Pool*> pool_of;  // of what lives in a pool
+  std::map<DevicePointer, Context*> context_of;
+  std::map<void*, std::uint64_t> host;  // page-locked, with sizes
+  std::set<void*> registered;
+  std::map<DevicePointer, std::uint64_t> reservations;
+  std::map<AllocationHandle, Physical> physical;
+  std::map<DevicePointer, Mapping> mappings;
+  AllocationHandle next_handle = 1;
+  std::map<DevicePointer, std::pair<DevicePointer, int>> opened;  // IPC: what was opened, how often
+  std::map<DevicePointer, std::uint64_t> external;                // mapped buffers
+  std::set<DevicePointer> graph_memory;                           // addresses of alloc nodes, fixed for their life
+  std::map<DevicePointer, std::uint64_t> graph_live;              // of them, those allocated by a launch
+};
+
+/// Of this process; made by cuInit.
+Driver& driver();
+bool initialized();
+
+/// The device that the calling thread's context is on; `nullptr` when it has none.
+Gpu* current_gpu();
+Context* current_context();
+
+/// Adds a node to a graph, and says so to who listens: what capture does with a stream-ordered call.
+GraphNode* add_node(Graph& graph, GraphNode node);
+
+}  // namespace fake

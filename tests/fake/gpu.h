@@ -1,0 +1,63 @@
+// Pretended GPU memory: who has how much of it, and how much is left. Nothing of it can be read or written.
+//
+// Sizes follow what was measured on an H200 (docs/measurements.md): requests up to 1 MiB share pages of 2 MiB, larger
+// ones take whole pages; stream-ordered pools grow by 32 MiB.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "tests/fake/abi.h"
+#include "tests/fake/space.h"
+
+namespace fake {
+
+inline constexpr std::uint64_t page = 2U << 20U, chunk = 32U << 20U;
+
+constexpr std::uint64_t round_up(std::uint64_t size, std::uint64_t unit) { return (size + unit - 1) / unit * unit; }
+
+class Gpu {
+ public:
+  explicit Gpu(int number, std::uint64_t capacity);
+
+  /// Takes physical memory; false when there is not that much left.
+  bool take(std::uint64_t size);
+  void give_back(std::uint64_t size) { taken_ -= size; }
+  std::uint64_t capacity() const { return capacity_; }
+  std::uint64_t free() const { return capacity_ - taken_; }
+
+  /// As cuMemAlloc: 0 when there is not enough memory.
+  DevicePointer malloc(std::uint64_t size);
+  /// False when nothing begins there.
+  bool free(DevicePointer pointer);
+
+  /// Addresses alone, without memory behind them.
+  DevicePointer reserve(std::uint64_t size);
+  void unreserve(DevicePointer pointer, std::uint64_t size) { addresses_.add(pointer, size); }
+
+ private:
+  std::uint64_t capacity_, taken_ = 0;
+  Space addresses_;                                    // whole pages
+  Space small_;                                        // what is free inside pages that small requests share
+  std::map<DevicePointer, std::uint64_t> sizes_;       // of what malloc gave
+  std::map<DevicePointer, std::uint64_t> small_used_;  // bytes in use in each shared page
+};
+
+}  // namespace fake
+
+struct fake::Pool {
+  Gpu* gpu = nullptr;
+  std::uint64_t max = 0, threshold = 0, reserved = 0, reserved_high = 0, used = 0, used_high = 0;
+  bool destroyed = false;
+  Space addresses;
+  std::map<DevicePointer, std::uint64_t> sizes;
+
+  /// 0 when the GPU, or the pool's limit, has not enough.
+  DevicePointer malloc(std::uint64_t size);
+  bool free(DevicePointer pointer);
+  /// Gives back what is not in use beyond `keep` bytes.
+  void trim(std::uint64_t keep);
+};

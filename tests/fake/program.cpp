@@ -1,0 +1,518 @@
+// A program that uses GPU memory in one particular way and says what it did (samples/cuda/ground_truth.h).
+//
+//   fake_program MODE [NUMBER...]       fake_program without arguments lists the modes
+//
+// Sizes and orders come from a generator with a fixed seed: what a mode does is the same in every run.
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "samples/cuda/ground_truth.h"
+#include "tests/fake/cuda_functions.h"
+
+namespace {
+
+using fake::DevicePointer, fake::Status;
+using Random = std::mt19937_64;
+using Numbers = std::vector<std::uint64_t>;
+
+constexpr std::uint64_t mib = 1U << 20U;
+
+/// Ends the program when something that must work did not.
+void must(Status status, const char* what) {
+  if (status == fake::success) return;
+  std::fprintf(stderr, "fake_program: %s failed: %d\n", what, status);
+  std::_Exit(99);
+}
+
+fake::Context* use_gpu() {
+  must(cuInit(0), "cuInit");
+  fake::Context* context = nullptr;
+  must(cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
+  must(cuCtxSetCurrent(context), "cuCtxSetCurrent");
+  return context;
+}
+
+std::uint64_t random_size(Random& random) {
+  return std::uniform_int_distribution<std::uint64_t>(1, 1ULL << (6 + random() % 17))(random);
+}
+
+struct Block {
+  DevicePointer pointer = 0;
+  std::uint64_t size = 0;
+};
+
+bool allocate(std::uint64_t size, Block& block) {
+  block.size = size;
+  if (cuMemAlloc_v2(&block.pointer, size) != fake::success) {
+    truth::failed("device", size);
+    return false;
+  }
+  truth::allocated("device", block.pointer, size);
+  return true;
+}
+
+void release(const Block& block) {
+  truth::freeing("device", block.pointer, block.size);
+  must(cuMemFree_v2(block.pointer), "cuMemFree");
+}
+
+/// Allocates and frees `count` times; frees what is left at the end unless told to keep it.
+void churn(std::uint64_t count, std::uint64_t seed, bool keep = false) {
+  Random random(seed);
+  std::vector<Block> held;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    Block block;
+    if (allocate(random_size(random), block)) held.push_back(block);
+    while (held.size() > 40 || (!held.empty() && random() % 3 == 0)) {
+      std::swap(held[random() % held.size()], held.back());
+      release(held.back());
+      held.pop_back();
+    }
+  }
+  if (!keep)
+    for (const Block& block : held) release(block);
+}
+
+// --- modes -----------------------------------------------------------------------------------------------------------
+
+int single(const Numbers& n) {
+  use_gpu();
+  churn(n[0], 1);
+  return 0;
+}
+
+/// Threads that free what other threads allocated: what one lets go of is the next one's address.
+int threads(const Numbers& n) {
+  fake::Context* const context = use_gpu();
+  std::mutex mutex;
+  std::vector<Block> shared;
+  std::vector<std::thread> workers;
+  for (std::uint64_t t = 0; t < n[0]; ++t) {
+    workers.emplace_back([&, t] {
+      must(cuCtxSetCurrent(context), "cuCtxSetCurrent");
+      Random random(t);
+      for (std::uint64_t i = 0; i < n[1]; ++i) {
+        Block block;
+        if (!allocate(512 * (1 + random() % 8), block)) continue;
+        {
+          const std::lock_guard lock(mutex);
+          shared.push_back(block);
+          if (shared.size() < 2 * n[0]) continue;
+          std::swap(shared[random() % shared.size()], shared.back());
+          block = shared.back();
+          shared.pop_back();
+        }
+        release(block);
+      }
+    });
+  }
+  for (std::thread& worker : workers) worker.join();
+  for (const Block& block : shared) release(block);
+  return 0;
+}
+
+int short_threads(const Numbers& n) {
+  fake::Context* const context = use_gpu();
+  for (std::uint64_t i = 0; i < n[0]; ++i) {
+    std::thread([&] {
+      must(cuCtxSetCurrent(context), "cuCtxSetCurrent");
+      Block block;
+      if (allocate(512, block)) release(block);
+    }).join();
+  }
+  return 0;
+}
+
+// Named frames, for stacks.
+extern "C" __attribute__((noinline)) void innermost_frame(std::uint64_t size) {
+  Block block;
+  if (allocate(size, block)) release(block);
+  asm volatile("");  // no tail call
+}
+extern "C" __attribute__((noinline)) void nested_frame(std::uint64_t depth) {
+  if (depth == 0)
+    innermost_frame(4096);
+  else
+    nested_frame(depth - 1);
+  asm volatile("");
+}
+
+int nested(const Numbers& n) {
+  use_gpu();
+  nested_frame(n[0]);
+  return 0;
+}
+
+int failures(const Numbers&) {
+  use_gpu();
+  Block block, unused;
+  allocate(3 * mib, block);
+  allocate(1ULL << 50U, unused);
+  allocate(1ULL << 49U, unused);
+  // Not truth: nothing of it changes what is allocated.
+  cuMemFree_v2(0xdead'beef'0000);
+  cuMemAlloc_v2(&unused.pointer, 0);
+  release(block);
+  return 0;
+}
+
+int kinds(const Numbers&) {
+  use_gpu();
+  DevicePointer pointer = 0;
+  void* host = nullptr;
+  std::size_t pitch = 0;
+  must(cuMemAllocPitch_v2(&pointer, &pitch, 1000, 64, 4), "cuMemAllocPitch");
+  truth::allocated("device", pointer, pitch * 64);
+  truth::freeing("device", pointer, pitch * 64);
+  must(cuMemFree_v2(pointer), "cuMemFree");
+
+  must(cuMemAllocManaged(&pointer, 5 * mib, 1), "cuMemAllocManaged");
+  truth::allocated("managed", pointer, 5 * mib);
+  truth::freeing("managed", pointer, 5 * mib);
+  must(cuMemFree_v2(pointer), "cuMemFree");
+
+  must(cuMemAllocHost_v2(&host, 3 * mib), "cuMemAllocHost");
+  truth::allocated("host", host, 3 * mib);
+  truth::freeing("host", host, 3 * mib);
+  must(cuMemFreeHost(host), "cuMemFreeHost");
+
+  must(cuMemHostAlloc(&host, 2 * mib, 0), "cuMemHostAlloc");
+  truth::allocated("host", host, 2 * mib);
+  truth::freeing("host", host, 2 * mib);
+  must(cuMemFreeHost(host), "cuMemFreeHost");
+
+  std::vector<char> own(mib);
+  must(cuMemHostRegister_v2(own.data(), own.size(), 0), "cuMemHostRegister");
+  truth::allocated("registered", own.data(), own.size());
+  truth::freeing("registered", own.data(), own.size());
+  must(cuMemHostUnregister(own.data()), "cuMemHostUnregister");
+
+  fake::Array* array = nullptr;
+  constexpr int float32 = 0x20;
+  const fake::Array3DDescriptor shape{.width = 256, .height = 128, .depth = 0, .format = float32, .channels = 4};
+  must(cuArray3DCreate_v2(&array, &shape), "cuArray3DCreate");
+  truth::allocated("array", array, std::uint64_t{256} * 128 * 4 * 4);
+  truth::freeing("array", array, std::uint64_t{256} * 128 * 4 * 4);
+  must(cuArrayDestroy(array), "cuArrayDestroy");
+  return 0;
+}
+
+int pools(const Numbers& n) {
+  use_gpu();
+  fake::Stream* stream = nullptr;
+  fake::Pool* pool = nullptr;
+  const fake::PoolProperties properties;
+  must(cuStreamCreate(&stream, 1), "cuStreamCreate");
+  must(cuMemPoolCreate(&pool, &properties), "cuMemPoolCreate");
+  Random random(4);
+  std::vector<Block> held;
+  for (std::uint64_t i = 0; i < n[0]; ++i) {
+    Block block{.size = random_size(random)};
+    must(i % 2 == 0 ? cuMemAllocAsync(&block.pointer, block.size, stream)
+                    : cuMemAllocFromPoolAsync(&block.pointer, block.size, pool, stream),
+         "cuMemAllocAsync");
+    truth::allocated("async", block.pointer, block.size);
+    held.push_back(block);
+    if (held.size() < 8) continue;
+    std::swap(held[random() % held.size()], held.back());
+    truth::freeing("async", held.back().pointer, held.back().size);
+    must(cuMemFreeAsync(held.back().pointer, stream), "cuMemFreeAsync");
+    held.pop_back();
+  }
+  for (const Block& block : held) {
+    truth::freeing("async", block.pointer, block.size);
+    must(cuMemFreeAsync(block.pointer, stream), "cuMemFreeAsync");
+  }
+  must(cuStreamSynchronize(stream), "cuStreamSynchronize");
+  must(cuMemPoolDestroy(pool), "cuMemPoolDestroy");
+  must(cuStreamDestroy_v2(stream), "cuStreamDestroy");
+  return 0;
+}
+
+/// Grows and shrinks one range as PyTorch's expandable segments do, with the handle let go of right after mapping.
+int vmm(const Numbers&) {
+  use_gpu();
+  constexpr std::uint64_t unit = 2 * mib, pieces = 6;
+  const fake::AllocationProperties properties;
+  const fake::Access access;
+  DevicePointer base = 0;
+  must(cuMemAddressReserve(&base, pieces * unit, 0, 0, 0), "cuMemAddressReserve");
+  for (std::uint64_t i = 0; i < pieces; ++i) {
+    fake::AllocationHandle handle = 0;
+    must(cuMemCreate(&handle, unit, &properties, 0), "cuMemCreate");
+    must(cuMemMap(base + i * unit, unit, 0, handle, 0), "cuMemMap");
+    truth::say("map", "mapped", base + i * unit, unit);
+    must(cuMemRelease(handle), "cuMemRelease");
+  }
+  must(cuMemSetAccess(base, pieces * unit, &access, 1), "cuMemSetAccess");
+  // Retained: unmapping it is not the end of its memory.
+  fake::AllocationHandle retained = 0;
+  must(cuMemRetainAllocationHandle(&retained, reinterpret_cast<void*>(base)), "cuMemRetainAllocationHandle");
+  for (const std::uint64_t i : {4U, 0U, 5U, 1U, 2U, 3U}) {
+    truth::say("unmap", "mapped", base + i * unit, unit);
+    must(cuMemUnmap(base + i * unit, unit), "cuMemUnmap");
+  }
+  must(cuMemRelease(retained), "cuMemRelease");
+  must(cuMemAddressFree(base, pieces * unit), "cuMemAddressFree");
+  return 0;
+}
+
+/// Capture is not an allocation; the launch is.
+int capture(const Numbers&) {
+  use_gpu();
+  fake::Stream* stream = nullptr;
+  fake::Graph* graph = nullptr;
+  fake::GraphExec* exec = nullptr;
+  DevicePointer inside = 0;
+  must(cuStreamCreate(&stream, 1), "cuStreamCreate");
+  Block before;
+  allocate(mib, before);
+  must(cuStreamBeginCapture_v2(stream, 0), "cuStreamBeginCapture");
+  must(cuMemAllocAsync(&inside, 7 * mib, stream), "cuMemAllocAsync");
+  must(cuMemFreeAsync(inside, stream), "cuMemFreeAsync");
+  must(cuStreamEndCapture(stream, &graph), "cuStreamEndCapture");
+  must(cuGraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
+  must(cuGraphLaunch(exec, stream), "cuGraphLaunch");
+  must(cuGraphLaunch(exec, stream), "cuGraphLaunch");
+  must(cuStreamSynchronize(stream), "cuStreamSynchronize");
+  must(cuGraphExecDestroy(exec), "cuGraphExecDestroy");
+  must(cuGraphDestroy(graph), "cuGraphDestroy");
+  release(before);
+  return 0;
+}
+
+/// A context takes its linear memory with it.
+int contexts(const Numbers&) {
+  must(cuInit(0), "cuInit");
+  fake::Context* context = nullptr;
+  must(cuCtxCreate_v2(&context, 0, 0), "cuCtxCreate");
+  Block first, second, third;
+  allocate(mib, first);
+  allocate(3 * mib, second);
+  allocate(5 * mib, third);
+  release(second);
+  truth::freeing("device", first.pointer, first.size);
+  truth::freeing("device", third.pointer, third.size);
+  must(cuCtxDestroy_v2(context), "cuCtxDestroy");
+  return 0;
+}
+
+int wait_for(pid_t child) {
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/// The child of a program that uses CUDA can't use it; it must live and end as if nobody watched.
+int fork_late(const Numbers& n) {
+  use_gpu();
+  churn(n[0], 1);
+  const pid_t child = fork();
+  if (child == 0) {
+    DevicePointer pointer = 0;
+    std::exit(cuMemAlloc_v2(&pointer, 512) == fake::success ? 98 : 0);
+  }
+  churn(n[0], 2);
+  return wait_for(child);
+}
+
+/// Parent and child each use CUDA, from after the fork.
+int fork_early(const Numbers& n) {
+  const pid_t child = fork();
+  use_gpu();
+  churn(n[0], child == 0 ? 1 : 2);
+  return child == 0 ? 0 : wait_for(child);
+}
+
+int exec(const Numbers& n) {
+  use_gpu();
+  churn(n[0], 1);
+  const std::string count = std::to_string(n[0]);
+  execl("/proc/self/exe", "fake_program", "single", count.c_str(), nullptr);
+  return 97;
+}
+
+int spawn(const Numbers& n) {
+  std::vector<pid_t> children;
+  const std::string count = std::to_string(n[1]);
+  for (std::uint64_t i = 0; i < n[0]; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      setenv("RANK", std::to_string(i).c_str(), 1);
+      execl("/proc/self/exe", "fake_program", "single", count.c_str(), nullptr);
+      _exit(97);
+    }
+    children.push_back(child);
+  }
+  int worst = 0;
+  for (const pid_t child : children) worst = std::max(worst, wait_for(child));
+  return worst;
+}
+
+/// main() returns while other threads are inside calls.
+int exit_inside(const Numbers& n) {
+  fake::Context* const context = use_gpu();
+  std::atomic<std::uint64_t> running{0};
+  for (std::uint64_t t = 0; t < n[0]; ++t) {
+    std::thread([&running, context, t] {
+      cuCtxSetCurrent(context);
+      ++running;
+      // No ground truth: who stops where is chance.
+      for (DevicePointer pointer = 0;; cuMemFree_v2(pointer)) cuMemAlloc_v2(&pointer, 512 * (1 + t));
+    }).detach();
+  }
+  while (running < n[0]) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  return 5;
+}
+
+int quick_exit(const Numbers& n) {
+  use_gpu();
+  churn(n[0], 1);
+  _exit(6);
+}
+
+int crash(const Numbers& n) {
+  use_gpu();
+  churn(n[0], 1);
+  std::raise(SIGSEGV);
+  return 97;
+}
+
+int endless(const Numbers& n) {
+  fake::Context* const context = use_gpu();
+  for (std::uint64_t t = 1; t < n[0]; ++t) {
+    std::thread([context, t] {
+      cuCtxSetCurrent(context);
+      churn(~0ULL, t);
+    }).detach();
+  }
+  churn(~0ULL, 0);
+  return 97;
+}
+
+/// As fast as it goes, without ground truth: what one event costs. Prints nanoseconds of wall time for each of them.
+int race(const Numbers& n) {
+  fake::Context* const context = use_gpu();
+  std::vector<std::thread> workers;
+  const auto start = std::chrono::steady_clock::now();
+  for (std::uint64_t t = 0; t < n[0]; ++t) {
+    workers.emplace_back([&] {
+      cuCtxSetCurrent(context);
+      for (std::uint64_t i = 0; i < n[1]; ++i) {
+        DevicePointer pointer = 0;
+        cuMemAlloc_v2(&pointer, 4096);
+        cuMemFree_v2(pointer);
+      }
+    });
+  }
+  for (std::thread& worker : workers) worker.join();
+  const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
+  std::printf("ns_per_event %.1f\n", time.count() / static_cast<double>(2 * n[0] * n[1]));
+  return 0;
+}
+
+volatile std::sig_atomic_t caught = 0;
+
+/// Says when it is ready, waits for a signal that it handles, and ends with its number.
+int handle_signal(const Numbers&) {
+  use_gpu();
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) std::signal(signal, [](int s) { caught = s; });
+  Block block;
+  allocate(4096, block);
+  std::puts("ready");
+  std::fflush(stdout);
+  while (caught == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  release(block);
+  return caught;
+}
+
+/// The same without handling it.
+int wait_for_signal(const Numbers&) {
+  use_gpu();
+  Block block;
+  allocate(4096, block);
+  std::puts("ready");
+  std::fflush(stdout);
+  while (true) pause();
+}
+
+int leak(const Numbers& n) {
+  use_gpu();
+  churn(n[0], 1, true);
+  return 0;
+}
+
+int nothing(const Numbers& n) { return static_cast<int>(n[0]); }
+
+int initialize(const Numbers&) {
+  use_gpu();
+  return 0;
+}
+
+struct Mode {
+  const char* name;
+  int (*run)(const Numbers&);
+  Numbers defaults;
+  const char* what;
+};
+
+const std::array modes{
+    Mode{"single", single, {1000}, "COUNT: allocations and frees in one thread"},
+    Mode{"threads", threads, {8, 500}, "THREADS COUNT: threads that free what others allocated"},
+    Mode{"short-threads", short_threads, {10'000}, "THREADS: one after the other"},
+    Mode{"nested", nested, {20}, "DEPTH: an allocation below that many calls"},
+    Mode{"failures", failures, {}, "requests that can't be met, frees of nothing"},
+    Mode{"kinds", kinds, {}, "pitched, managed, page-locked, registered, array"},
+    Mode{"pools", pools, {300}, "COUNT: stream-ordered allocations in two pools"},
+    Mode{"vmm", vmm, {}, "one range, mapped and unmapped piece by piece"},
+    Mode{"capture", capture, {}, "allocation nodes of a captured graph"},
+    Mode{"contexts", contexts, {}, "a context destroyed with what it holds"},
+    Mode{"fork-late", fork_late, {100}, "COUNT: fork after CUDA was used"},
+    Mode{"fork-early", fork_early, {100}, "COUNT: fork before CUDA is used, by both"},
+    Mode{"exec", exec, {100}, "COUNT: becomes `single` afterwards"},
+    Mode{"spawn", spawn, {3, 100}, "CHILDREN COUNT: processes with RANK set"},
+    Mode{"exit-inside", exit_inside, {4}, "THREADS: main returns while they allocate; exit code 5"},
+    Mode{"quick-exit", quick_exit, {100}, "COUNT: then _exit(6)"},
+    Mode{"crash", crash, {100}, "COUNT: then SIGSEGV"},
+    Mode{"endless", endless, {2}, "THREADS: until killed"},
+    Mode{"race", race, {1, 100'000}, "THREADS COUNT: as fast as it goes, prints ns_per_event"},
+    Mode{"handle-signal", handle_signal, {}, "ends with the number of the signal that it caught"},
+    Mode{"wait", wait_for_signal, {}, "for a signal"},
+    Mode{"leak", leak, {300}, "COUNT: as single, without freeing the rest"},
+    Mode{"initialize", initialize, {}, "cuInit and a context, no memory"},
+    Mode{"nothing", nothing, {0}, "CODE: exits with it, without CUDA"},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string name = argc > 1 ? argv[1] : "";
+  for (const Mode& mode : modes) {
+    if (name != mode.name) continue;
+    Numbers numbers = mode.defaults;
+    for (int i = 2; i < argc && i - 2 < static_cast<int>(numbers.size()); ++i)
+      numbers[static_cast<std::size_t>(i) - 2] = std::strtoull(argv[i], nullptr, 10);
+    return mode.run(numbers);
+  }
+  for (const Mode& mode : modes) std::fprintf(stderr, "  %-14s %s\n", mode.name, mode.what);
+  return 2;
+}

@@ -1,0 +1,252 @@
+// Streams, pools, graphs and capture of the fake libcuda.so.1. Streams have no work: what is asked for is done at once.
+#include <mutex>
+#include <utility>
+
+#include "tests/fake/call.h"
+#include "tests/fake/driver.h"
+
+namespace fake {
+
+GraphNode* add_node(Graph& graph, GraphNode node) {
+  node.graph = &graph;
+  graph.nodes.push_back(std::make_unique<GraphNode>(node));
+  GraphNode* const added = graph.nodes.back().get();
+  cupti::GraphData data{
+      .graph = &graph, .node = added, .node_type = node.allocates ? cupti::alloc_node : cupti::free_node};
+  announce(cupti::graph_node_created, current_context(), &data);
+  return added;
+}
+
+}  // namespace fake
+
+using namespace fake;
+
+namespace {
+
+bool is_capturing(const Stream* stream) {
+  // The three legacy handles 0, 1 and 2 can't capture.
+  return reinterpret_cast<std::uintptr_t>(stream) > 2 && stream->capturing != nullptr;
+}
+
+DevicePointer graph_address(std::uint64_t size) {
+  const std::lock_guard lock(driver().mutex);
+  const DevicePointer pointer = current_gpu()->reserve(size);
+  driver().graph_memory.insert(pointer);
+  return pointer;
+}
+
+Status malloc_async(DevicePointer* pointer, std::uint64_t size, Pool* pool, Stream* stream) {
+  if (current_context() == nullptr) return invalid_context;
+  if (size == 0) return invalid_value;
+  if (is_capturing(stream)) {
+    *pointer = graph_address(size);
+    add_node(*stream->capturing, {.allocates = true, .pointer = *pointer, .size = size});
+    return success;
+  }
+  const std::lock_guard lock(driver().mutex);
+  if (pool == nullptr) pool = driver().current_pools[static_cast<std::size_t>(current_context()->device)];
+  const DevicePointer got = pool->malloc(size);
+  if (got == 0) return out_of_memory;
+  driver().pool_of[got] = pool;
+  *pointer = got;
+  return success;
+}
+
+Status free_async(DevicePointer pointer, Stream* stream) {
+  if (is_capturing(stream)) {
+    add_node(*stream->capturing, {.pointer = pointer});
+    return success;
+  }
+  const std::lock_guard lock(driver().mutex);
+  if (driver().graph_live.erase(pointer) != 0) return success;
+  const auto found = driver().pool_of.find(pointer);
+  if (found == driver().pool_of.end()) return invalid_value;
+  found->second->free(pointer);
+  driver().pool_of.erase(found);
+  return success;
+}
+
+/// At a synchronization pools give back what is above their threshold.
+void synchronize() {
+  const std::lock_guard lock(driver().mutex);
+  for (auto& pool : driver().default_pools) pool->trim(pool->threshold);
+  for (const auto& pool : driver().pools) pool->trim(pool->threshold);
+}
+
+Status launch(GraphExec* exec) {
+  const std::lock_guard lock(driver().mutex);
+  for (const GraphNode& node : exec->nodes) {
+    if (node.allocates)
+      driver().graph_live[node.pointer] = node.size;
+    else
+      driver().graph_live.erase(node.pointer);
+  }
+  return success;
+}
+
+Status instantiate(GraphExec** exec, Graph* graph) {
+  auto* const made = new GraphExec;
+  for (const auto& node : graph->nodes) made->nodes.push_back(*node);
+  return *exec = made, success;
+}
+
+}  // namespace
+
+extern "C" {
+
+Status cuStreamCreate(Stream** stream, unsigned) {
+  if (!initialized()) return not_initialized;
+  return *stream = new Stream, success;
+}
+Status cuStreamCreateWithPriority(Stream** stream, unsigned flags, int) { return cuStreamCreate(stream, flags); }
+Status cuStreamDestroy_v2(Stream* stream) { return delete stream, success; }
+Status cuStreamSynchronize(Stream* stream) {
+  return call({126, "cuStreamSynchronize"}, arguments::StreamSynchronize{stream},
+              [] { return synchronize(), success; });
+}
+Status cuCtxSynchronize() {
+  return call({17, "cuCtxSynchronize"}, arguments::Nothing{}, [] { return synchronize(), success; });
+}
+Status cuStreamWaitEvent(Stream*, Event*, unsigned) { return success; }
+Status cuEventCreate(Event** event, unsigned) { return *event = reinterpret_cast<Event*>(new char), success; }
+Status cuEventRecord(Event*, Stream*) { return success; }
+Status cuEventSynchronize(Event*) { return success; }
+Status cuEventDestroy_v2(Event* event) { return delete reinterpret_cast<char*>(event), success; }
+
+Status cuDeviceGetDefaultMemPool(Pool** pool, DeviceNumber device) {
+  if (!initialized()) return not_initialized;
+  return *pool = driver().default_pools[static_cast<std::size_t>(device)].get(), success;
+}
+Status cuDeviceGetMemPool(Pool** pool, DeviceNumber device) {
+  if (!initialized()) return not_initialized;
+  return *pool = driver().current_pools[static_cast<std::size_t>(device)], success;
+}
+Status cuDeviceSetMemPool(DeviceNumber device, Pool* pool) {
+  return call({609, "cuDeviceSetMemPool"}, arguments::DeviceSetMemPool{device, pool},
+              [&] { return driver().current_pools[static_cast<std::size_t>(device)] = pool, success; });
+}
+Status cuMemPoolCreate(Pool** pool, const PoolProperties* properties) {
+  return call({607, "cuMemPoolCreate"}, arguments::MemPoolCreate{pool, properties}, [&] {
+    const std::lock_guard lock(driver().mutex);
+    auto made = std::make_unique<Pool>();
+    made->gpu = driver().gpus[static_cast<std::size_t>(properties->location.id)].get();
+    made->max = properties->max_size;
+    *pool = made.get();
+    driver().pools.insert(std::move(made));
+    return success;
+  });
+}
+/// What still lives in the pool lives on; its memory is given back when the last of it is freed, or never.
+Status cuMemPoolDestroy(Pool* pool) {
+  return call({608, "cuMemPoolDestroy"}, arguments::MemPoolDestroy{pool}, [&] {
+    const std::lock_guard lock(driver().mutex);
+    for (const auto& known : driver().default_pools)
+      if (known.get() == pool) return invalid_value;
+    pool->destroyed = true;
+    pool->threshold = 0;
+    pool->trim(0);
+    for (Pool*& current : driver().current_pools)
+      if (current == pool) current = driver().default_pools.front().get();
+    return success;
+  });
+}
+Status cuMemPoolTrimTo(Pool* pool, std::size_t keep) {
+  return call({602, "cuMemPoolTrimTo"}, arguments::MemPoolTrimTo{pool, keep}, [&] {
+    const std::lock_guard lock(driver().mutex);
+    return pool->trim(keep), success;
+  });
+}
+Status cuMemPoolSetAttribute(Pool* pool, PoolAttribute attribute, void* value) {
+  return call({603, "cuMemPoolSetAttribute"}, arguments::MemPoolSetAttribute{pool, attribute, value}, [&] {
+    const std::lock_guard lock(driver().mutex);
+    if (attribute == PoolAttribute::release_threshold) pool->threshold = *static_cast<std::uint64_t*>(value);
+    return success;
+  });
+}
+Status cuMemPoolGetAttribute(Pool* pool, PoolAttribute attribute, void* value) {
+  return call({604, "cuMemPoolGetAttribute"}, arguments::MemPoolSetAttribute{pool, attribute, value}, [&] {
+    const std::lock_guard lock(driver().mutex);
+    auto& answer = *static_cast<std::uint64_t*>(value);
+    switch (attribute) {
+      case PoolAttribute::release_threshold:
+        return answer = pool->threshold, success;
+      case PoolAttribute::reserved_current:
+        return answer = pool->reserved, success;
+      case PoolAttribute::reserved_high:
+        return answer = pool->reserved_high, success;
+      case PoolAttribute::used_current:
+        return answer = pool->used, success;
+      case PoolAttribute::used_high:
+        return answer = pool->used_high, success;
+    }
+    return invalid_value;
+  });
+}
+
+Status cuMemAllocAsync(DevicePointer* pointer, std::size_t size, Stream* stream) {
+  return call({598, "cuMemAllocAsync"}, arguments::MemAllocAsync{pointer, size, stream},
+              [&] { return malloc_async(pointer, size, nullptr, stream); });
+}
+Status cuMemAllocAsync_ptsz(DevicePointer* pointer, std::size_t size, Stream* stream) {
+  return call({599, "cuMemAllocAsync_ptsz"}, arguments::MemAllocAsync{pointer, size, stream},
+              [&] { return malloc_async(pointer, size, nullptr, stream); });
+}
+Status cuMemAllocFromPoolAsync(DevicePointer* pointer, std::size_t size, Pool* pool, Stream* stream) {
+  return call({611, "cuMemAllocFromPoolAsync"}, arguments::MemAllocFromPoolAsync{pointer, size, pool, stream},
+              [&] { return malloc_async(pointer, size, pool, stream); });
+}
+Status cuMemFreeAsync(DevicePointer pointer, Stream* stream) {
+  return call({600, "cuMemFreeAsync"}, arguments::MemFreeAsync{pointer, stream},
+              [&] { return free_async(pointer, stream); });
+}
+Status cuMemFreeAsync_ptsz(DevicePointer pointer, Stream* stream) {
+  return call({601, "cuMemFreeAsync_ptsz"}, arguments::MemFreeAsync{pointer, stream},
+              [&] { return free_async(pointer, stream); });
+}
+
+Status cuStreamBeginCapture_v2(Stream* stream, int mode) {
+  return call({539, "cuStreamBeginCapture_v2"}, arguments::StreamBeginCapture{stream, mode}, [&] {
+    if (stream == nullptr || stream->capturing != nullptr) return illegal_state;
+    return stream->capturing = new Graph, success;
+  });
+}
+Status cuStreamEndCapture(Stream* stream, Graph** graph) {
+  return call({497, "cuStreamEndCapture"}, arguments::StreamEndCapture{stream, graph}, [&] {
+    if (stream == nullptr || stream->capturing == nullptr) return illegal_state;
+    return *graph = std::exchange(stream->capturing, nullptr), success;
+  });
+}
+Status cuStreamIsCapturing(Stream* stream, int* status) { return *status = is_capturing(stream) ? 1 : 0, success; }
+
+Status cuGraphCreate(Graph** graph, unsigned) { return *graph = new Graph, success; }
+Status cuGraphAddMemAllocNode(GraphNode** node, Graph* graph, GraphNode* const* dependencies, std::size_t count,
+                              AllocNodeParameters* parameters) {
+  return call({638, "cuGraphAddMemAllocNode"},
+              arguments::GraphAddMemAllocNode{node, graph, dependencies, count, parameters}, [&] {
+                parameters->pointer = graph_address(parameters->size);
+                *node = add_node(*graph, {.allocates = true, .pointer = parameters->pointer, .size = parameters->size});
+                return success;
+              });
+}
+Status cuGraphAddMemFreeNode(GraphNode** node, Graph* graph, GraphNode* const* dependencies, std::size_t count,
+                             DevicePointer pointer) {
+  return call({639, "cuGraphAddMemFreeNode"}, arguments::GraphAddMemFreeNode{node, graph, dependencies, count, pointer},
+              [&] { return *node = add_node(*graph, {.pointer = pointer}), success; });
+}
+Status cuGraphInstantiateWithFlags(GraphExec** exec, Graph* graph, unsigned long long flags) {
+  return call({643, "cuGraphInstantiateWithFlags"}, arguments::GraphInstantiateWithFlags{exec, graph, flags},
+              [&] { return instantiate(exec, graph); });
+}
+Status cuGraphLaunch(GraphExec* exec, Stream* stream) {
+  return call({514, "cuGraphLaunch"}, arguments::GraphLaunch{exec, stream}, [&] { return launch(exec); });
+}
+Status cuGraphExecDestroy(GraphExec* exec) {
+  return call({516, "cuGraphExecDestroy"}, arguments::GraphExecDestroy{exec}, [&] { return delete exec, success; });
+}
+Status cuGraphDestroy(Graph* graph) {
+  return call({517, "cuGraphDestroy"}, arguments::GraphDestroy{graph}, [&] { return delete graph, success; });
+}
+Status cuDeviceGraphMemTrim(DeviceNumber device) {
+  return call({640, "cuDeviceGraphMemTrim"}, arguments::GraphMemTrim{device}, [] { return success; });
+}
+}
