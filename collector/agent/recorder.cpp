@@ -1,0 +1,152 @@
+#include "collector/agent/recorder.h"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+
+namespace memreel::agent {
+namespace {
+
+std::atomic<Recorder*> current = nullptr;  // NOLINT: hooks have no other way to find it
+
+/// The calling thread's ring, and whose it is: a forked child makes a recorder of its own.
+struct OwnRing {
+  Recorder* recorder;
+  ThreadRing* ring;
+};
+// Initial-exec: no allocation at a thread's first access. The C library keeps room for that in every thread.
+[[gnu::tls_model("initial-exec")]] constinit thread_local OwnRing own_ring{};  // NOLINT
+
+/// Gives the ring back when its thread ends.
+pthread_key_t ring_key() {
+  static const pthread_key_t key = [] {
+    pthread_key_t made{};
+    ::pthread_key_create(&made, [](void* ring) {
+      own_ring = {};
+      static_cast<ThreadRing*>(ring)->release();
+    });
+    return made;
+  }();
+  return key;
+}
+
+std::int64_t now() {
+  timespec time{};
+  ::clock_gettime(CLOCK_REALTIME, &time);
+  return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
+}
+
+}  // namespace
+
+Recorder* recorder() { return current.load(std::memory_order_acquire); }
+void set_recorder(Recorder* recorder) { current.store(recorder, std::memory_order_release); }
+
+Recorder::Recorder(const Options& options)
+    : ring_events_(options.ring_events), depth_(options.depth), when_full_(options.when_full) {
+  ring_key();
+}
+
+ThreadRing* Recorder::ring_of_thread() {
+  if (own_ring.recorder == this) return own_ring.ring;
+  ThreadRing* const ring = take_ring();
+  if (ring == nullptr) return nullptr;
+  own_ring = {this, ring};
+  ::pthread_setspecific(ring_key(), ring);
+  ring->capture().bounds = {};
+  if (!make_room(*ring)) return ring;
+  ring->begin(sequence_.load(std::memory_order_relaxed));
+  ring->push({.sequence = sequence_.fetch_add(1, std::memory_order_acq_rel),
+              .object = static_cast<std::uint64_t>(::syscall(SYS_gettid)),
+              .kind = RecordKind::thread_began});
+  return ring;
+}
+
+/// One that a thread left behind, or a new one. Null when there is no memory.
+ThreadRing* Recorder::take_ring() {
+  for (ThreadRing* ring = rings_.load(std::memory_order_acquire); ring != nullptr; ring = ring->next)
+    if (ring->acquire()) return ring;
+  ThreadRing* const ring = ThreadRing::create(ring_events_, depth_);
+  if (ring == nullptr) return nullptr;
+  ring->next = rings_.load(std::memory_order_relaxed);
+  while (!rings_.compare_exchange_weak(ring->next, ring, std::memory_order_release, std::memory_order_relaxed)) {
+  }
+  return ring;
+}
+
+bool Recorder::make_room(ThreadRing& ring) {
+  while (!ring.has_room()) {
+    if (when_full_ == WhenFull::drop || !open_.load(std::memory_order_acquire)) {
+      ring.lose();
+      return false;
+    }
+    wakeup_.wake();
+    const timespec pause{.tv_sec = 0, .tv_nsec = 50'000};
+    ::nanosleep(&pause, nullptr);
+  }
+  return true;
+}
+
+std::uint64_t Recorder::emit(const Record& record) {
+  if (!open_.load(std::memory_order_relaxed)) return 0;
+  ThreadRing* const ring = ring_of_thread();
+  if (ring == nullptr) {
+    lost_.fetch_add(1, std::memory_order_relaxed);
+    return 0;
+  }
+  if (!make_room(*ring)) return 0;
+  Record placed = record;
+  // The announcement comes before the number is drawn, so that whoever sees a higher number drawn sees it too.
+  ring->begin(sequence_.load(std::memory_order_relaxed));
+  placed.sequence = sequence_.fetch_add(1, std::memory_order_acq_rel);
+  placed.time = now();
+  if (ring->push(placed)) wakeup_.wake();
+  return placed.sequence;
+}
+
+stacks::StackKey Recorder::capture_stack() {
+  if (depth_ == 0 || !open_.load(std::memory_order_relaxed)) return stacks::StackKey::none;
+  ThreadRing* const ring = ring_of_thread();
+  if (ring == nullptr) return stacks::StackKey::none;
+  CaptureState& state = ring->capture();
+  const std::size_t native = unwinder_.unwind(state.bounds, state.native);
+  std::size_t python = 0;
+  const PythonFrames* const frames = python_.load(std::memory_order_acquire);
+  if (frames != nullptr) python = frames->walk(state.python);
+  const std::size_t merged =
+      stacks::merge(state.native.first(native), state.python.first(python),
+                    frames != nullptr ? frames->evaluator() : std::span<const stacks::AddressRange>{}, state.merged);
+  return stacks_.insert(state.merged.first(merged), *state.recent);
+}
+
+void Recorder::drain(std::vector<Record>& batch) {
+  // Numbers below `limit` were drawn before this moment. Those still on their way are announced in their rings, which
+  // are all in the list by now.
+  std::uint64_t limit = sequence_.load(std::memory_order_acquire);
+  ThreadRing* const rings = rings_.load(std::memory_order_acquire);
+  for (ThreadRing* ring = rings; ring != nullptr; ring = ring->next) limit = std::min(limit, ring->entering());
+
+  const std::size_t before = batch.size();
+  for (ThreadRing* ring = rings; ring != nullptr; ring = ring->next)
+    ring->take_below(limit, [&](const Record& record) { batch.push_back(record); });
+  const auto begin = batch.begin() + static_cast<std::ptrdiff_t>(before);
+  const auto earlier = [](const Record& a, const Record& b) { return a.sequence < b.sequence; };
+  if (!std::is_sorted(begin, batch.end(), earlier)) std::sort(begin, batch.end(), earlier);
+}
+
+std::uint64_t Recorder::lost() const {
+  std::uint64_t lost = lost_.load(std::memory_order_relaxed);
+  for (ThreadRing* ring = rings_.load(std::memory_order_acquire); ring != nullptr; ring = ring->next)
+    lost += ring->lost();
+  return lost;
+}
+
+std::size_t Recorder::ring_count() const {
+  std::size_t count = 0;
+  for (ThreadRing* ring = rings_.load(std::memory_order_acquire); ring != nullptr; ring = ring->next) ++count;
+  return count;
+}
+
+}  // namespace memreel::agent

@@ -1,0 +1,89 @@
+// Where hooks leave what they saw. Everything that watches the program (CUDA's calls, PyTorch's reports) calls emit();
+// the writing thread drains.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "collector/agent/options.h"
+#include "collector/agent/record.h"
+#include "collector/agent/thread_ring.h"
+#include "collector/agent/wakeup.h"
+#include "collector/stacks/merge.h"
+#include "collector/stacks/module_table.h"
+#include "collector/stacks/stack_tree.h"
+#include "collector/stacks/unwind.h"
+
+namespace memreel::agent {
+
+/// Who knows the Python frames of the calling thread. Both are called in hooks: no lock, no allocation, no GIL.
+struct PythonFrames {
+  /// Writes the thread's frames, innermost first, as many as fit; returns how many.
+  std::size_t (*walk)(std::span<stacks::PythonFrame> frames) = nullptr;
+  /// Where the evaluator's code is.
+  std::span<const stacks::AddressRange> (*evaluator)() = nullptr;
+};
+
+/// Never destroyed while the program's threads may be in it.
+class Recorder {
+ public:
+  explicit Recorder(const Options& options);
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  // Any thread, at any time. No lock, no system call but reading the clock, no allocation; except that a thread's first
+  // record takes memory from the system, that a ring half full wakes the writing thread, and that a full ring waits for
+  // it when the options say so.
+
+  /// The calling thread's stack. It begins in this library, whose frames are left out when it is shown. None when
+  /// stacks are not recorded, or there was no room for this one.
+  stacks::StackKey capture_stack();
+
+  /// Gives `record` its place in the order of all records and its time. Returns its sequence number; 0 when it was
+  /// lost.
+  std::uint64_t emit(const Record& record);
+
+  /// From now on stacks have the Python frames that `frames` knows, which must stay. Null: no more.
+  void set_python(const PythonFrames* frames) { python_.store(frames, std::memory_order_release); }
+
+  // The writing thread.
+
+  /// Appends all records that no other can precede any more, in order.
+  void drain(std::vector<Record>& batch);
+
+  /// Waits until a ring is half full, wake() is called, or `period` is over.
+  void wait(std::chrono::milliseconds period) { wakeup_.wait(period); }
+  void wake() { wakeup_.wake(); }
+
+  /// From now on every record is refused and nobody waits for room. Threads may still be inside.
+  void close() { open_.store(false, std::memory_order_release); }
+
+  std::uint64_t lost() const;
+  std::size_t ring_count() const;
+  const stacks::StackTree& stacks() const { return stacks_; }
+  stacks::Unwinder& unwinder() { return unwinder_; }
+
+ private:
+  ThreadRing* ring_of_thread();
+  ThreadRing* take_ring();
+  bool make_room(ThreadRing& ring);
+
+  const std::uint32_t ring_events_, depth_;
+  const WhenFull when_full_;
+  std::atomic<bool> open_ = true;
+  std::atomic<const PythonFrames*> python_ = nullptr;
+  std::atomic<ThreadRing*> rings_ = nullptr;  // all of them; only grows
+  std::atomic<std::uint64_t> lost_ = 0;       // without a ring
+  stacks::StackTree stacks_;
+  stacks::Unwinder unwinder_;
+  Wakeup wakeup_;
+  alignas(64) std::atomic<std::uint64_t> sequence_ = 1;
+};
+
+/// The recorder of this process while it records; null when it does not.
+Recorder* recorder();
+void set_recorder(Recorder* recorder);
+
+}  // namespace memreel::agent

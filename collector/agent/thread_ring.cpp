@@ -1,0 +1,36 @@
+#include "collector/agent/thread_ring.h"
+
+#include <sys/mman.h>
+
+#include <new>
+
+namespace memreel::agent {
+namespace {
+
+/// `count` objects at `place`, which moves behind them. Memory that mmap gave is zero, and so are they.
+template <class T>
+std::span<T> lay_out(std::byte*& place, std::size_t count) {
+  T* const first = std::launder(reinterpret_cast<T*>(place));
+  place += count * sizeof(T);
+  return {first, count};
+}
+
+}  // namespace
+
+ThreadRing* ThreadRing::create(std::uint32_t capacity, std::uint32_t depth) {
+  const std::size_t per_frame = sizeof(std::uintptr_t) + sizeof(stacks::PythonFrame) + sizeof(stacks::FrameKey);
+  const std::size_t bytes =
+      sizeof(ThreadRing) + sizeof(stacks::RecentStacks) + capacity * sizeof(Record) + depth * per_frame;
+  void* const memory =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  std::byte* place = static_cast<std::byte*>(memory) + sizeof(ThreadRing);
+  auto* const ring = new (memory) ThreadRing(capacity, lay_out<Record>(place, capacity).data());
+  ring->capture_.recent = lay_out<stacks::RecentStacks>(place, 1).data();
+  ring->capture_.native = lay_out<std::uintptr_t>(place, depth);
+  ring->capture_.python = lay_out<stacks::PythonFrame>(place, depth);
+  ring->capture_.merged = lay_out<stacks::FrameKey>(place, depth);
+  return ring;
+}
+
+}  // namespace memreel::agent

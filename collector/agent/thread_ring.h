@@ -1,0 +1,114 @@
+// The records of one thread on their way to the writing thread, and what else a thread needs while it records.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "collector/agent/record.h"
+#include "collector/stacks/merge.h"
+#include "collector/stacks/stack_tree.h"
+#include "collector/stacks/unwind.h"
+
+namespace memreel::agent {
+
+/// What a thread uses to capture its stack. Big, so it lies beside the ring and not on the program's stack.
+struct CaptureState {
+  stacks::StackBounds bounds;
+  stacks::RecentStacks* recent = nullptr;
+  std::span<std::uintptr_t> native;
+  std::span<stacks::PythonFrame> python;
+  std::span<stacks::FrameKey> merged;
+};
+
+/// A ring with one writer at a time and one reader. It is made by mmap, never destroyed, and passed on from a thread
+/// that ended to one that begins, with whatever is still in it.
+class ThreadRing {
+ public:
+  /// `capacity`: records, a power of two; `depth`: frames of the deepest stack. Null when there is no memory.
+  static ThreadRing* create(std::uint32_t capacity, std::uint32_t depth);
+
+  ThreadRing(const ThreadRing&) = delete;
+  ThreadRing& operator=(const ThreadRing&) = delete;
+  ~ThreadRing() = delete;
+
+  // The ring's thread.
+
+  bool has_room() {
+    if (head_.load(std::memory_order_relaxed) - known_tail_ < capacity_) return true;
+    known_tail_ = tail_.load(std::memory_order_acquire);
+    return head_.load(std::memory_order_relaxed) - known_tail_ < capacity_;
+  }
+
+  /// Announces a record: until it is pushed, records from `sequence` on may still be missing here.
+  void begin(std::uint64_t sequence) { entering_.store(sequence, std::memory_order_relaxed); }
+
+  /// Only when it has room. True once in a while: when the ring has filled by half its capacity more.
+  bool push(const Record& record) {
+    const std::uint64_t head = head_.load(std::memory_order_relaxed);
+    records()[head & (capacity_ - 1)] = record;
+    head_.store(head + 1, std::memory_order_release);
+    entering_.store(idle, std::memory_order_release);
+    return ((head + 1) & (capacity_ / 2 - 1)) == 0;
+  }
+
+  /// Counts a record that had no room.
+  void lose() { lost_.store(lost_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+
+  CaptureState& capture() { return capture_; }
+
+  // The reading thread.
+
+  /// No record with a lower number than this will appear here any more; `idle` when none is on its way.
+  std::uint64_t entering() const { return entering_.load(std::memory_order_acquire); }
+  static constexpr std::uint64_t idle = ~std::uint64_t{0};
+
+  /// Takes the records with numbers below `limit`, oldest first.
+  template <class Take>
+  void take_below(std::uint64_t limit, Take&& take) {
+    const std::uint64_t head = head_.load(std::memory_order_acquire);
+    std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+    for (; tail != head; ++tail) {
+      Record& record = records()[tail & (capacity_ - 1)];
+      if (record.sequence >= limit) break;
+      if (record.kind == RecordKind::thread_began) {
+        thread_ = static_cast<std::uint32_t>(record.object);
+        continue;
+      }
+      record.thread = thread_;
+      take(record);
+    }
+    tail_.store(tail, std::memory_order_release);
+  }
+
+  std::uint64_t lost() const { return lost_.load(std::memory_order_relaxed); }
+
+  // Whoever holds rings.
+
+  /// True for one caller, whose ring it is until it calls release().
+  bool acquire() {
+    return !taken_.load(std::memory_order_relaxed) && !taken_.exchange(true, std::memory_order_acquire);
+  }
+  void release() { taken_.store(false, std::memory_order_release); }
+  ThreadRing* next = nullptr;
+
+ private:
+  ThreadRing(std::uint32_t capacity, Record* records) : capacity_(capacity), records_(records) {}
+
+  Record* records() { return records_; }
+
+  const std::uint32_t capacity_;
+  Record* const records_;
+  std::atomic<bool> taken_ = true;
+  std::uint32_t thread_ = 0;  // the reader's: of the records that it takes
+
+  alignas(64) std::atomic<std::uint64_t> head_ = 0;  // the writer's line
+  std::uint64_t known_tail_ = 0;
+  std::atomic<std::uint64_t> entering_ = idle;
+  std::atomic<std::uint64_t> lost_ = 0;
+  alignas(64) std::atomic<std::uint64_t> tail_ = 0;  // the reader's line
+  alignas(64) CaptureState capture_;
+};
+
+}  // namespace memreel::agent

@@ -1,0 +1,194 @@
+// Records on their way from many threads to one.
+#include "collector/agent/recorder.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <thread>
+
+namespace memreel::agent {
+namespace {
+
+Record numbered(std::uint64_t thread, std::uint64_t number) {
+  return {.address = thread, .size = number, .kind = RecordKind::alloc};
+}
+
+TEST(Recorder, ARecordComesOutAsItWentInWithItsThreadAndTime) {
+  Recorder recorder({.depth = 0});
+  const Record in{.address = 1,
+                  .size = 2,
+                  .stream = 3,
+                  .object = 4,
+                  .device = 5,
+                  .context = 6,
+                  .kind = RecordKind::mapped,
+                  .space = Space::physical,
+                  .status = 7};
+  const std::uint64_t sequence = recorder.emit(in);
+  std::vector<Record> out;
+  recorder.drain(out);
+  ASSERT_EQ(out.size(), 1U);
+  EXPECT_EQ(out[0].sequence, sequence);
+  EXPECT_EQ(out[0].thread, static_cast<std::uint32_t>(::gettid()));
+  EXPECT_NEAR(static_cast<double>(out[0].time) / 1e9, static_cast<double>(std::time(nullptr)), 60);
+  EXPECT_EQ(out[0].address, in.address);
+  EXPECT_EQ(out[0].size, in.size);
+  EXPECT_EQ(out[0].stream, in.stream);
+  EXPECT_EQ(out[0].object, in.object);
+  EXPECT_EQ(out[0].device, in.device);
+  EXPECT_EQ(out[0].context, in.context);
+  EXPECT_EQ(out[0].kind, in.kind);
+  EXPECT_EQ(out[0].space, in.space);
+  EXPECT_EQ(out[0].status, in.status);
+}
+
+TEST(Recorder, FullRingsDropAndCount) {
+  Recorder recorder({.ring_events = 64, .depth = 0});
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    const bool first_of_thread = i < 63;  // the thread's own record takes a place
+    EXPECT_EQ(recorder.emit(numbered(0, i)) != 0, first_of_thread) << i;
+  }
+  std::vector<Record> out;
+  recorder.drain(out);
+  EXPECT_EQ(out.size(), 63U);
+  EXPECT_EQ(recorder.lost(), 37U);
+  EXPECT_NE(recorder.emit(numbered(0, 100)), 0U) << "a drained ring has room";
+}
+
+TEST(Recorder, FullRingsWaitWhenAskedTo) {
+  Recorder recorder({.ring_events = 64, .when_full = WhenFull::block, .depth = 0});
+  std::thread program([&] {
+    for (std::uint64_t i = 0; i < 10'000; ++i) recorder.emit(numbered(0, i));
+  });
+  std::vector<Record> out;
+  while (out.size() < 10'000) {
+    recorder.wait(std::chrono::milliseconds(1));
+    recorder.drain(out);
+  }
+  program.join();
+  for (std::uint64_t i = 0; i < 10'000; ++i) EXPECT_EQ(out[i].size, i);
+  EXPECT_EQ(recorder.lost(), 0U);
+}
+
+TEST(Recorder, NobodyWaitsForAClosedRecorder) {
+  Recorder recorder({.ring_events = 64, .when_full = WhenFull::block, .depth = 0});
+  std::thread program([&] {
+    for (std::uint64_t i = 0; i < 1000; ++i) recorder.emit(numbered(0, i));
+  });
+  std::vector<Record> out;
+  while (out.empty()) recorder.drain(out);
+  recorder.close();
+  program.join();
+}
+
+// Threads hand numbers on to each other as CUDA hands on addresses: whoever has a number emits it, then gives it to
+// the next. In the drained order no number may come before its predecessor.
+TEST(Recorder, TheOrderAcrossThreadsIsTheOrderOfCauses) {
+  constexpr std::uint64_t rounds = 20'000;
+  constexpr unsigned threads = 4;
+  Recorder recorder({.ring_events = 256, .when_full = WhenFull::block, .depth = 0});
+  std::atomic<std::uint64_t> baton = 0;
+  std::atomic<unsigned> running = threads;
+  std::vector<std::thread> program;
+  for (unsigned t = 0; t < threads; ++t)
+    program.emplace_back([&, t] {
+      std::minstd_rand random(t);
+      for (;;) {
+        std::uint64_t number = baton.load();
+        if (number >= rounds) break;
+        if (random() % threads != t) std::this_thread::yield();
+        // Only the thread that holds the baton has this number.
+        if (number % threads != t) continue;
+        recorder.emit(numbered(t, number));
+        baton.store(number + 1);
+      }
+      --running;
+    });
+  std::vector<Record> out;
+  while (running > 0) {
+    recorder.wait(std::chrono::milliseconds(1));
+    recorder.drain(out);
+  }
+  for (std::thread& thread : program) thread.join();
+  recorder.drain(out);
+  ASSERT_EQ(out.size(), rounds);
+  for (std::uint64_t i = 0; i < rounds; ++i) ASSERT_EQ(out[i].size, i);
+}
+
+TEST(Recorder, NothingIsLostOrDoubledAndSequencesAscend) {
+  constexpr std::uint64_t per_thread = 30'000;
+  constexpr unsigned threads = 6;
+  Recorder recorder({.ring_events = 1024, .when_full = WhenFull::block, .depth = 0});
+  std::atomic<unsigned> running = threads;
+  std::vector<std::thread> program;
+  for (unsigned t = 0; t < threads; ++t)
+    program.emplace_back([&, t] {
+      for (std::uint64_t i = 0; i < per_thread; ++i) recorder.emit(numbered(t, i));
+      --running;
+    });
+  std::vector<Record> out;
+  std::map<std::uint64_t, std::uint64_t> next;
+  std::map<std::uint64_t, std::uint32_t> thread_of;
+  std::uint64_t last = 0, count = 0;
+  for (bool more = true; more;) {
+    more = running > 0;
+    recorder.wait(std::chrono::milliseconds(1));
+    out.clear();
+    recorder.drain(out);
+    for (const Record& record : out) {
+      ASSERT_GT(record.sequence, last);
+      last = record.sequence;
+      ASSERT_EQ(record.size, next[record.address]++);
+      const auto [thread, first] = thread_of.try_emplace(record.address, record.thread);
+      ASSERT_EQ(thread->second, record.thread);
+      ++count;
+    }
+  }
+  for (std::thread& thread : program) thread.join();
+  EXPECT_EQ(count, threads * per_thread);
+}
+
+TEST(Recorder, ThreadsOneAfterAnotherShareARingAndKeepTheirNames) {
+  Recorder recorder({.ring_events = 64, .depth = 0});
+  std::vector<Record> out;
+  std::vector<std::uint32_t> tids;
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    std::thread([&] {
+      tids.push_back(static_cast<std::uint32_t>(::gettid()));
+      recorder.emit(numbered(i, i));
+    }).join();
+    if (i % 20 == 0) recorder.drain(out);
+  }
+  recorder.drain(out);
+  ASSERT_EQ(out.size(), 2000U);
+  EXPECT_EQ(recorder.lost(), 0U) << "a ring that is passed on keeps what is in it";
+  EXPECT_EQ(recorder.ring_count(), 1U);
+  for (std::size_t i = 0; i < out.size(); ++i) EXPECT_EQ(out[i].thread, tids[i]);
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+[[gnu::noinline]] stacks::StackKey at_depth(Recorder& recorder, int depth) {
+  if (depth == 0) return recorder.capture_stack();
+  const stacks::StackKey key = at_depth(recorder, depth - 1);
+  asm volatile("");  // NOLINT(hicpp-no-assembler): no tail call
+  return key;
+}
+
+TEST(Recorder, EqualStacksHaveEqualKeysAndDeeperOnesMoreFrames) {
+  Recorder recorder({});
+  std::vector<stacks::StackKey> keys(static_cast<std::size_t>(::getpid() > 0 ? 2 : 3));  // not to be unrolled
+  for (stacks::StackKey& key : keys) key = at_depth(recorder, 3);
+  const stacks::StackKey other = at_depth(recorder, 5);
+  EXPECT_NE(keys[0], stacks::StackKey::none);
+  EXPECT_EQ(keys[0], keys[1]);
+  EXPECT_NE(keys[0], other);
+}
+
+TEST(Recorder, WithoutDepthThereAreNoStacks) {
+  Recorder recorder({.depth = 0});
+  EXPECT_EQ(recorder.capture_stack(), stacks::StackKey::none);
+}
+
+}  // namespace
+}  // namespace memreel::agent
