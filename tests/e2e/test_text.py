@@ -6,7 +6,7 @@ import unittest
 from program import SAMPLES, ProgramTest, run
 
 SAMPLE = SAMPLES / "gpt_default.reel"
-COMMANDS = ("import", "info", "export", "report", "replay", "tune", "verify")
+COMMANDS = ("import", "info", "export", "report", "replay", "tune", "verify", "diff")
 
 
 class Help(ProgramTest):
@@ -39,7 +39,7 @@ class Tables(ProgramTest):
 
     def test_lines_fit_a_terminal_and_have_no_trailing_blanks(self):
         for command in (["info", SAMPLE], ["verify", SAMPLE], ["replay", SAMPLE, "--policy", ",".join(self.POLICIES)],
-                        ["report", SAMPLE]):
+                        ["report", SAMPLE], ["diff", f"{SAMPLE}@step:1", "@end"]):
             with self.subTest(command[0]):
                 for line in self.answer(*command).stdout.splitlines():
                     self.assertEqual(line, line.rstrip())

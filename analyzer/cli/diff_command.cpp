@@ -1,0 +1,202 @@
+#include <algorithm>
+#include <iostream>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/input.h"
+#include "analyzer/cli/json.h"
+#include "analyzer/difference/difference.h"
+#include "analyzer/report/own_frame.h"
+#include "analyzer/report/quantity.h"
+#include "analyzer/report/text_table.h"
+#include "formats/model/stack_text.h"
+
+namespace memreel::cli {
+namespace {
+
+struct DiffArguments {
+  std::string a, b;
+  std::size_t top = 10;
+  bool json = false;
+};
+
+/// "+300 MiB", "-2.00 KiB", "0 B".
+std::string signed_text(Bytes a, Bytes b) {
+  if (a == b) return text_of(Bytes{});
+  return (b > a ? "+" : "-") + text_of(b > a ? b - a : a - b);
+}
+
+std::string signed_text(std::uint64_t a, std::uint64_t b) {
+  if (a == b) return "0";
+  return (b > a ? "+" : "-") + text_of(b > a ? b - a : a - b);
+}
+
+std::string place_of(const SiteChange& site, const Tables& a, const Tables& b) {
+  const bool in_b = site.stack_b != StackId::none;
+  const std::vector<FrameText> frames = in_b ? frames_of(b, site.stack_b) : frames_of(a, site.stack_a);
+  return frames.empty() ? "(no stack)" : text_of(own_frame(frames));
+}
+
+std::string_view word_for(const SiteChange& site) {
+  if (site.is_new()) return "new";
+  if (site.vanished()) return "gone";
+  return "";
+}
+
+std::string held_text(const SideState& side, const FileAt& at) {
+  if (side.heap == HeapId::none) return "nothing in " + at.file.filename().string();
+  return text_of(side.live.bytes) + " " + text_of(*at.instant) + " of " + at.file.filename().string() + " (" +
+         text_of(side.live.count) + " allocations)";
+}
+
+void print_steps(const HeapDifference& heap) {
+  if (heap.steps.empty()) return;
+  const auto most = std::max_element(heap.steps.begin(), heap.steps.end(), [](const StepPeaks& x, const StepPeaks& y) {
+    return change(x.a, x.b) < change(y.a, y.b);
+  });
+  const auto first = std::find_if(heap.steps.begin(), heap.steps.end(), [](const StepPeaks& s) { return s.a != s.b; });
+  std::cout << "\n  step by step (" << heap.step_mark_b << ", " << text_of(std::uint64_t{heap.steps.size()})
+            << " in both): ";
+  if (first == heap.steps.end()) {
+    std::cout << "the same peaks in each\n";
+    return;
+  }
+  std::cout << "the peaks differ from step " << first - heap.steps.begin() + 1 << " on";
+  if (most->b > most->a) {
+    std::cout << ", most in step " << most - heap.steps.begin() + 1 << ": " << text_of(most->a) << " before, "
+              << text_of(most->b) << " now";
+  }
+  std::cout << '\n';
+}
+
+void print_text(const HeapDifference& heap, const DiffArguments& arguments, const FileAt& at_a, const FileAt& at_b,
+                const Tables& a, const Tables& b) {
+  std::cout << bold(heap.name + ", device " + std::to_string(heap.device)) << ": "
+            << signed_text(heap.a.live.bytes, heap.b.live.bytes) << "\n  before  " << held_text(heap.a, at_a)
+            << "\n  now     " << held_text(heap.b, at_b) << '\n';
+  if (heap.sites.empty()) {
+    std::cout << "\n  the same stacks hold the same bytes\n";
+  } else {
+    TextTable table({{"change", Align::right},
+                     {"before", Align::right},
+                     {"now", Align::right},
+                     {"allocations", Align::right},
+                     {""},
+                     {"where"}});
+    const std::size_t shown = std::min(arguments.top, heap.sites.size());
+    for (const SiteChange& site : std::span(heap.sites).first(shown)) {
+      table.add_row({signed_text(site.a.bytes, site.b.bytes), text_of(site.a.bytes), text_of(site.b.bytes),
+                     signed_text(site.a.count, site.b.count), std::string(word_for(site)), place_of(site, a, b)});
+    }
+    std::cout << '\n';
+    table.print(std::cout, 2);
+    if (shown < heap.sites.size()) {
+      std::cout << "  ... and " << text_of(std::uint64_t{heap.sites.size() - shown})
+                << " further stacks that changed (--top)\n";
+    }
+  }
+  print_steps(heap);
+}
+
+Json json_of(const SideState& side) {
+  return {{"events", side.events}, {"live_bytes", side.live.bytes.count}, {"live_allocations", side.live.count}};
+}
+
+Json json_of(const HeapDifference& heap, const Tables& a, const Tables& b) {
+  Json sites = Json::array();
+  for (const SiteChange& site : heap.sites) {
+    sites.push_back(
+        {{"change_bytes", change(site.a.bytes, site.b.bytes)},
+         {"a_bytes", site.a.bytes.count},
+         {"b_bytes", site.b.bytes.count},
+         {"a_count", site.a.count},
+         {"b_count", site.b.count},
+         {"new", site.is_new()},
+         {"vanished", site.vanished()},
+         {"stack", site.stack_b != StackId::none ? json_of_stack(b, site.stack_b) : json_of_stack(a, site.stack_a)}});
+  }
+  Json steps = Json::array();
+  for (const StepPeaks& step : heap.steps)
+    steps.push_back({{"a_peak_live_bytes", step.a.count}, {"b_peak_live_bytes", step.b.count}});
+  return {{"device", heap.device}, {"heap", heap.name},         {"a", json_of(heap.a)},
+          {"b", json_of(heap.b)},  {"sites", std::move(sites)}, {"steps", std::move(steps)}};
+}
+
+/// An instant alone, "@end", is one of the other side's file.
+Result<FileAt> side_of(std::string_view text, const FileAt* other) {
+  Result<FileAt> at = parse_file_at(text);
+  if (!at) return at;
+  if (at->file.empty() && other != nullptr) at->file = other->file;
+  if (!at->instant) at->instant = AtPeak{};
+  return at;
+}
+
+Exit run_diff(const DiffArguments& arguments) {
+  const Result<FileAt> at_a = side_of(arguments.a, nullptr);
+  if (!at_a) return fail(at_a.error());
+  const Result<FileAt> at_b = side_of(arguments.b, &*at_a);
+  if (!at_b) return fail(at_b.error());
+  const Result<Trace> a = open_input(at_a->file);
+  if (!a) return fail(a.error());
+  std::optional<Trace> other;
+  if (at_b->file != at_a->file) {
+    Result<Trace> read = open_input(at_b->file);
+    if (!read) return fail(read.error());
+    other = *std::move(read);
+  }
+  const Trace& b = other ? *other : *a;
+  const Result<std::vector<HeapDifference>> heaps = difference({*a, *at_a->instant}, {b, *at_b->instant});
+  if (!heaps) return fail(heaps.error());
+  if (arguments.json) {
+    Json list = Json::array();
+    for (const HeapDifference& heap : *heaps) list.push_back(json_of(heap, a->tables, b.tables));
+    print_json(
+        {{"schema", "memreel.diff/1"},
+         {"a", {{"trace", at_a->file.string()}, {"instant", text_of(*at_a->instant)}, {"losses", json_of_losses(*a)}}},
+         {"b", {{"trace", at_b->file.string()}, {"instant", text_of(*at_b->instant)}, {"losses", json_of_losses(b)}}},
+         {"devices", list}});
+  } else {
+    std::string_view separator;
+    for (const HeapDifference& heap : *heaps) {
+      std::cout << separator;
+      print_text(heap, arguments, *at_a, *at_b, a->tables, b.tables);
+      separator = "\n";
+    }
+    if (heaps->empty()) std::cout << "neither holds any memory\n";
+  }
+  return Exit::done;
+}
+
+}  // namespace
+
+void add_diff_command(CLI::App& app, Exit& exit) {
+  CLI::App* const command =
+      app.add_subcommand("diff", "Say what one run, or one instant of it, holds that another does not");
+  const auto arguments = std::make_shared<DiffArguments>();
+  command->add_option("A", arguments->a, "Before: a trace, or TRACE@INSTANT; see below")->required();
+  command->add_option("B", arguments->b, "Now: likewise; @INSTANT alone means the same trace")->required();
+  command->add_option("--top", arguments->top, "Stacks to show for each heap [10]");
+  command->add_flag("--json", arguments->json, "One JSON document (memreel.diff/1) instead of text");
+  command->footer(
+      "Compares the live memory of every call stack. Stacks are the same when their functions are, even if lines "
+      "moved\n"
+      "or the program was loaded elsewhere.\n\n"
+      "Instants:\n"
+      "  @peak      when live memory first was at its most (without an instant)\n"
+      "  @end       after the last event\n"
+      "  @step:40   after the fortieth step, as the trace marks them\n"
+      "  @event:N   after the event with that number\n"
+      "  @12.5s     so long after the first event; also ms, us, ns\n\n"
+      "Examples:\n"
+      "  memreel diff monday.reel today.reel\n"
+      "  memreel diff run.reel@step:10 @step:50\n"
+      "  memreel diff snapshot.pickle@2s @end --json | jq '.devices[0].sites[0].stack'");
+  command->callback([arguments, &exit] { exit = run_diff(*arguments); });
+}
+
+}  // namespace memreel::cli

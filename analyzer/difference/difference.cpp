@@ -1,0 +1,187 @@
+#include "analyzer/difference/difference.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <span>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "analyzer/difference/stack_match.h"
+
+namespace memreel {
+namespace {
+
+/// One heap of a trace, up to an instant.
+struct HeapView {
+  HeapHistory history;
+  Steps steps;
+  std::uint64_t events = 0;
+  std::vector<Held> held;         // by stack
+  std::vector<Bytes> step_peaks;  // of each step of the whole trace
+};
+
+Held total(const std::vector<Held>& held) {
+  Held sum;
+  for (const Held& h : held) {
+    sum.bytes += h.bytes;
+    sum.count += h.count;
+  }
+  return sum;
+}
+
+/// What each stack holds after the view's events, and the peaks of the steps; one pass over the trace.
+void follow(const Trace& trace, std::vector<HeapView>& views) {
+  std::vector<HeapView*> by_origin(trace.tables.origins.size());
+  for (HeapView& view : views) {
+    view.held.resize(trace.tables.stacks.size());
+    for (std::size_t o = 0; o < by_origin.size(); ++o)
+      if (trace.tables.origins[o].heap == view.history.heap) by_origin[o] = &view;
+  }
+  struct Running {
+    Bytes live, peak;
+    std::size_t step = 0;
+  };
+  std::vector<Running> running(views.size());
+  const EventColumns& events = trace.events;
+  const auto end_steps = [&](std::size_t i) {
+    for (std::size_t v = 0; v < views.size(); ++v) {
+      Running& now = running[v];
+      const auto& ends = views[v].steps.ends;
+      if (now.step == ends.size() || ends[now.step] != i) continue;
+      views[v].step_peaks.push_back(std::exchange(now.peak, now.live));
+      ++now.step;
+    }
+  };
+  for (std::size_t i = 0; i < events.count(); ++i) {
+    const EventKind kind = events.kind[i];
+    if (kind == EventKind::mark) end_steps(i);
+    const bool is_alloc = kind == EventKind::alloc;
+    if (!is_alloc && kind != EventKind::free_requested) continue;
+    if (events.allocation[i] == AllocationId::none) continue;
+    const std::uint32_t begin = trace.allocation_events[index(events.allocation[i])];
+    HeapView* const view = by_origin[index(events.origin[begin])];
+    if (view == nullptr) continue;
+    Running& now = running[static_cast<std::size_t>(view - views.data())];
+    const Bytes size = events.size[begin];
+    if (is_alloc) {
+      now.live += size;
+      now.peak = std::max(now.peak, now.live);
+    } else {
+      now.live -= size;
+    }
+    if (i >= view->events) continue;
+    Held& held = view->held[index(events.stack[begin])];
+    if (is_alloc) {
+      held.bytes += size;
+      ++held.count;
+    } else {
+      held.bytes -= size;
+      --held.count;
+    }
+  }
+}
+
+Result<std::vector<HeapView>> views_of(const Side& side) {
+  std::vector<HeapView> views;
+  for (const HeapHistory& history : heap_histories(side.trace)) {
+    HeapView view{.history = history, .steps = find_steps(side.trace, history.heap)};
+    Result<std::uint64_t> events = events_at(side.instant, side.trace, history, view.steps);
+    if (!events) {
+      events.error().where = text_of(side.instant);
+      return std::move(events).error();
+    }
+    view.events = *events;
+    views.push_back(std::move(view));
+  }
+  follow(side.trace, views);
+  return views;
+}
+
+std::vector<StackId> holding(const HeapView* view) {
+  std::vector<StackId> stacks;
+  if (view == nullptr) return stacks;
+  for (std::uint32_t s = 0; s < view->held.size(); ++s)
+    if (view->held[s].count != 0) stacks.push_back(StackId{s});
+  return stacks;
+}
+
+Held held_by(const HeapView* view, StackId stack) { return view == nullptr ? Held{} : view->held[index(stack)]; }
+
+/// What people want to see first.
+bool more_important(const SiteChange& x, const SiteChange& y) {
+  const std::int64_t of_x = change(x.a.bytes, x.b.bytes);
+  const std::int64_t of_y = change(y.a.bytes, y.b.bytes);
+  if (std::abs(of_x) != std::abs(of_y)) return std::abs(of_x) > std::abs(of_y);
+  if (of_x != of_y) return of_x > of_y;
+  return std::tie(x.stack_a, x.stack_b) < std::tie(y.stack_a, y.stack_b);
+}
+
+SideState state_of(const HeapView* view) {
+  if (view == nullptr) return {};
+  return {.heap = view->history.heap, .events = view->events, .live = total(view->held)};
+}
+
+HeapDifference compare(const Trace& trace_a, const HeapView* a, const Trace& trace_b, const HeapView* b) {
+  const Trace& named_by = b != nullptr ? trace_b : trace_a;
+  const Heap& heap = named_by.tables[(b != nullptr ? b : a)->history.heap];
+  HeapDifference result{.name = named_by.tables[heap.name], .device = heap.device, .a = state_of(a), .b = state_of(b)};
+  for (const auto& [stack_a, stack_b] : match_stacks(trace_a.tables, holding(a), trace_b.tables, holding(b))) {
+    SiteChange site{.stack_a = stack_a, .stack_b = stack_b};
+    // Without a counterpart the stack is none, which may itself hold something that is another pair's.
+    const bool is_recorded_without_stack = stack_a == StackId::none && stack_b == StackId::none;
+    if (stack_a != StackId::none || is_recorded_without_stack) site.a = held_by(a, stack_a);
+    if (stack_b != StackId::none || is_recorded_without_stack) site.b = held_by(b, stack_b);
+    if (site.a != site.b) result.sites.push_back(site);
+  }
+  std::sort(result.sites.begin(), result.sites.end(), more_important);
+  if (a != nullptr && b != nullptr) {
+    result.step_mark_a = a->steps.mark;
+    result.step_mark_b = b->steps.mark;
+    const std::size_t steps = std::min(a->step_peaks.size(), b->step_peaks.size());
+    for (std::size_t s = 0; s < steps; ++s) result.steps.push_back({a->step_peaks[s], b->step_peaks[s]});
+  }
+  return result;
+}
+
+/// The view that stands for the same heap; null when there is none left.
+const HeapView* counterpart(const Tables& tables, const HeapView& view, const Tables& others,
+                            std::span<const HeapView* const> candidates, bool same_name) {
+  const Heap& heap = tables[view.history.heap];
+  for (const HeapView* candidate : candidates) {
+    const Heap& other = others[candidate->history.heap];
+    if (heap.device == other.device && heap.level == other.level &&
+        (!same_name || tables[heap.name] == others[other.name]))
+      return candidate;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Result<std::vector<HeapDifference>> difference(const Side& a, const Side& b) {
+  Result<std::vector<HeapView>> views_a = Error{};
+  std::thread beside([&] { views_a = views_of(a); });
+  const Result<std::vector<HeapView>> views_b = views_of(b);
+  beside.join();
+  if (!views_a) return views_a.error();
+  if (!views_b) return views_b.error();
+
+  std::vector<const HeapView*> left;
+  for (const HeapView& view : *views_b) left.push_back(&view);
+  std::vector<const HeapView*> partner(views_a->size());
+  for (const bool same_name : {true, false}) {
+    for (std::size_t i = 0; i < partner.size(); ++i) {
+      if (partner[i] != nullptr) continue;
+      partner[i] = counterpart(a.trace.tables, (*views_a)[i], b.trace.tables, left, same_name);
+      std::erase(left, partner[i]);
+    }
+  }
+  std::vector<HeapDifference> result;
+  for (std::size_t i = 0; i < partner.size(); ++i)
+    result.push_back(compare(a.trace, &(*views_a)[i], b.trace, partner[i]));
+  for (const HeapView* view : left) result.push_back(compare(a.trace, nullptr, b.trace, view));
+  return result;
+}
+
+}  // namespace memreel

@@ -1,0 +1,118 @@
+#include "analyzer/difference/instant.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "analyzer/report/quantity.h"
+
+namespace memreel {
+namespace {
+
+template <class... Cases>
+struct Overloaded : Cases... {
+  using Cases::operator()...;
+};
+template <class... Cases>
+Overloaded(Cases...) -> Overloaded<Cases...>;
+
+std::optional<std::uint64_t> parse_count(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<Nanoseconds> parse_time(std::string_view text) {
+  static constexpr std::array<std::pair<std::string_view, double>, 4> units{
+      {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}}};
+  for (const auto& [unit, nanoseconds] : units) {
+    if (!text.ends_with(unit)) continue;
+    const std::string_view number = text.substr(0, text.size() - unit.size());
+    double value = 0;
+    const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), value);
+    if (problem != std::errc{} || end != number.data() + number.size()) continue;
+    const double time = value * nanoseconds;
+    if (!(time >= 0 && time < 9e18)) return std::nullopt;
+    return Nanoseconds(std::llround(time));
+  }
+  return std::nullopt;
+}
+
+std::uint64_t events_until(const Trace& trace, Nanoseconds since_start) {
+  const auto& times = trace.events.time;
+  if (times.empty()) return 0;
+  const Nanoseconds until = times.front() + since_start;
+  // Times need not be monotone; the first event that is later ends the instant.
+  std::uint64_t i = 0;
+  while (i < times.size() && times[i] <= until) ++i;
+  return i;
+}
+
+}  // namespace
+
+Result<Instant> parse_instant(std::string_view text) {
+  if (text == "peak") return Instant{AtPeak{}};
+  if (text == "end") return Instant{AtEnd{}};
+  if (text.starts_with("step:")) {
+    if (const auto number = parse_count(text.substr(5)); number && *number > 0) return Instant{AfterStep{*number}};
+  } else if (text.starts_with("event:")) {
+    if (const auto index = parse_count(text.substr(6))) return Instant{AtEvent{*index}};
+  } else if (const auto time = parse_time(text)) {
+    return Instant{AtTime{*time}};
+  }
+  return Error{
+      .what = "there is no instant '" + std::string(text) + "'",
+      .remedy = "known: peak, end, step:N (from 1), event:N, or a time since the start such as 12.5s or 300ms"};
+}
+
+std::string text_of(const Instant& instant) {
+  return std::visit(
+      Overloaded{[](AtPeak) -> std::string { return "at the peak"; }, [](AtEnd) -> std::string { return "at the end"; },
+                 [](AfterStep step) { return "after step " + text_of(step.number); },
+                 [](AtEvent event) { return "after event " + text_of(event.index); },
+                 [](AtTime time) {
+                   return "after " + text_of_seconds(std::chrono::duration<double>(time.since_start).count());
+                 }},
+      instant);
+}
+
+Result<std::uint64_t> events_at(const Instant& instant, const Trace& trace, const HeapHistory& heap,
+                                const Steps& steps) {
+  const std::uint64_t all = trace.events.count();
+  return std::visit(
+      Overloaded{[&](AtPeak) -> Result<std::uint64_t> {
+                   return heap.allocations == 0 ? std::uint64_t{0} : heap.peak_live_event + 1;
+                 },
+                 [&](AtEnd) -> Result<std::uint64_t> { return all; },
+                 [&](AfterStep step) -> Result<std::uint64_t> {
+                   if (steps.ends.empty())
+                     return Error{.what = "the trace has no marks of steps",
+                                  .remedy = "name an instant by event or time"};
+                   if (step.number > steps.ends.size())
+                     return Error{.what = "the trace has " + text_of(std::uint64_t{steps.ends.size()}) + " steps"};
+                   return std::uint64_t{steps.ends[step.number - 1]} + 1;
+                 },
+                 [&](AtEvent event) -> Result<std::uint64_t> {
+                   if (event.index >= all) return Error{.what = "the trace has " + text_of(all) + " events, from 0"};
+                   return event.index + 1;
+                 },
+                 [&](AtTime time) -> Result<std::uint64_t> { return events_until(trace, time.since_start); }},
+      instant);
+}
+
+Result<FileAt> parse_file_at(std::string_view text) {
+  std::error_code ignored;
+  const std::size_t at = text.rfind('@');
+  if (at == std::string_view::npos || std::filesystem::exists(text, ignored))
+    return FileAt{.file = std::filesystem::path(text), .instant = std::nullopt};
+  Result<Instant> instant = parse_instant(text.substr(at + 1));
+  if (!instant) {
+    instant.error().where = std::string(text);
+    return std::move(instant).error();
+  }
+  return FileAt{.file = std::filesystem::path(text.substr(0, at)), .instant = *instant};
+}
+
+}  // namespace memreel

@@ -1,0 +1,66 @@
+"""memreel diff: two runs, or two instants of one."""
+
+import pickle
+import unittest
+
+from program import SAMPLES, ProgramTest, run
+from snapshot import snapshot
+from test_documents import LOSSES
+
+SAMPLE = SAMPLES / "gpt_default.reel"
+LEAK = SAMPLES / "leak.reel"
+
+
+class Diff(ProgramTest):
+    def test_keys(self):
+        diff = self.document("diff", SAMPLE, LEAK)
+        self.assertEqual(set(diff), {"schema", "a", "b", "devices"})
+        self.assertEqual(diff["schema"], "memreel.diff/1")
+        for side in ("a", "b"):
+            self.assertEqual(set(diff[side]), {"trace", "instant", "losses"})
+            self.assertEqual(set(diff[side]["losses"]), LOSSES)
+        for device in diff["devices"]:
+            self.assertEqual(set(device), {"device", "heap", "a", "b", "sites", "steps"})
+            for side in ("a", "b"):
+                self.assertEqual(set(device[side]), {"events", "live_bytes", "live_allocations"})
+            for site in device["sites"]:
+                self.assertEqual(set(site), {"change_bytes", "a_bytes", "b_bytes", "a_count", "b_count", "new", "vanished",
+                                             "stack"})
+                self.assertEqual(site["change_bytes"], site["b_bytes"] - site["a_bytes"])
+            for step in device["steps"]:
+                self.assertEqual(set(step), {"a_peak_live_bytes", "b_peak_live_bytes"})
+
+    def test_the_changes_of_the_stacks_are_the_change_of_the_heap(self):
+        for a, b in ((SAMPLE, LEAK), (f"{LEAK}@event:1000", "@end"), (f"{SAMPLE}@10ms", "@end")):
+            device = self.document("diff", a, b)["devices"][0]
+            self.assertEqual(sum(site["change_bytes"] for site in device["sites"]),
+                             device["b"]["live_bytes"] - device["a"]["live_bytes"])
+
+    def test_live_bytes_are_those_of_the_report(self):
+        device = self.document("diff", f"{SAMPLE}@peak", "@end")["devices"][0]
+        report = self.document("report", SAMPLE)
+        self.assertEqual(device["a"]["live_bytes"], report["live_at_peak"][0]["bytes"])
+        self.assertEqual(device["b"]["live_bytes"], report["live_at_end"][0]["bytes"])
+
+    def test_a_run_and_itself(self):
+        text = self.answer("diff", SAMPLE, SAMPLE).stdout
+        self.assertIn("the same stacks hold the same bytes", text)
+        self.assertIn("the same peaks in each", text)
+
+    def test_a_leak_is_what_grew_between_two_instants(self):
+        device = self.document("diff", f"{LEAK}@event:1000", "@end")["devices"][0]
+        self.assertGreater(device["sites"][0]["change_bytes"], 0)
+        self.assertGreater(device["sites"][0]["b_count"], device["sites"][0]["a_count"])
+
+    def test_wrong_input_is_refused_in_one_line(self):
+        snapshot_file = self.file("snapshot.pickle", pickle.dumps(snapshot()))
+        damaged = self.file("damaged.reel", b"not a trace")
+        for arguments, mention in (((SAMPLE, f"{SAMPLE}@tomorrow"), "tomorrow"), ((SAMPLE, "@step:1000000"), "steps"),
+                                   ((SAMPLE, f"{snapshot_file}@event:99999"), "events"), ((SAMPLE, damaged), damaged),
+                                   ((SAMPLE, "nowhere.reel"), "nowhere.reel")):
+            with self.subTest(mention):
+                self.assert_refused(run("diff", *arguments), mention)
+
+
+if __name__ == "__main__":
+    unittest.main()

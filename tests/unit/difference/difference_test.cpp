@@ -1,0 +1,125 @@
+#include "analyzer/difference/difference.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/sample_trace.h"
+
+namespace memreel {
+namespace {
+
+using testing::TraceBuilder;
+
+HeapDifference one_heap(TraceBuilder& a, TraceBuilder& b, Instant at = AtEnd{}) {
+  auto heaps = difference({a.trace(), at}, {b.trace(), at});
+  EXPECT_TRUE(heaps);
+  EXPECT_EQ(heaps->size(), 1U);
+  return heaps->at(0);
+}
+
+TEST(Difference, OfATraceAndItselfIsNothing) {
+  TraceBuilder a;
+  a.alloc(a.origin(HeapId{1}), {0x1000}, 4_KiB, a.stack({"step@train.py:41"}));
+  const HeapDifference heap = one_heap(a, a);
+  EXPECT_TRUE(heap.sites.empty());
+  EXPECT_EQ(heap.a.live, heap.b.live);
+  EXPECT_EQ(heap.b.live.bytes, 4_KiB);
+}
+
+TEST(Difference, NamesWhatGrewWhatIsNewAndWhatIsGone) {
+  TraceBuilder a, b;
+  const OriginId of_a = a.origin(HeapId{1});
+  a.alloc(of_a, {0x1000}, 4_KiB, a.stack({"grow@train.py:1"}));
+  a.alloc(of_a, {0x9000}, 1_KiB, a.stack({"gone@train.py:2"}));
+  a.alloc(of_a, {0xa000}, 9_KiB, a.stack({"same@train.py:3"}));
+  const OriginId of_b = b.origin(HeapId{1});
+  b.alloc(of_b, {0x51000}, 9_KiB, b.stack({"same@train.py:3"}));
+  b.alloc(of_b, {0x52000}, 3_KiB, b.stack({"new@train.py:2"}));
+  const StackId grow = b.stack({"grow@train.py:1"});
+  b.alloc(of_b, {0x53000}, 4_KiB, grow);
+  b.alloc(of_b, {0x54000}, 4_KiB, grow);
+
+  const HeapDifference heap = one_heap(a, b);
+
+  ASSERT_EQ(heap.sites.size(), 3U);
+  EXPECT_EQ(heap.sites[0].stack_b, grow);
+  EXPECT_EQ(heap.sites[0].a, (Held{4_KiB, 1}));
+  EXPECT_EQ(heap.sites[0].b, (Held{8_KiB, 2}));
+  EXPECT_TRUE(heap.sites[1].is_new());
+  EXPECT_EQ(heap.sites[1].b, (Held{3_KiB, 1}));
+  EXPECT_TRUE(heap.sites[2].vanished());
+  EXPECT_EQ(change(heap.sites[2].a.bytes, heap.sites[2].b.bytes), -1024);
+}
+
+// Allocations that moved to another stack cancel out in the sum, and are seen by stack.
+TEST(Difference, AddsUpToTheDifferenceOfWhatIsLive) {
+  TraceBuilder a, b;
+  const OriginId of_a = a.origin(HeapId{1});
+  const OriginId of_b = b.origin(HeapId{1});
+  std::uint64_t address = 0;
+  for (std::uint64_t i = 1; i < 40; ++i) {
+    a.alloc(of_a, {address += 0x10000}, Bytes{i * 512}, a.stack({"f@x.py:" + std::to_string(i % 7)}));
+    b.alloc(of_b, {address}, Bytes{i * 768}, b.stack({"f@x.py:" + std::to_string(i % 5)}));
+  }
+  const HeapDifference heap = one_heap(a, b);
+  std::int64_t sum = 0;
+  for (const SiteChange& site : heap.sites) sum += change(site.a.bytes, site.b.bytes);
+  EXPECT_EQ(sum, change(heap.a.live.bytes, heap.b.live.bytes));
+}
+
+TEST(Difference, FreedMemoryIsHeldUntilItWasLetGoOf) {
+  TraceBuilder a;
+  const OriginId origin = a.origin(HeapId{1});
+  const AllocationId first = a.alloc(origin, {0x1000}, 4_KiB);
+  a.alloc(origin, {0x3000}, 1_KiB);
+  a.free(first);
+  const auto heaps = difference({a.trace(), AtPeak{}}, {a.trace(), AtEnd{}});
+  ASSERT_TRUE(heaps);
+  EXPECT_EQ(heaps->at(0).a.live, (Held{5_KiB, 2}));
+  EXPECT_EQ(heaps->at(0).b.live, (Held{1_KiB, 1}));
+}
+
+TEST(Difference, HeapsAreMatchedByDevice) {
+  TraceBuilder a, b;
+  a.alloc(a.origin(HeapId{1}), {0x1000}, 4_KiB);
+  b.alloc(b.origin(b.heap("torch.cuda", Level::framework, 1)), {0x1000}, 2_KiB);
+  b.alloc(b.origin(HeapId{1}), {0x1000}, 5_KiB);
+  const auto heaps = difference({a.trace(), AtEnd{}}, {b.trace(), AtEnd{}});
+  ASSERT_TRUE(heaps);
+  ASSERT_EQ(heaps->size(), 2U);
+  EXPECT_EQ(heaps->at(0).device, 0);
+  EXPECT_EQ(heaps->at(0).b.live.bytes, 5_KiB);
+  EXPECT_EQ(heaps->at(1).device, 1);
+  EXPECT_EQ(heaps->at(1).a.heap, HeapId::none);
+  EXPECT_EQ(heaps->at(1).b.live.bytes, 2_KiB);
+  EXPECT_EQ(heaps->at(1).sites.size(), 1U);
+}
+
+void step(TraceBuilder& build, OriginId origin, Bytes size) {
+  build.free(build.alloc(origin, {0x1000}, size));
+  Tables& tables = build.trace().tables;
+  if (tables.marks.size() == 1) tables.marks.push_back({.name = build.string("step")});
+  build.push({.kind = EventKind::mark, .origin = origin, .value = 1});
+}
+
+TEST(Difference, StepsAreComparedOneByOne) {
+  TraceBuilder a, b;
+  const OriginId of_a = a.origin(HeapId{1});
+  const OriginId of_b = b.origin(HeapId{1});
+  for (int i = 0; i < 3; ++i) step(a, of_a, 1_MiB);
+  for (int i = 0; i < 4; ++i) step(b, of_b, i < 2 ? 1_MiB : 3_MiB);
+  const HeapDifference heap = one_heap(a, b);
+  ASSERT_EQ(heap.steps.size(), 3U);
+  EXPECT_EQ(heap.steps[1].a, heap.steps[1].b);
+  EXPECT_EQ(heap.steps[2].a, 1_MiB);
+  EXPECT_EQ(heap.steps[2].b, 3_MiB);
+}
+
+TEST(Difference, AnInstantThatATraceDoesNotHaveIsAnError) {
+  TraceBuilder a;
+  a.alloc(a.origin(HeapId{1}), {0x1000}, 4_KiB);
+  EXPECT_FALSE(difference({a.trace(), AfterStep{3}}, {a.trace(), AtEnd{}}));
+  EXPECT_FALSE(difference({a.trace(), AtEnd{}}, {a.trace(), AtEvent{99}}));
+}
+
+}  // namespace
+}  // namespace memreel
