@@ -1,0 +1,87 @@
+#include "collector/python/code_view.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "collector/python/memory.h"
+
+namespace memreel::python {
+namespace {
+
+constexpr std::size_t longest_text = 4096;
+constexpr std::size_t longest_line_table = 65536;
+
+template <class Memory>
+bool has_type(const void* object, const void* type, const Layout& layout, Memory& memory) {
+  return object != nullptr && memory.template read<const void*>(object, layout.object_type) == type;
+}
+
+template <class Memory>
+std::optional<RawText> text_of(const void* object, const Layout& layout, const Types& types, Memory& memory) {
+  if (!has_type(object, types.text, layout, memory)) return std::nullopt;
+  // Bit fields of PyASCIIObject.state: interned 2, kind 3, compact 1, ascii 1.
+  const auto state = memory.template read<std::uint32_t>(object, layout.text_state);
+  const auto length = memory.template read<std::uint64_t>(object, layout.text_length);
+  const std::uint32_t kind = state >> 2U & 7U;
+  const bool compact = (state >> 5U & 1U) != 0;
+  const bool ascii = (state >> 6U & 1U) != 0;
+  if (kind != 1 && kind != 2 && kind != 4) return std::nullopt;
+  const auto* const start = static_cast<const std::byte*>(object);
+  const auto* const data = !compact ? memory.template read<const std::byte*>(object, layout.text_compact_data)
+                                    : start + (ascii ? layout.text_ascii_data : layout.text_compact_data);
+  const std::size_t size = std::min<std::uint64_t>(length, longest_text / kind) * kind;
+  if (data == nullptr || !memory.readable(data, size)) return std::nullopt;
+  return RawText{{data, size}, static_cast<std::uint8_t>(kind)};
+}
+
+void append_utf8(std::string& text, std::uint32_t point) {
+  const auto add = [&](std::uint32_t byte) { text.push_back(static_cast<char>(byte)); };
+  if (point > 0x10FFFF || (point >= 0xD800 && point < 0xE000)) point = 0xFFFD;
+  if (point < 0x80) {
+    add(point);
+    return;
+  }
+  if (point < 0x800) {
+    add(0xC0 | point >> 6U);
+  } else {
+    if (point < 0x10000) {
+      add(0xE0 | point >> 12U);
+    } else {
+      add(0xF0 | point >> 18U);
+      add(0x80 | (point >> 12U & 0x3FU));
+    }
+    add(0x80 | (point >> 6U & 0x3FU));
+  }
+  add(0x80 | (point & 0x3FU));
+}
+
+}  // namespace
+
+std::string to_utf8(RawText text) {
+  std::string result;
+  result.reserve(text.bytes.size());
+  for (std::size_t i = 0; i + text.width <= text.bytes.size(); i += text.width) {
+    std::uint32_t point = 0;  // little-endian, as is every machine that this is built for
+    std::memcpy(&point, text.bytes.data() + i, text.width);
+    append_utf8(result, point);
+  }
+  return result;
+}
+
+template <class Memory>
+std::optional<CodeView> view_of(const void* object, const Layout& layout, const Types& types, Memory& memory) {
+  if (!has_type(object, types.code, layout, memory)) return std::nullopt;
+  const auto file = text_of(memory.template read<const void*>(object, layout.code_file), layout, types, memory);
+  const auto name = text_of(memory.template read<const void*>(object, layout.code_name), layout, types, memory);
+  const auto* const table = memory.template read<const std::byte*>(object, layout.code_line_table);
+  if (!file || !name || !has_type(table, types.bytes, layout, memory)) return std::nullopt;
+  const auto table_size = memory.template read<std::uint64_t>(table, layout.bytes_size);
+  const std::span lines{table + layout.bytes_data, std::min<std::uint64_t>(table_size, longest_line_table)};
+  if (!memory.readable(lines.data(), lines.size())) return std::nullopt;
+  return CodeView{*file, *name, lines, memory.template read<std::int32_t>(object, layout.code_first_line)};
+}
+
+template std::optional<CodeView> view_of(const void*, const Layout&, const Types&, Direct&);
+template std::optional<CodeView> view_of(const void*, const Layout&, const Types&, Careful&);
+
+}  // namespace memreel::python

@@ -1,0 +1,44 @@
+// What a code object says about itself, without a copy.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "collector/python/layout.h"
+
+namespace memreel::python {
+
+/// Text as Python stores it: code points of `width` bytes each.
+struct RawText {
+  std::span<const std::byte> bytes;
+  std::uint8_t width = 1;  // 1, 2 or 4
+};
+
+/// In UTF-8. What is not a code point (a lone surrogate) becomes U+FFFD.
+std::string to_utf8(RawText text);
+
+/// The parts of a code object that are shown to a user. Two code objects that agree in them can't be told apart in a
+/// trace.
+struct CodeView {
+  RawText file;
+  RawText name;
+  std::span<const std::byte> lines;
+  std::int32_t first_line = 0;
+};
+
+/// The types of a running interpreter, to recognise its objects by.
+struct Types {
+  const void* code = nullptr;   // PyCode_Type
+  const void* text = nullptr;   // PyUnicode_Type
+  const void* bytes = nullptr;  // PyBytes_Type
+};
+
+/// `object` as code; none when it is something else. Texts longer than 4 KiB and line tables longer than 64 KiB are
+/// cut. `Memory` is Direct or Careful (memory.h). The view is valid while the code object lives.
+template <class Memory>
+std::optional<CodeView> view_of(const void* object, const Layout& layout, const Types& types, Memory& memory);
+
+}  // namespace memreel::python

@@ -1,0 +1,94 @@
+// The Python frames of the calling thread, read where they lie: without the GIL, without Python's functions.
+//
+// A thread that runs C code, ours included, can't change its frames meanwhile, and each frame keeps its code object
+// alive. So reading them is safe whether the thread holds the GIL or not. What is read is where CPython of this minor
+// version keeps it (layout.h). That is checked twice before it is relied upon: the first walk reads through the kernel
+// and looks at every type on its way; then the interpreter's main thread, at a point where it may run Python, compares
+// a walk with what Python's C API says. When one of them disagrees there are no Python frames any more, and status()
+// says why.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "collector/python/code_table.h"
+#include "collector/python/interpreter.h"
+#include "collector/python/known_codes.h"
+#include "collector/stacks/merge.h"
+
+namespace memreel::python {
+
+/// A frame as a user reads it.
+struct Place {
+  std::string function;  // the qualified name from CPython 3.11 on, else the name
+  std::string file;
+  std::uint32_t line = 0;  // 0: the instruction belongs to no line
+
+  friend bool operator==(const Place&, const Place&) = default;
+};
+
+class FrameWalker {
+ public:
+  enum class Trust : std::uint8_t {
+    absent,     // no interpreter was found
+    unproved,   // one was found; no frames were seen yet
+    plausible,  // its structures look right
+    agreed,     // and a walk agreed with the C API
+    refused,    // no Python frames: see reason()
+  };
+
+  FrameWalker() = default;
+  FrameWalker(const FrameWalker&) = delete;
+  FrameWalker& operator=(const FrameWalker&) = delete;
+
+  /// Looks for an interpreter, until there is one. One thread at a time, and never from a callback: it takes the
+  /// dynamic loader's lock.
+  void look();
+
+  /// The frames of the calling thread, innermost first, cut after frames.size(); returns how many. 0 when the thread
+  /// has none, and when they can't be walked. Any thread, any time.
+  std::size_t walk(std::span<stacks::PythonFrame> frames) noexcept;
+
+  /// What a Python frame that walk() gave stands for. Any thread, but with allocation.
+  Place describe(stacks::FrameKey frame) const;
+
+  /// Compares a walk with the C API. The calling thread holds the GIL. Returns trust().
+  Trust compare_with_api();
+
+  Trust trust() const { return trust_.load(std::memory_order_acquire); }
+  /// Why there are no Python frames: empty, or a sentence part such as "CPython 3.15.0 keeps ...". Constant once
+  /// trust() is refused.
+  const std::string& reason() const { return reason_; }
+  /// The interpreter, once trust() is not absent.
+  const Interpreter& interpreter() const { return *interpreter_; }
+  /// Code objects that were left out of stacks because their table was full.
+  std::uint64_t refused_codes() const { return codes_.refused(); }
+
+ private:
+  template <Activations style, class Memory>
+  std::size_t walk_chain(const void* frame, std::span<stacks::PythonFrame> frames, Memory& memory);
+  template <class Memory>
+  std::size_t walk_with(std::span<stacks::PythonFrame> frames, Memory& memory);
+  template <class Memory>
+  std::uint32_t number_of(const void* code, const Layout& layout, Memory& memory);
+  template <class Memory>
+  std::uint32_t number_by_content(const void* code, KnownCodes::Known known, Memory& memory);
+  bool prove(const void* thread_state);
+  void refuse(const char* why);
+
+  std::atomic<Trust> trust_ = Trust::absent;
+  std::atomic<bool> proving_ = false;
+  std::atomic<bool> asked_ = false;
+  std::atomic<bool> refusing_ = false;
+  std::optional<Interpreter> interpreter_;
+  std::string reason_;
+  CodeTable codes_;
+  KnownCodes known_;
+};
+
+}  // namespace memreel::python

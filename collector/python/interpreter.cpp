@@ -1,0 +1,145 @@
+#include "collector/python/interpreter.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <bit>
+#include <charconv>
+#include <string_view>
+
+namespace memreel::python {
+namespace {
+
+using stacks::AddressRange;
+
+std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+/// The library of an interpreter that was loaded for somebody's private use: its symbols are not global.
+void* private_libpython() {
+  std::string path;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* result) {
+        if (!base_name(info->dlpi_name).starts_with("libpython3.")) return 0;
+        *static_cast<std::string*>(result) = info->dlpi_name;
+        return 1;
+      },
+      &path);
+  return path.empty() ? nullptr : dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+}
+
+class Symbols {
+ public:
+  Symbols() : library_(dlsym(RTLD_DEFAULT, "Py_GetVersion") != nullptr ? RTLD_DEFAULT : private_libpython()) {}
+
+  bool any() const { return library_ != nullptr || dlsym(RTLD_DEFAULT, "Py_GetVersion") != nullptr; }
+  const void* data(const char* name) const { return dlsym(library_, name); }
+
+  /// Remembers the first name that is missing.
+  template <class Function>
+  void bind(Function*& function, const char* name) {
+    function = std::bit_cast<Function*>(dlsym(library_, name));
+    if (function == nullptr && missing_ == nullptr) missing_ = name;
+  }
+  void bind(const void*& object, const char* name) {
+    object = dlsym(library_, name);
+    if (object == nullptr && missing_ == nullptr) missing_ = name;
+  }
+  const char* missing() const { return missing_; }
+
+ private:
+  void* library_;
+  const char* missing_ = nullptr;
+};
+
+/// The machine code of a function, by the size that its symbol has.
+AddressRange range_of(const void* function) {
+  Dl_info info{};
+  void* entry = nullptr;
+  if (function == nullptr || dladdr1(function, &info, &entry, RTLD_DL_SYMENT) == 0 || entry == nullptr) return {};
+  const auto begin = std::bit_cast<std::uintptr_t>(info.dli_saddr);
+  return {begin, begin + static_cast<const ElfW(Sym)*>(entry)->st_size};
+}
+
+struct ModuleSearch {
+  std::uintptr_t address = 0;
+  AddressRange range;
+};
+
+/// What the module that `address` lies in takes of the address space, when it is an interpreter and nothing else: a
+/// program that carries Python inside has code of its own there.
+AddressRange plumbing_around(const void* address) {
+  Dl_info info{};
+  if (address == nullptr || dladdr(address, &info) == 0 || info.dli_fname == nullptr) return {};
+  const std::string_view name = base_name(info.dli_fname);
+  if (!name.starts_with("libpython3.") && !name.starts_with("python")) return {};
+  ModuleSearch search{.address = std::bit_cast<std::uintptr_t>(address)};
+  dl_iterate_phdr(
+      [](dl_phdr_info* module, std::size_t, void* argument) {
+        auto& wanted = *static_cast<ModuleSearch*>(argument);
+        for (int i = 0; i < module->dlpi_phnum; ++i) {
+          const ElfW(Phdr)& segment = module->dlpi_phdr[i];
+          if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
+          const AddressRange range{module->dlpi_addr + segment.p_vaddr,
+                                   module->dlpi_addr + segment.p_vaddr + segment.p_memsz};
+          if (!range.contains(wanted.address)) continue;
+          wanted.range = range;
+          return 1;
+        }
+        return 0;
+      },
+      &search);
+  return search.range;
+}
+
+Found refuse(std::string_view version, std::string_view why) {
+  return {.interpreter = {}, .refusal = "CPython " + std::string(version) + " " + std::string(why)};
+}
+
+}  // namespace
+
+Found find_interpreter() {
+  Symbols symbols;
+  if (!symbols.any()) return {};
+
+  const char* (*get_version)() = nullptr;
+  symbols.bind(get_version, "Py_GetVersion");
+  const std::string_view text = get_version();  // "3.12.3 (main, ...)"
+  const std::string_view version = text.substr(0, text.find(' '));
+  unsigned minor = 0;
+  if (!version.starts_with("3.") ||
+      std::from_chars(version.data() + 2, version.data() + version.size(), minor).ec != std::errc{})
+    return refuse(version, "is not a version that can be walked");
+
+  const std::optional<Layout> layout = layout_of(minor);
+  if (!layout)
+    return refuse(version, "keeps its frames where this version of memreel does not know it: 3.9 to 3.14 are known");
+
+  Interpreter found{.version = std::string(version), .layout = *layout};
+  if (minor >= 13) {
+    const void* const runtime = symbols.data("_PyRuntime");
+    const std::optional<DebugOffsets> offsets = runtime ? read_debug_offsets(runtime, minor) : std::nullopt;
+    if (!offsets) return refuse(version, "has no readable table of offsets in _PyRuntime");
+    if (offsets->free_threaded) return refuse(version, "is a free-threaded build, whose frames can't be walked yet");
+    found.layout = offsets->layout;
+  }
+  Api& api = found.api;
+  symbols.bind(api.is_initialized, "Py_IsInitialized");
+  symbols.bind(api.thread_state, "PyGILState_GetThisThreadState");
+  symbols.bind(api.add_pending_call, "Py_AddPendingCall");
+  symbols.bind(api.current_frame, "PyEval_GetFrame");
+  symbols.bind(api.caller_of, "PyFrame_GetBack");
+  symbols.bind(api.code_of, "PyFrame_GetCode");
+  symbols.bind(api.line_of, "PyFrame_GetLineNumber");
+  symbols.bind(api.release, "Py_DecRef");
+  symbols.bind(found.types.code, "PyCode_Type");
+  symbols.bind(found.types.text, "PyUnicode_Type");
+  symbols.bind(found.types.bytes, "PyBytes_Type");
+  if (symbols.missing() != nullptr) return refuse(version, std::string("has no ") + symbols.missing());
+
+  const void* const evaluator = symbols.data("_PyEval_EvalFrameDefault");
+  found.evaluator = range_of(evaluator);
+  found.plumbing = plumbing_around(evaluator);
+  return {.interpreter = std::move(found), .refusal = {}};
+}
+
+}  // namespace memreel::python

@@ -1,0 +1,46 @@
+// The CPython in this process, found through its symbols: nothing here links to Python.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "collector/python/code_view.h"
+#include "collector/python/layout.h"
+#include "collector/stacks/module_table.h"
+
+namespace memreel::python {
+
+/// Python's functions, as its C API declares them. `object` stands for every PyObject*.
+struct Api {
+  using object = void;
+  int (*is_initialized)() = nullptr;                         // Py_IsInitialized
+  void* (*thread_state)() = nullptr;                         // PyGILState_GetThisThreadState; needs no GIL
+  int (*add_pending_call)(int (*)(void*), void*) = nullptr;  // Py_AddPendingCall; needs no GIL
+  object* (*current_frame)() = nullptr;                      // PyEval_GetFrame; borrowed
+  object* (*caller_of)(object*) = nullptr;                   // PyFrame_GetBack; new reference
+  object* (*code_of)(object*) = nullptr;                     // PyFrame_GetCode; new reference
+  int (*line_of)(object*) = nullptr;                         // PyFrame_GetLineNumber
+  void (*release)(object*) = nullptr;                        // Py_DecRef
+};
+
+struct Interpreter {
+  std::string version;  // "3.12.3"
+  Layout layout;
+  Types types;
+  Api api;
+  stacks::AddressRange evaluator;  // _PyEval_EvalFrameDefault
+  stacks::AddressRange
+      plumbing;  // all code of the interpreter's library or program; empty when there is other code in it
+};
+
+/// What looking for an interpreter gave: an interpreter, or why the one that is there can't be walked; both empty when
+/// there is none (yet). Takes the dynamic loader's lock: never from a callback.
+struct Found {
+  std::optional<Interpreter> interpreter;
+  std::string refusal;
+};
+Found find_interpreter();
+
+}  // namespace memreel::python

@@ -1,0 +1,79 @@
+// Where CPython keeps what a walk over its frames reads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace memreel::python {
+
+/// How the frames of one C call of the evaluator are told from those of the next.
+enum class Activations : std::uint8_t {
+  each_frame,    // 3.9, 3.10: every Python call is a C call
+  marked_frame,  // 3.11: the outermost frame of a C call is marked as its entry
+  shim_frame,    // 3.12 on: a frame without Python code stands below them
+};
+
+/// What a frame's field about its instruction holds.
+enum class InstructionField : std::uint8_t {
+  byte_offset,  // 3.9
+  unit_offset,  // 3.10: units of two bytes
+  pointer,      // 3.11 on, into the code object itself
+};
+
+/// Encodings of the table that leads from an instruction to its line. In CPython: Objects/lnotab_notes.txt,
+/// Objects/locations.md.
+enum class LineFormat : std::uint8_t { lnotab, line_ranges, locations };
+
+/// Byte offsets in CPython's structures on 64-bit machines, builds with a GIL. They are constant within a minor
+/// version. Taken from the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1, 3.13.0 and 3.14.
+struct Layout {
+  static constexpr std::uint16_t absent = 0xFFFF;
+
+  Activations activations{};
+  InstructionField instruction{};
+  LineFormat lines{};
+  std::uint8_t lowest_shim_owner = 0xFF;  // values of frame_owner from here on are shims
+
+  // PyThreadState
+  std::uint16_t thread_frame = 0;  // the innermost frame, or the structure that holds it
+  std::uint16_t frame_in_thread_frame = absent;
+
+  // PyFrameObject, from 3.11 on _PyInterpreterFrame
+  std::uint16_t frame_code = 0;
+  std::uint16_t frame_caller = 0;
+  std::uint16_t frame_instruction = 0;
+  std::uint16_t frame_owner = absent;
+  std::uint16_t frame_is_entry = absent;
+
+  // PyCodeObject
+  std::uint16_t code_file = 0;
+  std::uint16_t code_name = 0;  // the qualified name where there is one
+  std::uint16_t code_first_line = 0;
+  std::uint16_t code_line_table = 0;
+  std::uint16_t code_instructions = 0;          // inline, from 3.11 on
+  std::uint16_t code_first_traceable = absent;  // frames that stand before this instruction are not shown
+  std::uint16_t code_version = absent;          // a number that no other code object had before
+
+  // PyObject, PyVarObject, PyBytesObject, PyUnicodeObject
+  std::uint16_t object_type = 8;
+  std::uint16_t bytes_size = 16;
+  std::uint16_t bytes_data = 32;
+  std::uint16_t text_length = 16;
+  std::uint16_t text_state = 32;
+  std::uint16_t text_ascii_data = 48;    // of compact ASCII
+  std::uint16_t text_compact_data = 72;  // of other compact text; of text that is not compact, the pointer to it
+};
+
+/// The layout of CPython 3.`minor`, if it is one of 3.9 to 3.14.
+std::optional<Layout> layout_of(unsigned minor);
+
+/// A Layout as the interpreter itself tells it, from 3.13 on: `debug_offsets` is the start of its `_PyRuntime`. None
+/// when what is there is not the table of CPython 3.`minor`.
+struct DebugOffsets {
+  Layout layout;
+  bool free_threaded = false;
+};
+std::optional<DebugOffsets> read_debug_offsets(const void* debug_offsets, unsigned minor);
+
+}  // namespace memreel::python

@@ -1,0 +1,51 @@
+"""Runs a test on every CPython 3.MINOR of this machine: each_python.py MINOR SCRIPT ARGUMENTS...
+
+Looks in MEMREEL_TEST_PYTHONS (colon-separated programs), pyenv's and uv's folders and PATH. The script is started as
+SCRIPT INTERPRETER ARGUMENTS, with what starts that interpreter once more. Exit code 77: there is none.
+"""
+import glob
+import os
+import shutil
+import subprocess
+import sys
+
+
+def candidates(minor):
+    home = os.path.expanduser("~")
+    yield from filter(None, os.environ.get("MEMREEL_TEST_PYTHONS", "").split(":"))
+    pyenv = os.environ.get("PYENV_ROOT", os.path.join(home, ".pyenv"))
+    yield from sorted(glob.glob(f"{pyenv}/versions/3.{minor}.*/bin/python3"))
+    yield from sorted(glob.glob(f"{home}/.local/share/uv/python/cpython-3.{minor}.*/bin/python3"))
+    for folder in os.get_exec_path() + ["/usr/bin", "/usr/local/bin"]:
+        yield os.path.join(folder, f"python3.{minor}")
+
+
+def pythons(minor):
+    """Those that start, each once: pyenv's programs in PATH are scripts that may lead nowhere."""
+    asks = "import sys, os; print(sys.version_info[1], os.path.realpath(sys.executable), sys.version)"
+    seen = set()
+    for program in candidates(minor):
+        if not shutil.which(program):
+            continue
+        answer = subprocess.run([program, "-c", asks], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        if answer.returncode or answer.stdout.split(" ", 1)[0] != minor or answer.stdout in seen:
+            continue
+        seen.add(answer.stdout)
+        yield program
+
+
+def main():
+    minor, script, *arguments = sys.argv[1:]
+    found = list(pythons(minor))
+    if not found:
+        print(f"there is no CPython 3.{minor} here: not in MEMREEL_TEST_PYTHONS, pyenv, uv or PATH")
+        return 77
+    failed = 0
+    for program in found:
+        print(f"{program}", flush=True)
+        failed += subprocess.run([program, "-B", script, program, *arguments]).returncode != 0
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

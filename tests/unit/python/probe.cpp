@@ -1,0 +1,60 @@
+// A library that a Python program loads with ctypes, to see its own frames as memreel sees them.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+
+#include "collector/python/frame_walker.h"
+
+namespace {
+
+using memreel::python::FrameWalker;
+
+FrameWalker& walker() {
+  static FrameWalker walker;
+  return walker;
+}
+
+std::size_t put(const std::string& text, char* out, std::size_t size) {
+  const std::size_t n = std::min(text.size(), size - 1);
+  std::memcpy(out, text.data(), n);
+  out[n] = '\0';
+  return n;
+}
+
+constexpr std::size_t deepest = 4096;
+thread_local std::array<memreel::stacks::PythonFrame, deepest> frames;
+
+}  // namespace
+
+extern "C" {
+
+__attribute__((visibility("default"))) void probe_look() { walker().look(); }
+__attribute__((visibility("default"))) int probe_trust() { return static_cast<int>(walker().trust()); }
+__attribute__((visibility("default"))) int probe_compare() { return static_cast<int>(walker().compare_with_api()); }
+__attribute__((visibility("default"))) const char* probe_reason() { return walker().reason().c_str(); }
+__attribute__((visibility("default"))) unsigned long long probe_refused() { return walker().refused_codes(); }
+
+/// The frames of the calling thread as lines of "entry TAB line TAB file TAB function", at most `depth` of them.
+__attribute__((visibility("default"))) std::size_t probe_walk(char* out, std::size_t size, std::size_t depth) {
+  const std::size_t count = walker().walk(std::span(frames).first(std::min(depth, deepest)));
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto place = walker().describe(frames[i].key);
+    text += frames[i].is_entry ? "1\t" : "0\t";
+    text += std::to_string(place.line) + "\t" + place.file + "\t" + place.function + "\n";
+  }
+  return put(text, out, size);
+}
+
+/// As a recording would: walks `times` times, and keeps nothing. Returns the number of frames of the last walk.
+__attribute__((visibility("default"))) std::size_t probe_walk_only(std::size_t times) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < times; ++i) count = walker().walk(frames);
+  return count;
+}
+
+/// Calls back into Python, as C code in between does.
+__attribute__((visibility("default"))) int probe_call(int (*function)(int), int argument) { return function(argument); }
+
+}  // extern "C"
