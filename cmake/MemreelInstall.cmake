@@ -1,5 +1,7 @@
-# What `cmake --install` puts where: the program, the schema for readers in other languages, the documentation.
-install(TARGETS memreel RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+# What `cmake --install` puts where: the programs, the schema for readers in other languages, the documentation.
+install(TARGETS memreel memreel-record RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+# Nobody links it: memreel-record finds it beside itself, in ../lib/memreel.
+install(TARGETS memreel-agent LIBRARY DESTINATION lib/memreel)
 install(DIRECTORY formats/proto/memreel DESTINATION ${CMAKE_INSTALL_DATADIR}/memreel/proto FILES_MATCHING PATTERN "*.proto")
 install(DIRECTORY analyzer/include/memreel DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

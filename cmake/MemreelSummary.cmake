@@ -10,14 +10,12 @@ else()
 endif()
 
 # Rooms of later versions. They are listed so that nobody searches for a switch that would turn them on.
-set(MEMREEL_COLLECTOR OFF)
 set(MEMREEL_VIEWER OFF)
 set(MEMREEL_CUDA_SAMPLES OFF)
 
 add_feature_info(formats TRUE "the trace, its importers and exporters")
 add_feature_info(analyzer TRUE "replay, reports and the program memreel")
-add_feature_info(collector MEMREEL_COLLECTOR
-  "records a running program: not part of version ${PROJECT_VERSION} (will need the CUDA toolkit; ${cuda_toolkit})")
+add_feature_info(collector TRUE "memreel-record and the library that it puts into programs; needs nothing of CUDA to build")
 add_feature_info(cuda-samples MEMREEL_CUDA_SAMPLES
   "programs that leak and fragment on purpose: not part of version ${PROJECT_VERSION} (will need the CUDA toolkit)")
 add_feature_info(viewer MEMREEL_VIEWER "browses a trace: not part of version ${PROJECT_VERSION}")

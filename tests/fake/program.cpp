@@ -62,15 +62,15 @@ struct Block {
 bool allocate(std::uint64_t size, Block& block) {
   block.size = size;
   if (cuMemAlloc_v2(&block.pointer, size) != fake::success) {
-    truth::failed("device", size);
+    truth::failed("linear", size);
     return false;
   }
-  truth::allocated("device", block.pointer, size);
+  truth::allocated("linear", block.pointer, size);
   return true;
 }
 
 void release(const Block& block) {
-  truth::freeing("device", block.pointer, block.size);
+  truth::freeing("linear", block.pointer, block.size);
   must(cuMemFree_v2(block.pointer), "cuMemFree");
 }
 
@@ -180,8 +180,8 @@ int kinds(const Numbers&) {
   void* host = nullptr;
   std::size_t pitch = 0;
   must(cuMemAllocPitch_v2(&pointer, &pitch, 1000, 64, 4), "cuMemAllocPitch");
-  truth::allocated("device", pointer, pitch * 64);
-  truth::freeing("device", pointer, pitch * 64);
+  truth::allocated("linear", pointer, pitch * 64);
+  truth::freeing("linear", pointer, pitch * 64);
   must(cuMemFree_v2(pointer), "cuMemFree");
 
   must(cuMemAllocManaged(&pointer, 5 * mib, 1), "cuMemAllocManaged");
@@ -190,13 +190,13 @@ int kinds(const Numbers&) {
   must(cuMemFree_v2(pointer), "cuMemFree");
 
   must(cuMemAllocHost_v2(&host, 3 * mib), "cuMemAllocHost");
-  truth::allocated("host", host, 3 * mib);
-  truth::freeing("host", host, 3 * mib);
+  truth::allocated("pinned", host, 3 * mib);
+  truth::freeing("pinned", host, 3 * mib);
   must(cuMemFreeHost(host), "cuMemFreeHost");
 
   must(cuMemHostAlloc(&host, 2 * mib, 0), "cuMemHostAlloc");
-  truth::allocated("host", host, 2 * mib);
-  truth::freeing("host", host, 2 * mib);
+  truth::allocated("pinned", host, 2 * mib);
+  truth::freeing("pinned", host, 2 * mib);
   must(cuMemFreeHost(host), "cuMemFreeHost");
 
   std::vector<char> own(mib);
@@ -229,16 +229,16 @@ int pools(const Numbers& n) {
     must(i % 2 == 0 ? cuMemAllocAsync(&block.pointer, block.size, stream)
                     : cuMemAllocFromPoolAsync(&block.pointer, block.size, pool, stream),
          "cuMemAllocAsync");
-    truth::allocated("async", block.pointer, block.size);
+    truth::allocated("ordered", block.pointer, block.size);
     held.push_back(block);
     if (held.size() < 8) continue;
     std::swap(held[random() % held.size()], held.back());
-    truth::freeing("async", held.back().pointer, held.back().size);
+    truth::freeing("ordered", held.back().pointer, held.back().size);
     must(cuMemFreeAsync(held.back().pointer, stream), "cuMemFreeAsync");
     held.pop_back();
   }
   for (const Block& block : held) {
-    truth::freeing("async", block.pointer, block.size);
+    truth::freeing("ordered", block.pointer, block.size);
     must(cuMemFreeAsync(block.pointer, stream), "cuMemFreeAsync");
   }
   must(cuStreamSynchronize(stream), "cuStreamSynchronize");
@@ -309,8 +309,8 @@ int contexts(const Numbers&) {
   allocate(3 * mib, second);
   allocate(5 * mib, third);
   release(second);
-  truth::freeing("device", first.pointer, first.size);
-  truth::freeing("device", third.pointer, third.size);
+  truth::freeing("linear", first.pointer, first.size);
+  truth::freeing("linear", third.pointer, third.size);
   must(cuCtxDestroy_v2(context), "cuCtxDestroy");
   return 0;
 }

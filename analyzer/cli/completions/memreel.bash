@@ -1,8 +1,40 @@
+# `memreel record [OPTIONS] PROGRAM ARGUMENTS`: from the program's name on, words are completed as that program's own.
+_memreel_record() {
+  local word=$1 before=$2 i takes_value='^(-o|--output|--backend|--depth|--ring-events|--when-full|--sample-ms|--libcupti)$'
+  for ((i = 2; i < COMP_CWORD; ++i)); do
+    [[ ${COMP_WORDS[i]} =~ $takes_value ]] && ((++i)) && continue
+    [[ ${COMP_WORDS[i]} == -- ]] && ((++i))
+    if [[ ${COMP_WORDS[i]} != -* && $i -lt $COMP_CWORD ]]; then
+      declare -F _command_offset >/dev/null && _command_offset "$i" && return
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
+      return
+    fi
+    ((i == COMP_CWORD)) && break
+  done
+  case $before in
+    --backend) mapfile -t COMPREPLY < <(compgen -W 'auto cupti interpose' -- "$word") ;;
+    --when-full) mapfile -t COMPREPLY < <(compgen -W 'drop block' -- "$word") ;;
+    --depth | --ring-events | --sample-ms) COMPREPLY=() ;;
+    -o | --output | --libcupti) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+    *)
+      if [[ $word == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(memreel record --help | grep -oE -- '^ +[^ ]+' | grep -oE -- '--[a-z-]+')" -- "$word")
+      else
+        mapfile -t COMPREPLY < <(compgen -c -f -- "$word")
+      fi
+      ;;
+  esac
+}
+
 # Bash completion for memreel. Options are read from the program's own help, so they are never out of date.
 _memreel() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
   if ((COMP_CWORD == 1)); then
     mapfile -t COMPREPLY < <(compgen -W "$(memreel --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z]*\) .*/\1/p') record attach detach view" -- "$word")
+    return
+  fi
+  if [[ $command == record ]]; then
+    _memreel_record "$word" "$before"
     return
   fi
   case $before in

@@ -1,0 +1,46 @@
+#include "collector/record/environment.h"
+
+#include <system_error>
+
+namespace memreel::record {
+namespace {
+
+constexpr const char* agent_name = "libmemreel-agent.so";
+
+}  // namespace
+
+Result<std::filesystem::path> find_agent() {
+  std::error_code problem;
+  const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe", problem).parent_path();
+  for (const char* place : {"../lib", "../lib/memreel", "../lib64", "."}) {
+    const std::filesystem::path candidate = (here / place / agent_name).lexically_normal();
+    if (std::filesystem::exists(candidate, problem)) return candidate;
+  }
+  return Error{.what = std::string("the library that records, ") + agent_name + ", is not beside this program",
+               .where = (here / "../lib").lexically_normal().string(),
+               .remedy = "install memreel as a whole"};
+}
+
+Injection injection_of(const std::filesystem::path& agent, const agent::Options& options, const agent::Lookup& lookup) {
+  Injection injection{.variables = agent::to_environment(options)};
+  const std::string library = agent.string();
+
+  const std::string injected = lookup("CUDA_INJECTION64_PATH").value_or("");
+  if (!injected.empty() && injected != library)
+    injection.notes.push_back("CUDA_INJECTION64_PATH was " + injected +
+                              "; CUDA takes one library only, so memreel's replaces it");
+  injection.variables.emplace_back("CUDA_INJECTION64_PATH", library);
+
+  // Its symbols have to come before PyTorch's and CUDA's, which only preloading does.
+  if (!options.torch && options.backend == agent::BackendChoice::cupti) return injection;
+  if (library.find_first_of(" :") != std::string::npos) {
+    injection.notes.push_back("PyTorch's tensors can't be recorded: the path of " + library +
+                              " has a space or a colon in it, which LD_PRELOAD can't hold");
+    return injection;
+  }
+  const std::string others = lookup("LD_PRELOAD").value_or("");
+  injection.variables.emplace_back("LD_PRELOAD", others.empty() ? library : library + ":" + others);
+  return injection;
+}
+
+}  // namespace memreel::record

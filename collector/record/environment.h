@@ -1,0 +1,28 @@
+// Which variables bring the library into a program.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collector/agent/options.h"
+#include "formats/model/result.h"
+
+namespace memreel::record {
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+struct Injection {
+  Variables variables;
+  std::vector<std::string> notes;  // for the user: what is lost, or was replaced
+};
+
+/// libmemreel-agent.so of this installation: beside the program, in ../lib, or in ../lib/memreel.
+/// Errors: it is in none of these places.
+Result<std::filesystem::path> find_agent();
+
+/// `lookup` gives this process's own variables: a preload list is added to, another tool's injection is replaced.
+Injection injection_of(const std::filesystem::path& agent, const agent::Options& options, const agent::Lookup& lookup);
+
+}  // namespace memreel::record

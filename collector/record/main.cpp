@@ -1,0 +1,182 @@
+// memreel-record: runs a program with the recording library in it. `memreel record` runs this program.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "collector/agent/options.h"
+#include "collector/record/child.h"
+#include "collector/record/environment.h"
+#include "collector/record/executable.h"
+#include "collector/record/output.h"
+#include "collector/record/summary.h"
+#include "formats/model/result.h"
+#include "memreel/version.h"
+
+namespace {
+
+using namespace memreel;
+using namespace memreel::record;
+
+constexpr int unusable = 2;  // bad usage, as in every command
+
+struct Request {
+  agent::Options options;
+  std::string output;  // empty: the default
+  bool quiet = false;
+  std::vector<std::string> program;
+};
+
+void say(std::string_view text) { std::fprintf(stderr, "%.*s", static_cast<int>(text.size()), text.data()); }
+
+int fail(const Error& error) {
+  say("memreel: error: " + error.message() + "\n");
+  return unusable;
+}
+
+std::optional<std::string> variable(const char* name) {
+  const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): this process has one thread
+  if (value == nullptr) return std::nullopt;
+  return value;
+}
+
+/// Everything behind the first argument that is neither an option nor an option's value is the program's own.
+void describe(CLI::App& app, Request& request) {
+  agent::Options& options = request.options;
+  app.prefix_command();
+  app.set_version_flag("--version", "memreel " + std::string(version));
+  app.add_option("-o,--output", request.output,
+                 "File of the trace. %p stands for the process, %h for the host, %r for the rank (RANK, "
+                 "OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID) [memreel-%h-%p.reel]");
+  app.add_option("--backend", "Where calls are seen: auto, cupti or interpose [auto]")
+      ->check(CLI::IsMember({"auto", "cupti", "interpose"}))
+      ->each([&](const std::string& text) {
+        options.backend = text == "auto"    ? agent::BackendChoice::automatic
+                          : text == "cupti" ? agent::BackendChoice::cupti
+                                            : agent::BackendChoice::interpose;
+      });
+  app.add_option("--depth", options.depth, "Most frames of a stack; 0: no stacks [64]")->check(CLI::Range(0, 1024));
+  app.add_option("--ring-events", options.ring_events, "Events that wait in memory, per thread [65536]")
+      ->check(CLI::Range(64, 1 << 24));
+  app.add_option("--when-full", "When they are full: drop (count the event as lost) or block (wait) [drop]")
+      ->check(CLI::IsMember({"drop", "block"}))
+      ->each([&](const std::string& text) {
+        options.when_full = text == "drop" ? agent::WhenFull::drop : agent::WhenFull::block;
+      });
+  app.add_option("--sample-ms", "Milliseconds between samples of the device's memory; 0: none [100]")
+      ->check(CLI::Range(0, 3'600'000))
+      ->each([&](const std::string& text) { options.sample_period = std::chrono::milliseconds(std::stoll(text)); });
+  app.add_flag_callback(
+      "--no-torch", [&] { options.torch = false; }, "Leave out PyTorch's tensors");
+  app.add_flag_callback(
+      "--no-python", [&] { options.python = false; }, "Leave out Python's frames");
+  app.add_option("--libcupti", options.libcupti, "The libcupti to load [the one that belongs to the program's CUDA]");
+  app.add_flag("-q,--quiet", request.quiet, "Print nothing at the end");
+  app.footer(
+      "Records what PROGRAM and the processes that it starts do with GPU memory; each process writes a trace of its "
+      "own. "
+      "The program's output, exit code and signals are passed through. No file is overwritten: a name that is taken "
+      "gets "
+      "a number.\n\n"
+      "Examples:\n"
+      "  memreel record python train.py --epochs 1\n"
+      "  memreel record -o run.reel -- ./solver --size 4096\n"
+      "  memreel record -o trace-%r.reel -- torchrun --nproc-per-node 4 train.py\n"
+      "  memreel record --when-full block --depth 128 ./solver\n\n"
+      "Exit code: the program's, or its signal; 2 when it was not started.");
+}
+
+/// The file through which the library tells us what it did; removed with this object.
+class Journal {
+ public:
+  Journal() {
+    std::error_code problem;
+    std::string pattern = (std::filesystem::temp_directory_path(problem) / "memreel-journal-XXXXXX").string();
+    const int file = ::mkstemp(pattern.data());
+    if (file < 0) return;
+    ::close(file);
+    path_ = pattern;
+  }
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
+  ~Journal() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+  /// Empty when there is no place for one: the recording does without.
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+Result<Ending> record(Request& request) {
+  auto executable = find_executable(request.program.front(), variable("PATH").value_or("/usr/local/bin:/usr/bin:/bin"));
+  if (!executable) return std::move(executable).error();
+  auto agent = find_agent();
+  if (!agent) return std::move(agent).error();
+  auto output = output_pattern(request.output.empty() ? request.options.output : request.output);
+  if (!output) return std::move(output).error();
+  request.options.output = *std::move(output);
+
+  const Journal journal;
+  request.options.journal = journal.path();
+  const Injection injection = injection_of(*agent, request.options, variable);
+  for (const std::string& note : injection.notes) say("memreel: note: " + note + "\n");
+  if (const std::string why = explanation_of(*executable); !why.empty()) say("memreel: note: " + why + "\n");
+
+  auto ending =
+      run_command({.program = executable->path, .arguments = request.program, .variables = injection.variables});
+  if (ending && !request.quiet) say(summary_of(request.program.front(), *ending, read_journal(journal.path())));
+  return ending;
+}
+
+int run(int argc, char** argv) {
+  const std::string_view command = argc > 1 ? argv[1] : "";
+  if (command == "attach" || command == "detach")
+    return fail({.what = "'memreel " + std::string(command) + "' is not part of version " + std::string(version),
+                 .remedy = "start the program with memreel record"});
+
+  Request request;
+  CLI::App app("Records what a program does with GPU memory: memreel record [OPTIONS] [--] PROGRAM [ARGUMENTS...]",
+               "memreel record");
+  describe(app, request);
+  const int first = command == "record" ? 2 : 1;
+  std::vector<std::string> own;  // CLI11 takes them last first
+  for (int i = argc - 1; i >= first; --i) own.emplace_back(argv[i]);
+  try {
+    app.parse(own);
+  } catch (const CLI::ParseError& problem) {
+    if (problem.get_exit_code() == 0) return app.exit(problem);
+    return fail({.what = problem.what(), .remedy = "see memreel record --help"});
+  }
+  request.program = app.remaining();
+  if (!request.program.empty() && request.program.front() == "--") {
+    request.program.erase(request.program.begin());
+  } else if (!request.program.empty() && request.program.front().starts_with('-')) {
+    return fail({.what = "there is no option " + request.program.front(), .remedy = "see memreel record --help"});
+  }
+  if (request.program.empty())
+    return fail({.what = "no program to record", .remedy = "memreel record [OPTIONS] -- PROGRAM ARGUMENTS"});
+
+  const auto ending = record(request);
+  if (!ending) return fail(ending.error());
+  std::fflush(nullptr);
+  end_as(*ending);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try { return run(argc, argv); } catch (const std::exception& problem) {
+  // Only exhaustion is left: no function of this project throws.
+  std::fprintf(stderr, "memreel: error: %s\n", problem.what());
+  return unusable;
+}

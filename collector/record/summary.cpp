@@ -1,0 +1,99 @@
+#include "collector/record/summary.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+
+#include "collector/record/trace_facts.h"
+#include "formats/model/quantity.h"
+
+namespace memreel::record {
+namespace {
+
+using agent::JournalEntry;
+
+constexpr std::size_t most_shown = 8;  // traces of one run that are told apart
+
+std::string nearest_name(const std::string& trace) {
+  std::error_code problem;
+  const std::filesystem::path nearby =
+      std::filesystem::path(trace).lexically_proximate(std::filesystem::current_path(problem));
+  return *nearby.begin() == ".." ? trace : nearby.string();
+}
+
+std::string counted(std::uint64_t count, const std::string& noun) {
+  return text_of(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+/// "GPU 0: peak 3.50 GiB, 12.0 MiB live at exit"
+std::string memory_text(const std::map<std::int32_t, DeviceFacts>& devices) {
+  std::string text;
+  for (const auto& [device, facts] : devices) {
+    text += (text.empty() ? "" : "; ") + ("GPU " + std::to_string(device)) + ": peak " + text_of(facts.peak) + ", " +
+            text_of(facts.end) + " live at exit";
+    if (facts.failures > 0) text += ", " + counted(facts.failures, "failed allocation");
+  }
+  return text.empty() ? "no device memory" : text;
+}
+
+/// `ended` is null when the process was killed before it could say so.
+std::string describe(const JournalEntry& began, const JournalEntry* ended, std::chrono::nanoseconds time) {
+  const std::string name = nearest_name(began.trace);
+  const auto facts = facts_of(began.trace);
+  if (!facts) return name + " can't be read: " + facts.error().message();
+  std::string text = name + " (" + text_of(facts->file_size) + "): " + memory_text(facts->devices) + "; " +
+                     counted(facts->events, "event") + ", " +
+                     (facts->lost == 0 ? std::string("none lost") : text_of(facts->lost) + " lost");
+  if (ended != nullptr && time.count() > 0)
+    text += "; recording took " +
+            text_of_share(static_cast<double>(ended->cost_ns) / static_cast<double>(time.count())) + " of the time";
+  if (ended != nullptr && !ended->text.empty()) text += "; recording ended early: " + ended->text;
+  if (!facts->complete)
+    text += "; process " + std::to_string(began.process) + " was killed, what it had recorded is kept";
+  return text;
+}
+
+std::string ending_text(const Ending& ending) {
+  if (ending.signal != 0) {
+    const char* const name = sigabbrev_np(ending.signal);
+    return "was killed by " + (name != nullptr ? "SIG" + std::string(name) : "signal " + std::to_string(ending.signal));
+  }
+  return ending.code == 0 ? "ended" : "ended with exit code " + std::to_string(ending.code);
+}
+
+}  // namespace
+
+std::vector<JournalEntry> read_journal(const std::filesystem::path& journal) {
+  std::vector<JournalEntry> entries;
+  std::ifstream file(journal);
+  for (std::string line; std::getline(file, line);)
+    if (auto entry = agent::parse_journal_line(line)) entries.push_back(*std::move(entry));
+  return entries;
+}
+
+std::string summary_of(const std::string& program, const Ending& ending, const std::vector<JournalEntry>& journal) {
+  std::string text = "memreel: " + program + " " + ending_text(ending) + " after " +
+                     text_of_seconds(std::chrono::duration<double>(ending.time).count());
+  std::size_t traces = 0;
+  std::string first;
+  std::string refusals;
+  for (const JournalEntry& entry : journal) {
+    if (entry.what == JournalEntry::What::refused)
+      refusals += "\n  process " + std::to_string(entry.process) + " was not recorded: " + entry.text;
+    if (entry.what != JournalEntry::What::began) continue;
+    if (++traces > most_shown) continue;
+    const auto ended = std::find_if(journal.begin(), journal.end(), [&](const JournalEntry& other) {
+      return other.what == JournalEntry::What::ended && other.trace == entry.trace;
+    });
+    if (first.empty()) first = nearest_name(entry.trace);
+    text += "\n  " + describe(entry, ended == journal.end() ? nullptr : &*ended, ending.time);
+  }
+  if (traces > most_shown) text += "\n  and " + counted(traces - most_shown, "trace") + " more beside them";
+  text += refusals;
+  if (traces == 0 && refusals.empty()) text += " without having used CUDA: there is nothing to record, and no trace";
+  if (traces > 0) text += "\n  memreel report " + first + " shows who holds the memory";
+  return text + "\n";
+}
+
+}  // namespace memreel::record

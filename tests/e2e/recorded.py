@@ -1,0 +1,71 @@
+"""Records programs with `memreel record` on the fake GPU of tests/fake, as a user does on a real one."""
+
+import json
+import os
+import signal
+import subprocess
+from collections import namedtuple
+from pathlib import Path
+
+from program import MEMREEL, REPOSITORY, ProgramTest
+
+FAKE = Path(os.environ.get("MEMREEL_FAKE", REPOSITORY / "build/release/fake"))
+PROGRAM = os.environ.get("MEMREEL_FAKE_PROGRAM", str(REPOSITORY / "build/release/bin/fake_program"))
+
+# One line of the ground truth (samples/cuda/ground_truth.h).
+Truth = namedtuple("Truth", "time thread event heap address size")
+
+
+def read_truth(text):
+    """The events that a program said it caused, in the order in which it said so. A last line may be cut off."""
+    events = []
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) == 7 and words[0] == "truth":
+            events.append(Truth(int(words[1]), int(words[2]), words[3], words[4], int(words[5], 16), int(words[6])))
+    return events
+
+
+class RecordTest(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.truth_file = self.directory / "truth"
+
+    def environment(self, **variables):
+        return {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": str(FAKE), "MEMREEL_TRUTH": str(self.truth_file),
+                "HOME": str(self.directory), **{name: str(value) for name, value in variables.items()}}
+
+    def start(self, *command, options=(), environment=None, **arguments):
+        """A running `memreel record`, in this test's directory."""
+        return subprocess.Popen([MEMREEL, "record", *map(str, options), "--", *map(str, command)], text=True,
+                                cwd=self.directory, env=environment or self.environment(), stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, **arguments)
+
+    def record(self, *command, options=(), environment=None, code=0, **arguments):
+        """A finished one; it must have ended with `code`."""
+        process = self.start(*command, options=options, environment=environment, **arguments)
+        output, errors = process.communicate(timeout=300)
+        self.assertEqual(process.returncode, code, errors)
+        return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+
+    def record_program(self, *mode, **arguments):
+        return self.record(PROGRAM, *mode, **arguments)
+
+    def truth(self):
+        return read_truth(self.truth_file.read_text()) if self.truth_file.exists() else []
+
+    def traces(self):
+        return sorted(self.directory.glob("*.reel"))
+
+    def trace(self):
+        """The only one."""
+        traces = self.traces()
+        self.assertEqual(len(traces), 1, traces)
+        return traces[0]
+
+    def events(self, trace):
+        """All events, as `memreel export --format jsonl` writes them."""
+        return [json.loads(line) for line in self.answer("export", trace, "--format", "jsonl").stdout.splitlines()]
+
+    def assert_died_of(self, process, number):
+        self.assertEqual(process.returncode, -number, f"{signal.Signals(number).name}: {process.returncode}")

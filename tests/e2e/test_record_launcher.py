@@ -1,0 +1,150 @@
+"""What `memreel record` does around a program: nothing that the program or its caller would notice, and a clear word."""
+
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import unittest
+
+from program import MEMREEL, run
+from recorded import PROGRAM, RecordTest
+
+
+class PassedThrough(RecordTest):
+    def test_exit_codes(self):
+        for code in (0, 1, 2, 77, 255):
+            with self.subTest(code):
+                self.record_program("nothing", code, code=code)
+
+    def test_output_and_input(self):
+        process = subprocess.run([MEMREEL, "record", "cat", "-"], input="to be copied\n", text=True, cwd=self.directory,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment())
+        self.assertEqual((process.returncode, process.stdout), (0, "to be copied\n"))
+
+    def test_arguments_stay_the_programs(self):
+        for words in (["-o", "--", "-h"], ["", "a b", "*", "--version"]):
+            output = self.record(sys.executable, "-c", "import sys; print(sys.argv[1:])", *words).stdout
+            self.assertEqual(output, f"{words}\n")
+        process = subprocess.run([MEMREEL, "record", "-q", "echo", "-o", "--", "x"], text=True, env=self.environment(),
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.directory)
+        self.assertEqual((process.stdout, process.stderr), ("-o -- x\n", ""))
+
+    def test_a_killed_program_kills_the_launcher_in_the_same_way(self):
+        for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGINT, signal.SIGPIPE):
+            with self.subTest(number):
+                process = self.start("sh", "-c", f"kill -{int(number)} $$")
+                _, errors = process.communicate()
+                self.assert_died_of(process, number)
+                self.assertIn(f"was killed by {number.name}", errors)
+
+    def test_signals_reach_the_program(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+            with self.subTest(number):
+                process = self.start(PROGRAM, "handle-signal")
+                self.assertEqual(self.ready_line(process), "ready\n")
+                process.send_signal(number)
+                process.communicate(timeout=60)
+                self.assertEqual(process.returncode, int(number))
+
+    def test_signals_that_the_program_does_not_handle(self):
+        process = self.start(PROGRAM, "wait")
+        self.ready_line(process)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        self.assert_died_of(process, signal.SIGTERM)
+
+    def test_stopping_and_continuing(self):
+        process = self.start("sh", "-c", "echo $$; kill -STOP $$; echo on")
+        child = int(process.stdout.readline())
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)  # the launcher stops with it
+        process.send_signal(signal.SIGCONT)
+        output, _ = process.communicate(timeout=60)
+        self.assertEqual((output, process.returncode), ("on\n", 0))
+        self.assertNotEqual(child, process.pid)
+
+    def test_ignored_signals_and_masks_are_inherited(self):
+        def ignore():
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        script = "import signal; print(signal.getsignal(signal.SIGUSR1), signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+        bare = subprocess.run([sys.executable, "-c", script], preexec_fn=ignore, text=True, stdout=subprocess.PIPE)
+        self.assertEqual(self.record(sys.executable, "-c", script, preexec_fn=ignore).stdout, bare.stdout)
+        self.record("sh", "-c", "exit 4", preexec_fn=ignore, code=4)
+
+    def ready_line(self, process):
+        return process.stdout.readline()
+
+
+class ClearSentences(RecordTest):
+    def refused(self, *arguments):
+        return run("record", *arguments)
+
+    def test_a_program_that_is_not_there(self):
+        self.assert_refused(self.refused("--", "no-such-program"), "no-such-program", "No such file")
+        self.assert_refused(self.refused("--", self.directory / "absent"), "absent", "No such file")
+        self.assert_refused(self.refused("--", self.directory), self.directory, "directory")
+        self.assert_refused(self.refused("--", ""), "can't run it")
+        plain = self.file("plain", b"text")
+        self.assert_refused(self.refused("--", plain), plain, "Permission denied")
+        plain.chmod(0o755)
+        self.assert_refused(self.refused("-o", self.directory / "x.reel", "--", plain), plain, "Exec format error", "#!")
+
+    def test_bad_options(self):
+        for arguments in (["--depth", "many", "true"], ["--depth", "5000", "true"], ["--when-full", "wait", "true"],
+                          ["--nonsense", "true"], ["--ring-events", "-1", "true"], ["-o"], []):
+            with self.subTest(arguments):
+                self.assert_refused(self.refused(*arguments), "memreel record")
+
+    def test_no_place_for_the_trace(self):
+        self.assert_refused(self.refused("-o", "/no/such/directory/x.reel", "true"), "/no/such/directory", "-o")
+        self.assert_refused(self.refused("-o", self.directory, "true"), "directory")
+
+    @unittest.skipIf(os.geteuid() == 0, "root may write anywhere")
+    def test_a_directory_that_can_not_be_written(self):
+        self.directory.chmod(0o555)
+        self.assert_refused(self.refused("-o", self.directory / "x.reel", "true"), "Permission denied")
+
+    def test_a_program_without_cuda(self):
+        errors = self.record("true").stderr
+        self.assertIn("true ended", errors)
+        self.assertIn("without having used CUDA", errors)
+        self.assertEqual(self.traces(), [])
+
+    def test_a_static_program(self):
+        source = self.file("main.c", b"int main(void) { return 9; }")
+        if shutil.which("cc") is None or subprocess.run(["cc", "-static", "-o", self.directory / "main", source],
+                                                        stderr=subprocess.DEVNULL).returncode:
+            self.skipTest("no static libc here")
+        errors = self.record(self.directory / "main", code=9).stderr
+        self.assertIn("statically linked", errors)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can give a program another owner")
+    def test_a_setuid_program(self):
+        program = self.directory / "id"
+        shutil.copy(shutil.which("id"), program)
+        os.chown(program, 65534, 65534)
+        program.chmod(0o4755 | stat.S_IXOTH)
+        self.assertIn("setuid", self.record(program).stderr)
+
+    def test_another_tools_injection_is_mentioned(self):
+        errors = self.record("true", environment=self.environment(CUDA_INJECTION64_PATH="/opt/other.so")).stderr
+        self.assertIn("/opt/other.so", errors)
+
+    def test_a_preload_list_is_kept(self):
+        output = self.record("sh", "-c", "echo $LD_PRELOAD",
+                             environment=self.environment(LD_PRELOAD="libm.so.6")).stdout
+        self.assertRegex(output, r"/libmemreel-agent\.so:libm\.so\.6\n")
+
+    def test_help(self):
+        text = run("record", "--help").stdout
+        for word in ("--output", "Examples:", "Exit code", "%r"):
+            self.assertIn(word, text)
+
+    def test_quiet(self):
+        self.assertEqual(self.record("true", options=["-q"]).stderr, "")
+
+
+if __name__ == "__main__":
+    unittest.main()
