@@ -197,7 +197,7 @@ class Preparation::Impl {
   explicit Impl(const Tables& tables) : tables_(tables) {}
 
   void add(const EventColumns& events, std::uint32_t first_event) {
-    for (std::uint32_t i = static_cast<std::uint32_t>(heaps_.size()); i < tables_.heaps.size(); ++i)
+    for (auto i = static_cast<std::uint32_t>(heaps_.size()); i < tables_.heaps.size(); ++i)
       heaps_.emplace_back(HeapId{i}, tables_.heaps[i], tables_);
     for (std::uint32_t i = 0; i < events.count(); ++i) {
       const EventKind kind = events.kind[i];

@@ -4,7 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "formats/import/decompress.h"
@@ -24,7 +24,9 @@ class FileStream final : public ByteStream {
   Result<std::size_t> read(std::span<std::byte> into) override {
     const std::size_t count = std::fread(into.data(), 1, into.size(), file_.get());
     if (count < into.size() && std::ferror(file_.get()) != 0)
-      return Error{.what = std::string{"can't be read: "} + std::strerror(errno), .where = name_, .offset = position_};
+      return Error{.what = std::string{"can't be read: "} + std::generic_category().message(errno),
+                   .where = name_,
+                   .offset = position_};
     position_ += count;
     return count;
   }
@@ -44,7 +46,7 @@ Result<OpenedFile> open_bytes(const std::filesystem::path& file) {
     return Error{.what = "is a directory", .where = file.string(), .remedy = "name a file"};
   File handle(std::fopen(file.c_str(), "rb"));
   if (!handle)
-    return Error{.what = std::string{"can't be opened: "} + std::strerror(errno),
+    return Error{.what = std::string{"can't be opened: "} + std::generic_category().message(errno),
                  .where = file.string(),
                  .remedy = "check the name and its permissions"};
   // Readers take large pieces; a second buffer in between would only copy.

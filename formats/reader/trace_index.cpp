@@ -229,13 +229,12 @@ auto TraceIndex::Impl::load_packet(const Block& block, PacketField kind, const D
 }
 
 Result<std::optional<HeapSnapshot>> TraceIndex::Impl::load_keyframe(const Part& part, const Block& block) const {
-  constexpr std::optional<HeapSnapshot> damaged;
   return load_packet(block, PacketField::keyframe, [&](std::string_view message) -> std::optional<HeapSnapshot> {
     const KeyframeMessage keyframe = decode_keyframe(message);
-    if (part.first_event + keyframe.event != block.first_event) return damaged;
+    if (part.first_event + keyframe.event != block.first_event) return std::nullopt;
     wire::Decompressor decompressor;
     auto snapshot = decode_keyframe_rows(keyframe, decompressor);
-    if (!snapshot) return damaged;
+    if (!snapshot) return std::nullopt;
 
     const auto resolve_origin = [&](OriginId& origin) {
       if (!part.rows.has(wire::Table::origins, index(origin))) return false;
@@ -246,25 +245,24 @@ Result<std::optional<HeapSnapshot>> TraceIndex::Impl::load_keyframe(const Part& 
       const std::uint64_t id = part.first_allocation + index(live.allocation);
       if (id >= index(AllocationId::none) || !resolve_origin(live.origin) ||
           !part.rows.has(wire::Table::stacks, index(live.stack)))
-        return damaged;
+        return std::nullopt;
       live.allocation = AllocationId{static_cast<std::uint32_t>(id)};
       live.stack = StackId{part.rows(wire::Table::stacks, index(live.stack))};
     }
     for (LiveSegment& segment : snapshot->segments)
-      if (!resolve_origin(segment.origin)) return damaged;
+      if (!resolve_origin(segment.origin)) return std::nullopt;
     return snapshot;
   });
 }
 
 Result<std::optional<LoadedBlock>> TraceIndex::Impl::load_block(const Part& part, const Block& block,
                                                                 BlockDecoder& decoder) const {
-  constexpr std::optional<LoadedBlock> damaged;
   return load_packet(block, PacketField::events, [&](std::string_view bytes) -> std::optional<LoadedBlock> {
     const auto message = decode_block(bytes);
-    if (!message || part.first_event + message->first_event != block.first_event) return damaged;
+    if (!message || part.first_event + message->first_event != block.first_event) return std::nullopt;
     LoadedBlock loaded{.first_event = block.first_event};
     const AllocationNumbers numbers(message->first_allocation, part.first_allocation);
-    if (!decoder.decode(*message, part.rows, numbers, loaded.events).sound) return damaged;
+    if (!decoder.decode(*message, part.rows, numbers, loaded.events).sound) return std::nullopt;
     return loaded;
   });
 }

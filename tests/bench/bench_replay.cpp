@@ -141,17 +141,16 @@ class TableReporter : public benchmark::ConsoleReporter {
 }  // namespace memreel
 
 int main(int argc, char** argv) {
-  using namespace memreel;
-  const auto runs = contenders();
-  const auto loads = workloads();
+  const auto runs = memreel::contenders();
+  const auto loads = memreel::workloads();
   for (const auto& [load, heap] : loads)
     for (const auto& [policy, run] : runs)
       benchmark::RegisterBenchmark((load + "/" + policy).c_str(), [&run = run, &heap = heap](benchmark::State& state) {
-        measure(state, run, heap);
+        memreel::measure(state, run, heap);
       })->Unit(benchmark::kMillisecond);
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  TableReporter reporter;
+  memreel::TableReporter reporter;
   benchmark::RunSpecifiedBenchmarks(&reporter);
   benchmark::Shutdown();
   return 0;

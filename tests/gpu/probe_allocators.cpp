@@ -226,10 +226,10 @@ void costs(Gpu& gpu) {
     std::printf("vmm %lu create %.2f map %.2f set_access %.2f unmap %.2f release %.2f\n", size, create.median(),
                 map.median(), access.median(), unmap.median(), release.median());
   }
-  const Stream stream = gpu.create_stream();
+  StreamObject* const stream = gpu.create_stream();
   for (const std::uint64_t size :
        std::vector<std::uint64_t>{512, mib, 32 * mib, 64 * mib, 256 * mib, 1024 * mib, 4096 * mib}) {
-    const Pool pool = gpu.create_pool(std::nullopt, CudaAsyncSettings::never);
+    PoolObject* const pool = gpu.create_pool(std::nullopt, CudaAsyncSettings::never);
     Times first, give, warm, warm_free, trim;
     for (int i = 0; i < 20; ++i) {
       DevicePointer pointer = 0;

@@ -14,9 +14,8 @@
 
 #include "analyzer/device/driver.h"
 
+namespace memreel::gpu {
 namespace {
-
-using namespace memreel::gpu;
 
 constexpr Status invalid_value = 1, invalid_device = 101, broken = 719;
 constexpr std::uint64_t page = 2U << 20U, chunk = 32U << 20U;
@@ -58,6 +57,7 @@ bool is_broken(const char* name) { return state.broken == name; }
 
 }  // namespace
 
+// NOLINTBEGIN(readability-identifier-naming): the driver's names
 extern "C" {
 
 Status cuInit(unsigned) {
@@ -257,3 +257,6 @@ int fake_cuda_leaks() {
 }
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)
+
+}  // namespace memreel::gpu
