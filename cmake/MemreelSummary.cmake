@@ -11,13 +11,11 @@ endif()
 
 # Rooms of later versions. They are listed so that nobody searches for a switch that would turn them on.
 set(MEMREEL_VIEWER OFF)
-set(MEMREEL_CUDA_SAMPLES OFF)
 
 add_feature_info(formats TRUE "the trace, its importers and exporters")
 add_feature_info(analyzer TRUE "replay, reports and the program memreel")
 add_feature_info(collector TRUE "memreel-record and the library that it puts into programs; needs nothing of CUDA to build")
-add_feature_info(cuda-samples MEMREEL_CUDA_SAMPLES
-  "programs that leak and fragment on purpose: not part of version ${PROJECT_VERSION} (will need the CUDA toolkit)")
+add_feature_info(cuda-samples CUDAToolkit_FOUND "programs that leak and fragment on purpose; CUDA toolkit ${cuda_toolkit}")
 add_feature_info(viewer MEMREEL_VIEWER "browses a trace: not part of version ${PROJECT_VERSION}")
 add_feature_info(tests MEMREEL_TESTS "switch: MEMREEL_TESTS")
 add_feature_info(benchmarks MEMREEL_BENCH "switch: MEMREEL_BENCH")

@@ -102,6 +102,7 @@ bool Pool::free(DevicePointer pointer) {
 }
 
 void Pool::trim(std::uint64_t keep) {
+  if (keep >= reserved) return;
   const std::uint64_t wanted = std::max(round_up(used, chunk), round_up(keep, chunk));
   if (wanted >= reserved) return;
   gpu->give_back(reserved - wanted);

@@ -1,0 +1,56 @@
+// Out of memory with half of the memory free.
+//
+//   memreel record ./fragmentation && memreel report --oom memreel-*.reel
+//
+// The GPU gives memory in pages of 2 MiB. Requests of 1 MiB share them by two; when one of each pair is freed, half of
+// the memory is free and no page is. A ballast stands for the rest of the program, so that the GPU is full soon.
+#include <cstdint>
+#include <vector>
+
+#include "check.h"
+#include "ground_truth.h"
+
+namespace {
+
+constexpr std::size_t mib = 1 << 20;
+constexpr std::size_t room = 256 * mib;  // what the ballast leaves
+
+/// Null when there is no memory.
+void* try_to_allocate(std::size_t bytes) {
+  void* pointer = nullptr;
+  if (cudaMalloc(&pointer, bytes) == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // an expected error is no reason for later calls to fail
+    truth::failed("linear", bytes);
+    return nullptr;
+  }
+  truth::allocated("linear", pointer, bytes);
+  return pointer;
+}
+
+void release(void* pointer, std::size_t bytes) {
+  truth::freeing("linear", pointer, bytes);
+  check(cudaFree(pointer), "cudaFree");
+}
+
+}  // namespace
+
+int main() {
+  check(cudaFree(nullptr), "the first call, which makes the context");
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  const std::size_t ballast_bytes = free > 2 * room ? free - room : 0;
+  void* const ballast = ballast_bytes != 0 ? try_to_allocate(ballast_bytes) : nullptr;
+
+  std::vector<void*> blocks;
+  while (void* const block = try_to_allocate(mib)) blocks.push_back(block);
+  for (std::size_t i = 0; i < blocks.size(); i += 2) release(blocks[i], mib);
+
+  void* const page = try_to_allocate(2 * mib);
+  std::printf("%zu blocks of 1 MiB, every other one freed: %zu MiB are free, and a request for 2 MiB %s\n",
+              blocks.size(), (blocks.size() + 1) / 2, page == nullptr ? "fails" : "succeeds");
+
+  if (page != nullptr) release(page, 2 * mib);
+  for (std::size_t i = 1; i < blocks.size(); i += 2) release(blocks[i], mib);
+  if (ballast != nullptr) release(ballast, ballast_bytes);
+  return page == nullptr ? 0 : 1;
+}
