@@ -21,6 +21,17 @@ import sys
 from programs import PROGRAMS, limit
 
 
+def shorten_paths(snapshot):
+    """Leaves of each file name what does not depend on the machine."""
+    for trace in snapshot["device_traces"]:
+        for event in trace:
+            for frame in event.get("frames", []):
+                for marker in ("site-packages/", "dist-packages/", "lib/python3"):
+                    if marker in frame["filename"]:
+                        frame["filename"] = frame["filename"][frame["filename"].index(marker):]
+                frame["filename"] = frame["filename"].replace(os.path.dirname(os.path.abspath(__file__)) + "/", "")
+
+
 def record(program, seed, late, memory, path):
     import torch
 
@@ -36,13 +47,7 @@ def record(program, seed, late, memory, path):
     torch.cuda.synchronize()
     stats = torch.cuda.memory_stats()
     snapshot = torch.cuda.memory._snapshot()
-    for trace in snapshot["device_traces"]:
-        for event in trace:
-            for frame in event.get("frames", []):
-                for marker in ("site-packages/", "dist-packages/", "lib/python3"):
-                    if marker in frame["filename"]:
-                        frame["filename"] = frame["filename"][frame["filename"].index(marker):]
-                frame["filename"] = frame["filename"].replace(os.path.dirname(os.path.abspath(__file__)) + "/", "")
+    shorten_paths(snapshot)
     with lzma.open(path, "wb", preset=6) as out:
         pickle.dump(snapshot, out, protocol=4)
     print(json.dumps({"file": path.name, "program": program, "seed": seed,

@@ -1,0 +1,190 @@
+#include "analyzer/insight/leaks.h"
+
+#include <algorithm>
+#include <array>
+
+#include "analyzer/insight/leaks_causes.h"
+#include "analyzer/insight/leaks_evidence.h"
+
+namespace memreel {
+namespace {
+
+constexpr std::array<std::string_view, 8> names{"leak",    "suspected", "resident",              "cache",
+                                                "warm-up", "sawtooth",  "unknown before attach", "unattributed"};
+
+/// Rounds in which some of `kept` were made.
+std::vector<std::uint32_t> births_of(const std::vector<Held>& kept) {
+  std::vector<std::uint32_t> births;
+  for (const Held& held : kept) {
+    if (births.empty() || births.back() != held.birth) births.push_back(held.birth);
+  }
+  return births;
+}
+
+/// What was free on a heap's device when the trace ended, as far as anything says so.
+struct Headroom {
+  Bytes reserved;             // by the heap
+  std::optional<Bytes> free;  // the device's last word
+  std::optional<Bytes> used;
+};
+
+class Search {
+ public:
+  Search(const Trace& trace, const LeakOptions& options) : trace_(trace), options_(options) {}
+
+  LeakReport report() && {
+    std::vector<char> has_allocations(trace_.tables.heaps.size());
+    for (const std::uint32_t event : trace_.allocation_events)
+      has_allocations[index(trace_.tables[trace_.events.origin[event]].heap)] = 1;
+    const std::vector<Headroom> headrooms = headrooms_of_heaps();
+    for (std::uint32_t heap = 0; heap < has_allocations.size(); ++heap) {
+      if (has_allocations[heap] == 0) continue;
+      look_into(HeapId{heap});
+    }
+    report_.causes = group_by_cause(trace_.tables, report_.findings, births_);
+    for (HeapRounds& heap : report_.heaps) heap.rounds_left = rounds_left(heap.heap, headrooms[index(heap.heap)]);
+    for (std::uint32_t heap = 0; heap < headrooms.size(); ++heap) add_unattributed(HeapId{heap}, headrooms);
+    sort();
+    return std::move(report_);
+  }
+
+ private:
+  void look_into(HeapId heap) {
+    Rounds rounds = find_rounds(trace_, heap);
+    for (const Population& population : populations(trace_, heap, rounds)) {
+      for (Judged& judged : judge(population, rounds)) {
+        if (is_from_before(population)) judged.verdict = LeakVerdict::unknown_before_attach;
+        add(heap, population, rounds, judged);
+      }
+    }
+    report_.heaps.push_back({.heap = heap, .rounds = std::move(rounds), .rounds_left = {}});
+  }
+
+  /// What an importer found alive without a record of its making comes first in the trace and has no stack.
+  bool is_from_before(const Population& population) const {
+    return population.stack == StackId::none && trace_.losses.preexisting_allocations != 0 &&
+           std::all_of(population.held.begin(), population.held.end(), [&](const Held& held) {
+             return index(held.id) < trace_.losses.preexisting_allocations;
+           });
+  }
+
+  void add(HeapId heap, const Population& population, const Rounds& rounds, const Judged& judged) {
+    LeakFinding finding{.verdict = judged.verdict,
+                        .heap = heap,
+                        .stack = population.stack,
+                        .count = judged.kept.size(),
+                        .growth = judged.growth,
+                        .rounds = rounds.count(),
+                        .evidence = {},
+                        .allocations = {}};
+    for (const Held& held : judged.kept) {
+      finding.bytes += held.size;
+      finding.allocations.push_back(held.id);
+    }
+    if (accuses(finding.verdict)) {
+      if (const Suppression* suppression = options_.suppressions.match(trace_.tables, finding.stack)) {
+        suppress(*suppression, finding);
+        return;
+      }
+      finding.growth_bytes_per_round = judged.growth.slope;
+    }
+    finding.oldest = finding.rounds - std::min(finding.rounds, judged.growth.first);
+    if (population.last_free != Held::alive) finding.last_free = population.last_free;
+    finding.evidence = evidence_of(trace_, finding, population, rounds);
+    births_.push_back(births_of(judged.kept));
+    report_.findings.push_back(std::move(finding));
+  }
+
+  void suppress(const Suppression& suppression, const LeakFinding& finding) {
+    auto entry = std::find_if(report_.suppressed.begin(), report_.suppressed.end(), [&](const SuppressedLeaks& s) {
+      return s.suppression.pattern == suppression.pattern;
+    });
+    if (entry == report_.suppressed.end())
+      entry = report_.suppressed.insert(entry, {.suppression = suppression, .count = 0, .bytes = {}});
+    entry->count += finding.count;
+    entry->bytes += finding.bytes;
+  }
+
+  std::vector<Headroom> headrooms_of_heaps() const {
+    std::vector<Headroom> headrooms(trace_.tables.heaps.size());
+    const EventColumns& events = trace_.events;
+    for (std::size_t i = 0; i < events.count(); ++i) {
+      const EventKind kind = events.kind[i];
+      if (!is_segment(kind) && kind != EventKind::memory_info) continue;
+      Headroom& headroom = headrooms[index(trace_.tables[events.origin[i]].heap)];
+      if (kind == EventKind::segment_alloc || kind == EventKind::segment_map) {
+        headroom.reserved += events.size[i];
+      } else if (is_segment(kind)) {
+        headroom.reserved -= std::min(events.size[i], headroom.reserved);
+      } else {
+        headroom.used = events.size[i];
+        headroom.free = Bytes{events.address_or_value[i]};
+      }
+    }
+    return headrooms;
+  }
+
+  std::optional<double> rounds_left(HeapId heap, const Headroom& headroom) const {
+    double growth = 0;
+    for (const LeakFinding& finding : report_.findings) {
+      if (finding.heap == heap) growth += finding.growth_bytes_per_round;
+    }
+    std::optional<Bytes> free = headroom.free;
+    if (options_.capacity) free = *options_.capacity - std::min(*options_.capacity, headroom.reserved);
+    if (!free || growth <= 0) return std::nullopt;
+    return static_cast<double>(free->count) / growth;
+  }
+
+  /// What the device says is used and no heap on it holds. Only the driver's own heaps know what they got from the
+  /// device: a framework's sample counts its own pool, and does so exactly.
+  void add_unattributed(HeapId heap, const std::vector<Headroom>& headrooms) {
+    const Headroom& headroom = headrooms[index(heap)];
+    if (!headroom.used || trace_.tables[heap].level != Level::driver) return;
+    Bytes recorded = headroom.reserved;
+    for (const std::uint32_t event : live_allocations(heap)) recorded += trace_.events.size[event];
+    if (*headroom.used <= recorded) return;
+    LeakFinding finding{.verdict = LeakVerdict::unattributed,
+                        .heap = heap,
+                        .bytes = *headroom.used - recorded,
+                        .evidence = {},
+                        .allocations = {}};
+    finding.evidence = evidence_of(trace_, finding, {}, {});
+    births_.emplace_back();
+    report_.findings.push_back(std::move(finding));
+  }
+
+  std::vector<std::uint32_t> live_allocations(HeapId heap) const {
+    std::vector<char> is_live(trace_.allocation_events.size(), 1);
+    for (std::size_t i = 0; i < trace_.events.count(); ++i) {
+      if (trace_.events.kind[i] == EventKind::free_requested && trace_.events.allocation[i] != AllocationId::none)
+        is_live[index(trace_.events.allocation[i])] = 0;
+    }
+    std::vector<std::uint32_t> live;
+    for (std::size_t a = 0; a < is_live.size(); ++a) {
+      const std::uint32_t event = trace_.allocation_events[a];
+      if (is_live[a] != 0 && trace_.tables[trace_.events.origin[event]].heap == heap) live.push_back(event);
+    }
+    return live;
+  }
+
+  void sort() {
+    std::stable_sort(report_.findings.begin(), report_.findings.end(), [](const LeakFinding& a, const LeakFinding& b) {
+      if (accuses(a.verdict) != accuses(b.verdict)) return accuses(a.verdict);
+      if (a.cause != b.cause) return a.cause < b.cause;
+      return a.bytes > b.bytes;
+    });
+  }
+
+  const Trace& trace_;
+  const LeakOptions& options_;
+  LeakReport report_;
+  std::vector<std::vector<std::uint32_t>> births_;  // of each finding
+};
+
+}  // namespace
+
+std::string_view name_of(LeakVerdict verdict) { return names.at(static_cast<std::size_t>(verdict)); }
+
+LeakReport find_leaks(const Trace& trace, const LeakOptions& options) { return Search(trace, options).report(); }
+
+}  // namespace memreel

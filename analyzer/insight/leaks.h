@@ -1,0 +1,85 @@
+// What a program keeps, and whether that is a leak.
+//
+// Judged per stack over rounds (rounds.h): a leak is what is born at a steady rate until the end and, unlike everything
+// else from the same place, never let go of. docs/leaks.md has the rules with their reasons, and what they can't know.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/insight/leaks_judge.h"
+#include "analyzer/insight/rounds.h"
+#include "analyzer/insight/suppressions.h"
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+/// "leak", "suspected", "resident", "cache", "warm-up", "sawtooth", "unknown before attach", "unattributed".
+std::string_view name_of(LeakVerdict verdict);
+
+/// Whether the verdict says that something is wrong.
+constexpr bool accuses(LeakVerdict verdict) {
+  return verdict == LeakVerdict::leak || verdict == LeakVerdict::suspected;
+}
+
+inline constexpr std::uint32_t no_cause = 0xFFFF'FFFF;
+
+/// What one stack of one heap keeps until the end of the trace, as far as one verdict goes.
+struct LeakFinding {
+  LeakVerdict verdict = LeakVerdict::resident;
+  HeapId heap = HeapId::none;
+  StackId stack = StackId::none;
+  Bytes bytes;
+  std::uint64_t count = 0;
+  double growth_bytes_per_round = 0;     // of the accused; 0 for others
+  Growth growth;
+  std::uint32_t rounds = 0;              // of the heap
+  std::uint32_t oldest = 0;              // rounds since the first of them was made
+  std::optional<std::uint32_t> last_free;  // round in which something from this stack was freed last
+  std::string evidence;                  // one sentence
+  std::uint32_t cause = no_cause;        // row of LeakReport::causes, for the accused
+  std::vector<AllocationId> allocations;
+};
+
+/// Stacks that keep something in the same rounds keep it for the same reason, e.g. all of a graph.
+struct LeakCause {
+  /// Innermost function of the user's own code that they share, where the largest of them goes through it; none when
+  /// they share none.
+  FrameId frame = FrameId::none;
+  Bytes bytes;
+  std::uint64_t count = 0;
+  std::uint32_t stacks = 0;
+  double growth_bytes_per_round = 0;
+};
+
+struct HeapRounds {
+  HeapId heap = HeapId::none;
+  Rounds rounds;
+  std::optional<double> rounds_left;  // until the accused have used up what is free
+};
+
+/// What a suppression has silenced.
+struct SuppressedLeaks {
+  Suppression suppression;
+  std::uint64_t count = 0;  // allocations
+  Bytes bytes;
+};
+
+struct LeakReport {
+  std::vector<HeapRounds> heaps;      // those with allocations
+  std::vector<LeakFinding> findings;  // the accused first, by cause and then by bytes; then the others by bytes
+  std::vector<LeakCause> causes;      // largest first
+  std::vector<SuppressedLeaks> suppressed;
+};
+
+struct LeakOptions {
+  Suppressions suppressions = Suppressions::built_in();
+  std::optional<Bytes> capacity;  // of each device, for the time until memory runs out; else as recorded
+};
+
+LeakReport find_leaks(const Trace& trace, const LeakOptions& options = {});
+
+}  // namespace memreel

@@ -1,0 +1,17 @@
+// Many stacks, one cause: a list of losses keeps whole graphs, and every layer's line looks like a leak of its own.
+#pragma once
+
+#include <vector>
+
+#include "analyzer/insight/leaks.h"
+
+namespace memreel {
+
+/// Groups the accused of `findings` whose allocations were made in the same rounds, sets their `cause`, and returns the
+/// groups, largest first. Two patterns are the same when nine tenths of their rounds are.
+///
+/// `births`: of each finding, the rounds in which its allocations were made, ascending and distinct.
+std::vector<LeakCause> group_by_cause(const Tables& tables, std::vector<LeakFinding>& findings,
+                                      const std::vector<std::vector<std::uint32_t>>& births);
+
+}  // namespace memreel

@@ -1,0 +1,70 @@
+#include "analyzer/insight/leaks_evidence.h"
+
+#include "analyzer/report/own_frame.h"
+#include "analyzer/report/quantity.h"
+#include "formats/model/stack_text.h"
+
+namespace memreel {
+namespace {
+
+std::string count_of(std::uint64_t count, const std::string& what) {
+  return text_of(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+std::string place_of(const Trace& trace, StackId stack) {
+  const std::vector<FrameText> frames = frames_of(trace.tables, stack);
+  if (frames.empty()) return "where no stack was recorded";
+  const FrameText own = own_frame(frames);
+  if (own.file.empty()) return "in " + std::string(own.function);
+  return "at " + std::string(own.file) + (own.line == 0 ? "" : ":" + std::to_string(own.line));
+}
+
+/// Which of the site's allocations were freed, as far as it speaks for or against a leak.
+std::string fate_of_others(const LeakFinding& finding, const Population& population, const std::string& unit) {
+  if (population.frees == 0) return "nothing allocated there was ever freed";
+  return count_of(population.frees, "other") + " allocated there " + (population.frees == 1 ? "was" : "were") +
+         " freed, " +
+         (finding.growth.longest_life == 0 ? "each in the " + unit + " that made it"
+                                           : "after at most " + count_of(finding.growth.longest_life, unit));
+}
+
+}  // namespace
+
+std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Population& population,
+                        const Rounds& rounds) {
+  const std::string unit = rounds.unit();
+  const Growth& growth = finding.growth;
+  const std::string place = place_of(trace, finding.stack);
+  const std::string total = text_of(finding.bytes) + " in " + count_of(finding.count, "allocation");
+  switch (finding.verdict) {
+    case LeakVerdict::leak:
+    case LeakVerdict::suspected: {
+      const Bytes each{finding.bytes.count / std::max(1U, growth.rounds)};
+      return text_of(std::uint64_t{growth.rounds}) + " of " + count_of(finding.rounds, unit) + " kept " +
+             text_of(each) + " allocated " + place + "; " + fate_of_others(finding, population, unit);
+    }
+    case LeakVerdict::warm_up:
+      return total + " " + place + " came in " + count_of(growth.rounds, unit) + " up to " + unit + " " +
+             text_of(std::uint64_t{growth.last} + 1) + " of " + text_of(std::uint64_t{finding.rounds}) +
+             "; nothing was added since";
+    case LeakVerdict::sawtooth:
+      return total + " " + place + " wait to be freed: so far they were freed many at a time, after at most " +
+             count_of(growth.longest_life, unit);
+    case LeakVerdict::cache:
+      return total + " " + place + " are held, and that no longer grows; " +
+             fate_of_others(finding, population, unit);
+    case LeakVerdict::unknown_before_attach:
+      return total + " were there before the recording began";
+    case LeakVerdict::unattributed:
+      return text_of(finding.bytes) +
+             " of the device belong to nothing that was recorded: contexts, code, other processes";
+    default:
+      return total + " " + place + " " +
+             (growth.rounds <= 1 ? "came in " + unit + " " + text_of(std::uint64_t{growth.first} + 1) + " of " +
+                                       text_of(std::uint64_t{finding.rounds})
+                                 : "came in " + count_of(growth.rounds, unit)) +
+             (population.frees == 0 ? " and stay" : "; " + fate_of_others(finding, population, unit));
+  }
+}
+
+}  // namespace memreel

@@ -1,0 +1,293 @@
+#include "analyzer/insight/leaks_judge.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+
+namespace memreel {
+namespace {
+
+// Growth in fewer rounds says nothing (DESIGN: growth for >= 4 rounds); in twice as many, and steadily, it says enough.
+constexpr std::uint32_t fewest_rounds = 4;
+constexpr std::uint32_t enough_rounds = 8;
+constexpr double steady_r2 = 0.8;
+// Growth must have gone on for this share of the rounds: less may be a phase that has not ended.
+constexpr double least_span = 0.2;
+// Births that thin out this much (Laplace's trend test, in standard deviations) are those of a cache that fills.
+constexpr double thinning = -2.5;
+constexpr double thinning_of_one_each = -1.7;
+
+using Span = std::span<const Held>;
+
+std::uint32_t rounds_of_birth(Span held) {
+  std::uint32_t count = 0;
+  for (std::size_t i = 0; i < held.size(); ++i) count += i == 0 || held[i].birth != held[i - 1].birth;
+  return count;
+}
+
+/// Cumulative bytes over the rounds in which some were born, and the line through them.
+Growth growth_of(Span kept) {
+  Growth growth{.rounds = rounds_of_birth(kept)};
+  if (kept.empty()) return growth;
+  growth.first = kept.front().birth;
+  growth.last = kept.back().birth;
+  double n = 0, sx = 0, sy = 0, sxx = 0, sxy = 0, syy = 0, bytes = 0;
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    bytes += static_cast<double>(kept[i].size.count);
+    if (i + 1 < kept.size() && kept[i + 1].birth == kept[i].birth) continue;
+    const double x = static_cast<double>(kept[i].birth - growth.first);
+    n += 1, sx += x, sy += bytes, sxx += x * x, sxy += x * bytes, syy += bytes * bytes;
+  }
+  const double spread = n * sxx - sx * sx;
+  if (spread <= 0) return growth;
+  growth.slope = (n * sxy - sx * sy) / spread;
+  const double height = n * syy - sy * sy;
+  growth.r2 = height <= 0 ? 0 : (n * sxy - sx * sy) * (n * sxy - sx * sy) / (spread * height);
+  return growth;
+}
+
+/// Sizes that are within a fifth or so of each other.
+int size_class(Bytes size) { return static_cast<int>(std::lround(4 * std::log2(static_cast<double>(size.count) + 1))); }
+
+/// How long the allocations of a site live that are freed.
+class Lives {
+ public:
+  /// `teardown`: frees in this round or later end nothing but the program, and say nothing about how long things live.
+  Lives(Span held, std::uint32_t teardown) {
+    for (const Held& h : held) {
+      if (h.survives() || h.death >= teardown) continue;
+      longest_ = std::max(longest_, h.death - h.birth);
+      by_class_[size_class(h.size)].push_back(h.death - h.birth);
+      deaths_.push_back(h.death);
+      births_.push_back(h.birth);
+    }
+    for (auto& [size, lives] : by_class_) std::sort(lives.begin(), lives.end());
+  }
+
+  std::uint32_t longest() const { return longest_; }
+  bool any() const { return !deaths_.empty(); }
+  /// Of those of about this size, how many lived longer than `age`.
+  std::uint64_t longer_than(std::uint32_t age, Bytes size) const {
+    std::uint64_t count = 0;
+    for (int c = size_class(size) - 1; c <= size_class(size) + 1; ++c) {
+      const auto lives = by_class_.find(c);
+      if (lives == by_class_.end()) continue;
+      count += static_cast<std::uint64_t>(lives->second.end() -
+                                          std::upper_bound(lives->second.begin(), lives->second.end(), age));
+    }
+    return count;
+  }
+  /// Whether they end many rounds' worth at a time.
+  bool in_bursts() const { return 3 * distinct(deaths_) <= distinct(births_); }
+
+ private:
+  static std::size_t distinct(std::vector<std::uint32_t> values) {
+    std::sort(values.begin(), values.end());
+    return static_cast<std::size_t>(std::unique(values.begin(), values.end()) - values.begin());
+  }
+
+  std::uint32_t longest_ = 0;
+  std::map<int, std::vector<std::uint32_t>> by_class_;
+  std::vector<std::uint32_t> births_, deaths_;
+};
+
+/// Average number of allocations that were live in rounds [from, to).
+double average_live(Span held, std::uint32_t from, std::uint32_t to) {
+  double sum = 0;
+  for (const Held& h : held) {
+    const std::uint32_t begin = std::max(h.birth, from);
+    const std::uint32_t end = std::min(h.death, to);
+    if (end > begin) sum += end - begin;
+  }
+  return to > from ? sum / (to - from) : 0;
+}
+
+/// One group of allocations under judgement: a whole population or a part of it.
+class Case {
+ public:
+  Case(Span held, const Rounds& rounds)
+      : held_(held),
+        count_(rounds.count()),
+        lives_(held, count_),
+        // What is made after the last step belongs to no round.
+        now_(rounds.last_is_open || count_ == 0 ? count_ : count_ + 1) {
+    for (const Held& h : held) {
+      if (h.survives()) kept_.push_back(h);
+    }
+  }
+
+  std::vector<Judged> judged() const {
+    std::vector<Held> from_start, later;
+    split_off_start(from_start, later);
+    std::vector<Judged> all;
+    const LeakVerdict verdict = verdict_on(later);
+    if (verdict == LeakVerdict::leak || verdict == LeakVerdict::suspected) {
+      std::map<int, std::uint64_t> stay;  // by size class
+      for (const Held& h : later) stay[size_class(h.size)] += is_old(h);
+      std::vector<Held> accused, passing;
+      for (const Held& h : later) (is_leaked(h, stay) ? accused : passing).push_back(h);
+      add(all, verdict, accused);
+      add(all, LeakVerdict::cache, passing);
+    } else {
+      add(all, verdict, later);
+    }
+    add(all, LeakVerdict::resident, from_start);
+    return all;
+  }
+
+ private:
+  void add(std::vector<Judged>& all, LeakVerdict verdict, const std::vector<Held>& kept) const {
+    if (kept.empty()) return;
+    Growth growth = growth_of(kept);
+    growth.longest_life = lives_.longest();
+    all.push_back({.verdict = verdict, .growth = growth, .kept = kept});
+  }
+
+  std::uint32_t age(const Held& h) const { return h.birth >= now_ ? 0 : now_ - 1 - h.birth; }
+
+  /// A site is shared by what is made once: the workspace of the first matrix product is allocated below the line that
+  /// calls it, as its results are. What was kept in the first tenth of the rounds and nothing of its size since is put
+  /// down to the start.
+  void split_off_start(std::vector<Held>& from_start, std::vector<Held>& later) const {
+    const std::uint32_t start = kept_.empty() ? 0 : kept_.front().birth + count_ / 10;
+    std::map<int, bool> seen_later;
+    for (const Held& h : kept_) {
+      if (h.birth > start) seen_later[size_class(h.size)] = true;
+    }
+    for (const Held& h : kept_) {
+      const int size = size_class(h.size);
+      const bool is_of_start = h.birth <= start && !seen_later.contains(size - 1) && !seen_later.contains(size) &&
+                               !seen_later.contains(size + 1);
+      (is_of_start ? from_start : later).push_back(h);
+    }
+  }
+
+  LeakVerdict verdict_on(const std::vector<Held>& kept) const {
+    if (count_ < enough_rounds || rounds_of_birth(kept) < fewest_rounds)
+      return lives_.any() && kept.size() > 1 ? plateau() : LeakVerdict::resident;
+
+    // Those that are older than anything that was freed has ever become.
+    std::vector<Held> old;
+    for (const Held& h : kept) {
+      if (is_old(h)) old.push_back(h);
+    }
+    if (rounds_of_birth(old) < fewest_rounds) return plateau();
+
+    const std::uint32_t window = now_ - 1 - lives_.longest();  // they were born before this round
+    if (has_stopped(old, window)) return lives_.any() ? plateau() : LeakVerdict::warm_up;
+    if (thins_out(old, window) || !grows(old, window)) return LeakVerdict::cache;
+    const Growth growth = growth_of(old);
+    if (growth.last - growth.first + 1 < least_span * count_) return LeakVerdict::warm_up;
+    return growth.rounds >= enough_rounds && growth.r2 >= steady_r2 ? LeakVerdict::leak : LeakVerdict::suspected;
+  }
+
+  LeakVerdict plateau() const { return lives_.in_bursts() ? LeakVerdict::sawtooth : LeakVerdict::cache; }
+
+  /// No birth for more than twice as long as there ever was none in between.
+  static bool has_stopped(const std::vector<Held>& old, std::uint32_t window) {
+    std::uint32_t longest = 1;
+    for (std::size_t i = 1; i < old.size(); ++i) longest = std::max(longest, old[i].birth - old[i - 1].birth);
+    const std::uint32_t since = window > old.back().birth ? window - 1 - old.back().birth : 0;
+    return since > 2 * longest + 1;
+  }
+
+  /// Laplace's trend test: births at a constant rate have their mean in the middle of the time that was watched. One
+  /// birth of each size is what a cache keyed by shape looks like, and is taken for one sooner.
+  static bool thins_out(const std::vector<Held>& old, std::uint32_t window) {
+    const double begin = old.front().birth;
+    const double width = std::max(1.0, window - begin);
+    double sum = 0;
+    for (const Held& h : old) sum += h.birth + 0.5 - begin;
+    const double mean = sum / static_cast<double>(old.size());
+    const double rounds = rounds_of_birth(old);
+    const double trend = (mean - width / 2) / (width * std::sqrt(1 / (12 * rounds)));
+    return trend < thinning || (trend < thinning_of_one_each && is_one_of_each(old));
+  }
+
+  static bool is_one_of_each(const std::vector<Held>& old) {
+    std::vector<Bytes> sizes;
+    for (const Held& h : old) sizes.push_back(h.size);
+    std::sort(sizes.begin(), sizes.end());
+    return std::adjacent_find(sizes.begin(), sizes.end()) == sizes.end();
+  }
+
+  /// Whether there is more of everything as time goes on, as there must be when some is never freed: at least a third
+  /// of what these births alone would have added between the middle of the rounds and their last fifth.
+  bool grows(const std::vector<Held>& old, std::uint32_t window) const {
+    if (!lives_.any()) return true;
+    const std::uint32_t end = now_;
+    const double added = average_live(held_, end - end / 5, end) - average_live(held_, end * 3 / 10, end / 2);
+    const double rate = static_cast<double>(old.size()) / std::max(1U, window - old.front().birth);
+    return added >= rate * end / 2 / 3;
+  }
+
+  bool is_old(const Held& h) const { return h.birth < count_ && age(h) > lives_.longest(); }
+
+  /// Older than anything that was freed; or so many of this size stay, and so few live that long and go, that it is
+  /// more likely one of those that stay.
+  bool is_leaked(const Held& h, const std::map<int, std::uint64_t>& stay) const {
+    if (is_old(h)) return true;
+    std::uint64_t siblings = 0;
+    for (int c = size_class(h.size) - 1; c <= size_class(h.size) + 1; ++c) {
+      const auto found = stay.find(c);
+      if (found != stay.end()) siblings += found->second;
+    }
+    // Those were made in the rounds that are longer ago than the longest life; the others in any.
+    const double seen = static_cast<double>(count_ - std::min(count_ - 1, lives_.longest())) / count_;
+    return siblings > 0 && static_cast<double>(siblings) >= seen * static_cast<double>(lives_.longer_than(age(h), h.size));
+  }
+
+  Span held_;
+  std::uint32_t count_;
+  Lives lives_;
+  std::uint32_t now_;
+  std::vector<Held> kept_;
+};
+
+bool accuses(const std::vector<Judged>& judged) {
+  return std::any_of(judged.begin(), judged.end(), [](const Judged& j) {
+    return j.verdict == LeakVerdict::leak || j.verdict == LeakVerdict::suspected;
+  });
+}
+
+/// The population in parts of one size each, for sizes that were kept in enough rounds; what is left is one part.
+std::vector<std::vector<Held>> by_size(const Population& population) {
+  std::map<Bytes, std::pair<std::uint32_t, std::uint32_t>> seen;  // size -> rounds in which some was kept, the last
+  for (const Held& h : population.held) {
+    if (!h.survives()) continue;
+    auto& [rounds, last] = seen.try_emplace(h.size, 0, Held::alive).first->second;
+    rounds += last != h.birth;
+    last = h.birth;
+  }
+  std::map<Bytes, std::vector<Held>> parts;
+  std::vector<Held> rest;
+  for (const Held& h : population.held) {
+    const auto found = seen.find(h.size);
+    if (found != seen.end() && found->second.first >= fewest_rounds)
+      parts[h.size].push_back(h);
+    else
+      rest.push_back(h);
+  }
+  std::vector<std::vector<Held>> all;
+  for (auto& [size, part] : parts) all.push_back(std::move(part));
+  if (!rest.empty()) all.push_back(std::move(rest));
+  return all;
+}
+
+}  // namespace
+
+std::vector<Judged> judge(const Population& population, const Rounds& rounds) {
+  // Where no stack was recorded, all sites look like one, and the size tells them apart.
+  std::vector<Judged> whole = Case(population.held, rounds).judged();
+  if (accuses(whole) && population.stack != StackId::none) return whole;
+  const std::vector<std::vector<Held>> parts = by_size(population);
+  if (parts.size() < 2) return whole;
+  std::vector<Judged> all;
+  for (const std::vector<Held>& part : parts) {
+    for (Judged& judged : Case(part, rounds).judged()) all.push_back(std::move(judged));
+  }
+  return accuses(all) ? all : whole;
+}
+
+}  // namespace memreel

@@ -1,0 +1,101 @@
+#include "analyzer/insight/leaks_population.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace memreel {
+namespace {
+
+constexpr std::uint32_t not_here = Held::alive;  // allocations of other heaps, and those that were freed
+
+/// Addresses at which pools inside `heap` have segments.
+std::unordered_set<std::uint64_t> reserves_of_pools(const Trace& trace, HeapId heap) {
+  std::unordered_set<std::uint64_t> addresses;
+  const auto is_inside = [&](HeapId other) { return heap != HeapId::none && trace.tables[other].parent == heap; };
+  const std::vector<Heap>& heaps = trace.tables.heaps;
+  if (std::none_of(heaps.begin(), heaps.end(), [&](const Heap& h) { return heap != HeapId::none && h.parent == heap; }))
+    return addresses;
+  for (std::size_t i = 0; i < trace.events.count(); ++i) {
+    const EventKind kind = trace.events.kind[i];
+    if (kind != EventKind::segment_alloc && kind != EventKind::segment_map) continue;
+    if (is_inside(trace.tables[trace.events.origin[i]].heap)) addresses.insert(trace.events.address(i).value);
+  }
+  return addresses;
+}
+
+struct Tally {
+  std::uint64_t allocations = 0, frees = 0, survivors = 0;
+  std::uint32_t last_free = Held::alive;
+  std::uint32_t population = not_here;
+};
+
+struct Crossing {
+  StackId stack = StackId::none;
+  Held held;
+};
+
+}  // namespace
+
+std::vector<Population> populations(const Trace& trace, HeapId heap, const Rounds& rounds) {
+  const EventColumns& events = trace.events;
+  const std::unordered_set<std::uint64_t> reserves = reserves_of_pools(trace, heap);
+  std::vector<char> is_ours(trace.tables.origins.size());
+  for (std::size_t origin = 0; origin < is_ours.size(); ++origin)
+    is_ours[origin] = trace.tables.origins[origin].heap == heap;
+
+  std::vector<std::uint32_t> births(trace.allocation_events.size(), not_here);
+  std::vector<Tally> tallies(trace.tables.stacks.size());
+  std::vector<Crossing> crossings;
+  std::uint32_t round = 0;
+  for (std::uint32_t i = 0; i < events.count(); ++i) {
+    while (round < rounds.ends.size() && rounds.ends[round] <= i) ++round;
+    const EventKind kind = events.kind[i];
+    if (kind != EventKind::alloc && kind != EventKind::free_requested) continue;
+    const AllocationId id = events.allocation[i];
+    if (id == AllocationId::none) continue;
+    if (kind == EventKind::alloc) {
+      if (is_ours[index(events.origin[i])] == 0 || reserves.contains(events.address(i).value)) continue;
+      births[index(id)] = round;
+      Tally& tally = tallies[index(events.stack[i])];
+      ++tally.allocations;
+      ++tally.survivors;
+      continue;
+    }
+    const std::uint32_t birth = std::exchange(births[index(id)], not_here);
+    if (birth == not_here) continue;
+    const StackId stack = events.stack[trace.allocation_events[index(id)]];
+    Tally& tally = tallies[index(stack)];
+    ++tally.frees;
+    --tally.survivors;
+    tally.last_free = round;
+    if (round != birth)
+      crossings.push_back({stack, {.id = id, .birth = birth, .death = round, .size = events.size[i]}});
+  }
+
+  std::vector<Population> found;
+  for (std::uint32_t stack = 0; stack < tallies.size(); ++stack) {
+    Tally& tally = tallies[stack];
+    if (tally.survivors == 0) continue;
+    tally.population = static_cast<std::uint32_t>(found.size());
+    found.push_back({.stack = StackId{stack},
+                     .allocations = tally.allocations,
+                     .frees = tally.frees,
+                     .last_free = tally.last_free,
+                     .held = {}});
+  }
+  for (const Crossing& crossing : crossings) {
+    const std::uint32_t population = tallies[index(crossing.stack)].population;
+    if (population != not_here) found[population].held.push_back(crossing.held);
+  }
+  for (std::uint32_t a = 0; a < births.size(); ++a) {
+    if (births[a] == not_here) continue;
+    const std::uint32_t event = trace.allocation_events[a];
+    found[tallies[index(events.stack[event])].population].held.push_back(
+        {.id = AllocationId{a}, .birth = births[a], .size = events.size[event]});
+  }
+  for (Population& population : found)
+    std::sort(population.held.begin(), population.held.end(), [](const Held& a, const Held& b) { return a.id < b.id; });
+  return found;
+}
+
+}  // namespace memreel

@@ -1,0 +1,40 @@
+// What one call site kept beyond the end of a round, and for how long: all that a verdict about it is made of.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "analyzer/insight/rounds.h"
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+/// An allocation that outlived the round it was made in. Rounds count from 0; what comes after the last one is count().
+struct Held {
+  static constexpr std::uint32_t alive = std::numeric_limits<std::uint32_t>::max();
+
+  AllocationId id = AllocationId::none;
+  std::uint32_t birth = 0;
+  std::uint32_t death = alive;  // round in which the program let go of it; alive: not before the trace ends
+  Bytes size;
+
+  bool survives() const { return death == alive; }
+};
+
+/// The allocations of one stack of one heap. Only stacks of which something is live at the end make a population.
+struct Population {
+  StackId stack = StackId::none;
+  std::uint64_t allocations = 0;  // all that were ever made there
+  std::uint64_t frees = 0;
+  std::uint32_t last_free = Held::alive;  // round of the last free; alive: nothing made there was ever freed
+  std::vector<Held> held;                 // by birth, then by id
+};
+
+/// The populations of `heap`, by stack. Memory on the way: 4 bytes per allocation of the trace, and 24 per one that
+/// outlived its round.
+///
+/// What a heap gave to a pool inside it (segments of its child heaps) is the pool's reserve and left out.
+std::vector<Population> populations(const Trace& trace, HeapId heap, const Rounds& rounds);
+
+}  // namespace memreel

@@ -1,0 +1,141 @@
+#include "analyzer/insight/rounds.h"
+
+#include <algorithm>
+#include <map>
+
+#include "analyzer/replay/steps.h"
+#include "analyzer/report/own_frame.h"
+#include "formats/model/flat_map.h"
+#include "formats/model/stack_text.h"
+
+namespace memreel {
+namespace {
+
+constexpr std::uint32_t fewest_rounds = 8;
+constexpr std::uint32_t most_intervals = 64;
+constexpr std::uint32_t candidates_tried = 16;
+
+/// Where a program allocates: the stack; where none was recorded, the size is all there is to tell sites apart.
+struct Site {
+  StackId stack = StackId::none;
+  Bytes size;
+  friend bool operator==(const Site&, const Site&) = default;
+};
+struct SiteHash {
+  std::uint64_t operator()(const Site& site) const {
+    return mix_bits(site.size.count * 0x9E3779B97F4A7C15U + index(site.stack));
+  }
+};
+
+/// The allocations of one heap as numbers of sites, in order.
+struct SiteSequence {
+  std::vector<Site> sites;
+  std::vector<std::uint32_t> counts;       // of each site
+  std::vector<std::uint32_t> site_of;      // of each allocation
+  std::vector<std::uint32_t> event_of;     // of each allocation
+};
+
+SiteSequence site_sequence(const Trace& trace, HeapId heap) {
+  SiteSequence sequence;
+  FlatMap<Site, SiteHash> numbers;
+  for (const std::uint32_t event : trace.allocation_events) {
+    if (trace.tables[trace.events.origin[event]].heap != heap) continue;
+    const StackId stack = trace.events.stack[event];
+    const Site site{.stack = stack, .size = stack == StackId::none ? trace.events.size[event] : 0_B};
+    std::uint32_t number = numbers.find(site);
+    if (number == absent) {
+      number = static_cast<std::uint32_t>(sequence.sites.size());
+      numbers.put(site, number);
+      sequence.sites.push_back(site);
+      sequence.counts.push_back(0);
+    }
+    ++sequence.counts[number];
+    sequence.site_of.push_back(number);
+    sequence.event_of.push_back(event);
+  }
+  return sequence;
+}
+
+/// Whether something that happens at these places happens at an even pace from the beginning of `total` to the end.
+bool is_even(const std::vector<std::uint32_t>& places, std::size_t total) {
+  std::vector<std::uint32_t> gaps;
+  for (std::size_t i = 1; i < places.size(); ++i) gaps.push_back(places[i] - places[i - 1]);
+  const auto middle = gaps.begin() + static_cast<std::ptrdiff_t>(gaps.size() / 2);
+  std::nth_element(gaps.begin(), middle, gaps.end());
+  const std::uint32_t usual = *middle;
+  const std::uint32_t longest = *std::max_element(gaps.begin(), gaps.end());
+  const std::size_t covered = places.back() - places.front() + usual;
+  return longest <= 4 * usual && usual >= 2 && 4 * covered >= 3 * total;
+}
+
+/// Places of the allocations that begin a round; empty when there is no loop to be seen.
+std::vector<std::uint32_t> beginnings(const SiteSequence& sequence) {
+  std::map<std::uint32_t, std::vector<std::uint32_t>> sites_by_count;  // in the order they are first seen
+  for (std::uint32_t site = 0; site < sequence.sites.size(); ++site) {
+    if (sequence.counts[site] >= fewest_rounds) sites_by_count[sequence.counts[site]].push_back(site);
+  }
+  std::uint32_t tried = 0;
+  for (const auto& [count, sites] : sites_by_count) {
+    if (sites.size() < 2 && sites_by_count.size() > 1) continue;
+    if (++tried > candidates_tried) break;
+    std::vector<std::uint32_t> places;
+    for (std::uint32_t i = 0; i < sequence.site_of.size(); ++i) {
+      if (sequence.site_of[i] == sites.front()) places.push_back(i);
+    }
+    if (is_even(places, sequence.site_of.size())) return places;
+  }
+  return {};
+}
+
+std::string line_of(const Trace& trace, StackId stack) {
+  const FrameText frame = own_frame(frames_of(trace.tables, stack));
+  return frame.file.empty() ? std::string(frame.function)
+                            : std::string(frame.file) + ":" + std::to_string(frame.line);
+}
+
+Rounds by_repetition(const Trace& trace, const SiteSequence& sequence) {
+  const std::vector<std::uint32_t> places = beginnings(sequence);
+  if (places.size() < fewest_rounds) return {};
+  Rounds rounds{.source = RoundSource::repetition,
+                .name = line_of(trace, sequence.sites[sequence.site_of[places.front()]].stack),
+                .last_is_open = true};
+  for (std::size_t i = 1; i < places.size(); ++i) rounds.ends.push_back(sequence.event_of[places[i]]);
+  return rounds;
+}
+
+Rounds by_allocations(const SiteSequence& sequence) {
+  const std::size_t total = sequence.event_of.size();
+  const std::size_t intervals = std::min<std::size_t>(most_intervals, total / 4);
+  if (intervals < fewest_rounds) return {};
+  Rounds rounds{.source = RoundSource::allocations, .name = {}, .last_is_open = true};
+  for (std::size_t i = 1; i < intervals; ++i) rounds.ends.push_back(sequence.event_of[total * i / intervals]);
+  return rounds;
+}
+
+}  // namespace
+
+Rounds find_rounds(const Trace& trace, HeapId heap) {
+  Steps steps = find_steps(trace, heap);
+  if (steps.ends.size() >= fewest_rounds)
+    return {.source = RoundSource::marks, .name = std::move(steps.mark), .ends = std::move(steps.ends)};
+  const SiteSequence sequence = site_sequence(trace, heap);
+  Rounds rounds = by_repetition(trace, sequence);
+  return rounds.count() != 0 ? rounds : by_allocations(sequence);
+}
+
+std::string text_of(const Rounds& rounds) {
+  const std::string count = std::to_string(rounds.count());
+  switch (rounds.source) {
+    case RoundSource::marks:
+      return count + " steps, from the marks \"" + rounds.name + "\"";
+    case RoundSource::repetition:
+      return count + " steps, from the allocations that repeat" +
+             (rounds.name.empty() ? "" : " (each begins at " + rounds.name + ")");
+    case RoundSource::allocations:
+      return count + " intervals of equally many allocations, since the program marks no steps and none repeat";
+    default:
+      return "too few steps to judge growth";
+  }
+}
+
+}  // namespace memreel

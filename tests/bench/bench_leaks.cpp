@@ -1,0 +1,143 @@
+// How well leaks are told from what only looks like one, and how fast.
+//
+//     bench_leaks [DIRECTORY...]    labelled histories (FILE.pickle.xz, FILE.truth.json); default: those in tests/data,
+//                                   and shared/histories/leaks where there is one
+//     bench_leaks --speed [EVENTS]  all verdicts on a made-up trace of so many events [10000000], against a plain pass
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <sstream>
+
+#include "analyzer/insight/leaks.h"
+#include "analyzer/report/own_frame.h"
+#include "analyzer/report/text_table.h"
+#include "formats/import/import.h"
+#include "formats/model/stack_text.h"
+#include "tests/bench/synthetic.h"
+#include "tests/histories.h"
+#include "tests/leak_score.h"
+
+namespace {
+
+using namespace memreel;  // NOLINT(google-build-using-namespace): a program of one file
+
+std::string per_cent(double ratio) {
+  std::ostringstream text;
+  text.precision(1);
+  text << std::fixed << 100 * ratio;
+  return text.str();
+}
+
+/// "leak 3, resident 7": how many stacks got which verdict.
+std::string verdicts_of(const LeakReport& report) {
+  std::map<std::string_view, int> counts;
+  for (const LeakFinding& finding : report.findings) ++counts[name_of(finding.verdict)];
+  std::string text;
+  for (const auto& [verdict, count] : counts)
+    text += (text.empty() ? "" : ", ") + std::string(verdict) + " " + std::to_string(count);
+  return text;
+}
+
+std::string first_accused(const Trace& trace, const LeakReport& report) {
+  if (report.findings.empty() || !accuses(report.findings.front().verdict)) return "";
+  return text_of(own_frame(frames_of(trace.tables, report.findings.front().stack)));
+}
+
+bool score_all(const std::vector<std::filesystem::path>& directories) {
+  TextTable table({{"case"},
+                   {"leaked", Align::right},
+                   {"recall % bytes", Align::right},
+                   {"allocations", Align::right},
+                   {"precision % bytes", Align::right},
+                   {"allocations", Align::right},
+                   {"rank", Align::right},
+                   {""},
+                   {"stacks by verdict"},
+                   {"first accused"}});
+  std::size_t cases = 0;
+  std::size_t held = 0;
+  for (const std::filesystem::path& directory : directories) {
+    for (const test::LabelledHistory& history : test::labelled_histories(directory)) {
+      const Result<Trace> trace = open_any(history.file);
+      if (!trace) {
+        std::cerr << trace.error().message() << '\n';
+        return false;
+      }
+      const LeakReport report = find_leaks(*trace);
+      const test::LeakScore score = test::score(*trace, report, history.truth);
+      ++cases;
+      held += score.holds();
+      const bool leaks = score.leaked != 0;
+      table.add_row({history.name, std::to_string(score.leaked), leaks ? per_cent(score.byte_recall()) : "-",
+                     leaks ? per_cent(score.recall()) : "-", per_cent(score.byte_precision()),
+                     per_cent(score.precision()), leaks ? std::to_string(score.rank) : "-",
+                     score.holds() ? "" : "WRONG", verdicts_of(report), first_accused(*trace, report)});
+    }
+  }
+  table.print(std::cout);
+  std::cout << '\n' << held << " of " << cases << " cases as promised\n";
+  return held == cases && cases != 0;
+}
+
+double seconds(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// Bytes of the process that were in memory at most ("VmHWM") or are now ("VmRSS").
+std::uint64_t memory_of_process(const std::string& field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(field + ":")) return std::stoull(line.substr(field.size() + 1)) << 10U;
+  }
+  return 0;
+}
+
+void measure(std::uint64_t events) {
+  TextTable table({{"trace"},
+                   {"events", Align::right},
+                   {"verdicts s", Align::right},
+                   {"plain pass s", Align::right},
+                   {"B/event", Align::right},
+                   {"stacks by verdict"}});
+  for (const std::uint32_t steps : {1000U, 60U, 0U}) {
+    const Trace trace = synthetic_trace({.events = events, .live = 5000, .steps = steps, .stacks = 2000});
+    const std::uint64_t before = memory_of_process("VmRSS");
+    std::uint64_t sum = 0;
+    const double plain = seconds([&] {
+      for (std::size_t i = 0; i < trace.events.count(); ++i) {
+        if (trace.events.kind[i] == EventKind::alloc) sum += trace.events.size[i].count;
+        if (trace.events.kind[i] == EventKind::free_requested) sum -= trace.events.size[i].count;
+      }
+    });
+    LeakReport report;
+    const double all = seconds([&] { report = find_leaks(trace); });
+    const std::uint64_t peak = memory_of_process("VmHWM");
+    const double count = static_cast<double>(trace.events.count());
+    std::ostringstream bytes;
+    bytes.precision(2);
+    bytes << static_cast<double>(peak > before ? peak - before : 0) / count;
+    table.add_row({steps == 0 ? "random" : std::to_string(steps) + " steps", std::to_string(trace.events.count()),
+                   std::to_string(all), std::to_string(plain) + (sum == 1 ? " " : ""), bytes.str(),
+                   verdicts_of(report)});
+  }
+  table.print(std::cout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (!arguments.empty() && arguments.front() == "--speed") {
+    measure(arguments.size() > 1 ? std::stoull(arguments[1]) : 10'000'000);
+    return 0;
+  }
+  std::vector<std::filesystem::path> directories(arguments.begin(), arguments.end());
+  if (directories.empty()) {
+    directories.push_back(test::source_directory() / "tests" / "data" / "leaks");
+    if (const auto histories = test::history_directory()) directories.push_back(*histories / "leaks");
+  }
+  return score_all(directories) ? 0 : 1;
+}
