@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analyzer/history/lifetimes.h"
+#include "analyzer/insight/leaks.h"
 #include "analyzer/replay/memory_summary.h"
 #include "analyzer/report/live_groups.h"
 #include "formats/model/trace.h"
@@ -33,14 +34,25 @@ struct HeapReport {
   LiveView at_peak, at_end;
 };
 
+/// Which parts of a report were asked for.
+struct Sections {
+  bool live = false;  // who held the memory
+  bool leaks = false;
+
+  bool any() const { return live || leaks; }
+};
+
 struct Report {
   GroupBy by = GroupBy::stack;
+  Sections sections;
   std::vector<MemorySummary> summaries;
   std::vector<HeapReport> heaps;
   std::vector<RecordedFailure> failures;
+  LeakReport leaks;
 };
 
-Report make_report(const Trace& trace, GroupBy by);
+/// Parts that were not asked for are empty.
+Report make_report(const Trace& trace, GroupBy by, const Sections& sections, const LeakOptions& leak_options);
 
 struct ReportOptions {
   std::filesystem::path file;

@@ -5,6 +5,7 @@
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/report.h"
+#include "analyzer/cli/report_leaks.h"
 
 namespace memreel::cli {
 namespace {
@@ -14,6 +15,8 @@ struct ReportArguments {
   std::string by = "line";
   std::string format = "text";
   bool json = false;
+  Sections sections;
+  LeakArguments leaks;
 };
 
 LiveView live_view(const Trace& trace, const std::vector<Lifetime>& lives, HeapId heap, std::uint64_t events,
@@ -73,9 +76,13 @@ Exit run_report(ReportArguments arguments) {
     for (const std::string_view name : group_by_names()) known += (known.empty() ? "" : ", ") + std::string(name);
     return fail({.what = "can't group by '" + arguments.by + "'", .where = "--by", .remedy = "known: " + known});
   }
+  const Result<LeakOptions> leaks = leak_options(arguments.leaks);
+  if (!leaks) return fail(leaks.error());
   const Result<Trace> trace = open_input(arguments.options.file);
   if (!trace) return fail(trace.error());
-  const Report report = make_report(*trace, *by);
+  Sections sections = arguments.sections;
+  if (!sections.any()) sections = {.live = true, .leaks = true};
+  const Report report = make_report(*trace, *by, sections, *leaks);
   if (arguments.format == "json")
     print_report_json(*trace, report, arguments.options);
   else
@@ -85,32 +92,36 @@ Exit run_report(ReportArguments arguments) {
 
 }  // namespace
 
-Report make_report(const Trace& trace, GroupBy by) {
-  Report report{.by = by, .failures = recorded_failures(trace)};
+Report make_report(const Trace& trace, GroupBy by, const Sections& sections, const LeakOptions& leak_options) {
+  Report report{.by = by, .sections = sections, .failures = recorded_failures(trace)};
   // Other allocators have no such summary, which is no error of the report.
   if (Result<std::vector<MemorySummary>> summaries = memory_summaries(trace)) report.summaries = *std::move(summaries);
   const std::vector<Lifetime> lives = lifetimes(trace);
   for (const HeapHistory& history : heap_histories(trace)) {
     const auto summary = std::find_if(report.summaries.begin(), report.summaries.end(),
                                       [&](const MemorySummary& s) { return s.heap == history.heap; });
-    report.heaps.push_back({.history = history,
-                            .summary = summary == report.summaries.end() ? nullptr : &*summary,
-                            .at_peak = live_view(trace, lives, history.heap,
-                                                 history.allocations == 0 ? 0 : history.peak_live_event + 1, by),
-                            .at_end = live_view(trace, lives, history.heap, trace.events.count(), by)});
+    report.heaps.push_back({.history = history, .summary = summary == report.summaries.end() ? nullptr : &*summary});
+    if (!sections.live) continue;
+    const std::uint64_t peak = history.allocations == 0 ? 0 : history.peak_live_event + 1;
+    report.heaps.back().at_peak = live_view(trace, lives, history.heap, peak, by);
+    report.heaps.back().at_end = live_view(trace, lives, history.heap, trace.events.count(), by);
   }
+  if (sections.leaks) report.leaks = find_leaks(trace, leak_options);
   return report;
 }
 
 void add_report_command(CLI::App& app, Exit& exit) {
   CLI::App* const command =
-      app.add_subcommand("report", "Say who held the memory: at the peak, at the end, at failures");
+      app.add_subcommand("report", "Say who held the memory: at the peak, at the end, at failures; and what leaks");
   const auto arguments = std::make_shared<ReportArguments>();
   command->add_option("TRACE", arguments->options.file, "Trace, or any file that import reads")->required();
   command->add_option("--by", arguments->by,
                       "Group what is live by stack, line, function, module, thread, stream, pool or device; line and "
                       "function are the innermost of your own code [line]");
   command->add_option("--top", arguments->options.top, "Groups to show per table [10]");
+  command->add_flag("--leaks", arguments->sections.leaks,
+                    "What is kept in step after step and never let go of, and what is held for a reason");
+  add_leak_options(*command, arguments->leaks);
   command->add_flag("--allocations", arguments->options.allocations, "List every live allocation with its address");
   command->add_option("--format", arguments->format, "text or json [text]");
   command->add_flag("--json", arguments->json, "The same as --format json (memreel.report/1)");
@@ -118,6 +129,7 @@ void add_report_command(CLI::App& app, Exit& exit) {
       "Examples:\n"
       "  memreel report run.reel\n"
       "  memreel report run.reel --by stack --top 3\n"
+      "  memreel report run.reel --leaks --suppress 'leak:my_cache'\n"
       "  memreel report snapshot.pickle --by stream --json | jq '.live_at_peak[0].groups'");
   command->callback([arguments, &exit] { exit = run_report(*arguments); });
 }

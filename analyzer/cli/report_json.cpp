@@ -1,5 +1,6 @@
 #include "analyzer/cli/json.h"
 #include "analyzer/cli/report.h"
+#include "analyzer/cli/report_leaks.h"
 
 namespace memreel::cli {
 namespace {
@@ -86,6 +87,7 @@ void print_report_json(const Trace& trace, const Report& report, const ReportOpt
   Json at_peak = Json::array();
   Json at_end = Json::array();
   for (const HeapReport& heap : report.heaps) {
+    if (!report.sections.live) break;
     at_peak.push_back(json_of(trace, heap, heap.at_peak, report, options.allocations));
     at_end.push_back(json_of(trace, heap, heap.at_end, report, options.allocations));
   }
@@ -101,11 +103,11 @@ void print_report_json(const Trace& trace, const Report& report, const ReportOpt
                         {"reserved_bytes", f.reserved.count},
                         {"stack", json_of_stack(trace.tables, event.stack)}});
   }
-  print_json({{"schema", "memreel.report/1"},
-              {"summary", json_of_summary(trace, report, options)},
-              {"live_at_peak", at_peak},
-              {"live_at_end", at_end},
-              {"ooms", failures}});
+  Json document{{"schema", "memreel.report/1"}, {"summary", json_of_summary(trace, report, options)}};
+  if (report.sections.live) document.update({{"live_at_peak", at_peak}, {"live_at_end", at_end}});
+  if (report.sections.leaks) add_leaks(document, trace, report.leaks, options.allocations);
+  document["ooms"] = std::move(failures);
+  print_json(document);
 }
 
 }  // namespace memreel::cli

@@ -4,6 +4,7 @@
 
 #include "analyzer/cli/console.h"
 #include "analyzer/cli/report.h"
+#include "analyzer/cli/report_leaks.h"
 #include "analyzer/report/quantity.h"
 #include "analyzer/report/text_table.h"
 #include "formats/model/stack_text.h"
@@ -118,6 +119,7 @@ void print_failures(const Trace& trace, const Report& report, HeapId heap, std::
 void print_report_text(const Trace& trace, const Report& report, const ReportOptions& options) {
   bool first = true;
   for (const HeapReport& heap : report.heaps) {
+    if (!report.sections.live) break;
     if (!std::exchange(first, false)) std::cout << '\n';
     const HeapHistory& history = heap.history;
     std::cout << bold(trace.tables[trace.tables[history.heap].name] + ", device " +
@@ -130,6 +132,12 @@ void print_report_text(const Trace& trace, const Report& report, const ReportOpt
     print_live(trace, heap.at_end, "at the end", report.by, options);
     print_failures(trace, report, history.heap, options.top);
   }
+  // Beside what holds the memory, leaks are mentioned when there are any.
+  const std::vector<LeakFinding>& findings = report.leaks.findings;
+  const bool accused = !findings.empty() && accuses(findings.front().verdict);
+  if (!report.sections.leaks || (report.sections.live && !accused)) return;
+  if (!first) std::cout << '\n';
+  print_leaks_text(trace, report.leaks, options);
 }
 
 }  // namespace memreel::cli

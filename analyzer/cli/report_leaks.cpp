@@ -1,0 +1,190 @@
+#include "analyzer/cli/report_leaks.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <map>
+
+#include "analyzer/cli/console.h"
+#include "analyzer/report/quantity.h"
+#include "analyzer/report/text_table.h"
+#include "formats/model/stack_text.h"
+
+namespace memreel::cli {
+namespace {
+
+std::string text_of_rate(double bytes_per_round) {
+  return text_of(Bytes{static_cast<std::uint64_t>(std::max(0.0, bytes_per_round))});
+}
+
+Json json_of(const Trace& trace, const LeakFinding& finding, bool allocations) {
+  Json entry{{"verdict", name_of(finding.verdict)},
+             {"bytes", finding.bytes.count},
+             {"count", finding.count},
+             {"growth_bytes_per_step", finding.growth_bytes_per_round},
+             {"evidence", finding.evidence},
+             {"device", trace.tables[finding.heap].device},
+             {"heap", trace.tables[trace.tables[finding.heap].name]},
+             {"steps", finding.rounds},
+             {"steps_with_growth", finding.growth.rounds},
+             {"r2", finding.growth.r2},
+             {"age_steps", finding.oldest},
+             {"last_free_step", finding.last_free ? Json(*finding.last_free) : Json(nullptr)},
+             {"cause", finding.cause == no_cause ? Json(nullptr) : Json(finding.cause)},
+             {"stack", json_of_stack(trace.tables, finding.stack)}};
+  if (allocations) {
+    entry["allocations"] = Json::array();
+    for (const AllocationId id : finding.allocations) {
+      const Event event = trace.events[trace.allocation_events[index(id)]];
+      entry["allocations"].push_back({{"address", event.address.value}, {"bytes", event.size.count}});
+    }
+  }
+  return entry;
+}
+
+Json json_of(const Trace& trace, const LeakCause& cause) {
+  const FrameText frame = frame_text(trace.tables, cause.frame);
+  Json where{{"function", frame.function}, {"file", frame.file}, {"line", frame.line}};
+  return {{"frame", cause.frame == FrameId::none ? Json(nullptr) : std::move(where)},
+          {"bytes", cause.bytes.count},
+          {"count", cause.count},
+          {"stacks", cause.stacks},
+          {"growth_bytes_per_step", cause.growth_bytes_per_round}};
+}
+
+std::string_view name_of(RoundSource source) {
+  switch (source) {
+    case RoundSource::marks:
+      return "marks";
+    case RoundSource::repetition:
+      return "repetition";
+    case RoundSource::allocations:
+      return "allocations";
+    default:
+      return "none";
+  }
+}
+
+std::string title_of(const Trace& trace, HeapId heap) {
+  return trace.tables[trace.tables[heap].name] + ", device " + std::to_string(trace.tables[heap].device);
+}
+
+void print_accused(const Trace& trace, const LeakReport& leaks, const ReportOptions& options) {
+  const auto end = std::find_if(leaks.findings.begin(), leaks.findings.end(),
+                                [](const LeakFinding& finding) { return !accuses(finding.verdict); });
+  std::size_t shown = 0;
+  std::uint32_t cause_shown = no_cause;
+  for (auto finding = leaks.findings.begin(); finding != end && shown < options.top; ++finding, ++shown) {
+    if (std::exchange(cause_shown, finding->cause) != finding->cause) {
+      const LeakCause& cause = leaks.causes[finding->cause];
+      std::cout << "\n  " << red(text_of(cause.bytes)) << " in " << text_of(cause.count) << " allocations, "
+                << text_of_rate(cause.growth_bytes_per_round) << " more each time: "
+                << (cause.frame == FrameId::none ? "no stack was recorded"
+                                                 : text_of(frame_text(trace.tables, cause.frame)))
+                << "\n\n";
+    }
+    std::cout << "    " << name_of(finding->verdict) << ": " << finding->evidence << '\n';
+    if (!options.allocations) continue;
+    for (const AllocationId id : finding->allocations) {
+      const Event event = trace.events[trace.allocation_events[index(id)]];
+      std::cout << "        0x" << std::hex << event.address.value << std::dec << "  " << text_of(event.size) << '\n';
+    }
+  }
+  const auto rest = static_cast<std::uint64_t>(end - leaks.findings.begin()) - shown;
+  if (rest > 0) std::cout << "    ... and " << text_of(rest) << " more stacks (--top)\n";
+}
+
+/// One line per verdict: what is held and why that is no leak.
+void print_others(const LeakReport& leaks) {
+  TextTable table({{"verdict"}, {"bytes", Align::right}, {"stacks", Align::right}, {"the largest"}});
+  std::vector<LeakVerdict> order;
+  std::map<LeakVerdict, std::pair<Bytes, std::uint64_t>> sums;
+  std::map<LeakVerdict, const LeakFinding*> largest;
+  for (const LeakFinding& finding : leaks.findings) {
+    if (accuses(finding.verdict)) continue;
+    if (largest.try_emplace(finding.verdict, &finding).second) order.push_back(finding.verdict);
+    sums[finding.verdict].first += finding.bytes;
+    ++sums[finding.verdict].second;
+  }
+  if (order.empty()) return;
+  for (const LeakVerdict verdict : order)
+    table.add_row({std::string(name_of(verdict)), text_of(sums[verdict].first), text_of(sums[verdict].second),
+                   largest[verdict]->evidence});
+  std::cout << "\nheld, and no leak:\n\n";
+  table.print(std::cout, 2);
+}
+
+}  // namespace
+
+void add_leak_options(CLI::App& command, LeakArguments& arguments) {
+  command.add_option("--suppress", arguments.suppress,
+                     "Don't accuse call sites with a frame whose function, file or module matches: leak:PATTERN, as "
+                     "LeakSanitizer takes them (repeatable)");
+  command.add_option("--suppressions", arguments.suppressions, "A file of such lines (repeatable)");
+  command.add_option("--capacity", arguments.capacity,
+                     "Memory of each device, e.g. 80GiB, to say in how many steps a leak has used it up");
+}
+
+Result<LeakOptions> leak_options(const LeakArguments& arguments) {
+  LeakOptions options;
+  for (const std::string& line : arguments.suppress) {
+    if (auto added = options.suppressions.add_lines(line, "--suppress"); !added) return added.error();
+  }
+  for (const std::string& name : arguments.suppressions) {
+    std::ifstream file(name, std::ios::binary);
+    if (!file) return Error{.what = "can't be opened", .where = name, .offset = {}, .remedy = "name a readable file"};
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    if (auto added = options.suppressions.add_lines(text, name); !added) return added.error();
+  }
+  if (!arguments.capacity.empty()) {
+    const Result<Bytes> capacity = parse_bytes(arguments.capacity);
+    if (!capacity) return capacity.error();
+    options.capacity = *capacity;
+  }
+  return options;
+}
+
+void add_leaks(Json& document, const Trace& trace, const LeakReport& leaks, bool allocations) {
+  Json findings = Json::array();
+  for (const LeakFinding& finding : leaks.findings) findings.push_back(json_of(trace, finding, allocations));
+  Json causes = Json::array();
+  for (const LeakCause& cause : leaks.causes) causes.push_back(json_of(trace, cause));
+  Json heaps = Json::array();
+  for (const HeapRounds& heap : leaks.heaps) {
+    heaps.push_back({{"device", trace.tables[heap.heap].device},
+                     {"heap", trace.tables[trace.tables[heap.heap].name]},
+                     {"steps", heap.rounds.count()},
+                     {"from", name_of(heap.rounds.source)},
+                     {"mark", heap.rounds.name},
+                     {"steps_left", heap.rounds_left ? Json(*heap.rounds_left) : Json(nullptr)}});
+  }
+  Json suppressed = Json::array();
+  for (const SuppressedLeaks& s : leaks.suppressed)
+    suppressed.push_back({{"pattern", s.suppression.pattern},
+                          {"built_in", s.suppression.built_in},
+                          {"count", s.count},
+                          {"bytes", s.bytes.count}});
+  document["leaks"] = std::move(findings);
+  document["leak_causes"] = std::move(causes);
+  document["leak_steps"] = std::move(heaps);
+  document["suppressed"] = std::move(suppressed);
+}
+
+void print_leaks_text(const Trace& trace, const LeakReport& leaks, const ReportOptions& options) {
+  const bool accused = !leaks.findings.empty() && accuses(leaks.findings.front().verdict);
+  std::cout << (accused ? red("leaks") : bold("no leaks")) << ", judged by growth over\n";
+  for (const HeapRounds& heap : leaks.heaps) {
+    std::cout << "  " << title_of(trace, heap.heap) << ": " << text_of(heap.rounds);
+    if (heap.rounds_left)
+      std::cout << "; memory runs out in about " << text_of(static_cast<std::uint64_t>(*heap.rounds_left)) << " more";
+    std::cout << '\n';
+  }
+  print_accused(trace, leaks, options);
+  print_others(leaks);
+  for (const SuppressedLeaks& s : leaks.suppressed)
+    std::cout << "\nsuppressed by leak:" << s.suppression.pattern << (s.suppression.built_in ? " (built in)" : "")
+              << ": " << text_of(s.bytes) << " in " << text_of(s.count) << " allocations\n";
+}
+
+}  // namespace memreel::cli
