@@ -36,7 +36,7 @@ struct LeakScore {
   bool holds() const { return leaked == 0 ? accused == 0 : byte_recall() >= 0.95 && byte_precision() >= 0.85; }
 };
 
-/// A case of a labelled benchmark: FILE.pickle.xz and FILE.truth.json beside it.
+/// A case of a labelled benchmark: NAME.reel or NAME.pickle.xz, and NAME.truth.json beside it.
 struct LabelledHistory {
   std::string name;
   std::filesystem::path file;
@@ -52,7 +52,8 @@ inline std::vector<LabelledHistory> labelled_histories(const std::filesystem::pa
     if (!name.ends_with(label)) continue;
     const std::string stem = name.substr(0, name.size() - label.size());
     std::ifstream file(entry.path());
-    LabelledHistory history{.name = stem, .file = directory / (stem + ".pickle.xz"), .truth = {}};
+    LabelledHistory history{.name = stem, .file = directory / (stem + ".reel"), .truth = {}};
+    if (!std::filesystem::exists(history.file)) history.file = directory / (stem + ".pickle.xz");
     const nlohmann::json document = nlohmann::json::parse(file);
     for (const auto& leaked : document.at("leaked"))
       history.truth[leaked.at("address").get<std::uint64_t>()] = leaked.at("bytes").get<std::uint64_t>();

@@ -116,7 +116,8 @@ class Documents(ProgramTest):
 
     def test_report(self):
         report = self.document("report", SAMPLE, "--allocations")
-        self.assertEqual(set(report), {"schema", "summary", "live_at_peak", "live_at_end", "ooms"})
+        self.assertEqual(set(report), {"schema", "summary", "live_at_peak", "live_at_end", "leaks", "leak_causes",
+                                       "leak_steps", "suppressed", "ooms"})
         self.assertEqual(report["schema"], "memreel.report/1")
         self.assertEqual(set(report["summary"]), {"trace", "source", "events", "losses", "devices"})
         for device in report["summary"]["devices"]:
