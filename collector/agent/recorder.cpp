@@ -112,12 +112,11 @@ stacks::StackKey Recorder::capture_stack() {
   if (ring == nullptr) return stacks::StackKey::none;
   CaptureState& state = ring->capture();
   const std::size_t native = unwinder_.unwind(state.bounds, state.native);
-  std::size_t python = 0;
   const PythonFrames* const frames = python_.load(std::memory_order_acquire);
-  if (frames != nullptr) python = frames->walk(state.python);
+  const std::size_t python = frames != nullptr ? frames->walk(state.python) : 0;
+  if (python == 0) return stacks_.insert(state.native.first(native), *state.recent);
   const std::size_t merged =
-      stacks::merge(state.native.first(native), state.python.first(python),
-                    frames != nullptr ? frames->evaluator() : std::span<const stacks::AddressRange>{}, state.merged);
+      stacks::merge(state.native.first(native), state.python.first(python), frames->evaluator(), state.merged);
   return stacks_.insert(state.merged.first(merged), *state.recent);
 }
 

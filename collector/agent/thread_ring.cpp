@@ -18,7 +18,7 @@ std::span<T> lay_out(std::byte*& place, std::size_t count) {
 }  // namespace
 
 ThreadRing* ThreadRing::create(std::uint32_t capacity, std::uint32_t depth) {
-  const std::size_t per_frame = sizeof(std::uintptr_t) + sizeof(stacks::PythonFrame) + sizeof(stacks::FrameKey);
+  const std::size_t per_frame = sizeof(stacks::PythonFrame) + 2 * sizeof(stacks::FrameKey);
   const std::size_t bytes =
       sizeof(ThreadRing) + sizeof(stacks::RecentStacks) + capacity * sizeof(Record) + depth * per_frame;
   void* const memory =
@@ -27,7 +27,7 @@ ThreadRing* ThreadRing::create(std::uint32_t capacity, std::uint32_t depth) {
   std::byte* place = static_cast<std::byte*>(memory) + sizeof(ThreadRing);
   auto* const ring = new (memory) ThreadRing(capacity, lay_out<Record>(place, capacity).data());
   ring->capture_.recent = lay_out<stacks::RecentStacks>(place, 1).data();
-  ring->capture_.native = lay_out<std::uintptr_t>(place, depth);
+  ring->capture_.native = lay_out<stacks::FrameKey>(place, depth);
   ring->capture_.python = lay_out<stacks::PythonFrame>(place, depth);
   ring->capture_.merged = lay_out<stacks::FrameKey>(place, depth);
   return ring;

@@ -17,7 +17,7 @@ namespace memreel::agent {
 struct CaptureState {
   stacks::StackBounds bounds;
   stacks::RecentStacks* recent = nullptr;
-  std::span<std::uintptr_t> native;
+  std::span<stacks::FrameKey> native;
   std::span<stacks::PythonFrame> python;
   std::span<stacks::FrameKey> merged;
 };

@@ -4,14 +4,13 @@
 
 namespace memreel::stacks {
 
-std::size_t merge(std::span<const std::uintptr_t> native, std::span<const PythonFrame> python,
+std::size_t merge(std::span<const FrameKey> native, std::span<const PythonFrame> python,
                   std::span<const AddressRange> evaluator, std::span<FrameKey> merged) {
   std::size_t count = 0, next = 0;
   const auto put = [&](FrameKey frame) {
     if (count < merged.size()) merged[count++] = frame;
   };
-  for (const std::uintptr_t address : native) {
-    const FrameKey frame = FrameKey::native(address);
+  for (const FrameKey frame : native) {
     const bool evaluates = std::any_of(evaluator.begin(), evaluator.end(),
                                        [&](const AddressRange& range) { return range.contains(frame.code_address()); });
     if (!evaluates || next == python.size()) {

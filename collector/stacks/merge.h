@@ -21,7 +21,7 @@ struct PythonFrame {
 /// one of the ranges of the evaluator's code (_PyEval_EvalFrameDefault: the function, and the cold part that a compiler
 /// may have split off) gives place to the Python frames it ran, up to the next entry. Python frames that are left when
 /// the native stack ends early follow at its end.
-std::size_t merge(std::span<const std::uintptr_t> native, std::span<const PythonFrame> python,
+std::size_t merge(std::span<const FrameKey> native, std::span<const PythonFrame> python,
                   std::span<const AddressRange> evaluator, std::span<FrameKey> merged);
 
 }  // namespace memreel::stacks

@@ -1,34 +1,53 @@
 // The native stack of the calling thread.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "collector/stacks/code_map.h"
+#include "collector/stacks/frame_key.h"
+#include "collector/stacks/stack_memory.h"
+#include "collector/stacks/unwind_rule.h"
+
 namespace memreel::stacks {
 
-/// The part of memory that a thread's own stack may use. All zero: not yet known.
-struct StackBounds {
-  std::uintptr_t low = 0, high = 0;
-};
-
 /// One for the process, made when the agent starts, never destroyed while threads may capture. Any thread may unwind at
-/// any time: no lock that another thread may hold, no allocation, no system call, except on a thread's first capture
-/// (its bounds are asked for) and on a stack that is not its thread's own (see unwind).
+/// any time: no lock that another thread may hold, no allocation, no system call, except
+///  - on a thread's first capture, which asks for the bounds of its stack,
+///  - where code is met that was not met lately: whether its module's headers can be read is asked of the kernel,
+///  - on a stack that is not its thread's own, for every page of it.
+/// 170 KB, of which pages are used as code is met: not an object for a stack.
 class Unwinder {
  public:
-  Unwinder();
-  Unwinder(const Unwinder&) = delete;
-  Unwinder& operator=(const Unwinder&) = delete;
+  explicit Unwinder(CodeMap::Source source = CodeMap::Source::loader) : code_(source) {}
 
-  /// Return addresses of the calling thread, innermost first, as many as fit: the first is where the caller of unwind()
-  /// goes on. What a signal interrupted appears as the address after its first byte, so that the address before each
-  /// lies in the code that it stands for. Stops, without harm, where the stack can't be read or understood. `bounds`
-  /// belongs to the calling thread and is kept between its calls.
-  std::size_t unwind(StackBounds& bounds, std::span<std::uintptr_t> addresses) const;
+  /// The native frames of the calling thread, innermost first, as many as fit; returns how many. The first is where the
+  /// caller of unwind() goes on. What a signal interrupted appears as the address after its first byte, so that
+  /// code_address() lies in the code that each frame stands for. Stops, without harm, where the stack can't be read or
+  /// understood. `bounds` is kept between the calls of a thread; another thread's are replaced.
+  std::size_t unwind(StackBounds& bounds, std::span<FrameKey> frames);
 
-  /// A module was unloaded: code at known addresses may be another's now. Called by one thread at a time.
+  /// For systems whose loader can't be asked without its lock (see CodeMap): asks it for new modules. By one thread at
+  /// a time, often; until then stacks end at code of modules that are not known yet.
+  void refresh() { code_.refresh(); }
+
+  /// Modules are gone, so code at known addresses may be another's: to be called when ModuleTable::refresh() says so. A
+  /// module in the place of another is mostly noticed before, when code of it is met that the other did not have.
   void forget();
+
+ private:
+  class Walk;
+
+  UnwindRule learn(std::uintptr_t return_address);
+  bool is_new(const CodePlace& place);
+
+  CodeMap code_;
+  RuleCache rules_;
+  std::atomic<std::uint32_t> generation_ = 0;  // raised whenever rules are forgotten
+  std::array<std::atomic<std::uint64_t>, 1024> seen_modules_{};
 };
 
 }  // namespace memreel::stacks

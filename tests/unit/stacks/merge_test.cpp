@@ -14,9 +14,10 @@ constexpr std::array<AddressRange, 2> evaluator{{{1000, 2000}, {5000, 5010}}};
 FrameKey n(std::uintptr_t address) { return FrameKey::native(address); }
 FrameKey p(std::uint32_t code) { return FrameKey::python(code, 7); }
 
-std::vector<FrameKey> merged(const std::vector<std::uintptr_t>& native, const std::vector<PythonFrame>& python,
+std::vector<FrameKey> merged(const std::vector<std::uintptr_t>& addresses, const std::vector<PythonFrame>& python,
                              std::size_t room = 100) {
-  std::vector<FrameKey> frames(room);
+  std::vector<FrameKey> native, frames(room);
+  for (const std::uintptr_t address : addresses) native.push_back(n(address));
   frames.resize(merge(native, python, evaluator, frames));
   return frames;
 }

@@ -1,0 +1,357 @@
+#include "collector/stacks/call_frames.h"
+
+#include <cstddef>
+#include <string_view>
+
+namespace memreel::stacks {
+namespace {
+
+using Kind = RegisterRule::Kind;
+
+// How pointers are encoded (LSB 10.5.1).
+constexpr std::uint8_t pe_omit = 0xFF, pe_aligned = 0x50, pe_indirect = 0x80;
+constexpr std::uint8_t pe_pc_relative = 0x10, pe_data_relative = 0x30;
+constexpr std::uint8_t pe_data_relative_sdata4 = 0x3B;
+
+/// Longest program of a function that is run; real ones have some hundred bytes.
+constexpr std::size_t program_limit = 64 * 1024;
+/// Deepest nesting of remembered rows; compilers use one.
+constexpr std::size_t nesting_limit = 2;
+
+/// A pointer that is null when it can't be read or is of a kind that does not occur here.
+std::uintptr_t read_pointer(ByteReader& reader, std::uint8_t encoding, std::uintptr_t data_base) {
+  const std::uintptr_t at = reader.address();
+  std::uint64_t value = 0;
+  switch (encoding & 0x0FU) {
+    case 0x00:
+    case 0x04:
+    case 0x0C:
+      value = reader.fixed<std::uint64_t>();
+      break;
+    case 0x01:
+      value = reader.uleb128();
+      break;
+    case 0x02:
+      value = reader.fixed<std::uint16_t>();
+      break;
+    case 0x03:
+      value = reader.fixed<std::uint32_t>();
+      break;
+    case 0x09:
+      value = static_cast<std::uint64_t>(reader.sleb128());
+      break;
+    case 0x0A:
+      value = static_cast<std::uint64_t>(std::int64_t{reader.fixed<std::int16_t>()});
+      break;
+    case 0x0B:
+      value = static_cast<std::uint64_t>(std::int64_t{reader.fixed<std::int32_t>()});
+      break;
+    default:
+      return 0;
+  }
+  switch (encoding & 0xF0U) {
+    case 0x00:
+      return value;
+    case pe_pc_relative:
+      return at + value;
+    case pe_data_relative:
+      return data_base + value;
+    default:
+      return 0;
+  }
+}
+
+/// What the functions that share it have in common (Common Information Entry).
+struct CommonEntry {
+  std::uint64_t code_alignment = 1;
+  std::int64_t data_alignment = 1;
+  std::uint8_t pointer_encoding = 0;
+  bool has_augmentation_size = false;
+  bool signal_frame = false;
+  std::span<const std::byte> program;
+};
+
+/// An entry of .eh_frame: what its length covers, after the length itself.
+std::optional<MappedBytes> entry_at(const MappedBytes& frames, std::uintptr_t address) {
+  if (!frames.contains(address)) return std::nullopt;
+  ByteReader reader(frames.from(address));
+  const auto length = reader.fixed<std::uint32_t>();
+  // 0 ends the section; 0xFFFF'FFFF announces a length of 64 bits, which only an entry beyond 4 GiB would need.
+  if (length == 0 || length == 0xFFFF'FFFF) return std::nullopt;
+  const std::uintptr_t begin = reader.address();
+  const std::span<const std::byte> content = reader.take(length);
+  if (reader.failed()) return std::nullopt;
+  return MappedBytes{begin, content};
+}
+
+std::optional<CommonEntry> read_common_entry(const MappedBytes& frames, std::uintptr_t address) {
+  const std::optional<MappedBytes> entry = entry_at(frames, address);
+  if (!entry) return std::nullopt;
+  ByteReader reader(*entry);
+  const auto id = reader.fixed<std::uint32_t>();
+  const auto version = reader.fixed<std::uint8_t>();
+  if (id != 0 || (version != 1 && version != 3)) return std::nullopt;
+  std::array<char, 8> letters{};
+  std::size_t letter_count = 0;
+  for (char letter = reader.fixed<char>(); letter != '\0'; letter = reader.fixed<char>()) {
+    if (letter_count == letters.size()) return std::nullopt;
+    letters.at(letter_count++) = letter;
+  }
+
+  CommonEntry common;
+  common.code_alignment = reader.uleb128();
+  common.data_alignment = reader.sleb128();
+  const std::uint64_t return_register = version == 1 ? reader.fixed<std::uint8_t>() : reader.uleb128();
+  if (return_register != return_address) return std::nullopt;
+  const std::string_view augmentation(letters.data(), letter_count);
+  if (augmentation.starts_with('z')) {
+    common.has_augmentation_size = true;
+    const std::uint64_t size = reader.uleb128();
+    const std::uintptr_t begin = reader.address();
+    ByteReader data(MappedBytes{begin, reader.take(size)});
+    for (const char letter : augmentation.substr(1)) {
+      switch (letter) {
+        case 'R':
+          common.pointer_encoding = data.fixed<std::uint8_t>();
+          break;
+        case 'L':
+          data.fixed<std::uint8_t>();
+          break;
+        case 'P': {
+          const auto encoding = data.fixed<std::uint8_t>();
+          if ((encoding & 0x70U) == pe_aligned) return std::nullopt;
+          read_pointer(data, encoding & 0x0FU, 0);
+          break;
+        }
+        case 'S':
+          common.signal_frame = true;
+          break;
+        default:
+          return std::nullopt;
+      }
+    }
+    if (data.failed()) return std::nullopt;
+  } else if (!augmentation.empty()) {
+    return std::nullopt;
+  }
+  if (reader.failed()) return std::nullopt;
+  common.program = reader.take(entry->bytes.size() - (reader.address() - entry->address));
+  return common;
+}
+
+/// Runs the instructions that build the row of an address (DWARF 5, 6.4.2).
+class RowProgram {
+ public:
+  RowProgram(const CommonEntry& common, std::uintptr_t location, std::uintptr_t address)
+      : common_(common), location_(location), address_(address) {}
+
+  FrameRow row;
+
+  /// False when an instruction is not known or makes no sense.
+  bool run(MappedBytes program, const FrameRow* initial) {
+    if (program.bytes.size() > program_limit) return false;
+    initial_ = initial;
+    ByteReader reader(program);
+    while (!reader.done() && location_ <= address_)
+      if (!step(reader)) return false;
+    return !reader.failed();
+  }
+
+ private:
+  bool set(std::uint64_t reg, RegisterRule rule) {
+    // Vector registers have numbers above; nothing here needs them.
+    if (reg < register_count) row.registers.at(reg) = rule;
+    return true;
+  }
+
+  bool restore(std::uint64_t reg) {
+    if (initial_ == nullptr) return false;
+    if (reg < register_count) row.registers.at(reg) = initial_->registers.at(reg);
+    return true;
+  }
+
+  bool advance(std::uint64_t delta) {
+    const std::uintptr_t next = location_ + delta * common_.code_alignment;
+    if (next < location_) return false;
+    location_ = next;
+    return true;
+  }
+
+  bool define_cfa(std::uint64_t reg, std::int64_t offset) {
+    row.cfa = {.kind = Kind::value, .number = offset};
+    row.cfa_register = reg;
+    return true;
+  }
+
+  std::int64_t factored(std::uint64_t n) const { return factored(static_cast<std::int64_t>(n)); }
+  std::int64_t factored(std::int64_t n) const {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(n) *
+                                     static_cast<std::uint64_t>(common_.data_alignment));
+  }
+
+  bool step(ByteReader& reader) {
+    const auto code = reader.fixed<std::uint8_t>();
+    const std::uint64_t low = code & 0x3FU;
+    switch (code & 0xC0U) {
+      case 0x40:  // advance_loc
+        return advance(low);
+      case 0x80:  // offset
+        return set(low, {.kind = Kind::saved, .number = factored(reader.uleb128())});
+      case 0xC0:  // restore
+        return restore(low);
+      default:
+        return extended(code, reader);
+    }
+  }
+
+  bool extended(std::uint8_t code, ByteReader& reader);
+
+  const CommonEntry& common_;
+  std::uintptr_t location_;  // the next instruction that the row does not hold for
+  std::uintptr_t address_;
+  const FrameRow* initial_ = nullptr;
+  std::array<FrameRow, nesting_limit> remembered_;
+  std::size_t remembered_count_ = 0;
+};
+
+bool RowProgram::extended(std::uint8_t code, ByteReader& reader) {
+  switch (code) {
+    case 0x00:  // nop
+      return true;
+    case 0x01:  // set_loc
+      location_ = read_pointer(reader, common_.pointer_encoding, 0);
+      return true;
+    case 0x02:  // advance_loc1
+      return advance(reader.fixed<std::uint8_t>());
+    case 0x03:  // advance_loc2
+      return advance(reader.fixed<std::uint16_t>());
+    case 0x04:  // advance_loc4
+      return advance(reader.fixed<std::uint32_t>());
+    case 0x05: {  // offset_extended
+      const std::uint64_t reg = reader.uleb128();
+      return set(reg, {.kind = Kind::saved, .number = factored(reader.uleb128())});
+    }
+    case 0x06:  // restore_extended
+      return restore(reader.uleb128());
+    case 0x07:  // undefined
+      return set(reader.uleb128(), {.kind = Kind::undefined});
+    case 0x08:  // same_value
+      return set(reader.uleb128(), {.kind = Kind::same});
+    case 0x09: {  // register
+      const std::uint64_t reg = reader.uleb128();
+      return set(reg, {.kind = Kind::other_register, .number = static_cast<std::int64_t>(reader.uleb128())});
+    }
+    case 0x0A:  // remember_state
+      if (remembered_count_ == remembered_.size()) return false;
+      remembered_.at(remembered_count_++) = row;
+      return true;
+    case 0x0B:  // restore_state
+      if (remembered_count_ == 0) return false;
+      row = remembered_.at(--remembered_count_);
+      return true;
+    case 0x0C: {  // def_cfa
+      const std::uint64_t reg = reader.uleb128();
+      return define_cfa(reg, static_cast<std::int64_t>(reader.uleb128()));
+    }
+    case 0x0D:  // def_cfa_register
+      return define_cfa(reader.uleb128(), row.cfa.number);
+    case 0x0E:  // def_cfa_offset
+      return define_cfa(row.cfa_register, static_cast<std::int64_t>(reader.uleb128()));
+    case 0x0F:  // def_cfa_expression
+      row.cfa = {.kind = Kind::value_expression, .expression = reader.take(reader.uleb128())};
+      return true;
+    case 0x10:    // expression
+    case 0x16: {  // val_expression
+      const std::uint64_t reg = reader.uleb128();
+      const Kind kind = code == 0x10 ? Kind::saved_expression : Kind::value_expression;
+      return set(reg, {.kind = kind, .expression = reader.take(reader.uleb128())});
+    }
+    case 0x11: {  // offset_extended_sf
+      const std::uint64_t reg = reader.uleb128();
+      return set(reg, {.kind = Kind::saved, .number = factored(reader.sleb128())});
+    }
+    case 0x12: {  // def_cfa_sf
+      const std::uint64_t reg = reader.uleb128();
+      return define_cfa(reg, factored(reader.sleb128()));
+    }
+    case 0x13:  // def_cfa_offset_sf
+      return define_cfa(row.cfa_register, factored(reader.sleb128()));
+    case 0x14: {  // val_offset
+      const std::uint64_t reg = reader.uleb128();
+      return set(reg, {.kind = Kind::value, .number = factored(reader.uleb128())});
+    }
+    case 0x15: {  // val_offset_sf
+      const std::uint64_t reg = reader.uleb128();
+      return set(reg, {.kind = Kind::value, .number = factored(reader.sleb128())});
+    }
+    case 0x2E:  // GNU_args_size
+      reader.uleb128();
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// The entry (Frame Description Entry) that the header's sorted table names for `address`: the last one that begins at
+/// or before it. 0 when there is none.
+std::uintptr_t description_for(const MappedBytes& header, std::uintptr_t address) {
+  ByteReader reader(header);
+  const auto version = reader.fixed<std::uint8_t>();
+  const auto frames_encoding = reader.fixed<std::uint8_t>();
+  const auto count_encoding = reader.fixed<std::uint8_t>();
+  const auto table_encoding = reader.fixed<std::uint8_t>();
+  if (version != 1 || frames_encoding == pe_omit || count_encoding == pe_omit) return 0;
+  if (table_encoding != pe_data_relative_sdata4) return 0;
+  read_pointer(reader, frames_encoding, header.address);
+  const std::uint64_t count = read_pointer(reader, count_encoding, header.address);
+  struct Row {
+    std::int32_t begin, description;
+  };
+  const std::size_t table_at = reader.address() - header.address;
+  if (reader.failed() || count > (header.bytes.size() - table_at) / sizeof(Row)) return 0;
+  const auto row = [&](std::uint64_t i) {
+    Row result{};
+    std::memcpy(&result, header.bytes.data() + table_at + i * sizeof(Row), sizeof(Row));
+    return result;
+  };
+  const auto absolute = [&](std::int32_t offset) {
+    return header.address + static_cast<std::uintptr_t>(std::intptr_t{offset});
+  };
+  std::uint64_t low = 0, high = count;  // all before low begin at or before the address, all from high on after it
+  while (low < high) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    if (absolute(row(middle).begin) <= address)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low == 0 ? 0 : absolute(row(low - 1).description);
+}
+
+}  // namespace
+
+std::optional<FrameRow> row_at(const CallFrames& tables, std::uintptr_t address) {
+  const std::uintptr_t at = description_for(tables.header, address);
+  const std::optional<MappedBytes> entry = entry_at(tables.frames, at);
+  if (!entry) return std::nullopt;
+  ByteReader reader(*entry);
+  const auto common_back = reader.fixed<std::uint32_t>();  // 0: not a description but a common entry
+  if (common_back == 0) return std::nullopt;
+  const std::optional<CommonEntry> common = read_common_entry(tables.frames, entry->address - common_back);
+  if (!common || (common->pointer_encoding & pe_indirect) != 0) return std::nullopt;
+  const std::uintptr_t begin = read_pointer(reader, common->pointer_encoding, tables.header.address);
+  const std::uintptr_t size = read_pointer(reader, common->pointer_encoding & 0x0FU, 0);
+  if (address - begin >= size) return std::nullopt;
+  if (common->has_augmentation_size) reader.take(reader.uleb128());
+  if (reader.failed()) return std::nullopt;
+  const MappedBytes program{reader.address(), reader.take(entry->bytes.size() - (reader.address() - entry->address))};
+
+  RowProgram rows(*common, begin, address);
+  if (!rows.run({0, common->program}, nullptr)) return std::nullopt;
+  const FrameRow initial = rows.row;
+  if (!rows.run(program, &initial)) return std::nullopt;
+  rows.row.signal_frame = common->signal_frame;
+  return rows.row;
+}
+
+}  // namespace memreel::stacks

@@ -1,0 +1,61 @@
+// Call frame information (.eh_frame): how the registers of a caller are found from those of the function it called.
+//
+// Sources of the formats: DWARF 5, section 6.4, and the Linux Standard Base Core 5.0, sections 10.5 and 10.6.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "collector/stacks/byte_view.h"
+
+namespace memreel::stacks {
+
+/// The numbers that DWARF gives to x86-64's registers (System V ABI, figure 3.36).
+enum Register : std::uint8_t {
+  rbx = 3,
+  rbp = 6,
+  rsp = 7,
+  r12 = 12,
+  r15 = 15,
+  return_address = 16,
+  register_count = 17
+};
+
+/// Where the caller's value of a register is.
+struct RegisterRule {
+  enum class Kind : std::uint8_t {
+    same,              // where it was: the called function did not touch it, or nothing is said about it
+    undefined,         // lost; of the return address: there is no caller
+    saved,             // in memory, at CFA + number
+    value,             // it is CFA + number
+    other_register,    // in register `number`
+    saved_expression,  // in memory, at the address that `expression` computes
+    value_expression,  // it is what `expression` computes
+  };
+  Kind kind = Kind::same;
+  std::int64_t number = 0;
+  std::span<const std::byte> expression;
+};
+
+/// What holds at one instruction. The CFA (canonical frame address) is the stack pointer before the call.
+struct FrameRow {
+  /// Of the CFA: `value` with `cfa_register` + number, or `value_expression`.
+  RegisterRule cfa;
+  std::uint64_t cfa_register = 0;
+  std::array<RegisterRule, register_count> registers;
+  bool signal_frame = false;  // of a signal handler's return: what it returns to was interrupted, not calling
+};
+
+/// The unwinding tables of one module, as far as they are mapped.
+struct CallFrames {
+  MappedBytes header;  // .eh_frame_hdr
+  MappedBytes frames;  // a loaded segment that .eh_frame lies in
+};
+
+/// The row of the instruction at `address`. Nothing when the tables don't cover it, when they use what no compiler for
+/// x86-64 uses, or when they are damaged: any bytes are safe.
+std::optional<FrameRow> row_at(const CallFrames& tables, std::uintptr_t address);
+
+}  // namespace memreel::stacks

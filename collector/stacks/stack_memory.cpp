@@ -1,0 +1,70 @@
+#include "collector/stacks/stack_memory.h"
+
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+// Where the main thread's stack began, in the loader. Asking for it with dlsym() would take the loader's lock.
+extern "C"
+    __attribute__((weak)) void* __libc_stack_end;  // NOLINT(bugprone-reserved-identifier,readability-identifier-naming)
+
+namespace memreel::stacks {
+namespace {
+
+constexpr std::uintptr_t page_size = 4096;  // or a divisor of it
+
+/// The kernel keeps at least 128 MiB below the main thread's stack free for its growth, whatever the limit is now.
+StackBounds main_stack_bounds() {
+  if (&__libc_stack_end == nullptr || __libc_stack_end == nullptr) return {};
+  const auto end = reinterpret_cast<std::uintptr_t>(__libc_stack_end);
+  rlimit limit{};
+  if (getrlimit(RLIMIT_STACK, &limit) != 0) return {};
+  const std::uintptr_t growth = std::min<std::uintptr_t>(limit.rlim_cur, 128U << 20U);
+  return {.low = end - growth, .high = (end & ~(page_size - 1)) + page_size};
+}
+
+}  // namespace
+
+// The kernel copies the signal set before it finds that there is no operation -1: EFAULT or EINVAL tell whether the
+// word could be read. No other system call answers that so cheaply, and every sandbox allows this one.
+bool is_readable(std::uintptr_t address) {
+  const int error_of_program = errno;
+  const long result = syscall(SYS_rt_sigprocmask, -1, address & ~(sizeof address - 1), nullptr, sizeof address);
+  const bool readable = result == -1 && errno == EINVAL;
+  errno = error_of_program;
+  return readable;
+}
+
+StackBounds own_stack_bounds() {
+  const int error_of_program = errno;
+  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  StackBounds bounds = main_stack_bounds();
+  if (!bounds.contains(here)) {
+    bounds = {};
+    pthread_attr_t attributes;
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+      void* low = nullptr;
+      std::size_t size = 0;
+      if (pthread_attr_getstack(&attributes, &low, &size) == 0)
+        bounds = {.low = reinterpret_cast<std::uintptr_t>(low),
+                  .high = (reinterpret_cast<std::uintptr_t>(low) + size) & ~(sizeof(std::uintptr_t) - 1)};
+      pthread_attr_destroy(&attributes);
+    }
+  }
+  bounds.thread = pthread_self();
+  errno = error_of_program;
+  return bounds;
+}
+
+bool StackMemory::admit_page(std::uintptr_t address) {
+  if (own_.contains(low_) || !is_readable(address)) return false;
+  const std::uintptr_t page = address & ~(page_size - 1);
+  if (page != high_) low_ = page;
+  high_ = page + page_size;
+  return true;
+}
+
+}  // namespace memreel::stacks

@@ -1,0 +1,32 @@
+// The walk along the stack, for aarch64: its procedure call standard keeps frame records (AAPCS64, 6.4.6), and
+// compilers for Linux make them unless told otherwise.
+#include "collector/stacks/unwind.h"
+
+namespace memreel::stacks {
+namespace {
+
+/// A return address without the signature that pointer authentication may have put into its upper bits.
+std::uintptr_t without_signature(std::uintptr_t address) {
+  register std::uintptr_t link asm("x30") = address;
+  asm("hint #7" : "+r"(link));  // xpaclri; does nothing on processors without it
+  return link;
+}
+
+}  // namespace
+
+[[gnu::noinline]] std::size_t Unwinder::unwind(StackBounds& bounds, std::span<FrameKey> frames) {
+  if (bounds.thread != pthread_self()) bounds = own_stack_bounds();
+  auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  StackMemory memory(bounds, frame);
+  std::size_t count = 0;
+  while (count < frames.size()) {
+    std::uintptr_t caller = 0, address = 0;
+    if (!memory.read(frame, caller) || !memory.read(frame + sizeof frame, address) || address == 0) break;
+    frames[count++] = FrameKey::native(without_signature(address));
+    if (caller <= frame) break;
+    frame = caller;
+  }
+  return count;
+}
+
+}  // namespace memreel::stacks

@@ -1,0 +1,98 @@
+// How to get from a frame to its caller, in one number: what is remembered of call frame information.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "collector/stacks/call_frames.h"
+
+namespace memreel::stacks {
+
+/// The return address is at CFA - 8 in every kind that has a CFA: a call put it there.
+class UnwindRule {
+ public:
+  enum class Kind : std::uint8_t {
+    none,           // not looked for yet
+    stack_pointer,  // CFA = rsp + offset
+    frame_pointer,  // CFA = rbp + offset
+    realigned,      // CFA = the word at rbp - offset, rbp's own at rbp: the function aligned its stack to more than 16
+    signal,         // a signal handler returns to what it interrupted
+    outermost,      // there is no caller
+    unknown,        // no table covers the code
+    full,           // needs other registers, or expressions
+  };
+
+  constexpr UnwindRule() = default;
+  constexpr explicit UnwindRule(Kind kind) : bits_(static_cast<std::uint32_t>(kind)) {}
+
+  /// The rule of a row, as far as it can be said in so few bits; else `full`. `address`: the instruction's.
+  static UnwindRule of(const FrameRow& row, std::uintptr_t address);
+
+  constexpr Kind kind() const { return static_cast<Kind>(bits_ & 7U); }
+  /// Of the CFA, in bytes: a multiple of 8 below 256 KiB.
+  constexpr std::uintptr_t offset() const { return bits_ & 0x3'FFF8U; }
+  /// The caller's rbp is at CFA minus this; 0: rbp is the caller's still. A multiple of 8 below 32 KiB.
+  constexpr std::uintptr_t frame_pointer_below() const { return bits_ >> 15U & 0x7FF8U; }
+
+  static constexpr unsigned bit_count = 30;
+  constexpr std::uint32_t bits() const { return bits_; }
+  static constexpr UnwindRule from_bits(std::uint32_t bits) {
+    UnwindRule rule;
+    rule.bits_ = bits;
+    return rule;
+  }
+
+  friend constexpr bool operator==(UnwindRule, UnwindRule) = default;
+
+ private:
+  static std::optional<UnwindRule> packed(Kind kind, std::int64_t offset, std::int64_t frame_pointer_below);
+
+  std::uint32_t bits_ = 0;
+};
+
+/// Rules by return address, for all threads, without locks: one word each, and newer ones replace older ones.
+class RuleCache {
+ public:
+  UnwindRule find(std::uintptr_t address) const {
+    const Place place = place_of(address);
+    const std::uint64_t word = words_[place.index].load(std::memory_order_relaxed);
+    return word >> UnwindRule::bit_count == place.tag
+               ? UnwindRule::from_bits(static_cast<std::uint32_t>(word & ((1U << UnwindRule::bit_count) - 1)))
+               : UnwindRule();
+  }
+
+  void put(std::uintptr_t address, UnwindRule rule) {
+    if (address >> address_bits != 0) return;
+    const Place place = place_of(address);
+    words_[place.index].store(place.tag << UnwindRule::bit_count | rule.bits(), std::memory_order_relaxed);
+  }
+
+  void clear() {
+    for (std::atomic<std::uint64_t>& word : words_) word.store(0, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr unsigned address_bits = 47;  // of user space; five-level page tables give more only on request
+  static constexpr unsigned index_bits = 14;
+
+  struct Place {
+    std::size_t index;
+    std::uint64_t tag;
+  };
+  /// Multiplying by an odd number permutes the addresses: index and tag together are the whole address, so that an
+  /// entry can't be taken for another's. Addresses beyond `address_bits` find what can't be theirs: the tag is too
+  /// large.
+  static Place place_of(std::uintptr_t address) {
+    constexpr std::uint64_t mask = (std::uint64_t{1} << address_bits) - 1;
+    const std::uint64_t mixed = (address * 0x9E3779B97F4A7C15) & mask;
+    const std::uint64_t excess = address >> address_bits << (address_bits - index_bits);
+    return {mixed >> (address_bits - index_bits), (mixed & (mask >> index_bits)) | excess};
+  }
+
+  std::array<std::atomic<std::uint64_t>, 1U << index_bits> words_{};
+};
+
+}  // namespace memreel::stacks

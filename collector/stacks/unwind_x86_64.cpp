@@ -1,0 +1,268 @@
+// The walk along the stack, for x86-64: by remembered rules as far as they go, and from the beginning again with all
+// registers and the tables themselves when they don't.
+#include "collector/stacks/expression.h"
+#include "collector/stacks/unwind.h"
+
+namespace memreel::stacks {
+namespace {
+
+/// The registers that a function keeps for its caller, and where it is.
+struct Start {
+  std::uintptr_t address, rsp, rbp, rbx, r12, r13, r14, r15;
+};
+
+constexpr std::size_t word = sizeof(std::uintptr_t);
+
+// In the signal frame, seen from the handler's CFA: struct ucontext of Linux.
+constexpr std::uintptr_t signal_rbp = 120, signal_rsp = 160, signal_rip = 168;
+
+/// Longest row of frames without tables that is followed by frame pointers.
+constexpr int unknown_limit = 64;
+
+}  // namespace
+
+class Unwinder::Walk {
+ public:
+  Walk(Unwinder& unwinder, const StackBounds& bounds, const Start& start, std::span<FrameKey> frames)
+      : unwinder_(unwinder), start_(start), memory_(bounds, start.rsp), frames_(frames) {}
+
+  std::size_t run() {
+    if (!by_rules()) {
+      count_ = 0;
+      memory_.move_to(start_.rsp);
+      by_tables();
+    }
+    return count_;
+  }
+
+ private:
+  struct Frame {
+    std::uintptr_t address, rsp, rbp;
+  };
+
+  UnwindRule rule_for(std::uintptr_t address) {
+    const UnwindRule rule = unwinder_.rules_.find(address);
+    return rule.kind() != UnwindRule::Kind::none ? rule : unwinder_.learn(address);
+  }
+
+  bool by_rules();
+  bool step(Frame& frame, UnwindRule rule);
+  bool realigned(Frame& frame, UnwindRule rule);
+  bool leave_signal(Frame& frame);
+  bool by_frame_pointers(Frame& frame);
+  void by_tables();
+  bool step(std::uintptr_t& address, Registers& registers, const FrameRow& row);
+  bool restore(std::uint64_t reg, const RegisterRule& rule, std::uintptr_t cfa, const Registers& callee,
+               Registers& caller);
+
+  bool put(std::uintptr_t address) {
+    if (address == 0 || count_ == frames_.size()) return false;
+    frames_[count_++] = FrameKey::native(address);
+    return true;
+  }
+
+  Unwinder& unwinder_;
+  const Start& start_;
+  StackMemory memory_;
+  std::span<FrameKey> frames_;
+  std::size_t count_ = 0;
+};
+
+/// False when a frame needs more than rules can say.
+bool Unwinder::Walk::by_rules() {
+  // Apart from one another, so that they stay in registers: each step waits for the one before.
+  std::uintptr_t address = start_.address, stack_pointer = start_.rsp, base = start_.rbp;
+  for (;;) {
+    const UnwindRule rule = rule_for(address);
+    if (rule.kind() == UnwindRule::Kind::stack_pointer || rule.kind() == UnwindRule::Kind::frame_pointer) {
+      const std::uintptr_t cfa =
+          (rule.kind() == UnwindRule::Kind::stack_pointer ? stack_pointer : base) + rule.offset();
+      // The stack grows downwards, so callers are above.
+      if (cfa <= stack_pointer || !memory_.read(cfa - word, address)) return true;
+      if (rule.frame_pointer_below() != 0 && !memory_.read(cfa - rule.frame_pointer_below(), base)) return true;
+      stack_pointer = cfa;
+      if (!put(address)) return true;
+      continue;
+    }
+    if (rule.kind() == UnwindRule::Kind::full) return false;
+    Frame frame{address, stack_pointer, base};
+    if (!step(frame, rule)) return true;
+    address = frame.address;
+    stack_pointer = frame.rsp;
+    base = frame.rbp;
+  }
+}
+
+/// A step of the rare kinds.
+bool Unwinder::Walk::step(Frame& frame, UnwindRule rule) {
+  switch (rule.kind()) {
+    case UnwindRule::Kind::unknown:
+      return by_frame_pointers(frame);
+    case UnwindRule::Kind::signal:
+      return leave_signal(frame) && put(frame.address);
+    case UnwindRule::Kind::realigned:
+      return realigned(frame, rule) && put(frame.address);
+    default:
+      return false;
+  }
+}
+
+bool Unwinder::Walk::realigned(Frame& frame, UnwindRule rule) {
+  std::uintptr_t cfa = 0;
+  if (!memory_.read(frame.rbp - rule.offset(), cfa) || !memory_.read(frame.rbp, frame.rbp)) return false;
+  if (cfa <= frame.rsp || !memory_.read(cfa - word, frame.address)) return false;
+  frame.rsp = cfa;
+  return true;
+}
+
+bool Unwinder::Walk::leave_signal(Frame& frame) {
+  const std::uintptr_t saved = frame.rsp;
+  if (!memory_.read(saved + signal_rip, frame.address) || !memory_.read(saved + signal_rbp, frame.rbp) ||
+      !memory_.read(saved + signal_rsp, frame.rsp))
+    return false;
+  // Not a call, but the instruction itself.
+  ++frame.address;
+  memory_.move_to(frame.rsp);
+  return true;
+}
+
+/// Passes code without tables, as compilers at run time make it, when the chain of frame pointers leads back into code
+/// with tables. Else no frame of the chain is believed.
+bool Unwinder::Walk::by_frame_pointers(Frame& frame) {
+  Frame next = frame;
+  const std::size_t believed = count_;
+  for (int i = 0; i < unknown_limit; ++i) {
+    const std::uintptr_t at = next.rbp;
+    if (at < next.rsp || !memory_.read(at + word, next.address) || !memory_.read(at, next.rbp)) break;
+    next.rsp = at + 2 * word;
+    if (!put(next.address)) break;
+    if (rule_for(next.address).kind() != UnwindRule::Kind::unknown) {
+      frame = next;
+      return true;
+    }
+  }
+  count_ = believed;
+  return false;
+}
+
+void Unwinder::Walk::by_tables() {
+  Registers registers;
+  registers.set(rsp, start_.rsp);
+  registers.set(rbp, start_.rbp);
+  registers.set(rbx, start_.rbx);
+  registers.set(12, start_.r12);
+  registers.set(13, start_.r13);
+  registers.set(14, start_.r14);
+  registers.set(15, start_.r15);
+  std::uintptr_t address = start_.address;
+  for (;;) {
+    const std::optional<CodePlace> place = unwinder_.code_.find(address - 1);
+    const std::optional<FrameRow> row = place ? row_at(place->tables, address - 1) : std::nullopt;
+    if (row) {
+      if (!step(address, registers, *row) || !put(address)) return;
+      continue;
+    }
+    if (!registers[rsp] || !registers[rbp]) return;
+    Frame frame{address, *registers[rsp], *registers[rbp]};
+    if (!by_frame_pointers(frame)) return;
+    address = frame.address;
+    // What the passed code did with the other registers is not known.
+    registers = {};
+    registers.set(rsp, frame.rsp);
+    registers.set(rbp, frame.rbp);
+  }
+}
+
+bool Unwinder::Walk::step(std::uintptr_t& address, Registers& registers, const FrameRow& row) {
+  registers.set(return_address, address - 1);
+  std::optional<std::uintptr_t> cfa;
+  if (row.cfa.kind == RegisterRule::Kind::value_expression) {
+    cfa = evaluate(row.cfa.expression, registers, memory_);
+  } else if (const std::optional<std::uintptr_t> base = registers[row.cfa_register]) {
+    cfa = *base + static_cast<std::uintptr_t>(row.cfa.number);
+  }
+  const std::optional<std::uintptr_t> stack_pointer = registers[rsp];
+  if (!cfa || !stack_pointer) return false;
+
+  Registers caller;
+  caller.set(rsp, *cfa);
+  const RegisterRule& return_rule = row.registers[return_address];
+  if (return_rule.kind == RegisterRule::Kind::same) return false;
+  for (std::uint64_t reg = 0; reg < register_count; ++reg) {
+    const RegisterRule& rule = row.registers.at(reg);
+    if (reg == rsp && rule.kind == RegisterRule::Kind::same) continue;
+    if (!restore(reg, rule, *cfa, registers, caller)) return false;
+  }
+  const std::optional<std::uintptr_t> next = caller[return_address];
+  const std::optional<std::uintptr_t> next_stack_pointer = caller[rsp];
+  if (!next || *next == 0 || !next_stack_pointer) return false;
+  if (row.signal_frame)
+    memory_.move_to(*next_stack_pointer);
+  else if (*next_stack_pointer <= *stack_pointer)
+    return false;
+  address = *next + (row.signal_frame ? 1 : 0);
+  registers = caller;
+  return true;
+}
+
+/// The caller's value of a register, when it can be known. False when the stack can't be read.
+bool Unwinder::Walk::restore(std::uint64_t reg, const RegisterRule& rule, std::uintptr_t cfa, const Registers& callee,
+                             Registers& caller) {
+  std::optional<std::uintptr_t> value;
+  switch (rule.kind) {
+    case RegisterRule::Kind::undefined:
+      return true;
+    case RegisterRule::Kind::same:
+      value = callee[reg];
+      break;
+    case RegisterRule::Kind::other_register:
+      value = callee[static_cast<std::uint64_t>(rule.number)];
+      break;
+    case RegisterRule::Kind::value:
+      value = cfa + static_cast<std::uintptr_t>(rule.number);
+      break;
+    case RegisterRule::Kind::value_expression:
+      value = evaluate(rule.expression, callee, memory_, cfa);
+      break;
+    case RegisterRule::Kind::saved:
+    case RegisterRule::Kind::saved_expression: {
+      const std::optional<std::uintptr_t> at = rule.kind == RegisterRule::Kind::saved
+                                                   ? cfa + static_cast<std::uintptr_t>(rule.number)
+                                                   : evaluate(rule.expression, callee, memory_, cfa);
+      std::uintptr_t content = 0;
+      if (!at || !memory_.read(*at, content)) return false;
+      value = content;
+      break;
+    }
+  }
+  if (value) caller.set(reg, *value);
+  return true;
+}
+
+// Not inlined: the first frame that is reported is the caller's.
+[[gnu::noinline]] std::size_t Unwinder::unwind(StackBounds& bounds, std::span<FrameKey> frames) {
+  if (bounds.thread != pthread_self()) bounds = own_stack_bounds();
+  Start start;
+  asm volatile(
+      "leaq 0f(%%rip), %%rax\n"
+      "0:\n\t"
+      "movq %%rax, 0(%0)\n\t"
+      "movq %%rsp, 8(%0)\n\t"
+      "movq %%rbp, 16(%0)\n\t"
+      "movq %%rbx, 24(%0)\n\t"
+      "movq %%r12, 32(%0)\n\t"
+      "movq %%r13, 40(%0)\n\t"
+      "movq %%r14, 48(%0)\n\t"
+      "movq %%r15, 56(%0)"
+      :
+      : "r"(&start)
+      : "rax", "memory");
+  // Once more when a module turned up in the middle: rules used before it may have been of the one that it replaced.
+  for (int attempt = 0;; ++attempt) {
+    const std::uint32_t generation = generation_.load(std::memory_order_relaxed);
+    const std::size_t count = Walk(*this, bounds, start, frames).run();
+    if (attempt == 3 || generation_.load(std::memory_order_relaxed) == generation) return count;
+  }
+}
+
+}  // namespace memreel::stacks

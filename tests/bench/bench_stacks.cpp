@@ -1,0 +1,138 @@
+// Capturing a stack, beside the unwinders that programs have otherwise. `depth` is the number of native frames, on code
+// without frame pointers.
+#include <benchmark/benchmark.h>
+#include <execinfo.h>
+
+#include <array>
+#include <memory>
+
+#include "collector/stacks/stack_tree.h"
+#include "collector/stacks/unwind.h"
+
+#ifdef MEMREEL_LIBUNWIND
+#define UNW_LOCAL_ONLY
+#include <libunwind.h>
+#endif
+
+namespace memreel::stacks {
+namespace {
+
+using Work = void (*)(benchmark::State& state);
+
+/// Runs `work` below `depth` frames that keep different registers, as the functions of a program do.
+[[gnu::noinline, gnu::optimize("omit-frame-pointer")]] void below(std::int64_t depth, Work work,
+                                                                  benchmark::State& state) {
+  std::array<char, 24> local{};
+  asm volatile("" : : "r"(&local) : "rbx", "r12", "memory");
+  if (depth <= 1)
+    work(state);
+  else
+    below(depth - 1, work, state);
+  asm volatile("" : : "r"(&local) : "memory");
+}
+
+constexpr std::size_t limit = 128;
+
+Unwinder& unwinder() {
+  static const std::unique_ptr<Unwinder> one = std::make_unique<Unwinder>();
+  return *one;
+}
+
+StackTree& tree() {
+  static StackTree one;
+  return one;
+}
+
+/// Frames between main() and the stack that is asked for: so many fewer are added.
+std::int64_t frames_above() {
+  static const std::int64_t count = [] {
+    std::array<void*, limit> addresses{};
+    return std::int64_t{backtrace(addresses.data(), limit)};
+  }();
+  return count;
+}
+
+void unwind(benchmark::State& state) {
+  StackBounds bounds;
+  std::array<FrameKey, limit> frames;
+  std::size_t count = 0;
+  for (auto _ : state) {
+    count = unwinder().unwind(bounds, frames);
+    benchmark::DoNotOptimize(frames);
+  }
+  state.counters["frames"] = static_cast<double>(count);
+}
+
+void capture(benchmark::State& state) {
+  StackBounds bounds;
+  const auto recent = std::make_unique<RecentStacks>();
+  std::array<FrameKey, limit> frames;
+  std::size_t count = 0;
+  for (auto _ : state) {
+    count = unwinder().unwind(bounds, frames);
+    benchmark::DoNotOptimize(tree().insert(std::span(frames).first(count), *recent));
+  }
+  state.counters["frames"] = static_cast<double>(count);
+}
+
+void glibc_backtrace(benchmark::State& state) {
+  std::array<void*, limit> addresses;
+  int count = 0;
+  for (auto _ : state) {
+    count = backtrace(addresses.data(), limit);
+    benchmark::DoNotOptimize(addresses);
+  }
+  state.counters["frames"] = count;
+}
+
+#ifdef MEMREEL_LIBUNWIND
+void libunwind_backtrace(benchmark::State& state) {
+  std::array<void*, limit> addresses;
+  int count = 0;
+  for (auto _ : state) {
+    count = unw_backtrace(addresses.data(), limit);
+    benchmark::DoNotOptimize(addresses);
+  }
+  state.counters["frames"] = count;
+}
+#endif
+
+template <Work work>
+void at_depth(benchmark::State& state) {
+  below(state.range(0) - frames_above(), work, state);
+}
+
+void depths(benchmark::internal::Benchmark* b) { b->ArgName("depth")->Arg(20)->Arg(40)->Arg(60); }
+
+BENCHMARK_TEMPLATE(at_depth, unwind)->Name("unwind")->Apply(depths);
+BENCHMARK_TEMPLATE(at_depth, capture)->Name("unwind_and_insert")->Apply(depths);
+BENCHMARK_TEMPLATE(at_depth, glibc_backtrace)->Name("backtrace")->Apply(depths);
+#ifdef MEMREEL_LIBUNWIND
+BENCHMARK_TEMPLATE(at_depth, libunwind_backtrace)->Name("libunwind")->Apply(depths);
+#endif
+BENCHMARK_TEMPLATE(at_depth, capture)->Name("unwind_and_insert")->ArgName("depth")->Arg(20)->Threads(8)->UseRealTime();
+
+/// Stacks that a thread meets in turn, more than it can remember: what one costs that is in the tree already.
+void insert_known(benchmark::State& state) {
+  constexpr std::size_t stack_count = 50'000, depth = 20;
+  const auto own = std::make_unique<StackTree>();
+  const auto recent = std::make_unique<RecentStacks>();
+  std::array<FrameKey, depth> frames;
+  std::size_t i = 0;
+  const auto next = [&] {
+    // The outer half is common, the inner half takes many ways.
+    for (std::size_t f = 0; f < depth; ++f)
+      frames[f] = FrameKey::native(0x5555'0000'0000 + f * 4096 + (f < depth / 2 ? (i >> f) * 16 : 0));
+    i = (i + 1) % stack_count;
+    return std::span<const FrameKey>(frames);
+  };
+  for (std::size_t n = 0; n < stack_count; ++n) own->insert(next(), *recent);
+  for (auto _ : state) benchmark::DoNotOptimize(own->insert(next(), *recent));
+  state.counters["nodes"] = own->size();
+}
+BENCHMARK(insert_known);
+
+}  // namespace
+}  // namespace memreel::stacks
+
+BENCHMARK_MAIN();
