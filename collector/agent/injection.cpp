@@ -1,7 +1,19 @@
 // The doors through which the library is entered from outside.
+#include "collector/agent/agent.h"
 
 extern "C" {
 
-/// Called by the CUDA driver within cuInit when CUDA_INJECTION64_PATH names this library. 1: all is well.
-[[gnu::visibility("default")]] int InitializeInjection() { return 1; }
+/// Called by the CUDA driver within cuInit when CUDA_INJECTION64_PATH names this library. 1: all is well; it always is,
+/// since a program that can't be recorded has to run all the same.
+[[gnu::visibility("default")]] int InitializeInjection() {
+  memreel::agent::start();
+  return 1;
+}
+
+/// For whoever entered the process later: begins to record, into a new file. 1: recording, 0: not, as a message on
+/// standard error says.
+[[gnu::visibility("default")]] int memreel_agent_start() { return memreel::agent::restart() ? 1 : 0; }
+
+/// Completes the trace. Recording may begin again.
+[[gnu::visibility("default")]] void memreel_agent_stop() { memreel::agent::stop("stopped"); }
 }

@@ -30,6 +30,7 @@ enum class RecordKind : std::uint8_t {
 
   pool_created,       // `object` on `device`
   pool_destroyed,     // `object`: gone when nothing of it is in use
+  pool_chosen,        // `object`: what requests on `device` that name no pool are served from
   context_created,    // `context` on `device`
   context_destroyed,  // what belonged to `context` is freed with it
   device_reset,       // all contexts of `device` are
@@ -37,7 +38,7 @@ enum class RecordKind : std::uint8_t {
   graph_alloc,  // a node of a graph: running it gives `size` bytes at `address`
   graph_free,   // a node of a graph: running it frees `address`
 
-  memory_info,  // sample: `size` bytes used, `address` bytes free, of pool `object` (0: of the whole device)
+  memory_info,  // sample: `size` bytes used, `address` bytes free, of the device; in Space::ordered: of pool `object`
   hook_lost,    // a call could not be observed
 };
 

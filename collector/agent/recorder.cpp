@@ -120,12 +120,13 @@ stacks::StackKey Recorder::capture_stack() {
   return stacks_.insert(state.merged.first(merged), *state.recent);
 }
 
-void Recorder::drain(std::vector<Record>& batch) {
+void Recorder::drain(std::vector<Record>& batch, Draining how) {
   // Numbers below `limit` were drawn before this moment. Those still on their way are announced in their rings, which
   // are all in the list by now.
   std::uint64_t limit = sequence_.load(std::memory_order_acquire);
   ThreadRing* const rings = rings_.load(std::memory_order_acquire);
-  for (ThreadRing* ring = rings; ring != nullptr; ring = ring->next) limit = std::min(limit, ring->entering());
+  if (how == Draining::in_order)
+    for (ThreadRing* ring = rings; ring != nullptr; ring = ring->next) limit = std::min(limit, ring->entering());
 
   const std::size_t before = batch.size();
   for (ThreadRing* ring = rings; ring != nullptr; ring = ring->next)

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "collector/agent/options.h"
@@ -18,12 +19,20 @@
 
 namespace memreel::agent {
 
-/// Who knows the Python frames of the calling thread. Both are called in hooks: no lock, no allocation, no GIL.
+/// A Python frame in words.
+struct FrameText {
+  std::string function, file;
+  std::uint32_t line = 0;
+};
+
+/// Who knows Python's frames. The first two are called in hooks: no lock, no allocation, no GIL.
 struct PythonFrames {
   /// Writes the thread's frames, innermost first, as many as fit; returns how many.
   std::size_t (*walk)(std::span<stacks::PythonFrame> frames) = nullptr;
   /// Where the evaluator's code is.
   std::span<const stacks::AddressRange> (*evaluator)() = nullptr;
+  /// Called by the writing thread, for frames that walk() gave; once for each, soon after.
+  void (*describe)(stacks::FrameKey frame, FrameText& text) = nullptr;
 };
 
 /// Never destroyed while the program's threads may be in it.
@@ -50,8 +59,12 @@ class Recorder {
 
   // The writing thread.
 
-  /// Appends all records that no other can precede any more, in order.
-  void drain(std::vector<Record>& batch);
+  enum class Draining : std::uint8_t {
+    in_order,    // records that no other can precede any more
+    everything,  // all that there is: the last time, when a thread may have been stopped on its way
+  };
+  /// Appends records in order.
+  void drain(std::vector<Record>& batch, Draining how = Draining::in_order);
 
   /// Waits until a ring is half full, wake() is called, or `period` is over.
   void wait(std::chrono::milliseconds period) { wakeup_.wait(period); }
@@ -62,6 +75,7 @@ class Recorder {
 
   std::uint64_t lost() const;
   std::size_t ring_count() const;
+  const PythonFrames* python() const { return python_.load(std::memory_order_acquire); }
   const stacks::StackTree& stacks() const { return stacks_; }
   stacks::Unwinder& unwinder() { return unwinder_; }
 

@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 
-DOORS = {"InitializeInjection"}
+DOORS = {"InitializeInjection", "memreel_agent_start", "memreel_agent_stop"}
 LIBRARIES = re.compile(r"lib(c|m|dl|pthread|rt|asan|ubsan|tsan)\.so\.\d+|ld-linux-\S+")
 
 

@@ -1,0 +1,201 @@
+#include "collector/agent/agent.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <string>
+
+#include "collector/agent/journal.h"
+#include "collector/agent/options.h"
+#include "collector/agent/recorder.h"
+#include "collector/agent/recording.h"
+#include "collector/cuda/cupti_backend.h"
+#include "collector/cuda/watch.h"
+
+namespace memreel::agent {
+namespace {
+
+Recorder* recorder_or_childs();
+
+/// All that the library has in a process. Made at the first start and never destroyed: threads may be inside at any
+/// time, also while the program ends.
+struct Agent {
+  std::mutex mutex;  // of what follows, but for what is atomic
+  Options options;
+  bool configured = false, given_up = false;
+  cuda::Watch watch{recorder_or_childs};
+  cuda::CuptiBackend cupti{watch};
+  bool subscribed = false;
+  std::string source;
+  bool began_late = false;
+  std::unique_ptr<Recording> recording;
+  std::atomic<bool> child = false;  // forked from a recorded process, and has recorded nothing itself
+};
+
+std::atomic<Agent*> agent = nullptr;  // NOLINT
+
+Agent& instance() {
+  Agent* there = agent.load(std::memory_order_acquire);
+  if (there != nullptr) return *there;
+  static Agent* const made = new Agent;  // NOLINT: leaked on purpose
+  agent.store(made, std::memory_order_release);
+  return *made;
+}
+
+/// One line on standard error.
+void say(const std::string& text) {
+  const std::string line = "memreel: " + text + "\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+void note(const Agent& self, JournalEntry entry) {
+  entry.process = static_cast<std::uint64_t>(::getpid());
+  // Nobody could be told that the journal can't be written.
+  [[maybe_unused]] const Result<void> result = append_to_journal(self.options.journal, entry);
+}
+
+/// Nothing is recorded in this process from now on.
+bool give_up(Agent& self, const Error& error) {
+  self.given_up = true;
+  say(error.message() + ": this process is not recorded");
+  note(self, {.what = JournalEntry::What::refused, .text = error.message()});
+  return false;
+}
+
+void note_end(const Agent& self, const Recording::Outcome& outcome, std::string_view why) {
+  note(self, {.what = JournalEntry::What::ended,
+              .trace = outcome.trace,
+              .events = outcome.events,
+              .lost = outcome.lost,
+              .own_ns = outcome.own_ns,
+              .text = outcome.result ? std::string(why) : outcome.result.error().message()});
+}
+
+stacks::AddressRange own_code() {
+  stacks::ModuleTable modules;
+  modules.refresh();
+  const auto own = modules.find(reinterpret_cast<std::uintptr_t>(&own_code));
+  return own != stacks::ModuleTable::none ? modules[own].range : stacks::AddressRange{};
+}
+
+bool begin_recording(Agent& self) {
+  auto* const recorder = new Recorder(self.options);  // NOLINT: leaked on purpose, see Agent
+  const auto failed = [&self](const Recording::Outcome& outcome) {
+    set_recorder(nullptr);
+    say(outcome.result.error().message() + ": recording ended after " + std::to_string(outcome.events) + " events");
+    note_end(self, outcome, "");
+  };
+  auto recording = Recording::begin(
+      self.options, *recorder, {.source = self.source, .began_late = self.began_late, .own_code = own_code()}, failed);
+  if (!recording) return give_up(self, recording.error());
+  self.recording = *std::move(recording);
+  set_recorder(recorder);
+  self.watch.sampler().begin(self.options.sample_period);
+  note(self, {.what = JournalEntry::What::began, .trace = self.recording->trace(), .text = self.source});
+  return true;
+}
+
+/// With the mutex held.
+bool start_locked(Agent& self) {
+  if (self.recording != nullptr) return true;
+  if (self.given_up) return false;
+  if (!self.subscribed) {
+    if (auto begun = self.cupti.begin(self.options.libcupti); !begun) return give_up(self, begun.error());
+    self.subscribed = true;
+    self.source = "cupti";
+  }
+  return begin_recording(self);
+}
+
+/// A forked child records into a file of its own, from its first event on: many children never have one.
+Recorder* recorder_or_childs() {
+  if (Recorder* const there = recorder()) return there;
+  Agent* const self = agent.load(std::memory_order_acquire);
+  if (self == nullptr || !self->child.load(std::memory_order_relaxed)) return nullptr;
+  const std::unique_lock lock(self->mutex, std::try_to_lock);
+  if (!lock || !self->child.exchange(false)) return nullptr;
+  begin_recording(*self);
+  return recorder();
+}
+
+/// In the child of a fork: its parent's threads are not here, and its parent's file is not its own.
+void forked() {
+  Agent* const self = agent.load(std::memory_order_acquire);
+  if (self == nullptr) return;
+  new (&self->mutex) std::mutex;
+  self->watch.sampler().forget();
+  if (self->recording == nullptr) return;
+  set_recorder(nullptr);
+  [[maybe_unused]] Recording* const parents = self->recording.release();
+  self->child = true;
+}
+
+void program_ends() {
+  Agent* const self = agent.load(std::memory_order_acquire);
+  if (self == nullptr) return;
+  self->watch.program_ends();
+  const std::scoped_lock lock(self->mutex);
+  self->watch.sampler().end();
+}
+
+/// Runs after the destructors of the program's own objects, which may still free memory.
+[[gnu::destructor]] void library_ends() { stop(""); }
+
+/// Reads the options and gets ready for forks and the program's end; once.
+bool configure(Agent& self) {
+  if (self.configured) return !self.given_up;
+  self.configured = true;
+  auto options = options_from_environment();
+  if (!options) return give_up(self, options.error());
+  self.options = *std::move(options);
+  ::pthread_atfork(nullptr, nullptr, forked);
+  std::atexit(program_ends);
+  return true;
+}
+
+}  // namespace
+
+bool start() {
+  Agent& self = instance();
+  const std::scoped_lock lock(self.mutex);
+  if (!configure(self)) return false;
+  if (self.options.dormant && self.recording == nullptr) return false;
+  return start_locked(self);
+}
+
+bool restart() {
+  Agent& self = instance();
+  const std::scoped_lock lock(self.mutex);
+  if (!configure(self)) return false;
+  self.given_up = false;
+  self.began_late = true;
+  return start_locked(self);
+}
+
+void stop(std::string_view why) {
+  Agent* const self = agent.load(std::memory_order_acquire);
+  if (self == nullptr) return;
+  const std::scoped_lock lock(self->mutex);
+  self->child = false;
+  if (self->recording == nullptr) return;
+  set_recorder(nullptr);
+  self->watch.sampler().end();
+  const std::optional<Recording::Outcome> outcome = self->recording->end();
+  if (outcome && outcome->result) note_end(*self, *outcome, why);  // failures were told of when they happened
+  if (outcome)
+    self->recording.reset();
+  else [[maybe_unused]]
+    Recording* const still_in_use = self->recording.release();
+  if (!why.empty() && self->subscribed) {
+    self->cupti.end();
+    self->subscribed = false;
+  }
+}
+
+}  // namespace memreel::agent

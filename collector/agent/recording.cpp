@@ -1,0 +1,136 @@
+#include "collector/agent/recording.h"
+
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "collector/agent/own_thread.h"
+#include "collector/agent/trace_builder.h"
+#include "memreel/version.h"
+
+namespace memreel::agent {
+namespace {
+
+/// The program's arguments, with spaces between.
+std::string command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  while (text.ends_with('\0')) text.pop_back();
+  for (char& c : text)
+    if (c == '\0') c = ' ';
+  return text;
+}
+
+struct NewFile {
+  std::string name;
+  std::unique_ptr<ByteSink> sink;
+};
+
+/// Under the pattern's name, or with a number added when that exists.
+Result<NewFile> create(const std::string& pattern, const ProcessNames& names) {
+  for (unsigned attempt = 0;; ++attempt) {
+    std::error_code ignored;
+    const std::string name = std::filesystem::absolute(trace_name(pattern, names, attempt), ignored).string();
+    auto sink = live_file_sink(name);
+    if (sink) return NewFile{name, *std::move(sink)};
+    if (!std::filesystem::exists(std::filesystem::symlink_status(name, ignored)) || attempt == 1000)
+      return sink.error();
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Recording>> Recording::begin(const Options& options, Recorder& recorder, const Subject& subject,
+                                                    std::function<void(const Outcome&)> failed) {
+  auto file = create(options.output, process_names());
+  if (!file) return file.error();
+  std::unique_ptr<Recording> recording(
+      new Recording(options, recorder, subject, file->name, std::move(file->sink), std::move(failed)));
+  if (!recording->start_thread())
+    return Error{
+        .what = "no thread can be started", .where = recording->trace(), .remedy = "raise the limit (ulimit -u)"};
+  return recording;
+}
+
+Recording::Recording(const Options& options, Recorder& recorder, Subject subject, std::string trace,
+                     std::unique_ptr<ByteSink> sink, std::function<void(const Outcome&)> failed)
+    : options_(options),
+      recorder_(&recorder),
+      subject_(std::move(subject)),
+      trace_(std::move(trace)),
+      sink_(std::move(sink)),
+      failed_(std::move(failed)) {}
+
+bool Recording::start_thread() {
+  return start_own_thread(
+      thread_, "memreel",
+      [](void* self) -> void* {
+        static_cast<Recording*>(self)->run();
+        return nullptr;
+      },
+      this);
+}
+
+void Recording::run() {
+  const ProcessNames names = process_names();
+  TraceWriter writer(std::move(sink_), {.producer = "memreel " + std::string(version),
+                                        .source = subject_.source,
+                                        .source_name = command_line(),
+                                        .host = names.host,
+                                        .process = names.process});
+  TraceBuilder builder(*recorder_, writer, subject_.own_code);
+  std::vector<Record> batch;
+  const auto take = [&](Recorder::Draining how) {
+    batch.clear();
+    recorder_->drain(batch, how);
+    builder.add(batch);
+    writer.set_losses({.ring_full = recorder_->lost(),
+                       .stack_table_full = recorder_->stacks().refused(),
+                       .hook_refused = builder.hook_lost(),
+                       .began_late = subject_.began_late});
+  };
+  const auto sum_up = [&](Result<void> result) {
+    timespec spent{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
+    outcome_ = {
+        .events = builder.event_count(),
+        .lost = recorder_->lost() + builder.hook_lost(),
+        .own_ns = static_cast<std::uint64_t>(spent.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(spent.tv_nsec),
+        .result = std::move(result)};
+  };
+
+  auto flushed = std::chrono::steady_clock::now();
+  Result<void> written;
+  while (!ending_.load(std::memory_order_acquire) && written) {
+    recorder_->wait(options_.flush_period);
+    take(Recorder::Draining::in_order);
+    if (const auto now = std::chrono::steady_clock::now(); now - flushed >= options_.flush_period) {
+      written = writer.flush();
+      flushed = now;
+    }
+  }
+  if (!written) {
+    recorder_->close();
+    sum_up(written);
+    failed_(outcome_);
+    return;
+  }
+  take(Recorder::Draining::in_order);
+  take(Recorder::Draining::everything);
+  written = writer.finish();
+  sum_up(written);
+}
+
+std::optional<Recording::Outcome> Recording::end() {
+  recorder_->close();
+  ending_.store(true, std::memory_order_release);
+  recorder_->wake();
+  if (!join_own_thread(thread_, std::chrono::seconds(10))) return std::nullopt;
+  return outcome_;
+}
+
+}  // namespace memreel::agent

@@ -1,0 +1,70 @@
+// A trace that is being written: the file and the thread that fills it.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "collector/agent/options.h"
+#include "collector/agent/recorder.h"
+#include "collector/stacks/module_table.h"
+#include "formats/model/result.h"
+#include "formats/writer/trace_writer.h"
+
+namespace memreel::agent {
+
+class Recording {
+ public:
+  struct Subject {
+    std::string source;  // which backend
+    bool began_late = false;
+    stacks::AddressRange own_code;
+  };
+
+  /// What a recording has come to.
+  struct Outcome {
+    std::string trace;
+    std::uint64_t events = 0;
+    std::uint64_t lost = 0;
+    std::uint64_t own_ns = 0;  // processor time of the writing thread
+    Result<void> result;       // what went wrong, e.g. a full disk
+  };
+
+  /// Creates the file and starts the thread, with all signals blocked. `failed` is called by that thread when writing
+  /// fails: recording is over then, the recorder is closed.
+  static Result<std::unique_ptr<Recording>> begin(const Options& options, Recorder& recorder, const Subject& subject,
+                                                  std::function<void(const Outcome&)> failed);
+
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+  /// After end() only.
+  ~Recording() = default;
+
+  /// Closes the recorder, writes what it still holds, completes the file. None when the thread does not get on for some
+  /// seconds: the file is then as it would be had the program been killed, and this must not be destroyed.
+  std::optional<Outcome> end();
+
+  const std::string& trace() const { return trace_; }
+
+ private:
+  Recording(const Options& options, Recorder& recorder, Subject subject, std::string trace,
+            std::unique_ptr<ByteSink> sink, std::function<void(const Outcome&)> failed);
+  bool start_thread();
+  void run();
+
+  Options options_;
+  Recorder* recorder_;
+  Subject subject_;
+  std::string trace_;
+  std::unique_ptr<ByteSink> sink_;
+  std::function<void(const Outcome&)> failed_;
+  pthread_t thread_{};
+  std::atomic<bool> ending_ = false;
+  Outcome outcome_;  // the thread's, until it is joined
+};
+
+}  // namespace memreel::agent

@@ -1,0 +1,49 @@
+// Driver calls as CUPTI reports them.
+#pragma once
+
+#include <string>
+
+#include "collector/cuda/cupti_api.h"
+#include "collector/cuda/watch.h"
+#include "formats/model/result.h"
+
+namespace memreel::cuda {
+
+/// One for a process, never destroyed: CUPTI may be calling it on any thread. begin() and end() may be called again and
+/// again, by one thread at a time.
+class CuptiBackend {
+ public:
+  explicit CuptiBackend(Watch& watch) : watch_(&watch) {}
+  CuptiBackend(const CuptiBackend&) = delete;
+  CuptiBackend& operator=(const CuptiBackend&) = delete;
+
+  /// Finds CUPTI (`library`: this file and no other), takes it and has it report. The error says what was tried; or,
+  /// when somebody else has it, who that is as far as CUPTI tells.
+  Result<void> begin(const std::string& library);
+
+  /// Gives CUPTI back. Callbacks may still be under way.
+  void end();
+
+  /// Since begin(): the file of CUPTI that is used, and whether it is held by somebody else.
+  const std::string& library() const { return library_; }
+  bool taken() const { return taken_; }
+
+ private:
+  static void called(void* self, int domain, std::uint32_t id, const void* data);
+  void driver_call(std::uint32_t id, const cupti::CallbackData& data);
+  void resource(std::uint32_t id, const cupti::ResourceData& data);
+  KnownObjects::Known known(void* context);
+
+  bool load(const std::string& file, std::string& why);
+  bool subscribe(std::string& why);
+  bool enable(std::string& why);
+  std::string text_of(cupti::Result result) const;
+
+  Watch* watch_;
+  cupti::Functions cupti_;
+  cupti::Subscriber subscriber_ = nullptr;
+  std::string library_;
+  bool taken_ = false;
+};
+
+}  // namespace memreel::cuda

@@ -1,0 +1,323 @@
+#include "collector/cuda/decoder.h"
+
+#include "collector/cuda/array_size.h"
+
+namespace memreel::cuda {
+namespace {
+
+using agent::Record;
+using agent::RecordKind;
+using agent::Space;
+
+constexpr std::int16_t host = -1;
+
+std::uint64_t number(const void* object) { return reinterpret_cast<std::uintptr_t>(object); }
+
+std::int16_t device_of(const Location& location) {
+  return location.type == device_location ? static_cast<std::int16_t>(location.id) : host;
+}
+
+}  // namespace
+
+/// Something goes: recorded now, whatever becomes of the call.
+std::uint64_t Decoder::taken(const CallSite& site, Record record) const {
+  record.context = site.context.number;
+  if (record.device == 0) record.device = site.context.device;
+  record.stack = recorder_->capture_stack();
+  return recorder_->emit(record);
+}
+
+/// Something came, or was refused.
+void Decoder::given(const CallSite& site, Status status, Record record) const {
+  if (status != success) {
+    record.kind = RecordKind::alloc_failed;
+    record.status = static_cast<std::uint16_t>(status);
+    record.address = record.object = 0;
+  }
+  record.context = site.context.number;
+  record.stack = recorder_->capture_stack();
+  recorder_->emit(record);
+}
+
+/// As given(), but a failure is nothing.
+void Decoder::note(const CallSite& site, Status status, Record record) const {
+  if (status == success) given(site, status, record);
+}
+
+void Decoder::pointer_given(const CallSite& site, Status status, const DevicePointer* address, std::uint64_t size,
+                            Space space) const {
+  given(site, status,
+        {.address = status == success ? *address : 0,
+         .size = size,
+         .device = site.context.device,
+         .kind = RecordKind::alloc,
+         .space = space});
+}
+
+void Decoder::host_given(const CallSite& site, Status status, void* const* address, std::uint64_t size) const {
+  given(site, status,
+        {.address = status == success ? number(*address) : 0,
+         .size = size,
+         .device = host,
+         .kind = RecordKind::alloc,
+         .space = Space::pinned});
+}
+
+void Decoder::ordered_given(const CallSite& site, Status status, const DevicePointer* address, std::uint64_t size,
+                            Object pool, Object stream) const {
+  const bool node = site.captured && status == success;
+  given(site, status,
+        {.address = status == success ? *address : 0,
+         .size = size,
+         .stream = number(stream),
+         .object = number(pool),
+         .device = site.context.device,
+         .kind = node ? RecordKind::graph_alloc : RecordKind::alloc,
+         .space = node ? Space::graph : Space::ordered});
+}
+
+void Decoder::array_given(const CallSite& site, Status status, const Object* array, std::uint64_t size) const {
+  given(site, status,
+        {.address = status == success ? number(*array) : 0,
+         .size = size,
+         .device = site.context.device,
+         .kind = RecordKind::alloc,
+         .space = Space::array});
+}
+
+void Decoder::physical_given(const CallSite& site, Status status) const {
+  const auto& p = of<params::MemCreate>(site);
+  given(site, status,
+        {.size = p.size,
+         .object = status == success ? *p.handle : 0,
+         .device = p.properties != nullptr ? device_of(p.properties->location) : site.context.device,
+         .kind = RecordKind::handle_created,
+         .space = Space::physical});
+}
+
+void Decoder::node_given(const CallSite& site, Status status, const GraphNode* node) const {
+  if (node == nullptr) return;
+  if (node->type == mem_alloc_node)
+    note(site, status,
+         {.address = node->alloc.address,
+          .size = node->alloc.size,
+          .device = device_of(node->alloc.pool.location),
+          .kind = RecordKind::graph_alloc,
+          .space = Space::graph});
+  else if (node->type == mem_free_node)
+    note(
+        site, status,
+        {.address = node->freed, .device = site.context.device, .kind = RecordKind::graph_free, .space = Space::graph});
+}
+
+std::uint64_t Decoder::enter(const CallSite& site) const {
+  const auto free = [&](std::uint64_t address, Space space, std::int16_t device = 0, std::uint64_t stream = 0) {
+    if (address == 0) return std::uint64_t{0};
+    return taken(site,
+                 {.address = address, .stream = stream, .device = device, .kind = RecordKind::free, .space = space});
+  };
+  switch (site.call) {
+    case Call::mem_free:
+      return free(of<params::MemFree>(site).address, Space::linear);
+    case Call::mem_free_async:
+    case Call::mem_free_async_ptsz: {
+      const auto& p = of<params::MemFreeAsync>(site);
+      return free(p.address, Space::ordered, 0, number(p.stream));
+    }
+    case Call::mem_free_host:
+      return free(number(of<params::MemFreeHost>(site).address), Space::pinned, host);
+    case Call::mem_host_unregister:
+      return free(number(of<params::MemHostUnregister>(site).address), Space::registered, host);
+    case Call::array_destroy:
+    case Call::mipmapped_array_destroy:
+      return free(number(of<params::ArrayDestroy>(site).array), Space::array);
+    case Call::ipc_close_mem_handle:
+      return free(of<params::IpcCloseMemHandle>(site).address, Space::imported);
+    case Call::mem_address_free: {
+      const auto& p = of<params::MemAddressFree>(site);
+      return taken(site, {.address = p.address, .size = p.size, .kind = RecordKind::addresses_released});
+    }
+    case Call::mem_release:
+      return taken(site, {.object = of<params::MemRelease>(site).handle, .kind = RecordKind::handle_released});
+    case Call::mem_unmap: {
+      const auto& p = of<params::MemUnmap>(site);
+      return taken(site, {.address = p.address, .size = p.size, .kind = RecordKind::unmapped});
+    }
+    case Call::mem_pool_destroy:
+      return taken(site, {.object = number(of<params::MemPoolDestroy>(site).pool), .kind = RecordKind::pool_destroyed});
+    default:
+      return 0;
+  }
+}
+
+void Decoder::exit(const CallSite& site, Status status, std::uint64_t entered) const {
+  if (entered != 0) {
+    // A free that became a node of a graph has freed nothing yet.
+    if (status != success || site.captured) recorder_->emit({.object = entered, .kind = RecordKind::free_cancelled});
+    if (status == success && site.captured)
+      note(site, status,
+           {.address = of<params::MemFreeAsync>(site).address,
+            .device = site.context.device,
+            .kind = RecordKind::graph_free,
+            .space = Space::graph});
+    return;
+  }
+  switch (site.call) {
+    case Call::mem_alloc: {
+      const auto& p = of<params::MemAlloc>(site);
+      return pointer_given(site, status, p.address, p.size, Space::linear);
+    }
+    case Call::mem_alloc_pitch: {
+      const auto& p = of<params::MemAllocPitch>(site);
+      const std::size_t pitch = status == success ? *p.pitch : p.width;
+      return pointer_given(site, status, p.address, pitch * p.height, Space::linear);
+    }
+    case Call::mem_alloc_managed: {
+      const auto& p = of<params::MemAllocManaged>(site);
+      return pointer_given(site, status, p.address, p.size, Space::managed);
+    }
+    case Call::mem_alloc_host: {
+      const auto& p = of<params::MemAllocHost>(site);
+      return host_given(site, status, p.address, p.size);
+    }
+    case Call::mem_host_alloc:
+    case Call::mem_host_alloc_v2: {
+      const auto& p = of<params::MemHostAlloc>(site);
+      return host_given(site, status, p.address, p.size);
+    }
+    case Call::mem_host_register:
+    case Call::mem_host_register_v1: {
+      const auto& p = of<params::MemHostRegister>(site);
+      return note(site, status,
+                  {.address = number(p.address),
+                   .size = p.size,
+                   .device = host,
+                   .kind = RecordKind::alloc,
+                   .space = Space::registered});
+    }
+    case Call::mem_alloc_async:
+    case Call::mem_alloc_async_ptsz: {
+      const auto& p = of<params::MemAllocAsync>(site);
+      return ordered_given(site, status, p.address, p.size, nullptr, p.stream);
+    }
+    case Call::mem_alloc_from_pool_async:
+    case Call::mem_alloc_from_pool_async_ptsz: {
+      const auto& p = of<params::MemAllocFromPoolAsync>(site);
+      return ordered_given(site, status, p.address, p.size, p.pool, p.stream);
+    }
+    case Call::array_create: {
+      const auto& p = of<params::ArrayCreate>(site);
+      return array_given(site, status, p.array, p.descriptor != nullptr ? array_size(*p.descriptor) : 0);
+    }
+    case Call::array_3d_create: {
+      const auto& p = of<params::Array3dCreate>(site);
+      return array_given(site, status, p.array, p.descriptor != nullptr ? array_size(*p.descriptor) : 0);
+    }
+    case Call::mipmapped_array_create: {
+      const auto& p = of<params::MipmappedArrayCreate>(site);
+      return array_given(site, status, p.array, p.descriptor != nullptr ? array_size(*p.descriptor, p.levels) : 0);
+    }
+    case Call::mem_create:
+      return physical_given(site, status);
+    default:
+      return exit_of_others(site, status);
+  }
+}
+
+/// Calls whose failure says nothing about memory.
+void Decoder::exit_of_others(const CallSite& site, Status status) const {
+  if (status != success) return;
+  const std::int16_t device = site.context.device;
+  switch (site.call) {
+    case Call::mem_address_reserve: {
+      const auto& p = of<params::MemAddressReserve>(site);
+      return note(site, status,
+                  {.address = *p.address, .size = p.size, .device = device, .kind = RecordKind::addresses_reserved});
+    }
+    case Call::mem_map: {
+      const auto& p = of<params::MemMap>(site);
+      return note(site, status,
+                  {.address = p.address,
+                   .size = p.size,
+                   .stream = p.offset,
+                   .object = p.handle,
+                   .device = device,
+                   .kind = RecordKind::mapped,
+                   .space = Space::physical});
+    }
+    case Call::mem_import_from_shareable_handle:
+      return note(site, status,
+                  {.object = *of<params::MemImportFromShareableHandle>(site).handle,
+                   .device = device,
+                   .kind = RecordKind::handle_imported});
+    case Call::mem_retain_allocation_handle: {
+      const auto& p = of<params::MemRetainAllocationHandle>(site);
+      return note(site, status,
+                  {.address = number(p.address), .object = *p.handle, .kind = RecordKind::handle_retained});
+    }
+    case Call::mem_pool_create: {
+      const auto& p = of<params::MemPoolCreate>(site);
+      return note(site, status,
+                  {.object = number(*p.pool),
+                   .device = p.properties != nullptr ? device_of(p.properties->location) : device,
+                   .kind = RecordKind::pool_created});
+    }
+    case Call::mem_pool_import_from_shareable_handle:
+      return note(site, status,
+                  {.object = number(*of<params::MemPoolImportFromShareableHandle>(site).pool),
+                   .device = device,
+                   .kind = RecordKind::pool_created,
+                   .space = Space::imported});
+    case Call::device_set_mem_pool: {
+      const auto& p = of<params::DeviceSetMemPool>(site);
+      return note(
+          site, status,
+          {.object = number(p.pool), .device = static_cast<std::int16_t>(p.device), .kind = RecordKind::pool_chosen});
+    }
+    case Call::mem_pool_import_pointer: {
+      const auto& p = of<params::MemPoolImportPointer>(site);
+      return pointer_given(site, status, p.address, 0, Space::imported);
+    }
+    case Call::ipc_open_mem_handle:
+    case Call::ipc_open_mem_handle_v2:
+      return pointer_given(site, status, of<params::IpcOpenMemHandle>(site).address, 0, Space::imported);
+    case Call::external_memory_get_mapped_buffer: {
+      const auto& p = of<params::ExternalMemoryGetMappedBuffer>(site);
+      return pointer_given(site, status, p.address, p.buffer != nullptr ? p.buffer->size : 0, Space::imported);
+    }
+    case Call::graph_add_mem_alloc_node: {
+      const auto& p = of<params::GraphAddMemAllocNode>(site);
+      return note(site, status,
+                  {.address = p.parameters->address,
+                   .size = p.parameters->size,
+                   .device = device_of(p.parameters->pool.location),
+                   .kind = RecordKind::graph_alloc,
+                   .space = Space::graph});
+    }
+    case Call::graph_add_mem_free_node:
+      return note(site, status,
+                  {.address = of<params::GraphAddMemFreeNode>(site).address,
+                   .device = device,
+                   .kind = RecordKind::graph_free,
+                   .space = Space::graph});
+    case Call::graph_add_node:
+      return node_given(site, status, of<params::GraphAddNode>(site).parameters);
+    case Call::graph_add_node_v2:
+      return node_given(site, status, of<params::GraphAddNodeV2>(site).parameters);
+    default:
+      return;
+  }
+}
+
+void Decoder::context_created(KnownObjects::Known context) const {
+  recorder_->emit({.device = context.device, .context = context.number, .kind = RecordKind::context_created});
+}
+
+void Decoder::context_destroyed(KnownObjects::Known context) const {
+  recorder_->emit({.stack = recorder_->capture_stack(),
+                   .device = context.device,
+                   .context = context.number,
+                   .kind = RecordKind::context_destroyed});
+}
+
+}  // namespace memreel::cuda

@@ -1,0 +1,137 @@
+#include "collector/cuda/sampler.h"
+
+#include <dlfcn.h>
+
+#include <ctime>
+#include <utility>
+
+#include "collector/agent/own_thread.h"
+#include "collector/cuda/calls.h"
+
+namespace memreel::cuda {
+
+/// The driver's functions that are asked; null where the driver is too old to have one.
+struct Sampler::Driver {
+  Status (*set_context)(const void* context);
+  Status (*memory_info)(std::size_t* free, std::size_t* total);
+  Status (*exchange_capture_mode)(int* mode);
+  Status (*default_pool)(void** pool, Device device);
+  Status (*pool_attribute)(const void* pool, int attribute, void* value);
+};
+
+namespace {
+
+constexpr int relaxed_capture = 2;                     // CU_STREAM_CAPTURE_MODE_RELAXED
+constexpr int reserved_current = 5, used_current = 7;  // CUmemPool_attribute
+
+template <class Function>
+void find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(::dlsym(library, name));
+}
+
+/// Waits until `busy` is false, at most a second.
+void wait_while(const std::atomic<bool>& busy) {
+  const timespec pause{.tv_sec = 0, .tv_nsec = 50'000};
+  for (int i = 0; i < 20'000 && busy.load(); ++i) ::nanosleep(&pause, nullptr);
+}
+
+}  // namespace
+
+void Sampler::begin(std::chrono::milliseconds period) {
+  if (period.count() == 0 || running_) return;
+  void* const library = ::dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
+  if (library == nullptr) return;
+  static Driver driver{};
+  find(library, "cuCtxSetCurrent", driver.set_context);
+  find(library, "cuMemGetInfo_v2", driver.memory_info);
+  find(library, "cuThreadExchangeStreamCaptureMode", driver.exchange_capture_mode);
+  find(library, "cuDeviceGetDefaultMemPool", driver.default_pool);
+  find(library, "cuMemPoolGetAttribute", driver.pool_attribute);
+  if (driver.set_context == nullptr || driver.memory_info == nullptr) return;
+  driver_ = &driver;
+  period_ = period;
+  ending_ = false;
+  running_ = agent::start_own_thread(
+      thread_, "memreel-sample",
+      [](void* self) -> void* {
+        static_cast<Sampler*>(self)->run();
+        return nullptr;
+      },
+      this);
+}
+
+void Sampler::end() {
+  if (!running_) return;
+  ending_ = true;
+  wakeup_.wake();
+  wait_while(asking_);
+  agent::join_own_thread(thread_, std::chrono::seconds(1));
+  running_ = false;
+}
+
+void Sampler::forget() {
+  running_ = false;
+  asking_ = false;
+  suspended_ = 0;
+}
+
+void Sampler::suspend() {
+  suspended_.fetch_add(1);
+  wait_while(asking_);
+}
+
+void Sampler::run() {
+  // A question must not spoil a capture that the program's threads are in.
+  int mode = relaxed_capture;
+  if (driver_->exchange_capture_mode != nullptr) driver_->exchange_capture_mode(&mode);
+  while (!ending_) {
+    asking_ = true;
+    if (suspended_ == 0 && !ending_ && recorder_() != nullptr) ask();
+    asking_ = false;
+    wakeup_.wait(period_);
+  }
+}
+
+void Sampler::ask() {
+  std::uint64_t asked = 0;  // devices
+  sampled_->contexts.for_each([&](const void* context, std::int16_t device) {
+    const std::uint64_t bit = device >= 0 && device < 64 ? std::uint64_t{1} << static_cast<unsigned>(device) : 0;
+    if ((asked & bit) != 0 || driver_->set_context(context) != success) return;
+    asked |= bit;
+    std::size_t free = 0, total = 0;
+    if (driver_->memory_info(&free, &total) == success)
+      emit({.address = free, .size = total - free, .device = device, .kind = agent::RecordKind::memory_info});
+    void* pool = nullptr;
+    const bool ordered = (sampled_->ordered.load(std::memory_order_relaxed) & bit) != 0;
+    if (ordered && driver_->default_pool != nullptr && driver_->default_pool(&pool, device) == success)
+      ask_pool(pool, 0, device);
+    driver_->set_context(nullptr);
+  });
+  sampled_->pools.for_each(
+      [&](const void* pool, std::int16_t device) { ask_pool(pool, reinterpret_cast<std::uintptr_t>(pool), device); });
+}
+
+/// `object`: how records name it.
+void Sampler::ask_pool(const void* pool, std::uint64_t object, std::int16_t device) {
+  std::uint64_t reserved = 0, used = 0;
+  if (driver_->pool_attribute == nullptr) return;
+  if (driver_->pool_attribute(pool, reserved_current, &reserved) != success) return;
+  if (driver_->pool_attribute(pool, used_current, &used) != success) return;
+  emit({.address = reserved - used,
+        .size = used,
+        .object = object,
+        .device = device,
+        .kind = agent::RecordKind::memory_info,
+        .space = agent::Space::ordered});
+}
+
+/// Only what changed.
+void Sampler::emit(const agent::Record& sample) {
+  const std::tuple about(sample.space, sample.object, sample.device);
+  const std::pair now(sample.size, sample.address);
+  const auto [last, is_new] = last_.try_emplace(about, now);
+  if (!is_new && std::exchange(last->second, now) == now) return;
+  if (agent::Recorder* const recorder = recorder_()) recorder->emit(sample);
+}
+
+}  // namespace memreel::cuda

@@ -1,0 +1,104 @@
+// What both backends do with a call: it is decoded, contexts and pools are kept track of, and nobody asks the driver
+// about what is being destroyed.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "collector/agent/recorder.h"
+#include "collector/cuda/decoder.h"
+#include "collector/cuda/known_objects.h"
+#include "collector/cuda/sampler.h"
+
+namespace memreel::cuda {
+
+/// Every call that the decoder knows, and those that tell of contexts.
+inline constexpr std::array watched_calls{
+    Call::mem_alloc,
+    Call::mem_alloc_pitch,
+    Call::mem_alloc_managed,
+    Call::mem_free,
+    Call::mem_alloc_host,
+    Call::mem_host_alloc,
+    Call::mem_host_alloc_v2,
+    Call::mem_free_host,
+    Call::mem_host_register,
+    Call::mem_host_register_v1,
+    Call::mem_host_unregister,
+    Call::array_create,
+    Call::array_3d_create,
+    Call::array_destroy,
+    Call::mipmapped_array_create,
+    Call::mipmapped_array_destroy,
+    Call::mem_alloc_async,
+    Call::mem_alloc_async_ptsz,
+    Call::mem_alloc_from_pool_async,
+    Call::mem_alloc_from_pool_async_ptsz,
+    Call::mem_free_async,
+    Call::mem_free_async_ptsz,
+    Call::mem_pool_create,
+    Call::mem_pool_destroy,
+    Call::device_set_mem_pool,
+    Call::mem_pool_import_from_shareable_handle,
+    Call::mem_pool_import_pointer,
+    Call::mem_address_reserve,
+    Call::mem_address_free,
+    Call::mem_create,
+    Call::mem_release,
+    Call::mem_map,
+    Call::mem_unmap,
+    Call::mem_import_from_shareable_handle,
+    Call::mem_retain_allocation_handle,
+    Call::external_memory_get_mapped_buffer,
+    Call::ipc_open_mem_handle,
+    Call::ipc_open_mem_handle_v2,
+    Call::ipc_close_mem_handle,
+    Call::graph_add_mem_alloc_node,
+    Call::graph_add_mem_free_node,
+    Call::graph_add_node,
+    Call::graph_add_node_v2,
+    Call::ctx_destroy,
+    Call::ctx_destroy_v2,
+    Call::ctx_detach,
+    Call::ctx_create_v2,
+    Call::ctx_create_v3,
+    Call::ctx_create_v4,
+    Call::primary_ctx_retain,
+    Call::primary_ctx_release,
+    Call::primary_ctx_release_v1,
+    Call::primary_ctx_reset,
+    Call::primary_ctx_reset_v1,
+};
+
+/// One for a process, never destroyed. The functions are called by the threads that make the calls.
+class Watch {
+ public:
+  /// `recorder`: where to record, asked at every call; null when nothing is recorded at the moment.
+  explicit Watch(agent::Recorder* (*recorder)()) : recorder_(recorder), sampler_(sampled_, recorder) {}
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  /// Returns what exit() of the same call has to be given.
+  std::uint64_t enter(const CallSite& site);
+  void exit(const CallSite& site, Status status, std::uint64_t entered);
+
+  /// Its destruction begins. Unless the program ends: then what it holds is what the program did not free.
+  void context_gone(const void* context);
+
+  /// From now on contexts are destroyed because the program ends, not because it wants so.
+  void program_ends() { program_ends_.store(true, std::memory_order_relaxed); }
+
+  KnownObjects& contexts() { return sampled_.contexts; }
+  Sampler& sampler() { return sampler_; }
+
+ private:
+  void learn(const CallSite& site);
+
+  agent::Recorder* (*recorder_)();
+  std::atomic<bool> program_ends_ = false;
+  Sampled sampled_;
+  Sampler sampler_;
+};
+
+}  // namespace memreel::cuda
