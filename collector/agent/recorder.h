@@ -32,6 +32,8 @@ struct PythonFrames {
   std::size_t (*walk)(std::span<stacks::PythonFrame> frames) = nullptr;
   /// Where the evaluator's code is.
   std::span<const stacks::AddressRange> (*evaluator)() = nullptr;
+  /// The code of the interpreter, which is left out of stacks; empty when that can't be told from the program's.
+  stacks::AddressRange (*plumbing)() = nullptr;
   /// Called by the writing thread, for frames that walk() gave; once for each, soon after.
   void (*describe)(stacks::FrameKey frame, FrameText& text) = nullptr;
 };

@@ -50,12 +50,15 @@ Function* find(std::atomic<Function*>& kept, const char* symbol) {
 Report* report() { return find(real_report, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"); }
 OutOfMemory* out_of_memory() { return find(real_out_of_memory, "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE"); }
 
+std::atomic<bool> is_recorded = true;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+
+constexpr std::uint16_t out_of_memory_status = 2;  // CUDA_ERROR_OUT_OF_MEMORY
 constexpr std::int8_t cuda_device = 1;  // c10::DeviceType::CUDA; AMD's builds use it as well
 
 void record(agent::RecordKind kind, const void* address, std::uint64_t size, std::uint64_t allocated,
             c10::Device device) {
   agent::Recorder* const recorder = agent::recorder();
-  if (recorder == nullptr || device.type != cuda_device) return;
+  if (recorder == nullptr || device.type != cuda_device || !is_recorded.load(std::memory_order_relaxed)) return;
   agent::Record record;
   record.kind = kind;
   record.space = agent::Space::torch;
@@ -63,12 +66,15 @@ void record(agent::RecordKind kind, const void* address, std::uint64_t size, std
   record.size = size;
   record.object = allocated;
   record.device = device.index;
+  if (kind == agent::RecordKind::alloc_failed) record.status = out_of_memory_status;
   if (kind != agent::RecordKind::free) record.stream = current_stream(device.index);
   record.stack = recorder->capture_stack();
   recorder->emit(record);
 }
 
 }  // namespace
+
+void set_recorded(bool recorded) { is_recorded.store(recorded, std::memory_order_relaxed); }
 
 void look() {
   report();

@@ -8,33 +8,13 @@
 // with memory that was let go of.
 #pragma once
 
-#include <cstdint>
-
 namespace memreel::torch {
 
 /// Finds PyTorch's functions once it is loaded. Called by the writing thread now and then, so that the first report,
 /// which comes with a lock held, need not ask the dynamic loader.
 void look();
 
-/// A running comparison of what is recorded with the allocator's own count of its allocated bytes.
-class Checksum {
- public:
-  /// Of one device, in order: `change` is the event's size, negative for a free; `total` what the allocator says it has
-  /// allocated after it. False when events are missing before this one. The first event sets the beginning.
-  bool agrees(std::int64_t change, std::uint64_t total) {
-    const bool same = !begun_ || total_ + static_cast<std::uint64_t>(change) == total;
-    if (!begun_) before_ = total - static_cast<std::uint64_t>(change);
-    begun_ = true;
-    total_ = total;
-    return same;
-  }
-
-  /// Bytes that were allocated before the first event.
-  std::uint64_t before() const { return before_; }
-
- private:
-  bool begun_ = false;
-  std::uint64_t total_ = 0, before_ = 0;
-};
+/// Whether reports are recorded; they are passed on in any case. From the beginning they are.
+void set_recorded(bool recorded);
 
 }  // namespace memreel::torch

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collector/agent/recorder.h"
+#include "collector/torch/checksum.h"
 #include "collector/torch/current_stream.h"
 
 namespace memreel::torch {
