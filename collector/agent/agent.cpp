@@ -98,7 +98,8 @@ bool begin_recording(Agent& self) {
   look_around();
   auto recording = Recording::begin(
       self.options, *recorder,
-      {.source = self.source, .began_late = self.began_late, .own_code = own_code(), .look_around = look_around}, failed);
+      {.source = self.source, .began_late = self.began_late, .own_code = own_code(), .look_around = look_around},
+      failed);
   if (!recording) return give_up(self, recording.error());
   self.recording = *std::move(recording);
   set_recorder(recorder);

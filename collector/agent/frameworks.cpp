@@ -18,7 +18,9 @@ python::FrameWalker& walker() {
 
 constexpr PythonFrames python_frames{
     .walk = [](std::span<stacks::PythonFrame> frames) { return walker().walk(frames); },
-    .evaluator = []() -> std::span<const stacks::AddressRange> { return {&walker().interpreter().evaluator, 1}; },
+    .evaluator = []() -> std::span<const stacks::AddressRange> {
+      return {&walker().interpreter().evaluator, 1};
+    },
     .plumbing = []() { return walker().interpreter().plumbing; },
     .describe =
         [](stacks::FrameKey frame, FrameText& text) {

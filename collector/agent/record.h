@@ -43,7 +43,8 @@ enum class RecordKind : std::uint8_t {
 
   // What the program says itself. Names are numbers of Recorder::names().
   mark,             // `object` is the name of an instant or range, `status` its MarkPhase
-  own_pool_made,    // pool `object`, called `address`, on `device`, gets its memory from own pool `stream` (0: the driver)
+  own_pool_made,    // pool `object`, called `address`, on `device`, gets its memory from own pool `stream` (0: the
+                    // driver)
   own_pool_gone,    // `object`: and all that is alive in it
   free_requested,   // of `address` in own pool `object`: the program let go of it ...
   free_completed,   // ... and the device was done with it
