@@ -11,10 +11,12 @@ namespace memreel::agent {
 namespace {
 
 std::atomic<Recorder*> current = nullptr;  // NOLINT: hooks have no other way to find it
+std::atomic<std::uint64_t> recorders = 0;  // NOLINT: how many there were
 
-/// The calling thread's ring, and whose it is: a forked child makes a recorder of its own.
+/// The calling thread's ring, and the number of the recorder that it is of: there is a new one after each stop, and in
+/// each forked child.
 struct OwnRing {
-  Recorder* recorder;
+  std::uint64_t recorder;
   ThreadRing* ring;
 };
 // Initial-exec: no allocation at a thread's first access. The C library keeps room for that in every thread.
@@ -45,15 +47,15 @@ Recorder* recorder() { return current.load(std::memory_order_acquire); }
 void set_recorder(Recorder* recorder) { current.store(recorder, std::memory_order_release); }
 
 Recorder::Recorder(const Options& options)
-    : ring_events_(options.ring_events), depth_(options.depth), when_full_(options.when_full) {
+    : number_(++recorders), ring_events_(options.ring_events), depth_(options.depth), when_full_(options.when_full) {
   ring_key();
 }
 
 ThreadRing* Recorder::ring_of_thread() {
-  if (own_ring.recorder == this) return own_ring.ring;
+  if (own_ring.recorder == number_) return own_ring.ring;
   ThreadRing* const ring = take_ring();
   if (ring == nullptr) return nullptr;
-  own_ring = {this, ring};
+  own_ring = {number_, ring};
   ::pthread_setspecific(ring_key(), ring);
   ring->capture().bounds = {};
   if (!make_room(*ring)) return ring;

@@ -16,7 +16,8 @@ inline constexpr int domain_resource = 3;
 // Callbacks of the resource domain.
 inline constexpr std::uint32_t context_created = 1;
 inline constexpr std::uint32_t context_destroy_starting = 2;
-inline constexpr std::uint32_t graph_node_created = 13;
+inline constexpr std::uint32_t graph_node_create_starting =
+    12;  // tells the node's type; graph_node_created (13) does not
 
 /// What a callback of the driver domain gets.
 struct CallbackData {

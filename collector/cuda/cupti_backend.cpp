@@ -10,7 +10,7 @@
 namespace memreel::cuda {
 namespace {
 
-/// A node of a graph was created in the call that this thread is in.
+/// The call that this thread is in makes a node of a graph.
 [[gnu::tls_model("initial-exec")]] constinit thread_local bool became_node = false;  // NOLINT
 
 template <class Function>
@@ -82,7 +82,8 @@ bool CuptiBackend::enable(std::string& why) {
   bool any = false;
   for (const Call call : watched_calls)
     any |= cupti_.enable_callback(1, subscriber_, cupti::domain_driver, static_cast<std::uint32_t>(call)) == 0;
-  for (const std::uint32_t id : {cupti::context_created, cupti::context_destroy_starting, cupti::graph_node_created})
+  for (const std::uint32_t id :
+       {cupti::context_created, cupti::context_destroy_starting, cupti::graph_node_create_starting})
     cupti_.enable_callback(1, subscriber_, cupti::domain_resource, id);
   if (any) return true;
   why = "no callback can be enabled";
@@ -124,7 +125,7 @@ void CuptiBackend::driver_call(std::uint32_t id, const cupti::CallbackData& data
 }
 
 void CuptiBackend::resource(std::uint32_t id, const cupti::ResourceData& data) {
-  if (id == cupti::graph_node_created) {
+  if (id == cupti::graph_node_create_starting) {
     const auto* const graph = static_cast<const cupti::GraphData*>(data.descriptor);
     became_node |= graph != nullptr && (graph->node_type == mem_alloc_node || graph->node_type == mem_free_node);
   } else if (id == cupti::context_created || id == cupti::context_destroy_starting) {

@@ -112,7 +112,7 @@ static_assert(offsetof(cupti::GraphData, node_type) == offsetof(CUpti_GraphData,
 static_assert(cupti::domain_driver == CUPTI_CB_DOMAIN_DRIVER_API && cupti::domain_resource == CUPTI_CB_DOMAIN_RESOURCE);
 static_assert(cupti::context_created == CUPTI_CBID_RESOURCE_CONTEXT_CREATED);
 static_assert(cupti::context_destroy_starting == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING);
-static_assert(cupti::graph_node_created == CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED);
+static_assert(cupti::graph_node_create_starting == CUPTI_CBID_RESOURCE_GRAPHNODE_CREATE_STARTING);
 static_assert(cupti::multiple_subscribers == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
 #if CUPTI_API_VERSION >= 130000
 static_assert(sizeof(cupti::SubscriberParams) <= sizeof(CUpti_SubscriberParams));

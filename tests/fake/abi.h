@@ -328,7 +328,8 @@ using Result = int;  // CUptiResult
 inline constexpr Result ok = 0, invalid_parameter = 1, not_initialized = 15, taken = 39, unknown = 999;
 
 inline constexpr unsigned driver_domain = 1, resource_domain = 3;
-inline constexpr unsigned context_created = 1, context_destroy_starting = 2, graph_node_created = 13;
+inline constexpr unsigned context_created = 1, context_destroy_starting = 2, graph_node_create_starting = 12,
+                          graph_node_created = 13;
 inline constexpr int enter = 0, exit = 1;  // CUpti_ApiCallbackSite
 
 struct CallbackData {

@@ -11,9 +11,11 @@ GraphNode* add_node(Graph& graph, GraphNode node) {
   node.graph = &graph;
   graph.nodes.push_back(std::make_unique<GraphNode>(node));
   GraphNode* const added = graph.nodes.back().get();
-  cupti::GraphData data{
-      .graph = &graph, .node = added, .node_type = node.allocates ? cupti::alloc_node : cupti::free_node};
-  announce(cupti::graph_node_created, current_context(), &data);
+  // As CUPTI 13.0 on driver 580 does: the type is told before, not after.
+  cupti::GraphData starting{.graph = &graph, .node_type = node.allocates ? cupti::alloc_node : cupti::free_node};
+  announce(cupti::graph_node_create_starting, current_context(), &starting);
+  cupti::GraphData created{.graph = &graph, .node = added};
+  announce(cupti::graph_node_created, current_context(), &created);
   return added;
 }
 

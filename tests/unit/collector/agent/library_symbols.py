@@ -5,10 +5,7 @@ import re
 import subprocess
 import sys
 
-DOORS = {
-    "InitializeInjection", "memreel_agent_start", "memreel_agent_stop", "memreel_get_api",
-    "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE", "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE",
-}
+DOORS = {"InitializeInjection", "memreel_agent_start", "memreel_agent_stop"}
 LIBRARIES = re.compile(r"lib(c|m|dl|pthread|rt|asan|ubsan|tsan)\.so\.\d+|ld-linux-\S+")
 
 

@@ -1,0 +1,285 @@
+// What records mean: the trace that comes out of them, read back.
+#include "collector/agent/trace_builder.h"
+
+#include <gmock/gmock.h>
+
+#include <map>
+#include <random>
+#include <string>
+
+#include "formats/reader/trace_reader.h"
+
+namespace memreel::agent {
+namespace {
+
+/// Builds a trace of records that are given one drain at a time.
+class TraceBuilderTest : public testing::Test {
+ protected:
+  /// Records in order, each with the next sequence number and a millisecond later.
+  std::vector<Record> in_order(std::vector<Record> records) {
+    for (Record& record : records) {
+      record.sequence = next_++;
+      record.time = static_cast<std::int64_t>(record.sequence) * 1'000'000;
+      if (record.thread == 0) record.thread = 11;
+    }
+    return records;
+  }
+  void add(std::vector<Record> records) { builder_.add(in_order(std::move(records))); }
+
+  const Trace& trace() {
+    if (!trace_.header.producer.empty()) return trace_;
+    EXPECT_TRUE(writer_.finish());
+    auto read = load(memory_file(bytes_), "test");
+    EXPECT_TRUE(read);
+    trace_ = *std::move(read);
+    return trace_;
+  }
+  /// "alloc cuda.driver 0x1000 100 async", for each event; without what is zero or empty.
+  std::vector<std::string> events() {
+    std::vector<std::string> lines;
+    const Trace& t = trace();
+    for (std::size_t i = 0; i < t.events.count(); ++i) {
+      const Event event = t.events[i];
+      const Origin& origin = t.tables[event.origin];
+      std::string line(name_of(event.kind));
+      line += " " + t.tables[t.tables[origin.heap].name] + "/" + std::to_string(t.tables[origin.heap].device);
+      std::array<char, 40> numbers{};
+      std::snprintf(numbers.data(), numbers.size(), " %llx %llu", static_cast<unsigned long long>(event.address.value),
+                    static_cast<unsigned long long>(event.size.count));
+      line += numbers.data();
+      if (origin.pool != PoolId::default_pool) line += " " + t.tables[t.tables[origin.pool].name];
+      lines.push_back(line);
+    }
+    return lines;
+  }
+
+  std::uint64_t next_ = 1;
+  Recorder recorder_{{.depth = 0}};
+  std::vector<std::byte> bytes_;
+  TraceWriter writer_{memory_sink(bytes_), {.producer = "test"}};
+  TraceBuilder builder_{recorder_, writer_};
+  Trace trace_;
+};
+
+using testing::ElementsAre;
+
+Record alloc(std::uint64_t address, std::uint64_t size, Space space = Space::linear, std::uint16_t context = 1) {
+  return {.address = address, .size = size, .context = context, .kind = RecordKind::alloc, .space = space};
+}
+Record free_of(std::uint64_t address, Space space = Space::linear) {
+  return {.address = address, .kind = RecordKind::free, .space = space};
+}
+Record cancelled(std::uint64_t sequence) { return {.object = sequence, .kind = RecordKind::free_cancelled}; }
+
+TEST_F(TraceBuilderTest, AFreeEndsTheAllocationAtItsAddress) {
+  add({alloc(0x1000, 100), alloc(0x2000, 50), free_of(0x1000)});
+  EXPECT_THAT(events(), ElementsAre("alloc cuda.driver/0 1000 100", "alloc cuda.driver/0 2000 50",
+                                    "free_requested cuda.driver/0 1000 100"));
+  EXPECT_EQ(trace().events[2].allocation, AllocationId{0});
+  EXPECT_EQ(trace().losses, Losses{});
+}
+
+TEST_F(TraceBuilderTest, MemoryOfOtherDevicesMayBeFreedFromThisOne) {
+  Record other = alloc(0x1000, 100);
+  other.device = 2;
+  add({other, free_of(0x1000)});
+  EXPECT_THAT(events(), ElementsAre("alloc cuda.driver/2 1000 100", "free_requested cuda.driver/2 1000 100"));
+}
+
+TEST_F(TraceBuilderTest, EveryFamilyHasItsPool) {
+  Record pinned = alloc(1, 1, Space::pinned), registered = alloc(2, 2, Space::registered);
+  pinned.device = registered.device = -1;
+  add({alloc(3, 3, Space::managed), alloc(4, 4, Space::array), alloc(5, 5, Space::ordered), pinned, registered,
+       alloc(6, 6, Space::torch)});
+  EXPECT_THAT(events(), ElementsAre("alloc cuda.driver/0 3 3 managed", "alloc cuda.driver/0 4 4 array (estimated)",
+                                    "alloc cuda.driver/0 5 5 async", "alloc cuda.host/-1 1 1 pinned",
+                                    "alloc cuda.host/-1 2 2 registered", "alloc torch.cuda/0 6 6"));
+  EXPECT_EQ(trace().tables[trace().tables[trace().tables[trace().events[5].origin].heap].parent].level, Level::driver);
+}
+
+TEST_F(TraceBuilderTest, AddressesOfDifferentKindsDoNotMeet) {
+  add({alloc(0x1000, 1), alloc(0x1000, 2, Space::pinned), alloc(0x1000, 3, Space::array),
+       alloc(0x1000, 4, Space::torch), free_of(0x1000, Space::array)});
+  EXPECT_EQ(events().back(), "free_requested cuda.driver/0 1000 3 array (estimated)");
+}
+
+TEST_F(TraceBuilderTest, FreesNameTheirStreamAndTheAllocationsPool) {
+  Record from_pool = alloc(0x1000, 100, Space::ordered);
+  from_pool.object = 0xF0;
+  from_pool.stream = 1;
+  Record freed = free_of(0x1000, Space::ordered);
+  freed.stream = 2;
+  add({from_pool, freed});
+  const Trace& t = trace();
+  EXPECT_EQ(t.tables[t.tables[t.events[1].origin].pool].key_low, 0xF0U);
+  EXPECT_EQ(t.tables[t.tables[t.events[1].origin].stream].handle, 2U);
+}
+
+TEST_F(TraceBuilderTest, TheChosenPoolServesRequestsThatNameNone) {
+  add({{.object = 0xF0, .device = 0, .kind = RecordKind::pool_chosen}, alloc(0x1000, 100, Space::ordered)});
+  const Trace& t = trace();
+  EXPECT_EQ(t.tables[t.tables[t.events[0].origin].pool].key_low, 0xF0U);
+}
+
+TEST_F(TraceBuilderTest, AFailedFreeNeverHappened) {
+  add({alloc(0x1000, 100), free_of(0x1000), free_of(0xBAD), cancelled(2), cancelled(3)});
+  EXPECT_THAT(events(), ElementsAre("alloc cuda.driver/0 1000 100"));
+}
+
+TEST_F(TraceBuilderTest, AFreeThatFailsLaterGivesItsAllocationBack) {
+  add({alloc(0x1000, 100), free_of(0x1000)});
+  add({cancelled(2), alloc(0x2000, 1), free_of(0x1000)});
+  EXPECT_THAT(events(), ElementsAre("alloc cuda.driver/0 1000 100", "free_requested cuda.driver/0 1000 100",
+                                    "alloc cuda.driver/0 1000 100", "alloc cuda.driver/0 2000 1",
+                                    "free_requested cuda.driver/0 1000 100"));
+}
+
+TEST_F(TraceBuilderTest, AFreeOfSomethingOlderIsKeptAndCounted) {
+  add({free_of(0x1000)});
+  EXPECT_THAT(events(), ElementsAre("free_requested cuda.driver/0 1000 0"));
+  EXPECT_EQ(trace().losses.unmatched_frees, 1U);
+}
+
+TEST_F(TraceBuilderTest, OnlyALackOfMemoryIsAFailedAllocation) {
+  Record lack = alloc(0, 1 << 30), wrong = alloc(0, 0);
+  lack.kind = wrong.kind = RecordKind::alloc_failed;
+  lack.status = 2;
+  wrong.status = 1;
+  add({lack, wrong});
+  EXPECT_THAT(events(), ElementsAre("alloc_failed cuda.driver/0 0 1073741824", "mark cuda.driver/0 0 0"));
+  const Trace& t = trace();
+  EXPECT_EQ(t.tables[t.tables[MarkId{static_cast<std::uint32_t>(t.events[1].value)}].name],
+            "CUDA error 1 in an allocation");
+}
+
+TEST_F(TraceBuilderTest, AContextTakesWithItWhatIsItsOwn) {
+  add({alloc(0x1000, 1, Space::linear, 1),
+       alloc(0x2000, 2, Space::linear, 2),
+       alloc(0x3000, 3, Space::ordered, 1),
+       alloc(0x4000, 4, Space::managed, 1),
+       alloc(0x5000, 5, Space::array, 1),
+       {.context = 1, .kind = RecordKind::context_destroyed}});
+  const auto all = events();
+  EXPECT_THAT(std::vector(all.begin() + 5, all.end()),
+              testing::UnorderedElementsAre("free_requested cuda.driver/0 1000 1",
+                                            "free_requested cuda.driver/0 4000 4 managed",
+                                            "free_requested cuda.driver/0 5000 5 array (estimated)"));
+}
+
+TEST_F(TraceBuilderTest, ResettingADeviceTakesItsPoolsAlong) {
+  Record other = alloc(0x2000, 2, Space::ordered);
+  other.device = 1;
+  add({alloc(0x1000, 1, Space::ordered), other, {.device = 0, .kind = RecordKind::device_reset}});
+  EXPECT_THAT(events(), ElementsAre("alloc cuda.driver/0 1000 1 async", "alloc cuda.driver/1 2000 2 async",
+                                    "free_requested cuda.driver/0 1000 1 async"));
+}
+
+TEST_F(TraceBuilderTest, MappedMemoryLivesAsLongAsItsHandleOrAMapping) {
+  add({{.address = 0x10000, .size = 0x4000, .kind = RecordKind::addresses_reserved},
+       {.size = 0x2000, .object = 5, .device = 1, .kind = RecordKind::handle_created, .space = Space::physical},
+       {.address = 0x10000, .size = 0x2000, .object = 5, .kind = RecordKind::mapped},
+       {.object = 5, .kind = RecordKind::handle_released},
+       {.address = 0x10000, .size = 0x2000, .kind = RecordKind::unmapped},
+       {.address = 0x10000, .size = 0x4000, .kind = RecordKind::addresses_released}});
+  EXPECT_THAT(
+      events(),
+      ElementsAre("segment_alloc cuda.addresses/-1 10000 16384", "alloc cuda.driver/1 5 8192 physical",
+                  "segment_map cuda.mapped/1 10000 8192", "segment_unmap cuda.mapped/1 10000 8192",
+                  "free_requested cuda.driver/1 5 8192 physical", "segment_free cuda.addresses/-1 10000 16384"));
+}
+
+TEST_F(TraceBuilderTest, TwoLivingPiecesWithOneHandleAreApart) {
+  const Record created{.size = 0x2000, .object = 5, .kind = RecordKind::handle_created, .space = Space::physical};
+  const Record released{.object = 5, .kind = RecordKind::handle_released};
+  const auto mapped = [](std::uint64_t address) {
+    return Record{.address = address, .size = 0x2000, .object = 5, .kind = RecordKind::mapped};
+  };
+  add({created,
+       mapped(0x10000),
+       released,
+       created,
+       mapped(0x20000),
+       released,
+       {.address = 0x10000, .size = 0x2000, .kind = RecordKind::unmapped}});
+  const Trace& t = trace();
+  EXPECT_EQ(t.events[t.events.count() - 1].allocation, AllocationId{0});
+  EXPECT_EQ(t.losses.unmatched_frees, 0U);
+}
+
+TEST_F(TraceBuilderTest, GraphsPromiseMemoryButAllocateNone) {
+  add({{.address = 0x1000, .size = 64, .kind = RecordKind::graph_alloc, .space = Space::graph},
+       {.address = 0x2000, .size = 32, .kind = RecordKind::graph_alloc, .space = Space::graph},
+       {.address = 0x1000, .kind = RecordKind::graph_free, .space = Space::graph},
+       free_of(0x2000, Space::ordered),
+       free_of(0x2000, Space::ordered)});
+  EXPECT_THAT(events(), ElementsAre("segment_alloc cuda.graph/0 1000 64", "segment_alloc cuda.graph/0 2000 32",
+                                    "segment_free cuda.graph/0 1000 64"));
+  EXPECT_EQ(trace().losses.unmatched_frees, 0U);
+}
+
+TEST_F(TraceBuilderTest, ImportedMemoryIsNotTheProgramsAndIsOpenedOnce) {
+  add({alloc(0x1000, 64, Space::imported), alloc(0x1000, 64, Space::imported), free_of(0x1000, Space::imported),
+       free_of(0x1000, Space::linear)});
+  EXPECT_THAT(events(), ElementsAre("segment_map cuda.imported/0 1000 64", "segment_unmap cuda.imported/0 1000 64"));
+}
+
+TEST_F(TraceBuilderTest, SamplesAreOfTheDeviceOrOfAPool) {
+  add({{.address = 70, .size = 30, .kind = RecordKind::memory_info},
+       {.address = 7, .size = 3, .kind = RecordKind::memory_info, .space = Space::ordered}});
+  EXPECT_THAT(events(), ElementsAre("memory_info cuda.driver/0 0 30", "memory_info cuda.driver/0 0 3 async"));
+  EXPECT_EQ(trace().events[0].value, 70U);
+}
+
+// Programs of many threads, with failing frees, against a map of what is alive.
+TEST_F(TraceBuilderTest, RandomProgramsEndWithWhatIsAlive) {
+  std::minstd_rand random(3);  // NOLINT(cert-msc51-cpp): the same in every run
+  std::map<std::uint64_t, std::uint64_t> alive;
+  for (int drain = 0; drain < 200; ++drain) {
+    std::vector<Record> records;
+    std::uint64_t sequence = next_;
+    for (int i = 0; i < 50; ++i) {
+      const std::uint32_t thread = 20 + static_cast<std::uint32_t>(random() % 4);
+      if (random() % 2 == 0 || alive.empty()) {
+        const std::uint64_t address = 512 * (1 + random() % 4096);
+        if (alive.contains(address)) continue;
+        alive[address] = 1 + random() % 1000;
+        records.push_back(alloc(address, alive[address]));
+        ++sequence;
+      } else {
+        const auto victim = std::next(alive.begin(), static_cast<long>(random() % alive.size()));
+        records.push_back(free_of(victim->first));
+        ++sequence;
+        if (random() % 8 == 0) {
+          records.back().thread = thread;
+          records.push_back(cancelled(sequence - 1));
+          ++sequence;
+        } else {
+          alive.erase(victim);
+        }
+      }
+      records.back().thread = thread;
+    }
+    // Drains cut anywhere, also between a free and its cancellation.
+    records = in_order(std::move(records));
+    const std::size_t cut = records.empty() ? 0 : random() % records.size();
+    for (std::size_t i = 0; i + 1 < records.size(); ++i)
+      if (records[i + 1].kind == RecordKind::free_cancelled) records[i + 1].thread = records[i].thread;
+    builder_.add(std::span(records).first(cut));
+    builder_.add(std::span(records).subspan(cut));
+  }
+  std::map<std::uint64_t, std::uint64_t> live;
+  const Trace& t = trace();
+  for (std::size_t i = 0; i < t.events.count(); ++i) {
+    const Event event = t.events[i];
+    if (event.kind == EventKind::alloc) {
+      EXPECT_TRUE(live.emplace(event.address.value, event.size.count).second);
+    } else {
+      EXPECT_EQ(live.erase(event.address.value), 1U);
+    }
+  }
+  EXPECT_EQ(live, alive);
+  EXPECT_EQ(t.losses, Losses{});
+}
+
+}  // namespace
+}  // namespace memreel::agent

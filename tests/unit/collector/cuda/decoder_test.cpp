@@ -1,0 +1,274 @@
+// What each kind of call becomes. Calls are made of their parameters and results, as CUPTI would show them.
+#include "collector/cuda/decoder.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+namespace memreel::cuda {
+namespace {
+
+using agent::Record;
+using agent::RecordKind;
+using agent::Space;
+
+template <class T = void>
+T* pointer(std::uint64_t number) {
+  return reinterpret_cast<T*>(number);  // NOLINT(performance-no-int-to-ptr): an opaque handle
+}
+
+class DecoderTest : public testing::Test {
+ protected:
+  static constexpr KnownObjects::Known context{.number = 7, .device = 3};
+
+  std::uint64_t enter(Call call, const auto& parameters) {
+    return decoder.enter({.call = call, .parameters = &parameters, .context = context});
+  }
+  void exit(Call call, const auto& parameters, Status status, std::uint64_t entered, bool captured = false) {
+    decoder.exit({.call = call, .parameters = &parameters, .context = context, .captured = captured}, status, entered);
+  }
+  /// The records of a whole call.
+  std::vector<Record> records_of(Call call, const auto& parameters, Status status = success, bool captured = false) {
+    exit(call, parameters, status, enter(call, parameters), captured);
+    return drained();
+  }
+  /// The one record of a whole call.
+  Record record_of(Call call, const auto& parameters, Status status = success, bool captured = false) {
+    const std::vector<Record> records = records_of(call, parameters, status, captured);
+    EXPECT_EQ(records.size(), 1U);
+    return records.empty() ? Record{} : records.front();
+  }
+  std::vector<Record> drained() {
+    std::vector<Record> records;
+    recorder.drain(records);
+    return records;
+  }
+
+  agent::Recorder recorder{{.depth = 0}};
+  Decoder decoder{recorder};
+};
+
+void expect_alloc(const Record& record, Space space, std::uint64_t address, std::uint64_t size, int device = 3) {
+  EXPECT_EQ(record.kind, RecordKind::alloc);
+  EXPECT_EQ(record.space, space);
+  EXPECT_EQ(record.address, address);
+  EXPECT_EQ(record.size, size);
+  EXPECT_EQ(record.device, device);
+  EXPECT_EQ(record.context, 7);
+}
+
+void expect_free(const Record& record, Space space, std::uint64_t address, int device = 3) {
+  EXPECT_EQ(record.kind, RecordKind::free);
+  EXPECT_EQ(record.space, space);
+  EXPECT_EQ(record.address, address);
+  EXPECT_EQ(record.device, device);
+}
+
+TEST_F(DecoderTest, LinearMemory) {
+  DevicePointer address = 0x7000;
+  expect_alloc(record_of(Call::mem_alloc, params::MemAlloc{&address, 100}), Space::linear, 0x7000, 100);
+  expect_free(record_of(Call::mem_free, params::MemFree{0x7000}), Space::linear, 0x7000);
+}
+
+TEST_F(DecoderTest, PitchedMemoryIsItsPitchTimesItsHeight) {
+  DevicePointer address = 0x7000;
+  std::size_t pitch = 512;
+  expect_alloc(record_of(Call::mem_alloc_pitch, params::MemAllocPitch{&address, &pitch, 100, 10, 4}), Space::linear,
+               0x7000, 5120);
+}
+
+TEST_F(DecoderTest, AFailedPitchedRequestAskedForItsWidth) {
+  DevicePointer address = 0;
+  std::size_t pitch = 0xDEAD;
+  const Record record =
+      record_of(Call::mem_alloc_pitch, params::MemAllocPitch{&address, &pitch, 100, 10, 4}, out_of_memory);
+  EXPECT_EQ(record.kind, RecordKind::alloc_failed);
+  EXPECT_EQ(record.size, 1000U);
+}
+
+TEST_F(DecoderTest, ManagedMemory) {
+  DevicePointer address = 0x7000;
+  expect_alloc(record_of(Call::mem_alloc_managed, params::MemAllocManaged{&address, 100, 1}), Space::managed, 0x7000,
+               100);
+}
+
+TEST_F(DecoderTest, HostMemoryIsOnNoDevice) {
+  void* address = pointer(0x9000);
+  expect_alloc(record_of(Call::mem_alloc_host, params::MemAllocHost{&address, 50}), Space::pinned, 0x9000, 50, -1);
+  expect_alloc(record_of(Call::mem_host_alloc, params::MemHostAlloc{&address, 50, 0}), Space::pinned, 0x9000, 50, -1);
+  expect_alloc(record_of(Call::mem_host_alloc_v2, params::MemHostAlloc{&address, 50, 0}), Space::pinned, 0x9000, 50,
+               -1);
+  expect_free(record_of(Call::mem_free_host, params::MemFreeHost{address}), Space::pinned, 0x9000, -1);
+  expect_alloc(record_of(Call::mem_host_register, params::MemHostRegister{address, 60, 0}), Space::registered, 0x9000,
+               60, -1);
+  expect_free(record_of(Call::mem_host_unregister, params::MemHostUnregister{address}), Space::registered, 0x9000, -1);
+}
+
+TEST_F(DecoderTest, StreamOrderedMemoryNamesStreamAndPool) {
+  DevicePointer address = 0x7000;
+  for (const Call call : {Call::mem_alloc_async, Call::mem_alloc_async_ptsz}) {
+    const Record record = record_of(call, params::MemAllocAsync{&address, 100, pointer(0x51)});
+    expect_alloc(record, Space::ordered, 0x7000, 100);
+    EXPECT_EQ(record.stream, 0x51U);
+    EXPECT_EQ(record.object, 0U);
+  }
+  for (const Call call : {Call::mem_alloc_from_pool_async, Call::mem_alloc_from_pool_async_ptsz}) {
+    const Record record = record_of(call, params::MemAllocFromPoolAsync{&address, 100, pointer(0xF0), pointer(0x51)});
+    expect_alloc(record, Space::ordered, 0x7000, 100);
+    EXPECT_EQ(record.stream, 0x51U);
+    EXPECT_EQ(record.object, 0xF0U);
+  }
+  for (const Call call : {Call::mem_free_async, Call::mem_free_async_ptsz}) {
+    const Record record = record_of(call, params::MemFreeAsync{0x7000, pointer(0x52)});
+    expect_free(record, Space::ordered, 0x7000);
+    EXPECT_EQ(record.stream, 0x52U);
+  }
+}
+
+TEST_F(DecoderTest, CapturedCallsAllocateNothing) {
+  DevicePointer address = 0x7000;
+  const Record node = record_of(Call::mem_alloc_async, params::MemAllocAsync{&address, 100, nullptr}, success, true);
+  EXPECT_EQ(node.kind, RecordKind::graph_alloc);
+  EXPECT_EQ(node.address, 0x7000U);
+  EXPECT_EQ(node.size, 100U);
+
+  const std::vector<Record> freed =
+      records_of(Call::mem_free_async, params::MemFreeAsync{0x7000, nullptr}, success, true);
+  ASSERT_EQ(freed.size(), 3U);
+  EXPECT_EQ(freed[1].kind, RecordKind::free_cancelled);
+  EXPECT_EQ(freed[1].object, freed[0].sequence);
+  EXPECT_EQ(freed[2].kind, RecordKind::graph_free);
+  EXPECT_EQ(freed[2].address, 0x7000U);
+}
+
+TEST_F(DecoderTest, NodesThatAreAddedToGraphs) {
+  MemAllocNode alloc{.size = 100, .address = 0x7000};
+  alloc.pool.location = {.type = device_location, .id = 2};
+  const Record added = record_of(Call::graph_add_mem_alloc_node, params::GraphAddMemAllocNode{.parameters = &alloc});
+  EXPECT_EQ(added.kind, RecordKind::graph_alloc);
+  EXPECT_EQ(added.address, 0x7000U);
+  EXPECT_EQ(added.size, 100U);
+  EXPECT_EQ(added.device, 2);
+  EXPECT_EQ(record_of(Call::graph_add_mem_free_node, params::GraphAddMemFreeNode{.address = 0x7000}).kind,
+            RecordKind::graph_free);
+
+  GraphNode node{.type = mem_alloc_node, .reserved = {}, .alloc = alloc};
+  EXPECT_EQ(record_of(Call::graph_add_node, params::GraphAddNode{.parameters = &node}).address, 0x7000U);
+  EXPECT_EQ(record_of(Call::graph_add_node_v2, params::GraphAddNodeV2{.parameters = &node}).size, 100U);
+  node = {.type = mem_free_node, .reserved = {}, .freed = 0x7000};
+  EXPECT_EQ(record_of(Call::graph_add_node, params::GraphAddNode{.parameters = &node}).kind, RecordKind::graph_free);
+  node.type = 0;  // a kernel
+  EXPECT_TRUE(records_of(Call::graph_add_node, params::GraphAddNode{.parameters = &node}).empty());
+}
+
+TEST_F(DecoderTest, MemoryThatIsCreatedAndMapped) {
+  AllocationHandle handle = 0x77;
+  AllocationProperties properties{};
+  properties.location = {.type = device_location, .id = 1};
+  const Record created = record_of(Call::mem_create, params::MemCreate{&handle, 4096, &properties, 0});
+  EXPECT_EQ(created.kind, RecordKind::handle_created);
+  EXPECT_EQ(created.object, 0x77U);
+  EXPECT_EQ(created.size, 4096U);
+  EXPECT_EQ(created.device, 1);
+
+  DevicePointer base = 0x10000;
+  const Record reserved = record_of(Call::mem_address_reserve, params::MemAddressReserve{&base, 8192, 0, 0, 0});
+  EXPECT_EQ(reserved.kind, RecordKind::addresses_reserved);
+  EXPECT_EQ(reserved.address, 0x10000U);
+
+  const Record mapped = record_of(Call::mem_map, params::MemMap{0x10000, 4096, 0, handle, 0});
+  EXPECT_EQ(mapped.kind, RecordKind::mapped);
+  EXPECT_EQ(mapped.object, 0x77U);
+  EXPECT_EQ(record_of(Call::mem_unmap, params::MemUnmap{0x10000, 4096}).kind, RecordKind::unmapped);
+  EXPECT_EQ(record_of(Call::mem_release, params::MemRelease{handle}).kind, RecordKind::handle_released);
+  EXPECT_EQ(record_of(Call::mem_address_free, params::MemAddressFree{0x10000, 8192}).kind,
+            RecordKind::addresses_released);
+  EXPECT_EQ(record_of(Call::mem_retain_allocation_handle, params::MemRetainAllocationHandle{&handle, nullptr}).kind,
+            RecordKind::handle_retained);
+  EXPECT_EQ(
+      record_of(Call::mem_import_from_shareable_handle, params::MemImportFromShareableHandle{&handle, nullptr, 1}).kind,
+      RecordKind::handle_imported);
+}
+
+TEST_F(DecoderTest, MemoryOnAHostNodeIsOnNoDevice) {
+  AllocationHandle handle = 0x77;
+  AllocationProperties properties{};
+  properties.location = {.type = 3, .id = 1};
+  EXPECT_EQ(record_of(Call::mem_create, params::MemCreate{&handle, 4096, &properties, 0}).device, -1);
+}
+
+TEST_F(DecoderTest, ArraysAreAsLargeAsTheirElements) {
+  Object array = pointer(0xA0);
+  const ArrayDescriptor flat{.width = 256, .height = 128, .format = 0x20, .channels = 4};
+  expect_alloc(record_of(Call::array_create, params::ArrayCreate{&array, &flat}), Space::array, 0xA0, 256 * 128 * 16);
+  const Array3dDescriptor deep{.width = 64, .height = 32, .depth = 8, .format = 0x01, .channels = 1, .flags = 0};
+  expect_alloc(record_of(Call::array_3d_create, params::Array3dCreate{&array, &deep}), Space::array, 0xA0, 64 * 32 * 8);
+  expect_alloc(record_of(Call::mipmapped_array_create, params::MipmappedArrayCreate{&array, &deep, 2}), Space::array,
+               0xA0, 64 * 32 * 8 + 32 * 16 * 4);
+  expect_free(record_of(Call::array_destroy, params::ArrayDestroy{array}), Space::array, 0xA0);
+  expect_free(record_of(Call::mipmapped_array_destroy, params::ArrayDestroy{array}), Space::array, 0xA0);
+}
+
+TEST_F(DecoderTest, MemoryOfOthersIsImported) {
+  DevicePointer address = 0x7000;
+  const ExternalBuffer buffer{.offset = 0, .size = 300, .flags = 0};
+  expect_alloc(record_of(Call::external_memory_get_mapped_buffer,
+                         params::ExternalMemoryGetMappedBuffer{&address, nullptr, &buffer}),
+               Space::imported, 0x7000, 300);
+  expect_alloc(record_of(Call::ipc_open_mem_handle, params::IpcOpenMemHandle{&address, {}, 1}), Space::imported, 0x7000,
+               0);
+  expect_alloc(record_of(Call::ipc_open_mem_handle_v2, params::IpcOpenMemHandle{&address, {}, 1}), Space::imported,
+               0x7000, 0);
+  expect_free(record_of(Call::ipc_close_mem_handle, params::IpcCloseMemHandle{0x7000}), Space::imported, 0x7000);
+}
+
+TEST_F(DecoderTest, Pools) {
+  Object pool = pointer(0xF0);
+  PoolProperties properties{};
+  properties.location = {.type = device_location, .id = 1};
+  const Record created = record_of(Call::mem_pool_create, params::MemPoolCreate{&pool, &properties});
+  EXPECT_EQ(created.kind, RecordKind::pool_created);
+  EXPECT_EQ(created.object, 0xF0U);
+  EXPECT_EQ(created.device, 1);
+  EXPECT_EQ(record_of(Call::device_set_mem_pool, params::DeviceSetMemPool{1, pool}).kind, RecordKind::pool_chosen);
+  EXPECT_EQ(record_of(Call::mem_pool_destroy, params::MemPoolDestroy{pool}).kind, RecordKind::pool_destroyed);
+}
+
+TEST_F(DecoderTest, AFailedRequestKeepsItsSizeAndStatus) {
+  DevicePointer address = 0xDEAD;
+  const Record record = record_of(Call::mem_alloc, params::MemAlloc{&address, 1 << 30}, out_of_memory);
+  EXPECT_EQ(record.kind, RecordKind::alloc_failed);
+  EXPECT_EQ(record.size, 1U << 30U);
+  EXPECT_EQ(record.status, out_of_memory);
+  EXPECT_EQ(record.address, 0U) << "what the driver left in the result means nothing";
+}
+
+TEST_F(DecoderTest, AFreeIsRecordedBeforeTheDriverDoesItAndCancelledWhenItFails) {
+  const params::MemFree parameters{0x7000};
+  const std::uint64_t entered = enter(Call::mem_free, parameters);
+  const std::vector<Record> before = drained();
+  ASSERT_EQ(before.size(), 1U);
+  EXPECT_EQ(before[0].sequence, entered);
+  exit(Call::mem_free, parameters, 1, entered);
+  const std::vector<Record> after = drained();
+  ASSERT_EQ(after.size(), 1U);
+  EXPECT_EQ(after[0].kind, RecordKind::free_cancelled);
+  EXPECT_EQ(after[0].object, entered);
+}
+
+TEST_F(DecoderTest, FreeingNothingIsNothing) {
+  EXPECT_TRUE(records_of(Call::mem_free, params::MemFree{0}).empty());
+  EXPECT_TRUE(records_of(Call::mem_free_host, params::MemFreeHost{nullptr}).empty());
+  EXPECT_TRUE(records_of(Call::mem_free_async, params::MemFreeAsync{0, nullptr}).empty());
+}
+
+TEST_F(DecoderTest, WhatDidNotHappenIsNotRecorded) {
+  DevicePointer address = 0;
+  EXPECT_TRUE(records_of(Call::mem_address_reserve, params::MemAddressReserve{&address, 1, 0, 0, 0}, 1).empty());
+  EXPECT_TRUE(records_of(Call::mem_map, params::MemMap{0x1000, 1, 0, 1, 0}, 1).empty());
+  EXPECT_TRUE(records_of(Call::mem_host_register, params::MemHostRegister{nullptr, 1, 0}, 1).empty());
+  EXPECT_TRUE(records_of(Call::ipc_open_mem_handle, params::IpcOpenMemHandle{&address, {}, 0}, 1).empty());
+}
+
+}  // namespace
+}  // namespace memreel::cuda

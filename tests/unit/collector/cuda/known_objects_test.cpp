@@ -1,0 +1,50 @@
+#include "collector/cuda/known_objects.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace memreel::cuda {
+namespace {
+
+TEST(KnownObjects, ARecreatedObjectHasANewNumber) {
+  const auto objects = std::make_unique<KnownObjects>();
+  const int object = 0;
+  const auto first = objects->add(&object, 2);
+  EXPECT_EQ(objects->add(&object, 2), first);
+  EXPECT_EQ(objects->find(&object), first);
+  EXPECT_EQ(first.device, 2);
+  objects->remove(first.number);
+  EXPECT_EQ(objects->find(&object).number, 0);
+  EXPECT_NE(objects->add(&object, 1).number, first.number);
+}
+
+TEST(KnownObjects, WhenThereIsNoRoomTheDeviceIsKnownStill) {
+  const auto objects = std::make_unique<KnownObjects>();
+  const std::vector<int> many(2000);
+  for (const int& object : many) EXPECT_EQ(objects->add(&object, 5).device, 5);
+  EXPECT_EQ(objects->add(&many.back(), 5).number, 0);
+  EXPECT_NE(objects->find(&many.front()).number, 0);
+}
+
+TEST(KnownObjects, ThreadsAddAndFindAtOnce) {
+  const auto objects = std::make_unique<KnownObjects>();
+  const std::vector<int> many(400);
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (std::size_t i = 100 * t; i < 100 * t + 100; ++i) {
+        const auto added = objects->add(&many[i], static_cast<std::int16_t>(t));
+        ASSERT_EQ(objects->find(&many[i]), added);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  std::size_t seen = 0;
+  objects->for_each([&](const void*, std::int16_t) { ++seen; });
+  EXPECT_EQ(seen, 400U);
+}
+
+}  // namespace
+}  // namespace memreel::cuda
