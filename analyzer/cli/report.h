@@ -5,20 +5,17 @@
 #include <filesystem>
 #include <vector>
 
+#include "analyzer/cli/json.h"
 #include "analyzer/history/lifetimes.h"
+#include "analyzer/insight/fragmentation.h"
 #include "analyzer/insight/leaks.h"
+#include "analyzer/insight/out_of_memory.h"
+#include "analyzer/insight/remedies.h"
 #include "analyzer/replay/memory_summary.h"
 #include "analyzer/report/live_groups.h"
 #include "formats/model/trace.h"
 
 namespace memreel::cli {
-
-/// A request that the recorded allocator could not serve.
-struct RecordedFailure {
-  std::uint64_t event = 0;
-  HeapId heap = HeapId::none;
-  Bytes live, reserved;  // of its heap at that moment
-};
 
 /// Who held the memory of a heap at an instant.
 struct LiveView {
@@ -38,8 +35,10 @@ struct HeapReport {
 struct Sections {
   bool live = false;  // who held the memory
   bool leaks = false;
+  bool fragmentation = false;
+  bool ooms = false;
 
-  bool any() const { return live || leaks; }
+  bool any() const { return live || leaks || fragmentation || ooms; }
 };
 
 struct Report {
@@ -47,8 +46,10 @@ struct Report {
   Sections sections;
   std::vector<MemorySummary> summaries;
   std::vector<HeapReport> heaps;
-  std::vector<RecordedFailure> failures;
   LeakReport leaks;
+  std::vector<Fragmentation> fragmentation;
+  OutOfMemories ooms;
+  Remedies remedies;  // for both of these
 };
 
 /// Parts that were not asked for are empty.
@@ -62,5 +63,13 @@ struct ReportOptions {
 
 void print_report_text(const Trace& trace, const Report& report, const ReportOptions& options);
 void print_report_json(const Trace& trace, const Report& report, const ReportOptions& options);
+
+// The values of `fragmentation` and `ooms`.
+Json json_of_fragmentation(const Trace& trace, const Report& report);
+Json json_of_ooms(const Trace& trace, const Report& report);
+
+// The sections of the text.
+void print_fragmentation_text(const Trace& trace, const Report& report, const ReportOptions& options);
+void print_ooms_text(const Trace& trace, const Report& report, const ReportOptions& options);
 
 }  // namespace memreel::cli

@@ -29,40 +29,6 @@ LiveView live_view(const Trace& trace, const std::vector<Lifetime>& lives, HeapI
   return view;
 }
 
-std::vector<RecordedFailure> recorded_failures(const Trace& trace) {
-  std::vector<RecordedFailure> failures;
-  std::vector<Bytes> live(trace.tables.heaps.size());
-  std::vector<Bytes> reserved(trace.tables.heaps.size());
-  const EventColumns& events = trace.events;
-  for (std::size_t i = 0; i < events.count(); ++i) {
-    const HeapId heap = trace.tables[events.origin[i]].heap;
-    Bytes& heap_live = live[index(heap)];
-    Bytes& heap_reserved = reserved[index(heap)];
-    switch (events.kind[i]) {
-      case EventKind::alloc:
-        heap_live += events.size[i];
-        break;
-      case EventKind::free_requested:
-        if (events.allocation[i] != AllocationId::none) heap_live -= events.size[i];
-        break;
-      case EventKind::segment_alloc:
-      case EventKind::segment_map:
-        heap_reserved += events.size[i];
-        break;
-      case EventKind::segment_free:
-      case EventKind::segment_unmap:
-        heap_reserved -= std::min(events.size[i], heap_reserved);
-        break;
-      case EventKind::alloc_failed:
-        failures.push_back({.event = i, .heap = heap, .live = heap_live, .reserved = heap_reserved});
-        break;
-      default:
-        break;
-    }
-  }
-  return failures;
-}
-
 Exit run_report(ReportArguments arguments) {
   if (arguments.json) arguments.format = "json";
   if (arguments.format != "text" && arguments.format != "json") {
@@ -81,7 +47,8 @@ Exit run_report(ReportArguments arguments) {
   const Result<Trace> trace = open_input(arguments.options.file);
   if (!trace) return fail(trace.error());
   Sections sections = arguments.sections;
-  if (!sections.any()) sections = {.live = true, .leaks = true};
+  if (!sections.any())
+    sections = {.live = true, .leaks = true, .fragmentation = arguments.format != "text", .ooms = true};
   const Report report = make_report(*trace, *by, sections, *leaks);
   if (arguments.format == "json")
     print_report_json(*trace, report, arguments.options);
@@ -93,7 +60,7 @@ Exit run_report(ReportArguments arguments) {
 }  // namespace
 
 Report make_report(const Trace& trace, GroupBy by, const Sections& sections, const LeakOptions& leak_options) {
-  Report report{.by = by, .sections = sections, .failures = recorded_failures(trace)};
+  Report report{.by = by, .sections = sections};
   // Other allocators have no such summary, which is no error of the report.
   if (Result<std::vector<MemorySummary>> summaries = memory_summaries(trace)) report.summaries = *std::move(summaries);
   const std::vector<Lifetime> lives = lifetimes(trace);
@@ -107,12 +74,17 @@ Report make_report(const Trace& trace, GroupBy by, const Sections& sections, con
     report.heaps.back().at_end = live_view(trace, lives, history.heap, trace.events.count(), by);
   }
   if (sections.leaks) report.leaks = find_leaks(trace, leak_options);
+  if (!sections.fragmentation && !sections.ooms) return report;
+  const RecordedBlocks blocks = recorded_blocks(trace);
+  report.remedies = replay_remedies(trace);
+  if (sections.fragmentation) report.fragmentation = find_fragmentation(trace, blocks);
+  if (sections.ooms) report.ooms = judge_failures(trace, blocks, report.remedies);
   return report;
 }
 
 void add_report_command(CLI::App& app, Exit& exit) {
   CLI::App* const command =
-      app.add_subcommand("report", "Say who held the memory: at the peak, at the end, at failures; and what leaks");
+      app.add_subcommand("report", "Say who held the memory, what leaks, what pins the fragments and why it ran out");
   const auto arguments = std::make_shared<ReportArguments>();
   command->add_option("TRACE", arguments->options.file, "Trace, or any file that import reads")->required();
   command->add_option("--by", arguments->by,
@@ -122,6 +94,10 @@ void add_report_command(CLI::App& app, Exit& exit) {
   command->add_flag("--leaks", arguments->sections.leaks,
                     "What is kept in step after step and never let go of, and what is held for a reason");
   add_leak_options(*command, arguments->leaks);
+  command->add_flag("--fragmentation", arguments->sections.fragmentation,
+                    "What pins free memory, lies on the wrong stream or is lost to rounding, and what gives it back");
+  command->add_flag("--oom", arguments->sections.ooms,
+                    "Why each failed request failed, and with which settings it would not have");
   command->add_flag("--allocations", arguments->options.allocations, "List every live allocation with its address");
   command->add_option("--format", arguments->format, "text or json [text]");
   command->add_flag("--json", arguments->json, "The same as --format json (memreel.report/1)");
@@ -130,6 +106,8 @@ void add_report_command(CLI::App& app, Exit& exit) {
       "  memreel report run.reel\n"
       "  memreel report run.reel --by stack --top 3\n"
       "  memreel report run.reel --leaks --suppress 'leak:my_cache'\n"
+      "  memreel report run.reel --fragmentation\n"
+      "  memreel report run.reel --oom --json | jq '.ooms[0].survivors'\n"
       "  memreel report snapshot.pickle --by stream --json | jq '.live_at_peak[0].groups'");
   command->callback([arguments, &exit] { exit = run_report(*arguments); });
 }

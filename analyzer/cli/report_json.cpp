@@ -86,27 +86,19 @@ Json json_of_summary(const Trace& trace, const Report& report, const ReportOptio
 void print_report_json(const Trace& trace, const Report& report, const ReportOptions& options) {
   Json at_peak = Json::array();
   Json at_end = Json::array();
-  for (const HeapReport& heap : report.heaps) {
-    if (!report.sections.live) break;
-    at_peak.push_back(json_of(trace, heap, heap.at_peak, report, options.allocations));
-    at_end.push_back(json_of(trace, heap, heap.at_end, report, options.allocations));
-  }
-  Json failures = Json::array();
-  for (const RecordedFailure& f : report.failures) {
-    const Event event = trace.events[f.event];
-    failures.push_back({{"event", f.event},
-                        {"device", trace.tables[f.heap].device},
-                        {"time_ns", event.time.count()},
-                        {"requested_bytes", event.size.count},
-                        {"device_free_bytes", event.value},
-                        {"live_bytes", f.live.count},
-                        {"reserved_bytes", f.reserved.count},
-                        {"stack", json_of_stack(trace.tables, event.stack)}});
-  }
+  if (report.sections.live)
+    for (const HeapReport& heap : report.heaps) {
+      at_peak.push_back(json_of(trace, heap, heap.at_peak, report, options.allocations));
+      at_end.push_back(json_of(trace, heap, heap.at_end, report, options.allocations));
+    }
   Json document{{"schema", "memreel.report/1"}, {"summary", json_of_summary(trace, report, options)}};
   if (report.sections.live) document.update({{"live_at_peak", at_peak}, {"live_at_end", at_end}});
   if (report.sections.leaks) add_leaks(document, trace, report.leaks, options.allocations);
-  document["ooms"] = std::move(failures);
+  if (report.sections.fragmentation) document["fragmentation"] = json_of_fragmentation(trace, report);
+  if (report.sections.ooms) {
+    document["failed_requests"] = report.ooms.count;
+    document["ooms"] = json_of_ooms(trace, report);
+  }
   print_json(document);
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "analyzer/cli/console.h"
+#include "analyzer/cli/insight_words.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/cli/report_leaks.h"
 #include "analyzer/report/quantity.h"
@@ -93,51 +94,43 @@ void print_live(const Trace& trace, const LiveView& view, const std::string& whe
   }
 }
 
-void print_failures(const Trace& trace, const Report& report, HeapId heap, std::size_t top) {
-  TextTable table({{"event", Align::right},
-                   {"requested", Align::right},
-                   {"live", Align::right},
-                   {"reserved", Align::right},
-                   {"free on device", Align::right},
-                   {"where"}});
-  std::size_t count = 0;
-  for (const RecordedFailure& failure : report.failures) {
-    if (failure.heap != heap || ++count > top) continue;
-    const Event event = trace.events[failure.event];
-    const std::vector<FrameText> frames = frames_of(trace.tables, event.stack);
-    table.add_row({text_of(failure.event), text_of(event.size), text_of(failure.live), text_of(failure.reserved),
-                   text_of(Bytes{event.value}), frames.empty() ? "" : text_of(frames.front())});
-  }
-  if (count == 0) return;
-  std::cout << '\n' << red("failed requests") << ": " << text_of(std::uint64_t{count}) << "\n\n";
-  table.print(std::cout, 2);
-  if (count > top) std::cout << "  ... and " << text_of(std::uint64_t{count - top}) << " more (--top)\n";
+void print_heap(const Trace& trace, const Report& report, const HeapReport& heap, const ReportOptions& options) {
+  const HeapHistory& history = heap.history;
+  std::cout << bold(heap_title(trace.tables, history.heap)) << ": peak live " << text_of(history.peak_live)
+            << " (event " << text_of(history.peak_live_event) << "), peak reserved " << text_of(history.peak_reserved)
+            << " (event " << text_of(history.peak_reserved_event) << ")\n\n";
+  if (heap.summary != nullptr) print_summary(*heap.summary);
+  print_live(trace, heap.at_peak, "at the peak", report.by, options);
+  print_live(trace, heap.at_end, "at the end", report.by, options);
 }
 
 }  // namespace
 
 void print_report_text(const Trace& trace, const Report& report, const ReportOptions& options) {
   bool first = true;
-  for (const HeapReport& heap : report.heaps) {
-    if (!report.sections.live) break;
+  const auto separate = [&] {
     if (!std::exchange(first, false)) std::cout << '\n';
-    const HeapHistory& history = heap.history;
-    std::cout << bold(trace.tables[trace.tables[history.heap].name] + ", device " +
-                      std::to_string(trace.tables[history.heap].device))
-              << ": peak live " << text_of(history.peak_live) << " (event " << text_of(history.peak_live_event)
-              << "), peak reserved " << text_of(history.peak_reserved) << " (event "
-              << text_of(history.peak_reserved_event) << ")\n\n";
-    if (heap.summary != nullptr) print_summary(*heap.summary);
-    print_live(trace, heap.at_peak, "at the peak", report.by, options);
-    print_live(trace, heap.at_end, "at the end", report.by, options);
-    print_failures(trace, report, history.heap, options.top);
-  }
+  };
+  if (report.sections.live)
+    for (const HeapReport& heap : report.heaps) {
+      separate();
+      print_heap(trace, report, heap, options);
+    }
   // Beside what holds the memory, leaks are mentioned when there are any.
   const std::vector<LeakFinding>& findings = report.leaks.findings;
   const bool accused = !findings.empty() && accuses(findings.front().verdict);
-  if (!report.sections.leaks || (report.sections.live && !accused)) return;
-  if (!first) std::cout << '\n';
-  print_leaks_text(trace, report.leaks, options);
+  if (report.sections.leaks && (!report.sections.live || accused)) {
+    separate();
+    print_leaks_text(trace, report.leaks, options);
+  }
+  if (report.sections.fragmentation) {
+    separate();
+    print_fragmentation_text(trace, report, options);
+  }
+  if (report.sections.ooms && (report.ooms.count > 0 || !report.sections.live)) {
+    separate();
+    print_ooms_text(trace, report, options);
+  }
 }
 
 }  // namespace memreel::cli

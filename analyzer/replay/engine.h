@@ -337,6 +337,8 @@ class Replay {
     ++result_.failed_allocations;
     look_for_stranded(row);
     if (options_.stop_at_failure) stopped_ = true;
+    if (result_.failed_events.size() < ReplayResult::most_failed_events)
+      result_.failed_events.push_back(piece_->event[row]);
     if (result_.first_failure) return;
     result_.first_failure = {.event = piece_->event[row],
                              .requested = piece_->size[row],

@@ -67,6 +67,8 @@ struct FreeMemory {
 
 /// What one policy did with one heap. Definitions: docs/metrics.md.
 struct ReplayResult {
+  static constexpr std::size_t most_failed_events = 4096;
+
   PolicySpec policy;  // with every parameter, defaults included
   HeapId heap = HeapId::none;
   std::int32_t device = 0;
@@ -81,6 +83,7 @@ struct ReplayResult {
   std::optional<double> address_stability;  // likewise, when the trace marks its steps
   std::uint64_t failed_allocations = 0;
   std::optional<ReplayFailure> first_failure;
+  std::vector<std::uint32_t> failed_events;  // index in the trace of the first most_failed_events
   DriverCalls driver_calls;
   std::optional<Bytes> min_capacity;  // least capacity without a failure; when asked for
   double seconds = 0;                 // of the replay itself, on one core

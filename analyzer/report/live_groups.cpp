@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 
+#include "analyzer/report/labels.h"
 #include "analyzer/report/own_frame.h"
 
 namespace memreel {
@@ -11,29 +12,6 @@ namespace {
 
 constexpr std::array<std::string_view, 8> names{"stack",  "line",   "function", "module",
                                                 "thread", "stream", "pool",     "device"};
-
-std::string file_and_line(const FrameText& frame) {
-  if (frame.file.empty()) return frame.function.empty() ? "(no stack)" : std::string(frame.function);
-  return std::string(frame.file) + (frame.line != 0 ? ":" + std::to_string(frame.line) : "");
-}
-
-std::string hexadecimal(std::uint64_t value) {
-  static constexpr std::string_view digits = "0123456789abcdef";
-  std::string text;
-  do {
-    text.insert(text.begin(), digits[value & 15U]);
-    value >>= 4U;
-  } while (value != 0);
-  return "0x" + text;
-}
-
-std::string pool_label(const Tables& tables, PoolId id) {
-  if (id == PoolId::default_pool) return "default";
-  const Pool& pool = tables[id];
-  std::string label = tables[pool.name];
-  if (label.empty()) label = "(" + std::to_string(pool.key_high) + ", " + std::to_string(pool.key_low) + ")";
-  return label + (pool.inferred ? " inferred" : "");
-}
 
 std::string stack_label(const Tables& tables, StackId stack, GroupBy by) {
   const std::vector<FrameText> frames = frames_of(tables, stack);
@@ -47,7 +25,7 @@ std::string stack_label(const Tables& tables, StackId stack, GroupBy by) {
       return path.empty() ? std::string(own.file) : path;
     }
     case GroupBy::line:
-      return file_and_line(own);
+      return line_label(own);
     default:
       return text_of(own);
   }
@@ -61,7 +39,7 @@ std::string origin_label(const Tables& tables, const Origin& origin, GroupBy by)
       return tables[thread.name].empty() ? std::to_string(thread.tid) : tables[thread.name];
     }
     case GroupBy::stream:
-      return origin.stream == StreamId::default_stream ? "default" : hexadecimal(tables[origin.stream].handle);
+      return stream_label(tables, origin.stream);
     case GroupBy::pool:
       return pool_label(tables, origin.pool);
     default:

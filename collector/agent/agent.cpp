@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "collector/agent/frameworks.h"
 #include "collector/agent/journal.h"
 #include "collector/agent/options.h"
 #include "collector/agent/recorder.h"
@@ -91,8 +92,14 @@ bool begin_recording(Agent& self) {
     say(outcome.result.error().message() + ": recording ended after " + std::to_string(outcome.events) + " events");
     note_end(self, outcome, "");
   };
+  const auto look_around = [&self, recorder] {
+    if (const std::string told = look_for_frameworks(self.options, *recorder); !told.empty()) say(told);
+  };
+  look_around();
   auto recording = Recording::begin(
-      self.options, *recorder, {.source = self.source, .began_late = self.began_late, .own_code = own_code()}, failed);
+      self.options, *recorder,
+      {.source = self.source, .began_late = self.began_late, .own_code = own_code(), .look_around = look_around},
+      failed);
   if (!recording) return give_up(self, recording.error());
   self.recording = *std::move(recording);
   set_recorder(recorder);

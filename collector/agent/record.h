@@ -40,6 +40,16 @@ enum class RecordKind : std::uint8_t {
 
   memory_info,  // sample: `size` bytes used, `address` bytes free, of the device; in Space::ordered: of pool `object`
   hook_lost,    // a call could not be observed
+
+  // What the program says itself. Names are numbers of Recorder::names().
+  mark,             // `object` is the name of an instant or range, `status` its MarkPhase
+  own_pool_made,    // pool `object`, called `address`, on `device`, gets its memory from own pool `stream` (0: the
+                    // driver)
+  own_pool_gone,    // `object`: and all that is alive in it
+  free_requested,   // of `address` in own pool `object`: the program let go of it ...
+  free_completed,   // ... and the device was done with it
+  segment_added,    // own pool `object` got `size` bytes at `address`
+  segment_removed,  // ... and gave them back
 };
 
 /// What memory a record is about: an allocator's family, whose addresses are unique among themselves.
@@ -53,9 +63,10 @@ enum class Space : std::uint8_t {
   pinned,      // host memory that was allocated
   registered,  // host memory that was page-locked
   imported,    // another process's, or another API's
-  torch,       // PyTorch's tensors, out of the memory above
+  torch,       // PyTorch's tensors, out of the memory above; `object` is what its allocator counts as allocated
+  own,         // of pool `object` of the program's own: collector/include/memreel/memreel.h
 };
-inline constexpr std::size_t space_count = 10;
+inline constexpr std::size_t space_count = 11;
 
 /// Fields that a kind does not have are zero. `sequence` and `time` are given by Recorder::emit().
 struct Record {

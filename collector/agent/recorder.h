@@ -12,6 +12,7 @@
 #include "collector/agent/record.h"
 #include "collector/agent/thread_ring.h"
 #include "collector/agent/wakeup.h"
+#include "collector/interned/interned_bytes.h"
 #include "collector/stacks/merge.h"
 #include "collector/stacks/module_table.h"
 #include "collector/stacks/stack_tree.h"
@@ -31,6 +32,8 @@ struct PythonFrames {
   std::size_t (*walk)(std::span<stacks::PythonFrame> frames) = nullptr;
   /// Where the evaluator's code is.
   std::span<const stacks::AddressRange> (*evaluator)() = nullptr;
+  /// The code of the interpreter, which is left out of stacks; empty when that can't be told from the program's.
+  stacks::AddressRange (*plumbing)() = nullptr;
   /// Called by the writing thread, for frames that walk() gave; once for each, soon after.
   void (*describe)(stacks::FrameKey frame, FrameText& text) = nullptr;
 };
@@ -53,6 +56,9 @@ class Recorder {
   /// Gives `record` its place in the order of all records and its time. Returns its sequence number; 0 when it was
   /// lost.
   std::uint64_t emit(const Record& record);
+
+  /// Names that records refer to by their number.
+  InternedBytes& names() { return names_; }
 
   /// From now on stacks have the Python frames that `frames` knows, which must stay. Null: no more.
   void set_python(const PythonFrames* frames) { python_.store(frames, std::memory_order_release); }
@@ -93,6 +99,7 @@ class Recorder {
   std::atomic<std::uint64_t> lost_ = 0;       // without a ring
   stacks::StackTree stacks_;
   stacks::Unwinder unwinder_;
+  InternedBytes names_{1U << 16U, std::size_t{16} << 20U};
   Wakeup wakeup_;
   alignas(64) std::atomic<std::uint64_t> sequence_ = 1;
 };

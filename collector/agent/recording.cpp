@@ -109,6 +109,7 @@ void Recording::run() {
     recorder_->wait(options_.flush_period);
     take(Recorder::Draining::in_order);
     if (const auto now = std::chrono::steady_clock::now(); now - flushed >= options_.flush_period) {
+      if (subject_.look_around) subject_.look_around();
       written = writer.flush();
       flushed = now;
     }

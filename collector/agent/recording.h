@@ -23,6 +23,7 @@ class Recording {
     std::string source;  // which backend
     bool began_late = false;
     stacks::AddressRange own_code;
+    std::function<void()> look_around;  // called by the writing thread every now and then
   };
 
   /// What a recording has come to.

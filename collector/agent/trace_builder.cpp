@@ -58,7 +58,7 @@ std::string name_of_thread(std::uint32_t thread) {
 }  // namespace
 
 TraceBuilder::TraceBuilder(Recorder& recorder, TraceWriter& writer, stacks::AddressRange own_code)
-    : writer_(&writer), stacks_(recorder, writer, own_code) {}
+    : writer_(&writer), recorder_(&recorder), stacks_(recorder, writer, own_code), own_pools_(writer) {}
 
 void TraceBuilder::add(std::span<const Record> records) {
   stacks_.refresh();
@@ -77,7 +77,11 @@ void TraceBuilder::add(std::span<const Record> records) {
 }
 
 void TraceBuilder::add_one(const Record& record) {
+  if (record.space == Space::own) return own(record);
+  if (record.space == Space::torch) check_sum(record);
   switch (record.kind) {
+    case RecordKind::mark:
+      return mark(record);
     case RecordKind::alloc:
       return record.space == Space::imported ? imported(record) : alloc(record);
     case RecordKind::free:
@@ -317,6 +321,37 @@ void TraceBuilder::memory_info(const Record& record) {
          {.kind = EventKind::memory_info, .origin = origin_of(record), .size = {record.size}, .value = record.address});
 }
 
+std::string_view TraceBuilder::name_of(std::uint64_t number) const {
+  if (number == 0) return {};
+  const std::span name = recorder_->names()[static_cast<std::uint32_t>(number)];
+  return {static_cast<const char*>(static_cast<const void*>(name.data())), name.size()};
+}
+
+void TraceBuilder::mark(const Record& record) {
+  const MarkId mark = writer_->intern(
+      Mark{.name = writer_->intern(name_of(record.object)), .phase = static_cast<MarkPhase>(record.status)});
+  append(record, {.kind = EventKind::mark,
+                  .origin = writer_->intern(Origin{.thread = thread_row(record.thread)}),
+                  .value = index(mark)});
+}
+
+void TraceBuilder::own(const Record& record) {
+  const std::string_view name = record.kind == RecordKind::own_pool_made ? name_of(record.address) : std::string_view{};
+  for (const auto& [heap, event] : own_pools_.steps(record, driver_heap(record.device), name)) {
+    Event placed = event;
+    placed.origin = writer_->intern(Origin{
+        .heap = heap, .stream = writer_->intern(Stream{.handle = record.stream}), .thread = thread_row(record.thread)});
+    append(record, placed);
+  }
+}
+
+/// PyTorch says with each report how much it has allocated: what is recorded has to come to the same.
+void TraceBuilder::check_sum(const Record& record) {
+  const auto size = static_cast<std::int64_t>(record.size);
+  const std::int64_t change = record.kind == RecordKind::alloc ? size : record.kind == RecordKind::free ? -size : 0;
+  if (change != 0 && !checksums_[record.device].agrees(change, record.object)) ++hook_lost_;
+}
+
 void TraceBuilder::segment(EventKind kind, const Record& record, std::string_view heap, const Range& range) {
   const HeapId id = writer_->intern(Heap{.name = writer_->intern(heap),
                                          .level = Level::driver,
@@ -366,7 +401,7 @@ ThreadId TraceBuilder::thread_row(std::uint32_t thread) {
 
 OriginId TraceBuilder::origin_of(const Record& record) {
   const bool same = record.space == last_.space && record.device == last_.device && record.stream == last_.stream &&
-                    record.object == last_.object && record.thread == last_.thread &&
+                    (record.object == last_.object || record.space == Space::torch) && record.thread == last_.thread &&
                     (record.kind == RecordKind::memory_info) == (last_.kind == RecordKind::memory_info);
   if (!same || last_origin_ == OriginId::none) {
     last_ = record;

@@ -10,10 +10,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "collector/agent/own_pools.h"
 #include "collector/agent/record.h"
 #include "collector/agent/recorder.h"
 #include "collector/agent/stack_rows.h"
 #include "collector/cuda/physical_memory.h"
+#include "collector/torch/checksum.h"
 #include "formats/model/flat_map.h"
 #include "formats/writer/trace_writer.h"
 
@@ -28,7 +30,7 @@ class TraceBuilder {
   void add(std::span<const Record> records);
 
   std::uint64_t event_count() const { return events_; }
-  /// Of calls that could not be observed.
+  /// Of calls that could not be observed, and of gaps in what PyTorch reported.
   std::uint64_t hook_lost() const { return hook_lost_; }
 
  private:
@@ -81,6 +83,9 @@ class TraceBuilder {
   void imported(const Record& record);
   bool closed(const Record& record);
   void memory_info(const Record& record);
+  void mark(const Record& record);
+  void own(const Record& record);
+  void check_sum(const Record& record);
 
   void end(const Record& because, std::uint32_t slot);
   std::uint32_t keep(const Place& place, const Live& live);
@@ -89,6 +94,7 @@ class TraceBuilder {
   void segment(EventKind kind, const Record& record, std::string_view heap, const Range& range);
   AllocationId append(const Record& record, Event event);
 
+  std::string_view name_of(std::uint64_t number) const;
   OriginId origin_of(const Record& record);
   HeapId driver_heap(std::int16_t device);
   HeapId heap_of(Space space, std::int16_t device);
@@ -96,6 +102,7 @@ class TraceBuilder {
   ThreadId thread_row(std::uint32_t thread);
 
   TraceWriter* writer_;
+  Recorder* recorder_;
   StackRows stacks_;
 
   FlatMap<Place, PlaceHash> slots_;  // of live_
@@ -107,6 +114,9 @@ class TraceBuilder {
   std::unordered_map<cuda::PhysicalMemory::Number, Live> pieces_;
   std::map<std::uint64_t, Range> mappings_, graph_nodes_, imports_;  // by address
   std::unordered_map<std::int16_t, std::uint64_t> chosen_pools_;     // by device
+
+  OwnPools own_pools_;
+  std::unordered_map<std::int16_t, torch::Checksum> checksums_;  // by device
 
   Record last_;  // origin_of() was asked about it, with this answer
   OriginId last_origin_ = OriginId::none;

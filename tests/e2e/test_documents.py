@@ -21,6 +21,11 @@ METRICS = {"policy", "params", "peak_live_bytes", "peak_live_event", "peak_alloc
            "seconds", "events_per_second", "device"}
 FAILURE = {"event", "requested_bytes", "live_bytes", "reserved_bytes", "capacity_bytes", "free_bytes",
            "largest_free_bytes"}
+OOM = {"event", "device", "heap", "time_ns", "verdict", "explanation", "requested_bytes", "needed_bytes", "stream", "pool",
+       "size_class", "live_bytes", "allocated_bytes", "pending_bytes", "reserved_bytes", "capacity_bytes",
+       "device_free_bytes", "free_bytes", "holes", "hostage_bytes", "lane_free_bytes", "lane_largest_free_bytes",
+       "largest_free_bytes", "stranded_stream_bytes", "stranded_pool_bytes", "fragmentation_index", "own_limit", "hole",
+       "largest_hole", "survivors", "stack"}
 GROUPS = {"device", "heap", "by", "events", "bytes", "count", "groups"}
 
 
@@ -117,7 +122,7 @@ class Documents(ProgramTest):
     def test_report(self):
         report = self.document("report", SAMPLE, "--allocations")
         self.assertEqual(set(report), {"schema", "summary", "live_at_peak", "live_at_end", "leaks", "leak_causes",
-                                       "leak_steps", "suppressed", "ooms"})
+                                       "leak_steps", "suppressed", "fragmentation", "failed_requests", "ooms"})
         self.assertEqual(report["schema"], "memreel.report/1")
         self.assertEqual(set(report["summary"]), {"trace", "source", "events", "losses", "devices"})
         for device in report["summary"]["devices"]:
@@ -132,10 +137,46 @@ class Documents(ProgramTest):
     def test_report_names_each_failed_request(self):
         report = self.document("report", SAMPLES / "oom_default.reel")
         info = self.document("info", SAMPLES / "oom_default.reel")
+        self.assertEqual(report["failed_requests"], info["kinds"]["alloc_failed"])
         self.assertEqual(len(report["ooms"]), info["kinds"]["alloc_failed"])
         for failure in report["ooms"]:
-            self.assertEqual(set(failure), {"event", "device", "time_ns", "requested_bytes", "device_free_bytes",
-                                            "live_bytes", "reserved_bytes", "stack"})
+            self.assertEqual(set(failure), OOM)
+            for hole in filter(None, (failure["hole"], failure["largest_hole"])):
+                self.assertEqual(set(hole), {"bytes", "stream", "pool", "size_class", "segment", "blocks"})
+                self.assertIn(hole["bytes"], [block["bytes"] for block in hole["blocks"] if block["use"] == "free"])
+
+    def test_report_of_fragmentation(self):
+        document = self.document("report", SAMPLE, "--fragmentation")
+        self.assertEqual(set(document), {"schema", "summary", "fragmentation"})
+        for heap in document["fragmentation"]["heaps"]:
+            self.assertEqual(set(heap), {"device", "heap", "at_peak", "worst", "growth", "pinned_segments", "segments",
+                                         "sites", "lanes", "size_classes", "over_time"})
+            peak = heap["at_peak"]
+            self.assertEqual(set(peak), {"events", "time_ns", "reserved_bytes", "allocated_bytes", "requested_bytes",
+                                         "pending_bytes", "free_bytes", "largest_free_bytes", "hostage_bytes",
+                                         "fragmentation"})
+            self.assertEqual(peak["reserved_bytes"], document["summary"]["devices"][0]["peak_reserved_bytes"])
+            self.assertEqual(sum(lane["free_bytes"] for lane in heap["lanes"]), peak["free_bytes"])
+            self.assertEqual(sum(segment["hostage_bytes"] for segment in heap["segments"]), peak["hostage_bytes"])
+            for segment in heap["segments"]:
+                self.assertLessEqual(len(segment["pins"]), segment["pin_count"])
+        remedies = document["fragmentation"]["remedies"]
+        self.assertEqual(set(remedies), {"peak_reserved_bytes", "not_tried", "tried"})
+        best = remedies["tried"][0]
+        self.assertEqual(set(best), {"kind", "setting", "policy", "peak_reserved_bytes", "gives_back_bytes",
+                                     "failed_allocations", "driver_calls"})
+        replayed = self.document("replay", SAMPLE, "--policy", best["policy"])["policies"][0]
+        self.assertEqual(replayed["peak_reserved_bytes"], best["peak_reserved_bytes"])
+
+    def test_settings_that_survive_are_confirmed_by_replay(self):
+        file = SAMPLES / "oom_default.reel"
+        first = self.document("report", file, "--oom")["ooms"][0]
+        self.assertEqual(first["verdict"], "fragmentation")
+        self.assertTrue(first["survivors"])
+        for survivor in first["survivors"]:
+            replayed = self.document("replay", file, "--policy", survivor["policy"])["policies"][0]
+            failure = replayed["first_failure"]
+            self.assertTrue(failure is None or failure["event"] > first["event"], survivor)
 
 
 if __name__ == "__main__":

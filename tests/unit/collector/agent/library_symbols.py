@@ -5,7 +5,10 @@ import re
 import subprocess
 import sys
 
-DOORS = {"InitializeInjection", "memreel_agent_start", "memreel_agent_stop"}
+DOORS = {
+    "InitializeInjection", "memreel_agent_start", "memreel_agent_stop", "memreel_get_api",
+    "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE", "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE",
+}
 LIBRARIES = re.compile(r"lib(c|m|dl|pthread|rt|asan|ubsan|tsan)\.so\.\d+|ld-linux-\S+")
 
 

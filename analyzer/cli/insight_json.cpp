@@ -1,0 +1,209 @@
+#include <algorithm>
+
+#include "analyzer/cli/insight_words.h"
+#include "analyzer/cli/json.h"
+#include "analyzer/cli/report.h"
+#include "analyzer/report/labels.h"
+
+namespace memreel::cli {
+namespace {
+
+constexpr std::size_t most_listed = 100;  // segments and sites; a document is for reading
+
+Json json_of(const Tables& tables, const LaneKey& lane) {
+  return {{"stream", stream_label(tables, lane.stream)},
+          {"pool", pool_label(tables, lane.pool)},
+          {"size_class", lane.small ? "small" : "large"}};
+}
+
+Json json_of(const FragmentationPoint& point) {
+  return {{"events", point.events},
+          {"time_ns", point.time.count()},
+          {"reserved_bytes", point.reserved.count},
+          {"allocated_bytes", point.allocated.count},
+          {"requested_bytes", point.requested.count},
+          {"pending_bytes", point.pending.count},
+          {"free_bytes", point.free().count},
+          {"largest_free_bytes", point.largest_free.count},
+          {"hostage_bytes", point.hostage.count},
+          {"fragmentation", point.fragmentation()}};
+}
+
+/// An allocation that lives at `now`.
+Json json_of_allocation(const Trace& trace, AllocationId id, Nanoseconds now) {
+  const Event event = trace.events[trace.allocation_events[index(id)]];
+  return {{"address", event.address.value},
+          {"bytes", event.size.count},
+          {"event", trace.allocation_events[index(id)]},
+          {"age_ns", (now - event.time).count()},
+          {"stack", json_of_stack(trace.tables, event.stack)}};
+}
+
+Json json_of(const Trace& trace, const PeakRequest& growth) {
+  Json json{{"event", growth.event}, {"requested_bytes", growth.requested.count}};
+  json.update(json_of(trace.tables, growth.lane));
+  json["stranded_stream_bytes"] = growth.stranded_stream.count;
+  json["stranded_pool_bytes"] = growth.stranded_pool.count;
+  json["stack"] = json_of_stack(trace.tables, growth.stack);
+  return json;
+}
+
+Json json_of_segments(const Trace& trace, const Fragmentation& found) {
+  Json segments = Json::array();
+  for (std::size_t i = 0; i < std::min(most_listed, found.pinned.size()); ++i) {
+    const PinnedSegment& pinned = found.pinned[i];
+    Json pins = Json::array();
+    for (const AllocationId pin : pinned.pins) pins.push_back(json_of_allocation(trace, pin, found.at_peak.time));
+    Json segment{{"address", pinned.segment.address.value},
+                 {"bytes", pinned.segment.size.count},
+                 {"hostage_bytes", pinned.segment.hostage.count},
+                 {"largest_free_bytes", pinned.segment.largest_free.count}};
+    segment.update(json_of(trace.tables, pinned.segment.lane));
+    segment["pin_count"] = pinned.pin_count;
+    segment["pins"] = std::move(pins);
+    segments.push_back(std::move(segment));
+  }
+  return segments;
+}
+
+Json json_of_sites(const Trace& trace, const Fragmentation& found) {
+  Json sites = Json::array();
+  for (std::size_t i = 0; i < std::min(most_listed, found.sites.size()); ++i) {
+    const PinningSite& site = found.sites[i];
+    sites.push_back({{"hostage_bytes", site.hostage.count},
+                     {"hostage_alone_bytes", site.alone.count},
+                     {"segments", site.segments},
+                     {"blocks", site.blocks},
+                     {"bytes", site.bytes.count},
+                     {"label", site.label},
+                     {"stack", json_of_stack(trace.tables, site.stack)}});
+  }
+  return sites;
+}
+
+Json json_of(const Trace& trace, const Fragmentation& found) {
+  Json lanes = Json::array();
+  for (const LaneUse& use : found.lanes) {
+    Json lane = json_of(trace.tables, use.lane);
+    lane.update({{"segments", use.segments},
+                 {"reserved_bytes", use.reserved.count},
+                 {"live_bytes", use.live.count},
+                 {"pending_bytes", use.pending.count},
+                 {"free_bytes", use.free().count},
+                 {"largest_free_bytes", use.largest_free.count},
+                 {"hostage_bytes", use.hostage.count}});
+    lanes.push_back(std::move(lane));
+  }
+  Json sizes = Json::array();
+  for (const SizeClass& size : found.size_classes)
+    sizes.push_back({{"from_bytes", size.least.count},
+                     {"count", size.count},
+                     {"requested_bytes", size.requested.count},
+                     {"allocated_bytes", size.allocated.count},
+                     {"waste_bytes", size.waste().count}});
+  Json over_time = Json::array();
+  for (const FragmentationPoint& point : found.over_time) over_time.push_back(json_of(point));
+  return {{"device", trace.tables[found.heap].device},
+          {"heap", trace.tables[trace.tables[found.heap].name]},
+          {"at_peak", json_of(found.at_peak)},
+          {"worst", json_of(found.worst)},
+          {"growth", json_of(trace, found.growth)},
+          {"pinned_segments", found.pinned.size()},
+          {"segments", json_of_segments(trace, found)},
+          {"sites", json_of_sites(trace, found)},
+          {"lanes", lanes},
+          {"size_classes", sizes},
+          {"over_time", over_time}};
+}
+
+Json json_of(const Remedies& remedies) {
+  Json tried = Json::array();
+  for (const Remedy& remedy : remedies.tried)
+    tried.push_back({{"kind", name_of(remedy.kind)},
+                     {"setting", remedy.text},
+                     {"policy", remedy.outcome.policy.text()},
+                     {"peak_reserved_bytes", remedy.outcome.peak_reserved().count},
+                     {"gives_back_bytes", remedies.gives_back(remedy)},
+                     {"failed_allocations", remedy.outcome.failures()},
+                     {"driver_calls", json_of_calls(remedy.outcome.driver_calls())}});
+  return {{"peak_reserved_bytes", remedies.baseline_peak.count}, {"not_tried", remedies.left_out}, {"tried", tried}};
+}
+
+Json json_of_hole(const Trace& trace, const std::optional<HoleMap>& hole, Nanoseconds now) {
+  if (!hole) return nullptr;
+  const std::size_t first = hole->hole - std::min(hole->hole, HoleMap::shown_beside);
+  const std::size_t last = std::min(hole->blocks.size(), hole->hole + HoleMap::shown_beside + 1);
+  Json blocks = Json::array();
+  for (std::size_t i = first; i < last; ++i) {
+    const HeapBlock& block = hole->blocks[i];
+    blocks.push_back(
+        {{"address", block.address.value},
+         {"bytes", block.size.count},
+         {"use", name_of(block.use)},
+         {"allocation",
+          block.allocation == AllocationId::none ? Json(nullptr) : json_of_allocation(trace, block.allocation, now)}});
+  }
+  Json json{{"bytes", hole->size().count}};
+  json.update(json_of(trace.tables, hole->segment.lane));
+  json["segment"] = {{"address", hole->segment.address.value}, {"bytes", hole->segment.size.count}};
+  json["blocks"] = std::move(blocks);
+  return json;
+}
+
+Json json_of(const std::optional<Bytes>& bytes) { return bytes ? Json(bytes->count) : Json(nullptr); }
+
+Json json_of(const Trace& trace, const Report& report, const OutOfMemory& oom) {
+  const Event event = trace.events[oom.event];
+  Json survivors = Json::array();
+  for (const std::size_t i : oom.survivors) {
+    const Remedy& remedy = report.remedies.tried[i];
+    survivors.push_back(
+        {{"kind", name_of(remedy.kind)}, {"setting", remedy.text}, {"policy", remedy.outcome.policy.text()}});
+  }
+  Json json{{"event", oom.event},
+            {"device", trace.tables[oom.heap].device},
+            {"heap", trace.tables[trace.tables[oom.heap].name]},
+            {"time_ns", event.time.count()},
+            {"verdict", name_of(oom.verdict)},
+            {"explanation", explanation(oom)},
+            {"requested_bytes", oom.requested.count},
+            {"needed_bytes", oom.needed.count}};
+  json.update(json_of(trace.tables, oom.lane));
+  json.update({{"live_bytes", oom.live.count},
+               {"allocated_bytes", oom.allocated.count},
+               {"pending_bytes", oom.pending.count},
+               {"reserved_bytes", oom.reserved.count},
+               {"capacity_bytes", json_of(oom.capacity)},
+               {"device_free_bytes", json_of(oom.device_free)},
+               {"free_bytes", oom.free.count},
+               {"holes", oom.holes},
+               {"hostage_bytes", oom.hostage.count},
+               {"lane_free_bytes", oom.free_in_lane.count},
+               {"lane_largest_free_bytes", oom.largest_in_lane.count},
+               {"largest_free_bytes", oom.largest_free.count},
+               {"stranded_stream_bytes", oom.stranded.other_streams.count},
+               {"stranded_pool_bytes", oom.stranded.other_pools.count},
+               {"fragmentation_index", oom.fragmentation_index},
+               {"own_limit", oom.own_limit()},
+               {"hole", json_of_hole(trace, oom.hole_in_lane, event.time)},
+               {"largest_hole", json_of_hole(trace, oom.largest_hole, event.time)},
+               {"survivors", survivors},
+               {"stack", json_of_stack(trace.tables, event.stack)}});
+  return json;
+}
+
+}  // namespace
+
+Json json_of_fragmentation(const Trace& trace, const Report& report) {
+  Json heaps = Json::array();
+  for (const Fragmentation& found : report.fragmentation) heaps.push_back(json_of(trace, found));
+  return {{"heaps", heaps}, {"remedies", json_of(report.remedies)}};
+}
+
+Json json_of_ooms(const Trace& trace, const Report& report) {
+  Json ooms = Json::array();
+  for (const OutOfMemory& oom : report.ooms.examined) ooms.push_back(json_of(trace, report, oom));
+  return ooms;
+}
+
+}  // namespace memreel::cli

@@ -1,0 +1,50 @@
+#include "analyzer/cli/insight_words.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "analyzer/report/labels.h"
+#include "analyzer/report/quantity.h"
+
+namespace memreel::cli {
+
+std::string heap_title(const Tables& tables, HeapId heap) {
+  return tables[tables[heap].name] + ", device " + std::to_string(tables[heap].device);
+}
+
+std::string place_of(const Tables& tables, const LaneKey& lane) {
+  std::string text = "stream " + stream_label(tables, lane.stream);
+  if (lane.pool != PoolId::default_pool) text += ", pool " + pool_label(tables, lane.pool);
+  if (lane.small) text += ", small";
+  return text;
+}
+
+std::string text_of_time(Nanoseconds duration) {
+  return text_of_seconds(std::max(0.0, std::chrono::duration<double>(duration).count()));
+}
+
+Nanoseconds since_start(const Trace& trace, Nanoseconds time) {
+  return trace.events.count() == 0 ? Nanoseconds{} : time - trace.events.time.front();
+}
+
+double share_of(Bytes part, Bytes whole) {
+  return whole == 0_B ? 0 : static_cast<double>(part.count) / static_cast<double>(whole.count);
+}
+
+std::string survivors_text(const Report& report, const OutOfMemory& oom) {
+  static constexpr std::size_t most_named = 5;
+  if (!oom.capacity) return "No setting was replayed: how much memory there was is not known.";
+  if (report.remedies.tried.empty()) return "No setting was replayed: the allocator has none that are known.";
+  const std::string at = " at " + text_of(*oom.capacity);
+  if (oom.survivors.empty())
+    return "None of the " + text_of(std::uint64_t{report.remedies.tried.size()}) +
+           " settings that were replayed would have survived" + at + ".";
+  std::string text = "Would have survived" + at + ", replayed: ";
+  for (std::size_t i = 0; i < std::min(most_named, oom.survivors.size()); ++i)
+    text += (i > 0 ? "; " : "") + report.remedies.tried[oom.survivors[i]].text;
+  if (oom.survivors.size() > most_named)
+    text += "; and " + text_of(std::uint64_t{oom.survivors.size() - most_named}) + " more";
+  return text + ".";
+}
+
+}  // namespace memreel::cli

@@ -1,0 +1,132 @@
+#include <algorithm>
+#include <iostream>
+#include <string>
+
+#include "analyzer/cli/console.h"
+#include "analyzer/cli/insight_words.h"
+#include "analyzer/cli/report.h"
+#include "analyzer/report/labels.h"
+#include "analyzer/report/quantity.h"
+#include "analyzer/report/text_table.h"
+
+namespace memreel::cli {
+namespace {
+
+constexpr std::size_t width = 100;
+
+/// Breaks at blanks, so that no line of `indent` blanks and text is longer than `width`.
+void print_wrapped(const std::string& text, std::size_t indent) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    std::size_t end = std::min(text.size(), at + width - indent);
+    if (end < text.size())
+      if (const std::size_t blank = text.rfind(' ', end); blank != std::string::npos && blank > at) end = blank;
+    std::cout << std::string(indent, ' ') << text.substr(at, end - at) << '\n';
+    at = end;
+    while (at < text.size() && text[at] == ' ') ++at;
+  }
+}
+
+/// Lines with a label and a quantity, numbers to the right.
+void print_numbers(const OutOfMemory& oom) {
+  TextTable table({{"bytes", Align::right}, {"at that moment"}});
+  const auto add = [&](Bytes bytes, const std::string& what) { table.add_row({text_of(bytes), what}); };
+  add(oom.requested, "requested");
+  if (oom.needed != oom.requested) add(oom.needed, "that a new segment for it takes");
+  add(oom.live, "live (requested and not let go of)");
+  add(oom.allocated, "allocated (with rounding and tails)");
+  if (oom.pending > 0_B) add(oom.pending, "pending: let go of, the device still busy with it");
+  add(oom.reserved, "reserved by the pool");
+  add(oom.free, "free in the pool, in " + text_of(oom.holes) + (oom.holes == 1 ? " hole" : " holes"));
+  add(oom.free_in_lane, "of it for this stream, pool and size");
+  add(oom.largest_in_lane, "the largest hole for this stream, pool and size");
+  add(oom.largest_free, "the largest hole of any");
+  if (oom.stranded.other_streams > 0_B) add(oom.stranded.other_streams, "free on other streams, in holes large enough");
+  if (oom.stranded.other_pools > 0_B) add(oom.stranded.other_pools, "free in other pools, in holes large enough");
+  if (oom.capacity) add(*oom.capacity, "capacity, at most");
+  if (oom.device_free) add(*oom.device_free, "free on the device");
+  table.print(std::cout, 4);
+}
+
+void print_hole(const Trace& trace, const OutOfMemory& oom, const HoleMap& hole, const std::string& title) {
+  const HeapSegment& segment = hole.segment;
+  std::cout << "\n  " << title << ": " << text_of(hole.size()) << ", " << place_of(trace.tables, segment.lane) << "\n";
+  std::cout << "    segment of " << text_of(segment.size) << " at " << hexadecimal(segment.address.value) << "\n";
+  std::cout << "    |" << strip_of(hole.blocks, segment.address, segment.end(), 64) << "|\n\n";
+  TextTable table(
+      {{"offset", Align::right}, {"bytes", Align::right}, {"use"}, {"age", Align::right}, {"who holds it"}});
+  const std::size_t first = hole.hole - std::min(hole.hole, HoleMap::shown_beside);
+  const std::size_t last = std::min(hole.blocks.size(), hole.hole + HoleMap::shown_beside + 1);
+  const Nanoseconds now = trace.events.time[oom.event];
+  for (std::size_t i = first; i < last; ++i) {
+    const HeapBlock& block = hole.blocks[i];
+    std::vector<std::string> row{text_of(block.address - segment.address), text_of(block.size),
+                                 std::string(name_of(block.use))};
+    if (block.allocation != AllocationId::none) {
+      const Event event = trace.events[trace.allocation_events[index(block.allocation)]];
+      row.push_back(text_of_time(now - event.time));
+      row.push_back(site_label(trace.tables, event.stack));
+    } else if (i == hole.hole) {
+      row.insert(row.end(), {"", "<- the hole"});
+    }
+    table.add_row(std::move(row));
+  }
+  table.print(std::cout, 4);
+}
+
+void print_oom(const Trace& trace, const Report& report, const OutOfMemory& oom) {
+  const Event event = trace.events[oom.event];
+  std::cout << red("out of memory") << " at event " << text_of(oom.event) << ", "
+            << text_of_time(since_start(trace, event.time)) << " after the start, "
+            << heap_title(trace.tables, oom.heap) << ": " << text_of(oom.requested) << " for "
+            << site_label(trace.tables, event.stack) << " (" << place_of(trace.tables, oom.lane) << ")\n\n";
+  print_wrapped(explanation(oom), 2);
+  print_wrapped(survivors_text(report, oom), 2);
+  std::cout << '\n';
+  print_numbers(oom);
+  if (oom.hole_in_lane) print_hole(trace, oom, *oom.hole_in_lane, "around the largest hole for this request");
+  if (oom.largest_hole) print_hole(trace, oom, *oom.largest_hole, "around the largest hole of any stream and pool");
+}
+
+/// All failures in a line each.
+void print_overview(const Trace& trace, const Report& report, std::size_t top) {
+  TextTable table({{"event", Align::right},
+                   {"requested", Align::right},
+                   {"live", Align::right},
+                   {"reserved", Align::right},
+                   {"largest hole", Align::right},
+                   {"verdict"},
+                   {"survives with"},
+                   {"where"}});
+  const std::size_t shown = std::min(top, report.ooms.examined.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    const OutOfMemory& oom = report.ooms.examined[i];
+    table.add_row({text_of(oom.event), text_of(oom.requested), text_of(oom.live), text_of(oom.reserved),
+                   text_of(oom.largest_in_lane), std::string(name_of(oom.verdict)),
+                   oom.survivors.empty() ? "" : report.remedies.tried[oom.survivors.front()].text,
+                   site_label(trace.tables, trace.events.stack[oom.event])});
+  }
+  table.print(std::cout, 2);
+  if (shown < report.ooms.count) std::cout << "  ... and " << text_of(report.ooms.count - shown) << " more (--top)\n";
+}
+
+}  // namespace
+
+void print_ooms_text(const Trace& trace, const Report& report, const ReportOptions& options) {
+  if (report.ooms.count == 0) {
+    std::cout << "out of memory: no request failed\n";
+    return;
+  }
+  std::cout << red("failed requests") << ": " << text_of(report.ooms.count) << "\n\n";
+  print_overview(trace, report, options.top);
+  if (report.sections.live) {
+    std::cout << "  each in full: --oom\n";
+    return;
+  }
+  for (std::size_t i = 0; i < std::min(options.top, report.ooms.examined.size()); ++i) {
+    std::cout << '\n';
+    print_oom(trace, report, report.ooms.examined[i]);
+  }
+}
+
+}  // namespace memreel::cli

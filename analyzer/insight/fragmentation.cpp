@@ -1,0 +1,179 @@
+#include "analyzer/insight/fragmentation.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "analyzer/history/lifetimes.h"
+#include "analyzer/policies/torch_settings.h"
+#include "analyzer/report/labels.h"
+
+namespace memreel {
+namespace {
+
+FragmentationPoint point_of(const Trace& trace, const HeapMap& map) {
+  return {.events = map.events,
+          .time = map.events == 0 ? Nanoseconds{} : trace.events.time[map.events - 1],
+          .reserved = map.reserved,
+          .allocated = map.live,
+          .requested = map.requested,
+          .pending = map.pending,
+          .largest_free = map.largest_free(),
+          .hostage = map.hostage};
+}
+
+/// Finds the segments that are pinned, and who pins them.
+class PinFinder {
+ public:
+  explicit PinFinder(const Trace& trace) : trace_(trace) {}
+
+  void add(const HeapMap& map, const HeapSegment& segment) {
+    PinnedSegment pinned{.segment = segment};
+    std::vector<std::size_t> here;
+    for (const HeapBlock& block : map.blocks_of(segment)) {
+      if (block.use == BlockUse::free) continue;
+      ++pinned.pin_count;
+      pinned.pins.push_back(block.allocation);
+      const std::size_t site = site_of(block.allocation);
+      ++sites_[site].blocks;
+      sites_[site].bytes += block.size;
+      if (std::ranges::find(here, site) == here.end()) here.push_back(site);
+    }
+    for (const std::size_t site : here) {
+      ++sites_[site].segments;
+      sites_[site].hostage += segment.hostage;
+      if (here.size() == 1) sites_[site].alone += segment.hostage;
+    }
+    // Ids are in order of birth.
+    const auto named = std::min(PinnedSegment::most_pins, pinned.pins.size());
+    std::ranges::partial_sort(pinned.pins, pinned.pins.begin() + static_cast<std::ptrdiff_t>(named));
+    pinned.pins.resize(named);
+    pinned_.push_back(std::move(pinned));
+  }
+
+  void finish(Fragmentation& found) && {
+    std::ranges::stable_sort(pinned_, std::ranges::greater{},
+                             [](const PinnedSegment& pinned) { return pinned.segment.hostage; });
+    std::ranges::stable_sort(sites_, std::ranges::greater{},
+                             [](const PinningSite& site) { return std::pair(site.alone, site.hostage); });
+    found.pinned = std::move(pinned_);
+    found.sites = std::move(sites_);
+  }
+
+ private:
+  std::size_t site_of(AllocationId id) {
+    const StackId stack = trace_.events.stack[trace_.allocation_events[index(id)]];
+    const auto [known, is_new] = by_stack_.try_emplace(index(stack), sites_.size());
+    if (!is_new) return known->second;
+    std::string label = site_label(trace_.tables, stack);
+    known->second = by_label_.try_emplace(label, sites_.size()).first->second;
+    if (known->second == sites_.size()) sites_.push_back({.label = std::move(label), .stack = stack});
+    return known->second;
+  }
+
+  const Trace& trace_;
+  std::vector<PinnedSegment> pinned_;
+  std::vector<PinningSite> sites_;
+  std::unordered_map<std::uint32_t, std::size_t> by_stack_;
+  std::unordered_map<std::string, std::size_t> by_label_;
+};
+
+void find_pins(const Trace& trace, const HeapMap& map, Fragmentation& found) {
+  PinFinder finder(trace);
+  for (const HeapSegment& segment : map.segments)
+    if (segment.hostage > 0_B) finder.add(map, segment);
+  std::move(finder).finish(found);
+}
+
+std::vector<SizeClass> size_classes_of(const HeapMap& map) {
+  std::map<std::uint64_t, SizeClass> classes;
+  for (const HeapBlock& block : map.blocks) {
+    if (block.use != BlockUse::live) continue;
+    SizeClass& entry = classes[std::bit_width(block.requested.count)];
+    entry.least = {block.requested == 0_B ? 0 : std::bit_floor(block.requested.count)};
+    ++entry.count;
+    entry.requested += std::min(block.requested, block.size);
+    entry.allocated += block.size;
+  }
+  std::vector<SizeClass> result;
+  for (auto& [width, entry] : classes) result.push_back(entry);
+  std::ranges::stable_sort(result, std::ranges::greater{}, &SizeClass::waste);
+  return result;
+}
+
+/// The first allocation of `heap` at or after an event.
+std::uint64_t next_allocation(const Trace& trace, HeapId heap, std::uint64_t event) {
+  const auto next = std::ranges::lower_bound(trace.allocation_events, event);
+  for (auto at = next; at != trace.allocation_events.end(); ++at)
+    if (trace.tables[trace.events.origin[*at]].heap == heap) return *at;
+  return event;
+}
+
+PeakRequest growth_at(const Trace& trace, const HeapMap& map, std::uint64_t event) {
+  const Origin& origin = trace.tables[trace.events.origin[event]];
+  PeakRequest growth{.event = event,
+                .stack = trace.events.stack[event],
+                .lane = {.pool = origin.pool, .stream = origin.stream},
+                .requested = trace.events.size[event]};
+  if (trace.events.kind[event] != EventKind::alloc) return growth;
+  growth.lane.small = is_torch_heap(trace.tables, map.heap) && TorchSettings::is_small(growth.requested);
+  const Stranded stranded = stranded_for(map, growth.lane, growth.requested);
+  growth.stranded_stream = stranded.other_streams;
+  growth.stranded_pool = stranded.other_pools;
+  return growth;
+}
+
+/// What is known of a heap before its maps are drawn.
+struct Plan {
+  Fragmentation found;
+  std::uint64_t peak = 0;  // number of events at which to look closely
+};
+
+std::vector<Plan> plans_for(const Trace& trace) {
+  std::vector<Plan> plans;
+  for (const HeapHistory& history : heap_histories(trace)) {
+    if (history.peak_reserved == 0_B || history.allocations == 0) continue;
+    const std::uint64_t event = next_allocation(trace, history.heap, history.peak_reserved_event);
+    plans.push_back({.found = {.heap = history.heap, .growth = {.event = event}}, .peak = event + 1});
+  }
+  return plans;
+}
+
+}  // namespace
+
+double FragmentationPoint::fragmentation() const {
+  return reserved == 0_B ? 0 : 1 - static_cast<double>(allocated.count) / static_cast<double>(reserved.count);
+}
+
+std::vector<Fragmentation> find_fragmentation(const Trace& trace, const RecordedBlocks& blocks, std::size_t points) {
+  std::vector<Plan> plans = plans_for(trace);
+  if (plans.empty()) return {};
+  const std::uint64_t count = trace.events.count();
+  std::vector<std::uint64_t> instants;
+  for (std::size_t i = 1; i <= points; ++i) instants.push_back(count * i / points);
+  for (const Plan& plan : plans) instants.push_back(plan.peak);
+  std::ranges::sort(instants);
+  instants.erase(std::unique(instants.begin(), instants.end()), instants.end());
+
+  for_each_snapshot(trace, instants, [&](const HeapSnapshot& snapshot) {
+    for (Plan& plan : plans) {
+      const HeapMap map = heap_map(trace.tables, snapshot, plan.found.heap, blocks);
+      const FragmentationPoint point = point_of(trace, map);
+      plan.found.over_time.push_back(point);
+      if (plan.found.worst.events == 0 || point.hostage > plan.found.worst.hostage) plan.found.worst = point;
+      if (snapshot.event != plan.peak) continue;
+      plan.found.at_peak = point;
+      find_pins(trace, map, plan.found);
+      plan.found.lanes = lanes_of(map);
+      plan.found.size_classes = size_classes_of(map);
+      plan.found.growth = growth_at(trace, map, plan.found.growth.event);
+    }
+  });
+  std::vector<Fragmentation> result;
+  for (Plan& plan : plans) result.push_back(std::move(plan.found));
+  return result;
+}
+
+}  // namespace memreel

@@ -1,0 +1,82 @@
+// Why a heap reserved more than it held: what pins its segments, what lies on the wrong stream or in the wrong pool,
+// and what rounding takes.
+//
+// Judged when reserved memory was at its peak, because that is what a device must have: everything that was free then
+// was of no use. Definitions: docs/fragmentation.md.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/insight/heap_map.h"
+#include "analyzer/insight/lane_use.h"
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+/// A segment with free memory that can't be given back because something in it is alive.
+struct PinnedSegment {
+  HeapSegment segment;
+  std::vector<AllocationId> pins;  // at most most_pins, those that had lived longest first
+  std::uint64_t pin_count = 0;     // of all blocks in it
+
+  static constexpr std::size_t most_pins = 4;
+};
+
+/// A place in the user's own code (own_frame.h) whose allocations pin segments.
+struct PinningSite {
+  std::string label;              // "step (train.py:41)"
+  StackId stack = StackId::none;  // one that ends there
+  Bytes hostage;                  // of the segments that it has blocks in; sites can share a segment
+  Bytes alone;                    // of those that nobody else has blocks in
+  std::uint64_t segments = 0;     // that it has blocks in
+  std::uint64_t blocks = 0;       // in them
+  Bytes bytes;                    // of these blocks
+};
+
+/// Live blocks of similar requested size, and what rounding and unsplit tails cost them.
+struct SizeClass {
+  Bytes least;  // a power of two: requests from here to below twice as much; 0 for empty requests
+  std::uint64_t count = 0;
+  Bytes requested, allocated;
+
+  Bytes waste() const { return allocated - requested; }
+};
+
+/// The request for which reserved memory grew to its peak.
+struct PeakRequest {
+  std::uint64_t event = 0;
+  StackId stack = StackId::none;
+  LaneKey lane;
+  Bytes requested;
+  Bytes stranded_stream, stranded_pool;  // in holes that were large enough for it, of another stream, of another pool
+};
+
+/// Totals of a heap at an instant.
+struct FragmentationPoint {
+  std::uint64_t events = 0;  // how many had happened
+  Nanoseconds time{};        // of the last of them
+  Bytes reserved, allocated, requested, pending, largest_free, hostage;
+
+  Bytes free() const { return reserved - allocated - pending; }
+  double fragmentation() const;  // 1 - allocated/reserved; 0 when nothing is reserved
+};
+
+struct Fragmentation {
+  HeapId heap = HeapId::none;
+  FragmentationPoint at_peak;           // of reserved memory, once the request was served
+  std::vector<PinnedSegment> pinned;    // at the peak, those that hold most first
+  std::vector<PinningSite> sites;       // likewise
+  std::vector<LaneUse> lanes;           // at the peak, those that hold most free memory first
+  std::vector<SizeClass> size_classes;  // at the peak, those that waste most first
+  PeakRequest growth;
+  std::vector<FragmentationPoint> over_time;  // at most `points`, evenly over the events
+  FragmentationPoint worst;                   // of over_time and at_peak, that with most hostage bytes
+};
+
+/// One for each heap of the trace that records segments and allocations in them.
+std::vector<Fragmentation> find_fragmentation(const Trace& trace, const RecordedBlocks& blocks,
+                                              std::size_t points = 64);
+
+}  // namespace memreel

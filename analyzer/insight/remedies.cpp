@@ -1,0 +1,195 @@
+#include "analyzer/insight/remedies.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "analyzer/history/lifetimes.h"
+#include "analyzer/insight/block_sizes.h"
+#include "analyzer/policies/registry.h"
+#include "analyzer/policies/torch_settings.h"
+#include "analyzer/replay/implied_capacity.h"
+#include "analyzer/replay/parallel.h"
+#include "analyzer/tune/search_space.h"
+
+namespace memreel {
+namespace {
+
+struct Candidate {
+  RemedyKind kind = RemedyKind::setting;
+  PolicySpec policy;
+  std::string text;
+};
+
+/// PyTorch's where there are any, else those of other pools.
+std::vector<Prepared> pools_of(const Trace& trace) {
+  std::vector<Prepared> heaps = prepare(trace);
+  std::erase_if(heaps, [](const Prepared& heap) { return heap.level != Level::framework; });
+  const auto is_torch = [&](const Prepared& heap) { return is_torch_heap(trace.tables, heap.heap); };
+  if (std::ranges::any_of(heaps, is_torch)) std::erase_if(heaps, [&](const Prepared& heap) { return !is_torch(heap); });
+  return heaps;
+}
+
+bool uses_streams(std::span<const Prepared> heaps) {
+  return std::ranges::any_of(heaps, [](const Prepared& heap) {
+    return std::ranges::any_of(heap.lanes, [&](const Lane& lane) { return lane.stream != heap.lanes.front().stream; });
+  });
+}
+
+/// The first value of each dimension, then the second of each...
+std::vector<PolicySpec> likeliest_first(const PolicySpec& baseline, std::vector<Dimension> dimensions) {
+  std::vector<PolicySpec> specs;
+  for (std::size_t rank = 0;; ++rank) {
+    std::vector<Dimension> of_rank;
+    for (const Dimension& dimension : dimensions)
+      if (rank < dimension.values.size())
+        of_rank.push_back({.parameter = dimension.parameter, .values = {dimension.values[rank]}});
+    if (of_rank.empty()) return specs;
+    std::ranges::move(single_changes(baseline, of_rank), std::back_inserter(specs));
+  }
+}
+
+std::vector<Candidate> torch_candidates(std::span<const Prepared> heaps, const PolicySpec& baseline, bool limited) {
+  std::vector<Candidate> candidates;
+  for (PolicySpec& spec : likeliest_first(baseline, search_space(heaps, baseline, limited))) {
+    std::string text = conf_of(spec);
+    if (text.empty()) text = "PyTorch's defaults";
+    candidates.push_back({.policy = std::move(spec), .text = std::move(text)});
+  }
+  if (uses_streams(heaps)) {
+    const auto second = candidates.begin() + std::min<std::ptrdiff_t>(1, std::ssize(candidates));
+    candidates.insert(second,
+                      {.kind = RemedyKind::one_stream, .policy = baseline, .text = "one stream for everything"});
+  }
+  return candidates;
+}
+
+std::vector<Candidate> allocator_candidates() {
+  std::vector<Candidate> candidates;
+  for (const char* name : {"torch.expandable", "cuda.async", "torch.native", "rmm.pool", "tf.bfc"})
+    candidates.push_back({.kind = RemedyKind::allocator, .policy = {.name = name, .parameters = {}}, .text = name});
+  return candidates;
+}
+
+Prepared on_one_stream(Prepared heap) {
+  for (Lane& lane : heap.lanes) {
+    lane.stream = heap.lanes.front().stream;
+    lane.stream_handle = heap.lanes.front().stream_handle;
+  }
+  return heap;
+}
+
+/// One candidate, ready to run.
+struct Trial {
+  BoundPolicy policy;
+  std::span<const Prepared> heaps;
+  Outcome outcome;
+};
+
+Trial trial_of(const PolicySpec& spec, std::span<const Prepared> heaps) {
+  Trial trial{.policy = *bind_policy(spec), .heaps = heaps, .outcome = {}};
+  trial.outcome.policy = trial.policy.spec;
+  trial.outcome.heaps.resize(heaps.size());
+  return trial;
+}
+
+/// Those for which there was not enough memory stay empty.
+void run_all(std::span<Trial> trials, unsigned threads) {
+  if (trials.empty()) return;
+  const std::size_t heaps = trials.front().heaps.size();
+  static_cast<void>(in_parallel(trials.size() * heaps, threads, [&](std::size_t i) {
+    Trial& trial = trials[i / heaps];
+    const Prepared& heap = trial.heaps[i % heaps];
+    ReplayResult& result = trial.outcome.heaps[i % heaps];
+    result = trial.policy.run(heap, {.device = implied_device(heap)});
+    result.policy = trial.policy.spec;
+  }));
+}
+
+bool is_complete(const Outcome& outcome) {
+  return std::ranges::all_of(outcome.heaps, [](const ReplayResult& r) { return r.events > 0 && !r.defect; });
+}
+
+Bytes recorded_peak(const Trace& trace, std::span<const Prepared> heaps) {
+  Bytes peak;
+  for (const HeapHistory& history : heap_histories(trace))
+    for (const Prepared& heap : heaps)
+      if (heap.heap == history.heap) peak = std::max(peak, history.peak_reserved);
+  return peak;
+}
+
+}  // namespace
+
+std::string_view name_of(RemedyKind kind) {
+  switch (kind) {
+    case RemedyKind::setting:
+      return "setting";
+    case RemedyKind::allocator:
+      return "allocator";
+    case RemedyKind::one_stream:
+      break;
+  }
+  return "one_stream";
+}
+
+Remedies replay_remedies(const Trace& trace, std::uint64_t rows, unsigned threads) {
+  Remedies remedies{.heaps = pools_of(trace)};
+  if (remedies.heaps.empty()) return remedies;
+  const std::span<const Prepared> heaps = remedies.heaps;
+  remedies.is_torch = is_torch_heap(trace.tables, heaps.front().heap);
+  const bool limited =
+      std::ranges::any_of(heaps, [](const Prepared& heap) { return heap.implied_capacity.has_value(); });
+
+  PolicySpec baseline;
+  if (remedies.is_torch) baseline = TorchSettings::recorded(heaps.front().settings).spec();
+  std::vector<Candidate> candidates =
+      remedies.is_torch ? torch_candidates(heaps, baseline, limited) : allocator_candidates();
+  std::erase_if(candidates, [](const Candidate& candidate) { return !bind_policy(candidate.policy); });
+  std::uint64_t rows_each = 1;
+  for (const Prepared& heap : heaps) rows_each += heap.count();
+  const std::size_t affordable = std::max<std::size_t>(1, rows / rows_each);
+  if (candidates.size() > affordable) {
+    remedies.left_out = candidates.size() - affordable;
+    candidates.resize(affordable);
+  }
+
+  std::vector<Prepared> one_stream;
+  if (std::ranges::any_of(candidates, [](const Candidate& c) { return c.kind == RemedyKind::one_stream; }))
+    for (const Prepared& heap : heaps) one_stream.push_back(on_one_stream(heap));
+  std::vector<Trial> trials;
+  for (const Candidate& candidate : candidates)
+    trials.push_back(trial_of(candidate.policy, candidate.kind == RemedyKind::one_stream ? one_stream : heaps));
+  if (remedies.is_torch) trials.push_back(trial_of(baseline, heaps));
+  run_all(trials, threads);
+
+  if (remedies.is_torch) {
+    remedies.baseline = std::move(trials.back().outcome);
+    remedies.baseline_peak = remedies.baseline.peak_reserved();
+  } else {
+    remedies.baseline_peak = recorded_peak(trace, heaps);
+  }
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (!is_complete(trials[i].outcome)) continue;
+    remedies.tried.push_back(
+        {.kind = candidates[i].kind, .text = std::move(candidates[i].text), .outcome = std::move(trials[i].outcome)});
+    Outcome& outcome = remedies.tried.back().outcome;
+    if (remedies.is_torch) outcome.changes = changes(baseline, outcome.policy);
+  }
+  std::ranges::stable_sort(remedies.tried, {}, [&](const Remedy& remedy) {
+    return std::pair(remedy.outcome.failures(), -remedies.gives_back(remedy));
+  });
+  return remedies;
+}
+
+bool survives(const Outcome& outcome, HeapId heap, std::uint32_t failure, std::span<const std::uint32_t> recorded) {
+  const auto result =
+      std::ranges::find_if(outcome.heaps, [&](const ReplayResult& r) { return r.heap == heap && r.events > 0; });
+  if (result == outcome.heaps.end()) return false;
+  const std::vector<std::uint32_t>& failed = result->failed_events;
+  const bool all_named = result->failed_allocations == failed.size();
+  if (!all_named && (failed.empty() || failed.back() < failure)) return false;
+  return std::ranges::all_of(failed, [&](std::uint32_t event) {
+    return event > failure || (event < failure && std::ranges::binary_search(recorded, event));
+  });
+}
+
+}  // namespace memreel

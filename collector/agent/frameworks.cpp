@@ -1,0 +1,55 @@
+#include "collector/agent/frameworks.h"
+
+#include <atomic>
+#include <span>
+
+#include "collector/annotate/annotations.h"
+#include "collector/python/frame_walker.h"
+#include "collector/torch/reporters.h"
+
+namespace memreel::agent {
+namespace {
+
+/// One for the process, never destroyed: hooks walk at any time.
+python::FrameWalker& walker() {
+  static auto* const made = new python::FrameWalker;  // NOLINT(cppcoreguidelines-owning-memory): leaked on purpose
+  return *made;
+}
+
+constexpr PythonFrames python_frames{
+    .walk = [](std::span<stacks::PythonFrame> frames) { return walker().walk(frames); },
+    .evaluator = []() -> std::span<const stacks::AddressRange> {
+      return {&walker().interpreter().evaluator, 1};
+    },
+    .plumbing = []() { return walker().interpreter().plumbing; },
+    .describe =
+        [](stacks::FrameKey frame, FrameText& text) {
+          python::Place place = walker().describe(frame);
+          text = {std::move(place.function), std::move(place.file), place.line};
+        },
+};
+
+}  // namespace
+
+std::string look_for_frameworks(const Options& options, Recorder& recorder) {
+  using Trust = python::FrameWalker::Trust;
+  torch::set_recorded(options.torch);
+  if (options.torch) torch::look();
+  if (recorder.python() == nullptr) annotate::introduce();
+  if (!options.python) return {};
+
+  static std::atomic<bool> told = false;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+  walker().look();
+  const Trust trust = walker().trust();
+  if (trust == Trust::refused) {
+    recorder.set_python(nullptr);
+    if (!told.exchange(true)) return "no Python frames in stacks: " + walker().reason();
+  } else if (trust != Trust::absent && recorder.python() == nullptr) {
+    recorder.set_python(&python_frames);
+  }
+  return {};
+}
+
+std::uint64_t refused_python_codes() { return walker().refused_codes(); }
+
+}  // namespace memreel::agent

@@ -1,0 +1,18 @@
+// Python, PyTorch and annotated libraries come into a process when they like, often after the recording began.
+#pragma once
+
+#include <string>
+
+#include "collector/agent/options.h"
+#include "collector/agent/recorder.h"
+
+namespace memreel::agent {
+
+/// Connects what has come with `recorder`, as the options say. Called when a recording begins, and again and again by
+/// its writing thread: it takes the dynamic loader's lock. Returns what a user should know, once; usually empty.
+std::string look_for_frameworks(const Options& options, Recorder& recorder);
+
+/// How much was left out of stacks because Python's code objects found no room.
+std::uint64_t refused_python_codes();
+
+}  // namespace memreel::agent

@@ -1,0 +1,171 @@
+#include "collector/annotate/annotations.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <span>
+#include <string_view>
+
+#include "collector/agent/recorder.h"
+#include "collector/include/memreel/memreel.h"
+
+namespace memreel::annotate {
+namespace {
+
+using agent::Record;
+using agent::RecordKind;
+using agent::Space;
+
+/// A program's errno is the program's, also across calls of ours that take memory from the system.
+class KeepErrno {
+ public:
+  KeepErrno() : value_(errno) {}
+  ~KeepErrno() { errno = value_; }
+  KeepErrno(const KeepErrno&) = delete;
+  KeepErrno& operator=(const KeepErrno&) = delete;
+
+ private:
+  int value_;
+};
+
+/// The number of a name; 0 when there is no room for it. Names are cut at 1 KiB.
+std::uint32_t number_of(agent::Recorder& recorder, const char* name) {
+  constexpr std::size_t longest = 1024;
+  const std::string_view text = std::string_view(name == nullptr ? "" : name).substr(0, longest);
+  return recorder.names().number_of({std::as_bytes(std::span(text))});
+}
+
+memreel_pool pool_create(const char* name, std::uint32_t /*kind*/, memreel_pool parent, std::int32_t device) {
+  const KeepErrno keep;
+  static std::atomic<memreel_pool> last = 0;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+  const memreel_pool pool = last.fetch_add(1, std::memory_order_relaxed) + 1;
+  agent::Recorder* const recorder = agent::recorder();
+  if (recorder == nullptr) return pool;
+  Record record;
+  record.kind = RecordKind::own_pool_made;
+  record.space = Space::own;
+  record.object = pool;
+  record.address = number_of(*recorder, name);
+  record.stream = parent;
+  record.device = static_cast<std::int16_t>(device);
+  recorder->emit(record);
+  return pool;
+}
+
+void pool_destroy(memreel_pool pool) {
+  const KeepErrno keep;
+  agent::Recorder* const recorder = agent::recorder();
+  if (recorder == nullptr || pool == 0) return;
+  Record record;
+  record.kind = RecordKind::own_pool_gone;
+  record.space = Space::own;
+  record.object = pool;
+  recorder->emit(record);
+}
+
+RecordKind kind_of(std::uint32_t kind) {
+  switch (kind) {
+    case MEMREEL_ALLOC:
+      return RecordKind::alloc;
+    case MEMREEL_FREE:
+      return RecordKind::free;
+    case MEMREEL_FREE_REQUESTED:
+      return RecordKind::free_requested;
+    case MEMREEL_FREE_COMPLETED:
+      return RecordKind::free_completed;
+    case MEMREEL_SEGMENT_ADD:
+      return RecordKind::segment_added;
+    case MEMREEL_SEGMENT_REMOVE:
+      return RecordKind::segment_removed;
+    case MEMREEL_OOM:
+      return RecordKind::alloc_failed;
+    default:
+      return RecordKind::none;
+  }
+}
+
+void take_events(const memreel_event* events, std::size_t count) {
+  const KeepErrno keep;
+  agent::Recorder* const recorder = agent::recorder();
+  if (recorder == nullptr || events == nullptr) return;
+  const stacks::StackKey stack = recorder->capture_stack();
+  for (const memreel_event& event : std::span(events, count)) {
+    Record record;
+    record.kind = kind_of(event.kind);
+    if (record.kind == RecordKind::none || event.pool == 0) continue;
+    record.space = Space::own;
+    record.object = event.pool;
+    record.address = event.address;
+    record.size = event.bytes;
+    record.stream = event.stream;
+    record.stack = stack;
+    recorder->emit(record);
+  }
+}
+
+void mark(const char* name, std::uint32_t phase) {
+  const KeepErrno keep;
+  agent::Recorder* const recorder = agent::recorder();
+  if (recorder == nullptr || phase > MEMREEL_END) return;
+  Record record;
+  record.kind = RecordKind::mark;
+  record.object = number_of(*recorder, name);
+  record.status = static_cast<std::uint16_t>(phase);
+  if (record.object != 0) recorder->emit(record);
+}
+
+struct Callback {
+  std::atomic<memreel_state_callback> function;
+  std::atomic<void*> user;
+};
+std::array<Callback, 64> callbacks;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): registered from C
+
+/// A null function takes away what was registered for `user`. More than 64 are not kept.
+void on_attach(memreel_state_callback function, void* user) {
+  for (Callback& callback : callbacks) {
+    if (function == nullptr) {
+      if (callback.user.load() == user) callback.function.store(nullptr);
+      continue;
+    }
+    memreel_state_callback none = nullptr;
+    if (callback.function.load() != nullptr) continue;
+    callback.user.store(user);
+    if (callback.function.compare_exchange_strong(none, function)) return;
+  }
+}
+
+void snapshot() {
+  const KeepErrno keep;
+  if (agent::Recorder* const recorder = agent::recorder()) recorder->wake();
+}
+
+constexpr memreel_api api{
+    sizeof(memreel_api), MEMREEL_API_VERSION, pool_create, pool_destroy, take_events, mark, on_attach, snapshot};
+
+}  // namespace
+
+void ask_for_state() {
+  for (Callback& callback : callbacks)
+    if (const memreel_state_callback function = callback.function.load()) function(callback.user.load());
+}
+
+void introduce() {
+  const auto tell = [](dl_phdr_info* module, std::size_t, void*) {
+    void* const library = dlopen(module->dlpi_name[0] == '\0' ? nullptr : module->dlpi_name, RTLD_NOW | RTLD_NOLOAD);
+    if (library == nullptr) return 0;
+    if (void* const slot = dlsym(library, "memreel_api_slot"))
+      __atomic_store_n(static_cast<const memreel_api**>(slot), &api, __ATOMIC_RELEASE);
+    dlclose(library);
+    return 0;
+  };
+  dl_iterate_phdr(tell, nullptr);
+}
+
+}  // namespace memreel::annotate
+
+extern "C" [[gnu::visibility("default")]] const memreel_api* memreel_get_api(std::uint32_t version) {
+  return version >= 1 ? &memreel::annotate::api : nullptr;
+}

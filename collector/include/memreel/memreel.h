@@ -1,0 +1,271 @@
+/* memreel.h: tell memreel about memory that only your program knows of.
+ *
+ * A program with a memory pool of its own shows the CUDA driver a few large allocations. With the calls below it says
+ * which pieces of them are whose, so that leaks, fragmentation and failures are seen where they happen. One header, C99
+ * or C++11, nothing to link. Without a recorder in the process each call reads one variable and returns; a program that
+ * is built with annotations runs anywhere.
+ *
+ *     memreel_pool pool = memreel_pool_create("activations", MEMREEL_POOL_CACHING, MEMREEL_DEVICE, 0);
+ *     memreel_segment_add(pool, base, 64 << 20);           what the pool got from cudaMalloc
+ *     memreel_alloc(pool, piece, bytes, stream);           what it hands out
+ *     memreel_free(pool, piece);
+ *     memreel_step();                                      once for each iteration of the main loop
+ *
+ * Any thread may make any call at any time. No call waits for another thread, calls CUDA, throws, or changes errno.
+ * Addresses are numbers: whatever tells the allocations of one pool apart will do. Names are copied.
+ *
+ * Two allocations of one pool may not be alive at one address; the second is taken to end the first.
+ */
+#ifndef MEMREEL_MEMREEL_H
+#define MEMREEL_MEMREEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A pool of the program's. 0 is no pool: events of it are ignored. */
+typedef uint64_t memreel_pool;
+
+/* As a parent: the pool gets its memory from the device driver. */
+#define MEMREEL_DEVICE 0
+
+/* How a pool works. For the reader of a report; it changes nothing else. */
+typedef enum memreel_pool_kind {
+  MEMREEL_POOL_OTHER = 0,
+  MEMREEL_POOL_CACHING = 1, /* keeps what is freed, splits and merges */
+  MEMREEL_POOL_ARENA = 2,   /* all freed at once */
+  MEMREEL_POOL_SLAB = 3,    /* pieces of equal size */
+  MEMREEL_POOL_RING = 4,    /* first in, first out */
+  MEMREEL_POOL_VMM = 5      /* maps physical memory to addresses it reserved */
+} memreel_pool_kind;
+
+typedef enum memreel_event_kind {
+  MEMREEL_ALLOC = 1,          /* `bytes` were asked for and handed out at `address`, in order of `stream` */
+  MEMREEL_FREE = 2,           /* the program let go of `address`, and the piece can be handed out again */
+  MEMREEL_FREE_REQUESTED = 3, /* the program let go; the device may still be using it ... */
+  MEMREEL_FREE_COMPLETED = 4, /* ... now it is done */
+  MEMREEL_SEGMENT_ADD = 5,    /* the pool got `bytes` at `address` from its parent */
+  MEMREEL_SEGMENT_REMOVE = 6, /* ... and gave them back */
+  MEMREEL_OOM = 7             /* a request for `bytes` could not be served */
+} memreel_event_kind;
+
+/* One event; memreel_batch() takes many. Fields that a kind does not name are 0. */
+typedef struct memreel_event {
+  uint32_t kind; /* memreel_event_kind */
+  uint32_t reserved;
+  memreel_pool pool;
+  uint64_t address;
+  uint64_t bytes;
+  uint64_t stream; /* the cudaStream_t as a number; 0: the default stream */
+} memreel_event;
+
+typedef enum memreel_mark_phase { MEMREEL_INSTANT = 0, MEMREEL_BEGIN = 1, MEMREEL_END = 2 } memreel_mark_phase;
+
+/* Called when recording begins in a process that has been running (memreel attach): say again which pools and segments
+ * there are and what is alive in them. It runs on memreel's thread; take your pool's lock in it. */
+typedef void (*memreel_state_callback)(void* user);
+
+/* What a recorder offers. Later versions add functions at the end; `size` says how far it reaches. */
+typedef struct memreel_api {
+  uint32_t size;    /* of this structure, in bytes */
+  uint32_t version; /* MEMREEL_API_VERSION of the recorder */
+  memreel_pool (*pool_create)(const char* name, uint32_t kind, memreel_pool parent, int32_t device);
+  void (*pool_destroy)(memreel_pool pool);
+  void (*events)(const memreel_event* events, size_t count);
+  void (*mark)(const char* name, uint32_t phase);
+  void (*on_attach)(memreel_state_callback callback, void* user);
+  void (*snapshot)(void);
+} memreel_api;
+
+#define MEMREEL_API_VERSION 1
+
+#if defined(__GNUC__) && defined(__linux__)
+
+/* Where the recorder is: null: not looked for yet; memreel_absent(): looked for in vain. One for all libraries of the
+ * process that use this header; a recorder that comes later (memreel attach) finds it by its name. */
+__attribute__((weak, visibility("default"))) const memreel_api* memreel_api_slot;
+
+/* Weak, so that nothing has to be linked. */
+extern void* dlsym(void* library, const char* name)
+#ifdef __cplusplus
+    noexcept(true)
+#endif
+        __attribute__((weak));
+
+__attribute__((unused)) static const memreel_api* memreel_absent(void) {
+  static const memreel_api absent = {0, 0, 0, 0, 0, 0, 0, 0};
+  return &absent;
+}
+
+/* Looks for a recorder, also when it was looked for before. 1: there is one. */
+__attribute__((unused)) static int memreel_connect(void) {
+  typedef const memreel_api* (*getter)(uint32_t version);
+  const memreel_api* api = 0;
+  if (dlsym != 0) {
+    union {
+      void* object;
+      getter function;
+    } get;
+    get.object = dlsym((void*)0, "memreel_get_api"); /* 0: everywhere */
+    if (get.object != 0) api = get.function(MEMREEL_API_VERSION);
+  }
+  __atomic_store_n(&memreel_api_slot, api != 0 ? api : memreel_absent(), __ATOMIC_RELEASE);
+  return api != 0;
+}
+
+/* The recorder; null when there is none. */
+__attribute__((unused)) static inline const memreel_api* memreel_recorder(void) {
+  const memreel_api* api = __atomic_load_n(&memreel_api_slot, __ATOMIC_RELAXED);
+  if (__builtin_expect(api == 0, 0)) {
+    memreel_connect();
+    api = __atomic_load_n(&memreel_api_slot, __ATOMIC_ACQUIRE);
+  }
+  return api->version != 0 ? api : 0;
+}
+
+#else /* no recorder on this system */
+
+static int memreel_connect(void) { return 0; }
+static const memreel_api* memreel_recorder(void) { return 0; }
+
+#endif
+
+/* A new pool of memory on a device (CUDA's number; -1: the host) that gets its memory from `parent`: another pool, or
+ * MEMREEL_DEVICE. 0 when nothing is being recorded. */
+static inline memreel_pool memreel_pool_create(const char* name, memreel_pool_kind kind, memreel_pool parent,
+                                               int32_t device) {
+  const memreel_api* api = memreel_recorder();
+  return api ? api->pool_create(name, (uint32_t)kind, parent, device) : 0;
+}
+
+/* The pool is gone, and what was alive in it with it. */
+static inline void memreel_pool_destroy(memreel_pool pool) {
+  const memreel_api* api = memreel_recorder();
+  if (api) api->pool_destroy(pool);
+}
+
+/* Events that happened at one time, in their order: cheaper than one call for each. They share one stack. */
+static inline void memreel_batch(const memreel_event* events, size_t count) {
+  const memreel_api* api = memreel_recorder();
+  if (api) api->events(events, count);
+}
+
+static inline void memreel_one(memreel_event_kind kind, memreel_pool pool, const void* address, uint64_t bytes,
+                               const void* stream) {
+  const memreel_api* api = memreel_recorder();
+  if (api) {
+    memreel_event event;
+    event.kind = (uint32_t)kind;
+    event.reserved = 0;
+    event.pool = pool;
+    event.address = (uint64_t)(uintptr_t)address;
+    event.bytes = bytes;
+    event.stream = (uint64_t)(uintptr_t)stream;
+    api->events(&event, 1);
+  }
+}
+
+/* The pool got `bytes` at `address` from its parent. */
+static inline void memreel_segment_add(memreel_pool pool, const void* address, uint64_t bytes) {
+  memreel_one(MEMREEL_SEGMENT_ADD, pool, address, bytes, 0);
+}
+/* ... and gave them back. */
+static inline void memreel_segment_remove(memreel_pool pool, const void* address) {
+  memreel_one(MEMREEL_SEGMENT_REMOVE, pool, address, 0, 0);
+}
+
+/* `bytes` (as they were asked for, before rounding) are handed out at `address`; `stream` is a cudaStream_t or null. */
+static inline void memreel_alloc(memreel_pool pool, const void* address, uint64_t bytes, const void* stream) {
+  memreel_one(MEMREEL_ALLOC, pool, address, bytes, stream);
+}
+/* The program lets go of `address`. Call it before the piece can be handed out again. */
+static inline void memreel_free(memreel_pool pool, const void* address) {
+  memreel_one(MEMREEL_FREE, pool, address, 0, 0);
+}
+/* For pools that wait for the device before they reuse: the program lets go ... */
+static inline void memreel_free_requested(memreel_pool pool, const void* address) {
+  memreel_one(MEMREEL_FREE_REQUESTED, pool, address, 0, 0);
+}
+/* ... and the device is done. */
+static inline void memreel_free_completed(memreel_pool pool, const void* address) {
+  memreel_one(MEMREEL_FREE_COMPLETED, pool, address, 0, 0);
+}
+/* A request for `bytes` could not be served. */
+static inline void memreel_oom(memreel_pool pool, uint64_t bytes) { memreel_one(MEMREEL_OOM, pool, 0, bytes, 0); }
+
+/* Something worth naming happened now. */
+static inline void memreel_mark(const char* name) {
+  const memreel_api* api = memreel_recorder();
+  if (api) api->mark(name, MEMREEL_INSTANT);
+}
+/* One iteration of the program's main loop ends here. Leaks are judged over steps. */
+static inline void memreel_step(void) { memreel_mark("step"); }
+/* What the calling thread does from here on; tags nest. The name must still be known when it is popped. */
+static inline void memreel_tag_push(const char* name) {
+  const memreel_api* api = memreel_recorder();
+  if (api) api->mark(name, MEMREEL_BEGIN);
+}
+static inline void memreel_tag_pop(const char* name) {
+  const memreel_api* api = memreel_recorder();
+  if (api) api->mark(name, MEMREEL_END);
+}
+
+/* See memreel_state_callback. The callback and `user` stay valid for ever, or until it is called with null. */
+static inline void memreel_on_attach(memreel_state_callback callback, void* user) {
+  const memreel_api* api = memreel_recorder();
+  if (api) api->on_attach(callback, user);
+}
+
+/* What was recorded up to here is in the file when this returns, or soon after. */
+static inline void memreel_snapshot(void) {
+  const memreel_api* api = memreel_recorder();
+  if (api) api->snapshot();
+}
+
+#ifdef __cplusplus
+} /* extern "C" */
+
+namespace memreel {
+
+/* A pool for as long as the object lives. */
+class annotated_pool {
+ public:
+  explicit annotated_pool(const char* name, memreel_pool_kind kind = MEMREEL_POOL_OTHER,
+                          memreel_pool parent = MEMREEL_DEVICE, std::int32_t device = 0)
+      : pool_(memreel_pool_create(name, kind, parent, device)) {}
+  ~annotated_pool() { memreel_pool_destroy(pool_); }
+  annotated_pool(const annotated_pool&) = delete;
+  annotated_pool& operator=(const annotated_pool&) = delete;
+
+  memreel_pool id() const { return pool_; }
+  void segment_add(const void* address, std::uint64_t bytes) const { memreel_segment_add(pool_, address, bytes); }
+  void segment_remove(const void* address) const { memreel_segment_remove(pool_, address); }
+  void alloc(const void* address, std::uint64_t bytes, const void* stream = nullptr) const {
+    memreel_alloc(pool_, address, bytes, stream);
+  }
+  void free(const void* address) const { memreel_free(pool_, address); }
+  void oom(std::uint64_t bytes) const { memreel_oom(pool_, bytes); }
+
+ private:
+  memreel_pool pool_;
+};
+
+/* A tag for as long as the object lives. `name` outlives it. */
+class scoped_tag {
+ public:
+  explicit scoped_tag(const char* name) : name_(name) { memreel_tag_push(name_); }
+  ~scoped_tag() { memreel_tag_pop(name_); }
+  scoped_tag(const scoped_tag&) = delete;
+  scoped_tag& operator=(const scoped_tag&) = delete;
+
+ private:
+  const char* name_;
+};
+
+} /* namespace memreel */
+#endif
+
+#endif /* MEMREEL_MEMREEL_H */

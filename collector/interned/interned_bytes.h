@@ -1,0 +1,52 @@
+// Byte strings that hooks come across (names, code objects), each kept once and from then on a number.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+
+namespace memreel {
+
+/// Any thread may ask and add at any time, without locks, system calls or allocation. Nothing is ever removed.
+class InternedBytes {
+ public:
+  using Parts = std::initializer_list<std::span<const std::byte>>;
+
+  /// Takes address space for that many strings of `bytes` in all, of which pages are used as it fills. When the system
+  /// refuses, it is full from the beginning.
+  InternedBytes(std::uint32_t strings, std::size_t bytes);
+  ~InternedBytes();
+  InternedBytes(const InternedBytes&) = delete;
+  InternedBytes& operator=(const InternedBytes&) = delete;
+
+  /// The number of the string that `parts` are in a row: 1 and up; 0 when there is no room for it, which is counted.
+  std::uint32_t number_of(Parts parts);
+
+  /// The string of a number that number_of() returned. Valid as long as this object; begins at a multiple of 8.
+  std::span<const std::byte> operator[](std::uint32_t number) const;
+
+  bool equal(std::uint32_t number, Parts parts) const;
+
+  /// How many strings found no room.
+  std::uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Row;
+  std::uint32_t add(Parts parts, std::size_t size, std::uint64_t hash);
+
+  std::byte* memory_ = nullptr;
+  std::size_t memory_size_ = 0;
+  std::atomic<const Row*>* rows_ = nullptr;      // by number; the first is not used
+  std::atomic<std::uint32_t>* slots_ = nullptr;  // hash table of numbers, open addressing; 0: empty
+  std::byte* bytes_ = nullptr;
+  std::uint32_t capacity_ = 0;
+  std::uint32_t slot_mask_ = 0;
+  std::size_t byte_capacity_ = 0;
+  alignas(64) std::atomic<std::uint32_t> strings_used_ = 0;
+  std::atomic<std::size_t> bytes_used_ = 0;
+  std::atomic<std::uint64_t> refused_ = 0;
+};
+
+}  // namespace memreel

@@ -1,0 +1,175 @@
+"""Tell memreel about memory that only your program knows of, from Python.
+
+One file, no dependency but the standard library; copy it wherever it is needed. Without a recorder in the process every
+call does nothing, so that a program which uses it runs anywhere.
+
+    import memreel
+
+    for batch in loader:
+        train(batch)
+        memreel.step()                       # leaks are judged over steps
+
+    with memreel.tag("evaluation"):
+        evaluate()
+
+    pool = memreel.pool("activations", device=0)
+    pool.segment_add(base, 64 << 20)         # what the pool got from its parent
+    pool.alloc(address, nbytes, stream)      # what it hands out
+    pool.free(address)
+
+Addresses and streams are integers. Every call may be made by any thread.
+"""
+import contextlib
+import ctypes
+
+__all__ = ["recording", "step", "mark", "tag", "snapshot", "pool", "Pool", "steps_of_optimizers"]
+
+_VERSION = 1  # MEMREEL_API_VERSION of collector/include/memreel/memreel.h
+
+_KINDS = {"other": 0, "caching": 1, "arena": 2, "slab": 3, "ring": 4, "vmm": 5}
+_ALLOC, _FREE, _FREE_REQUESTED, _FREE_COMPLETED, _SEGMENT_ADD, _SEGMENT_REMOVE, _OOM = range(1, 8)
+_INSTANT, _BEGIN, _END = range(3)
+
+
+class _Event(ctypes.Structure):  # memreel_event
+    _fields_ = [("kind", ctypes.c_uint32), ("reserved", ctypes.c_uint32), ("pool", ctypes.c_uint64),
+                ("address", ctypes.c_uint64), ("bytes", ctypes.c_uint64), ("stream", ctypes.c_uint64)]
+
+
+# PYFUNCTYPE: the calls are short, never wait for Python, and need not give the GIL away.
+class _Api(ctypes.Structure):  # memreel_api
+    _fields_ = [("size", ctypes.c_uint32), ("version", ctypes.c_uint32),
+                ("pool_create", ctypes.PYFUNCTYPE(ctypes.c_uint64, ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint64,
+                                                  ctypes.c_int32)),
+                ("pool_destroy", ctypes.PYFUNCTYPE(None, ctypes.c_uint64)),
+                ("events", ctypes.PYFUNCTYPE(None, ctypes.POINTER(_Event), ctypes.c_size_t)),
+                ("mark", ctypes.PYFUNCTYPE(None, ctypes.c_char_p, ctypes.c_uint32)),
+                ("on_attach", ctypes.c_void_p),
+                ("snapshot", ctypes.PYFUNCTYPE(None))]
+
+
+_api = None
+
+
+def _recorder():
+    """The recorder's functions, or None. Looked for until there is one: it may come while the program runs."""
+    global _api
+    if _api is None:
+        try:
+            get = ctypes.PyDLL(None).memreel_get_api
+        except (AttributeError, OSError, TypeError):
+            return None
+        get.restype, get.argtypes = ctypes.POINTER(_Api), [ctypes.c_uint32]
+        found = get(_VERSION)
+        if found:
+            _api = found.contents
+    return _api
+
+
+def recording():
+    """Whether there is a recorder in this process."""
+    return _recorder() is not None
+
+
+def mark(name):
+    """Something worth naming happened now."""
+    api = _recorder()
+    if api:
+        api.mark(name.encode(), _INSTANT)
+
+
+def step():
+    """One iteration of the program's main loop ends here."""
+    mark("step")
+
+
+@contextlib.contextmanager
+def tag(name):
+    """What this thread does inside the with-block; tags nest."""
+    api, text = _recorder(), name.encode()
+    if api:
+        api.mark(text, _BEGIN)
+    try:
+        yield
+    finally:
+        if api:
+            api.mark(text, _END)
+
+
+def snapshot():
+    """Has what was recorded up to here written to the file now."""
+    api = _recorder()
+    if api:
+        api.snapshot()
+
+
+class Pool:
+    """A pool of the program's; see pool(). Usable in a with-statement, at whose end it is gone."""
+
+    def __init__(self, name, kind="other", parent=None, device=0):
+        api = _recorder()
+        number = parent.number if parent is not None else 0
+        self.number = api.pool_create(name.encode(), _KINDS[kind], number, device) if api else 0
+
+    def _event(self, kind, address=0, nbytes=0, stream=0):
+        if self.number:
+            _api.events(_Event(kind, 0, self.number, address, nbytes, stream), 1)
+
+    def segment_add(self, address, nbytes):
+        """The pool got memory from its parent."""
+        self._event(_SEGMENT_ADD, address, nbytes)
+
+    def segment_remove(self, address):
+        self._event(_SEGMENT_REMOVE, address)
+
+    def alloc(self, address, nbytes, stream=0):
+        """`nbytes`, as they were asked for, are handed out."""
+        self._event(_ALLOC, address, nbytes, stream)
+
+    def free(self, address):
+        """The program let go, and the piece can be handed out again. Call it before that happens."""
+        self._event(_FREE, address)
+
+    def free_requested(self, address):
+        """The program let go; the device may still be using it."""
+        self._event(_FREE_REQUESTED, address)
+
+    def free_completed(self, address):
+        """... now the device is done."""
+        self._event(_FREE_COMPLETED, address)
+
+    def oom(self, nbytes):
+        """A request could not be served."""
+        self._event(_OOM, 0, nbytes)
+
+    def close(self):
+        """The pool is gone, and what was alive in it with it."""
+        if self.number:
+            _api.pool_destroy(self.number)
+            self.number = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def pool(name, kind="other", parent=None, device=0):
+    """A new pool of memory on a device (-1: the host) that gets its memory from another Pool, or from the driver.
+
+    `kind`: "caching", "arena", "slab", "ring", "vmm" or "other". It is for the reader of a report.
+    """
+    return Pool(name, kind, parent, device)
+
+
+def steps_of_optimizers():
+    """From now on every step of a PyTorch optimizer is a step. Returns a function that ends it.
+
+    Uses torch.optim.optimizer.register_optimizer_step_post_hook (PyTorch 2.0 and newer). With several optimizers in one
+    iteration, call step() yourself.
+    """
+    if not recording():
+        return lambda: None
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+    return register_optimizer_step_post_hook(lambda *_: step()).remove

@@ -1,0 +1,147 @@
+// A program that was annotated, and the records that come of it.
+#include "collector/annotate/annotations.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cerrno>
+#include <string>
+#include <vector>
+
+#include "collector/agent/recorder.h"
+#include "collector/include/memreel/memreel.h"
+
+namespace memreel::annotate {
+namespace {
+
+using agent::Record;
+using agent::RecordKind;
+using agent::Space;
+
+template <class Function>
+Function* annotated(const char* name) {
+  void* const handle = dlopen(ANNOTATED_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  EXPECT_NE(handle, nullptr) << dlerror();  // NOLINT(concurrency-mt-unsafe)
+  return std::bit_cast<Function*>(dlsym(handle, name));
+}
+
+class Annotations : public ::testing::Test {
+ protected:
+  Annotations() : recorder_(agent::Options{}) { agent::set_recorder(&recorder_); }
+  ~Annotations() override { agent::set_recorder(nullptr); }
+
+  std::vector<Record> drained() {
+    std::vector<Record> all, batch;
+    recorder_.drain(batch);
+    for (const Record& record : batch)
+      if (record.kind != RecordKind::thread_began) all.push_back(record);
+    return all;
+  }
+  std::string name(std::uint64_t number) {
+    const auto bytes = recorder_.names()[static_cast<std::uint32_t>(number)];
+    std::string text;
+    for (const std::byte byte : bytes) text.push_back(static_cast<char>(byte));
+    return text;
+  }
+
+  agent::Recorder recorder_;
+};
+
+TEST_F(Annotations, OfALibraryInC) {
+  EXPECT_EQ(annotated<int()>("annotated_connected")(), 1);
+  const memreel_pool parent = annotated<memreel_pool(const char*, memreel_pool, int)>("annotated_pool")("outer", 0, 1);
+  const memreel_pool pool =
+      annotated<memreel_pool(const char*, memreel_pool, int)>("annotated_pool")("inner", parent, 1);
+  annotated<void(memreel_pool)>("annotated_life")(pool);
+
+  const auto records = drained();
+  const std::vector<RecordKind> expected{
+      RecordKind::own_pool_made, RecordKind::own_pool_made, RecordKind::segment_added,  RecordKind::alloc,
+      RecordKind::alloc,         RecordKind::free,          RecordKind::free_requested, RecordKind::free_completed,
+      RecordKind::alloc,         RecordKind::free,          RecordKind::alloc_failed,   RecordKind::segment_removed,
+      RecordKind::own_pool_gone};
+  ASSERT_EQ(records.size(), expected.size());
+  for (std::size_t i = 0; i < records.size(); ++i) EXPECT_EQ(records[i].kind, expected[i]) << i;
+  EXPECT_EQ(name(records[0].address), "outer");
+  EXPECT_EQ(name(records[1].address), "inner");
+  EXPECT_EQ(records[0].stream, 0U);
+  EXPECT_EQ(records[1].stream, parent);
+  EXPECT_EQ(records[1].device, 1);
+  EXPECT_EQ(records[2].size, 4096U);
+  EXPECT_EQ(records[3].address, records[2].address);
+  EXPECT_EQ(records[3].size, 100U);
+  EXPECT_NE(records[3].stack, stacks::StackKey::none);
+  EXPECT_EQ(records[4].stream, 7U);
+  EXPECT_EQ(records[8].stack, records[9].stack) << "a batch is one call";
+  EXPECT_EQ(records[10].size, 1U << 30U);
+  for (std::size_t i = 1; i < records.size(); ++i) {
+    EXPECT_EQ(records[i].object, pool);
+    EXPECT_EQ(records[i].space, Space::own);
+  }
+}
+
+TEST_F(Annotations, AreMarks) {
+  annotated<void()>("annotated_marks")();
+  const auto records = drained();
+  ASSERT_EQ(records.size(), 4U);
+  const std::vector<std::string> names{"epoch", "checkpoint", "step", "epoch"};
+  const std::vector<std::uint16_t> phases{MEMREEL_BEGIN, MEMREEL_INSTANT, MEMREEL_INSTANT, MEMREEL_END};
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    EXPECT_EQ(records[i].kind, RecordKind::mark);
+    EXPECT_EQ(name(records[i].object), names[i]);
+    EXPECT_EQ(records[i].status, phases[i]);
+  }
+  EXPECT_EQ(records[0].object, records[3].object);
+}
+
+TEST_F(Annotations, OfObjectsEndWithThem) {
+  {
+    const annotated_pool pool("scratch", MEMREEL_POOL_RING);
+    const scoped_tag tag("work");
+    pool.alloc(&pool, 64);
+    pool.oom(1);
+  }
+  std::vector<RecordKind> kinds;
+  for (const Record& record : drained()) kinds.push_back(record.kind);
+  EXPECT_EQ(kinds, (std::vector<RecordKind>{RecordKind::own_pool_made, RecordKind::mark, RecordKind::alloc,
+                                            RecordKind::alloc_failed, RecordKind::mark, RecordKind::own_pool_gone}));
+}
+
+TEST_F(Annotations, IgnoreNonsense) {
+  memreel_alloc(0, &recorder_, 100, nullptr);
+  const memreel_event unknown{99, 0, 1, 0, 0, 0};
+  memreel_batch(&unknown, 1);
+  memreel_batch(nullptr, 5);
+  memreel_mark(nullptr);
+  EXPECT_LE(drained().size(), 1U);
+}
+
+TEST_F(Annotations, LeaveErrnoAlone) {
+  errno = EAGAIN;
+  memreel_mark("m");
+  EXPECT_EQ(errno, EAGAIN);
+}
+
+TEST(AnnotationsWithoutRecording, DoNothing) {
+  agent::set_recorder(nullptr);
+  const memreel_pool pool = memreel_pool_create("unseen", MEMREEL_POOL_OTHER, MEMREEL_DEVICE, 0);
+  memreel_alloc(pool, &pool, 1, nullptr);
+  memreel_free(pool, &pool);
+  memreel_step();
+  memreel_snapshot();
+}
+
+TEST(AnnotationsOfAProcessThatIsJoined, AreAskedFor) {
+  int calls = 0;
+  const auto count = [](void* user) { ++*static_cast<int*>(user); };
+  memreel_on_attach(count, &calls);
+  ask_for_state();
+  EXPECT_EQ(calls, 1);
+  memreel_on_attach(nullptr, &calls);
+  ask_for_state();
+  EXPECT_EQ(calls, 1);
+}
+
+}  // namespace
+}  // namespace memreel::annotate

@@ -1,0 +1,105 @@
+#include "analyzer/insight/fragmentation.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/analyzer/history.h"
+
+namespace memreel {
+namespace {
+
+constexpr Address base{0x10000000};
+
+/// Three segments: one pinned by a small block of `leak`, one by two sites, one full.
+class Pinned : public ::testing::Test {
+ protected:
+  Pinned() {
+    const OriginId origin = builder_.origin(HeapId{1});
+    const StackId leak = builder_.stack({"keep@train.py:7"});
+    const StackId work = builder_.stack({"work@train.py:9"});
+    segment(origin, 0);
+    builder_.alloc(origin, base + 10_MiB, 2_MiB, leak);
+    segment(origin, 1);
+    builder_.alloc(origin, base + 32_MiB, 4_MiB, leak);
+    builder_.alloc(origin, base + 40_MiB, 12_MiB, work);
+    segment(origin, 2);
+    builder_.alloc(origin, base + 64_MiB, 20_MiB, work);
+    found_ = find_fragmentation(builder_.trace(), recorded_blocks(builder_.trace())).at(0);
+  }
+
+  void segment(OriginId origin, std::uint64_t n) {
+    builder_.event(EventKind::segment_alloc, origin, base + 32_MiB * n, 20_MiB);
+  }
+
+  testing::TraceBuilder builder_;
+  Fragmentation found_;
+};
+
+TEST_F(Pinned, RanksSegmentsByWhatTheyHoldHostage) {
+  ASSERT_EQ(found_.pinned.size(), 2U);
+  EXPECT_EQ(found_.pinned[0].segment.address, base);
+  EXPECT_EQ(found_.pinned[0].segment.hostage, 18_MiB);
+  EXPECT_EQ(found_.pinned[0].pins, std::vector{AllocationId{0}});
+  EXPECT_EQ(found_.pinned[1].segment.hostage, 4_MiB);
+  EXPECT_EQ(found_.pinned[1].pin_count, 2U);
+}
+
+TEST_F(Pinned, NamesWhoPinsThemAndWhoAlone) {
+  ASSERT_EQ(found_.sites.size(), 2U);
+  EXPECT_EQ(found_.sites[0].label, "keep (train.py:7)");
+  EXPECT_EQ(found_.sites[0].alone, 18_MiB);
+  EXPECT_EQ(found_.sites[0].hostage, 22_MiB);
+  EXPECT_EQ(found_.sites[0].segments, 2U);
+  EXPECT_EQ(found_.sites[0].bytes, 6_MiB);
+  EXPECT_EQ(found_.sites[1].label, "work (train.py:9)");
+  EXPECT_EQ(found_.sites[1].alone, 0_B);
+}
+
+TEST_F(Pinned, IsJudgedOnceTheRequestThatGrewThePeakIsServed) {
+  EXPECT_EQ(found_.at_peak.reserved, 60_MiB);
+  EXPECT_EQ(found_.at_peak.allocated, 38_MiB);
+  EXPECT_EQ(found_.growth.requested, 20_MiB);
+  EXPECT_EQ(found_.at_peak.hostage, 22_MiB);
+  EXPECT_EQ(found_.worst.hostage, 34_MiB);  // when only the first block of the second segment was there
+  EXPECT_EQ(found_.over_time.back().events, builder_.trace().events.count());
+}
+
+TEST(Fragmentation, FreeMemoryOfAnotherStreamIsStranded) {
+  testing::TraceBuilder builder;
+  const OriginId first = builder.origin(HeapId{1});
+  const OriginId second = builder.origin(HeapId{1}, 0x77);
+  builder.event(EventKind::segment_alloc, first, base, 20_MiB);
+  builder.free(builder.alloc(first, base, 12_MiB));
+  builder.event(EventKind::segment_alloc, second, base + 64_MiB, 12_MiB);
+  builder.alloc(second, base + 64_MiB, 12_MiB);
+  const Fragmentation found = find_fragmentation(builder.trace(), recorded_blocks(builder.trace())).at(0);
+  EXPECT_EQ(found.growth.stranded_stream, 20_MiB);
+  EXPECT_EQ(found.growth.stranded_pool, 0_B);
+  ASSERT_EQ(found.lanes.size(), 2U);
+  EXPECT_EQ(found.lanes[0].free(), 20_MiB);
+  EXPECT_EQ(found.lanes[0].hostage, 0_B);
+}
+
+TEST(Fragmentation, WasteIsCountedBySizeOfTheRequest) {
+  testing::TraceBuilder builder;
+  const OriginId origin = builder.origin(HeapId{1});
+  builder.event(EventKind::segment_alloc, origin, base, 2_MiB);
+  builder.alloc(origin, base, 100_B);
+  builder.alloc(origin, base + 512_B, 70_B);
+  builder.alloc(origin, base + 1024_B, 512_B);
+  const Fragmentation found = find_fragmentation(builder.trace(), recorded_blocks(builder.trace())).at(0);
+  // The peak is reached with the first of them.
+  ASSERT_EQ(found.size_classes.size(), 1U);
+  EXPECT_EQ(found.size_classes[0].least, 64_B);
+  EXPECT_EQ(found.size_classes[0].waste(), 412_B);
+}
+
+TEST(Fragmentation, IsNotJudgedWithoutSegments) {
+  testing::TraceBuilder builder;
+  builder.alloc(builder.origin(HeapId{1}), base, 1_MiB);
+  EXPECT_TRUE(find_fragmentation(builder.trace(), recorded_blocks(builder.trace())).empty());
+}
+
+TEST(Fragmentation, AnEmptyTraceHasNone) { EXPECT_TRUE(find_fragmentation({}, recorded_blocks({})).empty()); }
+
+}  // namespace
+}  // namespace memreel

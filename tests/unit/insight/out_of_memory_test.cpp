@@ -1,0 +1,160 @@
+#include "analyzer/insight/out_of_memory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analyzer/replay/implied_capacity.h"
+#include "formats/import/import.h"
+#include "tests/histories.h"
+#include "tests/unit/analyzer/history.h"
+
+namespace memreel {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr Address base{0x10000000};
+
+OutOfMemories judge(const Trace& trace) {
+  return judge_failures(trace, recorded_blocks(trace), replay_remedies(trace));
+}
+
+/// Two segments of 20 MiB, each with a block in its middle, and a request that fits in neither hole.
+class Holes : public ::testing::Test {
+ protected:
+  Holes() {
+    origin_ = builder_.origin(HeapId{1});
+    other_ = builder_.origin(HeapId{1}, 0x77);
+    builder_.event(EventKind::segment_alloc, origin_, base, 20_MiB);
+    builder_.alloc(origin_, base + 9_MiB, 2_MiB);
+    builder_.event(EventKind::segment_alloc, other_, base + 64_MiB, 20_MiB);
+    builder_.alloc(other_, base + 64_MiB, 4_MiB);
+  }
+
+  OutOfMemory fail(Bytes size, Bytes device_free = {}) {
+    builder_.push({.kind = EventKind::alloc_failed, .origin = origin_, .size = size, .value = device_free.count});
+    return judge(builder_.trace()).examined.at(0);
+  }
+
+  testing::TraceBuilder builder_;
+  OriginId origin_{}, other_{};
+};
+
+TEST_F(Holes, IsFragmentationWhenTheRequestWouldFitIfPlacedWell) {
+  const OutOfMemory oom = fail(15_MiB);
+  EXPECT_EQ(oom.verdict, OomVerdict::fragmentation);
+  EXPECT_EQ(oom.live, 6_MiB);
+  EXPECT_EQ(oom.reserved, 40_MiB);
+  EXPECT_EQ(oom.free, 34_MiB);
+  EXPECT_EQ(oom.holes, 3U);
+  EXPECT_EQ(oom.needed, 16_MiB);
+  EXPECT_EQ(oom.free_in_lane, 18_MiB);
+  EXPECT_EQ(oom.largest_in_lane, 9_MiB);
+  EXPECT_EQ(oom.largest_free, 16_MiB);
+  EXPECT_EQ(oom.stranded.other_streams, 16_MiB);
+  EXPECT_EQ(oom.fragmentation_index, 0);  // below 0: a few holes, large together
+  ASSERT_TRUE(oom.hole_in_lane);
+  EXPECT_EQ(oom.hole_in_lane->segment.address, base);
+  ASSERT_TRUE(oom.largest_hole);
+  EXPECT_EQ(oom.largest_hole->segment.address, base + 64_MiB);
+  EXPECT_THAT(explanation(oom), HasSubstr("Fragmentation: 6.00 MiB were live and 15.00 MiB were asked for"));
+  EXPECT_THAT(explanation(oom), HasSubstr("16.00 MiB are free in holes large enough, but on other streams"));
+}
+
+TEST_F(Holes, IsLackOfMemoryWhenNoPlacementWouldDo) {
+  const OutOfMemory oom = fail(50_MiB);
+  EXPECT_EQ(*oom.capacity, 90_MiB - 1_B);  // 40 reserved and a segment of 50 did not fit
+  EXPECT_EQ(oom.verdict, OomVerdict::fragmentation);
+  // An earlier refusal shows that there was less.
+  testing::TraceBuilder builder;
+  const OriginId origin = builder.origin(HeapId{1});
+  builder.event(EventKind::segment_alloc, origin, base, 20_MiB);
+  builder.alloc(origin, base, 20_MiB);
+  builder.event(EventKind::alloc_failed, origin, {}, 10_MiB);
+  builder.event(EventKind::alloc_failed, origin, {}, 100_MiB);
+  const OutOfMemories ooms = judge(builder.trace());
+  EXPECT_EQ(ooms.examined.at(1).verdict, OomVerdict::lack_of_memory);
+  EXPECT_TRUE(ooms.examined.at(1).survivors.empty());
+}
+
+TEST_F(Holes, ALimitOfTheProgramIsToldFromAFullDevice) {
+  EXPECT_TRUE(fail(15_MiB, 80_GiB).own_limit());
+  EXPECT_THAT(explanation(fail(15_MiB, 80_GiB)), HasSubstr("a limit of the program's own"));
+}
+
+TEST(OutOfMemory, FullDeviceIsNoLimitOfTheProgram) {
+  OutOfMemory oom{.requested = 15_MiB, .needed = 16_MiB, .device_free = 3_MiB};
+  EXPECT_FALSE(oom.own_limit());
+  oom.device_free.reset();
+  EXPECT_FALSE(oom.own_limit());
+}
+
+TEST(OutOfMemory, WithoutSegmentsAndCapacityNothingIsClaimed) {
+  testing::TraceBuilder builder;
+  const OriginId origin = builder.origin(builder.heap("rmm", Level::framework, 0));
+  builder.alloc(origin, base, 1_MiB);
+  builder.event(EventKind::alloc_failed, origin, {}, 4_MiB);
+  const OutOfMemory oom = judge(builder.trace()).examined.at(0);
+  EXPECT_EQ(oom.verdict, OomVerdict::unknown);
+  EXPECT_EQ(oom.live, 1_MiB);
+  EXPECT_TRUE(oom.survivors.empty());
+}
+
+TEST(OutOfMemory, OnlyTheFirstFailuresAreExaminedAndAllAreCounted) {
+  testing::TraceBuilder builder;
+  const OriginId origin = builder.origin(HeapId{1});
+  for (int i = 0; i < 150; ++i) builder.event(EventKind::alloc_failed, origin, {}, 4_MiB);
+  const OutOfMemories ooms = judge(builder.trace());
+  EXPECT_EQ(ooms.count, 150U);
+  EXPECT_EQ(ooms.examined.size(), OutOfMemories::most_examined);
+}
+
+TEST(Strip, ShowsWhatIsInUse) {
+  const std::vector<HeapBlock> blocks{{.address = base, .size = 4_MiB, .use = BlockUse::live},
+                                      {.address = base + 4_MiB, .size = 3_MiB},
+                                      {.address = base + 7_MiB, .size = 1_MiB, .use = BlockUse::pending}};
+  EXPECT_EQ(strip_of(blocks, base, base + 8_MiB, 4), "██·▒");
+  EXPECT_EQ(strip_of(blocks, base, base + 8_MiB, 1), "▒");
+}
+
+// The promise: a setting that a verdict names serves the request when the trace is replayed with it at that capacity.
+TEST(Verdicts, OfRealFailuresAreConfirmedByTheReplay) {
+  int judged = 0;
+  std::size_t survivors = 0;
+  for (const char* name : {"oom_default", "oom_expandable", "oom_maxsplit", "oom_gc", "oom_s12_expandable_gc"}) {
+    const auto file = test::history(name);
+    if (!file) continue;
+    const Result<Trace> trace = open_any(*file);
+    ASSERT_TRUE(trace);
+    const Remedies remedies = replay_remedies(*trace);
+    const OutOfMemories ooms = judge_failures(*trace, recorded_blocks(*trace), remedies);
+    EXPECT_GT(ooms.count, 0U) << name;
+    std::vector<std::uint32_t> recorded;
+    for (const OutOfMemory& oom : ooms.examined) recorded.push_back(static_cast<std::uint32_t>(oom.event));
+    for (const OutOfMemory& oom : ooms.examined) {
+      ++judged;
+      EXPECT_NE(oom.verdict, OomVerdict::unknown);
+      // Whatever the request may use is smaller than it.
+      EXPECT_LT(oom.largest_in_lane, oom.requested) << name << " event " << oom.event;
+      EXPECT_LE(oom.reserved, *oom.capacity);
+      EXPECT_TRUE(oom.verdict == OomVerdict::fragmentation || oom.survivors.empty()) << name << ' ' << oom.event;
+      for (const std::size_t i : oom.survivors) {
+        const Remedy& remedy = remedies.tried[i];
+        if (remedy.kind == RemedyKind::one_stream) continue;
+        const DeviceModel device{.kind = DeviceModel::Kind::capacity, .capacity = *oom.capacity, .told = true};
+        const auto replayed = replay(remedies.heaps, std::vector{remedy.outcome.policy}, {.device = device});
+        ASSERT_TRUE(replayed);
+        for (const std::uint32_t failed : replayed->front().failed_events) {
+          EXPECT_NE(failed, oom.event) << name << ": " << remedy.text;
+          EXPECT_TRUE(failed > oom.event || std::ranges::binary_search(recorded, failed)) << name << remedy.text;
+        }
+        ++survivors;
+      }
+    }
+  }
+  EXPECT_GT(judged, 15);
+  EXPECT_GT(survivors, 10U);
+}
+
+}  // namespace
+}  // namespace memreel

@@ -1,0 +1,71 @@
+#include "analyzer/insight/remedies.h"
+
+#include <gtest/gtest.h>
+
+#include "formats/import/import.h"
+#include "tests/histories.h"
+#include "tests/unit/analyzer/history.h"
+
+namespace memreel {
+namespace {
+
+constexpr Address base{0x10000000};
+
+TEST(Remedies, OneStreamGivesBackWhatWasStranded) {
+  testing::TraceBuilder builder;
+  const OriginId first = builder.origin(HeapId{1});
+  const OriginId second = builder.origin(HeapId{1}, 0x77);
+  builder.free(builder.alloc(first, base, 12_MiB));
+  builder.free(builder.alloc(second, base + 64_MiB, 12_MiB));
+  const Remedies remedies = replay_remedies(builder.trace());
+  EXPECT_EQ(remedies.baseline_peak, 24_MiB);
+  const auto one_stream = std::ranges::find(remedies.tried, RemedyKind::one_stream, &Remedy::kind);
+  ASSERT_NE(one_stream, remedies.tried.end());
+  EXPECT_EQ(remedies.gives_back(*one_stream), std::int64_t{(12_MiB).count});
+}
+
+TEST(Remedies, LongTracesGetTheLikeliestCandidatesOnly) {
+  testing::TraceBuilder builder;
+  const OriginId origin = builder.origin(HeapId{1});
+  builder.free(builder.alloc(origin, base, 30_MiB));
+  const Remedies all = replay_remedies(builder.trace());
+  const Remedies few = replay_remedies(builder.trace(), 1);
+  EXPECT_GT(all.tried.size(), 3U);
+  ASSERT_EQ(few.tried.size(), 1U);
+  EXPECT_EQ(few.tried.front().text, "expandable_segments:True");
+  EXPECT_EQ(few.left_out, all.tried.size() - 1);
+}
+
+TEST(Remedies, NothingIsTriedForADriverLevelTrace) {
+  testing::TraceBuilder builder;
+  builder.alloc(builder.origin(builder.heap("cuda.driver", Level::driver, 0)), base, 1_MiB);
+  EXPECT_TRUE(replay_remedies(builder.trace()).tried.empty());
+}
+
+Outcome failing_at(std::vector<std::uint32_t> events) {
+  ReplayResult result{.heap = HeapId{1}, .events = 1};
+  result.failed_allocations = events.size();
+  result.failed_events = std::move(events);
+  return {.policy = {}, .heaps = {result}};
+}
+
+TEST(Survival, IsServingTheRequestAndAllBeforeIt) {
+  const std::vector<std::uint32_t> recorded{10, 20, 30};
+  EXPECT_TRUE(survives(failing_at({}), HeapId{1}, 10, recorded));
+  EXPECT_FALSE(survives(failing_at({10}), HeapId{1}, 10, recorded));
+  EXPECT_TRUE(survives(failing_at({30}), HeapId{1}, 20, recorded));
+  // What failed then, too, may fail; what was served then may not.
+  EXPECT_TRUE(survives(failing_at({10}), HeapId{1}, 20, recorded));
+  EXPECT_FALSE(survives(failing_at({15}), HeapId{1}, 20, recorded));
+  EXPECT_FALSE(survives(failing_at({}), HeapId{2}, 20, recorded));
+}
+
+TEST(Survival, IsNotClaimedBeyondTheFailuresThatAreNamed) {
+  Outcome outcome = failing_at({20});
+  outcome.heaps.front().failed_allocations = 5;
+  EXPECT_TRUE(survives(outcome, HeapId{1}, 10, std::vector<std::uint32_t>{10}));
+  EXPECT_FALSE(survives(outcome, HeapId{1}, 30, std::vector<std::uint32_t>{20, 30}));
+}
+
+}  // namespace
+}  // namespace memreel
