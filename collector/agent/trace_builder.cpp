@@ -96,7 +96,7 @@ void TraceBuilder::add_one(const Record& record) {
     case RecordKind::handle_created:
       return handle_created(record);
     case RecordKind::handle_retained:
-      return physical_.retained(record.object);
+      return physical_.retained(record.object, record.address);
     case RecordKind::handle_released:
       taken_[record.thread] = {.record = record, .live = {}};
       if (const auto gone = physical_.released(record.object)) end_piece(record, *gone);

@@ -1,5 +1,7 @@
 #include "collector/cuda/physical_memory.h"
 
+#include <iterator>
+
 namespace memreel::cuda {
 
 PhysicalMemory::Number PhysicalMemory::created(std::uint64_t handle, std::uint64_t size) {
@@ -15,8 +17,16 @@ std::optional<PhysicalMemory::Number> PhysicalMemory::find(std::uint64_t handle)
   return found->second;
 }
 
-void PhysicalMemory::retained(std::uint64_t handle) {
-  if (const auto number = find(handle)) ++pieces_[*number].references;
+void PhysicalMemory::retained(std::uint64_t handle, std::uint64_t address) {
+  std::optional<Number> number = find(handle);
+  const auto behind = mappings_.upper_bound(address);
+  if (behind != mappings_.begin()) {
+    const auto& [start, mapping] = *std::prev(behind);
+    if (mapping.piece && address - start < mapping.size) number = mapping.piece;
+  }
+  if (!number) return;
+  ++pieces_[*number].references;
+  by_handle_[handle] = *number;
 }
 
 std::optional<PhysicalMemory::Number> PhysicalMemory::released(std::uint64_t handle) {

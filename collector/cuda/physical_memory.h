@@ -30,7 +30,9 @@ class PhysicalMemory {
   };
 
   Number created(std::uint64_t handle, std::uint64_t size);
-  void retained(std::uint64_t handle);
+  /// `handle` has a reference more: it was asked for what is mapped at `address` (0: not known), which may have had
+  /// none.
+  void retained(std::uint64_t handle, std::uint64_t address = 0);
   /// The piece that is gone by that, if one is.
   std::optional<Number> released(std::uint64_t handle);
   /// `size` bytes of `handle` are at `address`. Handles that are not known (multicast objects, another process's

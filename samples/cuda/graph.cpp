@@ -23,6 +23,7 @@ Nodes capture(cudaStream_t stream, cudaGraph_t& graph) {
   truth::say("node", "graph", truth::number(nodes.temporary), 24 * mib);
   check(cudaMallocAsync(&nodes.result, 8 * mib, stream), "cudaMallocAsync");
   truth::say("node", "graph", truth::number(nodes.result), 8 * mib);
+  truth::say("free_node", "graph", truth::number(nodes.temporary), 24 * mib);
   check(cudaFreeAsync(nodes.temporary, stream), "cudaFreeAsync");
   check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
   return nodes;

@@ -20,11 +20,13 @@ class GrowingVector {
     check(cuMemGetAllocationGranularity(&unit_, &properties_, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED), "granularity");
     reserved_ = (most + unit_ - 1) / unit_ * unit_;
     check(cuMemAddressReserve(&base_, reserved_, 0, 0, 0), "cuMemAddressReserve");
+    truth::say("reserve", "addresses", base_, reserved_);
   }
   GrowingVector(const GrowingVector&) = delete;
   GrowingVector& operator=(const GrowingVector&) = delete;
   ~GrowingVector() {
     shrink_to(0);
+    truth::say("release", "addresses", base_, reserved_);
     check(cuMemAddressFree(base_, reserved_), "cuMemAddressFree");
   }
 
@@ -32,8 +34,9 @@ class GrowingVector {
     while (mapped_ < bytes) {
       CUmemGenericAllocationHandle handle = 0;
       check(cuMemCreate(&handle, unit_, &properties_, 0), "cuMemCreate");
+      truth::say("alloc", "physical", 0, unit_);
       check(cuMemMap(base_ + mapped_, unit_, 0, handle, 0), "cuMemMap");
-      truth::say("map", "physical", base_ + mapped_, unit_);
+      truth::say("map", "mapped", base_ + mapped_, unit_);
       check(cuMemRelease(handle), "cuMemRelease");
       const CUmemAccessDesc access{properties_.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
       check(cuMemSetAccess(base_ + mapped_, unit_, &access, 1), "cuMemSetAccess");
@@ -44,7 +47,8 @@ class GrowingVector {
   void shrink_to(std::size_t bytes) {
     while (mapped_ >= bytes + unit_) {
       mapped_ -= unit_;
-      truth::say("unmap", "physical", base_ + mapped_, unit_);
+      truth::say("unmap", "mapped", base_ + mapped_, unit_);
+      truth::say("free", "physical", 0, unit_);
       check(cuMemUnmap(base_ + mapped_, unit_), "cuMemUnmap");
     }
   }

@@ -1,30 +1,15 @@
 """Records programs with `memreel record` on the fake GPU of tests/fake, as a user does on a real one."""
 
-import json
 import os
 import signal
 import subprocess
-from collections import namedtuple
 from pathlib import Path
 
+from ground_truth import differences, read_trace, read_truth
 from program import MEMREEL, REPOSITORY, ProgramTest
 
 FAKE = Path(os.environ.get("MEMREEL_FAKE", REPOSITORY / "build/release/fake"))
 PROGRAM = os.environ.get("MEMREEL_FAKE_PROGRAM", str(REPOSITORY / "build/release/bin/fake_program"))
-
-# One line of the ground truth (samples/cuda/ground_truth.h).
-Truth = namedtuple("Truth", "time thread event heap address size")
-
-
-def read_truth(text):
-    """The events that a program said it caused, in the order in which it said so. A last line may be cut off."""
-    events = []
-    for line in text.splitlines():
-        words = line.split()
-        if len(words) == 7 and words[0] == "truth":
-            events.append(Truth(int(words[1]), int(words[2]), words[3], words[4], int(words[5], 16), int(words[6])))
-    return events
-
 
 class RecordTest(ProgramTest):
     def setUp(self):
@@ -63,9 +48,17 @@ class RecordTest(ProgramTest):
         self.assertEqual(len(traces), 1, traces)
         return traces[0]
 
-    def events(self, trace):
-        """All events, as `memreel export --format jsonl` writes them."""
-        return [json.loads(line) for line in self.answer("export", trace, "--format", "jsonl").stdout.splitlines()]
+    def events(self, trace=None):
+        return read_trace(MEMREEL, trace or self.trace())
+
+    def assert_equals_truth(self, trace=None, truth=None):
+        """The events of the trace, after they were found to be what the program said it did."""
+        events = self.events(trace)
+        self.assertEqual(differences(self.truth() if truth is None else truth, events), [])
+        return events
+
+    def losses(self, trace):
+        return self.document("info", trace)["losses"]
 
     def assert_died_of(self, process, number):
         self.assertEqual(process.returncode, -number, f"{signal.Signals(number).name}: {process.returncode}")

@@ -1,0 +1,91 @@
+"""Compares what a program said it did (samples/cuda/ground_truth.h) with the trace that memreel recorded of it."""
+
+import collections
+import json
+import subprocess
+
+# One line of the ground truth.
+Truth = collections.namedtuple("Truth", "time thread event heap address size")
+
+# One event of either side. `address` is none where there is nothing to compare: failures, and physical memory, which is
+# named by its handle.
+Event = collections.namedtuple("Event", "kind heap address size")
+
+HEAPS = {"linear": "cuda.driver", "managed": "cuda.driver", "array": "cuda.driver", "ordered": "cuda.driver",
+         "physical": "cuda.driver", "pinned": "cuda.host", "registered": "cuda.host", "mapped": "cuda.mapped",
+         "addresses": "cuda.addresses", "graph": "cuda.graph"}
+KINDS = {"alloc": "alloc", "free": "free_requested", "alloc_failed": "alloc_failed", "map": "segment_map",
+         "unmap": "segment_unmap", "reserve": "segment_alloc", "release": "segment_free", "node": "segment_alloc",
+         "free_node": "segment_free"}
+
+
+def read_truth(text):
+    """In the order in which the program wrote it. A last line may be cut off."""
+    events = []
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) == 7 and words[0] == "truth":
+            events.append(Truth(int(words[1]), int(words[2]), words[3], words[4], int(words[5], 16), int(words[6])))
+    return events
+
+
+def expected(truth):
+    address = truth.address if truth.event != "alloc_failed" and truth.heap != "physical" else None
+    return Event(KINDS[truth.event], HEAPS[truth.heap], address, truth.size)
+
+
+def read_trace(memreel, trace):
+    """All events, as `memreel export --format jsonl` writes them."""
+    process = subprocess.run([memreel, "export", trace, "--format", "jsonl"], text=True, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE)
+    if process.returncode:
+        raise AssertionError(process.stderr)
+    return [json.loads(line) for line in process.stdout.splitlines()]
+
+
+def driver_events(rows, truth):
+    """(thread, Event) of the rows that a ground truth speaks of."""
+    with_physical = any(line.heap == "physical" for line in truth)
+    result = []
+    for row in rows:
+        if row["heap"] not in HEAPS.values() or row["kind"] not in KINDS.values():
+            continue
+        is_physical = with_physical and row["heap"] == "cuda.driver" and "pool" in row
+        address = None if row["kind"] == "alloc_failed" or is_physical else row["address"]
+        result.append((row["thread"], Event(row["kind"], row["heap"], address, row["size"])))
+    return result
+
+
+def differences(truth, rows):
+    """Texts of what is not the same, at most a few; empty when the trace is what the program did, thread by thread and
+    with every address used by one owner at a time."""
+    wanted, found = collections.defaultdict(list), collections.defaultdict(list)
+    for line in truth:
+        wanted[line.thread].append(expected(line))
+    for thread, event in driver_events(rows, truth):
+        found[thread].append(event)
+    texts = []
+    for thread in sorted(set(wanted) | set(found)):
+        for i in range(max(len(wanted[thread]), len(found[thread]))):
+            want = wanted[thread][i] if i < len(wanted[thread]) else None
+            got = found[thread][i] if i < len(found[thread]) else None
+            if want != got:
+                texts.append(f"thread {thread}, event {i}: the program says {want}, the trace {got}")
+                break
+    return texts + ownership(rows)
+
+
+def ownership(rows):
+    """Addresses that the trace gives to two owners at once, or takes from nobody."""
+    texts, live = [], {}
+    for row in rows:
+        if row["heap"] not in ("cuda.driver", "cuda.host"):
+            continue
+        place = row["heap"], row.get("address")
+        if row["kind"] == "alloc":
+            if place in live:
+                texts.append(f"event {row['event']}: {place} is given out, but event {live[place]} has it")
+            live[place] = row["event"]
+        elif row["kind"] == "free_requested" and live.pop(place, None) is None:
+            texts.append(f"event {row['event']}: {place} is freed, but nobody has it")
+    return texts[:5]

@@ -1,0 +1,191 @@
+"""Processes that fork, become others, end at the wrong moment or are killed: they don't notice, and their traces open."""
+
+import os
+import random
+import resource
+import signal
+import subprocess
+import unittest
+
+from ground_truth import driver_events, read_truth
+from kill import PROMISE, kill_after
+from program import MEMREEL, SANITIZED
+from recorded import FAKE, PROGRAM, RecordTest
+
+
+class Processes(RecordTest):
+    def truth_of(self, trace):
+        """The part of the ground truth that the process of a trace wrote, and the rest."""
+        threads = {row["thread"] for row in self.events(trace) if "thread" in row}
+        return [line for line in self.truth() if line.thread in threads]
+
+    def assert_each_equals_its_truth(self, count):
+        traces = self.traces()
+        self.assertEqual(len(traces), count, traces)
+        for trace in traces:
+            self.assert_equals_truth(trace, self.truth_of(trace))
+        self.assertEqual(sum(len(self.truth_of(trace)) for trace in traces), len(self.truth()))
+
+    def test_a_child_that_can_not_use_cuda(self):
+        self.record_program("fork-late")
+        parent, *child = sorted(self.traces(), key=lambda trace: -trace.stat().st_size)
+        self.assert_equals_truth(parent)
+        for trace in child:  # it tried
+            self.assertNotIn("alloc", self.document("info", trace)["kinds"])
+
+    def test_a_fork_before_cuda(self):
+        errors = self.record_program("fork-early").stderr
+        self.assert_each_equals_its_truth(2)
+        self.assertEqual(errors.count(".reel ("), 2)
+
+    def test_becoming_another_program(self):
+        self.record_program("exec")
+        traces = self.traces()
+        self.assertEqual(len(traces), 2, traces)  # one process, one name, two numbers
+        kinds = [self.document("info", trace)["kinds"] for trace in traces]
+        self.assertEqual(sum(k["alloc"] + k["free_requested"] for k in kinds), len(self.truth()))
+
+    def test_children_and_ranks(self):
+        self.record_program("spawn", 3, options=["-o", "run-%r-%p.reel"])
+        self.assert_each_equals_its_truth(3)
+        self.assertEqual({path.name.split("-")[1] for path in self.traces()}, {"0", "1", "2"})
+
+    def test_one_name_for_several_processes(self):
+        self.record_program("spawn", 3, options=["-o", "run.reel"])
+        self.assert_each_equals_its_truth(3)
+        self.assertEqual([path.name for path in self.traces()], ["run-1.reel", "run-2.reel", "run.reel"])
+
+    def test_nothing_is_overwritten(self):
+        kept = self.file("run.reel", b"kept")
+        self.record_program("single", 10, options=["-o", "run.reel"])
+        self.assertEqual(kept.read_bytes(), b"kept")
+        self.assert_equals_truth(self.directory / "run-1.reel")
+
+    def test_the_default_name_has_host_and_process(self):
+        self.record_program("single", 10)
+        self.assertRegex(self.trace().name, rf"^memreel-{os.uname().nodename}-\d+\.reel$")
+
+    def test_ends_in_the_middle_of_calls(self):
+        for _ in range(5):
+            self.record_program("exit-inside", code=5, environment=self.environment(FAKE_CUDA_DELAY_US=100))
+        for trace in self.traces():
+            self.assertTrue(self.document("info", trace)["kinds"]["alloc"])
+
+    def test_exit_without_ceremony(self):
+        self.record_program("quick-exit", 500, code=6)
+        self.assert_mostly_there(0.2)
+
+    def test_a_crash(self):
+        process = self.start(PROGRAM, "crash", 500)
+        _, errors = process.communicate()
+        self.assert_died_of(process, signal.SIGSEGV)
+        self.assertIn("SIGSEGV", errors)
+        self.assert_mostly_there(0.2)
+
+    def assert_mostly_there(self, seconds):
+        """Nothing is missing but what happened at the very end."""
+        truth = self.truth()
+        last = truth[-1].time
+        due = [line for line in truth if line.time < last - seconds * 1e9]
+        self.assertGreaterEqual(len(driver_events(self.events(), truth)), len(due))
+
+    def test_a_program_without_memory(self):
+        errors = self.record_program("initialize").stderr
+        self.assertIn("no device memory", errors)
+
+    def test_a_stopped_and_continued_program(self):
+        process = self.start(PROGRAM, "handle-signal")
+        process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 15)
+        self.assert_equals_truth()
+
+
+class Killed(RecordTest):
+    MOMENTS = int(os.environ.get("MEMREEL_KILLS", "6" if SANITIZED else "20"))
+
+    def test_at_random_moments(self):
+        chance = random.Random(5)
+        for moment in range(self.MOMENTS):
+            with self.subTest(moment):
+                self.kill_after(0.05 + 0.3 * chance.random())
+
+    def kill_after(self, seconds):
+        environment = self.environment(FAKE_CUDA_DELAY_US=50)
+        _, oldest_missing = kill_after(MEMREEL, [PROGRAM, "endless", "2"], seconds, environment)
+        self.assertLessEqual(oldest_missing, PROMISE)
+
+
+class Adversity(RecordTest):
+    def unchanged(self, *mode, environment, code=0, **arguments):
+        """The program must do as it does without us, whatever becomes of the trace; its standard error."""
+        command = [PROGRAM, *map(str, mode)]
+        process = subprocess.run([MEMREEL, "record", "-o", "run.reel", "--", *command], text=True, env=environment,
+                                 cwd=self.directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120,
+                                 **arguments)
+        self.assertEqual(process.returncode, code, process.stderr)
+        return process.stderr
+
+    def test_cupti_is_taken(self):
+        errors = self.unchanged("single", 100, environment=self.environment(FAKE_CUPTI_TAKEN="Nsight Systems"))
+        self.assertTrue("Nsight Systems" in errors or self.traces(), errors)
+        if self.traces():
+            self.assert_equals_truth()
+
+    def test_no_cupti_anywhere(self):
+        lone = self.directory / "lone"
+        lone.mkdir()
+        (lone / "libcuda.so.1").symlink_to(FAKE / "libcuda.so.1")
+        self.unchanged("single", 100, environment=self.environment(LD_LIBRARY_PATH=lone))
+        self.assertEqual(len(self.truth()), 200)
+        if self.traces():
+            self.assert_equals_truth()
+
+    def test_damaged_variables(self):
+        for name, value in (("MEMREEL_DEPTH", "-1"), ("MEMREEL_RING_EVENTS", "x" * 10_000), ("MEMREEL_OUTPUT", ""),
+                            ("MEMREEL_BACKEND", "\x01\x7f"), ("MEMREEL_FLUSH_MS", "1e9")):
+            with self.subTest(name):
+                agent = self.directory / "truth"
+                process = subprocess.run(
+                    [PROGRAM, "single", "100"], text=True, cwd=self.directory, stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE, timeout=60,
+                    env=self.environment(CUDA_INJECTION64_PATH=self.agent_library(), **{name: value}))
+                self.assertEqual(process.returncode, 0)
+                self.assertEqual(process.stdout, "")
+                self.assertEqual(len(read_truth(agent.read_text())), 200)
+                self.assertLessEqual(len(process.stderr.splitlines()), 1)
+                self.assertIn(name, process.stderr)
+                agent.unlink()
+
+    def agent_library(self):
+        return FAKE.parent / "lib/libmemreel-agent.so"
+
+    def test_the_directory_goes_away(self):
+        target = self.directory / "gone"
+        target.mkdir()
+        script = f"rm -r {target} && exec {PROGRAM} single 100"
+        process = subprocess.run([MEMREEL, "record", "-o", target / "run.reel", "--", "sh", "-c", script], text=True,
+                                 env=self.environment(), cwd=self.directory, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE)
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertEqual(len(self.truth()), 200)
+        self.assertIn("run.reel", process.stderr)
+
+    def test_a_full_disk(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        errors = self.unchanged("single", 20_000, preexec_fn=limit,
+                                environment=self.environment(MEMREEL_TRUTH="/dev/null"))
+        self.assertIn("run.reel", errors)
+
+    def test_memory_is_bounded(self):
+        if SANITIZED:
+            return
+        script = f"ulimit -v 4000000; exec {PROGRAM} short-threads 2000"
+        self.record("sh", "-c", script)
+        self.assert_equals_truth()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Compares what PyTorch says of its segments with what the driver was asked for, both recorded in one run:
+
+    compare_segments.py MEMREEL TRACE SNAPSHOT.pickle.xz
+
+Every segment_alloc and segment_free of PyTorch's history must be a cuMemAlloc and cuMemFree of the trace, in the same
+order; every segment_map and segment_unmap a run of mappings that make up its range. What others in the process asked for
+(cuBLAS, NCCL) is counted apart. Prints one line; exit code 1 when something does not match."""
+
+import lzma
+import os
+import pickle
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../e2e"))
+from ground_truth import read_trace
+
+ACTIONS = {"segment_alloc": "alloc", "segment_free": "free_requested", "segment_map": "segment_map",
+           "segment_unmap": "segment_unmap"}
+
+
+def history(snapshot):
+    with lzma.open(snapshot) as file:
+        traces = pickle.load(file)["device_traces"]
+    for device, trace in enumerate(traces):
+        for entry in trace:
+            if entry["action"] in ACTIONS:
+                yield device, ACTIONS[entry["action"]], entry["addr"], entry["size"]
+
+
+def driver_calls(rows):
+    for row in rows:
+        is_linear = row["heap"] == "cuda.driver" and row["kind"] in ("alloc", "free_requested") and "pool" not in row
+        if is_linear or row["heap"] == "cuda.mapped":
+            yield [row["device"], row["kind"], row["address"], row["size"]]
+
+
+def match(entries, calls):
+    """How many calls belong to nobody in `entries`; raises at the first entry that finds no calls."""
+    position = others = 0
+    for device, kind, address, size in entries:
+        reached, end = address, address + size
+        start = position
+        while reached < end:
+            if position == len(calls):
+                raise ValueError(f"PyTorch's {kind} of {size} bytes at {address:#x} is not in the trace behind event {start}")
+            if calls[position][:3] == [device, kind, reached] and reached + calls[position][3] <= end:
+                reached += calls[position][3]
+            else:
+                others += 1
+            position += 1
+    return others + len(calls) - position
+
+
+def main(memreel, trace, snapshot):
+    entries, calls = list(history(snapshot)), list(driver_calls(read_trace(memreel, trace)))
+    try:
+        others = match(entries, calls)
+    except ValueError as problem:
+        print(problem)
+        return 1
+    print(f"{len(entries)} of {len(entries)} segment events found, in order; {others} driver calls of others")
+    return 0 if entries else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
