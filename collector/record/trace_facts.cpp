@@ -46,10 +46,11 @@ Result<TraceFacts> facts_of(const std::filesystem::path& trace) {
       live.apply(event);
       const Heap& heap = tables[tables[event.origin].heap];
       if (!is_device_memory(heap)) continue;
-      DeviceFacts& device = facts.devices[heap.device];
-      if (event.kind == EventKind::alloc_failed) ++device.failures;
-      if (event.kind == EventKind::alloc || is_segment(event.kind))
-        device.peak = std::max(device.peak, held_on(heap.device, live, tables));
+      if (event.kind == EventKind::alloc_failed) ++facts.devices[heap.device].failures;
+      if (event.kind == EventKind::alloc || is_segment(event.kind)) {
+        Bytes& peak = facts.devices[heap.device].peak;
+        peak = std::max(peak, held_on(heap.device, live, tables));
+      }
     }
     facts.events += batch.events.count();
   }
