@@ -81,7 +81,6 @@ static_assert(offsetof(fake::cupti::GraphData, node_type) == offsetof(CUpti_Grap
 static_assert(fake::cupti::taken == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
 static_assert(fake::cupti::graph_node_create_starting == CUPTI_CBID_RESOURCE_GRAPHNODE_CREATE_STARTING);
 static_assert(fake::cupti::graph_node_created == CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED);
-static_assert(fake::cupti::graph_node_create_starting == CUPTI_CBID_RESOURCE_GRAPHNODE_CREATE_STARTING);
 static_assert(fake::cupti::alloc_node == CU_GRAPH_NODE_TYPE_MEM_ALLOC);
 
 // The numbers in libcuda.cpp, memory.cpp, streams.cpp and vmm.cpp.
