@@ -17,6 +17,7 @@
 #include "collector/agent/recorder.h"
 #include "collector/agent/recording.h"
 #include "collector/cuda/cupti_backend.h"
+#include "collector/cuda/interposer.h"
 #include "collector/cuda/watch.h"
 
 namespace memreel::agent {
@@ -108,16 +109,42 @@ bool begin_recording(Agent& self) {
   return true;
 }
 
+/// CUPTI if it can be had, else the interposed symbols if the library was preloaded; or as the options say.
+bool subscribe(Agent& self) {
+  if (self.options.backend != BackendChoice::interpose) {
+    auto begun = self.cupti.begin(self.options.libcupti);
+    if (begun) {
+      self.source = "cupti";
+      return true;
+    }
+    if (self.options.backend == BackendChoice::cupti || !cuda::interposer::preloaded())
+      return give_up(self, begun.error());
+    say(begun.error().what.insert(0, "CUPTI ") + ": recording the driver's calls as they pass through");
+  }
+  if (!cuda::interposer::preloaded())
+    return give_up(self, {.what = "needs the library to be preloaded",
+                          .where = "--backend interpose",
+                          .remedy = "start the program with memreel record"});
+  cuda::interposer::begin(self.watch);
+  self.source = "interpose";
+  return true;
+}
+
+void unsubscribe(Agent& self) {
+  if (!self.subscribed) return;
+  if (self.source == "cupti")
+    self.cupti.end();
+  else
+    cuda::interposer::end();
+  self.subscribed = false;
+}
+
 /// With the mutex held.
 bool start_locked(Agent& self) {
   if (self.recording != nullptr) return true;
   if (self.given_up) return false;
-  if (!self.subscribed) {
-    if (auto begun = self.cupti.begin(self.options.libcupti); !begun) return give_up(self, begun.error());
-    self.subscribed = true;
-    self.source = "cupti";
-  }
-  return begin_recording(self);
+  if (!self.subscribed) self.subscribed = subscribe(self);
+  return self.subscribed && begin_recording(self);
 }
 
 /// A forked child records into a file of its own, from its first event on: many children never have one.
@@ -199,10 +226,7 @@ void stop(std::string_view why) {
     self->recording.reset();
   else [[maybe_unused]]
     Recording* const still_in_use = self->recording.release();
-  if (!why.empty() && self->subscribed) {
-    self->cupti.end();
-    self->subscribed = false;
-  }
+  if (!why.empty()) unsubscribe(*self);
 }
 
 }  // namespace memreel::agent

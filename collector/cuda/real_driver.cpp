@@ -1,0 +1,95 @@
+#include "collector/cuda/real_driver.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+
+namespace memreel::cuda {
+namespace {
+
+using Dlsym = void* (*)(void*, const char*);
+
+/// By its version: an unversioned look-up would find ours. 2.34 put it into libc; before, it was in libdl.
+Dlsym find_dlsym() {
+  for (const char* const version : {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"})
+    if (void* const found = ::dlvsym(RTLD_NEXT, "dlsym", version)) return reinterpret_cast<Dlsym>(found);
+  // This library is the last in the order in which symbols are searched.
+  for (const char* const version : {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"})
+    if (void* const found = ::dlvsym(RTLD_DEFAULT, "dlsym", version)) return reinterpret_cast<Dlsym>(found);
+  return nullptr;
+}
+
+template <class Function>
+void look_up(const char* name, Function& function) {
+  function = reinterpret_cast<Function>(RealDriver::find(name));
+}
+
+}  // namespace
+
+extern "C" {
+/// Where our dlsym goes on to (interposed_dlsym.cpp).
+[[gnu::visibility("hidden")]] void* memreel_next_dlsym() {
+  static const Dlsym next = find_dlsym();
+  return reinterpret_cast<void*>(next);
+}
+}
+
+void* RealDriver::dlsym(void* handle, const char* name) {
+  const auto next = reinterpret_cast<Dlsym>(memreel_next_dlsym());
+  return next != nullptr ? next(handle, name) : nullptr;
+}
+
+void* RealDriver::find(const char* name) {
+  static std::atomic<void*> driver = nullptr;
+  void* library = driver.load(std::memory_order_acquire);
+  if (library == nullptr) {
+    library = ::dlopen("libcuda.so.1", RTLD_LAZY);
+    if (library == nullptr) return nullptr;
+    driver.store(library, std::memory_order_release);
+  }
+  return dlsym(library, name);
+}
+
+const RealDriver& RealDriver::get() {
+  static const RealDriver driver;
+  return driver;
+}
+
+RealDriver::RealDriver() {
+  look_up("cuCtxGetCurrent", current_context_);
+  look_up("cuCtxGetDevice", current_device_);
+  look_up("cuStreamIsCapturing", is_capturing_);
+  look_up("cuDevicePrimaryCtxGetState", primary_state_);
+  look_up("cuDevicePrimaryCtxRetain", retain_primary_);
+  look_up("cuDevicePrimaryCtxRelease_v2", release_primary_);
+}
+
+Status RealDriver::current_context(Object* context) const {
+  return current_context_ != nullptr ? current_context_(context) : not_found;
+}
+
+Status RealDriver::current_device(Device* device) const {
+  return current_device_ != nullptr ? current_device_(device) : not_found;
+}
+
+bool RealDriver::is_capturing(Object stream, bool own_default) const {
+  auto* const own = reinterpret_cast<Object>(std::uintptr_t{2});  // NOLINT: CU_STREAM_PER_THREAD is a number
+  if (stream == nullptr && own_default) stream = own;
+  if (stream == nullptr || is_capturing_ == nullptr) return false;  // the legacy default stream can't be captured
+  int state = 0;
+  return is_capturing_(stream, &state) == success && state == 1;
+}
+
+const void* RealDriver::active_primary(Device device) const {
+  if (primary_state_ == nullptr || retain_primary_ == nullptr || release_primary_ == nullptr) return nullptr;
+  unsigned flags = 0;
+  int active = 0;
+  Object context = nullptr;
+  // It is alive, so that to retain and release it only counts.
+  if (primary_state_(device, &flags, &active) != success || active == 0) return nullptr;
+  if (retain_primary_(&context, device) != success) return nullptr;
+  release_primary_(device);
+  return context;
+}
+
+}  // namespace memreel::cuda

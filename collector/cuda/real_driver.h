@@ -1,0 +1,38 @@
+// The driver itself, for the interposer: its functions as they are behind ours.
+#pragma once
+
+#include "collector/cuda/calls.h"
+
+namespace memreel::cuda {
+
+inline constexpr Status not_found = 500;  // CUDA_ERROR_NOT_FOUND
+
+class RealDriver {
+ public:
+  /// The C library's dlsym, past ours.
+  static void* dlsym(void* handle, const char* name);
+
+  /// A symbol of the libcuda.so.1 that is loaded, or is loaded now. Null when there is none.
+  static void* find(const char* name);
+
+  static const RealDriver& get();
+
+  Status current_context(Object* context) const;
+  Status current_device(Device* device) const;
+  /// `own_default`: stream 0 is the thread's own.
+  bool is_capturing(Object stream, bool own_default) const;
+  /// The primary context of a device while it is alive; else null. Makes none.
+  const void* active_primary(Device device) const;
+
+ private:
+  RealDriver();
+
+  Status (*current_context_)(Object*) = nullptr;
+  Status (*current_device_)(Device*) = nullptr;
+  Status (*is_capturing_)(Object, int*) = nullptr;
+  Status (*primary_state_)(Device, unsigned*, int*) = nullptr;
+  Status (*retain_primary_)(Object*, Device) = nullptr;
+  Status (*release_primary_)(Device) = nullptr;
+};
+
+}  // namespace memreel::cuda
