@@ -1,6 +1,7 @@
 // The doors through which the library is entered from outside.
 #include "collector/agent/agent.h"
 #include "collector/cuda/interposer.h"
+#include "collector/nvtx/ranges.h"
 
 /// The driver did not call us, because it was told to call another tool, or nobody.
 void memreel::cuda::interposer::driver_initialized() { memreel::agent::start(); }
@@ -12,6 +13,12 @@ extern "C" {
 [[gnu::visibility("default")]] int InitializeInjection() {
   memreel::agent::start();
   return 1;
+}
+
+/// Called by each copy of NVTX in the program, at its first call, when NVTX_INJECTION64_PATH names this library. 1: it
+/// has a tool.
+[[gnu::visibility("default")]] int InitializeInjectionNvtx2(memreel::nvtx::GetExportTable get_table) {
+  return memreel::nvtx::take_over(get_table) ? 1 : 0;
 }
 
 /// For whoever entered the process later: begins to record, into a new file. 1: recording, 0: not, as a message on

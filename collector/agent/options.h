@@ -33,7 +33,7 @@ struct Options {
   std::string journal;                    // MEMREEL_JOURNAL; file that gets a line per trace (journal.h); empty: none
   std::uint32_t ring_events = 1U << 16U;  // MEMREEL_RING_EVENTS; of each thread: 64 .. 2^24, rounded up to a power of 2
   WhenFull when_full = WhenFull::drop;    // MEMREEL_WHEN_FULL: drop | block
-  std::uint32_t depth = 64;               // MEMREEL_DEPTH; frames of a stack, 0 .. 1024; 0: no stacks
+  std::uint32_t depth = 64;               // MEMREEL_DEPTH; native frames of a stack, 0 .. 1024; 0: no stacks
   std::chrono::milliseconds sample_period{100};      // MEMREEL_SAMPLE_MS; of memory_info events, 0 .. 1 h; 0: none
   std::chrono::milliseconds flush_period{50};        // MEMREEL_FLUSH_MS; age at which events are in the file: 1 .. 1000
   BackendChoice backend = BackendChoice::automatic;  // MEMREEL_BACKEND: auto | cupti | interpose

@@ -15,12 +15,15 @@ std::span<T> lay_out(std::byte*& place, std::size_t count) {
   return {first, count};
 }
 
+/// Python's frames are what a user looks for, and cheaper than native ones: they are not cut where these are.
+constexpr std::size_t python_depth = 1024;
+
 }  // namespace
 
 ThreadRing* ThreadRing::create(std::uint32_t capacity, std::uint32_t depth) {
-  const std::size_t per_frame = sizeof(stacks::PythonFrame) + 2 * sizeof(stacks::FrameKey);
-  const std::size_t bytes =
-      sizeof(ThreadRing) + sizeof(stacks::RecentStacks) + capacity * sizeof(Record) + depth * per_frame;
+  const std::size_t bytes = sizeof(ThreadRing) + sizeof(stacks::RecentStacks) + capacity * sizeof(Record) +
+                            depth * sizeof(stacks::FrameKey) + python_depth * sizeof(stacks::PythonFrame) +
+                            (depth + python_depth) * sizeof(stacks::FrameKey);
   void* const memory =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
@@ -28,8 +31,8 @@ ThreadRing* ThreadRing::create(std::uint32_t capacity, std::uint32_t depth) {
   auto* const ring = new (memory) ThreadRing(capacity, lay_out<Record>(place, capacity).data());
   ring->capture_.recent = lay_out<stacks::RecentStacks>(place, 1).data();
   ring->capture_.native = lay_out<stacks::FrameKey>(place, depth);
-  ring->capture_.python = lay_out<stacks::PythonFrame>(place, depth);
-  ring->capture_.merged = lay_out<stacks::FrameKey>(place, depth);
+  ring->capture_.python = lay_out<stacks::PythonFrame>(place, python_depth);
+  ring->capture_.merged = lay_out<stacks::FrameKey>(place, depth + python_depth);
   return ring;
 }
 

@@ -26,7 +26,7 @@ struct CaptureState {
 /// that ended to one that begins, with whatever is still in it.
 class ThreadRing {
  public:
-  /// `capacity`: records, a power of two; `depth`: frames of the deepest stack. Null when there is no memory.
+  /// `capacity`: records, a power of two; `depth`: native frames of the deepest stack. Null when there is no memory.
   static ThreadRing* create(std::uint32_t capacity, std::uint32_t depth);
 
   ThreadRing(const ThreadRing&) = delete;

@@ -31,6 +31,13 @@ Injection injection_of(const std::filesystem::path& agent, const agent::Options&
                               "; CUDA takes one library only, so memreel's replaces it");
   injection.variables.emplace_back("CUDA_INJECTION64_PATH", library);
 
+  // NVTX takes one library as well. Who set it wants its ranges elsewhere.
+  const std::string ranges = lookup("NVTX_INJECTION64_PATH").value_or("");
+  if (ranges.empty() || ranges == library)
+    injection.variables.emplace_back("NVTX_INJECTION64_PATH", library);
+  else
+    injection.notes.push_back("NVTX's ranges are not recorded: NVTX_INJECTION64_PATH is " + ranges);
+
   // Its symbols have to come before PyTorch's and CUDA's, which only preloading does.
   if (!options.torch && options.backend == agent::BackendChoice::cupti) return injection;
   if (library.find_first_of(" :") != std::string::npos) {

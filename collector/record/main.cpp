@@ -64,7 +64,7 @@ void describe(CLI::App& app, Request& request) {
                           : text == "cupti" ? agent::BackendChoice::cupti
                                             : agent::BackendChoice::interpose;
       });
-  app.add_option("--depth", options.depth, "Most frames of a stack; 0: no stacks [64]")->check(CLI::Range(0, 1024));
+  app.add_option("--depth", options.depth, "Most native frames of a stack; 0: no stacks [64]")->check(CLI::Range(0, 1024));
   app.add_option("--ring-events", options.ring_events, "Events that wait in memory, per thread [65536]")
       ->check(CLI::Range(64, 1 << 24));
   app.add_option("--when-full", "When they are full: drop (count the event as lost) or block (wait) [drop]")

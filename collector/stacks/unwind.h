@@ -19,7 +19,7 @@ namespace memreel::stacks {
 ///  - on a thread's first capture, which asks for the bounds of its stack,
 ///  - where code is met that was not met lately: whether its module's headers can be read is asked of the kernel,
 ///  - on a stack that is not its thread's own, for every page of it.
-/// 170 KB, of which pages are used as code is met: not an object for a stack.
+/// 300 KB, of which pages are used as code is met: not an object for a stack.
 class Unwinder {
  public:
   explicit Unwinder(CodeMap::Source source = CodeMap::Source::loader) : code_(source) {}

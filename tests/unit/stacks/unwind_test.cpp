@@ -23,6 +23,7 @@
 #include <thread>
 #include <vector>
 
+#include "collector/stacks/unwind_rule.h"
 #include "tests/unit/stacks/shapes.h"
 
 namespace memreel::stacks {
@@ -134,6 +135,20 @@ TEST(Unwind, ALibraryInThePlaceOfAnother) {
       dlclose(library);
       if (round == 1) unwinder->forget();
     }
+}
+
+TEST(RuleCache, AnyTwoAddressesHaveRoom) {
+  const auto cache = std::make_unique<RuleCache>();
+  constexpr std::uintptr_t first = 0x7f00'1234'5678;
+  for (std::uintptr_t other = first + 1; other < first + 100'000; ++other) {
+    for (int round = 0; round < 3; ++round) {
+      for (const std::uintptr_t address : {first, other})
+        if (cache->find(address).kind() == UnwindRule::Kind::none) {
+          ASSERT_LT(round, 2) << "in a loop, each would be learnt anew every time";
+          cache->put(address, UnwindRule(UnwindRule::Kind::outermost));
+        }
+    }
+  }
 }
 
 TEST(Unwind, RoomForFewFrames) {

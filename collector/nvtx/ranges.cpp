@@ -1,0 +1,173 @@
+// NVTX's marks and ranges become marks of the trace. A program's copy of NVTX loads the library that
+// NVTX_INJECTION64_PATH names at its first call, and has its functions replaced by those below.
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
+
+#include "collector/agent/recorder.h"
+#include "collector/nvtx/nvtx_api.h"
+#include "collector/nvtx/ranges.h"
+#include "formats/model/tables.h"
+
+namespace memreel::nvtx {
+namespace {
+
+using agent::Recorder;
+
+/// Longest name, in bytes; longer ones are cut.
+constexpr std::size_t longest = 256;
+
+/// The number of a name; 0 when nothing is recorded or there is no room for it.
+std::uint64_t number_of(std::string_view name) {
+  Recorder* const recorder = agent::recorder();
+  if (recorder == nullptr) return 0;
+  return recorder->names().number_of({std::as_bytes(std::span(name.substr(0, longest)))});
+}
+
+std::uint64_t number_of(const char* name) { return name == nullptr ? 0 : number_of(std::string_view(name)); }
+
+/// What is not ASCII becomes a question mark: names of ranges are for finding them again.
+std::uint64_t number_of(const wchar_t* name) {
+  if (name == nullptr) return 0;
+  std::array<char, longest> text{};
+  std::size_t size = 0;
+  for (; size < text.size() && name[size] != L'\0'; ++size)
+    text[size] = name[size] > 0 && name[size] < 128 ? static_cast<char>(name[size]) : '?';
+  return number_of(std::string_view(text.data(), size));
+}
+
+std::uint64_t number_of(const Attributes* attributes) {
+  // Versions only ever grew at the end; the oldest with a message has all of these.
+  if (attributes == nullptr || attributes->size < sizeof(Attributes)) return 0;
+  switch (attributes->message_type) {
+    case message_ascii:
+      return number_of(attributes->message.ascii);
+    case message_wide:
+      return number_of(attributes->message.wide);
+    case message_registered:
+      return std::bit_cast<std::uint64_t>(attributes->message.registered);
+    default:
+      return 0;
+  }
+}
+
+void record(std::uint64_t name, MarkPhase phase) {
+  Recorder* const recorder = agent::recorder();
+  if (recorder == nullptr || name == 0) return;
+  agent::Record record;
+  record.kind = agent::RecordKind::mark;
+  record.object = name;
+  record.status = static_cast<std::uint16_t>(phase);
+  recorder->emit(record);
+}
+
+/// The ranges that a thread has pushed, by name. Deeper ones are counted and not recorded.
+struct Pushed {
+  static constexpr int deepest = 128;
+  std::array<std::uint64_t, deepest> names;
+  int depth;
+};
+// Initial-exec: no allocation at a thread's first access.
+[[gnu::tls_model("initial-exec")]] constinit thread_local Pushed pushed{};  // NOLINT
+
+template <class Name>
+void mark(Name name) {
+  record(number_of(name), MarkPhase::instant);
+}
+
+/// The number of the range carries that of its name.
+template <class Name>
+std::uint64_t start(Name name) {
+  static std::atomic<std::uint64_t> ranges = 0;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+  const std::uint64_t number = number_of(name);
+  record(number, MarkPhase::begin);
+  return ranges.fetch_add(1, std::memory_order_relaxed) << 32U | number;
+}
+
+void end(std::uint64_t range) { record(range & 0xFFFF'FFFF, MarkPhase::end); }
+
+/// As NVTX does, returns the depth of the range: 0 for the first.
+template <class Name>
+int push(Name name) {
+  const int depth = pushed.depth++;
+  if (depth < Pushed::deepest) {
+    const std::uint64_t number = number_of(name);
+    pushed.names[static_cast<std::size_t>(depth)] = number;
+    record(number, MarkPhase::begin);
+  }
+  return depth;
+}
+
+int pop() {
+  if (pushed.depth == 0) return -1;
+  const int depth = --pushed.depth;
+  if (depth < Pushed::deepest) record(pushed.names[static_cast<std::size_t>(depth)], MarkPhase::end);
+  return depth;
+}
+
+// Domains are one library's ranges apart from another's. In a trace they are all marks.
+void mark_in(const void* /*domain*/, const Attributes* name) { mark(name); }
+std::uint64_t start_in(const void* /*domain*/, const Attributes* name) { return start(name); }
+void end_in(const void* /*domain*/, std::uint64_t range) { end(range); }
+int push_in(const void* /*domain*/, const Attributes* name) { return push(name); }
+int pop_in(const void* /*domain*/) { return pop(); }
+
+/// A registered string is its number, which need not be an address.
+template <class Name>
+const void* register_string(const void* /*domain*/, Name name) {
+  return std::bit_cast<const void*>(number_of(name));
+}
+
+/// Replaces the functions of one module of a copy of NVTX.
+class Module {
+ public:
+  Module(const Callbacks& callbacks, std::uint32_t module) {
+    if (callbacks.module_functions(module, &functions_, &count_) == 0) count_ = 0;
+  }
+
+  template <class Number, class Ours>
+  void replace(Number number, Ours* ours) const {
+    const auto i = static_cast<std::uint32_t>(number);
+    if (i < count_ && functions_[i] != nullptr) *functions_[i] = std::bit_cast<Function>(ours);
+  }
+
+ private:
+  Function** functions_ = nullptr;
+  unsigned count_ = 0;
+};
+
+}  // namespace
+
+bool take_over(GetExportTable get_table) {
+  const auto* const callbacks = static_cast<const Callbacks*>(get_table(callbacks_table));
+  if (callbacks == nullptr || callbacks->size < sizeof(Callbacks)) return false;
+
+  const Module core(*callbacks, module_core);
+  core.replace(Core::mark_ex, &mark<const Attributes*>);
+  core.replace(Core::mark_ascii, &mark<const char*>);
+  core.replace(Core::mark_wide, &mark<const wchar_t*>);
+  core.replace(Core::range_start_ex, &start<const Attributes*>);
+  core.replace(Core::range_start_ascii, &start<const char*>);
+  core.replace(Core::range_start_wide, &start<const wchar_t*>);
+  core.replace(Core::range_end, &end);
+  core.replace(Core::range_push_ex, &push<const Attributes*>);
+  core.replace(Core::range_push_ascii, &push<const char*>);
+  core.replace(Core::range_push_wide, &push<const wchar_t*>);
+  core.replace(Core::range_pop, &pop);
+
+  const Module core2(*callbacks, module_core2);
+  core2.replace(Core2::mark_ex, &mark_in);
+  core2.replace(Core2::range_start_ex, &start_in);
+  core2.replace(Core2::range_end, &end_in);
+  core2.replace(Core2::range_push_ex, &push_in);
+  core2.replace(Core2::range_pop, &pop_in);
+  core2.replace(Core2::register_string_ascii, &register_string<const char*>);
+  core2.replace(Core2::register_string_wide, &register_string<const wchar_t*>);
+  return true;
+}
+
+}  // namespace memreel::nvtx

@@ -1,0 +1,112 @@
+"""Compares a recording with what PyTorch recorded of the same run: compare_torch.py MEMREEL TRACE SNAPSHOT STATS.
+
+Prints one line for each property that has to hold, and exits with 1 when one does not.
+"""
+import gzip
+import json
+import pickle
+import subprocess
+import sys
+
+
+def read_events(memreel, trace):
+    lines = subprocess.run([memreel, "export", trace, "--format", "jsonl"], check=True, stdout=subprocess.PIPE).stdout
+    return [json.loads(line) for line in lines.splitlines()]
+
+
+def short(name):
+    """PyTorch's name of a code object, which may or may not be the qualified one."""
+    return name.rsplit(".", 1)[-1]
+
+
+def python_frames(row):
+    return [(frame["file"], frame["line"], short(frame["function"])) for frame in row.get("stack", ()) if frame["file"]]
+
+
+def compare(events, history, stats):
+    """(property, how many agree, of how many, first difference)"""
+    recorded = [row for row in events if row["heap"] == "torch.cuda" and row["kind"] in ("alloc", "free_requested")]
+    expected = [row for row in history if row["action"] in ("alloc", "free_requested")]
+    kinds = {"alloc": "alloc", "free_requested": "free_requested"}
+    pairs = list(zip(recorded, expected))
+
+    def check(name, agrees, chosen=lambda row: True):
+        some = [(ours, theirs) for ours, theirs in pairs if chosen(theirs)]
+        wrong = [(ours, theirs) for ours, theirs in some if not agrees(ours, theirs)]
+        return name, len(some) - len(wrong), len(some), wrong[0] if wrong else None
+
+    def fits(ours, theirs):
+        """Rounded to 512 bytes, with at most the tail that PyTorch does not split off."""
+        rounded = (theirs["size"] + 511) // 512 * 512
+        return rounded <= ours["size"] < rounded + (1 << 20) + 512
+
+    def same_stack(ours, theirs):
+        frames = [(f["filename"], f["line"], short(f["name"])) for f in theirs.get("frames", ())]
+        return python_frames(ours) == frames
+
+    live, total, peak = {}, 0, 0
+    for row in recorded[:len(expected)]:
+        if row["kind"] == "alloc":
+            live[row["address"]] = row["size"]
+            total += row["size"]
+        else:
+            total -= live.pop(row["address"], 0)
+        peak = max(peak, total)
+    failures = [row["size"] for row in events if row["heap"] == "torch.cuda" and row["kind"] == "alloc_failed"]
+    ooms = [row["size"] for row in history if row["action"] == "oom"]
+    alloc = lambda row: row["action"] == "alloc"
+    with_frames = lambda row: bool(row.get("frames"))
+    yield "events (recorded, in the history)", min(len(recorded), len(expected)), len(expected), None
+    yield check("kind and order", lambda o, t: o["kind"] == kinds[t["action"]])
+    yield check("address", lambda o, t: o["address"] == t["addr"])
+    yield check("size", fits, alloc)
+    yield check("stream of allocations", lambda o, t: o["stream"] == t["stream"], alloc)
+    yield check("Python stacks of allocations", same_stack, lambda r: alloc(r) and with_frames(r))
+    yield check("Python stacks of frees", same_stack, lambda r: not alloc(r) and with_frames(r))
+    yield check("no Python stack where PyTorch has none", lambda o, t: not python_frames(o), lambda r: not with_frames(r))
+    yield "failures", sum(a == b for a, b in zip(failures, ooms)), len(ooms), (failures, ooms)
+    wanted = stats["allocated_bytes.all.peak"]
+    yield f"peak {peak} == allocated_bytes.all.peak {wanted}", int(peak == wanted), 1, None
+
+    segments = {"segment_alloc": "alloc", "segment_free": "free_requested", "segment_map": "segment_map",
+                "segment_unmap": "segment_unmap"}
+    theirs = joined((segments[row["action"]], row["addr"], row["size"]) for row in history if row["action"] in segments)
+    known = {row[1] for row in theirs}
+    ours = joined((row["kind"], row["address"], row["size"]) for row in events if row["level"] == "driver"
+                  and row["heap"] in ("cuda.driver", "cuda.mapped") and row["kind"] in segments.values()
+                  and (row["heap"] == "cuda.mapped" or row["address"] in known))
+    ours = [row for row in ours if row[1] in known]
+    wrong = [pair for pair in zip(ours, theirs) if pair[0] != pair[1]]
+    yield "segments at the driver", len(theirs) - len(wrong) - max(0, len(theirs) - len(ours)), len(theirs), wrong[:1]
+
+
+def joined(rows):
+    """PyTorch maps a segment's pages one by one, and records them as one: neighbours become one row."""
+    rows = list(rows)
+    result = []
+    for kind, address, size in rows:
+        if result and kind.startswith("segment") and result[-1][0] == kind and sum(result[-1][1:]) == address:
+            result[-1] = (kind, result[-1][1], result[-1][2] + size)
+        else:
+            result.append((kind, address, size))
+    return result
+
+
+def main():
+    memreel, trace, snapshot, stats = sys.argv[1:]
+    with gzip.open(snapshot) as file:
+        history = pickle.load(file)["device_traces"][0]
+    with open(stats) as file:
+        stats = json.load(file)
+    print(stats["gpu"], "PyTorch", stats["torch"], "Python", stats["python"].split()[0])
+    failed = False
+    for name, agree, of, first in compare(read_events(memreel, trace), history, stats):
+        print(f"{'ok  ' if agree == of else 'DIFF'} {name}: {agree} of {of}")
+        if agree != of:
+            failed = True
+            print("     first:", str(first)[:3000])
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
