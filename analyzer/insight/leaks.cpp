@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <tuple>
 
 #include "analyzer/insight/leaks_causes.h"
 #include "analyzer/insight/leaks_evidence.h"
+#include "analyzer/report/own_frame.h"
+#include "formats/model/stack_text.h"
 
 namespace memreel {
 namespace {
 
-constexpr std::array<std::string_view, 8> names{"leak",    "suspected", "resident",              "cache",
-                                                "warm-up", "sawtooth",  "unknown before attach", "unattributed"};
+constexpr std::array<std::string_view, 8> names{
+    "leak", "suspected", "resident", "cache", "warm-up", "sawtooth", "unknown before attach", "unattributed"};
 
 /// Rounds in which some of `kept` were made.
 std::vector<std::uint32_t> births_of(const std::vector<Held>& kept) {
@@ -49,34 +53,84 @@ class Search {
   }
 
  private:
+  using Line = std::tuple<StringId, StringId, std::uint32_t, ModuleId, std::uint64_t>;
+
   void look_into(HeapId heap) {
     Rounds rounds = find_rounds(trace_, heap);
-    for (const Population& population : populations(trace_, heap, rounds)) {
-      for (Judged& judged : judge(population, rounds)) {
-        if (is_from_before(population)) judged.verdict = LeakVerdict::unknown_before_attach;
-        add(heap, population, rounds, judged);
+    std::map<Line, std::vector<Population>> by_line;
+    for (Population& population : populations(trace_, heap, rounds)) {
+      const std::vector<Judged> judged = judge(population, rounds);
+      if (population.stack == StackId::none || has(judged, LeakVerdict::leak)) {
+        for (const Judged& j : judged) add(heap, population, rounds, j);
+      } else {
+        by_line[line_of(population.stack)].push_back(std::move(population));
       }
     }
+    for (auto& [line, parts] : by_line) look_into_line(heap, rounds, std::move(parts));
     report_.heaps.push_back({.heap = heap, .rounds = std::move(rounds), .rounds_left = {}});
   }
 
-  /// What an importer found alive without a record of its making comes first in the trace and has no stack.
-  bool is_from_before(const Population& population) const {
-    return population.stack == StackId::none && trace_.losses.preexisting_allocations != 0 &&
-           std::all_of(population.held.begin(), population.held.end(), [&](const Held& held) {
-             return index(held.id) < trace_.losses.preexisting_allocations;
-           });
+  /// A line can be reached on many ways, each of which is seen too seldom to be judged well. What leaks there as a
+  /// whole is accused as a whole, under the stack that has most; and a suspicion must stand beside all that the line
+  /// does.
+  void look_into_line(HeapId heap, const Rounds& rounds, std::vector<Population> parts) {
+    std::stable_sort(parts.begin(), parts.end(), [](const Population& a, const Population& b) {
+      return a.allocations - a.frees > b.allocations - b.frees;
+    });
+    bool may_suspect = true;
+    if (parts.size() > 1) {
+      const Population line = merged(parts);
+      const std::vector<Judged> judged = judge(line, rounds);
+      if (has(judged, LeakVerdict::leak)) {
+        for (const Judged& j : judged) add(heap, line, rounds, j);
+        return;
+      }
+      may_suspect = has(judged, LeakVerdict::suspected);
+    }
+    for (const Population& population : parts) {
+      for (Judged& j : judge(population, rounds)) {
+        if (j.verdict == LeakVerdict::suspected && !may_suspect) j.verdict = LeakVerdict::cache;
+        add(heap, population, rounds, j);
+      }
+    }
+  }
+
+  static bool has(const std::vector<Judged>& judged, LeakVerdict verdict) {
+    return std::any_of(judged.begin(), judged.end(), [&](const Judged& j) { return j.verdict == verdict; });
+  }
+
+  /// The innermost line of the user's own code; the innermost of all when there is none.
+  Line line_of(StackId stack) {
+    FrameId own = trace_.tables[stack].frame;
+    for (; stack != StackId::none; stack = trace_.tables[stack].caller) {
+      const FrameId frame = trace_.tables[stack].frame;
+      char& is_library = is_library_[index(frame)];
+      if (is_library == unknown) is_library = is_library_file(frame_text(trace_.tables, frame).file) ? 1 : 0;
+      if (is_library != 0) continue;
+      own = frame;
+      break;
+    }
+    const Frame& frame = trace_.tables[own];
+    return {frame.function, frame.file, frame.line, frame.module, frame.module_offset};
+  }
+
+  /// What an importer found alive without a record of its making.
+  bool is_from_before(StackId stack) const {
+    FrameId outermost = FrameId::none;
+    for (; stack != StackId::none; stack = trace_.tables[stack].caller) outermost = trace_.tables[stack].frame;
+    return trace_.tables[trace_.tables[outermost].function] == preexisting_frame;
   }
 
   void add(HeapId heap, const Population& population, const Rounds& rounds, const Judged& judged) {
-    LeakFinding finding{.verdict = judged.verdict,
-                        .heap = heap,
-                        .stack = population.stack,
-                        .count = judged.kept.size(),
-                        .growth = judged.growth,
-                        .rounds = rounds.count(),
-                        .evidence = {},
-                        .allocations = {}};
+    LeakFinding finding{
+        .verdict = is_from_before(population.stack) ? LeakVerdict::unknown_before_attach : judged.verdict,
+        .heap = heap,
+        .stack = population.stack,
+        .count = judged.kept.size(),
+        .growth = judged.growth,
+        .rounds = rounds.count(),
+        .evidence = {},
+        .allocations = {}};
     for (const Held& held : judged.kept) {
       finding.bytes += held.size;
       finding.allocations.push_back(held.id);
@@ -96,9 +150,8 @@ class Search {
   }
 
   void suppress(const Suppression& suppression, const LeakFinding& finding) {
-    auto entry = std::find_if(report_.suppressed.begin(), report_.suppressed.end(), [&](const SuppressedLeaks& s) {
-      return s.suppression.pattern == suppression.pattern;
-    });
+    auto entry = std::find_if(report_.suppressed.begin(), report_.suppressed.end(),
+                              [&](const SuppressedLeaks& s) { return s.suppression.pattern == suppression.pattern; });
     if (entry == report_.suppressed.end())
       entry = report_.suppressed.insert(entry, {.suppression = suppression, .count = 0, .bytes = {}});
     entry->count += finding.count;
@@ -179,6 +232,8 @@ class Search {
   const LeakOptions& options_;
   LeakReport report_;
   std::vector<std::vector<std::uint32_t>> births_;  // of each finding
+  static constexpr char unknown = 2;
+  std::vector<char> is_library_ = std::vector<char>(trace_.tables.frames.size(), unknown);
 };
 
 }  // namespace

@@ -34,13 +34,13 @@ struct LeakFinding {
   StackId stack = StackId::none;
   Bytes bytes;
   std::uint64_t count = 0;
-  double growth_bytes_per_round = 0;     // of the accused; 0 for others
+  double growth_bytes_per_round = 0;  // of the accused; 0 for others
   Growth growth;
-  std::uint32_t rounds = 0;              // of the heap
-  std::uint32_t oldest = 0;              // rounds since the first of them was made
+  std::uint32_t rounds = 0;                // of the heap
+  std::uint32_t oldest = 0;                // rounds since the first of them was made
   std::optional<std::uint32_t> last_free;  // round in which something from this stack was freed last
-  std::string evidence;                  // one sentence
-  std::uint32_t cause = no_cause;        // row of LeakReport::causes, for the accused
+  std::string evidence;                    // one sentence
+  std::uint32_t cause = no_cause;          // row of LeakReport::causes, for the accused
   std::vector<AllocationId> allocations;
 };
 

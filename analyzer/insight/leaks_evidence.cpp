@@ -51,8 +51,7 @@ std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Po
       return total + " " + place + " wait to be freed: so far they were freed many at a time, after at most " +
              count_of(growth.longest_life, unit);
     case LeakVerdict::cache:
-      return total + " " + place + " are held, and that no longer grows; " +
-             fate_of_others(finding, population, unit);
+      return total + " " + place + " are held, and that no longer grows; " + fate_of_others(finding, population, unit);
     case LeakVerdict::unknown_before_attach:
       return total + " were there before the recording began";
     case LeakVerdict::unattributed:

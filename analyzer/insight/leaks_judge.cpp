@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <set>
 
 namespace memreel {
 namespace {
@@ -14,9 +15,15 @@ constexpr std::uint32_t enough_rounds = 8;
 constexpr double steady_r2 = 0.8;
 // Growth must have gone on for this share of the rounds: less may be a phase that has not ended.
 constexpr double least_span = 0.2;
-// Births that thin out this much (Laplace's trend test, in standard deviations) are those of a cache that fills.
-constexpr double thinning = -2.5;
-constexpr double thinning_of_one_each = -1.7;
+// Births that thin out this much (Laplace's trend test, in standard deviations: one leak in 100, and one in 20 of those
+// of
+constexpr double thinning = -2.33;
+constexpr double thinning_of_one_each = -1.645;
+
+// What is live must have grown by as much of what the accused alone have added.
+constexpr double most = 0.6;
+// Of those accused, as many may be innocent.
+constexpr double innocent_share = 0.1;
 
 using Span = std::span<const Held>;
 
@@ -47,7 +54,10 @@ Growth growth_of(Span kept) {
   return growth;
 }
 
-/// Sizes that are within a fifth or so of each other.
+// In classes of size (below): a factor of four.
+constexpr int quite_another = 8;
+
+/// Sizes that are within a fifth or so of each other. Four classes are a factor of two.
 int size_class(Bytes size) { return static_cast<int>(std::lround(4 * std::log2(static_cast<double>(size.count) + 1))); }
 
 /// How long the allocations of a site live that are freed.
@@ -123,10 +133,8 @@ class Case {
     std::vector<Judged> all;
     const LeakVerdict verdict = verdict_on(later);
     if (verdict == LeakVerdict::leak || verdict == LeakVerdict::suspected) {
-      std::map<int, std::uint64_t> stay;  // by size class
-      for (const Held& h : later) stay[size_class(h.size)] += is_old(h);
       std::vector<Held> accused, passing;
-      for (const Held& h : later) (is_leaked(h, stay) ? accused : passing).push_back(h);
+      divide(later, accused, passing);
       add(all, verdict, accused);
       add(all, LeakVerdict::cache, passing);
     } else {
@@ -147,25 +155,38 @@ class Case {
   std::uint32_t age(const Held& h) const { return h.birth >= now_ ? 0 : now_ - 1 - h.birth; }
 
   /// A site is shared by what is made once: the workspace of the first matrix product is allocated below the line that
-  /// calls it, as its results are. What was kept in the first tenth of the rounds and nothing of its size since is put
-  /// down to the start.
+  /// calls it, as its results are. Of what was kept in the first tenth of the rounds, that is put down to the start
+  /// which is of no size that was kept since, and either of quite another size or more than is ever kept in one round.
   void split_off_start(std::vector<Held>& from_start, std::vector<Held>& later) const {
     const std::uint32_t start = kept_.empty() ? 0 : kept_.front().birth + count_ / 10;
-    std::map<int, bool> seen_later;
+    std::set<int> seen;
+    std::uint32_t usual = 0, in_round = 0, last = Held::alive;
     for (const Held& h : kept_) {
-      if (h.birth > start) seen_later[size_class(h.size)] = true;
+      if (h.birth <= start) continue;
+      seen.insert(size_class(h.size));
+      in_round = h.birth == last ? in_round + 1 : 1;
+      usual = std::max(usual, in_round);
+      last = h.birth;
     }
+    if (seen.empty()) {
+      later = kept_;
+      return;
+    }
+    const auto is_seen = [&](int c) { return seen.contains(c - 1) || seen.contains(c) || seen.contains(c + 1); };
+    const auto is_far = [&](int c) { return c > *seen.rbegin() + quite_another || c < *seen.begin() - quite_another; };
+    std::map<std::uint32_t, std::uint32_t> count_in;
+    for (const Held& h : kept_) count_in[h.birth] += h.birth <= start;
     for (const Held& h : kept_) {
       const int size = size_class(h.size);
-      const bool is_of_start = h.birth <= start && !seen_later.contains(size - 1) && !seen_later.contains(size) &&
-                               !seen_later.contains(size + 1);
+      const bool is_of_start = h.birth <= start && !is_seen(size) && (is_far(size) || count_in[h.birth] > usual);
+      if (is_of_start) --count_in[h.birth];
       (is_of_start ? from_start : later).push_back(h);
     }
   }
 
   LeakVerdict verdict_on(const std::vector<Held>& kept) const {
     if (count_ < enough_rounds || rounds_of_birth(kept) < fewest_rounds)
-      return lives_.any() && kept.size() > 1 ? plateau() : LeakVerdict::resident;
+      return kept.size() > 1 ? plateau() : LeakVerdict::resident;
 
     // Those that are older than anything that was freed has ever become.
     std::vector<Held> old;
@@ -179,17 +200,22 @@ class Case {
     if (thins_out(old, window) || !grows(old, window)) return LeakVerdict::cache;
     const Growth growth = growth_of(old);
     if (growth.last - growth.first + 1 < least_span * count_) return LeakVerdict::warm_up;
-    return growth.rounds >= enough_rounds && growth.r2 >= steady_r2 ? LeakVerdict::leak : LeakVerdict::suspected;
+    if (growth.rounds >= enough_rounds && growth.r2 >= steady_r2) return LeakVerdict::leak;
+    // Where things live for many rounds, how many there are goes up and down, and a rise is soon seen.
+    return lives_.longest() > 1 ? plateau() : LeakVerdict::suspected;
   }
 
-  LeakVerdict plateau() const { return lives_.in_bursts() ? LeakVerdict::sawtooth : LeakVerdict::cache; }
+  LeakVerdict plateau() const {
+    if (!lives_.any()) return LeakVerdict::resident;
+    return lives_.in_bursts() ? LeakVerdict::sawtooth : LeakVerdict::cache;
+  }
 
-  /// No birth for more than twice as long as there ever was none in between.
+  /// No birth for more than three times as long as there ever was none in between.
   static bool has_stopped(const std::vector<Held>& old, std::uint32_t window) {
     std::uint32_t longest = 1;
     for (std::size_t i = 1; i < old.size(); ++i) longest = std::max(longest, old[i].birth - old[i - 1].birth);
     const std::uint32_t since = window > old.back().birth ? window - 1 - old.back().birth : 0;
-    return since > 2 * longest + 1;
+    return since > 3 * longest + 1;
   }
 
   /// Laplace's trend test: births at a constant rate have their mean in the middle of the time that was watched. One
@@ -212,30 +238,56 @@ class Case {
     return std::adjacent_find(sizes.begin(), sizes.end()) == sizes.end();
   }
 
-  /// Whether there is more of everything as time goes on, as there must be when some is never freed: at least a third
-  /// of what these births alone would have added between the middle of the rounds and their last fifth.
+  /// Whether there is more of everything as time goes on, as there must be when some is never freed: most of what these
+  /// births alone would have added between the middle of the rounds and their last fifth.
   bool grows(const std::vector<Held>& old, std::uint32_t window) const {
     if (!lives_.any()) return true;
     const std::uint32_t end = now_;
     const double added = average_live(held_, end - end / 5, end) - average_live(held_, end * 3 / 10, end / 2);
     const double rate = static_cast<double>(old.size()) / std::max(1U, window - old.front().birth);
-    return added >= rate * end / 2 / 3;
+    return added >= most * rate * end / 2;
   }
 
   bool is_old(const Held& h) const { return h.birth < count_ && age(h) > lives_.longest(); }
 
-  /// Older than anything that was freed; or so many of this size stay, and so few live that long and go, that it is
-  /// more likely one of those that stay.
-  bool is_leaked(const Held& h, const std::map<int, std::uint64_t>& stay) const {
-    if (is_old(h)) return true;
-    std::uint64_t siblings = 0;
+  /// Old ones are accused. A younger one may yet be freed: how likely it is one of those that stay follows from how
+  /// many of its size stay per round, and how many live that long and go. The likeliest are accused as well, as many as
+  /// leave no more than a tenth of all accused to be expected innocent.
+  void divide(const std::vector<Held>& kept, std::vector<Held>& accused, std::vector<Held>& passing) const {
+    std::map<int, double> stay;  // by size class
+    for (const Held& h : kept) {
+      if (is_old(h)) stay[size_class(h.size)] += 1;
+    }
+    std::vector<std::pair<double, Held>> young;  // how likely innocent
+    for (const Held& h : kept) {
+      if (is_old(h))
+        accused.push_back(h);
+      else
+        young.emplace_back(innocence(h, stay), h);
+    }
+    std::stable_sort(young.begin(), young.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    double innocent = 0;
+    for (const auto& [likely, held] : young) {
+      innocent += likely;
+      const bool is_sure_enough = innocent <= innocent_share * static_cast<double>(accused.size() + 1);
+      (is_sure_enough && likely < 1 ? accused : passing).push_back(held);
+    }
+    const auto by_birth = [](const Held& a, const Held& b) { return a.id < b.id; };
+    std::sort(accused.begin(), accused.end(), by_birth);
+    std::sort(passing.begin(), passing.end(), by_birth);
+  }
+
+  double innocence(const Held& h, const std::map<int, double>& stay) const {
+    double siblings = 0;
     for (int c = size_class(h.size) - 1; c <= size_class(h.size) + 1; ++c) {
       const auto found = stay.find(c);
       if (found != stay.end()) siblings += found->second;
     }
-    // Those were made in the rounds that are longer ago than the longest life; the others in any.
-    const double seen = static_cast<double>(count_ - std::min(count_ - 1, lives_.longest())) / count_;
-    return siblings > 0 && static_cast<double>(siblings) >= seen * static_cast<double>(lives_.longer_than(age(h), h.size));
+    // Those that stay were made in the rounds longer ago than the longest life; those that go, in any.
+    const double staying = siblings / (count_ - std::min(count_ - 1, lives_.longest()));
+    const double going = static_cast<double>(lives_.longer_than(age(h), h.size)) / count_;
+    if (siblings == 0 && going == 0) return lives_.longer_than(age(h) - std::min(age(h), 1U), h.size) > 0 ? 1 : 0;
+    return going / (staying + going);
   }
 
   Span held_;
@@ -245,11 +297,11 @@ class Case {
   std::vector<Held> kept_;
 };
 
-bool accuses(const std::vector<Judged>& judged) {
-  return std::any_of(judged.begin(), judged.end(), [](const Judged& j) {
-    return j.verdict == LeakVerdict::leak || j.verdict == LeakVerdict::suspected;
-  });
+bool is_accusation(const Judged& judged) {
+  return judged.verdict == LeakVerdict::leak || judged.verdict == LeakVerdict::suspected;
 }
+
+bool accuses(const std::vector<Judged>& judged) { return std::any_of(judged.begin(), judged.end(), is_accusation); }
 
 /// The population in parts of one size each, for sizes that were kept in enough rounds; what is left is one part.
 std::vector<std::vector<Held>> by_size(const Population& population) {
@@ -275,19 +327,47 @@ std::vector<std::vector<Held>> by_size(const Population& population) {
   return all;
 }
 
+/// Where no stack tells sites apart, a leak of several sizes falls into parts, and a part by itself may look as if it
+/// had ended. One that was never let go of either, and went on for half as long as those accused, is one of them.
+void join_sisters(std::vector<Judged>& judged, const std::vector<std::vector<Held>>& parts) {
+  std::set<Bytes> freed;
+  for (const std::vector<Held>& part : parts) {
+    for (const Held& h : part) {
+      if (!h.survives()) freed.insert(h.size);
+    }
+  }
+  std::uint32_t span = 0;
+  for (const Judged& j : judged) {
+    if (is_accusation(j)) span = std::max(span, j.growth.last - j.growth.first);
+  }
+  for (Judged& j : judged) {
+    if (is_accusation(j) || j.growth.rounds < fewest_rounds || 2 * (j.growth.last - j.growth.first) < span) continue;
+    if (std::none_of(j.kept.begin(), j.kept.end(), [&](const Held& h) { return freed.contains(h.size); }))
+      j.verdict = LeakVerdict::suspected;
+  }
+}
+
 }  // namespace
 
 std::vector<Judged> judge(const Population& population, const Rounds& rounds) {
-  // Where no stack was recorded, all sites look like one, and the size tells them apart.
+  const bool has_stack = population.stack != StackId::none;
   std::vector<Judged> whole = Case(population.held, rounds).judged();
-  if (accuses(whole) && population.stack != StackId::none) return whole;
+  if (has_stack && accuses(whole)) return whole;
+  // Where no stack was recorded, all sites look like one, and the size tells them apart.
   const std::vector<std::vector<Held>> parts = by_size(population);
   if (parts.size() < 2) return whole;
   std::vector<Judged> all;
+  bool is_certain = false;
   for (const std::vector<Held>& part : parts) {
-    for (Judged& judged : Case(part, rounds).judged()) all.push_back(std::move(judged));
+    for (Judged& judged : Case(part, rounds).judged()) {
+      is_certain = is_certain || judged.verdict == LeakVerdict::leak;
+      all.push_back(std::move(judged));
+    }
   }
-  return accuses(all) ? all : whole;
+  // Of many parts one may look suspicious by chance.
+  if (has_stack ? !is_certain : !accuses(all)) return whole;
+  if (!has_stack) join_sisters(all, parts);
+  return all;
 }
 
 }  // namespace memreel

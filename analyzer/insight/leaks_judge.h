@@ -22,11 +22,11 @@ enum class LeakVerdict : std::uint8_t {
 
 /// What was measured of the allocations that a verdict is about.
 struct Growth {
-  std::uint32_t rounds = 0;         // in which some were made that are still there
+  std::uint32_t rounds = 0;           // in which some were made that are still there
   std::uint32_t first = 0, last = 0;  // the first and the last of those
-  double slope = 0;                 // bytes per round, least squares over what had been kept by each of those rounds
-  double r2 = 0;                    // of that line; 0 when there is nothing to fit
-  std::uint32_t longest_life = 0;   // rounds that any allocation from there lived that was freed before the end
+  double slope = 0;                   // bytes per round, least squares over what had been kept by each of those rounds
+  double r2 = 0;                      // of that line; 0 when there is nothing to fit
+  std::uint32_t longest_life = 0;     // rounds that any allocation from there lived that was freed before the end
 };
 
 /// Some of a population that deserve the same verdict. Those accused come first, if any.

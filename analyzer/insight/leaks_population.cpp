@@ -24,8 +24,9 @@ std::unordered_set<std::uint64_t> reserves_of_pools(const Trace& trace, HeapId h
 }
 
 struct Tally {
-  std::uint64_t allocations = 0, frees = 0, survivors = 0;
+  std::uint64_t allocations = 0, frees = 0;
   std::uint32_t last_free = Held::alive;
+  bool crosses = false;  // some outlived its round, and was freed
   std::uint32_t population = not_here;
 };
 
@@ -33,6 +34,10 @@ struct Crossing {
   StackId stack = StackId::none;
   Held held;
 };
+
+void sort_by_id(std::vector<Held>& held) {
+  std::sort(held.begin(), held.end(), [](const Held& a, const Held& b) { return a.id < b.id; });
+}
 
 }  // namespace
 
@@ -58,7 +63,6 @@ std::vector<Population> populations(const Trace& trace, HeapId heap, const Round
       births[index(id)] = round;
       Tally& tally = tallies[index(events.stack[i])];
       ++tally.allocations;
-      ++tally.survivors;
       continue;
     }
     const std::uint32_t birth = std::exchange(births[index(id)], not_here);
@@ -66,16 +70,16 @@ std::vector<Population> populations(const Trace& trace, HeapId heap, const Round
     const StackId stack = events.stack[trace.allocation_events[index(id)]];
     Tally& tally = tallies[index(stack)];
     ++tally.frees;
-    --tally.survivors;
     tally.last_free = round;
-    if (round != birth)
-      crossings.push_back({stack, {.id = id, .birth = birth, .death = round, .size = events.size[i]}});
+    if (round == birth) continue;
+    tally.crosses = true;
+    crossings.push_back({stack, {.id = id, .birth = birth, .death = round, .size = events.size[i]}});
   }
 
   std::vector<Population> found;
   for (std::uint32_t stack = 0; stack < tallies.size(); ++stack) {
     Tally& tally = tallies[stack];
-    if (tally.survivors == 0) continue;
+    if (tally.allocations == tally.frees && !tally.crosses) continue;
     tally.population = static_cast<std::uint32_t>(found.size());
     found.push_back({.stack = StackId{stack},
                      .allocations = tally.allocations,
@@ -83,19 +87,30 @@ std::vector<Population> populations(const Trace& trace, HeapId heap, const Round
                      .last_free = tally.last_free,
                      .held = {}});
   }
-  for (const Crossing& crossing : crossings) {
-    const std::uint32_t population = tallies[index(crossing.stack)].population;
-    if (population != not_here) found[population].held.push_back(crossing.held);
-  }
+  for (const Crossing& crossing : crossings)
+    found[tallies[index(crossing.stack)].population].held.push_back(crossing.held);
   for (std::uint32_t a = 0; a < births.size(); ++a) {
     if (births[a] == not_here) continue;
     const std::uint32_t event = trace.allocation_events[a];
     found[tallies[index(events.stack[event])].population].held.push_back(
         {.id = AllocationId{a}, .birth = births[a], .size = events.size[event]});
   }
-  for (Population& population : found)
-    std::sort(population.held.begin(), population.held.end(), [](const Held& a, const Held& b) { return a.id < b.id; });
+  for (Population& population : found) sort_by_id(population.held);
   return found;
+}
+
+Population merged(std::vector<Population> parts) {
+  Population whole = std::move(parts.front());
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    const Population& part = parts[i];
+    whole.allocations += part.allocations;
+    whole.frees += part.frees;
+    if (part.last_free != Held::alive)
+      whole.last_free = whole.last_free == Held::alive ? part.last_free : std::max(whole.last_free, part.last_free);
+    whole.held.insert(whole.held.end(), part.held.begin(), part.held.end());
+  }
+  sort_by_id(whole.held);
+  return whole;
 }
 
 }  // namespace memreel

@@ -22,19 +22,24 @@ struct Held {
   bool survives() const { return death == alive; }
 };
 
-/// The allocations of one stack of one heap. Only stacks of which something is live at the end make a population.
+/// The allocations of one stack of one heap; also of several stacks, to be judged as one.
 struct Population {
   StackId stack = StackId::none;
   std::uint64_t allocations = 0;  // all that were ever made there
   std::uint64_t frees = 0;
   std::uint32_t last_free = Held::alive;  // round of the last free; alive: nothing made there was ever freed
-  std::vector<Held> held;                 // by birth, then by id
+  std::vector<Held> held;                 // by id, and so by birth
+
+  bool has_survivors() const { return allocations != frees; }
 };
 
-/// The populations of `heap`, by stack. Memory on the way: 4 bytes per allocation of the trace, and 24 per one that
-/// outlived its round.
+/// The populations of `heap` of which anything outlived its round, by stack. Memory on the way: 4 bytes per allocation
+/// of the trace, and 32 per one that outlived its round.
 ///
 /// What a heap gave to a pool inside it (segments of its child heaps) is the pool's reserve and left out.
 std::vector<Population> populations(const Trace& trace, HeapId heap, const Rounds& rounds);
+
+/// All of them as one, under the stack of the first.
+Population merged(std::vector<Population> parts);
 
 }  // namespace memreel

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::uint32_t fewest_rounds = 8;
 constexpr std::uint32_t most_intervals = 64;
-constexpr std::uint32_t candidates_tried = 16;
+constexpr std::uint32_t well_many_rounds = 16;
+constexpr std::uint32_t loops_tried = 16;
 
 /// Where a program allocates: the stack; where none was recorded, the size is all there is to tell sites apart.
 struct Site {
@@ -30,9 +31,9 @@ struct SiteHash {
 /// The allocations of one heap as numbers of sites, in order.
 struct SiteSequence {
   std::vector<Site> sites;
-  std::vector<std::uint32_t> counts;       // of each site
-  std::vector<std::uint32_t> site_of;      // of each allocation
-  std::vector<std::uint32_t> event_of;     // of each allocation
+  std::vector<std::uint32_t> counts;    // of each site
+  std::vector<std::uint32_t> site_of;   // of each allocation
+  std::vector<std::uint32_t> event_of;  // of each allocation
 };
 
 SiteSequence site_sequence(const Trace& trace, HeapId heap) {
@@ -70,17 +71,29 @@ bool is_even(const std::vector<std::uint32_t>& places, std::size_t total) {
 
 /// Places of the allocations that begin a round; empty when there is no loop to be seen.
 std::vector<std::uint32_t> beginnings(const SiteSequence& sequence) {
-  std::map<std::uint32_t, std::vector<std::uint32_t>> sites_by_count;  // in the order they are first seen
+  struct Loop {
+    std::uint32_t rounds;
+    std::vector<std::uint32_t> sites;  // in the order they are first seen
+  };
+  std::map<std::uint32_t, std::vector<std::uint32_t>> by_count;
   for (std::uint32_t site = 0; site < sequence.sites.size(); ++site) {
-    if (sequence.counts[site] >= fewest_rounds) sites_by_count[sequence.counts[site]].push_back(site);
+    if (sequence.counts[site] >= fewest_rounds) by_count[sequence.counts[site]].push_back(site);
   }
-  std::uint32_t tried = 0;
-  for (const auto& [count, sites] : sites_by_count) {
-    if (sites.size() < 2 && sites_by_count.size() > 1) continue;
-    if (++tried > candidates_tried) break;
+  std::vector<Loop> loops;
+  std::size_t most_sites = 0;
+  for (auto& [count, sites] : by_count) {
+    most_sites = std::max(most_sites, sites.size());
+    loops.push_back({count, std::move(sites)});
+  }
+  std::erase_if(loops, [&](const Loop& loop) {
+    return 4 * loop.sites.size() < most_sites || loop.sites.size() < std::min<std::size_t>(2, most_sites);
+  });
+  std::stable_partition(loops.begin(), loops.end(), [](const Loop& loop) { return loop.rounds >= well_many_rounds; });
+  if (loops.size() > loops_tried) loops.resize(loops_tried);
+  for (const Loop& loop : loops) {
     std::vector<std::uint32_t> places;
     for (std::uint32_t i = 0; i < sequence.site_of.size(); ++i) {
-      if (sequence.site_of[i] == sites.front()) places.push_back(i);
+      if (sequence.site_of[i] == loop.sites.front()) places.push_back(i);
     }
     if (is_even(places, sequence.site_of.size())) return places;
   }
@@ -89,8 +102,7 @@ std::vector<std::uint32_t> beginnings(const SiteSequence& sequence) {
 
 std::string line_of(const Trace& trace, StackId stack) {
   const FrameText frame = own_frame(frames_of(trace.tables, stack));
-  return frame.file.empty() ? std::string(frame.function)
-                            : std::string(frame.file) + ":" + std::to_string(frame.line);
+  return frame.file.empty() ? std::string(frame.function) : std::string(frame.file) + ":" + std::to_string(frame.line);
 }
 
 Rounds by_repetition(const Trace& trace, const SiteSequence& sequence) {

@@ -30,9 +30,11 @@ struct Rounds {
 
 /// Marks come first, then repetition, then intervals; each only when it gives at least eight rounds.
 ///
-/// Repetition: of the call sites that are seen equally often, the ones that are seen least and at an even pace from the
-/// beginning to the end (no pause of more than four times the usual number of allocations, hardly any of them outside)
-/// belong to the outermost loop. A round begins where the first of them is seen.
+/// Repetition: call sites that are seen equally often belong to the same loop when they are seen at an even pace from
+/// the beginning to the end (no pause of more than four times the usual number of allocations, hardly any of them
+/// outside). Of the loops with a fair number of sites, the outermost is the one with fewest rounds; sixteen rounds or
+/// more are preferred, since equal counts that are small may be chance. A round begins where the first of its sites is
+/// seen.
 Rounds find_rounds(const Trace& trace, HeapId heap);
 
 /// The sentence that says which were used, e.g. "60 steps, from the marks \"step\"".

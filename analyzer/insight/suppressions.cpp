@@ -8,20 +8,16 @@ namespace memreel {
 namespace {
 
 constexpr std::array<std::string_view, 10> frameworks{
-    "cublasCreate",
-    "cublasLtCreate",
-    "cudnnCreate",
-    "cusolverDnCreate",
-    "cusparseCreate",
-    "ncclCommInit",
-    "getCUDABlasLtWorkspace",
-    "getCurrentCUDABlasHandle",
-    "getCUDABlasWorkspace",
+    "cublasCreate",           "cublasLtCreate",           "cudnnCreate",
+    "cusolverDnCreate",       "cusparseCreate",           "ncclCommInit",
+    "getCUDABlasLtWorkspace", "getCurrentCUDABlasHandle", "getCUDABlasWorkspace",
     "benchmark_cache",  // cuDNN's choice of algorithm per shape
 };
 
 /// `text` begins with `piece` at `at`.
-bool has_at(std::string_view text, std::size_t at, std::string_view piece) { return text.substr(at).starts_with(piece); }
+bool has_at(std::string_view text, std::size_t at, std::string_view piece) {
+  return text.substr(at).starts_with(piece);
+}
 
 std::string_view trimmed(std::string_view line) {
   constexpr std::string_view blank = " \t\r";

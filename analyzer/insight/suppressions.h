@@ -16,8 +16,8 @@ struct Suppression {
   bool built_in = false;
 };
 
-/// A list of `leak:PATTERN`. A pattern is looked for in the function, the file and the module of every frame; `*` stands
-/// for anything, `^` and `$` for the beginning and the end of the name.
+/// A list of `leak:PATTERN`. A pattern is looked for in the function, the file and the module of every frame; `*`
+/// stands for anything, `^` and `$` for the beginning and the end of the name.
 class Suppressions {
  public:
   /// Those of known frameworks: memory that a library takes once per handle, stream or shape and keeps by design.

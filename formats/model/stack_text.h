@@ -10,6 +10,10 @@
 
 namespace memreel {
 
+/// The function of the outermost frame of what was allocated before the recording began. Below it are the frames that
+/// the source still knows of the allocation, if any.
+inline constexpr std::string_view preexisting_frame = "<allocated before recording began>";
+
 struct FrameText {
   std::string_view function;
   std::string_view file;

@@ -2,6 +2,7 @@
 //
 //     bench_leaks [DIRECTORY...]    labelled histories (FILE.pickle.xz, FILE.truth.json); default: those in tests/data,
 //                                   and shared/histories/leaks where there is one
+//     bench_leaks --made-up [SEEDS]  made-up programs (tests/leak_programs.h), each with so many seeds [200]
 //     bench_leaks --speed [EVENTS]  all verdicts on a made-up trace of so many events [10000000], against a plain pass
 #include <chrono>
 #include <fstream>
@@ -16,6 +17,7 @@
 #include "formats/model/stack_text.h"
 #include "tests/bench/synthetic.h"
 #include "tests/histories.h"
+#include "tests/leak_programs.h"
 #include "tests/leak_score.h"
 
 namespace {
@@ -80,6 +82,33 @@ bool score_all(const std::vector<std::filesystem::path>& directories) {
   return held == cases && cases != 0;
 }
 
+void score_made_up(std::uint64_t seeds) {
+  TextTable table({{"program"},
+                   {"leaks"},
+                   {"as promised %", Align::right},
+                   {"recall % bytes", Align::right},
+                   {"precision % bytes", Align::right},
+                   {"wrong seeds"}});
+  for (const test::KindOfProgram& kind : test::kinds_of_programs()) {
+    std::uint64_t held = 0;
+    double recall = 0, precision = 0;
+    std::string wrong;
+    for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+      test::MadeUpProgram program(seed);
+      kind.run(program);
+      const test::LeakScore score = test::score(program.trace(), find_leaks(program.trace()), program.truth());
+      held += score.holds();
+      recall += score.byte_recall();
+      precision += score.leaked == 0 ? (score.accused == 0 ? 1 : 0) : score.byte_precision();
+      if (!score.holds() && wrong.size() < 40) wrong += std::to_string(seed) + " ";
+    }
+    const auto n = static_cast<double>(seeds);
+    table.add_row({kind.name, kind.leaks ? "yes" : "no", per_cent(static_cast<double>(held) / n), per_cent(recall / n),
+                   per_cent(precision / n), wrong});
+  }
+  table.print(std::cout);
+}
+
 double seconds(const std::function<void()>& work) {
   const auto begin = std::chrono::steady_clock::now();
   work();
@@ -132,6 +161,10 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (!arguments.empty() && arguments.front() == "--speed") {
     measure(arguments.size() > 1 ? std::stoull(arguments[1]) : 10'000'000);
+    return 0;
+  }
+  if (!arguments.empty() && arguments.front() == "--made-up") {
+    score_made_up(arguments.size() > 1 ? std::stoull(arguments[1]) : 200);
     return 0;
   }
   std::vector<std::filesystem::path> directories(arguments.begin(), arguments.end());

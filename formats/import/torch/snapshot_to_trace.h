@@ -3,13 +3,10 @@
 
 #include "formats/import/torch/snapshot.h"
 #include "formats/model/result.h"
+#include "formats/model/stack_text.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel::torch {
-
-/// The frame that stands at the outermost end of the stacks of what a device held before its history begins. Below it
-/// are the frames that the snapshot still knows of the allocation, if any.
-inline constexpr std::string_view preexisting_frame = "<allocated before recording began>";
 
 /// One heap "torch.cuda" per device; at the start, for each heap, its settings and what it held already, all at the
 /// time of the first record; then the records of all devices by time, those of one device in their own order, with the

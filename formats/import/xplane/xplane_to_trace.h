@@ -11,13 +11,13 @@
 #pragma once
 
 #include "formats/import/xplane/recording.h"
+#include "formats/model/stack_text.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel::xplane {
 
-/// The stack of a deduced segment_alloc, and of allocations from before.
+/// The stack of a deduced segment_alloc.
 inline constexpr std::string_view region_frame = "<region deduced from addresses and fragmentation figures>";
-inline constexpr std::string_view preexisting_frame = "<allocated before recording began>";
 
 void write_trace(const Recording& recording, TraceWriter& writer);
 

@@ -1,0 +1,186 @@
+#include "analyzer/insight/leaks.h"
+
+#include <gtest/gtest.h>
+
+#include "formats/model/stack_text.h"
+#include "tests/leak_programs.h"
+#include "tests/unit/sample_trace.h"
+
+namespace memreel {
+namespace {
+
+using test::MadeUpProgram;
+
+constexpr std::uint64_t seed = 7;
+
+const LeakFinding* finding_at(const Trace& trace, const LeakReport& report, std::uint32_t line) {
+  for (const LeakFinding& finding : report.findings) {
+    for (const FrameText& frame : frames_of(trace.tables, finding.stack)) {
+      if (frame.file == "train.py" && frame.line == line) return &finding;
+    }
+  }
+  return nullptr;
+}
+
+TEST(LeakEvidence, SaysHowManyStepsKeptHowMuchWhere) {
+  MadeUpProgram program(seed);
+  program.set_marked(true);
+  program.run([&](std::uint32_t) { program.alloc(41, 4096, true); });
+  const LeakReport report = find_leaks(program.trace());
+  const std::string n = std::to_string(program.steps());
+  ASSERT_FALSE(report.findings.empty());
+  const LeakFinding& leak = report.findings.front();
+  EXPECT_EQ(leak.verdict, LeakVerdict::leak);
+  EXPECT_EQ(leak.evidence,
+            n + " of " + n + " steps kept 4.00 KiB allocated at train.py:41; nothing allocated there was ever freed");
+  EXPECT_NEAR(leak.growth_bytes_per_round, 4096, 1);
+  EXPECT_NEAR(leak.growth.r2, 1, 1e-6);
+  EXPECT_EQ(leak.oldest, program.steps());
+  EXPECT_FALSE(leak.last_free);
+}
+
+TEST(LeakEvidence, SaysWhatBecameOfTheOthers) {
+  MadeUpProgram program(seed);
+  program.set_marked(true);
+  program.run([&](std::uint32_t) {
+    program.free(program.alloc(41, 4096));
+    program.alloc(41, 4096, true);
+  });
+  const LeakReport report = find_leaks(program.trace());
+  EXPECT_NE(report.findings.front().evidence.find("others allocated there were freed, each in the step that made it"),
+            std::string::npos);
+  EXPECT_EQ(report.findings.front().last_free, program.steps() - 1);
+}
+
+TEST(LeakVerdicts, NameWhatIsHeldForAReason) {
+  MadeUpProgram program(seed);
+  test::Kept ring, garbage;
+  program.run([&](std::uint32_t i) {
+    ring.push_back(program.alloc(51, 4096));
+    test::free_front(program, ring, 5);
+    garbage.push_back(program.alloc(52, 4096));
+    if (i % 9 == 8) test::free_front(program, garbage, 0);
+    if (i < 10) program.alloc(53, 4096);
+  });
+  program.alloc(52, 4096);
+  const LeakReport report = find_leaks(program.trace());
+  const auto verdict_at = [&](std::uint32_t line) { return finding_at(program.trace(), report, line)->verdict; };
+  EXPECT_EQ(verdict_at(1), LeakVerdict::resident);
+  EXPECT_EQ(verdict_at(51), LeakVerdict::cache);
+  EXPECT_EQ(verdict_at(53), LeakVerdict::warm_up);
+  EXPECT_TRUE(report.causes.empty());
+  if (garbage.size() > 1) {
+    EXPECT_EQ(verdict_at(52), LeakVerdict::sawtooth);
+  }
+}
+
+TEST(LeakVerdicts, EverySurvivorIsInExactlyOneFinding) {
+  for (const test::KindOfProgram& kind : test::kinds_of_programs()) {
+    MadeUpProgram program(seed);
+    kind.run(program);
+    std::vector<int> seen(program.trace().allocation_events.size());
+    for (const LeakFinding& finding : find_leaks(program.trace()).findings) {
+      Bytes bytes;
+      for (const AllocationId id : finding.allocations) {
+        ++seen[index(id)];
+        bytes += program.trace().events.size[program.trace().allocation_events[index(id)]];
+      }
+      EXPECT_EQ(finding.count, finding.allocations.size());
+      EXPECT_EQ(finding.bytes, bytes);
+    }
+    std::vector<int> live(seen.size(), 1);
+    for (std::size_t i = 0; i < program.trace().events.count(); ++i) {
+      if (program.trace().events.kind[i] == EventKind::free_requested)
+        live[index(program.trace().events.allocation[i])] = 0;
+    }
+    EXPECT_EQ(seen, live) << kind.name;
+  }
+}
+
+TEST(LeakCauses, AKeptGraphIsOneWhateverItsStacks) {
+  MadeUpProgram program(seed);
+  program.run(
+      [&](std::uint32_t i) {
+        program.forward(4096, true);
+        program.backward();
+        if (i % 3 == 0) program.alloc(47, 100, true);
+      },
+      false);
+  const LeakReport report = find_leaks(program.trace());
+  ASSERT_EQ(report.causes.size(), 2U);
+  EXPECT_EQ(report.causes[0].stacks, 4U);
+  EXPECT_EQ(program.trace().tables[program.trace().tables[report.causes[0].frame].function], "step");
+  EXPECT_EQ(report.causes[1].stacks, 1U);
+  Bytes sum;
+  for (const LeakFinding& finding : report.findings) {
+    if (finding.cause == 0) sum += finding.bytes;
+  }
+  EXPECT_EQ(sum, report.causes[0].bytes);
+  EXPECT_GT(report.causes[0].bytes, report.causes[1].bytes);
+}
+
+TEST(Leaks, TimeUntilMemoryRunsOutFollowsFromTheCapacity) {
+  MadeUpProgram program(seed);
+  program.run([&](std::uint32_t) { program.alloc(41, 1 << 20, true); });
+  LeakOptions options;
+  EXPECT_FALSE(find_leaks(program.trace(), options).heaps.front().rounds_left);
+  options.capacity = 1_GiB;
+  EXPECT_NEAR(find_leaks(program.trace(), options).heaps.front().rounds_left.value_or(0), 1024, 1);
+}
+
+TEST(Leaks, WhatIsSuppressedIsCountedAndNotAccused) {
+  MadeUpProgram program(seed);
+  program.run([&](std::uint32_t) { program.alloc(41, 4096, true); });
+  LeakOptions options;
+  ASSERT_TRUE(options.suppressions.add_lines("leak:train.py", ""));
+  const LeakReport report = find_leaks(program.trace(), options);
+  ASSERT_EQ(report.suppressed.size(), 1U);
+  EXPECT_EQ(report.suppressed[0].count, program.steps());
+  EXPECT_EQ(report.suppressed[0].bytes, Bytes{4096} * program.steps());
+  EXPECT_EQ(finding_at(program.trace(), report, 41), nullptr);
+}
+
+TEST(Leaks, WhatWasThereBeforeTheRecordingIsNotJudged) {
+  testing::TraceBuilder build;
+  const OriginId origin = build.origin(HeapId{1});
+  const std::string before_recording = std::string(preexisting_frame) + "@:0";
+  const StackId before = build.stack({before_recording});
+  for (std::uint64_t i = 0; i < 3; ++i) build.alloc(origin, {4096 * (i + 1)}, 4096_B, before);
+  const LeakReport report = find_leaks(build.trace());
+  ASSERT_EQ(report.findings.size(), 1U);
+  EXPECT_EQ(report.findings[0].verdict, LeakVerdict::unknown_before_attach);
+  EXPECT_EQ(report.findings[0].bytes, 12288_B);
+}
+
+TEST(Leaks, WhatTheDriverUsesAndNobodyHoldsIsUnattributed) {
+  testing::TraceBuilder build;
+  const HeapId driver = build.heap("cuda.driver", Level::driver, 0);
+  const OriginId origin = build.origin(driver);
+  build.alloc(origin, {4096}, 10_MiB);
+  build.push({.kind = EventKind::memory_info, .origin = origin, .size = 500_MiB, .value = 0});
+  const LeakReport report = find_leaks(build.trace());
+  const auto found = std::find_if(report.findings.begin(), report.findings.end(), [](const LeakFinding& finding) {
+    return finding.verdict == LeakVerdict::unattributed;
+  });
+  ASSERT_NE(found, report.findings.end());
+  EXPECT_EQ(found->bytes, 490_MiB);
+}
+
+TEST(Leaks, MemoryThatAPoolTookFromTheDriverIsThePools) {
+  testing::TraceBuilder build;
+  const HeapId driver = build.heap("cuda.driver", Level::driver, 0);
+  build.trace().tables.heaps[1].parent = driver;
+  const OriginId below = build.origin(driver);
+  const OriginId pool = build.origin(HeapId{1});
+  for (std::uint64_t i = 1; i <= 64; ++i) {
+    build.alloc(below, {i << 21U}, 2_MiB);
+    build.event(EventKind::segment_alloc, pool, {i << 21U}, 2_MiB);
+    for (std::uint64_t k = 0; k < 4; ++k) build.free(build.alloc(pool, {(i << 21U) + k * 512}, 512_B));
+  }
+  EXPECT_TRUE(find_leaks(build.trace()).findings.empty());
+}
+
+TEST(Leaks, AnEmptyTraceHasNone) { EXPECT_TRUE(find_leaks(Trace{}).findings.empty()); }
+
+}  // namespace
+}  // namespace memreel

@@ -1,0 +1,66 @@
+// Programs recorded by PyTorch: labelled ones, and every other history, of which only `leak` leaks.
+#include <gtest/gtest.h>
+
+#include "analyzer/insight/leaks.h"
+#include "analyzer/report/own_frame.h"
+#include "formats/import/import.h"
+#include "formats/model/stack_text.h"
+#include "tests/histories.h"
+#include "tests/leak_score.h"
+
+namespace memreel::test {
+namespace {
+
+std::vector<LabelledHistory> all_labelled() {
+  std::vector<LabelledHistory> all = labelled_histories(source_directory() / "tests" / "data" / "leaks");
+  if (const auto directory = history_directory()) {
+    const std::vector<LabelledHistory> originals = labelled_histories(*directory / "leaks");
+    all.insert(all.end(), originals.begin(), originals.end());
+  }
+  return all;
+}
+
+TEST(RecordedPrograms, OfLabelledOnesExactlyWhatLeaksIsAccused) {
+  const std::vector<LabelledHistory> all = all_labelled();
+  ASSERT_GE(all.size(), 20U);
+  for (const LabelledHistory& history : all) {
+    const Result<Trace> trace = open_any(history.file);
+    ASSERT_TRUE(trace) << trace.error().message();
+    const LeakScore s = score(*trace, find_leaks(*trace), history.truth);
+    EXPECT_TRUE(s.holds()) << history.name << ": recall " << s.byte_recall() << ", precision " << s.byte_precision();
+    if (!history.truth.empty()) {
+      EXPECT_EQ(s.rank, 1U) << history.name;
+    }
+  }
+}
+
+TEST(RecordedPrograms, OfTheOthersNoneIsAccusedButTheOneThatLeaks) {
+  for (const History& history : histories()) {
+    // The larger random ones say nothing that the smaller does not.
+    if (history.name.starts_with("leaks/") || history.name == "random_2m") continue;
+    const Result<Trace> trace = open_any(history.file);
+    if (!trace) continue;
+    std::string accused;
+    for (const LeakFinding& finding : find_leaks(*trace).findings) {
+      if (accuses(finding.verdict)) accused += finding.evidence + "\n";
+    }
+    EXPECT_EQ(!accused.empty(), history.name == "leak") << history.name << "\n" << accused;
+  }
+}
+
+TEST(RecordedPrograms, TheFirstAccusedStackNamesTheLineOfTheCulprit) {
+  const auto directory = source_directory() / "tests" / "data" / "leaks";
+  for (const auto& [name, function] : std::map<std::string, std::string>{
+           {"cache_by_step", "step"}, {"closures", "step"}, {"one_of_many", "scratch"}, {"exceptions", "fails"}}) {
+    const Result<Trace> trace = open_any(directory / (name + ".reel"));
+    ASSERT_TRUE(trace);
+    const LeakReport report = find_leaks(*trace);
+    ASSERT_FALSE(report.findings.empty());
+    const FrameText frame = own_frame(frames_of(trace->tables, report.findings.front().stack));
+    EXPECT_EQ(frame.function, function) << name;
+    EXPECT_EQ(frame.file, "leak_programs.py") << name;
+  }
+}
+
+}  // namespace
+}  // namespace memreel::test

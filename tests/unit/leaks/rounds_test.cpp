@@ -1,0 +1,94 @@
+#include "analyzer/insight/rounds.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/sample_trace.h"
+
+namespace memreel {
+namespace {
+
+using testing::TraceBuilder;
+
+class RoundsOfATrace : public ::testing::Test {
+ protected:
+  void alloc(StackId stack, Bytes size = 512_B) { build.free(build.alloc(origin, {next += 512}, size, stack)); }
+  void mark(const std::string& name) {
+    Tables& tables = build.trace().tables;
+    tables.strings.push_back(name);
+    tables.marks.push_back(
+        {.name = StringId{static_cast<std::uint32_t>(tables.strings.size() - 1)}, .phase = MarkPhase::end});
+    build.push({.kind = EventKind::mark, .origin = origin, .value = tables.marks.size() - 1});
+  }
+  Rounds rounds() { return find_rounds(build.trace(), HeapId{1}); }
+
+  TraceBuilder build;
+  OriginId origin = build.origin(HeapId{1});
+  StackId load = build.stack({"load@train.py:10"});
+  StackId layer = build.stack({"forward@site-packages/torch/nn/linear.py:1", "step@train.py:11"});
+  StackId loss = build.stack({"loss@train.py:12"});
+  std::uint64_t next = 4096;
+};
+
+TEST_F(RoundsOfATrace, MarksOfStepsComeFirst) {
+  for (int i = 0; i < 9; ++i) {
+    alloc(load);
+    alloc(loss);
+    mark("step");
+  }
+  EXPECT_EQ(rounds().source, RoundSource::marks);
+  EXPECT_EQ(rounds().count(), 9U);
+  EXPECT_EQ(text_of(rounds()), "9 steps, from the marks \"step\"");
+}
+
+TEST_F(RoundsOfATrace, AFewMarksAreTooFew) {
+  for (int i = 0; i < 40; ++i) {
+    alloc(load);
+    alloc(layer);
+    alloc(loss);
+    if (i % 10 == 0) mark("step");
+  }
+  EXPECT_EQ(rounds().source, RoundSource::repetition);
+  EXPECT_EQ(rounds().count(), 40U);
+}
+
+TEST_F(RoundsOfATrace, TheOutermostLoopIsFoundByItsRepetition) {
+  for (int i = 0; i < 30; ++i) {
+    alloc(load);
+    for (int k = 0; k < 4; ++k) {
+      alloc(layer);
+      alloc(layer);
+    }
+    alloc(loss);
+  }
+  const Rounds found = rounds();
+  EXPECT_EQ(found.source, RoundSource::repetition);
+  EXPECT_EQ(found.count(), 30U);
+  EXPECT_EQ(found.name, "train.py:10");
+  EXPECT_TRUE(found.last_is_open);
+  EXPECT_EQ(text_of(found), "30 steps, from the allocations that repeat (each begins at train.py:10)");
+}
+
+TEST_F(RoundsOfATrace, WithoutStacksSizesRepeat) {
+  for (int i = 0; i < 20; ++i) {
+    for (const Bytes size : {7000_B, 512_B, 512_B, 9000_B}) alloc(StackId::none, size);
+  }
+  EXPECT_EQ(rounds().source, RoundSource::repetition);
+  EXPECT_EQ(rounds().count(), 20U);
+  EXPECT_EQ(rounds().name, "");
+}
+
+TEST_F(RoundsOfATrace, WhatDoesNotRepeatIsCutIntoIntervals) {
+  for (std::uint64_t i = 0; i < 1000; ++i) alloc(load, Bytes{1 + i * i});
+  EXPECT_EQ(rounds().source, RoundSource::allocations);
+  EXPECT_EQ(rounds().count(), 64U);
+  EXPECT_STREQ(rounds().unit(), "interval");
+}
+
+TEST_F(RoundsOfATrace, TooLittleIsNotCut) {
+  for (int i = 0; i < 5; ++i) alloc(load);
+  EXPECT_EQ(rounds().source, RoundSource::none);
+  EXPECT_EQ(rounds().count(), 0U);
+}
+
+}  // namespace
+}  // namespace memreel
