@@ -1,0 +1,143 @@
+// What a recorded call costs the program's thread: as CUPTI would, each thread calls at the beginning and the end of an
+// allocation and of its free, which makes two events of four callbacks. Another thread drains the rings meanwhile.
+//
+// items_per_second are events. The yardstick, in the same run, are callbacks that do nothing: what CUPTI's own dispatch
+// costs comes on top of either.
+#include <benchmark/benchmark.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "collector/agent/trace_builder.h"
+#include "collector/cuda/watch.h"
+
+namespace memreel::cuda {
+namespace {
+
+agent::Recorder* current = nullptr;  // NOLINT: where the watch records, as in the library
+
+/// A recorder whose rings are emptied as fast as it goes, into nothing.
+class Drained {
+ public:
+  explicit Drained(std::uint32_t depth)
+      : recorder_(
+            std::make_unique<agent::Recorder>(agent::Options{.when_full = agent::WhenFull::block, .depth = depth})),
+        thread_([this] {
+          std::vector<agent::Record> batch;
+          while (!ending_) {
+            recorder_->wait(std::chrono::milliseconds(1));
+            batch.clear();
+            recorder_->drain(batch);
+            benchmark::DoNotOptimize(batch.data());
+          }
+        }) {
+    current = recorder_.get();
+  }
+  Drained(const Drained&) = delete;
+  Drained& operator=(const Drained&) = delete;
+  ~Drained() {
+    ending_ = true;
+    thread_.join();
+    recorder_->close();
+    current = nullptr;
+    [[maybe_unused]] const auto* const left = recorder_.release();  // its rings' threads may be ending
+  }
+
+ private:
+  std::unique_ptr<agent::Recorder> recorder_;
+  std::atomic<bool> ending_ = false;
+  std::thread thread_;
+};
+
+Watch& watch() {
+  static Watch there([] { return current; });
+  return there;
+}
+
+/// An allocation and its free, as two calls at their beginnings and ends.
+void pair_of_calls(Watch& watching, std::uint64_t& address) {
+  static constexpr KnownObjects::Known context{.number = 1, .device = 0};
+  const params::MemAllocAsync alloc{&address, 4096, nullptr};
+  const CallSite allocating{.call = Call::mem_alloc_async, .parameters = &alloc, .context = context};
+  watching.exit(allocating, success, watching.enter(allocating));
+  const params::MemFreeAsync free{address, nullptr};
+  const CallSite freeing{.call = Call::mem_free_async, .parameters = &free, .context = context};
+  watching.exit(freeing, success, watching.enter(freeing));
+}
+
+// NOLINTNEXTLINE(misc-no-recursion)
+[[gnu::noinline]] void below(unsigned depth, Watch& watching, std::uint64_t& address) {
+  if (depth == 0)
+    pair_of_calls(watching, address);
+  else
+    below(depth - 1, watching, address);
+  asm volatile("");  // NOLINT(hicpp-no-assembler): no tail call
+}
+
+std::unique_ptr<Drained> drained;  // NOLINT: of the benchmark that runs
+
+template <unsigned depth, unsigned frames>
+void recorded(benchmark::State& state) {
+  std::uint64_t address = 0x10000 * (1 + static_cast<std::uint64_t>(state.thread_index()));
+  for ([[maybe_unused]] auto _ : state) below(frames, watch(), address);
+  state.SetItemsProcessed(2 * state.iterations());
+}
+
+void empty(benchmark::State& state) {
+  void (*volatile callback)(const void*) = [](const void* data) { benchmark::DoNotOptimize(data); };
+  for ([[maybe_unused]] auto _ : state)
+    for (int i = 0; i < 4; ++i) callback(&state);
+  state.SetItemsProcessed(2 * state.iterations());
+}
+
+/// What the writing thread does with records: events, a trace, compression; into nothing.
+void written(benchmark::State& state) {
+  struct Nowhere final : ByteSink {
+    Result<void> write(std::span<const std::byte> bytes) override {
+      benchmark::DoNotOptimize(bytes.data());
+      return {};
+    }
+    Result<void> close() override { return {}; }
+  };
+  agent::Recorder recorder({.depth = 0});
+  TraceWriter writer(std::make_unique<Nowhere>(), {});
+  agent::TraceBuilder builder(recorder, writer);
+  constexpr std::size_t count = 4096;
+  std::vector<agent::Record> records(count);
+  std::uint64_t sequence = 0;
+  for ([[maybe_unused]] auto _ : state) {
+    for (std::size_t i = 0; i < count; ++i)
+      records[i] = {.sequence = ++sequence,
+                    .time = static_cast<std::int64_t>(1000 * sequence),
+                    .address = 0x10000 + 512 * ((i / 2) % 100),
+                    .size = 512,
+                    .thread = 7,
+                    .kind = i % 2 == 0 ? agent::RecordKind::alloc : agent::RecordKind::free};
+    builder.add(records);
+  }
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(count));
+}
+
+template <unsigned depth>
+void begin(const benchmark::State&) {
+  drained = std::make_unique<Drained>(depth);
+}
+void end(const benchmark::State&) { drained.reset(); }
+
+BENCHMARK(empty);
+BENCHMARK(recorded<0, 0>)->Name("no stack")->ThreadRange(1, 8)->UseRealTime()->Setup(begin<0>)->Teardown(end);
+BENCHMARK(recorded<64, 0>)->Name("stack, as shallow as can be")->UseRealTime()->Setup(begin<64>)->Teardown(end);
+BENCHMARK(recorded<64, 20>)
+    ->Name("stack, 20 frames more")
+    ->ThreadRange(1, 8)
+    ->UseRealTime()
+    ->Setup(begin<64>)
+    ->Teardown(end);
+BENCHMARK(written)->Name("the writing thread");
+
+}  // namespace
+}  // namespace memreel::cuda
+
+BENCHMARK_MAIN();
