@@ -78,11 +78,18 @@ void pair_of_calls(Watch& watching, std::uint64_t& address) {
 
 std::unique_ptr<Drained> drained;  // NOLINT: of the benchmark that runs
 
-template <unsigned depth, unsigned frames>
+/// `depth`: of stacks, as an option; `calls`: below the benchmark's own frames. The counter says how many frames a
+/// stack has in all.
+template <unsigned depth, unsigned calls>
 void recorded(benchmark::State& state) {
   std::uint64_t address = 0x10000 * (1 + static_cast<std::uint64_t>(state.thread_index()));
-  for ([[maybe_unused]] auto _ : state) below(frames, watch(), address);
+  for ([[maybe_unused]] auto _ : state) below(calls, watch(), address);
   state.SetItemsProcessed(2 * state.iterations());
+  if (state.thread_index() != 0) return;
+  double frames = depth == 0 ? 0 : calls;
+  for (auto key = current->capture_stack(); key != stacks::StackKey::none; key = current->stacks()[key].caller)
+    ++frames;
+  state.counters["frames"] = frames;
 }
 
 void empty(benchmark::State& state) {
@@ -128,13 +135,9 @@ void end(const benchmark::State&) { drained.reset(); }
 
 BENCHMARK(empty);
 BENCHMARK(recorded<0, 0>)->Name("no stack")->ThreadRange(1, 8)->UseRealTime()->Setup(begin<0>)->Teardown(end);
-BENCHMARK(recorded<64, 0>)->Name("stack, as shallow as can be")->UseRealTime()->Setup(begin<64>)->Teardown(end);
-BENCHMARK(recorded<64, 20>)
-    ->Name("stack, 20 frames more")
-    ->ThreadRange(1, 8)
-    ->UseRealTime()
-    ->Setup(begin<64>)
-    ->Teardown(end);
+BENCHMARK(recorded<64, 0>)->Name("shallow stack")->UseRealTime()->Setup(begin<64>)->Teardown(end);
+BENCHMARK(recorded<64, 10>)->Name("10 calls more")->UseRealTime()->Setup(begin<64>)->Teardown(end);
+BENCHMARK(recorded<64, 20>)->Name("20 calls more")->ThreadRange(1, 8)->UseRealTime()->Setup(begin<64>)->Teardown(end);
 BENCHMARK(written)->Name("the writing thread");
 
 }  // namespace
