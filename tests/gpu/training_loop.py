@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""A training loop whose steps are timed: training_loop.py [STEPS]. Prints the median milliseconds of a step.
+"""A training loop whose steps are timed: training_loop.py small|usual STEPS [python|all]. Prints the median milliseconds.
 
-Small enough for the processor to be the bottleneck, as in the worst case for a recorder: kernels are short, and hundreds of
-tensors are allocated and freed in each step."""
+`small` is the worst case for a recorder: kernels are so short that the processor is the bottleneck, with almost a thousand
+tensors in each step. `usual` keeps the GPU busy. With a third argument PyTorch records its own history, with these stacks.
+"""
 
 import statistics
 import sys
@@ -11,16 +12,20 @@ import time
 import torch
 
 
-def main(steps):
+def main(size, steps, stacks=None):
+    width, batch, length = {"small": (256, 8, 64), "usual": (1024, 32, 512)}[size]
     torch.manual_seed(0)
-    layer = torch.nn.TransformerEncoderLayer(256, 4, 1024, dropout=0.1, batch_first=True)
+    layer = torch.nn.TransformerEncoderLayer(width, width // 64, 4 * width, dropout=0.1, batch_first=True)
     model = torch.nn.TransformerEncoder(layer, 6).cuda()
     optimizer = torch.optim.AdamW(model.parameters())
+    if stacks:
+        torch.cuda.memory._record_memory_history(stacks=stacks)
     times = []
     for step in range(steps):
         start = time.perf_counter()
-        batch = torch.randn(8, 64 + 8 * (step % 5), 256, device="cuda")
-        loss = model(batch).square().mean()
+        data = torch.randn(batch, length + 8 * (step % 5), width, device="cuda")
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = model(data).square().mean()
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -30,4 +35,4 @@ def main(steps):
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 300)
+    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])
