@@ -1,5 +1,6 @@
 """Processes that fork, become others, end at the wrong moment or are killed: they don't notice, and their traces open."""
 
+import ctypes.util
 import os
 import random
 import resource
@@ -178,6 +179,12 @@ class Adversity(RecordTest):
         errors = self.unchanged("single", 20_000, preexec_fn=limit,
                                 environment=self.environment(MEMREEL_TRUTH="/dev/null"))
         self.assertIn("run.reel", errors)
+
+    def test_a_program_with_a_protobuf_of_its_own(self):
+        protobuf = ctypes.util.find_library("protobuf")
+        self.assertIsNotNone(protobuf, "memreel itself is built with it")
+        self.record_program("threads", 4, 100, environment=self.environment(LD_PRELOAD=protobuf))
+        self.assert_equals_truth()
 
     def test_memory_is_bounded(self):
         if SANITIZED:
