@@ -1,10 +1,10 @@
 #include <filesystem>
-#include <fstream>
-#include <iostream>
+#include <memory>
 #include <string>
 
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/input.h"
+#include "analyzer/cli/output_file.h"
 #include "formats/export/export.h"
 
 namespace memreel::cli {
@@ -18,29 +18,11 @@ struct ExportArguments {
   std::string format;
 };
 
-// Written beside its final name and renamed, so that a failure leaves no half of a file behind.
-Result<void> export_to_file(const Trace& trace, const ExportArguments& arguments) {
-  const fs::path partial = arguments.output.string() + ".partial";
-  Result<void> written = [&]() -> Result<void> {
-    std::ofstream out(partial, std::ios::binary);
-    if (!out)
-      return Error{.what = "can't be written", .where = arguments.output.string(), .remedy = "check the directory"};
-    return export_trace(trace, arguments.format, out);
-  }();
-  std::error_code problem;
-  if (written) fs::rename(partial, arguments.output, problem);
-  if (written && !problem) return {};
-  std::error_code ignored;
-  fs::remove(partial, ignored);
-  if (!written) return written;
-  return Error{.what = problem.message(), .where = arguments.output.string()};
-}
-
 Exit run_export(const ExportArguments& arguments) {
   const Result<Trace> trace = open_input(arguments.file);
   if (!trace) return fail(trace.error());
   const Result<void> written =
-      arguments.output.empty() ? export_trace(*trace, arguments.format, std::cout) : export_to_file(*trace, arguments);
+      write_output(arguments.output, [&](std::ostream& out) { return export_trace(*trace, arguments.format, out); });
   return written ? Exit::done : fail(written.error());
 }
 

@@ -1,8 +1,8 @@
+#include "analyzer/cli/insight_json.h"
+
 #include <algorithm>
 
 #include "analyzer/cli/insight_words.h"
-#include "analyzer/cli/json.h"
-#include "analyzer/cli/report.h"
 #include "analyzer/report/labels.h"
 
 namespace memreel::cli {
@@ -131,10 +131,8 @@ Json json_of(const Remedies& remedies) {
 
 Json json_of_hole(const Trace& trace, const std::optional<HoleMap>& hole, Nanoseconds now) {
   if (!hole) return nullptr;
-  const std::size_t first = hole->hole - std::min(hole->hole, HoleMap::shown_beside);
-  const std::size_t last = std::min(hole->blocks.size(), hole->hole + HoleMap::shown_beside + 1);
   Json blocks = Json::array();
-  for (std::size_t i = first; i < last; ++i) {
+  for (std::size_t i = hole->first_shown(); i < hole->end_shown(); ++i) {
     const HeapBlock& block = hole->blocks[i];
     blocks.push_back(
         {{"address", block.address.value},

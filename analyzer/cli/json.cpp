@@ -6,8 +6,10 @@
 
 namespace memreel::cli {
 
-void print_json(const Json& document) {
-  std::cout << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+void print_json(const Json& document) { print_json(document, std::cout); }
+
+void print_json(const Json& document, std::ostream& out) {
+  out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
 Json json_of_stack(const Tables& tables, StackId stack) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <iosfwd>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -13,8 +14,10 @@ namespace memreel::cli {
 
 using Json = nlohmann::ordered_json;
 
-/// Writes the document to standard output. Text that is not UTF-8 is replaced, never an error.
+/// Writes the document, to standard output when nothing else is said. Text that is not UTF-8 is replaced, never an
+/// error.
 void print_json(const Json& document);
+void print_json(const Json& document, std::ostream& out);
 
 /// [{"function":..,"file":..,"line":..}], innermost first.
 Json json_of_stack(const Tables& tables, StackId stack);

@@ -55,10 +55,8 @@ void print_hole(const Trace& trace, const OutOfMemory& oom, const HoleMap& hole,
   std::cout << "    |" << strip_of(hole.blocks, segment.address, segment.end(), 64) << "|\n\n";
   TextTable table(
       {{"offset", Align::right}, {"bytes", Align::right}, {"use"}, {"age", Align::right}, {"who holds it"}});
-  const std::size_t first = hole.hole - std::min(hole.hole, HoleMap::shown_beside);
-  const std::size_t last = std::min(hole.blocks.size(), hole.hole + HoleMap::shown_beside + 1);
   const Nanoseconds now = trace.events.time[oom.event];
-  for (std::size_t i = first; i < last; ++i) {
+  for (std::size_t i = hole.first_shown(); i < hole.end_shown(); ++i) {
     const HeapBlock& block = hole.blocks[i];
     std::vector<std::string> row{text_of(block.address - segment.address), text_of(block.size),
                                  std::string(name_of(block.use))};

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <iosfwd>
 #include <vector>
 
-#include "analyzer/cli/json.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/insight/fragmentation.h"
 #include "analyzer/insight/leaks.h"
@@ -62,11 +62,9 @@ struct ReportOptions {
 };
 
 void print_report_text(const Trace& trace, const Report& report, const ReportOptions& options);
-void print_report_json(const Trace& trace, const Report& report, const ReportOptions& options);
-
-// The values of `fragmentation` and `ooms`.
-Json json_of_fragmentation(const Trace& trace, const Report& report);
-Json json_of_ooms(const Trace& trace, const Report& report);
+void write_report_json(const Trace& trace, const Report& report, const ReportOptions& options, std::ostream& out);
+void write_report_markdown(const Trace& trace, const Report& report, const ReportOptions& options, std::ostream& out);
+void write_report_html(const Trace& trace, const Report& report, const ReportOptions& options, std::ostream& out);
 
 // The sections of the text.
 void print_fragmentation_text(const Trace& trace, const Report& report, const ReportOptions& options);

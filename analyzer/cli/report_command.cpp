@@ -1,9 +1,13 @@
 #include <algorithm>
+#include <array>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/input.h"
+#include "analyzer/cli/output_file.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/cli/report_leaks.h"
 
@@ -13,7 +17,8 @@ namespace {
 struct ReportArguments {
   ReportOptions options;
   std::string by = "line";
-  std::string format = "text";
+  std::string format;  // empty: as the output is called, else text
+  std::filesystem::path output;
   bool json = false;
   Sections sections;
   LeakArguments leaks;
@@ -29,13 +34,33 @@ LiveView live_view(const Trace& trace, const std::vector<Lifetime>& lives, HeapI
   return view;
 }
 
-Exit run_report(ReportArguments arguments) {
-  if (arguments.json) arguments.format = "json";
-  if (arguments.format != "text" && arguments.format != "json") {
-    return fail({.what = "there is no report format '" + arguments.format + "'",
+using Writer = void (*)(const Trace&, const Report&, const ReportOptions&, std::ostream&);
+
+/// Formats that are documents of their own; text is for the terminal.
+constexpr std::array<std::pair<std::string_view, Writer>, 3> documents{
+    {{"json", write_report_json}, {"markdown", write_report_markdown}, {"html", write_report_html}}};
+
+/// What the name of the output says, when no format was named.
+std::string format_of(const ReportArguments& arguments) {
+  if (arguments.json) return "json";
+  if (!arguments.format.empty()) return arguments.format;
+  const std::string extension = arguments.output.extension().string();
+  if (extension == ".html" || extension == ".htm") return "html";
+  if (extension == ".md") return "markdown";
+  return extension == ".json" ? "json" : "text";
+}
+
+Exit run_report(const ReportArguments& arguments) {
+  const std::string format = format_of(arguments);
+  const auto document = std::ranges::find(documents, format, [](const auto& known) { return known.first; });
+  if (document == documents.end() && format != "text")
+    return fail({.what = "there is no report format '" + format + "'",
                  .where = "--format",
-                 .remedy = "known: text, json"});
-  }
+                 .remedy = "known: text, json, markdown, html"});
+  if (format == "text" && !arguments.output.empty())
+    return fail({.what = "text is written to the terminal",
+                 .where = "--output",
+                 .remedy = "name a file that ends in .html, .md or .json, or add --format"});
   const std::optional<GroupBy> by = group_by_name(arguments.by);
   if (!by) {
     std::string known;
@@ -47,14 +72,17 @@ Exit run_report(ReportArguments arguments) {
   const Result<Trace> trace = open_input(arguments.options.file);
   if (!trace) return fail(trace.error());
   Sections sections = arguments.sections;
-  if (!sections.any())
-    sections = {.live = true, .leaks = true, .fragmentation = arguments.format != "text", .ooms = true};
+  if (!sections.any()) sections = {.live = true, .leaks = true, .fragmentation = format != "text", .ooms = true};
   const Report report = make_report(*trace, *by, sections, *leaks);
-  if (arguments.format == "json")
-    print_report_json(*trace, report, arguments.options);
-  else
+  if (document == documents.end()) {
     print_report_text(*trace, report, arguments.options);
-  return Exit::done;
+    return Exit::done;
+  }
+  const Result<void> written = write_output(arguments.output, [&](std::ostream& out) -> Result<void> {
+    document->second(*trace, report, arguments.options, out);
+    return {};
+  });
+  return written ? Exit::done : fail(written.error());
 }
 
 }  // namespace
@@ -99,13 +127,17 @@ void add_report_command(CLI::App& app, Exit& exit) {
   command->add_flag("--oom", arguments->sections.ooms,
                     "Why each failed request failed, and with which settings it would not have");
   command->add_flag("--allocations", arguments->options.allocations, "List every live allocation with its address");
-  command->add_option("--format", arguments->format, "text or json [text]");
+  command->add_option("--format", arguments->format,
+                      "text, json, markdown (for a comment on a pull request) or html (one file, offline) [what the "
+                      "output's name ends in, else text]");
+  command->add_option("-o,--output", arguments->output, "File to write [standard output]");
   command->add_flag("--json", arguments->json, "The same as --format json (memreel.report/1)");
   command->footer(
       "Examples:\n"
       "  memreel report run.reel\n"
       "  memreel report run.reel --by stack --top 3\n"
       "  memreel report run.reel --leaks --suppress 'leak:my_cache'\n"
+      "  memreel report run.reel -o run.html\n"
       "  memreel report run.reel --fragmentation\n"
       "  memreel report run.reel --oom --json | jq '.ooms[0].survivors'\n"
       "  memreel report snapshot.pickle --by stream --json | jq '.live_at_peak[0].groups'");

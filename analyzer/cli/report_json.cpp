@@ -1,3 +1,4 @@
+#include "analyzer/cli/insight_json.h"
 #include "analyzer/cli/json.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/cli/report_leaks.h"
@@ -83,7 +84,7 @@ Json json_of_summary(const Trace& trace, const Report& report, const ReportOptio
 
 }  // namespace
 
-void print_report_json(const Trace& trace, const Report& report, const ReportOptions& options) {
+void write_report_json(const Trace& trace, const Report& report, const ReportOptions& options, std::ostream& out) {
   Json at_peak = Json::array();
   Json at_end = Json::array();
   if (report.sections.live)
@@ -99,7 +100,7 @@ void print_report_json(const Trace& trace, const Report& report, const ReportOpt
     document["failed_requests"] = report.ooms.count;
     document["ooms"] = json_of_ooms(trace, report);
   }
-  print_json(document);
+  print_json(document, out);
 }
 
 }  // namespace memreel::cli

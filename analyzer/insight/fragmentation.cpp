@@ -114,9 +114,9 @@ std::uint64_t next_allocation(const Trace& trace, HeapId heap, std::uint64_t eve
 PeakRequest growth_at(const Trace& trace, const HeapMap& map, std::uint64_t event) {
   const Origin& origin = trace.tables[trace.events.origin[event]];
   PeakRequest growth{.event = event,
-                .stack = trace.events.stack[event],
-                .lane = {.pool = origin.pool, .stream = origin.stream},
-                .requested = trace.events.size[event]};
+                     .stack = trace.events.stack[event],
+                     .lane = {.pool = origin.pool, .stream = origin.stream},
+                     .requested = trace.events.size[event]};
   if (trace.events.kind[event] != EventKind::alloc) return growth;
   growth.lane.small = is_torch_heap(trace.tables, map.heap) && TorchSettings::is_small(growth.requested);
   const Stranded stranded = stranded_for(map, growth.lane, growth.requested);

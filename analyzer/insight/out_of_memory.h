@@ -3,6 +3,7 @@
 // Definitions: docs/out-of-memory.md.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -34,6 +35,8 @@ struct HoleMap {
   static constexpr std::size_t shown_beside = 3;  // on each side, in text
 
   Bytes size() const { return blocks[hole].size; }
+  std::size_t first_shown() const { return hole - std::min(hole, shown_beside); }
+  std::size_t end_shown() const { return std::min(blocks.size(), hole + shown_beside + 1); }
 };
 
 /// A request that failed.

@@ -1,0 +1,12 @@
+// The values of `fragmentation` and `ooms` in a report.
+#pragma once
+
+#include "analyzer/cli/json.h"
+#include "analyzer/cli/report.h"
+
+namespace memreel::cli {
+
+Json json_of_fragmentation(const Trace& trace, const Report& report);
+Json json_of_ooms(const Trace& trace, const Report& report);
+
+}  // namespace memreel::cli

@@ -1,0 +1,278 @@
+#include <algorithm>
+#include <iostream>
+#include <string>
+
+#include "analyzer/cli/headlines.h"
+#include "analyzer/cli/input.h"
+#include "analyzer/cli/insight_words.h"
+#include "analyzer/cli/report.h"
+#include "analyzer/insight/timeline.h"
+#include "analyzer/report/html/flame_graph.h"
+#include "analyzer/report/html/html_text.h"
+#include "analyzer/report/html/memory_chart.h"
+#include "analyzer/report/html/page.h"
+#include "analyzer/report/labels.h"
+#include "analyzer/report/quantity.h"
+#include "analyzer/tune/call_costs.h"
+
+namespace memreel::cli {
+namespace {
+
+// What keeps the file below 2 MB for any trace: everything that a trace can have much of is cut.
+constexpr std::size_t most_rows = 12;
+constexpr std::size_t most_heaps = 4;  // with pictures
+constexpr std::size_t most_ooms = 8;   // in full
+constexpr std::size_t most_frames = 24;
+constexpr std::size_t most_text = 160;  // bytes of a name
+constexpr std::size_t columns = 800;    // of a picture
+
+std::string cell(std::string_view text) { return html_escaped(clipped(text, most_text)); }
+
+std::string paragraph(std::string_view text, const char* kind = "") {
+  return std::string("<p") + (*kind != '\0' ? std::string(" class=") + kind : "") + ">" +
+         html_escaped(clipped(text, 1200)) + "</p>\n";
+}
+
+std::string more(std::size_t shown, std::size_t all) {
+  return shown < all ? "<p class=quiet>and " + text_of(std::uint64_t{all - shown}) + " more</p>\n" : "";
+}
+
+/// A line that opens to show the whole stack.
+std::string stack_details(const Trace& trace, std::string_view summary, StackId stack) {
+  const std::vector<FrameText> frames = frames_of(trace.tables, stack);
+  if (frames.size() < 2) return "<p>" + cell(summary) + "</p>\n";
+  std::string html = "<details><summary>" + cell(summary) + "</summary><ol class=stack>\n";
+  for (std::size_t i = 0; i < std::min(most_frames, frames.size()); ++i)
+    html += "<li>" + cell(text_of(frames[i])) + "</li>\n";
+  return html + "</ol></details>\n";
+}
+
+class Page {
+ public:
+  Page(const Trace& trace, const Report& report, const ReportOptions& options)
+      : trace_(trace), report_(report), options_(options) {}
+
+  std::string text() {
+    const std::string name = options_.file.filename().string();
+    heading(name);
+    if (report_.sections.live) pictures();
+    if (report_.sections.leaks) leaks();
+    if (report_.sections.fragmentation) fragmentation();
+    if (report_.sections.ooms) ooms();
+    body_ += "<footer>" + html_escaped(trace_.header.producer) + " · every figure: <code>memreel report " + cell(name) +
+             " --json</code></footer>\n";
+    return html_page(clipped(name, most_text) + " · memreel", body_);
+  }
+
+ private:
+  void tile(const std::string& value, std::string_view what, bool bad = false) {
+    body_ += std::string("<div class=tile><b") + (bad ? " class=bad" : "") + ">" + html_escaped(value) + "</b><span>" +
+             html_escaped(what) + "</span></div>\n";
+  }
+
+  void heading(const std::string& name) {
+    body_ += "<h1>" + cell(name) + "</h1>\n";
+    body_ += paragraph(
+        trace_.header.source + ", " + text_of(std::uint64_t{trace_.events.count()}) + " events over " +
+            text_of_time(trace_.events.count() == 0 ? Nanoseconds{} : since_start(trace_, trace_.events.time.back())),
+        "quiet");
+    for (const std::string& line : shortcomings(trace_)) body_ += paragraph("Incomplete: " + line, "quiet");
+    tiles();
+    body_ += "<ul class=headlines>\n";
+    for (const Headline& line : headlines(trace_, report_))
+      body_ += std::string("<li") + (line.alarm ? " class=alarm" : "") + ">" + html_escaped(clipped(line.text, 600)) +
+               "</li>\n";
+    body_ += "</ul>\n";
+  }
+
+  void tiles() {
+    body_ += "<div class=tiles>\n";
+    Bytes live, reserved;
+    for (const HeapReport& heap : report_.heaps) {
+      live = std::max(live, heap.history.peak_live);
+      reserved = std::max(reserved, heap.history.peak_reserved);
+    }
+    tile(text_of(live), "live at the peak");
+    if (reserved > 0_B) tile(text_of(reserved), "reserved at the peak");
+    if (!report_.fragmentation.empty())
+      tile(text_of_share(report_.fragmentation.front().at_peak.fragmentation()), "fragmentation at the peak");
+    if (report_.sections.leaks) {
+      Bytes leaked;
+      for (const LeakCause& cause : report_.leaks.causes) leaked += cause.bytes;
+      tile(leaked == 0_B ? "none" : text_of(leaked), "leaked", leaked > 0_B);
+    }
+    if (report_.sections.ooms)
+      tile(report_.ooms.count == 0 ? "none" : text_of(report_.ooms.count), "failed requests", report_.ooms.count > 0);
+    body_ += "</div>\n";
+  }
+
+  void pictures() {
+    const RecordedBlocks blocks = recorded_blocks(trace_);
+    const std::vector<MemoryTimeline> timelines = memory_timelines(trace_, blocks, columns);
+    std::size_t drawn = 0;
+    for (const HeapReport& heap : report_.heaps) {
+      const HeapId id = heap.history.heap;
+      const auto timeline = std::ranges::find(timelines, id, &MemoryTimeline::heap);
+      if (timeline == timelines.end() || drawn++ == most_heaps) continue;
+      body_ += "<h2>" + cell(heap_title(trace_.tables, id)) + "</h2>\n" + memory_chart(*timeline);
+      body_ += "<h3>Who held the " + text_of(heap.at_peak.bytes) + " at the peak of live memory</h3>\n";
+      body_ +=
+          "<p class=quiet>Callers above, width is bytes<i class=keys style=\"background:var(--own)\"></i>your code"
+          "<i class=keys style=\"background:var(--library)\"></i>libraries</p>\n";
+      body_ += flame_graph(trace_.tables, flame_tree(trace_, id, heap.at_peak.events));
+      groups(heap.at_peak);
+    }
+    body_ += more(std::min(drawn, most_heaps), timelines.size());
+  }
+
+  void groups(const LiveView& view) {
+    HtmlTable table({{"bytes", true}, {"share", true}, {"count", true}, {name_of(report_.by)}});
+    const std::size_t shown = std::min(most_rows, view.groups.size());
+    for (std::size_t i = 0; i < shown; ++i) {
+      const LiveGroup& group = view.groups[i];
+      table.add_row({text_of(group.bytes), text_of_share(share_of(group.bytes, view.bytes)), text_of(group.count),
+                     cell(group.label)});
+    }
+    if (shown > 0) body_ += table.text() + more(shown, view.groups.size());
+  }
+
+  void leaks() {
+    const LeakReport& leaks = report_.leaks;
+    body_ += "<h2>Leaks</h2>\n";
+    const auto accused = static_cast<std::size_t>(
+        std::ranges::count_if(leaks.findings, [](const LeakFinding& finding) { return accuses(finding.verdict); }));
+    if (accused == 0) body_ += "<p>Nothing is kept in step after step: no leak.</p>\n";
+    for (std::size_t i = 0; i < std::min(most_rows, accused); ++i) {
+      const LeakFinding& finding = leaks.findings[i];
+      body_ += "<h3><span class=bad>" + html_escaped(name_of(finding.verdict)) + "</span> " + text_of(finding.bytes) +
+               " at " + cell(site_label(trace_.tables, finding.stack)) + "</h3>\n";
+      body_ += stack_details(trace_, finding.evidence, finding.stack);
+    }
+    body_ += more(std::min(most_rows, accused), accused);
+    HtmlTable table({{"bytes", true}, {"verdict"}, {"why"}});
+    std::size_t shown = 0;
+    for (std::size_t i = accused; i < leaks.findings.size() && shown < most_rows; ++i, ++shown) {
+      const LeakFinding& finding = leaks.findings[i];
+      table.add_row({text_of(finding.bytes), std::string(name_of(finding.verdict)), cell(finding.evidence)});
+    }
+    if (shown > 0)
+      body_ += "<h3>Held, and no leak</h3>\n" + table.text() + more(shown, leaks.findings.size() - accused);
+  }
+
+  void fragmentation() {
+    body_ += "<h2>Fragmentation</h2>\n";
+    if (report_.fragmentation.empty())
+      body_ += "<p>No heap of this trace records its segments, so nothing can be said about holes in them.</p>\n";
+    for (std::size_t i = 0; i < std::min(most_heaps, report_.fragmentation.size()); ++i)
+      fragmentation_of(report_.fragmentation[i]);
+    remedies();
+  }
+
+  void fragmentation_of(const Fragmentation& found) {
+    const FragmentationPoint& peak = found.at_peak;
+    body_ += "<h3>" + cell(heap_title(trace_.tables, found.heap)) + ": " + text_of(peak.allocated) + " of " +
+             text_of(peak.reserved) + " allocated at the reserved peak</h3>\n";
+    HtmlTable made({{"bytes", true}, {"what the peak was made of"}});
+    const auto add = [&](Bytes bytes, const char* what) {
+      if (bytes > 0_B) made.add_row({text_of(bytes), what});
+    };
+    add(peak.requested, "live, as requested");
+    add(peak.allocated - std::min(peak.requested, peak.allocated), "rounding and unsplit tails");
+    add(peak.pending, "freed, but the device was still busy with it");
+    add(peak.hostage, "free, but pinned: something beside it was alive");
+    add(peak.free() - peak.hostage, "free, in pieces that could have been given back");
+    body_ += made.text();
+    HtmlTable sites({{"pinned", true}, {"alone", true}, {"segments", true}, {"own bytes", true}, {"who pins"}});
+    const std::size_t shown = std::min(most_rows, found.sites.size());
+    for (std::size_t i = 0; i < shown; ++i) {
+      const PinningSite& site = found.sites[i];
+      sites.add_row(
+          {text_of(site.hostage), text_of(site.alone), text_of(site.segments), text_of(site.bytes), cell(site.label)});
+    }
+    if (shown > 0) body_ += sites.text() + more(shown, found.sites.size());
+    HtmlTable lanes({{"free", true}, {"largest", true}, {"reserved", true}, {"stream and pool"}});
+    for (std::size_t i = 0; i < std::min(most_rows, found.lanes.size()); ++i) {
+      const LaneUse& use = found.lanes[i];
+      lanes.add_row({text_of(use.free()), text_of(use.largest_free), text_of(use.reserved),
+                     cell(place_of(trace_.tables, use.lane))});
+    }
+    if (found.lanes.size() > 1) body_ += lanes.text();
+  }
+
+  void remedies() {
+    const Remedies& remedies = report_.remedies;
+    HtmlTable table({{"gives back", true},
+                     {"peak reserved", true},
+                     {"driver calls", true},
+                     {"failed", true},
+                     {remedies.is_torch ? "setting" : "allocator"}});
+    std::size_t shown = 0;
+    for (const Remedy& remedy : remedies.tried) {
+      if (remedies.gives_back(remedy) <= 0 || shown == most_rows) break;
+      table.add_row({text_of(Bytes{static_cast<std::uint64_t>(remedies.gives_back(remedy))}),
+                     text_of(remedy.outcome.peak_reserved()), text_of(count_of(remedy.outcome.driver_calls())),
+                     text_of(remedy.outcome.failures()), "<code>" + cell(remedy.text) + "</code>"});
+      ++shown;
+    }
+    if (shown > 0) body_ += "<h3>What gives memory back, replayed</h3>\n" + table.text();
+  }
+
+  void ooms() {
+    const OutOfMemories& ooms = report_.ooms;
+    body_ += "<h2>Out of memory</h2>\n";
+    if (ooms.count == 0) {
+      body_ += "<p>No request failed.</p>\n";
+      return;
+    }
+    const std::size_t shown = std::min(most_ooms, ooms.examined.size());
+    for (std::size_t i = 0; i < shown; ++i) oom(ooms.examined[i], i == 0);
+    if (shown < ooms.count) body_ += "<p class=quiet>and " + text_of(ooms.count - shown) + " more</p>\n";
+  }
+
+  void oom(const OutOfMemory& oom, bool open) {
+    const Event event = trace_.events[oom.event];
+    body_ += std::string("<details") + (open ? " open" : "") + "><summary><span class=bad>" + text_of(oom.requested) +
+             "</span> at " + cell(site_label(trace_.tables, event.stack)) + ", " +
+             text_of_time(since_start(trace_, event.time)) + " after the start: " + std::string(name_of(oom.verdict)) +
+             "</summary>\n";
+    body_ += paragraph(explanation(oom)) + paragraph(survivors_text(report_, oom));
+    if (oom.hole_in_lane) hole(oom, *oom.hole_in_lane, "Around the largest hole for this request");
+    if (oom.largest_hole) hole(oom, *oom.largest_hole, "Around the largest hole of any stream and pool");
+    body_ += stack_details(trace_, "Stack of the request", event.stack) + "</details>\n";
+  }
+
+  void hole(const OutOfMemory& oom, const HoleMap& hole, const std::string& title) {
+    body_ +=
+        "<h3>" + title + ": " + text_of(hole.size()) + " in a segment of " + text_of(hole.segment.size) + "</h3>\n";
+    body_ += "<div class=strip>" + strip_of(hole.blocks, hole.segment.address, hole.segment.end(), 72) + "</div>\n";
+    HtmlTable table({{"offset", true}, {"bytes", true}, {"use"}, {"age", true}, {"who holds it"}});
+    const Nanoseconds now = trace_.events.time[oom.event];
+    for (std::size_t i = hole.first_shown(); i < hole.end_shown(); ++i) {
+      const HeapBlock& block = hole.blocks[i];
+      std::vector<std::string> row{text_of(block.address - hole.segment.address), text_of(block.size),
+                                   std::string(name_of(block.use))};
+      if (block.allocation != AllocationId::none) {
+        const Event birth = trace_.events[trace_.allocation_events[index(block.allocation)]];
+        row.push_back(text_of_time(now - birth.time));
+        row.push_back(cell(site_label(trace_.tables, birth.stack)));
+      } else if (i == hole.hole) {
+        row.insert(row.end(), {"", "<span class=quiet>the hole</span>"});
+      }
+      table.add_row(row);
+    }
+    body_ += table.text();
+  }
+
+  const Trace& trace_;
+  const Report& report_;
+  const ReportOptions& options_;
+  std::string body_;
+};
+
+}  // namespace
+
+void write_report_html(const Trace& trace, const Report& report, const ReportOptions& options, std::ostream& out) {
+  out << Page(trace, report, options).text();
+}
+
+}  // namespace memreel::cli

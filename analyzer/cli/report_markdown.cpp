@@ -1,0 +1,130 @@
+#include <algorithm>
+#include <ostream>
+#include <string>
+
+#include "analyzer/cli/headlines.h"
+#include "analyzer/cli/input.h"
+#include "analyzer/cli/insight_words.h"
+#include "analyzer/cli/report.h"
+#include "analyzer/report/html/html_text.h"
+#include "analyzer/report/labels.h"
+#include "analyzer/report/markdown_text.h"
+#include "analyzer/report/quantity.h"
+
+namespace memreel::cli {
+namespace {
+
+// A comment on a pull request may have 65,536 characters, and should have far fewer.
+constexpr std::size_t most_rows = 8;
+constexpr std::size_t most_heaps = 8;
+
+void row(std::ostream& out, std::initializer_list<std::string> cells) {
+  out << '|';
+  for (const std::string& cell : cells) out << ' ' << cell << " |";
+  out << '\n';
+}
+
+void open_section(std::ostream& out, const std::string& title) {
+  out << "\n<details><summary>" << title << "</summary>\n\n";
+}
+
+void close_section(std::ostream& out) { out << "\n</details>\n"; }
+
+void write_summary(std::ostream& out, const Trace& trace, const Report& report) {
+  out << '\n';
+  row(out, {"heap", "peak live", "peak reserved", "live at end", "failed"});
+  row(out, {"---", "---:", "---:", "---:", "---:"});
+  for (std::size_t i = 0; i < std::min(most_heaps, report.heaps.size()); ++i) {
+    const HeapHistory& history = report.heaps[i].history;
+    row(out, {markdown_code(heap_title(trace.tables, history.heap)), text_of(history.peak_live),
+              text_of(history.peak_reserved), text_of(history.end_live), text_of(history.failures)});
+  }
+}
+
+void write_live(std::ostream& out, const Report& report) {
+  for (std::size_t h = 0; h < std::min(most_heaps, report.heaps.size()); ++h) {
+    const LiveView& view = report.heaps[h].at_peak;
+    if (view.groups.empty()) continue;
+    open_section(out, "Who held the " + text_of(view.bytes) + " at the peak");
+    row(out, {"bytes", "share", "count", std::string(name_of(report.by))});
+    row(out, {"---:", "---:", "---:", "---"});
+    for (std::size_t i = 0; i < std::min(most_rows, view.groups.size()); ++i) {
+      const LiveGroup& group = view.groups[i];
+      row(out, {text_of(group.bytes), text_of_share(share_of(group.bytes, view.bytes)), text_of(group.count),
+                markdown_code(group.label)});
+    }
+    close_section(out);
+  }
+}
+
+void write_leaks(std::ostream& out, const Trace& trace, const LeakReport& leaks) {
+  if (leaks.causes.empty()) return;
+  open_section(out, "Leaks");
+  row(out, {"verdict", "bytes", "count", "where", "evidence"});
+  row(out, {"---", "---:", "---:", "---", "---"});
+  for (std::size_t i = 0; i < std::min(most_rows, leaks.findings.size()); ++i) {
+    const LeakFinding& finding = leaks.findings[i];
+    if (!accuses(finding.verdict)) break;
+    row(out,
+        {std::string(name_of(finding.verdict)), text_of(finding.bytes), text_of(finding.count),
+         markdown_code(site_label(trace.tables, finding.stack)), markdown_escaped(clipped(finding.evidence, 300))});
+  }
+  close_section(out);
+}
+
+void write_fragmentation(std::ostream& out, const Report& report) {
+  if (report.fragmentation.empty()) return;
+  open_section(out, "Fragmentation");
+  row(out, {"gives back", "peak reserved", "setting, replayed"});
+  row(out, {"---:", "---:", "---"});
+  std::size_t shown = 0;
+  for (const Remedy& remedy : report.remedies.tried) {
+    if (report.remedies.gives_back(remedy) <= 0 || shown++ == most_rows) break;
+    row(out, {text_of(Bytes{static_cast<std::uint64_t>(report.remedies.gives_back(remedy))}),
+              text_of(remedy.outcome.peak_reserved()), markdown_code(remedy.text)});
+  }
+  const Fragmentation& found = report.fragmentation.front();
+  if (!found.sites.empty()) {
+    out << '\n';
+    row(out, {"pinned", "alone", "own bytes", "who pins"});
+    row(out, {"---:", "---:", "---:", "---"});
+    for (std::size_t i = 0; i < std::min(most_rows, found.sites.size()); ++i) {
+      const PinningSite& site = found.sites[i];
+      row(out, {text_of(site.hostage), text_of(site.alone), text_of(site.bytes), markdown_code(site.label)});
+    }
+  }
+  close_section(out);
+}
+
+void write_ooms(std::ostream& out, const Trace& trace, const Report& report) {
+  if (report.ooms.count == 0) return;
+  open_section(out, "Out of memory");
+  row(out, {"requested", "live", "reserved", "largest hole", "verdict", "survives with", "where"});
+  row(out, {"---:", "---:", "---:", "---:", "---", "---", "---"});
+  for (std::size_t i = 0; i < std::min(most_rows, report.ooms.examined.size()); ++i) {
+    const OutOfMemory& oom = report.ooms.examined[i];
+    row(out, {text_of(oom.requested), text_of(oom.live), text_of(oom.reserved), text_of(oom.largest_in_lane),
+              std::string(name_of(oom.verdict)),
+              oom.survivors.empty() ? "" : markdown_code(report.remedies.tried[oom.survivors.front()].text),
+              markdown_code(site_label(trace.tables, trace.events.stack[oom.event]))});
+  }
+  out << '\n' << markdown_escaped(explanation(report.ooms.examined.front())) << '\n';
+  close_section(out);
+}
+
+}  // namespace
+
+void write_report_markdown(const Trace& trace, const Report& report, const ReportOptions& options, std::ostream& out) {
+  out << "### memreel: " << markdown_code(options.file.filename().string()) << "\n\n";
+  for (const Headline& line : headlines(trace, report))
+    out << "- " << (line.alarm ? "**" : "") << markdown_escaped(clipped(line.text, 600)) << (line.alarm ? "**" : "")
+        << '\n';
+  for (const std::string& line : shortcomings(trace)) out << "- incomplete: " << markdown_escaped(line) << '\n';
+  write_summary(out, trace, report);
+  if (report.sections.leaks) write_leaks(out, trace, report.leaks);
+  if (report.sections.ooms) write_ooms(out, trace, report);
+  if (report.sections.fragmentation) write_fragmentation(out, report);
+  if (report.sections.live) write_live(out, report);
+}
+
+}  // namespace memreel::cli

@@ -1,0 +1,109 @@
+#include "analyzer/insight/timeline.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace memreel {
+namespace {
+
+void widen(MemoryRange& range, Bytes value) {
+  range.least = std::min(range.least, value);
+  range.most = std::max(range.most, value);
+}
+
+/// One heap, event by event.
+class TimelineBuilder {
+ public:
+  TimelineBuilder(HeapId heap, std::size_t columns) {
+    timeline_.heap = heap;
+    timeline_.columns.reserve(columns);
+  }
+
+  /// `block`: of the allocation, for allocations and frees.
+  void see(EventKind kind, Bytes size, Bytes block, std::size_t column) {
+    fill_until(column);
+    switch (kind) {
+      case EventKind::alloc:
+        used_ = true;
+        live_ += size;
+        allocated_ += block;
+        break;
+      case EventKind::free_requested:
+        live_ -= std::min(live_, size);
+        allocated_ -= std::min(allocated_, block);
+        break;
+      case EventKind::segment_alloc:
+      case EventKind::segment_map:
+        reserved_ += size;
+        break;
+      case EventKind::segment_free:
+      case EventKind::segment_unmap:
+        reserved_ -= std::min(reserved_, size);
+        break;
+      case EventKind::alloc_failed:
+        if (timeline_.failures.empty() || timeline_.failures.back() != column) timeline_.failures.push_back(column);
+        break;
+      default:
+        return;
+    }
+    MemoryColumn& now = timeline_.columns.back();
+    widen(now.live, live_);
+    widen(now.allocated, allocated_);
+    widen(now.reserved, reserved_);
+  }
+
+  bool used() const { return used_; }
+
+  MemoryTimeline take(std::size_t columns) && {
+    if (columns > 0) fill_until(columns - 1);
+    return std::move(timeline_);
+  }
+
+ private:
+  void fill_until(std::size_t column) {
+    while (timeline_.columns.size() <= column)
+      timeline_.columns.push_back(
+          {.live = {live_, live_}, .allocated = {allocated_, allocated_}, .reserved = {reserved_, reserved_}});
+  }
+
+  MemoryTimeline timeline_;
+  Bytes live_, allocated_, reserved_;
+  bool used_ = false;
+};
+
+}  // namespace
+
+std::vector<MemoryTimeline> memory_timelines(const Trace& trace, const RecordedBlocks& blocks, std::size_t columns) {
+  const EventColumns& events = trace.events;
+  if (events.count() == 0 || columns == 0) return {};
+  std::vector<TimelineBuilder> heaps;
+  for (std::uint32_t h = 0; h < trace.tables.heaps.size(); ++h) heaps.emplace_back(HeapId{h}, columns);
+  const Nanoseconds begin = events.time.front();
+  const Nanoseconds end = *std::ranges::max_element(events.time);
+  const bool timed = end > begin;
+  const double span = timed ? static_cast<double>((end - begin).count()) : static_cast<double>(events.count());
+  std::size_t column = 0;
+  for (std::size_t i = 0; i < events.count(); ++i) {
+    const double at = timed ? static_cast<double>((events.time[i] - begin).count()) : static_cast<double>(i);
+    // Times can go back a little where threads meet; a picture's don't.
+    column = std::max(column, std::min(columns - 1, static_cast<std::size_t>(std::max(0.0, at) / span *
+                                                                             static_cast<double>(columns))));
+    const AllocationId id = events.allocation[i];
+    heaps[index(trace.tables[events.origin[i]].heap)].see(
+        events.kind[i],
+        id == AllocationId::none && events.kind[i] == EventKind::free_requested ? Bytes{} : events.size[i],
+        id == AllocationId::none ? Bytes{} : blocks.sizes[index(id)], column);
+  }
+  std::vector<MemoryTimeline> timelines;
+  for (TimelineBuilder& heap : heaps) {
+    if (!heap.used()) continue;
+    timelines.push_back(std::move(heap).take(columns));
+    if (timed) {
+      timelines.back().begin = begin;
+      timelines.back().end = end;
+    }
+  }
+  return timelines;
+}
+
+}  // namespace memreel

@@ -1,0 +1,57 @@
+#include "analyzer/report/markdown_text.h"
+
+#include <algorithm>
+
+#include "analyzer/report/html/html_text.h"
+
+namespace memreel {
+namespace {
+
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
+
+}  // namespace
+
+std::string markdown_escaped(std::string_view text) {
+  static constexpr std::string_view special = "\\`*_{}[]()#+!|~^$";
+  std::string escaped;
+  for (const char c : text) {
+    if (is_control(c)) {
+      escaped += ' ';
+    } else if (c == '<') {
+      escaped += "&lt;";
+    } else if (c == '>') {
+      escaped += "&gt;";
+    } else if (c == '&') {
+      escaped += "&amp;";
+    } else if (c == '@' || c == ':') {
+      escaped += c;
+      if (c == '@') escaped += "<!-- -->";  // nobody is mentioned
+    } else {
+      if (special.find(c) != std::string_view::npos) escaped += '\\';
+      escaped += c;
+    }
+  }
+  // What looks like an address is no link.
+  for (std::size_t at = 0; (at = escaped.find("://", at)) != std::string::npos; at += 11)
+    escaped.insert(at + 1, "<!-- -->");
+  for (std::size_t at = 0; (at = escaped.find("www.", at)) != std::string::npos; at += 12)
+    escaped.insert(at + 3, "<!-- -->");
+  return escaped;
+}
+
+std::string markdown_code(std::string_view text, std::size_t bytes) {
+  std::string code = clipped(text, bytes);
+  std::ranges::replace_if(code, is_control, ' ');
+  std::size_t run = 0, longest = 0;
+  for (const char c : code) {
+    run = c == '`' ? run + 1 : 0;
+    longest = std::max(longest, run);
+  }
+  // A cell of a table ends at a bar, even in code.
+  for (std::size_t at = 0; (at = code.find('|', at)) != std::string::npos; at += 2) code.insert(at, "\\");
+  const std::string fence(longest + 1, '`');
+  const char* const pad = longest > 0 || code.empty() ? " " : "";
+  return fence + pad + code + pad + fence;
+}
+
+}  // namespace memreel

@@ -1,0 +1,90 @@
+// What all verdicts on a long trace take: leaks, fragmentation, failures, and the replays behind them.
+//
+//   bench_insight [EVENTS]     (default 10,000,000)
+//
+// The yardstick is one plain pass over the events, lifetimes(), in the same run. Target: all together in 5 s on two
+// cores, with at most 40 bytes per event besides the trace.
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "analyzer/history/lifetimes.h"
+#include "analyzer/insight/fragmentation.h"
+#include "analyzer/insight/leaks.h"
+#include "analyzer/insight/out_of_memory.h"
+#include "analyzer/insight/remedies.h"
+#include "analyzer/insight/timeline.h"
+#include "tests/bench/synthetic.h"
+
+namespace {
+
+using namespace memreel;
+
+/// Bytes from /proc/self/status, e.g. of "VmHWM:".
+double resident(const std::string& field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;)
+    if (double kib = 0; word == field && status >> kib) return kib * 1024;
+  return 0;
+}
+
+/// From here on the highest resident size is counted anew.
+void reset_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
+
+class Table {
+ public:
+  explicit Table(double events) : events_(events) {
+    std::printf("%-36s %10s %12s %10s %16s\n", "", "seconds", "ns/event", "passes", "bytes/event");
+  }
+
+  template <class Work>
+  auto measure(const char* name, Work work) {
+    reset_peak();
+    const double before = resident("VmRSS:");
+    const auto start = std::chrono::steady_clock::now();
+    auto result = work();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double bytes = std::max(0.0, resident("VmHWM:") - before);
+    if (pass_ == 0) pass_ = seconds;
+    std::printf("%-36s %10.2f %12.1f %10.1f %16.1f\n", name, seconds, seconds / events_ * 1e9, seconds / pass_,
+                bytes / events_);
+    return result;
+  }
+
+ private:
+  double events_;
+  double pass_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  SyntheticOptions options;
+  options.events = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 10'000'000;
+  options.live = 5000;
+  options.streams = 2;
+  options.steps = 500;
+  const Trace trace = synthetic_trace(options);
+  const auto events = static_cast<double>(trace.events.count());
+  std::printf("%.0f events\n", events);
+  Table table(events);
+  table.measure("one pass: lifetimes", [&] { return lifetimes(trace).size(); });
+  table.measure("all verdicts", [&] {
+    const RecordedBlocks blocks = recorded_blocks(trace);
+    const Remedies remedies = replay_remedies(trace);
+    const auto found = find_fragmentation(trace, blocks);
+    const auto ooms = judge_failures(trace, blocks, remedies);
+    return find_leaks(trace).findings.size() + found.size() + ooms.count;
+  });
+  table.measure("  leaks", [&] { return find_leaks(trace).findings.size(); });
+  const RecordedBlocks blocks = table.measure("  block sizes", [&] { return recorded_blocks(trace); });
+  table.measure("  fragmentation", [&] { return find_fragmentation(trace, blocks).size(); });
+  const Remedies remedies = table.measure("  remedies, replayed", [&] { return replay_remedies(trace); });
+  table.measure("  failures", [&] { return judge_failures(trace, blocks, remedies).count; });
+  table.measure("timeline of 800 columns", [&] { return memory_timelines(trace, blocks, 800).size(); });
+  return 0;
+}

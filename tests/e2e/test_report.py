@@ -1,0 +1,133 @@
+"""memreel report as a document: HTML in a real browser, Markdown, and names that would rather be markup."""
+
+import html.parser
+import pickle
+import re
+import shutil
+import subprocess
+import unittest
+
+import histories
+from program import SAMPLES, ProgramTest, run
+from snapshot import snapshot
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+HOSTILE = "</script><img src=x onerror=document.title='taken'>|`@everyone` [l](http://evil.example)"
+
+
+def hostile_snapshot():
+    document = snapshot()
+    for entry in document["device_traces"][0]:
+        entry["frames"] = [dict(frame, name=HOSTILE, filename="\x1b[31m" + HOSTILE + ".py") for frame in entry["frames"]]
+    return pickle.dumps(document)
+
+
+class Outline(html.parser.HTMLParser):
+    """The tags of a page, and what they refer to."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.links = [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.links += [value for name, value in attributes if name in ("src", "href", "srcset", "action")]
+
+
+class Html(ProgramTest):
+    def page(self, file, *options):
+        output = self.directory / "report.html"
+        process = self.answer("report", file, "-o", output, *options)
+        self.assertEqual(process.stdout, "")
+        self.assertEqual([path.name for path in self.directory.glob("report.html*")], ["report.html"])
+        return output.read_text(encoding="utf-8")
+
+    def test_page_has_every_section_and_needs_no_network(self):
+        for name in ("gpt_default", "oom_default", "leak", "streams_default"):
+            with self.subTest(name):
+                page = self.page(SAMPLES / f"{name}.reel")
+                for section in ("Leaks", "Fragmentation", "Out of memory"):
+                    self.assertIn(f"<h2>{section}</h2>", page)
+                outline = Outline(page)
+                self.assertIn("svg", outline.tags)
+                self.assertEqual(outline.links, [])
+                self.assertNotRegex(page, r"url\(|@import|https?://")
+                self.assertLess(len(page.encode()), 2_000_000)
+
+    def test_large_trace_makes_a_small_page(self):
+        file = histories.path("random_2m")
+        if file is None:
+            self.skipTest("random_2m is not among the histories in use")
+        self.assertLess(len(self.page(file)), 2_000_000)
+
+    def test_hostile_names_stay_text(self):
+        page = self.page(self.file("hostile.pickle", hostile_snapshot()))
+        self.assertNotIn("img", Outline(page).tags)
+        self.assertEqual(Outline(page).tags.count("script"), 1)
+        self.assertNotIn("\x1b", page)
+
+    def test_format_is_what_the_output_is_called(self):
+        for name, beginning in (("a.html", "<!doctype html>"), ("a.md", "### memreel"), ("a.json", "{")):
+            self.answer("report", SAMPLES / "leak.reel", "-o", self.directory / name)
+            self.assertTrue((self.directory / name).read_text().startswith(beginning), name)
+
+    def test_refusals(self):
+        self.assert_refused(run("report", SAMPLES / "leak.reel", "--format", "pdf"), "pdf", "markdown, html")
+        self.assert_refused(run("report", SAMPLES / "leak.reel", "-o", self.directory / "a.txt"), "--output")
+        missing = self.directory / "no" / "a.html"
+        self.assert_refused(run("report", SAMPLES / "leak.reel", "-o", missing), missing)
+
+    @unittest.skipUnless(BROWSER, "no browser is installed (package chromium): pages were not looked at in one")
+    def test_page_in_a_browser(self):
+        page = self.directory / "report.html"
+        for file in (SAMPLES / "oom_default.reel", self.file("hostile.pickle", hostile_snapshot())):
+            self.answer("report", file, "-o", page)
+            # What the script finds wrong, it writes where --dump-dom shows it.
+            probe = ("<script>document.documentElement.dataset.wide=document.documentElement.scrollWidth>innerWidth;"
+                     "const f=document.querySelectorAll('.flame div');if(f.length>1)f[1].click();"
+                     "document.documentElement.dataset.zoomed=f.length>1?f[1].style.width:'100%';"
+                     "document.documentElement.dataset.plot=document.querySelector('.plot svg').getBoundingClientRect().width>100;"
+                     "</script>")
+            page.write_text(page.read_text().replace("</body>", probe + "</body>"))
+            process = subprocess.run(
+                [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=400,800", f"--user-data-dir={self.directory}/profile",
+                 "--virtual-time-budget=2000", "--dump-dom", page.as_uri()],
+                capture_output=True, text=True, timeout=120)
+            self.assertEqual(process.returncode, 0, process.stderr)
+            seen = dict(re.findall(r'data-(wide|zoomed|plot)="([^"]*)"', process.stdout[:1000]))
+            self.assertEqual(seen, {"wide": "false", "zoomed": "100%", "plot": "true"}, process.stderr)
+            self.assertNotIn("<title>taken", process.stdout)
+
+
+class Markdown(ProgramTest):
+    def text(self, file, *options):
+        return self.answer("report", file, "--format", "markdown", *options).stdout
+
+    def test_fits_a_comment(self):
+        for name in ("gpt_default", "oom_default", "leak"):
+            text = self.text(SAMPLES / f"{name}.reel")
+            self.assertLess(len(text), 20_000)
+            self.assertEqual(text.count("<details>"), text.count("</details>"))
+
+    def test_rows_have_as_many_cells_as_their_table(self):
+        for file in (SAMPLES / "oom_default.reel", self.file("hostile.pickle", hostile_snapshot())):
+            cells = None
+            for line in self.text(file).splitlines():
+                if not line.startswith("|"):
+                    cells = None
+                    continue
+                count = len(re.findall(r"(?<!\\)\|", line))
+                cells = cells or count
+                self.assertEqual(count, cells, line)
+
+    def test_hostile_names_stay_text(self):
+        text = self.text(self.file("hostile.pickle", hostile_snapshot()))
+        outside_code = re.sub(r"(`+) ?.*?[^`]\1(?!`)", "", text)
+        self.assertNotIn("<img", outside_code)
+        self.assertNotIn("@everyone", outside_code)
+        self.assertNotIn("\x1b", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
