@@ -117,8 +117,8 @@ stacks::StackKey Recorder::capture_stack() {
   const PythonFrames* const frames = python_.load(std::memory_order_acquire);
   const std::size_t python = frames != nullptr ? frames->walk(state.python) : 0;
   if (python == 0) return stacks_.insert(state.native.first(native), *state.recent);
-  const std::size_t merged =
-      stacks::merge(state.native.first(native), state.python.first(python), frames->evaluator(), state.merged);
+  const std::size_t merged = stacks::merge(state.native.first(native), state.python.first(python), frames->evaluator(),
+                                           frames->plumbing(), state.merged);
   return stacks_.insert(state.merged.first(merged), *state.recent);
 }
 

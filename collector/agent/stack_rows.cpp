@@ -45,9 +45,6 @@ StackId StackRows::translate(stacks::StackTree::Node node) {
 bool StackRows::is_ours(stacks::FrameKey frame) const {
   if (frame.is_python()) return false;
   if (own_code_.contains(frame.code_address())) return true;
-  const PythonFrames* const python = recorder_->python();
-  if (python != nullptr && python->plumbing != nullptr && python->plumbing().contains(frame.code_address()))
-    return true;
   const auto module = modules_.find(frame.code_address());
   return module != stacks::ModuleTable::none &&
          std::filesystem::path(modules_[module].path).filename().string().starts_with("libcupti.so");

@@ -13,7 +13,7 @@ namespace memreel::agent {
 
 class StackRows {
  public:
-  /// Frames in `own_code` are left out, and so are CUPTI's, and those of the code that runs Python's.
+  /// Frames in `own_code` are left out, and so are CUPTI's.
   StackRows(Recorder& recorder, TraceWriter& writer, stacks::AddressRange own_code);
 
   /// To be called often: sees which modules came and went since the last call.

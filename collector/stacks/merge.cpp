@@ -5,7 +5,7 @@
 namespace memreel::stacks {
 
 std::size_t merge(std::span<const FrameKey> native, std::span<const PythonFrame> python,
-                  std::span<const AddressRange> evaluator, std::span<FrameKey> merged) {
+                  std::span<const AddressRange> evaluator, AddressRange plumbing, std::span<FrameKey> merged) {
   std::size_t count = 0, next = 0;
   const auto put = [&](FrameKey frame) {
     if (count < merged.size()) merged[count++] = frame;
@@ -14,7 +14,7 @@ std::size_t merge(std::span<const FrameKey> native, std::span<const PythonFrame>
     const bool evaluates = std::any_of(evaluator.begin(), evaluator.end(),
                                        [&](const AddressRange& range) { return range.contains(frame.code_address()); });
     if (!evaluates || next == python.size()) {
-      put(frame);
+      if (!plumbing.contains(frame.code_address())) put(frame);
       continue;
     }
     while (next < python.size()) {

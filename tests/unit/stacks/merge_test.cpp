@@ -10,6 +10,7 @@ namespace memreel::stacks {
 namespace {
 
 constexpr std::array<AddressRange, 2> evaluator{{{1000, 2000}, {5000, 5010}}};
+constexpr AddressRange plumbing{1100, 3000};
 
 FrameKey n(std::uintptr_t address) { return FrameKey::native(address); }
 FrameKey p(std::uint32_t code) { return FrameKey::python(code, 7); }
@@ -18,7 +19,7 @@ std::vector<FrameKey> merged(const std::vector<std::uintptr_t>& addresses, const
                              std::size_t room = 100) {
   std::vector<FrameKey> native, frames(room);
   for (const std::uintptr_t address : addresses) native.push_back(n(address));
-  frames.resize(merge(native, python, evaluator, frames));
+  frames.resize(merge(native, python, evaluator, plumbing, frames));
   return frames;
 }
 
@@ -33,9 +34,14 @@ TEST(Merge, ReturnAddressesAtTheBordersOfTheEvaluator) {
 
 TEST(Merge, WhatIsLeftOverIsKept) {
   EXPECT_EQ(merged({10}, {{p(1), true}, {p(2), true}}), (std::vector{n(10), p(1), p(2)}));
-  EXPECT_EQ(merged({1500, 1600}, {{p(1), true}}), (std::vector{p(1), n(1600)}));
-  EXPECT_EQ(merged({1500, 10}, {}), (std::vector{n(1500), n(10)}));
+  EXPECT_EQ(merged({1500, 1600}, {{p(1), true}}), (std::vector{p(1)}));
+  EXPECT_EQ(merged({5005, 10}, {}), (std::vector{n(5005), n(10)}));
   EXPECT_EQ(merged({}, {}), std::vector<FrameKey>{});
+}
+
+TEST(Merge, TheInterpretersOwnFramesAreLeftOut) {
+  EXPECT_EQ(merged({10, 2100, 1500, 2500, 2600, 1600, 3001, 3000}, {{p(1), true}, {p(2), true}}),
+            (std::vector{n(10), p(1), p(2), n(3001)}));
 }
 
 TEST(Merge, TheOutermostFramesAreLostWhenThereIsNoRoom) {

@@ -281,5 +281,71 @@ TEST_F(TraceBuilderTest, RandomProgramsEndWithWhatIsAlive) {
   EXPECT_EQ(t.losses, Losses{});
 }
 
+// What the program says itself.
+
+Record own(RecordKind kind, std::uint64_t pool, std::uint64_t address = 0, std::uint64_t size = 0) {
+  return {.address = address, .size = size, .object = pool, .kind = kind, .space = Space::own};
+}
+
+TEST_F(TraceBuilderTest, PoolsOfTheProgramAreHeaps) {
+  const auto name = [&](std::string_view text) {
+    return recorder_.names().number_of({std::as_bytes(std::span(text))});
+  };
+  Record inner = own(RecordKind::own_pool_made, 2, name("inner"));
+  inner.stream = 1;  // its parent
+  add({own(RecordKind::own_pool_made, 1, name("outer")), inner, own(RecordKind::segment_added, 2, 0x1000, 4096),
+       own(RecordKind::alloc, 2, 0x1000, 10), own(RecordKind::alloc, 1, 0x1000, 20),
+       own(RecordKind::free_requested, 2, 0x1000), own(RecordKind::free_completed, 2, 0x1000),
+       own(RecordKind::alloc_failed, 2, 0, 99), own(RecordKind::free, 1, 0x1000),
+       own(RecordKind::segment_removed, 2, 0x1000)});
+  EXPECT_THAT(events(), ElementsAre("segment_alloc inner/0 1000 4096", "alloc inner/0 1000 10", "alloc outer/0 1000 20",
+                                    "free_requested inner/0 1000 10", "free_completed inner/0 1000 10",
+                                    "alloc_failed inner/0 0 99", "free_requested outer/0 1000 20",
+                                    "free_completed outer/0 1000 20", "segment_free inner/0 1000 4096"));
+  const Tables& tables = trace().tables;
+  std::map<std::string, std::string> parents;
+  for (const Heap& heap : tables.heaps) parents[tables[heap.name]] = tables[tables[heap.parent].name];
+  EXPECT_EQ(parents["inner"], "outer");
+  EXPECT_EQ(parents["outer"], "cuda.driver");
+}
+
+TEST_F(TraceBuilderTest, WhatIsAliveInAPoolGoesWithIt) {
+  add({own(RecordKind::alloc, 7, 0x10, 1), own(RecordKind::alloc, 7, 0x20, 2), own(RecordKind::free_requested, 7, 0x20),
+       own(RecordKind::own_pool_gone, 7)});
+  EXPECT_THAT(events(), ElementsAre("alloc pool 7/0 10 1", "alloc pool 7/0 20 2", "free_requested pool 7/0 20 2",
+                                    "free_requested pool 7/0 10 1", testing::StartsWith("free_completed pool 7/0"),
+                                    testing::StartsWith("free_completed pool 7/0")));
+}
+
+TEST_F(TraceBuilderTest, AnAllocationAtALiveAddressEndsTheOneBefore) {
+  add({own(RecordKind::alloc, 7, 0x10, 1), own(RecordKind::alloc, 7, 0x10, 2)});
+  EXPECT_THAT(events(), ElementsAre("alloc pool 7/0 10 1", "free_requested pool 7/0 10 1",
+                                    "free_completed pool 7/0 10 1", "alloc pool 7/0 10 2"));
+}
+
+TEST_F(TraceBuilderTest, MarksHaveTheirNames) {
+  const std::string_view name = "epoch";
+  const std::uint64_t number = recorder_.names().number_of({std::as_bytes(std::span(name))});
+  add({{.object = number, .kind = RecordKind::mark, .status = 1},
+       {.object = number, .kind = RecordKind::mark, .status = 2}});
+  ASSERT_EQ(trace().events.count(), 2U);
+  const Tables& tables = trace().tables;
+  const Mark begin = tables[static_cast<MarkId>(trace().events[0].value)];
+  EXPECT_EQ(tables[begin.name], "epoch");
+  EXPECT_EQ(begin.phase, MarkPhase::begin);
+  EXPECT_EQ(tables[static_cast<MarkId>(trace().events[1].value)].phase, MarkPhase::end);
+}
+
+TEST_F(TraceBuilderTest, GapsInTheTotalsOfPyTorchAreCounted) {
+  const auto tensor = [](RecordKind kind, std::uint64_t address, std::uint64_t total) {
+    return Record{.address = address, .size = 512, .object = total, .kind = kind, .space = Space::torch};
+  };
+  add({tensor(RecordKind::alloc, 0x10, 512), tensor(RecordKind::alloc, 0x20, 1024),
+       tensor(RecordKind::free, 0x10, 512)});
+  EXPECT_EQ(builder_.hook_lost(), 0U);
+  add({tensor(RecordKind::alloc, 0x30, 1536), tensor(RecordKind::free, 0x30, 1024)});
+  EXPECT_EQ(builder_.hook_lost(), 1U);
+}
+
 }  // namespace
 }  // namespace memreel::agent
