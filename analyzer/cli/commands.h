@@ -9,6 +9,7 @@
 namespace memreel::cli {
 
 void add_import_command(CLI::App& app, Exit& exit);
+void add_check_command(CLI::App& app, Exit& exit);
 void add_diff_command(CLI::App& app, Exit& exit);
 void add_export_command(CLI::App& app, Exit& exit);
 void add_info_command(CLI::App& app, Exit& exit);

@@ -63,6 +63,7 @@ int run(int argc, char** argv) {
   memreel::cli::add_replay_command(app, exit);
   memreel::cli::add_tune_command(app, exit);
   memreel::cli::add_verify_command(app, exit);
+  memreel::cli::add_check_command(app, exit);
   memreel::cli::add_diff_command(app, exit);
   memreel::cli::add_import_command(app, exit);
   memreel::cli::add_export_command(app, exit);

@@ -117,11 +117,15 @@ void print_others(const LeakReport& leaks) {
 
 }  // namespace
 
-void add_leak_options(CLI::App& command, LeakArguments& arguments) {
+void add_suppression_options(CLI::App& command, LeakArguments& arguments) {
   command.add_option("--suppress", arguments.suppress,
                      "Don't accuse call sites with a frame whose function, file or module matches: leak:PATTERN, as "
                      "LeakSanitizer takes them (repeatable)");
   command.add_option("--suppressions", arguments.suppressions, "A file of such lines (repeatable)");
+}
+
+void add_leak_options(CLI::App& command, LeakArguments& arguments) {
+  add_suppression_options(command, arguments);
   command.add_option("--capacity", arguments.capacity,
                      "Memory of each device, e.g. 80GiB, to say in how many steps a leak has used it up");
 }

@@ -17,6 +17,9 @@ struct LeakArguments {
   std::string capacity;
 };
 
+/// `--suppress` and `--suppressions`.
+void add_suppression_options(CLI::App& command, LeakArguments& arguments);
+/// These and `--capacity`.
 void add_leak_options(CLI::App& command, LeakArguments& arguments);
 
 /// Fails on a suppression or a size that is none, and on files that can't be read.

@@ -9,10 +9,9 @@
 
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/input.h"
+#include "analyzer/cli/subject.h"
 #include "analyzer/history/lifetimes.h"
-#include "analyzer/policies/torch_settings.h"
 #include "analyzer/replay/steps.h"
-#include "analyzer/replay/torch_history.h"
 #include "analyzer/report/quantity.h"
 
 namespace memreel::cli {
@@ -56,18 +55,7 @@ Result<TuneOptions> options_of(const TuneArguments& arguments) {
   return options;
 }
 
-/// PyTorch's heaps where there are any, else those of the program's own requests.
-std::vector<Prepared> heaps_to_tune(const Trace& trace) {
-  std::vector<Prepared> heaps = prepare(trace);
-  const auto keep = [&](auto wanted) {
-    if (std::ranges::any_of(heaps, wanted)) std::erase_if(heaps, [&](const Prepared& heap) { return !wanted(heap); });
-  };
-  keep([](const Prepared& heap) { return heap.level == Level::framework; });
-  keep([&](const Prepared& heap) { return is_torch(trace, heap); });
-  return heaps;
-}
-
-/// What the program ran with. Its settings are the process's: any of its heaps knows them.
+/// What the program ran with.
 Result<PolicySpec> baseline_of(const Trace& trace, const std::vector<Prepared>& heaps, const TuneArguments& arguments) {
   if (!arguments.policy.empty()) {
     Result<std::vector<PolicySpec>> specs = parse_policies(arguments.policy);
@@ -75,7 +63,7 @@ Result<PolicySpec> baseline_of(const Trace& trace, const std::vector<Prepared>& 
     if (specs->size() == 1) return specs->front();
     return Error{.what = "the program ran with one policy", .where = "--policy"};
   }
-  if (is_torch(trace, heaps.front())) return TorchSettings::recorded(heaps.front().settings).spec();
+  if (const auto recorded = recorded_policy(trace, heaps)) return *recorded;
   return Error{.what = "the allocator that this program ran with is not PyTorch's",
                .where = arguments.file.string(),
                .remedy =
@@ -99,7 +87,7 @@ Exit run_tune(const TuneArguments& arguments) {
   if (!options) return fail(options.error());
   const Result<Trace> trace = open_input(arguments.file);
   if (!trace) return fail(trace.error());
-  const std::vector<Prepared> heaps = heaps_to_tune(*trace);
+  const std::vector<Prepared> heaps = program_heaps(*trace);
   if (heaps.empty()) return fail({.what = "holds no allocations to replay", .where = arguments.file.string()});
   const Result<PolicySpec> baseline = baseline_of(*trace, heaps, arguments);
   if (!baseline) return fail(baseline.error());

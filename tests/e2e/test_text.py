@@ -6,7 +6,7 @@ import unittest
 from program import SAMPLES, ProgramTest, run
 
 SAMPLE = SAMPLES / "gpt_default.reel"
-COMMANDS = ("import", "info", "export", "report", "replay", "tune", "verify", "diff")
+COMMANDS = ("import", "info", "export", "report", "replay", "tune", "verify", "diff", "check")
 
 
 class Help(ProgramTest):

@@ -1,0 +1,20 @@
+// What of a trace is judged: a trace may hold the program's requests and what their allocator asked of the driver.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "analyzer/replay/prepared.h"
+#include "analyzer/replay/replay.h"
+#include "formats/model/trace.h"
+
+namespace memreel::cli {
+
+/// PyTorch's heaps where there are any, else those of other frameworks, else the driver's.
+std::vector<Prepared> program_heaps(const Trace& trace);
+
+/// The allocator that the heaps ran with, and those of its settings that are not the default; nothing when that is not known. Settings are the process's: any
+/// of its heaps knows them.
+std::optional<PolicySpec> recorded_policy(const Trace& trace, const std::vector<Prepared>& heaps);
+
+}  // namespace memreel::cli

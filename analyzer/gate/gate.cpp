@@ -1,0 +1,139 @@
+#include "analyzer/gate/gate.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "analyzer/report/quantity.h"
+
+namespace memreel {
+namespace {
+
+std::string place_of(const SiteFigures& site) {
+  if (site.function.empty() && site.file.empty()) return "code without a recorded stack";
+  return site.file.empty() ? site.function : site.function + " (" + site.file + ")";
+}
+
+const DeviceFigures* figures_of(const Measured& measured, std::int32_t device) {
+  const auto found = std::ranges::find(measured.devices, device, &DeviceFigures::device);
+  return found == measured.devices.end() ? nullptr : &*found;
+}
+
+/// "; most is held by step (train.py): 2.10 GiB", for the moment of most live bytes.
+std::string most_held(const Measured& now, std::int32_t device) {
+  const DeviceFigures* const figures = figures_of(now, device);
+  if (figures == nullptr || figures->sites.empty()) return "";
+  const SiteFigures& site = figures->sites.front();
+  return "; at the peak most is held by " + place_of(site) + ": " + text_of(site.bytes);
+}
+
+/// "; step (train.py) grew most: 2.10 GiB, before 1.90 GiB"; of what holds more than before.
+std::string most_grown(const Measured& now, const Measured& before, std::int32_t device) {
+  const DeviceFigures* const figures = figures_of(now, device);
+  const DeviceFigures* const old = figures_of(before, device);
+  if (figures == nullptr || old == nullptr) return "";
+  const SiteFigures* grown = nullptr;
+  Bytes was;
+  for (const SiteFigures& site : figures->sites) {
+    const auto same = std::ranges::find_if(
+        old->sites, [&](const SiteFigures& s) { return s.function == site.function && s.file == site.file; });
+    const Bytes held = same == old->sites.end() ? 0_B : same->bytes;
+    if (site.bytes > held && (grown == nullptr || site.bytes - held > grown->bytes - was)) {
+      grown = &site;
+      was = held;
+    }
+  }
+  if (grown == nullptr) return "";
+  return "; " + place_of(*grown) + " grew most: " + text_of(grown->bytes) + ", before " + text_of(was);
+}
+
+constexpr const char* what_pins = "; memreel report --fragmentation names what pins it";
+constexpr const char* what_leaks = "; memreel report --leaks names the stacks";
+
+std::string on_device(std::int32_t device) { return device < 0 ? "host memory" : "device " + std::to_string(device); }
+
+std::string excess_of(const Figure& value, const Figure& limit) {
+  if (const auto* bytes = std::get_if<Bytes>(&value)) return text_of(*bytes - std::get<Bytes>(limit));
+  if (const auto* share = std::get_if<double>(&value)) {
+    const std::string percent = text_of_share(*share - std::get<double>(limit));
+    return percent.substr(0, percent.find(' ')) + " points";
+  }
+  return text_of(std::get<std::uint64_t>(value) - std::get<std::uint64_t>(limit));
+}
+
+/// A check of `value`, whose reason opens with `subject` ("peak live") when the limit is exceeded.
+Check judge(std::string name, std::string policy, std::int32_t device, const std::string& subject, Figure value,
+            Figure limit, const std::string& cause) {
+  Check check{.name = std::move(name), .policy = std::move(policy), .device = device, .value = value, .limit = limit};
+  if (value > limit) {
+    check.reason = subject + " on " + on_device(device) + (check.policy.empty() ? "" : " with " + check.policy) + ": " +
+                   text_of(value) + ", " + excess_of(value, limit) + " more than the " + text_of(limit) + " allowed" +
+                   cause;
+  }
+  return check;
+}
+
+Bytes with_tolerance(Bytes limit, double tolerance) {
+  return {limit.count + static_cast<std::uint64_t>(static_cast<double>(limit.count) * tolerance)};
+}
+
+}  // namespace
+
+std::string text_of(const Figure& figure) {
+  if (const auto* bytes = std::get_if<Bytes>(&figure)) return text_of(*bytes);
+  if (const auto* share = std::get_if<double>(&figure)) return text_of_share(*share);
+  const std::uint64_t requests = std::get<std::uint64_t>(figure);
+  return text_of(requests) + (requests == 1 ? " request" : " requests");
+}
+
+std::vector<Check> check_budgets(const Measured& now, const Budgets& budgets) {
+  std::vector<Check> checks;
+  if (budgets.max_peak) {
+    for (const DeviceFigures& d : now.devices)
+      checks.push_back(judge("max-peak", "", d.device, "peak of live memory", d.peak_live, *budgets.max_peak,
+                             most_held(now, d.device)));
+  }
+  for (const PolicyFigures& p : now.policies) {
+    if (budgets.max_reserved)
+      checks.push_back(judge("max-reserved", p.policy, p.device, "peak of reserved memory", p.peak_reserved,
+                             *budgets.max_reserved, most_held(now, p.device)));
+    if (budgets.max_fragmentation)
+      checks.push_back(judge("max-fragmentation", p.policy, p.device, "fragmentation at the peak",
+                             p.fragmentation_at_peak, *budgets.max_fragmentation, what_pins));
+    if (budgets.all_served)
+      checks.push_back(judge("capacity", p.policy, p.device, "requests that failed", p.failed_allocations,
+                             std::uint64_t{0}, most_held(now, p.device)));
+  }
+  if (budgets.max_leaked) {
+    for (const DeviceFigures& d : now.devices)
+      checks.push_back(judge("max-leaked", "", d.device, "leaked memory", d.leaked, *budgets.max_leaked, what_leaks));
+  }
+  return checks;
+}
+
+std::vector<Check> check_baseline(const Measured& now, const Measured& before, double tolerance) {
+  std::vector<Check> checks;
+  for (const DeviceFigures& d : now.devices) {
+    const DeviceFigures* const old = figures_of(before, d.device);
+    if (old == nullptr) continue;
+    checks.push_back(judge("baseline peak-live", "", d.device, "peak of live memory", d.peak_live,
+                           with_tolerance(old->peak_live, tolerance), most_grown(now, before, d.device)));
+    checks.push_back(judge("baseline leaked", "", d.device, "leaked memory", d.leaked,
+                           with_tolerance(old->leaked, tolerance), what_leaks));
+  }
+  for (const PolicyFigures& p : now.policies) {
+    const auto old = std::ranges::find_if(before.policies, [&](const PolicyFigures& other) {
+      return other.policy == p.policy && other.device == p.device;
+    });
+    if (old == before.policies.end()) continue;
+    const std::string cause = most_grown(now, before, p.device);
+    checks.push_back(judge("baseline peak-reserved", p.policy, p.device, "peak of reserved memory", p.peak_reserved,
+                           with_tolerance(old->peak_reserved, tolerance), cause));
+    checks.push_back(judge("baseline fragmentation", p.policy, p.device, "fragmentation at the peak",
+                           p.fragmentation_at_peak, old->fragmentation_at_peak + tolerance, what_pins));
+    checks.push_back(judge("baseline failures", p.policy, p.device, "requests that failed", p.failed_allocations,
+                           old->failed_allocations, cause));
+  }
+  return checks;
+}
+
+}  // namespace memreel

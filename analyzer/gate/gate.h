@@ -1,0 +1,48 @@
+// Budgets and baselines: does a run need more memory than it may, or than it did?
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "analyzer/gate/measured.h"
+#include "formats/model/units.h"
+
+namespace memreel {
+
+/// What a run may need at most, on each device.
+struct Budgets {
+  std::optional<Bytes> max_peak;            // live bytes
+  std::optional<Bytes> max_reserved;        // for each policy
+  std::optional<Bytes> max_leaked;          //
+  std::optional<double> max_fragmentation;  // when reserved is at its peak, for each policy; 0 to 1
+  bool all_served = false;                  // no request may fail
+
+  bool any() const { return max_peak || max_reserved || max_leaked || max_fragmentation || all_served; }
+};
+
+/// A figure that is judged: memory, a share of 1, or a number of requests.
+using Figure = std::variant<Bytes, double, std::uint64_t>;
+
+struct Check {
+  std::string name;    // "max-reserved", "baseline peak-live"
+  std::string policy;  // empty: holds whatever the policy
+  std::int32_t device = 0;
+  Figure value, limit;
+  std::string reason;  // one line on what was exceeded by how much, and where most was held or grew; empty: passed
+
+  bool passed() const { return reason.empty(); }
+};
+
+/// One check for each budget, device and policy that it concerns.
+std::vector<Check> check_budgets(const Measured& now, const Budgets& budgets);
+
+/// No figure may be worse than it was by more than `tolerance`: a share of it, of fragmentation so many points (0.01 is
+/// one percentage point). Policies and devices that only one side has are not judged.
+std::vector<Check> check_baseline(const Measured& now, const Measured& before, double tolerance);
+
+/// "6.02 GiB", "13.7 %", "3 requests".
+std::string text_of(const Figure& figure);
+
+}  // namespace memreel

@@ -1,0 +1,66 @@
+// The figures that a gate judges, and where the memory was held when they were at their worst.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analyzer/insight/leaks.h"
+#include "analyzer/replay/replay.h"
+#include "formats/model/result.h"
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+/// What one policy did on one device.
+struct PolicyFigures {
+  std::string policy;  // as it was asked for
+  std::int32_t device = 0;
+  Bytes peak_reserved;
+  double fragmentation_at_peak = 0;
+  std::uint64_t failed_allocations = 0;
+
+  friend bool operator==(const PolicyFigures&, const PolicyFigures&) = default;
+};
+
+/// Memory that one function of the user's own holds; line numbers and directories change too often to be compared.
+struct SiteFigures {
+  std::string function, file;  // file without directories
+  Bytes bytes;
+
+  friend bool operator==(const SiteFigures&, const SiteFigures&) = default;
+};
+
+/// What holds for a device whatever the policy.
+struct DeviceFigures {
+  std::int32_t device = 0;
+  Bytes peak_live;
+  Bytes leaked;                    // by stacks that are judged `leak` or `suspected`
+  std::vector<SiteFigures> sites;  // live at the peak of live bytes, largest first; the largest `max_sites`
+
+  friend bool operator==(const DeviceFigures&, const DeviceFigures&) = default;
+};
+
+inline constexpr std::size_t max_sites = 50;
+
+struct Measured {
+  std::vector<PolicyFigures> policies;  // by policy as asked, then device
+  std::vector<DeviceFigures> devices;   // ascending
+
+  friend bool operator==(const Measured&, const Measured&) = default;
+};
+
+struct MeasureOptions {
+  std::optional<DeviceModel> device;  // as in ReplayOptions
+  bool leaks = true;                  // find them: costs another pass
+  LeakOptions leak_options;
+};
+
+/// Replays `specs` on `heaps`, which are those of `trace` that are judged. What the heaps of a
+/// device need is added up, even where their peaks are at different times. Errors: as replay().
+Result<Measured> measure(const Trace& trace, std::span<const Prepared> heaps, std::span<const PolicySpec> specs,
+                         const MeasureOptions& options);
+
+}  // namespace memreel

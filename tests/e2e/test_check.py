@@ -1,0 +1,112 @@
+"""memreel check in a pipeline: budgets, baselines, exit codes, and what it writes for others."""
+
+import json
+import subprocess
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+from program import MEMREEL, SAMPLES, ProgramTest, run
+from test_documents import LOSSES
+
+SAMPLE = SAMPLES / "gpt_default.reel"
+LEAK = SAMPLES / "leak.reel"
+
+
+class Check(ProgramTest):
+    def figures(self):
+        """What the sample needs, as replay says."""
+        return self.document("replay", SAMPLE, "--policy", "torch.native")["policies"][0]
+
+    def test_keys(self):
+        check = self.document("check", SAMPLE, "--max-peak", "1TiB")
+        self.assertEqual(set(check), {"schema", "trace", "losses", "passed", "checks"})
+        self.assertEqual(check["schema"], "memreel.check/1")
+        self.assertEqual(set(check["losses"]), LOSSES)
+        for entry in check["checks"]:
+            self.assertEqual(set(entry), {"name", "policy", "device", "unit", "value", "limit", "passed", "reason"})
+
+    def test_each_budget_passes_at_its_figure_and_fails_below(self):
+        figures = self.figures()
+        fragmentation = figures["fragmentation_at_peak"]
+        for option, figure, less in (("--max-peak", figures["peak_live_bytes"], figures["peak_live_bytes"] - 1),
+                                     ("--max-reserved", figures["peak_reserved_bytes"], figures["peak_reserved_bytes"] - 1),
+                                     ("--max-fragmentation", fragmentation + 1e-6, fragmentation / 2)):
+            with self.subTest(option):
+                self.assertTrue(self.document("check", SAMPLE, option, figure)["passed"])
+                failed = self.document("check", SAMPLE, option, less, code=1)
+                self.assertFalse(failed["passed"])
+                self.assertIn("device 0", failed["checks"][0]["reason"])
+
+    def test_leaked_memory(self):
+        self.answer("check", SAMPLE, "--max-leaked", "0")
+        text = self.answer("check", LEAK, "--max-leaked", "1MiB", code=1).stdout
+        self.assertIn("leaked memory on device 0", text)
+        self.answer("check", LEAK, "--max-leaked", "1GiB")
+
+    def test_capacity(self):
+        self.answer("check", SAMPLE, "--capacity", "80GiB")
+        self.answer("check", SAMPLE, "--capacity", "1GiB", code=1)
+
+    def test_several_policies_at_once(self):
+        check = self.document("check", SAMPLE, "--policy", "torch.native,torch.expandable,rmm.pool", "--max-reserved", "1TiB")
+        self.assertEqual([entry["policy"] for entry in check["checks"]], ["torch.native", "torch.expandable", "rmm.pool"])
+
+    def test_a_failure_says_where_the_memory_is_held(self):
+        text = self.answer("check", SAMPLE, "--max-peak", "1GiB", code=1).stdout
+        self.assertRegex(text, r"(?m)^failed: peak of live memory on device 0: .* more than the 1\.00 GiB allowed; .*\.py\)")
+
+    def test_a_baseline_accepts_its_own_run_and_refuses_a_worse_one(self):
+        baseline = self.directory / "memory.json"
+        self.answer("check", SAMPLE, "--write-baseline", baseline, "--policy", "torch.native,fit.best")
+        text = self.answer("check", SAMPLE, "--baseline", baseline, "--tolerance", "0").stdout
+        self.assertIn("fit.best", text)
+
+        lower = json.loads(baseline.read_text())
+        lower["policies"][0]["peak_reserved_bytes"] //= 2
+        lower["devices"][0]["live_at_peak"][0]["bytes"] //= 2
+        baseline.write_text(json.dumps(lower))
+        failed = self.document("check", SAMPLE, "--baseline", baseline, code=1)
+        reasons = [entry["reason"] for entry in failed["checks"] if not entry["passed"]]
+        self.assertEqual(len(reasons), 1)
+        self.assertIn(lower["devices"][0]["live_at_peak"][0]["function"] + " (", reasons[0])
+        self.answer("check", SAMPLE, "--baseline", baseline, "--tolerance", "100%")
+
+    def test_junit_and_markdown(self):
+        junit, markdown = self.directory / "memreel.xml", self.directory / "memreel.md"
+        self.answer("check", SAMPLE, "--max-peak", "1GiB", "--max-leaked", "0", "--junit", junit, "--markdown", markdown,
+                    code=1)
+        suites = ElementTree.parse(junit).getroot()
+        self.assertEqual((suites.tag, suites.get("tests"), suites.get("failures")), ("testsuites", "2", "1"))
+        self.assertEqual(len(suites.findall("./testsuite/testcase")), 2)
+        self.assertIn("1.00 GiB allowed", suites.find("./testsuite/testcase/failure").get("message"))
+        self.assertIn("| ❌ | max-peak |", markdown.read_text())
+        self.assertLess(len(markdown.read_text()), 65536)
+
+    def test_a_script_stops_where_it_should(self):
+        script = f"set -e; '{MEMREEL}' check '{SAMPLE}' --max-peak {{}} > /dev/null; echo passed"
+        for budget, output in (("1TiB", "passed\n"), ("1MiB", "")):
+            process = subprocess.run(["bash", "-c", script.format(budget)], text=True, capture_output=True)
+            self.assertEqual(process.stdout, output)
+
+    def test_wrong_usage_and_unreadable_input_are_refused_in_one_line(self):
+        damaged = self.file("damaged.reel", b"not a trace")
+        other = self.file("other.json", b'{"schema": "memreel.check/1"}')
+        for arguments, mention in ((("check", SAMPLE), "nothing to check"),
+                                   (("check", SAMPLE, "--max-peak", "a lot"), "--max-peak"),
+                                   (("check", SAMPLE, "--max-fragmentation", "150%"), "--max-fragmentation"),
+                                   (("check", damaged, "--max-peak", "1GiB"), "damaged.reel"),
+                                   (("check", SAMPLE, "--baseline", other), "other.json"),
+                                   (("check", SAMPLE, "--baseline", self.directory / "none.json"), "none.json"),
+                                   (("check", SAMPLE, "--policy", "no.such", "--max-peak", "1GiB"), "no.such"),
+                                   (("check", SAMPLE, "--max-peak", "1TiB", "--junit", "/no/such/place.xml"), "place.xml")):
+            with self.subTest(mention):
+                self.assert_refused(run(*arguments), mention)
+
+    def test_a_baseline_that_cannot_be_written_leaves_nothing_behind(self):
+        self.assert_refused(run("check", damaged := self.file("x.reel", b"x"), "--write-baseline", self.directory / "b.json"),
+                            damaged)
+        self.assertEqual(sorted(path.name for path in self.directory.iterdir()), ["x.reel"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,94 @@
+#include "analyzer/gate/gate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace memreel {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Measured run() {
+  return {.policies = {{"torch.native", 0, 6_GiB, 0.20, 0}, {"fit.best", 0, 5_GiB, 0.05, 2}},
+          .devices = {{0, 4_GiB, 3_MiB, {{"step", "train.py", 2_GiB}, {"load", "data.py", 1_GiB}}}}};
+}
+
+std::vector<std::string> failed(const std::vector<Check>& checks) {
+  std::vector<std::string> names;
+  for (const Check& check : checks)
+    if (!check.passed()) names.push_back(check.name + (check.policy.empty() ? "" : " " + check.policy));
+  return names;
+}
+
+TEST(Budgets, AreKeptUpToTheLastByte) {
+  const Budgets exact{.max_peak = 4_GiB, .max_reserved = 6_GiB, .max_leaked = 3_MiB, .max_fragmentation = 0.20};
+  EXPECT_THAT(failed(check_budgets(run(), exact)), IsEmpty());
+  EXPECT_EQ(check_budgets(run(), exact).size(), 6U);
+}
+
+TEST(Budgets, EachFailsByItself) {
+  const auto less = [](Bytes size) { return size - 1_B; };
+  EXPECT_THAT(failed(check_budgets(run(), {.max_peak = less(4_GiB)})), ::testing::ElementsAre("max-peak"));
+  EXPECT_THAT(failed(check_budgets(run(), {.max_reserved = less(6_GiB)})),
+              ::testing::ElementsAre("max-reserved torch.native"));
+  EXPECT_THAT(failed(check_budgets(run(), {.max_leaked = less(3_MiB)})), ::testing::ElementsAre("max-leaked"));
+  EXPECT_THAT(failed(check_budgets(run(), {.max_fragmentation = 0.1})),
+              ::testing::ElementsAre("max-fragmentation torch.native"));
+  EXPECT_THAT(failed(check_budgets(run(), {.all_served = true})), ::testing::ElementsAre("capacity fit.best"));
+}
+
+TEST(Budgets, AReasonSaysWhatByHowMuchAndWhere) {
+  const auto checks = check_budgets(run(), {.max_reserved = 5_GiB});
+  EXPECT_EQ(checks[0].reason,
+            "peak of reserved memory on device 0 with torch.native: 6.00 GiB, 1.00 GiB more than the 5.00 GiB allowed; "
+            "at the peak most is held by step (train.py): 2.00 GiB");
+}
+
+TEST(Baseline, TheSameRunIsNoRegression) { EXPECT_THAT(failed(check_baseline(run(), run(), 0)), IsEmpty()); }
+
+TEST(Baseline, LessIsNeverARegression) {
+  Measured better = run();
+  better.policies[0].peak_reserved = 1_GiB;
+  better.policies[1].failed_allocations = 0;
+  better.devices[0].peak_live = 1_GiB;
+  better.devices[0].leaked = 0_B;
+  EXPECT_THAT(failed(check_baseline(better, run(), 0)), IsEmpty());
+}
+
+TEST(Baseline, GrowthWithinTheToleranceIsAllowed) {
+  Measured more = run();
+  more.policies[0].peak_reserved = 6_GiB + 60_MiB;  // 0.98 %
+  EXPECT_THAT(failed(check_baseline(more, run(), 0.01)), IsEmpty());
+  EXPECT_THAT(failed(check_baseline(more, run(), 0.009)),
+              ::testing::ElementsAre("baseline peak-reserved torch.native"));
+}
+
+TEST(Baseline, ARegressionNamesTheFunctionThatGrewMost) {
+  Measured more = run();
+  more.devices[0].peak_live = 5_GiB;
+  more.devices[0].sites = {{"step", "train.py", 2_GiB + 100_MiB}, {"augment", "data.py", 900_MiB}};
+  const auto checks = check_baseline(more, run(), 0.01);
+  ASSERT_THAT(failed(checks), ::testing::ElementsAre("baseline peak-live"));
+  EXPECT_THAT(checks[0].reason, HasSubstr("augment (data.py) grew most: 900.00 MiB, before 0 B"));
+}
+
+TEST(Baseline, EveryFigureIsCompared) {
+  Measured worse = run();
+  worse.policies[1].failed_allocations = 3;
+  worse.policies[0].fragmentation_at_peak = 0.22;
+  worse.devices[0].leaked = 30_MiB;
+  EXPECT_THAT(failed(check_baseline(worse, run(), 0.01)),
+              ::testing::UnorderedElementsAre("baseline failures fit.best", "baseline fragmentation torch.native",
+                                              "baseline leaked"));
+}
+
+TEST(Baseline, WhatOnlyOneSideHasIsNotJudged) {
+  Measured other = run();
+  other.policies = {{"tlsf", 0, 9_GiB, 0.9, 7}};
+  other.devices[0].device = 1;
+  EXPECT_THAT(check_baseline(run(), other, 0), IsEmpty());
+}
+
+}  // namespace
+}  // namespace memreel

@@ -1,0 +1,51 @@
+#include "analyzer/gate/summaries.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace memreel {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::vector<Check> checks() {
+  return {{.name = "max-peak", .device = 0, .value = 1_GiB, .limit = 2_GiB},
+          {.name = "max-reserved",
+           .policy = "torch{a:1}",
+           .device = 1,
+           .value = 3_GiB,
+           .limit = 2_GiB,
+           .reason = "held by <lambda> & \"co\" | *bold*\n\x01 done"}};
+}
+
+TEST(JUnit, HasOneCaseForEachCheckAndCountsTheFailures) {
+  const std::string text = junit_of(checks(), "run.reel");
+  EXPECT_THAT(text, HasSubstr("tests=\"2\" failures=\"1\""));
+  EXPECT_THAT(text, HasSubstr("<testcase classname=\"memreel\" name=\"max-peak device 0\"/>"));
+  EXPECT_THAT(text, HasSubstr("name=\"max-reserved torch{a:1} device 1\""));
+}
+
+TEST(JUnit, AnyTextIsEscaped) {
+  const std::string text = junit_of(checks(), "<run> & \xff");
+  EXPECT_THAT(text, HasSubstr("held by &lt;lambda&gt; &amp; &quot;co&quot;"));
+  EXPECT_THAT(text, Not(HasSubstr("\x01")));
+  EXPECT_THAT(text, Not(HasSubstr("\xff")));
+}
+
+TEST(Markdown, ATableAndALineForEachFailure) {
+  const std::string text = markdown_of(checks(), "run.reel");
+  EXPECT_THAT(text, HasSubstr("exceeds its limits"));
+  EXPECT_THAT(text, HasSubstr("2 checks, 1 failed"));
+  EXPECT_THAT(text, HasSubstr("| ✅ | max-peak |  | 0 | 1.00 GiB | 2.00 GiB |"));
+  EXPECT_THAT(text, HasSubstr("- held by &lt;lambda\\> & \"co\" \\| \\*bold\\*"));
+}
+
+TEST(Markdown, SaysWhenAllIsWell) {
+  EXPECT_THAT(markdown_of(std::vector{checks()[0]}, "run.reel"), HasSubstr("within its limits"));
+}
+
+}  // namespace
+}  // namespace memreel
