@@ -11,7 +11,7 @@
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
-#include "analyzer/cli/output.h"
+#include "analyzer/cli/output_file.h"
 #include "analyzer/cli/report_leaks.h"
 #include "analyzer/cli/subject.h"
 #include "analyzer/gate/baseline_file.h"
@@ -184,13 +184,20 @@ void print_text(const std::vector<Check>& checks) {
   if (std::ranges::any_of(checks, [](const Check& check) { return !check.passed(); })) std::cout << '\n';
 }
 
+Result<void> write_file(const std::filesystem::path& file, const std::string& text) {
+  if (file.empty()) return {};
+  return write_output(file, [&](std::ostream& out) -> Result<void> {
+    out << text;
+    return {};
+  });
+}
+
 /// The files that were asked for.
 Result<void> write_files(const CheckArguments& arguments, const std::vector<Check>& checks, const Measured& measured) {
   const std::string subject = arguments.file.filename().string();
-  Result<void> done;
-  if (!arguments.junit.empty()) done = write_file(arguments.junit, junit_of(checks, subject));
-  if (done && !arguments.markdown.empty()) done = write_file(arguments.markdown, markdown_of(checks, subject));
-  if (done && !arguments.write_baseline.empty()) done = write_file(arguments.write_baseline, baseline_text(measured));
+  Result<void> done = write_file(arguments.junit, junit_of(checks, subject));
+  if (done) done = write_file(arguments.markdown, markdown_of(checks, subject));
+  if (done) done = write_file(arguments.write_baseline, baseline_text(measured));
   return done;
 }
 
