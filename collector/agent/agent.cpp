@@ -144,7 +144,10 @@ bool start_locked(Agent& self) {
   if (self.recording != nullptr) return true;
   if (self.given_up) return false;
   if (!self.subscribed) self.subscribed = subscribe(self);
-  return self.subscribed && begin_recording(self);
+  if (!self.subscribed) return false;
+  const bool begun = begin_recording(self);
+  if (!begun) unsubscribe(self);
+  return begun;
 }
 
 /// A forked child records into a file of its own, from its first event on: many children never have one.

@@ -39,7 +39,7 @@ struct PythonFrames {
 };
 
 /// Never destroyed while the program's threads may be in it.
-class Recorder {
+class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what threads share has a line of its own
  public:
   explicit Recorder(const Options& options);
   Recorder(const Recorder&) = delete;
@@ -90,9 +90,9 @@ class Recorder {
   ThreadRing* take_ring();
   bool make_room(ThreadRing& ring);
 
-  const std::uint64_t number_;
-  const std::uint32_t ring_events_, depth_;
-  const WhenFull when_full_;
+  std::uint64_t number_;
+  std::uint32_t ring_events_, depth_;
+  WhenFull when_full_;
   std::atomic<bool> open_ = true;
   std::atomic<const PythonFrames*> python_ = nullptr;
   std::atomic<ThreadRing*> rings_ = nullptr;  // all of them; only grows

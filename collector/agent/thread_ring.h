@@ -24,7 +24,7 @@ struct CaptureState {
 
 /// A ring with one writer at a time and one reader. It is made by mmap, never destroyed, and passed on from a thread
 /// that ended to one that begins, with whatever is still in it.
-class ThreadRing {
+class ThreadRing {  // NOLINT(clang-analyzer-optin.performance.Padding): writer and reader have lines of their own
  public:
   /// `capacity`: records, a power of two; `depth`: native frames of the deepest stack. Null when there is no memory.
   static ThreadRing* create(std::uint32_t capacity, std::uint32_t depth);
@@ -98,8 +98,8 @@ class ThreadRing {
 
   Record* records() { return records_; }
 
-  const std::uint32_t capacity_;
-  Record* const records_;
+  std::uint32_t capacity_;
+  Record* records_;
   std::atomic<bool> taken_ = true;
   std::uint32_t thread_ = 0;  // the reader's: of the records that it takes
 

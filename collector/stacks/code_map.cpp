@@ -104,13 +104,13 @@ AddressRange CodeMap::module_in_copy(std::uintptr_t address) const {
     const std::uint32_t version = version_.load(std::memory_order_acquire);
     if (version % 2 != 0) continue;
     AddressRange found;
-    const std::uint32_t size = copy_size_.load(std::memory_order_relaxed);
+    // Each load is done before the version is loaded again.
+    const std::uint32_t size = copy_size_.load(std::memory_order_acquire);
     for (std::uint32_t i = 0; i < size; ++i) {
-      const AddressRange range{copy_.at(i).begin.load(std::memory_order_relaxed),
-                               copy_.at(i).end.load(std::memory_order_relaxed)};
+      const AddressRange range{copy_.at(i).begin.load(std::memory_order_acquire),
+                               copy_.at(i).end.load(std::memory_order_acquire)};
       if (range.contains(address)) found = range;
     }
-    std::atomic_thread_fence(std::memory_order_acquire);
     if (version_.load(std::memory_order_relaxed) == version) return found;
   }
   return {};
@@ -122,13 +122,13 @@ void CodeMap::refresh() {
   dl_iterate_phdr(add_range, &ranges);
   const std::uint32_t version = version_.load(std::memory_order_relaxed);
   version_.store(version + 1, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
+  // Each store is seen after that of the odd version.
   const std::size_t size = std::min(ranges.size(), copy_.size());
   for (std::size_t i = 0; i < size; ++i) {
-    copy_.at(i).begin.store(ranges[i].begin, std::memory_order_relaxed);
-    copy_.at(i).end.store(ranges[i].end, std::memory_order_relaxed);
+    copy_.at(i).begin.store(ranges[i].begin, std::memory_order_release);
+    copy_.at(i).end.store(ranges[i].end, std::memory_order_release);
   }
-  copy_size_.store(static_cast<std::uint32_t>(size), std::memory_order_relaxed);
+  copy_size_.store(static_cast<std::uint32_t>(size), std::memory_order_release);
   version_.store(version + 2, std::memory_order_release);
 }
 
