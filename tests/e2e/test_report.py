@@ -1,17 +1,13 @@
-"""memreel report as a document: HTML in a real browser, Markdown, and names that would rather be markup."""
+"""memreel report as a document: HTML, Markdown, and names that would rather be markup."""
 
 import html.parser
 import pickle
 import re
-import shutil
-import subprocess
 import unittest
 
-import histories
 from program import SAMPLES, ProgramTest, run
 from snapshot import snapshot
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 HOSTILE = "</script><img src=x onerror=document.title='taken'>|`@everyone` [l](http://evil.example)"
 
 
@@ -55,12 +51,6 @@ class Html(ProgramTest):
                 self.assertNotRegex(page, r"url\(|@import|https?://")
                 self.assertLess(len(page.encode()), 2_000_000)
 
-    def test_large_trace_makes_a_small_page(self):
-        file = histories.path("random_2m")
-        if file is None:
-            self.skipTest("random_2m is not among the histories in use")
-        self.assertLess(len(self.page(file)), 2_000_000)
-
     def test_hostile_names_stay_text(self):
         page = self.page(self.file("hostile.pickle", hostile_snapshot()))
         self.assertNotIn("img", Outline(page).tags)
@@ -77,27 +67,6 @@ class Html(ProgramTest):
         self.assert_refused(run("report", SAMPLES / "leak.reel", "-o", self.directory / "a.txt"), "--output")
         missing = self.directory / "no" / "a.html"
         self.assert_refused(run("report", SAMPLES / "leak.reel", "-o", missing), missing)
-
-    @unittest.skipUnless(BROWSER, "no browser is installed (package chromium): pages were not looked at in one")
-    def test_page_in_a_browser(self):
-        page = self.directory / "report.html"
-        for file in (SAMPLES / "oom_default.reel", self.file("hostile.pickle", hostile_snapshot())):
-            self.answer("report", file, "-o", page)
-            # What the script finds wrong, it writes where --dump-dom shows it.
-            probe = ("<script>document.documentElement.dataset.wide=document.documentElement.scrollWidth>innerWidth;"
-                     "const f=document.querySelectorAll('.flame div');if(f.length>1)f[1].click();"
-                     "document.documentElement.dataset.zoomed=f.length>1?f[1].style.width:'100%';"
-                     "document.documentElement.dataset.plot=document.querySelector('.plot svg').getBoundingClientRect().width>100;"
-                     "</script>")
-            page.write_text(page.read_text().replace("</body>", probe + "</body>"))
-            process = subprocess.run(
-                [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=400,800", f"--user-data-dir={self.directory}/profile",
-                 "--virtual-time-budget=2000", "--dump-dom", page.as_uri()],
-                capture_output=True, text=True, timeout=120)
-            self.assertEqual(process.returncode, 0, process.stderr)
-            seen = dict(re.findall(r'data-(wide|zoomed|plot)="([^"]*)"', process.stdout[:1000]))
-            self.assertEqual(seen, {"wide": "false", "zoomed": "100%", "plot": "true"}, process.stderr)
-            self.assertNotIn("<title>taken", process.stdout)
 
 
 class Markdown(ProgramTest):
