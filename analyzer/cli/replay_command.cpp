@@ -13,6 +13,7 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
 #include "analyzer/cli/on_device.h"
+#include "analyzer/cli/subject.h"
 #include "analyzer/cli/unit_costs_file.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/replay/streamed_trace.h"
@@ -267,7 +268,7 @@ Result<ReplayInput> input_of(const ReplayArguments& arguments) {
     if (!streamed) return std::move(streamed).error();
     input.trace = (*streamed)->trace();
     for (const std::string& line : shortcomings(input.trace)) note(arguments.file.filename().string() + ": " + line);
-    input.heaps = (*streamed)->heaps();
+    input.heaps = only_requests((*streamed)->heaps());
     input.histories = (*streamed)->histories();
     input.event_count = (*streamed)->event_count();
     input.streamed = *std::move(streamed);
@@ -275,7 +276,7 @@ Result<ReplayInput> input_of(const ReplayArguments& arguments) {
     Result<Trace> trace = open_input(arguments.file);
     if (!trace) return std::move(trace).error();
     input.trace = *std::move(trace);
-    input.heaps = prepare(input.trace);
+    input.heaps = only_requests(prepare(input.trace));
     input.histories = heap_histories(input.trace);
     input.event_count = input.trace.events.count();
   }

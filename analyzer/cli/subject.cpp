@@ -1,20 +1,30 @@
 #include "analyzer/cli/subject.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "analyzer/policies/torch_settings.h"
 #include "analyzer/replay/torch_history.h"
 
 namespace memreel::cli {
 
-std::vector<Prepared> program_heaps(const Trace& trace) {
-  std::vector<Prepared> heaps = prepare(trace);
-  const auto keep = [&](auto wanted) {
-    if (std::ranges::any_of(heaps, wanted)) std::erase_if(heaps, [&](const Prepared& heap) { return !wanted(heap); });
-  };
-  keep([](const Prepared& heap) { return heap.level == Level::framework; });
-  keep([&](const Prepared& heap) { return is_torch(trace, heap); });
+namespace {
+
+/// `heaps` without those that are not wanted, unless that were all.
+template <class Wanted>
+std::vector<Prepared> preferring(std::vector<Prepared> heaps, Wanted wanted) {
+  if (std::ranges::any_of(heaps, wanted)) std::erase_if(heaps, [&](const Prepared& heap) { return !wanted(heap); });
   return heaps;
+}
+
+}  // namespace
+
+std::vector<Prepared> only_requests(std::vector<Prepared> heaps) {
+  return preferring(std::move(heaps), [](const Prepared& heap) { return heap.level == Level::framework; });
+}
+
+std::vector<Prepared> program_heaps(const Trace& trace) {
+  return preferring(only_requests(prepare(trace)), [&](const Prepared& heap) { return is_torch(trace, heap); });
 }
 
 std::optional<PolicySpec> recorded_policy(const Trace& trace, const std::vector<Prepared>& heaps) {

@@ -13,6 +13,10 @@ std::string why_not_reproducible(const Trace& trace) {
     return "the history began late: " + std::to_string(losses.preexisting_allocations) +
            " allocations are older than it, and how they came to lie where they do is not known";
   if (losses.ring_full > 0) return std::to_string(losses.ring_full) + " events were lost while recording";
+  if (trace.header.source == "cupti" || trace.header.source == "interpose")
+    return "recorded by memreel, from outside the allocator: sizes are those of whole blocks, settings and pools are "
+           "not "
+           "known (import a snapshot of PyTorch's own history to verify)";
   if (!trace.read.intact()) return "the file is damaged: events are missing";
   return {};
 }
