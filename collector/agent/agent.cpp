@@ -75,6 +75,7 @@ void note_end(const Agent& self, const Recording::Outcome& outcome, std::string_
               .trace = outcome.trace,
               .events = outcome.events,
               .lost = outcome.lost,
+              .cost_ns = outcome.cost_ns,
               .own_ns = outcome.own_ns,
               .text = outcome.result ? std::string(why) : outcome.result.error().message()});
 }

@@ -41,6 +41,21 @@ std::int64_t now() {
   return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
 }
 
+/// Measures, now and then, what is done while it lives.
+class CostSample {
+ public:
+  explicit CostSample(ThreadRing& ring) : ring_(&ring), start_(ring.is_sample() ? now() : 0) {}
+  CostSample(const CostSample&) = delete;
+  CostSample& operator=(const CostSample&) = delete;
+  ~CostSample() {
+    if (start_ != 0) ring_->add_cost(ThreadRing::sample_period * static_cast<std::uint64_t>(now() - start_));
+  }
+
+ private:
+  ThreadRing* ring_;
+  std::int64_t start_;
+};
+
 }  // namespace
 
 Recorder* recorder() { return current.load(std::memory_order_acquire); }
@@ -98,6 +113,7 @@ std::uint64_t Recorder::emit(const Record& record) {
     lost_.fetch_add(1, std::memory_order_relaxed);
     return 0;
   }
+  const CostSample sample(*ring);
   if (!make_room(*ring)) return 0;
   Record placed = record;
   // The announcement comes before the number is drawn, so that whoever sees a higher number drawn sees it too.
@@ -112,6 +128,7 @@ stacks::StackKey Recorder::capture_stack() {
   if (depth_ == 0 || !open_.load(std::memory_order_relaxed)) return stacks::StackKey::none;
   ThreadRing* const ring = ring_of_thread();
   if (ring == nullptr) return stacks::StackKey::none;
+  const CostSample sample(*ring);
   CaptureState& state = ring->capture();
   const std::size_t native = unwinder_.unwind(state.bounds, state.native);
   const PythonFrames* const frames = python_.load(std::memory_order_acquire);
@@ -143,6 +160,13 @@ std::uint64_t Recorder::lost() const {
   for (ThreadRing* ring = rings_.load(std::memory_order_acquire); ring != nullptr; ring = ring->next)
     lost += ring->lost();
   return lost;
+}
+
+std::uint64_t Recorder::cost_ns() const {
+  std::uint64_t cost = 0;
+  for (ThreadRing* ring = rings_.load(std::memory_order_acquire); ring != nullptr; ring = ring->next)
+    cost += ring->cost_ns();
+  return cost;
 }
 
 std::size_t Recorder::ring_count() const {

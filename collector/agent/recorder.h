@@ -80,6 +80,8 @@ class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what thre
   void close() { open_.store(false, std::memory_order_release); }
 
   std::uint64_t lost() const;
+  /// Time that the program's threads spent in here, estimated from samples: ns of all threads together.
+  std::uint64_t cost_ns() const;
   std::size_t ring_count() const;
   const PythonFrames* python() const { return python_.load(std::memory_order_acquire); }
   const stacks::StackTree& stacks() const { return stacks_; }

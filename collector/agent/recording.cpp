@@ -97,8 +97,10 @@ void Recording::run() {
     timespec spent{};
     ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
     outcome_ = {
+        .trace = trace_,
         .events = builder.event_count(),
         .lost = recorder_->lost() + builder.hook_lost(),
+        .cost_ns = recorder_->cost_ns(),
         .own_ns = static_cast<std::uint64_t>(spent.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(spent.tv_nsec),
         .result = std::move(result)};
   };

@@ -31,8 +31,9 @@ class Recording {
     std::string trace;
     std::uint64_t events = 0;
     std::uint64_t lost = 0;
-    std::uint64_t own_ns = 0;  // processor time of the writing thread
-    Result<void> result;       // what went wrong, e.g. a full disk
+    std::uint64_t cost_ns = 0;  // time of the program's threads, estimated
+    std::uint64_t own_ns = 0;   // processor time of the writing thread
+    Result<void> result;        // what went wrong, e.g. a full disk
   };
 
   /// Creates the file and starts the thread, with all signals blocked. `failed` is called by that thread when writing

@@ -56,6 +56,14 @@ class ThreadRing {  // NOLINT(clang-analyzer-optin.performance.Padding): writer 
   /// Counts a record that had no room.
   void lose() { lost_.store(lost_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
 
+  /// True at every 61st time: what is done then is measured, and stands for the others. A prime, so that work of
+  /// several kinds in turns is all measured.
+  bool is_sample() { return ++works_ % sample_period == 0; }
+  static constexpr std::uint64_t sample_period = 61;
+  void add_cost(std::uint64_t ns) {
+    cost_.store(cost_.load(std::memory_order_relaxed) + ns, std::memory_order_relaxed);
+  }
+
   CaptureState& capture() { return capture_; }
 
   // The reading thread.
@@ -83,6 +91,7 @@ class ThreadRing {  // NOLINT(clang-analyzer-optin.performance.Padding): writer 
   }
 
   std::uint64_t lost() const { return lost_.load(std::memory_order_relaxed); }
+  std::uint64_t cost_ns() const { return cost_.load(std::memory_order_relaxed); }
 
   // Whoever holds rings.
 
@@ -107,6 +116,8 @@ class ThreadRing {  // NOLINT(clang-analyzer-optin.performance.Padding): writer 
   std::uint64_t known_tail_ = 0;
   std::atomic<std::uint64_t> entering_ = idle;
   std::atomic<std::uint64_t> lost_ = 0;
+  std::uint64_t works_ = 0;
+  std::atomic<std::uint64_t> cost_ = 0;              // ns that the samples stand for
   alignas(64) std::atomic<std::uint64_t> tail_ = 0;  // the reader's line
   alignas(64) CaptureState capture_;
 };
