@@ -53,7 +53,15 @@ Result<std::unique_ptr<Recording>> Recording::begin(const Options& options, Reco
   if (!recording->start_thread())
     return Error{
         .what = "no thread can be started", .where = recording->trace(), .remedy = "raise the limit (ulimit -u)"};
+  recording->await_opened();
   return recording;
+}
+
+/// A program that is killed at once must leave a file that opens. The wait has an end, because the program may hold the
+/// loader's lock, which the new thread can need.
+void Recording::await_opened() const {
+  const timespec pause{.tv_sec = 0, .tv_nsec = 50'000};
+  for (int turn = 0; turn < 1000 && !opened_.load(std::memory_order_acquire); ++turn) ::nanosleep(&pause, nullptr);
 }
 
 Recording::Recording(const Options& options, Recorder& recorder, Subject subject, std::string trace,
@@ -82,6 +90,7 @@ void Recording::run() {
                                         .source_name = command_line(),
                                         .host = names.host,
                                         .process = names.process});
+  opened_.store(true, std::memory_order_release);
   TraceBuilder builder(*recorder_, writer, subject_.own_code);
   std::vector<Record> batch;
   const auto take = [&](Recorder::Draining how) {

@@ -56,6 +56,7 @@ class Recording {
   Recording(const Options& options, Recorder& recorder, Subject subject, std::string trace,
             std::unique_ptr<ByteSink> sink, std::function<void(const Outcome&)> failed);
   bool start_thread();
+  void await_opened() const;
   void run();
 
   Options options_;
@@ -65,6 +66,7 @@ class Recording {
   std::unique_ptr<ByteSink> sink_;
   std::function<void(const Outcome&)> failed_;
   pthread_t thread_{};
+  std::atomic<bool> opened_ = false;  // the file begins as a trace
   std::atomic<bool> ending_ = false;
   Outcome outcome_;  // the thread's, until it is joined
 };

@@ -46,7 +46,7 @@ std::string describe(const JournalEntry& began, const JournalEntry* ended, std::
                      counted(facts->events, "event") + ", " +
                      (facts->lost == 0 ? std::string("none lost") : text_of(facts->lost) + " lost");
   if (ended != nullptr && time.count() > 0)
-    text += "; recording took " +
+    text += "; recording took about " +
             text_of_share(static_cast<double>(ended->cost_ns) / static_cast<double>(time.count())) + " of the time";
   if (ended != nullptr && !ended->text.empty()) text += "; recording ended early: " + ended->text;
   if (!facts->complete)
