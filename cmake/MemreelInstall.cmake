@@ -2,6 +2,9 @@
 install(TARGETS memreel memreel-record RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 # Nobody links it: memreel-record finds it beside itself, in ../lib/memreel.
 install(TARGETS memreel-agent LIBRARY DESTINATION lib/memreel)
+if(MEMREEL_VIEWER)
+  install(TARGETS memreel-view RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
 install(DIRECTORY formats/proto/memreel DESTINATION ${CMAKE_INSTALL_DATADIR}/memreel/proto FILES_MATCHING PATTERN "*.proto")
 install(DIRECTORY analyzer/include/memreel DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

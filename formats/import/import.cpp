@@ -97,6 +97,35 @@ Result<void> read_rest(ByteStream& bytes, std::vector<std::byte>& into) {
   }
 }
 
+/// A trace in memory that nobody else keeps.
+class OwnedBytes final : public ByteFile {
+ public:
+  explicit OwnedBytes(std::vector<std::byte> bytes) : bytes_(std::move(bytes)), file_(memory_file(bytes_)) {}
+  Result<std::size_t> read(std::uint64_t offset, std::span<std::byte> into) override {
+    return file_->read(offset, into);
+  }
+  std::uint64_t size() override { return bytes_.size(); }
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::shared_ptr<ByteFile> file_;
+};
+
+/// Refuses to go on once it is asked to stop.
+class StoppableSink final : public ByteSink {
+ public:
+  StoppableSink(std::unique_ptr<ByteSink> sink, std::stop_token stop) : sink_(std::move(sink)), stop_(std::move(stop)) {}
+  Result<void> write(std::span<const std::byte> bytes) override {
+    if (stop_.stop_requested()) return Error{.what = "stopped"};
+    return sink_->write(bytes);
+  }
+  Result<void> close() override { return sink_->close(); }
+
+ private:
+  std::unique_ptr<ByteSink> sink_;
+  std::stop_token stop_;
+};
+
 }  // namespace
 
 std::span<const ImportFormat> import_formats() { return formats; }
@@ -120,7 +149,8 @@ Result<void> import_file(const std::filesystem::path& file, std::unique_ptr<Byte
   return import_bytes(*std::move(opened), file.filename().string(), std::move(sink), options);
 }
 
-Result<Trace> open_any(const std::filesystem::path& file, const ImportOptions& options) {
+Result<std::shared_ptr<ByteFile>> open_trace(const std::filesystem::path& file, const ImportOptions& options,
+                                             std::stop_token stop) {
   Result<OpenedFile> opened = open_bytes(file);
   if (!opened) return std::move(opened).error();
   std::vector<std::byte> trace(beginning_size);
@@ -128,15 +158,20 @@ Result<Trace> open_any(const std::filesystem::path& file, const ImportOptions& o
   if (!count) return count.error();
   trace.resize(*count);
   if (looks_like_trace(trace)) {
-    if (!opened->compressed) return load(file);
+    if (!opened->compressed) return open_file(file);
     if (auto rest = read_rest(*opened->bytes, trace); !rest) return rest.error();
-    return load(memory_file(trace), file.string());
+  } else {
+    trace.clear();
+    auto sink = std::make_unique<StoppableSink>(memory_sink(trace), std::move(stop));
+    if (auto imported = import_file(file, std::move(sink), options); !imported) return std::move(imported).error();
   }
+  return std::shared_ptr<ByteFile>(std::make_shared<OwnedBytes>(std::move(trace)));
+}
 
-  trace.clear();
-  const Result<void> imported = import_file(file, memory_sink(trace), options);
-  if (!imported) return imported.error();
-  return load(memory_file(trace), file.string());
+Result<Trace> open_any(const std::filesystem::path& file, const ImportOptions& options) {
+  auto trace = open_trace(file, options);
+  if (!trace) return std::move(trace).error();
+  return load(*std::move(trace), file.string());
 }
 
 }  // namespace memreel

@@ -4,12 +4,15 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
 #include "formats/import/byte_stream.h"
 #include "formats/model/result.h"
+#include "formats/reader/trace_reader.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel {
@@ -42,6 +45,11 @@ Result<void> import_file(const std::filesystem::path& file, std::unique_ptr<Byte
 /// The same for bytes from anywhere; `name` is what the trace says it came from.
 Result<void> import_bytes(OpenedFile file, const std::string& name, std::unique_ptr<ByteSink> sink,
                           const ImportOptions& options = {});
+
+/// The bytes of a trace: `file` itself when it is a `.reel`, else what it decompresses to or is imported as, in memory.
+/// Once `stop` is requested an import ends with an error.
+Result<std::shared_ptr<ByteFile>> open_trace(const std::filesystem::path& file, const ImportOptions& options = {},
+                                             std::stop_token stop = {});
 
 /// A trace from a `.reel` file, compressed or not, or from any file that import_file() reads.
 Result<Trace> open_any(const std::filesystem::path& file, const ImportOptions& options = {});

@@ -1,0 +1,218 @@
+// What a Document answers is what a replay of the whole trace says, at every instant and for every version.
+#include "viewer/model/document.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "formats/import/import.h"
+#include "formats/model/live_set.h"
+#include "formats/reader/trace_reader.h"
+#include "tests/histories.h"
+#include "tests/unit/formats/random_history.h"
+#include "viewer/model/document_builder.h"
+#include "viewer/model/heap_at.h"
+
+namespace memreel::viewer {
+namespace {
+
+struct Opened {
+  Trace trace;
+  std::vector<std::shared_ptr<const Document>> versions;  // after each block
+  const Document& last() const { return *versions.back(); }
+};
+
+Opened open(const std::shared_ptr<ByteFile>& file, std::uint32_t interval = keyframe_interval) {
+  Opened opened;
+  auto trace = load(file, "trace");
+  auto reader = TraceReader::open(file, "trace");
+  EXPECT_TRUE(trace && reader);
+  opened.trace = *std::move(trace);
+  DocumentBuilder builder(interval);
+  EventBatch batch;
+  for (;;) {
+    const auto more = reader->next(batch);
+    EXPECT_TRUE(more);
+    if (!more || !*more) break;
+    builder.add(batch, reader->tables());
+    opened.versions.push_back(builder.publish(*reader, 0, false));
+  }
+  opened.versions.push_back(builder.publish(*reader, 0, true));
+  return opened;
+}
+
+/// What a HeapSnapshot says of one heap, in the words of HeapAt.
+struct Expected {
+  std::vector<HeldBlock> blocks;
+  std::vector<std::pair<Address, Bytes>> segments;
+};
+
+Expected expected_of(const HeapSnapshot& snapshot, const Tables& tables, HeapId heap) {
+  Expected expected;
+  for (const LiveAllocation& live : snapshot.allocations)
+    if (tables[live.origin].heap == heap)
+      expected.blocks.push_back({.allocation = index(live.allocation),
+                                 .address = live.address,
+                                 .size = live.size,
+                                 .pending = live.pending});
+  std::ranges::sort(expected.blocks, {}, &HeldBlock::address);
+  for (const LiveSegment& segment : snapshot.segments)
+    if (tables[segment.origin].heap == heap) expected.segments.emplace_back(segment.address, segment.size);
+  return expected;
+}
+
+void expect_state(const Document& document, const LiveSet& live, const Tables& tables, std::uint32_t events) {
+  const HeapSnapshot snapshot = live.snapshot();
+  for (const HeapCourse& course : document.heaps) {
+    const HeapAt state = heap_at(document, course.heap, events);
+    const Expected expected = expected_of(snapshot, tables, course.heap);
+    ASSERT_TRUE(state.blocks == expected.blocks) << "after event " << events;
+    std::vector<std::pair<Address, Bytes>> segments;
+    for (const HeldSegment& s : state.segments) segments.emplace_back(s.address, s.size);
+    ASSERT_EQ(segments, expected.segments) << "after event " << events;
+
+    HeapState sums;
+    for (const HeapState& s : live.heaps())
+      if (s.heap == course.heap) sums = s;
+    const Figures figures = document.figures_after(course, events);
+    ASSERT_EQ(value_of(figures, Figure::live), sums.live.count) << "after event " << events;
+    ASSERT_EQ(value_of(figures, Figure::reserved), sums.reserved.count) << "after event " << events;
+    ASSERT_EQ(value_of(figures, Figure::held), (state.live + state.pending).count) << "after event " << events;
+    ASSERT_EQ(state.live, sums.live);
+  }
+}
+
+/// Compares the state at `count` random instants with a replay of everything.
+void expect_states(const Document& document, const Trace& trace, int count) {
+  std::vector<std::uint32_t> at{0, 1, document.event_count()};
+  synthetic::Random random(11);
+  for (int i = 0; i < count; ++i) at.push_back(static_cast<std::uint32_t>(random.below(document.event_count() + 1)));
+  std::ranges::sort(at);
+  LiveSet live(trace.tables);
+  std::uint32_t next = 0;
+  for (const std::uint32_t target : at) {
+    for (; next < target; ++next) {
+      Event event = trace.events[next];
+      live.apply(event);
+    }
+    expect_state(document, live, trace.tables, target);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+/// Compares minima and maxima of random ranges with those of all events in them.
+void expect_extents(const Document& document, int ranges) {
+  synthetic::Random random(5);
+  for (const HeapCourse& course : document.heaps) {
+    std::vector<Figures> all;
+    for (std::uint32_t e = 0; e < document.event_count(); ++e) all.push_back(document.figures_after(course, e + 1));
+    for (int i = 0; i < ranges; ++i) {
+      const auto begin = static_cast<std::uint32_t>(random.below(all.size()));
+      const auto end = static_cast<std::uint32_t>(
+          begin + 1 + random.below(std::min<std::uint64_t>(all.size() - begin, 1ULL << random.below(20))));
+      Extent expected = Extent::at(all[begin]);
+      for (std::uint32_t e = begin + 1; e < end; ++e) expected.add(Extent::at(all[e]));
+      ASSERT_EQ(document.extent(course, begin, end), expected) << begin << " .. " << end;
+    }
+  }
+}
+
+void expect_same_allocations(const Document& document, const Trace& trace) {
+  ASSERT_EQ(document.event_count(), trace.events.count());
+  ASSERT_EQ(document.allocation_count(), trace.allocation_events.size());
+  for (std::uint32_t id = 0; id < document.allocation_count(); ++id) {
+    const Allocation a = document.allocation(id);
+    const Event e = trace.events[trace.allocation_events[id]];
+    ASSERT_EQ(a.begin, trace.allocation_events[id]);
+    ASSERT_EQ(a.address, e.address);
+    ASSERT_EQ(a.size, e.size);
+    ASSERT_EQ(a.stack, e.stack);
+    ASSERT_EQ(a.origin, e.origin);
+  }
+  for (std::uint32_t i = 0; i < document.event_count(); ++i) {
+    ASSERT_EQ(document.time(i), trace.events.time[i]);
+    ASSERT_EQ(document.kind(i), trace.events.kind[i]);
+  }
+}
+
+TEST(Document, KnowsEveryAllocationAndTheStateAtEveryInstantOfARandomHistory) {
+  const auto bytes = memreel::testing::random_trace(1, 15'000, {.events_per_block = 700, .events_per_keyframe = 2000});
+  const Opened opened = open(memory_file(bytes), 100);
+  EXPECT_GT(opened.last().keyframes.size(), 5U);
+  expect_same_allocations(opened.last(), opened.trace);
+  expect_states(opened.last(), opened.trace, 300);
+  expect_extents(opened.last(), 300);
+}
+
+TEST(Document, VersionsDoNotChangeWhileLongerOnesAreMade) {
+  const auto bytes = memreel::testing::random_trace(3, 6'000, {.events_per_block = 500});
+  const Opened opened = open(memory_file(bytes), 100);
+  ASSERT_GT(opened.versions.size(), 8U);
+  for (const auto& version : opened.versions) expect_states(*version, opened.trace, 10);
+}
+
+TEST(Document, FindsEventsByTimeAndAllocationsByEvent) {
+  const auto bytes = memreel::testing::random_trace(4, 5'000, {});
+  const Opened opened = open(memory_file(bytes));
+  const Document& document = opened.last();
+  Nanoseconds latest = document.first_time();
+  std::uint32_t allocations = 0;
+  for (std::uint32_t e = 0; e < document.event_count(); ++e) {
+    ASSERT_EQ(document.allocations_before(e), allocations);
+    if (document.kind(e) == EventKind::alloc) ++allocations;
+    latest = std::max(latest, document.time(e));
+    const std::uint32_t until = document.events_until(latest);
+    ASSERT_GT(until, e);
+    ASSERT_TRUE(until == document.event_count() || document.time(until) > latest);
+  }
+  EXPECT_EQ(document.last_time(), latest);
+  EXPECT_EQ(document.events_until(document.first_time() - Nanoseconds{1}), 0U);
+}
+
+TEST(Document, OfAnEmptyTraceIsEmpty) {
+  std::vector<std::byte> bytes;
+  ASSERT_TRUE(TraceWriter(memory_sink(bytes), {}).finish());
+  const Opened opened = open(memory_file(bytes));
+  EXPECT_TRUE(opened.last().empty());
+  EXPECT_EQ(opened.last().last_time(), Nanoseconds{});
+  EXPECT_EQ(opened.last().events_until(Nanoseconds{5}), 0U);
+  EXPECT_TRUE(heap_at(opened.last(), HeapId{1}, 0).blocks.empty());
+}
+
+class HistoryDocument : public ::testing::TestWithParam<test::History> {};
+
+TEST_P(HistoryDocument, AgreesWithAReplay) {
+  const auto file = open_trace(GetParam().file);
+  ASSERT_TRUE(file) << file.error().message();
+  const Opened opened = open(*file);
+  expect_states(opened.last(), opened.trace, 25);
+  if (opened.trace.events.count() < 50'000) {
+    expect_same_allocations(opened.last(), opened.trace);
+    expect_extents(opened.last(), 50);
+  }
+}
+
+std::vector<test::History> some_histories() {
+  std::vector<test::History> some;
+  for (const char* name : {"gpt_expandable", "streams_default", "graphs_default", "mempool", "jax_crowded", "two_gpus",
+                           "oom_default", "leak"})
+    if (const auto file = test::history(name)) some.push_back({name, *file});
+  return some;
+}
+
+INSTANTIATE_TEST_SUITE_P(Recorded, HistoryDocument, ::testing::ValuesIn(some_histories()),
+                         [](const auto& history) { return history.param.name; });
+
+TEST(Document, StateOfALongHistoryIsThatOfAReplayAtAThousandInstants) {
+  const auto path = test::history("random_2m");
+  if (!path) GTEST_SKIP() << "no random_2m";
+  const auto file = open_trace(*path);
+  ASSERT_TRUE(file);
+  const Opened opened = open(*file);
+  expect_states(opened.last(), opened.trace, 1000);
+}
+
+}  // namespace
+}  // namespace memreel::viewer

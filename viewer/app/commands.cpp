@@ -1,0 +1,83 @@
+#include "viewer/app/commands.h"
+
+#include <GLFW/glfw3.h>
+#include <imgui.h>
+#include <imgui_stdlib.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "viewer/panes/draw.h"
+
+namespace memreel::viewer {
+namespace {
+
+/// Whether the letters of `wanted` are in `text` in that order.
+bool matches(const std::string& text, const std::string& wanted) {
+  std::size_t next = 0;
+  for (const char c : text)
+    if (next < wanted.size() && std::tolower(static_cast<unsigned char>(c)) ==
+                                    std::tolower(static_cast<unsigned char>(wanted[next])))
+      ++next;
+  return next == wanted.size();
+}
+
+}  // namespace
+
+void Commands::handle(const Window& window) {
+  constexpr int relevant = GLFW_MOD_CONTROL | GLFW_MOD_ALT | GLFW_MOD_SHIFT | GLFW_MOD_SUPER;
+  const bool typing = ImGui::GetIO().WantTextInput;
+  for (const KeyPress& press : window.keys())
+    for (const Command& command : commands_) {
+      if (command.key != press.key || command.modifiers != (press.modifiers & relevant)) continue;
+      const bool has_modifier = (command.modifiers & (GLFW_MOD_CONTROL | GLFW_MOD_ALT)) != 0;
+      if (!typing || has_modifier || command.key == GLFW_KEY_ESCAPE) command.run();
+    }
+  if (typing) return;
+  for (const unsigned character : window.characters())
+    for (const Command& command : commands_)
+      if (command.character != 0 && command.character == character) command.run();
+}
+
+void Commands::draw_palette(float scale) {
+  if (!palette_) return;
+  const ImVec2 display = ImGui::GetIO().DisplaySize;
+  const float width = std::min(560 * scale, display.x * 0.9F);
+  ImGui::SetNextWindowPos({(display.x - width) / 2, display.y * 0.14F});
+  ImGui::SetNextWindowSize({width, 0});
+  ImGui::Begin("##palette", nullptr,
+               ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoMove);
+  if (opening_) {
+    typed_.clear();
+    chosen_ = 0;
+    ImGui::SetWindowFocus();
+    ImGui::SetKeyboardFocusHere();
+    opening_ = false;
+  }
+  ImGui::SetNextItemWidth(-1);
+  const bool entered =
+      ImGui::InputTextWithHint("##typed", "What do you want to do?", &typed_, ImGuiInputTextFlags_EnterReturnsTrue);
+  std::vector<const Command*> found;
+  for (const Command& command : commands_)
+    if (matches(command.name, typed_)) found.push_back(&command);
+  if (key_pressed(ImGuiKey_DownArrow)) ++chosen_;
+  if (key_pressed(ImGuiKey_UpArrow)) --chosen_;
+  chosen_ = std::clamp(chosen_, 0, std::max(0, static_cast<int>(found.size()) - 1));
+  const Command* wanted = nullptr;
+  constexpr int most = 12;
+  const int first = std::max(0, chosen_ - most + 1);
+  for (int i = first; i < std::min(static_cast<int>(found.size()), first + most); ++i) {
+    const Command& command = *found[static_cast<std::size_t>(i)];
+    if (ImGui::Selectable(command.name.c_str(), i == chosen_)) wanted = &command;
+    if (command.shortcut.empty()) continue;
+    ImGui::SameLine(width - ImGui::CalcTextSize(command.shortcut.c_str()).x - 20 * scale);
+    ImGui::TextDisabled("%s", command.shortcut.c_str());
+  }
+  if (found.empty()) ImGui::TextDisabled("Nothing is called that.");
+  if (entered && !found.empty()) wanted = found[static_cast<std::size_t>(chosen_)];
+  if (wanted != nullptr || key_pressed(ImGuiKey_Escape)) palette_ = false;
+  ImGui::End();
+  if (wanted != nullptr) wanted->run();
+}
+
+}  // namespace memreel::viewer

@@ -1,0 +1,40 @@
+// Everything that can be done by a key: one list for the keyboard, the palette and the help.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "viewer/app/window.h"
+
+namespace memreel::viewer {
+
+struct Command {
+  std::string name;        // "Go to the peak of live bytes"
+  std::string shortcut;    // as it is shown
+  std::function<void()> run;
+  int key = 0;             // GLFW's; 0: none
+  int modifiers = 0;
+  unsigned character = 0;  // instead of a key, where layouts differ; 0: none
+};
+
+class Commands {
+ public:
+  void add(Command command) { commands_.push_back(std::move(command)); }
+  const std::vector<Command>& all() const { return commands_; }
+
+  /// Runs what was typed since the last frame; nothing while a text field has the keyboard.
+  void handle(const Window& window);
+
+  void open_palette() { palette_ = opening_ = true; }
+  bool palette_is_open() const { return palette_; }
+  void draw_palette(float scale);
+
+ private:
+  std::vector<Command> commands_;
+  std::string typed_;
+  int chosen_ = 0;
+  bool palette_ = false, opening_ = false;
+};
+
+}  // namespace memreel::viewer

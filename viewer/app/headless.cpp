@@ -1,0 +1,190 @@
+#include "viewer/app/headless.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "viewer/app/png.h"
+
+namespace memreel::viewer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::json;
+
+constexpr std::chrono::seconds patience{300};
+constexpr int settled = 3;  // frames: what a job found is drawn in the next, and laid out in the one after
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+double percentile(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  std::ranges::sort(values);
+  return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
+}
+
+std::uint64_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  std::uint64_t total = 0, resident = 0;
+  statm >> total >> resident;
+  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+/// Draws until nothing is left to do. Fails when the file can't be read, or when it takes too long.
+Result<void> settle(Window& window, Viewer& viewer) {
+  const auto start = Clock::now();
+  for (int idle = 0; idle < settled;) {
+    window.frame(viewer.theme(), [&] { viewer.draw(); });
+    idle = viewer.is_idle() ? idle + 1 : 0;
+    if (const SourceStatus status = viewer.status(); status.stage == Stage::failed && status.error) return *status.error;
+    if (Clock::now() - start > patience) return Error{.what = "the picture was not ready in time"};
+    if (idle == 0) window.wait(0.005);
+  }
+  return {};
+}
+
+Result<void> save(const Window& window, const std::filesystem::path& file) {
+  std::uint32_t width = 0, height = 0;
+  const std::vector<std::uint8_t> pixels = window.pixels(width, height);
+  return write_png(file, width, height, pixels);
+}
+
+}  // namespace
+
+Result<void> take_screenshot(Window& window, Viewer& viewer, const std::filesystem::path& file) {
+  if (auto done = settle(window, viewer); !done) return done;
+  return save(window, file);
+}
+
+Result<BenchResult> run_bench(Window& window, Viewer& viewer, std::uint64_t frames, double before_window_ms) {
+  BenchResult result;
+  const auto start = Clock::now();
+  const auto draw = [&] { return window.frame(viewer.theme(), [&] { viewer.draw(); }); };
+  for (;;) {
+    draw();
+    const SourceStatus status = viewer.status();
+    if (status.stage == Stage::failed && status.error) return *status.error;
+    if (result.first_paint_ms == 0 && !viewer.document().empty())
+      result.first_paint_ms = before_window_ms + milliseconds_since(start);
+    if (status.stage == Stage::complete) break;
+    if (Clock::now() - start > patience) return Error{.what = "the trace was not read in time"};
+  }
+  result.complete_ms = before_window_ms + milliseconds_since(start);
+  if (auto done = settle(window, viewer); !done) return std::move(done).error();
+
+  Selection& selection = viewer.selection();
+  const Document& document = viewer.document();
+  std::vector<double> ui, whole, scrub, table;
+  // In with every frame down to a ten-thousandth of the trace, along, and out again.
+  selection.look_at_all(document);
+  const double factor = std::pow(1e-4, 3.0 / static_cast<double>(std::max<std::uint64_t>(frames, 3)));
+  for (std::uint64_t i = 0; i < frames; ++i) {
+    const std::uint64_t third = 3 * i / frames;
+    const Nanoseconds anchor = selection.view.begin + selection.view.length() / 3;
+    if (third == 0) selection.zoom(document, factor, anchor);
+    if (third == 1) selection.pan(document, 0.15);
+    if (third == 2) selection.zoom(document, 1 / factor, anchor);
+    const FrameTimes times = draw();
+    ui.push_back(times.ui_ms);
+    whole.push_back(times.ui_ms + times.draw_ms);
+  }
+  // The cursor across the whole trace, forth and back.
+  selection.look_at_all(document);
+  viewer.show_tab("segments");
+  const std::uint64_t steps = std::max<std::uint64_t>(frames / 2, 2);
+  for (std::uint64_t i = 0; i < steps; ++i) {
+    const double share = std::abs(1 - 2 * static_cast<double>(i) / static_cast<double>(steps - 1));
+    selection.cursor = static_cast<std::uint32_t>(share * document.event_count());
+    scrub.push_back(draw().ui_ms);
+  }
+  viewer.maximise("allocations");
+  for (std::uint64_t i = 0; i < steps; ++i) {
+    // Selecting a row scrolls to it.
+    if (document.allocation_count() != 0)
+      selection.select(document, static_cast<std::uint32_t>(i * document.allocation_count() / steps));
+    table.push_back(draw().ui_ms);
+  }
+  viewer.maximise("");
+  result.frames = frames;
+  result.ui_p50_ms = percentile(ui, 0.5);
+  result.ui_p99_ms = percentile(ui, 0.99);
+  result.ui_max_ms = percentile(ui, 1);
+  result.frame_p50_ms = percentile(whole, 0.5);
+  result.frame_p99_ms = percentile(whole, 0.99);
+  result.scrub_p50_ms = percentile(scrub, 0.5);
+  result.scrub_p99_ms = percentile(scrub, 0.99);
+  result.scrub_max_ms = percentile(scrub, 1);
+  result.table_p50_ms = percentile(table, 0.5);
+  result.table_p99_ms = percentile(table, 0.99);
+  result.events = document.event_count();
+  result.allocations = document.allocation_count();
+  result.resident_bytes = resident_bytes();
+  return result;
+}
+
+Control::Control()
+    : reader_([this] {
+        for (std::string line; std::getline(std::cin, line);) {
+          {
+            const std::lock_guard lock(mutex_);
+            lines_.push_back(line);
+          }
+          Window::wake();
+          if (line.find("\"quit\"") != std::string::npos) return;
+        }
+        const std::lock_guard lock(mutex_);
+        ended_ = true;
+      }) {}
+
+Control::~Control() {
+  // A read of standard input can't be ended from outside; the thread ends with its writer or with the process.
+  if (ended_)
+    reader_.join();
+  else
+    reader_.detach();
+}
+
+bool Control::serve(Window& window, Viewer& viewer) {
+  idle_frames_ = viewer.is_idle() ? idle_frames_ + 1 : 0;
+  for (;;) {
+    std::string line;
+    {
+      const std::lock_guard lock(mutex_);
+      if (lines_.empty()) return !ended_;
+      line = lines_.front();
+    }
+    const Json request = Json::parse(line, nullptr, false);
+    const auto wanted = request.is_object() ? request.find("do") : request.end();
+    const std::string what = request.is_object() && wanted != request.end() && wanted->is_string() ? wanted->get<std::string>() : "";
+    if (what == "wait" && idle_frames_ < settled) return true;  // later
+    {
+      const std::lock_guard lock(mutex_);
+      lines_.erase(lines_.begin());
+    }
+    Json answer{{"done", what}};
+    if (what == "state" || what == "wait") {
+      answer = viewer.state();
+    } else if (what == "screenshot" && request.contains("file") && request["file"].is_string()) {
+      const auto saved = save(window, request["file"].get<std::string>());
+      answer["error"] = saved ? Json(nullptr) : Json(saved.error().message());
+    } else if (what != "quit") {
+      answer = {{"error", "unknown request: " + line}};
+    }
+    std::cout << answer.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
+    idle_frames_ = 0;  // what was asked for may come with the next frame
+    if (what == "quit") {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+      return false;
+    }
+  }
+}
+
+}  // namespace memreel::viewer

@@ -1,0 +1,329 @@
+// Where the panes are, and what surrounds them.
+#include <GLFW/glfw3.h>
+#include <imgui.h>
+// after imgui.h
+#include <imgui_stdlib.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "analyzer/report/quantity.h"
+#include "viewer/app/viewer.h"
+#include "viewer/model/labels.h"
+#include "viewer/panes/draw.h"
+
+namespace memreel::viewer {
+namespace {
+
+struct Stop {
+  const char* pane;
+  const char* title;
+  const char* text;
+};
+
+constexpr std::array<Stop, 5> tour{{
+    {"timeline", "All of time", "What was reserved from the driver, and what was live in it. The wheel zooms where the pointer is, "
+                                "W A S D move, a click puts the cursor, a drag measures."},
+    {"map", "Every allocation", "Addresses upwards, time to the right. Point at a rectangle to see who made it; the same "
+                                "allocation lights up in every pane. Click to keep it."},
+    {"heap", "The heap at the cursor", "Segments in address order, a lane for each pool and stream; what is dark is free. The "
+                                       "largest hole is outlined. Press . and , to go from event to event."},
+    {"inspector", "Who, when, why", "The life of what is selected, and its stack with your own line first."},
+    {"bottom", "Lists and replays", "Allocations, stacks, a flame graph, segments, failures; and Policies: what another "
+                                    "allocator would have reserved. Press ? for all keys."},
+}};
+
+Area area_of(ImVec4 place) { return {place.x, place.y, place.x + place.z, place.y + place.w}; }
+
+}  // namespace
+
+void Viewer::draw() {
+  const double now = glfwGetTime();
+  const double seconds = last_frame_ == 0 ? 0 : now - last_frame_;
+  last_frame_ = now;
+  ++frames_;
+  follow_document();
+  if (!window_.dropped_files().empty()) open(window_.dropped_files().front());
+  const std::uint32_t cursor_before = selection_.cursor;
+  handle_keys(seconds);
+  if (selection_.cursor != cursor_before) cursor_follows_ = false;
+
+  selection_.cursor = std::min(selection_.cursor, document_->event_count());
+  if (heap_.event != selection_.cursor || heap_.heap != selection_.heap || heap_version_ != document_->event_count()) {
+    heap_ = heap_at(*document_, selection_.heap, selection_.cursor);
+    heap_version_ = document_->event_count();
+  }
+  places_.clear();
+  busy_ = false;
+  Scene scene{.document = document_,
+              .file = source_ ? source_->file() : nullptr,
+              .selection = selection_,
+              .theme = theme_,
+              .scale = window_.scale(),
+              .heap = heap_,
+              .overlays = overlays_,
+              .places = places_,
+              .busy = busy_};
+
+  const ImGuiIO& io = ImGui::GetIO();
+  ImGui::SetNextWindowPos({0, 0});
+  ImGui::SetNextWindowSize(io.DisplaySize);
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {0, 0});
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowRounding, 0);
+  ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {0, 0});
+  ImGui::PushStyleColor(ImGuiCol_WindowBg, theme_.ground);
+  ImGui::Begin("memreel", nullptr,
+               ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
+                   ImGuiWindowFlags_NoBringToFrontOnFocus | ImGuiWindowFlags_NoScrollWithMouse);
+  draw_top_bar(scene);
+  if (!source_ || status().stage == Stage::failed || document_->empty())
+    draw_welcome(scene);
+  else
+    draw_panes(scene);
+  ImGui::End();
+  ImGui::PopStyleColor();
+  ImGui::PopStyleVar(3);
+  commands_.draw_palette(window_.scale());
+  if (help_) draw_help();
+  draw_tour(scene);
+
+  // A view that is moved by hand stays where it is when the trace grows; so does the cursor.
+  if (selection_.cursor != cursor_before && cursor_before != 0) cursor_follows_ = false;
+  selection_.end_frame();
+}
+
+void Viewer::draw_top_bar(Scene& scene) {
+  const float height = scene.px(38);
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {scene.px(12), scene.px(7)});
+  ImGui::BeginChild("top", {0, height}, false, ImGuiWindowFlags_AlwaysUseWindowPadding | ImGuiWindowFlags_NoScrollbar);
+  ImGui::PopStyleVar();
+  ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {scene.px(10), 0});
+  ImGui::AlignTextToFramePadding();
+  const std::string name = source_ ? source_->path().filename().string() : "memreel";
+  ImGui::TextUnformatted(name.c_str());
+  if (!document_->heaps.empty()) {
+    ImGui::SameLine();
+    ImGui::SetNextItemWidth(scene.px(190));
+    if (ImGui::BeginCombo("##device", heap_label(scene.tables(), selection_.heap).c_str())) {
+      for (const HeapCourse& course : document_->heaps) {
+        const std::string label = heap_label(scene.tables(), course.heap) + "   peak " +
+                                  text_of(Bytes{std::max(course.peak_live, course.peak_reserved)});
+        if (ImGui::Selectable(label.c_str(), course.heap == selection_.heap)) {
+          selection_.heap = course.heap;
+          selection_.clear();
+        }
+      }
+      ImGui::EndCombo();
+    }
+    note_place(scene, "device", {ImGui::GetItemRectMin().x, ImGui::GetItemRectMin().y, ImGui::GetItemRectMax().x, ImGui::GetItemRectMax().y});
+    ImGui::SameLine();
+    ImGui::SetNextItemWidth(scene.px(260));
+    if (focus_search_) {
+      ImGui::SetKeyboardFocusHere();
+      focus_search_ = false;
+    }
+    ImGui::InputTextWithHint("##search", "/  search stacks and addresses", &selection_.search,
+                             ImGuiInputTextFlags_AutoSelectAll);
+    note_place(scene, "search", {ImGui::GetItemRectMin().x, ImGui::GetItemRectMin().y, ImGui::GetItemRectMax().x, ImGui::GetItemRectMax().y});
+  }
+
+  // What is not known, always in sight.
+  const SourceStatus status = this->status();
+  const Losses& losses = document_->losses;
+  const std::uint64_t lost = losses.ring_full + losses.hook_refused + losses.unknown_actions + document_->read.missing_events;
+  std::string right;
+  if (status.stage == Stage::importing || status.stage == Stage::reading)
+    right = std::string(status.stage == Stage::importing ? "importing " : "reading ") +
+            std::to_string(static_cast<int>(status.progress * 100)) + " %     ";
+  else if (status.followed)
+    right = paused_ ? "paused     " : "following the file     ";
+  const std::string events = text_of(std::uint64_t{document_->event_count()}) + " events     ";
+  const std::string loss = "lost " + text_of(lost);
+  const float width = ImGui::CalcTextSize((right + events + loss).c_str()).x;
+  ImGui::SameLine(ImGui::GetContentRegionMax().x - width);
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextDisabled("%s%s", right.c_str(), events.c_str());
+  ImGui::SameLine(0, 0);
+  ImGui::PushStyleColor(ImGuiCol_Text, lost != 0 ? theme_.held : theme_.faint);
+  ImGui::TextUnformatted(loss.c_str());
+  ImGui::PopStyleColor();
+  if (ImGui::IsItemHovered()) {
+    ImGui::BeginTooltip();
+    const std::vector<std::string> lines = shortcomings(*document_);
+    for (const std::string& line : lines) ImGui::TextUnformatted(line.c_str());
+    if (lines.empty()) ImGui::TextUnformatted("Nothing is known to be missing from this trace.");
+    ImGui::EndTooltip();
+  }
+  ImGui::PopStyleVar();
+  ImGui::EndChild();
+  if (status.stage == Stage::importing || status.stage == Stage::reading) {
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    fill(*ImGui::GetWindowDrawList(),
+         {0, at.y - scene.px(2), static_cast<float>(status.progress) * ImGui::GetIO().DisplaySize.x, at.y}, theme_.accent);
+  }
+  ImGui::Dummy({0, scene.px(1)});
+}
+
+void Viewer::draw_named(Scene& scene, std::string_view name) {
+  if (name == "timeline") timeline_.draw(scene);
+  else if (name == "map") map_.draw(scene);
+  else if (name == "heap") heap_pane_.draw(scene);
+  else if (name == "inspector") inspector_.draw(scene);
+  else if (name == "allocations") allocations_.draw(scene);
+  else if (name == "stacks") stacks_.draw(scene);
+  else if (name == "flame") flame_.draw(scene);
+  else if (name == "segments") segments_.draw(scene);
+  else if (name == "oom") failures_.draw(scene);
+  else if (name == "policies") policies_.draw(scene);
+}
+
+void Viewer::splitter(const char* name, bool vertical, float total, float sign, float& share) {
+  const float thickness = 5 * window_.scale();
+  const ImVec2 avail = ImGui::GetContentRegionAvail();
+  ImGui::InvisibleButton(name, vertical ? ImVec2{thickness, std::max(avail.y, 1.0F)} : ImVec2{std::max(avail.x, 1.0F), thickness});
+  if (ImGui::IsItemHovered() || ImGui::IsItemActive())
+    ImGui::SetMouseCursor(vertical ? ImGuiMouseCursor_ResizeEW : ImGuiMouseCursor_ResizeNS);
+  if (ImGui::IsItemActive() && total > 0) {
+    const ImVec2 by = ImGui::GetIO().MouseDelta;
+    share = std::clamp(share + sign * (vertical ? by.x : by.y) / total, 0.12F, 0.8F);
+  }
+}
+
+void Viewer::draw_panes(Scene& scene) {
+  const ImVec2 padding{scene.px(10), scene.px(7)};
+  const auto pane = [&](const char* name, ImVec2 size, const auto& contents) {
+    ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, padding);
+    ImGui::BeginChild(name, size, false,
+                      ImGuiWindowFlags_AlwaysUseWindowPadding | ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse);
+    ImGui::PopStyleVar();
+    ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {scene.px(8), scene.px(4)});
+    contents();
+    ImGui::PopStyleVar();
+    ImGui::EndChild();
+  };
+  if (!maximised_.empty()) {
+    const bool is_tab = std::ranges::find(tab_names, maximised_) != tab_names.end();
+    pane("only", {0, 0}, [&] {
+      if (is_tab) draw_bottom(scene);
+      else draw_named(scene, maximised_);
+    });
+    return;
+  }
+  const ImVec2 all = ImGui::GetContentRegionAvail();
+  const float gap = scene.px(5);
+  const float bottom = std::floor(all.y * settings_.bottom_share), top = std::floor(all.y * settings_.timeline_share);
+  const float middle = all.y - bottom - top - 2 * gap;
+  pane("timeline pane", {0, top}, [&] { timeline_.draw(scene); });
+  splitter("below timeline", false, all.y, 1, settings_.timeline_share);
+  const float right = std::floor(all.x * settings_.inspector_share), left = all.x - right - gap;
+  ImGui::BeginChild("middle", {0, middle});
+  ImGui::BeginChild("left", {left, 0});
+  const float map = std::floor((middle - gap) * settings_.map_share);
+  pane("map pane", {0, map}, [&] { map_.draw(scene); });
+  splitter("below map", false, middle, 1, settings_.map_share);
+  pane("heap pane", {0, 0}, [&] { heap_pane_.draw(scene); });
+  ImGui::EndChild();
+  ImGui::SameLine(0, 0);
+  splitter("beside inspector", true, all.x, -1, settings_.inspector_share);
+  ImGui::SameLine(0, 0);
+  pane("inspector pane", {0, 0}, [&] { inspector_.draw(scene); });
+  ImGui::EndChild();
+  splitter("above lists", false, all.y, -1, settings_.bottom_share);
+  pane("lists pane", {0, 0}, [&] { draw_bottom(scene); });
+}
+
+void Viewer::draw_bottom(Scene& scene) {
+  const ImVec2 from = ImGui::GetCursorScreenPos(), size = ImGui::GetContentRegionAvail();
+  note_place(scene, "bottom", {from.x, from.y, from.x + size.x, from.y + size.y});
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  for (const std::string_view name : tab_names) {
+    std::string title = name == "oom" ? "OOM" : std::string(name);
+    title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
+    if (name == "oom" && !document_->columns.failure.empty())
+      title += " " + text_of(std::uint64_t{document_->columns.failure.size()});
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    const ImVec2 extent{ImGui::CalcTextSize(title.c_str()).x, ImGui::GetTextLineHeight() + scene.px(6)};
+    if (ImGui::InvisibleButton(title.c_str(), extent)) show_tab(name);
+    const Area area{at.x, at.y, at.x + extent.x, at.y + extent.y};
+    note_place(scene, "tab/" + std::string(name), area);
+    const bool active = tab_ == name;
+    const bool alarming = name == "oom" && !document_->columns.failure.empty();
+    text(list, at, active || ImGui::IsItemHovered() ? theme_.text : alarming ? theme_.alarm : theme_.faint, title);
+    if (active) fill(list, {at.x, area.bottom - scene.px(2), area.right, area.bottom}, alarming ? theme_.alarm : theme_.accent);
+    ImGui::SameLine(0, scene.px(20));
+  }
+  ImGui::NewLine();
+  draw_named(scene, tab_);
+}
+
+void Viewer::draw_welcome(Scene& scene) {
+  const Area area = take_area("welcome");
+  note_place(scene, "welcome", area);
+  const SourceStatus status = this->status();
+  if (source_ && status.stage == Stage::failed && status.error) {
+    explain(scene, area, source_->path().filename().string() + " can't be shown: " + status.error->what,
+            status.error->remedy.empty() ? status.error->message() : status.error->remedy);
+  } else if (source_ && status.stage == Stage::complete) {
+    explain(scene, area, source_->path().filename().string() + " is a trace without events.",
+            status.followed ? "It has no footer, so it may still be written: what comes appears here." : "");
+  } else if (source_) {
+    explain(scene, area,
+            (status.stage == Stage::importing ? "Importing " : "Reading ") + source_->path().filename().string() + "  " +
+                std::to_string(static_cast<int>(status.progress * 100)) + " %");
+  } else {
+    explain(scene, area, "Drop a trace here, or run: memreel view FILE",
+            settings_.recent.empty() ? "A .reel, or anything that memreel import reads" : "Lately: " + settings_.recent.front());
+  }
+}
+
+void Viewer::draw_help() {
+  const ImVec2 display = ImGui::GetIO().DisplaySize;
+  const float scale = window_.scale();
+  ImGui::SetNextWindowPos({display.x / 2, display.y / 2}, ImGuiCond_Always, {0.5F, 0.5F});
+  ImGui::SetNextWindowSize({std::min(640 * scale, display.x * 0.9F), std::min(620 * scale, display.y * 0.9F)});
+  ImGui::Begin("Keys", &help_, ImGuiWindowFlags_NoCollapse | ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoResize);
+  ImGui::TextDisabled("wheel: zoom at the pointer (Ctrl finer, Shift coarser; over the map Alt: addresses)");
+  ImGui::TextDisabled("left click: cursor and selection     left drag: measure     right drag: move");
+  ImGui::Separator();
+  for (const Command& command : commands_.all()) {
+    if (command.shortcut.empty()) continue;
+    ImGui::TextUnformatted(command.shortcut.c_str());
+    ImGui::SameLine(130 * scale);
+    ImGui::TextDisabled("%s", command.name.c_str());
+  }
+  ImGui::End();
+}
+
+void Viewer::draw_tour(Scene& scene) {
+  if (tour_step_ < 0) {
+    if (settings_.tour_done || document_->empty() || !document_->complete) return;
+    tour_step_ = 0;
+  }
+  settings_.tour_done = true;
+  if (tour_step_ >= static_cast<int>(tour.size()) || !maximised_.empty()) {
+    tour_step_ = -1;
+    return;
+  }
+  const Stop& stop = tour.at(static_cast<std::size_t>(tour_step_));
+  const auto place = places_.find(stop.pane);
+  if (place == places_.end()) return;
+  const Area area = area_of(place->second);
+  outline(*ImGui::GetForegroundDrawList(), area, theme_.accent, scene.px(2));
+  const float width = scene.px(360);
+  const ImVec2 display = ImGui::GetIO().DisplaySize;
+  const float left = std::clamp((area.left + area.right - width) / 2, 0.0F, display.x - width);
+  ImGui::SetNextWindowPos({left, std::min((area.top + area.bottom) / 2, display.y - scene.px(150))});
+  ImGui::SetNextWindowSize({width, 0});
+  ImGui::Begin("##tour", nullptr, ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoSavedSettings);
+  ImGui::TextUnformatted(stop.title);
+  ImGui::PushStyleColor(ImGuiCol_Text, theme_.faint);
+  ImGui::TextWrapped("%s", stop.text);
+  ImGui::PopStyleColor();
+  ImGui::Spacing();
+  if (ImGui::Button(tour_step_ + 1 < static_cast<int>(tour.size()) ? "Next" : "Done")) ++tour_step_;
+  ImGui::SameLine();
+  if (ImGui::Button("Skip")) tour_step_ = static_cast<int>(tour.size());
+  ImGui::End();
+}
+
+}  // namespace memreel::viewer

@@ -1,0 +1,181 @@
+// memreel-view: browses a trace. `memreel view` runs it.
+#include <CLI/CLI.hpp>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "memreel/version.h"
+#include "viewer/app/headless.h"
+#include "viewer/app/settings.h"
+#include "viewer/app/viewer.h"
+#include "viewer/app/window.h"
+
+namespace memreel::viewer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Arguments {
+  std::filesystem::path trace, screenshot;
+  std::string size = "1600x1000", at, pane, split, colour, policies;
+  double scale = 0;
+  std::uint64_t bench_frames = 0;
+  bool json = false, light = false, dark = false, control = false, select_largest = false;
+
+  bool headless() const { return !screenshot.empty() || bench_frames != 0; }
+};
+
+int fail(const Error& error) {
+  std::cerr << "memreel: error: " << error.message() << '\n';
+  return 2;
+}
+
+Result<std::pair<int, int>> parse_size(const std::string& text) {
+  int width = 0, height = 0;
+  const char* const end = text.data() + text.size();
+  const auto [cross, problem] = std::from_chars(text.data(), end, width);
+  if (problem == std::errc{} && cross != end && *cross == 'x') {
+    const auto [rest, second] = std::from_chars(cross + 1, end, height);
+    if (second == std::errc{} && rest == end && width >= 200 && height >= 150 && width <= 16384 && height <= 16384)
+      return std::pair{width, height};
+  }
+  return Error{.what = "'" + text + "' is not a size", .where = "--size", .remedy = "write it as 1600x1000; 200x150 to 16384x16384"};
+}
+
+Result<void> check_pane(const std::string& pane) {
+  if (pane.empty() || std::ranges::find(tab_names, pane) != tab_names.end() ||
+      std::ranges::find(fixed_names, pane) != fixed_names.end())
+    return {};
+  std::string known;
+  for (const std::string_view name : fixed_names) known += std::string(name) + ", ";
+  for (const std::string_view name : tab_names) known += std::string(name) + ", ";
+  known.resize(known.size() - 2);
+  return Error{.what = "there is no pane '" + pane + "'", .where = "--pane", .remedy = "there are: " + known};
+}
+
+void print(const BenchResult& r, bool json) {
+  if (json) {
+    const nlohmann::json document{{"schema", "memreel.view-bench/1"},
+                                  {"frames", r.frames},
+                                  {"events", r.events},
+                                  {"allocations", r.allocations},
+                                  {"ui_ms", {{"p50", r.ui_p50_ms}, {"p99", r.ui_p99_ms}, {"max", r.ui_max_ms}}},
+                                  {"frame_ms", {{"p50", r.frame_p50_ms}, {"p99", r.frame_p99_ms}}},
+                                  {"scrub_ms", {{"p50", r.scrub_p50_ms}, {"p99", r.scrub_p99_ms}, {"max", r.scrub_max_ms}}},
+                                  {"table_ms", {{"p50", r.table_p50_ms}, {"p99", r.table_p99_ms}}},
+                                  {"first_paint_ms", r.first_paint_ms},
+                                  {"complete_ms", r.complete_ms},
+                                  {"resident_bytes", r.resident_bytes},
+                                  {"resident_bytes_per_event",
+                                   r.events == 0 ? 0.0 : static_cast<double>(r.resident_bytes) / static_cast<double>(r.events)}};
+    std::cout << document.dump(2) << '\n';
+    return;
+  }
+  std::printf("%llu frames over %llu events: UI thread p50 %.2f ms, p99 %.2f ms, max %.2f ms\n",
+              static_cast<unsigned long long>(r.frames), static_cast<unsigned long long>(r.events), r.ui_p50_ms,
+              r.ui_p99_ms, r.ui_max_ms);
+  std::printf("cursor moved: p50 %.2f ms, p99 %.2f ms; table scrolled: p50 %.2f ms, p99 %.2f ms\n", r.scrub_p50_ms,
+              r.scrub_p99_ms, r.table_p50_ms, r.table_p99_ms);
+  std::printf("first paint %.0f ms, all read %.0f ms, resident %.1f MiB\n", r.first_paint_ms, r.complete_ms,
+              static_cast<double>(r.resident_bytes) / 1048576);
+}
+
+void run_window(Window& window, Viewer& viewer, bool control) {
+  std::unique_ptr<Control> controlled;
+  if (control) controlled = std::make_unique<Control>();
+  double idle_since = 0;
+  while (!window.should_close() && !viewer.wants_to_quit()) {
+    window.frame(viewer.theme(), [&] { viewer.draw(); });
+    if (controlled && !controlled->serve(window, viewer)) break;
+    // A picture that does not change is not drawn again and again.
+    idle_since = viewer.is_idle() ? idle_since + 1 : 0;
+    if (idle_since > 30) window.wait(controlled ? 0.02 : 0.25);
+  }
+}
+
+int run(const Arguments& arguments, Clock::time_point started) {
+  const auto size = parse_size(arguments.size);
+  if (!size) return fail(size.error());
+  if (const auto known = check_pane(arguments.pane); !known) return fail(known.error());
+
+  const std::filesystem::path path = arguments.headless() || arguments.control ? std::filesystem::path() : settings_path();
+  Settings settings = load_settings(path);
+  if (path.empty()) settings.tour_done = true;
+  if (arguments.light || arguments.dark) settings.dark = arguments.dark;
+
+  auto window = Window::open({.title = arguments.trace.empty() ? "memreel" : arguments.trace.filename().string() + " - memreel",
+                              .width = size->first,
+                              .height = size->second,
+                              .scale = arguments.headless() && arguments.scale == 0 ? 1 : arguments.scale,
+                              .offscreen = arguments.headless()});
+  if (!window) return fail(window.error());
+  Viewer viewer(**window, settings);
+  if (!arguments.trace.empty()) viewer.open(arguments.trace);
+  if (std::ranges::find(tab_names, arguments.pane) != tab_names.end() || !arguments.pane.empty()) viewer.maximise(arguments.pane);
+  if (!arguments.at.empty() && !viewer.go_to(arguments.at))
+    return fail({.what = "'" + arguments.at + "' is not an instant",
+                 .where = "--at",
+                 .remedy = "write seconds (1.5), a share (45%), event:1000, peak, reserved-peak, oom or end"});
+
+  if (!arguments.screenshot.empty()) {
+    if (const auto done = take_screenshot(**window, viewer, arguments.screenshot); !done) return fail(done.error());
+    return 0;
+  }
+  if (arguments.bench_frames != 0) {
+    const double before = std::chrono::duration<double, std::milli>(Clock::now() - started).count();
+    const auto result = run_bench(**window, viewer, arguments.bench_frames, before);
+    if (!result) return fail(result.error());
+    print(*result, arguments.json);
+    return 0;
+  }
+  run_window(**window, viewer, arguments.control);
+  save_settings(path, viewer.settings());
+  return 0;
+}
+
+int parse_and_run(int argc, char** argv) {
+  const auto started = Clock::now();
+  CLI::App app("memreel view shows a trace: its timeline, every allocation, the heap at any instant.", "memreel view");
+  app.set_version_flag("--version", "memreel " + std::string(version));
+  Arguments arguments;
+  app.add_option("TRACE", arguments.trace, "Trace, or any file that import reads");
+  app.add_option("--screenshot", arguments.screenshot, "Write one picture (PNG) and end; no window appears");
+  app.add_option("--size", arguments.size, "Of the window or the picture, in pixels [1600x1000]");
+  app.add_option("--scale", arguments.scale, "Pixels per unit of length, e.g. 2 [as the screen says]")
+      ->check(CLI::Range(0.5, 4.0));
+  app.add_option("--at", arguments.at, "Where the cursor is: seconds, 45%, event:1000, peak, reserved-peak, oom or end [peak]");
+  app.add_option("--pane", arguments.pane, "Show one pane only, e.g. map");
+  app.add_flag("--light", arguments.light, "Dark text on light ground");
+  app.add_flag("--dark", arguments.dark, "Light text on dark ground");
+  app.add_option("--bench-frames", arguments.bench_frames, "Pan and zoom by script for so many frames and say how long they took");
+  app.add_flag("--json", arguments.json, "With --bench-frames: one JSON document");
+  app.add_flag("--control", arguments.control, "Answer requests on standard input, for tests");
+  app.footer(
+      "Examples:\n"
+      "  memreel view run.reel\n"
+      "  memreel view snapshot.pickle --at peak\n"
+      "  xvfb-run -a memreel view run.reel --screenshot map.png --pane map --size 1600x1000\n\n"
+      "Exit code: 0 done; 2 bad usage or input that can't be read.");
+  // As `memreel view` starts it, the first argument is the command's name.
+  const bool as_command = argc > 1 && std::string_view(argv[1]) == "view";
+  try {
+    app.parse(as_command ? argc - 1 : argc, as_command ? argv + 1 : argv);
+  } catch (const CLI::ParseError& problem) {
+    if (problem.get_exit_code() == 0) return app.exit(problem);
+    return fail({.what = problem.what(), .remedy = "see memreel view --help"});
+  }
+  return run(arguments, started);
+}
+
+}  // namespace
+}  // namespace memreel::viewer
+
+int main(int argc, char** argv) try { return memreel::viewer::parse_and_run(argc, argv); } catch (const std::exception& problem) {
+  std::fprintf(stderr, "memreel: error: %s\n", problem.what());
+  return 2;
+}

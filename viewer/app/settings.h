@@ -1,0 +1,24 @@
+// What is remembered from one start to the next.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace memreel::viewer {
+
+struct Settings {
+  bool dark = true;
+  float timeline_share = 0.30F, inspector_share = 0.27F, bottom_share = 0.32F, map_share = 0.58F;
+  bool tour_done = false;
+  std::vector<std::string> recent;  // files, the latest first
+};
+
+/// $XDG_CONFIG_HOME/memreel/view.json, or below ~/.config; empty without a home.
+std::filesystem::path settings_path();
+/// What is missing or can't be read has its default.
+Settings load_settings(const std::filesystem::path& path);
+/// Quietly does nothing where it may not write.
+void save_settings(const std::filesystem::path& path, const Settings& settings);
+
+}  // namespace memreel::viewer

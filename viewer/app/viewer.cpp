@@ -1,0 +1,309 @@
+#include "viewer/app/viewer.h"
+
+#include <GLFW/glfw3.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "viewer/model/labels.h"
+
+namespace memreel::viewer {
+namespace {
+
+using Json = nlohmann::json;
+
+/// The heap that is shown first: the one that mattered most.
+HeapId main_heap(const Document& document) {
+  const auto most = std::ranges::max_element(document.heaps, {}, [](const HeapCourse& course) {
+    return std::pair{course.allocations != 0, std::max(course.peak_reserved, course.peak_live)};
+  });
+  return most == document.heaps.end() ? HeapId::none : most->heap;
+}
+
+std::optional<double> number(std::string_view text) {
+  double value = 0;
+  const auto [rest, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc{} || rest != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+Viewer::Viewer(Window& window, Settings settings)
+    : window_(window), settings_(std::move(settings)), theme_(settings_.dark ? dark_theme() : light_theme()) {
+  make_commands();
+}
+
+void Viewer::open(const std::filesystem::path& file) {
+  source_ = std::make_unique<Source>(file, [] { Window::wake(); });
+  document_ = source_->document();
+  selection_ = Selection();
+  overlays_.clear();
+  view_follows_ = cursor_follows_ = true;
+  const std::string name = std::filesystem::absolute(file).string();
+  std::erase(settings_.recent, name);
+  settings_.recent.insert(settings_.recent.begin(), name);
+  if (settings_.recent.size() > 10) settings_.recent.resize(10);
+}
+
+void Viewer::set_dark(bool dark) {
+  settings_.dark = dark;
+  theme_ = dark ? dark_theme() : light_theme();
+}
+
+void Viewer::maximise(std::string_view pane) {
+  maximised_ = pane;
+  if (std::ranges::find(tab_names, pane) != tab_names.end()) tab_ = pane;
+}
+
+void Viewer::show_tab(std::string_view name) {
+  tab_ = name;
+  if (!maximised_.empty()) maximised_ = std::string(name);
+}
+
+SourceStatus Viewer::status() const { return source_ ? source_->status() : SourceStatus{.stage = Stage::complete}; }
+
+bool Viewer::is_idle() const {
+  const Stage stage = status().stage;
+  return (stage == Stage::complete || stage == Stage::failed) && !busy_ && !wanted_instant_;
+}
+
+bool Viewer::go_to(std::string_view instant) {
+  const HeapCourse* const course = document_->course(selection_.heap);
+  std::uint32_t event = 0;
+  if (instant == "peak" || instant == "reserved-peak") {
+    if (course != nullptr) event = instant == "peak" ? course->peak_live_event : course->peak_reserved_event;
+  } else if (instant == "end") {
+    event = document_->event_count();
+  } else if (instant == "oom") {
+    if (!document_->columns.failure.empty()) event = document_->columns.other[document_->columns.failure[0]].at;
+  } else if (instant.starts_with("event:")) {
+    const auto value = number(instant.substr(6));
+    if (!value || *value < 0) return false;
+    event = static_cast<std::uint32_t>(std::min(*value, static_cast<double>(document_->event_count())));
+  } else {
+    const bool share = instant.ends_with('%');
+    if (share || instant.ends_with('s')) instant.remove_suffix(1);
+    const auto value = number(instant);
+    if (!value) return false;
+    const auto span = static_cast<double>((document_->last_time() - document_->first_time()).count());
+    const double ns = share ? span * *value / 100 : *value * 1e9;
+    event = document_->events_until(document_->first_time() +
+                                    Nanoseconds{static_cast<std::int64_t>(std::clamp(ns, 0.0, span))});
+  }
+  cursor_follows_ = false;
+  if (status().stage != Stage::complete) {
+    wanted_instant_ = instant;  // it may lie in what is not read yet
+    return true;
+  }
+  selection_.cursor = event;
+  return true;
+}
+
+void Viewer::follow_document() {
+  if (!source_ || paused_) return;
+  const auto latest = source_->document();
+  if (latest == document_) return;
+  const bool first = document_->empty() && !latest->empty();
+  const bool moved = !first && selection_.view != TimeRange{document_->first_time(), document_->last_time() + Nanoseconds{1}};
+  document_ = latest;
+  if (document_->empty()) return;
+  if (selection_.heap == HeapId::none || (cursor_follows_ && !moved)) selection_.heap = main_heap(*document_);
+  if (first || !moved) selection_.look_at_all(*document_);
+  if (cursor_follows_) {
+    if (const HeapCourse* const course = document_->course(selection_.heap)) selection_.cursor = course->peak_live_event;
+  }
+  if (wanted_instant_ && status().stage == Stage::complete) go_to(*std::exchange(wanted_instant_, std::nullopt));
+  selection_.remember();
+}
+
+void Viewer::step(int by) {
+  // To the next event of this heap's memory; others change nothing that is on screen.
+  const auto end = static_cast<std::int64_t>(document_->event_count());
+  std::int64_t at = selection_.cursor;
+  for (int tries = 0; tries < 1'000'000; ++tries) {
+    at += by;
+    if (at < 1 || at > end) return;
+    const auto event = static_cast<std::uint32_t>(at - 1);
+    const auto id = document_->allocation_of(event);
+    if (!id || document_->heap_of(document_->origin_of(*id)) == selection_.heap) break;
+  }
+  selection_.cursor = static_cast<std::uint32_t>(at);
+  if (const auto id = document_->allocation_of(selection_.cursor - 1)) selection_.select(*document_, *id);
+  const Nanoseconds time = document_->time(selection_.cursor - 1);
+  if (time < selection_.view.begin || time > selection_.view.end) {
+    const Nanoseconds half = selection_.view.length() / 2;
+    selection_.look_at(*document_, {time - half, time + half});
+  }
+}
+
+void Viewer::step_mark(int by) {
+  const ColumnView<std::uint32_t>& notable = document_->columns.notable;
+  if (notable.empty()) return;
+  const std::uint32_t here = document_->notables_before(selection_.cursor);
+  std::int64_t row = by > 0 ? here : static_cast<std::int64_t>(here) - 1;
+  if (by > 0 && row < static_cast<std::int64_t>(notable.size()) &&
+      document_->columns.other[notable[static_cast<std::size_t>(row)]].at == selection_.cursor)
+    ++row;
+  if (row < 0 || row >= static_cast<std::int64_t>(notable.size())) return;
+  selection_.cursor = document_->columns.other[notable[static_cast<std::size_t>(row)]].at;
+}
+
+void Viewer::focus() {
+  if (selection_.marked) {
+    selection_.look_at(*document_, *selection_.marked);
+  } else if (selection_.allocation) {
+    const std::uint32_t requested = document_->requested(*selection_.allocation);
+    const Nanoseconds from = document_->time(document_->begin_of(*selection_.allocation));
+    const Nanoseconds to = requested == never ? document_->last_time() : document_->time(requested);
+    const Nanoseconds margin = (to - from) / 5 + Nanoseconds{10};
+    const TimeRange range{from - margin, to + margin};
+    const TimeRange before = selection_.view;
+    selection_.look_at(*document_, range);
+    if (before == selection_.view) selection_.look_at_all(*document_);  // twice: all of it
+  } else {
+    selection_.look_at_all(*document_);
+  }
+  selection_.remember();
+}
+
+void Viewer::make_commands() {
+  const auto add = [&](std::string name, std::string shortcut, int key, int modifiers, std::function<void()> run) {
+    commands_.add({.name = std::move(name), .shortcut = std::move(shortcut), .run = std::move(run), .key = key, .modifiers = modifiers});
+  };
+  const auto add_character = [&](std::string name, char character, std::function<void()> run) {
+    commands_.add({.name = std::move(name),
+                   .shortcut = std::string(1, character),
+                   .run = std::move(run),
+                   .character = static_cast<unsigned>(character)});
+  };
+  const auto middle = [this] {
+    return selection_.hovered_time.value_or(selection_.view.begin + selection_.view.length() / 2);
+  };
+  add("Zoom in", "W  +", 0, 0, [this, middle] { selection_.zoom(*document_, 0.75, middle()); });
+  add("Zoom out", "S  -", 0, 0, [this, middle] { selection_.zoom(*document_, 1 / 0.75, middle()); });
+  add_character("Zoom in a step", '+', [this, middle] { selection_.zoom(*document_, 0.75, middle()); });
+  add_character("Zoom out a step", '-', [this, middle] { selection_.zoom(*document_, 1 / 0.75, middle()); });
+  add("Earlier", "A", 0, 0, [this] { selection_.pan(*document_, -0.2); });
+  add("Later", "D", 0, 0, [this] { selection_.pan(*document_, 0.2); });
+  add("Look at what is selected or marked; again: all", "F", GLFW_KEY_F, 0, [this] { focus(); });
+  add("Look at all of the trace", "0", GLFW_KEY_0, 0, [this] { selection_.look_at_all(*document_); selection_.remember(); });
+  add("Look at all", "Home", GLFW_KEY_HOME, 0, [this] { selection_.look_at_all(*document_); });
+  add("Mark the view, or the life of what is selected", "M", GLFW_KEY_M, 0, [this] {
+    selection_.marked = selection_.view;
+    if (!selection_.allocation) return;
+    const std::uint32_t requested = document_->requested(*selection_.allocation);
+    selection_.marked = TimeRange{document_->time(document_->begin_of(*selection_.allocation)),
+                                  requested == never ? document_->last_time() : document_->time(requested)};
+  });
+  add_character("Previous event", ',', [this] { step(-1); });
+  add_character("Next event", '.', [this] { step(1); });
+  add_character("Previous mark or failure", '[', [this] { step_mark(-1); });
+  add_character("Next mark or failure", ']', [this] { step_mark(1); });
+  add_character("Search stacks and addresses", '/', [this] { focus_search_ = true; show_tab("allocations"); });
+  add("Go to the peak of live bytes", "P", GLFW_KEY_P, 0, [this] { go_to("peak"); selection_.remember(); });
+  add("Go to the peak of reserved bytes", "Shift+P", GLFW_KEY_P, GLFW_MOD_SHIFT,
+      [this] { go_to("reserved-peak"); selection_.remember(); });
+  add("Go to the first failure", "O", GLFW_KEY_O, 0, [this] { go_to("oom"); show_tab("oom"); selection_.remember(); });
+  add("Back", "Alt+Left", GLFW_KEY_LEFT, GLFW_MOD_ALT, [this] { selection_.go_back(); });
+  add("Forward", "Alt+Right", GLFW_KEY_RIGHT, GLFW_MOD_ALT, [this] { selection_.go_forward(); });
+  add("Undo the last zoom or jump", "Ctrl+Z", GLFW_KEY_Z, GLFW_MOD_CONTROL, [this] { selection_.go_back(); });
+  add("Clear the selection", "Esc", GLFW_KEY_ESCAPE, 0, [this] {
+    if (help_ || tour_step_ >= 0) {
+      help_ = false;
+      tour_step_ = -1;
+    } else if (!selection_.search.empty()) {
+      selection_.search.clear();
+    } else if (!maximised_.empty()) {
+      maximised_.clear();
+    } else {
+      selection_.clear();
+    }
+  });
+  for (std::size_t i = 0; i < tab_names.size(); ++i)
+    add("Show " + std::string(tab_names.at(i)), std::to_string(i + 1), GLFW_KEY_1 + static_cast<int>(i), 0,
+        [this, i] { show_tab(tab_names.at(i)); });
+  for (const std::string_view name : fixed_names)
+    add("Show only the " + std::string(name), "", 0, 0, [this, name] { maximise(name); });
+  add("Show all panes", "Esc", 0, 0, [this] { maximise(""); });
+  constexpr std::array<const char*, map_colour_count> colours{"stack", "size", "age", "stream", "pool"};
+  for (std::size_t i = 0; i < colours.size(); ++i)
+    add(std::string("Colour allocations by ") + colours.at(i), "", 0, 0,
+        [this, i] { selection_.colour = static_cast<MapColour>(i); });
+  constexpr std::array<const char*, 5> splits{"Show live and reserved bytes", "Split live bytes by stack",
+                                              "Split live bytes by pool", "Split live bytes by stream",
+                                              "Split live bytes by thread"};
+  for (std::size_t i = 0; i < splits.size(); ++i)
+    add(splits.at(i), "", 0, 0, [this, i] { selection_.split = static_cast<SplitBy>(i); });
+  add("Replay other policies", "", 0, 0, [this] {
+    show_tab("policies");
+    policies_.run();
+  });
+  add("Pause or go on following the file", "Space", GLFW_KEY_SPACE, 0, [this] { paused_ = !paused_; });
+  add("Light or dark", "T", GLFW_KEY_T, 0, [this] { set_dark(!settings_.dark); });
+  add("Commands", "Ctrl+Shift+P", GLFW_KEY_P, GLFW_MOD_CONTROL | GLFW_MOD_SHIFT, [this] { commands_.open_palette(); });
+  add_character("Help: all keys", '?', [this] { help_ = !help_; });
+  add("Tour", "", 0, 0, [this] { tour_step_ = 0; });
+  add("Quit", "Ctrl+Q", GLFW_KEY_Q, GLFW_MOD_CONTROL, [this] { quit_ = true; });
+}
+
+void Viewer::handle_keys(double seconds) {
+  commands_.handle(window_);
+  if (ImGui::GetIO().WantTextInput || document_->empty()) return;
+  const auto held = [&](int key, int other) { return window_.is_down(key) || window_.is_down(other); };
+  if (window_.is_down(GLFW_KEY_LEFT_CONTROL) || window_.is_down(GLFW_KEY_LEFT_ALT)) return;
+  const Nanoseconds anchor =
+      selection_.hovered_time.value_or(selection_.view.begin + selection_.view.length() / 2);
+  // A key that is held zooms five times in a second, and moves one and a half screens.
+  const double t = std::min(seconds, 0.1);
+  if (held(GLFW_KEY_W, GLFW_KEY_W)) selection_.zoom(*document_, std::pow(5.0, -t * 2), anchor);
+  if (held(GLFW_KEY_S, GLFW_KEY_S)) selection_.zoom(*document_, std::pow(5.0, t * 2), anchor);
+  if (held(GLFW_KEY_A, GLFW_KEY_LEFT)) selection_.pan(*document_, -1.5 * t);
+  if (held(GLFW_KEY_D, GLFW_KEY_RIGHT)) selection_.pan(*document_, 1.5 * t);
+}
+
+Json Viewer::state() const {
+  static constexpr std::array<const char*, 4> stages{"importing", "reading", "complete", "failed"};
+  const SourceStatus status = this->status();
+  Json places = Json::object();
+  for (const auto& [name, place] : places_) places[name] = {place.x, place.y, place.z, place.w};
+  const auto range = [](const TimeRange& r) { return Json{r.begin.count(), r.end.count()}; };
+  Json state{{"stage", stages.at(static_cast<std::size_t>(status.stage))},
+             {"error", status.error ? Json(status.error->message()) : Json(nullptr)},
+             {"followed", status.followed},
+             {"idle", is_idle()},
+             {"frames", frames_},
+             {"events", document_->event_count()},
+             {"allocations", document_->allocation_count()},
+             {"heap", index(selection_.heap)},
+             {"view", range(selection_.view)},
+             {"span", {document_->first_time().count(), document_->last_time().count()}},
+             {"cursor", selection_.cursor},
+             {"marked", selection_.marked ? range(*selection_.marked) : Json(nullptr)},
+             {"allocation", selection_.allocation ? Json(*selection_.allocation) : Json(nullptr)},
+             {"stack", selection_.stack ? Json(index(*selection_.stack)) : Json(nullptr)},
+             {"hovered_allocation", selection_.hovered_allocation ? Json(*selection_.hovered_allocation) : Json(nullptr)},
+             {"search", selection_.search},
+             {"tab", tab_},
+             {"maximised", maximised_},
+             {"help", help_},
+             {"palette", commands_.palette_is_open()},
+             {"dark", settings_.dark},
+             {"overlays", Json::array()},
+             {"live_bytes", heap_.live.count},
+             {"reserved_bytes", heap_.reserved.count},
+             {"places", places}};
+  for (const Overlay& overlay : overlays_) state["overlays"].push_back(overlay.name);
+  if (selection_.allocation && *selection_.allocation < document_->allocation_count()) {
+    const Allocation a = document_->allocation(*selection_.allocation);
+    state["selected"] = {{"bytes", a.size.count},
+                         {"address", a.address.value},
+                         {"begin", a.begin},
+                         {"label", stack_label(*document_->tables, a.stack)}};
+  }
+  return state;
+}
+
+}  // namespace memreel::viewer

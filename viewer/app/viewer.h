@@ -1,0 +1,115 @@
+// The viewer as a whole: which file is open, which panes there are and where, what keys do.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "viewer/app/commands.h"
+#include "viewer/app/settings.h"
+#include "viewer/app/window.h"
+#include "viewer/model/selection.h"
+#include "viewer/model/source.h"
+#include "viewer/panes/flame_pane.h"
+#include "viewer/panes/heap_pane.h"
+#include "viewer/panes/inspector_pane.h"
+#include "viewer/panes/list_panes.h"
+#include "viewer/panes/map_pane.h"
+#include "viewer/panes/policies_pane.h"
+#include "viewer/panes/timeline_pane.h"
+
+namespace memreel::viewer {
+
+/// The tabs of the lower half, by the names that `--pane` takes.
+inline constexpr std::array<std::string_view, 6> tab_names{"allocations", "stacks", "flame",
+                                                           "segments",    "oom",    "policies"};
+/// Panes that are always there.
+inline constexpr std::array<std::string_view, 4> fixed_names{"timeline", "map", "heap", "inspector"};
+
+class Viewer {
+ public:
+  Viewer(Window& window, Settings settings);
+
+  void open(const std::filesystem::path& file);
+  /// One pane alone fills the window, or none does.
+  void maximise(std::string_view pane);
+  void show_tab(std::string_view name);
+  /// Puts the cursor: "peak", "event:123", "45%", "1.5" (seconds since the beginning). False when it is none of these.
+  bool go_to(std::string_view instant);
+  void set_dark(bool dark);
+  void run_policies() { policies_.run(); }
+
+  /// Draws a frame.
+  void draw();
+  /// Everything is read and every pane shows what was asked for.
+  bool is_idle() const;
+  bool wants_to_quit() const { return quit_; }
+  const Theme& theme() const { return theme_; }
+  const Settings& settings() const { return settings_; }
+  Selection& selection() { return selection_; }
+  const Document& document() const { return *document_; }
+  SourceStatus status() const;
+
+  /// What is selected and where things are, for tests.
+  nlohmann::json state() const;
+
+ private:
+  void follow_document();
+  void handle_keys(double seconds);
+  void step(int by);
+  void step_mark(int by);
+  void focus();
+  void make_commands();
+  void draw_top_bar(Scene& scene);
+  void draw_panes(Scene& scene);
+  void draw_named(Scene& scene, std::string_view name);
+  void draw_bottom(Scene& scene);
+  void draw_welcome(Scene& scene);
+  void draw_help();
+  void draw_tour(Scene& scene);
+  /// A line between two panes that can be dragged; `share` is what it sets.
+  void splitter(const char* name, bool vertical, float total, float sign, float& share);
+
+  Window& window_;
+  Settings settings_;
+  Theme theme_;
+  std::unique_ptr<Source> source_;
+  std::shared_ptr<const Document> document_ = std::make_shared<const Document>();
+  Selection selection_;
+  bool view_follows_ = true;    // all of the trace is shown, however much it grows
+  bool cursor_follows_ = true;  // nobody has put the cursor yet
+  bool paused_ = false;
+  std::optional<std::string> wanted_instant_;
+  HeapAt heap_;
+  std::uint32_t heap_version_ = 0;
+  std::vector<Overlay> overlays_;
+  std::map<std::string, ImVec4> places_;
+  bool busy_ = true;
+  std::uint64_t frames_ = 0;
+  std::string maximised_;
+  std::string tab_{tab_names[0]};
+  bool help_ = false, quit_ = false, focus_search_ = false;
+  int tour_step_ = -1;
+  double last_frame_ = 0;
+  Commands commands_;
+
+  TimelinePane timeline_;
+  MapPane map_;
+  HeapPane heap_pane_;
+  InspectorPane inspector_;
+  AllocationsPane allocations_;
+  StacksPane stacks_;
+  FlamePane flame_;
+  SegmentsPane segments_;
+  FailuresPane failures_;
+  PoliciesPane policies_;
+};
+
+}  // namespace memreel::viewer

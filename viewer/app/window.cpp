@@ -1,0 +1,198 @@
+#include "viewer/app/window.h"
+
+#define GL_GLEXT_PROTOTYPES
+#include <GL/gl.h>
+#include <GL/glext.h>
+#include <GLFW/glfw3.h>
+#include <backends/imgui_impl_glfw.h>
+#include <backends/imgui_impl_opengl3.h>
+#include <imgui.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <utility>
+
+namespace memreel::viewer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr float text_size = 14.5F;
+
+/// The first of these fonts that this system has.
+std::string find_font(std::initializer_list<const char*> candidates) {
+  std::error_code ignored;
+  for (const char* path : candidates)
+    if (std::filesystem::exists(path, ignored)) return path;
+  return {};
+}
+
+double milliseconds(Clock::duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
+
+/// GLFW says what went wrong to a callback.
+std::string& glfw_problem() {
+  static std::string problem;
+  return problem;
+}
+
+}  // namespace
+
+Window& Window::of(GLFWwindow* window) { return *static_cast<Window*>(glfwGetWindowUserPointer(window)); }
+
+Result<std::unique_ptr<Window>> Window::open(const WindowOptions& options) {
+  std::unique_ptr<Window> window(new Window);
+  if (auto created = window->create(options); !created) return std::move(created).error();
+  return window;
+}
+
+Result<void> Window::create(const WindowOptions& options) {
+  offscreen_ = options.offscreen;
+  glfwSetErrorCallback([](int, const char* text) { glfw_problem() = text; });
+  if (glfwInit() != GLFW_TRUE)
+    return Error{.what = "can't open a window: " + glfw_problem(),
+                 .remedy = "a display is needed; without a screen: xvfb-run -a memreel view ..."};
+  glfwWindowHint(GLFW_CONTEXT_VERSION_MAJOR, 3);
+  glfwWindowHint(GLFW_CONTEXT_VERSION_MINOR, 3);
+  glfwWindowHint(GLFW_OPENGL_PROFILE, GLFW_OPENGL_CORE_PROFILE);
+  glfwWindowHint(GLFW_OPENGL_FORWARD_COMPAT, GLFW_TRUE);
+  glfwWindowHint(GLFW_VISIBLE, offscreen_ ? GLFW_FALSE : GLFW_TRUE);
+  glfwWindowHint(GLFW_SCALE_TO_MONITOR, GLFW_TRUE);
+  window_ = glfwCreateWindow(offscreen_ ? 64 : options.width, offscreen_ ? 64 : options.height, options.title.c_str(),
+                             nullptr, nullptr);
+  if (window_ == nullptr)
+    return Error{.what = "can't open a window with OpenGL 3.3: " + glfw_problem(),
+                 .remedy = "install a driver, or Mesa's software one (libgl1-mesa-dri)"};
+  glfwMakeContextCurrent(window_);
+  glfwSwapInterval(offscreen_ ? 0 : 1);
+  glfwSetWindowUserPointer(window_, this);
+  glfwSetKeyCallback(window_, [](GLFWwindow* w, int key, int, int action, int modifiers) {
+    if (action != GLFW_RELEASE) of(w).new_keys_.push_back({key, modifiers});
+  });
+  glfwSetCharCallback(window_, [](GLFWwindow* w, unsigned character) { of(w).new_characters_.push_back(character); });
+  glfwSetDropCallback(window_, [](GLFWwindow* w, int count, const char** paths) {
+    for (int i = 0; i < count; ++i) of(w).new_dropped_.emplace_back(paths[i]);
+  });
+
+  float screen_scale = 1, unused = 1;
+  glfwGetWindowContentScale(window_, &screen_scale, &unused);
+  scale_ = options.scale > 0 ? static_cast<float>(options.scale) : std::clamp(screen_scale, 1.0F, 4.0F);
+  width_ = options.width;
+  height_ = options.height;
+
+  IMGUI_CHECKVERSION();
+  ImGui::CreateContext();
+  has_imgui_ = true;
+  ImGui::GetIO().IniFilename = nullptr;  // what is remembered is in our own settings
+  load_fonts();
+  ImGui_ImplGlfw_InitForOpenGL(window_, true);
+  ImGui_ImplOpenGL3_Init("#version 330");
+  if (offscreen_) make_picture();
+  return {};
+}
+
+Window::~Window() {
+  if (framebuffer_ != 0) {
+    glDeleteFramebuffers(1, &framebuffer_);
+    glDeleteTextures(1, &colour_);
+  }
+  if (has_imgui_) {
+    ImGui_ImplOpenGL3_Shutdown();
+    ImGui_ImplGlfw_Shutdown();
+    ImGui::DestroyContext();
+  }
+  if (window_ != nullptr) glfwDestroyWindow(window_);
+  glfwTerminate();
+}
+
+void Window::load_fonts() const {
+  // Roboto: its digits are equally wide, so that numbers line up.
+  const std::string main = find_font({"/usr/share/fonts/truetype/roboto/unhinted/RobotoTTF/Roboto-Regular.ttf",
+                                      "/usr/share/fonts/google-roboto/Roboto-Regular.ttf",
+                                      "/usr/share/fonts/truetype/noto/NotoSans-Regular.ttf",
+                                      "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"});
+  const std::string signs = find_font({"/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"});
+  ImFontAtlas& atlas = *ImGui::GetIO().Fonts;
+  const float size = std::floor(text_size * scale_);
+  static constexpr std::array<ImWchar, 9> letters{0x0020, 0x024F, 0x0370, 0x052F, 0x2010, 0x2030, 0x20A0, 0x20BF, 0};
+  static constexpr std::array<ImWchar, 5> symbols{0x2190, 0x21FF, 0x25A0, 0x25FF, 0};
+  if (main.empty()) {
+    ImFontConfig config;
+    config.SizePixels = std::floor(13 * scale_);
+    atlas.AddFontDefault(&config);
+    return;
+  }
+  atlas.AddFontFromFileTTF(main.c_str(), size, nullptr, letters.data());
+  if (!signs.empty()) {
+    ImFontConfig config;
+    config.MergeMode = true;
+    atlas.AddFontFromFileTTF(signs.c_str(), size, &config, symbols.data());
+  }
+}
+
+void Window::make_picture() {
+  glGenTextures(1, &colour_);
+  glBindTexture(GL_TEXTURE_2D, colour_);
+  glTexImage2D(GL_TEXTURE_2D, 0, GL_RGBA8, width_, height_, 0, GL_RGBA, GL_UNSIGNED_BYTE, nullptr);
+  glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MIN_FILTER, GL_NEAREST);
+  glGenFramebuffers(1, &framebuffer_);
+  glBindFramebuffer(GL_FRAMEBUFFER, framebuffer_);
+  glFramebufferTexture2D(GL_FRAMEBUFFER, GL_COLOR_ATTACHMENT0, GL_TEXTURE_2D, colour_, 0);
+}
+
+FrameTimes Window::frame(const Theme& theme, const std::function<void()>& contents) {
+  glfwPollEvents();
+  keys_ = std::exchange(new_keys_, {});
+  characters_ = std::exchange(new_characters_, {});
+  dropped_ = std::exchange(new_dropped_, {});
+  const auto start = Clock::now();
+  ImGui_ImplOpenGL3_NewFrame();
+  ImGui_ImplGlfw_NewFrame();
+  if (offscreen_) {
+    ImGuiIO& io = ImGui::GetIO();
+    io.DisplaySize = {static_cast<float>(width_), static_cast<float>(height_)};
+    io.DisplayFramebufferScale = {1, 1};
+    io.MousePos = {-1, -1};
+  } else {
+    glfwGetFramebufferSize(window_, &width_, &height_);
+  }
+  apply(theme, scale_);
+  ImGui::NewFrame();
+  contents();
+  ImGui::Render();
+  const auto made = Clock::now();
+  if (offscreen_) glBindFramebuffer(GL_FRAMEBUFFER, framebuffer_);
+  glViewport(0, 0, width_, height_);
+  const ImVec4 ground = ImGui::ColorConvertU32ToFloat4(theme.ground);
+  glClearColor(ground.x, ground.y, ground.z, 1);
+  glClear(GL_COLOR_BUFFER_BIT);
+  ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
+  if (offscreen_)
+    glFinish();
+  else
+    glfwSwapBuffers(window_);
+  return {.ui_ms = milliseconds(made - start), .draw_ms = milliseconds(Clock::now() - made)};
+}
+
+void Window::wait(double seconds) { glfwWaitEventsTimeout(seconds); }
+void Window::wake() { glfwPostEmptyEvent(); }
+bool Window::should_close() const { return glfwWindowShouldClose(window_) == GLFW_TRUE; }
+bool Window::is_down(int key) const { return glfwGetKey(window_, key) == GLFW_PRESS; }
+
+std::vector<std::uint8_t> Window::pixels(std::uint32_t& width, std::uint32_t& height) const {
+  width = static_cast<std::uint32_t>(width_);
+  height = static_cast<std::uint32_t>(height_);
+  const std::size_t row = std::size_t{width} * 4;
+  std::vector<std::uint8_t> upside_down(row * height), pixels(row * height);
+  glPixelStorei(GL_PACK_ALIGNMENT, 1);
+  if (!offscreen_) glReadBuffer(GL_FRONT);
+  glReadPixels(0, 0, width_, height_, GL_RGBA, GL_UNSIGNED_BYTE, upside_down.data());
+  for (std::size_t y = 0; y < height; ++y)
+    std::copy_n(upside_down.begin() + static_cast<std::ptrdiff_t>((height - 1 - y) * row), row,
+                pixels.begin() + static_cast<std::ptrdiff_t>(y * row));
+  return pixels;
+}
+
+}  // namespace memreel::viewer

@@ -1,0 +1,79 @@
+// The window: GLFW, OpenGL 3 and ImGui set up and taken down; keys; pictures of what was drawn.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "formats/model/result.h"
+#include "viewer/panes/theme.h"
+
+struct GLFWwindow;
+
+namespace memreel::viewer {
+
+struct WindowOptions {
+  std::string title;
+  int width = 1600, height = 1000;
+  double scale = 0;       // pixels per unit of length; 0: as the screen says
+  bool offscreen = false;  // draws into a picture of exactly that size; no window appears
+};
+
+/// A key that went down, or repeats: GLFW's numbers.
+struct KeyPress {
+  int key = 0;
+  int modifiers = 0;
+};
+
+struct FrameTimes {
+  double ui_ms = 0;    // until the commands for the graphics card are made: what the user interface costs
+  double draw_ms = 0;  // handing them over and, in software, executing them
+};
+
+class Window {
+ public:
+  /// Fails without a display or OpenGL 3.
+  static Result<std::unique_ptr<Window>> open(const WindowOptions& options);
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+  ~Window();
+
+  float scale() const { return scale_; }
+  /// Draws a frame; `contents` makes the ImGui calls.
+  FrameTimes frame(const Theme& theme, const std::function<void()>& contents);
+  /// Waits for something to happen, at most so long.
+  void wait(double seconds);
+  /// Ends a wait(), from any thread.
+  static void wake();
+  bool should_close() const;
+
+  // Since the last frame.
+  const std::vector<KeyPress>& keys() const { return keys_; }
+  const std::vector<unsigned>& characters() const { return characters_; }
+  const std::vector<std::string>& dropped_files() const { return dropped_; }
+  bool is_down(int key) const;
+
+  /// The last frame, RGBA from the top.
+  std::vector<std::uint8_t> pixels(std::uint32_t& width, std::uint32_t& height) const;
+
+ private:
+  Window() = default;
+  Result<void> create(const WindowOptions& options);
+  void load_fonts() const;
+  void make_picture();
+  static Window& of(GLFWwindow* window);
+
+  GLFWwindow* window_ = nullptr;
+  bool has_imgui_ = false;
+  bool offscreen_ = false;
+  int width_ = 0, height_ = 0;
+  float scale_ = 1;
+  std::uint32_t framebuffer_ = 0, colour_ = 0;  // when off-screen
+  std::vector<KeyPress> keys_, new_keys_;
+  std::vector<unsigned> characters_, new_characters_;
+  std::vector<std::string> dropped_, new_dropped_;
+};
+
+}  // namespace memreel::viewer

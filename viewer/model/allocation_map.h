@@ -1,0 +1,72 @@
+// The allocation map: address over time, each allocation a rectangle, as pixels.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "viewer/model/background.h"
+#include "viewer/model/document.h"
+
+namespace memreel::viewer {
+
+/// The address space of a heap with the parts that it never had left out. Where segments are far apart a picture of
+/// all addresses would be empty.
+class AddressScale {
+ public:
+  AddressScale() = default;
+  /// Of the segments that exist between two events; of the allocations when the trace has no segments.
+  AddressScale(const Document& document, HeapId heap, std::uint32_t first_event, std::uint32_t end_event);
+
+  struct Range {
+    Address begin;
+    Bytes size;
+    std::uint64_t offset = 0;  // of its begin on the scale, in bytes
+    friend bool operator==(const Range&, const Range&) = default;
+  };
+  const std::vector<Range>& ranges() const { return ranges_; }
+  std::uint64_t total() const { return ranges_.empty() ? 0 : ranges_.back().offset + ranges_.back().size.count; }
+  /// None when the address is not on the scale.
+  std::optional<std::uint64_t> offset_of(Address address) const;
+  std::optional<Address> address_at(std::uint64_t offset) const;
+
+ private:
+  std::vector<Range> ranges_;
+};
+
+enum class MapColour : std::uint8_t { stack, size, age, stream, pool };
+inline constexpr std::size_t map_colour_count = 5;
+
+struct MapQuery {
+  HeapId heap = HeapId::none;
+  Nanoseconds begin{}, end{};                  // of the picture
+  double low = 0, high = 1;                    // part of the address scale
+  std::uint32_t width = 0, height = 0;         // pixels
+  MapColour colour = MapColour::stack;
+  std::uint32_t palette = 0;                   // changes with the colours
+  std::uint32_t version = 0;
+
+  friend bool operator==(const MapQuery&, const MapQuery&) = default;
+};
+
+/// Pixels are 0xAABBGGRR, row by row, low addresses at the bottom.
+struct MapPicture {
+  MapQuery query;
+  AddressScale scale;
+  std::vector<std::uint32_t> pixels;
+  std::uint32_t drawn = 0;   // rectangles
+  std::uint32_t folded = 0;  // of these, narrower than a pixel: they share one with others
+};
+
+/// The colour of an allocation, `0xAABBGGRR`.
+using ColourOf = std::function<std::uint32_t(std::uint32_t allocation)>;
+
+/// Looks at every allocation that is held at some time of the picture. None when cancelled.
+std::optional<MapPicture> draw_map(const Document& document, const MapQuery& query, const ColourOf& colour_of,
+                                   std::uint32_t segment_colour, const Progress& progress);
+
+/// The allocation that is held at `time` and lies at `address`.
+std::optional<std::uint32_t> allocation_at(const Document& document, HeapId heap, Nanoseconds time, Address address);
+
+}  // namespace memreel::viewer

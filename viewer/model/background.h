@@ -1,0 +1,113 @@
+// Work that takes longer than a frame: done on a thread of its own, while what was known before stays on screen.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <thread>
+#include <utility>
+
+namespace memreel::viewer {
+
+/// What a job sees of the world besides its input.
+class Progress {
+ public:
+  Progress(std::stop_token stop, std::atomic<float>& share) : stop_(std::move(stop)), share_(&share) {}
+  bool cancelled() const { return stop_.stop_requested(); }
+  /// 0 .. 1
+  void set(double share) const { share_->store(static_cast<float>(share), std::memory_order_relaxed); }
+
+ private:
+  std::stop_token stop_;
+  std::atomic<float>* share_;
+};
+
+/// The value that belongs to a key, or the latest that could be computed meanwhile. Used from one thread.
+///
+/// One job runs at a time; of the keys that are asked for while it does, only the last is computed.
+template <class Key, class Value>
+class Background {
+ public:
+  using Work = std::function<std::optional<Value>(const Progress&)>;  // none when it was cancelled
+
+  /// Asks for the value of `key`; `work` computes it and must not touch anything that changes. Does nothing when it is
+  /// there or on its way. `cancel`: give up the value that is on its way, which helps when jobs take long and hurts
+  /// when keys change faster than jobs end.
+  void request(const Key& key, Work work, bool cancel = true) {
+    poll();
+    if (wanted_ && *wanted_ == key) return;
+    wanted_ = key;
+    if (job_) {
+      next_ = std::move(work);
+      if (cancel) job_->thread.request_stop();
+      return;
+    }
+    start(key, std::move(work));
+  }
+
+  /// The latest value; null before the first.
+  const std::shared_ptr<const Value>& value() {
+    poll();
+    return value_;
+  }
+  /// Whose value that is.
+  const std::optional<Key>& key() const { return value_key_; }
+  /// Whether value() is what was last asked for.
+  bool is_current() {
+    poll();
+    return !job_ && wanted_ == value_key_;
+  }
+  bool running() {
+    poll();
+    return job_ != nullptr;
+  }
+  float progress() const { return job_ ? job_->share.load(std::memory_order_relaxed) : 1.0F; }
+  void cancel() {
+    if (job_) job_->thread.request_stop();
+    next_ = nullptr;
+    wanted_ = value_key_;
+  }
+
+ private:
+  struct Job {
+    Key key;
+    std::atomic<float> share{0};
+    std::atomic<bool> done{false};
+    std::optional<Value> result;
+    std::jthread thread;  // last: it uses the others
+    explicit Job(Key k) : key(std::move(k)) {}
+  };
+
+  void start(const Key& key, Work work) {
+    job_ = std::make_unique<Job>(key);
+    Job* job = job_.get();
+    job->thread = std::jthread([job, work = std::move(work)](const std::stop_token& stop) {
+      job->result = work(Progress(stop, job->share));
+      job->done.store(true, std::memory_order_release);
+    });
+  }
+
+  void poll() {
+    if (!job_ || !job_->done.load(std::memory_order_acquire)) return;
+    const std::unique_ptr<Job> job = std::move(job_);
+    job->thread.join();
+    if (job->result) {
+      value_ = std::make_shared<const Value>(*std::move(job->result));
+      value_key_ = job->key;
+    }
+    if (next_) {
+      start(*wanted_, std::exchange(next_, nullptr));
+    } else if (!job->result && wanted_ != value_key_) {
+      wanted_ = value_key_;
+    }
+  }
+
+  std::unique_ptr<Job> job_;
+  Work next_;
+  std::optional<Key> wanted_, value_key_;
+  std::shared_ptr<const Value> value_;
+};
+
+}  // namespace memreel::viewer

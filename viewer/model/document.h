@@ -1,0 +1,178 @@
+// A trace as the viewer holds it: columns in as few bytes as they need, and indexes that answer what panes ask in time
+// that does not grow with the trace.
+//
+// A Document is one version, immutable and safe to read on any thread. While a file is read, or still being written,
+// DocumentBuilder publishes longer ones that share all storage with the earlier.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "formats/model/event.h"
+#include "formats/model/trace.h"
+#include "viewer/model/growing.h"
+#include "viewer/model/pyramid.h"
+
+namespace memreel::viewer {
+
+inline constexpr std::uint32_t never = LateEvent::never;
+
+/// One allocation's life. Events are ordinals in the trace.
+struct Allocation {
+  AllocationId id = AllocationId::none;
+  Address address;
+  Bytes size;
+  StackId stack = StackId::none;
+  OriginId origin = OriginId::none;
+  std::uint32_t begin = 0;
+  std::uint32_t requested = never;  // let go of
+  std::uint32_t completed = never;  // the device was done with it
+};
+
+/// A stretch of device memory that a heap had from one event to another.
+struct Segment {
+  Address address;
+  Bytes size;
+  OriginId origin = OriginId::none;
+  bool mapped = false;  // by segment_map
+  std::uint32_t begin = 0;
+  std::uint32_t end = never;
+};
+
+/// What happened besides begins and ends of known allocations. An allocation that ended because another one was seen at
+/// its address is a free_completed here.
+struct OtherEvent {
+  std::uint32_t at = 0;  // its ordinal
+  Event event;
+  std::int64_t reserved_change = 0;  // of its heap, in bytes
+};
+
+/// A range between two marks of the same name and thread.
+struct MarkSpan {
+  StringId name = StringId::none;
+  std::uint32_t begin = 0;
+  std::uint32_t depth = 0;  // ranges of its thread that it lies in
+};
+
+/// What is the case after `event` events.
+struct Keyframe {
+  std::uint32_t event = 0;
+  std::uint32_t allocations = 0;           // how many began before
+  std::uint32_t segments = 0;              // likewise
+  std::vector<std::uint32_t> held;         // allocations not completed
+  std::vector<std::uint32_t> segments_held;
+};
+
+/// One heap of the trace, and its course.
+struct HeapCourse {
+  HeapId heap = HeapId::none;
+  PyramidView pyramid;
+  std::uint64_t allocations = 0;
+  std::uint64_t failures = 0;
+  std::uint64_t peak_live = 0, peak_reserved = 0;
+  std::uint32_t peak_live_event = 0, peak_reserved_event = 0;  // the state after it has the peak
+  bool has_segments = false;
+  bool has_pending = false;  // completion was ever later than the request
+};
+
+/// Storage shared by all versions; see the accessors of Document for what it means.
+struct Columns {
+  PackedView time_offset, subject;
+  ColumnView<std::int64_t> leaf_time, leaf_latest;
+  ColumnView<std::uint32_t> leaf_allocation;
+  PackedView address, size, stack, origin;
+  ColumnView<LateEvent> requested, completed;
+  ColumnView<Segment> segment;
+  ColumnView<LateEvent> segment_end;
+  ColumnView<OtherEvent> other;
+  ColumnView<std::uint32_t> notable;  // rows of `other` that a person looks for: marks, failures, caches emptied
+  ColumnView<std::uint32_t> failure;  // rows of `other` that are alloc_failed
+  ColumnView<MarkSpan> span;          // in order of their begin
+  ColumnView<LateEvent> span_end;
+};
+
+class Document {
+ public:
+  Header header;
+  std::shared_ptr<const Tables> tables = std::make_shared<const Tables>();
+  Losses losses;
+  ReadReport read;
+  std::uint64_t bytes = 0;  // of the file
+  bool complete = false;    // all that the file holds was read
+  std::vector<HeapCourse> heaps;
+  std::vector<std::shared_ptr<const Keyframe>> keyframes;
+  Columns columns;
+
+  std::uint32_t event_count() const { return static_cast<std::uint32_t>(columns.subject.size()); }
+  std::uint32_t allocation_count() const { return static_cast<std::uint32_t>(columns.address.size()); }
+  std::uint32_t segment_count() const { return static_cast<std::uint32_t>(columns.segment.size()); }
+  bool empty() const { return event_count() == 0; }
+
+  /// Only for events and allocations that are there.
+  Nanoseconds time(std::uint32_t event) const;
+  EventKind kind(std::uint32_t event) const;
+  Allocation allocation(std::uint32_t id) const;
+  /// The allocation that `event` begins, lets go of or completes.
+  std::optional<std::uint32_t> allocation_of(std::uint32_t event) const;
+  std::uint32_t begin_of(std::uint32_t allocation) const;
+  Segment segment(std::uint32_t i) const;
+  std::uint32_t span_end(std::uint32_t i) const { return seen(columns.span_end[i].get()); }
+  const HeapCourse* course(HeapId heap) const;
+  HeapId heap_of(OriginId origin) const { return (*tables)[origin].heap; }
+
+  // Parts of an Allocation, for loops over many.
+  Bytes size_of(std::uint32_t id) const { return {columns.size[id]}; }
+  StackId stack_of(std::uint32_t id) const { return StackId{static_cast<std::uint32_t>(columns.stack[id])}; }
+  OriginId origin_of(std::uint32_t id) const { return OriginId{static_cast<std::uint32_t>(columns.origin[id])}; }
+  std::uint32_t requested(std::uint32_t id) const { return seen(columns.requested[id].get()); }
+  std::uint32_t completed(std::uint32_t id) const { return seen(columns.completed[id].get()); }
+
+  /// How many events have a time <= `time`, taking events to be in order of their time; where they are not, an event
+  /// counts as late as the latest before it.
+  std::uint32_t events_until(Nanoseconds time) const;
+  Nanoseconds first_time() const { return empty() ? Nanoseconds{} : time(0); }
+  Nanoseconds last_time() const;
+  /// How many allocations began before `event`.
+  std::uint32_t allocations_before(std::uint32_t event) const;
+  /// How many segments began before `event`.
+  std::uint32_t segments_before(std::uint32_t event) const;
+  /// How many of columns.other, columns.notable, columns.span were before `event`.
+  std::uint32_t others_before(std::uint32_t event) const;
+  std::uint32_t notables_before(std::uint32_t event) const;
+  std::uint32_t spans_before(std::uint32_t event) const;
+
+  /// The figures of a heap after `events` events.
+  Figures figures_after(const HeapCourse& heap, std::uint32_t events) const;
+  /// What the figures were after each of the events `begin` .. `end` - 1 (at least one; at most event_count()).
+  Extent extent(const HeapCourse& heap, std::uint32_t begin, std::uint32_t end) const;
+  /// The last keyframe at or before `events` events.
+  const Keyframe& keyframe_before(std::uint32_t events) const;
+
+ private:
+  std::uint32_t seen(std::uint32_t event) const { return event < event_count() ? event : never; }
+  /// Applies an allocation's part of `event` to the figures of a heap.
+  void apply_allocation(HeapId heap, std::uint32_t id, std::uint32_t event, bool begins, Figures& figures) const;
+  /// Calls `take` with the figures after each of the events `begin` .. `end` - 1, which lie in one leaf.
+  template <class Take>
+  void walk_leaf(const HeapCourse& heap, std::uint32_t begin, std::uint32_t end, const Take& take) const;
+};
+
+/// How `Columns::subject` names what an event is about: a row of the allocations, or of `Columns::other`.
+enum class Subject : std::uint8_t { alloc = 0, free_requested = 1, free_completed = 2, other = 3 };
+constexpr std::uint64_t subject_of(Subject kind, std::uint32_t row) {
+  return (std::uint64_t{row} << 2U) | static_cast<std::uint64_t>(kind);
+}
+constexpr Subject subject_kind(std::uint64_t subject) { return static_cast<Subject>(subject & 3U); }
+constexpr std::uint32_t subject_row(std::uint64_t subject) { return static_cast<std::uint32_t>(subject >> 2U); }
+
+/// Derives `unused` from the others.
+inline void settle(Figures& figures) {
+  const std::uint64_t held = value_of(figures, Figure::held), reserved = value_of(figures, Figure::reserved);
+  figures[static_cast<std::size_t>(Figure::unused)] = reserved > held ? reserved - held : 0;
+}
+
+}  // namespace memreel::viewer

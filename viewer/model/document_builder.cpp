@@ -1,0 +1,252 @@
+#include "viewer/model/document_builder.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace memreel::viewer {
+namespace {
+
+std::uint64_t& part(Figures& figures, Figure f) { return figures[static_cast<std::size_t>(f)]; }
+
+std::uint64_t zigzag(std::int64_t value) {
+  const auto magnitude = static_cast<std::uint64_t>(value < 0 ? -value : value);
+  return (magnitude << 1U) | (value < 0 ? 1U : 0U);
+}
+
+bool same_size(const Tables& a, const Tables& b) {
+  return a.strings.size() == b.strings.size() && a.modules.size() == b.modules.size() &&
+         a.frames.size() == b.frames.size() && a.stacks.size() == b.stacks.size() && a.heaps.size() == b.heaps.size() &&
+         a.pools.size() == b.pools.size() && a.streams.size() == b.streams.size() &&
+         a.threads.size() == b.threads.size() && a.origins.size() == b.origins.size() &&
+         a.marks.size() == b.marks.size() && a.settings.size() == b.settings.size();
+}
+
+}  // namespace
+
+DocumentBuilder::Course& DocumentBuilder::course_of(HeapId heap) {
+  for (Course& course : courses_)
+    if (course.heap == heap) return course;
+  Course course{.heap = heap};
+  for (std::uint32_t leaf = 0; leaf < at_ / leaf_events; ++leaf) course.pyramid.push_leaf(Extent{});
+  return courses_.emplace_back(std::move(course));
+}
+
+void DocumentBuilder::begin_leaf(Nanoseconds time) {
+  leaf_time_.push_back(time.count());
+  leaf_allocation_.push_back(static_cast<std::uint32_t>(address_.size()));
+  leaf_latest_.push_back(leaf_latest_.size() == 0 ? time.count() : leaf_latest_[leaf_latest_.size() - 1]);
+}
+
+void DocumentBuilder::end_leaf() {
+  for (Course& course : courses_) {
+    if (!course.used) course.leaf = Extent::at(course.now);
+    course.pyramid.push_leaf(course.leaf);
+    course.used = false;
+  }
+}
+
+void DocumentBuilder::follow(Course& course) {
+  settle(course.now);
+  if (!course.used) course.leaf = Extent::at(at_ % leaf_events == 0 ? course.now : course.before);
+  course.leaf.add(Extent::at(course.now));
+  course.before = course.now;
+  course.used = true;
+  if (const std::uint64_t live = value_of(course.now, Figure::live); live > course.peak_live) {
+    course.peak_live = live;
+    course.peak_live_event = at_ + 1;
+  }
+  if (const std::uint64_t reserved = value_of(course.now, Figure::reserved); reserved > course.peak_reserved) {
+    course.peak_reserved = reserved;
+    course.peak_reserved_event = at_ + 1;
+  }
+}
+
+void DocumentBuilder::let_go(std::uint32_t id, Course& course) {
+  if (requested_[id].get() != never) return;
+  requested_[id].set(at_);
+  part(course.now, Figure::live) -= size_[id];
+}
+
+void DocumentBuilder::complete(std::uint32_t id, Course& course) {
+  let_go(id, course);
+  if (completed_[id].get() != never) return;
+  if (requested_[id].get() + 1 < at_) course.has_pending = true;
+  completed_[id].set(at_);
+  part(course.now, Figure::held) -= size_[id];
+  const Place place{{address_[id]}, course.heap};
+  if (by_place_.find(place) == id) by_place_.erase(place);
+}
+
+void DocumentBuilder::add_alloc(const Event& event) {
+  const auto id = static_cast<std::uint32_t>(address_.size());
+  Course& course = course_of((*tables_)[event.origin].heap);
+  if (const std::uint32_t displaced = by_place_.find({event.address, course.heap}); displaced != absent) {
+    complete(displaced, course);
+    Event end{.kind = EventKind::free_completed, .origin = event.origin, .allocation = AllocationId{displaced}};
+    end.time = event.time;
+    other_.push_back(OtherEvent{.at = at_, .event = end});
+  }
+  subject_.push_back(subject_of(Subject::alloc, id));
+  address_.push_back(event.address.value);
+  size_.push_back(event.size.count);
+  stack_.push_back(index(event.stack));
+  origin_.push_back(index(event.origin));
+  requested_.push_back();
+  completed_.push_back();
+  by_place_.put({event.address, course.heap}, id);
+  part(course.now, Figure::live) += event.size.count;
+  part(course.now, Figure::held) += event.size.count;
+  ++course.allocations;
+  follow(course);
+}
+
+void DocumentBuilder::add_free(const Event& event) {
+  std::uint32_t id = index(event.allocation);
+  if (event.allocation == AllocationId::none) id = by_place_.find({event.address, (*tables_)[event.origin].heap});
+  if (id >= address_.size() || completed_[id].get() != never) return add_other(event, 0);
+  const HeapId heap = (*tables_)[OriginId{static_cast<std::uint32_t>(origin_[id])}].heap;
+  Course& course = course_of(heap);
+  const bool completes = event.kind == EventKind::free_completed;
+  subject_.push_back(subject_of(completes ? Subject::free_completed : Subject::free_requested, id));
+  if (completes || !(*tables_)[heap].observes_completion)
+    complete(id, course);
+  else
+    let_go(id, course);
+  follow(course);
+}
+
+void DocumentBuilder::add_other(const Event& event, std::int64_t reserved_change) {
+  subject_.push_back(subject_of(Subject::other, static_cast<std::uint32_t>(other_.size())));
+  other_.push_back(OtherEvent{.at = at_, .event = event, .reserved_change = reserved_change});
+}
+
+void DocumentBuilder::add_mark(const Event& event) {
+  const Mark& mark = (*tables_)[MarkId{static_cast<std::uint32_t>(event.value)}];
+  std::vector<std::uint32_t>& open = open_spans_[(*tables_)[event.origin].thread];
+  if (mark.phase == MarkPhase::begin) {
+    open.push_back(static_cast<std::uint32_t>(span_.size()));
+    span_.push_back(mark.name, at_, static_cast<std::uint32_t>(open.size() - 1));
+    span_end_.push_back();
+  } else if (mark.phase == MarkPhase::end) {
+    // Ends may be missing: those of ranges inside end with theirs.
+    const auto begin = std::find_if(open.rbegin(), open.rend(), [&](std::uint32_t s) { return span_[s].name == mark.name; });
+    if (begin == open.rend()) return;
+    const auto kept = static_cast<std::size_t>(open.rend() - begin) - 1;
+    for (std::size_t i = kept; i < open.size(); ++i) span_end_[open[i]].set(at_);
+    open.resize(kept);
+  }
+}
+
+void DocumentBuilder::add_event(Event event) {
+  if (at_ % leaf_events == 0) begin_leaf(event.time);
+  time_offset_.push_back(zigzag(event.time.count() - leaf_time_[leaf_time_.size() - 1]));
+  std::int64_t& latest = leaf_latest_[leaf_latest_.size() - 1];
+  latest = std::max(latest, event.time.count());
+
+  switch (event.kind) {
+    case EventKind::alloc:
+      add_alloc(event);
+      break;
+    case EventKind::free_requested:
+    case EventKind::free_completed:
+      add_free(event);
+      break;
+    case EventKind::segment_alloc:
+    case EventKind::segment_free:
+    case EventKind::segment_map:
+    case EventKind::segment_unmap: {
+      Course& course = course_of((*tables_)[event.origin].heap);
+      const std::int64_t change = segments_.apply(event, course.heap, at_);
+      add_other(event, change);
+      course.has_segments = true;
+      part(course.now, Figure::reserved) += static_cast<std::uint64_t>(change);
+      follow(course);
+      break;
+    }
+    default:
+      if (event.kind == EventKind::mark) add_mark(event);
+      if (event.kind != EventKind::sync && event.kind != EventKind::memory_info)
+        notable_.push_back(static_cast<std::uint32_t>(other_.size()));
+      if (event.kind == EventKind::alloc_failed) failure_.push_back(static_cast<std::uint32_t>(other_.size()));
+      if (event.kind == EventKind::alloc_failed) ++course_of((*tables_)[event.origin].heap).failures;
+      add_other(event, 0);
+      break;
+  }
+  if (++at_ % leaf_events == 0) end_leaf();
+  if (at_ >= next_keyframe_) take_keyframe();
+}
+
+void DocumentBuilder::take_keyframe() {
+  auto keyframe = std::make_shared<Keyframe>();
+  keyframe->event = at_;
+  keyframe->allocations = static_cast<std::uint32_t>(address_.size());
+  keyframe->segments = static_cast<std::uint32_t>(segments_.segments().size());
+  std::uint32_t first = 0;
+  if (!keyframes_.empty()) {
+    const Keyframe& before = *keyframes_.back();
+    first = before.allocations;
+    for (const std::uint32_t id : before.held)
+      if (completed_[id].get() == never) keyframe->held.push_back(id);
+  }
+  for (std::uint32_t id = first; id < keyframe->allocations; ++id)
+    if (completed_[id].get() == never) keyframe->held.push_back(id);
+  keyframe->held.shrink_to_fit();
+  keyframe->segments_held = segments_.held();
+  // Where much is live keyframes are far apart, so that all of them together take half a byte for each event.
+  const std::size_t rows = keyframe->held.size() + keyframe->segments_held.size();
+  next_keyframe_ = at_ + std::max(keyframe_interval_, static_cast<std::uint32_t>(std::min<std::size_t>(8 * rows, 1U << 24U)));
+  keyframes_.push_back(std::move(keyframe));
+}
+
+void DocumentBuilder::add(const EventBatch& batch, const Tables& tables) {
+  tables_ = &tables;
+  constexpr std::uint32_t most = std::numeric_limits<std::uint32_t>::max() - 1;
+  for (std::size_t i = 0; i < batch.events.count() && at_ < most; ++i) add_event(batch.events[i]);
+}
+
+std::shared_ptr<const Document> DocumentBuilder::publish(const TraceReader& reader, std::uint64_t bytes,
+                                                         bool complete) {
+  auto document = std::make_shared<Document>();
+  document->header = reader.header();
+  if (!published_tables_ || !same_size(*published_tables_, reader.tables()))
+    published_tables_ = std::make_shared<const Tables>(reader.tables());
+  document->tables = published_tables_;
+  document->losses = reader.losses();
+  document->read = reader.report();
+  document->bytes = bytes;
+  document->complete = complete;
+  document->keyframes = keyframes_;
+  document->columns = {.time_offset = time_offset_.view(),
+                       .subject = subject_.view(),
+                       .leaf_time = leaf_time_.view(),
+                       .leaf_latest = leaf_latest_.view(),
+                       .leaf_allocation = leaf_allocation_.view(),
+                       .address = address_.view(),
+                       .size = size_.view(),
+                       .stack = stack_.view(),
+                       .origin = origin_.view(),
+                       .requested = requested_.view(),
+                       .completed = completed_.view(),
+                       .segment = segments_.segments().view(),
+                       .segment_end = segments_.ends().view(),
+                       .other = other_.view(),
+                       .notable = notable_.view(),
+                       .failure = failure_.view(),
+                       .span = span_.view(),
+                       .span_end = span_end_.view()};
+  for (const Course& course : courses_)
+    document->heaps.push_back({.heap = course.heap,
+                               .pyramid = course.pyramid.view(),
+                               .allocations = course.allocations,
+                               .failures = course.failures,
+                               .peak_live = course.peak_live,
+                               .peak_reserved = course.peak_reserved,
+                               .peak_live_event = course.peak_live_event,
+                               .peak_reserved_event = course.peak_reserved_event,
+                               .has_segments = course.has_segments,
+                               .has_pending = course.has_pending});
+  std::ranges::sort(document->heaps, {}, &HeapCourse::heap);
+  return document;
+}
+
+}  // namespace memreel::viewer

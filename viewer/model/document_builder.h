@@ -1,0 +1,87 @@
+// Turns a stream of events into Documents.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "formats/model/flat_map.h"
+#include "formats/reader/trace_reader.h"
+#include "viewer/model/document.h"
+#include "viewer/model/segment_history.h"
+
+namespace memreel::viewer {
+
+/// Events between keyframes: a state is found by looking at no more allocations than one frame can.
+inline constexpr std::uint32_t keyframe_interval = 1U << 16U;
+
+/// For one thread. Memory: about 16 bytes for each event, and what is live.
+class DocumentBuilder {
+ public:
+  /// `interval`: events between keyframes, where little is live.
+  explicit DocumentBuilder(std::uint32_t interval = keyframe_interval)
+      : keyframe_interval_(interval), next_keyframe_(interval) {}
+
+  /// Adds the events of a batch. `tables` are those that it refers to.
+  void add(const EventBatch& batch, const Tables& tables);
+
+  /// The version up to here.
+  std::shared_ptr<const Document> publish(const TraceReader& reader, std::uint64_t bytes, bool complete);
+
+ private:
+  struct Place {
+    Address address;
+    HeapId heap = HeapId::none;
+    friend bool operator==(const Place&, const Place&) = default;
+  };
+  struct PlaceHash {
+    std::uint64_t operator()(const Place& place) const { return mix_bits(place.address.value + index(place.heap)); }
+  };
+  /// A heap while it is followed.
+  struct Course {
+    HeapId heap = HeapId::none;
+    Pyramid pyramid;
+    Figures now{}, before{};  // before the event that is added
+    Extent leaf;  // of the leaf that is not complete
+    std::uint64_t allocations = 0, failures = 0;
+    std::uint64_t peak_live = 0, peak_reserved = 0;
+    std::uint32_t peak_live_event = 0, peak_reserved_event = 0;
+    bool has_segments = false, has_pending = false, used = false;
+  };
+
+  Course& course_of(HeapId heap);
+  void begin_leaf(Nanoseconds time);
+  void end_leaf();
+  void add_event(Event event);
+  void add_alloc(const Event& event);
+  void add_free(const Event& event);
+  void add_other(const Event& event, std::int64_t reserved_change);
+  /// Ends an allocation as far as it has not ended.
+  void let_go(std::uint32_t id, Course& course);
+  void complete(std::uint32_t id, Course& course);
+  void add_mark(const Event& event);
+  void take_keyframe();
+  /// After an event of `course`.
+  void follow(Course& course);
+
+  std::uint32_t keyframe_interval_, next_keyframe_;
+  const Tables* tables_ = nullptr;
+  std::uint32_t at_ = 0;  // the event that is added
+  GrowingPacked time_offset_, subject_, address_, size_, stack_, origin_;
+  Growing<std::int64_t> leaf_time_, leaf_latest_;
+  Growing<std::uint32_t> leaf_allocation_;
+  Growing<LateEvent> requested_, completed_;
+  Growing<OtherEvent> other_;
+  Growing<std::uint32_t> notable_, failure_;
+  Growing<MarkSpan> span_;
+  Growing<LateEvent> span_end_;
+  std::map<ThreadId, std::vector<std::uint32_t>> open_spans_;  // innermost last
+  SegmentHistory segments_;
+  FlatMap<Place, PlaceHash> by_place_;
+  std::vector<Course> courses_;
+  std::vector<std::shared_ptr<const Keyframe>> keyframes_;
+  std::shared_ptr<const Tables> published_tables_;
+};
+
+}  // namespace memreel::viewer

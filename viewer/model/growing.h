@@ -1,0 +1,166 @@
+// Columns that one thread appends to while others read what was there when they looked.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace memreel::viewer {
+
+/// Rows per block of storage.
+inline constexpr std::size_t block_rows = std::size_t{1} << 16U;
+
+/// A column of `T` as it was when the view was taken. Cheap to copy, immutable, safe to read on any thread.
+template <class T>
+class ColumnView {
+ public:
+  using Block = std::shared_ptr<T[]>;  // NOLINT(modernize-avoid-c-arrays): storage of one block
+
+  ColumnView() = default;
+  ColumnView(std::shared_ptr<const std::vector<Block>> blocks, std::size_t count)
+      : blocks_(std::move(blocks)), count_(count) {}
+
+  std::size_t size() const { return count_; }
+  bool empty() const { return count_ == 0; }
+  const T& operator[](std::size_t i) const { return (*blocks_)[i / block_rows][i % block_rows]; }
+  const T& back() const { return (*this)[count_ - 1]; }
+
+ private:
+  std::shared_ptr<const std::vector<Block>> blocks_;
+  std::size_t count_ = 0;
+};
+
+/// The writer's end of a column. Rows never move, so views stay valid while it grows.
+template <class T>
+class Growing {
+ public:
+  template <class... Arguments>
+  void push_back(Arguments&&... arguments) {
+    if (count_ % block_rows == 0)
+      blocks_.push_back(std::shared_ptr<T[]>(new T[block_rows]));  // NOLINT(modernize-avoid-c-arrays)
+    (*this)[count_] = T{std::forward<Arguments>(arguments)...};
+    ++count_;
+  }
+  std::size_t size() const { return count_; }
+  T& operator[](std::size_t i) { return blocks_[i / block_rows][i % block_rows]; }
+  const T& operator[](std::size_t i) const { return blocks_[i / block_rows][i % block_rows]; }
+
+  ColumnView<T> view() const {
+    return {std::make_shared<const std::vector<typename ColumnView<T>::Block>>(blocks_.begin(), blocks_.end()), count_};
+  }
+
+ private:
+  std::vector<typename ColumnView<T>::Block> blocks_;
+  std::size_t count_ = 0;
+};
+
+/// An event's ordinal that is written once, later, in a row that views already see. A view of `n` events takes values
+/// from `n` on for "not yet": so that it never changes.
+class LateEvent {
+ public:
+  static constexpr std::uint32_t never = 0xFFFF'FFFF;
+
+  LateEvent() = default;
+  LateEvent& operator=(const LateEvent& other) {
+    value_.store(other.value_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    return *this;
+  }
+  LateEvent(const LateEvent& other) : value_(other.value_.load(std::memory_order_relaxed)) {}
+  ~LateEvent() = default;
+
+  std::uint32_t get() const { return value_.load(std::memory_order_relaxed); }
+  void set(std::uint32_t event) { value_.store(event, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint32_t> value_{never};
+};
+
+/// Up to block_rows numbers, each in as few whole bytes as the largest so far needs.
+class PackedBlock {
+ public:
+  explicit PackedBlock(unsigned width = 1) : width_(width), bytes_(new std::byte[block_rows * width]) {}
+
+  unsigned width() const { return width_; }
+  static unsigned width_of(std::uint64_t value) {
+    unsigned width = 1;
+    while (width < 8 && value >> (8 * width) != 0) ++width;
+    return width;
+  }
+
+  void set(std::size_t i, std::uint64_t value) { std::memcpy(bytes_.get() + i * width_, &value, width_); }
+  std::uint64_t get(std::size_t i) const {
+    const std::byte* at = bytes_.get() + i * width_;
+    std::uint64_t value = 0;
+    // Constant sizes: a call of memcpy for each number would cost more than the number.
+    if (width_ == 4) {
+      std::memcpy(&value, at, 4);
+    } else if (width_ == 3) {
+      std::memcpy(&value, at, 3);
+    } else if (width_ == 6) {
+      std::memcpy(&value, at, 6);
+    } else if (width_ == 2) {
+      std::memcpy(&value, at, 2);
+    } else if (width_ == 1) {
+      std::memcpy(&value, at, 1);
+    } else if (width_ == 5) {
+      std::memcpy(&value, at, 5);
+    } else {
+      std::memcpy(&value, at, width_);
+    }
+    return value;
+  }
+
+ private:
+  unsigned width_;
+  std::unique_ptr<std::byte[]> bytes_;  // NOLINT(modernize-avoid-c-arrays)
+};
+
+/// A column of numbers as it was when the view was taken.
+class PackedView {
+ public:
+  using Blocks = std::vector<std::shared_ptr<const PackedBlock>>;
+
+  PackedView() = default;
+  PackedView(std::shared_ptr<const Blocks> blocks, std::size_t count) : blocks_(std::move(blocks)), count_(count) {}
+  std::size_t size() const { return count_; }
+  std::uint64_t operator[](std::size_t i) const { return (*blocks_)[i / block_rows]->get(i % block_rows); }
+
+ private:
+  std::shared_ptr<const Blocks> blocks_;
+  std::size_t count_ = 0;
+};
+
+/// The writer's end of a column of numbers. Little-endian machines only, as everything CUDA runs on is.
+class GrowingPacked {
+ public:
+  void push_back(std::uint64_t value) {
+    const std::size_t row = count_ % block_rows;
+    if (row == 0) blocks_.push_back(std::make_shared<PackedBlock>(PackedBlock::width_of(value)));
+    std::shared_ptr<PackedBlock>& block = blocks_.back();
+    if (const unsigned width = PackedBlock::width_of(value); width > block->width()) {
+      // Views keep the narrow block.
+      auto wider = std::make_shared<PackedBlock>(width);
+      for (std::size_t i = 0; i < row; ++i) wider->set(i, block->get(i));
+      block = std::move(wider);
+    }
+    block->set(row, value);
+    ++count_;
+  }
+  std::size_t size() const { return count_; }
+  std::uint64_t operator[](std::size_t i) const { return blocks_[i / block_rows]->get(i % block_rows); }
+
+  PackedView view() const {
+    return {std::make_shared<const PackedView::Blocks>(blocks_.begin(), blocks_.end()), count_};
+  }
+
+ private:
+  std::vector<std::shared_ptr<PackedBlock>> blocks_;
+  std::size_t count_ = 0;
+};
+
+}  // namespace memreel::viewer

@@ -1,0 +1,114 @@
+#include "viewer/model/heap_at.h"
+
+#include <algorithm>
+
+namespace memreel::viewer {
+namespace {
+
+template <class Range>
+auto* found_at(Range& sorted, Address address) {
+  auto after = std::ranges::upper_bound(sorted, address, {}, [](const auto& row) { return row.address; });
+  const auto* none = static_cast<decltype(&*after)>(nullptr);
+  if (after == sorted.begin()) return none;
+  --after;
+  return address < after->end() ? &*after : none;
+}
+
+/// Calls `take` with every allocation that is held after `events` events, by id.
+template <class Take>
+void for_each_held(const Document& document, HeapId heap, std::uint32_t events, const Take& take) {
+  const Keyframe& keyframe = document.keyframe_before(events);
+  const auto see = [&](std::uint32_t id) {
+    if (document.completed(id) >= events && document.heap_of(document.origin_of(id)) == heap) take(id);
+  };
+  for (const std::uint32_t id : keyframe.held) see(id);
+  const std::uint32_t end = document.allocations_before(events);
+  for (std::uint32_t id = keyframe.allocations; id < end; ++id) see(id);
+}
+
+void add_segments(const Document& document, HeapAt& state) {
+  const Keyframe& keyframe = document.keyframe_before(state.event);
+  std::vector<Segment> segments;
+  const auto see = [&](std::uint32_t row) {
+    const Segment segment = document.segment(row);
+    if (segment.end >= state.event && document.heap_of(segment.origin) == state.heap) segments.push_back(segment);
+  };
+  for (const std::uint32_t row : keyframe.segments_held) see(row);
+  const std::uint32_t end = document.segments_before(state.event);
+  for (std::uint32_t row = keyframe.segments; row < end; ++row) see(row);
+  std::ranges::sort(segments, {}, &Segment::address);
+
+  for (const Segment& s : segments) {
+    state.reserved += s.size;
+    if (!state.segments.empty()) {
+      HeldSegment& before = state.segments.back();
+      if (before.mapped && s.mapped && before.origin == s.origin && before.end() == s.address) {
+        before.size += s.size;
+        before.begin = std::max(before.begin, s.begin);
+        continue;
+      }
+    }
+    state.segments.push_back(
+        {.address = s.address, .size = s.size, .origin = s.origin, .mapped = s.mapped, .begin = s.begin});
+  }
+}
+
+/// Which blocks lie in which segment, and the holes between them.
+void measure_segments(HeapAt& state) {
+  std::uint32_t next = 0;
+  const auto count = static_cast<std::uint32_t>(state.blocks.size());
+  Bytes largest{};
+  for (std::uint32_t i = 0; i < state.segments.size(); ++i) {
+    HeldSegment& segment = state.segments[i];
+    while (next < count && state.blocks[next].address < segment.address) ++next;
+    segment.first_block = next;
+    Address free_from = segment.address;
+    const auto see_hole = [&](Address until) {
+      if (until > free_from && until - free_from > segment.largest_hole_size) {
+        segment.largest_hole = free_from;
+        segment.largest_hole_size = until - free_from;
+      }
+    };
+    for (; next < count && state.blocks[next].address < segment.end(); ++next) {
+      const HeldBlock& block = state.blocks[next];
+      see_hole(block.address);
+      free_from = std::max(free_from, std::min(block.end(), segment.end()));
+      segment.held += block.size;
+      ++segment.blocks;
+    }
+    see_hole(segment.end());
+    if (segment.largest_hole_size > largest) {
+      largest = segment.largest_hole_size;
+      state.largest_hole = i;
+    }
+  }
+}
+
+}  // namespace
+
+const HeldBlock* HeapAt::block_at(Address address) const { return found_at(blocks, address); }
+const HeldSegment* HeapAt::segment_at(Address address) const { return found_at(segments, address); }
+
+HeapAt heap_at(const Document& document, HeapId heap, std::uint32_t events) {
+  HeapAt state{.heap = heap, .event = std::min(events, document.event_count())};
+  for_each_held(document, heap, state.event, [&](std::uint32_t id) {
+    const bool pending = document.requested(id) < state.event;
+    const Bytes size = document.size_of(id);
+    state.blocks.push_back(
+        {.allocation = id, .address = {document.columns.address[id]}, .size = size, .pending = pending});
+    (pending ? state.pending : state.live) += size;
+  });
+  std::ranges::sort(state.blocks, {}, &HeldBlock::address);
+  add_segments(document, state);
+  measure_segments(state);
+  return state;
+}
+
+std::vector<std::uint32_t> held_at(const Document& document, HeapId heap, std::uint32_t events) {
+  std::vector<std::uint32_t> ids;
+  for_each_held(document, heap, std::min(events, document.event_count()),
+                [&](std::uint32_t id) { ids.push_back(id); });
+  return ids;
+}
+
+}  // namespace memreel::viewer

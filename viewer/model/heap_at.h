@@ -1,0 +1,56 @@
+// What a heap looks like at an instant.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "viewer/model/document.h"
+
+namespace memreel::viewer {
+
+struct HeldBlock {
+  std::uint32_t allocation = 0;
+  Address address;
+  Bytes size;
+  bool pending = false;  // let go of, and still in use by the device
+
+  Address end() const { return address + size; }
+  friend bool operator==(const HeldBlock&, const HeldBlock&) = default;
+};
+
+/// A segment at an instant, or a run of neighbouring ones that were mapped one by one for the same pool and stream.
+struct HeldSegment {
+  Address address;
+  Bytes size;
+  OriginId origin = OriginId::none;
+  bool mapped = false;
+  std::uint32_t begin = 0;                   // event since which all of it is there
+  std::uint32_t first_block = 0, blocks = 0;  // in HeapAt::blocks
+  Bytes held;                                // in them
+  Address largest_hole;
+  Bytes largest_hole_size;
+
+  Address end() const { return address + size; }
+};
+
+struct HeapAt {
+  HeapId heap = HeapId::none;
+  std::uint32_t event = 0;           // how many events precede it
+  std::vector<HeldBlock> blocks;     // by address
+  std::vector<HeldSegment> segments;  // by address
+  std::optional<std::uint32_t> largest_hole;  // the segment that has it
+  Bytes live, pending, reserved;
+
+  /// The block that `address` lies in.
+  const HeldBlock* block_at(Address address) const;
+  const HeldSegment* segment_at(Address address) const;
+};
+
+/// The state of `heap` after `events` events. Looks at what is held then and at the allocations since the last keyframe.
+HeapAt heap_at(const Document& document, HeapId heap, std::uint32_t events);
+
+/// The allocations of `heap` held after `events` events, by id.
+std::vector<std::uint32_t> held_at(const Document& document, HeapId heap, std::uint32_t events);
+
+}  // namespace memreel::viewer

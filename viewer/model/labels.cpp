@@ -1,0 +1,104 @@
+#include "viewer/model/labels.h"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+#include "analyzer/report/own_frame.h"
+#include "formats/model/stack_text.h"
+
+namespace memreel::viewer {
+namespace {
+
+template <class... Values>
+std::string format(const char* pattern, Values... values) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), pattern, values...);
+  return text.data();
+}
+
+}  // namespace
+
+std::string_view file_name(std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+std::string stack_label(const Tables& tables, StackId stack) {
+  const std::vector<FrameText> frames = frames_of(tables, stack);
+  if (frames.empty()) return "(no stack)";
+  const FrameText own = own_frame(frames);
+  std::string label;
+  if (!own.file.empty()) {
+    label = file_name(own.file);
+    if (own.line != 0) label += ":" + std::to_string(own.line);
+    label += "  ";
+  }
+  return label + std::string(own.function);
+}
+
+std::string pool_label(const Tables& tables, PoolId id) {
+  if (id == PoolId::default_pool) return "default pool";
+  const Pool& pool = tables[id];
+  if (!tables[pool.name].empty()) return tables[pool.name];
+  return "pool (" + std::to_string(pool.key_high) + ", " + std::to_string(pool.key_low) + ")";
+}
+
+std::string stream_label(const Tables& tables, StreamId id) {
+  if (id == StreamId::default_stream) return "default stream";
+  return "stream " + address_text({tables[id].handle});
+}
+
+std::string thread_label(const Tables& tables, ThreadId id) {
+  if (id == ThreadId::unknown) return "thread not recorded";
+  const Thread& thread = tables[id];
+  return tables[thread.name].empty() ? "thread " + std::to_string(thread.tid) : tables[thread.name];
+}
+
+std::string heap_label(const Tables& tables, HeapId id) {
+  const Heap& heap = tables[id];
+  return (heap.device < 0 ? std::string("host") : "device " + std::to_string(heap.device)) + "  " + tables[heap.name];
+}
+
+std::string split_label(const Tables& tables, std::uint32_t key, SplitBy by) {
+  switch (by) {
+    case SplitBy::stack:
+      return stack_label(tables, StackId{key});
+    case SplitBy::pool:
+      return pool_label(tables, PoolId{key});
+    case SplitBy::stream:
+      return stream_label(tables, StreamId{key});
+    case SplitBy::thread:
+      return thread_label(tables, ThreadId{key});
+    case SplitBy::nothing:
+      break;
+  }
+  return {};
+}
+
+std::string address_text(Address address) {
+  return format("0x%llx", static_cast<unsigned long long>(address.value));
+}
+
+std::string time_text(Nanoseconds since_begin, Nanoseconds resolution) {
+  const auto ns = static_cast<double>(since_begin.count());
+  const double step = std::max(1.0, static_cast<double>(std::llabs(resolution.count())));
+  const double size = std::max(std::abs(ns), step);
+  const char* unit = "s";
+  double scale = 1e9;
+  if (size < 1e4 && step < 1e3) {
+    unit = "ns";
+    scale = 1;
+  } else if (size < 1e6) {
+    unit = "us";
+    scale = 1e3;
+  } else if (size < 1e9) {
+    unit = "ms";
+    scale = 1e6;
+  }
+  const int digits = static_cast<int>(std::clamp(std::ceil(std::log10(scale / step)), 0.0, 9.0));
+  return format("%.*f %s", digits, ns / scale, unit);
+}
+
+}  // namespace memreel::viewer

@@ -1,0 +1,27 @@
+// What things of a trace are called on screen.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "formats/model/trace.h"
+#include "viewer/model/stacked_course.h"
+
+namespace memreel::viewer {
+
+/// "train.py:42  forward": the line of a stack that its reader can change; "(no stack)" without one.
+std::string stack_label(const Tables& tables, StackId stack);
+std::string pool_label(const Tables& tables, PoolId pool);
+std::string stream_label(const Tables& tables, StreamId stream);
+std::string thread_label(const Tables& tables, ThreadId thread);
+/// "device 0 torch.cuda"
+std::string heap_label(const Tables& tables, HeapId heap);
+std::string split_label(const Tables& tables, std::uint32_t key, SplitBy by);
+/// "0x7f2c40000000"
+std::string address_text(Address address);
+/// Since the beginning of the trace, with as many digits as tell two instants `resolution` apart: "1.250 s".
+std::string time_text(Nanoseconds since_begin, Nanoseconds resolution);
+/// Only the last part of a path, as people name files.
+std::string_view file_name(std::string_view path);
+
+}  // namespace memreel::viewer

@@ -1,0 +1,108 @@
+// The course of a heap's figures over the events of a trace, at every zoom: exact minima, maxima and last values of any
+// range of events from a few nodes.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "viewer/model/growing.h"
+
+namespace memreel::viewer {
+
+/// The figures of a heap that are followed, in bytes.
+enum class Figure : std::uint8_t {
+  live,      // requested and not yet let go of
+  held,      // ... or let go of while the device still used it
+  reserved,  // segments
+  unused,    // reserved and not held: what fragmentation and caching cost; 0 while more is held than known segments have
+};
+inline constexpr std::size_t figure_count = 4;
+using Figures = std::array<std::uint64_t, figure_count>;  // by Figure
+
+inline std::uint64_t value_of(const Figures& figures, Figure f) { return figures[static_cast<std::size_t>(f)]; }
+
+/// What the figures were over a stretch of events.
+struct Extent {
+  Figures min{}, max{}, last{};
+
+  static Extent at(const Figures& figures) { return {figures, figures, figures}; }
+  /// Appends a later stretch.
+  void add(const Extent& later) {
+    for (std::size_t f = 0; f < figure_count; ++f) {
+      min[f] = std::min(min[f], later.min[f]);
+      max[f] = std::max(max[f], later.max[f]);
+    }
+    last = later.last;
+  }
+  friend bool operator==(const Extent&, const Extent&) = default;
+};
+
+/// Events in a node of the lowest level, and nodes in one of the next level.
+inline constexpr std::uint32_t leaf_events = 128;
+inline constexpr std::uint32_t fan_out = 16;
+
+/// Whole leaves only; what lies beside them is the reader's to add (Document::extent).
+class PyramidView {
+ public:
+  PyramidView() = default;
+  explicit PyramidView(std::vector<ColumnView<Extent>> levels) : levels_(std::move(levels)) {}
+
+  std::uint32_t leaf_count() const { return levels_.empty() ? 0 : static_cast<std::uint32_t>(levels_[0].size()); }
+  const Extent& leaf(std::uint32_t i) const { return levels_[0][i]; }
+
+  /// Over the leaves `begin` .. `end` - 1, at least one. Reads at most 2 x 15 nodes of each level.
+  Extent over(std::uint32_t begin, std::uint32_t end) const {
+    Extent extent = leaf(begin);
+    std::uint32_t at = begin + 1;
+    std::size_t level = 0;
+    std::uint32_t span = 1;  // leaves in a node of `level`
+    while (at < end) {
+      while (level + 1 < levels_.size() && at % (span * fan_out) == 0 && end - at >= span * fan_out &&
+             at / (span * fan_out) < levels_[level + 1].size()) {
+        ++level;
+        span *= fan_out;
+      }
+      while (end - at < span || at / span >= levels_[level].size()) {
+        --level;
+        span /= fan_out;
+      }
+      extent.add(levels_[level][at / span]);
+      at += span;
+    }
+    return extent;
+  }
+
+ private:
+  std::vector<ColumnView<Extent>> levels_;  // a node is there when all below it are
+};
+
+class Pyramid {
+ public:
+  void push_leaf(const Extent& leaf) {
+    if (levels_.empty()) levels_.emplace_back();
+    levels_[0].push_back(leaf);
+    for (std::size_t level = 0; levels_[level].size() % fan_out == 0; ++level) {
+      const Growing<Extent>& below = levels_[level];
+      Extent node = below[below.size() - fan_out];
+      for (std::size_t i = below.size() - fan_out + 1; i < below.size(); ++i) node.add(below[i]);
+      if (level + 1 == levels_.size()) levels_.emplace_back();
+      levels_[level + 1].push_back(node);
+    }
+  }
+  std::uint32_t leaf_count() const { return levels_.empty() ? 0 : static_cast<std::uint32_t>(levels_[0].size()); }
+
+  PyramidView view() const {
+    std::vector<ColumnView<Extent>> levels;
+    levels.reserve(levels_.size());
+    for (const Growing<Extent>& level : levels_) levels.push_back(level.view());
+    return PyramidView(std::move(levels));
+  }
+
+ private:
+  std::vector<Growing<Extent>> levels_;
+};
+
+}  // namespace memreel::viewer

@@ -1,0 +1,140 @@
+// What the person is looking at: the only thing through which panes talk to each other.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "viewer/model/allocation_map.h"
+#include "viewer/model/document.h"
+#include "viewer/model/stacked_course.h"
+
+namespace memreel::viewer {
+
+struct TimeRange {
+  Nanoseconds begin{}, end{};
+  Nanoseconds length() const { return end - begin; }
+  friend bool operator==(const TimeRange&, const TimeRange&) = default;
+};
+
+class Selection {
+ public:
+  HeapId heap = HeapId::none;
+  TimeRange view;                          // limits every pane
+  std::uint32_t cursor = 0;                // panes show the state after so many events
+  std::optional<TimeRange> marked;         // what M or a drag marked
+  std::optional<std::uint32_t> allocation;  // selected
+  std::optional<StackId> stack;            // selected; of the allocation, when there is one
+  MapColour colour = MapColour::stack;
+  SplitBy split = SplitBy::nothing;
+  std::string search;
+
+  /// What the pointer is on, wherever that is: panes highlight what was hovered in the frame before.
+  std::optional<std::uint32_t> hovered_allocation;
+  std::optional<StackId> hovered_stack;
+  std::optional<Nanoseconds> hovered_time;
+  void hover(std::uint32_t allocation_id) { next_hovered_allocation_ = allocation_id; }
+  void hover(StackId stack_id) { next_hovered_stack_ = stack_id; }
+  void hover(Nanoseconds time) { next_hovered_time_ = time; }
+  void end_frame() {
+    hovered_allocation = std::exchange(next_hovered_allocation_, std::nullopt);
+    hovered_stack = std::exchange(next_hovered_stack_, std::nullopt);
+    hovered_time = std::exchange(next_hovered_time_, std::nullopt);
+  }
+
+  void select(const Document& document, std::uint32_t allocation_id) {
+    allocation = allocation_id;
+    stack = document.stack_of(allocation_id);
+  }
+  void select(StackId stack_id) {
+    allocation.reset();
+    stack = stack_id;
+  }
+  void clear() {
+    allocation.reset();
+    stack.reset();
+    marked.reset();
+  }
+
+  /// Whether an allocation is one that the selection or the pointer is about.
+  bool highlights(const Document& document, std::uint32_t id) const {
+    return hovered_allocation == id || (hovered_stack && document.stack_of(id) == *hovered_stack);
+  }
+
+  /// The events that lie in the view: from how many to how many precede its ends.
+  std::uint32_t first_event(const Document& document) const {
+    return view.begin <= document.first_time() ? 0 : document.events_until(view.begin);
+  }
+  std::uint32_t end_event(const Document& document) const { return document.events_until(view.end); }
+
+  /// Shows `range`, as far as the trace reaches; keeps at least 10 ns on screen.
+  void look_at(const Document& document, TimeRange range) {
+    constexpr Nanoseconds least{10};
+    const Nanoseconds first = document.first_time(), last = std::max(document.last_time(), first + least);
+    const Nanoseconds length = std::clamp(range.length(), least, last - first);
+    range.begin = std::clamp(range.begin, first, last - length);
+    view = {range.begin, range.begin + length};
+  }
+  void look_at_all(const Document& document) {
+    look_at(document, {document.first_time(), document.last_time() + Nanoseconds{1}});
+  }
+  /// Zooms so that `anchor` stays where it is on screen; factor < 1 shows less.
+  void zoom(const Document& document, double factor, Nanoseconds anchor) {
+    const auto scaled = [&](Nanoseconds from) {
+      return Nanoseconds{static_cast<std::int64_t>(static_cast<double>(from.count()) * factor)};
+    };
+    look_at(document, {anchor - scaled(anchor - view.begin), anchor + scaled(view.end - anchor)});
+  }
+  void pan(const Document& document, double share) {
+    const Nanoseconds by{static_cast<std::int64_t>(static_cast<double>(view.length().count()) * share)};
+    look_at(document, {view.begin + by, view.end + by});
+  }
+
+  // Alt+arrows: places that were looked at.
+  void remember() {
+    if (!history_.empty() && history_[here_] == place()) return;
+    if (!history_.empty()) history_.resize(here_ + 1);
+    history_.push_back(place());
+    here_ = history_.size() - 1;
+  }
+  bool go_back() {
+    remember();
+    if (here_ == 0) return false;
+    return go_to(here_ - 1);
+  }
+  bool go_forward() {
+    if (here_ + 1 >= history_.size()) return false;
+    return go_to(here_ + 1);
+  }
+
+ private:
+  struct Place {
+    HeapId heap = HeapId::none;
+    TimeRange view;
+    std::uint32_t cursor = 0;
+    std::optional<std::uint32_t> allocation;
+    std::optional<StackId> stack;
+    friend bool operator==(const Place&, const Place&) = default;
+  };
+  Place place() const { return {heap, view, cursor, allocation, stack}; }
+  bool go_to(std::size_t i) {
+    here_ = i;
+    const Place& p = history_[i];
+    heap = p.heap;
+    view = p.view;
+    cursor = p.cursor;
+    allocation = p.allocation;
+    stack = p.stack;
+    return true;
+  }
+
+  std::optional<std::uint32_t> next_hovered_allocation_;
+  std::optional<StackId> next_hovered_stack_;
+  std::optional<Nanoseconds> next_hovered_time_;
+  std::vector<Place> history_;
+  std::size_t here_ = 0;
+};
+
+}  // namespace memreel::viewer

@@ -1,0 +1,62 @@
+// A file on its way to becoming a Document: opened, imported if it is not a trace, read block by block, followed while
+// it grows.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "formats/model/result.h"
+#include "formats/reader/trace_reader.h"
+#include "viewer/model/document.h"
+
+namespace memreel::viewer {
+
+enum class Stage : std::uint8_t { importing, reading, complete, failed };
+
+struct SourceStatus {
+  Stage stage = Stage::importing;
+  double progress = 0;  // 0 .. 1
+  bool followed = false;  // the file has no footer: it may still grow, and what is added appears
+  std::optional<Error> error;
+};
+
+/// Reads on a thread of its own, which ends with this object.
+class Source {
+ public:
+  /// `changed` is called on that thread whenever document() or status() has changed; may be empty.
+  explicit Source(std::filesystem::path path, std::function<void()> changed = {});
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+  ~Source();
+
+  const std::filesystem::path& path() const { return path_; }
+  /// The latest version; never null.
+  std::shared_ptr<const Document> document() const;
+  SourceStatus status() const;
+  /// The trace itself, for jobs that read it whole; null while it is imported.
+  std::shared_ptr<ByteFile> file() const;
+
+ private:
+  void run(const std::stop_token& stop);
+  Result<std::shared_ptr<ByteFile>> open(const std::stop_token& stop);
+  Result<void> read(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file);
+  void publish(std::shared_ptr<const Document> document, const SourceStatus& status);
+  void set_status(const SourceStatus& status);
+
+  std::filesystem::path path_;
+  std::function<void()> changed_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Document> document_;
+  std::shared_ptr<ByteFile> file_;
+  SourceStatus status_;
+  std::jthread thread_;  // last: it uses the others
+};
+
+}  // namespace memreel::viewer

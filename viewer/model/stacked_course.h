@@ -1,0 +1,42 @@
+// The course of a heap's live bytes, split by who holds them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "viewer/model/background.h"
+#include "viewer/model/document.h"
+
+namespace memreel::viewer {
+
+enum class SplitBy : std::uint8_t { nothing, stack, pool, stream, thread };
+
+struct SplitQuery {
+  HeapId heap = HeapId::none;
+  SplitBy by = SplitBy::nothing;
+  std::uint32_t version = 0;
+  friend bool operator==(const SplitQuery&, const SplitQuery&) = default;
+};
+
+/// Bytes of each group after every `stride` events. Groups are the largest ones, and the rest together, last.
+struct StackedCourse {
+  static constexpr std::size_t most_groups = 8;  // besides the rest: as many as there are colours to tell apart
+  struct Group {
+    std::uint32_t key = 0;  // id of the stack, pool, stream or thread
+    std::string label;
+    bool is_rest = false;
+    std::vector<std::uint64_t> bytes;  // held when the live bytes of the heap were at their highest in the stretch
+  };
+  std::uint32_t stride = 1;
+  std::vector<Group> groups;
+};
+
+/// None when cancelled. Each stretch is shown as it was at the highest total within it, so that no peak is lost.
+std::optional<StackedCourse> split_course(const Document& document, const SplitQuery& query, const Progress& progress);
+
+/// Which group of a query an allocation belongs to.
+std::uint32_t split_key(const Document& document, std::uint32_t allocation, SplitBy by);
+
+}  // namespace memreel::viewer

@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <chrono>
+
+#include "analyzer/report/quantity.h"
+#include "viewer/model/labels.h"
+#include "viewer/panes/list_panes.h"
+
+namespace memreel::viewer {
+namespace {
+
+std::string lifetime(const Document& document, std::uint32_t id) {
+  const std::uint32_t requested = document.requested(id);
+  if (requested == never) return "to the end";
+  const Nanoseconds lived = document.time(requested) - document.time(document.begin_of(id));
+  return text_of_seconds(std::chrono::duration<double>(lived).count());
+}
+
+}  // namespace
+
+AllocationsPane::AllocationsPane()
+    : table_("allocations", {{"size", 90, true, static_cast<int>(AllocationOrder::size)},
+                             {"allocated at", 110, true, static_cast<int>(AllocationOrder::begin)},
+                             {"lived", 90, true, static_cast<int>(AllocationOrder::lifetime)},
+                             {"address", 130, true, static_cast<int>(AllocationOrder::address)},
+                             {"stream", 150, false},
+                             {"who", 0, false, static_cast<int>(AllocationOrder::stack)}}) {
+  table_.set_sort(static_cast<int>(AllocationOrder::begin), false);
+}
+
+void AllocationsPane::draw(Scene& scene) {
+  Selection& selection = scene.selection;
+  const Document& document = scene.doc();
+  const AllocationQuery query{.heap = selection.heap,
+                              .first_event = selection.first_event(document),
+                              .end_event = selection.end_event(document),
+                              .text = selection.search,
+                              .order = static_cast<AllocationOrder>(table_.sort().value_or(0)),
+                              .descending = table_.descending(),
+                              .version = document.event_count()};
+  list_.request(query, [document = scene.document, query](const Progress& progress) {
+    return list_allocations(*document, query, progress);
+  });
+  if (!list_.is_current()) scene.busy = true;
+  const auto list = list_.value();
+  if (!list) {
+    explain(scene, take_area("allocations"), "Listing\u2026");
+    return;
+  }
+  if (list->size() == 0) {
+    const Area area = take_area("allocations");
+    note_place(scene, "allocations", area);
+    explain(scene, area, selection.search.empty() ? "Nothing is allocated in this range of time." : "No allocation matches the search.",
+            selection.search.empty() ? "Zoom out with S, or press 0 for all of it." : "Press Esc in the search field to clear it.");
+    return;
+  }
+  const auto id_of = [&](std::uint64_t row) { return (*list)[static_cast<std::uint32_t>(row)]; };
+  if (selection.allocation != followed_) {
+    followed_ = selection.allocation;
+    if (followed_)
+      if (const auto row = list->row_of(*followed_)) table_.show(*row);
+  }
+  Rows rows;
+  rows.count = list->size();
+  rows.cell = [&](std::uint64_t row, int column) -> std::string {
+    const std::uint32_t id = id_of(row);
+    switch (column) {
+      case 0:
+        return text_of(document.size_of(id));
+      case 1: {
+        const Nanoseconds since = document.time(document.begin_of(id)) - document.first_time();
+        return time_text(since, Nanoseconds{1000});
+      }
+      case 2:
+        return lifetime(document, id);
+      case 3:
+        return address_text({document.columns.address[id]});
+      case 4:
+        return stream_label(scene.tables(), scene.tables()[document.origin_of(id)].stream);
+      default:
+        return stack_label(scene.tables(), document.stack_of(id));
+    }
+  };
+  rows.swatch = [&](std::uint64_t row) { return scene.theme.shade(index(document.stack_of(id_of(row)))); };
+  rows.selected = [&](std::uint64_t row) { return selection.allocation == id_of(row); };
+  rows.highlighted = [&](std::uint64_t row) { return selection.highlights(document, id_of(row)); };
+  rows.on_hover = [&](std::uint64_t row) { selection.hover(id_of(row)); };
+  rows.on_click = [&](std::uint64_t row) {
+    selection.select(document, id_of(row));
+    followed_ = selection.allocation;
+    selection.remember();
+  };
+  rows.on_double_click = [&](std::uint64_t row) { selection.cursor = document.begin_of(id_of(row)) + 1; };
+  table_.draw(scene, rows);
+}
+
+}  // namespace memreel::viewer

@@ -1,0 +1,163 @@
+#include "viewer/panes/draw.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace memreel::viewer {
+
+Area take_area(const char* name) {
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  ImVec2 size = ImGui::GetContentRegionAvail();
+  size.x = std::max(size.x, 1.0F);
+  size.y = std::max(size.y, 1.0F);
+  ImGui::InvisibleButton(name, size, ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight);
+  return {std::floor(at.x), std::floor(at.y), std::floor(at.x + size.x), std::floor(at.y + size.y)};
+}
+
+void note_place(Scene& scene, const std::string& name, const Area& area) {
+  scene.places[name] = {area.left, area.top, area.width(), area.height()};
+}
+
+void fill(ImDrawList& list, const Area& area, Colour colour) { list.AddRectFilled(area.min(), area.max(), colour); }
+
+void outline(ImDrawList& list, const Area& area, Colour colour, float thickness) {
+  list.AddRect(area.min(), area.max(), colour, 0, 0, thickness);
+}
+
+void text(ImDrawList& list, ImVec2 at, Colour colour, std::string_view what, float align) {
+  const char* const end = what.data() + what.size();
+  if (align != 0) at.x -= std::floor(align * ImGui::CalcTextSize(what.data(), end).x);
+  list.AddText({std::floor(at.x), std::floor(at.y)}, colour, what.data(), end);
+}
+
+std::string fitting(std::string_view what, float width) {
+  const auto width_of = [](std::string_view t) { return ImGui::CalcTextSize(t.data(), t.data() + t.size()).x; };
+  if (what.empty() || width_of(what) <= width) return std::string(what);
+  const float ellipsis = width_of("\u2026");
+  std::size_t low = 0, high = what.size();
+  while (low < high) {
+    const std::size_t middle = (low + high + 1) / 2;
+    if (width_of(what.substr(0, middle)) + ellipsis <= width)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  while (low > 0 && low < what.size() && (static_cast<unsigned char>(what[low]) & 0xC0U) == 0x80U) --low;
+  if (low == 0) return {};
+  return std::string(what.substr(0, low)) + "\u2026";
+}
+
+float TimeAxis::x_of(Nanoseconds time) const {
+  const double share = static_cast<double>((time - view_.begin).count()) / static_cast<double>(view_.length().count());
+  return area_.left + static_cast<float>(std::clamp(share, -4.0, 5.0) * static_cast<double>(area_.width()));
+}
+
+Nanoseconds TimeAxis::time_at(float x) const {
+  const double share = static_cast<double>(x - area_.left) / static_cast<double>(area_.width());
+  return view_.begin + Nanoseconds{static_cast<std::int64_t>(share * static_cast<double>(view_.length().count()))};
+}
+
+Nanoseconds TimeAxis::tick_step(float spacing) const {
+  const double wanted = static_cast<double>(view_.length().count()) *
+                        static_cast<double>(spacing / std::max(area_.width(), 1.0F));
+  double step = 1;
+  while (step < wanted) {
+    // 1, 2, 5, 10 ...
+    for (const double factor : {2.0, 2.5, 2.0}) {
+      if (step >= wanted) break;
+      step *= factor;
+    }
+  }
+  return Nanoseconds{static_cast<std::int64_t>(step)};
+}
+
+std::vector<Nanoseconds> TimeAxis::ticks(Nanoseconds zero, float spacing) const {
+  const Nanoseconds step = tick_step(spacing);
+  std::vector<Nanoseconds> ticks;
+  std::int64_t i = (view_.begin - zero).count() / step.count();
+  for (;; ++i) {
+    const Nanoseconds at = zero + step * i;
+    if (at > view_.end || ticks.size() > 200) break;
+    if (at >= view_.begin) ticks.push_back(at);
+  }
+  return ticks;
+}
+
+std::uint64_t byte_tick(std::uint64_t top, int most) {
+  std::uint64_t step = 1;
+  while (top / step > static_cast<std::uint64_t>(most)) step *= 2;
+  return step;
+}
+
+void navigate(Scene& scene, const TimeAxis& axis, const Area& area, bool click_puts_cursor) {
+  Selection& selection = scene.selection;
+  const ImGuiIO& io = ImGui::GetIO();
+  const bool hovered = ImGui::IsItemHovered();
+  const Nanoseconds here = axis.time_at(io.MousePos.x);
+  if (hovered) {
+    selection.hover(here);
+    if (io.MouseWheel != 0) {
+      const double strength = io.KeyCtrl ? 0.05 : io.KeyShift ? 0.5 : 0.25;
+      selection.zoom(scene.doc(), std::pow(1 - strength, static_cast<double>(io.MouseWheel)), here);
+    }
+    if (io.MouseWheelH != 0) selection.pan(scene.doc(), -0.1 * static_cast<double>(io.MouseWheelH));
+  }
+  if (!ImGui::IsItemActive() && !ImGui::IsItemDeactivated()) return;
+  if (ImGui::IsMouseDragging(ImGuiMouseButton_Right, 2)) {
+    selection.pan(scene.doc(), -static_cast<double>(io.MouseDelta.x / area.width()));
+    return;
+  }
+  const float dragged = ImGui::GetMouseDragDelta(ImGuiMouseButton_Left, 3).x;
+  if (ImGui::IsMouseDragging(ImGuiMouseButton_Left, 3) && dragged != 0) {
+    const Nanoseconds from = axis.time_at(io.MousePos.x - dragged);
+    selection.marked = TimeRange{std::min(from, here), std::max(from, here)};
+  } else if (click_puts_cursor && ImGui::IsItemDeactivated() && ImGui::IsMouseReleased(ImGuiMouseButton_Left) &&
+             dragged == 0) {
+    selection.cursor = scene.doc().events_until(here);
+    selection.marked.reset();
+    selection.remember();
+  }
+}
+
+void draw_instants(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area) {
+  const Selection& selection = scene.selection;
+  const auto line_at = [&](Nanoseconds time, Colour colour) {
+    const float x = std::floor(axis.x_of(time));
+    if (x >= area.left && x < area.right) list.AddRectFilled({x, area.top}, {x + scene.px(1), area.bottom}, colour);
+  };
+  if (selection.marked) {
+    const float left = std::max(area.left, axis.x_of(selection.marked->begin));
+    const float right = std::min(area.right, axis.x_of(selection.marked->end));
+    if (right > left) fill(list, {left, area.top, right, area.bottom}, with_alpha(scene.theme.accent, 0x28));
+  }
+  if (selection.hovered_time) line_at(*selection.hovered_time, with_alpha(scene.theme.text, 0x50));
+  if (!scene.doc().empty()) {
+    const std::uint32_t event = std::min(std::max(selection.cursor, 1U), scene.doc().event_count()) - 1;
+    line_at(scene.doc().time(event), scene.theme.accent);
+  }
+}
+
+void explain(Scene& scene, const Area& area, std::string_view what, std::string_view remedy) {
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const float middle = (area.left + area.right) / 2;
+  float y = (area.top + area.bottom) / 2 - ImGui::GetTextLineHeight();
+  text(list, {middle, y}, scene.theme.text, fitting(what, area.width() - scene.px(16)), 0.5F);
+  y += ImGui::GetTextLineHeightWithSpacing();
+  if (!remedy.empty()) text(list, {middle, y}, scene.theme.faint, fitting(remedy, area.width() - scene.px(16)), 0.5F);
+}
+
+bool key_pressed(ImGuiKey key) {
+#if IMGUI_VERSION_NUM >= 18700
+  return ImGui::IsKeyPressed(key);
+#else
+  return ImGui::IsKeyPressed(ImGui::GetKeyIndex(key));
+#endif
+}
+
+void property(const char* label, const std::string& value, float column) {
+  ImGui::TextDisabled("%s", label);
+  ImGui::SameLine(column);
+  ImGui::TextUnformatted(value.c_str());
+}
+
+}  // namespace memreel::viewer

@@ -1,0 +1,68 @@
+// Drawing that several panes do in the same way.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <imgui.h>
+
+#include "viewer/panes/scene.h"
+
+namespace memreel::viewer {
+
+/// A rectangle of the screen.
+struct Area {
+  float left = 0, top = 0, right = 0, bottom = 0;
+  float width() const { return right - left; }
+  float height() const { return bottom - top; }
+  ImVec2 min() const { return {left, top}; }
+  ImVec2 max() const { return {right, bottom}; }
+  bool contains(ImVec2 p) const { return p.x >= left && p.x < right && p.y >= top && p.y < bottom; }
+};
+
+/// What is left of the window, taken: an invisible button called `name` lies over it.
+Area take_area(const char* name);
+void note_place(Scene& scene, const std::string& name, const Area& area);
+
+void fill(ImDrawList& list, const Area& area, Colour colour);
+void outline(ImDrawList& list, const Area& area, Colour colour, float thickness = 1);
+/// `align`: 0 left of `at`, 0.5 centred on it, 1 right.
+void text(ImDrawList& list, ImVec2 at, Colour colour, std::string_view what, float align = 0);
+/// Cut with an ellipsis so that it takes at most `width`.
+std::string fitting(std::string_view what, float width);
+
+/// Time on a horizontal axis.
+class TimeAxis {
+ public:
+  TimeAxis(TimeRange view, Area area) : view_(view), area_(area) {}
+  float x_of(Nanoseconds time) const;
+  Nanoseconds time_at(float x) const;
+  /// Round instants, counted from `zero`, about `spacing` pixels apart.
+  std::vector<Nanoseconds> ticks(Nanoseconds zero, float spacing) const;
+  Nanoseconds tick_step(float spacing) const;
+
+ private:
+  TimeRange view_;
+  Area area_;
+};
+
+/// A power of two or a half of one above `bytes`, for the top of an axis, and the distance of its ticks.
+std::uint64_t byte_tick(std::uint64_t top, int most);
+
+/// Wheel, drag and click on an area whose width is time: zoom, pan, mark, put the cursor. Call right after take_area().
+void navigate(Scene& scene, const TimeAxis& axis, const Area& area, bool click_puts_cursor = true);
+
+/// The vertical lines of cursor, pointer and mark.
+void draw_instants(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
+
+/// What a pane says instead of its content: why there is none, and what to do.
+void explain(Scene& scene, const Area& area, std::string_view what, std::string_view remedy = {});
+
+/// Whether a key was pressed in this frame, or repeats.
+bool key_pressed(ImGuiKey key);
+
+/// A label and a value on one line, the value to the right of `column`.
+void property(const char* label, const std::string& value, float column);
+
+}  // namespace memreel::viewer

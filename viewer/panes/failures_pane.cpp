@@ -1,0 +1,67 @@
+#include "analyzer/report/quantity.h"
+#include "viewer/model/labels.h"
+#include "viewer/panes/list_panes.h"
+
+namespace memreel::viewer {
+
+FailuresPane::FailuresPane()
+    : table_("oom", {{"requested", 100, true},
+                     {"at", 110, true},
+                     {"event", 90, true},
+                     {"live then", 100, true},
+                     {"reserved then", 110, true},
+                     {"free on the device", 130, true},
+                     {"who", 0, false}}) {}
+
+void FailuresPane::draw(Scene& scene) {
+  const Document& document = scene.doc();
+  const auto count = document.columns.failure.size();
+  if (count == 0) {
+    const Area area = take_area("oom");
+    note_place(scene, "oom", area);
+    explain(scene, area, "No request failed in this trace.");
+    return;
+  }
+  const auto failure = [&](std::uint64_t row) -> const OtherEvent& {
+    return document.columns.other[document.columns.failure[row]];
+  };
+  const auto figures = [&](const OtherEvent& f) {
+    const HeapCourse* const course = document.course(document.heap_of(f.event.origin));
+    return course != nullptr ? document.figures_after(*course, f.at) : Figures{};
+  };
+  Rows rows;
+  rows.count = count;
+  rows.cell = [&](std::uint64_t row, int column) -> std::string {
+    const OtherEvent& f = failure(row);
+    switch (column) {
+      case 0:
+        return text_of(f.event.size);
+      case 1:
+        return time_text(document.time(f.at) - document.first_time(), Nanoseconds{100'000});
+      case 2:
+        return text_of(std::uint64_t{f.at});
+      case 3:
+        return text_of(Bytes{value_of(figures(f), Figure::live)});
+      case 4:
+        return text_of(Bytes{value_of(figures(f), Figure::reserved)});
+      case 5:
+        return f.event.value != 0 ? text_of(Bytes{f.event.value}) : "not recorded";
+      default:
+        return stack_label(scene.tables(), f.event.stack);
+    }
+  };
+  rows.swatch = [&](std::uint64_t) { return scene.theme.alarm; };
+  rows.selected = [&](std::uint64_t row) { return scene.selection.cursor == failure(row).at; };
+  rows.on_click = [&](std::uint64_t row) {
+    const OtherEvent& f = failure(row);
+    scene.selection.heap = document.heap_of(f.event.origin);
+    scene.selection.cursor = f.at;
+    scene.selection.select(f.event.stack);
+    if (document.time(f.at) < scene.selection.view.begin || document.time(f.at) > scene.selection.view.end)
+      scene.selection.look_at_all(document);
+    scene.selection.remember();
+  };
+  table_.draw(scene, rows);
+}
+
+}  // namespace memreel::viewer

@@ -1,0 +1,192 @@
+#include "viewer/panes/map_pane.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include "analyzer/report/quantity.h"
+#include "viewer/model/labels.h"
+
+namespace memreel::viewer {
+namespace {
+
+constexpr std::array<const char*, map_colour_count> colour_names{"colour by stack", "colour by size", "colour by age",
+                                                                 "colour by stream", "colour by pool"};
+
+}  // namespace
+
+ColourOf colours_of(const std::shared_ptr<const Document>& document, const Theme& theme, MapColour colour,
+                    std::uint32_t cursor) {
+  switch (colour) {
+    case MapColour::stack:
+      return [document, theme](std::uint32_t id) { return theme.shade(index(document->stack_of(id))); };
+    case MapColour::size:
+      // 512 B to 1 GiB, each power of two alike.
+      return [document, theme](std::uint32_t id) {
+        const double power = static_cast<double>(std::bit_width(document->size_of(id).count)) - 9;
+        return theme.ramp(power / 21);
+      };
+    case MapColour::age: {
+      const std::uint32_t allocations = std::max(document->allocations_before(cursor), 1U);
+      return [theme, allocations](std::uint32_t id) { return theme.ramp(static_cast<double>(id) / allocations); };
+    }
+    case MapColour::stream:
+      return [document, theme](std::uint32_t id) {
+        return theme.category(index((*document->tables)[document->origin_of(id)].stream));
+      };
+    case MapColour::pool:
+      break;
+  }
+  return [document, theme](std::uint32_t id) {
+    return theme.category(index((*document->tables)[document->origin_of(id)].pool));
+  };
+}
+
+void MapPane::draw(Scene& scene) {
+  draw_toolbar(scene);
+  const Area area = take_area("map");
+  note_place(scene, "map", area);
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  fill(list, area, scene.theme.ground);
+  if (scene.course() == nullptr || scene.doc().empty()) {
+    explain(scene, area, "No allocations yet.");
+    return;
+  }
+  const TimeAxis axis(scene.selection.view, area);
+  request(scene, area);
+  list.PushClipRect(area.min(), area.max(), true);
+  draw_picture(scene, list, axis, area);
+  if (shown_) point(scene, list, axis, area);
+  draw_instants(scene, list, axis, area);
+  list.PopClipRect();
+  if (ImGui::IsItemHovered() && ImGui::GetIO().KeyAlt && ImGui::GetIO().MouseWheel != 0) {
+    // Alt and the wheel: addresses instead of time.
+    const double at = high_ - (high_ - low_) * static_cast<double>((ImGui::GetIO().MousePos.y - area.top) / area.height());
+    const double factor = std::pow(0.75, static_cast<double>(ImGui::GetIO().MouseWheel));
+    low_ = std::max(0.0, at - (at - low_) * factor);
+    high_ = std::min(1.0, at + (high_ - at) * factor);
+    return;
+  }
+  navigate(scene, axis, area, false);
+}
+
+void MapPane::draw_toolbar(Scene& scene) {
+  Selection& selection = scene.selection;
+  ImGui::SetNextItemWidth(scene.px(130));
+  if (ImGui::BeginCombo("##colour", colour_names.at(static_cast<std::size_t>(selection.colour)))) {
+    for (std::size_t i = 0; i < colour_names.size(); ++i)
+      if (ImGui::Selectable(colour_names.at(i), selection.colour == static_cast<MapColour>(i)))
+        selection.colour = static_cast<MapColour>(i);
+    ImGui::EndCombo();
+  }
+  ImGui::SameLine();
+  std::string state = "allocation map";
+  if (shown_) {
+    state = text_of(std::uint64_t{shown_->drawn}) + " allocations";
+    if (shown_->folded != 0)
+      state += ", " + text_of(std::uint64_t{shown_->folded}) + " narrower than a pixel, folded with their neighbours";
+  }
+  if (picture_.running() && picture_.progress() > 0.05F)
+    state += "   drawing " + std::to_string(static_cast<int>(picture_.progress() * 100)) + " %";
+  ImGui::TextDisabled("%s", fitting(state, ImGui::GetContentRegionAvail().x - scene.px(90)).c_str());
+  if (high_ - low_ < 1) {
+    ImGui::SameLine(ImGui::GetContentRegionMax().x - scene.px(84));
+    if (ImGui::SmallButton("all addresses")) {
+      low_ = 0;
+      high_ = 1;
+    }
+  }
+}
+
+void MapPane::request(Scene& scene, const Area& area) {
+  const Selection& selection = scene.selection;
+  const MapQuery query{.heap = selection.heap,
+                       .begin = selection.view.begin,
+                       .end = selection.view.end,
+                       .low = low_,
+                       .high = high_,
+                       .width = static_cast<std::uint32_t>(std::max(area.width(), 1.0F)),
+                       .height = static_cast<std::uint32_t>(std::max(area.height(), 1.0F)),
+                       .colour = selection.colour,
+                       .palette = scene.theme.dark ? 1U : 0U,
+                       .version = scene.doc().event_count()};
+  picture_.request(
+      query,
+      [document = scene.document, query, segment = scene.theme.segment,
+       colour = colours_of(scene.document, scene.theme, selection.colour, scene.doc().event_count())](
+          const Progress& progress) { return draw_map(*document, query, colour, segment, progress); },
+      false);
+  if (!picture_.is_current()) scene.busy = true;
+  if (const auto latest = picture_.value(); latest != shown_) {
+    shown_ = latest;
+    texture_.upload(shown_->query.width, shown_->query.height, shown_->pixels);
+  }
+}
+
+void MapPane::draw_picture(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area) {
+  if (!shown_ || shown_->query.heap != scene.selection.heap || texture_.empty()) return;
+  // Until the picture of this view is there, the last one is shown where it belongs.
+  const MapQuery& query = shown_->query;
+  const double scale = static_cast<double>(area.height()) / (high_ - low_);
+  const float top = area.top + static_cast<float>((high_ - query.high) * scale);
+  const float bottom = area.top + static_cast<float>((high_ - query.low) * scale);
+  const TimeRange view = scene.selection.view;
+  const auto x_of = [&](Nanoseconds time) {
+    return area.left + static_cast<float>(static_cast<double>((time - view.begin).count()) /
+                                          static_cast<double>(view.length().count()) *
+                                          static_cast<double>(area.width()));
+  };
+  static_cast<void>(axis);
+  list.AddImage(texture_.id(), {x_of(query.begin), top}, {x_of(query.end), bottom});
+}
+
+void MapPane::frame_allocation(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area,
+                               std::uint32_t id, Colour colour) const {
+  const Allocation a = scene.doc().allocation(id);
+  const auto offset = shown_->scale.offset_of(a.address);
+  if (!offset || scene.doc().heap_of(a.origin) != scene.selection.heap) return;
+  const auto total = static_cast<double>(shown_->scale.total());
+  const auto y_of = [&](std::uint64_t at) {
+    return area.top + static_cast<float>((high_ - static_cast<double>(at) / total) / (high_ - low_)) * area.height();
+  };
+  Area box{axis.x_of(scene.doc().time(a.begin)), y_of(*offset + a.size.count),
+           a.completed == never ? area.right + 2 : axis.x_of(scene.doc().time(a.completed)), y_of(*offset)};
+  box.right = std::max(box.right, box.left + scene.px(3));
+  box.bottom = std::max(box.bottom, box.top + scene.px(3));
+  outline(list, {box.left - 1, box.top - 1, box.right + 1, box.bottom + 1}, colour, scene.px(1.5));
+}
+
+void MapPane::point(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area) {
+  Selection& selection = scene.selection;
+  if (selection.allocation) frame_allocation(scene, list, axis, area, *selection.allocation, scene.theme.selection);
+  if (selection.hovered_allocation)
+    frame_allocation(scene, list, axis, area, *selection.hovered_allocation, with_alpha(scene.theme.selection, 0xA0));
+
+  if (!ImGui::IsItemHovered()) return;
+  const ImVec2 mouse = ImGui::GetIO().MousePos;
+  const Nanoseconds time = axis.time_at(mouse.x);
+  if (mouse.x != pointed_at_.x || mouse.y != pointed_at_.y) {
+    pointed_at_ = mouse;
+    const double share = high_ - (high_ - low_) * static_cast<double>((mouse.y - area.top) / area.height());
+    const double offset = std::max(0.0, share * static_cast<double>(shown_->scale.total()));
+    const auto address = shown_->scale.address_at(static_cast<std::uint64_t>(offset));
+    pointed_ = address ? allocation_at(scene.doc(), selection.heap, time, *address) : std::nullopt;
+  }
+  if (pointed_ && *pointed_ < scene.doc().allocation_count()) {
+    selection.hover(*pointed_);
+    const Document& document = scene.doc();
+    ImGui::BeginTooltip();
+    ImGui::TextUnformatted(text_of(document.size_of(*pointed_)).c_str());
+    ImGui::TextDisabled("%s", stack_label(scene.tables(), document.stack_of(*pointed_)).c_str());
+    ImGui::EndTooltip();
+  }
+  if (ImGui::IsItemDeactivated() && ImGui::IsMouseReleased(ImGuiMouseButton_Left) &&
+      ImGui::GetMouseDragDelta(ImGuiMouseButton_Left, 3).x == 0) {
+    selection.cursor = scene.doc().events_until(time);
+    if (pointed_) selection.select(scene.doc(), *pointed_);
+    selection.remember();
+  }
+}
+
+}  // namespace memreel::viewer

@@ -1,0 +1,152 @@
+#include "viewer/panes/policies_pane.h"
+
+#include <algorithm>
+
+#include <imgui.h>
+// after imgui.h
+#include <imgui_stdlib.h>
+
+#include "analyzer/replay/policy_spec.h"
+#include "analyzer/report/quantity.h"
+#include "formats/reader/trace_reader.h"
+
+namespace memreel::viewer {
+namespace {
+
+constexpr std::uint32_t most_events = 50'000'000;  // a replay holds the whole trace: 37 bytes for each of its events
+
+/// As a person would write it: without what is the default.
+std::string name_of(const ReplayResult& result) {
+  PolicySpec spec = result.policy;
+  for (const PolicyInfo& info : policies())
+    if (info.name == spec.name)
+      std::erase_if(spec.parameters, [&](const auto& parameter) {
+        const auto same = info.defaults.find(parameter.first);
+        return same != info.defaults.end() && same->second == parameter.second;
+      });
+  return spec.text();
+}
+
+}  // namespace
+
+PoliciesPane::PoliciesPane()
+    : table_("policies", {{"policy", 320, false},
+                          {"peak reserved", 110, true},
+                          {"peak allocated", 110, true},
+                          {"overhead", 80, true},
+                          {"fragmentation", 100, true},
+                          {"failed", 70, true},
+                          {"driver calls", 100, true},
+                          {"", 0, false}}) {}
+
+void PoliciesPane::request(Scene& scene) {
+  if (wanted_.empty() || !scene.file) return;
+  replay_.request(wanted_, [file = scene.file, specs = wanted_](const Progress& progress) -> std::optional<Outcome> {
+    const auto parsed = parse_policies(specs);
+    if (!parsed) return Outcome{.problem = parsed.error().message()};
+    progress.set(0.05);
+    const auto trace = load(file, "");
+    if (!trace) return Outcome{.problem = trace.error().message()};
+    if (progress.cancelled()) return std::nullopt;
+    const std::vector<Prepared> heaps = prepare(*trace);
+    progress.set(0.3);
+    ReplayOptions options;
+    options.series_points = 2048;
+    auto results = replay(heaps, *parsed, options);
+    if (!results) return Outcome{.problem = results.error().message()};
+    return Outcome{.results = *std::move(results)};
+  });
+}
+
+void PoliciesPane::draw(Scene& scene) {
+  if (scene.doc().event_count() > most_events) {
+    explain(scene, take_area("policies"), "This trace is too long to be replayed here.",
+            "Run: memreel replay --stream " + scene.doc().header.source_name);
+    return;
+  }
+  ImGui::SetNextItemWidth(scene.px(520));
+  const bool entered = ImGui::InputText("##policies", &specs_, ImGuiInputTextFlags_EnterReturnsTrue);
+  note_place(scene, "policies/specs", {ImGui::GetItemRectMin().x, ImGui::GetItemRectMin().y, ImGui::GetItemRectMax().x,
+                                       ImGui::GetItemRectMax().y});
+  ImGui::SameLine();
+  if (ImGui::Button("Replay") || entered) run();
+  note_place(scene, "policies/run", {ImGui::GetItemRectMin().x, ImGui::GetItemRectMin().y, ImGui::GetItemRectMax().x,
+                                     ImGui::GetItemRectMax().y});
+  request(scene);
+  ImGui::SameLine();
+  if (replay_.running()) {
+    scene.busy = true;
+    ImGui::TextDisabled("replaying\u2026");
+  } else {
+    ImGui::TextDisabled("click a row to lay its course over the timeline");
+  }
+  if (const auto latest = replay_.value(); latest != shown_) {
+    shown_ = latest;
+    overlaid_.assign(shown_->results.size(), false);
+    scene.overlays.clear();
+  }
+  if (!shown_ || !shown_->problem.empty()) {
+    const Area area = take_area("policies");
+    note_place(scene, "policies", area);
+    if (shown_) explain(scene, area, shown_->problem);
+    else explain(scene, area, "What would another allocator have reserved for the same requests?", "Press Replay.");
+    return;
+  }
+  std::vector<std::size_t> of_heap;
+  for (std::size_t i = 0; i < shown_->results.size(); ++i)
+    if (shown_->results[i].heap == scene.selection.heap) of_heap.push_back(i);
+  Rows rows;
+  rows.count = of_heap.size();
+  rows.cell = [&](std::uint64_t row, int column) -> std::string {
+    const ReplayResult& r = shown_->results[of_heap[row]];
+    switch (column) {
+      case 0:
+        return name_of(r);
+      case 1:
+        return text_of(r.peak_reserved);
+      case 2:
+        return text_of(r.peak_allocated);
+      case 3: {
+        std::string times = std::to_string(r.overhead());
+        return times.substr(0, times.find('.') + 3);
+      }
+      case 4:
+        return text_of_share(r.fragmentation_at_peak);
+      case 5:
+        return text_of(r.failed_allocations);
+      case 6:
+        return text_of(r.driver_calls.malloc + r.driver_calls.free + r.driver_calls.map + r.driver_calls.unmap);
+      default:
+        return {};
+    }
+  };
+  rows.swatch = [&](std::uint64_t row) -> std::optional<Colour> {
+    const std::size_t i = of_heap[row];
+    if (!overlaid_[i]) return scene.theme.line;
+    for (std::size_t o = 0; o < scene.overlays.size(); ++o)
+      if (scene.overlays[o].name == name_of(shown_->results[i])) return scene.theme.category(o + 1);
+    return scene.theme.line;
+  };
+  rows.selected = [&](std::uint64_t row) { return static_cast<bool>(overlaid_[of_heap[row]]); };
+  rows.on_click = [&](std::uint64_t row) {
+    overlaid_[of_heap[row]] = !overlaid_[of_heap[row]];
+    show_overlays(scene);
+  };
+  table_.draw(scene, rows);
+}
+
+void PoliciesPane::show_overlays(Scene& scene) {
+  scene.overlays.clear();
+  for (std::size_t i = 0; i < shown_->results.size(); ++i) {
+    if (!overlaid_[i]) continue;
+    const ReplayResult& r = shown_->results[i];
+    Overlay overlay{.heap = r.heap, .name = name_of(r)};
+    for (const SeriesPoint& point : r.series) {
+      overlay.events.push_back(static_cast<std::uint32_t>(point.first_event));
+      overlay.bytes.push_back(point.reserved_max.count);
+    }
+    scene.overlays.push_back(std::move(overlay));
+  }
+}
+
+}  // namespace memreel::viewer

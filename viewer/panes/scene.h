@@ -1,0 +1,46 @@
+// What every pane is given.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <imgui.h>
+
+#include "formats/reader/trace_reader.h"
+#include "viewer/model/document.h"
+#include "viewer/model/heap_at.h"
+#include "viewer/model/selection.h"
+#include "viewer/panes/theme.h"
+
+namespace memreel::viewer {
+
+/// A policy's reserved bytes over the trace, to be drawn over the recorded ones.
+struct Overlay {
+  HeapId heap = HeapId::none;
+  std::string name;
+  std::vector<std::uint32_t> events;  // ascending: from each on, up to the next,
+  std::vector<std::uint64_t> bytes;   // so much was reserved at most
+};
+
+/// One frame's view of everything: alive for that frame only.
+struct Scene {
+  std::shared_ptr<const Document> document;  // jobs keep it
+  std::shared_ptr<ByteFile> file;            // the whole trace, for jobs; null while it is imported
+  Selection& selection;
+  const Theme& theme;
+  float scale = 1;  // pixels per unit of length
+  const HeapAt& heap;  // of the selection's heap at its cursor
+  std::vector<Overlay>& overlays;
+  std::map<std::string, ImVec4>& places;  // where things are on screen: x, y, width, height
+  bool& busy;                             // set by panes that wait for a job
+
+  const Document& doc() const { return *document; }
+  const Tables& tables() const { return *document->tables; }
+  const HeapCourse* course() const { return document->course(selection.heap); }
+  float px(double length) const { return static_cast<float>(length) * scale; }
+};
+
+}  // namespace memreel::viewer

@@ -1,0 +1,92 @@
+#include <algorithm>
+#include <numeric>
+
+#include "analyzer/report/quantity.h"
+#include "viewer/model/labels.h"
+#include "viewer/panes/list_panes.h"
+
+namespace memreel::viewer {
+
+SegmentsPane::SegmentsPane()
+    : table_("segments", {{"size", 100, true, 0},
+                          {"in use", 100, true, 1},
+                          {"blocks", 80, true, 2},
+                          {"largest hole", 110, true, 3},
+                          {"address", 140, true, 4},
+                          {"kind", 70, false},
+                          {"pool", 140, false},
+                          {"stream", 0, false}}) {
+  table_.set_sort(0, true);
+}
+
+void SegmentsPane::draw(Scene& scene) {
+  const std::vector<HeldSegment>& segments = scene.heap.segments;
+  if (segments.empty()) {
+    const Area area = take_area("segments");
+    note_place(scene, "segments", area);
+    explain(scene, area, "No segments at the cursor.", "Click the timeline where memory is reserved.");
+    return;
+  }
+  std::vector<std::uint32_t> order(segments.size());
+  std::iota(order.begin(), order.end(), 0U);
+  const int by = table_.sort().value_or(0);
+  const auto key = [&](std::uint32_t i) -> std::uint64_t {
+    const HeldSegment& s = segments[i];
+    switch (by) {
+      case 1:
+        return s.held.count;
+      case 2:
+        return s.blocks;
+      case 3:
+        return s.largest_hole_size.count;
+      case 4:
+        return s.address.value;
+      default:
+        return s.size.count;
+    }
+  };
+  std::ranges::stable_sort(order, [&](std::uint32_t a, std::uint32_t b) {
+    return table_.descending() ? key(a) > key(b) : key(a) < key(b);
+  });
+  Rows rows;
+  rows.count = order.size();
+  rows.cell = [&](std::uint64_t row, int column) -> std::string {
+    const HeldSegment& s = segments[order[row]];
+    const Origin& origin = scene.tables()[s.origin];
+    switch (column) {
+      case 0:
+        return text_of(s.size);
+      case 1:
+        return text_of(s.held);
+      case 2:
+        return text_of(std::uint64_t{s.blocks});
+      case 3:
+        return text_of(s.largest_hole_size);
+      case 4:
+        return address_text(s.address);
+      case 5:
+        return s.mapped ? "mapped" : "segment";
+      case 6:
+        return pool_label(scene.tables(), origin.pool);
+      default:
+        return stream_label(scene.tables(), origin.stream);
+    }
+  };
+  rows.highlighted = [&](std::uint64_t row) {
+    if (!scene.selection.hovered_allocation) return false;
+    const HeldSegment& s = segments[order[row]];
+    const Address at{scene.doc().columns.address[*scene.selection.hovered_allocation]};
+    return at >= s.address && at < s.end();
+  };
+  rows.on_click = [&](std::uint64_t row) {
+    // The largest of its blocks: most likely what pins it.
+    const HeldSegment& s = segments[order[row]];
+    const HeldBlock* largest = nullptr;
+    for (std::uint32_t b = s.first_block; b < s.first_block + s.blocks; ++b)
+      if (largest == nullptr || scene.heap.blocks[b].size > largest->size) largest = &scene.heap.blocks[b];
+    if (largest != nullptr) scene.selection.select(scene.doc(), largest->allocation);
+  };
+  table_.draw(scene, rows);
+}
+
+}  // namespace memreel::viewer

@@ -1,0 +1,140 @@
+#include "viewer/panes/table.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "viewer/panes/draw.h"
+
+namespace memreel::viewer {
+
+void Table::draw_headers(Scene& scene) {
+  ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
+  for (int c = 0; c < static_cast<int>(columns_.size()); ++c) {
+    const Column& column = columns_[static_cast<std::size_t>(c)];
+    if (!ImGui::TableSetColumnIndex(c)) continue;
+    ImGui::PushID(c);
+    const bool is_sorted = sort_ && column.sort == *sort_;
+    const std::string title = std::string(column.title) + (is_sorted ? (descending_ ? " \u25BE" : " \u25B4") : "");
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    const float width = ImGui::GetContentRegionAvail().x;
+    if (ImGui::InvisibleButton("header", {std::max(width, 1.0F), ImGui::GetTextLineHeight()}) && column.sort >= 0) {
+      descending_ = is_sorted ? !descending_ : true;
+      sort_ = column.sort;
+      first_ = 0;
+    }
+    const Area area{at.x, at.y, at.x + width, at.y + ImGui::GetTextLineHeight()};
+    note_place(scene, std::string(name_) + "/" + column.title, area);
+    text(*ImGui::GetWindowDrawList(), {column.right ? area.right : area.left, at.y},
+         is_sorted ? scene.theme.text : scene.theme.faint, fitting(title, width), column.right ? 1.0F : 0.0F);
+    ImGui::PopID();
+  }
+}
+
+void Table::scroll(const Rows& rows, std::uint64_t visible) {
+  const ImGuiIO& io = ImGui::GetIO();
+  const double page = static_cast<double>(std::max<std::uint64_t>(visible, 2) - 1);
+  if (ImGui::IsWindowHovered(ImGuiHoveredFlags_ChildWindows)) {
+    first_ -= 3 * static_cast<double>(io.MouseWheel);
+    if (!io.WantTextInput) {
+      if (key_pressed(ImGuiKey_PageDown)) first_ += page;
+      if (key_pressed(ImGuiKey_PageUp)) first_ -= page;
+      if (key_pressed(ImGuiKey_End)) first_ = static_cast<double>(rows.count);
+      if (key_pressed(ImGuiKey_Home)) first_ = 0;
+    }
+  }
+  if (wanted_) {
+    const auto row = static_cast<double>(*wanted_);
+    if (row < first_ || row >= first_ + page) first_ = row - page / 2;
+    wanted_.reset();
+  }
+  const double last = rows.count > visible ? static_cast<double>(rows.count - visible) : 0;
+  first_ = std::clamp(first_, 0.0, last);
+}
+
+void Table::draw_scrollbar(Scene& scene, const Rows& rows, std::uint64_t visible, float top, float bottom,
+                           float right) {
+  if (rows.count <= visible) return;
+  const float width = scene.px(10);
+  ImGui::SetCursorScreenPos({right - width, top});
+  ImGui::InvisibleButton("scrollbar", {width, std::max(bottom - top, 1.0F)});
+  const auto count = static_cast<double>(rows.count);
+  const float length =
+      std::max(scene.px(24), static_cast<float>(static_cast<double>(visible) / count) * (bottom - top));
+  const double room = static_cast<double>(bottom - top - length);
+  const double last = count - static_cast<double>(visible);
+  if (ImGui::IsItemActive() && room > 0) {
+    const double at = static_cast<double>(ImGui::GetIO().MousePos.y - top - length / 2) / room;
+    first_ = std::round(std::clamp(at, 0.0, 1.0) * last);
+  }
+  const float y = top + static_cast<float>(room * (first_ / last));
+  ImGui::GetWindowDrawList()->AddRectFilled({right - width + scene.px(2), y}, {right - scene.px(2), y + length},
+                                            ImGui::IsItemHovered() ? scene.theme.faint : scene.theme.line,
+                                            scene.px(3));
+  note_place(scene, std::string(name_) + "/scrollbar", {right - width, top, right, bottom});
+}
+
+void Table::draw_row(Scene& scene, const Rows& rows, std::uint64_t row) {
+  ImGui::TableNextRow();
+  ImGui::PushID(static_cast<int>(row % (1U << 30U)));
+  for (int c = 0; c < static_cast<int>(columns_.size()); ++c) {
+    if (!ImGui::TableSetColumnIndex(c)) continue;
+    const Column& column = columns_[static_cast<std::size_t>(c)];
+    if (c == 0) {
+      if (ImGui::Selectable("##row", rows.selected && rows.selected(row),
+                            ImGuiSelectableFlags_SpanAllColumns | ImGuiSelectableFlags_AllowDoubleClick) &&
+          rows.on_click)
+        rows.on_click(row);
+      if (ImGui::IsItemHovered()) {
+        if (rows.on_hover) rows.on_hover(row);
+        if (rows.on_double_click && ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) rows.on_double_click(row);
+      } else if (rows.highlighted && rows.highlighted(row)) {
+        ImGui::TableSetBgColor(ImGuiTableBgTarget_RowBg0, with_alpha(scene.theme.accent, 0x30));
+      }
+      ImGui::SameLine(0, 0);
+      if (const auto swatch = rows.swatch ? rows.swatch(row) : std::nullopt) {
+        const ImVec2 at = ImGui::GetCursorScreenPos();
+        const float size = std::floor(ImGui::GetTextLineHeight() * 0.62F), drop = (ImGui::GetTextLineHeight() - size) / 2;
+        ImGui::GetWindowDrawList()->AddRectFilled({at.x, at.y + drop}, {at.x + size, at.y + drop + size}, *swatch,
+                                                  scene.px(2));
+        ImGui::SetCursorScreenPos({at.x + size + scene.px(6), at.y});
+      }
+    }
+    const std::string cell = rows.cell(row, c);
+    const float width = ImGui::GetContentRegionAvail().x;
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    text(*ImGui::GetWindowDrawList(), {column.right ? at.x + width : at.x, at.y}, scene.theme.text,
+         fitting(cell, width), column.right ? 1.0F : 0.0F);
+  }
+  ImGui::PopID();
+}
+
+void Table::draw(Scene& scene, const Rows& rows) {
+  ImGui::BeginChild(name_, {0, 0}, false, ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse);
+  const ImVec2 at = ImGui::GetCursorScreenPos(), size = ImGui::GetContentRegionAvail();
+  const float row_height = ImGui::GetTextLineHeight() + 2 * ImGui::GetStyle().CellPadding.y;
+  const float header_height = row_height + scene.px(2);
+  const auto visible =
+      static_cast<std::uint64_t>(std::max(1.0F, std::floor((size.y - header_height) / row_height)));
+  scroll(rows, visible);
+  note_place(scene, name_, {at.x, at.y, at.x + size.x, at.y + size.y});
+  note_place(scene, std::string(name_) + "/first row",
+             {at.x, at.y + header_height, at.x + size.x, at.y + header_height + row_height});
+
+  if (ImGui::BeginTable(name_, static_cast<int>(columns_.size()),
+                        ImGuiTableFlags_Resizable | ImGuiTableFlags_NoBordersInBody | ImGuiTableFlags_SizingFixedFit |
+                            ImGuiTableFlags_NoSavedSettings | ImGuiTableFlags_NoKeepColumnsVisible,
+                        {size.x - scene.px(12), 0})) {
+    for (const Column& column : columns_)
+      ImGui::TableSetupColumn(column.title,
+                              column.width == 0 ? ImGuiTableColumnFlags_WidthStretch : ImGuiTableColumnFlags_WidthFixed,
+                              column.width == 0 ? 1.0F : scene.px(static_cast<double>(column.width)));
+    draw_headers(scene);
+    const auto first = static_cast<std::uint64_t>(first_);
+    for (std::uint64_t row = first; row < std::min(rows.count, first + visible); ++row) draw_row(scene, rows, row);
+    ImGui::EndTable();
+  }
+  draw_scrollbar(scene, rows, visible, at.y + header_height, at.y + size.y, at.x + size.x);
+  ImGui::EndChild();
+}
+
+}  // namespace memreel::viewer

@@ -1,0 +1,65 @@
+// A table of any number of rows of which only those on screen are ever looked at.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <imgui.h>
+
+#include "viewer/panes/scene.h"
+
+namespace memreel::viewer {
+
+struct Column {
+  const char* title = "";
+  float width = 80;      // at first, in units of length; 0: what is left
+  bool right = false;    // numbers
+  int sort = -1;         // passed back when the table is to be sorted by it; -1: it can't be
+};
+
+/// What a table does with the rows that it shows.
+struct Rows {
+  std::uint64_t count = 0;
+  std::function<std::string(std::uint64_t row, int column)> cell;
+  std::function<bool(std::uint64_t row)> selected;
+  std::function<bool(std::uint64_t row)> highlighted;
+  std::function<std::optional<Colour>(std::uint64_t row)> swatch;  // shown before the first column; may be empty
+  std::function<void(std::uint64_t row)> on_click;
+  std::function<void(std::uint64_t row)> on_double_click;
+  std::function<void(std::uint64_t row)> on_hover;
+};
+
+class Table {
+ public:
+  Table(const char* name, std::vector<Column> columns) : name_(name), columns_(std::move(columns)) {}
+
+  void draw(Scene& scene, const Rows& rows);
+  /// Scrolls so that a row is on screen.
+  void show(std::uint64_t row) { wanted_ = row; }
+
+  /// The `sort` of the column that was clicked, and the direction; none before.
+  std::optional<int> sort() const { return sort_; }
+  bool descending() const { return descending_; }
+  void set_sort(int sort, bool descending) {
+    sort_ = sort;
+    descending_ = descending;
+  }
+
+ private:
+  void scroll(const Rows& rows, std::uint64_t visible);
+  void draw_scrollbar(Scene& scene, const Rows& rows, std::uint64_t visible, float top, float bottom, float right);
+  void draw_row(Scene& scene, const Rows& rows, std::uint64_t row);
+  void draw_headers(Scene& scene);
+
+  const char* name_;
+  std::vector<Column> columns_;
+  double first_ = 0;  // the row at the top: a position in pixels of 35 million rows is no longer exact
+  std::optional<std::uint64_t> wanted_;
+  std::optional<int> sort_;
+  bool descending_ = true;
+};
+
+}  // namespace memreel::viewer

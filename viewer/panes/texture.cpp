@@ -1,0 +1,33 @@
+#include "viewer/panes/texture.h"
+
+#define GL_GLEXT_PROTOTYPES
+#include <GL/gl.h>
+#include <GL/glext.h>
+
+namespace memreel::viewer {
+
+Texture::~Texture() {
+  if (name_ != 0) glDeleteTextures(1, &name_);
+}
+
+void Texture::upload(std::uint32_t width, std::uint32_t height, std::span<const std::uint32_t> pixels) {
+  if (name_ == 0) {
+    glGenTextures(1, &name_);
+    glBindTexture(GL_TEXTURE_2D, name_);
+    // Nearest: a rectangle of one pixel stays one pixel.
+    glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MIN_FILTER, GL_NEAREST);
+    glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MAG_FILTER, GL_NEAREST);
+    glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_WRAP_S, GL_CLAMP_TO_EDGE);
+    glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_WRAP_T, GL_CLAMP_TO_EDGE);
+  }
+  glBindTexture(GL_TEXTURE_2D, name_);
+  glPixelStorei(GL_UNPACK_ROW_LENGTH, 0);
+  glTexImage2D(GL_TEXTURE_2D, 0, GL_RGBA8, static_cast<GLsizei>(width), static_cast<GLsizei>(height), 0, GL_RGBA,
+               GL_UNSIGNED_BYTE, pixels.data());
+}
+
+void* Texture::id() const {
+  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(name_));  // NOLINT(performance-no-int-to-ptr)
+}
+
+}  // namespace memreel::viewer

@@ -1,0 +1,43 @@
+// Colours: a quiet ground, few lines, and data that everybody can tell apart.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <imgui.h>
+
+namespace memreel::viewer {
+
+/// 0xAABBGGRR, as ImGui and textures take it.
+using Colour = std::uint32_t;
+
+constexpr Colour rgb(std::uint32_t hex, std::uint32_t alpha = 0xFF) {
+  return (alpha << 24U) | ((hex & 0xFFU) << 16U) | (hex & 0xFF00U) | (hex >> 16U);
+}
+constexpr Colour with_alpha(Colour colour, std::uint32_t alpha) { return (colour & 0x00FF'FFFFU) | (alpha << 24U); }
+/// From `a` (share 0) to `b` (share 1).
+Colour mix(Colour a, Colour b, double share);
+
+struct Theme {
+  bool dark = true;
+  Colour ground{}, panel{}, line{}, text{}, faint{}, accent{}, alarm{};
+  Colour segment{};                 // reserved memory
+  Colour reserved{}, held{}, live{};  // courses
+  Colour selection{};
+
+  /// Of the six hues of Okabe and Ito that are not the alarm's, in an order that contrasts neighbours.
+  Colour category(std::size_t i) const;
+  /// Many categories: the six hues in three shades.
+  Colour shade(std::uint64_t hash) const;
+  Colour rest() const { return dark ? rgb(0x5B616D) : rgb(0xB4B8C0); }
+  /// Cividis (Nunez, Anderton, Renslow 2018): reads the same with and without colour blindness. 0 .. 1
+  Colour ramp(double share) const;
+};
+
+Theme dark_theme();
+Theme light_theme();
+/// Gives ImGui's own widgets the colours of `theme`; sizes are multiplied by `scale`.
+void apply(const Theme& theme, float scale);
+
+}  // namespace memreel::viewer

@@ -1,0 +1,338 @@
+#include "viewer/panes/timeline_pane.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "analyzer/report/quantity.h"
+#include "viewer/model/labels.h"
+
+namespace memreel::viewer {
+namespace {
+
+float y_of(const Area& area, std::uint64_t bytes, std::uint64_t top) {
+  return area.bottom - static_cast<float>(static_cast<double>(bytes) / static_cast<double>(std::max<std::uint64_t>(top, 1))) *
+                           area.height();
+}
+
+constexpr std::array<const char*, 5> split_names{"reserved, live", "by stack", "by pool", "by stream", "by thread"};
+
+/// The highest value on screen; the axis ends a little above.
+std::uint64_t highest(const std::vector<CourseColumn>& columns) {
+  std::uint64_t top = 0;
+  for (const CourseColumn& c : columns)
+    top = std::max({top, value_of(c.extent.max, Figure::reserved), value_of(c.extent.max, Figure::held)});
+  return top;
+}
+
+}  // namespace
+
+const std::vector<CourseColumn>& TimelinePane::columns_for(Columns& kept, Scene& scene, TimeRange view, float width) {
+  const Key key{scene.selection.heap, view, static_cast<std::uint32_t>(std::max(width, 1.0F)),
+                scene.doc().event_count()};
+  if (const HeapCourse* const course = scene.course(); course != nullptr && !(key == kept.key)) {
+    kept.columns = course_columns(scene.doc(), *course, view.begin, view.end, key.width);
+    kept.key = key;
+  }
+  return kept.columns;
+}
+
+void TimelinePane::draw(Scene& scene) {
+  const float minimap = scene.px(34), marks = scene.px(30);
+  draw_legend(scene);
+  const float rest = ImGui::GetContentRegionAvail().y;
+  ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {0, 0});
+  ImGui::BeginChild("plot", {0, std::max(rest - minimap - marks, scene.px(20))});
+  draw_plot(scene);
+  ImGui::EndChild();
+  ImGui::BeginChild("marks", {0, marks});
+  draw_marks(scene);
+  ImGui::EndChild();
+  ImGui::BeginChild("minimap", {0, 0});
+  draw_minimap(scene);
+  ImGui::EndChild();
+  ImGui::PopStyleVar();
+}
+
+void TimelinePane::draw_legend(Scene& scene) {
+  Selection& selection = scene.selection;
+  const Document& document = scene.doc();
+  ImGui::SetNextItemWidth(scene.px(130));
+  if (ImGui::BeginCombo("##split", split_names.at(static_cast<std::size_t>(selection.split)))) {
+    for (std::size_t i = 0; i < split_names.size(); ++i)
+      if (ImGui::Selectable(split_names.at(i), selection.split == static_cast<SplitBy>(i)))
+        selection.split = static_cast<SplitBy>(i);
+    ImGui::EndCombo();
+  }
+  const HeapCourse* const course = scene.course();
+  if (course == nullptr) return;
+  const std::uint32_t events =
+      selection.hovered_time ? document.events_until(*selection.hovered_time) : selection.cursor;
+  const Figures figures = document.figures_after(*course, events);
+  const auto entry = [&](const char* name, Colour colour, const std::string& value) {
+    ImGui::SameLine(0, scene.px(18));
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    const float size = scene.px(9), drop = (ImGui::GetFrameHeight() - size) / 2;
+    ImGui::GetWindowDrawList()->AddRectFilled({at.x, at.y + drop}, {at.x + size, at.y + drop + size}, colour,
+                                              scene.px(2));
+    ImGui::SetCursorScreenPos({at.x + size + scene.px(6), at.y});
+    ImGui::AlignTextToFramePadding();
+    ImGui::TextDisabled("%s", name);
+    ImGui::SameLine(0, scene.px(6));
+    ImGui::TextUnformatted(value.c_str());
+  };
+  const std::uint64_t reserved = value_of(figures, Figure::reserved);
+  if (course->has_segments) entry("reserved", scene.theme.reserved, text_of(Bytes{reserved}));
+  if (selection.split == SplitBy::nothing) {
+    entry("live", scene.theme.live, text_of(Bytes{value_of(figures, Figure::live)}));
+    if (course->has_pending)
+      entry("pending", scene.theme.held,
+            text_of(Bytes{value_of(figures, Figure::held) - value_of(figures, Figure::live)}));
+  } else if (const auto groups = groups_.value(); groups && groups_.key() && groups_.key()->by == selection.split) {
+    for (std::size_t g = 0; g < groups->groups.size(); ++g) {
+      const StackedCourse::Group& group = groups->groups[g];
+      if (ImGui::GetCursorPosX() + scene.px(150) > ImGui::GetContentRegionAvail().x && g > 5) break;
+      entry("", group.is_rest ? scene.theme.rest() : scene.theme.category(g), fitting(group.label, scene.px(170)));
+    }
+  }
+  if (course->has_segments && reserved != 0)
+    entry("not in use", scene.theme.line,
+          text_of_share(static_cast<double>(value_of(figures, Figure::unused)) / static_cast<double>(reserved)));
+  for (std::size_t i = 0; i < scene.overlays.size(); ++i)
+    if (scene.overlays[i].heap == selection.heap) entry("", scene.theme.category(i + 1), scene.overlays[i].name);
+  const Nanoseconds step = selection.view.length() / 2000;
+  const Nanoseconds at = selection.hovered_time.value_or(
+      document.empty() ? Nanoseconds{} : document.time(std::max(1U, std::min(events, document.event_count())) - 1));
+  const std::string when = time_text(at - document.first_time(), step) + "   event " + text_of(std::uint64_t{events});
+  ImGui::SameLine();
+  const float left = ImGui::GetContentRegionMax().x - ImGui::CalcTextSize(when.c_str()).x;
+  if (left > ImGui::GetCursorPosX()) {
+    ImGui::SetCursorPosX(left);
+    ImGui::TextDisabled("%s", when.c_str());
+  }
+}
+
+void TimelinePane::draw_course(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top) {
+  const Theme& theme = scene.theme;
+  struct Part {
+    Figure figure;
+    Colour colour;
+  };
+  const std::array<Part, 3> parts{{{Figure::reserved, theme.reserved}, {Figure::held, theme.held}, {Figure::live, theme.live}}};
+  const auto& columns = plot_.columns;
+  for (const Part& part : parts) {
+    // Columns of equal value are one rectangle. Up to the minimum the colour is full; what is reached for a moment only
+    // is paler, up to the maximum.
+    for (std::size_t x = 0; x < columns.size();) {
+      const std::uint64_t low = value_of(columns[x].extent.min, part.figure);
+      const std::uint64_t high = value_of(columns[x].extent.max, part.figure);
+      std::size_t end = x + 1;
+      while (end < columns.size() && value_of(columns[end].extent.min, part.figure) == low &&
+             value_of(columns[end].extent.max, part.figure) == high)
+        ++end;
+      const float left = area.left + static_cast<float>(x), right = area.left + static_cast<float>(end);
+      const float middle = y_of(area, low, top), upper = y_of(area, high, top);
+      if (low > 0) fill(list, {left, middle, right, area.bottom}, part.colour);
+      if (high > low) fill(list, {left, upper, right, middle}, with_alpha(part.colour, part.figure == Figure::held ? 0x60 : 0xA0));
+      x = end;
+    }
+  }
+}
+
+void TimelinePane::draw_groups(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top) {
+  const SplitQuery query{scene.selection.heap, scene.selection.split, scene.doc().event_count()};
+  groups_.request(
+      query,
+      [document = scene.document, query](const Progress& progress) { return split_course(*document, query, progress); },
+      false);
+  if (!groups_.is_current()) scene.busy = true;
+  const auto groups = groups_.value();
+  if (!groups || groups_.key()->by != query.by || groups_.key()->heap != query.heap) return;
+  const auto& columns = plot_.columns;
+  for (std::size_t x = 0; x < columns.size(); ++x) {
+    const float left = area.left + static_cast<float>(x);
+    const std::uint64_t reserved = value_of(columns[x].extent.max, Figure::reserved);
+    fill(list, {left, y_of(area, reserved, top), left + 1, area.bottom}, scene.theme.reserved);
+    if (groups->groups.empty()) continue;
+    const std::size_t count = groups->groups.front().bytes.size();
+    if (columns[x].end == 0) continue;
+    // Of the stretches in the column the one that holds most, as the course above shows its maximum.
+    const std::size_t first = std::min<std::size_t>((std::max(columns[x].begin, 1U) - 1) / groups->stride, count - 1);
+    const std::size_t last = std::min<std::size_t>((columns[x].end - 1) / groups->stride, count - 1);
+    std::size_t best = first;
+    std::uint64_t most = 0;
+    for (std::size_t s = first; s <= last; ++s) {
+      std::uint64_t total = 0;
+      for (const auto& group : groups->groups) total += group.bytes[s];
+      if (total > most) {
+        most = total;
+        best = s;
+      }
+    }
+    std::uint64_t base = 0;
+    for (std::size_t g = 0; g < groups->groups.size(); ++g) {
+      const auto& group = groups->groups[g];
+      if (group.bytes[best] == 0) continue;
+      const Colour colour = group.is_rest ? scene.theme.rest() : scene.theme.category(g);
+      fill(list, {left, y_of(area, base + group.bytes[best], top), left + 1, y_of(area, base, top)}, colour);
+      base += group.bytes[best];
+    }
+  }
+}
+
+void TimelinePane::draw_overlays(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area,
+                                 std::uint64_t top) {
+  for (std::size_t i = 0; i < scene.overlays.size(); ++i) {
+    const Overlay& overlay = scene.overlays[i];
+    if (overlay.heap != scene.selection.heap) continue;
+    std::vector<ImVec2> points;
+    for (std::size_t p = 0; p < overlay.events.size(); ++p) {
+      if (overlay.events[p] >= scene.doc().event_count()) break;
+      const float x = axis.x_of(scene.doc().time(overlay.events[p]));
+      if (!points.empty()) points.push_back({x, points.back().y});
+      points.push_back({x, y_of(area, overlay.bytes[p], top)});
+    }
+    if (!points.empty()) points.push_back({area.right, points.back().y});
+    list.AddPolyline(points.data(), static_cast<int>(points.size()), scene.theme.category(i + 1), 0, scene.px(1.6));
+  }
+}
+
+void TimelinePane::draw_plot(Scene& scene) {
+  const Area area = take_area("timeline");
+  note_place(scene, "timeline", area);
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  if (scene.course() == nullptr || scene.doc().empty()) {
+    explain(scene, area, scene.doc().complete ? "This trace has no events of memory." : "Reading\u2026");
+    return;
+  }
+  const TimeAxis axis(scene.selection.view, area);
+  columns_for(plot_, scene, scene.selection.view, area.width());
+  std::uint64_t top = highest(plot_.columns);
+  for (const Overlay& overlay : scene.overlays)
+    if (overlay.heap == scene.selection.heap)
+      for (const std::uint64_t bytes : overlay.bytes) top = std::max(top, bytes);
+  const std::uint64_t step = byte_tick(std::max<std::uint64_t>(top, 1), 5);
+  top += top / 12;
+
+  list.PushClipRect(area.min(), area.max(), true);
+  if (scene.selection.split == SplitBy::nothing)
+    draw_course(scene, list, area, top);
+  else
+    draw_groups(scene, list, area, top);
+  for (std::uint64_t tick = step; tick <= top; tick += step) {
+    const float y = std::floor(y_of(area, tick, top));
+    fill(list, {area.left, y, area.right, y + 1}, with_alpha(scene.theme.text, 0x16));
+    text(list, {area.left + scene.px(6), y + scene.px(1)}, with_alpha(scene.theme.text, 0xB0), text_of(Bytes{tick}));
+  }
+  draw_overlays(scene, list, axis, area, top);
+  draw_instants(scene, list, axis, area);
+  if (scene.selection.marked) {
+    const TimeRange marked = *scene.selection.marked;
+    const auto live = [&](Nanoseconds at) {
+      return static_cast<std::int64_t>(
+          value_of(scene.doc().figures_after(*scene.course(), scene.doc().events_until(at)), Figure::live));
+    };
+    const std::int64_t change = live(marked.end) - live(marked.begin);
+    const std::string label = time_text(marked.length(), marked.length() / 1000) + "   live " +
+                              (change < 0 ? "-" : "+") + text_of(Bytes{static_cast<std::uint64_t>(std::abs(change))});
+    text(list, {(axis.x_of(marked.begin) + axis.x_of(marked.end)) / 2, area.top + scene.px(4)}, scene.theme.text, label,
+         0.5F);
+  }
+  list.PopClipRect();
+  navigate(scene, axis, area);
+}
+
+void TimelinePane::draw_marks(Scene& scene) {
+  const Area area = take_area("marks");
+  note_place(scene, "marks", area);
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  fill(list, area, scene.theme.ground);
+  const Document& document = scene.doc();
+  if (document.empty()) return;
+  const TimeAxis axis(scene.selection.view, area);
+  for (const Nanoseconds tick : axis.ticks(document.first_time(), scene.px(120))) {
+    const float x = std::floor(axis.x_of(tick));
+    fill(list, {x, area.top, x + 1, area.top + scene.px(4)}, scene.theme.faint);
+    text(list, {x + scene.px(4), area.bottom - ImGui::GetTextLineHeight()}, scene.theme.faint,
+         time_text(tick - document.first_time(), axis.tick_step(scene.px(120))));
+  }
+
+  // Ranges of the outermost level: those that begin in view, and one that began before. Where many lie in a pixel the
+  // next one drawn is that of the next pixel.
+  const std::uint32_t end = scene.selection.end_event(document);
+  std::uint32_t span = document.spans_before(scene.selection.first_event(document));
+  if (span > 0) --span;
+  const auto spans = static_cast<std::uint32_t>(document.columns.span.size());
+  const float lane = area.top + scene.px(1), lane_end = area.top + scene.px(13);
+  list.PushClipRect(area.min(), area.max(), true);
+  for (std::uint32_t drawn = 0; span < spans && document.columns.span[span].begin < end && drawn < 4000; ++drawn) {
+    const MarkSpan& range = document.columns.span[span];
+    const float left = axis.x_of(document.time(range.begin));
+    const std::uint32_t range_end = document.span_end(span);
+    const float right = range_end == never ? area.right : axis.x_of(document.time(range_end));
+    if (range.depth == 0) {
+      list.AddRectFilled({left, lane}, {std::max(right - 1, left + 1), lane_end}, mix(scene.theme.line, scene.theme.accent, 0.25));
+      const std::string& name = (*document.tables)[range.name];
+      if (right - left > scene.px(30))
+        text(list, {std::max(left, area.left) + scene.px(4), lane - scene.px(1)}, scene.theme.text,
+             fitting(name, right - std::max(left, area.left) - scene.px(8)));
+    }
+    ++span;
+    if (right - left < 1)
+      span = std::max(span, document.spans_before(document.events_until(axis.time_at(std::floor(left) + 1))));
+  }
+
+  const Colour quiet = scene.theme.faint;
+  std::uint32_t row = document.notables_before(scene.selection.first_event(document));
+  const auto rows = static_cast<std::uint32_t>(document.columns.notable.size());
+  while (row < rows) {
+    const OtherEvent& other = document.columns.other[document.columns.notable[row]];
+    if (other.at >= end) break;
+    const float x = std::floor(axis.x_of(document.time(other.at)));
+    const bool failed = other.event.kind == EventKind::alloc_failed;
+    if (failed) {
+      list.AddTriangleFilled({x, lane}, {x + scene.px(9), lane + scene.px(4)}, {x, lane + scene.px(8)}, scene.theme.alarm);
+      fill(list, {x, lane, x + scene.px(1.5), area.bottom}, scene.theme.alarm);
+    } else if (other.event.kind == EventKind::empty_cache) {
+      fill(list, {x, lane + scene.px(13), x + 1, area.bottom}, quiet);
+    }
+    ++row;
+    // One sign of a kind per pixel; failures are never passed over for the sake of others.
+    if (!failed) continue;
+    const std::uint32_t next = document.notables_before(document.events_until(axis.time_at(x + scene.px(3))));
+    row = std::max(row, next);
+  }
+  draw_instants(scene, list, axis, area);
+  list.PopClipRect();
+  navigate(scene, axis, area);
+}
+
+void TimelinePane::draw_minimap(Scene& scene) {
+  const Area area = take_area("minimap");
+  note_place(scene, "minimap", area);
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const Document& document = scene.doc();
+  fill(list, area, scene.theme.ground);
+  if (document.empty() || scene.course() == nullptr) return;
+  const TimeRange all{document.first_time(), document.last_time() + Nanoseconds{1}};
+  const auto& columns = columns_for(minimap_, scene, all, area.width());
+  const std::uint64_t top = std::max<std::uint64_t>(highest(columns), 1);
+  for (std::size_t x = 0; x < columns.size(); ++x) {
+    const float left = area.left + static_cast<float>(x);
+    fill(list, {left, y_of(area, value_of(columns[x].extent.max, Figure::reserved), top), left + 1, area.bottom},
+         scene.theme.reserved);
+    fill(list, {left, y_of(area, value_of(columns[x].extent.max, Figure::live), top), left + 1, area.bottom},
+         with_alpha(scene.theme.live, 0xC0));
+  }
+  const TimeAxis axis(all, area);
+  const float left = axis.x_of(scene.selection.view.begin), right = std::max(axis.x_of(scene.selection.view.end), left + 2);
+  fill(list, {area.left, area.top, left, area.bottom}, with_alpha(scene.theme.ground, 0xB0));
+  fill(list, {right, area.top, area.right, area.bottom}, with_alpha(scene.theme.ground, 0xB0));
+  outline(list, {left, area.top, right, area.bottom}, scene.theme.accent, scene.px(1));
+  if (ImGui::IsItemActive() && ImGui::IsMouseDown(ImGuiMouseButton_Left)) {
+    const Nanoseconds half = scene.selection.view.length() / 2, at = axis.time_at(ImGui::GetIO().MousePos.x);
+    scene.selection.look_at(document, {at - half, at + half});
+  }
+}
+
+}  // namespace memreel::viewer
