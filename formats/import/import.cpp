@@ -114,7 +114,8 @@ class OwnedBytes final : public ByteFile {
 /// Refuses to go on once it is asked to stop.
 class StoppableSink final : public ByteSink {
  public:
-  StoppableSink(std::unique_ptr<ByteSink> sink, std::stop_token stop) : sink_(std::move(sink)), stop_(std::move(stop)) {}
+  StoppableSink(std::unique_ptr<ByteSink> sink, std::stop_token stop)
+      : sink_(std::move(sink)), stop_(std::move(stop)) {}
   Result<void> write(std::span<const std::byte> bytes) override {
     if (stop_.stop_requested()) return Error{.what = "stopped"};
     return sink_->write(bytes);

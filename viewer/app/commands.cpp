@@ -16,8 +16,8 @@ namespace {
 bool matches(const std::string& text, const std::string& wanted) {
   std::size_t next = 0;
   for (const char c : text)
-    if (next < wanted.size() && std::tolower(static_cast<unsigned char>(c)) ==
-                                    std::tolower(static_cast<unsigned char>(wanted[next])))
+    if (next < wanted.size() &&
+        std::tolower(static_cast<unsigned char>(c)) == std::tolower(static_cast<unsigned char>(wanted[next])))
       ++next;
   return next == wanted.size();
 }

@@ -10,10 +10,10 @@
 namespace memreel::viewer {
 
 struct Command {
-  std::string name;        // "Go to the peak of live bytes"
-  std::string shortcut;    // as it is shown
+  std::string name;      // "Go to the peak of live bytes"
+  std::string shortcut;  // as it is shown
   std::function<void()> run;
-  int key = 0;             // GLFW's; 0: none
+  int key = 0;  // GLFW's; 0: none
   int modifiers = 0;
   unsigned character = 0;  // instead of a key, where layouts differ; 0: none
 };

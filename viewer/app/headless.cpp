@@ -43,7 +43,8 @@ Result<void> settle(Window& window, Viewer& viewer) {
   for (int idle = 0; idle < settled;) {
     window.frame(viewer.theme(), [&] { viewer.draw(); });
     idle = viewer.is_idle() ? idle + 1 : 0;
-    if (const SourceStatus status = viewer.status(); status.stage == Stage::failed && status.error) return *status.error;
+    if (const SourceStatus status = viewer.status(); status.stage == Stage::failed && status.error)
+      return *status.error;
     if (Clock::now() - start > patience) return Error{.what = "the picture was not ready in time"};
     if (idle == 0) window.wait(0.005);
   }
@@ -162,7 +163,8 @@ bool Control::serve(Window& window, Viewer& viewer) {
     }
     const Json request = Json::parse(line, nullptr, false);
     const auto wanted = request.is_object() ? request.find("do") : request.end();
-    const std::string what = request.is_object() && wanted != request.end() && wanted->is_string() ? wanted->get<std::string>() : "";
+    const std::string what =
+        request.is_object() && wanted != request.end() && wanted->is_string() ? wanted->get<std::string>() : "";
     if (what == "wait" && idle_frames_ < settled) return true;  // later
     {
       const std::lock_guard lock(mutex_);

@@ -30,10 +30,12 @@ struct BenchResult {
   std::uint64_t resident_bytes = 0;
 };
 
-/// Pans and zooms by a script for `frames` frames. `started`: when the program did, in seconds of glfwGetTime() (negative).
+/// Pans and zooms by a script for `frames` frames. `started`: when the program did, in seconds of glfwGetTime()
+/// (negative).
 Result<BenchResult> run_bench(Window& window, Viewer& viewer, std::uint64_t frames, double before_window_ms);
 
-/// Answers one line of JSON on standard output to each on standard input: {"do": "state" | "wait" | "screenshot" | "quit"}.
+/// Answers one line of JSON on standard output to each on standard input: {"do": "state" | "wait" | "screenshot" |
+/// "quit"}.
 class Control {
  public:
   Control();

@@ -22,15 +22,19 @@ struct Stop {
 };
 
 constexpr std::array<Stop, 5> tour{{
-    {"timeline", "All of time", "What was reserved from the driver, and what was live in it. The wheel zooms where the pointer is, "
-                                "W A S D move, a click puts the cursor, a drag measures."},
-    {"map", "Every allocation", "Addresses upwards, time to the right. Point at a rectangle to see who made it; the same "
-                                "allocation lights up in every pane. Click to keep it."},
-    {"heap", "The heap at the cursor", "Segments in address order, a lane for each pool and stream; what is dark is free. The "
-                                       "largest hole is outlined. Press . and , to go from event to event."},
+    {"timeline", "All of time",
+     "What was reserved from the driver, and what was live in it. The wheel zooms where the pointer is, "
+     "W A S D move, a click puts the cursor, a drag measures."},
+    {"map", "Every allocation",
+     "Addresses upwards, time to the right. Point at a rectangle to see who made it; the same "
+     "allocation lights up in every pane. Click to keep it."},
+    {"heap", "The heap at the cursor",
+     "Segments in address order, a lane for each pool and stream; what is dark is free. The "
+     "largest hole is outlined. Press . and , to go from event to event."},
     {"inspector", "Who, when, why", "The life of what is selected, and its stack with your own line first."},
-    {"bottom", "Lists and replays", "Allocations, stacks, a flame graph, segments, failures; and Policies: what another "
-                                    "allocator would have reserved. Press ? for all keys."},
+    {"bottom", "Lists and replays",
+     "Allocations, stacks, a flame graph, segments, failures; and Policies: what another "
+     "allocator would have reserved. Press ? for all keys."},
 }};
 
 Area area_of(ImVec4 place) { return {place.x, place.y, place.x + place.z, place.y + place.w}; }
@@ -115,7 +119,9 @@ void Viewer::draw_top_bar(Scene& scene) {
       }
       ImGui::EndCombo();
     }
-    note_place(scene, "device", {ImGui::GetItemRectMin().x, ImGui::GetItemRectMin().y, ImGui::GetItemRectMax().x, ImGui::GetItemRectMax().y});
+    note_place(
+        scene, "device",
+        {ImGui::GetItemRectMin().x, ImGui::GetItemRectMin().y, ImGui::GetItemRectMax().x, ImGui::GetItemRectMax().y});
     ImGui::SameLine();
     ImGui::SetNextItemWidth(scene.px(260));
     if (focus_search_) {
@@ -124,13 +130,16 @@ void Viewer::draw_top_bar(Scene& scene) {
     }
     ImGui::InputTextWithHint("##search", "/  search stacks and addresses", &selection_.search,
                              ImGuiInputTextFlags_AutoSelectAll);
-    note_place(scene, "search", {ImGui::GetItemRectMin().x, ImGui::GetItemRectMin().y, ImGui::GetItemRectMax().x, ImGui::GetItemRectMax().y});
+    note_place(
+        scene, "search",
+        {ImGui::GetItemRectMin().x, ImGui::GetItemRectMin().y, ImGui::GetItemRectMax().x, ImGui::GetItemRectMax().y});
   }
 
   // What is not known, always in sight.
   const SourceStatus status = this->status();
   const Losses& losses = document_->losses;
-  const std::uint64_t lost = losses.ring_full + losses.hook_refused + losses.unknown_actions + document_->read.missing_events;
+  const std::uint64_t lost =
+      losses.ring_full + losses.hook_refused + losses.unknown_actions + document_->read.missing_events;
   std::string right;
   if (status.stage == Stage::importing || status.stage == Stage::reading)
     right = std::string(status.stage == Stage::importing ? "importing " : "reading ") +
@@ -159,28 +168,40 @@ void Viewer::draw_top_bar(Scene& scene) {
   if (status.stage == Stage::importing || status.stage == Stage::reading) {
     const ImVec2 at = ImGui::GetCursorScreenPos();
     fill(*ImGui::GetWindowDrawList(),
-         {0, at.y - scene.px(2), static_cast<float>(status.progress) * ImGui::GetIO().DisplaySize.x, at.y}, theme_.accent);
+         {0, at.y - scene.px(2), static_cast<float>(status.progress) * ImGui::GetIO().DisplaySize.x, at.y},
+         theme_.accent);
   }
   ImGui::Dummy({0, scene.px(1)});
 }
 
 void Viewer::draw_named(Scene& scene, std::string_view name) {
-  if (name == "timeline") timeline_.draw(scene);
-  else if (name == "map") map_.draw(scene);
-  else if (name == "heap") heap_pane_.draw(scene);
-  else if (name == "inspector") inspector_.draw(scene);
-  else if (name == "allocations") allocations_.draw(scene);
-  else if (name == "stacks") stacks_.draw(scene);
-  else if (name == "flame") flame_.draw(scene);
-  else if (name == "segments") segments_.draw(scene);
-  else if (name == "oom") failures_.draw(scene);
-  else if (name == "policies") policies_.draw(scene);
+  if (name == "timeline")
+    timeline_.draw(scene);
+  else if (name == "map")
+    map_.draw(scene);
+  else if (name == "heap")
+    heap_pane_.draw(scene);
+  else if (name == "inspector")
+    inspector_.draw(scene);
+  else if (name == "allocations")
+    allocations_.draw(scene);
+  else if (name == "stacks")
+    stacks_.draw(scene);
+  else if (name == "flame")
+    flame_.draw(scene);
+  else if (name == "segments")
+    segments_.draw(scene);
+  else if (name == "oom")
+    failures_.draw(scene);
+  else if (name == "policies")
+    policies_.draw(scene);
 }
 
 void Viewer::splitter(const char* name, bool vertical, float total, float sign, float& share) {
   const float thickness = 5 * window_.scale();
   const ImVec2 avail = ImGui::GetContentRegionAvail();
-  ImGui::InvisibleButton(name, vertical ? ImVec2{thickness, std::max(avail.y, 1.0F)} : ImVec2{std::max(avail.x, 1.0F), thickness});
+  ImGui::InvisibleButton(
+      name, vertical ? ImVec2{thickness, std::max(avail.y, 1.0F)} : ImVec2{std::max(avail.x, 1.0F), thickness});
   if (ImGui::IsItemHovered() || ImGui::IsItemActive())
     ImGui::SetMouseCursor(vertical ? ImGuiMouseCursor_ResizeEW : ImGuiMouseCursor_ResizeNS);
   if (ImGui::IsItemActive() && total > 0) {
@@ -193,8 +214,9 @@ void Viewer::draw_panes(Scene& scene) {
   const ImVec2 padding{scene.px(10), scene.px(7)};
   const auto pane = [&](const char* name, ImVec2 size, const auto& contents) {
     ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, padding);
-    ImGui::BeginChild(name, size, false,
-                      ImGuiWindowFlags_AlwaysUseWindowPadding | ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse);
+    ImGui::BeginChild(
+        name, size, false,
+        ImGuiWindowFlags_AlwaysUseWindowPadding | ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse);
     ImGui::PopStyleVar();
     ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {scene.px(8), scene.px(4)});
     contents();
@@ -204,8 +226,10 @@ void Viewer::draw_panes(Scene& scene) {
   if (!maximised_.empty()) {
     const bool is_tab = std::ranges::find(tab_names, maximised_) != tab_names.end();
     pane("only", {0, 0}, [&] {
-      if (is_tab) draw_bottom(scene);
-      else draw_named(scene, maximised_);
+      if (is_tab)
+        draw_bottom(scene);
+      else
+        draw_named(scene, maximised_);
     });
     return;
   }
@@ -249,7 +273,8 @@ void Viewer::draw_bottom(Scene& scene) {
     const bool active = tab_ == name;
     const bool alarming = name == "oom" && !document_->columns.failure.empty();
     text(list, at, active || ImGui::IsItemHovered() ? theme_.text : alarming ? theme_.alarm : theme_.faint, title);
-    if (active) fill(list, {at.x, area.bottom - scene.px(2), area.right, area.bottom}, alarming ? theme_.alarm : theme_.accent);
+    if (active)
+      fill(list, {at.x, area.bottom - scene.px(2), area.right, area.bottom}, alarming ? theme_.alarm : theme_.accent);
     ImGui::SameLine(0, scene.px(20));
   }
   ImGui::NewLine();
@@ -268,11 +293,12 @@ void Viewer::draw_welcome(Scene& scene) {
             status.followed ? "It has no footer, so it may still be written: what comes appears here." : "");
   } else if (source_) {
     explain(scene, area,
-            (status.stage == Stage::importing ? "Importing " : "Reading ") + source_->path().filename().string() + "  " +
-                std::to_string(static_cast<int>(status.progress * 100)) + " %");
+            (status.stage == Stage::importing ? "Importing " : "Reading ") + source_->path().filename().string() +
+                "  " + std::to_string(static_cast<int>(status.progress * 100)) + " %");
   } else {
     explain(scene, area, "Drop a trace here, or run: memreel view FILE",
-            settings_.recent.empty() ? "A .reel, or anything that memreel import reads" : "Lately: " + settings_.recent.front());
+            settings_.recent.empty() ? "A .reel, or anything that memreel import reads"
+                                     : "Lately: " + settings_.recent.front());
   }
 }
 
@@ -281,7 +307,8 @@ void Viewer::draw_help() {
   const float scale = window_.scale();
   ImGui::SetNextWindowPos({display.x / 2, display.y / 2}, ImGuiCond_Always, {0.5F, 0.5F});
   ImGui::SetNextWindowSize({std::min(640 * scale, display.x * 0.9F), std::min(620 * scale, display.y * 0.9F)});
-  ImGui::Begin("Keys", &help_, ImGuiWindowFlags_NoCollapse | ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoResize);
+  ImGui::Begin("Keys", &help_,
+               ImGuiWindowFlags_NoCollapse | ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoResize);
   ImGui::TextDisabled("wheel: zoom at the pointer (Ctrl finer, Shift coarser; over the map Alt: addresses)");
   ImGui::TextDisabled("left click: cursor and selection     left drag: measure     right drag: move");
   ImGui::Separator();

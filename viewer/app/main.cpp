@@ -44,7 +44,9 @@ Result<std::pair<int, int>> parse_size(const std::string& text) {
     if (second == std::errc{} && rest == end && width >= 200 && height >= 150 && width <= 16384 && height <= 16384)
       return std::pair{width, height};
   }
-  return Error{.what = "'" + text + "' is not a size", .where = "--size", .remedy = "write it as 1600x1000; 200x150 to 16384x16384"};
+  return Error{.what = "'" + text + "' is not a size",
+               .where = "--size",
+               .remedy = "write it as 1600x1000; 200x150 to 16384x16384"};
 }
 
 Result<void> check_pane(const std::string& pane) {
@@ -60,19 +62,20 @@ Result<void> check_pane(const std::string& pane) {
 
 void print(const BenchResult& r, bool json) {
   if (json) {
-    const nlohmann::json document{{"schema", "memreel.view-bench/1"},
-                                  {"frames", r.frames},
-                                  {"events", r.events},
-                                  {"allocations", r.allocations},
-                                  {"ui_ms", {{"p50", r.ui_p50_ms}, {"p99", r.ui_p99_ms}, {"max", r.ui_max_ms}}},
-                                  {"frame_ms", {{"p50", r.frame_p50_ms}, {"p99", r.frame_p99_ms}}},
-                                  {"scrub_ms", {{"p50", r.scrub_p50_ms}, {"p99", r.scrub_p99_ms}, {"max", r.scrub_max_ms}}},
-                                  {"table_ms", {{"p50", r.table_p50_ms}, {"p99", r.table_p99_ms}}},
-                                  {"first_paint_ms", r.first_paint_ms},
-                                  {"complete_ms", r.complete_ms},
-                                  {"resident_bytes", r.resident_bytes},
-                                  {"resident_bytes_per_event",
-                                   r.events == 0 ? 0.0 : static_cast<double>(r.resident_bytes) / static_cast<double>(r.events)}};
+    const nlohmann::json document{
+        {"schema", "memreel.view-bench/1"},
+        {"frames", r.frames},
+        {"events", r.events},
+        {"allocations", r.allocations},
+        {"ui_ms", {{"p50", r.ui_p50_ms}, {"p99", r.ui_p99_ms}, {"max", r.ui_max_ms}}},
+        {"frame_ms", {{"p50", r.frame_p50_ms}, {"p99", r.frame_p99_ms}}},
+        {"scrub_ms", {{"p50", r.scrub_p50_ms}, {"p99", r.scrub_p99_ms}, {"max", r.scrub_max_ms}}},
+        {"table_ms", {{"p50", r.table_p50_ms}, {"p99", r.table_p99_ms}}},
+        {"first_paint_ms", r.first_paint_ms},
+        {"complete_ms", r.complete_ms},
+        {"resident_bytes", r.resident_bytes},
+        {"resident_bytes_per_event",
+         r.events == 0 ? 0.0 : static_cast<double>(r.resident_bytes) / static_cast<double>(r.events)}};
     std::cout << document.dump(2) << '\n';
     return;
   }
@@ -103,20 +106,23 @@ int run(const Arguments& arguments, Clock::time_point started) {
   if (!size) return fail(size.error());
   if (const auto known = check_pane(arguments.pane); !known) return fail(known.error());
 
-  const std::filesystem::path path = arguments.headless() || arguments.control ? std::filesystem::path() : settings_path();
+  const std::filesystem::path path =
+      arguments.headless() || arguments.control ? std::filesystem::path() : settings_path();
   Settings settings = load_settings(path);
   if (path.empty()) settings.tour_done = true;
   if (arguments.light || arguments.dark) settings.dark = arguments.dark;
 
-  auto window = Window::open({.title = arguments.trace.empty() ? "memreel" : arguments.trace.filename().string() + " - memreel",
-                              .width = size->first,
-                              .height = size->second,
-                              .scale = arguments.headless() && arguments.scale == 0 ? 1 : arguments.scale,
-                              .offscreen = arguments.headless()});
+  auto window =
+      Window::open({.title = arguments.trace.empty() ? "memreel" : arguments.trace.filename().string() + " - memreel",
+                    .width = size->first,
+                    .height = size->second,
+                    .scale = arguments.headless() && arguments.scale == 0 ? 1 : arguments.scale,
+                    .offscreen = arguments.headless()});
   if (!window) return fail(window.error());
   Viewer viewer(**window, settings);
   if (!arguments.trace.empty()) viewer.open(arguments.trace);
-  if (std::ranges::find(tab_names, arguments.pane) != tab_names.end() || !arguments.pane.empty()) viewer.maximise(arguments.pane);
+  if (std::ranges::find(tab_names, arguments.pane) != tab_names.end() || !arguments.pane.empty())
+    viewer.maximise(arguments.pane);
   if (!arguments.at.empty() && !viewer.go_to(arguments.at))
     return fail({.what = "'" + arguments.at + "' is not an instant",
                  .where = "--at",
@@ -148,11 +154,13 @@ int parse_and_run(int argc, char** argv) {
   app.add_option("--size", arguments.size, "Of the window or the picture, in pixels [1600x1000]");
   app.add_option("--scale", arguments.scale, "Pixels per unit of length, e.g. 2 [as the screen says]")
       ->check(CLI::Range(0.5, 4.0));
-  app.add_option("--at", arguments.at, "Where the cursor is: seconds, 45%, event:1000, peak, reserved-peak, oom or end [peak]");
+  app.add_option("--at", arguments.at,
+                 "Where the cursor is: seconds, 45%, event:1000, peak, reserved-peak, oom or end [peak]");
   app.add_option("--pane", arguments.pane, "Show one pane only, e.g. map");
   app.add_flag("--light", arguments.light, "Dark text on light ground");
   app.add_flag("--dark", arguments.dark, "Light text on dark ground");
-  app.add_option("--bench-frames", arguments.bench_frames, "Pan and zoom by script for so many frames and say how long they took");
+  app.add_option("--bench-frames", arguments.bench_frames,
+                 "Pan and zoom by script for so many frames and say how long they took");
   app.add_flag("--json", arguments.json, "With --bench-frames: one JSON document");
   app.add_flag("--control", arguments.control, "Answer requests on standard input, for tests");
   app.footer(
@@ -175,7 +183,9 @@ int parse_and_run(int argc, char** argv) {
 }  // namespace
 }  // namespace memreel::viewer
 
-int main(int argc, char** argv) try { return memreel::viewer::parse_and_run(argc, argv); } catch (const std::exception& problem) {
+int main(int argc, char** argv) try {
+  return memreel::viewer::parse_and_run(argc, argv);
+} catch (const std::exception& problem) {
   std::fprintf(stderr, "memreel: error: %s\n", problem.what());
   return 2;
 }

@@ -12,7 +12,8 @@ namespace {
 
 std::string big_endian(std::uint32_t value) {
   std::string bytes;
-  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>((value >> static_cast<unsigned>(shift)) & 0xFFU);
+  for (int shift = 24; shift >= 0; shift -= 8)
+    bytes += static_cast<char>((value >> static_cast<unsigned>(shift)) & 0xFFU);
   return bytes;
 }
 
@@ -41,7 +42,8 @@ Result<void> write_png(const std::filesystem::path& path, std::uint32_t width, s
   }
   uLongf size = compressBound(static_cast<uLong>(rows.size()));
   std::string compressed(size, '\0');
-  if (compress2(reinterpret_cast<Bytef*>(compressed.data()), &size, rows.data(), static_cast<uLong>(rows.size()), 9) != Z_OK)
+  if (compress2(reinterpret_cast<Bytef*>(compressed.data()), &size, rows.data(), static_cast<uLong>(rows.size()), 9) !=
+      Z_OK)
     return Error{.what = "can't compress the picture", .where = path.string()};
   compressed.resize(size);
 
@@ -53,7 +55,8 @@ Result<void> write_png(const std::filesystem::path& path, std::uint32_t width, s
   if (file.good()) return {};
   std::error_code ignored;
   std::filesystem::remove(path, ignored);
-  return Error{.what = "can't be written", .where = path.string(), .remedy = "is there such a directory, and room in it?"};
+  return Error{
+      .what = "can't be written", .where = path.string(), .remedy = "is there such a directory, and room in it?"};
 }
 
 }  // namespace memreel::viewer

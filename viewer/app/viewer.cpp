@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "viewer/model/labels.h"
 
@@ -41,7 +42,7 @@ void Viewer::open(const std::filesystem::path& file) {
   document_ = source_->document();
   selection_ = Selection();
   overlays_.clear();
-  view_follows_ = cursor_follows_ = true;
+  cursor_follows_ = true;
   const std::string name = std::filesystem::absolute(file).string();
   std::erase(settings_.recent, name);
   settings_.recent.insert(settings_.recent.begin(), name);
@@ -107,13 +108,15 @@ void Viewer::follow_document() {
   const auto latest = source_->document();
   if (latest == document_) return;
   const bool first = document_->empty() && !latest->empty();
-  const bool moved = !first && selection_.view != TimeRange{document_->first_time(), document_->last_time() + Nanoseconds{1}};
+  const bool moved = !first && selection_.view != followed_view_;
   document_ = latest;
   if (document_->empty()) return;
   if (selection_.heap == HeapId::none || (cursor_follows_ && !moved)) selection_.heap = main_heap(*document_);
-  if (first || !moved) selection_.look_at_all(*document_);
+  if (!moved) selection_.look_at_all(*document_);
+  followed_view_ = moved ? TimeRange() : selection_.view;
   if (cursor_follows_) {
-    if (const HeapCourse* const course = document_->course(selection_.heap)) selection_.cursor = course->peak_live_event;
+    if (const HeapCourse* const course = document_->course(selection_.heap))
+      selection_.cursor = course->peak_live_event;
   }
   if (wanted_instant_ && status().stage == Stage::complete) go_to(*std::exchange(wanted_instant_, std::nullopt));
   selection_.remember();
@@ -171,7 +174,11 @@ void Viewer::focus() {
 
 void Viewer::make_commands() {
   const auto add = [&](std::string name, std::string shortcut, int key, int modifiers, std::function<void()> run) {
-    commands_.add({.name = std::move(name), .shortcut = std::move(shortcut), .run = std::move(run), .key = key, .modifiers = modifiers});
+    commands_.add({.name = std::move(name),
+                   .shortcut = std::move(shortcut),
+                   .run = std::move(run),
+                   .key = key,
+                   .modifiers = modifiers});
   };
   const auto add_character = [&](std::string name, char character, std::function<void()> run) {
     commands_.add({.name = std::move(name),
@@ -189,7 +196,10 @@ void Viewer::make_commands() {
   add("Earlier", "A", 0, 0, [this] { selection_.pan(*document_, -0.2); });
   add("Later", "D", 0, 0, [this] { selection_.pan(*document_, 0.2); });
   add("Look at what is selected or marked; again: all", "F", GLFW_KEY_F, 0, [this] { focus(); });
-  add("Look at all of the trace", "0", GLFW_KEY_0, 0, [this] { selection_.look_at_all(*document_); selection_.remember(); });
+  add("Look at all of the trace", "0", GLFW_KEY_0, 0, [this] {
+    selection_.look_at_all(*document_);
+    selection_.remember();
+  });
   add("Look at all", "Home", GLFW_KEY_HOME, 0, [this] { selection_.look_at_all(*document_); });
   add("Mark the view, or the life of what is selected", "M", GLFW_KEY_M, 0, [this] {
     selection_.marked = selection_.view;
@@ -202,11 +212,23 @@ void Viewer::make_commands() {
   add_character("Next event", '.', [this] { step(1); });
   add_character("Previous mark or failure", '[', [this] { step_mark(-1); });
   add_character("Next mark or failure", ']', [this] { step_mark(1); });
-  add_character("Search stacks and addresses", '/', [this] { focus_search_ = true; show_tab("allocations"); });
-  add("Go to the peak of live bytes", "P", GLFW_KEY_P, 0, [this] { go_to("peak"); selection_.remember(); });
-  add("Go to the peak of reserved bytes", "Shift+P", GLFW_KEY_P, GLFW_MOD_SHIFT,
-      [this] { go_to("reserved-peak"); selection_.remember(); });
-  add("Go to the first failure", "O", GLFW_KEY_O, 0, [this] { go_to("oom"); show_tab("oom"); selection_.remember(); });
+  add_character("Search stacks and addresses", '/', [this] {
+    focus_search_ = true;
+    show_tab("allocations");
+  });
+  add("Go to the peak of live bytes", "P", GLFW_KEY_P, 0, [this] {
+    go_to("peak");
+    selection_.remember();
+  });
+  add("Go to the peak of reserved bytes", "Shift+P", GLFW_KEY_P, GLFW_MOD_SHIFT, [this] {
+    go_to("reserved-peak");
+    selection_.remember();
+  });
+  add("Go to the first failure", "O", GLFW_KEY_O, 0, [this] {
+    go_to("oom");
+    show_tab("oom");
+    selection_.remember();
+  });
   add("Back", "Alt+Left", GLFW_KEY_LEFT, GLFW_MOD_ALT, [this] { selection_.go_back(); });
   add("Forward", "Alt+Right", GLFW_KEY_RIGHT, GLFW_MOD_ALT, [this] { selection_.go_forward(); });
   add("Undo the last zoom or jump", "Ctrl+Z", GLFW_KEY_Z, GLFW_MOD_CONTROL, [this] { selection_.go_back(); });
@@ -254,8 +276,7 @@ void Viewer::handle_keys(double seconds) {
   if (ImGui::GetIO().WantTextInput || document_->empty()) return;
   const auto held = [&](int key, int other) { return window_.is_down(key) || window_.is_down(other); };
   if (window_.is_down(GLFW_KEY_LEFT_CONTROL) || window_.is_down(GLFW_KEY_LEFT_ALT)) return;
-  const Nanoseconds anchor =
-      selection_.hovered_time.value_or(selection_.view.begin + selection_.view.length() / 2);
+  const Nanoseconds anchor = selection_.hovered_time.value_or(selection_.view.begin + selection_.view.length() / 2);
   // A key that is held zooms five times in a second, and moves one and a half screens.
   const double t = std::min(seconds, 0.1);
   if (held(GLFW_KEY_W, GLFW_KEY_W)) selection_.zoom(*document_, std::pow(5.0, -t * 2), anchor);
@@ -270,31 +291,32 @@ Json Viewer::state() const {
   Json places = Json::object();
   for (const auto& [name, place] : places_) places[name] = {place.x, place.y, place.z, place.w};
   const auto range = [](const TimeRange& r) { return Json{r.begin.count(), r.end.count()}; };
-  Json state{{"stage", stages.at(static_cast<std::size_t>(status.stage))},
-             {"error", status.error ? Json(status.error->message()) : Json(nullptr)},
-             {"followed", status.followed},
-             {"idle", is_idle()},
-             {"frames", frames_},
-             {"events", document_->event_count()},
-             {"allocations", document_->allocation_count()},
-             {"heap", index(selection_.heap)},
-             {"view", range(selection_.view)},
-             {"span", {document_->first_time().count(), document_->last_time().count()}},
-             {"cursor", selection_.cursor},
-             {"marked", selection_.marked ? range(*selection_.marked) : Json(nullptr)},
-             {"allocation", selection_.allocation ? Json(*selection_.allocation) : Json(nullptr)},
-             {"stack", selection_.stack ? Json(index(*selection_.stack)) : Json(nullptr)},
-             {"hovered_allocation", selection_.hovered_allocation ? Json(*selection_.hovered_allocation) : Json(nullptr)},
-             {"search", selection_.search},
-             {"tab", tab_},
-             {"maximised", maximised_},
-             {"help", help_},
-             {"palette", commands_.palette_is_open()},
-             {"dark", settings_.dark},
-             {"overlays", Json::array()},
-             {"live_bytes", heap_.live.count},
-             {"reserved_bytes", heap_.reserved.count},
-             {"places", places}};
+  Json state{
+      {"stage", stages.at(static_cast<std::size_t>(status.stage))},
+      {"error", status.error ? Json(status.error->message()) : Json(nullptr)},
+      {"followed", status.followed},
+      {"idle", is_idle()},
+      {"frames", frames_},
+      {"events", document_->event_count()},
+      {"allocations", document_->allocation_count()},
+      {"heap", index(selection_.heap)},
+      {"view", range(selection_.view)},
+      {"span", {document_->first_time().count(), document_->last_time().count()}},
+      {"cursor", selection_.cursor},
+      {"marked", selection_.marked ? range(*selection_.marked) : Json(nullptr)},
+      {"allocation", selection_.allocation ? Json(*selection_.allocation) : Json(nullptr)},
+      {"stack", selection_.stack ? Json(index(*selection_.stack)) : Json(nullptr)},
+      {"hovered_allocation", selection_.hovered_allocation ? Json(*selection_.hovered_allocation) : Json(nullptr)},
+      {"search", selection_.search},
+      {"tab", tab_},
+      {"maximised", maximised_},
+      {"help", help_},
+      {"palette", commands_.palette_is_open()},
+      {"dark", settings_.dark},
+      {"overlays", Json::array()},
+      {"live_bytes", heap_.live.count},
+      {"reserved_bytes", heap_.reserved.count},
+      {"places", places}};
   for (const Overlay& overlay : overlays_) state["overlays"].push_back(overlay.name);
   if (selection_.allocation && *selection_.allocation < document_->allocation_count()) {
     const Allocation a = document_->allocation(*selection_.allocation);

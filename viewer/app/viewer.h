@@ -83,7 +83,7 @@ class Viewer {
   std::unique_ptr<Source> source_;
   std::shared_ptr<const Document> document_ = std::make_shared<const Document>();
   Selection selection_;
-  bool view_follows_ = true;    // all of the trace is shown, however much it grows
+  TimeRange followed_view_;     // all of the trace as it was; while that is shown, what is added is shown, too
   bool cursor_follows_ = true;  // nobody has put the cursor yet
   bool paused_ = false;
   std::optional<std::string> wanted_instant_;

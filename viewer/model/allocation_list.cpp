@@ -97,8 +97,10 @@ std::optional<AllocationList> list_allocations(const Document& document, const A
 
   const auto by = [&](const auto& key) {
     if (query.descending)
-      return sort_rows(rows, [&](std::uint32_t a, std::uint32_t b) { return key(a) > key(b); }, progress);
-    return sort_rows(rows, [&](std::uint32_t a, std::uint32_t b) { return key(a) < key(b); }, progress);
+      return sort_rows(
+          rows, [&](std::uint32_t a, std::uint32_t b) { return key(a) > key(b); }, progress);
+    return sort_rows(
+        rows, [&](std::uint32_t a, std::uint32_t b) { return key(a) < key(b); }, progress);
   };
   bool done = true;
   switch (query.order) {
@@ -116,8 +118,8 @@ std::optional<AllocationList> list_allocations(const Document& document, const A
         if (progress.cancelled()) return std::nullopt;
         const std::uint32_t requested = document.requested(id);
         const std::int64_t until = requested == never ? last + 1 : document.time(requested).count();
-        lifetimes[id] = static_cast<std::uint64_t>(
-            std::max<std::int64_t>(0, until - document.time(document.begin_of(id)).count()));
+        lifetimes[id] =
+            static_cast<std::uint64_t>(std::max<std::int64_t>(0, until - document.time(document.begin_of(id)).count()));
       }
       done = by([&](std::uint32_t id) { return lifetimes[id]; });
       break;

@@ -53,9 +53,7 @@ class Canvas {
     per_pixel_bytes_ = std::max((query.high - query.low) * total_ / query.height, 1e-9);
   }
 
-  double x_of(Nanoseconds time) const {
-    return static_cast<double>((time - query_.begin).count()) / per_pixel_time_;
-  }
+  double x_of(Nanoseconds time) const { return static_cast<double>((time - query_.begin).count()) / per_pixel_time_; }
   /// From the top.
   double y_of(std::uint64_t offset) const {
     return query_.height - (static_cast<double>(offset) - query_.low * total_) / per_pixel_bytes_;

@@ -40,11 +40,11 @@ inline constexpr std::size_t map_colour_count = 5;
 
 struct MapQuery {
   HeapId heap = HeapId::none;
-  Nanoseconds begin{}, end{};                  // of the picture
-  double low = 0, high = 1;                    // part of the address scale
-  std::uint32_t width = 0, height = 0;         // pixels
+  Nanoseconds begin{}, end{};           // of the picture
+  double low = 0, high = 1;             // part of the address scale
+  std::uint32_t width = 0, height = 0;  // pixels
   MapColour colour = MapColour::stack;
-  std::uint32_t palette = 0;                   // changes with the colours
+  std::uint32_t palette = 0;  // changes with the colours
   std::uint32_t version = 0;
 
   friend bool operator==(const MapQuery&, const MapQuery&) = default;

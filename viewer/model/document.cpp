@@ -95,8 +95,7 @@ Nanoseconds Document::last_time() const {
 
 std::uint32_t Document::events_until(Nanoseconds until) const {
   const auto whole = std::min(static_cast<std::uint32_t>(columns.leaf_latest.size()), event_count() / leaf_events);
-  const std::uint32_t leaf =
-      first_row(whole, [&](std::uint32_t i) { return columns.leaf_latest[i] > until.count(); });
+  const std::uint32_t leaf = first_row(whole, [&](std::uint32_t i) { return columns.leaf_latest[i] > until.count(); });
   std::uint32_t event = leaf * leaf_events;
   const std::uint32_t end = std::min(event_count(), event + leaf_events);
   while (event < end && time(event) <= until) ++event;

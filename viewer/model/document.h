@@ -61,9 +61,9 @@ struct MarkSpan {
 /// What is the case after `event` events.
 struct Keyframe {
   std::uint32_t event = 0;
-  std::uint32_t allocations = 0;           // how many began before
-  std::uint32_t segments = 0;              // likewise
-  std::vector<std::uint32_t> held;         // allocations not completed
+  std::uint32_t allocations = 0;    // how many began before
+  std::uint32_t segments = 0;       // likewise
+  std::vector<std::uint32_t> held;  // allocations not completed
   std::vector<std::uint32_t> segments_held;
 };
 

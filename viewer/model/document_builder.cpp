@@ -129,7 +129,8 @@ void DocumentBuilder::add_mark(const Event& event) {
     span_end_.push_back();
   } else if (mark.phase == MarkPhase::end) {
     // Ends may be missing: those of ranges inside end with theirs.
-    const auto begin = std::find_if(open.rbegin(), open.rend(), [&](std::uint32_t s) { return span_[s].name == mark.name; });
+    const auto begin =
+        std::find_if(open.rbegin(), open.rend(), [&](std::uint32_t s) { return span_[s].name == mark.name; });
     if (begin == open.rend()) return;
     const auto kept = static_cast<std::size_t>(open.rend() - begin) - 1;
     for (std::size_t i = kept; i < open.size(); ++i) span_end_[open[i]].set(at_);
@@ -194,7 +195,8 @@ void DocumentBuilder::take_keyframe() {
   keyframe->segments_held = segments_.held();
   // Where much is live keyframes are far apart, so that all of them together take half a byte for each event.
   const std::size_t rows = keyframe->held.size() + keyframe->segments_held.size();
-  next_keyframe_ = at_ + std::max(keyframe_interval_, static_cast<std::uint32_t>(std::min<std::size_t>(8 * rows, 1U << 24U)));
+  next_keyframe_ =
+      at_ + std::max(keyframe_interval_, static_cast<std::uint32_t>(std::min<std::size_t>(8 * rows, 1U << 24U)));
   keyframes_.push_back(std::move(keyframe));
 }
 

@@ -43,7 +43,7 @@ class DocumentBuilder {
     HeapId heap = HeapId::none;
     Pyramid pyramid;
     Figures now{}, before{};  // before the event that is added
-    Extent leaf;  // of the leaf that is not complete
+    Extent leaf;              // of the leaf that is not complete
     std::uint64_t allocations = 0, failures = 0;
     std::uint64_t peak_live = 0, peak_reserved = 0;
     std::uint32_t peak_live_event = 0, peak_reserved_event = 0;

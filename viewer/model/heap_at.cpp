@@ -106,8 +106,7 @@ HeapAt heap_at(const Document& document, HeapId heap, std::uint32_t events) {
 
 std::vector<std::uint32_t> held_at(const Document& document, HeapId heap, std::uint32_t events) {
   std::vector<std::uint32_t> ids;
-  for_each_held(document, heap, std::min(events, document.event_count()),
-                [&](std::uint32_t id) { ids.push_back(id); });
+  for_each_held(document, heap, std::min(events, document.event_count()), [&](std::uint32_t id) { ids.push_back(id); });
   return ids;
 }
 

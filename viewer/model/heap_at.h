@@ -25,9 +25,9 @@ struct HeldSegment {
   Bytes size;
   OriginId origin = OriginId::none;
   bool mapped = false;
-  std::uint32_t begin = 0;                   // event since which all of it is there
+  std::uint32_t begin = 0;                    // event since which all of it is there
   std::uint32_t first_block = 0, blocks = 0;  // in HeapAt::blocks
-  Bytes held;                                // in them
+  Bytes held;                                 // in them
   Address largest_hole;
   Bytes largest_hole_size;
 
@@ -36,9 +36,9 @@ struct HeldSegment {
 
 struct HeapAt {
   HeapId heap = HeapId::none;
-  std::uint32_t event = 0;           // how many events precede it
-  std::vector<HeldBlock> blocks;     // by address
-  std::vector<HeldSegment> segments;  // by address
+  std::uint32_t event = 0;                    // how many events precede it
+  std::vector<HeldBlock> blocks;              // by address
+  std::vector<HeldSegment> segments;          // by address
   std::optional<std::uint32_t> largest_hole;  // the segment that has it
   Bytes live, pending, reserved;
 
@@ -47,7 +47,8 @@ struct HeapAt {
   const HeldSegment* segment_at(Address address) const;
 };
 
-/// The state of `heap` after `events` events. Looks at what is held then and at the allocations since the last keyframe.
+/// The state of `heap` after `events` events. Looks at what is held then and at the allocations since the last
+/// keyframe.
 HeapAt heap_at(const Document& document, HeapId heap, std::uint32_t events);
 
 /// The allocations of `heap` held after `events` events, by id.

@@ -77,11 +77,10 @@ std::string split_label(const Tables& tables, std::uint32_t key, SplitBy by) {
   return {};
 }
 
-std::string address_text(Address address) {
-  return format("0x%llx", static_cast<unsigned long long>(address.value));
-}
+std::string address_text(Address address) { return format("0x%llx", static_cast<unsigned long long>(address.value)); }
 
 std::string time_text(Nanoseconds since_begin, Nanoseconds resolution) {
+  if (since_begin == Nanoseconds{}) return "0 s";
   const auto ns = static_cast<double>(since_begin.count());
   const double step = std::max(1.0, static_cast<double>(std::llabs(resolution.count())));
   const double size = std::max(std::abs(ns), step);

@@ -41,8 +41,8 @@ std::int64_t SegmentHistory::cut(HeapId heap, Address begin_address, Address end
     };
     if (whole.address < begin_address) keep(whole.address, begin_address);
     if (end_address < whole_end) keep(end_address, whole_end);
-    change -= static_cast<std::int64_t>(
-        (std::min(end_address, whole_end) - std::max(begin_address, whole.address)).count);
+    change -=
+        static_cast<std::int64_t>((std::min(end_address, whole_end) - std::max(begin_address, whole.address)).count);
   }
   return change;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "viewer/model/allocation_map.h"
@@ -22,11 +23,11 @@ struct TimeRange {
 class Selection {
  public:
   HeapId heap = HeapId::none;
-  TimeRange view;                          // limits every pane
-  std::uint32_t cursor = 0;                // panes show the state after so many events
-  std::optional<TimeRange> marked;         // what M or a drag marked
+  TimeRange view;                           // limits every pane
+  std::uint32_t cursor = 0;                 // panes show the state after so many events
+  std::optional<TimeRange> marked;          // what M or a drag marked
   std::optional<std::uint32_t> allocation;  // selected
-  std::optional<StackId> stack;            // selected; of the allocation, when there is one
+  std::optional<StackId> stack;             // selected; of the allocation, when there is one
   MapColour colour = MapColour::stack;
   SplitBy split = SplitBy::nothing;
   std::string search;
@@ -72,7 +73,8 @@ class Selection {
   /// Shows `range`, as far as the trace reaches; keeps at least 10 ns on screen.
   void look_at(const Document& document, TimeRange range) {
     constexpr Nanoseconds least{10};
-    const Nanoseconds first = document.first_time(), last = std::max(document.last_time(), first + least);
+    const Nanoseconds first = document.first_time();
+    const Nanoseconds last = std::max(document.last_time() + Nanoseconds{1}, first + least);
     const Nanoseconds length = std::clamp(range.length(), least, last - first);
     range.begin = std::clamp(range.begin, first, last - length);
     view = {range.begin, range.begin + length};

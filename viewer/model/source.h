@@ -22,7 +22,7 @@ enum class Stage : std::uint8_t { importing, reading, complete, failed };
 
 struct SourceStatus {
   Stage stage = Stage::importing;
-  double progress = 0;  // 0 .. 1
+  double progress = 0;    // 0 .. 1
   bool followed = false;  // the file has no footer: it may still grow, and what is added appears
   std::optional<Error> error;
 };

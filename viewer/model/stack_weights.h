@@ -20,8 +20,8 @@ struct StackWeight {
   StackId stack = StackId::none;
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
-  std::uint64_t largest = 0;              // bytes of the largest allocation
-  std::uint32_t example = never;          // that allocation
+  std::uint64_t largest = 0;      // bytes of the largest allocation
+  std::uint32_t example = never;  // that allocation
 
   friend bool operator==(const StackWeight&, const StackWeight&) = default;
 };

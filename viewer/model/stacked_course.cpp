@@ -30,8 +30,7 @@ std::uint32_t split_key(const Document& document, std::uint32_t allocation, Spli
   return 0;
 }
 
-std::optional<StackedCourse> split_course(const Document& document, const SplitQuery& query,
-                                          const Progress& progress) {
+std::optional<StackedCourse> split_course(const Document& document, const SplitQuery& query, const Progress& progress) {
   // First who the groups are: those that hold most for longest, so that no colour goes to what nobody sees.
   std::unordered_map<std::uint32_t, double> weights;
   const std::uint32_t allocations = document.allocation_count();
@@ -52,7 +51,8 @@ std::optional<StackedCourse> split_course(const Document& document, const SplitQ
   std::unordered_map<std::uint32_t, std::size_t> group_of;
   for (std::size_t g = 0; g < named; ++g) {
     group_of[ranking[g].second] = g;
-    course.groups.push_back({.key = ranking[g].second, .label = split_label(*document.tables, ranking[g].second, query.by)});
+    course.groups.push_back(
+        {.key = ranking[g].second, .label = split_label(*document.tables, ranking[g].second, query.by)});
   }
   if (ranking.size() > named) course.groups.push_back({.label = "everything else", .is_rest = true});
 

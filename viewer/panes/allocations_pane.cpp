@@ -49,8 +49,11 @@ void AllocationsPane::draw(Scene& scene) {
   if (list->size() == 0) {
     const Area area = take_area("allocations");
     note_place(scene, "allocations", area);
-    explain(scene, area, selection.search.empty() ? "Nothing is allocated in this range of time." : "No allocation matches the search.",
-            selection.search.empty() ? "Zoom out with S, or press 0 for all of it." : "Press Esc in the search field to clear it.");
+    explain(
+        scene, area,
+        selection.search.empty() ? "Nothing is allocated in this range of time." : "No allocation matches the search.",
+        selection.search.empty() ? "Zoom out with S, or press 0 for all of it."
+                                 : "Press Esc in the search field to clear it.");
     return;
   }
   const auto id_of = [&](std::uint64_t row) { return (*list)[static_cast<std::uint32_t>(row)]; };

@@ -58,8 +58,8 @@ Nanoseconds TimeAxis::time_at(float x) const {
 }
 
 Nanoseconds TimeAxis::tick_step(float spacing) const {
-  const double wanted = static_cast<double>(view_.length().count()) *
-                        static_cast<double>(spacing / std::max(area_.width(), 1.0F));
+  const double wanted =
+      static_cast<double>(view_.length().count()) * static_cast<double>(spacing / std::max(area_.width(), 1.0F));
   double step = 1;
   while (step < wanted) {
     // 1, 2, 5, 10 ...

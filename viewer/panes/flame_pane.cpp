@@ -82,8 +82,8 @@ void FlamePane::draw_node(Scene& scene, ImDrawList& list, const Area& area, std:
   if (!hovered) return;
   ImGui::BeginTooltip();
   ImGui::TextUnformatted((number == 0 ? name : text_of(frame)).c_str());
-  ImGui::TextDisabled("%s in %s allocations, %s of all", text_of(Bytes{node.bytes}).c_str(), text_of(node.count).c_str(),
-                      text_of_share(node.end - node.begin).c_str());
+  ImGui::TextDisabled("%s in %s allocations, %s of all", text_of(Bytes{node.bytes}).c_str(),
+                      text_of(node.count).c_str(), text_of_share(node.end - node.begin).c_str());
   ImGui::EndTooltip();
   if (ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) {
     begin_ = node.begin;

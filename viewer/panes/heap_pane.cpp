@@ -44,9 +44,10 @@ Layout arrange(Scene& scene, float width, double bytes_per_pixel) {
       reserved += scene.heap.segments[s].size;
       held += scene.heap.segments[s].held;
     }
-    layout.titles.push_back({y, pool_label(scene.tables(), lane.first) + ",  " + stream_label(scene.tables(), lane.second) +
-                                    "   " + text_of(reserved) + " in " + std::to_string(segments.size()) +
-                                    (segments.size() == 1 ? " segment,  " : " segments,  ") + text_of(held) + " in use"});
+    layout.titles.push_back(
+        {y, pool_label(scene.tables(), lane.first) + ",  " + stream_label(scene.tables(), lane.second) + "   " +
+                text_of(reserved) + " in " + std::to_string(segments.size()) +
+                (segments.size() == 1 ? " segment,  " : " segments,  ") + text_of(held) + " in use"});
     y += ImGui::GetTextLineHeight() + scene.px(2);
     float x = 0;
     for (const std::uint32_t s : segments) {
@@ -79,16 +80,18 @@ Layout arrange(Scene& scene, float width, double bytes_per_pixel) {
 void HeapPane::draw(Scene& scene) {
   const HeapAt& heap = scene.heap;
   std::string title = "heap at event " + text_of(std::uint64_t{heap.event});
-  if (heap.largest_hole)
-    title += "   largest hole " + text_of(heap.segments[*heap.largest_hole].largest_hole_size);
+  if (heap.largest_hole) title += "   largest hole " + text_of(heap.segments[*heap.largest_hole].largest_hole_size);
   ImGui::TextDisabled("%s", title.c_str());
   const Area area = take_area("heap");
   note_place(scene, "heap", area);
   ImDrawList& list = *ImGui::GetWindowDrawList();
   fill(list, area, scene.theme.ground);
   if (heap.segments.empty()) {
-    explain(scene, area, scene.course() != nullptr && scene.course()->has_segments ? "No segments at this instant." : "This trace has no segments.",
-            heap.blocks.empty() ? "Move the cursor: click the timeline, or press . and ," : "The allocation map shows its allocations.");
+    explain(scene, area,
+            scene.course() != nullptr && scene.course()->has_segments ? "No segments at this instant."
+                                                                      : "This trace has no segments.",
+            heap.blocks.empty() ? "Move the cursor: click the timeline, or press . and ,"
+                                : "The allocation map shows its allocations.");
     return;
   }
   // The scale at which everything just fits, by halving.
@@ -120,10 +123,12 @@ void HeapPane::draw(Scene& scene) {
     float before = 0;
     for (; i < end; ++i) {
       const Placed& piece = layout.segments[i];
-      const Area on_screen{left + piece.area.left, top + piece.area.top, left + piece.area.right, top + piece.area.bottom};
+      const Area on_screen{left + piece.area.left, top + piece.area.top, left + piece.area.right,
+                           top + piece.area.bottom};
       if (on_screen.bottom >= area.top && on_screen.top <= area.bottom) {
         list.PushClipRect(on_screen.min(), on_screen.max(), true);
-        draw_segment(scene, list, {on_screen.left - before, on_screen.top, on_screen.left - before + total, on_screen.bottom},
+        draw_segment(scene, list,
+                     {on_screen.left - before, on_screen.top, on_screen.left - before + total, on_screen.bottom},
                      piece.segment);
         list.PopClipRect();
       }
@@ -160,7 +165,8 @@ void HeapPane::draw_segment(Scene& scene, ImDrawList& list, const Area& area, st
     if (right <= drawn_to && !marked) continue;  // under what is drawn
     const Colour colour = colour_of(block.allocation);
     const float gap = right - left > 3 ? 1.0F : 0.0F;
-    fill(list, {left, area.top, right - gap, area.bottom}, block.pending ? mix(colour, scene.theme.segment, 0.55) : colour);
+    fill(list, {left, area.top, right - gap, area.bottom},
+         block.pending ? mix(colour, scene.theme.segment, 0.55) : colour);
     if (marked) outline(list, {left, area.top, right, area.bottom}, scene.theme.selection, scene.px(1.5));
     drawn_to = std::max(drawn_to, std::floor(right));
   }

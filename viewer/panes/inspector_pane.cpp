@@ -111,8 +111,9 @@ void InspectorPane::draw_allocation(Scene& scene, std::uint32_t id) {
   property("allocated", when(document, a.begin), column);
   property("let go of", a.requested == never ? "never" : when(document, a.requested), column);
   if (a.requested != never) {
-    property("lived", seconds(document.time(a.requested) - document.time(a.begin)) + ",  " +
-                          text_of(std::uint64_t{a.requested - a.begin}) + " events",
+    property("lived",
+             seconds(document.time(a.requested) - document.time(a.begin)) + ",  " +
+                 text_of(std::uint64_t{a.requested - a.begin}) + " events",
              column);
     if (a.completed != never && a.completed > a.requested + 1)
       property("then pending", seconds(document.time(a.completed) - document.time(a.requested)), column);
@@ -129,11 +130,14 @@ void InspectorPane::draw_allocation(Scene& scene, std::uint32_t id) {
   const double span = std::max(1.0, static_cast<double>((document.last_time() - document.first_time()).count()));
   const auto x_of = [&](std::uint32_t event) {
     if (event == never) return at.x + width;
-    return at.x + static_cast<float>(static_cast<double>((document.time(event) - document.first_time()).count()) / span) * width;
+    return at.x +
+           static_cast<float>(static_cast<double>((document.time(event) - document.first_time()).count()) / span) *
+               width;
   };
   ImDrawList& list = *ImGui::GetWindowDrawList();
   fill(list, {at.x, at.y + scene.px(3), at.x + width, at.y + scene.px(3) + height}, scene.theme.line);
-  fill(list, {x_of(a.begin), at.y + scene.px(3), std::max(x_of(a.requested), x_of(a.begin) + 2), at.y + scene.px(3) + height},
+  fill(list,
+       {x_of(a.begin), at.y + scene.px(3), std::max(x_of(a.requested), x_of(a.begin) + 2), at.y + scene.px(3) + height},
        scene.theme.accent);
   ImGui::Dummy({width, height + scene.px(8)});
   if (ImGui::SmallButton("begin")) scene.selection.cursor = a.begin + 1;

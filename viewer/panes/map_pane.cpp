@@ -62,7 +62,8 @@ void MapPane::draw(Scene& scene) {
   list.PopClipRect();
   if (ImGui::IsItemHovered() && ImGui::GetIO().KeyAlt && ImGui::GetIO().MouseWheel != 0) {
     // Alt and the wheel: addresses instead of time.
-    const double at = high_ - (high_ - low_) * static_cast<double>((ImGui::GetIO().MousePos.y - area.top) / area.height());
+    const double at =
+        high_ - (high_ - low_) * static_cast<double>((ImGui::GetIO().MousePos.y - area.top) / area.height());
     const double factor = std::pow(0.75, static_cast<double>(ImGui::GetIO().MouseWheel));
     low_ = std::max(0.0, at - (at - low_) * factor);
     high_ = std::min(1.0, at + (high_ - at) * factor);
@@ -133,16 +134,16 @@ void MapPane::draw_picture(Scene& scene, ImDrawList& list, const TimeAxis& axis,
   const float bottom = area.top + static_cast<float>((high_ - query.low) * scale);
   const TimeRange view = scene.selection.view;
   const auto x_of = [&](Nanoseconds time) {
-    return area.left + static_cast<float>(static_cast<double>((time - view.begin).count()) /
-                                          static_cast<double>(view.length().count()) *
-                                          static_cast<double>(area.width()));
+    return area.left +
+           static_cast<float>(static_cast<double>((time - view.begin).count()) /
+                              static_cast<double>(view.length().count()) * static_cast<double>(area.width()));
   };
   static_cast<void>(axis);
   list.AddImage(texture_.id(), {x_of(query.begin), top}, {x_of(query.end), bottom});
 }
 
-void MapPane::frame_allocation(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area,
-                               std::uint32_t id, Colour colour) const {
+void MapPane::frame_allocation(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area, std::uint32_t id,
+                               Colour colour) const {
   const Allocation a = scene.doc().allocation(id);
   const auto offset = shown_->scale.offset_of(a.address);
   if (!offset || scene.doc().heap_of(a.origin) != scene.selection.heap) return;

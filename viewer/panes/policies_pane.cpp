@@ -66,12 +66,14 @@ void PoliciesPane::draw(Scene& scene) {
   }
   ImGui::SetNextItemWidth(scene.px(520));
   const bool entered = ImGui::InputText("##policies", &specs_, ImGuiInputTextFlags_EnterReturnsTrue);
-  note_place(scene, "policies/specs", {ImGui::GetItemRectMin().x, ImGui::GetItemRectMin().y, ImGui::GetItemRectMax().x,
-                                       ImGui::GetItemRectMax().y});
+  note_place(
+      scene, "policies/specs",
+      {ImGui::GetItemRectMin().x, ImGui::GetItemRectMin().y, ImGui::GetItemRectMax().x, ImGui::GetItemRectMax().y});
   ImGui::SameLine();
   if (ImGui::Button("Replay") || entered) run();
-  note_place(scene, "policies/run", {ImGui::GetItemRectMin().x, ImGui::GetItemRectMin().y, ImGui::GetItemRectMax().x,
-                                     ImGui::GetItemRectMax().y});
+  note_place(
+      scene, "policies/run",
+      {ImGui::GetItemRectMin().x, ImGui::GetItemRectMin().y, ImGui::GetItemRectMax().x, ImGui::GetItemRectMax().y});
   request(scene);
   ImGui::SameLine();
   if (replay_.running()) {
@@ -88,8 +90,10 @@ void PoliciesPane::draw(Scene& scene) {
   if (!shown_ || !shown_->problem.empty()) {
     const Area area = take_area("policies");
     note_place(scene, "policies", area);
-    if (shown_) explain(scene, area, shown_->problem);
-    else explain(scene, area, "What would another allocator have reserved for the same requests?", "Press Replay.");
+    if (shown_)
+      explain(scene, area, shown_->problem);
+    else
+      explain(scene, area, "What would another allocator have reserved for the same requests?", "Press Replay.");
     return;
   }
   std::vector<std::size_t> of_heap;

@@ -31,7 +31,7 @@ struct Scene {
   std::shared_ptr<ByteFile> file;            // the whole trace, for jobs; null while it is imported
   Selection& selection;
   const Theme& theme;
-  float scale = 1;  // pixels per unit of length
+  float scale = 1;     // pixels per unit of length
   const HeapAt& heap;  // of the selection's heap at its cursor
   std::vector<Overlay>& overlays;
   std::map<std::string, ImVec4>& places;  // where things are on screen: x, y, width, height

@@ -45,9 +45,8 @@ void SegmentsPane::draw(Scene& scene) {
         return s.size.count;
     }
   };
-  std::ranges::stable_sort(order, [&](std::uint32_t a, std::uint32_t b) {
-    return table_.descending() ? key(a) > key(b) : key(a) < key(b);
-  });
+  std::ranges::stable_sort(
+      order, [&](std::uint32_t a, std::uint32_t b) { return table_.descending() ? key(a) > key(b) : key(a) < key(b); });
   Rows rows;
   rows.count = order.size();
   rows.cell = [&](std::uint64_t row, int column) -> std::string {

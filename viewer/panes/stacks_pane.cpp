@@ -64,7 +64,8 @@ void StacksPane::draw(Scene& scene) {
   std::uint64_t total = 0;
   for (const StackWeight& w : sorted_) total += w.bytes;
   ImGui::SameLine();
-  ImGui::TextDisabled("   %s in %s stacks", text_of(Bytes{total}).c_str(), text_of(std::uint64_t{sorted_.size()}).c_str());
+  ImGui::TextDisabled("   %s in %s stacks", text_of(Bytes{total}).c_str(),
+                      text_of(std::uint64_t{sorted_.size()}).c_str());
 
   Rows rows;
   rows.count = sorted_.size();
@@ -86,8 +87,7 @@ void StacksPane::draw(Scene& scene) {
   rows.swatch = [&](std::uint64_t row) { return scene.theme.shade(index(sorted_[row].stack)); };
   rows.selected = [&](std::uint64_t row) { return selection.stack == sorted_[row].stack; };
   rows.highlighted = [&](std::uint64_t row) {
-    return selection.hovered_allocation &&
-           scene.doc().stack_of(*selection.hovered_allocation) == sorted_[row].stack;
+    return selection.hovered_allocation && scene.doc().stack_of(*selection.hovered_allocation) == sorted_[row].stack;
   };
   rows.on_hover = [&](std::uint64_t row) { selection.hover(sorted_[row].stack); };
   rows.on_click = [&](std::uint64_t row) {

@@ -68,8 +68,7 @@ void Table::draw_scrollbar(Scene& scene, const Rows& rows, std::uint64_t visible
   }
   const float y = top + static_cast<float>(room * (first_ / last));
   ImGui::GetWindowDrawList()->AddRectFilled({right - width + scene.px(2), y}, {right - scene.px(2), y + length},
-                                            ImGui::IsItemHovered() ? scene.theme.faint : scene.theme.line,
-                                            scene.px(3));
+                                            ImGui::IsItemHovered() ? scene.theme.faint : scene.theme.line, scene.px(3));
   note_place(scene, std::string(name_) + "/scrollbar", {right - width, top, right, bottom});
 }
 
@@ -93,7 +92,8 @@ void Table::draw_row(Scene& scene, const Rows& rows, std::uint64_t row) {
       ImGui::SameLine(0, 0);
       if (const auto swatch = rows.swatch ? rows.swatch(row) : std::nullopt) {
         const ImVec2 at = ImGui::GetCursorScreenPos();
-        const float size = std::floor(ImGui::GetTextLineHeight() * 0.62F), drop = (ImGui::GetTextLineHeight() - size) / 2;
+        const float size = std::floor(ImGui::GetTextLineHeight() * 0.62F),
+                    drop = (ImGui::GetTextLineHeight() - size) / 2;
         ImGui::GetWindowDrawList()->AddRectFilled({at.x, at.y + drop}, {at.x + size, at.y + drop + size}, *swatch,
                                                   scene.px(2));
         ImGui::SetCursorScreenPos({at.x + size + scene.px(6), at.y});
@@ -113,8 +113,7 @@ void Table::draw(Scene& scene, const Rows& rows) {
   const ImVec2 at = ImGui::GetCursorScreenPos(), size = ImGui::GetContentRegionAvail();
   const float row_height = ImGui::GetTextLineHeight() + 2 * ImGui::GetStyle().CellPadding.y;
   const float header_height = row_height + scene.px(2);
-  const auto visible =
-      static_cast<std::uint64_t>(std::max(1.0F, std::floor((size.y - header_height) / row_height)));
+  const auto visible = static_cast<std::uint64_t>(std::max(1.0F, std::floor((size.y - header_height) / row_height)));
   scroll(rows, visible);
   note_place(scene, name_, {at.x, at.y, at.x + size.x, at.y + size.y});
   note_place(scene, std::string(name_) + "/first row",

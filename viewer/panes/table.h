@@ -15,9 +15,9 @@ namespace memreel::viewer {
 
 struct Column {
   const char* title = "";
-  float width = 80;      // at first, in units of length; 0: what is left
-  bool right = false;    // numbers
-  int sort = -1;         // passed back when the table is to be sorted by it; -1: it can't be
+  float width = 80;    // at first, in units of length; 0: what is left
+  bool right = false;  // numbers
+  int sort = -1;       // passed back when the table is to be sorted by it; -1: it can't be
 };
 
 /// What a table does with the rows that it shows.

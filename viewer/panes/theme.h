@@ -22,7 +22,7 @@ Colour mix(Colour a, Colour b, double share);
 struct Theme {
   bool dark = true;
   Colour ground{}, panel{}, line{}, text{}, faint{}, accent{}, alarm{};
-  Colour segment{};                 // reserved memory
+  Colour segment{};                   // reserved memory
   Colour reserved{}, held{}, live{};  // courses
   Colour selection{};
 

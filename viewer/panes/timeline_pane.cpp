@@ -11,11 +11,19 @@ namespace memreel::viewer {
 namespace {
 
 float y_of(const Area& area, std::uint64_t bytes, std::uint64_t top) {
-  return area.bottom - static_cast<float>(static_cast<double>(bytes) / static_cast<double>(std::max<std::uint64_t>(top, 1))) *
-                           area.height();
+  return area.bottom -
+         static_cast<float>(static_cast<double>(bytes) / static_cast<double>(std::max<std::uint64_t>(top, 1))) *
+             area.height();
 }
 
 constexpr std::array<const char*, 5> split_names{"reserved, live", "by stack", "by pool", "by stream", "by thread"};
+
+/// "2 GiB": ticks are round.
+std::string tick_text(std::uint64_t bytes) {
+  std::string label = text_of(Bytes{bytes});
+  if (const std::size_t zeros = label.find(".00"); zeros != std::string::npos) label.erase(zeros, 3);
+  return label;
+}
 
 /// The highest value on screen; the axis ends a little above.
 std::uint64_t highest(const std::vector<CourseColumn>& columns) {
@@ -96,7 +104,7 @@ void TimelinePane::draw_legend(Scene& scene) {
     }
   }
   if (course->has_segments && reserved != 0)
-    entry("not in use", scene.theme.line,
+    entry("not in use", with_alpha(scene.theme.panel, 0),
           text_of_share(static_cast<double>(value_of(figures, Figure::unused)) / static_cast<double>(reserved)));
   for (std::size_t i = 0; i < scene.overlays.size(); ++i)
     if (scene.overlays[i].heap == selection.heap) entry("", scene.theme.category(i + 1), scene.overlays[i].name);
@@ -118,7 +126,8 @@ void TimelinePane::draw_course(Scene& scene, ImDrawList& list, const Area& area,
     Figure figure;
     Colour colour;
   };
-  const std::array<Part, 3> parts{{{Figure::reserved, theme.reserved}, {Figure::held, theme.held}, {Figure::live, theme.live}}};
+  const std::array<Part, 3> parts{
+      {{Figure::reserved, theme.reserved}, {Figure::held, theme.held}, {Figure::live, theme.live}}};
   const auto& columns = plot_.columns;
   for (const Part& part : parts) {
     // Columns of equal value are one rectangle. Up to the minimum the colour is full; what is reached for a moment only
@@ -133,7 +142,8 @@ void TimelinePane::draw_course(Scene& scene, ImDrawList& list, const Area& area,
       const float left = area.left + static_cast<float>(x), right = area.left + static_cast<float>(end);
       const float middle = y_of(area, low, top), upper = y_of(area, high, top);
       if (low > 0) fill(list, {left, middle, right, area.bottom}, part.colour);
-      if (high > low) fill(list, {left, upper, right, middle}, with_alpha(part.colour, part.figure == Figure::held ? 0x60 : 0xA0));
+      if (high > low)
+        fill(list, {left, upper, right, middle}, with_alpha(part.colour, part.figure == Figure::held ? 0x60 : 0xA0));
       x = end;
     }
   }
@@ -222,7 +232,7 @@ void TimelinePane::draw_plot(Scene& scene) {
   for (std::uint64_t tick = step; tick <= top; tick += step) {
     const float y = std::floor(y_of(area, tick, top));
     fill(list, {area.left, y, area.right, y + 1}, with_alpha(scene.theme.text, 0x16));
-    text(list, {area.left + scene.px(6), y + scene.px(1)}, with_alpha(scene.theme.text, 0xB0), text_of(Bytes{tick}));
+    text(list, {area.left + scene.px(6), y + scene.px(1)}, with_alpha(scene.theme.text, 0xB0), tick_text(tick));
   }
   draw_overlays(scene, list, axis, area, top);
   draw_instants(scene, list, axis, area);
@@ -271,7 +281,8 @@ void TimelinePane::draw_marks(Scene& scene) {
     const std::uint32_t range_end = document.span_end(span);
     const float right = range_end == never ? area.right : axis.x_of(document.time(range_end));
     if (range.depth == 0) {
-      list.AddRectFilled({left, lane}, {std::max(right - 1, left + 1), lane_end}, mix(scene.theme.line, scene.theme.accent, 0.25));
+      list.AddRectFilled({left, lane}, {std::max(right - 1, left + 1), lane_end},
+                         mix(scene.theme.line, scene.theme.accent, 0.25));
       const std::string& name = (*document.tables)[range.name];
       if (right - left > scene.px(30))
         text(list, {std::max(left, area.left) + scene.px(4), lane - scene.px(1)}, scene.theme.text,
@@ -291,7 +302,8 @@ void TimelinePane::draw_marks(Scene& scene) {
     const float x = std::floor(axis.x_of(document.time(other.at)));
     const bool failed = other.event.kind == EventKind::alloc_failed;
     if (failed) {
-      list.AddTriangleFilled({x, lane}, {x + scene.px(9), lane + scene.px(4)}, {x, lane + scene.px(8)}, scene.theme.alarm);
+      list.AddTriangleFilled({x, lane}, {x + scene.px(9), lane + scene.px(4)}, {x, lane + scene.px(8)},
+                             scene.theme.alarm);
       fill(list, {x, lane, x + scene.px(1.5), area.bottom}, scene.theme.alarm);
     } else if (other.event.kind == EventKind::empty_cache) {
       fill(list, {x, lane + scene.px(13), x + 1, area.bottom}, quiet);
@@ -325,7 +337,8 @@ void TimelinePane::draw_minimap(Scene& scene) {
          with_alpha(scene.theme.live, 0xC0));
   }
   const TimeAxis axis(all, area);
-  const float left = axis.x_of(scene.selection.view.begin), right = std::max(axis.x_of(scene.selection.view.end), left + 2);
+  const float left = axis.x_of(scene.selection.view.begin),
+              right = std::max(axis.x_of(scene.selection.view.end), left + 2);
   fill(list, {area.left, area.top, left, area.bottom}, with_alpha(scene.theme.ground, 0xB0));
   fill(list, {right, area.top, area.right, area.bottom}, with_alpha(scene.theme.ground, 0xB0));
   outline(list, {left, area.top, right, area.bottom}, scene.theme.accent, scene.px(1));
