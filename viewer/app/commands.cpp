@@ -6,8 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
-
-#include "viewer/panes/draw.h"
+#include <utility>
 
 namespace memreel::viewer {
 namespace {
@@ -25,6 +24,7 @@ bool matches(const std::string& text, const std::string& wanted) {
 }  // namespace
 
 void Commands::handle(const Window& window) {
+  if (palette_) return;  // it takes all keys
   constexpr int relevant = GLFW_MOD_CONTROL | GLFW_MOD_ALT | GLFW_MOD_SHIFT | GLFW_MOD_SUPER;
   const bool typing = ImGui::GetIO().WantTextInput;
   for (const KeyPress& press : window.keys())
@@ -39,29 +39,31 @@ void Commands::handle(const Window& window) {
       if (command.character != 0 && command.character == character) command.run();
 }
 
-void Commands::draw_palette(float scale) {
+void Commands::draw_palette(const Window& window) {
   if (!palette_) return;
+  const float scale = window.scale();
   const ImVec2 display = ImGui::GetIO().DisplaySize;
   const float width = std::min(560 * scale, display.x * 0.9F);
   ImGui::SetNextWindowPos({(display.x - width) / 2, display.y * 0.14F});
   ImGui::SetNextWindowSize({width, 0});
   ImGui::Begin("##palette", nullptr,
                ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoMove);
-  if (opening_) {
+  const bool opened = std::exchange(opening_, false);
+  if (opened) {
     typed_.clear();
     chosen_ = 0;
     ImGui::SetWindowFocus();
     ImGui::SetKeyboardFocusHere();
-    opening_ = false;
   }
   ImGui::SetNextItemWidth(-1);
-  const bool entered =
-      ImGui::InputTextWithHint("##typed", "What do you want to do?", &typed_, ImGuiInputTextFlags_EnterReturnsTrue);
+  ImGui::InputTextWithHint("##typed", "What do you want to do?", &typed_);
   std::vector<const Command*> found;
   for (const Command& command : commands_)
     if (matches(command.name, typed_)) found.push_back(&command);
-  if (key_pressed(ImGuiKey_DownArrow)) ++chosen_;
-  if (key_pressed(ImGuiKey_UpArrow)) --chosen_;
+  // By the window's list of keys: one that is let go of within the same frame counts, too.
+  const auto pressed = [&](int key) { return std::ranges::count(window.keys(), key, &KeyPress::key); };
+  const bool entered = !opened && pressed(GLFW_KEY_ENTER) + pressed(GLFW_KEY_KP_ENTER) > 0;
+  chosen_ += static_cast<int>(pressed(GLFW_KEY_DOWN) - pressed(GLFW_KEY_UP));
   chosen_ = std::clamp(chosen_, 0, std::max(0, static_cast<int>(found.size()) - 1));
   const Command* wanted = nullptr;
   constexpr int most = 12;
@@ -75,7 +77,7 @@ void Commands::draw_palette(float scale) {
   }
   if (found.empty()) ImGui::TextDisabled("Nothing is called that.");
   if (entered && !found.empty()) wanted = found[static_cast<std::size_t>(chosen_)];
-  if (wanted != nullptr || key_pressed(ImGuiKey_Escape)) palette_ = false;
+  if (wanted != nullptr || pressed(GLFW_KEY_ESCAPE) > 0) palette_ = false;
   ImGui::End();
   if (wanted != nullptr) wanted->run();
 }

@@ -28,7 +28,7 @@ class Commands {
 
   void open_palette() { palette_ = opening_ = true; }
   bool palette_is_open() const { return palette_; }
-  void draw_palette(float scale);
+  void draw_palette(const Window& window);
 
  private:
   std::vector<Command> commands_;

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "viewer/app/png.h"
 
@@ -165,7 +166,9 @@ bool Control::serve(Window& window, Viewer& viewer) {
     const auto wanted = request.is_object() ? request.find("do") : request.end();
     const std::string what =
         request.is_object() && wanted != request.end() && wanted->is_string() ? wanted->get<std::string>() : "";
-    if (what == "wait" && idle_frames_ < settled) return true;  // later
+    if (!std::exchange(waiting_, true)) idle_frames_ = 0;  // what was typed before may come with the next frame
+    if (what == "wait" && idle_frames_ < settled) return true;
+    waiting_ = false;
     {
       const std::lock_guard lock(mutex_);
       lines_.erase(lines_.begin());
@@ -180,7 +183,6 @@ bool Control::serve(Window& window, Viewer& viewer) {
       answer = {{"error", "unknown request: " + line}};
     }
     std::cout << answer.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
-    idle_frames_ = 0;  // what was asked for may come with the next frame
     if (what == "quit") {
       const std::lock_guard lock(mutex_);
       ended_ = true;

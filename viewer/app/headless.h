@@ -50,7 +50,8 @@ class Control {
   std::mutex mutex_;
   std::vector<std::string> lines_;
   bool ended_ = false;
-  int idle_frames_ = 0;
+  bool waiting_ = false;  // the first request was seen, and is not answered
+  int idle_frames_ = 0;   // since then
   std::thread reader_;
 };
 

@@ -87,7 +87,7 @@ void Viewer::draw() {
   ImGui::End();
   ImGui::PopStyleColor();
   ImGui::PopStyleVar(3);
-  commands_.draw_palette(window_.scale());
+  commands_.draw_palette(window_);
   if (help_) draw_help();
   draw_tour(scene);
 
@@ -192,7 +192,13 @@ void Viewer::draw_named(Scene& scene, std::string_view name) {
   else if (name == "segments")
     segments_.draw(scene);
   else if (name == "oom")
-    failures_.draw(scene);
+    failures_.draw(scene, verdicts_);
+  else if (name == "leaks")
+    leaks_.draw(scene, verdicts_);
+  else if (name == "fragmentation")
+    fragmentation_.draw(scene, verdicts_);
+  else if (name == "compare")
+    compare_.draw(scene);
   else if (name == "policies")
     policies_.draw(scene);
 }

@@ -21,7 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Arguments {
-  std::filesystem::path trace, screenshot;
+  std::filesystem::path trace, compare, screenshot;
   std::string size = "1600x1000", at, pane, split, colour, policies;
   double scale = 0;
   std::uint64_t bench_frames = 0;
@@ -121,6 +121,10 @@ int run(const Arguments& arguments, Clock::time_point started) {
   if (!window) return fail(window.error());
   Viewer viewer(**window, settings);
   if (!arguments.trace.empty()) viewer.open(arguments.trace);
+  if (!arguments.compare.empty()) {
+    viewer.compare_with(arguments.compare);
+    viewer.show_tab("compare");
+  }
   if (std::ranges::find(tab_names, arguments.pane) != tab_names.end() || !arguments.pane.empty())
     viewer.maximise(arguments.pane);
   if (!arguments.at.empty() && !viewer.go_to(arguments.at))
@@ -150,6 +154,7 @@ int parse_and_run(int argc, char** argv) {
   app.set_version_flag("--version", "memreel " + std::string(version));
   Arguments arguments;
   app.add_option("TRACE", arguments.trace, "Trace, or any file that import reads");
+  app.add_option("--compare", arguments.compare, "Another trace: who holds more at its peak, who less");
   app.add_option("--screenshot", arguments.screenshot, "Write one picture (PNG) and end; no window appears");
   app.add_option("--size", arguments.size, "Of the window or the picture, in pixels [1600x1000]");
   app.add_option("--scale", arguments.scale, "Pixels per unit of length, e.g. 2 [as the screen says]")

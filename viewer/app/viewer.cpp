@@ -263,6 +263,10 @@ void Viewer::make_commands() {
     show_tab("policies");
     policies_.run();
   });
+  add("Keep this instant, to compare others with it", "K", GLFW_KEY_K, 0, [this] {
+    compare_.keep(selection_.cursor);
+    show_tab("compare");
+  });
   add("Pause or go on following the file", "Space", GLFW_KEY_SPACE, 0, [this] { paused_ = !paused_; });
   add("Light or dark", "T", GLFW_KEY_T, 0, [this] { set_dark(!settings_.dark); });
   add("Commands", "Ctrl+Shift+P", GLFW_KEY_P, GLFW_MOD_CONTROL | GLFW_MOD_SHIFT, [this] { commands_.open_palette(); });

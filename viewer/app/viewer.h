@@ -17,6 +17,7 @@
 #include "viewer/app/window.h"
 #include "viewer/model/selection.h"
 #include "viewer/model/source.h"
+#include "viewer/panes/compare_pane.h"
 #include "viewer/panes/flame_pane.h"
 #include "viewer/panes/heap_pane.h"
 #include "viewer/panes/inspector_pane.h"
@@ -24,12 +25,13 @@
 #include "viewer/panes/map_pane.h"
 #include "viewer/panes/policies_pane.h"
 #include "viewer/panes/timeline_pane.h"
+#include "viewer/panes/verdicts.h"
 
 namespace memreel::viewer {
 
 /// The tabs of the lower half, by the names that `--pane` takes.
-inline constexpr std::array<std::string_view, 6> tab_names{"allocations", "stacks", "flame",
-                                                           "segments",    "oom",    "policies"};
+inline constexpr std::array<std::string_view, 9> tab_names{"allocations",   "stacks", "flame",    "segments", "leaks",
+                                                           "fragmentation", "oom",    "policies", "compare"};
 /// Panes that are always there.
 inline constexpr std::array<std::string_view, 4> fixed_names{"timeline", "map", "heap", "inspector"};
 
@@ -45,6 +47,8 @@ class Viewer {
   bool go_to(std::string_view instant);
   void set_dark(bool dark);
   void run_policies() { policies_.run(); }
+  /// Another trace, for the pane that compares.
+  void compare_with(const std::filesystem::path& file) { compare_.set_other(file.string()); }
 
   /// Draws a frame.
   void draw();
@@ -108,7 +112,11 @@ class Viewer {
   StacksPane stacks_;
   FlamePane flame_;
   SegmentsPane segments_;
+  LeaksPane leaks_;
+  FragmentationPane fragmentation_;
   FailuresPane failures_;
+  ComparePane compare_;
+  Verdicts verdicts_;
   PoliciesPane policies_;
 };
 

@@ -187,7 +187,11 @@ std::vector<std::uint8_t> Window::pixels(std::uint32_t& width, std::uint32_t& he
   const std::size_t row = std::size_t{width} * 4;
   std::vector<std::uint8_t> upside_down(row * height), pixels(row * height);
   glPixelStorei(GL_PACK_ALIGNMENT, 1);
-  if (!offscreen_) glReadBuffer(GL_FRONT);
+  if (!offscreen_) {
+    // What the screen shows can't be read back everywhere: the same commands once more.
+    ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
+    glReadBuffer(GL_BACK);
+  }
   glReadPixels(0, 0, width_, height_, GL_RGBA, GL_UNSIGNED_BYTE, upside_down.data());
   for (std::size_t y = 0; y < height; ++y)
     std::copy_n(upside_down.begin() + static_cast<std::ptrdiff_t>((height - 1 - y) * row), row,

@@ -85,9 +85,13 @@ class Selection {
   /// Zooms so that `anchor` stays where it is on screen; factor < 1 shows less.
   void zoom(const Document& document, double factor, Nanoseconds anchor) {
     const auto scaled = [&](Nanoseconds from) {
-      return Nanoseconds{static_cast<std::int64_t>(static_cast<double>(from.count()) * factor)};
+      constexpr double most = 4e18;  // 130 years
+      return Nanoseconds{
+          static_cast<std::int64_t>(std::clamp(static_cast<double>(from.count()) * factor, -most, most))};
     };
-    look_at(document, {anchor - scaled(anchor - view.begin), anchor + scaled(view.end - anchor)});
+    const Nanoseconds before = std::min(scaled(anchor - view.begin), anchor - document.first_time());
+    const Nanoseconds after = std::min(scaled(view.end - anchor), document.last_time() + Nanoseconds{1} - anchor);
+    look_at(document, {anchor - before, anchor + after});
   }
   void pan(const Document& document, double share) {
     const Nanoseconds by{static_cast<std::int64_t>(static_cast<double>(view.length().count()) * share)};

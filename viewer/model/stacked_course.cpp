@@ -62,22 +62,28 @@ std::optional<StackedCourse> split_course(const Document& document, const SplitQ
     const auto found = group_of.find(split_key(document, id, query.by));
     return found == group_of.end() ? now.size() - 1 : found->second;
   };
+  const auto see = [&](std::uint32_t id, std::uint32_t event, bool begins) {
+    if (document.heap_of(document.origin_of(id)) != query.heap) return;
+    const std::uint64_t size = document.size_of(id).count;
+    if (begins) {
+      now[group_of_allocation(id)] += size;
+      total += size;
+    } else if (document.requested(id) == event) {
+      now[group_of_allocation(id)] -= size;
+      total -= size;
+    }
+  };
+  std::uint32_t other = 0;
+  const auto others = static_cast<std::uint32_t>(document.columns.other.size());
   for (std::uint32_t e = 0; e < document.event_count(); ++e) {
     if (e % (1U << 16U) == 0) {
       if (progress.cancelled()) return std::nullopt;
       progress.set(static_cast<double>(e) / document.event_count());
     }
-    if (const auto id = document.allocation_of(e); id && document.heap_of(document.origin_of(*id)) == query.heap) {
-      const std::uint64_t size = document.size_of(*id).count;
-      const EventKind kind = document.kind(e);
-      if (kind == EventKind::alloc) {
-        now[group_of_allocation(*id)] += size;
-        total += size;
-      } else if (document.requested(*id) == e) {
-        now[group_of_allocation(*id)] -= size;
-        total -= size;
-      }
-    }
+    if (const auto id = document.allocation_of(e)) see(*id, e, document.kind(e) == EventKind::alloc);
+    for (; other < others && document.columns.other[other].at == e; ++other)
+      if (const AllocationId ended = document.columns.other[other].event.allocation; ended != AllocationId::none)
+        see(index(ended), e, false);
     if (total >= highest) {
       highest = total;
       at_highest = now;

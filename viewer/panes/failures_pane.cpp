@@ -1,19 +1,22 @@
+#include <algorithm>
+
 #include "analyzer/report/quantity.h"
 #include "viewer/model/labels.h"
-#include "viewer/panes/list_panes.h"
+#include "viewer/panes/verdicts.h"
 
 namespace memreel::viewer {
 
 FailuresPane::FailuresPane()
     : table_("oom", {{"requested", 100, true},
-                     {"at", 110, true},
-                     {"event", 90, true},
+                     {"at", 100, true},
                      {"live then", 100, true},
                      {"reserved then", 110, true},
-                     {"free on the device", 130, true},
+                     {"largest hole", 100, true},
+                     {"verdict", 130, false},
+                     {"survives with", 260, false},
                      {"who", 0, false}}) {}
 
-void FailuresPane::draw(Scene& scene) {
+void FailuresPane::draw(Scene& scene, Verdicts& verdicts) {
   const Document& document = scene.doc();
   const auto count = document.columns.failure.size();
   if (count == 0) {
@@ -29,23 +32,38 @@ void FailuresPane::draw(Scene& scene) {
     const HeapCourse* const course = document.course(document.heap_of(f.event.origin));
     return course != nullptr ? document.figures_after(*course, f.at) : Figures{};
   };
+  const auto findings = verdicts.get(scene, "oom");
+  if (!findings) return;
+  const auto judged = [&](std::uint64_t row) -> const OutOfMemory* {
+    const auto found = std::ranges::find(findings->ooms.examined, std::uint64_t{failure(row).at}, &OutOfMemory::event);
+    return found == findings->ooms.examined.end() ? nullptr : &*found;
+  };
+  std::string sentence = "Click a failure to go to its moment and to see why it failed.";
+  for (std::uint64_t row = 0; row < count; ++row)
+    if (failure(row).at == scene.selection.cursor)
+      if (const OutOfMemory* const oom = judged(row)) sentence = explanation(*oom);
+  ImGui::TextWrapped("%s", sentence.c_str());
   Rows rows;
   rows.count = count;
   rows.cell = [&](std::uint64_t row, int column) -> std::string {
     const OtherEvent& f = failure(row);
+    const OutOfMemory* const oom = judged(row);
     switch (column) {
       case 0:
         return text_of(f.event.size);
       case 1:
         return time_text(document.time(f.at) - document.first_time(), Nanoseconds{100'000});
       case 2:
-        return text_of(std::uint64_t{f.at});
-      case 3:
         return text_of(Bytes{value_of(figures(f), Figure::live)});
-      case 4:
+      case 3:
         return text_of(Bytes{value_of(figures(f), Figure::reserved)});
+      case 4:
+        return oom != nullptr ? text_of(oom->largest_free) : "";
       case 5:
-        return f.event.value != 0 ? text_of(Bytes{f.event.value}) : "not recorded";
+        return oom != nullptr ? std::string(name_of(oom->verdict)) : "not examined";
+      case 6:
+        if (oom == nullptr || oom->survivors.empty()) return "nothing that was tried";
+        return findings->remedies.tried[oom->survivors.front()].text;
       default:
         return stack_label(scene.tables(), f.event.stack);
     }

@@ -1,4 +1,4 @@
-// The tables of the lower half: allocations, stacks, segments, failures.
+// The tables of the lower half: allocations, stacks, segments.
 #pragma once
 
 #include <memory>
@@ -45,16 +45,6 @@ class StacksPane {
 class SegmentsPane {
  public:
   SegmentsPane();
-  void draw(Scene& scene);
-
- private:
-  Table table_;
-};
-
-/// Requests that failed.
-class FailuresPane {
- public:
-  FailuresPane();
   void draw(Scene& scene);
 
  private:

@@ -12,36 +12,12 @@
 #include "formats/reader/trace_reader.h"
 #include "tests/histories.h"
 #include "tests/unit/formats/random_history.h"
+#include "tests/unit/viewer/opened.h"
 #include "viewer/model/document_builder.h"
 #include "viewer/model/heap_at.h"
 
 namespace memreel::viewer {
 namespace {
-
-struct Opened {
-  Trace trace;
-  std::vector<std::shared_ptr<const Document>> versions;  // after each block
-  const Document& last() const { return *versions.back(); }
-};
-
-Opened open(const std::shared_ptr<ByteFile>& file, std::uint32_t interval = keyframe_interval) {
-  Opened opened;
-  auto trace = load(file, "trace");
-  auto reader = TraceReader::open(file, "trace");
-  EXPECT_TRUE(trace && reader);
-  opened.trace = *std::move(trace);
-  DocumentBuilder builder(interval);
-  EventBatch batch;
-  for (;;) {
-    const auto more = reader->next(batch);
-    EXPECT_TRUE(more);
-    if (!more || !*more) break;
-    builder.add(batch, reader->tables());
-    opened.versions.push_back(builder.publish(*reader, 0, false));
-  }
-  opened.versions.push_back(builder.publish(*reader, 0, true));
-  return opened;
-}
 
 /// What a HeapSnapshot says of one heap, in the words of HeapAt.
 struct Expected {

@@ -1,0 +1,345 @@
+"""Uses the viewer as a person does, on a screen that nobody sees: real keys, a real mouse, and a look at the pictures."""
+
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import time
+import unittest
+import zlib
+
+from program import REPOSITORY, SAMPLES, SANITIZED, ProgramTest, run
+
+VIEW = os.environ.get("MEMREEL_VIEW", str(REPOSITORY / "build/release/bin/memreel-view"))
+WIDTH, HEIGHT = 1400, 900
+MISSING = [tool for tool in ("Xvfb", "xdotool") if shutil.which(tool) is None]
+PATIENCE = 240 if SANITIZED else 60
+
+
+class Screen:
+    """An X server without a screen."""
+
+    def __init__(self):
+        self.server = subprocess.Popen(
+            ["Xvfb", "-displayfd", "1", "-screen", "0", f"{WIDTH}x{HEIGHT}x24", "-nolisten", "tcp", "-noreset"],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.environment = {**os.environ, "DISPLAY": ":" + self.server.stdout.readline().strip(),
+                            "LIBGL_ALWAYS_SOFTWARE": "1", "LP_NUM_THREADS": "1"}
+
+    def close(self):
+        """Ends the server."""
+        self.server.terminate()
+        self.server.wait()
+        self.server.stdout.close()
+
+    def view(self, *arguments, timeout=PATIENCE):
+        return subprocess.run([VIEW, *map(str, arguments)], env=self.environment, timeout=timeout, text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+class View:
+    """A viewer with a window, and the hands of its user."""
+
+    def __init__(self, screen, *arguments):
+        self.screen = screen
+        self.process = subprocess.Popen([VIEW, *map(str, arguments), "--control", "--size", f"{WIDTH}x{HEIGHT}"],
+                                        env=screen.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True)
+
+    def ask(self, what, **more):
+        self.process.stdin.write(json.dumps({"do": what, **more}) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise AssertionError("the viewer ended: " + self.process.stderr.read())
+        return json.loads(line)
+
+    def settled(self):
+        """What is shown once nothing is left to do."""
+        return self.ask("wait")
+
+    def hands(self, *arguments):
+        subprocess.run(["xdotool", *map(str, arguments)], env=self.screen.environment, check=True,
+                       stdout=subprocess.DEVNULL)
+
+    def key(self, *names):
+        self.hands("key", *names)
+        return self.settled()
+
+    def type(self, text):
+        self.hands("type", "--delay", "15", text)
+        return self.settled()
+
+    def click(self, x, y, button=1):
+        self.hands("mousemove", int(x), int(y), "sleep", "0.05", "click", button)
+        return self.settled()
+
+    def click_on(self, place, across=0.5, down=0.5):
+        x, y, width, height = self.settled()["places"][place]
+        return self.click(x + across * width, y + down * height)
+
+    def close(self):
+        """Whatever state it is in."""
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            stream.close()
+
+    def quit(self):
+        """Its exit code, and what it said."""
+        self.ask("quit")
+        self.process.stdin.close()
+        code = self.process.wait(timeout=PATIENCE)
+        return code, self.process.stderr.read()
+
+
+def picture(path):
+    """Width, height and rows of RGB bytes of a PNG as the viewer writes it."""
+    data = path.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    at, packed, width, height = 8, b"", 0, 0
+    while at < len(data):
+        size, kind = struct.unpack(">I4s", data[at:at + 8])
+        body = data[at + 8:at + 8 + size]
+        assert struct.unpack(">I", data[at + 8 + size:at + 12 + size])[0] == zlib.crc32(kind + body)
+        if kind == b"IHDR":
+            width, height = struct.unpack(">II", body[:8])
+        elif kind == b"IDAT":
+            packed += body
+        at += 12 + size
+    raw, stride, rows = zlib.decompress(packed), 3 * width + 1, []
+    above = bytearray(3 * width)
+    for y in range(height):
+        row = bytearray(raw[y * stride + 1:(y + 1) * stride])
+        row = bytearray((a + b) & 255 for a, b in zip(row, above))
+        rows.append(row)
+        above = row
+    return width, height, rows
+
+
+def ink(rows, width):
+    """Share of the pixels that have another colour than most, and how many colours there are."""
+    counts = {}
+    for row in rows[::3]:
+        for x in range(0, 3 * width, 9):
+            colour = bytes(row[x:x + 3])
+            counts[colour] = counts.get(colour, 0) + 1
+    return 1 - max(counts.values()) / sum(counts.values()), len(counts)
+
+
+@unittest.skipIf(MISSING, "not installed: " + ", ".join(MISSING))
+class ViewTest(ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.screen = Screen()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.screen.close()
+
+
+class Windows(ViewTest):
+    def open(self, file, *arguments):
+        view = View(self.screen, file, *arguments)
+        self.addCleanup(view.close)
+        return view
+
+    def end(self, view):
+        self.assertEqual(view.quit(), (0, ""))
+
+    def test_a_trace_is_shown_and_answers_to_mouse_and_keys(self):
+        trace = SAMPLES / "gpt_default.reel"
+        info = json.loads(run("info", trace, "--json").stdout)
+        view = self.open(trace)
+        shown = view.settled()
+        self.assertEqual(shown["stage"], "complete")
+        self.assertEqual(shown["events"], info["events"])
+        self.assertEqual(shown["live_bytes"], info["devices"][0]["peak_live_bytes"], "opens at the peak")
+        self.check_places(shown)
+
+        # A click on the timeline puts the cursor where it points.
+        clicked = view.click_on("timeline", 0.5)
+        self.assertNotEqual(clicked["cursor"], shown["cursor"])
+        at = view.key("period")
+        self.assertGreater(at["cursor"], clicked["cursor"])
+        self.assertIsNotNone(at["allocation"], "the event's allocation is selected")
+        self.assertEqual(view.key("comma", "comma")["cursor"] < at["cursor"], True)
+
+        # Zooming keeps what is under the pointer; 0 shows all; Alt+Left goes back.
+        x, y, width, height = shown["places"]["timeline"]
+        view.hands("mousemove", int(x + width / 2), int(y + height / 2), "click", 4, "click", 4)
+        zoomed = view.settled()
+        before, after = (s["view"][1] - s["view"][0] for s in (shown, zoomed))
+        self.assertLess(after, 0.7 * before)
+        middle = [(s["view"][0] + s["view"][1]) / 2 for s in (shown, zoomed)]
+        self.assertLess(abs(middle[0] - middle[1]), 0.02 * before)
+        self.assertEqual(view.key("0")["view"], shown["view"])
+
+        # The largest allocation, by the table: sorted by a click on its header, selected by one on its row.
+        events = [line.split(",") for line in run("export", trace, "--format", "csv").stdout.splitlines()]
+        kind, size = events[0].index("kind"), events[0].index("size")
+        largest = max(int(event[size]) for event in events[1:] if event[kind] == "alloc")
+        view.click_on("allocations/size")
+        selected = view.click_on("allocations/first row")
+        self.assertEqual(selected["selected"]["bytes"], largest)
+        marked = view.key("m")
+        self.assertIsNotNone(marked["marked"])
+        looked = view.key("f")
+        self.assertEqual(looked["view"], marked["marked"])
+
+        # Esc clears, one thing at a time.
+        self.assertIsNone(view.key("Escape")["marked"])
+        self.end(view)
+
+    def check_places(self, shown):
+        """Nothing lies outside of the window, and no pane on another."""
+        for name, (x, y, width, height) in shown["places"].items():
+            self.assertGreaterEqual(min(x, y), 0, name)
+            self.assertLessEqual(x + width, WIDTH + 1, name)
+            self.assertLessEqual(y + height, HEIGHT + 1, name)
+        panes = [shown["places"][name] for name in ("timeline", "marks", "minimap", "map", "heap", "inspector", "bottom")]
+        for i, a in enumerate(panes):
+            for b in panes[:i]:
+                apart = a[0] + a[2] <= b[0] or b[0] + b[2] <= a[0] or a[1] + a[3] <= b[1] or b[1] + b[3] <= a[1]
+                self.assertTrue(apart, (a, b))
+
+    def test_search_palette_help_and_tabs(self):
+        view = self.open(SAMPLES / "streams_default.reel")
+        view.settled()
+        view.key("slash")
+        found = view.type("conv")
+        self.assertEqual(found["search"], "conv")
+        view.key("Escape")
+        view.click_on("heap", 0.99, 0.99)
+        self.assertEqual(view.key("Escape")["search"], "")
+
+        self.assertTrue(view.key("ctrl+shift+p")["palette"])
+        dark = view.settled()["dark"]
+        view.type("light or dark")
+        after = view.key("Return")
+        self.assertFalse(after["palette"])
+        self.assertNotEqual(after["dark"], dark)
+
+        self.assertTrue(view.key("question")["help"])
+        self.assertFalse(view.key("Escape")["help"])
+        for number, tab in enumerate(["allocations", "stacks", "flame", "segments", "leaks", "fragmentation", "oom",
+                                      "policies", "compare"], 1):
+            self.assertEqual(view.key(str(number))["tab"], tab)
+        view.click_on("tab/policies")
+        view.click_on("policies/run")
+        replayed = view.click_on("policies/first row")
+        self.assertEqual(len(replayed["overlays"]), 1)
+        self.end(view)
+
+    def test_pointing_at_the_map_tells_who(self):
+        view = self.open(SAMPLES / "decode_default.reel")
+        x, y, width, height = view.settled()["places"]["map"]
+        hits = 0
+        for step in range(1, 12):
+            view.hands("mousemove", int(x + width * 0.6), int(y + height * step / 12))
+            hits += view.settled()["hovered_allocation"] is not None
+        self.assertGreater(hits, 2)
+        self.end(view)
+
+    def test_a_file_that_grows_is_followed(self):
+        whole = (SAMPLES / "gpt_default.reel").read_bytes()
+        path = self.file("growing.reel", whole[:len(whole) // 2])
+        view = self.open(path)
+        first = view.settled()
+        self.assertTrue(first["followed"])
+        with path.open("ab") as file:
+            file.write(whole[len(whole) // 2:])
+        deadline = time.monotonic() + PATIENCE
+        while (now := view.settled())["events"] <= first["events"] or now["followed"]:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.1)
+        self.assertEqual(now["events"], json.loads(run("info", path, "--json").stdout)["events"])
+        self.end(view)
+
+    def test_200_random_interactions_end_well(self):
+        view = self.open(SAMPLES / "oom_default.reel")
+        random.seed(7)
+        keys = ["w", "s", "a", "d", "f", "m", "p", "0", "o", "k", "t", "period", "comma", "bracketleft", "bracketright",
+                "alt+Left", "alt+Right", "ctrl+z", "Escape", "1", "2", "3", "4", "6", "7", "9", "question"]
+        actions = []
+        for _ in range(200):
+            if random.random() < 0.5:
+                actions.append(["key", random.choice(keys)])
+            else:
+                actions.append(["mousemove", random.randrange(WIDTH), random.randrange(40, HEIGHT), "click",
+                                random.choice([1, 1, 1, 3, 4, 5])])
+        for i in range(0, len(actions), 10):
+            view.hands(*(word for action in actions[i:i + 10] for word in action))
+            shown = view.settled()
+            self.assertLessEqual(shown["cursor"], shown["events"])
+            self.assertLess(shown["view"][0], shown["view"][1])
+        self.end(view)
+
+
+class Files(ViewTest):
+    def test_what_cannot_be_shown_is_explained(self):
+        cases = {"empty.reel": b"", "nonsense.pickle": b"\x80\x04not a snapshot", "text.txt": b"hello"}
+        for name, content in cases.items():
+            file = self.file(name, content)
+            view = View(self.screen, file)
+            shown = view.settled()
+            self.assertEqual(shown["stage"], "failed", name)
+            self.assertIn(name, shown["error"])
+            self.assertEqual(view.quit(), (0, ""))
+            view.close()
+        process = self.screen.view(self.directory / "missing.reel", "--screenshot", self.directory / "a.png")
+        self.assert_refused(process, "missing.reel")
+        self.assertFalse((self.directory / "a.png").exists())
+
+    def test_a_damaged_trace_is_shown_with_what_it_lacks(self):
+        data = bytearray((SAMPLES / "gpt_default.reel").read_bytes())
+        data[len(data) // 2] ^= 0xFF
+        file = self.file("damaged.reel", bytes(data))
+        process = self.screen.view(file, "--screenshot", self.directory / "a.png", "--size", "700x500")
+        self.assertEqual(process.returncode, 0, process.stderr)
+
+    def test_bad_usage_is_refused(self):
+        trace = SAMPLES / "leak.reel"
+        self.assert_refused(self.screen.view(trace, "--size", "10"), "--size")
+        self.assert_refused(self.screen.view(trace, "--pane", "sky", "--screenshot", "a.png"), "sky", "timeline")
+        self.assert_refused(self.screen.view(trace, "--at", "noon", "--screenshot", "a.png"), "noon")
+        self.assert_refused(self.screen.view("--nonsense"), "--nonsense")
+
+
+class Screenshots(ViewTest):
+    def test_every_pane_shows_something(self):
+        for pane in ("timeline", "map", "heap", "inspector", "allocations", "stacks", "flame", "segments", "leaks",
+                     "fragmentation", "oom", "policies", "compare"):
+            file = self.directory / f"{pane}.png"
+            process = self.screen.view(SAMPLES / "oom_default.reel", "--screenshot", file, "--pane", pane, "--size",
+                                       "640x400", "--at", "60%")
+            self.assertEqual(process.returncode, 0, process.stderr)
+            width, height, rows = picture(file)
+            self.assertEqual((width, height), (640, 400))
+            share, colours = ink(rows[45:], width)
+            self.assertGreater(share, 0.004, pane)
+            self.assertGreater(colours, 8, pane)
+
+    def test_light_dark_and_large(self):
+        grounds = {}
+        for options in (["--light"], ["--dark"], ["--dark", "--scale", "2"]):
+            file = self.directory / "a.png"
+            process = self.screen.view(SAMPLES / "leak.reel", "--screenshot", file, "--size", "800x500", *options)
+            self.assertEqual(process.returncode, 0, process.stderr)
+            grounds[tuple(options)] = picture(file)[2][-1][0]
+        self.assertGreater(grounds[("--light",)], 200)
+        self.assertLess(grounds[("--dark",)], 60)
+
+    def test_measurements_are_json(self):
+        process = self.screen.view(SAMPLES / "leak.reel", "--bench-frames", "12", "--json", "--size", "640x400")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        bench = json.loads(process.stdout)
+        self.assertEqual(bench["schema"], "memreel.view-bench/1")
+        self.assertGreater(bench["ui_ms"]["p99"], 0)
+        self.assertGreater(bench["resident_bytes"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

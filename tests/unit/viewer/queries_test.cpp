@@ -1,0 +1,302 @@
+// What panes ask of a document, judged by looking at all of the trace.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <set>
+#include <thread>
+
+#include "tests/bench/synthetic.h"
+#include "tests/unit/formats/random_history.h"
+#include "tests/unit/viewer/opened.h"
+#include "viewer/model/allocation_list.h"
+#include "viewer/model/allocation_map.h"
+#include "viewer/model/background.h"
+#include "viewer/model/course_columns.h"
+#include "viewer/model/heap_at.h"
+#include "viewer/model/labels.h"
+#include "viewer/model/selection.h"
+#include "viewer/model/stack_weights.h"
+#include "viewer/model/stacked_course.h"
+
+namespace memreel::viewer {
+namespace {
+
+class Queries : public ::testing::Test {
+ protected:
+  Queries() : bytes_(memreel::testing::random_trace(9, 12'000, {.events_per_block = 900})) {
+    opened_ = open(memory_file(bytes_), 500);
+  }
+  const Document& document() const { return opened_.last(); }
+  HeapId heap() const { return std::ranges::max_element(document().heaps, {}, &HeapCourse::allocations)->heap; }
+  bool belongs(std::uint32_t id) const { return document().heap_of(document().origin_of(id)) == heap(); }
+
+  std::atomic<float> share_{0};
+  Progress progress_{std::stop_token(), share_};
+
+ private:
+  memreel::testing::FileBytes bytes_;
+  Opened opened_;
+};
+
+TEST_F(Queries, ColumnsOfTheTimelineLeaveNoEventOut) {
+  const HeapCourse& course = *document().course(heap());
+  const Nanoseconds begin = document().first_time(), end = document().last_time() + Nanoseconds{1};
+  const Extent all = document().extent(course, 0, document().event_count());
+  for (const std::uint32_t width : {1U, 3U, 700U, 5000U}) {
+    const auto columns = course_columns(document(), course, begin, end, width);
+    ASSERT_EQ(columns.size(), width);
+    Figures highest{};
+    std::uint32_t next = columns.front().begin;
+    for (const CourseColumn& column : columns) {
+      ASSERT_EQ(column.begin, next);
+      next = column.end;
+      for (std::size_t f = 0; f < figure_count; ++f) highest[f] = std::max(highest[f], column.extent.max[f]);
+    }
+    EXPECT_EQ(next, document().event_count());
+    EXPECT_EQ(highest, all.max) << width << " columns";
+  }
+}
+
+TEST_F(Queries, AColumnBetweenTwoEventsShowsTheStateThatLasts) {
+  const HeapCourse& course = *document().course(heap());
+  const std::uint32_t event = document().event_count() / 2;
+  const Nanoseconds at = document().time(event);
+  const auto columns = course_columns(document(), course, at, at + Nanoseconds{1000}, 1000);
+  for (const CourseColumn& column : columns) {
+    if (column.begin != column.end) continue;
+    ASSERT_EQ(column.extent, Extent::at(document().figures_after(course, column.end)));
+  }
+}
+
+TEST_F(Queries, ListsAreTheAllocationsOfTheRangeInTheOrderAskedFor) {
+  const std::uint32_t first = document().event_count() / 3, end = document().event_count() * 2 / 3;
+  std::set<std::uint32_t> expected;
+  for (std::uint32_t id = 0; id < document().allocation_count(); ++id)
+    if (belongs(id) && document().begin_of(id) < end && document().completed(id) >= first) expected.insert(id);
+  for (const AllocationOrder order : {AllocationOrder::begin, AllocationOrder::size, AllocationOrder::lifetime,
+                                      AllocationOrder::address, AllocationOrder::stack})
+    for (const bool descending : {false, true}) {
+      const auto list = list_allocations(
+          document(),
+          {.heap = heap(), .first_event = first, .end_event = end, .order = order, .descending = descending},
+          progress_);
+      ASSERT_TRUE(list);
+      std::set<std::uint32_t> listed;
+      for (std::uint32_t row = 0; row < list->size(); ++row) listed.insert((*list)[row]);
+      ASSERT_EQ(listed, expected);
+      for (std::uint32_t row = 1; row < list->size(); ++row) {
+        const std::uint32_t a = (*list)[row - 1], b = (*list)[row];
+        if (order == AllocationOrder::size) {
+          ASSERT_TRUE(descending ? document().size_of(a) >= document().size_of(b)
+                                 : document().size_of(a) <= document().size_of(b));
+        }
+        if (order == AllocationOrder::begin) {
+          ASSERT_EQ(descending, a > b);
+        }
+      }
+      ASSERT_EQ(list->row_of((*list)[list->size() / 2]), list->size() / 2);
+    }
+}
+
+TEST_F(Queries, SearchFindsFramesInAnyCase) {
+  const Tables& tables = *document().tables;
+  const auto some = std::ranges::find_if(tables.frames, [](const Frame& f) { return f.function != StringId::none; });
+  ASSERT_NE(some, tables.frames.end());
+  std::string name = tables[some->function];
+  std::ranges::transform(name, name.begin(), [](char c) { return static_cast<char>(std::toupper(c)); });
+  const std::vector<bool> found = stacks_with(tables, name);
+  EXPECT_GT(std::ranges::count(found, true), 0);
+  EXPECT_EQ(std::ranges::count(stacks_with(tables, "no such frame anywhere"), true), 0);
+}
+
+TEST(Weights, AndTheFlameGraphOfThemAddUp) {
+  const std::vector<std::byte> bytes = written(synthetic_trace({.events = 5000, .live = 300, .stacks = 40}));
+  const Opened opened = open(memory_file(bytes));
+  const Document& document = opened.last();
+  const std::uint32_t at = document.event_count() / 2;
+  std::atomic<float> share{0};
+  const Progress progress(std::stop_token(), share);
+  const auto weights = weigh_stacks(document, {.heap = HeapId{1}, .end_event = at}, progress);
+  ASSERT_TRUE(weights);
+  std::uint64_t total = 0;
+  for (const StackWeight& weight : *weights) total += weight.bytes;
+  const HeapAt state = heap_at(document, HeapId{1}, at);
+  EXPECT_EQ(total, (state.live + state.pending).count);
+  EXPECT_TRUE(std::ranges::is_sorted(*weights, std::ranges::greater{}, &StackWeight::bytes));
+
+  const auto flame = flame_graph(*document.tables, *weights);
+  ASSERT_FALSE(flame.empty());
+  EXPECT_EQ(flame.front().bytes, total);
+  for (std::size_t n = 1; n < flame.size(); ++n) {
+    const FlameNode& node = flame[n];
+    const FlameNode& parent = flame[node.parent];
+    ASSERT_EQ(node.depth, parent.depth + 1);
+    ASSERT_GE(node.begin, parent.begin - 1e-9);
+    ASSERT_LE(node.end, parent.end + 1e-9);
+  }
+}
+
+TEST_F(Queries, AllocatedInARangeIsWhatBeganThere) {
+  const std::uint32_t first = 1000, end = 5000;
+  std::map<StackId, std::uint64_t> expected;
+  for (std::uint32_t id = 0; id < document().allocation_count(); ++id) {
+    const std::uint32_t begin = document().begin_of(id);
+    if (begin >= first && begin < end && belongs(id)) ++expected[document().stack_of(id)];
+  }
+  const auto weights = weigh_stacks(
+      document(), {.weighing = Weighing::allocated, .heap = heap(), .first_event = first, .end_event = end}, progress_);
+  ASSERT_TRUE(weights);
+  std::map<StackId, std::uint64_t> counted;
+  for (const StackWeight& weight : *weights) counted[weight.stack] = weight.count;
+  EXPECT_EQ(counted, expected);
+}
+
+TEST_F(Queries, StackedCourseAddsUpToTheLiveBytes) {
+  for (const SplitBy by : {SplitBy::stack, SplitBy::pool, SplitBy::stream, SplitBy::thread}) {
+    const auto course = split_course(document(), {.heap = heap(), .by = by}, progress_);
+    ASSERT_TRUE(course);
+    ASSERT_EQ(course->stride, 1U);
+    const HeapCourse& whole = *document().course(heap());
+    for (std::uint32_t e = 0; e < document().event_count(); e += 97) {
+      std::uint64_t total = 0;
+      for (const auto& group : course->groups) total += group.bytes[e];
+      const Extent around = document().extent(whole, e == 0 ? 0 : e - 1, e + 1);
+      // A stretch shows the highest total since the one before ended, which includes the state it began in.
+      ASSERT_EQ(total, value_of(around.max, Figure::live)) << e;
+    }
+  }
+}
+
+TEST(Map, ShowsEachAllocationAsItsRectangle) {
+  const Trace trace = synthetic_trace({.events = 3000, .live = 40, .stacks = 8, .seed = 3});
+  const std::vector<std::byte> bytes = written(trace);
+  const Opened opened = open(memory_file(bytes));
+  const Document& document = opened.last();
+  std::atomic<float> share{0};
+  const Progress progress(std::stop_token(), share);
+  const MapQuery query{.heap = HeapId{1},
+                       .begin = document.first_time(),
+                       .end = document.last_time() + Nanoseconds{1},
+                       .width = 3000,
+                       .height = 2000};
+  const auto picture = draw_map(
+      document, query, [](std::uint32_t id) { return 0xFF00'0000U + id + 1; }, 0xFF00'0000U, progress);
+  ASSERT_TRUE(picture);
+  EXPECT_EQ(picture->drawn, document.allocation_count());
+  // In the middle of a rectangle that is large enough there is its colour; what was asked of the same place agrees.
+  std::uint32_t looked_at = 0;
+  const auto span = static_cast<double>((query.end - query.begin).count());
+  for (std::uint32_t id = 0; id < document.allocation_count(); ++id) {
+    const Allocation a = document.allocation(id);
+    if (a.completed == never) continue;
+    const Nanoseconds from = document.time(a.begin), to = document.time(a.completed);
+    const double left = static_cast<double>((from - query.begin).count()) / span * query.width;
+    const double right = static_cast<double>((to - query.begin).count()) / span * query.width;
+    const auto offset = picture->scale.offset_of(a.address);
+    ASSERT_TRUE(offset);
+    const double per_pixel = static_cast<double>(picture->scale.total()) / query.height;
+    if (right - left < 6 || static_cast<double>(a.size.count) < 6 * per_pixel) continue;
+    const auto x = static_cast<std::uint32_t>((left + right) / 2);
+    const auto y = static_cast<std::uint32_t>(
+        query.height - (static_cast<double>(*offset) + static_cast<double>(a.size.count) / 2) / per_pixel);
+    ASSERT_EQ(picture->pixels[std::size_t{y} * query.width + x], 0xFF00'0000U + id + 1);
+    ASSERT_EQ(allocation_at(document, HeapId{1}, from + (to - from) / 2, a.address + Bytes{a.size.count / 2}), id);
+    ++looked_at;
+  }
+  EXPECT_GT(looked_at, 50U);
+}
+
+TEST(AddressScaleOf, LeavesOutWhatTheHeapNeverHad) {
+  const std::vector<std::byte> bytes = written(synthetic_trace({.events = 2000, .live = 30}));
+  const Opened opened = open(memory_file(bytes));
+  const AddressScale scale(opened.last(), HeapId{1}, 0, opened.last().event_count());
+  const HeapCourse& course = *opened.last().course(HeapId{1});
+  EXPECT_EQ(scale.total(), course.peak_reserved) << "segments are never given back, so all of them are on the scale";
+  for (std::uint64_t offset = 0; offset < scale.total(); offset += 1'234'567) {
+    const auto address = scale.address_at(offset);
+    ASSERT_TRUE(address);
+    EXPECT_EQ(scale.offset_of(*address), offset);
+  }
+  EXPECT_FALSE(scale.address_at(scale.total()));
+  EXPECT_FALSE(scale.offset_of(Address{4096}));
+}
+
+TEST(Background, KeepsTheLastCompleteValueUntilTheNextIsThere) {
+  Background<int, int> background;
+  std::atomic<bool> go{true};
+  const auto work = [&](int value) {
+    return [value, &go](const Progress& progress) -> std::optional<int> {
+      while (!go)
+        if (progress.cancelled()) return std::nullopt;
+      return value;
+    };
+  };
+  const auto wait = [&] {
+    while (background.running()) std::this_thread::yield();
+  };
+  EXPECT_EQ(background.value(), nullptr);
+  background.request(1, work(10));
+  wait();
+  ASSERT_TRUE(background.value());
+  EXPECT_EQ(*background.value(), 10);
+
+  go = false;
+  background.request(2, work(20));
+  EXPECT_EQ(*background.value(), 10);
+  EXPECT_FALSE(background.is_current());
+  background.request(3, work(30));  // gives up 2
+  go = true;
+  wait();
+  EXPECT_EQ(*background.value(), 30);
+  EXPECT_TRUE(background.is_current());
+
+  // What is not given up is shown even though something else is wanted by now.
+  background.request(4, work(40), false);
+  background.request(5, work(50), false);
+  wait();
+  EXPECT_EQ(*background.value(), 50);
+}
+
+TEST(SelectionOf, ZoomKeepsTheAnchorAndHistoryGoesBack) {
+  const auto bytes = memreel::testing::random_trace(2, 3'000, {});
+  const Opened opened = open(memory_file(bytes));
+  const Document& document = opened.last();
+  Selection selection;
+  selection.look_at_all(document);
+  selection.remember();
+  const TimeRange all = selection.view;
+  EXPECT_EQ(all.begin, document.first_time());
+  EXPECT_GT(all.end, document.last_time());
+  const Nanoseconds anchor = all.begin + all.length() / 4;
+  selection.zoom(document, 0.1, anchor);
+  EXPECT_LT(selection.view.length(), all.length() / 9);
+  EXPECT_NEAR(static_cast<double>((anchor - selection.view.begin).count()),
+              static_cast<double>(selection.view.length().count()) / 4,
+              static_cast<double>(selection.view.length().count()) / 100);
+  selection.zoom(document, 1e9, anchor);
+  EXPECT_EQ(selection.view, all);
+  selection.pan(document, -5);
+  EXPECT_EQ(selection.view, all) << "not beyond the trace";
+  selection.zoom(document, 0.01, anchor);
+  selection.remember();
+  EXPECT_TRUE(selection.go_back());
+  EXPECT_EQ(selection.view, all);
+  EXPECT_TRUE(selection.go_forward());
+  EXPECT_NE(selection.view, all);
+}
+
+TEST(Labels, AreWhatPeopleSay) {
+  EXPECT_EQ(time_text(Nanoseconds{0}, Nanoseconds{1}), "0 s");
+  EXPECT_EQ(time_text(Nanoseconds{1'250'000'000}, Nanoseconds{10'000'000}), "1.25 s");
+  EXPECT_EQ(time_text(Nanoseconds{1'500}, Nanoseconds{100}), "1500 ns");
+  EXPECT_EQ(time_text(Nanoseconds{42'000'000}, Nanoseconds{1'000'000}), "42 ms");
+  EXPECT_EQ(address_text(Address{0x7f0000001200}), "0x7f0000001200");
+  EXPECT_EQ(file_name("/a/b/c.py"), "c.py");
+  EXPECT_EQ(stack_label(Tables(), StackId::none), "(no stack)");
+  EXPECT_EQ(pool_label(Tables(), PoolId::default_pool), "default pool");
+}
+
+}  // namespace
+}  // namespace memreel::viewer

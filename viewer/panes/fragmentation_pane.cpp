@@ -1,0 +1,86 @@
+#include <algorithm>
+
+#include "analyzer/report/quantity.h"
+#include "viewer/panes/verdicts.h"
+
+namespace memreel::viewer {
+
+FragmentationPane::FragmentationPane()
+    : sites_(
+          "pins",
+          {{"pins", 100, true}, {"alone", 100, true}, {"segments", 80, true}, {"blocks", 70, true}, {"who", 0, false}}),
+      remedies_("remedies",
+                {{"gives back", 100, true}, {"peak reserved", 110, true}, {"failed", 60, true}, {"with", 0, false}}) {}
+
+void FragmentationPane::draw(Scene& scene, Verdicts& verdicts) {
+  const auto findings = verdicts.get(scene, "fragmentation");
+  if (!findings) return;
+  const auto found = std::ranges::find(findings->fragmentation, scene.selection.heap, &Fragmentation::heap);
+  if (found == findings->fragmentation.end()) {
+    const Area area = take_area("fragmentation");
+    note_place(scene, "fragmentation", area);
+    explain(scene, area, "This heap records no segments, so nothing can be said about holes in them.");
+    return;
+  }
+  const FragmentationPoint& peak = found->at_peak;
+  ImGui::TextUnformatted((text_of(peak.free()) + " of " + text_of(peak.reserved) +
+                          " were free when reserved memory was at its peak, " + text_of(peak.hostage) +
+                          " of them pinned by what lives beside")
+                             .c_str());
+  ImGui::SameLine();
+  if (ImGui::SmallButton("go there")) {
+    scene.selection.cursor = static_cast<std::uint32_t>(peak.events);
+    scene.selection.remember();
+  }
+  const float width = ImGui::GetContentRegionAvail().x;
+  ImGui::BeginChild("pinning", {std::max(width * 0.56F, 1.0F), 0});
+  Rows rows;
+  rows.count = found->sites.size();
+  rows.cell = [&](std::uint64_t row, int column) -> std::string {
+    const PinningSite& site = found->sites[row];
+    switch (column) {
+      case 0:
+        return text_of(site.hostage);
+      case 1:
+        return text_of(site.alone);
+      case 2:
+        return text_of(site.segments);
+      case 3:
+        return text_of(site.blocks);
+      default:
+        return site.label;
+    }
+  };
+  rows.selected = [&](std::uint64_t row) { return scene.selection.stack == found->sites[row].stack; };
+  rows.on_hover = [&](std::uint64_t row) { scene.selection.hover(found->sites[row].stack); };
+  rows.on_click = [&](std::uint64_t row) {
+    scene.selection.select(found->sites[row].stack);
+    scene.selection.cursor = static_cast<std::uint32_t>(peak.events);
+    scene.selection.remember();
+  };
+  sites_.draw(scene, rows);
+  ImGui::EndChild();
+  ImGui::SameLine(0, scene.px(16));
+  ImGui::BeginChild("helping", {0, 0});
+  const Remedies& remedies = findings->remedies;
+  Rows other;
+  other.count = remedies.tried.size();
+  other.cell = [&](std::uint64_t row, int column) -> std::string {
+    const Remedy& remedy = remedies.tried[row];
+    const std::int64_t back = remedies.gives_back(remedy);
+    switch (column) {
+      case 0:
+        return (back < 0 ? "-" : "") + text_of(Bytes{static_cast<std::uint64_t>(back < 0 ? -back : back)});
+      case 1:
+        return text_of(remedy.outcome.peak_reserved());
+      case 2:
+        return text_of(remedy.outcome.failures());
+      default:
+        return remedy.text;
+    }
+  };
+  remedies_.draw(scene, other);
+  ImGui::EndChild();
+}
+
+}  // namespace memreel::viewer

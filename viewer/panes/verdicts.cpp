@@ -1,0 +1,52 @@
+#include "viewer/panes/verdicts.h"
+
+#include "formats/reader/trace_reader.h"
+
+namespace memreel::viewer {
+namespace {
+
+constexpr std::uint32_t most_events = 50'000'000;  // the analyzer holds the whole trace: 37 bytes for each event
+
+std::optional<Findings> judge(const std::shared_ptr<ByteFile>& file, const Progress& progress) {
+  Findings findings;
+  const auto trace = load(file, "the trace");
+  if (!trace) {
+    findings.problem = trace.error().message();
+    return findings;
+  }
+  progress.set(0.2);
+  if (progress.cancelled()) return std::nullopt;
+  findings.leaks = find_leaks(*trace);
+  progress.set(0.4);
+  if (progress.cancelled()) return std::nullopt;
+  const RecordedBlocks blocks = recorded_blocks(*trace);
+  findings.fragmentation = find_fragmentation(*trace, blocks);
+  progress.set(0.6);
+  if (progress.cancelled()) return std::nullopt;
+  findings.remedies = replay_remedies(*trace);
+  findings.ooms = judge_failures(*trace, blocks, findings.remedies);
+  return findings;
+}
+
+}  // namespace
+
+std::shared_ptr<const Findings> Verdicts::get(Scene& scene, const char* name) {
+  const auto say = [&](std::string_view what, std::string_view remedy = {}) {
+    const Area area = take_area(name);
+    note_place(scene, name, area);
+    explain(scene, area, what, remedy);
+    return std::shared_ptr<const Findings>();
+  };
+  if (scene.doc().event_count() > most_events)
+    return say("This trace is too long to be judged here.", "Run: memreel report TRACE");
+  if (!scene.file || !scene.doc().complete) return say("Judged when all of the trace is read.");
+  findings_.request(scene.doc().event_count(),
+                    [file = scene.file](const Progress& progress) { return judge(file, progress); });
+  if (!findings_.is_current()) scene.busy = true;
+  const auto findings = findings_.value();
+  if (!findings) return say("Judging " + std::to_string(static_cast<int>(findings_.progress() * 100)) + " %");
+  if (!findings->problem.empty()) return say(findings->problem);
+  return findings;
+}
+
+}  // namespace memreel::viewer

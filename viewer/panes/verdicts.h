@@ -1,0 +1,65 @@
+// The analyzer's verdicts on the whole trace: leaks, fragmentation, failed requests. Made once, when first asked for.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analyzer/insight/fragmentation.h"
+#include "analyzer/insight/leaks.h"
+#include "analyzer/insight/out_of_memory.h"
+#include "analyzer/insight/remedies.h"
+#include "viewer/model/background.h"
+#include "viewer/panes/draw.h"
+#include "viewer/panes/table.h"
+
+namespace memreel::viewer {
+
+struct Findings {
+  LeakReport leaks;
+  std::vector<Fragmentation> fragmentation;
+  Remedies remedies;
+  OutOfMemories ooms;
+  std::string problem;  // why there are none; empty: there are
+};
+
+class Verdicts {
+ public:
+  /// Null until they are made; says so in `area` of the pane called `name`.
+  std::shared_ptr<const Findings> get(Scene& scene, const char* name);
+
+ private:
+  Background<std::uint32_t, Findings> findings_;
+};
+
+/// What the program keeps, and whether it should.
+class LeaksPane {
+ public:
+  LeaksPane();
+  void draw(Scene& scene, Verdicts& verdicts);
+
+ private:
+  Table table_;
+};
+
+/// Who pins free memory, and what would have given it back.
+class FragmentationPane {
+ public:
+  FragmentationPane();
+  void draw(Scene& scene, Verdicts& verdicts);
+
+ private:
+  Table sites_, remedies_;
+};
+
+/// Requests that failed, and why.
+class FailuresPane {
+ public:
+  FailuresPane();
+  void draw(Scene& scene, Verdicts& verdicts);
+
+ private:
+  Table table_;
+};
+
+}  // namespace memreel::viewer
