@@ -37,6 +37,8 @@ struct BuddySettings {
 
 class Buddy {
  public:
+  static constexpr bool any_addresses_do = true;
+
   /// `device` must outlive the policy.
   Buddy(const Prepared& heap, const BuddySettings& settings, SimulatedDevice& device)
       : settings_(settings), device_(device), block_of_(heap.slot_count + 1, BlockId::none) {}

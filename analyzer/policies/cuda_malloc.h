@@ -23,6 +23,7 @@ class CudaMalloc {
  public:
   struct Settings {};
   static constexpr bool serves_any_lane = true;
+  static constexpr bool any_addresses_do = true;
   static constexpr Bytes spacing = 512_B;
   static constexpr Bytes page = 2_MiB;
   static constexpr Bytes max_shared = 2_MiB;

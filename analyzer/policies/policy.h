@@ -71,6 +71,9 @@ concept PoolingPolicy = Policy<P> && requires(P& policy, std::uint32_t lane) {
 // A policy whose free memory serves whoever asks may say so: `static constexpr bool serves_any_lane = true`. Then it is
 // not asked for memory that is stranded.
 
+// One whose decisions don't depend on the addresses of what it is given may say so: `static constexpr bool
+// any_addresses_do = true`. Then it gets what is quickest to find.
+
 /// One to which it matters on which stream the program frees, if it is not that of the allocation. Told before free or
 /// free_requested.
 template <class P>

@@ -38,6 +38,8 @@ struct SlabSettings {
 
 class SlabPolicy {
  public:
+  static constexpr bool any_addresses_do = true;
+
   /// `device` must outlive the policy.
   SlabPolicy(const Prepared& heap, const SlabSettings& settings, SimulatedDevice& device);
 

@@ -16,7 +16,7 @@ ReplayResult run(const Prepared& heap, const TorchSettings& settings, const RunO
     model.told = true;
   }
   if (settings.tie_break == TorchSettings::TieBreak::address) return run_policy<TorchNative<>>(heap, settings, options);
-  SimulatedDevice device(model, {}, options.backing);  // gives each segment a higher address than those before
+  SimulatedDevice device(model, {}, options.backing, SimulatedDevice::Placing::ascending);
   TorchNative<> policy(heap, settings, device);
   ReplayResult result = Replay<TorchNative<>>(heap, policy, options).run();
   device.count_bytes(result.driver_calls);

@@ -1,7 +1,7 @@
 #include "analyzer/replay/device.h"
 
 #include <algorithm>
-#include <iterator>
+#include <bit>
 #include <utility>
 
 namespace memreel {
@@ -10,26 +10,19 @@ namespace {
 /// What "unlimited" means: no device has more, and the index of free blocks takes no larger one.
 constexpr Bytes most_memory = BestFitIndex::max_size;
 
-constexpr Bytes synthetic_spacing = 2_MiB;
-constexpr Address last_recorded_address{std::uint64_t{1} << 62U};
+constexpr Bytes ascending_spacing = 2_MiB;
 constexpr Address last_address{std::uint64_t{1} << 63U};
 constexpr Bytes addresses_spacing{std::uint64_t{1}
                                   << 42U};  // between ranges of addresses: far more than any device has
 
 }  // namespace
 
-SimulatedDevice::SimulatedDevice(const DeviceModel& model, std::span<const RecordedSegment> recorded, Backing* backing)
+SimulatedDevice::SimulatedDevice(const DeviceModel& model, std::span<const RecordedSegment> recorded, Backing* backing,
+                                 Placing placing)
     : model_(model),
       backing_(backing),
       limit_(model.kind == DeviceModel::Kind::capacity ? std::min(model.capacity, most_memory) : most_memory) {
-  for (std::size_t i = recorded.size(); i-- > 0;) {
-    const auto& [address, size] = recorded[i];
-    // Addresses that no device has are not repeated: synthetic ones must fit above them.
-    if (size > most_memory || address > last_recorded_address) continue;
-    unused_[size.count].push_back(address);
-    synthetic_ = std::max(synthetic_, address + size);
-  }
-  synthetic_ = Address{round_up(Bytes{synthetic_.value}, synthetic_spacing).count} + synthetic_spacing;
+  if (placing == Placing::as_driver) driver_.emplace(recorded);
 }
 
 std::optional<Bytes> SimulatedDevice::capacity() const {
@@ -39,10 +32,10 @@ std::optional<Bytes> SimulatedDevice::capacity() const {
 
 std::optional<Address> SimulatedDevice::reserve(Bytes size) {
   if (!allows(size)) return std::nullopt;
-  const auto address = choose_address(size);
+  const auto address = driver_ ? driver_->take(size) : next_address(size);
   if (!address) return std::nullopt;
   if (backing_ && !backing_->reserve(*address, size)) {
-    reserved_recorded_.erase(*address);
+    if (driver_) driver_->give_back(*address);
     return std::nullopt;
   }
   reserved_ += size;
@@ -50,21 +43,18 @@ std::optional<Address> SimulatedDevice::reserve(Bytes size) {
   return address;
 }
 
-std::optional<Address> SimulatedDevice::choose_address(Bytes size) {
-  if (const auto address = recorded_address(size)) {
-    reserved_recorded_.emplace(*address, size);
-    return address;
-  }
-  if (synthetic_ > last_address) return std::nullopt;
-  const Address address = synthetic_;
-  synthetic_ = synthetic_ + round_up(size, synthetic_spacing);
+std::optional<Address> SimulatedDevice::next_address(Bytes size) {
+  const Bytes aligned{std::bit_ceil(std::max(size, ascending_spacing).count)};
+  const Address address{round_up(Bytes{next_address_.value}, aligned).count};
+  if (address > last_address) return std::nullopt;
+  next_address_ = address + aligned;
   return address;
 }
 
 void SimulatedDevice::release(Address address, Bytes size) {
   reserved_ -= size;
   traffic_.free_bytes += size;
-  reserved_recorded_.erase(address);
+  if (driver_) driver_->give_back(address);
   if (backing_) backing_->release(address, size);
 }
 
@@ -81,23 +71,6 @@ bool SimulatedDevice::map(Address /*address*/, Bytes size) {
   reserved_ += size;
   traffic_.map_bytes += size;
   return true;
-}
-
-std::optional<Address> SimulatedDevice::recorded_address(Bytes size) {
-  const auto found = unused_.find(size.count);
-  if (found == unused_.end() || found->second.empty()) return std::nullopt;
-  const Address address = found->second.back();
-  if (overlaps_reserved(address, size)) return std::nullopt;
-  found->second.pop_back();
-  return address;
-}
-
-bool SimulatedDevice::overlaps_reserved(Address address, Bytes size) const {
-  const auto after = reserved_recorded_.lower_bound(address);
-  if (after != reserved_recorded_.end() && after->first < address + size) return true;
-  if (after == reserved_recorded_.begin()) return false;
-  const auto before = std::prev(after);
-  return before->first + before->second > address;
 }
 
 }  // namespace memreel

@@ -2,13 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
-#include <unordered_map>
-#include <vector>
 
 #include "analyzer/heap/best_fit_index.h"
+#include "analyzer/replay/driver_addresses.h"
 #include "analyzer/replay/prepared.h"
 #include "analyzer/replay/replay.h"
 #include "formats/model/units.h"
@@ -64,14 +62,19 @@ class Backing {
   virtual void shrink(Bytes size) = 0;
 };
 
-/// A device with a capacity, or as much as a policy can use. The n-th segment of a size gets the address of the n-th
-/// recorded segment of that size, so that a replay of what was recorded repeats the recording; when there is no such
-/// segment, or something is in its place, an address above all recorded ones that was never used before. Addresses to
-/// map memory behind are above all others, and many.
+/// A device with a capacity, or as much as a policy can use. Segments get the addresses that the driver would give them
+/// (driver_addresses.h), so that a replay of what was recorded repeats the recording. Addresses to map memory behind
+/// are above all others, and many.
 class SimulatedDevice final : public Device {
  public:
-  /// With a `backing`, what it refuses is refused.
-  SimulatedDevice(const DeviceModel& model, std::span<const RecordedSegment> recorded, Backing* backing = nullptr);
+  enum class Placing : std::uint8_t {
+    as_driver,
+    ascending,  // each segment at a higher address than all before, a multiple of the power of two that it fits into
+  };
+  /// `recorded`: the segments that the recorded run was given, in order. They must outlive this. With a `backing`, what
+  /// it refuses is refused.
+  SimulatedDevice(const DeviceModel& model, std::span<const RecordedSegment> recorded, Backing* backing = nullptr,
+                  Placing placing = Placing::as_driver);
 
   std::optional<Address> reserve(Bytes size) override;
   void release(Address address, Bytes size) override;
@@ -106,18 +109,15 @@ class SimulatedDevice final : public Device {
   }
 
  private:
-  std::optional<Address> choose_address(Bytes size);
-  std::optional<Address> recorded_address(Bytes size);
-  bool overlaps_reserved(Address address, Bytes size) const;
+  std::optional<Address> next_address(Bytes size);
 
   DeviceModel model_;
   Backing* backing_;
   Bytes limit_;
   Bytes reserved_;
-  DriverCalls traffic_;                                             // its bytes
-  std::unordered_map<std::uint64_t, std::vector<Address>> unused_;  // recorded addresses by size, the next one last
-  std::map<Address, Bytes> reserved_recorded_;                      // segments at recorded addresses
-  Address synthetic_;
+  DriverCalls traffic_;  // its bytes
+  std::optional<DriverAddresses> driver_;
+  Address next_address_;  // without it
   Address next_addresses_{std::uint64_t{1} << 63U};
 };
 

@@ -403,7 +403,10 @@ inline void Measures::fold(const Measures& later, std::span<const std::uint32_t>
 /// One run over `heap` of a policy made as `P(heap, settings, device)`.
 template <class P, class Settings>
 ReplayResult run_policy(const Prepared& heap, const Settings& settings, const RunOptions& options) {
-  SimulatedDevice device(options.device, heap.segments, options.backing);
+  using enum SimulatedDevice::Placing;
+  constexpr auto placing = requires { requires P::any_addresses_do; }
+  ? ascending : as_driver;
+  SimulatedDevice device(options.device, heap.segments, options.backing, placing);
   P policy(heap, settings, device);
   ReplayResult result = Replay<P>(heap, policy, options).run();
   device.count_bytes(result.driver_calls);

@@ -1,7 +1,10 @@
-"""Compares predictions with what PyTorch did: replays the run of each program under default settings with the settings
+"""Compares predictions with what PyTorch did: replays the runs of each program under default settings with the settings
 that other runs of the same program and seed were recorded under, and prints the table of docs/measurements.md.
 
 usage: predictions.py MEMREEL DIRECTORY      DIRECTORY holds what record_matrix.py wrote (truth.jsonl and the histories)
+
+Runs that were repeated show how far PyTorch's own peak moves from run to run: both columns are then ranges, and the
+difference is that of the ends which are nearest.
 """
 
 import json
@@ -20,31 +23,40 @@ def policy_of(conf):
     return "torch.native{" + text + "}"
 
 
+def predict(memreel, history, conf, capacity):
+    command = [memreel, "replay", history, "--policy", policy_of(conf), "--capacity", capacity, "--json"]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        sys.exit(f"{history.name} {conf}: {process.stderr}")
+    return json.loads(process.stdout)["policies"][0]["peak_reserved_bytes"]
+
+
+def text_of(values):
+    ends = f"{min(values):,}" if min(values) == max(values) else f"{min(values):,} to {max(values):,}"
+    return ends + (f" ({len(values)} runs)" if len(values) > 1 else "")
+
+
+def difference(predicted, real):
+    if max(predicted) < min(real):
+        return max(predicted) / min(real) - 1
+    return max(0, min(predicted) / max(real) - 1)
+
+
 def main(memreel, directory):
-    runs = defaultdict(list)
+    runs = defaultdict(lambda: defaultdict(list))
     for line in (directory / "truth.jsonl").read_text().splitlines():
         run = json.loads(line)
-        runs[run["program"], run["seed"]].append(run)
+        if (directory / run["file"]).exists():
+            runs[run["program"], run["seed"]][run["conf"], run["limit"]].append(run)
     print("| program | setting | predicted peak | real peak | difference |\n|---|---|---|---|---|")
-    for (program, seed), group in sorted(runs.items()):
-        default = next((run for run in group if run["conf"] == "" and not run["limit"]), None)
-        if default is None:
-            continue
-        for run in group:
-            if run is default or not (directory / run["file"]).exists():
-                continue
-            capacity = str(run["limit"]) if run["limit"] else "unlimited"
-            process = subprocess.run([memreel, "replay", directory / default["file"], "--policy", policy_of(run["conf"]),
-                                      "--capacity", capacity, "--json"], capture_output=True, text=True)
-            if process.returncode:
-                print(program, run["conf"], process.stderr, file=sys.stderr)
-                continue
-            predicted = json.loads(process.stdout)["policies"][0]
-            real = run["stats"]["reserved_bytes.all.peak"]
-            difference = predicted["peak_reserved_bytes"] / real - 1
-            print(f"| {program} {seed} | `{run['conf']}`{' at ' + capacity if run['limit'] else ''} "
-                  f"| {predicted['peak_reserved_bytes']:,} | {real:,} | {100 * difference:+.2f} % "
-                  f"{predicted['failed_allocations'] or ''} |")
+    for (program, seed), by_setting in sorted(runs.items()):
+        defaults = by_setting.get(("", 0), [])
+        for (conf, limit), group in by_setting.items() if defaults else ():
+            real = [run["stats"]["reserved_bytes.all.peak"] for run in group]
+            predicted = [predict(memreel, directory / run["file"], conf, str(limit or "unlimited")) for run in defaults]
+            at = f" at {limit:,}" if limit else ""
+            print(f"| {program} {seed} | {'`' + conf + '`' if conf else 'default'}{at} | {text_of(predicted)} "
+                  f"| {text_of(real)} | {100 * difference(predicted, real):+.2f} % |", flush=True)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def shorten_paths(snapshot):
                 frame["filename"] = frame["filename"].replace(os.path.dirname(os.path.abspath(__file__)) + "/", "")
 
 
-def record(program, seed, late, memory, path):
+def record(program, seed, late, memory, stacks, path):
     import torch
 
     total = torch.cuda.get_device_properties(0).total_memory
@@ -42,7 +42,7 @@ def record(program, seed, late, memory, path):
     if late:
         held = [torch.empty(int(2 ** rng.uniform(8, 24)), dtype=torch.uint8, device="cuda") for _ in range(200)]
         del held[::3]
-    torch.cuda.memory._record_memory_history(stacks="python")
+    torch.cuda.memory._record_memory_history(context="all" if stacks else None, stacks="python")
     PROGRAMS[program](torch, rng)
     torch.cuda.synchronize()
     stats = torch.cuda.memory_stats()
@@ -64,17 +64,20 @@ def main():
     parser.add_argument("--limit", type=int, default=0, help="bytes that the process may have, as a memory fraction")
     parser.add_argument("--name", default="", help="added to the file names, to tell settings apart")
     parser.add_argument("--late", action="store_true", help="begin recording when memory is already held")
+    parser.add_argument("--no-stacks", action="store_true", help="record no stacks: smaller files, where only sizes matter")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     jobs = [(p, int(s)) for p in args.programs.split(",") for s in args.seeds.split(",")]
     if args.one:
         (program, seed), = jobs
-        record(program, seed, args.late, args.limit, args.out / f"{program}_s{seed}{args.name}.pickle.xz")
+        record(program, seed, args.late, args.limit, not args.no_stacks,
+               args.out / f"{program}_s{seed}{args.name}.pickle.xz")
         return
     for program, seed in jobs:
         command = [sys.executable, __file__, str(args.out), "--one", "--programs", program, "--seeds", str(seed),
                    "--name", args.name, "--limit", str(args.limit)] + (["--late"] if args.late else [])
+        command += ["--no-stacks"] if args.no_stacks else []
         done = subprocess.run(command, env={**os.environ, "PYTORCH_CUDA_ALLOC_CONF": args.conf}, stdout=subprocess.PIPE,
                               text=True, check=False)
         print(program, seed, "ok" if done.returncode == 0 else f"failed ({done.returncode})", file=sys.stderr)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Records every program under the settings that bring out its rules: record_matrix.py OUT_DIR [NAME_PREFIX...]
 
-The three programs at the end, made for comparing settings, run under each with the same seed, so that their requests are
-the same; how much the last setting lets them have follows from what they took by default.
+The programs at the end run under each setting with the same seed, so that their requests are the same, and without
+stacks; how much the last setting lets them have follows from what they took by default.
 """
 
 import concurrent.futures
@@ -49,15 +49,20 @@ RULES = [
     ("leak", 97, "_expandable", EXPANDABLE, 0),
 ]
 
-COMPARED = [("transformer", 1), ("convnet", 2), ("server", 3)]
+# All but the greedy ones run beside each other: these take more than 50 GiB under some settings, and what one has the
+# other can't get.
+GREEDY = "convnet"
+COMPARED = [("convnet", 2), ("transformer", 1), ("server", 3), ("gpt", 7), ("decode", 8), ("transformer", 4), ("server", 6),
+            ("convnet", 5), ("gpt", 9)]
 SETTINGS = [("_expandable", EXPANDABLE), ("_maxsplit", "max_split_size_mb:128"), ("_maxsplit32", "max_split_size_mb:32"),
-            ("_pow2", "roundup_power2_divisions:4")]
+            ("_pow2", "roundup_power2_divisions:4"), ("_pow2list", "roundup_power2_divisions:[1:2,16:8,>:4]"),
+            ("_segment", "large_segment_size_mb:64")]
 
 
-def record(out, program, seed, name, conf, limit):
+def record(out, program, seed, name, conf, limit, stacks=True):
     part = out / f"{program}_{seed}{name}.part"
     subprocess.run([sys.executable, HERE / "record_histories.py", part, "--programs", program, "--seeds", str(seed),
-                    "--name", name, "--conf", conf, "--limit", str(limit)], check=False)
+                    "--name", name, "--conf", conf, "--limit", str(limit)] + ([] if stacks else ["--no-stacks"]), check=False)
     line = (part / "truth.jsonl").read_text() if (part / "truth.jsonl").exists() else ""
     for file in part.glob("*.xz"):
         file.rename(out / file.name)
@@ -71,7 +76,7 @@ def main():
     out = pathlib.Path(sys.argv[1])
     out.mkdir(parents=True, exist_ok=True)
     wanted = tuple(sys.argv[2:]) or ("",)
-    with concurrent.futures.ThreadPoolExecutor(8) as workers, open(out / "truth.jsonl", "a", encoding="utf-8") as truth:
+    with concurrent.futures.ThreadPoolExecutor(14) as workers, open(out / "truth.jsonl", "a", encoding="utf-8") as truth:
 
         def all_of(jobs):
             lines = list(workers.map(lambda job: record(out, *job), jobs))
@@ -80,13 +85,17 @@ def main():
             return lines
 
         compared = [job for job in COMPARED if job[0].startswith(wanted)]
-        jobs = [(program, seed, "_default", "", 0) for program, seed in compared]
-        jobs += [(program, seed, name, conf, 0) for program, seed in compared for name, conf in SETTINGS]
+        jobs = [(program, seed, "_default", "", 0, False) for program, seed in compared]
+        jobs += [(program, seed, name, conf, 0, False) for program, seed in compared for name, conf in SETTINGS
+                 if program != GREEDY]
         defaults = all_of(jobs)[: len(compared)]
+        for program, seed in compared:
+            if program == GREEDY:
+                truth.writelines(record(out, program, seed, name, conf, 0, False) for name, conf in SETTINGS)
         jobs = []
         for (program, seed), line in zip(compared, defaults):
             peak = json.loads(line)["stats"]["reserved_bytes.all.peak"] if line else GIB
-            jobs.append((program, seed, "_gc", "garbage_collection_threshold:0.8", int(peak * 1.02)))
+            jobs.append((program, seed, "_gc", "garbage_collection_threshold:0.8", int(peak * 1.02), False))
         all_of(jobs + [job for job in RULES if job[0].startswith(wanted)])
 
 

@@ -3,18 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <map>
 #include <optional>
-#include <sstream>
 #include <string>
 
 #include "analyzer/policies/cuda_async.h"
 #include "analyzer/policies/cuda_malloc.h"
+#include "tests/unit/analyzer/recorded_on_gpu.h"
 
 namespace memreel {
 namespace {
+
+using recorded_on_gpu::for_each_line;
+using recorded_on_gpu::Line;
 
 constexpr std::uint32_t most_slots = 1000, most_streams = 8;
 
@@ -25,40 +25,6 @@ Prepared heap() {
   for (std::uint32_t stream = 0; stream < most_streams; ++stream)
     heap.lanes.push_back({.stream = StreamId{stream}, .stream_handle = stream});
   return heap;
-}
-
-/// A line of a recording: the command's words, and those of the answer.
-struct Line {
-  std::string command;
-  std::istringstream words, answer;
-
-  std::uint64_t word() { return number(words); }
-  std::int64_t answered() {
-    std::int64_t value = -1;
-    answer >> value;
-    return value;
-  }
-
- private:
-  static std::uint64_t number(std::istream& from) {
-    std::uint64_t value = 0;
-    from >> value;
-    return value;
-  }
-};
-
-void for_each_line(const std::string& name, auto&& visit) {
-  std::ifstream file(std::filesystem::path(RECORDED_ON_GPU) / name);
-  ASSERT_TRUE(file) << name;
-  std::size_t number = 0;
-  for (std::string text; std::getline(file, text) && !::testing::Test::HasFatalFailure();) {
-    SCOPED_TRACE(name + ":" + std::to_string(++number) + ": " + text);
-    const std::size_t colon = text.find(" :");
-    if (text.starts_with('#') || colon == std::string::npos) continue;
-    Line line{.words = std::istringstream(text.substr(0, colon)), .answer = std::istringstream(text.substr(colon + 2))};
-    line.words >> line.command;
-    visit(line);
-  }
 }
 
 /// Replays a recording with the model. What a model can't do (a busy device, trimming to a size) ends a pool's part.
