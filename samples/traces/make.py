@@ -20,7 +20,8 @@ NAMES = ("gpt_default", "decode_default", "oom_default", "streams_default", "lea
 # Kept as PyTorch wrote them: it is their import that they are samples of.
 RECORDED = ("captures_s63_default", "captures_s64_expandable", "capture_streams_s71_default", "mempools_s82_default",
             "mempools_s83_expandable", "borrow_s91_expandable", "pressure_s2_gc", "pressure_s7_expandable_maxsplit",
-            "oom_s12_expandable_gc", "oom_s14_nonsplit", "streams_s32_expandable_pow2")
+            "oom_s12_expandable_gc", "oom_s14_nonsplit", "streams_s32_expandable_pow2",
+            "convnet_s2_default", "convnet_s2_pow2")
 HERE = Path(__file__).resolve().parent
 
 
