@@ -1,18 +1,18 @@
 #include "collector/agent/own_pools.h"
 
+#include <algorithm>
+
 namespace memreel::agent {
 
 OwnPools::Pool& OwnPools::make(std::uint64_t number, std::uint64_t parent, std::int16_t device, HeapId driver,
                                std::string_view name) {
   const auto outer = pools_.find(parent);
   // Pools of one name are still two: the number tells them apart.
-  const bool taken = !name.empty() && writer_->tables().heaps.size() > 1 && [&] {
-    for (const auto& [other, pool] : pools_) {
-      const Heap& heap = writer_->tables()[pool.heap];
-      if (heap.device == device && writer_->tables()[heap.name] == name) return true;
-    }
-    return false;
-  }();
+  const Tables& tables = writer_->tables();
+  const bool taken = std::ranges::any_of(pools_, [&](const auto& other) {
+    const Heap& heap = tables[other.second.heap];
+    return heap.device == device && tables[heap.name] == name;
+  });
   const std::string text = name.empty() ? "pool " + std::to_string(number)
                            : taken      ? std::string(name) + " " + std::to_string(number)
                                         : std::string(name);

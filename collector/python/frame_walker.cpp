@@ -189,16 +189,16 @@ FrameWalker::Trust FrameWalker::compare_with_api() {
   const std::size_t count = walk_with(walked, memory);
   std::size_t compared = 0;
   bool same = true;
-  Api::object* frame = api.current_frame();
-  Api::object* owned = nullptr;  // the first frame is borrowed, the others are not
+  Api::Object* frame = api.current_frame();
+  Api::Object* owned = nullptr;  // the first frame is borrowed, the others are not
   for (; frame != nullptr && compared < count && same; ++compared) {
     const FrameKey walked_frame = walked[compared].key;
     const int line = api.line_of(frame);
-    Api::object* const code = api.code_of(frame);
+    Api::Object* const code = api.code_of(frame);
     same = number_of(code, interpreter_->layout, memory) == walked_frame.code() &&
            describe(walked_frame).line == static_cast<std::uint32_t>(line > 0 ? line : 0);
     api.release(code);
-    Api::object* const caller = api.caller_of(frame);
+    Api::Object* const caller = api.caller_of(frame);
     if (owned != nullptr) api.release(owned);
     frame = owned = caller;
   }

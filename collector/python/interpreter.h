@@ -12,17 +12,17 @@
 
 namespace memreel::python {
 
-/// Python's functions, as its C API declares them. `object` stands for every PyObject*.
+/// Python's functions, as its C API declares them. Object stands for PyObject.
 struct Api {
-  using object = void;
+  using Object = void;
   int (*is_initialized)() = nullptr;                         // Py_IsInitialized
   void* (*thread_state)() = nullptr;                         // PyGILState_GetThisThreadState; needs no GIL
   int (*add_pending_call)(int (*)(void*), void*) = nullptr;  // Py_AddPendingCall; needs no GIL
-  object* (*current_frame)() = nullptr;                      // PyEval_GetFrame; borrowed
-  object* (*caller_of)(object*) = nullptr;                   // PyFrame_GetBack; new reference
-  object* (*code_of)(object*) = nullptr;                     // PyFrame_GetCode; new reference
-  int (*line_of)(object*) = nullptr;                         // PyFrame_GetLineNumber
-  void (*release)(object*) = nullptr;                        // Py_DecRef
+  Object* (*current_frame)() = nullptr;                      // PyEval_GetFrame; borrowed
+  Object* (*caller_of)(Object*) = nullptr;                   // PyFrame_GetBack; new reference
+  Object* (*code_of)(Object*) = nullptr;                     // PyFrame_GetCode; new reference
+  int (*line_of)(Object*) = nullptr;                         // PyFrame_GetLineNumber
+  void (*release)(Object*) = nullptr;                        // Py_DecRef
 };
 
 struct Interpreter {

@@ -10,6 +10,7 @@
 #include "collector/torch/current_stream.h"
 
 // As PyTorch declares them (c10/core/Allocator.h, c10/core/Device.h): the names and types make the symbols.
+// NOLINTBEGIN(readability-identifier-naming)
 namespace c10 {
 
 struct Device {
@@ -53,7 +54,7 @@ OutOfMemory* out_of_memory() { return find(real_out_of_memory, "_ZN3c1027reportO
 std::atomic<bool> is_recorded = true;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
 constexpr std::uint16_t out_of_memory_status = 2;  // CUDA_ERROR_OUT_OF_MEMORY
-constexpr std::int8_t cuda_device = 1;  // c10::DeviceType::CUDA; AMD's builds use it as well
+constexpr std::int8_t cuda_device = 1;             // c10::DeviceType::CUDA; AMD's builds use it as well
 
 void record(agent::RecordKind kind, const void* address, std::uint64_t size, std::uint64_t allocated,
             c10::Device device) {
@@ -65,7 +66,7 @@ void record(agent::RecordKind kind, const void* address, std::uint64_t size, std
   record.address = std::bit_cast<std::uint64_t>(address);
   record.size = size;
   record.object = allocated;
-  record.device = device.index;
+  record.device = std::int16_t{device.index};
   if (kind == agent::RecordKind::alloc_failed) record.status = out_of_memory_status;
   if (kind != agent::RecordKind::free) record.stream = current_stream(device.index);
   record.stack = recorder->capture_stack();

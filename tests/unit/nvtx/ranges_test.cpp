@@ -21,10 +21,11 @@ struct Seen {
 constexpr auto begin = MarkPhase::begin, finish = MarkPhase::end, instant = MarkPhase::instant;
 
 class Ranges : public ::testing::Test {
- protected:
+ public:
   Ranges() : recorder_(agent::Options{}) { agent::set_recorder(&recorder_); }
   ~Ranges() override { agent::set_recorder(nullptr); }
 
+ protected:
   std::vector<Seen> seen() {
     std::vector<agent::Record> batch;
     recorder_.drain(batch, agent::Recorder::Draining::in_order);
@@ -62,7 +63,7 @@ TEST_F(Ranges, StartedAndEndedInAnyOrder) {
 }
 
 TEST_F(Ranges, OfDomains) {
-  nvtxDomainHandle_t const domain = nvtxDomainCreateA("library");
+  auto* const domain = nvtxDomainCreateA("library");
   nvtxEventAttributes_t attributes{};
   attributes.version = NVTX_VERSION;
   attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;

@@ -3,7 +3,7 @@
 #include "collector/nvtx/ranges.h"
 
 extern "C" {
-// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): what NVTX looks for
+// NOLINTNEXTLINE(readability-identifier-naming): what NVTX looks for
 int (*InitializeInjectionNvtx2_fnptr)(memreel::nvtx::GetExportTable) = [](memreel::nvtx::GetExportTable get_table) {
   return memreel::nvtx::take_over(get_table) ? 1 : 0;
 };

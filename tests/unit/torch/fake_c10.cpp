@@ -1,4 +1,5 @@
 // Stands in for libc10.so: PyTorch's own end of the reports.
+// NOLINTBEGIN: PyTorch's names
 #include <cstddef>
 #include <cstdint>
 
@@ -33,3 +34,4 @@ void reportOutOfMemoryToProfiler(std::int64_t /*size*/, std::size_t /*allocated*
 extern "C" int fake_c10_reports() { return c10::seen().reports; }
 extern "C" int fake_c10_failures() { return c10::seen().failures; }
 extern "C" std::int64_t fake_c10_change() { return c10::seen().change; }
+// NOLINTEND

@@ -1,4 +1,5 @@
 // Stands in for libc10_cuda.so: calls the reports as PyTorch's allocator does, through the dynamic linker.
+// NOLINTBEGIN: PyTorch's names
 #include <cstddef>
 #include <cstdint>
 
@@ -19,7 +20,7 @@ class CUDAStream {
   void* stream() const;
 
  private:
-  Device device_;
+  [[maybe_unused]] Device device_;
   std::int64_t id_;
 };
 void* CUDAStream::stream() const {
@@ -40,3 +41,4 @@ extern "C" void fake_report(void* address, std::int64_t change, std::size_t allo
 extern "C" void fake_out_of_memory(std::int64_t size, int device) {
   c10::reportOutOfMemoryToProfiler(size, 0, 0, {1, static_cast<std::int8_t>(device)});
 }
+// NOLINTEND

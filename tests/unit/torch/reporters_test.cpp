@@ -27,10 +27,11 @@ Function* function(const char* library, const char* name) {
 }
 
 class Reporters : public ::testing::Test {
- protected:
+ public:
   Reporters() : recorder_(agent::Options{}) { agent::set_recorder(&recorder_); }
   ~Reporters() override { agent::set_recorder(nullptr); }
 
+ protected:
   std::vector<Record> drained() {
     std::vector<Record> all, batch;
     recorder_.drain(batch);
