@@ -6,6 +6,7 @@
 /// The driver did not call us, because it was told to call another tool, or nobody.
 void memreel::cuda::interposer::driver_initialized() { memreel::agent::start(); }
 
+// NOLINTBEGIN(readability-identifier-naming): the names are those that CUDA and NVTX look for
 extern "C" {
 
 /// Called by the CUDA driver within cuInit when CUDA_INJECTION64_PATH names this library. 1: all is well; it always is,
@@ -28,3 +29,4 @@ extern "C" {
 /// Completes the trace. Recording may begin again.
 [[gnu::visibility("default")]] void memreel_agent_stop() { memreel::agent::stop("stopped"); }
 }
+// NOLINTEND(readability-identifier-naming)

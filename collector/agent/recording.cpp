@@ -64,9 +64,9 @@ void Recording::await_opened() const {
   for (int turn = 0; turn < 1000 && !opened_.load(std::memory_order_acquire); ++turn) ::nanosleep(&pause, nullptr);
 }
 
-Recording::Recording(const Options& options, Recorder& recorder, Subject subject, std::string trace,
+Recording::Recording(Options options, Recorder& recorder, Subject subject, std::string trace,
                      std::unique_ptr<ByteSink> sink, std::function<void(const Outcome&)> failed)
-    : options_(options),
+    : options_(std::move(options)),
       recorder_(&recorder),
       subject_(std::move(subject)),
       trace_(std::move(trace)),

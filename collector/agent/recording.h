@@ -53,8 +53,8 @@ class Recording {
   const std::string& trace() const { return trace_; }
 
  private:
-  Recording(const Options& options, Recorder& recorder, Subject subject, std::string trace,
-            std::unique_ptr<ByteSink> sink, std::function<void(const Outcome&)> failed);
+  Recording(Options options, Recorder& recorder, Subject subject, std::string trace, std::unique_ptr<ByteSink> sink,
+            std::function<void(const Outcome&)> failed);
   bool start_thread();
   void await_opened() const;
   void run();
