@@ -25,6 +25,7 @@ struct Device {
                                                                 std::size_t reserved, Device device);
 
 }  // namespace c10
+// NOLINTEND(readability-identifier-naming)
 
 namespace memreel::torch {
 namespace {
