@@ -20,10 +20,15 @@ struct Candidate {
   std::string text;
 };
 
+/// Larger than what any device has: such a request is damage, and a policy could simulate it for hours.
+constexpr Bytes nonsense = 64_GiB * 1024;
+
 /// PyTorch's where there are any, else those of other pools.
 std::vector<Prepared> pools_of(const Trace& trace) {
   std::vector<Prepared> heaps = prepare(trace);
-  std::erase_if(heaps, [](const Prepared& heap) { return heap.level != Level::framework; });
+  std::erase_if(heaps, [](const Prepared& heap) {
+    return heap.level != Level::framework || std::ranges::any_of(heap.size, [](Bytes size) { return size > nonsense; });
+  });
   const auto is_torch = [&](const Prepared& heap) { return is_torch_heap(trace.tables, heap.heap); };
   if (std::ranges::any_of(heaps, is_torch)) std::erase_if(heaps, [&](const Prepared& heap) { return !is_torch(heap); });
   return heaps;

@@ -42,6 +42,12 @@ TEST(Remedies, NothingIsTriedForADriverLevelTrace) {
   EXPECT_TRUE(replay_remedies(builder.trace()).tried.empty());
 }
 
+TEST(Remedies, SizesThatNoDeviceHasAreNotReplayed) {
+  testing::TraceBuilder builder;
+  builder.alloc(builder.origin(builder.heap("heap", Level::framework, 0)), base, Bytes{std::uint64_t{1} << 62U});
+  EXPECT_TRUE(replay_remedies(builder.trace()).tried.empty());
+}
+
 Outcome failing_at(std::vector<std::uint32_t> events) {
   ReplayResult result{.heap = HeapId{1}, .events = 1};
   result.failed_allocations = events.size();
