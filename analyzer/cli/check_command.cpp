@@ -204,7 +204,7 @@ Result<void> write_files(const CheckArguments& arguments, const std::vector<Chec
 Exit run_check(const CheckArguments& arguments) {
   Result<Question> question = question_of(arguments);
   if (!question) return fail(question.error());
-  const Result<Trace> trace = open_input(arguments.file);
+  const Result<Trace> trace = open_subject(arguments.file);
   if (!trace) return fail(trace.error());
   const std::vector<Prepared> heaps = program_heaps(*trace);
   if (heaps.empty()) return fail({.what = "holds no allocations to judge", .where = arguments.file.string()});

@@ -10,6 +10,7 @@
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
+#include "analyzer/cli/subject.h"
 #include "analyzer/difference/difference.h"
 #include "analyzer/report/own_frame.h"
 #include "analyzer/report/quantity.h"
@@ -141,11 +142,11 @@ Exit run_diff(const DiffArguments& arguments) {
   if (!at_a) return fail(at_a.error());
   const Result<FileAt> at_b = side_of(arguments.b, &*at_a);
   if (!at_b) return fail(at_b.error());
-  const Result<Trace> a = open_input(at_a->file);
+  const Result<Trace> a = open_subject(at_a->file);
   if (!a) return fail(a.error());
   std::optional<Trace> other;
   if (at_b->file != at_a->file) {
-    Result<Trace> read = open_input(at_b->file);
+    Result<Trace> read = open_subject(at_b->file);
     if (!read) return fail(read.error());
     other = *std::move(read);
   }

@@ -273,7 +273,7 @@ Result<ReplayInput> input_of(const ReplayArguments& arguments) {
     input.event_count = (*streamed)->event_count();
     input.streamed = *std::move(streamed);
   } else {
-    Result<Trace> trace = open_input(arguments.file);
+    Result<Trace> trace = open_subject(arguments.file);
     if (!trace) return std::move(trace).error();
     input.trace = *std::move(trace);
     input.heaps = only_requests(prepare(input.trace));

@@ -10,6 +10,7 @@
 #include "analyzer/cli/output_file.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/cli/report_leaks.h"
+#include "analyzer/cli/subject.h"
 
 namespace memreel::cli {
 namespace {
@@ -69,7 +70,7 @@ Exit run_report(const ReportArguments& arguments) {
   }
   const Result<LeakOptions> leaks = leak_options(arguments.leaks);
   if (!leaks) return fail(leaks.error());
-  const Result<Trace> trace = open_input(arguments.options.file);
+  const Result<Trace> trace = open_subject(arguments.options.file);
   if (!trace) return fail(trace.error());
   Sections sections = arguments.sections;
   if (!sections.any()) sections = {.live = true, .leaks = true, .fragmentation = format != "text", .ooms = true};

@@ -3,10 +3,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "analyzer/cli/input.h"
+#include "analyzer/history/levels.h"
 #include "analyzer/policies/torch_settings.h"
 #include "analyzer/replay/torch_history.h"
 
 namespace memreel::cli {
+
+Result<Trace> open_subject(const std::filesystem::path& file) {
+  Result<Trace> trace = open_input(file);
+  if (trace) tie_levels(*trace);
+  return trace;
+}
 
 namespace {
 

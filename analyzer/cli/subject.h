@@ -1,14 +1,19 @@
 // What of a trace is judged: a trace may hold the program's requests and what their allocator asked of the driver.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <vector>
 
 #include "analyzer/replay/prepared.h"
 #include "analyzer/replay/replay.h"
+#include "formats/model/result.h"
 #include "formats/model/trace.h"
 
 namespace memreel::cli {
+
+/// Opens a trace to judge it: its levels are tied (analyzer/history/levels.h), so that nothing is counted twice.
+Result<Trace> open_subject(const std::filesystem::path& file);
 
 /// Those of frameworks where there are any: what they asked of the driver is their allocator's doing, not the
 /// program's.

@@ -85,7 +85,7 @@ void add_default_question(const std::vector<Prepared>& heaps, TuneOptions& optio
 Exit run_tune(const TuneArguments& arguments) {
   Result<TuneOptions> options = options_of(arguments);
   if (!options) return fail(options.error());
-  const Result<Trace> trace = open_input(arguments.file);
+  const Result<Trace> trace = open_subject(arguments.file);
   if (!trace) return fail(trace.error());
   const std::vector<Prepared> heaps = program_heaps(*trace);
   if (heaps.empty()) return fail({.what = "holds no allocations to replay", .where = arguments.file.string()});
