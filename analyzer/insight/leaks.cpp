@@ -195,6 +195,12 @@ class Search {
     if (!headroom.used || trace_.tables[heap].level != Level::driver) return;
     Bytes recorded = headroom.reserved;
     for (const std::uint32_t event : live_allocations(heap)) recorded += trace_.events.size[event];
+    // What a framework sub-allocates is its segments, and no longer the driver's allocations: history/levels.h.
+    for (std::uint32_t other = 0; other < headrooms.size(); ++other) {
+      const Heap& framework = trace_.tables[HeapId{other}];
+      if (framework.level == Level::framework && framework.device == trace_.tables[heap].device)
+        recorded += headrooms[other].reserved;
+    }
     if (*headroom.used <= recorded) return;
     LeakFinding finding{.verdict = LeakVerdict::unattributed,
                         .heap = heap,
