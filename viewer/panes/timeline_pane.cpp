@@ -35,14 +35,36 @@ std::uint64_t highest(const std::vector<CourseColumn>& columns) {
 
 }  // namespace
 
-const std::vector<CourseColumn>& TimelinePane::columns_for(Columns& kept, Scene& scene, TimeRange view, float width) {
-  const Key key{scene.selection.heap, view, static_cast<std::uint32_t>(std::max(width, 1.0F)),
+void TimelinePane::update(Columns& kept, Scene& scene, TimeRange view, const Area& area) {
+  constexpr std::uint32_t quickly = 50'000;  // events that are looked at in a fraction of a frame
+  const Key key{scene.selection.heap, view, static_cast<std::uint32_t>(std::max(area.width(), 1.0F)),
                 scene.doc().event_count()};
-  if (const HeapCourse* const course = scene.course(); course != nullptr && !(key == kept.key)) {
-    kept.columns = course_columns(scene.doc(), *course, view.begin, view.end, key.width);
-    kept.key = key;
+  const HeapCourse* const course = scene.course();
+  if (course == nullptr) return;
+  if (!(key == kept.key)) {
+    if (scene.doc().events_until(view.end) - scene.doc().events_until(view.begin) <= quickly) {
+      kept.columns = std::make_shared<const std::vector<CourseColumn>>(
+          course_columns(scene.doc(), *course, view.begin, view.end, key.width));
+      kept.key = key;
+    } else {
+      kept.next.request(
+          key,
+          [document = scene.document, key](const Progress&) -> std::optional<std::vector<CourseColumn>> {
+            const HeapCourse* const heap = document->course(key.heap);
+            if (heap == nullptr) return std::nullopt;
+            return course_columns(*document, *heap, key.view.begin, key.view.end, key.width);
+          },
+          false);
+      if (kept.next.value() && kept.next.key()->heap == key.heap) {
+        kept.columns = kept.next.value();
+        kept.key = *kept.next.key();
+      }
+      if (!(key == kept.key)) scene.busy = true;
+    }
   }
-  return kept.columns;
+  const double pixels = static_cast<double>(area.width()) / static_cast<double>(view.length().count());
+  kept.left = static_cast<double>(area.left) + pixels * static_cast<double>((kept.key.view.begin - view.begin).count());
+  kept.step = kept.key.width == 0 ? 1 : pixels * static_cast<double>(kept.key.view.length().count()) / kept.key.width;
 }
 
 void TimelinePane::draw(Scene& scene) {
@@ -128,7 +150,7 @@ void TimelinePane::draw_course(Scene& scene, ImDrawList& list, const Area& area,
   };
   const std::array<Part, 3> parts{
       {{Figure::reserved, theme.reserved}, {Figure::held, theme.held}, {Figure::live, theme.live}}};
-  const auto& columns = plot_.columns;
+  const std::vector<CourseColumn>& columns = *plot_.columns;
   for (const Part& part : parts) {
     // Columns of equal value are one rectangle. Up to the minimum the colour is full; what is reached for a moment only
     // is paler, up to the maximum.
@@ -139,7 +161,7 @@ void TimelinePane::draw_course(Scene& scene, ImDrawList& list, const Area& area,
       while (end < columns.size() && value_of(columns[end].extent.min, part.figure) == low &&
              value_of(columns[end].extent.max, part.figure) == high)
         ++end;
-      const float left = area.left + static_cast<float>(x), right = area.left + static_cast<float>(end);
+      const float left = plot_.x_of(x), right = plot_.x_of(end);
       const float middle = y_of(area, low, top), upper = y_of(area, high, top);
       if (low > 0) fill(list, {left, middle, right, area.bottom}, part.colour);
       if (high > low)
@@ -158,11 +180,11 @@ void TimelinePane::draw_groups(Scene& scene, ImDrawList& list, const Area& area,
   if (!groups_.is_current()) scene.busy = true;
   const auto groups = groups_.value();
   if (!groups || groups_.key()->by != query.by || groups_.key()->heap != query.heap) return;
-  const auto& columns = plot_.columns;
+  const std::vector<CourseColumn>& columns = *plot_.columns;
   for (std::size_t x = 0; x < columns.size(); ++x) {
-    const float left = area.left + static_cast<float>(x);
+    const float left = plot_.x_of(x), right = plot_.x_of(x + 1);
     const std::uint64_t reserved = value_of(columns[x].extent.max, Figure::reserved);
-    fill(list, {left, y_of(area, reserved, top), left + 1, area.bottom}, scene.theme.reserved);
+    fill(list, {left, y_of(area, reserved, top), right, area.bottom}, scene.theme.reserved);
     if (groups->groups.empty()) continue;
     const std::size_t count = groups->groups.front().bytes.size();
     if (columns[x].end == 0) continue;
@@ -184,7 +206,7 @@ void TimelinePane::draw_groups(Scene& scene, ImDrawList& list, const Area& area,
       const auto& group = groups->groups[g];
       if (group.bytes[best] == 0) continue;
       const Colour colour = group.is_rest ? scene.theme.rest() : scene.theme.category(g);
-      fill(list, {left, y_of(area, base + group.bytes[best], top), left + 1, y_of(area, base, top)}, colour);
+      fill(list, {left, y_of(area, base + group.bytes[best], top), right, y_of(area, base, top)}, colour);
       base += group.bytes[best];
     }
   }
@@ -216,8 +238,8 @@ void TimelinePane::draw_plot(Scene& scene) {
     return;
   }
   const TimeAxis axis(scene.selection.view, area);
-  columns_for(plot_, scene, scene.selection.view, area.width());
-  std::uint64_t top = highest(plot_.columns);
+  update(plot_, scene, scene.selection.view, area);
+  std::uint64_t top = highest(*plot_.columns);
   for (const Overlay& overlay : scene.overlays)
     if (overlay.heap == scene.selection.heap)
       for (const std::uint64_t bytes : overlay.bytes) top = std::max(top, bytes);
@@ -327,13 +349,14 @@ void TimelinePane::draw_minimap(Scene& scene) {
   fill(list, area, scene.theme.ground);
   if (document.empty() || scene.course() == nullptr) return;
   const TimeRange all{document.first_time(), document.last_time() + Nanoseconds{1}};
-  const auto& columns = columns_for(minimap_, scene, all, area.width());
+  update(minimap_, scene, all, area);
+  const std::vector<CourseColumn>& columns = *minimap_.columns;
   const std::uint64_t top = std::max<std::uint64_t>(highest(columns), 1);
   for (std::size_t x = 0; x < columns.size(); ++x) {
-    const float left = area.left + static_cast<float>(x);
-    fill(list, {left, y_of(area, value_of(columns[x].extent.max, Figure::reserved), top), left + 1, area.bottom},
+    const float left = minimap_.x_of(x), right = minimap_.x_of(x + 1);
+    fill(list, {left, y_of(area, value_of(columns[x].extent.max, Figure::reserved), top), right, area.bottom},
          scene.theme.reserved);
-    fill(list, {left, y_of(area, value_of(columns[x].extent.max, Figure::live), top), left + 1, area.bottom},
+    fill(list, {left, y_of(area, value_of(columns[x].extent.max, Figure::live), top), right, area.bottom},
          with_alpha(scene.theme.live, 0xC0));
   }
   const TimeAxis axis(all, area);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "viewer/model/background.h"
@@ -23,9 +24,15 @@ class TimelinePane {
     std::uint32_t width = 0, version = 0;
     friend bool operator==(const Key&, const Key&) = default;
   };
+  /// Columns of pixels; when many events are in view they are made beside the window, and the last ones are shown where
+  /// they belong until they are there.
   struct Columns {
     Key key;
-    std::vector<CourseColumn> columns;
+    std::shared_ptr<const std::vector<CourseColumn>> columns = std::make_shared<const std::vector<CourseColumn>>();
+    Background<Key, std::vector<CourseColumn>> next;
+    double left = 0, step = 1;  // where the first one is on screen, and how wide each is
+
+    float x_of(std::size_t column) const { return static_cast<float>(left + step * static_cast<double>(column)); }
   };
 
   void draw_legend(Scene& scene);
@@ -35,7 +42,7 @@ class TimelinePane {
   void draw_overlays(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area, std::uint64_t top);
   void draw_marks(Scene& scene);
   void draw_minimap(Scene& scene);
-  static const std::vector<CourseColumn>& columns_for(Columns& kept, Scene& scene, TimeRange view, float width);
+  static void update(Columns& kept, Scene& scene, TimeRange view, const Area& area);
 
   Columns plot_, minimap_;
   Background<SplitQuery, StackedCourse> groups_;
