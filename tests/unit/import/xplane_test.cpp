@@ -192,7 +192,7 @@ TEST(XPlane, WhatWasHeldBeforeIsALoss) {
   const Event before = events_of(trace, EventKind::alloc)[0];
   EXPECT_EQ(before.address, Address{base + 4096});
   EXPECT_EQ(before.size, 300_B);
-  EXPECT_EQ(frames_of(trace.tables, before.stack).at(0).function, xplane::preexisting_frame);
+  EXPECT_EQ(frames_of(trace.tables, before.stack).at(0).function, preexisting_frame);
   EXPECT_EQ(events_of(trace, EventKind::memory_info)[0].size, 1024_B);
   EXPECT_EQ(setting(trace, 0, "regions"), "unknown");
 }
