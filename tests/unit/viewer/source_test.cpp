@@ -83,7 +83,10 @@ TEST_F(SourceOf, AGrowingFileIsFollowedToItsEnd) {
   const std::uint32_t events = before->event_count();
   EXPECT_GT(events, 1000U);
   append(path, rest);
-  ASSERT_TRUE(eventually([&] { return !source.status().followed; }));
+  ASSERT_TRUE(eventually([&] {
+    const SourceStatus status = source.status();
+    return status.stage == Stage::complete && !status.followed;
+  }));
   EXPECT_EQ(source.document()->event_count(), load(memory_file(bytes), "a")->events.count());
   EXPECT_EQ(before->event_count(), events) << "an earlier version is what it was";
 }
