@@ -15,6 +15,7 @@ void add_export_command(CLI::App& app, Exit& exit);
 void add_info_command(CLI::App& app, Exit& exit);
 void add_report_command(CLI::App& app, Exit& exit);
 void add_replay_command(CLI::App& app, Exit& exit);
+void add_symbols_command(CLI::App& app, Exit& exit);
 void add_tune_command(CLI::App& app, Exit& exit);
 void add_verify_command(CLI::App& app, Exit& exit);
 

@@ -23,6 +23,7 @@ namespace {
 struct DiffArguments {
   std::string a, b;
   std::size_t top = 10;
+  SymbolOptions symbols;
   bool json = false;
 };
 
@@ -142,11 +143,11 @@ Exit run_diff(const DiffArguments& arguments) {
   if (!at_a) return fail(at_a.error());
   const Result<FileAt> at_b = side_of(arguments.b, &*at_a);
   if (!at_b) return fail(at_b.error());
-  const Result<Trace> a = open_subject(at_a->file);
+  const Result<Trace> a = open_subject(at_a->file, arguments.symbols);
   if (!a) return fail(a.error());
   std::optional<Trace> other;
   if (at_b->file != at_a->file) {
-    Result<Trace> read = open_subject(at_b->file);
+    Result<Trace> read = open_subject(at_b->file, arguments.symbols);
     if (!read) return fail(read.error());
     other = *std::move(read);
   }
@@ -182,6 +183,7 @@ void add_diff_command(CLI::App& app, Exit& exit) {
   command->add_option("A", arguments->a, "Before: a trace, or TRACE@INSTANT; see below")->required();
   command->add_option("B", arguments->b, "Now: likewise; @INSTANT alone means the same trace")->required();
   command->add_option("--top", arguments->top, "Stacks to show for each heap [10]");
+  add_symbol_options(*command, arguments->symbols);
   command->add_flag("--json", arguments->json, "One JSON document (memreel.diff/1) instead of text");
   command->footer(
       "Compares the live memory of every call stack. Stacks are the same when their functions are, even if lines "

@@ -16,10 +16,11 @@ struct ExportArguments {
   fs::path file;
   fs::path output;
   std::string format;
+  SymbolOptions symbols;
 };
 
 Exit run_export(const ExportArguments& arguments) {
-  const Result<Trace> trace = open_input(arguments.file);
+  const Result<Trace> trace = open_input(arguments.file, arguments.symbols);
   if (!trace) return fail(trace.error());
   const Result<void> written =
       write_output(arguments.output, [&](std::ostream& out) { return export_trace(*trace, arguments.format, out); });
@@ -38,6 +39,7 @@ void add_export_command(CLI::App& app, Exit& exit) {
     formats += "\n  " + std::string(format.name) + "  " + std::string(format.description);
   }
   command->add_option("--format", arguments->format, "Format to write")->required();
+  add_symbol_options(*command, arguments->symbols);
   command->footer("Formats:" + formats +
                   "\n\nExamples:\n"
                   "  memreel export run.reel --format csv -o run.csv\n"

@@ -1,5 +1,7 @@
 #include "analyzer/cli/input.h"
 
+#include <CLI/CLI.hpp>
+
 #include "analyzer/cli/console.h"
 #include "analyzer/report/quantity.h"
 #include "formats/import/import.h"
@@ -17,6 +19,25 @@ Result<Trace> open_input(const std::filesystem::path& file) {
     for (const std::string& line : shortcomings(*trace)) note(file.filename().string() + ": " + line);
   }
   return trace;
+}
+
+Result<Trace> open_input(const std::filesystem::path& file, const SymbolOptions& symbols) {
+  Result<Trace> trace = open_input(file);
+  if (!trace) return trace;
+  ProgressBar bar("finding the names of native frames");
+  const auto [stack_now, findings] =
+      name_frames(trace->tables, symbols, Unnamed::module_and_offset,
+                  [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); });
+  for (StackId& stack : trace->events.stack) stack = stack_now[index(stack)];
+  for (const std::string& line : findings.problems) note(file.filename().string() + ": " + line);
+  return trace;
+}
+
+void add_symbol_options(CLI::App& command, SymbolOptions& symbols) {
+  command.add_option("--sysroot", symbols.sysroot,
+                     "Directory with the recorded machine's files, for the names of native frames [this machine]");
+  command.add_flag("--debuginfod", symbols.debuginfod,
+                   "Ask the servers in DEBUGINFOD_URLS for debug information that is not found");
 }
 
 std::vector<std::string> shortcomings(const Trace& trace) {

@@ -5,13 +5,25 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/symbols/symbols.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
+
+namespace CLI {
+class App;
+}
 
 namespace memreel::cli {
 
 /// A trace or any importable file, with a progress bar; what the trace lacks is noted on standard error.
 Result<Trace> open_input(const std::filesystem::path& file);
+
+/// open_input() for commands that show stacks: native frames get their names, with a progress bar; why some have none
+/// is noted on standard error.
+Result<Trace> open_input(const std::filesystem::path& file, const SymbolOptions& symbols);
+
+/// Adds the options that say where names of native frames come from.
+void add_symbol_options(CLI::App& command, SymbolOptions& symbols);
 
 /// One sentence for each way in which the trace knows less than what happened.
 std::vector<std::string> shortcomings(const Trace& trace);

@@ -67,6 +67,7 @@ int run(int argc, char** argv) {
   memreel::cli::add_diff_command(app, exit);
   memreel::cli::add_import_command(app, exit);
   memreel::cli::add_export_command(app, exit);
+  memreel::cli::add_symbols_command(app, exit);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {

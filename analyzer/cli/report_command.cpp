@@ -17,6 +17,7 @@ namespace {
 
 struct ReportArguments {
   ReportOptions options;
+  SymbolOptions symbols;
   std::string by = "line";
   std::string format;  // empty: as the output is called, else text
   std::filesystem::path output;
@@ -70,7 +71,7 @@ Exit run_report(const ReportArguments& arguments) {
   }
   const Result<LeakOptions> leaks = leak_options(arguments.leaks);
   if (!leaks) return fail(leaks.error());
-  const Result<Trace> trace = open_subject(arguments.options.file);
+  const Result<Trace> trace = open_subject(arguments.options.file, arguments.symbols);
   if (!trace) return fail(trace.error());
   Sections sections = arguments.sections;
   if (!sections.any()) sections = {.live = true, .leaks = true, .fragmentation = format != "text", .ooms = true};
@@ -128,6 +129,7 @@ void add_report_command(CLI::App& app, Exit& exit) {
   command->add_flag("--oom", arguments->sections.ooms,
                     "Why each failed request failed, and with which settings it would not have");
   command->add_flag("--allocations", arguments->options.allocations, "List every live allocation with its address");
+  add_symbol_options(*command, arguments->symbols);
   command->add_option("--format", arguments->format,
                       "text, json, markdown (for a comment on a pull request) or html (one file, offline) [what the "
                       "output's name ends in, else text]");

@@ -16,6 +16,12 @@ Result<Trace> open_subject(const std::filesystem::path& file) {
   return trace;
 }
 
+Result<Trace> open_subject(const std::filesystem::path& file, const SymbolOptions& symbols) {
+  Result<Trace> trace = open_input(file, symbols);
+  if (trace) tie_levels(*trace);
+  return trace;
+}
+
 namespace {
 
 /// `heaps` without those that are not wanted, unless that were all.

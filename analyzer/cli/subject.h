@@ -7,6 +7,7 @@
 
 #include "analyzer/replay/prepared.h"
 #include "analyzer/replay/replay.h"
+#include "analyzer/symbols/symbols.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
 
@@ -14,6 +15,9 @@ namespace memreel::cli {
 
 /// Opens a trace to judge it: its levels are tied (analyzer/history/levels.h), so that nothing is counted twice.
 Result<Trace> open_subject(const std::filesystem::path& file);
+
+/// The same for commands that show stacks: native frames have their names (analyzer/cli/input.h).
+Result<Trace> open_subject(const std::filesystem::path& file, const SymbolOptions& symbols);
 
 /// Those of frameworks where there are any: what they asked of the driver is their allocator's doing, not the
 /// program's.

@@ -6,16 +6,27 @@
 namespace memreel {
 
 bool is_library_file(std::string_view file) {
-  static constexpr std::array<std::string_view, 4> marks{"site-packages/", "dist-packages/", "/python3.",
-                                                         "/torch/csrc/"};
+  static constexpr std::array<std::string_view, 7> marks{
+      "site-packages/", "dist-packages/", "/python3.", "/torch/csrc/", "/usr/include/", "/usr/lib/", "/cuda/include/"};
   return file.empty() || file.starts_with("<") || file.starts_with("python3.") ||
          std::any_of(marks.begin(), marks.end(),
                      [&](std::string_view mark) { return file.find(mark) != std::string_view::npos; });
 }
 
+bool is_library(const FrameText& frame) {
+  if (!frame.file.empty() || frame.module_path.empty()) return is_library_file(frame.file);
+  static constexpr std::array<std::string_view, 10> names{"libcuda",  "libcudart", "libcupti", "libnvidia",
+                                                          "libc.so",  "libstdc++", "libgcc_s", "libm.so",
+                                                          "ld-linux", "libpthread"};
+  const std::string_view path = frame.module_path;
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  return path.starts_with('[') || is_library_file(path) || name.starts_with("python3") ||
+         name.starts_with("libpython") || name.starts_with("libmemreel") ||
+         std::any_of(names.begin(), names.end(), [&](std::string_view n) { return name.starts_with(n); });
+}
+
 FrameText own_frame(const std::vector<FrameText>& frames) {
-  const auto own =
-      std::find_if(frames.begin(), frames.end(), [](const FrameText& f) { return !is_library_file(f.file); });
+  const auto own = std::find_if(frames.begin(), frames.end(), [](const FrameText& f) { return !is_library(f); });
   if (own != frames.end()) return *own;
   return frames.empty() ? FrameText{} : frames.front();
 }

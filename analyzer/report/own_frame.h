@@ -8,8 +8,13 @@
 
 namespace memreel {
 
-/// Whether a Python file belongs to an installed package or the interpreter rather than to the user.
+/// Whether a source file belongs to an installed package, the interpreter, or the compiler's or CUDA's headers rather
+/// than to the user.
 bool is_library_file(std::string_view file);
+
+/// Whether a frame is in code that somebody else brought. Of native code without a known source file the module
+/// decides: the system's, the compiler's and CUDA's libraries are nobody's own.
+bool is_library(const FrameText& frame);
 
 /// The innermost frame in the user's own code; the innermost of all when there is none; empty for an empty stack.
 FrameText own_frame(const std::vector<FrameText>& frames);

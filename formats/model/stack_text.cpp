@@ -4,7 +4,7 @@ namespace memreel {
 
 FrameText frame_text(const Tables& tables, FrameId id) {
   const Frame& frame = tables[id];
-  return {tables[frame.function], tables[frame.file], frame.line, frame.module};
+  return {tables[frame.function], tables[frame.file], frame.line, frame.module, tables[tables[frame.module].path]};
 }
 
 std::vector<FrameText> frames_of(const Tables& tables, StackId stack) {

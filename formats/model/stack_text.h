@@ -19,6 +19,7 @@ struct FrameText {
   std::string_view file;
   std::uint32_t line = 0;  // 0: not known
   ModuleId module = ModuleId::none;
+  std::string_view module_path;  // empty for Python's frames
 };
 
 /// A frame's texts. The views live as long as `tables`.

@@ -1,0 +1,48 @@
+#include <filesystem>
+#include <iostream>
+
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/input.h"
+#include "analyzer/report/quantity.h"
+#include "analyzer/symbols/bundle.h"
+
+namespace memreel::cli {
+namespace {
+
+struct SymbolsArguments {
+  std::filesystem::path file;
+  std::filesystem::path output;
+  SymbolOptions symbols;
+};
+
+Exit run_symbols(const SymbolsArguments& arguments) {
+  const std::filesystem::path& output = arguments.output.empty() ? arguments.file : arguments.output;
+  Result<SymbolFindings> findings = [&] {
+    ProgressBar bar("finding the names of native frames");
+    return bundle_symbols(arguments.file, output, arguments.symbols,
+                          [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); });
+  }();
+  if (!findings) return fail(findings.error());
+  for (const std::string& line : findings->problems) note(arguments.file.filename().string() + ": " + line);
+  std::cout << output.string() << ": " << text_of(findings->named) << " of " << text_of(findings->native_frames)
+            << " places in native code got their names\n";
+  return Exit::done;
+}
+
+}  // namespace
+
+void add_symbols_command(CLI::App& app, Exit& exit) {
+  CLI::App* const command =
+      app.add_subcommand("symbols", "Write the names of native frames into a trace, to read it on another machine");
+  const auto arguments = std::make_shared<SymbolsArguments>();
+  command->add_option("TRACE", arguments->file, "Trace (.reel)")->required();
+  command->add_option("-o,--output", arguments->output, "Trace to write [TRACE itself]");
+  add_symbol_options(*command, arguments->symbols);
+  command->footer(
+      "Examples:\n"
+      "  memreel symbols run.reel\n"
+      "  memreel symbols run.reel --sysroot /mnt/node17 -o named.reel");
+  command->callback([arguments, &exit] { exit = run_symbols(*arguments); });
+}
+
+}  // namespace memreel::cli

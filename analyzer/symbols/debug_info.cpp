@@ -1,0 +1,179 @@
+#include "analyzer/symbols/debug_info.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "analyzer/symbols/symbol_table.h"
+
+namespace memreel {
+
+/// The functions of a compilation unit that have code.
+struct DebugInfo::Unit {
+  Dwarf_Die entry{};
+  std::vector<Range> functions;
+};
+
+namespace {
+
+/// Entries nested more deeply are not followed.
+constexpr int depth_limit = 64;
+
+/// Calls `visit(begin, end)` for every range of addresses that an entry covers.
+template <class Visit>
+void each_range(Dwarf_Die& entry, Visit visit) {
+  Dwarf_Addr base = 0, begin = 0, end = 0;
+  for (std::ptrdiff_t next = dwarf_ranges(&entry, 0, &base, &begin, &end); next > 0;
+       next = dwarf_ranges(&entry, next, &base, &begin, &end))
+    if (begin < end) visit(begin, end);
+}
+
+/// Calls `visit(child)` for the children of an entry.
+template <class Visit>
+void each_child(Dwarf_Die& entry, Visit visit) {
+  Dwarf_Die child;
+  if (dwarf_child(&entry, &child) != 0) return;
+  do visit(child);
+  while (dwarf_siblingof(&child, &child) == 0);
+}
+
+std::string name_of(Dwarf_Die& function) {
+  Dwarf_Attribute attribute;
+  for (const unsigned linkage_name : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name})
+    if (dwarf_attr_integrate(&function, linkage_name, &attribute) != nullptr)
+      if (const char* const name = dwarf_formstring(&attribute)) return demangled(name);
+  const char* const name = dwarf_diename(&function);
+  return name != nullptr ? name : "";
+}
+
+std::string path_of(const char* file, Dwarf_Die& unit) {
+  if (file == nullptr) return {};
+  std::filesystem::path path(file);
+  Dwarf_Attribute attribute;
+  if (path.is_relative() && dwarf_attr(&unit, DW_AT_comp_dir, &attribute) != nullptr)
+    if (const char* const directory = dwarf_formstring(&attribute)) path = directory / path;
+  return path.lexically_normal().string();
+}
+
+std::optional<std::uint64_t> number_of(Dwarf_Die& entry, unsigned name) {
+  Dwarf_Attribute attribute;
+  Dwarf_Word value = 0;
+  if (dwarf_attr(&entry, name, &attribute) == nullptr || dwarf_formudata(&attribute, &value) != 0) return std::nullopt;
+  return value;
+}
+
+/// Adds the inlined calls at `address` inside of `entry`, outermost first.
+void add_inlined(Dwarf_Die& entry, std::uint64_t address, int depth, std::vector<Dwarf_Die>& calls) {
+  if (depth == depth_limit) return;
+  bool found = false;
+  each_child(entry, [&](Dwarf_Die& child) {
+    const int tag = dwarf_tag(&child);
+    if (found || (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_lexical_block)) return;
+    // Blocks without addresses of their own may hold what has some.
+    if (dwarf_haspc(&child, address) <= 0 && (tag == DW_TAG_inlined_subroutine || dwarf_hasattr(&child, DW_AT_low_pc) ||
+                                              dwarf_hasattr(&child, DW_AT_ranges)))
+      return;
+    const std::size_t before = calls.size();
+    if (tag == DW_TAG_inlined_subroutine) calls.push_back(child);
+    add_inlined(child, address, depth + 1, calls);
+    found = calls.size() > before;
+  });
+}
+
+template <class Range>
+void add_functions(Dwarf_Die& entry, int depth, std::vector<Range>& functions) {
+  if (depth == depth_limit) return;
+  each_child(entry, [&](Dwarf_Die& child) {
+    switch (dwarf_tag(&child)) {
+      case DW_TAG_subprogram:
+        each_range(child, [&](Dwarf_Addr begin, Dwarf_Addr end) {
+          functions.push_back({begin, end, dwarf_dieoffset(&child)});
+        });
+        add_functions(child, depth + 1, functions);
+        break;
+      case DW_TAG_namespace:
+      case DW_TAG_module:
+      case DW_TAG_class_type:
+      case DW_TAG_structure_type:
+      case DW_TAG_union_type:
+      case DW_TAG_lexical_block:
+        add_functions(child, depth + 1, functions);
+        break;
+      default:
+        break;
+    }
+  });
+}
+
+}  // namespace
+
+DebugInfo::DebugInfo(DebugInfo&&) noexcept = default;
+DebugInfo& DebugInfo::operator=(DebugInfo&&) noexcept = default;
+DebugInfo::~DebugInfo() = default;
+
+DebugInfo::DebugInfo(Dwarf* dwarf) : dwarf_(dwarf) {
+  Dwarf_CU* unit = nullptr;
+  Dwarf_Die entry, sub_entry;
+  Dwarf_Half version = 0;
+  std::uint8_t type = 0;
+  while (dwarf_get_units(dwarf_, unit, &unit, &version, &type, &entry, &sub_entry) == 0) {
+    if (type == DW_UT_type || type == DW_UT_split_type) continue;
+    each_range(entry, [&](Dwarf_Addr begin, Dwarf_Addr end) {
+      units_.push_back({begin, end, dwarf_dieoffset(&entry)});
+    });
+  }
+  std::sort(units_.begin(), units_.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
+}
+
+std::vector<SourceFrame> DebugInfo::at(std::uint64_t address) {
+  const auto after = std::upper_bound(units_.begin(), units_.end(), address,
+                                      [](std::uint64_t a, const Range& range) { return a < range.begin; });
+  if (after == units_.begin() || (after - 1)->end <= address) return {};
+  std::unique_ptr<Unit>& indexed = indexed_[(after - 1)->entry];
+  if (indexed == nullptr) {
+    indexed = std::make_unique<Unit>();
+    if (dwarf_offdie(dwarf_, (after - 1)->entry, &indexed->entry) != nullptr)
+      add_functions(indexed->entry, 0, indexed->functions);
+  }
+  Unit& unit = *indexed;
+  if (unit.entry.addr == nullptr) return {};
+
+  // Functions inside of functions: the smallest is the one.
+  const Range* function = nullptr;
+  for (const Range& range : unit.functions)
+    if (address >= range.begin && address < range.end &&
+        (function == nullptr || range.end - range.begin < function->end - function->begin))
+      function = &range;
+  std::vector<Dwarf_Die> calls;  // outermost first
+  Dwarf_Die entry;
+  if (function != nullptr && dwarf_offdie(dwarf_, function->entry, &entry) != nullptr) {
+    calls.push_back(entry);
+    add_inlined(entry, address, 0, calls);
+  }
+
+  // The line table knows where the innermost function is; each inlined call knows where its caller is.
+  std::vector<SourceFrame> frames;
+  SourceFrame place;
+  if (Dwarf_Line* const line = dwarf_getsrc_die(&unit.entry, address)) {
+    int number = 0;
+    if (dwarf_lineno(line, &number) == 0) place.line = static_cast<std::uint32_t>(number);
+    place.file = path_of(dwarf_linesrc(line, nullptr, nullptr), unit.entry);
+  }
+  Dwarf_Files* files = nullptr;
+  std::size_t file_count = 0;
+  if (dwarf_getsrcfiles(&unit.entry, &files, &file_count) != 0) file_count = 0;
+  for (auto call = calls.rbegin(); call != calls.rend(); ++call) {
+    place.function = name_of(*call);
+    frames.push_back(place);
+    const std::optional<std::uint64_t> file = number_of(*call, DW_AT_call_file);
+    place = {.line = static_cast<std::uint32_t>(number_of(*call, DW_AT_call_line).value_or(0))};
+    if (file && *file < file_count) place.file = path_of(dwarf_filesrc(files, *file, nullptr, nullptr), unit.entry);
+  }
+  if (frames.empty() && (place.line != 0 || !place.file.empty())) frames.push_back(place);
+  return frames;
+}
+
+}  // namespace memreel

@@ -1,0 +1,73 @@
+#include "analyzer/symbols/elf_file.h"
+
+#include <elfutils/libdw.h>
+#include <elfutils/libdwelf.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace memreel {
+
+std::optional<ElfFile> ElfFile::open(const std::filesystem::path& path) {
+  elf_version(EV_CURRENT);
+  std::error_code problem;
+  // Opening something else, a pipe for one, could wait for ever.
+  if (!std::filesystem::is_regular_file(path, problem)) return std::nullopt;
+  ElfFile file;
+  file.path_ = path;
+  file.descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file.descriptor_ < 0) return std::nullopt;
+  file.elf_ = elf_begin(file.descriptor_, ELF_C_READ_MMAP, nullptr);
+  if (file.elf_ == nullptr || elf_kind(file.elf_) != ELF_K_ELF) return std::nullopt;
+  return file;
+}
+
+ElfFile& ElfFile::operator=(ElfFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(elf_, other.elf_);
+  std::swap(dwarf_, other.dwarf_);
+  std::swap(dwarf_looked_for_, other.dwarf_looked_for_);
+  return *this;
+}
+
+ElfFile::~ElfFile() {
+  if (dwarf_ != nullptr) dwarf_end(dwarf_);
+  if (elf_ != nullptr) elf_end(elf_);
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+Dwarf* ElfFile::dwarf() {
+  if (!dwarf_looked_for_) dwarf_ = dwarf_begin_elf(elf_, DWARF_C_READ, nullptr);
+  dwarf_looked_for_ = true;
+  return dwarf_;
+}
+
+std::string ElfFile::build_id() const {
+  const void* bytes = nullptr;
+  const ssize_t size = dwelf_elf_gnu_build_id(elf_, &bytes);
+  return size > 0 ? std::string(static_cast<const char*>(bytes), static_cast<std::size_t>(size)) : std::string();
+}
+
+std::string ElfFile::debug_link() const {
+  GElf_Word checksum = 0;
+  const char* const name = dwelf_elf_gnu_debuglink(elf_, &checksum);
+  return name != nullptr ? name : "";
+}
+
+std::pair<std::uint64_t, std::uint64_t> ElfFile::extent() const {
+  std::uint64_t begin = UINT64_MAX, end = 0;
+  std::size_t count = 0;
+  if (elf_getphdrnum(elf_, &count) != 0) return {0, 0};
+  for (std::size_t i = 0; i < count; ++i) {
+    GElf_Phdr segment;
+    if (gelf_getphdr(elf_, static_cast<int>(i), &segment) == nullptr || segment.p_type != PT_LOAD) continue;
+    begin = std::min(begin, segment.p_vaddr);
+    end = std::max(end, segment.p_vaddr + segment.p_memsz);
+  }
+  return begin < end ? std::pair{begin, end - begin} : std::pair<std::uint64_t, std::uint64_t>{0, 0};
+}
+
+}  // namespace memreel

@@ -1,0 +1,138 @@
+#include <array>
+#include <optional>
+
+#include "analyzer/symbols/debug_info.h"
+#include "analyzer/symbols/debug_servers.h"
+#include "analyzer/symbols/elf_file.h"
+#include "analyzer/symbols/symbol_table.h"
+#include "analyzer/symbols/symbols.h"
+
+namespace memreel {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string hexadecimal(std::string_view bytes) {
+  static constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  for (const char byte : bytes) {
+    text += digits[static_cast<unsigned char>(byte) >> 4U];
+    text += digits[static_cast<unsigned char>(byte) & 15U];
+  }
+  return text;
+}
+
+/// `path` below `root`, whether it is absolute or not.
+fs::path below(const fs::path& root, const fs::path& path) { return root / path.relative_path(); }
+
+}  // namespace
+
+class ModuleSymbols::Impl {
+ public:
+  Impl(std::string_view path, const Module& module, const SymbolOptions& options)
+      : path_(path), module_(module), options_(options) {
+    find_code();
+    find_debug_info();
+    if (const ElfFile* const file = code_ ? &*code_ : debug_ ? &*debug_ : nullptr)
+      first_address_ = file->extent().first;
+    if (debug_) symbols_ = SymbolTable(*debug_);
+    if (code_ && !symbols_.is_full()) symbols_ = SymbolTable(*code_);
+    if (ElfFile* const file = debug_  ? &*debug_
+                              : code_ ? &*code_
+                                      : nullptr;
+        file != nullptr && file->dwarf() != nullptr)
+      info_.emplace(file->dwarf());
+  }
+
+  std::vector<SourceFrame> at(std::uint64_t offset) {
+    const std::uint64_t address = first_address_ + offset;
+    std::vector<SourceFrame> frames = info_ ? info_->at(address) : std::vector<SourceFrame>{};
+    if (frames.empty()) frames.emplace_back();
+    if (frames.back().function.empty()) frames.back().function = symbols_.at(address);
+    if (frames.size() == 1 && frames[0].function.empty() && frames[0].file.empty()) frames.clear();
+    return frames;
+  }
+
+  Found found() const {
+    if (code_ || debug_) return Found::file;
+    return mismatch_.empty() ? Found::nothing : Found::another_build;
+  }
+  const std::string& mismatch() const { return mismatch_; }
+
+ private:
+  std::optional<ElfFile> open_if_same(const fs::path& path) {
+    std::optional<ElfFile> file = ElfFile::open(path);
+    if (!file) return std::nullopt;
+    const std::string build_id = file->build_id();
+    if (build_id != module_.build_id) {
+      mismatch_ = path.string() + (build_id.empty() ? " has no build-id" : " has build-id " + hexadecimal(build_id)) +
+                  (module_.build_id.empty() ? ", the recorded one had none"
+                                            : ", recorded was " + hexadecimal(module_.build_id));
+      return std::nullopt;
+    }
+    if (build_id.empty() && file->extent().second != module_.size.count) {
+      mismatch_ = path.string() + " is of another size than the recorded one, and neither has a build-id";
+      return std::nullopt;
+    }
+    return file;
+  }
+
+  void find_code() {
+    std::vector<fs::path> places;
+    if (!options_.sysroot.empty()) {
+      places.push_back(below(options_.sysroot, path_));
+      places.push_back(options_.sysroot / path_.filename());
+    }
+    // A build-id tells whether a file of this machine will do; a mere size is too weak for that.
+    if (options_.sysroot.empty() || !module_.build_id.empty()) places.push_back(path_);
+    for (const fs::path& place : places)
+      if (!code_) code_ = open_if_same(place);
+  }
+
+  void find_debug_info() {
+    if (code_ && code_->dwarf() != nullptr) return;
+    if (module_.build_id.size() < 2) return;
+    std::vector<fs::path> places;
+    const std::string id = hexadecimal(module_.build_id);
+    const fs::path by_id = fs::path("usr/lib/debug/.build-id") / id.substr(0, 2) / (id.substr(2) + ".debug");
+    const std::string link = code_ ? code_->debug_link() : std::string();
+    for (const fs::path& root : {options_.sysroot, fs::path("/")}) {
+      if (root.empty()) continue;
+      places.push_back(root / by_id);
+      if (!link.empty()) places.push_back(below(root / "usr/lib/debug", path_.parent_path()) / link);
+    }
+    if (!link.empty()) {
+      places.push_back(code_->path().parent_path() / link);
+      places.push_back(code_->path().parent_path() / ".debug" / link);
+    }
+    const std::string before = mismatch_;
+    for (const fs::path& place : places)
+      if (!debug_) debug_ = open_if_same(place);
+    if (!debug_ && options_.debuginfod) debug_ = open_if_same(debug_file_from_servers(module_.build_id));
+    // That other debug information lies about does not matter when the module itself was found.
+    if (code_) mismatch_ = before;
+  }
+
+  fs::path path_;
+  Module module_;
+  SymbolOptions options_;
+  std::optional<ElfFile> code_, debug_;  // debug_ only when code_ has no debug information in it
+  std::uint64_t first_address_ = 0;
+  SymbolTable symbols_;
+  std::optional<DebugInfo> info_;
+  std::string mismatch_;
+};
+
+bool can_read_symbols() { return true; }
+
+ModuleSymbols::ModuleSymbols(std::string_view path, const Module& module, const SymbolOptions& options)
+    : impl_(std::make_unique<Impl>(path, module, options)) {}
+ModuleSymbols::ModuleSymbols(ModuleSymbols&&) noexcept = default;
+ModuleSymbols& ModuleSymbols::operator=(ModuleSymbols&&) noexcept = default;
+ModuleSymbols::~ModuleSymbols() = default;
+
+std::vector<SourceFrame> ModuleSymbols::at(std::uint64_t offset) { return impl_->at(offset); }
+ModuleSymbols::Found ModuleSymbols::found() const { return impl_->found(); }
+const std::string& ModuleSymbols::mismatch() const { return impl_->mismatch(); }
+
+}  // namespace memreel

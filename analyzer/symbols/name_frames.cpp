@@ -1,0 +1,184 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "analyzer/symbols/debug_servers.h"
+#include "analyzer/symbols/symbols.h"
+
+namespace memreel {
+namespace {
+
+std::string hexadecimal(std::uint64_t value) {
+  std::array<char, 16> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value, 16).ptr;
+  return "0x" + std::string(digits.data(), end);
+}
+
+/// Native and without a name.
+bool is_unnamed(const Frame& frame) {
+  return frame.function == StringId::none && frame.file == StringId::none &&
+         (frame.module != ModuleId::none || frame.module_offset != 0);
+}
+
+/// Frames in the order that modules are looked into.
+std::vector<FrameId> unnamed_frames(const Tables& tables) {
+  std::vector<FrameId> frames;
+  for (std::uint32_t f = 1; f < tables.frames.size(); ++f)
+    if (is_unnamed(tables.frames[f])) frames.push_back(FrameId{f});
+  std::sort(frames.begin(), frames.end(), [&](FrameId a, FrameId b) {
+    return std::pair(tables[a].module, tables[a].module_offset) < std::pair(tables[b].module, tables[b].module_offset);
+  });
+  return frames;
+}
+
+/// Rows that are added to tables, each once.
+class NewRows {
+ public:
+  explicit NewRows(Tables& tables) : tables_(&tables) {
+    for (std::uint32_t s = 0; s < tables.strings.size(); ++s) strings_.try_emplace(tables.strings[s], StringId{s});
+  }
+
+  StringId string(const std::string& text) {
+    const auto [position, is_new] = strings_.try_emplace(text, StringId(tables_->strings.size()));
+    if (is_new) tables_->strings.push_back(text);
+    return position->second;
+  }
+
+  FrameId frame(const Frame& frame) {
+    const auto key = std::tuple(frame.function, frame.file, frame.line, frame.module, frame.module_offset);
+    const auto [position, is_new] = frames_.try_emplace(key, FrameId(tables_->frames.size()));
+    if (is_new) tables_->frames.push_back(frame);
+    return position->second;
+  }
+
+ private:
+  using FrameKey = std::tuple<StringId, StringId, std::uint32_t, ModuleId, std::uint64_t>;
+  Tables* tables_;
+  std::unordered_map<std::string, StringId> strings_;
+  std::map<FrameKey, FrameId> frames_;
+};
+
+/// For a frame that has become several: the callers of the innermost, which keeps the row, inner before outer.
+using Inlined = std::unordered_map<std::uint32_t, std::vector<FrameId>>;
+
+/// Puts the callers of inlined functions into the stacks; returns where each stack is now.
+std::vector<StackId> expand_stacks(Tables& tables, const Inlined& inlined) {
+  std::vector<StackId> now(tables.stacks.size());
+  std::vector<Stack> stacks{Stack{}};
+  // Several stacks may go through the same expanded callers.
+  std::map<std::pair<FrameId, StackId>, StackId> known;
+  for (std::uint32_t s = 1; s < tables.stacks.size(); ++s) {
+    const Stack& stack = tables.stacks[s];
+    StackId caller = now[index(stack.caller)];
+    if (const auto found = inlined.find(index(stack.frame)); found != inlined.end()) {
+      for (auto frame = found->second.rbegin(); frame != found->second.rend(); ++frame) {
+        const auto [position, is_new] = known.try_emplace({*frame, caller}, StackId(stacks.size()));
+        if (is_new) stacks.push_back({.frame = *frame, .caller = caller});
+        caller = position->second;
+      }
+    }
+    now[s] = StackId(stacks.size());
+    stacks.push_back({.frame = stack.frame, .caller = caller});
+  }
+  tables.stacks = std::move(stacks);
+  return now;
+}
+
+std::string file_name(const std::string& path) { return std::filesystem::path(path).filename().string(); }
+
+/// Why frames of a module have no names, if they have none because of the module.
+class Problems {
+ public:
+  void add(const std::string& path, const ModuleSymbols& symbols, std::uint64_t frames) {
+    if (symbols.found() == ModuleSymbols::Found::nothing) {
+      missing_frames_ += frames;
+      missing_.push_back(file_name(path));
+    } else if (symbols.found() == ModuleSymbols::Found::another_build) {
+      lines_.push_back(file_name(path) + " is not the one that was recorded: " + symbols.mismatch() + "; " +
+                       std::to_string(frames) + (frames == 1 ? " place in it has" : " places in it have") + " no name");
+    }
+  }
+
+  std::vector<std::string> lines() const {
+    std::vector<std::string> all = lines_;
+    if (!missing_.empty()) {
+      std::string names;
+      constexpr std::size_t shown = 3;
+      for (std::size_t i = 0; i < std::min(missing_.size(), shown); ++i) names += (i != 0 ? ", " : "") + missing_[i];
+      if (missing_.size() > shown) names += " and " + std::to_string(missing_.size() - shown) + " more";
+      all.push_back(std::to_string(missing_frames_) + (missing_frames_ == 1 ? " place has" : " places have") +
+                    " no name: not found on this machine: " + names +
+                    " (--sysroot DIR with the recorded machine's files, or record with --bundle-symbols)");
+    }
+    return all;
+  }
+
+ private:
+  std::vector<std::string> lines_, missing_;
+  std::uint64_t missing_frames_ = 0;
+};
+
+/// The row of a frame with a place in the source; module and offset stay.
+Frame named(const Frame& frame, const SourceFrame& source, NewRows& rows) {
+  Frame result = frame;
+  result.function = rows.string(source.function);
+  result.file = rows.string(source.file);
+  result.line = source.line;
+  return result;
+}
+
+std::string module_and_offset(const Tables& tables, const Frame& frame) {
+  const std::string module = frame.module == ModuleId::none ? "" : file_name(tables[tables[frame.module].path]) + "+";
+  return module + hexadecimal(frame.module_offset);
+}
+
+}  // namespace
+
+std::pair<std::vector<StackId>, SymbolFindings> name_frames(
+    Tables& tables, const SymbolOptions& options, Unnamed unnamed,
+    const std::function<void(std::uint64_t done, std::uint64_t total)>& on_progress) {
+  const std::vector<FrameId> frames = unnamed_frames(tables);
+  SymbolFindings findings{.native_frames = frames.size()};
+  if (frames.empty()) {
+    std::vector<StackId> same;
+    for (std::uint32_t s = 0; s < tables.stacks.size(); ++s) same.push_back(StackId{s});
+    return {std::move(same), std::move(findings)};
+  }
+  NewRows rows(tables);
+  Inlined inlined;
+  Problems problems;
+  for (std::size_t begin = 0, end = 0; begin < frames.size(); begin = end) {
+    const ModuleId id = tables[frames[begin]].module;
+    while (end < frames.size() && tables[frames[end]].module == id) ++end;
+    const std::string path = tables[tables[id].path];
+    // Code that compilers made at run time, and the kernel's, is in no file.
+    const bool in_a_file = !path.empty() && !path.starts_with('[');
+    std::optional<ModuleSymbols> symbols;
+    if (in_a_file && can_read_symbols()) symbols.emplace(path, tables[id], options);
+    if (symbols) problems.add(path, *symbols, end - begin);
+    for (std::size_t i = begin; i < end; ++i) {
+      if (on_progress) on_progress(i, frames.size());
+      const Frame frame = tables[frames[i]];
+      std::vector<SourceFrame> sources = symbols ? symbols->at(frame.module_offset) : std::vector<SourceFrame>{};
+      if (!sources.empty()) ++findings.named;
+      if (sources.empty() && unnamed == Unnamed::left_alone) continue;
+      if (sources.empty()) sources.push_back({.function = module_and_offset(tables, frame)});
+      tables.frames[index(frames[i])] = named(frame, sources.front(), rows);
+      if (sources.size() == 1) continue;
+      std::vector<FrameId>& callers = inlined[index(frames[i])];
+      for (std::size_t s = 1; s < sources.size(); ++s) callers.push_back(rows.frame(named(frame, sources[s], rows)));
+    }
+  }
+  findings.problems = problems.lines();
+  if (!can_read_symbols())
+    findings.problems.emplace_back("native frames have no names: this build of memreel has no libdw");
+  if (options.debuginfod && !can_ask_servers())
+    findings.problems.emplace_back("no server was asked: libdebuginfod.so.1 is not installed");
+  return {expand_stacks(tables, inlined), std::move(findings)};
+}
+
+}  // namespace memreel
