@@ -4,6 +4,12 @@
 #include <functional>
 
 namespace memreel {
+namespace {
+
+/// More than any device has; and a chunk's entry is kept for every 32 MiB of it.
+constexpr Bytes addresses{std::uint64_t{1} << 44U};
+
+}  // namespace
 
 CudaAsync::CudaAsync(const Prepared& heap, const CudaAsyncSettings& settings, SimulatedDevice& device)
     : settings_(settings), device_(device), allocations_(heap.slot_count + 1) {
@@ -78,6 +84,7 @@ BlockId CudaAsync::take_with_memory(Bytes size) {
       last_ != BlockId::none && table_[last_].state == BlockState::free && table_[last_].arena == common();
   const Address end = last_ == BlockId::none ? Address{} : table_[last_].address + table_[last_].size;
   const Address begin = extends ? table_[last_].address : end;
+  if (size > addresses || begin > Address{} + (addresses - size)) return BlockId::none;
   if (!back_with_memory(begin, size)) return BlockId::none;
   const Address new_end{std::max(end.value, round_up(Bytes{begin.value} + size, PoolChunks::size).count)};
   if (extends) {

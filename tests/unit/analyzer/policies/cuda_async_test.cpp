@@ -225,6 +225,15 @@ TEST(CudaAsync, FailsWhenChunksAreFreeButNotWhole) {
   EXPECT_EQ(pool.alloc(3, 30_MiB), 0_B);
 }
 
+// A damaged trace can ask for any number of bytes; a chunk's entry for each 32 MiB of them would take all memory.
+TEST(CudaAsync, NoDeviceHasSixteenTebibytes) {
+  Pool pool;
+  EXPECT_FALSE(pool.alloc(0, Bytes{~std::uint64_t{0}}));
+  EXPECT_FALSE(pool.alloc(0, 17_GiB * 1024));
+  EXPECT_EQ(pool.alloc(0, 1_B), 0_B);
+  EXPECT_FALSE(pool.alloc(1, 16_GiB * 1024));
+}
+
 TEST(CudaAsync, ParametersAreChecked) {
   EXPECT_TRUE(bind_policy({"cuda.async", {{"release_threshold", "max"}}}));
   EXPECT_TRUE(bind_policy({"cuda.async", {{"release_threshold", "64MiB"}, {"opportunistic", "false"}}}));
