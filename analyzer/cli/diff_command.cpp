@@ -38,7 +38,7 @@ std::string signed_text(std::uint64_t a, std::uint64_t b) {
   return (b > a ? "+" : "-") + text_of(b > a ? b - a : a - b);
 }
 
-std::string place_of(const SiteChange& site, const Tables& a, const Tables& b) {
+std::string where_of(const SiteChange& site, const Tables& a, const Tables& b) {
   const bool in_b = site.stack_b != StackId::none;
   const std::vector<FrameText> frames = in_b ? frames_of(b, site.stack_b) : frames_of(a, site.stack_a);
   return frames.empty() ? "(no stack)" : text_of(own_frame(frames));
@@ -93,7 +93,7 @@ void print_text(const HeapDifference& heap, const DiffArguments& arguments, cons
     const std::size_t shown = std::min(arguments.top, heap.sites.size());
     for (const SiteChange& site : std::span(heap.sites).first(shown)) {
       table.add_row({signed_text(site.a.bytes, site.b.bytes), text_of(site.a.bytes), text_of(site.b.bytes),
-                     signed_text(site.a.count, site.b.count), std::string(word_for(site)), place_of(site, a, b)});
+                     signed_text(site.a.count, site.b.count), std::string(word_for(site)), where_of(site, a, b)});
     }
     std::cout << '\n';
     table.print(std::cout, 2);

@@ -15,8 +15,8 @@ namespace memreel::cli {
 namespace {
 
 // A comment on a pull request may have 65,536 characters, and should have far fewer.
-constexpr std::size_t most_rows = 8;
-constexpr std::size_t most_heaps = 8;
+constexpr std::size_t most_table_rows = 8;
+constexpr std::size_t most_described_heaps = 8;
 
 void row(std::ostream& out, std::initializer_list<std::string> cells) {
   out << '|';
@@ -34,7 +34,7 @@ void write_summary(std::ostream& out, const Trace& trace, const Report& report) 
   out << '\n';
   row(out, {"heap", "peak live", "peak reserved", "live at end", "failed"});
   row(out, {"---", "---:", "---:", "---:", "---:"});
-  for (std::size_t i = 0; i < std::min(most_heaps, report.heaps.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(most_described_heaps, report.heaps.size()); ++i) {
     const HeapHistory& history = report.heaps[i].history;
     row(out, {markdown_code(heap_title(trace.tables, history.heap)), text_of(history.peak_live),
               text_of(history.peak_reserved), text_of(history.end_live), text_of(history.failures)});
@@ -42,13 +42,13 @@ void write_summary(std::ostream& out, const Trace& trace, const Report& report) 
 }
 
 void write_live(std::ostream& out, const Report& report) {
-  for (std::size_t h = 0; h < std::min(most_heaps, report.heaps.size()); ++h) {
+  for (std::size_t h = 0; h < std::min(most_described_heaps, report.heaps.size()); ++h) {
     const LiveView& view = report.heaps[h].at_peak;
     if (view.groups.empty()) continue;
     open_section(out, "Who held the " + text_of(view.bytes) + " at the peak");
     row(out, {"bytes", "share", "count", std::string(name_of(report.by))});
     row(out, {"---:", "---:", "---:", "---"});
-    for (std::size_t i = 0; i < std::min(most_rows, view.groups.size()); ++i) {
+    for (std::size_t i = 0; i < std::min(most_table_rows, view.groups.size()); ++i) {
       const LiveGroup& group = view.groups[i];
       row(out, {text_of(group.bytes), text_of_share(share_of(group.bytes, view.bytes)), text_of(group.count),
                 markdown_code(group.label)});
@@ -62,7 +62,7 @@ void write_leaks(std::ostream& out, const Trace& trace, const LeakReport& leaks)
   open_section(out, "Leaks");
   row(out, {"verdict", "bytes", "count", "where", "evidence"});
   row(out, {"---", "---:", "---:", "---", "---"});
-  for (std::size_t i = 0; i < std::min(most_rows, leaks.findings.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(most_table_rows, leaks.findings.size()); ++i) {
     const LeakFinding& finding = leaks.findings[i];
     if (!accuses(finding.verdict)) break;
     row(out,
@@ -79,7 +79,7 @@ void write_fragmentation(std::ostream& out, const Report& report) {
   row(out, {"---:", "---:", "---"});
   std::size_t shown = 0;
   for (const Remedy& remedy : report.remedies.tried) {
-    if (report.remedies.gives_back(remedy) <= 0 || shown++ == most_rows) break;
+    if (report.remedies.gives_back(remedy) <= 0 || shown++ == most_table_rows) break;
     row(out, {text_of(Bytes{static_cast<std::uint64_t>(report.remedies.gives_back(remedy))}),
               text_of(remedy.outcome.peak_reserved()), markdown_code(remedy.text)});
   }
@@ -88,7 +88,7 @@ void write_fragmentation(std::ostream& out, const Report& report) {
     out << '\n';
     row(out, {"pinned", "alone", "own bytes", "who pins"});
     row(out, {"---:", "---:", "---:", "---"});
-    for (std::size_t i = 0; i < std::min(most_rows, found.sites.size()); ++i) {
+    for (std::size_t i = 0; i < std::min(most_table_rows, found.sites.size()); ++i) {
       const PinningSite& site = found.sites[i];
       row(out, {text_of(site.hostage), text_of(site.alone), text_of(site.bytes), markdown_code(site.label)});
     }
@@ -101,7 +101,7 @@ void write_ooms(std::ostream& out, const Trace& trace, const Report& report) {
   open_section(out, "Out of memory");
   row(out, {"requested", "live", "reserved", "largest hole", "verdict", "survives with", "where"});
   row(out, {"---:", "---:", "---:", "---:", "---", "---", "---"});
-  for (std::size_t i = 0; i < std::min(most_rows, report.ooms.examined.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(most_table_rows, report.ooms.examined.size()); ++i) {
     const OutOfMemory& oom = report.ooms.examined[i];
     row(out, {text_of(oom.requested), text_of(oom.live), text_of(oom.reserved), text_of(oom.largest_in_lane),
               std::string(name_of(oom.verdict)),

@@ -17,13 +17,13 @@ struct HeapView {
   HeapHistory history;
   Steps steps;
   std::uint64_t events = 0;
-  std::vector<Held> held;         // by stack
+  std::vector<Holding> held;      // by stack
   std::vector<Bytes> step_peaks;  // of each step of the whole trace
 };
 
-Held total(const std::vector<Held>& held) {
-  Held sum;
-  for (const Held& h : held) {
+Holding total(const std::vector<Holding>& held) {
+  Holding sum;
+  for (const Holding& h : held) {
     sum.bytes += h.bytes;
     sum.count += h.count;
   }
@@ -71,7 +71,7 @@ void follow(const Trace& trace, std::vector<HeapView>& views) {
       now.live -= size;
     }
     if (i >= view->events) continue;
-    Held& held = view->held[index(events.stack[begin])];
+    Holding& held = view->held[index(events.stack[begin])];
     if (is_alloc) {
       held.bytes += size;
       ++held.count;
@@ -106,7 +106,7 @@ std::vector<StackId> holding(const HeapView* view) {
   return stacks;
 }
 
-Held held_by(const HeapView* view, StackId stack) { return view == nullptr ? Held{} : view->held[index(stack)]; }
+Holding held_by(const HeapView* view, StackId stack) { return view == nullptr ? Holding{} : view->held[index(stack)]; }
 
 /// What people want to see first.
 bool more_important(const SiteChange& x, const SiteChange& y) {

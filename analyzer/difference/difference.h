@@ -13,11 +13,11 @@
 namespace memreel {
 
 /// Live memory of one kind: requested bytes.
-struct Held {
+struct Holding {
   Bytes bytes;
   std::uint64_t count = 0;
 
-  friend bool operator==(const Held&, const Held&) = default;
+  friend bool operator==(const Holding&, const Holding&) = default;
 };
 
 /// Signed, for people: positive is more in B.
@@ -26,7 +26,7 @@ constexpr std::int64_t change(Bytes a, Bytes b) { return static_cast<std::int64_
 /// What was held from one place in the code.
 struct SiteChange {
   StackId stack_a = StackId::none, stack_b = StackId::none;  // none: not there, or recorded without a stack
-  Held a, b;                                                 // zero where it held nothing
+  Holding a, b;                                              // zero where it held nothing
 
   bool is_new() const { return a.count == 0; }
   bool vanished() const { return b.count == 0; }
@@ -36,7 +36,7 @@ struct SiteChange {
 struct SideState {
   HeapId heap = HeapId::none;  // none: the trace has no such heap
   std::uint64_t events = 0;    // that had happened
-  Held live;
+  Holding live;
 };
 
 /// The most that was live during the same step of both.

@@ -42,10 +42,10 @@ TEST(Difference, NamesWhatGrewWhatIsNewAndWhatIsGone) {
 
   ASSERT_EQ(heap.sites.size(), 3U);
   EXPECT_EQ(heap.sites[0].stack_b, grow);
-  EXPECT_EQ(heap.sites[0].a, (Held{4_KiB, 1}));
-  EXPECT_EQ(heap.sites[0].b, (Held{8_KiB, 2}));
+  EXPECT_EQ(heap.sites[0].a, (Holding{4_KiB, 1}));
+  EXPECT_EQ(heap.sites[0].b, (Holding{8_KiB, 2}));
   EXPECT_TRUE(heap.sites[1].is_new());
-  EXPECT_EQ(heap.sites[1].b, (Held{3_KiB, 1}));
+  EXPECT_EQ(heap.sites[1].b, (Holding{3_KiB, 1}));
   EXPECT_TRUE(heap.sites[2].vanished());
   EXPECT_EQ(change(heap.sites[2].a.bytes, heap.sites[2].b.bytes), -1024);
 }
@@ -74,8 +74,8 @@ TEST(Difference, FreedMemoryIsHeldUntilItWasLetGoOf) {
   a.free(first);
   const auto heaps = difference({a.trace(), AtPeak{}}, {a.trace(), AtEnd{}});
   ASSERT_TRUE(heaps);
-  EXPECT_EQ(heaps->at(0).a.live, (Held{5_KiB, 2}));
-  EXPECT_EQ(heaps->at(0).b.live, (Held{1_KiB, 1}));
+  EXPECT_EQ(heaps->at(0).a.live, (Holding{5_KiB, 2}));
+  EXPECT_EQ(heaps->at(0).b.live, (Holding{1_KiB, 1}));
 }
 
 TEST(Difference, HeapsAreMatchedByDevice) {
