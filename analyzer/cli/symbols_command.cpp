@@ -13,6 +13,7 @@ struct SymbolsArguments {
   std::filesystem::path file;
   std::filesystem::path output;
   SymbolOptions symbols;
+  bool quiet = false;
 };
 
 Exit run_symbols(const SymbolsArguments& arguments) {
@@ -24,6 +25,7 @@ Exit run_symbols(const SymbolsArguments& arguments) {
   }();
   if (!findings) return fail(findings.error());
   for (const std::string& line : findings->problems) note(arguments.file.filename().string() + ": " + line);
+  if (arguments.quiet) return Exit::done;
   std::cout << output.string() << ": " << text_of(findings->named) << " of " << text_of(findings->native_frames)
             << " places in native code got their names\n";
   return Exit::done;
@@ -38,6 +40,7 @@ void add_symbols_command(CLI::App& app, Exit& exit) {
   command->add_option("TRACE", arguments->file, "Trace (.reel)")->required();
   command->add_option("-o,--output", arguments->output, "Trace to write [TRACE itself]");
   add_symbol_options(*command, arguments->symbols);
+  command->add_flag("-q,--quiet", arguments->quiet, "Print nothing but problems");
   command->footer(
       "Examples:\n"
       "  memreel symbols run.reel\n"

@@ -41,8 +41,8 @@ void keep_shared(const Tables& tables, std::vector<FrameId>& path, const std::ve
 }
 
 FrameId own_frame_of(const Tables& tables, const std::vector<FrameId>& path) {
-  const auto own = std::find_if(path.rbegin(), path.rend(),
-                                [&](FrameId frame) { return !is_library(frame_text(tables, frame)); });
+  const auto own =
+      std::find_if(path.rbegin(), path.rend(), [&](FrameId frame) { return !is_library(frame_text(tables, frame)); });
   if (own != path.rend()) return *own;
   return path.empty() ? FrameId::none : path.back();
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "collector/agent/options.h"
+#include "collector/record/bundle.h"
 #include "collector/record/child.h"
 #include "collector/record/environment.h"
 #include "collector/record/executable.h"
@@ -32,6 +33,7 @@ constexpr int unusable = 2;  // bad usage, as in every command
 struct Request {
   agent::Options options;
   std::string output;  // empty: the default
+  bool bundle_symbols = false;
   bool quiet = false;
   std::vector<std::string> program;
 };
@@ -64,7 +66,8 @@ void describe(CLI::App& app, Request& request) {
                           : text == "cupti" ? agent::BackendChoice::cupti
                                             : agent::BackendChoice::interpose;
       });
-  app.add_option("--depth", options.depth, "Most native frames of a stack; 0: no stacks [64]")->check(CLI::Range(0, 1024));
+  app.add_option("--depth", options.depth, "Most native frames of a stack; 0: no stacks [64]")
+      ->check(CLI::Range(0, 1024));
   app.add_option("--ring-events", options.ring_events, "Events that wait in memory, per thread [65536]")
       ->check(CLI::Range(64, 1 << 24));
   app.add_option("--when-full", "When they are full: drop (count the event as lost) or block (wait) [drop]")
@@ -80,6 +83,8 @@ void describe(CLI::App& app, Request& request) {
   app.add_flag_callback(
       "--no-python", [&] { options.python = false; }, "Leave out Python's frames");
   app.add_option("--libcupti", options.libcupti, "The libcupti to load [the one that belongs to the program's CUDA]");
+  app.add_flag("--bundle-symbols", request.bundle_symbols,
+               "Write the names of native frames into the trace at the end, to read it on another machine");
   app.add_flag("-q,--quiet", request.quiet, "Print nothing at the end");
   app.footer(
       "Records what PROGRAM and the processes that it starts do with GPU memory; each process writes a trace of its "
@@ -135,7 +140,13 @@ Result<Ending> record(Request& request) {
 
   auto ending =
       run_command({.program = executable->path, .arguments = request.program, .variables = injection.variables});
-  if (ending && !request.quiet) say(summary_of(request.program.front(), *ending, read_journal(journal.path())));
+  if (!ending) return ending;
+  const std::vector<agent::JournalEntry> entries = read_journal(journal.path());
+  if (request.bundle_symbols) {
+    // The program has ended as it has; that names are missing is no reason to say otherwise.
+    if (const auto bundled = bundle_symbols(entries); !bundled) fail(bundled.error());
+  }
+  if (!request.quiet) say(summary_of(request.program.front(), *ending, entries));
   return ending;
 }
 

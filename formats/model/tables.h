@@ -21,15 +21,15 @@ enum class Level : std::uint8_t {
 struct Module {
   StringId path = StringId::none;
   std::string build_id;  // raw bytes of the GNU build-id note, empty if it has none
-  Address base{};  // of its first loadable segment
-  Bytes size{};    // to the end of its last
+  Address base{};        // of its first loadable segment
+  Bytes size{};          // to the end of its last
 
   friend bool operator==(const Module&, const Module&) = default;
 };
 
-/// One place in code. Python frames have function, file and line; native frames have a module and an offset from its base
-/// (the last byte of the call, one before the return address), and get the rest when symbols are resolved. Native code
-/// that is in no module has its address as offset.
+/// One place in code. Python frames have function, file and line; native frames have a module and an offset from its
+/// base (the last byte of the call, one before the return address), and get the rest when symbols are resolved. Native
+/// code that is in no module has its address as offset.
 struct Frame {
   StringId function = StringId::none;
   StringId file = StringId::none;

@@ -4,10 +4,10 @@
 //
 //   truth TIME THREAD EVENT HEAP ADDRESS BYTES
 //
-// TIME is in nanoseconds since 1970, taken before a free and after an allocation; THREAD is the kernel's number; ADDRESS
-// is hexadecimal. EVENT and HEAP: alloc, free and alloc_failed of linear, managed, pinned, registered, array, ordered
-// (a stream's) and physical memory (which has no address: 0); map and unmap of mapped memory; reserve and release of
-// addresses; node and free_node of a graph.
+// TIME is in nanoseconds since 1970, taken before a free and after an allocation; THREAD is the kernel's number;
+// ADDRESS is hexadecimal. EVENT and HEAP: alloc, free and alloc_failed of linear, managed, pinned, registered, array,
+// ordered (a stream's) and physical memory (which has no address: 0); map and unmap of mapped memory; reserve and
+// release of addresses; node and free_node of a graph.
 #pragma once
 
 #include <fcntl.h>

@@ -12,6 +12,20 @@ from program import MEMREEL, run
 from recorded import PROGRAM, RecordTest
 
 
+class Symbols(RecordTest):
+    def test_names_can_travel_with_the_trace(self):
+        nowhere = self.directory / "empty"
+        nowhere.mkdir()
+        def names(options):
+            self.record_program("single", options=("-o", "run.reel", "--quiet", *options))
+            trace = self.trace()
+            text = self.answer("export", trace, "--format", "jsonl", "--sysroot", nowhere).stdout
+            trace.unlink()
+            return '"main"' in text
+        self.assertFalse(names(()))
+        self.assertTrue(names(("--bundle-symbols",)))
+
+
 class PassedThrough(RecordTest):
     def test_exit_codes(self):
         for code in (0, 1, 2, 77, 255):
