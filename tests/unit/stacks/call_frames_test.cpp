@@ -1,7 +1,6 @@
 // Unwinding tables: those of the C library, and hand-made ones.
 #include "collector/stacks/call_frames.h"
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -12,6 +11,7 @@
 #include "collector/stacks/code_map.h"
 #include "collector/stacks/expression.h"
 #include "collector/stacks/unwind_rule.h"
+#include "tests/unit/stacks/c_library.h"
 
 namespace memreel::stacks {
 namespace {
@@ -31,7 +31,7 @@ std::vector<std::uintptr_t> functions_of(const MappedBytes& header) {
 
 TEST(CallFrames, EveryFunctionOfTheCLibraryHasRules) {
   const CodeMap map;
-  const auto libc = map.find(reinterpret_cast<std::uintptr_t>(dlsym(RTLD_NEXT, "qsort")));
+  const auto libc = map.find(testing::code_of_c_library());
   ASSERT_TRUE(libc);
   const std::vector<std::uintptr_t> functions = functions_of(libc->tables.header);
   ASSERT_GT(functions.size(), 2000U);
@@ -55,7 +55,7 @@ TEST(CallFrames, EveryFunctionOfTheCLibraryHasRules) {
 #if defined(__x86_64__)
 TEST(CallFrames, CodeOutsideOfAllFunctions) {
   const CodeMap map;
-  const auto libc = map.find(reinterpret_cast<std::uintptr_t>(dlsym(RTLD_NEXT, "qsort")));
+  const auto libc = map.find(testing::code_of_c_library());
   ASSERT_TRUE(libc);
   const std::vector<std::uintptr_t> functions = functions_of(libc->tables.header);
   EXPECT_FALSE(row_at(libc->tables, functions.front() - 1));

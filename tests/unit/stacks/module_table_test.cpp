@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "tests/unit/stacks/c_library.h"
+
 namespace memreel::stacks {
 namespace {
 
@@ -19,7 +21,7 @@ TEST(ModuleTable, FindsTheProgramAndItsLibraries) {
   ASSERT_NE(own, ModuleTable::none);
   EXPECT_EQ(table[own].path, std::filesystem::read_symlink("/proc/self/exe").string());
 
-  const ModuleTable::Index libc = table.find(address_of(dlsym(RTLD_NEXT, "qsort")));
+  const ModuleTable::Index libc = table.find(testing::code_of_c_library());
   ASSERT_NE(libc, ModuleTable::none);
   EXPECT_NE(table[libc].path.find("/libc.so"), std::string::npos);
   EXPECT_EQ(table[libc].build_id.size(), 20U);
