@@ -9,7 +9,7 @@
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): its own name
 class App;
 }
 
