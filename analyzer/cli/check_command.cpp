@@ -17,8 +17,8 @@
 #include "analyzer/gate/baseline_file.h"
 #include "analyzer/gate/gate.h"
 #include "analyzer/gate/summaries.h"
-#include "analyzer/report/quantity.h"
 #include "analyzer/report/text_table.h"
+#include "formats/model/quantity.h"
 
 namespace memreel::cli {
 namespace {

@@ -13,8 +13,8 @@
 #include "analyzer/cli/subject.h"
 #include "analyzer/difference/difference.h"
 #include "analyzer/report/own_frame.h"
-#include "analyzer/report/quantity.h"
 #include "analyzer/report/text_table.h"
+#include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel::cli {

@@ -8,9 +8,9 @@
 #include "analyzer/cli/insight_words.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/report/labels.h"
-#include "analyzer/report/quantity.h"
 #include "analyzer/report/text_table.h"
 #include "analyzer/tune/call_costs.h"
+#include "formats/model/quantity.h"
 
 namespace memreel::cli {
 namespace {

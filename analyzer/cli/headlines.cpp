@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "analyzer/cli/insight_words.h"
-#include "analyzer/report/quantity.h"
+#include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel::cli {

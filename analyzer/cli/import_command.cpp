@@ -3,8 +3,8 @@
 #include <string>
 
 #include "analyzer/cli/commands.h"
-#include "analyzer/report/quantity.h"
 #include "formats/import/import.h"
+#include "formats/model/quantity.h"
 #include "formats/reader/trace_reader.h"
 
 namespace memreel::cli {

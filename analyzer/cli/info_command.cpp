@@ -8,8 +8,8 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
 #include "analyzer/history/lifetimes.h"
-#include "analyzer/report/quantity.h"
 #include "analyzer/report/text_table.h"
+#include "formats/model/quantity.h"
 
 namespace memreel::cli {
 namespace {

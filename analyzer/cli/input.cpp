@@ -3,8 +3,8 @@
 #include <CLI/CLI.hpp>
 
 #include "analyzer/cli/console.h"
-#include "analyzer/report/quantity.h"
 #include "formats/import/import.h"
+#include "formats/model/quantity.h"
 
 namespace memreel::cli {
 

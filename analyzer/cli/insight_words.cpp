@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "analyzer/report/labels.h"
-#include "analyzer/report/quantity.h"
+#include "formats/model/quantity.h"
 
 namespace memreel::cli {
 

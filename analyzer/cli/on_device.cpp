@@ -8,8 +8,8 @@
 #include "analyzer/cli/console.h"
 #include "analyzer/cli/unit_costs_file.h"
 #include "analyzer/device/measure_costs.h"
-#include "analyzer/report/quantity.h"
 #include "analyzer/report/text_table.h"
+#include "formats/model/quantity.h"
 
 namespace memreel::cli {
 namespace {

@@ -17,8 +17,8 @@
 #include "analyzer/cli/unit_costs_file.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/replay/streamed_trace.h"
-#include "analyzer/report/quantity.h"
 #include "analyzer/report/text_table.h"
+#include "formats/model/quantity.h"
 #include "formats/reader/trace_index.h"
 
 namespace memreel::cli {

@@ -12,8 +12,8 @@
 #include "analyzer/report/html/memory_chart.h"
 #include "analyzer/report/html/page.h"
 #include "analyzer/report/labels.h"
-#include "analyzer/report/quantity.h"
 #include "analyzer/tune/call_costs.h"
+#include "formats/model/quantity.h"
 
 namespace memreel::cli {
 namespace {

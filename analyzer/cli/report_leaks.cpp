@@ -7,8 +7,8 @@
 #include <map>
 
 #include "analyzer/cli/console.h"
-#include "analyzer/report/quantity.h"
 #include "analyzer/report/text_table.h"
+#include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel::cli {

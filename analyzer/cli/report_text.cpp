@@ -6,8 +6,8 @@
 #include "analyzer/cli/insight_words.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/cli/report_leaks.h"
-#include "analyzer/report/quantity.h"
 #include "analyzer/report/text_table.h"
+#include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel::cli {

@@ -3,8 +3,8 @@
 
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/input.h"
-#include "analyzer/report/quantity.h"
 #include "analyzer/symbols/bundle.h"
+#include "formats/model/quantity.h"
 
 namespace memreel::cli {
 namespace {

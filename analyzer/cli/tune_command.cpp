@@ -12,7 +12,7 @@
 #include "analyzer/cli/subject.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/replay/steps.h"
-#include "analyzer/report/quantity.h"
+#include "formats/model/quantity.h"
 
 namespace memreel::cli {
 namespace {

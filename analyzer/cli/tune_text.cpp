@@ -6,9 +6,9 @@
 
 #include "analyzer/cli/console.h"
 #include "analyzer/cli/tune_command.h"
-#include "analyzer/report/quantity.h"
 #include "analyzer/report/text_table.h"
 #include "analyzer/tune/search_space.h"
+#include "formats/model/quantity.h"
 
 namespace memreel::cli {
 namespace {

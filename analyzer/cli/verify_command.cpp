@@ -8,7 +8,7 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
 #include "analyzer/replay/verify.h"
-#include "analyzer/report/quantity.h"
+#include "formats/model/quantity.h"
 
 namespace memreel::cli {
 namespace {

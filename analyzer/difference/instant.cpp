@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "analyzer/report/quantity.h"
+#include "formats/model/quantity.h"
 
 namespace memreel {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "analyzer/report/quantity.h"
+#include "formats/model/quantity.h"
 
 namespace memreel {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "analyzer/report/quantity.h"
+#include "formats/model/quantity.h"
 
 namespace memreel {
 namespace {

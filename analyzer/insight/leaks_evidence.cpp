@@ -1,7 +1,7 @@
 #include "analyzer/insight/leaks_evidence.h"
 
 #include "analyzer/report/own_frame.h"
-#include "analyzer/report/quantity.h"
+#include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel {

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "analyzer/insight/out_of_memory.h"
-#include "analyzer/report/quantity.h"
+#include "formats/model/quantity.h"
 
 namespace memreel {
 namespace {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <string>
 
-#include "analyzer/report/quantity.h"
 #include "analyzer/tune/tune.h"
+#include "formats/model/quantity.h"
 
 namespace memreel {
 namespace {

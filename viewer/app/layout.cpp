@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analyzer/report/quantity.h"
+#include "formats/model/quantity.h"
 #include "viewer/app/viewer.h"
 #include "viewer/model/labels.h"
 #include "viewer/panes/draw.h"

@@ -9,8 +9,8 @@
 #include <map>
 
 #include "analyzer/difference/difference.h"
-#include "analyzer/report/quantity.h"
 #include "formats/import/import.h"
+#include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
 
 namespace memreel::viewer {

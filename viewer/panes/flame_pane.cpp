@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "analyzer/report/own_frame.h"
-#include "analyzer/report/quantity.h"
+#include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "viewer/model/labels.h"
 #include "viewer/panes/list_panes.h"

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "analyzer/report/quantity.h"
+#include "formats/model/quantity.h"
 #include "viewer/panes/verdicts.h"
 
 namespace memreel::viewer {

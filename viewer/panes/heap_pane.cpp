@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "analyzer/report/quantity.h"
+#include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
 #include "viewer/panes/map_pane.h"
 

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "analyzer/report/own_frame.h"
-#include "analyzer/report/quantity.h"
+#include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "viewer/model/labels.h"
 

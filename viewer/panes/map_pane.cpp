@@ -5,7 +5,7 @@
 #include <bit>
 #include <cmath>
 
-#include "analyzer/report/quantity.h"
+#include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
 
 namespace memreel::viewer {

@@ -7,7 +7,7 @@
 #include <imgui_stdlib.h>
 
 #include "analyzer/replay/policy_spec.h"
-#include "analyzer/report/quantity.h"
+#include "formats/model/quantity.h"
 #include "formats/reader/trace_reader.h"
 
 namespace memreel::viewer {

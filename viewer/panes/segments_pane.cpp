@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "analyzer/report/quantity.h"
+#include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
 #include "viewer/panes/list_panes.h"
 

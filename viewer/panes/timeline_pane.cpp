@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "analyzer/report/quantity.h"
+#include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
 
 namespace memreel::viewer {

@@ -1,4 +1,4 @@
-#include "analyzer/report/quantity.h"
+#include "formats/model/quantity.h"
 
 #include <gtest/gtest.h>
 
