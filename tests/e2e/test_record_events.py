@@ -16,7 +16,9 @@ class Events(RecordTest):
         events = self.recorded("single", 2000)
         self.assertGreater(len(events), 3000)
         self.assertEqual({row["device"] for row in events}, {0})
-        self.assertEqual([row["time_ns"] for row in events], sorted(row["time_ns"] for row in events))
+        # Of one thread: the sampler's may draw its number before, and look at the clock after, the program's.
+        times = [row["time_ns"] for row in events if row["kind"] != "memory_info"]
+        self.assertEqual(times, sorted(times))
 
     def test_threads_that_free_what_others_allocated(self):
         for delay in (0, 20):  # microseconds inside each call: what one thread frees, others get meanwhile
