@@ -41,6 +41,17 @@ std::int64_t now() {
   return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
 }
 
+/// Writes Python's frames behind `size` words of native ones: what stack the two make together depends on nothing else.
+/// Returns how many words there are now.
+std::size_t add_words(std::span<std::uint64_t> words, std::size_t size, std::span<const stacks::PythonFrame> frames) {
+  constexpr std::uint64_t entry = ~std::uint64_t{0};  // no frame: there are not so many codes
+  for (const stacks::PythonFrame& frame : frames) {
+    words[size++] = frame.key.bits;
+    if (frame.is_entry) words[size++] = entry;
+  }
+  return size;
+}
+
 /// Measures, now and then, what is done while it lives.
 class CostSample {
  public:
@@ -130,13 +141,26 @@ stacks::StackKey Recorder::capture_stack() {
   if (ring == nullptr) return stacks::StackKey::none;
   const CostSample sample(*ring);
   CaptureState& state = ring->capture();
-  const std::size_t native = unwinder_.unwind(state.bounds, state.native);
+  const stacks::Walked native = unwinder_.unwind(state.bounds, *state.stretches, state.native, state.words);
   const PythonFrames* const frames = python_.load(std::memory_order_acquire);
   const std::size_t python = frames != nullptr ? frames->walk(state.python) : 0;
-  if (python == 0) return stacks_.insert(state.native.first(native), *state.recent);
+  const std::size_t size = add_words(state.words, native.words, state.python.first(python));
+  const std::span<const std::uint64_t> words = state.words.first(size);
+  const auto place = stacks::RecentStacks::place_of(words);
+  stacks::StackKey key = state.recent->find(place, words);
+  if (key != stacks::StackKey::none) return key;
+  key = insert(state, native.frames, python, frames);
+  if (key != stacks::StackKey::none) state.recent->put(place, words, key);
+  return key;
+}
+
+/// A stack that the thread did not have lately: of so many native frames and Python frames.
+stacks::StackKey Recorder::insert(CaptureState& state, std::size_t native, std::size_t python,
+                                  const PythonFrames* frames) {
+  if (python == 0) return stacks_.insert(state.native.first(native));
   const std::size_t merged = stacks::merge(state.native.first(native), state.python.first(python), frames->evaluator(),
                                            frames->plumbing(), state.merged);
-  return stacks_.insert(state.merged.first(merged), *state.recent);
+  return stacks_.insert(state.merged.first(merged));
 }
 
 void Recorder::drain(std::vector<Record>& batch, Draining how) {

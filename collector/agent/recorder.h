@@ -91,6 +91,7 @@ class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what thre
   ThreadRing* ring_of_thread();
   ThreadRing* take_ring();
   bool make_room(ThreadRing& ring);
+  stacks::StackKey insert(CaptureState& state, std::size_t native, std::size_t python, const PythonFrames* frames);
 
   std::uint64_t number_;
   std::uint32_t ring_events_, depth_;

@@ -21,18 +21,25 @@ constexpr std::size_t python_depth = 1024;
 }  // namespace
 
 ThreadRing* ThreadRing::create(std::uint32_t capacity, std::uint32_t depth) {
-  const std::size_t bytes = sizeof(ThreadRing) + sizeof(stacks::RecentStacks) + capacity * sizeof(Record) +
+  const std::size_t words = depth + 2 * python_depth;
+  const std::size_t bytes = sizeof(ThreadRing) + sizeof(stacks::Stretches) + sizeof(stacks::RecentStacks) +
+                            capacity * sizeof(Record) + words * sizeof(std::uint64_t) +
                             depth * sizeof(stacks::FrameKey) + python_depth * sizeof(stacks::PythonFrame) +
                             (depth + python_depth) * sizeof(stacks::FrameKey);
   void* const memory =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
   std::byte* place = static_cast<std::byte*>(memory) + sizeof(ThreadRing);
+  // What is aligned to lines of the cache comes first.
+  stacks::Stretches* const stretches = lay_out<stacks::Stretches>(place, 1).data();
   auto* const ring = new (memory) ThreadRing(capacity, lay_out<Record>(place, capacity).data());
-  ring->capture_.recent = lay_out<stacks::RecentStacks>(place, 1).data();
-  ring->capture_.native = lay_out<stacks::FrameKey>(place, depth);
-  ring->capture_.python = lay_out<stacks::PythonFrame>(place, python_depth);
-  ring->capture_.merged = lay_out<stacks::FrameKey>(place, depth + python_depth);
+  CaptureState& capture = ring->capture_;
+  capture.stretches = stretches;
+  capture.recent = lay_out<stacks::RecentStacks>(place, 1).data();
+  capture.words = lay_out<std::uint64_t>(place, words);
+  capture.native = lay_out<stacks::FrameKey>(place, depth);
+  capture.python = lay_out<stacks::PythonFrame>(place, python_depth);
+  capture.merged = lay_out<stacks::FrameKey>(place, depth + python_depth);
   return ring;
 }
 

@@ -8,7 +8,8 @@
 
 #include "collector/agent/record.h"
 #include "collector/stacks/merge.h"
-#include "collector/stacks/stack_tree.h"
+#include "collector/stacks/recent_stacks.h"
+#include "collector/stacks/stretches.h"
 #include "collector/stacks/unwind.h"
 
 namespace memreel::agent {
@@ -17,6 +18,8 @@ namespace memreel::agent {
 struct CaptureState {
   stacks::StackBounds bounds;
   stacks::RecentStacks* recent = nullptr;
+  stacks::Stretches* stretches = nullptr;
+  std::span<std::uint64_t> words;  // of native frames, and then of Python's
   std::span<stacks::FrameKey> native;
   std::span<stacks::PythonFrame> python;
   std::span<stacks::FrameKey> merged;

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace memreel::stacks {
@@ -39,6 +40,13 @@ class StackMemory {
     word = load(address);
     return true;
   }
+
+  /// Whether these bytes are known to be readable: nobody has to be asked.
+  bool covers(std::uintptr_t address, std::size_t size) const {
+    return address - low_ <= high_ - low_ && size <= high_ - address;
+  }
+  /// The word at an aligned address, which covers() said yes to.
+  static std::uintptr_t covered(std::uintptr_t address) { return load(address); }
 
  private:
   static std::uintptr_t load(std::uintptr_t address);

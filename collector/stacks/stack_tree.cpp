@@ -13,18 +13,6 @@ constexpr std::uint64_t odd = 0x9E3779B97F4A7C15;  // 2^64 / golden ratio
 /// Multiplication carries bits upwards only; folding brings the well mixed upper half down.
 constexpr std::uint64_t fold(std::uint64_t x) { return x ^ (x >> 32U); }
 
-/// Two chains at once: a multiplication takes several cycles, and the next one would wait for it.
-std::uint64_t hash_of(std::span<const FrameKey> frames) {
-  std::uint64_t a = frames.size(), b = odd;
-  std::size_t i = 0;
-  for (; i + 1 < frames.size(); i += 2) {
-    a = (std::rotl(a, 27) ^ frames[i].bits) * odd;
-    b = (std::rotl(b, 29) ^ frames[i + 1].bits) * 0xD6E8FEB86659FD93;
-  }
-  if (i < frames.size()) a = (std::rotl(a, 27) ^ frames[i].bits) * odd;
-  return fold(fold(a) * odd + std::rotl(b, 32) * odd);
-}
-
 std::uint64_t hash_of(StackKey caller, FrameKey frame) {
   return fold((fold(frame.bits * odd) ^ static_cast<std::uint32_t>(caller)) * odd);
 }
@@ -49,13 +37,7 @@ StackTree::~StackTree() {
   if (memory_ != nullptr) munmap(memory_, memory_size_);
 }
 
-StackKey StackTree::insert(std::span<const FrameKey> innermost_first, RecentStacks& recent) {
-  if (innermost_first.empty()) return StackKey::none;
-  const std::uint64_t hash = hash_of(innermost_first);
-  RecentStacks::Entry& entry = recent.entries_[hash % recent.entries_.size()];
-  if (entry.hash == hash && entry.depth == innermost_first.size() && holds(entry.key, innermost_first))
-    return entry.key;
-
+StackKey StackTree::insert(std::span<const FrameKey> innermost_first) {
   StackKey key = StackKey::none;
   for (std::size_t i = innermost_first.size(); i-- > 0;) {
     key = child(key, innermost_first[i]);
@@ -64,18 +46,7 @@ StackKey StackTree::insert(std::span<const FrameKey> innermost_first, RecentStac
       return key;
     }
   }
-  entry = {hash, key, static_cast<std::uint32_t>(innermost_first.size())};
   return key;
-}
-
-/// Whether the stack of `key` has these frames; it is known to be as deep.
-bool StackTree::holds(StackKey key, std::span<const FrameKey> innermost_first) const {
-  for (const FrameKey frame : innermost_first) {
-    const Node& node = nodes_[static_cast<std::uint32_t>(key)];
-    if (!(node.frame == frame)) return false;
-    key = node.caller;
-  }
-  return true;
 }
 
 /// The node of `frame` called by `caller`, made if there is none; none when the tree is full.

@@ -1,7 +1,6 @@
 // Every stack that the program was seen in, each once, as one tree in memory that only grows.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -14,19 +13,6 @@ namespace memreel::stacks {
 /// A stack: the node of its innermost frame in a StackTree. The node of a caller has a smaller key than those it
 /// called.
 enum class StackKey : std::uint32_t { none = 0 };
-
-/// Where a thread last found its stacks. All zero bytes is its first state: it may lie in fresh memory from mmap, and
-/// need not be constructed. Used by one thread at a time, with one tree. 32 KiB, touched as it fills.
-class RecentStacks {
- private:
-  friend class StackTree;
-  struct Entry {
-    std::uint64_t hash;
-    StackKey key;
-    std::uint32_t depth;
-  };
-  std::array<Entry, 2048> entries_;
-};
 
 /// Any thread may insert at any time, without locks, system calls or allocation. Reading a node is safe for whoever got
 /// its key from the inserting thread by a synchronised way (the agent's rings are one).
@@ -42,8 +28,8 @@ class StackTree {
   StackTree& operator=(const StackTree&) = delete;
 
   /// The key of a stack; equal stacks have equal keys, whoever inserted them. None for an empty stack, and when there
-  /// is no room for its frames, which is counted. A stack that the thread had recently costs a hash and a comparison.
-  StackKey insert(std::span<const FrameKey> innermost_first, RecentStacks& recent);
+  /// is no room for its frames, which is counted. Every frame is looked for: RecentStacks is there to ask less often.
+  StackKey insert(std::span<const FrameKey> innermost_first);
 
   struct Node {
     FrameKey frame;
@@ -60,7 +46,6 @@ class StackTree {
 
  private:
   StackKey child(StackKey caller, FrameKey frame);
-  bool holds(StackKey key, std::span<const FrameKey> innermost_first) const;
 
   std::byte* memory_ = nullptr;
   std::size_t memory_size_ = 0;

@@ -10,9 +10,19 @@
 #include "collector/stacks/code_map.h"
 #include "collector/stacks/frame_key.h"
 #include "collector/stacks/stack_memory.h"
+#include "collector/stacks/stretches.h"
 #include "collector/stacks/unwind_rule.h"
 
 namespace memreel::stacks {
+
+/// A stack in words: equal words, of the same Stretches, are equal frames, but not the other way round. There are at
+/// most as many as frames, mostly far fewer.
+using StackWords = std::span<std::uint64_t>;
+
+/// How many frames and words a walk gave.
+struct Walked {
+  std::size_t frames = 0, words = 0;
+};
 
 /// One for the process, made when the agent starts, never destroyed while threads may capture. Any thread may unwind at
 /// any time: no lock that another thread may hold, no allocation, no system call, except
@@ -28,7 +38,16 @@ class Unwinder {
   /// caller of unwind() goes on. What a signal interrupted appears as the address after its first byte, so that
   /// code_address() lies in the code that each frame stands for. Stops, without harm, where the stack can't be read or
   /// understood. `bounds` is kept between the calls of a thread; another thread's are replaced.
-  std::size_t unwind(StackBounds& bounds, std::span<FrameKey> frames);
+  [[gnu::always_inline]] std::size_t unwind(StackBounds& bounds, std::span<FrameKey> frames) {
+    return walk(bounds, nullptr, frames, {}).frames;
+  }
+
+  /// The same frames, found by way of what the thread's earlier walks have left in `stretches`, and in words as well,
+  /// of which there is room for as many as frames.
+  [[gnu::always_inline]] Walked unwind(StackBounds& bounds, Stretches& stretches, std::span<FrameKey> frames,
+                                       StackWords words) {
+    return walk(bounds, &stretches, frames, words);
+  }
 
   /// For systems whose loader can't be asked without its lock (see CodeMap): asks it for new modules. By one thread at
   /// a time, often; until then stacks end at code of modules that are not known yet.
@@ -41,6 +60,8 @@ class Unwinder {
  private:
   class Walk;
 
+  /// Never inlined, as the one above always is: the first frame that is reported is that of who calls this.
+  Walked walk(StackBounds& bounds, Stretches* stretches, std::span<FrameKey> frames, StackWords words);
   UnwindRule learn(std::uintptr_t return_address);
   bool is_new(const CodePlace& place);
 

@@ -14,7 +14,9 @@ std::uintptr_t without_signature(std::uintptr_t address) {
 
 }  // namespace
 
-[[gnu::noinline]] std::size_t Unwinder::unwind(StackBounds& bounds, std::span<FrameKey> frames) {
+/// Each step is a load already, so nothing is remembered.
+[[gnu::noinline]] Walked Unwinder::walk(StackBounds& bounds, Stretches* /*stretches*/, std::span<FrameKey> frames,
+                                        StackWords words) {
   if (bounds.thread != pthread_self()) bounds = own_stack_bounds();
   auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   StackMemory memory(bounds, frame);
@@ -22,11 +24,13 @@ std::uintptr_t without_signature(std::uintptr_t address) {
   while (count < frames.size()) {
     std::uintptr_t caller = 0, address = 0;
     if (!memory.read(frame, caller) || !memory.read(frame + sizeof frame, address) || address == 0) break;
-    frames[count++] = FrameKey::native(without_signature(address));
+    frames[count] = FrameKey::native(without_signature(address));
+    if (!words.empty()) words[count] = frames[count].bits;
+    ++count;
     if (caller <= frame) break;
     frame = caller;
   }
-  return count;
+  return {.frames = count, .words = words.empty() ? 0 : count};
 }
 
 }  // namespace memreel::stacks

@@ -23,22 +23,26 @@ constexpr int unknown_limit = 64;
 
 class Unwinder::Walk {
  public:
-  Walk(Unwinder& unwinder, const StackBounds& bounds, const Start& start, std::span<FrameKey> frames)
-      : unwinder_(unwinder), start_(start), memory_(bounds, start.rsp), frames_(frames) {}
+  Walk(Unwinder& unwinder, const StackBounds& bounds, const Start& start, Stretches* stretches,
+       std::span<FrameKey> frames, StackWords words)
+      : unwinder_(unwinder),
+        start_(start),
+        memory_(bounds, start.rsp),
+        stretches_(stretches),
+        frames_(frames),
+        words_(words) {}
 
-  std::size_t run() {
+  Walked run() {
     if (!by_rules()) {
-      count_ = 0;
+      walked_ = {};
       memory_.move_to(start_.rsp);
       by_tables();
     }
-    return count_;
+    return walked_;
   }
 
  private:
-  struct Frame {
-    std::uintptr_t address, rsp, rbp;
-  };
+  using Frame = WalkState;
 
   UnwindRule rule_for(std::uintptr_t address) {
     const UnwindRule rule = unwinder_.rules_.find(address);
@@ -46,6 +50,7 @@ class Unwinder::Walk {
   }
 
   bool by_rules();
+  bool known_stretch(const Stretch& stretch, WalkState& state);
   bool step(Frame& frame, UnwindRule rule);
   bool realigned(Frame& frame, UnwindRule rule);
   bool leave_signal(Frame& frame);
@@ -55,35 +60,67 @@ class Unwinder::Walk {
   bool restore(std::uint64_t reg, const RegisterRule& rule, std::uintptr_t cfa, const Registers& callee,
                Registers& caller);
 
+  /// False when there can be no such frame, or no room for it.
   bool put(std::uintptr_t address) {
-    if (address == 0 || count_ == frames_.size()) return false;
-    frames_[count_++] = FrameKey::native(address);
+    if (address == 0 || (address & stretch_bits) != 0 || walked_.frames == frames_.size()) return false;
+    frames_[walked_.frames++] = FrameKey::native(address);
+    if (stretches_ != nullptr) words_[walked_.words++] = address;
     return true;
   }
+
+  // In a word for a stretch the upper bit is set that no code of a program lies above, and the one that says Python.
+  static constexpr std::uint64_t stretch_bit = 1ULL << 62U, stretch_bits = 3ULL << 62U;
 
   Unwinder& unwinder_;
   const Start& start_;
   StackMemory memory_;
+  Stretches* stretches_;
   std::span<FrameKey> frames_;
-  std::size_t count_ = 0;
+  StackWords words_;
+  Walked walked_;
 };
 
 /// False when a frame needs more than rules can say.
 bool Unwinder::Walk::by_rules() {
   // Apart from one another, so that they stay in registers: each step waits for the one before.
   std::uintptr_t address = start_.address, stack_pointer = start_.rsp, base = start_.rbp;
+  StretchInMaking making;
+  const auto ended = [&] {
+    if (making.begun()) making.end(*stretches_);
+    return true;
+  };
   for (;;) {
+    if (stretches_ != nullptr) {
+      const Stretch* const known = stretches_->find(address);
+      if (known != nullptr) {
+        if (making.begun()) making.end(*stretches_);
+        WalkState state{address, stack_pointer, base};
+        if (known_stretch(*known, state)) {
+          address = state.address;
+          stack_pointer = state.rsp;
+          base = state.rbp;
+          continue;
+        }
+      } else if (!making.begun()) {
+        making.begin({address, stack_pointer, base});
+      }
+    }
     const UnwindRule rule = rule_for(address);
     if (rule.kind() == UnwindRule::Kind::stack_pointer || rule.kind() == UnwindRule::Kind::frame_pointer) {
-      const std::uintptr_t cfa =
-          (rule.kind() == UnwindRule::Kind::stack_pointer ? stack_pointer : base) + rule.offset();
+      const bool measured = rule.kind() == UnwindRule::Kind::frame_pointer;
+      const std::uintptr_t measured_from = measured ? base : 0;
+      const std::uintptr_t cfa = (measured ? base : stack_pointer) + rule.offset();
+      const std::uintptr_t base_at = rule.frame_pointer_below() != 0 ? cfa - rule.frame_pointer_below() : 0;
       // The stack grows downwards, so callers are above.
-      if (cfa <= stack_pointer || !memory_.read(cfa - word, address)) return true;
-      if (rule.frame_pointer_below() != 0 && !memory_.read(cfa - rule.frame_pointer_below(), base)) return true;
+      if (cfa <= stack_pointer || !memory_.read(cfa - word, address)) return ended();
+      if (base_at != 0 && !memory_.read(base_at, base)) return ended();
       stack_pointer = cfa;
-      if (!put(address)) return true;
+      if (!put(address)) return ended();
+      if (making.begun() && (!making.add(address, cfa, measured_from, base_at) || making.complete()))
+        making.end(*stretches_);
       continue;
     }
+    if (making.begun()) making.end(*stretches_);
     if (rule.kind() == UnwindRule::Kind::full) return false;
     Frame frame{address, stack_pointer, base};
     if (!step(frame, rule)) return true;
@@ -91,6 +128,16 @@ bool Unwinder::Walk::by_rules() {
     stack_pointer = frame.rsp;
     base = frame.rbp;
   }
+}
+
+/// Whether frames were passed by what is known from an earlier walk.
+bool Unwinder::Walk::known_stretch(const Stretch& stretch, WalkState& state) {
+  if (stretch.count > frames_.size() - walked_.frames) return false;
+  const std::size_t count = follow(stretch, memory_, state, &frames_[walked_.frames]);
+  if (count == 0) return false;
+  walked_.frames += count;
+  words_[walked_.words++] = stretch_bit | stretch.number << 3U | count;
+  return true;
 }
 
 /// A step of the rare kinds.
@@ -130,7 +177,7 @@ bool Unwinder::Walk::leave_signal(Frame& frame) {
 /// with tables. Else no frame of the chain is believed.
 bool Unwinder::Walk::by_frame_pointers(Frame& frame) {
   Frame next = frame;
-  const std::size_t believed = count_;
+  const Walked believed = walked_;
   for (int i = 0; i < unknown_limit; ++i) {
     const std::uintptr_t at = next.rbp;
     if (at < next.rsp || !memory_.read(at + word, next.address) || !memory_.read(at, next.rbp)) break;
@@ -141,7 +188,7 @@ bool Unwinder::Walk::by_frame_pointers(Frame& frame) {
       return true;
     }
   }
-  count_ = believed;
+  walked_ = believed;
   return false;
 }
 
@@ -239,8 +286,8 @@ bool Unwinder::Walk::restore(std::uint64_t reg, const RegisterRule& rule, std::u
   return true;
 }
 
-// Not inlined: the first frame that is reported is the caller's.
-[[gnu::noinline]] std::size_t Unwinder::unwind(StackBounds& bounds, std::span<FrameKey> frames) {
+[[gnu::noinline]] Walked Unwinder::walk(StackBounds& bounds, Stretches* stretches, std::span<FrameKey> frames,
+                                        StackWords words) {
   if (bounds.thread != pthread_self()) bounds = own_stack_bounds();
   Start start;
   asm volatile(
@@ -260,8 +307,9 @@ bool Unwinder::Walk::restore(std::uint64_t reg, const RegisterRule& rule, std::u
   // Once more when a module turned up in the middle: rules used before it may have been of the one that it replaced.
   for (int attempt = 0;; ++attempt) {
     const std::uint32_t generation = generation_.load(std::memory_order_relaxed);
-    const std::size_t count = Walk(*this, bounds, start, frames).run();
-    if (attempt == 3 || generation_.load(std::memory_order_relaxed) == generation) return count;
+    if (stretches != nullptr) stretches->belong_to(generation);
+    const Walked walked = Walk(*this, bounds, start, stretches, frames, words).run();
+    if (attempt == 3 || generation_.load(std::memory_order_relaxed) == generation) return walked;
   }
 }
 

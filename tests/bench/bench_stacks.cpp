@@ -6,6 +6,7 @@
 #include <array>
 #include <memory>
 
+#include "collector/stacks/recent_stacks.h"
 #include "collector/stacks/stack_tree.h"
 #include "collector/stacks/unwind.h"
 
@@ -66,13 +67,20 @@ void unwind(benchmark::State& state) {
 void capture(benchmark::State& state) {
   StackBounds bounds;
   const auto recent = std::make_unique<RecentStacks>();
+  const auto stretches = std::make_unique<Stretches>();
   std::array<FrameKey, limit> frames;
-  std::size_t count = 0;
+  std::array<std::uint64_t, limit> words;
+  Walked walked;
   for (auto _ : state) {
-    count = unwinder().unwind(bounds, frames);
-    benchmark::DoNotOptimize(tree().insert(std::span(frames).first(count), *recent));
+    walked = unwinder().unwind(bounds, *stretches, frames, words);
+    const std::span<const std::uint64_t> stack = std::span(words).first(walked.words);
+    const RecentStacks::Place place = RecentStacks::place_of(stack);
+    StackKey key = recent->find(place, stack);
+    if (key == StackKey::none) recent->put(place, stack, key = tree().insert(std::span(frames).first(walked.frames)));
+    benchmark::DoNotOptimize(key);
   }
-  state.counters["frames"] = static_cast<double>(count);
+  state.counters["frames"] = static_cast<double>(walked.frames);
+  state.counters["words"] = static_cast<double>(walked.words);
 }
 
 void glibc_backtrace(benchmark::State& state) {
@@ -105,18 +113,17 @@ void at_depth(benchmark::State& state) {
 void depths(benchmark::internal::Benchmark* b) { b->ArgName("depth")->Arg(20)->Arg(40)->Arg(60); }
 
 BENCHMARK_TEMPLATE(at_depth, unwind)->Name("unwind")->Apply(depths);
-BENCHMARK_TEMPLATE(at_depth, capture)->Name("unwind_and_insert")->Apply(depths);
+BENCHMARK_TEMPLATE(at_depth, capture)->Name("capture")->Apply(depths);
 BENCHMARK_TEMPLATE(at_depth, glibc_backtrace)->Name("backtrace")->Apply(depths);
 #ifdef MEMREEL_LIBUNWIND
 BENCHMARK_TEMPLATE(at_depth, libunwind_backtrace)->Name("libunwind")->Apply(depths);
 #endif
-BENCHMARK_TEMPLATE(at_depth, capture)->Name("unwind_and_insert")->ArgName("depth")->Arg(20)->Threads(8)->UseRealTime();
+BENCHMARK_TEMPLATE(at_depth, capture)->Name("capture")->ArgName("depth")->Arg(20)->Threads(8)->UseRealTime();
 
-/// Stacks that a thread meets in turn, more than it can remember: what one costs that is in the tree already.
+/// What a stack costs that is in the tree already, but not among the recent ones of its thread.
 void insert_known(benchmark::State& state) {
   constexpr std::size_t stack_count = 50'000, depth = 20;
   const auto own = std::make_unique<StackTree>();
-  const auto recent = std::make_unique<RecentStacks>();
   std::array<FrameKey, depth> frames;
   std::size_t i = 0;
   const auto next = [&] {
@@ -126,8 +133,8 @@ void insert_known(benchmark::State& state) {
     i = (i + 1) % stack_count;
     return std::span<const FrameKey>(frames);
   };
-  for (std::size_t n = 0; n < stack_count; ++n) own->insert(next(), *recent);
-  for (auto _ : state) benchmark::DoNotOptimize(own->insert(next(), *recent));
+  for (std::size_t n = 0; n < stack_count; ++n) own->insert(next());
+  for (auto _ : state) benchmark::DoNotOptimize(own->insert(next()));
   state.counters["nodes"] = own->size();
 }
 BENCHMARK(insert_known);

@@ -30,10 +30,9 @@ Frames random_stack(std::mt19937& random, std::uint64_t variants) {
 
 class StackTreeTest : public ::testing::Test {
  protected:
-  StackKey insert(const Frames& frames) { return tree.insert(frames, *recent); }
+  StackKey insert(const Frames& frames) { return tree.insert(frames); }
 
   StackTree tree{1U << 14U};
-  std::unique_ptr<RecentStacks> recent = std::make_unique<RecentStacks>();
 };
 
 TEST_F(StackTreeTest, ReturnsTheFramesOfEveryStack) {
@@ -56,9 +55,6 @@ TEST_F(StackTreeTest, EqualStacksHaveEqualKeysAndShareTheirCallers) {
   EXPECT_EQ(tree.size(), 3U);
   EXPECT_NE(insert({{3}, {1}}), abc);
   EXPECT_EQ(tree.size(), 4U);
-  // Another thread has nothing remembered.
-  const auto fresh = std::make_unique<RecentStacks>();
-  EXPECT_EQ(tree.insert(Frames{{3}, {2}, {1}}, *fresh), abc);
 }
 
 TEST_F(StackTreeTest, CallersHaveSmallerKeys) {
@@ -76,22 +72,20 @@ TEST_F(StackTreeTest, NoFramesNoStack) {
 
 TEST(StackTree, AFullOneKnowsWhatItHasAndCountsTheRest) {
   StackTree tree(3);
-  const auto recent = std::make_unique<RecentStacks>();
   const Frames known{{3}, {2}, {1}};
-  const StackKey key = tree.insert(known, *recent);
-  EXPECT_EQ(tree.insert(Frames{{4}, {2}, {1}}, *recent), StackKey::none);
-  EXPECT_EQ(tree.insert(Frames{{4}, {2}, {1}}, *recent), StackKey::none);
+  const StackKey key = tree.insert(known);
+  EXPECT_EQ(tree.insert(Frames{{4}, {2}, {1}}), StackKey::none);
+  EXPECT_EQ(tree.insert(Frames{{4}, {2}, {1}}), StackKey::none);
   EXPECT_EQ(tree.refused(), 2U);
   EXPECT_EQ(tree.size(), 3U);
-  EXPECT_EQ(tree.insert(known, *recent), key);
-  EXPECT_EQ(tree.insert(Frames{{2}, {1}}, *recent), tree[key].caller);
+  EXPECT_EQ(tree.insert(known), key);
+  EXPECT_EQ(tree.insert(Frames{{2}, {1}}), tree[key].caller);
   EXPECT_EQ(frames_of(tree, key), known);
 }
 
 TEST(StackTree, WithoutMemoryItIsFullFromTheBeginning) {
   StackTree tree(0);
-  const auto recent = std::make_unique<RecentStacks>();
-  EXPECT_EQ(tree.insert(Frames{{1}}, *recent), StackKey::none);
+  EXPECT_EQ(tree.insert(Frames{{1}}), StackKey::none);
   EXPECT_EQ(tree.refused(), 1U);
   EXPECT_EQ(tree.size(), 0U);
 }
@@ -106,10 +100,9 @@ TEST(StackTree, ThreadsAgree) {
     for (int t = 0; t < thread_count; ++t)
       threads.emplace_back([&, t] {
         std::mt19937 random(7);  // the same for all
-        const auto recent = std::make_unique<RecentStacks>();
         for (int i = 0; i < stack_count; ++i) {
           const Frames frames = random_stack(random, 2);
-          keys[static_cast<std::size_t>(t)].push_back(tree.insert(frames, *recent));
+          keys[static_cast<std::size_t>(t)].push_back(tree.insert(frames));
         }
       });
     for (std::thread& thread : threads) thread.join();

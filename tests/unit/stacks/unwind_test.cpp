@@ -17,6 +17,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -49,11 +50,47 @@ struct Look {
   Views views;
 };
 
+/// What the thread's walks have left: of one test with one unwinder, as a process has no other.
+struct Remembered {
+  const Unwinder* unwinder = nullptr;
+  const testing::TestInfo* test = nullptr;
+  StackBounds bounds;
+  std::unique_ptr<Stretches> stretches;
+  std::map<std::vector<std::uint64_t>, Addresses> frames_of;  // by words
+};
+
+Remembered& remembered(const Unwinder* unwinder) {
+  static thread_local Remembered mine;
+  const testing::TestInfo* const test = testing::UnitTest::GetInstance()->current_test_info();
+  if (mine.unwinder != unwinder || mine.test != test)
+    mine = {.unwinder = unwinder, .test = test, .stretches = std::make_unique<Stretches>()};
+  return mine;
+}
+
+/// By what earlier walks have left there are the same frames, and one word stands for the same frames always.
+[[gnu::noinline]] bool same_by_stretches(Unwinder& unwinder, std::span<const FrameKey> callers) {
+  Remembered& mine = remembered(&unwinder);
+  std::array<FrameKey, 300> frames{};
+  std::array<std::uint64_t, 300> words{};
+  for (int round = 0; round < 2; ++round) {
+    const Walked walked = unwinder.unwind(mine.bounds, *mine.stretches, frames, words);
+    Addresses addresses;
+    for (const FrameKey frame : std::span(frames).first(walked.frames)) addresses.push_back(frame.bits);
+    const std::vector<std::uint64_t> key(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(walked.words));
+    if (mine.frames_of.try_emplace(key, addresses).first->second != addresses) return false;
+    // Besides its own, the call of this function is another than that of the walk before.
+    if (walked.frames != callers.size() + 1 || walked.words > walked.frames) return false;
+    if (!std::equal(callers.begin() + 1, callers.end(), frames.begin() + 2)) return false;
+  }
+  return true;
+}
+
 [[gnu::noinline]] void look(void* argument) {
   Look& look = *static_cast<Look*>(argument);
   std::array<FrameKey, 300> own{};
   static thread_local StackBounds bounds;
   const std::size_t count = look.unwinder->unwind(bounds, own);
+  if (!same_by_stretches(*look.unwinder, std::span(own).first(count))) ADD_FAILURE() << "another walk, other frames";
   look.views = {};
   _Unwind_Backtrace(visit, &look.views.expected);
   // The first address of each lies in this function, at one or the other call.
@@ -114,6 +151,37 @@ TEST_P(UnwindBy, EveryShapeInsideEveryOther) {
       o.call([](void* n) { static_cast<Nested*>(n)->shape.call(look, &static_cast<Nested*>(n)->look); }, &nested);
       ASSERT_EQ(nested.look.views.own, nested.look.views.expected);
     }
+}
+
+/// Shapes inside of shapes, at random: the same functions called by others, callers at the same place on the stack that
+/// were called from elsewhere before, and depths that come and go.
+TEST_P(UnwindBy, ManyDifferentStacksInAnyOrder) {
+  std::mt19937 random(7);
+  std::vector<shapes::Shape> all;
+  for (const shapes::Shapes& list : {shapes_with_frame_pointers(), shapes_without_frame_pointers()})
+    for (const shapes::Shape& shape : std::span(list.first, list.count))
+      if (!std::string_view(shape.name).starts_with("signal") &&
+          !std::string_view(shape.name).starts_with("interrupted"))
+        all.push_back(shape);
+  struct Nest {
+    Look look;
+    std::vector<shapes::Shape> inside;
+    static void go_on(void* argument) {
+      Nest& nest = *static_cast<Nest*>(argument);
+      if (nest.inside.empty()) return look_at(nest.look);
+      const shapes::Shape next = nest.inside.back();
+      nest.inside.pop_back();
+      next.call(go_on, argument);
+      nest.inside.push_back(next);
+    }
+    static void look_at(Look& look) { memreel::stacks::look(&look); }
+  };
+  for (int round = 0; round < 600; ++round) {
+    Nest nest{.look = {.unwinder = &unwinder}};
+    for (std::uint_fast32_t depth = random() % 6; depth > 0; --depth) nest.inside.push_back(all[random() % all.size()]);
+    Nest::go_on(&nest);
+    ASSERT_EQ(nest.look.views.own, nest.look.views.expected) << "round " << round;
+  }
 }
 
 TEST_P(UnwindBy, ALibraryLoadedLater) {
@@ -255,6 +323,23 @@ TEST(Unwind, OnFibres) {
     const Fibre fibre([&] { views = views_from(*unwinder, shape.call); });
     EXPECT_EQ(views.own, views.expected);
     EXPECT_GE(views.own.size(), 4U);
+  }
+}
+
+/// The same function at the same address of two stacks in turn, one of which is gone in between.
+TEST(Unwind, FibresInTurnWithTheThreadsOwnStack) {
+  const auto unwinder = std::make_unique<Unwinder>();
+  const shapes::Shapes list = shapes_without_frame_pointers();
+  for (std::size_t round = 0; round < 60; ++round) {
+    const shapes::Shape& shape = list.first[round * 7 % list.count];
+    SCOPED_TRACE(shape.name);
+    Views views;
+    const auto task = [&] { views = views_from(*unwinder, shape.call); };
+    if (round % 3 == 0)
+      task();
+    else
+      const Fibre fibre(task);
+    EXPECT_EQ(views.own, views.expected);
   }
 }
 #endif

@@ -1,0 +1,78 @@
+// The stacks that a thread had lately.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "collector/stacks/stack_tree.h"
+
+namespace memreel::stacks {
+
+/// Keys of stacks by the words that stand for them (see unwind.h), so that a stack that comes again costs a hash and a
+/// comparison, however its frames were found. All zero bytes is its first state: it may lie in fresh memory from mmap,
+/// and need not be constructed. Used by one thread at a time, with one tree. 560 KiB, touched as they fill.
+class RecentStacks {
+ public:
+  class Place {
+    friend class RecentStacks;
+    std::uint64_t hash_ = 0;
+  };
+
+  /// Where a stack is kept, if it is.
+  static Place place_of(std::span<const std::uint64_t> words) {
+    Place place;
+    place.hash_ = hash_of(words);
+    return place;
+  }
+
+  /// The key that was put there for the same words; none when there is none.
+  StackKey find(Place place, std::span<const std::uint64_t> words) const {
+    const Entry& entry = entries_[place.hash_ % entries_.size()];
+    if (entry.hash != place.hash_ || entry.size != words.size()) return StackKey::none;
+    return std::equal(words.begin(), words.end(), words_.begin() + entry.begin) ? entry.key : StackKey::none;
+  }
+
+  /// In the place of another one, if need be. When the words of all fill their memory, it begins anew.
+  void put(Place place, std::span<const std::uint64_t> words, StackKey key) {
+    if (words.size() > words_.size()) return;
+    if (words.size() > words_.size() - used_) {
+      entries_.fill({});
+      used_ = 0;
+    }
+    std::copy(words.begin(), words.end(), words_.begin() + used_);
+    entries_[place.hash_ % entries_.size()] = {place.hash_, used_, static_cast<std::uint32_t>(words.size()), key};
+    used_ += static_cast<std::uint32_t>(words.size());
+  }
+
+ private:
+  struct Entry {
+    std::uint64_t hash;
+    std::uint32_t begin, size;  // of its words in `words_`
+    StackKey key;
+  };
+
+  /// Two chains at once: a multiplication takes several cycles, and the next one would wait for it.
+  static std::uint64_t hash_of(std::span<const std::uint64_t> words) {
+    constexpr std::uint64_t odd = 0x9E3779B97F4A7C15, other_odd = 0xD6E8FEB86659FD93;
+    std::uint64_t a = words.size(), b = odd;
+    std::size_t i = 0;
+    for (; i + 1 < words.size(); i += 2) {
+      a = (std::rotl(a, 27) ^ words[i]) * odd;
+      b = (std::rotl(b, 29) ^ words[i + 1]) * other_odd;
+    }
+    if (i < words.size()) a = (std::rotl(a, 27) ^ words[i]) * odd;
+    // Multiplication carries bits upwards only; folding brings the well mixed upper half down.
+    const std::uint64_t mixed = (a ^ a >> 32U) * odd + std::rotl(b, 32) * odd;
+    return mixed ^ mixed >> 32U;
+  }
+
+  std::array<Entry, 2048> entries_;
+  std::array<std::uint64_t, 1U << 16U> words_;
+  std::uint32_t used_;  // of the words
+};
+
+}  // namespace memreel::stacks
