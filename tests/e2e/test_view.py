@@ -258,6 +258,19 @@ class Windows(ViewTest):
         self.assertEqual(now["events"], json.loads(run("info", path, "--json").stdout)["events"])
         self.end(view)
 
+    def test_another_file_replaces_all_that_was_shown_of_the_last(self):
+        view = self.open(SAMPLES / "decode_default.reel")
+        before = view.settled()
+        view.click_on("heap", 0.5, 0.5)
+        view.click_on("allocations/size")
+        view.key("End")
+        view.ask("open", file=str(SAMPLES / "leak.reel"))
+        after = view.settled()
+        self.assertEqual(after["stage"], "complete")
+        self.assertLess(after["allocations"], before["allocations"], "or nothing is shown that this file lacks")
+        self.assertIsNone(after["allocation"])
+        self.end(view)
+
     def test_200_random_interactions_end_well(self):
         view = self.open(SAMPLES / "oom_default.reel")
         random.seed(7)
@@ -337,8 +350,13 @@ class Screenshots(ViewTest):
         self.assertEqual(process.returncode, 0, process.stderr)
         bench = json.loads(process.stdout)
         self.assertEqual(bench["schema"], "memreel.view-bench/1")
-        self.assertGreater(bench["ui_ms"]["p99"], 0)
         self.assertGreater(bench["resident_bytes"], 0)
+        for spread in ("ui_ms", "build_ms", "submit_ms", "frame_ms", "raster_ms", "scrub_ms", "table_ms"):
+            self.assertGreater(bench[spread]["p50"], 0, spread)
+            self.assertLessEqual(bench[spread]["p50"], bench[spread]["p99"], spread)
+        self.assertLessEqual(bench["start"]["window_ms"], bench["start"]["first_frame_ms"])
+        self.assertLessEqual(bench["start"]["first_frame_ms"], bench["first_paint_ms"])
+        self.assertLessEqual(bench["first_paint_ms"], bench["complete_ms"])
 
 
 if __name__ == "__main__":

@@ -19,17 +19,29 @@ using Clock = std::chrono::steady_clock;
 using Json = nlohmann::json;
 
 constexpr std::chrono::seconds patience{300};
-constexpr int settled = 3;  // frames: what a job found is drawn in the next, and laid out in the one after
+constexpr double longest_wait = 0.005;  // seconds
+constexpr int settled = 3;              // frames: what a job found is drawn in the next, and laid out in the one after
 
 double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-double percentile(std::vector<double> values, double share) {
-  if (values.empty()) return 0;
-  std::ranges::sort(values);
-  return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
-}
+/// The frames of one kind.
+class Frames {
+ public:
+  void add(double milliseconds) { values_.push_back(milliseconds); }
+  Spread spread() {
+    if (values_.empty()) return {};
+    std::ranges::sort(values_);
+    const auto at = [&](double share) {
+      return values_[static_cast<std::size_t>(share * static_cast<double>(values_.size() - 1))];
+    };
+    return {.p50 = at(0.5), .p99 = at(0.99), .max = values_.back()};
+  }
+
+ private:
+  std::vector<double> values_;
+};
 
 std::uint64_t resident_bytes() {
   std::ifstream statm("/proc/self/statm");
@@ -47,7 +59,7 @@ Result<void> settle(Window& window, Viewer& viewer) {
     if (const SourceStatus status = viewer.status(); status.stage == Stage::failed && status.error)
       return *status.error;
     if (Clock::now() - start > patience) return Error{.what = "the picture was not ready in time"};
-    if (idle == 0) window.wait(0.005);
+    if (idle == 0) window.wait(longest_wait);
   }
   return {};
 }
@@ -65,69 +77,91 @@ Result<void> take_screenshot(Window& window, Viewer& viewer, const std::filesyst
   return save(window, file);
 }
 
-Result<BenchResult> run_bench(Window& window, Viewer& viewer, std::uint64_t frames, double before_window_ms) {
-  BenchResult result;
+Result<BenchResult> run_bench(Window& window, Viewer& viewer, const std::filesystem::path& file, std::uint64_t frames,
+                              double window_ms) {
+  BenchResult result{.frames = frames, .window_ms = window_ms, .window_parts = window.start_times()};
   const auto start = Clock::now();
   const auto draw = [&] { return window.frame(viewer.theme(), [&] { viewer.draw(); }); };
-  for (;;) {
-    draw();
-    const SourceStatus status = viewer.status();
-    if (status.stage == Stage::failed && status.error) return *status.error;
-    if (result.first_paint_ms == 0 && !viewer.document().empty())
-      result.first_paint_ms = before_window_ms + milliseconds_since(start);
-    if (status.stage == Stage::complete) break;
-    if (Clock::now() - start > patience) return Error{.what = "the trace was not read in time"};
-  }
-  result.complete_ms = before_window_ms + milliseconds_since(start);
-  if (auto done = settle(window, viewer); !done) return std::move(done).error();
+  const auto draw_until = [&](const auto& reached) -> Result<void> {
+    const auto begin = Clock::now();
+    for (;;) {
+      draw();
+      const SourceStatus status = viewer.status();
+      if (status.stage == Stage::failed && status.error) return *status.error;
+      if (reached(status)) return {};
+      if (Clock::now() - begin > patience) return Error{.what = "the trace was not read in time"};
+      // Other frames would show the same, and take processors from who reads.
+      window.wait(longest_wait);
+    }
+  };
+  const auto has_events = [&](const SourceStatus& status) {
+    return !viewer.document().empty() || status.stage == Stage::complete;
+  };
+  draw();
+  result.first_frame_ms = window_ms + milliseconds_since(start);
+  result.resident_at_start_bytes = resident_bytes();
+  if (auto done = draw_until(has_events); !done) return std::move(done).error();
+  result.first_paint_ms = window_ms + milliseconds_since(start);
+  auto done = draw_until([](const SourceStatus& status) { return status.stage == Stage::complete; });
+  if (!done) return std::move(done).error();
+  result.complete_ms = window_ms + milliseconds_since(start);
+  if (auto ready = settle(window, viewer); !ready) return std::move(ready).error();
 
   Selection& selection = viewer.selection();
-  const Document& document = viewer.document();
-  std::vector<double> ui, whole, scrub, table;
-  // In with every frame down to a ten-thousandth of the trace, along, and out again.
-  selection.look_at_all(document);
-  const double factor = std::pow(1e-4, 3.0 / static_cast<double>(std::max<std::uint64_t>(frames, 3)));
-  for (std::uint64_t i = 0; i < frames; ++i) {
-    const std::uint64_t third = 3 * i / frames;
-    const Nanoseconds anchor = selection.view.begin + selection.view.length() / 3;
-    if (third == 0) selection.zoom(document, factor, anchor);
-    if (third == 1) selection.pan(document, 0.15);
-    if (third == 2) selection.zoom(document, 1 / factor, anchor);
-    const FrameTimes times = draw();
-    ui.push_back(times.ui_ms);
-    whole.push_back(times.ui_ms + times.draw_ms);
+  Frames ui, build, submit, whole, raster, scrub, table;
+  {
+    const Document& document = viewer.document();
+    // In with every frame down to a ten-thousandth of the trace, along, and out again.
+    selection.look_at_all(document);
+    const double factor = std::pow(1e-4, 3.0 / static_cast<double>(std::max<std::uint64_t>(frames, 3)));
+    for (std::uint64_t i = 0; i < frames; ++i) {
+      const std::uint64_t third = 3 * i / frames;
+      const Nanoseconds anchor = selection.view.begin + selection.view.length() / 3;
+      if (third == 0) selection.zoom(document, factor, anchor);
+      if (third == 1) selection.pan(document, 0.15);
+      if (third == 2) selection.zoom(document, 1 / factor, anchor);
+      const FrameTimes times = draw();
+      ui.add(times.ui_ms());
+      build.add(times.build_ms);
+      submit.add(times.submit_ms);
+      whole.add(times.whole_ms);
+      raster.add(times.raster_ms);
+    }
+    // The cursor across the whole trace, forth and back.
+    selection.look_at_all(document);
+    viewer.show_tab("segments");
+    const std::uint64_t steps = std::max<std::uint64_t>(frames / 2, 2);
+    for (std::uint64_t i = 0; i < steps; ++i) {
+      const double share = std::abs(1 - 2 * static_cast<double>(i) / static_cast<double>(steps - 1));
+      selection.cursor = static_cast<std::uint32_t>(share * document.event_count());
+      scrub.add(draw().ui_ms());
+    }
+    viewer.maximise("allocations");
+    if (auto ready = settle(window, viewer); !ready) return std::move(ready).error();
+    for (std::uint64_t i = 0; i < steps; ++i) {
+      // Selecting a row scrolls to it.
+      if (document.allocation_count() != 0)
+        selection.select(document, static_cast<std::uint32_t>(i * document.allocation_count() / steps));
+      table.add(draw().ui_ms());
+    }
+    viewer.maximise("");
+    if (auto ready = settle(window, viewer); !ready) return std::move(ready).error();
+    result.events = document.event_count();
+    result.allocations = document.allocation_count();
   }
-  // The cursor across the whole trace, forth and back.
-  selection.look_at_all(document);
-  viewer.show_tab("segments");
-  const std::uint64_t steps = std::max<std::uint64_t>(frames / 2, 2);
-  for (std::uint64_t i = 0; i < steps; ++i) {
-    const double share = std::abs(1 - 2 * static_cast<double>(i) / static_cast<double>(steps - 1));
-    selection.cursor = static_cast<std::uint32_t>(share * document.event_count());
-    scrub.push_back(draw().ui_ms);
-  }
-  viewer.maximise("allocations");
-  for (std::uint64_t i = 0; i < steps; ++i) {
-    // Selecting a row scrolls to it.
-    if (document.allocation_count() != 0)
-      selection.select(document, static_cast<std::uint32_t>(i * document.allocation_count() / steps));
-    table.push_back(draw().ui_ms);
-  }
-  viewer.maximise("");
-  result.frames = frames;
-  result.ui_p50_ms = percentile(ui, 0.5);
-  result.ui_p99_ms = percentile(ui, 0.99);
-  result.ui_max_ms = percentile(ui, 1);
-  result.frame_p50_ms = percentile(whole, 0.5);
-  result.frame_p99_ms = percentile(whole, 0.99);
-  result.scrub_p50_ms = percentile(scrub, 0.5);
-  result.scrub_p99_ms = percentile(scrub, 0.99);
-  result.scrub_max_ms = percentile(scrub, 1);
-  result.table_p50_ms = percentile(table, 0.5);
-  result.table_p99_ms = percentile(table, 0.99);
-  result.events = document.event_count();
-  result.allocations = document.allocation_count();
+  result.ui = ui.spread();
+  result.build = build.spread();
+  result.submit = submit.spread();
+  result.whole = whole.spread();
+  result.raster = raster.spread();
+  result.scrub = scrub.spread();
+  result.table = table.spread();
   result.resident_bytes = resident_bytes();
+
+  const auto again = Clock::now();
+  viewer.open(file);
+  if (auto shown = draw_until(has_events); !shown) return std::move(shown).error();
+  result.reopened_ms = milliseconds_since(again);
   return result;
 }
 
@@ -179,6 +213,8 @@ bool Control::serve(Window& window, Viewer& viewer) {
     } else if (what == "screenshot" && request.contains("file") && request["file"].is_string()) {
       const auto saved = save(window, request["file"].get<std::string>());
       answer["error"] = saved ? Json(nullptr) : Json(saved.error().message());
+    } else if (what == "open" && request.contains("file") && request["file"].is_string()) {
+      viewer.open(request["file"].get<std::string>());
     } else if (what != "quit") {
       answer = {{"error", "unknown request: " + line}};
     }

@@ -18,24 +18,38 @@ namespace memreel::viewer {
 /// Draws frames until everything that was asked for is shown, and writes the last one.
 Result<void> take_screenshot(Window& window, Viewer& viewer, const std::filesystem::path& file);
 
+/// Of a number of frames, in milliseconds.
+struct Spread {
+  double p50 = 0, p99 = 0, max = 0;
+};
+
 struct BenchResult {
   std::uint64_t frames = 0;
-  double ui_p50_ms = 0, ui_p99_ms = 0, ui_max_ms = 0;
-  double frame_p50_ms = 0, frame_p99_ms = 0;
-  double scrub_p50_ms = 0, scrub_p99_ms = 0, scrub_max_ms = 0;  // frames in which the cursor jumped
-  double table_p50_ms = 0, table_p99_ms = 0;                    // frames in which the table of allocations was scrolled
-  double first_paint_ms = 0;  // from the start of the program to the first frame that shows events
+  // While panning and zooming. Processor time of the window's thread, which is what a frame costs where a graphics card
+  // draws it, and its parts (FrameTimes).
+  Spread ui, build, submit;
+  // By the clock: what the frame took, and how long of that the pixels did, which software may draw.
+  Spread whole, raster;
+  // Processor time of frames in which the cursor jumped, and in which the table of allocations was scrolled.
+  Spread scrub, table;
+  // By the clock, from the start of the program.
+  double window_ms = 0;       // until there was a window
+  StartTimes window_parts;    // of that
+  double first_frame_ms = 0;  // until it had shown anything
+  double first_paint_ms = 0;  // until it had shown events
   double complete_ms = 0;     // until everything was read
+  double reopened_ms = 0;     // not from the start: from opening the file once more until its events were shown
   std::uint64_t events = 0, allocations = 0;
+  std::uint64_t resident_at_start_bytes = 0;  // after the first frame: drivers, glyphs, the program
   std::uint64_t resident_bytes = 0;
 };
 
-/// Pans and zooms by a script for `frames` frames. `started`: when the program did, in seconds of glfwGetTime()
-/// (negative).
-Result<BenchResult> run_bench(Window& window, Viewer& viewer, std::uint64_t frames, double before_window_ms);
+/// Pans and zooms `file` by a script for `frames` frames. The program ran for `window_ms` before.
+Result<BenchResult> run_bench(Window& window, Viewer& viewer, const std::filesystem::path& file, std::uint64_t frames,
+                              double window_ms);
 
 /// Answers one line of JSON on standard output to each on standard input: {"do": "state" | "wait" | "screenshot" |
-/// "quit"}.
+/// "open" | "quit"}.
 class Control {
  public:
   Control();

@@ -75,17 +75,16 @@ void Viewer::draw() {
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {0, 0});
   ImGui::PushStyleVar(ImGuiStyleVar_WindowRounding, 0);
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {0, 0});
-  ImGui::PushStyleColor(ImGuiCol_WindowBg, theme_.ground);
   ImGui::Begin("memreel", nullptr,
-               ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
-                   ImGuiWindowFlags_NoBringToFrontOnFocus | ImGuiWindowFlags_NoScrollWithMouse);
+               ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoBackground | ImGuiWindowFlags_NoMove |
+                   ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoBringToFrontOnFocus |
+                   ImGuiWindowFlags_NoScrollWithMouse);
   draw_top_bar(scene);
   if (!source_ || status().stage == Stage::failed || document_->empty())
     draw_welcome(scene);
   else
     draw_panes(scene);
   ImGui::End();
-  ImGui::PopStyleColor();
   ImGui::PopStyleVar(3);
   commands_.draw_palette(window_);
   if (help_) draw_help();
@@ -171,43 +170,47 @@ void Viewer::draw_top_bar(Scene& scene) {
          {0, at.y - scene.px(2), static_cast<float>(status.progress) * ImGui::GetIO().DisplaySize.x, at.y},
          theme_.accent);
   }
+  const ImVec2 below = ImGui::GetCursorScreenPos();
+  fill(*ImGui::GetWindowDrawList(), {0, below.y, ImGui::GetIO().DisplaySize.x, below.y + scene.px(1)}, theme_.ground);
   ImGui::Dummy({0, scene.px(1)});
 }
 
 void Viewer::draw_named(Scene& scene, std::string_view name) {
   if (name == "timeline")
-    timeline_.draw(scene);
+    panes_->timeline.draw(scene);
   else if (name == "map")
-    map_.draw(scene);
+    panes_->map.draw(scene);
   else if (name == "heap")
-    heap_pane_.draw(scene);
+    panes_->heap.draw(scene);
   else if (name == "inspector")
-    inspector_.draw(scene);
+    panes_->inspector.draw(scene);
   else if (name == "allocations")
-    allocations_.draw(scene);
+    panes_->allocations.draw(scene);
   else if (name == "stacks")
-    stacks_.draw(scene);
+    panes_->stacks.draw(scene);
   else if (name == "flame")
-    flame_.draw(scene);
+    panes_->flame.draw(scene);
   else if (name == "segments")
-    segments_.draw(scene);
+    panes_->segments.draw(scene);
   else if (name == "oom")
-    failures_.draw(scene, verdicts_);
+    panes_->failures.draw(scene, panes_->verdicts);
   else if (name == "leaks")
-    leaks_.draw(scene, verdicts_);
+    panes_->leaks.draw(scene, panes_->verdicts);
   else if (name == "fragmentation")
-    fragmentation_.draw(scene, verdicts_);
+    panes_->fragmentation.draw(scene, panes_->verdicts);
   else if (name == "compare")
-    compare_.draw(scene);
+    panes_->compare.draw(scene);
   else if (name == "policies")
-    policies_.draw(scene);
+    panes_->policies.draw(scene);
 }
 
 void Viewer::splitter(const char* name, bool vertical, float total, float sign, float& share) {
   const float thickness = 5 * window_.scale();
-  const ImVec2 avail = ImGui::GetContentRegionAvail();
-  ImGui::InvisibleButton(
-      name, vertical ? ImVec2{thickness, std::max(avail.y, 1.0F)} : ImVec2{std::max(avail.x, 1.0F), thickness});
+  const ImVec2 at = ImGui::GetCursorScreenPos(), avail = ImGui::GetContentRegionAvail();
+  const ImVec2 size =
+      vertical ? ImVec2{thickness, std::max(avail.y, 1.0F)} : ImVec2{std::max(avail.x, 1.0F), thickness};
+  fill(*ImGui::GetWindowDrawList(), {at.x, at.y, at.x + size.x, at.y + size.y}, theme_.ground);
+  ImGui::InvisibleButton(name, size);
   if (ImGui::IsItemHovered() || ImGui::IsItemActive())
     ImGui::SetMouseCursor(vertical ? ImGuiMouseCursor_ResizeEW : ImGuiMouseCursor_ResizeNS);
   if (ImGui::IsItemActive() && total > 0) {
@@ -243,20 +246,20 @@ void Viewer::draw_panes(Scene& scene) {
   const float gap = scene.px(5);
   const float bottom = std::floor(all.y * settings_.bottom_share), top = std::floor(all.y * settings_.timeline_share);
   const float middle = all.y - bottom - top - 2 * gap;
-  pane("timeline pane", {0, top}, [&] { timeline_.draw(scene); });
+  pane("timeline pane", {0, top}, [&] { panes_->timeline.draw(scene); });
   splitter("below timeline", false, all.y, 1, settings_.timeline_share);
   const float right = std::floor(all.x * settings_.inspector_share), left = all.x - right - gap;
   ImGui::BeginChild("middle", {0, middle});
   ImGui::BeginChild("left", {left, 0});
   const float map = std::floor((middle - gap) * settings_.map_share);
-  pane("map pane", {0, map}, [&] { map_.draw(scene); });
+  pane("map pane", {0, map}, [&] { panes_->map.draw(scene); });
   splitter("below map", false, middle, 1, settings_.map_share);
-  pane("heap pane", {0, 0}, [&] { heap_pane_.draw(scene); });
+  pane("heap pane", {0, 0}, [&] { panes_->heap.draw(scene); });
   ImGui::EndChild();
   ImGui::SameLine(0, 0);
   splitter("beside inspector", true, all.x, -1, settings_.inspector_share);
   ImGui::SameLine(0, 0);
-  pane("inspector pane", {0, 0}, [&] { inspector_.draw(scene); });
+  pane("inspector pane", {0, 0}, [&] { panes_->inspector.draw(scene); });
   ImGui::EndChild();
   splitter("above lists", false, all.y, -1, settings_.bottom_share);
   pane("lists pane", {0, 0}, [&] { draw_bottom(scene); });

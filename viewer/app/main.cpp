@@ -60,32 +60,59 @@ Result<void> check_pane(const std::string& pane) {
   return Error{.what = "there is no pane '" + pane + "'", .where = "--pane", .remedy = "there are: " + known};
 }
 
-void print(const BenchResult& r, bool json) {
-  if (json) {
-    const nlohmann::json document{
-        {"schema", "memreel.view-bench/1"},
-        {"frames", r.frames},
-        {"events", r.events},
-        {"allocations", r.allocations},
-        {"ui_ms", {{"p50", r.ui_p50_ms}, {"p99", r.ui_p99_ms}, {"max", r.ui_max_ms}}},
-        {"frame_ms", {{"p50", r.frame_p50_ms}, {"p99", r.frame_p99_ms}}},
-        {"scrub_ms", {{"p50", r.scrub_p50_ms}, {"p99", r.scrub_p99_ms}, {"max", r.scrub_max_ms}}},
-        {"table_ms", {{"p50", r.table_p50_ms}, {"p99", r.table_p99_ms}}},
-        {"first_paint_ms", r.first_paint_ms},
-        {"complete_ms", r.complete_ms},
-        {"resident_bytes", r.resident_bytes},
-        {"resident_bytes_per_event",
-         r.events == 0 ? 0.0 : static_cast<double>(r.resident_bytes) / static_cast<double>(r.events)}};
-    std::cout << document.dump(2) << '\n';
-    return;
-  }
-  std::printf("%llu frames over %llu events: UI thread p50 %.2f ms, p99 %.2f ms, max %.2f ms\n",
-              static_cast<unsigned long long>(r.frames), static_cast<unsigned long long>(r.events), r.ui_p50_ms,
-              r.ui_p99_ms, r.ui_max_ms);
-  std::printf("cursor moved: p50 %.2f ms, p99 %.2f ms; table scrolled: p50 %.2f ms, p99 %.2f ms\n", r.scrub_p50_ms,
-              r.scrub_p99_ms, r.table_p50_ms, r.table_p99_ms);
-  std::printf("first paint %.0f ms, all read %.0f ms, resident %.1f MiB\n", r.first_paint_ms, r.complete_ms,
-              static_cast<double>(r.resident_bytes) / 1048576);
+nlohmann::json json_of(const Spread& spread) { return {{"p50", spread.p50}, {"p99", spread.p99}, {"max", spread.max}}; }
+
+double per_event(const BenchResult& r) {
+  return r.events == 0 ? 0.0 : static_cast<double>(r.resident_bytes) / static_cast<double>(r.events);
+}
+
+void print_json(const BenchResult& r) {
+  const nlohmann::json document{{"schema", "memreel.view-bench/1"},
+                                {"frames", r.frames},
+                                {"events", r.events},
+                                {"allocations", r.allocations},
+                                {"ui_ms", json_of(r.ui)},
+                                {"build_ms", json_of(r.build)},
+                                {"submit_ms", json_of(r.submit)},
+                                {"frame_ms", json_of(r.whole)},
+                                {"raster_ms", json_of(r.raster)},
+                                {"scrub_ms", json_of(r.scrub)},
+                                {"table_ms", json_of(r.table)},
+                                {"start",
+                                 {{"display_ms", r.window_parts.display_ms},
+                                  {"context_ms", r.window_parts.context_ms},
+                                  {"fonts_ms", r.window_parts.fonts_ms},
+                                  {"window_ms", r.window_ms},
+                                  {"first_frame_ms", r.first_frame_ms}}},
+                                {"first_paint_ms", r.first_paint_ms},
+                                {"reopened_ms", r.reopened_ms},
+                                {"complete_ms", r.complete_ms},
+                                {"resident_at_start_bytes", r.resident_at_start_bytes},
+                                {"resident_bytes", r.resident_bytes},
+                                {"resident_bytes_per_event", per_event(r)}};
+  std::cout << document.dump(2) << '\n';
+}
+
+void print_text(const BenchResult& r) {
+  const auto line = [](const char* what, const Spread& s) {
+    std::printf("%-34s p50 %8.2f ms   p99 %8.2f ms   max %8.2f ms\n", what, s.p50, s.p99, s.max);
+  };
+  std::printf("%llu frames over %llu events\n", static_cast<unsigned long long>(r.frames),
+              static_cast<unsigned long long>(r.events));
+  line("user interface, processor time", r.ui);
+  line("  of that: building the frame", r.build);
+  line("  of that: handing it to OpenGL", r.submit);
+  line("cursor moved, processor time", r.scrub);
+  line("table scrolled, processor time", r.table);
+  line("whole frame, by the clock", r.whole);
+  line("  of that: waiting for the pixels", r.raster);
+  std::printf("window %.0f ms (display %.0f, OpenGL %.0f, fonts %.0f), first frame %.0f ms, first events %.0f ms\n",
+              r.window_ms, r.window_parts.display_ms, r.window_parts.context_ms, r.window_parts.fonts_ms,
+              r.first_frame_ms, r.first_paint_ms);
+  std::printf("opened once more: first events %.0f ms; all read %.0f ms\n", r.reopened_ms, r.complete_ms);
+  std::printf("resident %.1f MiB (%.1f before anything was read), %.1f bytes for each event\n",
+              static_cast<double>(r.resident_bytes) / 1048576, static_cast<double>(r.resident_at_start_bytes) / 1048576,
+              per_event(r));
 }
 
 void run_window(Window& window, Viewer& viewer, bool control) {
@@ -138,9 +165,9 @@ int run(const Arguments& arguments, Clock::time_point started) {
   }
   if (arguments.bench_frames != 0) {
     const double before = std::chrono::duration<double, std::milli>(Clock::now() - started).count();
-    const auto result = run_bench(**window, viewer, arguments.bench_frames, before);
+    const auto result = run_bench(**window, viewer, arguments.trace, arguments.bench_frames, before);
     if (!result) return fail(result.error());
-    print(*result, arguments.json);
+    arguments.json ? print_json(*result) : print_text(*result);
     return 0;
   }
   run_window(**window, viewer, arguments.control);

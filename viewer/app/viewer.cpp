@@ -38,6 +38,9 @@ Viewer::Viewer(Window& window, Settings settings)
 }
 
 void Viewer::open(const std::filesystem::path& file) {
+  // What panes hold of the last trace means nothing in this one.
+  panes_ = std::make_unique<Panes>();
+  heap_ = HeapAt();
   source_ = std::make_unique<Source>(file, [] { Window::wake(); });
   document_ = source_->document();
   selection_ = Selection();
@@ -261,10 +264,10 @@ void Viewer::make_commands() {
     add(splits.at(i), "", 0, 0, [this, i] { selection_.split = static_cast<SplitBy>(i); });
   add("Replay other policies", "", 0, 0, [this] {
     show_tab("policies");
-    policies_.run();
+    panes_->policies.run();
   });
   add("Keep this instant, to compare others with it", "K", GLFW_KEY_K, 0, [this] {
-    compare_.keep(selection_.cursor);
+    panes_->compare.keep(selection_.cursor);
     show_tab("compare");
   });
   add("Pause or go on following the file", "Space", GLFW_KEY_SPACE, 0, [this] { paused_ = !paused_; });

@@ -35,6 +35,24 @@ inline constexpr std::array<std::string_view, 9> tab_names{"allocations",   "sta
 /// Panes that are always there.
 inline constexpr std::array<std::string_view, 4> fixed_names{"timeline", "map", "heap", "inspector"};
 
+/// What is shown of one trace, with the jobs that find it out.
+struct Panes {
+  TimelinePane timeline;
+  MapPane map;
+  HeapPane heap;
+  InspectorPane inspector;
+  AllocationsPane allocations;
+  StacksPane stacks;
+  FlamePane flame;
+  SegmentsPane segments;
+  LeaksPane leaks;
+  FragmentationPane fragmentation;
+  FailuresPane failures;
+  ComparePane compare;
+  Verdicts verdicts;
+  PoliciesPane policies;
+};
+
 class Viewer {
  public:
   Viewer(Window& window, Settings settings);
@@ -46,9 +64,9 @@ class Viewer {
   /// Puts the cursor: "peak", "event:123", "45%", "1.5" (seconds since the beginning). False when it is none of these.
   bool go_to(std::string_view instant);
   void set_dark(bool dark);
-  void run_policies() { policies_.run(); }
+  void run_policies() { panes_->policies.run(); }
   /// Another trace, for the pane that compares.
-  void compare_with(const std::filesystem::path& file) { compare_.set_other(file.string()); }
+  void compare_with(const std::filesystem::path& file) { panes_->compare.set_other(file.string()); }
 
   /// Draws a frame.
   void draw();
@@ -104,20 +122,7 @@ class Viewer {
   double last_frame_ = 0;
   Commands commands_;
 
-  TimelinePane timeline_;
-  MapPane map_;
-  HeapPane heap_pane_;
-  InspectorPane inspector_;
-  AllocationsPane allocations_;
-  StacksPane stacks_;
-  FlamePane flame_;
-  SegmentsPane segments_;
-  LeaksPane leaks_;
-  FragmentationPane fragmentation_;
-  FailuresPane failures_;
-  ComparePane compare_;
-  Verdicts verdicts_;
-  PoliciesPane policies_;
+  std::unique_ptr<Panes> panes_ = std::make_unique<Panes>();
 };
 
 }  // namespace memreel::viewer

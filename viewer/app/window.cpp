@@ -7,6 +7,7 @@
 #include <backends/imgui_impl_glfw.h>
 #include <backends/imgui_impl_opengl3.h>
 #include <imgui.h>
+#include <time.h>
 
 #include <algorithm>
 #include <array>
@@ -30,7 +31,16 @@ std::string find_font(std::initializer_list<const char*> candidates) {
   return {};
 }
 
-double milliseconds(Clock::duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+/// What this thread has computed so far, in milliseconds of a processor.
+double processor_ms() {
+  timespec t{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) / 1e6;
+}
 
 /// GLFW says what went wrong to a callback.
 std::string& glfw_problem() {
@@ -50,10 +60,13 @@ Result<std::unique_ptr<Window>> Window::open(const WindowOptions& options) {
 
 Result<void> Window::create(const WindowOptions& options) {
   offscreen_ = options.offscreen;
+  auto begin = Clock::now();
   glfwSetErrorCallback([](int, const char* text) { glfw_problem() = text; });
   if (glfwInit() != GLFW_TRUE)
     return Error{.what = "can't open a window: " + glfw_problem(),
                  .remedy = "a display is needed; without a screen: xvfb-run -a memreel view ..."};
+  start_times_.display_ms = milliseconds_since(begin);
+  begin = Clock::now();
   glfwWindowHint(GLFW_CONTEXT_VERSION_MAJOR, 3);
   glfwWindowHint(GLFW_CONTEXT_VERSION_MINOR, 3);
   glfwWindowHint(GLFW_OPENGL_PROFILE, GLFW_OPENGL_CORE_PROFILE);
@@ -76,6 +89,8 @@ Result<void> Window::create(const WindowOptions& options) {
     for (int i = 0; i < count; ++i) of(w).new_dropped_.emplace_back(paths[i]);
   });
 
+  start_times_.context_ms = milliseconds_since(begin);
+  begin = Clock::now();
   float screen_scale = 1, unused = 1;
   glfwGetWindowContentScale(window_, &screen_scale, &unused);
   scale_ = options.scale > 0 ? static_cast<float>(options.scale) : std::clamp(screen_scale, 1.0F, 4.0F);
@@ -87,6 +102,8 @@ Result<void> Window::create(const WindowOptions& options) {
   has_imgui_ = true;
   ImGui::GetIO().IniFilename = nullptr;  // what is remembered is in our own settings
   load_fonts();
+  ImGui::GetIO().Fonts->Build();
+  start_times_.fonts_ms = milliseconds_since(begin);
   ImGui_ImplGlfw_InitForOpenGL(window_, true);
   ImGui_ImplOpenGL3_Init("#version 330");
   if (offscreen_) make_picture();
@@ -147,7 +164,9 @@ FrameTimes Window::frame(const Theme& theme, const std::function<void()>& conten
   keys_ = std::exchange(new_keys_, {});
   characters_ = std::exchange(new_characters_, {});
   dropped_ = std::exchange(new_dropped_, {});
+  FrameTimes times;
   const auto start = Clock::now();
+  const double begin = processor_ms();
   ImGui_ImplOpenGL3_NewFrame();
   ImGui_ImplGlfw_NewFrame();
   if (offscreen_) {
@@ -162,18 +181,23 @@ FrameTimes Window::frame(const Theme& theme, const std::function<void()>& conten
   ImGui::NewFrame();
   contents();
   ImGui::Render();
-  const auto made = Clock::now();
+  const double built = processor_ms();
+  times.build_ms = built - begin;
   if (offscreen_) glBindFramebuffer(GL_FRAMEBUFFER, framebuffer_);
   glViewport(0, 0, width_, height_);
-  const ImVec4 ground = ImGui::ColorConvertU32ToFloat4(theme.ground);
-  glClearColor(ground.x, ground.y, ground.z, 1);
+  const ImVec4 panel = ImGui::ColorConvertU32ToFloat4(theme.panel);
+  glClearColor(panel.x, panel.y, panel.z, 1);
   glClear(GL_COLOR_BUFFER_BIT);
   ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
+  times.submit_ms = processor_ms() - built;
+  const auto submitted = Clock::now();
   if (offscreen_)
     glFinish();
   else
     glfwSwapBuffers(window_);
-  return {.ui_ms = milliseconds(made - start), .draw_ms = milliseconds(Clock::now() - made)};
+  times.raster_ms = milliseconds_since(submitted);
+  times.whole_ms = milliseconds_since(start);
+  return times;
 }
 
 void Window::wait(double seconds) { glfwWaitEventsTimeout(seconds); }

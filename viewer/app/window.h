@@ -27,9 +27,22 @@ struct KeyPress {
   int modifiers = 0;
 };
 
+/// What a frame took. Processor time is that of the window's own thread: waiting costs none.
 struct FrameTimes {
-  double ui_ms = 0;    // until the commands for the graphics card are made: what the user interface costs
-  double draw_ms = 0;  // handing them over and, in software, executing them
+  double build_ms = 0;   // processor time: questions to the model, layout, vertices
+  double submit_ms = 0;  // processor time: handing the vertices to OpenGL
+  double raster_ms = 0;  // by the clock: until they were pixels, which in software is most of the frame
+  double whole_ms = 0;   // by the clock
+
+  /// Processor time that the user interface took.
+  double ui_ms() const { return build_ms + submit_ms; }
+};
+
+/// By the clock, what came before the first frame.
+struct StartTimes {
+  double display_ms = 0;  // reaching the display
+  double context_ms = 0;  // a window with OpenGL: loading its driver
+  double fonts_ms = 0;    // waiting for the glyphs, which are drawn meanwhile
 };
 
 class Window {
@@ -41,6 +54,7 @@ class Window {
   ~Window();
 
   float scale() const { return scale_; }
+  const StartTimes& start_times() const { return start_times_; }
   /// Draws a frame; `contents` makes the ImGui calls.
   FrameTimes frame(const Theme& theme, const std::function<void()>& contents);
   /// Waits for something to happen, at most so long.
@@ -70,6 +84,7 @@ class Window {
   bool offscreen_ = false;
   int width_ = 0, height_ = 0;
   float scale_ = 1;
+  StartTimes start_times_;
   std::uint32_t framebuffer_ = 0, colour_ = 0;  // when off-screen
   std::vector<KeyPress> keys_, new_keys_;
   std::vector<unsigned> characters_, new_characters_;

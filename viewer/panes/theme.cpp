@@ -100,7 +100,7 @@ void apply(const Theme& theme, float scale) {
   set(ImGuiCol_Text, theme.text);
   set(ImGuiCol_TextDisabled, theme.faint);
   set(ImGuiCol_WindowBg, theme.panel);
-  set(ImGuiCol_ChildBg, theme.panel);
+  set(ImGuiCol_ChildBg, with_alpha(theme.panel, 0));  // the frame begins as a panel: nothing is filled twice
   set(ImGuiCol_PopupBg, theme.panel);
   set(ImGuiCol_Border, theme.line);
   set(ImGuiCol_FrameBg, mix(theme.panel, theme.line, 0.7));
