@@ -45,18 +45,27 @@ Steps find_steps(const Trace& trace, HeapId heap) {
   const bool any = std::ranges::any_of(
       tables.marks, [&](const Mark& mark) { return rank_of(name_of_step(tables[mark.name])) != not_a_step; });
   if (!any) return {};
+  const EventColumns& events = trace.events;
+  std::vector<MarkEvent> marks;
+  for (std::uint32_t i = 0; i < events.count(); ++i)
+    if (events.kind[i] == EventKind::mark)
+      marks.push_back({.event = i,
+                       .mark = MarkId{static_cast<std::uint32_t>(events.address_or_value[i])},
+                       .origin = events.origin[i]});
+  return find_steps(tables, marks, heap);
+}
 
+Steps find_steps(const Tables& tables, std::span<const MarkEvent> marks, HeapId heap) {
   // By rank and name, then by the device that the marks were recorded for.
   std::map<std::pair<int, std::string_view>, std::map<std::int32_t, Candidate>> found;
-  const EventColumns& events = trace.events;
-  for (std::uint32_t i = 0; i < events.count(); ++i) {
-    if (events.kind[i] != EventKind::mark || events.address_or_value[i] >= tables.marks.size()) continue;
-    const Mark& mark = tables.marks[events.address_or_value[i]];
+  for (const MarkEvent& at : marks) {
+    if (index(at.mark) >= tables.marks.size()) continue;
+    const Mark& mark = tables[at.mark];
     const std::string_view name = name_of_step(tables[mark.name]);
     const int rank = rank_of(name);
     if (rank == not_a_step || mark.phase == MarkPhase::begin) continue;
-    Candidate& candidate = found[{rank, name}][tables[tables[events.origin[i]].heap].device];
-    (mark.phase == MarkPhase::end ? candidate.ends : candidate.instants).push_back(i);
+    Candidate& candidate = found[{rank, name}][tables[tables[at.origin].heap].device];
+    (mark.phase == MarkPhase::end ? candidate.ends : candidate.instants).push_back(at.event);
   }
   for (const auto& [key, by_device] : found) {
     const auto own = by_device.find(tables[heap].device);

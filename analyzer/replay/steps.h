@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,5 +20,14 @@ struct Steps {
 /// instant where it is. When marks were recorded for the heap's device, those count; else those of the first device
 /// that has them, since a loop is the process's.
 Steps find_steps(const Trace& trace, HeapId heap);
+
+/// A mark event of a trace that is not held as columns of events.
+struct MarkEvent {
+  std::uint32_t event = 0;
+  MarkId mark = MarkId::none;
+  OriginId origin = OriginId::none;
+};
+/// Likewise, of marks in order of their events.
+Steps find_steps(const Tables& tables, std::span<const MarkEvent> marks, HeapId heap);
 
 }  // namespace memreel

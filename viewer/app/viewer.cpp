@@ -257,9 +257,10 @@ void Viewer::make_commands() {
   for (std::size_t i = 0; i < colours.size(); ++i)
     add(std::string("Colour allocations by ") + colours.at(i), "", 0, 0,
         [this, i] { selection_.colour = static_cast<MapColour>(i); });
-  constexpr std::array<const char*, 5> splits{"Show live and reserved bytes", "Split live bytes by stack",
-                                              "Split live bytes by pool", "Split live bytes by stream",
-                                              "Split live bytes by thread"};
+  constexpr std::array<const char*, split_count> splits{"Show live and reserved bytes", "Split live bytes by stack",
+                                                        "Split live bytes by pool",     "Split live bytes by stream",
+                                                        "Split live bytes by thread",   "Split live bytes by tag",
+                                                        "Split live bytes by step"};
   for (std::size_t i = 0; i < splits.size(); ++i)
     add(splits.at(i), "", 0, 0, [this, i] { selection_.split = static_cast<SplitBy>(i); });
   add("Replay other policies", "", 0, 0, [this] {

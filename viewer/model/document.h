@@ -76,7 +76,8 @@ struct HeapCourse {
   std::uint64_t peak_live = 0, peak_reserved = 0;
   std::uint32_t peak_live_event = 0, peak_reserved_event = 0;  // the state after it has the peak
   bool has_segments = false;
-  bool has_pending = false;  // completion was ever later than the request
+  bool has_pending = false;           // completion was ever later than the request
+  ColumnView<std::uint32_t> samples;  // rows of Columns::other: memory_info
 };
 
 /// Storage shared by all versions; see the accessors of Document for what it means.
@@ -169,10 +170,14 @@ constexpr std::uint64_t subject_of(Subject kind, std::uint32_t row) {
 constexpr Subject subject_kind(std::uint64_t subject) { return static_cast<Subject>(subject & 3U); }
 constexpr std::uint32_t subject_row(std::uint64_t subject) { return static_cast<std::uint32_t>(subject >> 2U); }
 
-/// Derives `unused` from the others.
+/// Derives `fragmentation` from the others.
 inline void settle(Figures& figures) {
   const std::uint64_t held = value_of(figures, Figure::held), reserved = value_of(figures, Figure::reserved);
-  figures[static_cast<std::size_t>(Figure::unused)] = reserved > held ? reserved - held : 0;
+  // In floating point: a million times what a device holds may not fit.
+  figures[static_cast<std::size_t>(Figure::fragmentation)] =
+      reserved > held
+          ? static_cast<std::uint64_t>(1e6 * (1 - static_cast<double>(held) / static_cast<double>(reserved)))
+          : 0;
 }
 
 }  // namespace memreel::viewer

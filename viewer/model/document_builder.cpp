@@ -170,6 +170,8 @@ void DocumentBuilder::add_event(Event event) {
         notable_.push_back(static_cast<std::uint32_t>(other_.size()));
       if (event.kind == EventKind::alloc_failed) failure_.push_back(static_cast<std::uint32_t>(other_.size()));
       if (event.kind == EventKind::alloc_failed) ++course_of((*tables_)[event.origin].heap).failures;
+      if (event.kind == EventKind::memory_info)
+        course_of((*tables_)[event.origin].heap).samples.push_back(static_cast<std::uint32_t>(other_.size()));
       add_other(event, 0);
       break;
   }
@@ -246,7 +248,8 @@ std::shared_ptr<const Document> DocumentBuilder::publish(const TraceReader& read
                                .peak_live_event = course.peak_live_event,
                                .peak_reserved_event = course.peak_reserved_event,
                                .has_segments = course.has_segments,
-                               .has_pending = course.has_pending});
+                               .has_pending = course.has_pending,
+                               .samples = course.samples.view()});
   std::ranges::sort(document->heaps, {}, &HeapCourse::heap);
   return document;
 }

@@ -48,6 +48,7 @@ class DocumentBuilder {
     std::uint64_t peak_live = 0, peak_reserved = 0;
     std::uint32_t peak_live_event = 0, peak_reserved_event = 0;
     bool has_segments = false, has_pending = false, used = false;
+    Growing<std::uint32_t> samples;
   };
 
   Course& course_of(HeapId heap);

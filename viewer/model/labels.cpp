@@ -71,6 +71,10 @@ std::string split_label(const Tables& tables, std::uint32_t key, SplitBy by) {
       return stream_label(tables, StreamId{key});
     case SplitBy::thread:
       return thread_label(tables, ThreadId{key});
+    case SplitBy::tag:
+      return StringId{key} == StringId::none ? "untagged" : tables[StringId{key}];
+    case SplitBy::step:
+      return "step " + std::to_string(key + 1);
     case SplitBy::nothing:
       break;
   }

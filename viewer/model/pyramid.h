@@ -12,12 +12,12 @@
 
 namespace memreel::viewer {
 
-/// The figures of a heap that are followed, in bytes.
+/// The figures of a heap that are followed, in bytes unless said otherwise.
 enum class Figure : std::uint8_t {
-  live,      // requested and not yet let go of
-  held,      // ... or let go of while the device still used it
-  reserved,  // segments
-  unused,  // reserved and not held: what fragmentation and caching cost; 0 while more is held than known segments have
+  live,           // requested and not yet let go of
+  held,           // ... or let go of while the device still used it
+  reserved,       // segments
+  fragmentation,  // share of reserved that is not held, in millionths; 0 while more is held than known segments have
 };
 inline constexpr std::size_t figure_count = 4;
 using Figures = std::array<std::uint64_t, figure_count>;  // by Figure

@@ -1,75 +1,134 @@
 #include "viewer/model/stacked_course.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
+#include <utility>
 
+#include "analyzer/replay/steps.h"
 #include "viewer/model/labels.h"
 
 namespace memreel::viewer {
 namespace {
 
 constexpr std::uint32_t most_stretches = 1U << 16U;
+constexpr std::uint8_t other_heap = 0xFF;
+
+/// What each allocation is counted for. Asked in order of their begins.
+class Keys {
+ public:
+  Keys(const Document& document, const SplitQuery& query) : document_(document), by_(query.by) {
+    if (by_ != SplitBy::step) return;
+    const Columns& columns = document.columns;
+    std::vector<MarkEvent> marks;
+    for (std::size_t i = 0; i < columns.notable.size(); ++i)
+      if (const OtherEvent& row = columns.other[columns.notable[i]]; row.event.kind == EventKind::mark)
+        marks.push_back(
+            {.event = row.at, .mark = MarkId{static_cast<std::uint32_t>(row.event.value)}, .origin = row.event.origin});
+    step_ends_ = find_steps(*document.tables, marks, query.heap).ends;
+  }
+
+  std::uint32_t key_of(std::uint32_t allocation, std::uint32_t begin) {
+    const Origin& origin = (*document_.tables)[document_.origin_of(allocation)];
+    switch (by_) {
+      case SplitBy::stack:
+        return index(document_.stack_of(allocation));
+      case SplitBy::pool:
+        return index(origin.pool);
+      case SplitBy::stream:
+        return index(origin.stream);
+      case SplitBy::thread:
+        return index(origin.thread);
+      case SplitBy::tag:
+        return index(tag_at(begin, origin.thread));
+      case SplitBy::step:
+        while (step_ < step_ends_.size() && step_ends_[step_] < begin) ++step_;
+        return static_cast<std::uint32_t>(step_);
+      case SplitBy::nothing:
+        break;
+    }
+    return 0;
+  }
+
+ private:
+  StringId tag_at(std::uint32_t event, ThreadId thread) {
+    const Columns& columns = document_.columns;
+    for (; span_ < columns.span.size() && columns.span[span_].begin < event; ++span_) {
+      const OtherEvent& mark = columns.other[subject_row(columns.subject[columns.span[span_].begin])];
+      open_[(*document_.tables)[mark.event.origin].thread].push_back(span_);
+    }
+    std::vector<std::uint32_t>& open = open_[thread];
+    std::erase_if(open, [&](std::uint32_t span) { return document_.span_end(span) < event; });
+    return open.empty() ? StringId::none : columns.span[open.back()].name;
+  }
+
+  const Document& document_;
+  SplitBy by_;
+  std::vector<std::uint32_t> step_ends_;
+  std::size_t step_ = 0;
+  std::map<ThreadId, std::vector<std::uint32_t>> open_;  // ranges, innermost last
+  std::uint32_t span_ = 0;                               // the next that begins
+};
 
 }  // namespace
-
-std::uint32_t split_key(const Document& document, std::uint32_t allocation, SplitBy by) {
-  const Tables& tables = *document.tables;
-  const Origin& origin = tables[document.origin_of(allocation)];
-  switch (by) {
-    case SplitBy::stack:
-      return index(document.stack_of(allocation));
-    case SplitBy::pool:
-      return index(origin.pool);
-    case SplitBy::stream:
-      return index(origin.stream);
-    case SplitBy::thread:
-      return index(origin.thread);
-    case SplitBy::nothing:
-      break;
-  }
-  return 0;
-}
 
 std::optional<StackedCourse> split_course(const Document& document, const SplitQuery& query, const Progress& progress) {
   // First who the groups are: those that hold most for longest, so that no colour goes to what nobody sees.
   std::unordered_map<std::uint32_t, double> weights;
-  const std::uint32_t allocations = document.allocation_count();
-  for (std::uint32_t id = 0; id < allocations; ++id) {
-    if (id % (1U << 16U) == 0 && progress.cancelled()) return std::nullopt;
-    if (document.heap_of(document.origin_of(id)) != query.heap) continue;
+  const auto for_each = [&](const auto& take) {
+    Keys keys(document, query);
+    for (std::uint32_t e = 0; e < document.event_count(); ++e) {
+      if (e % (1U << 16U) == 0 && progress.cancelled()) return false;
+      if (subject_kind(document.columns.subject[e]) != Subject::alloc) continue;
+      const std::uint32_t id = subject_row(document.columns.subject[e]);
+      if (document.heap_of(document.origin_of(id)) == query.heap) take(id, e, keys.key_of(id, e));
+    }
+    return true;
+  };
+  const bool weighed = for_each([&](std::uint32_t id, std::uint32_t begin, std::uint32_t key) {
     const std::uint32_t end = std::min(document.requested(id), document.event_count());
-    weights[split_key(document, id, query.by)] +=
-        static_cast<double>(document.size_of(id).count) * (end - document.begin_of(id));
-  }
+    weights[key] += static_cast<double>(document.size_of(id).count) * (end - begin);
+  });
+  if (!weighed) return std::nullopt;
   std::vector<std::pair<double, std::uint32_t>> ranking;
   for (const auto& [key, weight] : weights) ranking.emplace_back(-weight, key);
   std::ranges::sort(ranking);
   const std::size_t named = std::min(ranking.size(), StackedCourse::most_groups);
+  // Steps lie upon each other in their order.
+  if (query.by == SplitBy::step)
+    std::sort(ranking.begin(), ranking.begin() + static_cast<std::ptrdiff_t>(named),
+              [](const auto& a, const auto& b) { return a.second < b.second; });
 
   StackedCourse course;
   course.stride = std::max(1U, document.event_count() / most_stretches);
-  std::unordered_map<std::uint32_t, std::size_t> group_of;
+  std::unordered_map<std::uint32_t, std::uint8_t> groups;
   for (std::size_t g = 0; g < named; ++g) {
-    group_of[ranking[g].second] = g;
+    groups[ranking[g].second] = static_cast<std::uint8_t>(g);
     course.groups.push_back(
         {.key = ranking[g].second, .label = split_label(*document.tables, ranking[g].second, query.by)});
   }
   if (ranking.size() > named) course.groups.push_back({.label = "everything else", .is_rest = true});
 
+  // Ends come in any order: what each allocation is counted for is kept until then.
+  std::vector<std::uint8_t> group_of(document.allocation_count(), other_heap);
+  const auto rest = static_cast<std::uint8_t>(named);
+  const bool grouped = for_each([&](std::uint32_t id, std::uint32_t, std::uint32_t key) {
+    const auto found = groups.find(key);
+    group_of[id] = found == groups.end() ? rest : found->second;
+  });
+  if (!grouped) return std::nullopt;
+
   std::vector<std::uint64_t> now(course.groups.size()), at_highest(course.groups.size());
   std::uint64_t total = 0, highest = 0;
-  const auto group_of_allocation = [&](std::uint32_t id) {
-    const auto found = group_of.find(split_key(document, id, query.by));
-    return found == group_of.end() ? now.size() - 1 : found->second;
-  };
   const auto see = [&](std::uint32_t id, std::uint32_t event, bool begins) {
-    if (document.heap_of(document.origin_of(id)) != query.heap) return;
+    const std::uint8_t group = group_of[id];
+    if (group == other_heap) return;
     const std::uint64_t size = document.size_of(id).count;
     if (begins) {
-      now[group_of_allocation(id)] += size;
+      now[group] += size;
       total += size;
     } else if (document.requested(id) == event) {
-      now[group_of_allocation(id)] -= size;
+      now[group] -= size;
       total -= size;
     }
   };

@@ -11,7 +11,10 @@
 
 namespace memreel::viewer {
 
-enum class SplitBy : std::uint8_t { nothing, stack, pool, stream, thread };
+/// A tag is the innermost range between two marks that an allocation was made in by its thread; a step is an iteration
+/// of the program's main loop (analyzer/replay/steps.h).
+enum class SplitBy : std::uint8_t { nothing, stack, pool, stream, thread, tag, step };
+inline constexpr std::size_t split_count = 7;
 
 struct SplitQuery {
   HeapId heap = HeapId::none;
@@ -22,9 +25,9 @@ struct SplitQuery {
 
 /// Bytes of each group after every `stride` events. Groups are the largest ones, and the rest together, last.
 struct StackedCourse {
-  static constexpr std::size_t most_groups = 8;  // besides the rest: as many as there are colours to tell apart
+  static constexpr std::size_t most_groups = 6;  // besides the rest: as many as there are colours to tell apart
   struct Group {
-    std::uint32_t key = 0;  // id of the stack, pool, stream or thread
+    std::uint32_t key = 0;  // id of the stack, pool, stream, thread or string of the tag; number of the step, from 0
     std::string label;
     bool is_rest = false;
     std::vector<std::uint64_t> bytes;  // held when the live bytes of the heap were at their highest in the stretch
@@ -35,8 +38,5 @@ struct StackedCourse {
 
 /// None when cancelled. Each stretch is shown as it was at the highest total within it, so that no peak is lost.
 std::optional<StackedCourse> split_course(const Document& document, const SplitQuery& query, const Progress& progress);
-
-/// Which group of a query an allocation belongs to.
-std::uint32_t split_key(const Document& document, std::uint32_t allocation, SplitBy by);
 
 }  // namespace memreel::viewer

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
+#include <utility>
 
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
@@ -16,7 +18,8 @@ float y_of(const Area& area, std::uint64_t bytes, std::uint64_t top) {
              area.height();
 }
 
-constexpr std::array<const char*, 5> split_names{"reserved, live", "by stack", "by pool", "by stream", "by thread"};
+constexpr std::array<const char*, split_count> split_names{"reserved, live", "by stack", "by pool", "by stream",
+                                                           "by thread",      "by tag",   "by step"};
 
 /// "2 GiB": ticks are round.
 std::string tick_text(std::uint64_t bytes) {
@@ -33,30 +36,87 @@ std::uint64_t highest(const std::vector<CourseColumn>& columns) {
   return top;
 }
 
+constexpr double lane_height = 32;
+constexpr double millionths = 1e6;  // Figure::fragmentation
+
+Colour fragmentation_colour(const Theme& theme) { return theme.category(3); }
+Colour free_colour(const Theme& theme) { return theme.category(2); }
+/// A framework's samples say what is left of the limit that it was given.
+const char* free_name(const Tables& tables, const HeapCourse& sampled) {
+  const bool is_driver = tables[sampled.heap].level == Level::driver;
+  return is_driver ? "device free" : "free of its limit";
+}
+
+/// What an axis says, legible on data of any colour.
+void label(Scene& scene, ImDrawList& list, ImVec2 at, const std::string& what) {
+  const ImVec2 size = ImGui::CalcTextSize(what.c_str());
+  list.AddRectFilled({at.x - scene.px(3), at.y}, {at.x + size.x + scene.px(3), at.y + size.y},
+                     with_alpha(scene.theme.panel, 0xB8), scene.px(2));
+  text(list, at, with_alpha(scene.theme.text, 0xD0), what);
+}
+
+/// A course below the plot, on an axis of its own from 0 to `top`.
+struct Lane {
+  const char* name = "";
+  std::string title, top_text;
+  Colour colour{};
+  std::uint64_t top = 0;
+  std::vector<FreeColumn> columns;
+
+  std::uint64_t most() const {
+    std::uint64_t most = 0;
+    for (const FreeColumn& column : columns) most = std::max(most, column.most);
+    return most;
+  }
+};
+
+void draw_lane(Scene& scene, ImDrawList& list, const Area& area, const Lane& lane,
+               const std::function<float(std::size_t)>& x_of) {
+  fill(list, {area.left, area.top, area.right, area.top + 1}, scene.theme.line);
+  list.PushClipRect(area.min(), area.max(), true);
+  const Area plot{area.left, area.top + scene.px(3), area.right, area.bottom};
+  for (std::size_t x = 0; x < lane.columns.size();) {
+    const FreeColumn& column = lane.columns[x];
+    std::size_t end = x + 1;
+    while (end < lane.columns.size() && lane.columns[end] == column) ++end;
+    if (column.known) {
+      const float left = x_of(x), right = x_of(end);
+      const float low = y_of(plot, column.least, lane.top), high = y_of(plot, column.most, lane.top);
+      fill(list, {left, low, right, plot.bottom}, with_alpha(lane.colour, 0x50));
+      // At least a line, so that 0 and steady values are seen.
+      fill(list, {left, high, right, std::max(low, high + scene.px(1.2))}, lane.colour);
+    }
+    x = end;
+  }
+  list.PopClipRect();
+  label(scene, list, {area.left + scene.px(6), area.top + scene.px(3)}, lane.title + "  0 \u2013 " + lane.top_text);
+}
+
 }  // namespace
+
+std::optional<TimelinePane::Contents> TimelinePane::make(const Document& document, const Key& key) {
+  const HeapCourse* const course = document.course(key.heap);
+  if (course == nullptr) return std::nullopt;
+  Contents contents{.course = course_columns(document, *course, key.view.begin, key.view.end, key.width), .free = {}};
+  if (const HeapCourse* const sampled = sampled_course(document, key.heap))
+    contents.free = free_columns(document, *sampled, key.view.begin, key.view.end, key.width);
+  return contents;
+}
 
 void TimelinePane::update(Columns& kept, Scene& scene, TimeRange view, const Area& area) {
   constexpr std::uint32_t quickly = 50'000;  // events that are looked at in a fraction of a frame
   const Key key{scene.selection.heap, view, static_cast<std::uint32_t>(std::max(area.width(), 1.0F)),
                 scene.doc().event_count()};
-  const HeapCourse* const course = scene.course();
-  if (course == nullptr) return;
+  if (scene.course() == nullptr) return;
   if (!(key == kept.key)) {
     if (scene.doc().events_until(view.end) - scene.doc().events_until(view.begin) <= quickly) {
-      kept.columns = std::make_shared<const std::vector<CourseColumn>>(
-          course_columns(scene.doc(), *course, view.begin, view.end, key.width));
+      kept.contents = std::make_shared<const Contents>(make(scene.doc(), key).value_or(Contents{}));
       kept.key = key;
     } else {
       kept.next.request(
-          key,
-          [document = scene.document, key](const Progress&) -> std::optional<std::vector<CourseColumn>> {
-            const HeapCourse* const heap = document->course(key.heap);
-            if (heap == nullptr) return std::nullopt;
-            return course_columns(*document, *heap, key.view.begin, key.view.end, key.width);
-          },
-          false);
+          key, [document = scene.document, key](const Progress&) { return make(*document, key); }, false);
       if (kept.next.value() && kept.next.key()->heap == key.heap) {
-        kept.columns = kept.next.value();
+        kept.contents = kept.next.value();
         kept.key = *kept.next.key();
       }
       if (!(key == kept.key)) scene.busy = true;
@@ -68,13 +128,20 @@ void TimelinePane::update(Columns& kept, Scene& scene, TimeRange view, const Are
 }
 
 void TimelinePane::draw(Scene& scene) {
-  const float minimap = scene.px(34), marks = scene.px(30);
+  const float minimap = scene.px(34), marks = scene.px(30), lane = scene.px(lane_height), least_plot = scene.px(60);
   draw_legend(scene);
-  const float rest = ImGui::GetContentRegionAvail().y;
+  const float rest = ImGui::GetContentRegionAvail().y - minimap - marks;
+  std::size_t lanes = 0;
+  if (const HeapCourse* const course = scene.course()) {
+    lanes += course->has_segments ? 1U : 0U;
+    lanes += sampled_course(scene.doc(), course->heap) != nullptr ? 1U : 0U;
+  }
+  while (lanes > 0 && rest - static_cast<float>(lanes) * lane < least_plot) --lanes;
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {0, 0});
-  ImGui::BeginChild("plot", {0, std::max(rest - minimap - marks, scene.px(20))});
+  ImGui::BeginChild("plot", {0, std::max(rest - static_cast<float>(lanes) * lane, scene.px(20))});
   draw_plot(scene);
   ImGui::EndChild();
+  if (lanes != 0) draw_lanes(scene, lanes);
   ImGui::BeginChild("marks", {0, marks});
   draw_marks(scene);
   ImGui::EndChild();
@@ -98,47 +165,112 @@ void TimelinePane::draw_legend(Scene& scene) {
   if (course == nullptr) return;
   const std::uint32_t events =
       selection.hovered_time ? document.events_until(*selection.hovered_time) : selection.cursor;
-  const Figures figures = document.figures_after(*course, events);
-  const auto entry = [&](const char* name, Colour colour, const std::string& value) {
-    ImGui::SameLine(0, scene.px(18));
+  const Nanoseconds at = selection.hovered_time.value_or(
+      document.empty() ? Nanoseconds{} : document.time(std::max(1U, std::min(events, document.event_count())) - 1));
+  const std::string when = time_text(at - document.first_time(), selection.view.length() / 2000) + "   event " +
+                           text_of(std::uint64_t{events});
+  const float when_width = ImGui::CalcTextSize(when.c_str()).x;
+  ImGui::SameLine(0, 0);
+  ImGui::BeginChild("values", {ImGui::GetContentRegionAvail().x - when_width - scene.px(16), ImGui::GetFrameHeight()},
+                    false, ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse);
+  draw_values(scene, *course, events);
+  ImGui::EndChild();
+  ImGui::SameLine(ImGui::GetContentRegionMax().x - when_width);
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextDisabled("%s", when.c_str());
+}
+
+void TimelinePane::draw_values(Scene& scene, const HeapCourse& course, std::uint32_t events) {
+  Selection& selection = scene.selection;
+  const Document& document = scene.doc();
+  const float right = ImGui::GetContentRegionMax().x;
+  // False when there is no more room: half an entry tells nobody anything.
+  const auto entry = [&](const std::string& name, Colour colour, const std::string& value) {
+    const float size = scene.px(9), gap = scene.px(18);
+    const float name_width = name.empty() ? 0 : ImGui::CalcTextSize(name.c_str()).x + scene.px(6);
+    ImGui::SameLine(0, gap);
+    if (ImGui::GetCursorPosX() + size + scene.px(6) + name_width + ImGui::CalcTextSize(value.c_str()).x > right)
+      return false;
     const ImVec2 at = ImGui::GetCursorScreenPos();
-    const float size = scene.px(9), drop = (ImGui::GetFrameHeight() - size) / 2;
+    const float drop = (ImGui::GetFrameHeight() - size) / 2;
     ImGui::GetWindowDrawList()->AddRectFilled({at.x, at.y + drop}, {at.x + size, at.y + drop + size}, colour,
                                               scene.px(2));
     ImGui::SetCursorScreenPos({at.x + size + scene.px(6), at.y});
     ImGui::AlignTextToFramePadding();
-    ImGui::TextDisabled("%s", name);
-    ImGui::SameLine(0, scene.px(6));
-    ImGui::TextUnformatted(value.c_str());
-  };
-  const std::uint64_t reserved = value_of(figures, Figure::reserved);
-  if (course->has_segments) entry("reserved", scene.theme.reserved, text_of(Bytes{reserved}));
-  if (selection.split == SplitBy::nothing) {
-    entry("live", scene.theme.live, text_of(Bytes{value_of(figures, Figure::live)}));
-    if (course->has_pending)
-      entry("pending", scene.theme.held,
-            text_of(Bytes{value_of(figures, Figure::held) - value_of(figures, Figure::live)}));
-  } else if (const auto groups = groups_.value(); groups && groups_.key() && groups_.key()->by == selection.split) {
-    for (std::size_t g = 0; g < groups->groups.size(); ++g) {
-      const StackedCourse::Group& group = groups->groups[g];
-      if (ImGui::GetCursorPosX() + scene.px(150) > ImGui::GetContentRegionAvail().x && g > 5) break;
-      entry("", group.is_rest ? scene.theme.rest() : scene.theme.category(g), fitting(group.label, scene.px(170)));
+    if (!name.empty()) {
+      ImGui::TextDisabled("%s", name.c_str());
+      ImGui::SameLine(0, scene.px(6));
     }
+    ImGui::TextUnformatted(value.c_str());
+    return true;
+  };
+  ImGui::Dummy({0, 0});
+  const Figures figures = document.figures_after(course, events);
+  const std::uint64_t reserved = value_of(figures, Figure::reserved), live = value_of(figures, Figure::live);
+  if (course.has_segments) entry("reserved", scene.theme.reserved, text_of(Bytes{reserved}));
+  if (selection.split == SplitBy::nothing) {
+    entry("live", scene.theme.live, text_of(Bytes{live}));
+    if (course.has_pending) entry("pending", scene.theme.held, text_of(Bytes{value_of(figures, Figure::held) - live}));
   }
-  if (course->has_segments && reserved != 0)
-    entry("not in use", with_alpha(scene.theme.panel, 0),
-          text_of_share(static_cast<double>(value_of(figures, Figure::unused)) / static_cast<double>(reserved)));
+  if (course.has_segments)
+    entry("fragmentation", fragmentation_colour(scene.theme),
+          text_of_share(static_cast<double>(value_of(figures, Figure::fragmentation)) / millionths));
+  if (const HeapCourse* const sampled = sampled_course(document, course.heap)) {
+    const auto sample = sample_before(document, *sampled, events);
+    entry(free_name(scene.tables(), *sampled), free_colour(scene.theme),
+          sample ? text_of(sample->free) : "not known yet");
+  }
   for (std::size_t i = 0; i < scene.overlays.size(); ++i)
     if (scene.overlays[i].heap == selection.heap) entry("", scene.theme.category(i + 1), scene.overlays[i].name);
-  const Nanoseconds step = selection.view.length() / 2000;
-  const Nanoseconds at = selection.hovered_time.value_or(
-      document.empty() ? Nanoseconds{} : document.time(std::max(1U, std::min(events, document.event_count())) - 1));
-  const std::string when = time_text(at - document.first_time(), step) + "   event " + text_of(std::uint64_t{events});
-  ImGui::SameLine();
-  const float left = ImGui::GetContentRegionMax().x - ImGui::CalcTextSize(when.c_str()).x;
-  if (left > ImGui::GetCursorPosX()) {
-    ImGui::SetCursorPosX(left);
-    ImGui::TextDisabled("%s", when.c_str());
+  const auto groups = groups_.value();
+  if (selection.split == SplitBy::nothing || !groups || groups_.key()->by != selection.split) return;
+  for (std::size_t g = 0; g < groups->groups.size(); ++g) {
+    const StackedCourse::Group& group = groups->groups[g];
+    if (!entry("", group.is_rest ? scene.theme.rest() : scene.theme.category(g), fitting(group.label, scene.px(170))))
+      break;
+    if (selection.split != SplitBy::stack || group.is_rest) continue;
+    if (ImGui::IsItemHovered()) selection.hover(StackId{group.key});
+    if (ImGui::IsItemClicked()) selection.select(StackId{group.key});
+  }
+}
+
+void TimelinePane::draw_lanes(Scene& scene, std::size_t lanes) {
+  const HeapCourse& course = *scene.course();
+  const HeapCourse* const sampled = sampled_course(scene.doc(), course.heap);
+  const Contents& contents = *plot_.contents;
+  std::vector<Lane> wanted;
+  if (course.has_segments) {
+    Lane lane{.name = "fragmentation", .title = "fragmentation", .colour = fragmentation_colour(scene.theme)};
+    for (const CourseColumn& column : contents.course)
+      lane.columns.push_back({.least = value_of(column.extent.min, Figure::fragmentation),
+                              .most = value_of(column.extent.max, Figure::fragmentation),
+                              .known = true});
+    // Round shares; the largest is all of it.
+    constexpr std::array<std::uint64_t, 5> tops{50'000, 100'000, 250'000, 500'000, 1'000'000};
+    lane.top =
+        *std::ranges::find_if(tops.begin(), tops.end() - 1, [&](std::uint64_t top) { return lane.most() <= top; });
+    lane.top_text = std::to_string(lane.top / 10'000) + " %";
+    wanted.push_back(std::move(lane));
+  }
+  if (sampled != nullptr) {
+    Lane lane{.name = "device free", .title = free_name(scene.tables(), *sampled), .colour = free_colour(scene.theme)};
+    lane.columns = contents.free;
+    const std::uint64_t step = byte_tick(std::max<std::uint64_t>(lane.most(), 1), 2);
+    lane.top = (lane.most() + step - 1) / step * step;
+    lane.top_text = tick_text(lane.top);
+    wanted.push_back(std::move(lane));
+  }
+  wanted.resize(std::min(wanted.size(), lanes));
+  for (const Lane& lane : wanted) {
+    ImGui::BeginChild(lane.name, {0, scene.px(lane_height)});
+    const Area area = take_area(lane.name);
+    note_place(scene, lane.name, area);
+    ImDrawList& list = *ImGui::GetWindowDrawList();
+    const TimeAxis axis(scene.selection.view, area);
+    draw_lane(scene, list, area, lane, [&](std::size_t column) { return plot_.x_of(column); });
+    draw_instants(scene, list, axis, area);
+    navigate(scene, axis, area);
+    ImGui::EndChild();
   }
 }
 
@@ -150,7 +282,7 @@ void TimelinePane::draw_course(Scene& scene, ImDrawList& list, const Area& area,
   };
   const std::array<Part, 3> parts{
       {{Figure::reserved, theme.reserved}, {Figure::held, theme.held}, {Figure::live, theme.live}}};
-  const std::vector<CourseColumn>& columns = *plot_.columns;
+  const std::vector<CourseColumn>& columns = plot_.contents->course;
   for (const Part& part : parts) {
     // Columns of equal value are one rectangle. Up to the minimum the colour is full; what is reached for a moment only
     // is paler, up to the maximum.
@@ -180,7 +312,7 @@ void TimelinePane::draw_groups(Scene& scene, ImDrawList& list, const Area& area,
   if (!groups_.is_current()) scene.busy = true;
   const auto groups = groups_.value();
   if (!groups || groups_.key()->by != query.by || groups_.key()->heap != query.heap) return;
-  const std::vector<CourseColumn>& columns = *plot_.columns;
+  const std::vector<CourseColumn>& columns = plot_.contents->course;
   for (std::size_t x = 0; x < columns.size(); ++x) {
     const float left = plot_.x_of(x), right = plot_.x_of(x + 1);
     const std::uint64_t reserved = value_of(columns[x].extent.max, Figure::reserved);
@@ -239,7 +371,7 @@ void TimelinePane::draw_plot(Scene& scene) {
   }
   const TimeAxis axis(scene.selection.view, area);
   update(plot_, scene, scene.selection.view, area);
-  std::uint64_t top = highest(*plot_.columns);
+  std::uint64_t top = highest(plot_.contents->course);
   for (const Overlay& overlay : scene.overlays)
     if (overlay.heap == scene.selection.heap)
       for (const std::uint64_t bytes : overlay.bytes) top = std::max(top, bytes);
@@ -254,7 +386,7 @@ void TimelinePane::draw_plot(Scene& scene) {
   for (std::uint64_t tick = step; tick <= top; tick += step) {
     const float y = std::floor(y_of(area, tick, top));
     fill(list, {area.left, y, area.right, y + 1}, with_alpha(scene.theme.text, 0x16));
-    text(list, {area.left + scene.px(6), y + scene.px(1)}, with_alpha(scene.theme.text, 0xB0), tick_text(tick));
+    label(scene, list, {area.left + scene.px(6), y + scene.px(2)}, tick_text(tick));
   }
   draw_overlays(scene, list, axis, area, top);
   draw_instants(scene, list, axis, area);
@@ -350,7 +482,7 @@ void TimelinePane::draw_minimap(Scene& scene) {
   if (document.empty() || scene.course() == nullptr) return;
   const TimeRange all{document.first_time(), document.last_time() + Nanoseconds{1}};
   update(minimap_, scene, all, area);
-  const std::vector<CourseColumn>& columns = *minimap_.columns;
+  const std::vector<CourseColumn>& columns = minimap_.contents->course;
   const std::uint64_t top = std::max<std::uint64_t>(highest(columns), 1);
   for (std::size_t x = 0; x < columns.size(); ++x) {
     const float left = minimap_.x_of(x), right = minimap_.x_of(x + 1);

@@ -1,4 +1,5 @@
-// Reserved, held and live bytes over time; marks; what other policies would have reserved; all of time in small.
+// Reserved, held and live bytes over time; fragmentation and the device's free memory, each on an axis of its own;
+// marks; what other policies would have reserved; all of time in small.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 
 #include "viewer/model/background.h"
 #include "viewer/model/course_columns.h"
+#include "viewer/model/device_memory.h"
 #include "viewer/model/stacked_course.h"
 #include "viewer/panes/draw.h"
 
@@ -24,24 +26,31 @@ class TimelinePane {
     std::uint32_t width = 0, version = 0;
     friend bool operator==(const Key&, const Key&) = default;
   };
+  struct Contents {
+    std::vector<CourseColumn> course;
+    std::vector<FreeColumn> free;  // empty without samples of the device
+  };
   /// Columns of pixels; when many events are in view they are made beside the window, and the last ones are shown where
   /// they belong until they are there.
   struct Columns {
     Key key;
-    std::shared_ptr<const std::vector<CourseColumn>> columns = std::make_shared<const std::vector<CourseColumn>>();
-    Background<Key, std::vector<CourseColumn>> next;
+    std::shared_ptr<const Contents> contents = std::make_shared<const Contents>();
+    Background<Key, Contents> next;
     double left = 0, step = 1;  // where the first one is on screen, and how wide each is
 
     float x_of(std::size_t column) const { return static_cast<float>(left + step * static_cast<double>(column)); }
   };
 
   void draw_legend(Scene& scene);
+  void draw_values(Scene& scene, const HeapCourse& course, std::uint32_t events);
+  void draw_lanes(Scene& scene, std::size_t lanes);
   void draw_plot(Scene& scene);
   void draw_course(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top);
   void draw_groups(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top);
   void draw_overlays(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area, std::uint64_t top);
   void draw_marks(Scene& scene);
   void draw_minimap(Scene& scene);
+  static std::optional<Contents> make(const Document& document, const Key& key);
   static void update(Columns& kept, Scene& scene, TimeRange view, const Area& area);
 
   Columns plot_, minimap_;

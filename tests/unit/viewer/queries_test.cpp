@@ -9,11 +9,13 @@
 
 #include "tests/bench/synthetic.h"
 #include "tests/unit/formats/random_history.h"
+#include "tests/unit/sample_trace.h"
 #include "tests/unit/viewer/opened.h"
 #include "viewer/model/allocation_list.h"
 #include "viewer/model/allocation_map.h"
 #include "viewer/model/background.h"
 #include "viewer/model/course_columns.h"
+#include "viewer/model/device_memory.h"
 #include "viewer/model/heap_at.h"
 #include "viewer/model/labels.h"
 #include "viewer/model/selection.h"
@@ -154,7 +156,8 @@ TEST_F(Queries, AllocatedInARangeIsWhatBeganThere) {
 }
 
 TEST_F(Queries, StackedCourseAddsUpToTheLiveBytes) {
-  for (const SplitBy by : {SplitBy::stack, SplitBy::pool, SplitBy::stream, SplitBy::thread}) {
+  for (const SplitBy by :
+       {SplitBy::stack, SplitBy::pool, SplitBy::stream, SplitBy::thread, SplitBy::tag, SplitBy::step}) {
     const auto course = split_course(document(), {.heap = heap(), .by = by}, progress_);
     ASSERT_TRUE(course);
     ASSERT_EQ(course->stride, 1U);
@@ -167,6 +170,105 @@ TEST_F(Queries, StackedCourseAddsUpToTheLiveBytes) {
       ASSERT_EQ(total, value_of(around.max, Figure::live)) << e;
     }
   }
+}
+
+/// What each group of a split holds at the end, by its name.
+std::map<std::string, std::uint64_t> held_by(const Document& document, SplitBy by) {
+  std::atomic<float> share{0};
+  const auto course = split_course(document, {.heap = HeapId{1}, .by = by}, Progress(std::stop_token(), share));
+  std::map<std::string, std::uint64_t> held;
+  if (course)
+    for (const auto& group : course->groups) held[group.label] = group.bytes.back();
+  return held;
+}
+
+TEST(Split, TagsAreInnermostRangesAndStepsTheMainLoop) {
+  memreel::testing::TraceBuilder builder;
+  const OriginId origin = builder.origin(HeapId{1});
+  // Each row of a table once, as the writer has it.
+  std::map<std::string_view, StringId> names;
+  std::map<std::pair<std::string_view, MarkPhase>, std::uint64_t> marks;
+  const auto mark = [&](std::string_view name, MarkPhase phase) {
+    if (!names.contains(name)) names[name] = builder.string(name);
+    const auto [row, is_new] = marks.try_emplace({name, phase}, builder.trace().tables.marks.size());
+    if (is_new) builder.trace().tables.marks.push_back({.name = names[name], .phase = phase});
+    builder.push({.kind = EventKind::mark, .origin = origin, .value = row->second});
+  };
+  std::uint64_t next = 0x1000;
+  const auto alloc = [&](std::uint64_t bytes) {
+    next += 0x1000;
+    return builder.alloc(origin, {next}, {bytes});
+  };
+  alloc(1);
+  mark("forward", MarkPhase::begin);
+  alloc(2);
+  mark("attention", MarkPhase::begin);
+  alloc(4);
+  mark("attention", MarkPhase::end);
+  const AllocationId freed = alloc(8);
+  mark("forward", MarkPhase::end);
+  mark("step", MarkPhase::instant);
+  alloc(16);
+  builder.free(freed);
+  mark("forward", MarkPhase::begin);
+  alloc(32);
+  mark("forward", MarkPhase::end);
+  mark("step", MarkPhase::instant);
+  alloc(64);
+  const Opened opened = open(memory_file(written(builder.trace())));
+  using Held = std::map<std::string, std::uint64_t>;
+  EXPECT_EQ(held_by(opened.last(), SplitBy::tag),
+            (Held{{"untagged", 1 + 16 + 64}, {"forward", 2 + 32}, {"attention", 4}}));
+  EXPECT_EQ(held_by(opened.last(), SplitBy::step), (Held{{"step 1", 1 + 2 + 4}, {"step 2", 16 + 32}, {"step 3", 64}}));
+}
+
+TEST(Device, WhatNoHeapAccountsForIsWhatItsDriverSaysIsUsedBesides) {
+  memreel::testing::TraceBuilder builder;  // heap 1: a framework's
+  const HeapId driver = builder.heap("cuda.driver", Level::driver, 0);
+  const OriginId framework_origin = builder.origin(HeapId{1}), driver_origin = builder.origin(driver);
+  const auto sample = [&](std::uint64_t used, std::uint64_t free) {
+    builder.push({.kind = EventKind::memory_info, .origin = driver_origin, .size = {used}, .value = free});
+  };
+  builder.alloc(driver_origin, {0x10'0000}, {300});  // event 0
+  sample(1000, 9000);
+  builder.event(EventKind::segment_alloc, framework_origin, {0x20'0000}, {500});
+  const AllocationId block = builder.alloc(framework_origin, {0x20'0000}, {200});
+  sample(1600, 8400);
+  builder.free(block);
+  sample(700, 9300);  // less than what is recorded: another clock, or memory that is shared
+  const Opened opened = open(memory_file(written(builder.trace())));
+  const Document& document = opened.last();
+  for (const HeapId heap : {HeapId{1}, driver}) {
+    EXPECT_EQ(unattributed(document, heap, 1), std::nullopt) << "before the first sample";
+    EXPECT_EQ(unattributed(document, heap, 2), 700_B);
+    EXPECT_EQ(unattributed(document, heap, 4), 700_B) << "as of the sample, whatever happened since";
+    EXPECT_EQ(unattributed(document, heap, 5), 800_B);
+    EXPECT_EQ(unattributed(document, heap, document.event_count()), 0_B);
+  }
+
+  // Every sample is in one column: the extremes of all columns are those of the samples, at any width.
+  const HeapCourse& course = *sampled_course(document, HeapId{1});
+  EXPECT_EQ(course.heap, driver);
+  const Nanoseconds begin = document.first_time(), end = document.last_time() + Nanoseconds{1};
+  for (const std::uint32_t width : {1U, 7U, 1000U}) {
+    const auto columns = free_columns(document, course, begin, end, width);
+    ASSERT_EQ(columns.size(), width);
+    std::uint64_t least = 1U << 30U, most = 0;
+    for (const FreeColumn& column : columns) {
+      if (!column.known) continue;
+      least = std::min(least, column.least);
+      most = std::max(most, column.most);
+    }
+    EXPECT_EQ(least, 8400U) << width;
+    EXPECT_EQ(most, 9300U) << width;
+    EXPECT_EQ(columns.front().known, width == 1) << "not known before the first sample";
+    EXPECT_EQ(columns.back().most, 9300U) << width;
+  }
+  const auto later = free_columns(document, course, document.time(3), document.time(3) + Nanoseconds{1}, 2);
+  EXPECT_EQ(later.front(), (FreeColumn{.least = 9000, .most = 9000, .known = true})) << "what was said last";
+
+  // What is reserved and not held, in millionths.
+  EXPECT_EQ(value_of(document.figures_after(*document.course(HeapId{1}), 4), Figure::fragmentation), 600'000U);
 }
 
 TEST(Map, ShowsEachAllocationAsItsRectangle) {

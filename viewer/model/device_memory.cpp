@@ -1,0 +1,92 @@
+#include "viewer/model/device_memory.h"
+
+#include <algorithm>
+#include <ranges>
+
+namespace memreel::viewer {
+namespace {
+
+const OtherEvent& sample_row(const Document& document, const HeapCourse& course, std::size_t i) {
+  return document.columns.other[course.samples[i]];
+}
+
+DeviceSample sample_at(const Document& document, const HeapCourse& course, std::size_t i) {
+  const OtherEvent& row = sample_row(document, course, i);
+  return {.event = row.at, .used = row.event.size, .free = {row.event.value}};
+}
+
+/// How many samples of `course` there are among the first `events` events.
+std::size_t samples_before(const Document& document, const HeapCourse& course, std::uint32_t events) {
+  const auto rows = std::views::iota(std::size_t{0}, course.samples.size());
+  const auto after =
+      std::ranges::lower_bound(rows, events, {}, [&](std::size_t i) { return sample_row(document, course, i).at; });
+  return static_cast<std::size_t>(after - rows.begin());
+}
+
+}  // namespace
+
+const HeapCourse* sampled_course(const Document& document, HeapId heap) {
+  const Tables& tables = *document.tables;
+  for (const HeapCourse& course : document.heaps)
+    if (!course.samples.empty() && tables[course.heap].level == Level::driver &&
+        tables[course.heap].device == tables[heap].device)
+      return &course;
+  const HeapCourse* const own = document.course(heap);
+  return own != nullptr && !own->samples.empty() ? own : nullptr;
+}
+
+std::optional<DeviceSample> sample_before(const Document& document, const HeapCourse& course, std::uint32_t events) {
+  const std::size_t before = samples_before(document, course, events);
+  if (before == 0) return std::nullopt;
+  return sample_at(document, course, before - 1);
+}
+
+std::optional<Bytes> unattributed(const Document& document, HeapId heap, std::uint32_t events) {
+  const Tables& tables = *document.tables;
+  const HeapCourse* const sampled = sampled_course(document, heap);
+  if (sampled == nullptr || tables[sampled->heap].level != Level::driver) return std::nullopt;
+  const auto sample = sample_before(document, *sampled, events);
+  if (!sample) return std::nullopt;
+  Bytes recorded{};
+  for (const HeapCourse& course : document.heaps) {
+    if (tables[course.heap].device != tables[heap].device) continue;
+    const Figures figures = document.figures_after(course, sample->event + 1);
+    if (course.has_segments)
+      recorded += Bytes{value_of(figures, Figure::reserved)};
+    else if (tables[course.heap].level == Level::driver)
+      recorded += Bytes{value_of(figures, Figure::held)};
+  }
+  return sample->used - std::min(sample->used, recorded);
+}
+
+std::vector<FreeColumn> free_columns(const Document& document, const HeapCourse& course, Nanoseconds begin,
+                                     Nanoseconds end, std::uint32_t width) {
+  std::vector<FreeColumn> columns(width);
+  if (course.samples.empty() || width == 0 || end <= begin) return columns;
+  const double step = static_cast<double>((end - begin).count()) / width;
+  std::size_t next = samples_before(document, course, document.events_until(begin - Nanoseconds{1}));
+  FreeColumn now;
+  if (next != 0) {
+    const std::uint64_t free = sample_at(document, course, next - 1).free.count;
+    now = {.least = free, .most = free, .known = true};
+  }
+  for (std::uint32_t x = 0; x < width; ++x) {
+    const Nanoseconds until = begin + Nanoseconds{static_cast<std::int64_t>(step * (x + 1))};
+    FreeColumn column = now;
+    for (; next < course.samples.size(); ++next) {
+      const DeviceSample sample = sample_at(document, course, next);
+      if (x + 1 != width && document.time(sample.event) >= until) break;
+      if (document.time(sample.event) > end) break;
+      const std::uint64_t free = sample.free.count;
+      now = {.least = free, .most = free, .known = true};
+      column =
+          column.known
+              ? FreeColumn{.least = std::min(column.least, free), .most = std::max(column.most, free), .known = true}
+              : now;
+    }
+    columns[x] = column;
+  }
+  return columns;
+}
+
+}  // namespace memreel::viewer
