@@ -1,10 +1,19 @@
+#include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output_file.h"
+#include "analyzer/cli/subject.h"
+#include "analyzer/difference/instant.h"
+#include "analyzer/history/lifetimes.h"
+#include "analyzer/insight/block_sizes.h"
+#include "analyzer/replay/steps.h"
 #include "formats/export/export.h"
 
 namespace memreel::cli {
@@ -16,34 +25,66 @@ struct ExportArguments {
   fs::path file;
   fs::path output;
   std::string format;
+  std::string at;
   SymbolOptions symbols;
 };
 
+/// How many events have happened at an instant; nothing for the peak, which each heap has its own of. Steps are those
+/// of the heap that held most.
+Result<std::optional<std::uint64_t>> events_shown(const Trace& trace, const std::string& at) {
+  if (at.empty()) return std::optional<std::uint64_t>();
+  const Result<Instant> instant = parse_instant(at);
+  if (!instant) return instant.error();
+  const std::vector<HeapHistory> heaps = heap_histories(trace);
+  if (heaps.empty() || std::holds_alternative<AtPeak>(*instant)) return std::optional<std::uint64_t>();
+  const HeapHistory& largest = *std::ranges::max_element(heaps, {}, &HeapHistory::peak_live);
+  const Result<std::uint64_t> events = events_at(*instant, trace, largest, find_steps(trace, largest.heap));
+  if (!events) return events.error();
+  return std::optional(*events);
+}
+
 Exit run_export(const ExportArguments& arguments) {
-  const Result<Trace> trace = open_input(arguments.file, arguments.symbols);
+  const Result<ExportFormat> format = find_export_format(arguments.format);
+  if (!format) return fail(format.error());
+  if (!arguments.at.empty() && format->scope != ExportScope::instant)
+    return fail({.what = "--format " + arguments.format + " shows the whole trace, not an instant of it",
+                 .remedy = "leave out --at"});
+  const Result<Trace> trace = format->scope == ExportScope::events ? open_input(arguments.file, arguments.symbols)
+                                                                   : open_subject(arguments.file, arguments.symbols);
   if (!trace) return fail(trace.error());
-  const Result<void> written =
-      write_output(arguments.output, [&](std::ostream& out) { return export_trace(*trace, arguments.format, out); });
+  const Result<std::optional<std::uint64_t>> events = events_shown(*trace, arguments.at);
+  if (!events) return fail(events.error());
+  RecordedBlocks blocks;
+  if (format->scope == ExportScope::course) blocks = recorded_blocks(*trace);
+  const ExportOptions options{.events = *events, .block_sizes = blocks.sizes};
+  const Result<void> written = write_output(
+      arguments.output, [&](std::ostream& out) { return export_trace(*trace, arguments.format, options, out); });
   return written ? Exit::done : fail(written.error());
 }
 
 }  // namespace
 
 void add_export_command(CLI::App& app, Exit& exit) {
-  CLI::App* const command = app.add_subcommand("export", "Write every event of a trace for another tool");
+  CLI::App* const command = app.add_subcommand("export", "Write a trace for another tool");
   const auto arguments = std::make_shared<ExportArguments>();
   command->add_option("TRACE", arguments->file, "Trace, or any file that import reads")->required();
   command->add_option("-o,--output", arguments->output, "File to write [standard output]");
   std::string formats;
   for (const ExportFormat& format : export_formats()) {
-    formats += "\n  " + std::string(format.name) + "  " + std::string(format.description);
+    std::string name(format.name);
+    name.resize(12, ' ');
+    formats += "\n  " + name + std::string(format.description);
   }
   command->add_option("--format", arguments->format, "Format to write")->required();
+  command->add_option("--at", arguments->at,
+                      "Instant to show: peak, end, step:N, event:N, 12.5s (pprof, speedscope) [peak]");
   add_symbol_options(*command, arguments->symbols);
   command->footer("Formats:" + formats +
                   "\n\nExamples:\n"
                   "  memreel export run.reel --format csv -o run.csv\n"
-                  "  memreel export run.reel --format jsonl | jq 'select(.kind == \"alloc_failed\")'");
+                  "  memreel export run.reel --format jsonl | jq 'select(.kind == \"alloc_failed\")'\n"
+                  "  memreel export run.reel --format perfetto -o run.pftrace\n"
+                  "  memreel export run.reel --format pprof --at end -o run.pb.gz && pprof -http=: run.pb.gz");
   command->callback([arguments, &exit] { exit = run_export(*arguments); });
 }
 

@@ -10,6 +10,7 @@
 #include "analyzer/report/labels.h"
 #include "analyzer/report/text_table.h"
 #include "analyzer/tune/call_costs.h"
+#include "formats/model/origin_text.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "analyzer/cli/insight_words.h"
-#include "analyzer/report/labels.h"
+#include "formats/model/origin_text.h"
 
 namespace memreel::cli {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "analyzer/report/labels.h"
+#include "formats/model/origin_text.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {

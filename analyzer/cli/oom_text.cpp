@@ -7,6 +7,7 @@
 #include "analyzer/cli/report.h"
 #include "analyzer/report/labels.h"
 #include "analyzer/report/text_table.h"
+#include "formats/model/origin_text.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {

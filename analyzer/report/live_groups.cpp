@@ -6,6 +6,7 @@
 
 #include "analyzer/report/labels.h"
 #include "analyzer/report/own_frame.h"
+#include "formats/model/origin_text.h"
 
 namespace memreel {
 namespace {

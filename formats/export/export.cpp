@@ -7,19 +7,35 @@
 #include "formats/export/csv.h"
 #include "formats/export/jsonl.h"
 #include "formats/export/minimalloc.h"
+#include "formats/export/perfetto.h"
+#include "formats/export/pprof.h"
+#include "formats/export/speedscope.h"
 
 namespace memreel {
 namespace {
 
 struct Exporter {
   ExportFormat format;
-  void (*write)(const Trace&, std::ostream&);
+  void (*write)(const Trace&, const ExportOptions&, std::ostream&);
 };
 
+/// An exporter of events, which has no options.
+template <void write(const Trace&, std::ostream&)>
+void plain(const Trace& trace, const ExportOptions& /*options*/, std::ostream& out) {
+  write(trace, out);
+}
+
 constexpr std::array exporters{
-    Exporter{{"csv", "comma-separated values, one line per event"}, export_csv},
-    Exporter{{"jsonl", "JSON Lines, one object per event"}, export_jsonl},
-    Exporter{{"minimalloc", "buffers with lifetimes for offline planners, one line per allocation"}, export_minimalloc},
+    Exporter{{"csv", "comma-separated values, one line per event"}, plain<export_csv>},
+    Exporter{{"jsonl", "JSON Lines, one object per event"}, plain<export_jsonl>},
+    Exporter{{"minimalloc", "buffers with lifetimes for offline planners, one line per allocation"},
+             plain<export_minimalloc>},
+    Exporter{{"perfetto", "memory over time and marks, for https://ui.perfetto.dev", ExportScope::course},
+             export_perfetto},
+    Exporter{{"pprof", "who holds memory at the peak or --at an instant, for pprof", ExportScope::instant},
+             export_pprof},
+    Exporter{{"speedscope", "the same as a flame graph, for https://www.speedscope.app", ExportScope::instant},
+             export_speedscope},
 };
 
 constexpr auto formats = [] {
@@ -32,17 +48,23 @@ constexpr auto formats = [] {
 
 std::span<const ExportFormat> export_formats() { return formats; }
 
-Result<void> export_trace(const Trace& trace, std::string_view format, std::ostream& out) {
-  for (const Exporter& exporter : exporters) {
-    if (exporter.format.name != format) continue;
-    exporter.write(trace, out);
-    out.flush();
-    if (!out) return Error{.what = "the export could not be written", .remedy = "is the disk full?"};
-    return {};
-  }
+Result<ExportFormat> find_export_format(std::string_view name) {
+  for (const ExportFormat& format : formats)
+    if (format.name == name) return format;
   std::string known;
   for (const ExportFormat& f : formats) known += (known.empty() ? "" : ", ") + std::string(f.name);
-  return Error{.what = "there is no export format '" + std::string(format) + "'", .remedy = "known: " + known};
+  return Error{.what = "there is no export format '" + std::string(name) + "'", .remedy = "known: " + known};
+}
+
+Result<void> export_trace(const Trace& trace, std::string_view format, const ExportOptions& options,
+                          std::ostream& out) {
+  const Result<ExportFormat> found = find_export_format(format);
+  if (!found) return found.error();
+  for (const Exporter& exporter : exporters)
+    if (exporter.format.name == format) exporter.write(trace, options, out);
+  out.flush();
+  if (!out) return Error{.what = "the export could not be written", .remedy = "is the disk full?"};
+  return {};
 }
 
 }  // namespace memreel

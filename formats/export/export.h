@@ -1,25 +1,37 @@
-// A trace out, event by event, in formats that other tools read.
+// A trace out, in formats that other tools read.
 #pragma once
 
+#include <cstdint>
 #include <iosfwd>
 #include <span>
 #include <string_view>
 
+#include "formats/export/options.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
 
+/// What a format shows of a trace.
+enum class ExportScope : std::uint8_t {
+  events,   // every event, as it was recorded
+  course,   // memory over time; the levels of the trace are tied (analyzer/history/levels.h)
+  instant,  // memory at ExportOptions::events; likewise
+};
+
 struct ExportFormat {
   std::string_view name;         // "csv"
   std::string_view description;  // one line
+  ExportScope scope = ExportScope::events;
 };
 
 /// Every format that export_trace() writes.
 std::span<const ExportFormat> export_formats();
 
-/// Writes every event of `trace` to `out` in the format called `format`. Errors: there is no such format, or `out`
-/// failed.
-Result<void> export_trace(const Trace& trace, std::string_view format, std::ostream& out);
+/// The format called `name`. Errors: there is none.
+Result<ExportFormat> find_export_format(std::string_view name);
+
+/// Writes `trace` to `out` in the format called `format`. Errors: there is no such format, or `out` failed.
+Result<void> export_trace(const Trace& trace, std::string_view format, const ExportOptions& options, std::ostream& out);
 
 }  // namespace memreel

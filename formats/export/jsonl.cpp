@@ -1,20 +1,15 @@
 #include "formats/export/jsonl.h"
 
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <string>
 #include <vector>
 
 #include "formats/export/row.h"
+#include "formats/export/text.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel {
 namespace {
-
-std::string json_string(std::string_view text) {
-  // Names come from the recorded program and need not be UTF-8.
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 std::vector<std::string> frame_objects(const Tables& tables) {
   std::vector<std::string> objects;

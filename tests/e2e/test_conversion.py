@@ -4,9 +4,10 @@ import csv
 import io
 import json
 import pickle
+import subprocess
 import unittest
 
-from program import SAMPLES, ProgramTest
+from program import MEMREEL, SAMPLES, ProgramTest, run
 from snapshot import BASE, encodings, snapshot
 
 SAMPLE = SAMPLES / "gpt_default.reel"
@@ -74,6 +75,43 @@ class Export(ProgramTest):
         target = self.directory / "events.csv"
         self.answer("export", SAMPLE, "--format", "csv", "-o", target)
         self.assertEqual(target.read_text(), self.answer("export", SAMPLE, "--format", "csv").stdout)
+
+    def live_by_heap(self, *arguments):
+        document = json.loads(self.answer("export", SAMPLE, "--format", "speedscope", *arguments).stdout)
+        return [sum(profile["weights"]) for profile in document["profiles"]]
+
+    def test_flame_graph_is_of_the_peak_unless_another_instant_is_asked_for(self):
+        device = self.document("info", SAMPLE)["devices"][0]
+        self.assertEqual(self.live_by_heap(), [device["peak_live_bytes"]])
+        self.assertEqual(self.live_by_heap("--at", "peak"), [device["peak_live_bytes"]])
+        self.assertEqual(self.live_by_heap("--at", "end"), [device["end_live_bytes"]])
+        self.assertEqual(self.live_by_heap("--at", f"event:{device['peak_live_event']}"), [device["peak_live_bytes"]])
+        self.assertEqual(self.live_by_heap("--at", "0ns"), [0])
+
+    def test_flame_graph_names_the_functions_of_the_report(self):
+        document = json.loads(self.answer("export", SAMPLE, "--format", "speedscope").stdout)
+        names = {frame["name"] for frame in document["shared"]["frames"]}
+        self.assertIn("gpt_train", names)
+
+    def test_binary_formats_go_to_files_and_pipes(self):
+        for name, magic in {"pprof": b"\x1f\x8b", "perfetto": b"\x0a"}.items():
+            with self.subTest(name):
+                target = self.directory / name
+                self.answer("export", SAMPLE, "--format", name, "-o", target)
+                piped = subprocess.run([MEMREEL, "export", SAMPLE, "--format", name], stdout=subprocess.PIPE, check=True)
+                self.assertEqual(piped.stdout, target.read_bytes())
+                self.assertTrue(piped.stdout.startswith(magic))
+
+    def test_failures_are_on_the_timeline(self):
+        target = self.directory / "oom.pftrace"
+        self.answer("export", SAMPLES / "oom_default.reel", "--format", "perfetto", "-o", target)
+        failures = self.document("info", SAMPLES / "oom_default.reel")["kinds"]["alloc_failed"]
+        self.assertEqual(target.read_bytes().count(b"out of memory"), failures)
+
+    def test_an_instant_of_what_has_none(self):
+        self.assert_refused(run("export", SAMPLE, "--format", "csv", "--at", "end"), "csv", "--at")
+        self.assert_refused(run("export", SAMPLE, "--format", "pprof", "--at", "noon"), "noon", "step:N")
+        self.assert_refused(run("export", SAMPLE, "--format", "pprof", "--at", "event:999999999"), "events")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ using testing::TraceBuilder;
 
 std::vector<std::string> exported(const Trace& trace, std::string_view format) {
   std::ostringstream out;
-  EXPECT_TRUE(export_trace(trace, format, out));
+  EXPECT_TRUE(export_trace(trace, format, {}, out));
   std::vector<std::string> lines;
   std::istringstream in(out.str());
   for (std::string line; std::getline(in, line);) lines.push_back(line);
@@ -81,9 +81,9 @@ TEST(ExportMinimalloc, HeapsShareNoTime) {
 
 TEST(Export, UnknownFormatsNameTheKnownOnes) {
   std::ostringstream out;
-  const Result<void> written = export_trace(Trace{}, "xls", out);
+  const Result<void> written = export_trace(Trace{}, "xls", {}, out);
   ASSERT_FALSE(written);
-  EXPECT_NE(written.error().message().find("csv, jsonl, minimalloc"), std::string::npos);
+  EXPECT_NE(written.error().message().find("csv, jsonl, minimalloc, perfetto, pprof, speedscope"), std::string::npos);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ std::string story(const Trace& trace) {
 
 std::string exported(const Trace& trace) {
   std::ostringstream out;
-  EXPECT_TRUE(export_trace(trace, "minimalloc", out));
+  EXPECT_TRUE(export_trace(trace, "minimalloc", {}, out));
   return out.str();
 }
 

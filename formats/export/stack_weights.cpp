@@ -1,0 +1,90 @@
+#include "formats/export/stack_weights.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "formats/model/flat_map.h"
+
+namespace memreel {
+namespace {
+
+struct Site {
+  StackId stack = StackId::none;
+  OriginId origin = OriginId::none;
+  friend bool operator==(const Site&, const Site&) = default;
+};
+struct SiteHash {
+  std::uint64_t operator()(const Site& site) const {
+    return mix_bits(std::uint64_t{index(site.stack)} << 32U | index(site.origin));
+  }
+};
+
+/// Whether the event begins or ends an allocation that the trace knows.
+bool is_of_allocation(const EventColumns& events, std::size_t i) {
+  const EventKind kind = events.kind[i];
+  return (kind == EventKind::alloc || kind == EventKind::free_requested) && events.allocation[i] != AllocationId::none;
+}
+
+/// By HeapId: how many events had happened when the heap's peak was reached.
+std::vector<std::uint64_t> events_until_peak(const Trace& trace) {
+  struct Course {
+    Bytes live, peak;
+    std::uint64_t events = 0;
+  };
+  const EventColumns& events = trace.events;
+  std::vector<Course> courses(trace.tables.heaps.size());
+  for (std::size_t i = 0; i < events.count(); ++i) {
+    if (!is_of_allocation(events, i)) continue;
+    const std::uint32_t begin = trace.allocation_events[index(events.allocation[i])];
+    Course& course = courses[index(trace.tables[events.origin[begin]].heap)];
+    if (events.kind[i] != EventKind::alloc) {
+      course.live -= events.size[begin];
+      continue;
+    }
+    course.live += events.size[begin];
+    if (course.live <= course.peak) continue;
+    course.peak = course.live;
+    course.events = i + 1;
+  }
+  std::vector<std::uint64_t> until;
+  for (const Course& course : courses) until.push_back(course.events);
+  return until;
+}
+
+}  // namespace
+
+std::vector<StackWeight> stack_weights(const Trace& trace, std::optional<std::uint64_t> events_shown) {
+  const EventColumns& events = trace.events;
+  const std::vector<std::uint64_t> until =
+      events_shown ? std::vector(trace.tables.heaps.size(), *events_shown) : events_until_peak(trace);
+  FlatMap<Site, SiteHash> numbers;
+  std::vector<StackWeight> weights;
+  for (std::size_t i = 0; i < events.count(); ++i) {
+    if (!is_of_allocation(events, i)) continue;
+    const std::uint32_t begin = trace.allocation_events[index(events.allocation[i])];
+    const Site site{.stack = events.stack[begin], .origin = events.origin[begin]};
+    if (i >= until[index(trace.tables[site.origin].heap)]) continue;
+    std::uint32_t number = numbers.find(site);
+    if (number == absent) {
+      number = static_cast<std::uint32_t>(weights.size());
+      numbers.put(site, number);
+      weights.push_back({.stack = site.stack, .origin = site.origin});
+    }
+    StackWeight& weight = weights[number];
+    if (events.kind[i] == EventKind::alloc) {
+      ++weight.made;
+      ++weight.live;
+      weight.made_bytes += events.size[begin];
+      weight.live_bytes += events.size[begin];
+    } else {
+      --weight.live;
+      weight.live_bytes -= events.size[begin];
+    }
+  }
+  std::sort(weights.begin(), weights.end(), [](const StackWeight& a, const StackWeight& b) {
+    return std::tie(a.stack, a.origin) < std::tie(b.stack, b.origin);
+  });
+  return weights;
+}
+
+}  // namespace memreel

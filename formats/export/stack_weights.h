@@ -1,0 +1,26 @@
+// What every call site holds at an instant, and what it had asked for until then.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+/// Requested bytes of the allocations that came from one stack and one origin.
+struct StackWeight {
+  StackId stack = StackId::none;
+  OriginId origin = OriginId::none;
+  std::uint64_t made = 0;  // until the instant
+  Bytes made_bytes;
+  std::uint64_t live = 0;  // at the instant: made and not let go of
+  Bytes live_bytes;
+};
+
+/// In order of stack and origin. The instant is after the first `events` events; without it, each heap's is when its
+/// live bytes first were at their most. Two passes over the trace; memory: what is returned.
+std::vector<StackWeight> stack_weights(const Trace& trace, std::optional<std::uint64_t> events);
+
+}  // namespace memreel
