@@ -163,6 +163,11 @@ stacks::StackKey Recorder::insert(CaptureState& state, std::size_t native, std::
   return stacks_.insert(state.merged.first(merged));
 }
 
+std::vector<HeapUsage> Recorder::ask_usage(Usage::Peaks peaks) {
+  constexpr std::chrono::seconds limit{5};
+  return usage_.ask(sequence_.load(std::memory_order_acquire), peaks, limit, [this] { wake(); });
+}
+
 void Recorder::drain(std::vector<Record>& batch, Draining how) {
   // Numbers below `limit` were drawn before this moment. Those still on their way are announced in their rings, which
   // are all in the list by now.
@@ -170,6 +175,8 @@ void Recorder::drain(std::vector<Record>& batch, Draining how) {
   ThreadRing* const rings = rings_.load(std::memory_order_acquire);
   if (how == Draining::in_order)
     for (ThreadRing* ring = rings; ring != nullptr; ring = ring->next) limit = std::min(limit, ring->entering());
+
+  drained_ = limit;
 
   const std::size_t before = batch.size();
   for (ThreadRing* ring = rings; ring != nullptr; ring = ring->next)

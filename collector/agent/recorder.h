@@ -11,6 +11,7 @@
 #include "collector/agent/options.h"
 #include "collector/agent/record.h"
 #include "collector/agent/thread_ring.h"
+#include "collector/agent/usage.h"
 #include "collector/agent/wakeup.h"
 #include "collector/interned/interned_bytes.h"
 #include "collector/stacks/merge.h"
@@ -60,6 +61,10 @@ class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what thre
   /// Names that records refer to by their number.
   InternedBytes& names() { return names_; }
 
+  /// What the program's heaps hold after everything that this thread has done; and from now on the peaks are new, when
+  /// `peaks` says so. Waits for the writing thread, unlike all else here. Empty when that does not get on for seconds.
+  std::vector<HeapUsage> ask_usage(Usage::Peaks peaks);
+
   /// From now on stacks have the Python frames that `frames` knows, which must stay. Null: no more.
   void set_python(const PythonFrames* frames) { python_.store(frames, std::memory_order_release); }
 
@@ -71,6 +76,10 @@ class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what thre
   };
   /// Appends records in order.
   void drain(std::vector<Record>& batch, Draining how = Draining::in_order);
+
+  /// Everything that was drained is counted in usage().
+  void settle() { usage_.settle(drained_); }
+  Usage& usage() { return usage_; }
 
   /// Waits until a ring is half full, wake() is called, or `period` is over.
   void wait(std::chrono::milliseconds period) { wakeup_.wait(period); }
@@ -104,6 +113,8 @@ class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what thre
   stacks::Unwinder unwinder_;
   InternedBytes names_{1U << 16U, std::size_t{16} << 20U};
   Wakeup wakeup_;
+  Usage usage_;
+  std::uint64_t drained_ = 0;  // the writing thread's: below this number no record is on its way any more
   alignas(64) std::atomic<std::uint64_t> sequence_ = 1;
 };
 

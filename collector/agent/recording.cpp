@@ -97,6 +97,7 @@ void Recording::run() {
     batch.clear();
     recorder_->drain(batch, how);
     builder.add(batch);
+    recorder_->settle();
     writer.set_losses({.ring_full = recorder_->lost(),
                        .stack_table_full = recorder_->stacks().refused(),
                        .hook_refused = builder.hook_lost(),

@@ -142,7 +142,13 @@ AllocationId TraceBuilder::append(const Record& record, Event event) {
   event.time = Nanoseconds(record.time);
   if (event.stack == StackId::none) event.stack = stacks_.row(record.stack);
   ++events_;
-  return writer_->append(event);
+  const AllocationId allocation = writer_->append(event);
+  if (event.kind == EventKind::alloc || is_free(event.kind)) {
+    const Tables& tables = writer_->tables();
+    const HeapId heap = tables[event.origin].heap;
+    recorder_->usage().follow(heap, tables[heap], writer_->live_bytes(heap));
+  }
+  return allocation;
 }
 
 void TraceBuilder::alloc(const Record& record) {

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -142,8 +143,23 @@ void snapshot() {
   if (agent::Recorder* const recorder = agent::recorder()) recorder->wake();
 }
 
+std::size_t usage(memreel_usage* heaps, std::size_t room, std::uint32_t reset) {
+  const KeepErrno keep;
+  agent::Recorder* const recorder = agent::recorder();
+  if (recorder == nullptr) return 0;
+  const auto found = recorder->ask_usage(reset != 0 ? agent::Usage::Peaks::reset : agent::Usage::Peaks::keep);
+  const std::span out(heaps, heaps == nullptr ? 0 : room);
+  for (std::size_t i = 0; i < std::min(out.size(), found.size()); ++i) {
+    out[i] = {.device = found[i].device,
+              .level = found[i].level == Level::driver ? 0U : 1U,
+              .live_bytes = found[i].live.count,
+              .peak_bytes = found[i].peak.count};
+  }
+  return found.size();
+}
+
 constexpr memreel_api api{
-    sizeof(memreel_api), MEMREEL_API_VERSION, pool_create, pool_destroy, take_events, mark, on_attach, snapshot};
+    sizeof(memreel_api), MEMREEL_API_VERSION, pool_create, pool_destroy, take_events, mark, on_attach, snapshot, usage};
 
 }  // namespace
 

@@ -17,12 +17,15 @@ call does nothing, so that a program which uses it runs anywhere.
     pool.alloc(address, nbytes, stream)      # what it hands out
     pool.free(address)
 
+    memreel.usage()                          # what the program holds by now, and its peak
+
 Addresses and streams are integers. Every call may be made by any thread.
 """
+import collections
 import contextlib
 import ctypes
 
-__all__ = ["recording", "step", "mark", "tag", "snapshot", "pool", "Pool", "steps_of_optimizers"]
+__all__ = ["recording", "step", "mark", "tag", "snapshot", "usage", "Usage", "pool", "Pool", "steps_of_optimizers"]
 
 _VERSION = 1  # MEMREEL_API_VERSION of collector/include/memreel/memreel.h
 
@@ -36,6 +39,11 @@ class _Event(ctypes.Structure):  # memreel_event
                 ("address", ctypes.c_uint64), ("bytes", ctypes.c_uint64), ("stream", ctypes.c_uint64)]
 
 
+class _Usage(ctypes.Structure):  # memreel_usage
+    _fields_ = [("device", ctypes.c_int32), ("level", ctypes.c_uint32), ("live_bytes", ctypes.c_uint64),
+                ("peak_bytes", ctypes.c_uint64)]
+
+
 # PYFUNCTYPE: the calls are short, never wait for Python, and need not give the GIL away.
 class _Api(ctypes.Structure):  # memreel_api
     _fields_ = [("size", ctypes.c_uint32), ("version", ctypes.c_uint32),
@@ -45,7 +53,9 @@ class _Api(ctypes.Structure):  # memreel_api
                 ("events", ctypes.PYFUNCTYPE(None, ctypes.POINTER(_Event), ctypes.c_size_t)),
                 ("mark", ctypes.PYFUNCTYPE(None, ctypes.c_char_p, ctypes.c_uint32)),
                 ("on_attach", ctypes.c_void_p),
-                ("snapshot", ctypes.PYFUNCTYPE(None))]
+                ("snapshot", ctypes.PYFUNCTYPE(None)),
+                # This one waits, so others may have the GIL.
+                ("usage", ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.POINTER(_Usage), ctypes.c_size_t, ctypes.c_uint32))]
 
 
 _api = None
@@ -101,6 +111,26 @@ def snapshot():
     api = _recorder()
     if api:
         api.snapshot()
+
+
+Usage = collections.namedtuple("Usage", ["device", "level", "live_bytes", "peak_bytes"])
+Usage.__doc__ = """What a heap holds: `device` as CUDA counts (-1: the host); `level` "driver" for what the driver gave,
+"framework" for what a framework or a pool gave out of that; bytes as they were asked for, now and at most."""
+
+
+def usage(reset=False):
+    """A Usage for each heap that ever held something, everything counted that this thread has done.
+
+    Peaks are since the last call with `reset`, or since the recording began. Empty when nothing is recorded. It waits for
+    the recorder, about a tenth of a millisecond.
+    """
+    api = _recorder()
+    if not api or api.size < _Api.usage.offset + _Api.usage.size:
+        return []
+    heaps = (_Usage * 64)()
+    count = api.usage(heaps, len(heaps), reset)
+    return [Usage(heap.device, ("driver", "framework")[heap.level], heap.live_bytes, heap.peak_bytes)
+            for heap in heaps[:count]]
 
 
 class Pool:

@@ -271,6 +271,11 @@ const Tables& TraceWriter::tables() const { return impl_->tables(); }
 void TraceWriter::extend_tables(const Tables& tables) { impl_->extend_tables(tables); }
 AllocationId TraceWriter::append(const Event& event) { return impl_->append(event); }
 AllocationId TraceWriter::live_at(HeapId heap, Address address) const { return impl_->live().at(heap, address); }
+Bytes TraceWriter::live_bytes(HeapId heap) const {
+  const std::vector<HeapState>& heaps = impl_->live().heaps();
+  const auto state = std::ranges::lower_bound(heaps, heap, {}, &HeapState::heap);
+  return state != heaps.end() && state->heap == heap ? state->live : Bytes{};
+}
 void TraceWriter::set_losses(const Losses& losses) { impl_->set_losses(losses); }
 Result<void> TraceWriter::flush() { return impl_->flush(); }
 Result<void> TraceWriter::finish() { return impl_->finish(); }

@@ -87,6 +87,9 @@ class TraceWriter {
   /// The allocation of `heap` that lives at exactly `address`: requested and not completed. None when there is none.
   AllocationId live_at(HeapId heap, Address address) const;
 
+  /// Requested bytes of what is live in `heap`, after the events appended so far.
+  Bytes live_bytes(HeapId heap) const;
+
   /// What the trace lacks in all; written with the next block, or by finish(). Unmatched frees are counted here as
   /// well: the larger of the two numbers is written.
   void set_losses(const Losses& losses);

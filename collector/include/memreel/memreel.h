@@ -11,7 +11,8 @@
  *     memreel_free(pool, piece);
  *     memreel_step();                                      once for each iteration of the main loop
  *
- * Any thread may make any call at any time. No call waits for another thread, calls CUDA, throws, or changes errno.
+ * Any thread may make any call at any time. No call calls CUDA, throws, or changes errno; none but memreel_usage_now()
+ * waits for another thread.
  * Addresses are numbers: whatever tells the allocations of one pool apart will do. Names are copied.
  *
  * Two allocations of one pool may not be alive at one address; the second is taken to end the first.
@@ -69,6 +70,14 @@ typedef enum memreel_mark_phase { MEMREEL_INSTANT = 0, MEMREEL_BEGIN = 1, MEMREE
  * there are and what is alive in them. It runs on memreel's thread; take your pool's lock in it. */
 typedef void (*memreel_state_callback)(void* user);
 
+/* What one of the program's heaps holds: the memory of a device, or that of a pool in it. Bytes as they were asked for. */
+typedef struct memreel_usage {
+  int32_t device; /* CUDA's number; -1: the host */
+  uint32_t level; /* 0: what the driver gave; 1: what a framework or a pool gave out of that */
+  uint64_t live_bytes;
+  uint64_t peak_bytes; /* the most that was live since peaks were last reset, or since the recording began */
+} memreel_usage;
+
 /* What a recorder offers. Later versions add functions at the end; `size` says how far it reaches. */
 typedef struct memreel_api {
   uint32_t size;    /* of this structure, in bytes */
@@ -79,6 +88,7 @@ typedef struct memreel_api {
   void (*mark)(const char* name, uint32_t phase);
   void (*on_attach)(memreel_state_callback callback, void* user);
   void (*snapshot)(void);
+  size_t (*usage)(memreel_usage* heaps, size_t room, uint32_t reset);
 } memreel_api;
 
 #define MEMREEL_API_VERSION 1
@@ -97,7 +107,7 @@ extern void* dlsym(void* library, const char* name)
         __attribute__((weak));
 
 __attribute__((unused)) static const memreel_api* memreel_absent(void) {
-  static const memreel_api absent = {0, 0, 0, 0, 0, 0, 0, 0};
+  static const memreel_api absent = {0, 0, 0, 0, 0, 0, 0, 0, 0};
   return &absent;
 }
 
@@ -224,6 +234,16 @@ static inline void memreel_on_attach(memreel_state_callback callback, void* user
 static inline void memreel_snapshot(void) {
   const memreel_api* api = memreel_recorder();
   if (api) api->snapshot();
+}
+
+/* What the program's heaps hold, everything counted that this thread has done. Writes as many of them as there is room
+ * for, in the order in which they first held something, and returns how many there are; 0 also when nothing is recorded, or the recorder does not
+ * answer within seconds. `reset` other than 0: the next peaks are those from here on. Meant for tests and for a step now
+ * and then: it waits for the recorder's thread, about a tenth of a millisecond. */
+static inline size_t memreel_usage_now(memreel_usage* heaps, size_t room, int reset) {
+  const memreel_api* api = memreel_recorder();
+  if (!api || api->size < offsetof(memreel_api, usage) + sizeof(api->usage)) return 0;
+  return api->usage(heaps, room, reset != 0);
 }
 
 #ifdef __cplusplus

@@ -21,6 +21,7 @@ assert not memreel.recording()
 memreel.step()
 memreel.mark("unseen")
 memreel.snapshot()
+assert memreel.usage(reset=True) == []
 with memreel.tag("unseen"), memreel.pool("unseen", "arena") as pool:
     pool.segment_add(0, 100)
     pool.alloc(0, 10)

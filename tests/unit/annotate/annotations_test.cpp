@@ -4,9 +4,13 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cerrno>
+#include <chrono>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "collector/agent/recorder.h"
@@ -118,6 +122,33 @@ TEST_F(Annotations, IgnoreNonsense) {
   EXPECT_LE(drained().size(), 1U);
 }
 
+TEST_F(Annotations, ToldWhatTheProgramHolds) {
+  const HeapId first{1}, second{2};
+  recorder_.usage().follow(first, {.level = Level::driver, .device = 3}, 20_B);
+  recorder_.usage().follow(first, {.level = Level::driver, .device = 3}, 5_B);
+  recorder_.usage().follow(second, {.level = Level::framework, .device = -1}, 1_B);
+  std::jthread writer([&](const std::stop_token& ends) {
+    while (!ends.stop_requested()) {
+      recorder_.wait(std::chrono::milliseconds(1));
+      std::vector<Record> batch;
+      recorder_.drain(batch);
+      recorder_.settle();
+    }
+  });
+  EXPECT_EQ(memreel_usage_now(nullptr, 0, 0), 2U);
+  std::array<memreel_usage, 3> heaps{};
+  ASSERT_EQ(memreel_usage_now(heaps.data(), 1, 1), 2U) << "however little room there is";
+  EXPECT_EQ(heaps[0].device, 3);
+  EXPECT_EQ(heaps[0].level, 0U);
+  EXPECT_EQ(heaps[0].live_bytes, 5U);
+  EXPECT_EQ(heaps[0].peak_bytes, 20U);
+  EXPECT_EQ(heaps[1].peak_bytes, 0U) << "nothing is written where there is no room";
+  ASSERT_EQ(memreel_usage_now(heaps.data(), heaps.size(), 0), 2U);
+  EXPECT_EQ(heaps[0].peak_bytes, 5U);
+  EXPECT_EQ(heaps[1].device, -1);
+  EXPECT_EQ(heaps[1].level, 1U);
+}
+
 TEST_F(Annotations, LeaveErrnoAlone) {
   errno = EAGAIN;
   memreel_mark("m");
@@ -131,6 +162,8 @@ TEST(AnnotationsWithoutRecording, DoNothing) {
   memreel_free(pool, &pool);
   memreel_step();
   memreel_snapshot();
+  memreel_usage usage{};
+  EXPECT_EQ(memreel_usage_now(&usage, 1, 1), 0U);
 }
 
 TEST(AnnotationsOfAProcessThatIsJoined, AreAskedFor) {

@@ -1,0 +1,64 @@
+// What the program's heaps hold, for the program itself to ask while it runs.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "formats/model/ids.h"
+#include "formats/model/tables.h"
+#include "formats/model/units.h"
+
+namespace memreel::agent {
+
+struct HeapUsage {
+  std::int32_t device = 0;  // CUDA ordinal, -1: the host
+  Level level = Level::driver;
+  Bytes live;  // requested and not let go of
+  Bytes peak;  // the most that was live since the peaks were last reset
+
+  friend bool operator==(const HeapUsage&, const HeapUsage&) = default;
+};
+
+/// Followed by the writing thread, asked by any other: the question travels to the writing thread, which answers when
+/// it has counted everything that happened before.
+class Usage {
+ public:
+  // The writing thread.
+
+  /// `live` is what `heap`, the row `id` of the tables, holds from now on.
+  void follow(HeapId id, const Heap& heap, Bytes live);
+  /// Answers if everything that was asked for is counted: all records with sequence numbers below `counted`.
+  void settle(std::uint64_t counted);
+
+  // Any thread that may wait.
+
+  enum class Peaks : std::uint8_t { keep, reset };
+  /// Asks for the heaps after the records below `sequence`. One thread at a time waits, others for it. `wake` is called
+  /// once, to have settle() called soon. In order of first use. Empty when there is no answer within `limit`.
+  template <class Wake>
+  std::vector<HeapUsage> ask(std::uint64_t sequence, Peaks peaks, std::chrono::milliseconds limit, Wake wake) {
+    const std::lock_guard alone(asking_);
+    pose(sequence, peaks);
+    wake();
+    return await_answer(limit);
+  }
+
+ private:
+  void pose(std::uint64_t sequence, Peaks peaks);
+  std::vector<HeapUsage> await_answer(std::chrono::milliseconds limit);
+
+  // The writing thread's.
+  std::vector<HeapUsage> heaps_;               // in order of first use
+  std::vector<std::uint32_t> place_in_heaps_;  // by HeapId; none: not used yet
+  static constexpr std::uint32_t none = 0xFFFF'FFFF;
+
+  std::vector<HeapUsage> answer_;  // the writing thread's while a question is open, else the asker's
+  std::mutex asking_;
+  std::atomic<Peaks> peaks_ = Peaks::keep;   // of the open question
+  std::atomic<std::uint64_t> question_ = 0;  // the sequence number asked for; 0: none is open
+};
+
+}  // namespace memreel::agent

@@ -1,0 +1,148 @@
+"""Limits on GPU memory in pytest, on the fake GPU."""
+
+import subprocess
+import sys
+import textwrap
+import unittest
+
+from program import REPOSITORY
+from recorded import RecordTest
+
+# Debian's pytest is for Debian's Python.
+PYTHONS = [sys.executable, "/usr/bin/python3"]
+PYTHON = next((python for python in PYTHONS
+               if subprocess.run([python, "-c", "import pytest"], stderr=subprocess.DEVNULL).returncode == 0), None)
+
+GPU = """
+    import ctypes
+    import pytest
+
+    cuda = ctypes.CDLL("libcuda.so.1")
+    cuda.cuInit(0)
+    cuda.cuCtxCreate_v2(ctypes.byref(ctypes.c_void_p()), 0, 0)
+
+    def alloc(size):
+        pointer = ctypes.c_uint64()
+        assert cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size)) == 0
+        return pointer
+
+    def free(pointer):
+        assert cuda.cuMemFree_v2(pointer) == 0
+
+    @pytest.fixture
+    def weights():
+        pointer = alloc(64 << 20)
+        yield pointer
+        free(pointer)
+"""
+
+
+@unittest.skipUnless(PYTHON, "there is no pytest here")
+class Pytest(RecordTest):
+    def pytest(self, tests, *options, recorded=True, code):
+        """What pytest said about a file of tests."""
+        (self.directory / "test_gpu.py").write_text(textwrap.dedent(GPU) + textwrap.dedent(tests))
+        command = [PYTHON, "-B", "-m", "pytest", "-p", "memreel_pytest", "-p", "no:cacheprovider", "-rA", *options]
+        environment = self.environment(PYTHONPATH=REPOSITORY / "collector/python_module", COLUMNS=200)
+        if recorded:
+            return self.record(*command, environment=environment, code=code).stdout
+        process = subprocess.run(command, cwd=self.directory, env=environment, text=True, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, timeout=60)
+        self.assertEqual(process.returncode, code, process.stdout + process.stderr)
+        return process.stdout + process.stderr
+
+    def test_a_limit_is_on_what_the_test_has_at_most(self):
+        said = self.pytest("""
+            @pytest.mark.memreel_limit("32 MiB")
+            def test_within(weights):
+                for _ in range(3):
+                    free(alloc(32 << 20))
+
+            @pytest.mark.memreel_limit("32MiB")
+            def test_beyond(weights):
+                first, second = alloc(32 << 20), alloc(3 << 19)
+                free(first)
+                free(second)
+
+            @pytest.mark.memreel_limit("1 GiB")
+            def test_that_fails_by_itself():
+                assert False
+        """, code=1)
+        self.assertIn("PASSED test_gpu.py::test_within", said)
+        self.assertIn("FAILED test_gpu.py::test_beyond", said)
+        self.assertIn("the test had up to 33.50 MiB on device 0, 1.50 MiB more than its limit of 32.00 MiB", said)
+        self.assertIn("FAILED test_gpu.py::test_that_fails_by_itself - assert False", said)
+
+    def test_what_a_test_keeps_is_a_leak(self):
+        said = self.pytest("""
+            kept = []
+
+            @pytest.mark.memreel_leaks()
+            def test_clean(weights):
+                free(alloc(1 << 20))
+
+            @pytest.mark.memreel_leaks()
+            def test_leaky(weights):
+                kept.append(alloc(1000))
+
+            @pytest.mark.memreel_leaks("1 MiB")
+            def test_allowed():
+                kept.append(alloc(1 << 20))
+
+            @pytest.mark.memreel_leaks(warmups=1)
+            def test_cache():
+                if len(kept) < 3:
+                    kept.append(alloc(1 << 20))
+
+            def test_of_nothing():
+                kept.append(alloc(1 << 20))
+        """, code=1)
+        self.assertIn("FAILED test_gpu.py::test_leaky", said)
+        self.assertIn("the test kept 1000 B on device 0, and may keep nothing", said)
+        self.assertIn("1 failed, 4 passed", said)
+
+    def test_a_framework_is_judged_by_its_tensors(self):
+        said = self.pytest("""
+            import memreel
+
+            @pytest.mark.memreel_limit("1 KiB")
+            def test_pool():
+                with memreel.pool("pool", "caching") as pool:
+                    base = alloc(64 << 20)
+                    pool.segment_add(base.value, 64 << 20)
+                    pool.alloc(base.value, 1024)
+                    pool.free(base.value)
+                    pool.segment_remove(base.value)
+                    free(base)
+        """, code=0)
+        self.assertIn("1 passed", said)
+
+    def test_tests_are_ranges_of_the_trace(self):
+        self.pytest("def test_one():\n    free(alloc(512))\n", code=0)
+        events = self.events()
+        names = [(row["mark"], row["phase"]) for row in events if row["kind"] == "mark"]
+        self.assertEqual(names, [("test_gpu.py::test_one", "begin"), ("test_gpu.py::test_one", "end")])
+
+    def test_without_a_recorder_the_tests_run_and_say_so(self):
+        tests = """
+            @pytest.mark.memreel_limit("1 B")
+            def test_one():
+                free(alloc(512))
+        """
+        said = self.pytest(tests, "--strict-markers", recorded=False, code=0)
+        self.assertIn("1 test has limits on GPU memory that were not checked", said)
+        self.assertIn("memreel record -- python -m pytest", said)
+        said = self.pytest(tests, "--memreel-required", recorded=False, code=4)
+        self.assertIn("there is no recorder in this process", said)
+
+    def test_a_limit_that_is_none(self):
+        said = self.pytest("""
+            @pytest.mark.memreel_limit("much")
+            def test_one():
+                pass
+        """, code=1)
+        self.assertIn("'much' is no amount of memory", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
