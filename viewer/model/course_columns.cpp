@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "viewer/model/course_walk.h"
+
 namespace memreel::viewer {
 
 std::vector<CourseColumn> course_columns(const Document& document, const HeapCourse& heap, Nanoseconds begin,
@@ -17,19 +19,14 @@ std::vector<CourseColumn> course_columns(const Document& document, const HeapCou
   const std::uint32_t first = at, last = document.events_until(end);
   const bool by_leaves = (last - first) / width >= 16 * leaf_events;
   if (by_leaves) at = at / leaf_events * leaf_events;
-  Figures figures = document.figures_after(heap, at);
+  CourseWalk walk(document, heap, at);
   for (std::uint32_t x = 0; x < width; ++x) {
-    std::uint32_t until = x + 1 == width ? last : document.events_until(time_at(x + 1) - Nanoseconds{1});
+    std::uint32_t until = x + 1 == width ? last : document.events_until(time_at(x + 1) - Nanoseconds{1}, at);
     if (by_leaves && x + 1 != width) until = until / leaf_events * leaf_events;
     CourseColumn& column = columns[x];
     column.begin = at;
     column.end = std::max(at, until);
-    if (column.end > at) {
-      column.extent = document.extent(heap, at, column.end);
-      figures = column.extent.last;
-    } else {
-      column.extent = Extent::at(figures);
-    }
+    column.extent = column.end > at ? walk.advance(column.end) : Extent::at(walk.figures());
     at = column.end;
   }
   return columns;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "viewer/model/course_walk.h"
+
 namespace memreel::viewer {
 namespace {
 
@@ -93,11 +95,13 @@ Nanoseconds Document::last_time() const {
   return latest;
 }
 
-std::uint32_t Document::events_until(Nanoseconds until) const {
+std::uint32_t Document::events_until(Nanoseconds until, std::uint32_t least) const {
   const auto whole = std::min(static_cast<std::uint32_t>(columns.leaf_latest.size()), event_count() / leaf_events);
-  const std::uint32_t leaf = first_row(whole, [&](std::uint32_t i) { return columns.leaf_latest[i] > until.count(); });
-  std::uint32_t event = leaf * leaf_events;
-  const std::uint32_t end = std::min(event_count(), event + leaf_events);
+  std::uint32_t leaf = least / leaf_events;
+  if (leaf < whole && columns.leaf_latest[leaf] <= until.count())
+    leaf += first_row(whole - leaf, [&](std::uint32_t i) { return columns.leaf_latest[leaf + i] > until.count(); });
+  const std::uint32_t begin = leaf * leaf_events, end = begin + std::min(leaf_events, event_count() - begin);
+  std::uint32_t event = std::max(least, begin);
   while (event < end && time(event) <= until) ++event;
   return event;
 }
@@ -130,74 +134,12 @@ std::uint32_t Document::spans_before(std::uint32_t event) const {
                    [&](std::uint32_t i) { return columns.span[i].begin >= event; });
 }
 
-void Document::apply_allocation(HeapId heap, std::uint32_t id, std::uint32_t event, bool begins,
-                                Figures& figures) const {
-  if (heap_of(origin_of(id)) != heap) return;
-  const std::uint64_t size = size_of(id).count;
-  std::uint64_t& live = figures[static_cast<std::size_t>(Figure::live)];
-  std::uint64_t& held = figures[static_cast<std::size_t>(Figure::held)];
-  if (begins) {
-    live += size;
-    held += size;
-    return;
-  }
-  if (requested(id) == event) live -= size;
-  if (completed(id) == event) held -= size;
-}
-
-template <class Take>
-void Document::walk_leaf(const HeapCourse& heap, std::uint32_t begin, std::uint32_t end, const Take& take) const {
-  const std::uint32_t leaf = begin / leaf_events;
-  Figures figures = leaf == 0 ? Figures{} : heap.pyramid.leaf(leaf - 1).last;
-  std::uint32_t other = others_before(leaf * leaf_events);
-  const auto other_count = static_cast<std::uint32_t>(columns.other.size());
-  for (std::uint32_t e = leaf * leaf_events; e < end; ++e) {
-    for (; other < other_count && columns.other[other].at == e; ++other) {
-      const OtherEvent& row = columns.other[other];
-      if (row.event.kind == EventKind::free_completed && row.event.allocation != AllocationId::none)
-        apply_allocation(heap.heap, index(row.event.allocation), e, false, figures);
-      if (row.reserved_change != 0 && heap_of(row.event.origin) == heap.heap)
-        figures[static_cast<std::size_t>(Figure::reserved)] += static_cast<std::uint64_t>(row.reserved_change);
-    }
-    const std::uint64_t subject = columns.subject[e];
-    if (subject_kind(subject) != Subject::other)
-      apply_allocation(heap.heap, subject_row(subject), e, subject_kind(subject) == Subject::alloc, figures);
-    settle(figures);
-    if (e >= begin) take(figures);
-  }
-}
-
 Figures Document::figures_after(const HeapCourse& heap, std::uint32_t events) const {
-  events = std::min(events, event_count());
-  if (events == 0) return {};
-  if (events % leaf_events == 0) return heap.pyramid.leaf(events / leaf_events - 1).last;
-  Figures result{};
-  walk_leaf(heap, events - 1, events, [&](const Figures& figures) { result = figures; });
-  return result;
+  return CourseWalk(*this, heap, std::min(events, event_count())).figures();
 }
 
 Extent Document::extent(const HeapCourse& heap, std::uint32_t begin, std::uint32_t end) const {
-  std::optional<Extent> extent;
-  const auto add = [&](const Extent& part) {
-    if (extent)
-      extent->add(part);
-    else
-      extent = part;
-  };
-  const auto add_events = [&](std::uint32_t from, std::uint32_t to) {
-    walk_leaf(heap, from, to, [&](const Figures& figures) { add(Extent::at(figures)); });
-  };
-  if (begin % leaf_events != 0) {
-    const std::uint32_t to = std::min(end, (begin / leaf_events + 1) * leaf_events);
-    add_events(begin, to);
-    begin = to;
-  }
-  if (const std::uint32_t leaves = end / leaf_events; begin / leaf_events < leaves) {
-    add(heap.pyramid.over(begin / leaf_events, leaves));
-    begin = leaves * leaf_events;
-  }
-  if (begin < end) add_events(begin, end);
-  return extent.value_or(Extent{});
+  return CourseWalk(*this, heap, begin).advance(end);
 }
 
 const Keyframe& Document::keyframe_before(std::uint32_t events) const {

@@ -133,8 +133,8 @@ class Document {
   std::uint32_t completed(std::uint32_t id) const { return seen(columns.completed[id].get()); }
 
   /// How many events have a time <= `time`, taking events to be in order of their time; where they are not, an event
-  /// counts as late as the latest before it.
-  std::uint32_t events_until(Nanoseconds time) const;
+  /// counts as late as the latest before it. `least`: what is known to be no more than that, where the search begins.
+  std::uint32_t events_until(Nanoseconds time, std::uint32_t least = 0) const;
   Nanoseconds first_time() const { return empty() ? Nanoseconds{} : time(0); }
   Nanoseconds last_time() const;
   /// How many allocations began before `event`.
@@ -155,11 +155,6 @@ class Document {
 
  private:
   std::uint32_t seen(std::uint32_t event) const { return event < event_count() ? event : never; }
-  /// Applies an allocation's part of `event` to the figures of a heap.
-  void apply_allocation(HeapId heap, std::uint32_t id, std::uint32_t event, bool begins, Figures& figures) const;
-  /// Calls `take` with the figures after each of the events `begin` .. `end` - 1, which lie in one leaf.
-  template <class Take>
-  void walk_leaf(const HeapCourse& heap, std::uint32_t begin, std::uint32_t end, const Take& take) const;
 };
 
 /// How `Columns::subject` names what an event is about: a row of the allocations, or of `Columns::other`.

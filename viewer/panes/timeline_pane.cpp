@@ -104,7 +104,7 @@ std::optional<TimelinePane::Contents> TimelinePane::make(const Document& documen
 }
 
 void TimelinePane::update(Columns& kept, Scene& scene, TimeRange view, const Area& area) {
-  constexpr std::uint32_t quickly = 50'000;  // events that are looked at in a fraction of a frame
+  constexpr std::uint32_t quickly = 16'384;  // events that are looked at in a fraction of a frame
   const Key key{scene.selection.heap, view, static_cast<std::uint32_t>(std::max(area.width(), 1.0F)),
                 scene.doc().event_count()};
   if (scene.course() == nullptr) return;

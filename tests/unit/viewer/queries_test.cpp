@@ -54,6 +54,8 @@ TEST_F(Queries, ColumnsOfTheTimelineLeaveNoEventOut) {
     for (const CourseColumn& column : columns) {
       ASSERT_EQ(column.begin, next);
       next = column.end;
+      ASSERT_EQ(column.extent, column.begin == column.end ? Extent::at(document().figures_after(course, column.end))
+                                                          : document().extent(course, column.begin, column.end));
       for (std::size_t f = 0; f < figure_count; ++f) highest[f] = std::max(highest[f], column.extent.max[f]);
     }
     EXPECT_EQ(next, document().event_count());
