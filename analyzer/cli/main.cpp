@@ -20,8 +20,8 @@ using memreel::cli::Exit;
 
 // Commands that are programs of their own: memreel-record and so on, in the directory of this program.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 4> siblings{{{"record", "memreel-record"},
-                                                                                 {"attach", "memreel-record"},
-                                                                                 {"detach", "memreel-record"},
+                                                                                 {"attach", "memreel-attach"},
+                                                                                 {"detach", "memreel-attach"},
                                                                                  {"view", "memreel-view"}}};
 
 // Does not return when the sibling could be started.

@@ -1,5 +1,6 @@
 #include "collector/agent/agent.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "collector/agent/control.h"
 #include "collector/agent/frameworks.h"
 #include "collector/agent/journal.h"
 #include "collector/agent/options.h"
@@ -36,6 +38,7 @@ struct Agent {
   bool subscribed = false;
   std::string source;
   bool began_late = false;
+  Recorder* recorder = nullptr;  // made for the first recording, used by as many as it can; never destroyed
   std::unique_ptr<Recording> recording;
   std::atomic<bool> child = false;  // forked from a recorded process, and has recorded nothing itself
 };
@@ -63,11 +66,10 @@ void note(const Agent& self, JournalEntry entry) {
 }
 
 /// Nothing is recorded in this process from now on.
-bool give_up(Agent& self, const Error& error) {
+void give_up(Agent& self, const Error& error) {
   self.given_up = true;
   say(error.message() + ": this process is not recorded");
   note(self, {.what = JournalEntry::What::refused, .text = error.message()});
-  return false;
 }
 
 void note_end(const Agent& self, const Recording::Outcome& outcome, std::string_view why) {
@@ -87,8 +89,15 @@ stacks::AddressRange own_code() {
   return own != stacks::ModuleTable::none ? modules[own].range : stacks::AddressRange{};
 }
 
-bool begin_recording(Agent& self) {
-  auto* const recorder = new Recorder(self.options);  // NOLINT: leaked on purpose, see Agent
+/// A recorder that is of no use any more is left alone: threads may still be in it.
+Recorder* ready_recorder(Agent& self) {
+  if (self.recorder == nullptr || !self.recorder->reopen(self.options))
+    self.recorder = new Recorder(self.options);  // NOLINT: leaked on purpose, see Agent
+  return self.recorder;
+}
+
+Result<void> begin_recording(Agent& self) {
+  Recorder* const recorder = ready_recorder(self);
   const auto failed = [&self](const Recording::Outcome& outcome) {
     set_recorder(nullptr);
     say(outcome.result.error().message() + ": recording ended after " + std::to_string(outcome.events) + " events");
@@ -102,33 +111,34 @@ bool begin_recording(Agent& self) {
       self.options, *recorder,
       {.source = self.source, .began_late = self.began_late, .own_code = own_code(), .look_around = look_around},
       failed);
-  if (!recording) return give_up(self, recording.error());
+  if (!recording) return recording.error();
   self.recording = *std::move(recording);
   set_recorder(recorder);
   self.watch.sampler().begin(self.options.sample_period);
   note(self, {.what = JournalEntry::What::began, .trace = self.recording->trace(), .text = self.source});
-  return true;
+  return {};
 }
 
 /// CUPTI if it can be had, else the interposed symbols if the library was preloaded; or as the options say.
-bool subscribe(Agent& self) {
+Result<void> subscribe(Agent& self) {
   if (self.options.backend != BackendChoice::interpose) {
     auto begun = self.cupti.begin(self.options.libcupti);
     if (begun) {
       self.source = "cupti";
-      return true;
+      self.subscribed = true;
+      return {};
     }
-    if (self.options.backend == BackendChoice::cupti || !cuda::interposer::preloaded())
-      return give_up(self, begun.error());
+    if (self.options.backend == BackendChoice::cupti || !cuda::interposer::preloaded()) return begun.error();
     say(begun.error().what.insert(0, "CUPTI ") + ": recording the driver's calls as they pass through");
   }
   if (!cuda::interposer::preloaded())
-    return give_up(self, {.what = "needs the library to be preloaded",
-                          .where = "--backend interpose",
-                          .remedy = "start the program with memreel record"});
+    return Error{.what = "needs the library to be preloaded",
+                 .where = "--backend interpose",
+                 .remedy = "start the program with memreel record"};
   cuda::interposer::begin(self.watch);
   self.source = "interpose";
-  return true;
+  self.subscribed = true;
+  return {};
 }
 
 void unsubscribe(Agent& self) {
@@ -141,14 +151,40 @@ void unsubscribe(Agent& self) {
 }
 
 /// With the mutex held.
+Result<void> begin(Agent& self) {
+  if (!self.subscribed) {
+    if (auto subscribed = subscribe(self); !subscribed) return subscribed;
+  }
+  auto begun = begin_recording(self);
+  if (!begun) unsubscribe(self);
+  return begun;
+}
+
+/// With the mutex held.
 bool start_locked(Agent& self) {
   if (self.recording != nullptr) return true;
   if (self.given_up) return false;
-  if (!self.subscribed) self.subscribed = subscribe(self);
-  if (!self.subscribed) return false;
-  const bool begun = begin_recording(self);
-  if (!begun) unsubscribe(self);
-  return begun;
+  const auto begun = begin(self);
+  if (!begun) give_up(self, begun.error());
+  return static_cast<bool>(begun);
+}
+
+/// With the mutex held.
+std::optional<Recording::Outcome> end(Agent& self, std::string_view why) {
+  self.child = false;
+  if (self.recording == nullptr) return std::nullopt;
+  set_recorder(nullptr);
+  self.watch.sampler().end();
+  const std::optional<Recording::Outcome> outcome = self.recording->end();
+  if (outcome && outcome->result) note_end(self, *outcome, why);  // failures were told of when they happened
+  if (outcome) {
+    self.recording.reset();
+  } else {
+    [[maybe_unused]] Recording* const still_in_use = self.recording.release();
+    self.recorder = nullptr;
+  }
+  if (!why.empty()) unsubscribe(self);
+  return outcome;
 }
 
 /// A forked child records into a file of its own, from its first event on: many children never have one.
@@ -158,7 +194,8 @@ Recorder* recorder_or_childs() {
   if (self == nullptr || !self->child.load(std::memory_order_relaxed)) return nullptr;
   const std::unique_lock lock(self->mutex, std::try_to_lock);
   if (!lock || !self->child.exchange(false)) return nullptr;
-  begin_recording(*self);
+  if (const auto begun = begin_recording(*self); !begun) give_up(*self, begun.error());
+  control::listen();  // whoever ends the parent's recording can't reach this one
   return recorder();
 }
 
@@ -168,6 +205,7 @@ void forked() {
   if (self == nullptr) return;
   new (&self->mutex) std::mutex;
   self->watch.sampler().forget();
+  self->recorder = nullptr;
   if (self->recording == nullptr) return;
   set_recorder(nullptr);
   [[maybe_unused]] Recording* const parents = self->recording.release();
@@ -190,7 +228,10 @@ bool configure(Agent& self) {
   if (self.configured) return !self.given_up;
   self.configured = true;
   auto options = options_from_environment();
-  if (!options) return give_up(self, options.error());
+  if (!options) {
+    give_up(self, options.error());
+    return false;
+  }
   self.options = *std::move(options);
   ::pthread_atfork(nullptr, nullptr, forked);
   std::atexit(program_ends);
@@ -203,7 +244,10 @@ bool start() {
   Agent& self = instance();
   const std::scoped_lock lock(self.mutex);
   if (!configure(self)) return false;
-  if (self.options.dormant && self.recording == nullptr) return false;
+  if (self.options.dormant && self.recording == nullptr) {
+    control::listen();
+    return false;
+  }
   return start_locked(self);
 }
 
@@ -216,21 +260,47 @@ bool restart() {
   return start_locked(self);
 }
 
-void stop(std::string_view why) {
-  Agent* const self = agent.load(std::memory_order_acquire);
-  if (self == nullptr) return;
-  const std::scoped_lock lock(self->mutex);
-  self->child = false;
-  if (self->recording == nullptr) return;
-  set_recorder(nullptr);
-  self->watch.sampler().end();
-  const std::optional<Recording::Outcome> outcome = self->recording->end();
-  if (outcome && outcome->result) note_end(*self, *outcome, why);  // failures were told of when they happened
-  if (outcome)
-    self->recording.reset();
-  else [[maybe_unused]]
-    Recording* const still_in_use = self->recording.release();
-  if (!why.empty()) unsubscribe(*self);
+Result<Status> join(const Options& options) {
+  Agent& self = instance();
+  {
+    const std::scoped_lock lock(self.mutex);
+    if (self.recording != nullptr && recorder() == nullptr) end(self, "writing failed");
+    if (self.recording != nullptr)
+      return Error{.what = "is recorded already, into " + self.recording->trace(),
+                   .remedy = "memreel detach ends a recording that was begun by memreel attach"};
+    if (::dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY) == nullptr)
+      return Error{.what = "has not loaded CUDA's driver, libcuda.so.1",
+                   .remedy = "attach once it uses the GPU, or start it with memreel record"};
+    configure(self);
+    const std::string journal = self.options.journal;
+    self.options = options;
+    self.options.journal = journal;
+    self.given_up = false;
+    self.began_late = true;
+    self.watch.look_around();
+    if (auto begun = begin(self); !begun) return begun.error();
+  }
+  return status();
 }
+
+Status status() {
+  Agent* const self = agent.load(std::memory_order_acquire);
+  if (self == nullptr) return {};
+  const std::scoped_lock lock(self->mutex);
+  if (self->recording == nullptr || recorder() == nullptr) return {};
+  return {.recording = true,
+          .trace = self->recording->trace(),
+          .source = self->source,
+          .progress = self->recording->progress()};
+}
+
+std::optional<Recording::Outcome> leave(std::string_view why) {
+  Agent* const self = agent.load(std::memory_order_acquire);
+  if (self == nullptr) return std::nullopt;
+  const std::scoped_lock lock(self->mutex);
+  return end(*self, why);
+}
+
+void stop(std::string_view why) { leave(why); }
 
 }  // namespace memreel::agent

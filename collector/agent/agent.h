@@ -1,13 +1,35 @@
 // The library's life in a process: when it records, when it does not, and what it says about that.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <string_view>
+
+#include "collector/agent/options.h"
+#include "collector/agent/recording.h"
+#include "formats/model/result.h"
 
 namespace memreel::agent {
 
 /// Begins to record this process as its environment says. Does nothing when it records already, or is told to stay
 /// dormant, or has failed to: a message says so, and the program runs on unrecorded. Any thread. True while recording.
 bool start();
+
+/// What a process does at a moment.
+struct Status {
+  bool recording = false;
+  std::string trace, source;  // when it does: the file, and where calls are seen
+  Recording::Progress progress;
+};
+
+/// Begins to record a program that runs already, as `options` say. Errors: what keeps it from that, e.g. that it
+/// records already. The program's output stays as it is, whatever happens.
+Result<Status> join(const Options& options);
+
+Status status();
+
+/// stop(), for whoever called join(). None when nothing was recorded.
+std::optional<Recording::Outcome> leave(std::string_view why);
 
 /// Completes the trace. `why` goes into the journal; empty: the program ends. Does nothing when nothing is recorded.
 void stop(std::string_view why);

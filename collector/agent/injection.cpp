@@ -1,5 +1,13 @@
 // The doors through which the library is entered from outside.
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstdint>
+
 #include "collector/agent/agent.h"
+#include "collector/agent/control.h"
+#include "collector/attach/errand.h"
 #include "collector/cuda/interposer.h"
 #include "collector/nvtx/ranges.h"
 
@@ -25,6 +33,21 @@ extern "C" {
 /// For whoever entered the process later: begins to record, into a new file. 1: recording, 0: not, as a message on
 /// standard error says.
 [[gnu::visibility("default")]] int memreel_agent_start() { return memreel::agent::restart() ? 1 : 0; }
+
+/// For the thread that was started to load this library (collector/attach/errand.h): it waits for whoever sent it.
+/// `page` is `size` bytes of code and data that brought it here.
+[[gnu::visibility("default")]] void memreel_agent_visit(void* page, std::size_t size) {
+  ::pthread_detach(::pthread_self());
+  ::pthread_setname_np(::pthread_self(), "memreel-control");
+  memreel::agent::control::visit([page, size] {
+    const auto* const released = static_cast<const std::byte*>(page) + memreel::attach::Errand::released_at;
+    if (*reinterpret_cast<const volatile std::uint64_t*>(released) == 0) return false;
+    return ::munmap(page, size) == 0;
+  });
+}
+
+/// For Python programs that are asked to load this library (sys.remote_exec): the same in a thread of its own.
+[[gnu::visibility("default")]] void memreel_agent_invite() { memreel::agent::control::invite(); }
 
 /// Completes the trace. Recording may begin again.
 [[gnu::visibility("default")]] void memreel_agent_stop() { memreel::agent::stop("stopped"); }

@@ -35,6 +35,12 @@ enum class RecordKind : std::uint8_t {
   context_destroyed,  // what belonged to `context` is freed with it
   device_reset,       // all contexts of `device` are
 
+  // What there was before the recording began, as somebody knows who counted it. Between `held_begin` and `held_end`,
+  // in this order; what happened meanwhile has the last word.
+  held_begin,
+  held,  // `size` bytes at `address`, for `stream`
+  held_end,
+
   graph_alloc,  // a node of a graph: running it gives `size` bytes at `address`
   graph_free,   // a node of a graph: running it frees `address`
 

@@ -186,6 +186,18 @@ void Recorder::drain(std::vector<Record>& batch, Draining how) {
   if (!std::is_sorted(begin, batch.end(), earlier)) std::sort(begin, batch.end(), earlier);
 }
 
+bool Recorder::reopen(const Options& options) {
+  const bool fits = options.ring_events == ring_events_ && options.depth == depth_ && options.when_full == when_full_;
+  if (!fits || stacks_.size() > stacks::StackTree::default_capacity / 2) return false;
+  std::vector<Record> left;
+  drain(left, Draining::everything);
+  // Meanwhile nobody looked whether other code came to the addresses that rules for unwinding are known of.
+  unwinder_.forget();
+  set_python(nullptr);
+  open_.store(true, std::memory_order_release);
+  return true;
+}
+
 std::uint64_t Recorder::lost() const {
   std::uint64_t lost = lost_.load(std::memory_order_relaxed);
   for (ThreadRing* ring = rings_.load(std::memory_order_acquire); ring != nullptr; ring = ring->next)

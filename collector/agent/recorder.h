@@ -88,6 +88,11 @@ class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what thre
   /// From now on every record is refused and nobody waits for room. Threads may still be inside.
   void close() { open_.store(false, std::memory_order_release); }
 
+  /// After close(), once nobody drains any more: takes records again, for another trace. What threads left behind on
+  /// their way is dropped. The memory that rings and stacks have is used again, so that recording again and again takes
+  /// no more of it. False when there is little room left in it, or `options` ask for other rings: use a new recorder.
+  bool reopen(const Options& options);
+
   std::uint64_t lost() const;
   /// Time that the program's threads spent in here, estimated from samples: ns of all threads together.
   std::uint64_t cost_ns() const;

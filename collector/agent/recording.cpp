@@ -92,16 +92,24 @@ void Recording::run() {
                                         .process = names.process});
   opened_.store(true, std::memory_order_release);
   TraceBuilder builder(*recorder_, writer, subject_.own_code);
+  // The recorder may have served another trace before.
+  const std::uint64_t lost_before = recorder_->lost(), cost_before = recorder_->cost_ns(),
+                      refused_before = recorder_->stacks().refused();
   std::vector<Record> batch;
   const auto take = [&](Recorder::Draining how) {
     batch.clear();
     recorder_->drain(batch, how);
     builder.add(batch);
     recorder_->settle();
-    writer.set_losses({.ring_full = recorder_->lost(),
-                       .stack_table_full = recorder_->stacks().refused(),
+    writer.set_losses({.ring_full = recorder_->lost() - lost_before,
+                       .stack_table_full = recorder_->stacks().refused() - refused_before,
                        .hook_refused = builder.hook_lost(),
+                       .preexisting_allocations = builder.held_before(),
                        .began_late = subject_.began_late});
+    events_ = builder.event_count();
+    lost_ = recorder_->lost() - lost_before + builder.hook_lost();
+    device_bytes_ = builder.device_bytes();
+    framework_bytes_ = builder.framework_bytes();
   };
   const auto sum_up = [&](Result<void> result) {
     timespec spent{};
@@ -109,8 +117,8 @@ void Recording::run() {
     outcome_ = {
         .trace = trace_,
         .events = builder.event_count(),
-        .lost = recorder_->lost() + builder.hook_lost(),
-        .cost_ns = recorder_->cost_ns(),
+        .lost = recorder_->lost() - lost_before + builder.hook_lost(),
+        .cost_ns = recorder_->cost_ns() - cost_before,
         .own_ns = static_cast<std::uint64_t>(spent.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(spent.tv_nsec),
         .result = std::move(result)};
   };

@@ -6,6 +6,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "formats/model/stack_text.h"
+
 namespace memreel::agent {
 namespace {
 
@@ -116,6 +118,13 @@ void TraceBuilder::add_one(const Record& record) {
       return graph_memory(record);
     case RecordKind::memory_info:
       return memory_info(record);
+    case RecordKind::held_begin:
+    case RecordKind::held_end:
+      hears_of_held_ = record.kind == RecordKind::held_begin;
+      touched_ = {};
+      return;
+    case RecordKind::held:
+      return held(record);
     case RecordKind::hook_lost:
       ++hook_lost_;
       return;
@@ -158,6 +167,29 @@ void TraceBuilder::alloc(const Record& record) {
       record,
       {.kind = EventKind::alloc, .origin = origin_of(record), .address = {record.address}, .size = {record.size}});
   keep(place, live);
+  if (hears_of_held_) touched_.put(place, 0);
+}
+
+/// Known from before, unless it was seen to begin or to end since.
+void TraceBuilder::held(const Record& record) {
+  const Place place{record.address, namespace_of(record.space)};
+  if (slots_.find(place) != absent || touched_.find(place) != absent) return;
+  const FrameId frame = writer_->intern(Frame{.function = writer_->intern(preexisting_frame)});
+  Live live{.record = record, .used = true};
+  live.allocation = append(record, {.kind = EventKind::alloc,
+                                    .origin = origin_of(record),
+                                    .stack = writer_->intern(Stack{.frame = frame}),
+                                    .address = {record.address},
+                                    .size = {record.size}});
+  keep(place, live);
+  ++held_before_;
+}
+
+/// Host memory and what is no memory of the program's own is not counted.
+void TraceBuilder::count(const Record& allocation, bool is_alive) {
+  if (allocation.device < 0) return;
+  std::uint64_t& bytes = allocation.space == Space::torch ? framework_bytes_ : device_bytes_;
+  bytes = is_alive ? bytes + allocation.size : bytes - allocation.size;
 }
 
 /// Where in live_ it is now; what was at its place before is forgotten: its free was not seen.
@@ -173,12 +205,15 @@ std::uint32_t TraceBuilder::keep(const Place& place, const Live& live) {
     }
     slots_.put(place, slot);
   }
+  if (live_[slot].used) count(live_[slot].record, false);
   live_[slot] = live;
+  count(live.record, true);
   return slot;
 }
 
 void TraceBuilder::free(const Record& record) {
   const Place place{record.address, namespace_of(record.space)};
+  if (hears_of_held_) touched_.put(place, 0);
   const std::uint32_t slot = slots_.find(place);
   if (slot != absent) {
     taken_[record.thread] = {.record = record, .live = live_[slot]};
@@ -197,6 +232,7 @@ void TraceBuilder::end(const Record& because, std::uint32_t slot) {
 }
 
 void TraceBuilder::free_live(const Record& because, const Live& live) {
+  count(live.record, false);
   // It goes from where it came from, by whoever lets go of it.
   Record from = live.record;
   from.thread = because.thread;
@@ -246,6 +282,7 @@ void TraceBuilder::handle_created(const Record& record) {
       record,
       {.kind = EventKind::alloc, .origin = origin_of(record), .address = {live.record.address}, .size = {record.size}});
   pieces_[number] = live;
+  count(live.record, true);
 }
 
 void TraceBuilder::end_piece(const Record& because, cuda::PhysicalMemory::Number number) {

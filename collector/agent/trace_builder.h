@@ -32,6 +32,12 @@ class TraceBuilder {
   std::uint64_t event_count() const { return events_; }
   /// Of calls that could not be observed, and of gaps in what PyTorch reported.
   std::uint64_t hook_lost() const { return hook_lost_; }
+  /// How many allocations of before the recording are known.
+  std::uint64_t held_before() const { return held_before_; }
+
+  /// Alive now, as far as it was seen: what the program has of the devices' drivers, and what frameworks gave out.
+  std::uint64_t device_bytes() const { return device_bytes_; }
+  std::uint64_t framework_bytes() const { return framework_bytes_; }
 
  private:
   /// Addresses are unique within one of these.
@@ -85,6 +91,8 @@ class TraceBuilder {
   void memory_info(const Record& record);
   void mark(const Record& record);
   void own(const Record& record);
+  void held(const Record& record);
+  void count(const Record& allocation, bool is_alive);
   void check_sum(const Record& record);
 
   void end(const Record& because, std::uint32_t slot);
@@ -115,13 +123,17 @@ class TraceBuilder {
   std::map<std::uint64_t, Range> mappings_, graph_nodes_, imports_;  // by address
   std::unordered_map<std::int16_t, std::uint64_t> chosen_pools_;     // by device
 
+  bool hears_of_held_ = false;         // between held_begin and held_end
+  FlatMap<Place, PlaceHash> touched_;  // since held_begin
+  std::uint64_t held_before_ = 0;
+
   OwnPools own_pools_;
   std::unordered_map<std::int16_t, torch::Checksum> checksums_;  // by device
 
   Record last_;  // origin_of() was asked about it, with this answer
   OriginId last_origin_ = OriginId::none;
   std::unordered_map<std::uint32_t, ThreadId> threads_;
-  std::uint64_t events_ = 0, hook_lost_ = 0;
+  std::uint64_t events_ = 0, hook_lost_ = 0, device_bytes_ = 0, framework_bytes_ = 0;
 };
 
 }  // namespace memreel::agent

@@ -49,6 +49,7 @@ void Sampler::begin(std::chrono::milliseconds period) {
   find(library, "cuMemPoolGetAttribute", driver.pool_attribute);
   if (driver.set_context == nullptr || driver.memory_info == nullptr) return;
   driver_ = &driver;
+  last_.clear();  // a new recording knows nothing of what was said in another
   period_ = period;
   ending_ = false;
   running_ = agent::start_own_thread(

@@ -1,5 +1,12 @@
 #include "collector/cuda/watch.h"
 
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
 namespace memreel::cuda {
 namespace {
 
@@ -17,6 +24,34 @@ bool destroys(Call call) {
       return true;
     default:
       return false;
+  }
+}
+
+/// visit(context, device) for each device's primary context that is alive. Makes none.
+void for_each_primary(auto&& visit) {
+  void* const library = ::dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
+  if (library == nullptr) return;
+  const auto find = [library](const char* name, auto& function) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
+    return function != nullptr;
+  };
+  Status (*count_devices)(int*) = nullptr;
+  Status (*primary_state)(Device, unsigned*, int*) = nullptr;
+  Status (*retain)(void**, Device) = nullptr;
+  Status (*release)(Device) = nullptr;
+  int devices = 0;
+  const bool found = find("cuDeviceGetCount", count_devices) && find("cuDevicePrimaryCtxGetState", primary_state) &&
+                     find("cuDevicePrimaryCtxRetain", retain) && find("cuDevicePrimaryCtxRelease_v2", release);
+  if (!found || count_devices(&devices) != success) return;
+  for (Device device = 0; device < devices; ++device) {
+    unsigned flags = 0;
+    int active = 0;
+    void* context = nullptr;
+    // It is alive, so that to retain and release it only counts.
+    if (primary_state(device, &flags, &active) != success || active == 0) continue;
+    if (retain(&context, device) != success) continue;
+    release(device);
+    visit(context, device);
   }
 }
 
@@ -73,6 +108,22 @@ void Watch::learn(const CallSite& site) {
     default:
       return;
   }
+}
+
+void Watch::look_around() {
+  std::vector<std::pair<const void*, Device>> alive;
+  for_each_primary([&](const void* context, Device device) { alive.emplace_back(context, device); });
+  // What was known from an earlier recording may be gone since.
+  const auto forget = [](KnownObjects& objects, const auto& is_there) {
+    objects.for_each([&](const void* object, std::int16_t) {
+      if (!is_there(object)) objects.remove(objects.find(object).number);
+    });
+  };
+  forget(sampled_.contexts, [&](const void* context) {
+    return std::ranges::find(alive, context, &std::pair<const void*, Device>::first) != alive.end();
+  });
+  forget(sampled_.pools, [](const void*) { return false; });
+  for (const auto& [context, device] : alive) sampled_.contexts.add(context, static_cast<std::int16_t>(device));
 }
 
 void Watch::context_gone(const void* context) {

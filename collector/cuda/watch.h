@@ -86,6 +86,10 @@ class Watch {
   /// Its destruction begins. Unless the program ends: then what it holds is what the program did not free.
   void context_gone(const void* context);
 
+  /// Finds the devices' primary contexts that are alive, and forgets what is not, after a time in which nobody watched.
+  /// It asks the driver: not from a callback.
+  void look_around();
+
   /// From now on contexts are destroyed because the program ends, not because it wants so.
   void program_ends() { program_ends_.store(true, std::memory_order_relaxed); }
 

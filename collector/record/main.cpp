@@ -19,6 +19,7 @@
 #include "collector/record/environment.h"
 #include "collector/record/executable.h"
 #include "collector/record/output.h"
+#include "collector/record/recording_options.h"
 #include "collector/record/summary.h"
 #include "formats/model/result.h"
 #include "memreel/version.h"
@@ -59,30 +60,8 @@ void describe(CLI::App& app, Request& request) {
   app.add_option("-o,--output", request.output,
                  "File of the trace. %p stands for the process, %h for the host, %r for the rank (RANK, "
                  "OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID) [memreel-%h-%p.reel]");
-  app.add_option("--backend", "Where calls are seen: auto, cupti or interpose [auto]")
-      ->check(CLI::IsMember({"auto", "cupti", "interpose"}))
-      ->each([&](const std::string& text) {
-        options.backend = text == "auto"    ? agent::BackendChoice::automatic
-                          : text == "cupti" ? agent::BackendChoice::cupti
-                                            : agent::BackendChoice::interpose;
-      });
-  app.add_option("--depth", options.depth, "Most native frames of a stack; 0: no stacks [64]")
-      ->check(CLI::Range(0, 1024));
-  app.add_option("--ring-events", options.ring_events, "Events that wait in memory, per thread [65536]")
-      ->check(CLI::Range(64, 1 << 24));
-  app.add_option("--when-full", "When they are full: drop (count the event as lost) or block (wait) [drop]")
-      ->check(CLI::IsMember({"drop", "block"}))
-      ->each([&](const std::string& text) {
-        options.when_full = text == "drop" ? agent::WhenFull::drop : agent::WhenFull::block;
-      });
-  app.add_option("--sample-ms", "Milliseconds between samples of the device's memory; 0: none [100]")
-      ->check(CLI::Range(0, 3'600'000))
-      ->each([&](const std::string& text) { options.sample_period = std::chrono::milliseconds(std::stoll(text)); });
-  app.add_flag_callback(
-      "--no-torch", [&] { options.torch = false; }, "Leave out PyTorch's tensors");
-  app.add_flag_callback(
-      "--no-python", [&] { options.python = false; }, "Leave out Python's frames");
-  app.add_option("--libcupti", options.libcupti, "The libcupti to load [the one that belongs to the program's CUDA]");
+  add_recording_options(app, options);
+  app.add_flag("--dormant", options.dormant, "Record nothing until memreel attach asks for it");
   app.add_flag("--bundle-symbols", request.bundle_symbols,
                "Write the names of native frames into the trace at the end, to read it on another machine");
   app.add_flag("-q,--quiet", request.quiet, "Print nothing at the end");
@@ -96,7 +75,8 @@ void describe(CLI::App& app, Request& request) {
       "  memreel record python train.py --epochs 1\n"
       "  memreel record -o run.reel -- ./solver --size 4096\n"
       "  memreel record -o trace-%r.reel -- torchrun --nproc-per-node 4 train.py\n"
-      "  memreel record --when-full block --depth 128 ./solver\n\n"
+      "  memreel record --when-full block --depth 128 ./solver\n"
+      "  memreel record --dormant -- python serve.py\n\n"
       "Exit code: the program's, or its signal; 2 when it was not started.");
 }
 
@@ -146,16 +126,12 @@ Result<Ending> record(Request& request) {
     // The program has ended as it has; that names are missing is no reason to say otherwise.
     if (const auto bundled = bundle_symbols(entries); !bundled) fail(bundled.error());
   }
-  if (!request.quiet) say(summary_of(request.program.front(), *ending, entries));
+  if (!request.quiet) say(summary_of(request.program.front(), *ending, entries, request.options.dormant));
   return ending;
 }
 
 int run(int argc, char** argv) {
   const std::string_view command = argc > 1 ? argv[1] : "";
-  if (command == "attach" || command == "detach")
-    return fail({.what = "'memreel " + std::string(command) + "' is not part of version " + std::string(version),
-                 .remedy = "start the program with memreel record"});
-
   Request request;
   CLI::App app("Records what a program does with GPU memory: memreel record [OPTIONS] [--] PROGRAM [ARGUMENTS...]",
                "memreel record");

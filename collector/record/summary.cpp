@@ -27,24 +27,29 @@ std::string counted(std::uint64_t count, const std::string& noun) {
 }
 
 /// "GPU 0: peak 3.50 GiB, 12.0 MiB live at exit"
-std::string memory_text(const std::map<std::int32_t, DeviceFacts>& devices) {
+std::string memory_text(const std::map<std::int32_t, DeviceFacts>& devices, std::string_view moment) {
   std::string text;
   for (const auto& [device, facts] : devices) {
     text += (text.empty() ? "" : "; ") + ("GPU " + std::to_string(device)) + ": peak " + text_of(facts.peak) + ", " +
-            text_of(facts.end) + " live at exit";
+            text_of(facts.end) + " live " + std::string(moment);
     if (facts.failures > 0) text += ", " + counted(facts.failures, "failed allocation");
   }
   return text.empty() ? "no device memory" : text;
 }
 
+std::string text_of_facts(const std::string& trace, const Result<TraceFacts>& facts, std::string_view moment) {
+  const std::string name = nearest_name(trace);
+  if (!facts) return name + " can't be read: " + facts.error().message();
+  return name + " (" + text_of(facts->file_size) + "): " + memory_text(facts->devices, moment) + "; " +
+         counted(facts->events, "event") + ", " +
+         (facts->lost == 0 ? std::string("none lost") : text_of(facts->lost) + " lost");
+}
+
 /// `ended` is null when the process was killed before it could say so.
 std::string describe(const JournalEntry& began, const JournalEntry* ended, std::chrono::nanoseconds time) {
-  const std::string name = nearest_name(began.trace);
   const auto facts = facts_of(began.trace);
-  if (!facts) return name + " can't be read: " + facts.error().message();
-  std::string text = name + " (" + text_of(facts->file_size) + "): " + memory_text(facts->devices) + "; " +
-                     counted(facts->events, "event") + ", " +
-                     (facts->lost == 0 ? std::string("none lost") : text_of(facts->lost) + " lost");
+  std::string text = text_of_facts(began.trace, facts, ended != nullptr && !ended->text.empty() ? "then" : "at exit");
+  if (!facts) return text;
   if (ended != nullptr && time.count() > 0)
     text += "; recording took about " +
             text_of_share(static_cast<double>(ended->cost_ns) / static_cast<double>(time.count())) + " of the time";
@@ -72,7 +77,12 @@ std::vector<JournalEntry> read_journal(const std::filesystem::path& journal) {
   return entries;
 }
 
-std::string summary_of(const std::string& program, const Ending& ending, const std::vector<JournalEntry>& journal) {
+std::string summary_of_trace(const std::string& trace, std::string_view moment) {
+  return text_of_facts(trace, facts_of(trace), moment);
+}
+
+std::string summary_of(const std::string& program, const Ending& ending, const std::vector<JournalEntry>& journal,
+                       bool dormant) {
   std::string text = "memreel: " + program + " " + ending_text(ending) + " after " +
                      text_of_seconds(std::chrono::duration<double>(ending.time).count());
   std::size_t traces = 0;
@@ -91,7 +101,9 @@ std::string summary_of(const std::string& program, const Ending& ending, const s
   }
   if (traces > most_shown) text += "\n  and " + counted(traces - most_shown, "trace") + " more beside them";
   text += refusals;
-  if (traces == 0 && refusals.empty()) text += " without having used CUDA: there is nothing to record, and no trace";
+  if (traces == 0 && refusals.empty())
+    text += dormant ? "; memreel attach never asked for a recording, and there is no trace"
+                    : " without having used CUDA: there is nothing to record, and no trace";
   if (traces > 0) text += "\n  memreel report " + first + " shows who holds the memory";
   return text + "\n";
 }

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "collector/agent/journal.h"
@@ -13,8 +14,13 @@ namespace memreel::record {
 /// The lines of a journal; those that are damaged are left out, and a file that is not there has none.
 std::vector<agent::JournalEntry> read_journal(const std::filesystem::path& journal);
 
-/// One paragraph, lines ended by newlines. `program` is its name as the user typed it.
+/// "run.reel (1.20 MiB): GPU 0: peak 3.50 GiB, 12.0 MiB live at exit; 1,234 events, none lost", or why it can't be
+/// read. `moment` is when the trace ends.
+std::string summary_of_trace(const std::string& trace, std::string_view moment = "at exit");
+
+/// One paragraph, lines ended by newlines. `program` is its name as the user typed it; `dormant`: it was to record only
+/// when asked.
 std::string summary_of(const std::string& program, const Ending& ending,
-                       const std::vector<agent::JournalEntry>& journal);
+                       const std::vector<agent::JournalEntry>& journal, bool dormant);
 
 }  // namespace memreel::record

@@ -1,0 +1,106 @@
+#include "collector/agent/control.h"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "collector/agent/agent.h"
+#include "collector/agent/options.h"
+#include "collector/agent/own_thread.h"
+#include "collector/attach/control_socket.h"
+
+namespace memreel::agent::control {
+namespace {
+
+using attach::Answer, attach::ControlSocket, attach::Message;
+
+/// Never destroyed: its thread outlives main().
+ControlSocket& socket() {
+  static auto* const made = [] {
+    ::pthread_atfork(nullptr, nullptr, [] { socket().close(); });
+    return new ControlSocket;  // NOLINT(cppcoreguidelines-owning-memory): leaked on purpose
+  }();
+  return *made;
+}
+
+Message described(const Status& status) {
+  return {.word = "ok",
+          .fields = {{"recording", status.recording ? "1" : "0"},
+                     {"trace", status.trace},
+                     {"source", status.source},
+                     {"events", std::to_string(status.progress.events)},
+                     {"lost", std::to_string(status.progress.lost)},
+                     {"device_bytes", std::to_string(status.progress.device_bytes)},
+                     {"framework_bytes", std::to_string(status.progress.framework_bytes)}}};
+}
+
+Message started(const Message& question) {
+  const auto options = read_options([&](const char* name) -> std::optional<std::string> {
+    for (const auto& [field, value] : question.fields)
+      if (field == name) return value;
+    return std::nullopt;
+  });
+  if (!options) return attach::error_message(options.error());
+  const auto status = join(*options);
+  return status ? described(*status) : attach::error_message(status.error());
+}
+
+Message stopped() {
+  const auto outcome = leave("detached");
+  if (outcome && !outcome->result) return attach::error_message(outcome->result.error());
+  const Recording::Outcome told = outcome.value_or(Recording::Outcome{});
+  return {.word = "ok",
+          .fields = {{"trace", told.trace},
+                     {"events", std::to_string(told.events)},
+                     {"lost", std::to_string(told.lost)},
+                     {"cost_ns", std::to_string(told.cost_ns)},
+                     {"own_ns", std::to_string(told.own_ns)}}};
+}
+
+Answer answer(const Message& question, bool is_visit) {
+  if (question.word == "start") return {.message = started(question)};
+  if (question.word == "stop") return {.message = stopped(), .last = is_visit};
+  if (question.word == "status") return {.message = described(status())};
+  return {.message = attach::error_message({.what = "does not know the command \"" + question.word + "\"",
+                                            .remedy = "use the memreel that it was started with"})};
+}
+
+bool start_listener(void* (*body)(void*)) {
+  pthread_t thread{};
+  return start_own_thread(thread, "memreel-control", body, nullptr) && ::pthread_detach(thread) == 0;
+}
+
+}  // namespace
+
+void listen() {
+  if (!socket().open()) return;
+  const auto body = [](void*) -> void* {
+    socket().run([](const Message& question) { return answer(question, false); }, {}, [] { return false; });
+    return nullptr;
+  };
+  if (!start_listener(body)) socket().close();
+}
+
+void visit(const std::function<bool()>& may_clean_up) {
+  if (!socket().open()) return;
+  constexpr std::chrono::seconds patience{10};
+  bool clean = false;
+  const auto answer_visitor = [&](const Message& question) {
+    clean = clean || may_clean_up();
+    return answer(question, true);
+  };
+  socket().run(answer_visitor, patience, [] { return !status().recording; });
+  if (!clean) may_clean_up();
+}
+
+void invite() {
+  start_listener([](void*) -> void* {
+    visit([] { return true; });
+    return nullptr;
+  });
+}
+
+}  // namespace memreel::agent::control

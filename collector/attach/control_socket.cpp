@@ -1,0 +1,154 @@
+#include "collector/attach/control_socket.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <system_error>
+#include <vector>
+
+#include "collector/attach/process.h"
+
+namespace memreel::attach {
+namespace {
+
+struct Address {
+  sockaddr_un name{};
+  socklen_t size = 0;
+};
+
+/// Of a process by its number in its own namespace.
+Address address_of(std::uint64_t process, std::uint64_t start) {
+  const std::string text = "memreel-control-" + std::to_string(process) + "-" + std::to_string(start);
+  Address address;
+  address.name.sun_family = AF_UNIX;
+  std::memcpy(&address.name.sun_path[1], text.data(), text.size());  // the first byte stays zero: abstract
+  address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  return address;
+}
+
+const sockaddr* generic(const Address& address) { return reinterpret_cast<const sockaddr*>(&address.name); }
+
+void limit_waits(int connection, std::chrono::milliseconds limit) {
+  const timeval time{.tv_sec = limit.count() / 1000, .tv_usec = limit.count() % 1000 * 1000};
+  ::setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time);
+  ::setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
+}
+
+std::optional<ucred> peer_of(int connection) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
+  return peer;
+}
+
+bool send(int connection, const Message& message) {
+  const std::string bytes = to_bytes(message);
+  return ::send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+}
+
+Result<Message> receive(int connection) {
+  std::vector<char> bytes(largest_message + 1);
+  const ssize_t size = ::recv(connection, bytes.data(), bytes.size(), 0);
+  if (size < 0) return Error{.what = std::generic_category().message(errno)};
+  return parse_message(std::span(bytes).first(static_cast<std::size_t>(size)));
+}
+
+/// Above what programs count through when they close files or use select().
+int move_up(int file) {
+  for (const int lowest : {1000, 100}) {
+    const int moved = ::fcntl(file, F_DUPFD_CLOEXEC, lowest);
+    if (moved < 0) continue;
+    ::close(file);
+    return moved;
+  }
+  return file;
+}
+
+}  // namespace
+
+bool ControlSocket::open() {
+  const auto start = start_time(::getpid());
+  if (!start || is_open()) return false;
+  const Address address = address_of(static_cast<std::uint64_t>(::getpid()), *start);
+  const int file = move_up(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  struct stat status {};
+  if (file < 0) return false;
+  if (::bind(file, generic(address), address.size) != 0 || ::listen(file, 4) != 0 || ::fstat(file, &status) != 0) {
+    ::close(file);
+    return false;
+  }
+  device_ = status.st_dev;
+  inode_ = status.st_ino;
+  file_ = file;
+  return true;
+}
+
+bool ControlSocket::is_ours() const {
+  struct stat status {};
+  return ::fstat(file_, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
+}
+
+void ControlSocket::close() {
+  if (is_open() && is_ours()) ::close(file_);
+  file_ = -1;
+}
+
+void ControlSocket::run(const std::function<Answer(const Message&)>& answer, std::chrono::milliseconds patience,
+                        const std::function<bool()>& idle) {
+  const int timeout = patience.count() == 0 ? -1 : static_cast<int>(patience.count());
+  for (bool last = false; !last;) {
+    pollfd waiting{.fd = file_, .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&waiting, 1, timeout);
+    if (!is_ours()) break;
+    if (ready == 0 && idle()) break;
+    if (ready <= 0) continue;
+    const int connection = ::accept4(file_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (connection < 0) continue;
+    limit_waits(connection, std::chrono::seconds(1));
+    const auto peer = peer_of(connection);
+    if (peer && (peer->uid == ::geteuid() || peer->uid == 0)) {
+      auto question = receive(connection);
+      Answer given{.message = question ? Message{} : error_message(question.error())};
+      if (question) given = answer(*question);
+      last = given.last;
+      if (last) close();  // whoever reads the answer finds nobody here any more
+      [[maybe_unused]] const bool sent = send(connection, given.message);
+    }
+    ::close(connection);
+  }
+  close();
+}
+
+Reply ask(pid_t process, const Message& question, std::chrono::milliseconds limit) {
+  const auto own_number = number_in_own_namespace(process);
+  const auto start = start_time(process);
+  if (!own_number || !start) return {};
+  const Address address = address_of(*own_number, *start);
+  const int connection = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  if (connection < 0) return {};
+  limit_waits(connection, limit);
+  Reply reply;
+  if (::connect(connection, generic(address), address.size) == 0) {
+    const auto peer = peer_of(connection);
+    // Anybody may take the name: only the process itself is listened to.
+    reply.reached = peer && peer->pid == process;
+    if (reply.reached && send(connection, question))
+      reply.answer = receive(connection);
+    else
+      reply.answer = Error{.what = "the control socket is another process's"};
+    if (reply.answer && reply.answer->word == "error") reply.answer = error_of(*reply.answer);
+  }
+  ::close(connection);
+  return reply;
+}
+
+}  // namespace memreel::attach

@@ -1,0 +1,213 @@
+#include "collector/attach/errand.h"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <initializer_list>
+
+namespace memreel::attach {
+namespace {
+
+/// The page, from its beginning. Both codes find it through the register rbx.
+struct Layout {
+  std::uint64_t pthread_create, dlopen, dlsym, dlerror, errno_location;  // 0x00 .. 0x20
+  std::uint64_t page, size;                                              // 0x28, 0x30
+  std::uint64_t thread;                                                  // 0x38: pthread_t that is started
+  std::uint64_t loader;                                                  // 0x40: address of `loading`
+  std::uint64_t frame;                                                   // 0x48: address of the signal frame
+  ErrandNews news;                                                       // 0x50
+  std::array<std::uint64_t, 2> patience;                                 // 0x68: timespec
+  std::uint64_t released;                                                // 0x78
+  std::array<char, 64> visit;                                            // 0x80
+  std::array<char, 4096> library;                                        // 0xC0
+  std::array<unsigned char, 256> errand, loading;
+};
+static_assert(offsetof(Layout, news) == 0x50 && sizeof(ErrandNews) == 0x18);
+static_assert(offsetof(Layout, patience) == 0x68 && offsetof(Layout, released) == Errand::released_at);
+static_assert(offsetof(Layout, visit) == 0x80 && offsetof(Layout, library) == 0xC0);
+
+constexpr std::array<unsigned char, 256> code(std::initializer_list<unsigned char> bytes) {
+  std::array<unsigned char, 256> code{};
+  std::size_t i = 0;
+  for (const unsigned char byte : bytes) code[i++] = byte;
+  return code;
+}
+
+// clang-format off
+/// The borrowed thread. rdi: the page. It waits with ppoll, because other ways of waiting for a time leave a note with
+/// the kernel (restart_block), which still has that of the call in which the thread was stopped.
+constexpr auto errand_code = code({
+    0x48, 0x89, 0xFB,                    //         mov    rbx, rdi
+    0xFC,                                //         cld
+    0xFF, 0x53, 0x20,                    //         call   [rbx + errno_location]
+    0x49, 0x89, 0xC4,                    //         mov    r12, rax
+    0x45, 0x8B, 0x2C, 0x24,              //         mov    r13d, [r12]
+    0x48, 0x8D, 0x7B, 0x38,              //         lea    rdi, [rbx + thread]
+    0x31, 0xF6,                          //         xor    esi, esi
+    0x48, 0x8B, 0x53, 0x40,              //         mov    rdx, [rbx + loader]
+    0x48, 0x89, 0xD9,                    //         mov    rcx, rbx
+    0xFF, 0x13,                          //         call   [rbx + pthread_create]
+    0x89, 0x43, 0x54,                    //         mov    [rbx + news.thread_refused], eax
+    0x45, 0x89, 0x2C, 0x24,              //         mov    [r12], r13d
+    0xC7, 0x43, 0x50, 1, 0, 0, 0,        //         mov    dword [rbx + news.started], 1
+    0xB8, 0x0F, 1, 0, 0,                 //         mov    eax, SYS_ppoll
+    0x31, 0xFF,                          //         xor    edi, edi
+    0x31, 0xF6,                          //         xor    esi, esi
+    0x48, 0x8D, 0x53, 0x68,              //         lea    rdx, [rbx + patience]
+    0x45, 0x31, 0xD2,                    //         xor    r10d, r10d
+    0x0F, 0x05,                          //         syscall
+    0x48, 0x8B, 0x63, 0x48,              //         mov    rsp, [rbx + frame]
+    0xB8, 0x0F, 0, 0, 0,                 //         mov    eax, SYS_rt_sigreturn
+    0x0F, 0x05,                          //         syscall
+});
+
+/// The thread that it starts. rdi: the page.
+constexpr auto loading_code = code({
+    0x53,                                //         push   rbx
+    0x48, 0x89, 0xFB,                    //         mov    rbx, rdi
+    0x48, 0x8D, 0xBB, 0xC0, 0, 0, 0,     //         lea    rdi, [rbx + library]
+    0xBE, 2, 0, 0, 0,                    //         mov    esi, RTLD_NOW
+    0xFF, 0x53, 0x08,                    //         call   [rbx + dlopen]
+    0x48, 0x85, 0xC0,                    //         test   rax, rax
+    0x74, 0x1F,                          //         jz     failed
+    0x48, 0x89, 0xC7,                    //         mov    rdi, rax
+    0x48, 0x8D, 0xB3, 0x80, 0, 0, 0,     //         lea    rsi, [rbx + visit]
+    0xFF, 0x53, 0x10,                    //         call   [rbx + dlsym]
+    0x48, 0x85, 0xC0,                    //         test   rax, rax
+    0x74, 0x0D,                          //         jz     failed
+    0x48, 0x8B, 0x7B, 0x28,              //         mov    rdi, [rbx + page]
+    0x48, 0x8B, 0x73, 0x30,              //         mov    rsi, [rbx + size]
+    0x5B,                                //         pop    rbx
+    0xFF, 0xE0,                          //         jmp    rax
+    0x90, 0x90,                          //         nop
+    0xFF, 0x53, 0x18,                    // failed: call   [rbx + dlerror]
+    0x48, 0x89, 0x43, 0x60,              //         mov    [rbx + news.failure], rax
+    0xC7, 0x43, 0x58, 1, 0, 0, 0,        //         mov    dword [rbx + news.failed], 1
+    0x31, 0xC0,                          //         xor    eax, eax
+    0x5B,                                //         pop    rbx
+    0xC3,                                //         ret
+});
+// clang-format on
+
+/// What rt_sigreturn reads at the stack pointer: struct ucontext of the kernel
+/// (arch/x86/include/uapi/asm/sigcontext.h).
+struct SignalFrame {
+  std::uint64_t flags = 0, link = 0;
+  std::uint64_t stack_pointer = 0, stack_flags = 0, stack_size = 0;
+  std::uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
+  std::uint16_t cs, gs = 0, fs = 0, ss;
+  std::uint64_t error = 0, trap = 0, old_mask = 0, cr2 = 0;
+  std::uint64_t extended;  // address
+  std::array<std::uint64_t, 8> reserved{};
+  std::uint64_t signal_mask;
+};
+static_assert(sizeof(SignalFrame) == 40 + 32 * 8 + 8);
+
+/// In the unused bytes of the legacy area: that and how much more there is (struct _fpx_sw_bytes).
+struct ExtendedNote {
+  std::uint32_t magic, extended_size;
+  std::uint64_t features;
+  std::uint32_t size;
+  std::array<std::uint32_t, 7> padding;
+};
+constexpr std::size_t note_offset = 464;
+constexpr std::uint32_t first_magic = 0x46505853, second_magic = 0x46505845;
+constexpr std::uint64_t has_extended = 1;  // UC_FP_XSTATE
+constexpr std::uint64_t has_ss = 2 | 4;    // UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS
+
+/// With it the kernel leaves the thread's alternate signal stack as it is.
+constexpr std::uint64_t no_such_flag = 7;
+
+/// The state of matrix registers (AMX) is behind all other, takes kilobytes and is there for few threads; the kernel
+/// refuses frames that are larger than a thread's own.
+constexpr std::size_t without_matrices = 2752;
+constexpr std::uint64_t matrices = 3ULL << 17U;
+
+template <class T>
+void put(std::vector<std::byte>& page, std::size_t offset, const T& value) {
+  std::memcpy(page.data() + offset, &value, sizeof value);
+}
+
+SignalFrame frame_of(const ThreadState& thread, std::uint64_t extended) {
+  const user_regs_struct r = with_call_begun_again(thread.registers);
+  SignalFrame frame{};
+  frame.flags = has_extended | has_ss;
+  frame.stack_flags = no_such_flag;
+  frame.r8 = r.r8, frame.r9 = r.r9, frame.r10 = r.r10, frame.r11 = r.r11;
+  frame.r12 = r.r12, frame.r13 = r.r13, frame.r14 = r.r14, frame.r15 = r.r15;
+  frame.rdi = r.rdi, frame.rsi = r.rsi, frame.rbp = r.rbp, frame.rbx = r.rbx;
+  frame.rdx = r.rdx, frame.rax = r.rax, frame.rcx = r.rcx, frame.rsp = r.rsp;
+  frame.rip = r.rip, frame.eflags = r.eflags;
+  frame.cs = static_cast<std::uint16_t>(r.cs), frame.ss = static_cast<std::uint16_t>(r.ss);
+  frame.extended = extended;
+  frame.signal_mask = thread.signal_mask;
+  return frame;
+}
+
+}  // namespace
+
+user_regs_struct with_call_begun_again(const user_regs_struct& registers) {
+  // Numbers that the kernel keeps to itself (include/linux/errno.h), and EINTR of calls that it never begins again.
+  constexpr std::array<std::int64_t, 5> interrupted{-512, -513, -514, -516, -EINTR};
+  const auto result = static_cast<std::int64_t>(registers.rax);
+  user_regs_struct again = registers;
+  if (static_cast<std::int64_t>(registers.orig_rax) < 0) return again;
+  for (const std::int64_t code : interrupted) {
+    if (result != code) continue;
+    again.rax = registers.orig_rax;
+    again.rip -= 2;  // to the instruction "syscall"
+    again.orig_rax = ~0ULL;
+  }
+  return again;
+}
+
+Errand make_errand(std::uint64_t address, const ErrandFunctions& functions, const ThreadState& thread,
+                   const std::string& library, const std::string& visit) {
+  constexpr std::size_t extended_at = (sizeof(Layout) + 63) / 64 * 64;
+  Errand errand;
+  errand.page.resize(Errand::page_size);
+
+  std::vector<std::byte> extended = thread.extended;
+  const bool cut = extended.size() > without_matrices;
+  if (cut) extended.resize(without_matrices);
+  const auto size = static_cast<std::uint32_t>(extended.size());
+  ExtendedNote note{};
+  std::memcpy(&note.features, extended.data() + 512, sizeof note.features);  // XSTATE_BV: what is in use
+  if (cut) note.features &= ~matrices;
+  std::memcpy(extended.data() + 512, &note.features, sizeof note.features);
+  note.features = ~0ULL & ~matrices;  // what is not in use is brought to its first state
+  note.magic = first_magic;
+  note.extended_size = size + 4;
+  note.size = size;
+  std::memcpy(extended.data() + note_offset, &note, sizeof note);
+  std::memcpy(errand.page.data() + extended_at, extended.data(), size);
+  put(errand.page, extended_at + size, second_magic);
+  const std::size_t frame_at = (extended_at + size + 4 + 63) / 64 * 64;
+  put(errand.page, frame_at, frame_of(thread, address + extended_at));
+
+  Layout layout{};
+  layout.pthread_create = functions.pthread_create;
+  layout.dlopen = functions.dlopen;
+  layout.dlsym = functions.dlsym;
+  layout.dlerror = functions.dlerror;
+  layout.errno_location = functions.errno_location;
+  layout.page = address;
+  layout.size = Errand::page_size;
+  layout.loader = address + offsetof(Layout, loading);
+  layout.frame = address + frame_at;
+  layout.patience[0] = 1;
+  visit.copy(layout.visit.data(), layout.visit.size() - 1);
+  library.copy(layout.library.data(), layout.library.size() - 1);
+  layout.errand = errand_code;
+  layout.loading = loading_code;
+  put(errand.page, 0, layout);
+
+  errand.entry = address + offsetof(Layout, errand);
+  errand.stack = address + Errand::page_size;
+  errand.argument = address;
+  errand.news = address + offsetof(Layout, news);
+  errand.released = address + Errand::released_at;
+  return errand;
+}
+
+}  // namespace memreel::attach

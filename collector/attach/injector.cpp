@@ -1,0 +1,261 @@
+#include "collector/attach/injector.h"
+
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collector/attach/control_socket.h"
+#include "collector/attach/errand.h"
+#include "collector/attach/process.h"
+#include "collector/attach/refusal.h"
+#include "collector/attach/remote_process.h"
+#include "collector/attach/safe_place.h"
+#include "collector/attach/traced_thread.h"
+
+namespace memreel::attach {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* visit_function = "memreel_agent_visit";
+
+/// While a thread's registers are not its own, nothing but SIGKILL ends us.
+class Undisturbed {
+ public:
+  Undisturbed() {
+    sigset_t all{};
+    ::sigfillset(&all);
+    ::sigprocmask(SIG_SETMASK, &all, &before_);
+    ::prctl(PR_SET_TIMERSLACK, 1);  // waits of microseconds are what a thread is paused for
+  }
+  Undisturbed(const Undisturbed&) = delete;
+  Undisturbed& operator=(const Undisturbed&) = delete;
+  ~Undisturbed() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
+
+void pause_for(std::chrono::microseconds time) {
+  const timespec pause{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(time).count()};
+  ::nanosleep(&pause, nullptr);
+}
+
+/// What is looked up before anybody is stopped.
+struct Ground {
+  ErrandFunctions functions;
+  std::uint64_t system_call = 0;  // address of an instruction "syscall"
+};
+
+Result<Ground> survey(const RemoteProcess& process) {
+  const std::vector<Mapping> mappings = process.mappings();
+  std::vector<std::uint64_t> libraries;
+  // Since 2.34 all is in the first of them.
+  for (const char* const file : {"libc.so.6", "libpthread.so.0", "libdl.so.2"})
+    if (const auto base = base_of(mappings, file)) libraries.push_back(*base);
+  for (const Mapping& mapping : mappings)  // as the files were called until 2.33
+    for (const char* const name : {"libc-2.", "libpthread-2.", "libdl-2."})
+      if (mapping.offset == 0 && mapping.file().starts_with(name)) libraries.push_back(mapping.begin);
+
+  const auto find = [&](const char* name) -> std::uint64_t {
+    for (const std::uint64_t library : libraries)
+      if (const std::uint64_t found = exported_function(process, library, name); found != 0) return found;
+    return 0;
+  };
+  Ground ground{.functions = {.pthread_create = find("pthread_create"),
+                              .dlopen = find("dlopen"),
+                              .dlsym = find("dlsym"),
+                              .dlerror = find("dlerror"),
+                              .errno_location = find("__errno_location")}};
+  for (const auto& [name, address] : {std::pair{"pthread_create", ground.functions.pthread_create},
+                                      {"dlopen", ground.functions.dlopen},
+                                      {"dlsym", ground.functions.dlsym},
+                                      {"dlerror", ground.functions.dlerror},
+                                      {"__errno_location", ground.functions.errno_location}})
+    if (address == 0)
+      return Error{.what = "its C library has no " + std::string(name) + " that memreel could call",
+                   .where = "process " + std::to_string(process.number()),
+                   .remedy = "start it with memreel record"};
+
+  const std::uint64_t begin = find("getpid");
+  std::array<std::byte, 64> code{};
+  if (begin != 0 && process.read(begin, code))
+    for (std::size_t i = 0; i + 1 < code.size() && ground.system_call == 0; ++i)
+      if (code[i] == std::byte{0x0F} && code[i + 1] == std::byte{0x05}) ground.system_call = begin + i;
+  if (ground.system_call == 0)
+    return Error{.what = "its C library is none that memreel knows",
+                 .where = "process " + std::to_string(process.number()),
+                 .remedy = "start it with memreel record"};
+  return ground;
+}
+
+/// One thread that was stopped at a safe place, and what it was then.
+class Borrowed {
+ public:
+  Borrowed(const RemoteProcess& process, pid_t thread) : process_(&process), thread_(thread) {}
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+  ~Borrowed() {
+    if (changed_) put_back(Clock::now() + std::chrono::seconds(1));
+  }
+
+  /// False when it is not, or no more, where it may be disturbed.
+  bool take(const SafePlaces& places, Clock::time_point deadline) {
+    if (!thread_.stop(deadline)) return false;
+    const auto state = thread_.state();
+    if (!state || !places.is_safe(state->registers)) return false;
+    original_ = *state;
+    // A call that others would see interrupted is begun again; the kernel does so itself with the rest.
+    if (static_cast<std::int64_t>(state->registers.rax) == -EINTR)
+      original_.registers = with_call_begun_again(state->registers);
+    return thread_.set_signal_mask(~0ULL) && (changed_ = true);
+  }
+
+  const ThreadState& original() const { return original_; }
+
+  /// Has the thread make one system call; its result, a negative errno when that failed, or none.
+  std::optional<std::int64_t> call(std::uint64_t instruction, long number, std::span<const std::uint64_t, 6> arguments,
+                                   Clock::time_point deadline) {
+    user_regs_struct registers = original_.registers;
+    registers.rip = instruction;
+    registers.rax = static_cast<unsigned long long>(number);
+    registers.orig_rax = ~0ULL;
+    registers.rdi = arguments[0], registers.rsi = arguments[1], registers.rdx = arguments[2];
+    registers.r10 = arguments[3], registers.r8 = arguments[4], registers.r9 = arguments[5];
+    if (!thread_.set_registers(registers)) return std::nullopt;
+    const bool made = thread_.run_to_system_call(deadline) && thread_.run_to_system_call(deadline);
+    const auto state = made ? thread_.state() : std::nullopt;
+    if (!thread_.set_registers(original_.registers) || !thread_.stop(deadline) || !state) return std::nullopt;
+    return static_cast<std::int64_t>(state->registers.rax);
+  }
+
+  /// Sends it away; nobody needs to fetch it (errand.h), but it had better be.
+  bool send(const Errand& errand) {
+    page_ = errand.argument;
+    sent_ = true;
+    user_regs_struct registers = original_.registers;
+    registers.rip = errand.entry;
+    registers.rsp = errand.stack;
+    registers.rdi = errand.argument;
+    registers.orig_rax = ~0ULL;
+    return thread_.set_registers(registers) && thread_.resume();
+  }
+
+  /// Unless it is back already: it does not wait for us for ever.
+  bool put_back(Clock::time_point deadline) {
+    changed_ = false;
+    if (!thread_.stop(deadline)) return false;
+    const auto state = thread_.state();
+    const bool away = state && page_ != 0 && state->registers.rsp - page_ <= Errand::page_size;
+    return state && (sent_ && !away ? true : thread_.set_state(original_));
+  }
+
+  const RemoteProcess& process() const { return *process_; }
+
+ private:
+  const RemoteProcess* process_;
+  TracedThread thread_;
+  ThreadState original_;
+  std::uint64_t page_ = 0;
+  bool changed_ = false, sent_ = false;
+};
+
+/// Has the thread start another one that loads the library. The news' address.
+Result<std::uint64_t> run_errand(Borrowed& thread, const Ground& ground, const std::string& library,
+                                 Clock::time_point deadline) {
+  const auto failed = [&](std::string what) {
+    return Error{.what = std::move(what),
+                 .where = "process " + std::to_string(thread.process().number()),
+                 .remedy = "try again, or start it with memreel record"};
+  };
+  const std::array<std::uint64_t, 6> page_wanted{
+      0, Errand::page_size, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, ~0ULL, 0};
+  const auto page = thread.call(ground.system_call, SYS_mmap, page_wanted, deadline);
+  if (!page) return failed("was gone, or did not answer in time");
+  if (*page < 0) return failed("got no memory to run memreel's code in (error " + std::to_string(-*page) + ")");
+
+  const Errand errand =
+      make_errand(static_cast<std::uint64_t>(*page), ground.functions, thread.original(), library, visit_function);
+  if (!thread.process().write(static_cast<std::uint64_t>(*page), errand.page)) return failed("can't be written to");
+  if (!thread.send(errand)) return failed("was gone");
+  std::optional<ErrandNews> news;
+  do {
+    pause_for(std::chrono::microseconds(20));
+    news = thread.process().read<ErrandNews>(errand.news);
+  } while (news && news->started == 0 && Clock::now() < deadline);
+  if (!thread.put_back(Clock::now() + std::chrono::seconds(1)) || !news) return failed("was gone");
+  constexpr std::uint64_t yes = 1;
+  thread.process().write(errand.released, std::as_bytes(std::span(&yes, 1)));
+  if (news->started == 0) return failed("did not get to starting a thread in time; it was put back to where it was");
+  if (news->thread_refused != 0)
+    return failed("could not start a thread (error " + std::to_string(news->thread_refused) + ")");
+  return errand.news;
+}
+
+/// Until the library listens, or could not be loaded.
+Result<void> await_arrival(const RemoteProcess& process, std::uint64_t news, Clock::time_point deadline) {
+  const Error late{.what = "has not loaded memreel's library in time: it may be loading another one",
+                   .where = "process " + std::to_string(process.number()),
+                   .remedy = "memreel attach again will find it"};
+  while (Clock::now() < deadline) {
+    if (ask(process.number(), {.word = "status", .fields = {}}, std::chrono::seconds(1)).reached) return {};
+    const auto told = process.read<ErrandNews>(news);
+    if (told && told->failed != 0)
+      return Error{.what = "could not load memreel's library: " + process.read_text(told->failure),
+                   .where = "process " + std::to_string(process.number())};
+    if (!start_time(process.number())) return explain_refused_trace(process.number(), ESRCH);
+    pause_for(std::chrono::milliseconds(1));
+  }
+  return late;
+}
+
+}  // namespace
+
+Result<Injected> inject(pid_t process, const std::filesystem::path& library, std::chrono::milliseconds limit) {
+  if (auto enterable = check_enterable(process); !enterable) return enterable.error();
+  const Clock::time_point deadline = Clock::now() + limit;
+  auto remote = RemoteProcess::open(process);
+  if (!remote) return explain_refused_trace(process, EPERM);
+  const auto ground = survey(*remote);
+  if (!ground) return ground.error();
+  const SafePlaces places(*remote);
+
+  const Undisturbed undisturbed;
+  while (Clock::now() < deadline) {
+    for (const pid_t thread : places.candidates()) {
+      const Clock::time_point start = Clock::now();
+      if (const auto refused = TracedThread::seize(thread)) {
+        if (*refused == ESRCH) continue;  // it ended
+        return explain_refused_trace(process, *refused);
+      }
+      Result<std::uint64_t> news = std::uint64_t{0};
+      {
+        Borrowed borrowed(*remote, thread);
+        // One that sleeps in the kernel beyond our reach is left alone soon.
+        if (!borrowed.take(places, std::min(deadline, start + std::chrono::milliseconds(20)))) continue;
+        news = run_errand(borrowed, *ground, library.string(), std::min(deadline, start + std::chrono::seconds(2)));
+      }
+      const Injected injected{.pause = Clock::now() - start};
+      if (!news) return news.error();
+      if (auto arrived = await_arrival(*remote, *news, deadline); !arrived) return arrived.error();
+      return injected;
+    }
+    pause_for(std::chrono::milliseconds(2));
+  }
+  return Error{.what = "none of its threads was at a place where it could be disturbed",
+               .where = "process " + std::to_string(process),
+               .remedy = "try again, or give it longer with --time-limit"};
+}
+
+}  // namespace memreel::attach

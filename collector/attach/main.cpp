@@ -1,0 +1,181 @@
+// memreel-attach: records a program that runs already. `memreel attach` and `memreel detach` run this program.
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): sigtimedwait
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "collector/agent/options.h"
+#include "collector/attach/live_view.h"
+#include "collector/attach/process.h"
+#include "collector/attach/session.h"
+#include "collector/record/output.h"
+#include "collector/record/recording_options.h"
+#include "collector/record/summary.h"
+#include "formats/model/quantity.h"
+#include "formats/model/result.h"
+#include "memreel/version.h"
+
+namespace {
+
+using namespace memreel;
+
+constexpr int unusable = 2;  // bad usage, as in every command
+
+struct Request {
+  pid_t process = 0;
+  agent::Options options;
+  std::string output;     // empty: the default
+  double duration = 0;    // seconds; 0: until memreel detach
+  double time_limit = 5;  // seconds
+  double interval = 1;    // seconds
+  bool live = false;
+  bool quiet = false;
+};
+
+void say(std::string_view text) { std::fprintf(stderr, "%.*s", static_cast<int>(text.size()), text.data()); }
+
+int fail(const Error& error) {
+  say("memreel: error: " + error.message() + "\n");
+  return unusable;
+}
+
+void describe_attach(CLI::App& app, Request& request) {
+  app.set_version_flag("--version", "memreel " + std::string(version));
+  app.add_option("PID", request.process, "The process to record")->required()->check(CLI::PositiveNumber);
+  app.add_option("-o,--output", request.output,
+                 "File of the trace. %p stands for the process, %h for the host [memreel-%h-%p.reel]");
+  app.add_option("--duration", request.duration, "Seconds to record, then detach [until memreel detach]")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--live", request.live,
+               "Show a table of what the memory is used for while recording; q or Ctrl-C detaches");
+  app.add_option("--interval", request.interval, "Seconds between two tables of --live [1]")
+      ->check(CLI::Range(0.1, 3600.0));
+  app.add_option("--time-limit", request.time_limit, "Seconds to try to get into the program [5]")
+      ->check(CLI::Range(0.1, 3600.0));
+  record::add_recording_options(app, request.options);
+  app.add_flag("-q,--quiet", request.quiet, "Print nothing but errors");
+  app.footer(
+      "Records what a program that runs does with GPU memory from now on. A program that was started with memreel "
+      "record "
+      "--dormant is woken. Python 3.14 is asked to load memreel's library. Into any other the library is brought by "
+      "stopping one of its threads for less than a millisecond, as a debugger would; --backend interpose is not "
+      "possible "
+      "then. No file is overwritten: a name that is taken gets a number.\n\n"
+      "Examples:\n"
+      "  memreel attach 4711\n"
+      "  memreel attach 4711 --live\n"
+      "  memreel attach 4711 -o leak.reel --duration 60\n\n"
+      "Exit code: 0 done; 2 when the process can't be joined.");
+}
+
+void describe_detach(CLI::App& app, Request& request) {
+  app.set_version_flag("--version", "memreel " + std::string(version));
+  app.add_option("PID", request.process, "The process that is recorded")->required()->check(CLI::PositiveNumber);
+  app.add_flag("-q,--quiet", request.quiet, "Print nothing but errors");
+  app.footer(
+      "Ends a recording that memreel attach began. The program goes on as it was before.\n\n"
+      "Examples:\n"
+      "  memreel detach 4711\n\n"
+      "Exit code: 0 done; 2 when nothing was recorded there.");
+}
+
+std::string name_of(pid_t process) {
+  std::string name = attach::read_proc(process, "comm").value_or("");
+  name.erase(std::remove(name.begin(), name.end(), '\n'), name.end());
+  return "process " + std::to_string(process) + (name.empty() ? "" : " (" + name + ")");
+}
+
+std::string text_of_door(const attach::Joined& joined) {
+  switch (joined.door) {
+    case attach::Joined::Door::open:
+      return "memreel's library was in it";
+    case attach::Joined::Door::python:
+      return "Python loaded memreel's library";
+    case attach::Joined::Door::entered:
+      return "one of its threads was paused for " +
+             text_of_seconds(std::chrono::duration<double>(joined.pause).count());
+  }
+  return {};
+}
+
+/// Until it is over, a signal asks for the end, or the process is gone. True when it is gone.
+bool wait_for_end(pid_t process, double seconds) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  const auto start = attach::start_time(process);
+  for (double left = seconds; left > 0; left -= 0.1) {
+    const timespec step{.tv_sec = 0, .tv_nsec = static_cast<long>(std::min(left, 0.1) * 1e9)};
+    if (::sigtimedwait(&set, nullptr, &step) > 0) break;
+    if (attach::start_time(process) != start) return true;
+  }
+  return false;
+}
+
+int detach(const Request& request, const std::string& name) {
+  const auto ended = attach::leave(request.process);
+  if (!ended) return fail(ended.error());
+  const std::string trace((*ended)["trace"]);
+  if (trace.empty())
+    return fail({.what = "is not being recorded", .where = name, .remedy = "memreel attach begins a recording"});
+  if (!request.quiet)
+    say("memreel: " + name + " is not recorded any more\n  " + record::summary_of_trace(trace, "then") + "\n");
+  return 0;
+}
+
+int attach_to(Request& request) {
+  auto output = record::output_pattern(request.output.empty() ? request.options.output : request.output);
+  if (!output) return fail(output.error());
+  request.options.output = *std::move(output);
+  const auto joined = attach::join(request.process, request.options,
+                                   std::chrono::milliseconds(static_cast<std::int64_t>(request.time_limit * 1000)));
+  if (!joined) return fail(joined.error());
+  const std::string name = name_of(request.process);
+  const std::string trace(joined->status["trace"]);
+  const bool stays = request.duration == 0 && !request.live;
+  if (!request.quiet)
+    say("memreel: " + name + " is recorded into " + trace + "; " + text_of_door(*joined) + "\n" +
+        (stays ? "  memreel detach " + std::to_string(request.process) + " ends the recording\n" : ""));
+  if (stays) return 0;
+  const bool gone = request.live ? attach::show_live(request.process, trace, request.interval, request.duration)
+                                 : wait_for_end(request.process, request.duration);
+  if (!gone) return detach(request, name);
+  if (!request.quiet) say("memreel: " + name + " has ended\n  " + record::summary_of_trace(trace) + "\n");
+  return 0;
+}
+
+int run(int argc, char** argv) {
+  const bool detaches = argc > 1 && std::string_view(argv[1]) == "detach";
+  const std::string command = detaches ? "memreel detach" : "memreel attach";
+  Request request;
+  CLI::App app(detaches ? "Ends the recording of a program that memreel attach joined: memreel detach PID"
+                        : "Records a program that runs already: memreel attach PID [OPTIONS]",
+               command);
+  detaches ? describe_detach(app, request) : describe_attach(app, request);
+  const int first = argc > 1 && (detaches || std::string_view(argv[1]) == "attach") ? 2 : 1;
+  std::vector<std::string> own;  // CLI11 takes them last first
+  for (int i = argc - 1; i >= first; --i) own.emplace_back(argv[i]);
+  try {
+    app.parse(own);
+  } catch (const CLI::ParseError& problem) {
+    if (problem.get_exit_code() == 0) return app.exit(problem);
+    return fail({.what = problem.what(), .remedy = "see " + command + " --help"});
+  }
+  return detaches ? detach(request, name_of(request.process)) : attach_to(request);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try { return run(argc, argv); } catch (const std::exception& problem) {
+  // Only exhaustion is left: no function of this project throws.
+  std::fprintf(stderr, "memreel: error: %s\n", problem.what());
+  return unusable;
+}

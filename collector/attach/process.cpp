@@ -1,0 +1,68 @@
+#include "collector/attach/process.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+namespace memreel::attach {
+namespace {
+
+template <class Number>
+std::optional<Number> number_in(std::string_view text) {
+  Number value = 0;
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
+  return end.ec == std::errc() && end.ptr == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> read_proc(pid_t process, std::string_view file) {
+  std::ifstream stream("/proc/" + std::to_string(process) + "/" + std::string(file), std::ios::binary);
+  if (!stream) return std::nullopt;
+  std::string text{std::istreambuf_iterator<char>(stream), {}};
+  if (stream.bad()) return std::nullopt;
+  return text;
+}
+
+std::optional<std::uint64_t> start_time(pid_t process) {
+  const auto stat = read_proc(process, "stat");
+  // The name, in parentheses, may have anything in it; the start is the 20th word behind it (proc(5)).
+  const std::size_t name_end = stat ? stat->rfind(')') : std::string::npos;
+  if (name_end == std::string::npos) return std::nullopt;
+  std::string_view rest = std::string_view(*stat).substr(name_end + 1);
+  for (int word = 0; word < 20; ++word) {
+    const std::size_t space = rest.find(' ');
+    if (space == std::string_view::npos) return std::nullopt;
+    rest.remove_prefix(space + 1);
+  }
+  return number_in<std::uint64_t>(rest.substr(0, rest.find(' ')));
+}
+
+std::string status_field(pid_t process, std::string_view name) {
+  const std::string status = read_proc(process, "status").value_or("");
+  const std::string line = "\n" + std::string(name) + ":\t";
+  const std::size_t begin = status.find(line);
+  if (begin == std::string::npos) return {};
+  return status.substr(begin + line.size(), status.find('\n', begin + 1) - begin - line.size());
+}
+
+std::optional<std::uint64_t> number_in_own_namespace(pid_t process) {
+  const std::string numbers = status_field(process, "NSpid");  // ours first, its own last
+  if (numbers.empty()) return static_cast<std::uint64_t>(process);
+  return number_in<std::uint64_t>(std::string_view(numbers).substr(numbers.rfind('\t') + 1));
+}
+
+std::vector<pid_t> threads_of(pid_t process) {
+  std::vector<pid_t> threads;
+  std::error_code problem;
+  std::filesystem::directory_iterator entry("/proc/" + std::to_string(process) + "/task", problem), end;
+  for (; !problem && entry != end; entry.increment(problem))
+    if (const auto thread = number_in<pid_t>(entry->path().filename().string())) threads.push_back(*thread);
+  std::ranges::sort(threads);
+  return threads;
+}
+
+}  // namespace memreel::attach

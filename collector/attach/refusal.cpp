@@ -1,0 +1,137 @@
+#include "collector/attach/refusal.h"
+
+#include <elf.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <system_error>
+
+#include "collector/attach/process.h"
+
+namespace memreel::attach {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* start_under_memreel =
+    "start it with memreel record, or with memreel record --dormant to attach later";
+
+std::string name_of(pid_t process) { return "process " + std::to_string(process); }
+
+Error refused(pid_t process, std::string what, std::string remedy) {
+  return {.what = std::move(what), .where = name_of(process), .remedy = std::move(remedy)};
+}
+
+std::string link_of(pid_t process, const char* link) {
+  std::error_code problem;
+  return fs::read_symlink("/proc/" + std::to_string(process) + "/" + link, problem).string();
+}
+
+/// The first number of a line of /proc/PID/status.
+std::string first_word(const std::string& text) { return text.substr(0, text.find_first_of(" \t")); }
+
+bool has_capability_to_trace() {
+  constexpr unsigned sys_ptrace = 19;  // CAP_SYS_PTRACE
+  const std::string effective = status_field(::getpid(), "CapEff");
+  return !effective.empty() && ((std::stoull(effective, nullptr, 16) >> sys_ptrace) & 1U) != 0;
+}
+
+/// Yama's level (Documentation/admin-guide/LSM/Yama.rst); -1 where it is not in use.
+int yama_level() {
+  std::ifstream file("/proc/sys/kernel/yama/ptrace_scope");
+  int level = -1;
+  return file >> level ? level : -1;
+}
+
+Result<void> check_program(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/exe", std::ios::binary);
+  Elf64_Ehdr header{};
+  if (!file.read(reinterpret_cast<char*>(&header), sizeof header)) return {};  // whoever may not read it may not trace
+  if (std::memcmp(static_cast<const unsigned char*>(header.e_ident), ELFMAG, SELFMAG) != 0) return {};
+  if (header.e_ident[EI_CLASS] != ELFCLASS64)
+    return refused(process, "is a program of 32 bits", "record its 64-bit form");
+#if defined(__x86_64__)
+  constexpr Elf64_Half own = EM_X86_64;
+#else
+  constexpr Elf64_Half own = EM_AARCH64;
+#endif
+  if (header.e_machine != own)
+    return refused(process, "is a program for another processor", "use the memreel that was built for it");
+  return {};
+}
+
+Result<void> check_libraries(pid_t process) {
+  const auto maps = read_proc(process, "maps");
+  if (!maps) return {};
+  if (maps->empty()) return refused(process, "has no memory of its own: it belongs to the system, or is ending", "");
+  if (maps->find("/ld-musl-") != std::string::npos)
+    return refused(process, "uses the C library musl, for which memreel's library is not made", "");
+  if (maps->find("libc.so.6") == std::string::npos && maps->find("/libc-2.") == std::string::npos)
+    return refused(process, "is statically linked: there is no loader in it that could load memreel's library",
+                   "link it dynamically");
+  return {};
+}
+
+}  // namespace
+
+Result<void> check_alive(pid_t process) {
+  if (process == ::getpid()) return refused(process, "is memreel itself", "name the program's process");
+  const std::string state = process > 0 ? status_field(process, "State") : std::string{};
+  if (state.empty()) return refused(process, "there is none with this number", "see ps or nvidia-smi for the number");
+  if (state[0] == 'Z' || state[0] == 'X') return refused(process, "has ended", "");
+  return {};
+}
+
+Result<void> check_enterable(pid_t process) {
+  const std::string owner = first_word(status_field(process, "Uid"));
+  if (::geteuid() != 0 && owner != std::to_string(::geteuid()))
+    return refused(process, "belongs to another user (" + owner + ")", "run memreel as that user, or as root");
+  if (status_field(process, "State").starts_with("T "))
+    return refused(process, "is stopped", "continue it first (fg, or kill -CONT)");
+  if (const std::string tracer = status_field(process, "TracerPid"); tracer != "0" && !tracer.empty()) {
+    const std::string name = first_word(read_proc(std::stoi(tracer), "comm").value_or("another program"));
+    return refused(process, "is traced already, by process " + tracer + " (" + name.substr(0, name.find('\n')) + ")",
+                   "end the debugger first");
+  }
+  if (auto program = check_program(process); !program) return program;
+  if (link_of(process, "ns/mnt") != link_of(::getpid(), "ns/mnt") && !link_of(process, "ns/mnt").empty())
+    return refused(process, "sees other files than memreel: it runs in a container",
+                   "run memreel inside of that container");
+  if (auto libraries = check_libraries(process); !libraries) return libraries;
+  if (const std::string filter = status_field(process, "Seccomp"); filter == "1" || filter == "2")
+    return refused(process, "may not make all system calls (seccomp), and could be killed for those of memreel",
+                   start_under_memreel);
+  if (status_field(process, "x86_Thread_features").find("shstk") != std::string::npos)
+    return refused(process, "runs with shadow stacks, which forbid to enter it", start_under_memreel);
+  if (const int level = yama_level(); level >= 2 && (level >= 3 || !has_capability_to_trace()))
+    return explain_refused_trace(process, EPERM);
+  return {};
+}
+
+Error explain_refused_trace(pid_t process, int reason) {
+  if (reason == ESRCH) return refused(process, "has ended", "");
+  if (reason != EPERM && reason != EACCES)
+    return refused(process, "can't be traced: " + std::generic_category().message(reason), start_under_memreel);
+  switch (yama_level()) {
+    case 1:
+      return refused(
+          process, "may be traced only by its parents (kernel.yama.ptrace_scope is 1)",
+          "run memreel attach as root, or sysctl kernel.yama.ptrace_scope=0, or " + std::string(start_under_memreel));
+    case 2:
+      return refused(process, "may be traced only by root (kernel.yama.ptrace_scope is 2)",
+                     "run memreel attach as root, or " + std::string(start_under_memreel));
+    case 3:
+      return refused(process, "may be traced by nobody until the next boot (kernel.yama.ptrace_scope is 3)",
+                     start_under_memreel);
+    default:
+      return refused(process, "may not be traced: the system does not allow it",
+                     "in a container, give it CAP_SYS_PTRACE; or " + std::string(start_under_memreel));
+  }
+}
+
+}  // namespace memreel::attach
