@@ -17,13 +17,12 @@ namespace {
 
 using attach::Answer, attach::ControlSocket, attach::Message;
 
-/// Never destroyed: its thread outlives main().
-ControlSocket& socket() {
-  static auto* const made = [] {
-    ::pthread_atfork(nullptr, nullptr, [] { socket().close(); });
-    return new ControlSocket;  // NOLINT(cppcoreguidelines-owning-memory): leaked on purpose
-  }();
-  return *made;
+constinit ControlSocket ear;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): a process has one
+
+/// Once, before it is open.
+void close_in_children() {
+  static const int done = ::pthread_atfork(nullptr, nullptr, [] { ear.close(); });
+  static_cast<void>(done);
 }
 
 Message described(const Status& status) {
@@ -68,6 +67,11 @@ Answer answer(const Message& question, bool is_visit) {
                                             .remedy = "use the memreel that it was started with"})};
 }
 
+bool open_socket() {
+  close_in_children();
+  return ear.open();
+}
+
 bool start_listener(void* (*body)(void*)) {
   pthread_t thread{};
   return start_own_thread(thread, "memreel-control", body, nullptr) && ::pthread_detach(thread) == 0;
@@ -76,23 +80,23 @@ bool start_listener(void* (*body)(void*)) {
 }  // namespace
 
 void listen() {
-  if (!socket().open()) return;
+  if (!open_socket()) return;
   const auto body = [](void*) -> void* {
-    socket().run([](const Message& question) { return answer(question, false); }, {}, [] { return false; });
+    ear.run([](const Message& question) { return answer(question, false); }, {}, [] { return false; });
     return nullptr;
   };
-  if (!start_listener(body)) socket().close();
+  if (!start_listener(body)) ear.close();
 }
 
 void visit(const std::function<bool()>& may_clean_up) {
-  if (!socket().open()) return;
+  if (!open_socket()) return;
   constexpr std::chrono::seconds patience{10};
   bool clean = false;
   const auto answer_visitor = [&](const Message& question) {
     clean = clean || may_clean_up();
     return answer(question, true);
   };
-  socket().run(answer_visitor, patience, [] { return !status().recording; });
+  ear.run(answer_visitor, patience, [] { return !status().recording; });
   if (!clean) may_clean_up();
 }
 

@@ -105,27 +105,30 @@ void ControlSocket::close() {
 void ControlSocket::run(const std::function<Answer(const Message&)>& answer, std::chrono::milliseconds patience,
                         const std::function<bool()>& idle) {
   const int timeout = patience.count() == 0 ? -1 : static_cast<int>(patience.count());
-  for (bool last = false; !last;) {
+  while (true) {
     pollfd waiting{.fd = file_, .events = POLLIN, .revents = 0};
     const int ready = ::poll(&waiting, 1, timeout);
-    if (!is_ours()) break;
-    if (ready == 0 && idle()) break;
+    if (!is_ours() || (ready == 0 && idle())) return close();
     if (ready <= 0) continue;
     const int connection = ::accept4(file_, nullptr, nullptr, SOCK_CLOEXEC);
     if (connection < 0) continue;
-    limit_waits(connection, std::chrono::seconds(1));
-    const auto peer = peer_of(connection);
-    if (peer && (peer->uid == ::geteuid() || peer->uid == 0)) {
-      auto question = receive(connection);
-      Answer given{.message = question ? Message{} : error_message(question.error())};
-      if (question) given = answer(*question);
-      last = given.last;
-      if (last) close();  // whoever reads the answer finds nobody here any more
-      [[maybe_unused]] const bool sent = send(connection, given.message);
-    }
+    const bool last = serve(connection, answer);
     ::close(connection);
+    if (last) return;
   }
-  close();
+}
+
+/// True when it was the last one. Nobody listens any more by the time it is answered.
+bool ControlSocket::serve(int connection, const std::function<Answer(const Message&)>& answer) {
+  limit_waits(connection, std::chrono::seconds(1));
+  const auto peer = peer_of(connection);
+  if (!peer || (peer->uid != ::geteuid() && peer->uid != 0)) return false;
+  auto question = receive(connection);
+  Answer given{.message = question ? Message{} : error_message(question.error())};
+  if (question) given = answer(*question);
+  if (given.last) close();
+  [[maybe_unused]] const bool sent = send(connection, given.message);
+  return given.last;
 }
 
 Reply ask(pid_t process, const Message& question, std::chrono::milliseconds limit) {

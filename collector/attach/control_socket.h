@@ -23,7 +23,7 @@ struct Answer {
 /// The program's end.
 class ControlSocket {
  public:
-  ControlSocket() = default;
+  constexpr ControlSocket() = default;
   ControlSocket(const ControlSocket&) = delete;
   ControlSocket& operator=(const ControlSocket&) = delete;
   ~ControlSocket() = default;  // closing is run()'s, and a forked child's
@@ -41,6 +41,7 @@ class ControlSocket {
            const std::function<bool()>& idle);
 
  private:
+  bool serve(int connection, const std::function<Answer(const Message&)>& answer);
   bool is_open() const { return file_.load() >= 0; }
   bool is_ours() const;
 

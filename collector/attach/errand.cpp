@@ -144,6 +144,38 @@ SignalFrame frame_of(const ThreadState& thread, std::uint64_t extended) {
   return frame;
 }
 
+/// The state as the kernel's frames have it: cut to what any thread may have.
+std::vector<std::byte> extended_of(const ThreadState& thread) {
+  std::vector<std::byte> extended = thread.extended;
+  std::uint64_t used = 0;  // XSTATE_BV
+  std::memcpy(&used, extended.data() + 512, sizeof used);
+  if (extended.size() > without_matrices) {
+    extended.resize(without_matrices);
+    used &= ~matrices;
+  }
+  std::memcpy(extended.data() + 512, &used, sizeof used);
+  ExtendedNote note{};
+  note.magic = first_magic;
+  note.extended_size = static_cast<std::uint32_t>(extended.size() + sizeof second_magic);
+  note.features = ~matrices;  // those that are not in use are brought to their first state
+  note.size = static_cast<std::uint32_t>(extended.size());
+  std::memcpy(extended.data() + note_offset, &note, sizeof note);
+  extended.resize(extended.size() + sizeof second_magic);
+  std::memcpy(extended.data() + note.size, &second_magic, sizeof second_magic);
+  return extended;
+}
+
+constexpr std::size_t extended_offset = (sizeof(SignalFrame) + 63) / 64 * 64;
+
+std::size_t frame_size(const ThreadState& thread) { return extended_offset + thread.extended.size() + 64; }
+
+/// At `offset` of `bytes`, which is at `address` of the process, a multiple of 64.
+void put_frame(std::vector<std::byte>& bytes, std::size_t offset, std::uint64_t address, const ThreadState& thread) {
+  const std::vector<std::byte> extended = extended_of(thread);
+  put(bytes, offset, frame_of(thread, address + extended_offset));
+  std::memcpy(bytes.data() + offset + extended_offset, extended.data(), extended.size());
+}
+
 }  // namespace
 
 user_regs_struct with_call_begun_again(const user_regs_struct& registers) {
@@ -161,29 +193,23 @@ user_regs_struct with_call_begun_again(const user_regs_struct& registers) {
   return again;
 }
 
+WayBack make_way_back(const ThreadState& thread, std::uint64_t handlers_return) {
+  constexpr std::uint64_t red_zone = 128, alignment = 64;
+  const std::size_t size = frame_size(thread);
+  WayBack way{.bytes = {}, .address = (thread.registers.rsp - red_zone - size - alignment) / alignment * alignment};
+  way.address += alignment - sizeof handlers_return;
+  way.bytes.resize(sizeof handlers_return + size);
+  put(way.bytes, 0, handlers_return);
+  put_frame(way.bytes, sizeof handlers_return, way.address + sizeof handlers_return, thread);
+  return way;
+}
+
 Errand make_errand(std::uint64_t address, const ErrandFunctions& functions, const ThreadState& thread,
                    const std::string& library, const std::string& visit) {
-  constexpr std::size_t extended_at = (sizeof(Layout) + 63) / 64 * 64;
+  constexpr std::size_t frame_at = (sizeof(Layout) + 63) / 64 * 64;
   Errand errand;
   errand.page.resize(Errand::page_size);
-
-  std::vector<std::byte> extended = thread.extended;
-  const bool cut = extended.size() > without_matrices;
-  if (cut) extended.resize(without_matrices);
-  const auto size = static_cast<std::uint32_t>(extended.size());
-  ExtendedNote note{};
-  std::memcpy(&note.features, extended.data() + 512, sizeof note.features);  // XSTATE_BV: what is in use
-  if (cut) note.features &= ~matrices;
-  std::memcpy(extended.data() + 512, &note.features, sizeof note.features);
-  note.features = ~0ULL & ~matrices;  // what is not in use is brought to its first state
-  note.magic = first_magic;
-  note.extended_size = size + 4;
-  note.size = size;
-  std::memcpy(extended.data() + note_offset, &note, sizeof note);
-  std::memcpy(errand.page.data() + extended_at, extended.data(), size);
-  put(errand.page, extended_at + size, second_magic);
-  const std::size_t frame_at = (extended_at + size + 4 + 63) / 64 * 64;
-  put(errand.page, frame_at, frame_of(thread, address + extended_at));
+  put_frame(errand.page, frame_at, address + frame_at, thread);
 
   Layout layout{};
   layout.pthread_create = functions.pthread_create;

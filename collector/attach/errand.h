@@ -1,10 +1,11 @@
 // What a borrowed thread runs: the only code that memreel makes a program's own thread run. It starts a thread that
 // loads the library, says that it did, and waits to be put back to where it was.
 //
-// It must not need us to get back: had we been killed meanwhile, nobody would restore the thread's registers. So the
-// page holds a frame as the kernel leaves one for a signal handler, with all that the thread was; when nobody comes for
-// a second, the errand ends as handlers do, with rt_sigreturn(2). What the kernel then can't bring back is how far a
-// sleep had got: it begins again.
+// It must not need us to get back: had we been killed meanwhile, nobody would restore the thread's registers. So there
+// is a frame with all that the thread was, as the kernel leaves one for a signal handler; when nobody comes for a
+// second, the errand ends as handlers do, with rt_sigreturn(2). The system call that gets the page itself is made in
+// front of such a frame, on the thread's own stack. What the kernel then can't bring back is how far a sleep had got:
+// it begins again.
 //
 // The page is readable, writable and executable, for as long as it takes: the library gives it back with the first
 // question that it is asked when nobody needs it any more (agent/control.h).
@@ -44,6 +45,16 @@ struct Errand {
   /// The same, for whoever is given the page.
   static constexpr std::size_t released_at = 0x78;
 };
+
+/// A frame in front of which a function can be entered: when that returns, the thread is as it was.
+struct WayBack {
+  std::vector<std::byte> bytes;
+  std::uint64_t address = 0;  // where they belong: the stack pointer at the function's entry
+};
+
+/// `handlers_return` is the address of code that makes the system call rt_sigreturn. The frame lies on the thread's own
+/// stack, below what it uses, as those of signal handlers do.
+WayBack make_way_back(const ThreadState& thread, std::uint64_t handlers_return);
 
 /// For a page that lies at `address`. `thread` is as it will be restored; `library` is loaded, and its function
 /// `visit`, a void(void* page, std::size_t size), is called with the page.

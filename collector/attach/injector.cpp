@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -37,14 +38,20 @@ class Undisturbed {
     sigset_t all{};
     ::sigfillset(&all);
     ::sigprocmask(SIG_SETMASK, &all, &before_);
-    ::prctl(PR_SET_TIMERSLACK, 1);  // waits of microseconds are what a thread is paused for
+    ::prctl(PR_SET_TIMERSLACK, 1);  // a thread is paused for as long as we wait
+    priority_ = ::getpriority(PRIO_PROCESS, 0);
+    ::setpriority(PRIO_PROCESS, 0, -20);  // where we may
   }
   Undisturbed(const Undisturbed&) = delete;
   Undisturbed& operator=(const Undisturbed&) = delete;
-  ~Undisturbed() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  ~Undisturbed() {
+    ::setpriority(PRIO_PROCESS, 0, priority_);
+    ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
 
  private:
   sigset_t before_{};
+  int priority_ = 0;
 };
 
 void pause_for(std::chrono::microseconds time) {
@@ -55,10 +62,11 @@ void pause_for(std::chrono::microseconds time) {
 /// What is looked up before anybody is stopped.
 struct Ground {
   ErrandFunctions functions;
-  std::uint64_t system_call = 0;  // address of an instruction "syscall"
+  std::uint64_t system_call = 0;      // address of the instructions "syscall; ret"
+  std::uint64_t handlers_return = 0;  // SafePlaces::handlers_return()
 };
 
-Result<Ground> survey(const RemoteProcess& process) {
+Result<Ground> survey(const RemoteProcess& process, const SafePlaces& places) {
   const std::vector<Mapping> mappings = process.mappings();
   std::vector<std::uint64_t> libraries;
   // Since 2.34 all is in the first of them.
@@ -91,84 +99,97 @@ Result<Ground> survey(const RemoteProcess& process) {
   const std::uint64_t begin = find("getpid");
   std::array<std::byte, 64> code{};
   if (begin != 0 && process.read(begin, code))
-    for (std::size_t i = 0; i + 1 < code.size() && ground.system_call == 0; ++i)
-      if (code[i] == std::byte{0x0F} && code[i + 1] == std::byte{0x05}) ground.system_call = begin + i;
-  if (ground.system_call == 0)
+    for (std::size_t i = 0; i + 2 < code.size() && ground.system_call == 0; ++i)
+      if (code[i] == std::byte{0x0F} && code[i + 1] == std::byte{0x05} && code[i + 2] == std::byte{0xC3})
+        ground.system_call = begin + i;
+  ground.handlers_return = places.handlers_return();
+  if (ground.system_call == 0 || ground.handlers_return == 0)
     return Error{.what = "its C library is none that memreel knows",
                  .where = "process " + std::to_string(process.number()),
                  .remedy = "start it with memreel record"};
   return ground;
 }
 
-/// One thread that was stopped at a safe place, and what it was then.
+/// One thread that was stopped at a safe place, and what it was then. From send to send it is in front of a way back
+/// (errand.h) that needs nobody; what it still wants of us is to be put back exactly.
 class Borrowed {
  public:
   Borrowed(const RemoteProcess& process, pid_t thread) : process_(&process), thread_(thread) {}
   Borrowed(const Borrowed&) = delete;
   Borrowed& operator=(const Borrowed&) = delete;
   ~Borrowed() {
-    if (changed_) put_back(Clock::now() + std::chrono::seconds(1));
+    if (away_) put_back(Clock::now() + std::chrono::seconds(1));
   }
 
   /// False when it is not, or no more, where it may be disturbed.
   bool take(const SafePlaces& places, Clock::time_point deadline) {
     if (!thread_.stop(deadline)) return false;
     const auto state = thread_.state();
-    if (!state || !places.is_safe(state->registers)) return false;
+    if (!state) return false;
     original_ = *state;
-    // A call that others would see interrupted is begun again; the kernel does so itself with the rest.
+    // Calls that the program would see interrupted are begun again; the kernel does so itself with the rest.
     if (static_cast<std::int64_t>(state->registers.rax) == -EINTR)
       original_.registers = with_call_begun_again(state->registers);
-    return thread_.set_signal_mask(~0ULL) && (changed_ = true);
+    if (places.is_safe(state->registers)) return true;
+    thread_.set_registers(original_.registers);
+    return false;
   }
 
   const ThreadState& original() const { return original_; }
+  const RemoteProcess& process() const { return *process_; }
 
   /// Has the thread make one system call; its result, a negative errno when that failed, or none.
-  std::optional<std::int64_t> call(std::uint64_t instruction, long number, std::span<const std::uint64_t, 6> arguments,
+  std::optional<std::int64_t> call(const Ground& ground, long number, std::span<const std::uint64_t, 6> arguments,
                                    Clock::time_point deadline) {
+    const WayBack way = make_way_back(original_, ground.handlers_return);
+    if (!process_->write(way.address, way.bytes)) return std::nullopt;
     user_regs_struct registers = original_.registers;
-    registers.rip = instruction;
+    registers.rip = ground.system_call;
+    registers.rsp = way.address;
     registers.rax = static_cast<unsigned long long>(number);
-    registers.orig_rax = ~0ULL;
     registers.rdi = arguments[0], registers.rsi = arguments[1], registers.rdx = arguments[2];
     registers.r10 = arguments[3], registers.r8 = arguments[4], registers.r9 = arguments[5];
-    if (!thread_.set_registers(registers)) return std::nullopt;
-    const bool made = thread_.run_to_system_call(deadline) && thread_.run_to_system_call(deadline);
-    const auto state = made ? thread_.state() : std::nullopt;
-    if (!thread_.set_registers(original_.registers) || !thread_.stop(deadline) || !state) return std::nullopt;
+    low_ = way.address;
+    size_ = way.bytes.size();
+    if (!go_to(registers) || !thread_.set_signal_mask(~0ULL)) return std::nullopt;
+    if (!thread_.run_to_system_call(deadline) || !thread_.run_to_system_call(deadline)) return std::nullopt;
+    const auto state = thread_.state();
+    if (!state || !thread_.stop(deadline)) return std::nullopt;
     return static_cast<std::int64_t>(state->registers.rax);
   }
 
-  /// Sends it away; nobody needs to fetch it (errand.h), but it had better be.
+  /// Sends it on its errand.
   bool send(const Errand& errand) {
-    page_ = errand.argument;
-    sent_ = true;
     user_regs_struct registers = original_.registers;
     registers.rip = errand.entry;
     registers.rsp = errand.stack;
     registers.rdi = errand.argument;
-    registers.orig_rax = ~0ULL;
-    return thread_.set_registers(registers) && thread_.resume();
+    low_ = errand.argument;
+    size_ = Errand::page_size;
+    return go_to(registers) && thread_.set_signal_mask(~0ULL) && thread_.resume();
   }
 
   /// Unless it is back already: it does not wait for us for ever.
   bool put_back(Clock::time_point deadline) {
-    changed_ = false;
+    away_ = false;
     if (!thread_.stop(deadline)) return false;
     const auto state = thread_.state();
-    const bool away = state && page_ != 0 && state->registers.rsp - page_ <= Errand::page_size;
-    return state && (sent_ && !away ? true : thread_.set_state(original_));
+    const bool is_back = state && state->registers.rsp - low_ > size_;
+    return state && (is_back || thread_.set_state(original_));
   }
 
-  const RemoteProcess& process() const { return *process_; }
-
  private:
+  bool go_to(user_regs_struct registers) {
+    registers.orig_rax = ~0ULL;  // of what it was in, the kernel begins nothing again
+    away_ = thread_.set_registers(registers);
+    return away_;
+  }
+
   const RemoteProcess* process_;
   TracedThread thread_;
   ThreadState original_;
-  std::uint64_t page_ = 0;
-  bool changed_ = false, sent_ = false;
+  std::uint64_t low_ = 0, size_ = 0;  // of the stack that it has while it is away
+  bool away_ = false;
 };
 
 /// Has the thread start another one that loads the library. The news' address.
@@ -181,7 +202,7 @@ Result<std::uint64_t> run_errand(Borrowed& thread, const Ground& ground, const s
   };
   const std::array<std::uint64_t, 6> page_wanted{
       0, Errand::page_size, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, ~0ULL, 0};
-  const auto page = thread.call(ground.system_call, SYS_mmap, page_wanted, deadline);
+  const auto page = thread.call(ground, SYS_mmap, page_wanted, deadline);
   if (!page) return failed("was gone, or did not answer in time");
   if (*page < 0) return failed("got no memory to run memreel's code in (error " + std::to_string(-*page) + ")");
 
@@ -227,9 +248,9 @@ Result<Injected> inject(pid_t process, const std::filesystem::path& library, std
   const Clock::time_point deadline = Clock::now() + limit;
   auto remote = RemoteProcess::open(process);
   if (!remote) return explain_refused_trace(process, EPERM);
-  const auto ground = survey(*remote);
-  if (!ground) return ground.error();
   const SafePlaces places(*remote);
+  const auto ground = survey(*remote, places);
+  if (!ground) return ground.error();
 
   const Undisturbed undisturbed;
   while (Clock::now() < deadline) {

@@ -14,7 +14,7 @@
 namespace memreel::attach {
 namespace {
 
-/// How good a call is to be interrupted in; none: it would end with EINTR, or it holds a lock meanwhile.
+/// How good a call is to be interrupted in; none: it could not be begun again, or a lock may be held meanwhile.
 std::optional<int> rank_of_call(long call) {
   switch (call) {
     case SYS_poll:
@@ -34,6 +34,8 @@ std::optional<int> rank_of_call(long call) {
     case SYS_recvmsg:
     case SYS_accept:
     case SYS_accept4:
+    case SYS_epoll_wait:
+    case SYS_epoll_pwait:
       return 2;
     default:
       return std::nullopt;

@@ -18,6 +18,9 @@ class SafePlaces {
   /// What can be learnt before any thread is stopped.
   explicit SafePlaces(const RemoteProcess& process);
 
+  /// Where signal handlers return to, code that makes the call rt_sigreturn; 0 when it was not found.
+  std::uint64_t handlers_return() const { return handlers_return_; }
+
   /// Threads in the order in which they should be tried: first those that sleep in a call that can be begun again
   /// without anybody noticing, then those that run. Those that wait otherwise are left out. Nobody is stopped to ask.
   std::vector<pid_t> candidates() const;
@@ -31,7 +34,7 @@ class SafePlaces {
 
   const RemoteProcess* process_;
   std::vector<Mapping> mappings_;
-  std::uint64_t handlers_return_ = 0;  // where signal handlers return to
+  std::uint64_t handlers_return_ = 0;
 };
 
 }  // namespace memreel::attach

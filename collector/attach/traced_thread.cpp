@@ -117,7 +117,7 @@ bool TracedThread::set_state(const ThreadState& state) const {
   ThreadState copy = state;
   iovec extended{.iov_base = copy.extended.data(), .iov_len = copy.extended.size()};
   const bool extended_set = ::ptrace(PTRACE_SETREGSET, thread_, data_of(NT_X86_XSTATE), &extended) == 0;
-  return set_registers(state.registers) && set_signal_mask(state.signal_mask) && extended_set;
+  return set_signal_mask(state.signal_mask) && set_registers(state.registers) && extended_set;
 }
 
 bool TracedThread::set_registers(const user_regs_struct& registers) const {

@@ -6,7 +6,8 @@ import subprocess
 import sys
 
 DOORS = {
-    "InitializeInjection", "memreel_agent_start", "memreel_agent_stop", "memreel_get_api",
+    "InitializeInjection", "memreel_agent_start", "memreel_agent_stop",
+    "memreel_agent_visit", "memreel_agent_invite", "memreel_get_api",
     "InitializeInjectionNvtx2",
     "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE", "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE",
 }

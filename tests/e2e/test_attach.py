@@ -1,0 +1,352 @@
+"""Programs that run already are joined and left, again and again, and don't notice."""
+
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+
+from ground_truth import driver_events, expected, read_truth
+from program import MEMREEL, REPOSITORY
+from recorded import FAKE, PROGRAM, RecordTest
+
+WAITING = os.environ.get("MEMREEL_WAITING_PROGRAM", str(REPOSITORY / "build/release/bin/waiting_program"))
+
+
+def may_trace():
+    """Whether this machine lets us trace another process at all."""
+    probe = ("import ctypes, os, sys\n"
+             "libc = ctypes.CDLL(None, use_errno=True)\n"
+             "child = os.fork()\n"
+             "if child == 0:\n    import time; time.sleep(10)\n"
+             "result = libc.ptrace(0x4206, child, 0, 0)\n"
+             "os.kill(child, 9)\n"
+             "sys.exit(result != 0)\n")
+    return subprocess.run([sys.executable, "-c", probe]).returncode == 0
+
+
+class AttachTest(RecordTest):
+    def run_program(self, *command, **variables):
+        """A program that runs without us, and has used the GPU."""
+        process = subprocess.Popen(list(map(str, command)), text=True, cwd=self.directory,
+                                   env=self.environment(**variables), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, start_new_session=True)
+        self.addCleanup(self.end, process)
+        return process
+
+    def end(self, process):
+        try:
+            os.killpg(process.pid, signal.SIGKILL)  # with all that it started
+        except ProcessLookupError:
+            pass
+        process.communicate(timeout=30)
+
+    def memreel(self, *arguments, code=0, timeout=60):
+        process = subprocess.run([MEMREEL, *map(str, arguments)], text=True, cwd=self.directory, timeout=timeout,
+                                 env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE)
+        if code is not None:
+            self.assertEqual(process.returncode, code, process.stderr)
+        return process
+
+    def threads(self, pid):
+        return sorted(Path(f"/proc/{pid}/task/{task}/comm").read_text() for task in os.listdir(f"/proc/{pid}/task"))
+
+    def files(self, pid):
+        return sorted(os.readlink(f"/proc/{pid}/fd/{number}") for number in os.listdir(f"/proc/{pid}/fd"))
+
+    def wait_until(self, condition, seconds=10):
+        limit = time.monotonic() + seconds
+        while not condition():
+            self.assertLess(time.monotonic(), limit, "this does not become true")
+            time.sleep(0.005)
+
+    def wait_for_truth(self, lines):
+        self.wait_until(lambda: self.truth_file.exists() and len(self.truth_file.read_bytes().splitlines()) >= lines)
+
+    def assert_has_all_between(self, trace, begin, end):
+        """All that the program did between two instants is in the trace, in order, thread by thread; and a little
+        before and after, but nothing that it did not do."""
+        truth = self.truth()
+        rows = self.events(trace)
+        for thread in {line.thread for line in truth}:
+            found = [event for tid, event in driver_events(rows, truth) if tid == thread]
+            lines = [line for line in truth if line.thread == thread]
+            # Sizes of what was there before are not known when it is freed.
+            kept = [(event.kind, event.address) for event in found]
+            did = [(expected(line).kind, expected(line).address) for line in lines]
+            # A thread may have been inside of its first call before it was seen, and before its last when it was not any more.
+            due = [(expected(line).kind, expected(line).address) for line in lines if begin < line.time < end][1:-1]
+            starts = [i for i in range(len(did) - len(kept) + 1) if did[i:i + len(kept)] == kept]
+            self.assertTrue(starts, "the trace has what the program did not do")
+            self.assertTrue(any(kept[i:i + len(due)] == due for i in range(len(kept) - len(due) + 1)),
+                            "the trace lacks what the program did")
+
+
+class Dormant(AttachTest):
+    """A program that was started with the library asleep."""
+
+    def start_dormant(self, *command, **variables):
+        process = self.run_program(MEMREEL, "record", "--dormant", "--", *command, **variables)
+        self.wait_for_truth(20)
+        pids = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        return process, int(pids[0])
+
+    def test_cycles(self):
+        process, pid = self.start_dormant(PROGRAM, "endless", 2, FAKE_CUDA_DELAY_US=100)
+        asleep = self.threads(pid), self.files(pid)
+        self.assertFalse(self.traces())
+        for cycle in range(12):
+            self.memreel("attach", pid, "-o", f"{cycle}.reel")
+            begin = time.time_ns()
+            time.sleep(0.05)
+            end = time.time_ns()
+            told = self.memreel("detach", pid).stderr
+            self.assertIn("none lost", told)
+            self.assertEqual((self.threads(pid), self.files(pid)), asleep)
+            trace = self.directory / f"{cycle}.reel"
+            self.assert_has_all_between(trace, begin, end)
+            document = self.document("info", trace)
+            self.assertEqual(document["lost_events"], 0)
+            self.assertTrue(document["losses"]["began_late"])
+        process.send_signal(signal.SIGTERM)
+        self.assertIn("12 traces", process.communicate(timeout=30)[1].replace("and 4 traces more", "12 traces"))
+
+    def test_nothing_is_recorded_unasked(self):
+        errors = self.record_program("single", 50, options=["--dormant"]).stderr
+        self.assertEqual(len(self.truth()), 100)
+        self.assertFalse(self.traces())
+        self.assertIn("memreel attach", errors)
+
+    def test_joined_twice(self):
+        _, pid = self.start_dormant(PROGRAM, "endless", 1, FAKE_CUDA_DELAY_US=100)
+        self.memreel("attach", pid, "-o", "first.reel")
+        self.assert_refused(self.memreel("attach", pid, "-o", "second.reel", code=2), pid, "first.reel")
+        self.memreel("detach", pid)
+        self.assert_refused(self.memreel("detach", pid, code=2), "not being recorded")
+
+    def test_a_refused_recording(self):
+        _, pid = self.start_dormant(PROGRAM, "endless", 1, FAKE_CUDA_DELAY_US=100, FAKE_CUPTI_TAKEN="Nsight Systems")
+        answer = self.memreel("attach", pid, "--backend", "cupti", code=2)
+        self.assert_refused(answer, pid, "Nsight Systems")
+        self.assertFalse(self.traces())
+
+    def test_children_listen_for_themselves(self):
+        script = f"{PROGRAM} endless 1 & {PROGRAM} endless 1 & wait"
+        process = self.run_program(MEMREEL, "record", "--dormant", "--", "sh", "-c", script, FAKE_CUDA_DELAY_US=100)
+        self.wait_for_truth(50)
+        shell = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0]
+        children = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
+        self.assertEqual(len(children), 2)
+        for child in children:
+            self.memreel("attach", child, "-o", f"{child}.reel")
+        for child in children:
+            self.memreel("detach", child)
+            self.assertTrue(self.document("info", self.directory / f"{child}.reel")["events"])
+            os.kill(int(child), signal.SIGKILL)
+
+    def test_for_a_while(self):
+        _, pid = self.start_dormant(PROGRAM, "endless", 1, FAKE_CUDA_DELAY_US=100)
+        told = self.memreel("attach", pid, "-o", "run.reel", "--duration", 0.3).stderr
+        self.assertIn("not recorded any more", told)
+        self.assertGreater(self.document("info", self.directory / "run.reel")["time_span_ns"], 200_000_000)
+
+    def test_the_program_ends_meanwhile(self):
+        process, pid = self.start_dormant(PROGRAM, "endless", 1, FAKE_CUDA_DELAY_US=100)
+        attach = self.run_program(MEMREEL, "attach", pid, "-o", "run.reel", "--duration", 60)
+        self.wait_until(lambda: self.traces())
+        os.kill(pid, signal.SIGKILL)
+        self.assertEqual(attach.wait(timeout=30), 0)
+        self.document("info", self.directory / "run.reel")
+
+
+@unittest.skipUnless(may_trace(), "this machine does not let a process trace another (ptrace)")
+class Entered(AttachTest):
+    """A program that was started without us."""
+
+    def test_cycles(self):
+        process = self.run_program(PROGRAM, "endless", 3, FAKE_CUDA_DELAY_US=100)
+        self.wait_for_truth(20)
+        before = self.threads(process.pid), self.files(process.pid)
+        for cycle in range(20):
+            told = self.memreel("attach", process.pid, "-o", f"{cycle}.reel").stderr
+            self.assertIn("paused for", told)
+            begin = time.time_ns()
+            time.sleep(0.03)
+            end = time.time_ns()
+            self.assertIn("none lost", self.memreel("detach", process.pid).stderr)
+            if cycle % 5 == 0:
+                self.assert_has_all_between(self.directory / f"{cycle}.reel", begin, end)
+            self.wait_until(lambda: (self.threads(process.pid), self.files(process.pid)) == before)
+        self.assertNotIn("rwxp", Path(f"/proc/{process.pid}/maps").read_text())
+        self.assertIsNone(process.poll())
+
+    def start_waiting(self, kind):
+        process = self.run_program(WAITING, kind)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
+    def assert_undisturbed(self, process):
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=30)
+        found = re.fullmatch(r"rounds (\d+) wrong (\d+) signals (\d+) of (\d+)\n", output)
+        self.assertTrue(found, output)
+        rounds, wrong, received, sent = map(int, found.groups())
+        self.assertGreater(rounds, 0)
+        self.assertEqual(wrong, 0)
+        self.assertEqual(received, sent)
+
+    def check_kind(self, kind):
+        process = self.start_waiting(kind)
+        for cycle in range(5):
+            self.memreel("attach", process.pid, "-o", f"{kind}.reel", "--time-limit", 20)
+            self.memreel("detach", process.pid)
+        self.assertEqual(len(self.traces()), 5)
+        time.sleep(0.1)
+        self.assert_undisturbed(process)
+
+    def test_attacher_killed(self):
+        """At any moment: the program goes on as it was, and can be joined again."""
+        chance = random.Random(7)
+        process = self.start_waiting("compute")
+        for _ in range(25):
+            attach = subprocess.Popen([MEMREEL, "attach", str(process.pid), "-o", "killed.reel"], cwd=self.directory,
+                                      env=self.environment(), stderr=subprocess.DEVNULL)
+            time.sleep(0.025 * chance.random())
+            attach.kill()
+            attach.wait()
+            self.memreel("detach", "-q", process.pid, code=None)
+        self.memreel("attach", process.pid, "--time-limit", 20)
+        self.memreel("detach", process.pid)
+        self.assert_undisturbed(process)
+
+    def test_program_killed(self):
+        chance = random.Random(8)
+        for _ in range(10):
+            process = self.start_waiting("poll")
+            attach = subprocess.Popen([MEMREEL, "attach", str(process.pid), "-o", "killed.reel"], text=True,
+                                      cwd=self.directory, env=self.environment(), stderr=subprocess.PIPE)
+            time.sleep(0.025 * chance.random())
+            process.kill()
+            _, errors = attach.communicate(timeout=30)
+            self.assertIn(attach.returncode, (0, 2), errors)
+            self.end(process)
+
+    def test_recorded_already(self):
+        process = self.start(PROGRAM, "endless", 1, options=["-o", "run.reel"],
+                             environment=self.environment(FAKE_CUDA_DELAY_US=100))
+        self.wait_for_truth(20)
+        pid = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0]
+        self.assert_refused(self.memreel("attach", pid, code=2), pid, "run.reel")
+        os.kill(int(pid), signal.SIGTERM)
+        process.communicate(timeout=30)
+        self.assertTrue(self.document("info", self.directory / "run.reel")["kinds"]["alloc"])
+
+    def test_in_a_signal_handler_of_its_own(self):
+        """A handler may have interrupted anything: the thread in it is left alone until it is out of it."""
+        process = self.run_program(sys.executable, "-c", HANDLER, str(FAKE))
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        self.memreel("attach", process.pid, "--time-limit", 20)
+        self.memreel("detach", process.pid)
+        self.assertIsNone(process.poll())
+
+
+for kind in ("sleep", "poll", "read", "futex", "select", "wait", "epoll", "compute"):
+    setattr(Entered, f"test_in_{kind}", lambda self, kind=kind: self.check_kind(kind))
+
+HANDLER = """
+import ctypes, signal, sys, time
+cuda = ctypes.CDLL(sys.argv[1] + "/libcuda.so.1")
+context = ctypes.c_void_p()
+assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+libc = ctypes.CDLL(None)
+handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(lambda _: libc.usleep(300_000))
+libc.signal(signal.SIGALRM, handler)
+print("ready", flush=True)
+signal.setitimer(signal.ITIMER_REAL, 0.01, 0.4)
+while True: time.sleep(0.01)
+"""
+
+
+class Refusals(AttachTest):
+    def refused(self, pid, *mentions):
+        self.assert_refused(self.memreel("attach", pid, code=2), *mentions)
+        self.assertFalse(self.traces())
+
+    def test_no_such_process(self):
+        self.refused(2 ** 22 - 3, "none with this number")
+
+    def test_ended(self):
+        process = subprocess.Popen(["true"])
+        self.wait_until(lambda: "\tZ" in Path(f"/proc/{process.pid}/status").read_text())
+        self.refused(process.pid, "has ended")
+        process.wait()
+
+    def test_without_cuda(self):
+        process = self.run_program("sleep", 60)
+        self.refused(process.pid, "libcuda.so.1", "memreel record")
+
+    @unittest.skipUnless(may_trace(), "this machine does not let a process trace another (ptrace)")
+    def test_traced(self):
+        process = self.run_program(WAITING, "poll")
+        process.stdout.readline()
+        tracer = self.run_program(sys.executable, "-c", (
+            "import ctypes, time\n"
+            f"assert ctypes.CDLL(None).ptrace(0x4206, {process.pid}, 0, 0) == 0\n"
+            "print('traced', flush=True)\ntime.sleep(60)"))
+        tracer.stdout.readline()
+        self.refused(process.pid, "traced already", tracer.pid)
+
+    def test_stopped(self):
+        process = self.run_program(WAITING, "poll")
+        process.stdout.readline()
+        process.send_signal(signal.SIGSTOP)
+        self.wait_until(lambda: "\tT" in Path(f"/proc/{process.pid}/status").read_text())
+        self.refused(process.pid, "is stopped", "continue it")
+
+    def test_confined(self):
+        """PR_SET_SECCOMP with a filter that allows everything: it could as well forbid what we need."""
+        script = ("import ctypes, struct, sys, time\n"
+                  "ctypes.CDLL(sys.argv[1] + '/libcuda.so.1')\n"
+                  "allow = ctypes.create_string_buffer(struct.pack('HBBI', 6, 0, 0, 0x7fff0000))\n"
+                  "program = ctypes.create_string_buffer(struct.pack('HxxxxxxP', 1, ctypes.addressof(allow)))\n"
+                  "libc = ctypes.CDLL(None)\n"
+                  "assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program) == 0\n"
+                  "print('ready', flush=True)\ntime.sleep(60)")
+        process = self.run_program(sys.executable, "-c", script, FAKE)
+        if process.stdout.readline() != "ready\n":
+            self.skipTest("this machine has no seccomp filters")
+        self.refused(process.pid, "seccomp", "memreel record")
+
+    def test_another_user(self):
+        if os.geteuid() != 0:
+            self.refused(1, "another user")
+            return
+        process = self.run_program(WAITING, "poll")
+        process.stdout.readline()
+        command = [shutil.which("setpriv"), "--reuid", "65534", "--clear-groups", MEMREEL, "attach", str(process.pid)]
+        if command[0] is None:
+            self.skipTest("there is no setpriv to become another user with")
+        answer = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/")
+        if answer.returncode == 127 or "setpriv" in answer.stderr:
+            self.skipTest("no other user may run memreel here: " + answer.stderr.strip())
+        self.assertEqual(answer.returncode, 2, answer.stderr)
+        self.assertRegex(answer.stderr, "another user|can't be written|no trace can be written")
+
+    def test_bad_usage(self):
+        for arguments in (["attach"], ["attach", "x"], ["attach", "0"], ["detach"], ["attach", "1", "--duration", "-1"],
+                          ["attach", "1", "--no-such-option"]):
+            self.assert_refused(self.memreel(*arguments, code=2), f"memreel {arguments[0]} --help")
+
+    def test_help(self):
+        for command in ("attach", "detach"):
+            self.assertIn("Examples:", self.memreel(command, "--help").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
