@@ -174,6 +174,7 @@ std::optional<Recording::Outcome> end(Agent& self, std::string_view why) {
   self.child = false;
   if (self.recording == nullptr) return std::nullopt;
   set_recorder(nullptr);
+  left_frameworks();
   self.watch.sampler().end();
   const std::optional<Recording::Outcome> outcome = self.recording->end();
   if (outcome && outcome->result) note_end(self, *outcome, why);  // failures were told of when they happened
@@ -279,6 +280,7 @@ Result<Status> join(const Options& options) {
     self.began_late = true;
     self.watch.look_around();
     if (auto begun = begin(self); !begun) return begun.error();
+    joined_frameworks(self.options);
   }
   return status();
 }
@@ -288,10 +290,15 @@ Status status() {
   if (self == nullptr) return {};
   const std::scoped_lock lock(self->mutex);
   if (self->recording == nullptr || recorder() == nullptr) return {};
-  return {.recording = true,
-          .trace = self->recording->trace(),
-          .source = self->source,
-          .progress = self->recording->progress()};
+  Status status{.recording = true,
+                .trace = self->recording->trace(),
+                .source = self->source,
+                .progress = self->recording->progress(),
+                .device = {},
+                .framework = {}};
+  for (const HeapUsage& heap : recorder()->ask_usage(Usage::Peaks::keep))
+    if (heap.device >= 0) (heap.level == Level::driver ? status.device : status.framework) += heap.live;
+  return status;
 }
 
 std::optional<Recording::Outcome> leave(std::string_view why) {

@@ -8,6 +8,7 @@
 #include "collector/agent/options.h"
 #include "collector/agent/recording.h"
 #include "formats/model/result.h"
+#include "formats/model/units.h"
 
 namespace memreel::agent {
 
@@ -20,6 +21,7 @@ struct Status {
   bool recording = false;
   std::string trace, source;  // when it does: the file, and where calls are seen
   Recording::Progress progress;
+  Bytes device, framework;  // alive: what the program has of devices' drivers; of that, what frameworks gave out
 };
 
 /// Begins to record a program that runs already, as `options` say. Errors: what keeps it from that, e.g. that it

@@ -32,8 +32,8 @@ Message described(const Status& status) {
                      {"source", status.source},
                      {"events", std::to_string(status.progress.events)},
                      {"lost", std::to_string(status.progress.lost)},
-                     {"device_bytes", std::to_string(status.progress.device_bytes)},
-                     {"framework_bytes", std::to_string(status.progress.framework_bytes)}}};
+                     {"device_bytes", std::to_string(status.device.count)},
+                     {"framework_bytes", std::to_string(status.framework.count)}}};
 }
 
 Message started(const Message& question) {

@@ -5,6 +5,8 @@
 
 #include "collector/annotate/annotations.h"
 #include "collector/python/frame_walker.h"
+#include "collector/torch/diverted_calls.h"
+#include "collector/torch/held.h"
 #include "collector/torch/reporters.h"
 
 namespace memreel::agent {
@@ -49,6 +51,14 @@ std::string look_for_frameworks(const Options& options, Recorder& recorder) {
   }
   return {};
 }
+
+void joined_frameworks(const Options& options) {
+  if (!options.torch) return;
+  torch::divert_calls();
+  torch::ask_for_held();
+}
+
+void left_frameworks() { torch::restore_calls(); }
 
 std::uint64_t refused_python_codes() { return walker().refused_codes(); }
 

@@ -15,4 +15,11 @@ std::string look_for_frameworks(const Options& options, Recorder& recorder);
 /// How much was left out of stacks because Python's code objects found no room.
 std::uint64_t refused_python_codes();
 
+/// A recording of a program that runs already has begun: what frameworks do from now on, and what they hold, is seen,
+/// too.
+void joined_frameworks(const Options& options);
+
+/// It has ended: nothing of ours is between them and what they call.
+void left_frameworks();
+
 }  // namespace memreel::agent

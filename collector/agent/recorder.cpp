@@ -193,6 +193,7 @@ bool Recorder::reopen(const Options& options) {
   drain(left, Draining::everything);
   // Meanwhile nobody looked whether other code came to the addresses that rules for unwinding are known of.
   unwinder_.forget();
+  usage_.forget();
   set_python(nullptr);
   open_.store(true, std::memory_order_release);
   return true;

@@ -108,8 +108,6 @@ void Recording::run() {
                        .began_late = subject_.began_late});
     events_ = builder.event_count();
     lost_ = recorder_->lost() - lost_before + builder.hook_lost();
-    device_bytes_ = builder.device_bytes();
-    framework_bytes_ = builder.framework_bytes();
   };
   const auto sum_up = [&](Result<void> result) {
     timespec spent{};

@@ -55,12 +55,8 @@ class Recording {
   /// What is in the trace by now, or will be within moments. Any thread.
   struct Progress {
     std::uint64_t events = 0, lost = 0;
-    std::uint64_t device_bytes = 0;     // that the program has of the driver
-    std::uint64_t framework_bytes = 0;  // of these, what a framework that was seen gave out
   };
-  Progress progress() const {
-    return {.events = events_, .lost = lost_, .device_bytes = device_bytes_, .framework_bytes = framework_bytes_};
-  }
+  Progress progress() const { return {.events = events_, .lost = lost_}; }
 
  private:
   Recording(Options options, Recorder& recorder, Subject subject, std::string trace, std::unique_ptr<ByteSink> sink,
@@ -78,7 +74,7 @@ class Recording {
   pthread_t thread_{};
   std::atomic<bool> opened_ = false;  // the file begins as a trace
   std::atomic<bool> ending_ = false;
-  std::atomic<std::uint64_t> events_ = 0, lost_ = 0, device_bytes_ = 0, framework_bytes_ = 0;
+  std::atomic<std::uint64_t> events_ = 0, lost_ = 0;
   Outcome outcome_;  // the thread's, until it is joined
 };
 

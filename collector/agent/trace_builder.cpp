@@ -185,13 +185,6 @@ void TraceBuilder::held(const Record& record) {
   ++held_before_;
 }
 
-/// Host memory and what is no memory of the program's own is not counted.
-void TraceBuilder::count(const Record& allocation, bool is_alive) {
-  if (allocation.device < 0) return;
-  std::uint64_t& bytes = allocation.space == Space::torch ? framework_bytes_ : device_bytes_;
-  bytes = is_alive ? bytes + allocation.size : bytes - allocation.size;
-}
-
 /// Where in live_ it is now; what was at its place before is forgotten: its free was not seen.
 std::uint32_t TraceBuilder::keep(const Place& place, const Live& live) {
   std::uint32_t slot = slots_.find(place);
@@ -205,9 +198,7 @@ std::uint32_t TraceBuilder::keep(const Place& place, const Live& live) {
     }
     slots_.put(place, slot);
   }
-  if (live_[slot].used) count(live_[slot].record, false);
   live_[slot] = live;
-  count(live.record, true);
   return slot;
 }
 
@@ -232,7 +223,6 @@ void TraceBuilder::end(const Record& because, std::uint32_t slot) {
 }
 
 void TraceBuilder::free_live(const Record& because, const Live& live) {
-  count(live.record, false);
   // It goes from where it came from, by whoever lets go of it.
   Record from = live.record;
   from.thread = because.thread;
@@ -282,7 +272,6 @@ void TraceBuilder::handle_created(const Record& record) {
       record,
       {.kind = EventKind::alloc, .origin = origin_of(record), .address = {live.record.address}, .size = {record.size}});
   pieces_[number] = live;
-  count(live.record, true);
 }
 
 void TraceBuilder::end_piece(const Record& because, cuda::PhysicalMemory::Number number) {

@@ -35,10 +35,6 @@ class TraceBuilder {
   /// How many allocations of before the recording are known.
   std::uint64_t held_before() const { return held_before_; }
 
-  /// Alive now, as far as it was seen: what the program has of the devices' drivers, and what frameworks gave out.
-  std::uint64_t device_bytes() const { return device_bytes_; }
-  std::uint64_t framework_bytes() const { return framework_bytes_; }
-
  private:
   /// Addresses are unique within one of these.
   enum class Namespace : std::uint8_t { device, host, handle, torch };
@@ -92,7 +88,6 @@ class TraceBuilder {
   void mark(const Record& record);
   void own(const Record& record);
   void held(const Record& record);
-  void count(const Record& allocation, bool is_alive);
   void check_sum(const Record& record);
 
   void end(const Record& because, std::uint32_t slot);
@@ -133,7 +128,7 @@ class TraceBuilder {
   Record last_;  // origin_of() was asked about it, with this answer
   OriginId last_origin_ = OriginId::none;
   std::unordered_map<std::uint32_t, ThreadId> threads_;
-  std::uint64_t events_ = 0, hook_lost_ = 0, device_bytes_ = 0, framework_bytes_ = 0;
+  std::uint64_t events_ = 0, hook_lost_ = 0;
 };
 
 }  // namespace memreel::agent

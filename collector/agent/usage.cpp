@@ -27,6 +27,11 @@ void Usage::settle(std::uint64_t counted) {
   question_.compare_exchange_strong(asked, 0, std::memory_order_acq_rel);
 }
 
+void Usage::forget() {
+  heaps_.clear();
+  place_in_heaps_.clear();
+}
+
 void Usage::pose(std::uint64_t sequence, Peaks peaks) {
   peaks_ = peaks;
   question_.store(sequence, std::memory_order_release);

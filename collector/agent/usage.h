@@ -32,6 +32,8 @@ class Usage {
   void follow(HeapId id, const Heap& heap, Bytes live);
   /// Answers if everything that was asked for is counted: all records with sequence numbers below `counted`.
   void settle(std::uint64_t counted);
+  /// There is another trace, whose heaps are others.
+  void forget();
 
   // Any thread that may wait.
 

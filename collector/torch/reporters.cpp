@@ -49,8 +49,8 @@ Function* find(std::atomic<Function*>& kept, const char* symbol) {
   return found;
 }
 
-Report* report() { return find(real_report, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"); }
-OutOfMemory* out_of_memory() { return find(real_out_of_memory, "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE"); }
+Report* report() { return find(real_report, report_symbol.data()); }
+OutOfMemory* out_of_memory() { return find(real_out_of_memory, out_of_memory_symbol.data()); }
 
 std::atomic<bool> is_recorded = true;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
@@ -75,6 +75,9 @@ void record(agent::RecordKind kind, const void* address, std::uint64_t size, std
 }
 
 }  // namespace
+
+void* report_function() { return reinterpret_cast<void*>(&c10::reportMemoryUsageToProfiler); }
+void* out_of_memory_function() { return reinterpret_cast<void*>(&c10::reportOutOfMemoryToProfiler); }
 
 void set_recorded(bool recorded) { is_recorded.store(recorded, std::memory_order_relaxed); }
 

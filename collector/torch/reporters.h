@@ -8,7 +8,15 @@
 // with memory that was let go of.
 #pragma once
 
+#include <string_view>
+
 namespace memreel::torch {
+
+/// The two functions: their names for the dynamic linker, and ours.
+inline constexpr std::string_view report_symbol = "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE";
+inline constexpr std::string_view out_of_memory_symbol = "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE";
+void* report_function();
+void* out_of_memory_function();
 
 /// Finds PyTorch's functions once it is loaded. Called by the writing thread now and then, so that the first report,
 /// which comes with a lock held, need not ask the dynamic loader.

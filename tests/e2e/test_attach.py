@@ -259,6 +259,82 @@ class Entered(AttachTest):
 for kind in ("sleep", "poll", "read", "futex", "select", "wait", "epoll", "compute"):
     setattr(Entered, f"test_in_{kind}", lambda self, kind=kind: self.check_kind(kind))
 
+@unittest.skipUnless(may_trace(), "this machine does not let a process trace another (ptrace)")
+class Tensors(AttachTest):
+    """A Python program with PyTorch's allocator in it (a fake one), joined in the middle."""
+
+    def test_what_was_held_and_what_comes(self):
+        process = self.run_program(sys.executable, "-B", "-c", TENSORS, C10_CUDA)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        for cycle in range(3):
+            trace = self.directory / f"{cycle}.reel"
+            self.memreel("attach", process.pid, "-o", trace.name, "--time-limit", 20)
+            time.sleep(0.4)
+            self.memreel("detach", process.pid)
+            rows = self.events(trace)
+            old = [row for row in rows if row["kind"] == "alloc" and "before recording" in str(row.get("stack", ""))]
+            tensors = {(row["address"], row["size"]) for row in old if row["heap"] == "torch.cuda"}
+            segments = {(row["address"], row["size"]) for row in old if row["heap"] == "cuda.driver"}
+            # The block at 0x10200 is let go of, but not by the device; that at 0x10600 is the one that comes and goes.
+            self.assertLessEqual({(0x10000, 512), (0x10200, 1024), (0x30000, 4096)}, tensors)
+            self.assertLessEqual(len(tensors), 4)
+            self.assertEqual(segments, {(0x10000, 2 << 20)})
+            self.assertEqual(self.document("info", trace)["losses"]["preexisting_allocations"], len(old))
+            new = [row for row in rows if row["heap"] == "torch.cuda" and row["kind"] == "alloc" and row not in old]
+            self.assertGreater(len(new), 20)
+            self.assertEqual({row["size"] for row in new}, {2048})
+            frames = [frame["function"] for frame in new[-1]["stack"]]
+            self.assertIn("step", frames)
+            report = self.document("report", trace, "--leaks")
+            self.assertIn("unknown before attach", {leak["verdict"] for leak in report["leaks"]})
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+        self.assertIn("KeyboardInterrupt", errors)
+
+
+C10_CUDA = os.environ.get("MEMREEL_FAKE_C10_CUDA",
+                          str(REPOSITORY / "build/release/tests/unit/torch/lib/libc10_cuda.so"))
+TENSORS = """
+import ctypes, sys, time, types
+cuda = ctypes.CDLL("libcuda.so.1")
+context = ctypes.c_void_p()
+assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+allocator = ctypes.CDLL(sys.argv[1])
+total, live = 512 + 4096, False
+
+def report(address, change):
+    global total
+    total += change
+    allocator.fake_report(ctypes.c_void_p(address), ctypes.c_int64(change), ctypes.c_size_t(total), 1, 0)
+
+def snapshot():
+    def block(size, state):
+        return {"size": size, "requested_size": size - 10, "state": state, "frames": []}
+    return [
+        {"device": 0, "address": 0x10000, "total_size": 2 << 20, "stream": 0, "segment_type": "small",
+         "blocks": [block(512, "active_allocated"), block(1024, "active_pending_free"),
+                    block(2048, "active_allocated" if live else "inactive"), block((2 << 20) - 3584, "inactive")]},
+        {"device": 0, "address": 0x30000, "total_size": 4096, "stream": 0, "segment_type": "small", "is_expandable": True,
+         "blocks": [block(4096, "active_allocated")]}]
+
+torch = types.ModuleType("torch.cuda")
+torch.is_initialized = lambda: True
+torch.memory_snapshot = snapshot
+sys.modules["torch.cuda"] = torch
+
+def step():
+    global live
+    report(0x10600, 2048)
+    live = True
+    time.sleep(0.001)
+    live = False
+    report(0x10600, -2048)
+
+print("ready", flush=True)
+while True: step()
+"""
+
 HANDLER = """
 import ctypes, signal, sys, time
 cuda = ctypes.CDLL(sys.argv[1] + "/libcuda.so.1")
