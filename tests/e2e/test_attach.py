@@ -243,6 +243,7 @@ class Entered(AttachTest):
         self.wait_for_truth(20)
         pid = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0]
         self.assert_refused(self.memreel("attach", pid, code=2), pid, "run.reel")
+        time.sleep(0.3)  # what happened just before it is killed may be missing
         os.kill(int(pid), signal.SIGTERM)
         process.communicate(timeout=30)
         self.assertTrue(self.document("info", self.directory / "run.reel")["kinds"]["alloc"])
