@@ -3,48 +3,113 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <span>
 
 namespace memreel::plan {
 namespace {
 
+using Run = GapIndex::Run;
+
 constexpr Bytes no_end{std::numeric_limits<std::uint64_t>::max()};
+
+/// Blocks in a group.
+constexpr std::uint32_t group_size = 128;
+
+/// Sections to blocks.
+std::vector<std::uint32_t> cut_into_blocks(const Problem& problem, std::uint32_t most_edges) {
+  std::vector<std::uint32_t> edges(problem.section_count);
+  for (const Lifetime& lifetime : problem.lifetimes) {
+    ++edges[lifetime.first];
+    ++edges[lifetime.last];
+  }
+  std::vector<std::uint32_t> block_of(problem.section_count);
+  std::uint32_t block = 0, in_block = 0;
+  for (std::uint32_t s = 0; s < problem.section_count; ++s) {
+    if (in_block > 0 && in_block + edges[s] > most_edges) {
+      ++block;
+      in_block = 0;
+    }
+    block_of[s] = block;
+    in_block += edges[s];
+  }
+  return block_of;
+}
+
+/// Goes through gaps and runs side by side and leaves of the gaps what no run takes and is wide enough. Which of the
+/// two comes next is as good as random: no branch depends on it.
+class Cut {
+ public:
+  Cut(std::span<const Run> gaps, std::span<const Run> runs, Bytes size, Run* out)
+      : gap_(gaps.data()),
+        gaps_end_(gap_ + gaps.size()),
+        run_(runs.data()),
+        runs_end_(run_ + runs.size()),
+        size_(size),
+        out_(out) {
+    if (!gaps.empty())
+      run_ = std::partition_point(run_, runs_end_, [&](const Run& run) { return run.end <= gap_->begin; });
+  }
+
+  bool is_done() const { return gap_ == gaps_end_ || run_ == runs_end_; }
+
+  void step() {
+    const Run gap = *gap_, run = *run_;
+    const Bytes begin = std::max(gap.begin, taken_to_), end = std::min(gap.end, run.begin);
+    *out_ = {begin, end};
+    out_ += static_cast<int>(end >= begin + size_);
+    const bool gap_ends_first = gap.end <= run.end;
+    taken_to_ = gap_ends_first ? taken_to_ : run.end;
+    gap_ += static_cast<int>(gap_ends_first);
+    run_ += static_cast<int>(!gap_ends_first);
+  }
+
+  /// Does the rest. Returns the end of what is left.
+  Run* finish() {
+    while (!is_done()) step();
+    for (; gap_ != gaps_end_; ++gap_) {
+      const Bytes begin = std::max(gap_->begin, taken_to_);
+      *out_ = {begin, gap_->end};
+      out_ += static_cast<int>(gap_->end > begin && gap_->end - begin >= size_);
+    }
+    return out_;
+  }
+
+ private:
+  const Run *gap_, *gaps_end_, *run_, *runs_end_;
+  Bytes size_;
+  Run* out_;
+  Bytes taken_to_;  // by the run before
+};
 
 }  // namespace
 
-GapIndex::GapIndex(std::uint32_t section_count)
-    : leaves_(std::bit_ceil(std::max(section_count, 1U))), nodes_(2 * std::size_t{leaves_}) {}
-
-template <class Within, class Above>
-void GapIndex::visit(Lifetime lifetime, const Within& within, const Above& above) {
-  // From both ends towards the root: a right child at the left end, or a left child at the right end, is one of those
-  // that make up the lifetime. Every parent of these is above.
-  std::uint32_t left = lifetime.first + leaves_, right = lifetime.last + leaves_ + 1;
-  const std::uint32_t first = left, last = right - 1;
-  for (; left < right; left /= 2, right /= 2) {
-    if ((left & 1U) != 0) within(nodes_[left++]);
-    if ((right & 1U) != 0) within(nodes_[--right]);
+GapIndex::GapIndex(const Problem& problem, std::uint32_t most_edges) : block_of_(cut_into_blocks(problem, most_edges)) {
+  for (std::uint32_t s = 0; s < problem.section_count; ++s) {
+    const bool is_new = block_of_[s] == blocks_.size();
+    if (is_new) blocks_.emplace_back();
+    blocks_.back().is_one_section = is_new;
   }
-  for (std::uint32_t a = first / 2, b = last / 2, width = 2; a > 0; a /= 2, b /= 2, width *= 2) {
-    const auto is_within = [&](std::uint32_t node) {
-      const std::uint32_t begin = node * width - leaves_;
-      return begin >= lifetime.first && begin + width - 1 <= lifetime.last;
-    };
-    if (!is_within(a)) above(nodes_[a]);
-    if (b != a && !is_within(b)) above(nodes_[b]);
-  }
+  groups_.resize(blocks_.size() / group_size + 1);
+  leaves_ = std::bit_ceil(static_cast<std::uint32_t>(blocks_.size()));
+  arrivals_.resize(2 * std::size_t{leaves_});
 }
 
 Bytes GapIndex::find(Lifetime lifetime, Bytes size, Fit fit) {
   lists_.clear();
-  const auto collect = [&](const Runs& runs) {
-    if (!runs.list.empty()) lists_.push_back(&runs);
-  };
-  visit(
-      lifetime, [&](const Node& node) { collect(node.touched); }, [&](const Node& node) { collect(node.covered); });
+  const std::uint32_t first = block_of_[lifetime.first], last = block_of_[lifetime.last];
+  collect(blocks_[first].through);
+  collect(groups_[first / group_size]);
+  collect_partial(blocks_[first], lifetime, first_partial_);
+  if (last != first) collect_partial(blocks_[last], lifetime, last_partial_);
+  // From both ends towards the root: a right child at the left end, or a left child at the right end.
+  for (std::uint32_t left = leaves_ + first + 1, right = leaves_ + last; left < right; left /= 2, right /= 2) {
+    if ((left & 1U) != 0) collect(arrivals_[left++]);
+    if ((right & 1U) != 0) collect(arrivals_[--right]);
+  }
   // The fullest first: little is left of the candidates when the others are looked at.
   std::ranges::sort(lists_, std::greater{}, [](const Runs* runs) { return runs->sum; });
-  gaps_.assign(1, {Bytes{}, no_end});
-  for (const Runs* taken : lists_) cut_out(*taken, size);
+  gaps_between(lists_.empty() ? std::span<const Run>{} : lists_.front()->list, size);
+  for (std::size_t i = 1; i < lists_.size(); ++i) cut_out(*lists_[i], size);
   if (fit == Fit::lowest) return gaps_.front().begin;
   const auto width = [](const Run& gap) { return gap.end - gap.begin; };
   // The last one is the room above everything.
@@ -53,40 +118,87 @@ Bytes GapIndex::find(Lifetime lifetime, Bytes size, Fit fit) {
   return chosen->begin;
 }
 
+void GapIndex::collect(const Runs& runs) {
+  if (!runs.list.empty()) lists_.push_back(&runs);
+}
+
+/// What arrives or departs in the block and shares a time with the lifetime. `merged` is room for it.
+void GapIndex::collect_partial(const Block& block, Lifetime lifetime, Runs& merged) {
+  if (block.is_one_section) return collect(block.edges);
+  effort_ += block.partial.size() / 4;
+  // Every other piece shares no time, which no processor foresees: no branch depends on it. The first run may be empty.
+  merged.list.resize(block.partial.size() + 1);
+  Run run;
+  Run* out = merged.list.data();
+  *out = run;
+  for (const Piece& piece : block.partial) {
+    const bool shares = piece.lifetime.overlaps(lifetime), touches = piece.run.begin <= run.end;
+    run.begin = shares && !touches ? piece.run.begin : run.begin;
+    run.end = shares ? std::max(run.end, piece.run.end) : run.end;
+    out += static_cast<int>(shares && !touches);
+    *out = run;
+  }
+  merged.list.resize(static_cast<std::size_t>(out - merged.list.data()) + 1);
+  merged.sum = {};
+  for (const Run& each : merged.list) merged.sum += each.end - each.begin;
+  collect(merged);
+}
+
+/// Makes what is wide enough between runs the candidates.
+void GapIndex::gaps_between(std::span<const Run> runs, Bytes size) {
+  effort_ += runs.size();
+  gaps_.resize(runs.size() + 1);
+  Run* out = gaps_.data();
+  Bytes taken_to;
+  for (const Run& run : runs) {
+    *out = {taken_to, run.begin};
+    out += static_cast<int>(run.begin >= taken_to + size);
+    taken_to = run.end;
+  }
+  *out++ = {taken_to, no_end};
+  gaps_.resize(static_cast<std::size_t>(out - gaps_.data()));
+}
+
 /// Leaves of the candidates what is not in `taken` and wide enough.
 void GapIndex::cut_out(const Runs& taken, Bytes size) {
-  narrower_.resize(std::max(narrower_.size(), gaps_.size() + taken.list.size()));
-  effort_ += gaps_.size() + std::min(taken.list.size(), 16 * gaps_.size());
-  Run* out = narrower_.data();
-  const Run* run = taken.list.data();
-  const Run* const end = run + taken.list.size();
-  const bool few_gaps = taken.list.size() > 16 * gaps_.size();
-  for (const Run& gap : gaps_) {
-    Bytes begin = gap.begin;
-    if (few_gaps)
-      run = std::partition_point(run, end, [&](const Run& r) { return r.end <= begin; });
-    else
-      while (run != end && run->end <= begin) ++run;
-    for (; run != end && run->begin < gap.end; ++run) {
-      *out = {begin, run->begin};
-      out += static_cast<int>(run->begin > begin && run->begin - begin >= size);
-      begin = run->end;
-      if (begin >= gap.end) break;  // it may reach into the next gap
-    }
-    if (begin < gap.end && gap.end - begin >= size) *out++ = {begin, gap.end};
+  const std::span<const Run> gaps = gaps_, runs = taken.list;
+  effort_ += gaps.size() + std::min(runs.size(), 16 * gaps.size());
+  narrower_.resize(std::max(narrower_.size(), gaps.size() + 2 * runs.size() + 2));
+  Run* end = narrower_.data();
+  if (runs.size() > 16 * gaps.size()) {
+    for (std::size_t i = 0; i < gaps.size(); ++i) end = Cut(gaps.subspan(i, 1), runs, size, end).finish();
+    gaps_.assign(narrower_.data(), end);
+    return;
   }
-  gaps_.assign(narrower_.data(), out);
+  // Each step waits for the one before. Two halves at a time wait half as long.
+  const std::size_t half = gaps.size() / 2;
+  Run* const upper_begin = narrower_.data() + half + runs.size() + 1;
+  Cut lower(gaps.first(half), runs, size, narrower_.data()), upper(gaps.subspan(half), runs, size, upper_begin);
+  while (!lower.is_done() && !upper.is_done()) {
+    lower.step();
+    upper.step();
+  }
+  end = std::copy(upper_begin, upper.finish(), lower.finish());
+  gaps_.assign(narrower_.data(), end);
 }
 
 void GapIndex::take(Lifetime lifetime, Bytes offset, Bytes size, Bytes least) {
   const Run run{offset, offset + size};
-  visit(
-      lifetime,
-      [&](Node& node) {
-        add(node.touched, run, least);
-        add(node.covered, run, least);
-      },
-      [&](Node& node) { add(node.touched, run, least); });
+  const std::uint32_t first = block_of_[lifetime.first], last = block_of_[lifetime.last];
+  add_partial(first, lifetime, run, least);
+  if (last != first) add_partial(last, lifetime, run, least);
+  for (std::uint32_t node = leaves_ + first; node > 0; node /= 2) add(arrivals_[node], run, least);
+  std::uint32_t begin = first + 1, end = std::max(last, begin);  // the blocks between
+  while (begin < end && begin % group_size != 0) add(blocks_[begin++].through, run, least);
+  while (begin < end && end % group_size != 0) add(blocks_[--end].through, run, least);
+  for (; begin < end; begin += group_size) add(groups_[begin / group_size], run, least);
+}
+
+void GapIndex::add_partial(std::uint32_t block, Lifetime lifetime, Run run, Bytes least) {
+  if (blocks_[block].is_one_section) return add(blocks_[block].edges, run, least);
+  std::vector<Piece>& pieces = blocks_[block].partial;
+  const auto begin = [](const Piece& piece) { return piece.run.begin; };
+  pieces.insert(std::ranges::upper_bound(pieces, run.begin, std::less{}, begin), {run, lifetime});
 }
 
 /// Adds `run` and closes the gaps below `least` next to it.

@@ -1,12 +1,15 @@
 // Finds the room that is left over a stretch of time among buffers that are placed already.
 //
-// A segment tree over the sections. A node knows which offsets are taken somewhere in its stretch of time (`touched`)
-// and which by buffers that last throughout it and were filed there (`covered`). What is taken during a lifetime is the
-// union of what is touched in the few nodes that it is made of and what is covered in the nodes above them. Packed
-// buffers touch each other, so a union of thousands is a few runs, and no query looks at single buffers.
+// Time is cut into blocks of some hundred arrivals and departures each. What is taken during a lifetime is the union of
+// - what lasts throughout the block in which the lifetime begins, or throughout a group of blocks around it,
+// - what arrives or departs in the blocks in which it begins and ends, as far as it shares a time with it,
+// - what arrives in the blocks between: a segment tree over the blocks.
+// Packed buffers touch each other, so a union of thousands is a few runs, and a query passes over half a dozen lists of
+// them. Only those that arrive or depart in two blocks are looked at one by one.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "analyzer/plan/problem.h"
@@ -21,43 +24,61 @@ enum class Fit : std::uint8_t {
 
 class GapIndex {
  public:
-  explicit GapIndex(std::uint32_t section_count);
+  /// For the lifetimes of `problem`, which only the constructor looks at. Blocks of more than one section have
+  /// `most_edges` arrivals and departures: the more, the fewer lists there are, and the more pieces are looked at one
+  /// by one.
+  explicit GapIndex(const Problem& problem, std::uint32_t most_edges = 512);
 
   /// An offset at which `size` bytes are untaken throughout `lifetime`.
   Bytes find(Lifetime lifetime, Bytes size, Fit fit);
 
-  /// How many runs were looked at so far: what time it took, whatever the machine.
+  /// How many runs and gaps were looked at so far: what time it took, whatever the machine.
   std::uint64_t effort() const { return effort_; }
 
   /// Takes what find() gave. Gaps below `least`, which no later buffer can use, may be forgotten.
   void take(Lifetime lifetime, Bytes offset, Bytes size, Bytes least);
 
- private:
   struct Run {
     Bytes begin, end;
   };
+
+ private:
   /// Ascending, none touching the next.
   struct Runs {
     std::vector<Run> list;
     Bytes sum;  // of their lengths
   };
 
-  struct Node {
-    Runs touched, covered;
+  struct Piece {
+    Run run;
+    Lifetime lifetime;
   };
 
-  /// Calls `within` with the nodes that make up `lifetime` and `above` with the nodes above these.
-  template <class Within, class Above>
-  void visit(Lifetime lifetime, const Within& within, const Above& above);
+  struct Block {
+    bool is_one_section = false;
+    Runs through;                // of those that neither arrive nor depart in the block
+    std::vector<Piece> partial;  // of those that do, by offset, unless
+    Runs edges;                  // the block is one section, which all of them last throughout
+  };
+
+  void add_partial(std::uint32_t block, Lifetime lifetime, Run run, Bytes least);
+  void collect(const Runs& runs);
+  void collect_partial(const Block& block, Lifetime lifetime, Runs& merged);
 
   static void add(Runs& runs, Run run, Bytes least);
+  void gaps_between(std::span<const Run> runs, Bytes size);
   void cut_out(const Runs& taken, Bytes size);
 
-  std::uint32_t leaves_;
+  std::vector<std::uint32_t> block_of_;  // of each section
+  std::vector<Block> blocks_;
+  std::vector<Runs> groups_;  // what lasts throughout many blocks
+  std::uint32_t leaves_ = 0;
+  std::vector<Runs> arrivals_;  // a binary heap from 1
+
   std::uint64_t effort_ = 0;
-  std::vector<Node> nodes_;  // a binary heap from 1
-  std::vector<const Runs*> lists_;
-  std::vector<Run> gaps_, narrower_;  // candidates of a query
+  std::vector<const Runs*> lists_;  // of a query
+  Runs first_partial_, last_partial_;
+  std::vector<Run> gaps_, narrower_;  // its candidates
 };
 
 }  // namespace memreel::plan

@@ -46,7 +46,7 @@ Placement place_in_order(const Problem& problem, std::span<const std::uint32_t> 
   std::vector<Bytes> least(order.size() + 1, Bytes{~std::uint64_t{0}});  // of the sizes from here on
   for (std::size_t i = order.size(); i-- > 0;) least[i] = std::min(least[i + 1], problem.sizes[order[i]]);
   Placement placement{.offsets = std::vector<Bytes>(problem.count()), .peak = {}};
-  GapIndex index(problem.section_count);
+  GapIndex index(problem);
   for (std::size_t i = 0; i < order.size(); ++i) {
     const std::uint32_t b = order[i];
     const Bytes offset = index.find(problem.lifetimes[b], problem.sizes[b], fit);
