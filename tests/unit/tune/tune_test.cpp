@@ -1,4 +1,5 @@
 #include "analyzer/tune/tune.h"
+#include "analyzer/tune/call_costs.h"
 
 #include <gtest/gtest.h>
 
@@ -149,6 +150,23 @@ TEST(Tune, ComparesAllocatorsAndAnswersQuestions) {
   EXPECT_EQ(result.alternatives[1].outcome.policy.name, "fit.first");
   EXPECT_EQ(result.alternatives[2].calls, 0U);
   EXPECT_EQ(result.alternatives[2].outcome.peak_reserved(), result.baseline.peak_reserved());
+}
+
+TEST(Tune, SaysWhatTheCallsOfEmptyCacheCostThatTheProgramMakes) {
+  History history;
+  for (int i = 0; i < 5; ++i) {
+    history.free(history.alloc(40_MiB));
+    history.empty_cache();
+  }
+  const std::array heaps{history.prepared()};
+  const TuneResult result = tuned(heaps, {.questions = {*parse_what_if("no-empty_cache")}});
+  const DriverCalls with = result.baseline.driver_calls(), without = result.alternatives[0].outcome.driver_calls();
+  EXPECT_EQ(with.malloc, 5U);
+  EXPECT_EQ(with.free, 5U);
+  EXPECT_EQ(without.malloc, 1U);
+  EXPECT_EQ(without.free, 0U);
+  EXPECT_LT(CallCosts{}.seconds(without), CallCosts{}.seconds(with));
+  EXPECT_EQ(result.alternatives[0].outcome.peak_reserved(), result.baseline.peak_reserved());
 }
 
 TEST(Tune, OtherAllocatorsHaveNoSettingsToSearch) {

@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 
 #include "analyzer/replay/replay.h"
 #include "analyzer/replay/steps.h"
+#include "tests/bench/synthetic.h"
 #include "tests/unit/analyzer/history.h"
 
 namespace memreel {
@@ -107,6 +109,28 @@ TEST(AddressStability, ChangesNoOtherFigure) {
   EXPECT_EQ(plain->at(0).series.size(), followed.series.size());
   EXPECT_FALSE(plain->at(0).address_stability);
   EXPECT_FALSE(plain->at(0).free_memory);
+}
+
+TEST(PlacementMetrics, AreThereForEveryPolicyThatPlaces) {
+  Trace trace = synthetic_trace({.events = 10'000, .live = 200, .streams = 2, .steps = 10});
+  trace.tables.marks.back().phase = MarkPhase::instant;
+  const Prepared heap = prepare(trace).at(0);
+  for (const PolicyInfo& policy : policies()) {
+    SCOPED_TRACE(policy.name);
+    const ReplayResult result = measured(heap, std::string(policy.name));
+    const bool places = !policy.name.starts_with("bound.");
+    ASSERT_EQ(result.free_memory.has_value(), places);
+    ASSERT_EQ(result.address_stability.has_value(), places);
+    if (!places) continue;
+    EXPECT_GE(*result.address_stability, 0);
+    EXPECT_LE(*result.address_stability, 1);
+    const auto& unusable = result.free_memory->unusable;
+    EXPECT_TRUE(std::ranges::is_sorted(unusable)) << "what is too small for 2 MiB is too small for 20 MiB";
+    EXPECT_GE(unusable.front(), 0);
+    EXPECT_LE(unusable.back(), 1);
+    EXPECT_LE(result.free_memory->stranded_stream.bytes, result.peak_reserved);
+    EXPECT_EQ(result.free_memory->stranded_pool.bytes, 0_B) << "there are no pools";
+  }
 }
 
 class Marks : public ::testing::Test {

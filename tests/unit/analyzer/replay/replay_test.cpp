@@ -1,4 +1,5 @@
 #include "analyzer/replay/replay.h"
+#include "analyzer/policies/registry.h"
 
 #include <gtest/gtest.h>
 
@@ -139,17 +140,16 @@ TEST(Replay, ARequestThatFailedThenIsTriedAndGivenBackAtOnce) {
 }
 
 TEST(Replay, MinCapacityIsEnoughAndAUnitLessIsNot) {
-  const auto heaps = prepare(synthetic_trace({.events = 20'000, .live = 200, .streams = 3}));
-  for (const char* policy : {"torch.native", "fit.best", "fit.first", "cuda.malloc", "bound.pages", "bound.live",
-                             "rmm.pool", "rmm.arena", "pool.exact"}) {
-    SCOPED_TRACE(policy);
-    const ReplayResult free = replay_one(heaps[0], policy, {.find_min_capacity = true});
+  const auto heaps = prepare(synthetic_trace({.events = 5'000, .live = 100, .streams = 3}));
+  for (const PolicyInfo& policy : policies()) {
+    SCOPED_TRACE(policy.name);
+    const std::string name(policy.name);
+    const ReplayResult free = replay_one(heaps[0], name, {.find_min_capacity = true});
     ASSERT_TRUE(free.min_capacity);
     EXPECT_GE(*free.min_capacity, free.peak_live);
-    EXPECT_EQ(replay_one(heaps[0], policy, with_capacity(*free.min_capacity)).failed_allocations, 0U);
-    const std::string_view name = policy;
-    const Bytes unit = name == "bound.live" ? 1_B : name.starts_with("rmm.") ? 256_B : 2_MiB;
-    EXPECT_GT(replay_one(heaps[0], policy, with_capacity(*free.min_capacity - unit)).failed_allocations, 0U);
+    EXPECT_EQ(replay_one(heaps[0], name, with_capacity(*free.min_capacity)).failed_allocations, 0U);
+    const Bytes unit = bind_policy({.name = name})->unit;
+    EXPECT_GT(replay_one(heaps[0], name, with_capacity(*free.min_capacity - unit)).failed_allocations, 0U);
   }
 }
 
