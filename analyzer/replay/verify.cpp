@@ -100,6 +100,30 @@ class Verifier {
   Verification result_;
 };
 
+/// The first event that records other settings of the heap than those before it.
+std::optional<std::uint64_t> change_of_settings(const Trace& trace, HeapId heap) {
+  const EventColumns& events = trace.events;
+  const auto same = [&](const auto& a, const auto& b) {
+    return trace.tables[a.first] == trace.tables[b.first] && trace.tables[a.second] == trace.tables[b.second];
+  };
+  const Settings* before = nullptr;
+  for (std::uint32_t i = 0; i < events.count(); ++i) {
+    if (events.kind[i] != EventKind::settings || trace.tables[events.origin[i]].heap != heap) continue;
+    const Settings& now = trace.tables[SettingsId{static_cast<std::uint32_t>(events.address_or_value[i])}];
+    if (before != nullptr && !std::ranges::equal(before->entries, now.entries, same)) return i;
+    before = &now;
+  }
+  return std::nullopt;
+}
+
+/// What may have made a replay diverge that holds one row of settings from begin to end.
+std::string doubt_about_settings(const Trace& trace, HeapId heap) {
+  if (const auto event = change_of_settings(trace, heap))
+    return "the allocator's settings changed while the program ran (event " + std::to_string(*event) +
+           "): the last ones are taken for all of it";
+  return "a snapshot holds the allocator's settings at its end: had they been others before, it would look like this";
+}
+
 }  // namespace
 
 Result<std::vector<Verification>> verify(const Trace& trace) {
@@ -109,7 +133,9 @@ Result<std::vector<Verification>> verify(const Trace& trace) {
     if (!is_torch(trace, heap)) continue;
     const TorchSettings settings = TorchSettings::recorded(heap.settings);
     verifications.push_back(Verifier(trace, heap, settings, recorded_capacity(trace, heap, settings)).run());
-    verifications.back().note = why_not_reproducible(trace);
+    Verification& verified = verifications.back();
+    verified.note = why_not_reproducible(trace);
+    if (verified.note.empty() && verified.first_divergence) verified.note = doubt_about_settings(trace, heap.heap);
   }
   if (verifications.empty())
     return Error{.what = "nothing to verify: no heap of this trace records an allocator whose rules memreel knows",

@@ -52,6 +52,23 @@ TEST(Verify, AnotherAddressIsADivergenceThatShowsTheChoice) {
   EXPECT_EQ(result.first_divergence->free_blocks[0], "12582912 bytes at 0x7f0000800000");
 }
 
+TEST(Verify, SettingsThatChangedAreNamedWhereTheReplayDiverges) {
+  const std::map<std::string, std::string> unlimited{{"max_split_size", "-1"}}, limited{{"max_split_size", "20971520"}};
+  const auto history = [&](const std::map<std::string, std::string>& then, Address last) {
+    History result;
+    result.settings(unlimited);
+    result.segment_alloc(segment, 20_MiB);
+    result.settings(then);  // event 2
+    result.alloc(5_MiB, last);
+    return result;
+  };
+  const Verification diverges = verified(history(limited, segment + 1_MiB).trace());
+  EXPECT_FALSE(diverges.exact());
+  EXPECT_NE(diverges.note.find("event 2"), std::string::npos) << diverges.note;
+  EXPECT_NE(verified(history(unlimited, segment + 1_MiB).trace()).note.find("at its end"), std::string::npos);
+  EXPECT_EQ(verified(history(limited, segment).trace()).note, "") << "they made no difference";
+}
+
 TEST(Verify, ASegmentThatTheRulesDoNotTakeIsADivergence) {
   History history = two_allocations();
   history.segment_alloc(segment + 1_GiB, 20_MiB);
