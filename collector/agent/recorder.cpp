@@ -35,12 +35,6 @@ pthread_key_t ring_key() {
   return key;
 }
 
-std::int64_t now() {
-  timespec time{};
-  ::clock_gettime(CLOCK_REALTIME, &time);
-  return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
-}
-
 /// Writes Python's frames behind `size` words of native ones: what stack the two make together depends on nothing else.
 /// Returns how many words there are now.
 std::size_t add_words(std::span<std::uint64_t> words, std::size_t size, std::span<const stacks::PythonFrame> frames) {
@@ -55,16 +49,19 @@ std::size_t add_words(std::span<std::uint64_t> words, std::size_t size, std::spa
 /// Measures, now and then, what is done while it lives.
 class CostSample {
  public:
-  explicit CostSample(ThreadRing& ring) : ring_(&ring), start_(ring.is_sample() ? now() : 0) {}
+  CostSample(ThreadRing& ring, const Clock& clock) : ring_(ring.is_sample() ? &ring : nullptr), clock_(&clock) {
+    if (ring_ != nullptr) start_ = clock.ticks();
+  }
   CostSample(const CostSample&) = delete;
   CostSample& operator=(const CostSample&) = delete;
   ~CostSample() {
-    if (start_ != 0) ring_->add_cost(ThreadRing::sample_period * static_cast<std::uint64_t>(now() - start_));
+    if (ring_ != nullptr) ring_->add_cost(ThreadRing::sample_period * (clock_->ticks() - start_));
   }
 
  private:
   ThreadRing* ring_;
-  std::int64_t start_;
+  const Clock* clock_;
+  std::uint64_t start_ = 0;
 };
 
 }  // namespace
@@ -86,9 +83,8 @@ ThreadRing* Recorder::ring_of_thread() {
   ring->capture().bounds = {};
   if (!make_room(*ring)) return ring;
   ring->begin(sequence_.load(std::memory_order_relaxed));
-  ring->push({.sequence = sequence_.fetch_add(1, std::memory_order_acq_rel),
-              .object = static_cast<std::uint64_t>(::syscall(SYS_gettid)),
-              .kind = RecordKind::thread_began});
+  ring->push({.object = static_cast<std::uint64_t>(::syscall(SYS_gettid)), .kind = RecordKind::thread_began},
+             sequence_.fetch_add(1, std::memory_order_acq_rel), clock_.ticks());
   return ring;
 }
 
@@ -124,22 +120,20 @@ std::uint64_t Recorder::emit(const Record& record) {
     lost_.fetch_add(1, std::memory_order_relaxed);
     return 0;
   }
-  const CostSample sample(*ring);
+  const CostSample sample(*ring, clock_);
   if (!make_room(*ring)) return 0;
-  Record placed = record;
   // The announcement comes before the number is drawn, so that whoever sees a higher number drawn sees it too.
   ring->begin(sequence_.load(std::memory_order_relaxed));
-  placed.sequence = sequence_.fetch_add(1, std::memory_order_acq_rel);
-  placed.time = now();
-  if (ring->push(placed)) wakeup_.wake();
-  return placed.sequence;
+  const std::uint64_t sequence = sequence_.fetch_add(1, std::memory_order_acq_rel);
+  if (ring->push(record, sequence, clock_.ticks())) wakeup_.wake();
+  return sequence;
 }
 
 stacks::StackKey Recorder::capture_stack() {
   if (depth_ == 0 || !open_.load(std::memory_order_relaxed)) return stacks::StackKey::none;
   ThreadRing* const ring = ring_of_thread();
   if (ring == nullptr) return stacks::StackKey::none;
-  const CostSample sample(*ring);
+  const CostSample sample(*ring, clock_);
   CaptureState& state = ring->capture();
   const stacks::Walked native = unwinder_.unwind(state.bounds, *state.stretches, state.native, state.words);
   const PythonFrames* const frames = python_.load(std::memory_order_acquire);
@@ -178,9 +172,10 @@ void Recorder::drain(std::vector<Record>& batch, Draining how) {
 
   drained_ = limit;
 
+  clock_.adjust();
   const std::size_t before = batch.size();
   for (ThreadRing* ring = rings; ring != nullptr; ring = ring->next)
-    ring->take_below(limit, [&](const Record& record) { batch.push_back(record); });
+    ring->take_below(limit, clock_, [&](const Record& record) { batch.push_back(record); });
   const auto begin = batch.begin() + static_cast<std::ptrdiff_t>(before);
   const auto earlier = [](const Record& a, const Record& b) { return a.sequence < b.sequence; };
   if (!std::is_sorted(begin, batch.end(), earlier)) std::sort(begin, batch.end(), earlier);
@@ -209,8 +204,8 @@ std::uint64_t Recorder::lost() const {
 std::uint64_t Recorder::cost_ns() const {
   std::uint64_t cost = 0;
   for (ThreadRing* ring = rings_.load(std::memory_order_acquire); ring != nullptr; ring = ring->next)
-    cost += ring->cost_ns();
-  return cost;
+    cost += ring->cost_ticks();
+  return clock_.duration(cost);
 }
 
 std::size_t Recorder::ring_count() const {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "collector/agent/clock.h"
 #include "collector/agent/options.h"
 #include "collector/agent/record.h"
 #include "collector/agent/thread_ring.h"
@@ -46,9 +47,9 @@ class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what thre
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  // Any thread, at any time. No lock, no system call but reading the clock, no allocation; except that a thread's first
-  // record takes memory from the system, that a ring half full wakes the writing thread, and that a full ring waits for
-  // it when the options say so.
+  // Any thread, at any time. No lock, no system call but reading the clock at most, no allocation; except that a
+  // thread's first record takes memory from the system, that a ring half full wakes the writing thread, and that a full
+  // ring waits for it when the options say so.
 
   /// The calling thread's stack. It begins in this library, whose frames are left out when it is shown. None when
   /// stacks are not recorded, or there was no room for this one.
@@ -114,6 +115,7 @@ class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what thre
   std::atomic<const PythonFrames*> python_ = nullptr;
   std::atomic<ThreadRing*> rings_ = nullptr;  // all of them; only grows
   std::atomic<std::uint64_t> lost_ = 0;       // without a ring
+  Clock clock_;
   stacks::StackTree stacks_;
   stacks::Unwinder unwinder_;
   InternedBytes names_{1U << 16U, std::size_t{16} << 20U};

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "collector/agent/clock.h"
 #include "collector/agent/record.h"
 #include "collector/stacks/merge.h"
 #include "collector/stacks/recent_stacks.h"
@@ -48,9 +49,13 @@ class ThreadRing {  // NOLINT(clang-analyzer-optin.performance.Padding): writer 
   void begin(std::uint64_t sequence) { entering_.store(sequence, std::memory_order_relaxed); }
 
   /// Only when it has room. True once in a while: when the ring has filled by half its capacity more.
-  bool push(const Record& record) {
+  bool push(const Record& record, std::uint64_t sequence, std::uint64_t ticks) {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
-    records()[head & (capacity_ - 1)] = record;
+    Record& place = records()[head & (capacity_ - 1)];
+    place = record;
+    place.sequence = sequence;
+    place.time = static_cast<std::int64_t>(ticks);
+    expect_write(&records()[(head + 2) & (capacity_ - 1)]);
     head_.store(head + 1, std::memory_order_release);
     entering_.store(idle, std::memory_order_release);
     return ((head + 1) & (capacity_ / 2 - 1)) == 0;
@@ -63,8 +68,8 @@ class ThreadRing {  // NOLINT(clang-analyzer-optin.performance.Padding): writer 
   /// several kinds in turns is all measured.
   bool is_sample() { return ++works_ % sample_period == 0; }
   static constexpr std::uint64_t sample_period = 61;
-  void add_cost(std::uint64_t ns) {
-    cost_.store(cost_.load(std::memory_order_relaxed) + ns, std::memory_order_relaxed);
+  void add_cost(std::uint64_t ticks) {
+    cost_.store(cost_.load(std::memory_order_relaxed) + ticks, std::memory_order_relaxed);
   }
 
   CaptureState& capture() { return capture_; }
@@ -75,26 +80,28 @@ class ThreadRing {  // NOLINT(clang-analyzer-optin.performance.Padding): writer 
   std::uint64_t entering() const { return entering_.load(std::memory_order_acquire); }
   static constexpr std::uint64_t idle = ~std::uint64_t{0};
 
-  /// Takes the records with numbers below `limit`, oldest first.
+  /// Takes the records with numbers below `limit`, oldest first, their times in ns.
   template <class Take>
-  void take_below(std::uint64_t limit, Take&& take) {
+  void take_below(std::uint64_t limit, const Clock& clock, Take&& take) {
     const std::uint64_t head = head_.load(std::memory_order_acquire);
     std::uint64_t tail = tail_.load(std::memory_order_relaxed);
     for (; tail != head; ++tail) {
-      Record& record = records()[tail & (capacity_ - 1)];
+      // A copy: memory that is only read is sooner the writer's again.
+      Record record = records()[tail & (capacity_ - 1)];
       if (record.sequence >= limit) break;
       if (record.kind == RecordKind::thread_began) {
         thread_ = static_cast<std::uint32_t>(record.object);
         continue;
       }
       record.thread = thread_;
+      record.time = in_order(clock.time_of(static_cast<std::uint64_t>(record.time)));
       take(record);
     }
     tail_.store(tail, std::memory_order_release);
   }
 
   std::uint64_t lost() const { return lost_.load(std::memory_order_relaxed); }
-  std::uint64_t cost_ns() const { return cost_.load(std::memory_order_relaxed); }
+  std::uint64_t cost_ticks() const { return cost_.load(std::memory_order_relaxed); }
 
   // Whoever holds rings.
 
@@ -110,17 +117,32 @@ class ThreadRing {  // NOLINT(clang-analyzer-optin.performance.Padding): writer 
 
   Record* records() { return records_; }
 
+  /// Where a record will soon be, which another processor has read: its memory is fetched meanwhile.
+  static void expect_write([[maybe_unused]] const Record* record) {
+#if defined(__x86_64__)
+    asm volatile("prefetchw %0" : : "m"(*record));  // the compiler's builtin fetches to read only
+#endif
+  }
+
+  /// A thread's times don't go back where the clock did not: what they are off by is kept out of sight.
+  std::int64_t in_order(std::int64_t time) {
+    constexpr std::int64_t most_off = 100'000;
+    if (time > latest_ || time < latest_ - most_off) latest_ = time;
+    return latest_;
+  }
+
   std::uint32_t capacity_;
   Record* records_;
   std::atomic<bool> taken_ = true;
   std::uint32_t thread_ = 0;  // the reader's: of the records that it takes
+  std::int64_t latest_ = 0;   // the reader's: the time of the last one, ns
 
   alignas(64) std::atomic<std::uint64_t> head_ = 0;  // the writer's line
   std::uint64_t known_tail_ = 0;
   std::atomic<std::uint64_t> entering_ = idle;
   std::atomic<std::uint64_t> lost_ = 0;
   std::uint64_t works_ = 0;
-  std::atomic<std::uint64_t> cost_ = 0;              // ns that the samples stand for
+  std::atomic<std::uint64_t> cost_ = 0;              // that the samples stand for, in ticks
   alignas(64) std::atomic<std::uint64_t> tail_ = 0;  // the reader's line
   alignas(64) CaptureState capture_;
 };

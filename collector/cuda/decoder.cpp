@@ -1,5 +1,7 @@
 #include "collector/cuda/decoder.h"
 
+#include <utility>
+
 #include "collector/cuda/array_size.h"
 
 namespace memreel::cuda {
@@ -20,7 +22,7 @@ std::int16_t device_of(const Location& location) {
 }  // namespace
 
 /// Something goes: recorded now, whatever becomes of the call.
-std::uint64_t Decoder::taken(const CallSite& site, Record record) const {
+std::uint64_t Decoder::taken(const CallSite& site, Record&& record) const {
   record.context = site.context.number;
   if (record.device == 0) record.device = site.context.device;
   record.stack = recorder_->capture_stack();
@@ -28,7 +30,7 @@ std::uint64_t Decoder::taken(const CallSite& site, Record record) const {
 }
 
 /// Something came, or was refused.
-void Decoder::given(const CallSite& site, Status status, Record record) const {
+void Decoder::given(const CallSite& site, Status status, Record&& record) const {
   if (status != success) {
     record.kind = RecordKind::alloc_failed;
     record.status = static_cast<std::uint16_t>(status);
@@ -40,8 +42,8 @@ void Decoder::given(const CallSite& site, Status status, Record record) const {
 }
 
 /// As given(), but a failure is nothing.
-void Decoder::note(const CallSite& site, Status status, Record record) const {
-  if (status == success) given(site, status, record);
+void Decoder::note(const CallSite& site, Status status, Record&& record) const {
+  if (status == success) given(site, status, std::move(record));
 }
 
 void Decoder::pointer_given(const CallSite& site, Status status, const DevicePointer* address, std::uint64_t size,

@@ -38,8 +38,8 @@ class Decoder {
     return *static_cast<const Params*>(site.parameters);
   }
 
-  std::uint64_t taken(const CallSite& site, agent::Record record) const;
-  void given(const CallSite& site, Status status, agent::Record record) const;
+  std::uint64_t taken(const CallSite& site, agent::Record&& record) const;
+  void given(const CallSite& site, Status status, agent::Record&& record) const;
   void pointer_given(const CallSite& site, Status status, const DevicePointer* address, std::uint64_t size,
                      agent::Space space) const;
   void host_given(const CallSite& site, Status status, void* const* address, std::uint64_t size) const;
@@ -49,7 +49,7 @@ class Decoder {
   void physical_given(const CallSite& site, Status status) const;
   void node_given(const CallSite& site, Status status, const GraphNode* node) const;
   void exit_of_others(const CallSite& site, Status status) const;
-  void note(const CallSite& site, Status status, agent::Record record) const;
+  void note(const CallSite& site, Status status, agent::Record&& record) const;
 
   agent::Recorder* recorder_;
 };

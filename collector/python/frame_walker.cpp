@@ -75,13 +75,13 @@ std::size_t FrameWalker::walk(std::span<PythonFrame> frames) noexcept {
     if (api.add_pending_call(compare, this) != 0) asked_.store(false, std::memory_order_relaxed);
   }
   Direct memory;
-  return walk_with(frames, memory);
+  return walk_with(thread_state, frames, memory);
 }
 
 template <class Memory>
-std::size_t FrameWalker::walk_with(std::span<PythonFrame> frames, Memory& memory) {
+std::size_t FrameWalker::walk_with(const void* thread_state, std::span<PythonFrame> frames, Memory& memory) {
   const Layout& layout = interpreter_->layout;
-  const void* const frame = innermost_frame(interpreter_->api.thread_state(), layout, memory);
+  const void* const frame = innermost_frame(thread_state, layout, memory);
   switch (layout.activations) {
     case Activations::each_frame:
       return walk_chain<Activations::each_frame>(frame, frames, memory);
@@ -186,7 +186,7 @@ FrameWalker::Trust FrameWalker::compare_with_api() {
 
   std::array<PythonFrame, 512> walked{};
   Direct memory;
-  const std::size_t count = walk_with(walked, memory);
+  const std::size_t count = walk_with(api.thread_state(), walked, memory);
   std::size_t compared = 0;
   bool same = true;
   Api::Object* frame = api.current_frame();

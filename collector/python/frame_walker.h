@@ -73,7 +73,7 @@ class FrameWalker {
   template <Activations style, class Memory>
   std::size_t walk_chain(const void* frame, std::span<stacks::PythonFrame> frames, Memory& memory);
   template <class Memory>
-  std::size_t walk_with(std::span<stacks::PythonFrame> frames, Memory& memory);
+  std::size_t walk_with(const void* thread_state, std::span<stacks::PythonFrame> frames, Memory& memory);
   template <class Memory>
   std::uint32_t number_of(const void* code, const Layout& layout, Memory& memory);
   template <class Memory>

@@ -45,8 +45,8 @@ class StackMemory {
   bool covers(std::uintptr_t address, std::size_t size) const {
     return address - low_ <= high_ - low_ && size <= high_ - address;
   }
-  /// The word at an aligned address, which covers() said yes to.
-  static std::uintptr_t covered(std::uintptr_t address) { return load(address); }
+  /// A word of those from an aligned address on, which covers() said yes to.
+  static std::uintptr_t covered(std::uintptr_t address, std::size_t index);
 
  private:
   static std::uintptr_t load(std::uintptr_t address);
@@ -61,6 +61,12 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) inline std::uintp
     std::uintptr_t address) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr): addresses are what this is about
   return *reinterpret_cast<const volatile std::uintptr_t*>(address);
+}
+
+__attribute__((no_sanitize("address", "thread", "undefined"))) inline std::uintptr_t StackMemory::covered(
+    std::uintptr_t address, std::size_t index) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): addresses are what this is about
+  return reinterpret_cast<const std::uintptr_t*>(address)[index];
 }
 
 }  // namespace memreel::stacks

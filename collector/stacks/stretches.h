@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -35,7 +36,9 @@ struct alignas(64) Stretch {
   std::array<Words, longest> base_at;  // where the caller's rbp was saved, or nowhere: it was left alone
   std::array<Words, longest> base;     // what was in it, when a later frame is measured from it; 0: whatever
   Words entry_base;                    // rbp at the beginning, when a frame is measured from that; else nowhere
-  std::uint16_t count;
+  Words exit_base_at;                  // where the last saved rbp was; nowhere: it was left alone all the way
+  std::uint8_t count;                  // the callers behind so many are the first once more
+  std::uint8_t measured;               // bit i: base[i] is not 0
 };
 static_assert(sizeof(Stretch) == 128);
 
@@ -45,7 +48,7 @@ class Stretches {
  public:
   /// How often a stretch ends although it could go on: by its last address, so that walks which differ at their
   /// beginnings soon have the same stretches.
-  static bool ends_at(std::uintptr_t address) { return mixed(address) >> 61U == 0; }
+  static bool ends_at(std::uintptr_t address) { return mixed(address) >> 60U == 0; }
 
   const Stretch* find(std::uintptr_t begin) const {
     for (const Stretch& stretch : sets_[index_of(begin)])
@@ -73,7 +76,7 @@ class Stretches {
   static constexpr unsigned index_bits = 9;
 
   static std::uint64_t mixed(std::uintptr_t address) { return address * 0x9E3779B97F4A7C15; }
-  static std::size_t index_of(std::uintptr_t address) { return mixed(address) << 3U >> (64 - index_bits); }
+  static std::size_t index_of(std::uintptr_t address) { return mixed(address) << 4U >> (64 - index_bits); }
 
   std::array<std::array<Stretch, 2>, 1U << index_bits> sets_;
   std::uint64_t last_number_;
@@ -88,9 +91,9 @@ class StretchInMaking {
   bool begun() const { return stretch_.begin != 0; }
 
   void begin(const WalkState& state) {
-    stretch_ = {};
     stretch_.begin = state.address;
     stretch_.entry_base = Stretch::nowhere;
+    stretch_.count = stretch_.measured = 0;
     entry_ = state.rsp;
     base_from_ = no_frame;
   }
@@ -104,17 +107,15 @@ class StretchInMaking {
     if (base_at != 0 && !words_to(base_at, saved_at)) return false;
     if (measured_from != 0) {
       if (!words_to(measured_from, base)) return false;
-      if (base_from_ == no_frame)
-        stretch_.entry_base = base;
-      else if (base != 0)
-        stretch_.base.at(base_from_) = base;
-      else
-        return false;
+      if (base_from_ != no_frame && base == 0) return false;
+      (base_from_ == no_frame ? stretch_.entry_base : stretch_.base.at(base_from_)) = base;
+      if (base_from_ != no_frame) stretch_.measured = static_cast<std::uint8_t>(stretch_.measured | 1U << base_from_);
     }
     const std::size_t i = stretch_.count++;
     stretch_.callers.at(i) = caller;
     stretch_.caller_at.at(i) = at;
     stretch_.base_at.at(i) = saved_at;
+    stretch_.base.at(i) = 0;
     if (base_at != 0) base_from_ = i;
     return true;
   }
@@ -125,7 +126,14 @@ class StretchInMaking {
 
   /// Keeps what was made, if anything, and is ready for another.
   void end(Stretches& stretches) {
-    if (stretch_.count > 0) stretches.put(stretch_);
+    if (stretch_.count > 0) {
+      stretch_.exit_base_at = base_from_ == no_frame ? Stretch::nowhere : stretch_.base_at.at(base_from_);
+      for (std::size_t i = stretch_.count; i < Stretch::longest; ++i) {
+        stretch_.callers.at(i) = stretch_.callers[0];
+        stretch_.caller_at.at(i) = stretch_.caller_at[0];
+      }
+      stretches.put(stretch_);
+    }
     stretch_.begin = stretch_.count = 0;
   }
 
@@ -144,29 +152,51 @@ class StretchInMaking {
   std::size_t base_from_ = no_frame;  // the frame that rbp was last restored in
 };
 
-/// Walks along a stretch as far as the stack is as it was, and to `callers`, which has room for all of it, writes those
-/// that it comes by. Returns how many; `state` is then that of the last of them.
-inline std::size_t follow(const Stretch& stretch, const StackMemory& memory, WalkState& state, FrameKey* callers) {
+/// Whether the stack is all along as it was. All of it is read at once: few branches, and no load waits for another.
+inline bool is_as_it_was(const Stretch& stretch, std::uintptr_t entry) {
+  std::uintptr_t difference = 0;
+  for (std::size_t i = 0; i < Stretch::longest; ++i)
+    difference |= StackMemory::covered(entry, stretch.caller_at[i]) ^ stretch.callers[i];
+  for (unsigned left = stretch.measured; left != 0; left &= left - 1) {
+    const auto i = static_cast<std::size_t>(std::countr_zero(left));
+    difference |= StackMemory::covered(entry, stretch.base_at[i]) ^ (entry + stretch.base[i] * sizeof entry);
+  }
+  return difference == 0;
+}
+
+/// How many callers it has before it is not as it was any more.
+inline std::size_t as_it_was(const Stretch& stretch, std::uintptr_t entry) {
+  for (std::size_t i = 0; i < stretch.count; ++i) {
+    if (StackMemory::covered(entry, stretch.caller_at[i]) != stretch.callers[i]) return i;
+    const bool measured = (stretch.measured >> i & 1U) != 0;
+    if (measured && StackMemory::covered(entry, stretch.base_at[i]) != entry + stretch.base[i] * sizeof entry)
+      return i + 1;
+  }
+  return stretch.count;
+}
+
+/// Walks along a stretch as far as the stack is as it was, and to `callers`, which has room for Stretch::longest,
+/// writes those that it comes by. Returns how many; `state` is then that of the last of them.
+[[gnu::always_inline]] inline std::size_t follow(const Stretch& stretch, const StackMemory& memory, WalkState& state,
+                                                 FrameKey* callers) {
   constexpr std::size_t word = sizeof(std::uintptr_t);
   const std::uintptr_t entry = state.rsp;
   if (entry % word != 0 || !memory.covers(entry, (stretch.caller_at[stretch.count - 1U] + std::size_t{1}) * word))
     return 0;
-  std::uintptr_t base = state.rbp;
-  if (stretch.entry_base != Stretch::nowhere && base != entry + stretch.entry_base * word) return 0;
-  std::size_t count = 0;
-  while (count < stretch.count) {
-    const std::uintptr_t caller = memory.covered(entry + stretch.caller_at[count] * word);
-    if (caller != stretch.callers[count]) break;
-    const Stretch::Words saved_at = stretch.base_at[count], expected = stretch.base[count];
-    callers[count++] = FrameKey::native(caller);
-    if (saved_at == Stretch::nowhere) continue;
-    base = memory.covered(entry + saved_at * word);
-    if (expected != 0 && base != entry + expected * word) break;
+  if (stretch.entry_base != Stretch::nowhere && state.rbp != entry + stretch.entry_base * word) return 0;
+  std::size_t count = stretch.count;
+  Stretch::Words base_at = stretch.exit_base_at;
+  if (!is_as_it_was(stretch, entry)) {
+    count = as_it_was(stretch, entry);
+    if (count == 0) return 0;
+    base_at = Stretch::nowhere;
+    for (std::size_t i = 0; i < count; ++i)
+      if (stretch.base_at[i] != Stretch::nowhere) base_at = stretch.base_at[i];
   }
-  if (count > 0)
-    state = {.address = stretch.callers[count - 1],
-             .rsp = entry + (stretch.caller_at[count - 1] + std::size_t{1}) * word,
-             .rbp = base};
+  for (std::size_t i = 0; i < Stretch::longest; ++i) callers[i] = FrameKey::native(stretch.callers[i]);
+  state.address = stretch.callers[count - 1];
+  state.rsp = entry + (stretch.caller_at[count - 1] + std::size_t{1}) * word;
+  if (base_at != Stretch::nowhere) state.rbp = StackMemory::covered(entry, base_at);
   return count;
 }
 

@@ -80,6 +80,16 @@ class Unwinder::Walk {
   Walked walked_;
 };
 
+/// Whether frames were passed by what is known from an earlier walk.
+[[gnu::always_inline]] inline bool Unwinder::Walk::known_stretch(const Stretch& stretch, WalkState& state) {
+  if (Stretch::longest > frames_.size() - walked_.frames) return false;
+  const std::size_t count = follow(stretch, memory_, state, &frames_[walked_.frames]);
+  if (count == 0) return false;
+  walked_.frames += count;
+  words_[walked_.words++] = stretch_bit | stretch.number << 3U | count;
+  return true;
+}
+
 /// False when a frame needs more than rules can say.
 bool Unwinder::Walk::by_rules() {
   // Apart from one another, so that they stay in registers: each step waits for the one before.
@@ -128,16 +138,6 @@ bool Unwinder::Walk::by_rules() {
     stack_pointer = frame.rsp;
     base = frame.rbp;
   }
-}
-
-/// Whether frames were passed by what is known from an earlier walk.
-bool Unwinder::Walk::known_stretch(const Stretch& stretch, WalkState& state) {
-  if (stretch.count > frames_.size() - walked_.frames) return false;
-  const std::size_t count = follow(stretch, memory_, state, &frames_[walked_.frames]);
-  if (count == 0) return false;
-  walked_.frames += count;
-  words_[walked_.words++] = stretch_bit | stretch.number << 3U | count;
-  return true;
 }
 
 /// A step of the rare kinds.

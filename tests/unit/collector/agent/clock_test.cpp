@@ -1,0 +1,60 @@
+// The hooks' clock tells the time that the system tells.
+#include "collector/agent/clock.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace memreel::agent {
+namespace {
+
+std::int64_t system_time() {
+  timespec time{};
+  ::clock_gettime(CLOCK_REALTIME, &time);
+  return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
+}
+
+class ClockBy : public ::testing::TestWithParam<Clock::Source> {};
+
+INSTANTIATE_TEST_SUITE_P(, ClockBy, ::testing::Values(Clock::Source::system, Clock::Source::counter),
+                         [](const auto& instance) {
+                           return instance.param == Clock::Source::system ? "AskingTheSystem" : "Counting";
+                         });
+
+TEST_P(ClockBy, EveryMomentIsWhereTheSystemHasIt) {
+  if (GetParam() == Clock::Source::counter && Clock::best_source() != Clock::Source::counter)
+    GTEST_SKIP() << "the system does not keep time by the processor's counter";
+  Clock clock(GetParam());
+  struct Moment {
+    std::int64_t before;
+    std::uint64_t ticks;
+    std::int64_t after;
+  };
+  constexpr std::int64_t tolerance = 1'000'000;  // the thread may be stopped while the clock looks at the system's
+  const std::int64_t begin = system_time();
+  std::int64_t latest = 0;
+  for (int round = 0; system_time() - begin < 60'000'000; ++round) {
+    std::vector<Moment> moments(100);
+    for (Moment& moment : moments) {
+      moment.before = system_time();
+      moment.ticks = clock.ticks();
+      moment.after = system_time();
+    }
+    clock.adjust();
+    for (const Moment& moment : moments) {
+      const std::int64_t time = clock.time_of(moment.ticks);
+      ASSERT_GE(time, moment.before - tolerance) << "in round " << round;
+      ASSERT_LE(time, moment.after + tolerance) << "in round " << round;
+      latest = time;
+    }
+  }
+  EXPECT_GT(latest, begin);
+  const std::uint64_t from = clock.ticks();
+  const std::int64_t slept_from = system_time();
+  while (system_time() - slept_from < 5'000'000) {
+  }
+  EXPECT_GE(clock.duration(clock.ticks() - from), 4'900'000U);
+}
+
+}  // namespace
+}  // namespace memreel::agent
