@@ -120,7 +120,7 @@ class HeapBuilder {
   void see(EventKind kind, Bytes size) { implied_capacity_.see(kind, size); }
 
   std::int32_t device() const { return heap_.device; }
-  bool used() const { return heap_.slot_count > 0 || failed_; }
+  bool used() const { return (heap_.slot_count > 0 || failed_) && !is_host_memory_of_driver(); }
 
   /// Null when there are none.
   const Prepared* take_rows() {
@@ -178,6 +178,9 @@ class HeapBuilder {
           {.pool = origin.pool, .stream = origin.stream, .stream_handle = (*tables_)[origin.stream].handle});
     return found->second;
   }
+
+  /// Page-locked memory: no allocator of device memory would have served these requests.
+  bool is_host_memory_of_driver() const { return heap_.device < 0 && heap_.level == Level::driver; }
 
   const Tables* tables_;
   Prepared heap_;

@@ -65,7 +65,8 @@ struct Prepared {
   std::size_t count() const { return op.size(); }
 };
 
-/// One entry for each heap that has allocations or failed to give any. All is copied: the trace may go.
+/// One entry for each heap that has allocations or failed to give any; but none for page-locked host memory of the
+/// driver, which no policy allocates. All is copied: the trace may go.
 std::vector<Prepared> prepare(const Trace& trace);
 
 /// Prepares a trace from its events, any number of them at a time and in order. Memory: the rows that nobody took, and
@@ -85,7 +86,7 @@ class Preparation {
   /// are none. Valid until the next call.
   const Prepared* take_rows(HeapId heap);
 
-  /// Those heaps that have allocations or failed to give any, complete but for step_ends. Called once, at the end.
+  /// The heaps that prepare() has entries for, complete but for step_ends. Called once, at the end.
   std::vector<Prepared> finish() &&;
 
  private:

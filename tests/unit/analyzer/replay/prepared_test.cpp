@@ -42,6 +42,20 @@ TEST(Prepare, AHeapThatDoesNotObserveCompletionCompletesAtTheRequest) {
   EXPECT_EQ(history.prepared().op, (std::vector{Op::alloc, Op::free}));
 }
 
+/// A driver's recording has page-locked memory beside the device's; replayed, it would take the device's space.
+TEST(Prepare, HostMemoryOfTheDriverIsNoDeviceMemory) {
+  History history;
+  const auto a = history.alloc(1_MiB);
+  Heap& heap = history.trace().tables.heaps[1];
+  heap.level = Level::driver;
+  EXPECT_EQ(prepare(history.trace()).size(), 1U);
+  heap.device = -1;
+  EXPECT_TRUE(prepare(history.trace()).empty());
+  heap.level = Level::framework;  // an allocator of host memory is one like any other
+  history.free(a);
+  EXPECT_EQ(prepare(history.trace()).size(), 1U);
+}
+
 TEST(Prepare, FreesKnowTheirStream) {
   History history;
   const auto a = history.alloc(1_MiB, {}, 7);
