@@ -69,8 +69,12 @@ class CostSample {
 Recorder* recorder() { return current.load(std::memory_order_acquire); }
 void set_recorder(Recorder* recorder) { current.store(recorder, std::memory_order_release); }
 
-Recorder::Recorder(const Options& options)
-    : number_(++recorders), ring_events_(options.ring_events), depth_(options.depth), when_full_(options.when_full) {
+Recorder::Recorder(const Options& options, stacks::CodeMap::Source code)
+    : number_(++recorders),
+      ring_events_(options.ring_events),
+      depth_(options.depth),
+      when_full_(options.when_full),
+      unwinder_(code) {
   ring_key();
 }
 

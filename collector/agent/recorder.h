@@ -43,7 +43,8 @@ struct PythonFrames {
 /// Never destroyed while the program's threads may be in it.
 class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what threads share has a line of its own
  public:
-  explicit Recorder(const Options& options);
+  /// `code`: who is asked for modules, see CodeMap; for tests.
+  explicit Recorder(const Options& options, stacks::CodeMap::Source code = stacks::CodeMap::Source::loader);
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 

@@ -10,6 +10,7 @@ StackRows::StackRows(Recorder& recorder, TraceWriter& writer, stacks::AddressRan
 }
 
 void StackRows::refresh() {
+  recorder_->unwinder().refresh();
   if (modules_.refresh().empty()) return;
   // Other code may be at the same addresses from now on: rules for unwinding it and rows made of it may be wrong.
   recorder_->unwinder().forget();
