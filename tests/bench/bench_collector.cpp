@@ -134,10 +134,10 @@ void begin(const benchmark::State&) {
 void end(const benchmark::State&) { drained.reset(); }
 
 BENCHMARK(empty);
-BENCHMARK(recorded<0, 0>)->Name("no stack")->ThreadRange(1, 8)->UseRealTime()->Setup(begin<0>)->Teardown(end);
+BENCHMARK(recorded<0, 0>)->Name("no stack")->ThreadRange(1, 16)->UseRealTime()->Setup(begin<0>)->Teardown(end);
 BENCHMARK(recorded<64, 0>)->Name("shallow stack")->UseRealTime()->Setup(begin<64>)->Teardown(end);
 BENCHMARK(recorded<64, 10>)->Name("10 calls more")->UseRealTime()->Setup(begin<64>)->Teardown(end);
-BENCHMARK(recorded<64, 20>)->Name("20 calls more")->ThreadRange(1, 8)->UseRealTime()->Setup(begin<64>)->Teardown(end);
+BENCHMARK(recorded<64, 20>)->Name("20 calls more")->ThreadRange(1, 16)->UseRealTime()->Setup(begin<64>)->Teardown(end);
 BENCHMARK(written)->Name("the writing thread");
 
 }  // namespace
