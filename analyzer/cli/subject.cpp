@@ -6,20 +6,26 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/history/levels.h"
 #include "analyzer/policies/torch_settings.h"
+#include "analyzer/replay/torch_calls.h"
 #include "analyzer/replay/torch_history.h"
 
 namespace memreel::cli {
 
-Result<Trace> open_subject(const std::filesystem::path& file) {
-  Result<Trace> trace = open_input(file);
-  if (trace) tie_levels(*trace);
+namespace {
+
+Result<Trace> completed(Result<Trace> trace) {
+  if (!trace) return trace;
+  tie_levels(*trace);
+  infer_torch_calls(*trace);
   return trace;
 }
 
+}  // namespace
+
+Result<Trace> open_subject(const std::filesystem::path& file) { return completed(open_input(file)); }
+
 Result<Trace> open_subject(const std::filesystem::path& file, const SymbolOptions& symbols) {
-  Result<Trace> trace = open_input(file, symbols);
-  if (trace) tie_levels(*trace);
-  return trace;
+  return completed(open_input(file, symbols));
 }
 
 namespace {

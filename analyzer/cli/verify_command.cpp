@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "analyzer/cli/commands.h"
-#include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
+#include "analyzer/cli/subject.h"
 #include "analyzer/replay/verify.h"
 #include "formats/model/quantity.h"
 
@@ -59,7 +59,7 @@ void print_text(const Verification& v) {
 }
 
 Exit run_verify(const VerifyArguments& arguments) {
-  const Result<Trace> trace = open_input(arguments.file);
+  const Result<Trace> trace = open_subject(arguments.file);
   if (!trace) return fail(trace.error());
   Result<std::vector<Verification>> verified = verify(*trace);
   if (!verified) {

@@ -20,6 +20,7 @@ struct Region {
   std::uint32_t undone = none;    // segment_unmap of a mapping
   std::uint32_t physical = none;  // alloc event of the created memory that is mapped
   HeapId owner = HeapId::none;    // framework's heap that allocates from it
+  bool told = false;              // ... and has a segment event of its own for it
 
   Address end() const { return begin + size; }
 };
@@ -54,11 +55,11 @@ class Ties {
       if (is_segment(trace.events.kind[i])) without_segments_[index(heap_of(i))] = false;
   }
 
-  /// Whether there is anything to tie: a framework's heap without segments, on a device with the driver's events.
+  /// Whether there is anything to tie: a framework's heap and the driver's.
   bool possible() const {
     bool framework = false, driver = false;
     for (std::uint32_t h = 1; h < trace_.tables.heaps.size(); ++h) {
-      framework |= trace_.tables.heaps[h].level == Level::framework && without_segments_[h];
+      framework |= trace_.tables.heaps[h].level == Level::framework;
       driver |= trace_.tables.heaps[h].level == Level::driver;
     }
     return framework && driver;
@@ -71,7 +72,8 @@ class Ties {
       if (heap.device < 0) continue;
       if (heap.level == Level::driver)
         note_driver(i, heap.device);
-      else if (trace_.events.kind[i] == EventKind::alloc && without_segments_[index(heap_of(i))])
+      else if (without_segments_[index(heap_of(i))] ? trace_.events.kind[i] == EventKind::alloc
+                                                    : gets_segment(trace_.events.kind[i]))
         note_framework(i, heap.device);
     }
     std::erase_if(regions_, [](const Region& region) { return region.owner == HeapId::none; });
@@ -136,13 +138,25 @@ class Ties {
     return event;
   }
 
+  static bool gets_segment(EventKind kind) {
+    return kind == EventKind::segment_alloc || kind == EventKind::segment_map;
+  }
+
+  /// What a framework's allocation lies in is its own; what a segment of its is made of, it tells of itself.
   void note_framework(std::uint32_t i, std::int32_t number) {
     const auto device = devices_.find(number);
     if (device == devices_.end()) return;
     const Event event = trace_.events[i];
-    const auto own = [&](std::uint32_t region) { regions_[region].owner = heap_of(i); };
-    device->second.allocated.overlapping(regions_, event.address, event.address + event.size, own);
-    device->second.mapped.overlapping(regions_, event.address, event.address + event.size, own);
+    const Address end = event.address + event.size;
+    const bool tells = gets_segment(event.kind);
+    const auto own = [&](std::uint32_t id) {
+      Region& region = regions_[id];
+      if (tells && (region.begin < event.address || region.end() > end)) return;
+      region.owner = heap_of(i);
+      region.told = tells;
+    };
+    device->second.allocated.overlapping(regions_, event.address, end, own);
+    device->second.mapped.overlapping(regions_, event.address, end, own);
   }
 
   const Trace& trace_;
@@ -158,11 +172,12 @@ class Rewriting {
       : trace_(trace), owner_(trace.allocation_events.size(), Fate{}) {
     for (const Region& region : regions) {
       if (trace_.events.kind[region.event] == EventKind::alloc) {
-        owner_[index(trace_.events.allocation[region.event])] = {.owner = region.owner};
+        owner_[index(trace_.events.allocation[region.event])] = {.owner = region.owner, .dropped = region.told};
         continue;
       }
-      mapping_owner_[region.event] = region.owner;
-      if (region.undone != none) mapping_owner_[region.undone] = region.owner;
+      const Fate fate{.owner = region.owner, .dropped = region.told};
+      mappings_[region.event] = fate;
+      if (region.undone != none) mappings_[region.undone] = fate;
       if (region.physical != none) owner_[index(trace_.events.allocation[region.physical])] = {.dropped = true};
     }
   }
@@ -190,8 +205,9 @@ class Rewriting {
           }
           event.allocation = id;
         }
-      } else if (const auto mapping = mapping_owner_.find(i); mapping != mapping_owner_.end()) {
-        event.origin = origin_in(mapping->second, event.origin);
+      } else if (const auto mapping = mappings_.find(i); mapping != mappings_.end()) {
+        if (mapping->second.dropped) continue;
+        event.origin = origin_in(mapping->second.owner, event.origin);
       }
       kept.push_back(event);
     }
@@ -216,8 +232,8 @@ class Rewriting {
   }
 
   Trace& trace_;
-  std::vector<Fate> owner_;                        // by allocation
-  std::map<std::uint32_t, HeapId> mapping_owner_;  // by event
+  std::vector<Fate> owner_;                 // by allocation
+  std::map<std::uint32_t, Fate> mappings_;  // by event
   std::map<std::pair<HeapId, OriginId>, OriginId> origins_;
 };
 

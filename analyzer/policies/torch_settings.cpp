@@ -144,8 +144,8 @@ TorchSettings TorchSettings::recorded(const std::map<std::string, std::string>& 
     if (conf == recorded.end()) continue;
     const auto given = parse_alloc_conf(conf->second);
     if (!given) continue;
-    settings.max_non_split_rounding = given->max_non_split_rounding;
-    settings.large_segment = given->large_segment;
+    settings = *given;
+    settings.memory_fraction = TorchSettings{}.memory_fraction;  // a limit shows in what was refused
   }
   const auto bytes = [&](const char* key, Bytes& value) {
     const auto found = recorded.find(key);

@@ -46,8 +46,9 @@ struct TorchSettings {
 
   /// From the parameters of a spec. Errors: a value that PyTorch would not take.
   static Result<TorchSettings> parse(const PolicySpec& spec);
-  /// From the `allocator_settings` of a snapshot: what is missing or malformed keeps its default. Those that PyTorch
-  /// does not list there are taken from the text of PYTORCH_CUDA_ALLOC_CONF, which it does.
+  /// From the `allocator_settings` of a snapshot: what is missing or malformed keeps its default. What PyTorch does not
+  /// list there is taken from the text of PYTORCH_CUDA_ALLOC_CONF, which it does; a recording of memreel's has only
+  /// that.
   static TorchSettings recorded(const std::map<std::string, std::string>& settings);
   /// The spec of torch.native that parse() turns into these settings, every parameter given.
   PolicySpec spec() const;

@@ -1,10 +1,24 @@
 #include "analyzer/replay/torch_history.h"
 
 namespace memreel {
+namespace {
 
-bool is_torch(const Trace& trace, const Prepared& heap) {
-  return heap.level == Level::framework && trace.tables[trace.tables[heap.heap].name].starts_with("torch");
+/// PyTorch's allocator told its profiler of blocks, and nothing else was known of it.
+bool knows_blocks_only(const Trace& trace) {
+  for (std::uint32_t h = 1; h < trace.tables.heaps.size(); ++h)
+    if (is_torch(trace, HeapId{h}) && !trace.tables.heaps[h].observes_completion) return true;
+  return false;
 }
+
+}  // namespace
+
+bool is_torch(const Trace& trace, HeapId heap) {
+  return trace.tables[heap].level == Level::framework && trace.tables[trace.tables[heap].name].starts_with("torch");
+}
+
+bool is_torch(const Trace& trace, const Prepared& heap) { return is_torch(trace, heap.heap); }
+
+bool is_recording(const Trace& trace) { return trace.header.source == "cupti" || trace.header.source == "interpose"; }
 
 std::string why_not_reproducible(const Trace& trace) {
   const Losses& losses = trace.losses;
@@ -13,10 +27,11 @@ std::string why_not_reproducible(const Trace& trace) {
     return "the history began late: " + std::to_string(losses.preexisting_allocations) +
            " allocations are older than it, and how they came to lie where they do is not known";
   if (losses.ring_full > 0) return std::to_string(losses.ring_full) + " events were lost while recording";
-  if (trace.header.source == "cupti" || trace.header.source == "interpose")
-    return "recorded by memreel, from outside the allocator: sizes are those of whole blocks, settings and pools are "
-           "not "
-           "known (import a snapshot of PyTorch's own history to verify)";
+  if (is_recording(trace) && losses.hook_refused > 0)
+    return std::to_string(losses.hook_refused) + " calls could not be observed while recording";
+  if (is_recording(trace) && knows_blocks_only(trace))
+    return "recorded by memreel, from outside the allocator: sizes are those of whole blocks, and pools and completion "
+           "are not known (docs/frameworks.md says when they are)";
   if (!trace.read.intact()) return "the file is damaged: events are missing";
   return {};
 }

@@ -21,11 +21,12 @@
 #include "collector/cuda/cupti_backend.h"
 #include "collector/cuda/interposer.h"
 #include "collector/cuda/watch.h"
+#include "collector/torch/allocator_trace.h"
 
 namespace memreel::agent {
 namespace {
 
-Recorder* recorder_or_childs();
+Recorder* recorder_of_call();
 
 /// All that the library has in a process. Made at the first start and never destroyed: threads may be inside at any
 /// time, also while the program ends.
@@ -33,7 +34,7 @@ struct Agent {
   std::mutex mutex;  // of what follows, but for what is atomic
   Options options;
   bool configured = false, given_up = false;
-  cuda::Watch watch{recorder_or_childs};
+  cuda::Watch watch{recorder_of_call};
   cuda::CuptiBackend cupti{watch};
   bool subscribed = false;
   std::string source;
@@ -198,6 +199,13 @@ Recorder* recorder_or_childs() {
   if (const auto begun = begin_recording(*self); !begun) give_up(*self, begun.error());
   control::listen();  // whoever ends the parent's recording can't reach this one
   return recorder();
+}
+
+/// A call to the driver is where PyTorch's allocator is first met at work.
+Recorder* recorder_of_call() {
+  Recorder* const found = recorder_or_childs();
+  if (found != nullptr) torch::follow_from_driver_call(*found);
+  return found;
 }
 
 /// In the child of a fork: its parent's threads are not here, and its parent's file is not its own.

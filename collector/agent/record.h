@@ -54,25 +54,27 @@ enum class RecordKind : std::uint8_t {
   own_pool_gone,    // `object`: and all that is alive in it
   free_requested,   // of `address` in own pool `object`: the program let go of it ...
   free_completed,   // ... and the device was done with it
-  segment_added,    // own pool `object` got `size` bytes at `address`
+  segment_added,    // own pool `object`, or PyTorch's, got `size` bytes at `address`
   segment_removed,  // ... and gave them back
 };
 
 /// What memory a record is about: an allocator's family, whose addresses are unique among themselves.
 enum class Space : std::uint8_t {
-  linear = 0,  // cuMemAlloc
-  managed,     // cuMemAllocManaged: moves between device and host
-  array,       // cuArrayCreate: no address but a handle; the size is an estimate
-  ordered,     // cuMemAllocAsync: from a pool, in order of a stream
-  physical,    // cuMemCreate: a handle, mapped where the program likes
-  graph,       // of a graph's memory nodes
-  pinned,      // host memory that was allocated
-  registered,  // host memory that was page-locked
-  imported,    // another process's, or another API's
-  torch,       // PyTorch's tensors, out of the memory above; `object` is what its allocator counts as allocated
-  own,         // of pool `object` of the program's own: collector/include/memreel/memreel.h
+  linear = 0,    // cuMemAlloc
+  managed,       // cuMemAllocManaged: moves between device and host
+  array,         // cuArrayCreate: no address but a handle; the size is an estimate
+  ordered,       // cuMemAllocAsync: from a pool, in order of a stream
+  physical,      // cuMemCreate: a handle, mapped where the program likes
+  graph,         // of a graph's memory nodes
+  pinned,        // host memory that was allocated
+  registered,    // host memory that was page-locked
+  imported,      // another process's, or another API's
+  torch,         // PyTorch's tensors, out of the memory above; `object` is what its allocator counts as allocated
+  torch_traced,  // ... as its allocator's own trace tells of them: sizes as requested, completion by itself; `object`
+                 // is the name that is its pool's key, two numbers of 8 bytes (0: the default pool)
+  own,           // of pool `object` of the program's own: collector/include/memreel/memreel.h
 };
-inline constexpr std::size_t space_count = 11;
+inline constexpr std::size_t space_count = 12;
 
 /// Fields that a kind does not have are zero. `sequence` and `time` are given by Recorder::emit().
 struct Record {

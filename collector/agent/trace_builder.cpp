@@ -60,7 +60,11 @@ std::string name_of_thread(std::uint32_t thread) {
 }  // namespace
 
 TraceBuilder::TraceBuilder(Recorder& recorder, TraceWriter& writer, stacks::AddressRange own_code)
-    : writer_(&writer), recorder_(&recorder), stacks_(recorder, writer, own_code), own_pools_(writer) {}
+    : writer_(&writer),
+      recorder_(&recorder),
+      stacks_(recorder, writer, own_code),
+      own_pools_(writer),
+      torch_heaps_(writer) {}
 
 void TraceBuilder::add(std::span<const Record> records) {
   stacks_.refresh();
@@ -80,6 +84,7 @@ void TraceBuilder::add(std::span<const Record> records) {
 
 void TraceBuilder::add_one(const Record& record) {
   if (record.space == Space::own) return own(record);
+  if (record.space == Space::torch_traced) return torch(record);
   if (record.space == Space::torch) check_sum(record);
   switch (record.kind) {
     case RecordKind::mark:
@@ -377,6 +382,13 @@ void TraceBuilder::own(const Record& record) {
   }
 }
 
+void TraceBuilder::torch(const Record& record) {
+  const std::span<const std::byte> pool =
+      record.object == 0 ? std::span<const std::byte>{} : recorder_->names()[static_cast<std::uint32_t>(record.object)];
+  for (const Event& event : torch_heaps_.events(record, thread_row(record.thread), driver_heap(record.device), pool))
+    append(record, event);
+}
+
 /// PyTorch says with each report how much it has allocated: what is recorded has to come to the same.
 void TraceBuilder::check_sum(const Record& record) {
   const auto size = static_cast<std::int64_t>(record.size);
@@ -405,7 +417,7 @@ HeapId TraceBuilder::driver_heap(std::int16_t device) {
 
 HeapId TraceBuilder::heap_of(Space space, std::int16_t device) {
   if (space != Space::torch) return driver_heap(device);
-  return writer_->intern(Heap{.name = writer_->intern("torch.cuda"),
+  return writer_->intern(Heap{.name = writer_->intern(torch_heap_name),
                               .level = Level::framework,
                               .device = device,
                               .parent = driver_heap(device),

@@ -14,6 +14,7 @@
 #include "collector/agent/record.h"
 #include "collector/agent/recorder.h"
 #include "collector/agent/stack_rows.h"
+#include "collector/agent/torch_heaps.h"
 #include "collector/cuda/physical_memory.h"
 #include "collector/torch/checksum.h"
 #include "formats/model/flat_map.h"
@@ -88,6 +89,7 @@ class TraceBuilder {
   void mark(const Record& record);
   void own(const Record& record);
   void held(const Record& record);
+  void torch(const Record& record);
   void check_sum(const Record& record);
 
   void end(const Record& because, std::uint32_t slot);
@@ -123,6 +125,7 @@ class TraceBuilder {
   std::uint64_t held_before_ = 0;
 
   OwnPools own_pools_;
+  TorchHeaps torch_heaps_;
   std::unordered_map<std::int16_t, torch::Checksum> checksums_;  // by device
 
   Record last_;  // origin_of() was asked about it, with this answer

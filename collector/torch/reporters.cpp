@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "collector/agent/recorder.h"
+#include "collector/torch/allocator_trace.h"
 #include "collector/torch/current_stream.h"
 
 // As PyTorch declares them (c10/core/Allocator.h, c10/core/Device.h): the names and types make the symbols.
@@ -57,10 +58,14 @@ std::atomic<bool> is_recorded = true;  // NOLINT(cppcoreguidelines-avoid-non-con
 constexpr std::uint16_t out_of_memory_status = 2;  // CUDA_ERROR_OUT_OF_MEMORY
 constexpr std::int8_t cuda_device = 1;             // c10::DeviceType::CUDA; AMD's builds use it as well
 
-void record(agent::RecordKind kind, const void* address, std::uint64_t size, std::uint64_t allocated,
-            c10::Device device) {
-  agent::Recorder* const recorder = agent::recorder();
-  if (recorder == nullptr || device.type != cuda_device || !is_recorded.load(std::memory_order_relaxed)) return;
+/// Where to record what is told of `device`; null when it is not recorded.
+agent::Recorder* recorder_of(c10::Device device) {
+  if (device.type != cuda_device || !is_recorded.load(std::memory_order_relaxed)) return nullptr;
+  return agent::recorder();
+}
+
+void record(agent::Recorder* recorder, agent::RecordKind kind, const void* address, std::uint64_t size,
+            std::uint64_t allocated, c10::Device device) {
   agent::Record record;
   record.kind = kind;
   record.space = agent::Space::torch;
@@ -85,6 +90,7 @@ void look() {
   report();
   out_of_memory();
   look_for_streams();
+  look_for_allocator();
 }
 
 }  // namespace memreel::torch
@@ -92,15 +98,19 @@ void look() {
 void c10::reportMemoryUsageToProfiler(void* address, std::int64_t change, std::size_t allocated, std::size_t reserved,
                                       Device device) {
   using namespace memreel;  // NOLINT(google-build-using-namespace)
-  if (change < 0)
-    torch::record(agent::RecordKind::free, address, static_cast<std::uint64_t>(-change), allocated, device);
-  else if (change > 0)
-    torch::record(agent::RecordKind::alloc, address, static_cast<std::uint64_t>(change), allocated, device);
+  agent::Recorder* const recorder = torch::recorder_of(device);
+  if (recorder != nullptr && change != 0 &&
+      !torch::take_report(*recorder, std::bit_cast<std::uint64_t>(address), change, allocated, reserved, device.index))
+    torch::record(recorder, change < 0 ? agent::RecordKind::free : agent::RecordKind::alloc, address,
+                  static_cast<std::uint64_t>(change < 0 ? -change : change), allocated, device);
   if (auto* const real = torch::report()) real(address, change, allocated, reserved, device);
 }
 
 void c10::reportOutOfMemoryToProfiler(std::int64_t size, std::size_t allocated, std::size_t reserved, Device device) {
   using namespace memreel;  // NOLINT(google-build-using-namespace)
-  torch::record(agent::RecordKind::alloc_failed, nullptr, static_cast<std::uint64_t>(size), allocated, device);
+  agent::Recorder* const recorder = torch::recorder_of(device);
+  if (recorder != nullptr && !torch::takes_failures())
+    torch::record(recorder, agent::RecordKind::alloc_failed, nullptr, static_cast<std::uint64_t>(size), allocated,
+                  device);
   if (auto* const real = torch::out_of_memory()) real(size, allocated, reserved, device);
 }

@@ -5,7 +5,7 @@
 // A report carries the block's true size (requested size, rounded, and what was not worth splitting off) and the
 // allocator's own total of allocated bytes. It comes while the allocator holds its lock for that device, so the order
 // of reports is the order of decisions. It does not carry the requested size, the stream, or when the device was done
-// with memory that was let go of.
+// with memory that was let go of: where the allocator's own trace can be followed (allocator_trace.h), it does.
 #pragma once
 
 #include <string_view>

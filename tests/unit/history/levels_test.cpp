@@ -94,13 +94,38 @@ TEST_F(Levels, MappingsAndWhatTheyAreOfAreSegmentsToo) {
   EXPECT_EQ(history(mapped_).end_reserved, 2_MiB);
 }
 
-TEST_F(Levels, AHeapWithSegmentsOfItsOwnIsLeftAlone) {
+TEST_F(Levels, WhatAHeapTellsOfItselfIsLeftOutBelow) {
   build_.alloc(of_driver_, {0x1000000}, 2_MiB);
   build_.event(EventKind::segment_alloc, of_torch_, {0x1000000}, 2_MiB);
-  build_.alloc(of_torch_, {0x1000000}, 4_KiB);
-  const Trace before = build_.trace();
-  EXPECT_EQ(tie_levels(build_.trace()), 0U);
-  EXPECT_EQ(build_.trace().events, before.events);
+  build_.free(build_.alloc(of_torch_, {0x1000000}, 4_KiB));
+  build_.alloc(of_driver_, {0x2000000}, 4_MiB);
+  build_.event(EventKind::segment_alloc, of_torch_, {0x2000000}, 2_MiB);  // of a part, which is not the same
+  build_.alloc(of_driver_, {0x4000000}, 6_MiB);
+  build_.alloc(of_torch_, {0x4000000}, 6_MiB);  // not told of
+
+  EXPECT_EQ(tie_levels(build_.trace()), 1U);
+
+  EXPECT_EQ(history(driver_).peak_live, 10_MiB);
+  EXPECT_EQ(history(torch_).peak_reserved, 4_MiB);
+}
+
+TEST_F(Levels, MappingsThatAHeapTellsOfAreLeftOutWithTheirMemory) {
+  build_.trace().tables.pools.push_back({.name = build_.string("physical")});
+  const OriginId created = build_.origin(driver_, 0, PoolId{1});
+  for (const std::uint64_t i : {std::uint64_t{0}, std::uint64_t{1}}) {
+    build_.alloc(created, {0x77 + i}, 20_MiB);
+    build_.event(EventKind::segment_map, of_mapped_, Address{0x1000000} + 20_MiB * i, 20_MiB);
+  }
+  build_.event(EventKind::segment_map, of_torch_, {0x1000000}, 40_MiB);
+  build_.event(EventKind::segment_unmap, of_mapped_, {0x1000000}, 40_MiB);
+  build_.event(EventKind::segment_unmap, of_torch_, {0x1000000}, 40_MiB);
+
+  EXPECT_EQ(tie_levels(build_.trace()), 2U);
+
+  EXPECT_EQ(history(torch_).peak_reserved, 40_MiB);
+  EXPECT_EQ(history(torch_).end_reserved, 0_B);
+  EXPECT_EQ(history(driver_).peak_live, 0_B);
+  EXPECT_EQ(history(mapped_).peak_reserved, 0_B);
 }
 
 }  // namespace

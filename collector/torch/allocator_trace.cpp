@@ -1,0 +1,283 @@
+#include "collector/torch/allocator_trace.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "collector/stacks/module_table.h"
+#include "collector/torch/checksum.h"
+#include "collector/torch/current_stream.h"
+#include "collector/torch/local_symbols.h"
+
+namespace memreel::torch {
+namespace {
+
+using agent::Record;
+using agent::Recorder;
+using agent::RecordKind;
+
+/// c10::cuda::CUDACachingAllocator::TraceEntry (since PyTorch 2.9 of c10::CachingDeviceAllocator), as far as it is the
+/// same from 2.2 to 2.15: c10/cuda/CUDACachingAllocator.h, c10/core/CachingDeviceAllocator.h.
+struct Entry {
+  std::uint32_t action;
+  std::int8_t device;
+  std::uint64_t address;  // of a failure: what the device has free
+  std::array<void*, 2> context;
+  std::uint64_t stream;
+  std::uint64_t size;  // bytes; of allocations as requested
+  // MempoolId_t, since 2.8.
+  std::uint64_t pool_high, pool_low;
+};
+static_assert(offsetof(Entry, address) == 8 && offsetof(Entry, stream) == 32 && offsetof(Entry, pool_high) == 48);
+
+enum class Action : std::uint32_t {
+  alloc = 0,
+  free_requested = 1,
+  free_completed = 2,
+  segment_alloc = 3,
+  segment_free = 4,
+  segment_map = 5,
+  segment_unmap = 6,
+  snapshot = 7,
+  out_of_memory = 8,
+};
+
+using Tracker = std::function<void(const Entry&)>;
+/// A member function of the allocator: `self` is what it would find in `this`.
+using Attach = void(void* self, Tracker tracker);
+
+constexpr const char* allocator_symbol = "_ZN3c104cuda20CUDACachingAllocator9allocatorE";
+constexpr std::string_view table_symbol = "_ZTVN3c104cuda20CUDACachingAllocator6Native22NativeCachingAllocatorE";
+constexpr std::string_view attach_symbol =
+    "_ZN3c104cuda20CUDACachingAllocator6Native22NativeCachingAllocator27attachAllocatorTraceTrackerESt8function";
+constexpr std::string_view malloc_symbol =
+    "_ZN3c104cuda20CUDACachingAllocator6Native22NativeCachingAllocator6mallocEPPvamP11CUstream_st";
+constexpr std::string_view record_symbol =
+    "_ZN3c104cuda20CUDACachingAllocator6Native22DeviceCachingAllocator12record_traceE";
+constexpr std::string_view pool_parameter = "St4pairIyyE";
+
+/// Where things are in PyTorch.
+struct Allocator {
+  void** variable = nullptr;  // what points to the one in use
+  std::uintptr_t table = 0;   // what an object of the class begins with
+  Attach* attach = nullptr;
+  stacks::AddressRange malloc;  // its code
+  bool tells_pool = false;
+};
+
+enum class State : std::uint8_t { unknown, found, following, refused };
+
+// NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): PyTorch calls back without saying for whom
+Allocator allocator;  // constant once `state` is no more unknown
+std::atomic<State> state = State::unknown;
+
+constexpr std::size_t most_devices = 64;
+/// Of a device, changed with the allocator's lock for it held.
+struct Device {
+  bool followed = false;  // its trace has said something
+  const Recorder* recorder = nullptr;
+  Checksum sum;  // of what `recorder` was told
+};
+std::array<Device, most_devices> devices;
+
+/// Whether the trace of an allocation has ever agreed with the report of it.
+std::atomic<bool> agreed = false;
+
+/// What the allocator's trace has said in this thread and no report has confirmed. Kind none: nothing.
+struct Underway {
+  Record alloc, freed;
+};
+// Initial-exec: no allocation at a thread's first access.
+[[gnu::tls_model("initial-exec")]] constinit thread_local Underway underway{};
+// NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
+
+bool follows() { return state.load(std::memory_order_acquire) == State::following; }
+
+void refuse() { state.store(State::refused, std::memory_order_release); }
+
+bool is_device(std::int8_t device) { return device >= 0 && static_cast<std::size_t>(device) < most_devices; }
+
+/// Whether it can be what it should be.
+bool is_plausible(const Entry& entry) {
+  constexpr std::uint32_t most_actions = 16;
+  if (entry.action >= most_actions || !is_device(entry.device)) return false;
+  return entry.action > static_cast<std::uint32_t>(Action::segment_unmap) || (entry.address != 0 && entry.size != 0);
+}
+
+void emit_with_stack(Recorder& recorder, Record record) {
+  record.stack = recorder.capture_stack();
+  recorder.emit(record);
+}
+
+Record record_of(Recorder& recorder, const Entry& entry, RecordKind kind) {
+  Record record;
+  record.kind = kind;
+  record.space = agent::Space::torch_traced;
+  record.address = entry.address;
+  record.size = entry.size;
+  record.stream = entry.stream;
+  record.device = entry.device;
+  if (allocator.tells_pool && (entry.pool_high != 0 || entry.pool_low != 0)) {
+    const std::array key{entry.pool_high, entry.pool_low};
+    record.object = recorder.names().number_of({std::as_bytes(std::span(key))});
+  }
+  return record;
+}
+
+/// A free that has not been completed at once: the device may still use the memory.
+void end_free(Recorder& recorder) {
+  if (underway.freed.kind == RecordKind::none) return;
+  emit_with_stack(recorder, underway.freed);
+  underway.freed.kind = RecordKind::none;
+}
+
+/// Called by PyTorch with its lock for the device held.
+void on_entry(const Entry& entry) noexcept {
+  Recorder* const recorder = agent::recorder();
+  if (recorder == nullptr || !follows()) return;
+  if (!is_plausible(entry)) return refuse();
+  devices[static_cast<std::size_t>(entry.device)].followed = true;
+  const auto action = static_cast<Action>(entry.action);
+  if (action == Action::free_completed) {
+    Record& freed = underway.freed;
+    if (freed.kind == RecordKind::none || freed.address != entry.address) {
+      recorder->emit(record_of(*recorder, entry, RecordKind::free_completed));
+      return;
+    }
+    freed.kind = RecordKind::free;
+    return end_free(*recorder);
+  }
+  end_free(*recorder);
+  switch (action) {
+    case Action::alloc:
+      underway.alloc = record_of(*recorder, entry, RecordKind::alloc);
+      return;
+    case Action::free_requested:
+      underway.freed = record_of(*recorder, entry, RecordKind::free_requested);
+      return;
+    case Action::segment_alloc:
+      return emit_with_stack(*recorder, record_of(*recorder, entry, RecordKind::segment_added));
+    case Action::segment_free:
+      return emit_with_stack(*recorder, record_of(*recorder, entry, RecordKind::segment_removed));
+    case Action::segment_map:
+      return emit_with_stack(*recorder, record_of(*recorder, entry, RecordKind::mapped));
+    case Action::segment_unmap:
+      return emit_with_stack(*recorder, record_of(*recorder, entry, RecordKind::unmapped));
+    case Action::out_of_memory:
+      return emit_with_stack(*recorder, record_of(*recorder, entry, RecordKind::alloc_failed));
+    default:
+      return;  // nothing happened to memory
+  }
+}
+
+/// From the moment that this is called: the allocator has been initialised, and nobody goes through its list of
+/// trackers in this thread. Its locks are recursive.
+void follow() noexcept {
+  State expected = State::found;
+  if (!state.compare_exchange_strong(expected, State::following)) return;
+  void* const self = *allocator.variable;
+  if (self == nullptr || *static_cast<const std::uintptr_t*>(self) != allocator.table) return refuse();
+  allocator.attach(self, on_entry);
+}
+
+/// What the report alone tells of a block.
+Record reported(std::uint64_t address, std::uint64_t block, std::int8_t device) {
+  Record record;
+  record.space = agent::Space::torch_traced;
+  record.address = address;
+  record.size = block;
+  record.device = device;
+  record.stream = current_stream(device);
+  return record;
+}
+
+}  // namespace
+
+void look_for_allocator() {
+  if (state.load(std::memory_order_relaxed) != State::unknown) return;
+  void* const library = dlopen("libc10_cuda.so", RTLD_NOW | RTLD_NOLOAD);
+  link_map* loaded = nullptr;
+  if (library == nullptr || dlinfo(library, RTLD_DI_LINKMAP, &loaded) != 0) return;
+  Allocator found{.variable = static_cast<void**>(dlsym(library, allocator_symbol))};
+  bool is_known = false;
+  // One beyond the type's name and the way to its base.
+  constexpr std::size_t before_functions = 2 * sizeof(void*);
+  for (const LocalSymbol& symbol :
+       local_symbols(*loaded, {table_symbol, attach_symbol, malloc_symbol, record_symbol})) {
+    const std::string_view name = symbol.name;
+    if (name.ends_with(".cold")) continue;  // a part of a function that is kept apart
+    if (name == table_symbol) found.table = symbol.address + before_functions;
+    if (name.starts_with(attach_symbol)) found.attach = std::bit_cast<Attach*>(symbol.address);
+    if (name.starts_with(malloc_symbol)) found.malloc = {symbol.address, symbol.address + symbol.size};
+    if (!name.starts_with(record_symbol)) continue;
+    is_known = true;
+    found.tells_pool = name.find(pool_parameter) != std::string_view::npos;
+  }
+  is_known = is_known && found.variable != nullptr && found.table != 0 && found.attach != nullptr;
+  allocator = found;
+  state.store(is_known ? State::found : State::refused, std::memory_order_release);
+}
+
+void follow_from_driver_call(Recorder& recorder) noexcept {
+  if (state.load(std::memory_order_acquire) != State::found) return;
+  for (stacks::StackKey key = recorder.capture_stack(); key != stacks::StackKey::none;) {
+    const stacks::StackTree::Node node = recorder.stacks()[key];
+    if (!node.frame.is_python() && allocator.malloc.contains(node.frame.code_address())) {
+      return follow();
+    }
+    key = node.caller;
+  }
+}
+
+bool take_report(Recorder& recorder, std::uint64_t address, std::int64_t change, std::uint64_t allocated,
+                 std::uint64_t reserved, std::int8_t device) noexcept {
+  if (!is_device(device)) return false;
+  follow();
+  if (!follows()) return false;
+  Device& own = devices[static_cast<std::size_t>(device)];
+  if (std::exchange(own.recorder, &recorder) != &recorder) own.sum = {};
+  if (!own.sum.agrees(change, allocated)) recorder.emit({.kind = RecordKind::hook_lost});
+
+  if (change < 0) {
+    if (own.followed) {
+      end_free(recorder);
+      return true;
+    }
+    Record record = reported(address, static_cast<std::uint64_t>(-change), device);
+    record.kind = RecordKind::free;
+    emit_with_stack(recorder, record);
+    return true;
+  }
+  const auto block = static_cast<std::uint64_t>(change);
+  Record told = std::exchange(underway.alloc, Record{});
+  const bool agrees = told.kind == RecordKind::alloc && told.address == address && told.size <= block;
+  if (agrees) {
+    agreed.store(true, std::memory_order_relaxed);
+  } else if (told.kind == RecordKind::alloc && !agreed.load(std::memory_order_relaxed)) {
+    refuse();
+    return false;
+  } else {
+    told = reported(address, block, device);
+    if (!own.followed && allocated == block) {
+      // The first there is: its segment was got before anybody asked, too.
+      Record segment = told;
+      segment.kind = RecordKind::segment_added;
+      segment.size = reserved;
+      emit_with_stack(recorder, segment);
+    }
+    told.kind = RecordKind::alloc;
+  }
+  emit_with_stack(recorder, told);
+  return true;
+}
+
+bool takes_failures() noexcept { return follows(); }
+
+}  // namespace memreel::torch
