@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -58,10 +59,35 @@ struct Aside {
   OriginId origin = OriginId::none;
 };
 
+/// Stacks as they are outside of the allocator: inside, each of its loops has a stack of its own.
+class OutsideStacks {
+ public:
+  explicit OutsideStacks(const Tables& tables) : tables_(tables) {
+    for (const Module& module : tables.modules)
+      inside_.push_back(std::filesystem::path(tables[module.path]).filename().string().starts_with("libc10_cuda."));
+  }
+
+  StackId operator[](StackId stack) {
+    if (known_.size() < tables_.stacks.size()) known_.resize(tables_.stacks.size());
+    std::optional<StackId>& known = known_[index(stack)];
+    if (known) return *known;
+    StackId outside = stack;
+    for (StackId at = stack; at != StackId::none; at = tables_[at].caller)
+      if (inside_[index(tables_[tables_[at].frame].module)]) outside = tables_[at].caller;
+    known = outside;
+    return outside;
+  }
+
+ private:
+  const Tables& tables_;
+  std::vector<bool> inside_;                   // by module
+  std::vector<std::optional<StackId>> known_;  // by stack
+};
+
 /// The events of one heap, as the importer's rules take them.
 class Inference {
  public:
-  Inference(Trace& trace, HeapId heap) : trace_(trace), heap_(heap) {}
+  Inference(Trace& trace, HeapId heap) : trace_(trace), heap_(heap), stacks_(trace.tables) {}
 
   void run(std::vector<Aside>& asides) {
     std::map<std::string, std::string> settings;
@@ -104,7 +130,7 @@ class Inference {
         .time_us = std::chrono::duration_cast<std::chrono::microseconds>(event.time).count(),
         .address = torch::has_address(*action) ? event.address.value : event.value,
         .size = event.size.count,
-        .stack = event.stack,
+        .stack = stacks_[event.stack],
     };
     entry.set(*action, place);
     history_.entries.push_back(entry);
@@ -124,6 +150,7 @@ class Inference {
 
   Trace& trace_;
   HeapId heap_;
+  OutsideStacks stacks_;
   torch::DeviceHistory history_;
   torch::Places places_;
   std::vector<PoolId> pools_;          // by place

@@ -7,6 +7,7 @@
 #include "collector/python/frame_walker.h"
 #include "collector/torch/diverted_calls.h"
 #include "collector/torch/held.h"
+#include "collector/torch/other_allocator.h"
 #include "collector/torch/reporters.h"
 
 namespace memreel::agent {
@@ -31,6 +32,17 @@ constexpr PythonFrames python_frames{
         },
 };
 
+/// Says once, and marks in the trace, that tensors are nobody's but the driver's.
+std::string note_other_allocator(Recorder& recorder) {
+  static std::atomic<bool> told = false;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+  if (told.load(std::memory_order_relaxed)) return {};
+  const std::string allocator = torch::other_allocator();
+  if (allocator.empty() || told.exchange(true)) return {};
+  const std::string note = "PyTorch's tensors come from " + allocator + ": each is recorded as a call to the driver";
+  recorder.emit({.object = recorder.names().number_of({std::as_bytes(std::span(note))}), .kind = RecordKind::mark});
+  return note;
+}
+
 }  // namespace
 
 std::string look_for_frameworks(const Options& options, Recorder& recorder) {
@@ -38,6 +50,8 @@ std::string look_for_frameworks(const Options& options, Recorder& recorder) {
   torch::set_recorded(options.torch);
   if (options.torch) torch::look();
   if (recorder.python() == nullptr) annotate::introduce();
+  if (options.torch)
+    if (std::string note = note_other_allocator(recorder); !note.empty()) return note;
   if (!options.python) return {};
 
   static std::atomic<bool> told = false;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)

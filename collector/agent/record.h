@@ -70,8 +70,10 @@ enum class Space : std::uint8_t {
   registered,    // host memory that was page-locked
   imported,      // another process's, or another API's
   torch,         // PyTorch's tensors, out of the memory above; `object` is what its allocator counts as allocated
-  torch_traced,  // ... as its allocator's own trace tells of them: sizes as requested, completion by itself; `object`
-                 // is the name that is its pool's key, two numbers of 8 bytes (0: the default pool)
+  torch_traced,  // ... as its allocator's own trace tells of them: sizes as requested, completion by itself. The lower
+                 // half of `object` is the name that is its pool's key, two numbers of 8 bytes (0: the default pool);
+                 // of an allocation the upper half is its place in autograd (collector/torch/autograd.h), with
+                 // `status` 1 in a backward pass
   own,           // of pool `object` of the program's own: collector/include/memreel/memreel.h
 };
 inline constexpr std::size_t space_count = 12;

@@ -64,7 +64,7 @@ TraceBuilder::TraceBuilder(Recorder& recorder, TraceWriter& writer, stacks::Addr
       recorder_(&recorder),
       stacks_(recorder, writer, own_code),
       own_pools_(writer),
-      torch_heaps_(writer) {}
+      torch_heaps_(writer), forward_stacks_(writer) {}
 
 void TraceBuilder::add(std::span<const Record> records) {
   stacks_.refresh();
@@ -383,10 +383,18 @@ void TraceBuilder::own(const Record& record) {
 }
 
 void TraceBuilder::torch(const Record& record) {
-  const std::span<const std::byte> pool =
-      record.object == 0 ? std::span<const std::byte>{} : recorder_->names()[static_cast<std::uint32_t>(record.object)];
-  for (const Event& event : torch_heaps_.events(record, thread_row(record.thread), driver_heap(record.device), pool))
+  const auto name = static_cast<std::uint32_t>(record.object);
+  const auto sequence = static_cast<std::uint32_t>(record.object >> 32U);
+  const std::span<const std::byte> pool = name == 0 ? std::span<const std::byte>{} : recorder_->names()[name];
+  StackId stack = stacks_.row(record.stack);
+  if (record.status != 0)
+    stack = forward_stacks_.linked(sequence, stack);
+  else
+    forward_stacks_.note(sequence, record.thread, stack);
+  for (Event event : torch_heaps_.events(record, thread_row(record.thread), driver_heap(record.device), pool)) {
+    event.stack = stack;
     append(record, event);
+  }
 }
 
 /// PyTorch says with each report how much it has allocated: what is recorded has to come to the same.

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "collector/agent/forward_stacks.h"
 #include "collector/agent/own_pools.h"
 #include "collector/agent/record.h"
 #include "collector/agent/recorder.h"
@@ -126,6 +127,7 @@ class TraceBuilder {
 
   OwnPools own_pools_;
   TorchHeaps torch_heaps_;
+  ForwardStacks forward_stacks_;
   std::unordered_map<std::int16_t, torch::Checksum> checksums_;  // by device
 
   Record last_;  // origin_of() was asked about it, with this answer

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "collector/stacks/module_table.h"
+#include "collector/torch/autograd.h"
 #include "collector/torch/checksum.h"
 #include "collector/torch/current_stream.h"
 #include "collector/torch/local_symbols.h"
@@ -65,11 +66,13 @@ constexpr std::string_view pool_parameter = "St4pairIyyE";
 
 /// Where things are in PyTorch.
 struct Allocator {
-  void** variable = nullptr;  // what points to the one in use
+  void* const volatile* variable = nullptr;  // what points to the one in use
+  const void* initial = nullptr;             // the one that was in use when it was found
   std::uintptr_t table = 0;   // what an object of the class begins with
   Attach* attach = nullptr;
   stacks::AddressRange malloc;  // its code
   bool tells_pool = false;
+  bool was_replaced = false;  // ... and was not PyTorch's
 };
 
 enum class State : std::uint8_t { unknown, found, following, refused };
@@ -177,13 +180,18 @@ void on_entry(const Entry& entry) noexcept {
   }
 }
 
+/// Whether an allocator is the caching one, whose objects begin with `table`.
+bool is_native(const void* object, std::uintptr_t table) {
+  return object != nullptr && *static_cast<const std::uintptr_t*>(object) == table;
+}
+
 /// From the moment that this is called: the allocator has been initialised, and nobody goes through its list of
 /// trackers in this thread. Its locks are recursive.
 void follow() noexcept {
   State expected = State::found;
   if (!state.compare_exchange_strong(expected, State::following)) return;
   void* const self = *allocator.variable;
-  if (self == nullptr || *static_cast<const std::uintptr_t*>(self) != allocator.table) return refuse();
+  if (!is_native(self, allocator.table)) return refuse();
   allocator.attach(self, on_entry);
 }
 
@@ -205,7 +213,7 @@ void look_for_allocator() {
   void* const library = dlopen("libc10_cuda.so", RTLD_NOW | RTLD_NOLOAD);
   link_map* loaded = nullptr;
   if (library == nullptr || dlinfo(library, RTLD_DI_LINKMAP, &loaded) != 0) return;
-  Allocator found{.variable = static_cast<void**>(dlsym(library, allocator_symbol))};
+  Allocator found{.variable = static_cast<void* const volatile*>(dlsym(library, allocator_symbol))};
   bool is_known = false;
   // One beyond the type's name and the way to its base.
   constexpr std::size_t before_functions = 2 * sizeof(void*);
@@ -221,8 +229,19 @@ void look_for_allocator() {
     found.tells_pool = name.find(pool_parameter) != std::string_view::npos;
   }
   is_known = is_known && found.variable != nullptr && found.table != 0 && found.attach != nullptr;
+  if (found.variable != nullptr && found.table != 0) {
+    found.initial = *found.variable;
+    found.was_replaced = found.initial != nullptr && !is_native(found.initial, found.table);
+  }
   allocator = found;
   state.store(is_known ? State::found : State::refused, std::memory_order_release);
+}
+
+bool is_replaced() noexcept {
+  if (state.load(std::memory_order_acquire) == State::unknown) return false;
+  if (allocator.variable == nullptr || allocator.initial == nullptr) return false;
+  // While the program ends its destructors run: what an object begins with tells nothing any more.
+  return *allocator.variable != allocator.initial || allocator.was_replaced;
 }
 
 void follow_from_driver_call(Recorder& recorder) noexcept {
@@ -274,6 +293,9 @@ bool take_report(Recorder& recorder, std::uint64_t address, std::int64_t change,
     }
     told.kind = RecordKind::alloc;
   }
+  const AutogradPlace place = autograd_place();
+  told.object |= std::uint64_t{place.sequence} << 32U;
+  told.status = place.backward ? 1 : 0;
   emit_with_stack(recorder, told);
   return true;
 }

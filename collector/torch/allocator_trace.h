@@ -23,6 +23,9 @@ namespace memreel::torch {
 /// calls it.
 void look_for_allocator();
 
+/// Whether what PyTorch uses at the moment is known not to be its caching allocator. After look_for_allocator().
+bool is_replaced() noexcept;
+
 /// A call to the driver begins in this thread. When it is PyTorch's allocator that makes it, its trace is followed from
 /// here on: before its first segment, and before what is put there, is told of. Nearly always reads one variable.
 void follow_from_driver_call(agent::Recorder& recorder) noexcept;

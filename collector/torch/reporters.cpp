@@ -8,6 +8,7 @@
 
 #include "collector/agent/recorder.h"
 #include "collector/torch/allocator_trace.h"
+#include "collector/torch/autograd.h"
 #include "collector/torch/current_stream.h"
 
 // As PyTorch declares them (c10/core/Allocator.h, c10/core/Device.h): the names and types make the symbols.
@@ -91,6 +92,7 @@ void look() {
   out_of_memory();
   look_for_streams();
   look_for_allocator();
+  look_for_autograd();
 }
 
 }  // namespace memreel::torch

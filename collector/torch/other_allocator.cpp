@@ -1,0 +1,27 @@
+#include "collector/torch/other_allocator.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <string_view>
+
+#include "collector/torch/allocator_trace.h"
+
+namespace memreel::torch {
+
+// NOLINTBEGIN(concurrency-mt-unsafe): reads only
+std::string other_allocator() {
+  void* const library = dlopen("libc10_cuda.so", RTLD_NOW | RTLD_NOLOAD);
+  if (library == nullptr) return {};
+  dlclose(library);
+  if (std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr)
+    return "no allocator of its own (PYTORCH_NO_CUDA_MEMORY_CACHING)";
+  for (const char* const variable : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"})
+    if (const char* const conf = std::getenv(variable);
+        conf != nullptr && std::string_view(conf).find("backend:cudaMallocAsync") != std::string_view::npos)
+      return "cudaMallocAsync (backend:cudaMallocAsync)";
+  return is_replaced() ? "an allocator that the program plugged in" : "";
+}
+// NOLINTEND(concurrency-mt-unsafe)
+
+}  // namespace memreel::torch

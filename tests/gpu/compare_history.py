@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Compares a recording with PyTorch's own history of the same run, as memreel imports it:
+
+    compare_history.py MEMREEL TRACE SNAPSHOT.pickle.xz LOG
+
+LOG has what the program printed: a line of JSON with its "stats", torch.cuda.memory_stats(). Compared are every request,
+free, completion and segment, one to one; what `verify` says of both; the peak reserved that torch.native comes to on
+both; and the allocator's books with memory_stats(). Prints one line; exit code 1 when something differs."""
+
+import json
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../e2e"))
+from ground_truth import read_trace
+
+KINDS = ("alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map", "segment_unmap",
+         "alloc_failed")
+BOOKS = ("allocated_bytes", "requested_bytes", "active_bytes", "reserved_bytes")
+
+
+def document(memreel, *arguments):
+    done = subprocess.run([memreel, *arguments, "--json"], stdout=subprocess.PIPE, text=True, check=False)
+    return json.loads(done.stdout)
+
+
+def rows(memreel, trace):
+    """Of PyTorch's heaps, by device."""
+    devices = {}
+    for row in read_trace(memreel, trace):
+        if row["heap"].startswith("torch") and row["kind"] in KINDS:
+            key = (row["kind"], row.get("address"), row["size"], row["stream"])
+            devices.setdefault(row["device"], []).append(key)
+    return devices
+
+
+def pools(memreel, trace):
+    """Which pool each allocation was in, by address and order."""
+    return [row.get("pool") for row in read_trace(memreel, trace)
+            if row["heap"].startswith("torch") and row["kind"] == "alloc"]
+
+
+def partition(names):
+    """Pools have other names in other traces; what is in one pool is what counts."""
+    numbers = {}
+    return [numbers.setdefault(json.dumps(name), len(numbers)) for name in names]
+
+
+def main(memreel, trace, snapshot, log):
+    with open(log, encoding="utf-8") as file:
+        stats = next(json.loads(line) for line in file if line.startswith('{"file"'))["stats"]
+    ours, theirs = rows(memreel, trace), rows(memreel, snapshot)
+    problems = []
+    for device in theirs:
+        mine = ours.get(device, [])
+        if mine == theirs[device]:
+            continue
+        first = next((i for i, pair in enumerate(zip(mine, theirs[device])) if pair[0] != pair[1]),
+                     min(len(mine), len(theirs[device])))
+        problems.append(f"row {first} of {len(theirs[device])} ({len(mine)} recorded) differs: "
+                        f"{mine[first:first + 1]} for {theirs[device][first:first + 1]}")
+    same_pools = partition(pools(memreel, trace)) == partition(pools(memreel, snapshot))
+    verified = [document(memreel, "verify", file)["exact"] for file in (trace, snapshot)]
+    peaks = [document(memreel, "replay", file, "--policy", "torch.native")["policies"][0]["peak_reserved_bytes"]
+             for file in (trace, snapshot)]
+    recorded = [document(memreel, "verify", file)["devices"][0]["recorded_peak_reserved_bytes"]
+                for file in (trace, snapshot)]
+    summary = next(row["memory_summary"] for row in document(memreel, "report", trace)["summary"]["devices"]
+                   if row["memory_summary"])
+    for book in BOOKS:
+        for what in "current", "peak":
+            if summary[book]["all"][what] != stats[f"{book}.all.{what}"]:
+                problems.append(f"{book}.all.{what}: {summary[book]['all'][what]} for {stats[f'{book}.all.{what}']}")
+    if not all(verified):
+        problems.append(f"exact: {verified[0]} recorded, {verified[1]} imported")
+    if peaks[0] != peaks[1]:
+        problems.append(f"replayed peak reserved {peaks[0]} recorded, {peaks[1]} imported")
+    if recorded[0] != recorded[1]:
+        problems.append(f"recorded peak reserved {recorded[0]}, imported {recorded[1]}")
+    if problems:
+        print("; ".join(problems))
+        return 1
+    count = sum(map(len, theirs.values()))
+    print(f"{count} of {count} events equal, both exact, replayed peak {peaks[0]} = {peaks[1]}, "
+          f"allocated_bytes.all.peak {summary['allocated_bytes']['all']['peak']} equal; "
+          f"pools {'the same' if same_pools else 'not told the same way'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
