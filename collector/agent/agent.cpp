@@ -293,6 +293,17 @@ Result<Status> join(const Options& options) {
   return status();
 }
 
+void give_cupti_away() {
+  Agent* const self = agent.load(std::memory_order_acquire);
+  if (self == nullptr) return;
+  const std::scoped_lock lock(self->mutex);
+  if (!self->subscribed || self->source != "cupti" || self->options.backend == BackendChoice::cupti) return;
+  self->cupti.end();
+  cuda::interposer::begin(self->watch);
+  self->source = "interpose";
+  say("CUPTI is given to another part of the program: recording the driver's calls as they pass through");
+}
+
 Status status() {
   Agent* const self = agent.load(std::memory_order_acquire);
   if (self == nullptr) return {};

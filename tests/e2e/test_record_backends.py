@@ -10,6 +10,23 @@ from recorded import FAKE, RecordTest
 PYTHON = shutil.which("python3")
 SANITIZED = bool(os.environ.get("MEMREEL_SANITIZE"))
 
+# As torch.profiler does, which is linked with CUPTI.
+ASKS_FOR_CUPTI = """
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+cuda.cuInit(0)
+context = ctypes.c_void_p()
+assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+cuda.cuCtxSetCurrent(context)
+first, second, subscriber = ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_void_p()
+assert cuda.cuMemAlloc_v2(ctypes.byref(first), ctypes.c_size_t(1000)) == 0
+called = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p)(lambda *_: None)
+print(ctypes.CDLL(None).cuptiSubscribe(ctypes.byref(subscriber), called, None))
+assert cuda.cuMemAlloc_v2(ctypes.byref(second), ctypes.c_size_t(2000)) == 0
+assert cuda.cuMemFree_v2(first) == 0
+assert cuda.cuMemFree_v2(second) == 0
+"""
+
 # The driver's functions as a program gets at them that is not linked with libcuda.
 LOOKED_UP = """
 import ctypes
@@ -108,6 +125,21 @@ class Interposed(RecordTest):
         self.assertIn("CUPTI is held by Nsight Systems", process.stderr)
         self.assertEqual(self.document("info", self.trace())["source"], "interpose")
         self.assert_equals_truth()
+
+    @unittest.skipIf(SANITIZED or PYTHON is None, "Python can't load a sanitized library")
+    def test_it_gives_cupti_to_who_asks(self):
+        process = self.record(PYTHON, "-c", ASKS_FOR_CUPTI)
+        self.assertEqual(process.stdout, "0\n", "as if nobody had it")
+        self.assertIn("CUPTI is given to another part", process.stderr)
+        calls = [(row["kind"], row["size"]) for row in self.events() if row["heap"] == "cuda.driver" and
+                 row["kind"] in ("alloc", "free_requested")]
+        self.assertEqual(calls, [("alloc", 1000), ("alloc", 2000), ("free_requested", 1000), ("free_requested", 2000)])
+
+    @unittest.skipIf(SANITIZED or PYTHON is None, "Python can't load a sanitized library")
+    def test_it_keeps_cupti_when_told_to(self):
+        process = self.record(PYTHON, "-c", ASKS_FOR_CUPTI, options=("--backend", "cupti"))
+        self.assertEqual(process.stdout, "39\n", "there is room for one")
+        self.assertEqual([row["size"] for row in self.events() if row["kind"] == "alloc"], [1000, 2000])
 
     def test_cupti_or_nothing(self):
         process = self.record_program("single", 100, options=("--backend", "cupti"),

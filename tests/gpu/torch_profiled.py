@@ -1,4 +1,4 @@
-"""torch.profiler beside a recording: torch_profiled.py first|second.
+"""torch.profiler beside a recording: torch_profiled.py first|second|alone.
 
 `second`: memreel was there before the profiler. `first`: the recording begins after the profiler has run (the program
 must have been started with MEMREEL_DORMANT=1). Prints how many kernels the profiler saw, and what the recorded part

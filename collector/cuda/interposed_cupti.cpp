@@ -1,0 +1,42 @@
+// CUPTI has room for one. When another part of the program (torch.profiler's Kineto, which is linked with libcupti)
+// asks for it, it gets it, and the driver's calls are taken as they pass through the library from then on.
+#include <dlfcn.h>
+#include <link.h>
+
+#include <cstring>
+#include <string_view>
+
+#include "collector/cuda/cupti_api.h"
+#include "collector/cuda/interposer.h"
+
+namespace memreel::cuda {
+namespace {
+
+/// CUPTI's own function, of the library that is in the process; null when there is none.
+decltype(cupti::Functions::subscribe) real_subscribe() {
+  void* found = nullptr;
+  const auto look = [](dl_phdr_info* module, std::size_t, void* into) {
+    const char* const slash = std::strrchr(module->dlpi_name, '/');
+    const std::string_view name = slash != nullptr ? slash + 1 : module->dlpi_name;
+    if (!name.starts_with("libcupti.so")) return 0;
+    void* const library = ::dlopen(module->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
+    if (library == nullptr) return 0;
+    *static_cast<void**>(into) = ::dlsym(library, "cuptiSubscribe");
+    return 1;
+  };
+  ::dl_iterate_phdr(look, &found);
+  return reinterpret_cast<decltype(cupti::Functions::subscribe)>(found);
+}
+
+}  // namespace
+}  // namespace memreel::cuda
+
+// NOLINTNEXTLINE(readability-identifier-naming): CUPTI's name
+extern "C" [[gnu::visibility("default")]] memreel::cuda::cupti::Result cuptiSubscribe(
+    memreel::cuda::cupti::Subscriber* subscriber, memreel::cuda::cupti::Callback callback, void* user) {
+  constexpr memreel::cuda::cupti::Result not_initialized = 15;
+  const auto real = memreel::cuda::real_subscribe();
+  if (real == nullptr) return not_initialized;
+  if (memreel::cuda::interposer::preloaded()) memreel::cuda::interposer::cupti_wanted();
+  return real(subscriber, callback, user);
+}
