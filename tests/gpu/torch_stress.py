@@ -13,7 +13,7 @@ import time
 import torch
 
 SECONDS = float(sys.argv[1])
-END = time.monotonic() + SECONDS
+END = float("inf")
 done = {}
 
 
@@ -25,14 +25,21 @@ class Numbers(torch.utils.data.Dataset):
         return torch.full((64, 64), float(index))
 
 
-def train():
-    model = torch.nn.Sequential(*[torch.nn.Linear(512, 512) for _ in range(6)]).cuda()
-    optimizer = torch.optim.AdamW(model.parameters())
-    while time.monotonic() < END:
-        model(torch.randn(64, 512, device="cuda")).square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        yield
+class Training:
+    def __init__(self):
+        self.model = torch.nn.Sequential(*[torch.nn.Linear(512, 512) for _ in range(6)]).cuda()
+        self.optimizer = torch.optim.AdamW(self.model.parameters())
+        self.step()  # PyTorch imports much of itself here, which takes long where others hold the GIL
+
+    def step(self):
+        self.model(torch.randn(64, 512, device="cuda")).square().mean().backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def run(self):
+        while time.monotonic() < END:
+            self.step()
+            yield
 
 
 def allocate():
@@ -83,9 +90,12 @@ def run(name, work):
 
 
 def main():
+    global END
     faulthandler.enable()
-    torch.zeros(1, device="cuda")
-    works = [("train", train), *[(f"allocate{n}", allocate) for n in range(3)], ("ask", ask), ("empty", empty),
+    sys.setswitchinterval(0.0005)
+    training = Training()
+    END = time.monotonic() + SECONDS
+    works = [("train", training.run), *[(f"allocate{n}", allocate) for n in range(3)], ("ask", ask), ("empty", empty),
              *[(f"gil{n}", hold_the_gil) for n in range(2)], ("load", load)]
     threads = [threading.Thread(target=run, args=work, daemon=True) for work in works]
     for thread in threads:
