@@ -105,7 +105,8 @@ Result<void> begin_recording(Agent& self) {
     note_end(self, outcome, "");
   };
   const auto look_around = [&self, recorder] {
-    if (const std::string told = look_for_frameworks(self.options, *recorder); !told.empty()) say(told);
+    if (const std::string told = look_for_frameworks(self.options, *recorder, self.began_late); !told.empty())
+      say(told);
   };
   look_around();
   auto recording = Recording::begin(

@@ -5,6 +5,7 @@
 
 #include "collector/annotate/annotations.h"
 #include "collector/python/frame_walker.h"
+#include "collector/torch/allocator_trace.h"
 #include "collector/torch/diverted_calls.h"
 #include "collector/torch/held.h"
 #include "collector/torch/other_allocator.h"
@@ -45,9 +46,10 @@ std::string note_other_allocator(Recorder& recorder) {
 
 }  // namespace
 
-std::string look_for_frameworks(const Options& options, Recorder& recorder) {
+std::string look_for_frameworks(const Options& options, Recorder& recorder, bool began_late) {
   using Trust = python::FrameWalker::Trust;
   torch::set_recorded(options.torch);
+  torch::set_followed(!began_late);
   if (options.torch) torch::look();
   if (recorder.python() == nullptr) annotate::introduce();
   if (options.torch)

@@ -8,9 +8,10 @@
 
 namespace memreel::agent {
 
-/// Connects what has come with `recorder`, as the options say. Called when a recording begins, and again and again by
-/// its writing thread: it takes the dynamic loader's lock. Returns what a user should know, once; usually empty.
-std::string look_for_frameworks(const Options& options, Recorder& recorder);
+/// Connects what has come with `recorder`, as the options say. `began_late`: the program ran before, unrecorded. Called
+/// when a recording begins, and again and again by its writing thread: it takes the dynamic loader's lock. Returns what
+/// a user should know, once; usually empty.
+std::string look_for_frameworks(const Options& options, Recorder& recorder, bool began_late);
 
 /// How much was left out of stacks because Python's code objects found no room.
 std::uint64_t refused_python_codes();

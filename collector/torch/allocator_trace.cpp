@@ -68,7 +68,7 @@ constexpr std::string_view pool_parameter = "St4pairIyyE";
 struct Allocator {
   void* const volatile* variable = nullptr;  // what points to the one in use
   const void* initial = nullptr;             // the one that was in use when it was found
-  std::uintptr_t table = 0;   // what an object of the class begins with
+  std::uintptr_t table = 0;                  // what an object of the class begins with
   Attach* attach = nullptr;
   stacks::AddressRange malloc;  // its code
   bool tells_pool = false;
@@ -80,6 +80,7 @@ enum class State : std::uint8_t { unknown, found, following, refused };
 // NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): PyTorch calls back without saying for whom
 Allocator allocator;  // constant once `state` is no more unknown
 std::atomic<State> state = State::unknown;
+std::atomic<bool> is_wanted = true;
 
 constexpr std::size_t most_devices = 64;
 /// Of a device, changed with the allocator's lock for it held.
@@ -101,7 +102,9 @@ struct Underway {
 [[gnu::tls_model("initial-exec")]] constinit thread_local Underway underway{};
 // NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 
-bool follows() { return state.load(std::memory_order_acquire) == State::following; }
+bool follows() {
+  return state.load(std::memory_order_acquire) == State::following && is_wanted.load(std::memory_order_relaxed);
+}
 
 void refuse() { state.store(State::refused, std::memory_order_release); }
 
@@ -189,7 +192,7 @@ bool is_native(const void* object, std::uintptr_t table) {
 /// trackers in this thread. Its locks are recursive.
 void follow() noexcept {
   State expected = State::found;
-  if (!state.compare_exchange_strong(expected, State::following)) return;
+  if (!is_wanted.load(std::memory_order_relaxed) || !state.compare_exchange_strong(expected, State::following)) return;
   void* const self = *allocator.variable;
   if (!is_native(self, allocator.table)) return refuse();
   allocator.attach(self, on_entry);
@@ -237,6 +240,8 @@ void look_for_allocator() {
   state.store(is_known ? State::found : State::refused, std::memory_order_release);
 }
 
+void set_followed(bool followed) { is_wanted.store(followed, std::memory_order_relaxed); }
+
 bool is_replaced() noexcept {
   if (state.load(std::memory_order_acquire) == State::unknown) return false;
   if (allocator.variable == nullptr || allocator.initial == nullptr) return false;
@@ -245,7 +250,7 @@ bool is_replaced() noexcept {
 }
 
 void follow_from_driver_call(Recorder& recorder) noexcept {
-  if (state.load(std::memory_order_acquire) != State::found) return;
+  if (state.load(std::memory_order_acquire) != State::found || !is_wanted.load(std::memory_order_relaxed)) return;
   for (stacks::StackKey key = recorder.capture_stack(); key != stacks::StackKey::none;) {
     const stacks::StackTree::Node node = recorder.stacks()[key];
     if (!node.frame.is_python() && allocator.malloc.contains(node.frame.code_address())) {

@@ -23,6 +23,10 @@ namespace memreel::torch {
 /// calls it.
 void look_for_allocator();
 
+/// Whether the trace is to be followed; from the beginning it is. Not in a program that was running before the
+/// recording began: what it held already is known as blocks (held.h), and one kind of size has to do for all.
+void set_followed(bool followed);
+
 /// Whether what PyTorch uses at the moment is known not to be its caching allocator. After look_for_allocator().
 bool is_replaced() noexcept;
 
