@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Runs clang-tidy over the translation units of a build, leaving out those that were clean and have not changed since.
+
+A unit has changed when its own text, that of a header of the project that it includes, its compiler options or .clang-tidy
+has. Clean units are remembered in BUILD/clang-tidy, an empty file for each; delete the directory to start over.
+
+usage: lint.py BUILD [FILE...]     all units of BUILD/compile_commands.json, or those whose source is named
+exit code: 0 all clean, 1 findings (on standard output), 2 not a build
+"""
+
+import concurrent.futures
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TIDY = "clang-tidy-14"
+INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+
+
+@lru_cache(maxsize=None)
+def text_and_includes(file: Path) -> tuple[bytes, list[str]]:
+    text = file.read_bytes()
+    return text, [name.decode() for name in INCLUDE.findall(text)]
+
+
+def sources_of(unit: Path, search: list[Path]) -> list[Path]:
+    """The unit and every file of the project that it includes, directly or not, whichever way an #if would decide."""
+    found, waiting = {unit}, [unit]
+    while waiting:
+        file = waiting.pop()
+        for name in text_and_includes(file)[1]:
+            for directory in [file.parent, *search]:
+                header = Path(os.path.normpath(directory / name))
+                if header.is_file():
+                    if header not in found:
+                        found.add(header)
+                        waiting.append(header)
+                    break
+    return sorted(found)
+
+
+def fingerprint(entry: dict) -> str:
+    options = entry["command"]
+    search = [Path(directory) for directory in re.findall(r"-I\s*(\S+)", options)]
+    digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes() + options.encode())
+    for file in sources_of(Path(entry["file"]), search):
+        digest.update(str(file).encode() + b"\0" + text_and_includes(file)[0])
+    return digest.hexdigest()
+
+
+def tidy(build: Path, entry: dict) -> tuple[str, str]:
+    """The unit's name in the project, and what clang-tidy found there."""
+    file = os.path.relpath(entry["file"], ROOT)
+    run = subprocess.run([TIDY, "--quiet", "-p", build, entry["file"]], capture_output=True, text=True, cwd=ROOT)
+    # On standard error are counts of findings left out by the filters, and what stopped the compiler.
+    said = run.stdout if run.returncode == 0 or run.stdout else run.stderr
+    return file, said if run.returncode else ""
+
+
+def main() -> int:
+    if len(sys.argv) < 2 or not (Path(sys.argv[1]) / "compile_commands.json").is_file():
+        print(__doc__, file=sys.stderr)
+        return 2
+    build = Path(sys.argv[1])
+    wanted = {Path(name).resolve() for name in sys.argv[2:]}
+    entries = json.loads((build / "compile_commands.json").read_text())
+    ours = [e for e in entries if build.resolve() not in Path(e["file"]).parents and (not wanted or Path(e["file"]) in wanted)]
+
+    clean = build / "clang-tidy"
+    clean.mkdir(exist_ok=True)
+    changed = [(entry, mark) for entry in ours if not (mark := clean / fingerprint(entry)).exists()]
+    print(f"{len(ours)} units, {len(ours) - len(changed)} of them unchanged since they were clean", flush=True)
+
+    findings = 0
+    with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("JOBS", os.cpu_count() or 1))) as pool:
+        runs = {pool.submit(tidy, build, entry): mark for entry, mark in changed}
+        for done, run in enumerate(concurrent.futures.as_completed(runs), 1):
+            file, said = run.result()
+            if said:
+                findings += 1
+                print(f"{said.rstrip()}\n", flush=True)
+            else:
+                runs[run].touch()
+            if sys.stderr.isatty():
+                print(f"\r[{done}/{len(changed)}] {file:<80.80}", end="", file=sys.stderr)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    print(f"{findings} of {len(ours)} units have findings" if findings else f"all {len(ours)} units are clean")
+    return 1 if findings else 0
+
+
+sys.exit(main())
