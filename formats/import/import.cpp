@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -97,33 +98,42 @@ Result<void> read_rest(ByteStream& bytes, std::vector<std::byte>& into) {
   }
 }
 
-/// A trace in memory that nobody else keeps.
+/// A trace in memory that nobody else keeps, and that can be read while it grows.
 class OwnedBytes final : public ByteFile {
  public:
-  explicit OwnedBytes(std::vector<std::byte> bytes) : bytes_(std::move(bytes)), file_(memory_file(bytes_)) {}
+  explicit OwnedBytes(std::vector<std::byte> bytes = {}) : bytes_(std::move(bytes)) {}
   Result<std::size_t> read(std::uint64_t offset, std::span<std::byte> into) override {
-    return file_->read(offset, into);
+    const std::lock_guard lock(mutex_);
+    return memory_file(bytes_)->read(offset, into);
   }
-  std::uint64_t size() override { return bytes_.size(); }
+  std::uint64_t size() override {
+    const std::lock_guard lock(mutex_);
+    return bytes_.size();
+  }
+  void append(std::span<const std::byte> bytes) {
+    const std::lock_guard lock(mutex_);
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  }
 
  private:
+  std::mutex mutex_;
   std::vector<std::byte> bytes_;
-  std::shared_ptr<ByteFile> file_;
 };
 
-/// Refuses to go on once it is asked to stop.
-class StoppableSink final : public ByteSink {
+/// Appends to a trace in memory. Refuses to go on once it is asked to stop.
+class OwnedBytesSink final : public ByteSink {
  public:
-  StoppableSink(std::unique_ptr<ByteSink> sink, std::stop_token stop)
-      : sink_(std::move(sink)), stop_(std::move(stop)) {}
+  OwnedBytesSink(std::shared_ptr<OwnedBytes> bytes, std::stop_token stop)
+      : bytes_(std::move(bytes)), stop_(std::move(stop)) {}
   Result<void> write(std::span<const std::byte> bytes) override {
     if (stop_.stop_requested()) return Error{.what = "stopped"};
-    return sink_->write(bytes);
+    bytes_->append(bytes);
+    return {};
   }
-  Result<void> close() override { return sink_->close(); }
+  Result<void> close() override { return {}; }
 
  private:
-  std::unique_ptr<ByteSink> sink_;
+  std::shared_ptr<OwnedBytes> bytes_;
   std::stop_token stop_;
 };
 
@@ -150,23 +160,37 @@ Result<void> import_file(const std::filesystem::path& file, std::unique_ptr<Byte
   return import_bytes(*std::move(opened), file.filename().string(), std::move(sink), options);
 }
 
-Result<std::shared_ptr<ByteFile>> open_trace(const std::filesystem::path& file, const ImportOptions& options,
-                                             std::stop_token stop) {
+Result<OpeningTrace> begin_to_open_trace(const std::filesystem::path& file, const ImportOptions& options,
+                                         std::stop_token stop) {
   Result<OpenedFile> opened = open_bytes(file);
   if (!opened) return std::move(opened).error();
-  std::vector<std::byte> trace(beginning_size);
-  const Result<std::size_t> count = opened->bytes->read(trace);
+  std::vector<std::byte> beginning(beginning_size);
+  const Result<std::size_t> count = opened->bytes->read(beginning);
   if (!count) return count.error();
-  trace.resize(*count);
-  if (looks_like_trace(trace)) {
-    if (!opened->compressed) return open_file(file);
-    if (auto rest = read_rest(*opened->bytes, trace); !rest) return rest.error();
-  } else {
-    trace.clear();
-    auto sink = std::make_unique<StoppableSink>(memory_sink(trace), std::move(stop));
-    if (auto imported = import_file(file, std::move(sink), options); !imported) return std::move(imported).error();
+  beginning.resize(*count);
+  if (looks_like_trace(beginning)) {
+    if (!opened->compressed) {
+      auto trace = open_file(file);
+      if (!trace) return std::move(trace).error();
+      return OpeningTrace{.file = *std::move(trace), .import = {}};
+    }
+    if (auto rest = read_rest(*opened->bytes, beginning); !rest) return rest.error();
+    return OpeningTrace{.file = std::make_shared<OwnedBytes>(std::move(beginning)), .import = {}};
   }
-  return std::shared_ptr<ByteFile>(std::make_shared<OwnedBytes>(std::move(trace)));
+  auto trace = std::make_shared<OwnedBytes>();
+  auto import = [file, options, trace, stop = std::move(stop)] {
+    return import_file(file, std::make_unique<OwnedBytesSink>(trace, stop), options);
+  };
+  return OpeningTrace{.file = std::move(trace), .import = std::move(import)};
+}
+
+Result<std::shared_ptr<ByteFile>> open_trace(const std::filesystem::path& file, const ImportOptions& options,
+                                             std::stop_token stop) {
+  Result<OpeningTrace> opening = begin_to_open_trace(file, options, std::move(stop));
+  if (!opening) return std::move(opening).error();
+  if (opening->import)
+    if (auto imported = opening->import(); !imported) return std::move(imported).error();
+  return std::move(opening->file);
 }
 
 Result<Trace> open_any(const std::filesystem::path& file, const ImportOptions& options) {

@@ -46,6 +46,17 @@ Result<void> import_file(const std::filesystem::path& file, std::unique_ptr<Byte
 Result<void> import_bytes(OpenedFile file, const std::string& name, std::unique_ptr<ByteSink> sink,
                           const ImportOptions& options = {});
 
+/// A trace that may still be on its way.
+struct OpeningTrace {
+  std::shared_ptr<ByteFile> file;        // grows until `import` has returned; safe to read meanwhile
+  std::function<Result<void>()> import;  // does what is left to do; empty when `file` is all there
+};
+
+/// As open_trace(), but leaves an import to the caller, who can read what there is of the trace on another thread
+/// meanwhile. A trace without a footer is not complete, as when a program still records it.
+Result<OpeningTrace> begin_to_open_trace(const std::filesystem::path& file, const ImportOptions& options = {},
+                                         std::stop_token stop = {});
+
 /// The bytes of a trace: `file` itself when it is a `.reel`, else what it decompresses to or is imported as, in memory.
 /// Once `stop` is requested an import ends with an error.
 Result<std::shared_ptr<ByteFile>> open_trace(const std::filesystem::path& file, const ImportOptions& options = {},

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -122,6 +123,8 @@ void run_window(Window& window, Viewer& viewer, bool control) {
   while (!window.should_close() && !viewer.wants_to_quit()) {
     window.frame(viewer.theme(), [&] { viewer.draw(); });
     if (controlled && !controlled->serve(window, viewer)) break;
+    const Stage stage = viewer.status().stage;
+    if (stage == Stage::importing || stage == Stage::reading) window.rest();
     // A picture that does not change is not drawn again and again.
     idle_since = viewer.is_idle() ? idle_since + 1 : 0;
     if (idle_since > 30) window.wait(controlled ? 0.02 : 0.25);
@@ -139,6 +142,9 @@ int run(const Arguments& arguments, Clock::time_point started) {
   if (path.empty()) settings.tour_done = true;
   if (arguments.light || arguments.dark) settings.dark = arguments.dark;
 
+  // Reading begins while the window is made, which takes longer than the first events.
+  std::unique_ptr<Source> source;
+  if (!arguments.trace.empty()) source = std::make_unique<Source>(arguments.trace, [] { Window::wake(); });
   auto window =
       Window::open({.title = arguments.trace.empty() ? "memreel" : arguments.trace.filename().string() + " - memreel",
                     .width = size->first,
@@ -147,7 +153,7 @@ int run(const Arguments& arguments, Clock::time_point started) {
                     .offscreen = arguments.headless()});
   if (!window) return fail(window.error());
   Viewer viewer(**window, settings);
-  if (!arguments.trace.empty()) viewer.open(arguments.trace);
+  if (source) viewer.open(std::move(source));
   if (!arguments.compare.empty()) {
     viewer.compare_with(arguments.compare);
     viewer.show_tab("compare");

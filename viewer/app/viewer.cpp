@@ -38,15 +38,19 @@ Viewer::Viewer(Window& window, Settings settings)
 }
 
 void Viewer::open(const std::filesystem::path& file) {
+  open(std::make_unique<Source>(file, [] { Window::wake(); }));
+}
+
+void Viewer::open(std::unique_ptr<Source> source) {
   // What panes hold of the last trace means nothing in this one.
   panes_ = std::make_unique<Panes>();
   heap_ = HeapAt();
-  source_ = std::make_unique<Source>(file, [] { Window::wake(); });
+  source_ = std::move(source);
   document_ = source_->document();
   selection_ = Selection();
   overlays_.clear();
   cursor_follows_ = true;
-  const std::string name = std::filesystem::absolute(file).string();
+  const std::string name = std::filesystem::absolute(source_->path()).string();
   std::erase(settings_.recent, name);
   settings_.recent.insert(settings_.recent.begin(), name);
   if (settings_.recent.size() > 10) settings_.recent.resize(10);

@@ -58,6 +58,8 @@ class Viewer {
   Viewer(Window& window, Settings settings);
 
   void open(const std::filesystem::path& file);
+  /// Shows what is being read already.
+  void open(std::unique_ptr<Source> source);
   /// One pane alone fills the window, or none does.
   void maximise(std::string_view pane);
   void show_tab(std::string_view name);

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -46,6 +47,12 @@ double processor_ms() {
 std::string& glfw_problem() {
   static std::string problem;
   return problem;
+}
+
+/// GLFW can be called from other threads only between its beginning and its end.
+std::atomic<bool>& has_window() {
+  static std::atomic<bool> exists = false;
+  return exists;
 }
 
 }  // namespace
@@ -107,10 +114,12 @@ Result<void> Window::create(const WindowOptions& options) {
   ImGui_ImplGlfw_InitForOpenGL(window_, true);
   ImGui_ImplOpenGL3_Init("#version 330");
   if (offscreen_) make_picture();
+  has_window().store(true, std::memory_order_release);
   return {};
 }
 
 Window::~Window() {
+  has_window().store(false, std::memory_order_release);
   if (framebuffer_ != 0) {
     glDeleteFramebuffers(1, &framebuffer_);
     glDeleteTextures(1, &colour_);
@@ -197,11 +206,16 @@ FrameTimes Window::frame(const Theme& theme, const std::function<void()>& conten
     glfwSwapBuffers(window_);
   times.raster_ms = milliseconds_since(submitted);
   times.whole_ms = milliseconds_since(start);
+  last_frame_ms_ = times.whole_ms;
   return times;
 }
 
 void Window::wait(double seconds) { glfwWaitEventsTimeout(seconds); }
-void Window::wake() { glfwPostEmptyEvent(); }
+void Window::rest() { wait(std::min(last_frame_ms_, 100.0) / 1e3); }
+
+void Window::wake() {
+  if (has_window().load(std::memory_order_acquire)) glfwPostEmptyEvent();
+}
 bool Window::should_close() const { return glfwWindowShouldClose(window_) == GLFW_TRUE; }
 bool Window::is_down(int key) const { return glfwGetKey(window_, key) == GLFW_PRESS; }
 

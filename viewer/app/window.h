@@ -59,7 +59,10 @@ class Window {
   FrameTimes frame(const Theme& theme, const std::function<void()>& contents);
   /// Waits for something to happen, at most so long.
   void wait(double seconds);
-  /// Ends a wait(), from any thread.
+  /// Waits as long as the last frame took, at most a tenth of a second, or until something happens: while a file is
+  /// read, so that drawing in software leaves its thread a processor.
+  void rest();
+  /// Ends a wait(), from any thread; nothing happens while there is no window.
   static void wake();
   bool should_close() const;
 
@@ -85,6 +88,7 @@ class Window {
   int width_ = 0, height_ = 0;
   float scale_ = 1;
   StartTimes start_times_;
+  double last_frame_ms_ = 0;
   std::uint32_t framebuffer_ = 0, colour_ = 0;  // when off-screen
   std::vector<KeyPress> keys_, new_keys_;
   std::vector<unsigned> characters_, new_characters_;

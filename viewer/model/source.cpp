@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds first_publication{30}, longest_between_publications{500};
-constexpr std::chrono::milliseconds growth_check{200};
+constexpr std::chrono::milliseconds growth_check{200}, import_check{3};
 
 /// For progress: what the footer says, or a guess.
 std::uint64_t expected_events(ByteFile& file) {
@@ -74,30 +74,55 @@ void Source::publish(std::shared_ptr<const Document> document, const SourceStatu
   if (changed_) changed_();
 }
 
-void Source::run(const std::stop_token& stop) {
-  auto file = open(stop);
-  if (!file) return set_status({.stage = Stage::failed, .error = file.error()});
-  {
-    const std::lock_guard lock(mutex_);
-    file_ = *file;
-  }
-  if (auto done = read(stop, *file); !done) set_status({.stage = Stage::failed, .error = done.error()});
+void Source::set_file(std::shared_ptr<ByteFile> file) {
+  const std::lock_guard lock(mutex_);
+  file_ = std::move(file);
 }
 
-Result<std::shared_ptr<ByteFile>> Source::open(const std::stop_token& stop) {
+class Source::Import {
+ public:
+  explicit Import(std::function<Result<void>()> work)
+      : thread_([this, work = std::move(work)] {
+          result_ = work();
+          done_.store(true, std::memory_order_release);
+        }) {}
+
+  bool done() const { return done_.load(std::memory_order_acquire); }
+  /// Once done().
+  const Result<void>& result() const { return result_; }
+
+ private:
+  Result<void> result_;
+  std::atomic<bool> done_{false};
+  std::jthread thread_;  // last: it uses the others
+};
+
+void Source::run(const std::stop_token& stop) {
   ImportOptions options;
   auto last = Clock::now();
   options.on_progress = [&](ImportProgress p) {
-    if (const auto now = Clock::now(); now - last >= first_publication && p.bytes_total != 0) {
-      last = now;
-      set_status({.stage = Stage::importing,
-                  .progress = static_cast<double>(p.bytes_done) / static_cast<double>(p.bytes_total)});
-    }
+    const auto now = Clock::now();
+    if (now - last < first_publication || p.bytes_total == 0) return;
+    last = now;
+    set_status({.stage = Stage::importing,
+                .progress = static_cast<double>(p.bytes_done) / static_cast<double>(p.bytes_total)});
   };
-  return open_trace(path_, options, stop);
+  auto opening = begin_to_open_trace(path_, options, stop);
+  if (!opening) return set_status({.stage = Stage::failed, .error = opening.error()});
+  std::optional<Import> import;
+  if (opening->import)
+    import.emplace(std::move(opening->import));
+  else
+    set_file(opening->file);
+  if (auto done = read(stop, opening->file, import ? &*import : nullptr); !done)
+    set_status({.stage = Stage::failed, .error = done.error()});
 }
 
-Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file) {
+Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file, Import* import) {
+  // The beginning of a trace is written at once.
+  while (import != nullptr && !import->done() && file->size() == 0 && !stop.stop_requested()) wait(stop, import_check);
+  if (import != nullptr && import->done() && !import->result()) return import->result();
+  if (stop.stop_requested()) return {};
   auto reader = TraceReader::open(file, path_.string());
   if (!reader) return std::move(reader).error();
   DocumentBuilder builder;
@@ -106,8 +131,9 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
   auto interval = first_publication;
   auto last = Clock::now() - interval;
   bool published_end = false;
-  const std::uint64_t expected = expected_events(*file);
+  std::uint64_t expected = import == nullptr ? expected_events(*file) : 0;
   while (!stop.stop_requested()) {
+    const bool importing = import != nullptr && !import->done();
     auto more = reader->next(batch);
     if (!more) return std::move(more).error();
     if (*more) {
@@ -117,13 +143,22 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
       if (const auto now = Clock::now(); now - last >= interval) {
         last = now;
         interval = std::min(2 * interval, longest_between_publications);
+        if (!importing && expected == 0) expected = expected_events(*file);
+        const double share = importing ? 0.99 : static_cast<double>(events) / static_cast<double>(expected);
         publish(builder.publish(*reader, file->size(), false),
-                {.stage = Stage::reading,
-                 .progress = std::min(0.99, static_cast<double>(events) / static_cast<double>(expected))});
+                {.stage = importing ? Stage::importing : Stage::reading, .progress = std::min(0.99, share)});
       }
       continue;
     }
-    const bool followed = !reader->report().has_footer;
+    if (importing) {
+      wait(stop, import_check);
+      continue;
+    }
+    if (import != nullptr) {
+      if (!import->result()) return import->result();
+      set_file(file);
+    }
+    const bool followed = import == nullptr && !reader->report().has_footer;
     if (!published_end) {
       publish(builder.publish(*reader, file->size(), true),
               {.stage = Stage::complete, .progress = 1, .followed = followed});

@@ -27,7 +27,7 @@ struct SourceStatus {
   std::optional<Error> error;
 };
 
-/// Reads on a thread of its own, which ends with this object.
+/// Reads on a thread of its own, which ends with this object. What is imported is read while it is.
 class Source {
  public:
   /// `changed` is called on that thread whenever document() or status() has changed; may be empty.
@@ -44,11 +44,14 @@ class Source {
   std::shared_ptr<ByteFile> file() const;
 
  private:
+  /// An import beside the thread that reads what there is of it.
+  class Import;
+
   void run(const std::stop_token& stop);
-  Result<std::shared_ptr<ByteFile>> open(const std::stop_token& stop);
-  Result<void> read(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file);
+  Result<void> read(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file, Import* import);
   void publish(std::shared_ptr<const Document> document, const SourceStatus& status);
   void set_status(const SourceStatus& status);
+  void set_file(std::shared_ptr<ByteFile> file);
 
   std::filesystem::path path_;
   std::function<void()> changed_;
