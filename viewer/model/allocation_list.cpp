@@ -5,6 +5,8 @@
 #include <cctype>
 #include <cstdio>
 
+#include "viewer/model/heap_at.h"
+
 namespace memreel::viewer {
 namespace {
 
@@ -81,18 +83,22 @@ std::optional<AllocationList> list_allocations(const Document& document, const A
   const std::string address = lower(query.text);
   const bool by_address = address.starts_with("0x");
   std::vector<std::uint32_t> rows;
-  const std::uint32_t end = document.allocations_before(query.end_event);
-  for (std::uint32_t id = 0; id < end; ++id) {
-    if (id % piece == 0) {
-      if (progress.cancelled()) return std::nullopt;
-      progress.set(0.3 * id / end);
-    }
-    if (document.completed(id) < query.first_event) continue;
-    if (document.heap_of(document.origin_of(id)) != query.heap) continue;
+  const auto see = [&](std::uint32_t id) {
+    if (document.heap_of(document.origin_of(id)) != query.heap) return;
     if (!query.text.empty() && !stacks[index(document.stack_of(id))] &&
         !(by_address && hexadecimal(document.columns.address[id]).starts_with(address)))
-      continue;
+      return;
     rows.push_back(id);
+  };
+  for (const std::uint32_t id : held_at(document, query.heap, query.first_event)) see(id);
+  const std::uint32_t begin = document.allocations_before(query.first_event);
+  const std::uint32_t end = document.allocations_before(query.end_event);
+  for (std::uint32_t id = begin; id < end; ++id) {
+    if (id % piece == 0) {
+      if (progress.cancelled()) return std::nullopt;
+      progress.set(0.3 * (id - begin) / (end - begin));
+    }
+    see(id);
   }
 
   const auto by = [&](const auto& key) {

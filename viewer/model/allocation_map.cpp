@@ -8,18 +8,20 @@
 namespace memreel::viewer {
 namespace {
 
-/// Calls `take` with each allocation of `heap` that is held at some time between two events.
+/// Calls `take` with each allocation of `heap` that is held at some time between two events, and the event it begins
+/// with.
 template <class Take>
 bool for_each_in_range(const Document& document, HeapId heap, std::uint32_t first, std::uint32_t end,
                        const Progress* progress, const Take& take) {
-  for (const std::uint32_t id : held_at(document, heap, first)) take(id);
-  const std::uint32_t begin_id = document.allocations_before(first), end_id = document.allocations_before(end);
-  for (std::uint32_t id = begin_id; id < end_id; ++id) {
-    if (progress != nullptr && id % (1U << 15U) == 0) {
+  for (const std::uint32_t id : held_at(document, heap, first)) take(id, document.begin_of(id));
+  for (std::uint32_t event = first; event < end; ++event) {
+    if (progress != nullptr && event % (1U << 16U) == 0) {
       if (progress->cancelled()) return false;
-      progress->set(static_cast<double>(id - begin_id) / (end_id - begin_id));
+      progress->set(static_cast<double>(event - first) / (end - first));
     }
-    if (document.heap_of(document.origin_of(id)) == heap) take(id);
+    const std::uint64_t subject = document.columns.subject[event];
+    if (subject_kind(subject) != Subject::alloc) continue;
+    if (document.heap_of(document.origin_of(subject_row(subject))) == heap) take(subject_row(subject), event);
   }
   return true;
 }
@@ -95,7 +97,7 @@ AddressScale::AddressScale(const Document& document, HeapId heap, std::uint32_t 
       if (s.end >= first_event && document.heap_of(s.origin) == heap) parts.emplace_back(s.address, s.address + s.size);
     }
   } else {
-    for_each_in_range(document, heap, first_event, end_event, nullptr, [&](std::uint32_t id) {
+    for_each_in_range(document, heap, first_event, end_event, nullptr, [&](std::uint32_t id, std::uint32_t) {
       // Neighbours within a page of the driver count as one range.
       constexpr std::uint64_t page = std::uint64_t{2} << 20U;
       const std::uint64_t begin = document.columns.address[id] / page * page;
@@ -145,16 +147,17 @@ std::optional<MapPicture> draw_map(const Document& document, const MapQuery& que
     canvas.fill(x_of_event(s.begin, 0), x_of_event(s.end, right_end), canvas.y_of(*offset + s.size.count),
                 canvas.y_of(*offset), segment_colour, false);
   }
-  const bool done = for_each_in_range(document, query.heap, first, end, &progress, [&](std::uint32_t id) {
-    const auto offset = picture.scale.offset_of({document.columns.address[id]});
-    if (!offset) return;
-    const double top = canvas.y_of(*offset + document.size_of(id).count), bottom = canvas.y_of(*offset);
-    if (bottom < 0 || top > query.height) return;
-    ++picture.drawn;
-    if (canvas.fill(x_of_event(document.begin_of(id), 0), x_of_event(document.completed(id), right_end), top, bottom,
-                    colour_of(id), true))
-      ++picture.folded;
-  });
+  const bool done =
+      for_each_in_range(document, query.heap, first, end, &progress, [&](std::uint32_t id, std::uint32_t begin) {
+        const auto offset = picture.scale.offset_of({document.columns.address[id]});
+        if (!offset) return;
+        const double top = canvas.y_of(*offset + document.size_of(id).count), bottom = canvas.y_of(*offset);
+        if (bottom < 0 || top > query.height) return;
+        ++picture.drawn;
+        if (canvas.fill(canvas.x_of(document.time(begin)), x_of_event(document.completed(id), right_end), top, bottom,
+                        colour_of(id), true))
+          ++picture.folded;
+      });
   if (!done) return std::nullopt;
   return picture;
 }
