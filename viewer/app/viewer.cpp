@@ -46,7 +46,7 @@ void Viewer::open(std::unique_ptr<Source> source) {
   panes_ = std::make_unique<Panes>();
   heap_ = HeapAt();
   source_ = std::move(source);
-  document_ = source_->document();
+  document_ = std::make_shared<const Document>();  // what is read already comes with the next frame
   selection_ = Selection();
   overlays_.clear();
   cursor_follows_ = true;
