@@ -9,6 +9,8 @@
 #include "collector/agent/control.h"
 #include "collector/attach/errand.h"
 #include "collector/cuda/interposer.h"
+#include "collector/cuda/real_driver.h"
+#include "collector/nvtx/memory.h"
 #include "collector/nvtx/ranges.h"
 
 /// The driver did not call us, because it was told to call another tool, or nobody.
@@ -29,6 +31,15 @@ extern "C" {
 /// has a tool.
 [[gnu::visibility("default")]] int InitializeInjectionNvtx2(memreel::nvtx::GetExportTable get_table) {
   return memreel::nvtx::take_over(get_table) ? 1 : 0;
+}
+
+/// The same for each copy of NVTX's extensions. 1: it has a tool.
+[[gnu::visibility("default")]] int InitializeInjectionNvtxExtension(const memreel::nvtx::ExtensionInfo* info) {
+  const auto current_device = [] {
+    memreel::cuda::Device device = 0;
+    return memreel::cuda::RealDriver::get().current_device(&device) == memreel::cuda::success ? device : -1;
+  };
+  return info != nullptr && memreel::nvtx::take_over_memory(*info, current_device) ? 1 : 0;
 }
 
 /// For whoever entered the process later: begins to record, into a new file. 1: recording, 0: not, as a message on

@@ -25,6 +25,10 @@ OwnPools::Pool& OwnPools::make(std::uint64_t number, std::uint64_t parent, std::
   return pool;
 }
 
+OwnPools::Pools::iterator OwnPools::pool_at(std::uint64_t address) {
+  return std::ranges::find_if(pools_, [&](const auto& pool) { return pool.second.live.contains(address); });
+}
+
 void OwnPools::let_go(Pool& pool, std::uint64_t address) {
   if (pool.live.erase(address) != 0) pool.requested.insert(address);
   step(pool, {.kind = EventKind::free_requested, .address = {address}});
@@ -41,7 +45,8 @@ const std::vector<OwnPools::Step>& OwnPools::steps(const Record& record, HeapId 
     make(record.object, record.stream, record.device, driver, name);
     return steps_;
   }
-  const auto known = pools_.find(record.object);
+  const auto known = record.object != 0 ? pools_.find(record.object) : pool_at(record.address);
+  if (record.object == 0 && known == pools_.end()) return steps_;
   // A pool that was made before the recording began: of it, nothing is known but its number.
   Pool& pool = known != pools_.end() ? known->second : make(record.object, 0, record.device, driver, "");
 
@@ -56,6 +61,12 @@ const std::vector<OwnPools::Step>& OwnPools::steps(const Record& record, HeapId 
     case RecordKind::alloc:
       if (pool.live.contains(record.address)) let_go(pool, record.address);
       if (pool.requested.contains(record.address)) complete(pool, record.address);
+      pool.live.insert(record.address);
+      step(pool, {.kind = EventKind::alloc, .address = {record.address}, .size = {record.size}});
+      break;
+    case RecordKind::resized:
+      let_go(pool, record.address);
+      complete(pool, record.address);
       pool.live.insert(record.address);
       step(pool, {.kind = EventKind::alloc, .address = {record.address}, .size = {record.size}});
       break;

@@ -34,13 +34,16 @@ class OwnPools {
     std::unordered_set<std::uint64_t> live, requested;          // addresses: in use; let go, but not yet done with
   };
 
+  using Pools = std::unordered_map<std::uint64_t, Pool>;
+
+  Pools::iterator pool_at(std::uint64_t address);
   Pool& make(std::uint64_t number, std::uint64_t parent, std::int16_t device, HeapId driver, std::string_view name);
   void step(const Pool& pool, Event event) { steps_.push_back({pool.heap, event}); }
   void let_go(Pool& pool, std::uint64_t address);
   void complete(Pool& pool, std::uint64_t address);
 
   TraceWriter* writer_;
-  std::unordered_map<std::uint64_t, Pool> pools_;
+  Pools pools_;
   std::vector<Step> steps_;
 };
 

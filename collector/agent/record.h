@@ -54,6 +54,7 @@ enum class RecordKind : std::uint8_t {
   own_pool_gone,    // `object`: and all that is alive in it
   free_requested,   // of `address` in own pool `object`: the program let go of it ...
   free_completed,   // ... and the device was done with it
+  resized,          // what is at `address` in an own pool has `size` bytes from now on
   segment_added,    // own pool `object`, or PyTorch's, got `size` bytes at `address`
   segment_removed,  // ... and gave them back
 };
@@ -74,7 +75,8 @@ enum class Space : std::uint8_t {
                  // half of `object` is the name that is its pool's key, two numbers of 8 bytes (0: the default pool);
                  // of an allocation the upper half is its place in autograd (collector/torch/autograd.h), with
                  // `status` 1 in a backward pass
-  own,           // of pool `object` of the program's own: collector/include/memreel/memreel.h
+  own,           // of pool `object` of the program's own: collector/include/memreel/memreel.h; 0: of the one that has
+                 // something at `address`
 };
 inline constexpr std::size_t space_count = 12;
 

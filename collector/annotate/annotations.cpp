@@ -41,8 +41,7 @@ std::uint32_t number_of(agent::Recorder& recorder, const char* name) {
 
 memreel_pool pool_create(const char* name, std::uint32_t /*kind*/, memreel_pool parent, std::int32_t device) {
   const KeepErrno keep;
-  static std::atomic<memreel_pool> last = 0;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
-  const memreel_pool pool = last.fetch_add(1, std::memory_order_relaxed) + 1;
+  const memreel_pool pool = next_pool();
   agent::Recorder* const recorder = agent::recorder();
   if (recorder == nullptr) return pool;
   Record record;
@@ -162,6 +161,11 @@ constexpr memreel_api api{
     sizeof(memreel_api), MEMREEL_API_VERSION, pool_create, pool_destroy, take_events, mark, on_attach, snapshot, usage};
 
 }  // namespace
+
+std::uint64_t next_pool() {
+  static std::atomic<std::uint64_t> last = 0;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
 
 void ask_for_state() {
   for (Callback& callback : callbacks)

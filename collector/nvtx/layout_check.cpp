@@ -1,5 +1,6 @@
 // NVTX's own headers, where they are, agree with nvtx_api.h: this file only has to compile.
 #include <nvtx3/nvToolsExt.h>
+#include <nvtx3/nvToolsExtMem.h>
 
 #include "collector/nvtx/nvtx_api.h"
 
@@ -29,5 +30,28 @@ static_assert(message_ascii == NVTX_MESSAGE_TYPE_ASCII && message_wide == NVTX_M
 static_assert(sizeof(Attributes) == sizeof(nvtxEventAttributes_t));
 static_assert(offsetof(Attributes, message_type) == offsetof(nvtxEventAttributes_t, messageType));
 static_assert(offsetof(Attributes, message) == offsetof(nvtxEventAttributes_t, message));
+
+static_assert(extension_memory == NVTX_EXT_MODULEID_MEM && memory_virtual_address == NVTX_MEM_TYPE_VIRTUAL_ADDRESS);
+static_assert(static_cast<int>(Memory::heap_register) == NVTX3EXT_CBID_nvtxMemHeapRegister);
+static_assert(static_cast<int>(Memory::heap_reset) == NVTX3EXT_CBID_nvtxMemHeapReset);
+static_assert(static_cast<int>(Memory::regions_register) == NVTX3EXT_CBID_nvtxMemRegionsRegister);
+static_assert(static_cast<int>(Memory::regions_resize) == NVTX3EXT_CBID_nvtxMemRegionsResize);
+static_assert(static_cast<int>(Memory::regions_unregister) == NVTX3EXT_CBID_nvtxMemRegionsUnregister);
+static_assert(sizeof(ExtensionInfo) == sizeof(nvtxExtModuleInfo_t));
+static_assert(offsetof(ExtensionInfo, segments) == offsetof(nvtxExtModuleInfo_t, segments));
+static_assert(sizeof(ExtensionSegment) == sizeof(nvtxExtModuleSegment_t));
+static_assert(offsetof(ExtensionSegment, slots) == offsetof(nvtxExtModuleSegment_t, functionSlots));
+static_assert(sizeof(Range) == sizeof(nvtxMemVirtualRangeDesc_t));
+static_assert(offsetof(Range, address) == offsetof(nvtxMemVirtualRangeDesc_t, ptr));
+static_assert(sizeof(HeapDescription) == sizeof(nvtxMemHeapDesc_t));
+static_assert(offsetof(HeapDescription, detail) == offsetof(nvtxMemHeapDesc_t, typeSpecificDesc));
+static_assert(offsetof(HeapDescription, message) == offsetof(nvtxMemHeapDesc_t, message));
+static_assert(sizeof(RegionsRegistered) == sizeof(nvtxMemRegionsRegisterBatch_t));
+static_assert(offsetof(RegionsRegistered, elements) == offsetof(nvtxMemRegionsRegisterBatch_t, regionDescElements));
+static_assert(offsetof(RegionsRegistered, handles) == offsetof(nvtxMemRegionsRegisterBatch_t, regionHandleElementsOut));
+static_assert(sizeof(RegionsResized) == sizeof(nvtxMemRegionsResizeBatch_t));
+static_assert(offsetof(RegionsResized, elements) == offsetof(nvtxMemRegionsResizeBatch_t, regionDescElements));
+static_assert(sizeof(RegionsUnregistered) == sizeof(nvtxMemRegionsUnregisterBatch_t));
+static_assert(offsetof(RegionsUnregistered, elements) == offsetof(nvtxMemRegionsUnregisterBatch_t, refElements));
 
 }  // namespace memreel::nvtx

@@ -56,6 +56,86 @@ inline constexpr std::int32_t message_ascii = 1;
 inline constexpr std::int32_t message_wide = 2;
 inline constexpr std::int32_t message_registered = 3;
 
+// The memory extension (nvToolsExtMem.h, nvtxExtTypes.h), which a program's copy of it offers to
+// InitializeInjectionNvtxExtension.
+
+inline constexpr std::uint16_t extension_memory = 1;  // NVTX_EXT_MODULEID_MEM
+
+struct ExtensionSegment {
+  std::size_t id;
+  std::size_t slot_count;
+  std::intptr_t* slots;  // where the functions go, by their numbers
+};
+
+struct ExtensionInfo {
+  std::uint16_t version;
+  std::uint16_t struct_size;
+  std::uint16_t module;
+  std::uint16_t compatibility;
+  std::size_t segment_count;
+  ExtensionSegment* segments;
+  std::intptr_t (*get_function)(std::uint32_t id);
+  const void* more;
+};
+
+enum class Memory : std::uint32_t {
+  heap_register = 0,
+  heap_unregister = 1,
+  heap_reset = 2,
+  regions_register = 3,
+  regions_resize = 4,
+  regions_unregister = 5,
+};
+
+inline constexpr std::uint32_t memory_virtual_address = 1;  // NVTX_MEM_TYPE_VIRTUAL_ADDRESS
+
+struct Range {
+  std::size_t size;
+  const void* address;
+};
+
+struct HeapDescription {
+  std::uint16_t compatibility;
+  std::uint16_t struct_size;
+  std::uint32_t reserved;
+  std::uint32_t usage;
+  std::uint32_t type;
+  std::size_t detail_size;
+  const void* detail;  // of virtual addresses: a Range
+  std::uint32_t category;
+  std::uint32_t message_type;
+  Message message;
+};
+
+struct RegionsRegistered {
+  std::uint16_t compatibility;
+  std::uint16_t struct_size;
+  std::uint32_t type;
+  const void* heap;
+  std::size_t count;
+  std::size_t element_size;
+  const void* elements;  // Range
+  const void** handles;  // filled in
+};
+
+struct RegionsResized {
+  std::uint16_t compatibility;
+  std::uint16_t struct_size;
+  std::uint32_t type;
+  std::size_t count;
+  std::size_t element_size;
+  const void* elements;  // Range
+};
+
+struct RegionsUnregistered {
+  std::uint16_t compatibility;
+  std::uint16_t struct_size;
+  std::uint32_t reference_type;
+  std::size_t count;
+  std::size_t element_size;
+  const void* elements;  // addresses or handles
+};
+
 struct Attributes {
   std::uint16_t version;
   std::uint16_t size;

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "collector/agent/recorder.h"
+#include "collector/nvtx/names.h"
 #include "collector/nvtx/nvtx_api.h"
 #include "collector/nvtx/ranges.h"
 #include "formats/model/tables.h"
@@ -17,43 +18,6 @@ namespace memreel::nvtx {
 namespace {
 
 using agent::Recorder;
-
-/// Longest name, in bytes; longer ones are cut.
-constexpr std::size_t longest = 256;
-
-/// The number of a name; 0 when nothing is recorded or there is no room for it.
-std::uint64_t number_of(std::string_view name) {
-  Recorder* const recorder = agent::recorder();
-  if (recorder == nullptr) return 0;
-  return recorder->names().number_of({std::as_bytes(std::span(name.substr(0, longest)))});
-}
-
-std::uint64_t number_of(const char* name) { return name == nullptr ? 0 : number_of(std::string_view(name)); }
-
-/// What is not ASCII becomes a question mark: names of ranges are for finding them again.
-std::uint64_t number_of(const wchar_t* name) {
-  if (name == nullptr) return 0;
-  std::array<char, longest> text{};
-  std::size_t size = 0;
-  for (; size < text.size() && name[size] != L'\0'; ++size)
-    text[size] = name[size] > 0 && name[size] < 128 ? static_cast<char>(name[size]) : '?';
-  return number_of(std::string_view(text.data(), size));
-}
-
-std::uint64_t number_of(const Attributes* attributes) {
-  // Versions only ever grew at the end; the oldest with a message has all of these.
-  if (attributes == nullptr || attributes->size < sizeof(Attributes)) return 0;
-  switch (attributes->message_type) {
-    case message_ascii:
-      return number_of(attributes->message.ascii);
-    case message_wide:
-      return number_of(attributes->message.wide);
-    case message_registered:
-      return std::bit_cast<std::uint64_t>(attributes->message.registered);
-    default:
-      return 0;
-  }
-}
 
 void record(std::uint64_t name, MarkPhase phase) {
   Recorder* const recorder = agent::recorder();

@@ -23,6 +23,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#ifdef __cplusplus
+#include <cstdint>
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -70,7 +73,8 @@ typedef enum memreel_mark_phase { MEMREEL_INSTANT = 0, MEMREEL_BEGIN = 1, MEMREE
  * there are and what is alive in them. It runs on memreel's thread; take your pool's lock in it. */
 typedef void (*memreel_state_callback)(void* user);
 
-/* What one of the program's heaps holds: the memory of a device, or that of a pool in it. Bytes as they were asked for. */
+/* What one of the program's heaps holds: the memory of a device, or that of a pool in it. Bytes as they were asked for.
+ */
 typedef struct memreel_usage {
   int32_t device; /* CUDA's number; -1: the host */
   uint32_t level; /* 0: what the driver gave; 1: what a framework or a pool gave out of that */
@@ -237,9 +241,10 @@ static inline void memreel_snapshot(void) {
 }
 
 /* What the program's heaps hold, everything counted that this thread has done. Writes as many of them as there is room
- * for, in the order in which they first held something, and returns how many there are; 0 also when nothing is recorded, or the recorder does not
- * answer within seconds. `reset` other than 0: the next peaks are those from here on. Meant for tests and for a step now
- * and then: it waits for the recorder's thread, about a tenth of a millisecond. */
+ * for, in the order in which they first held something, and returns how many there are; 0 also when nothing is
+ * recorded, or the recorder does not answer within seconds. `reset` other than 0: the next peaks are those from here
+ * on. Meant for tests and for a step now and then: it waits for the recorder's thread, about a tenth of a millisecond.
+ */
 static inline size_t memreel_usage_now(memreel_usage* heaps, size_t room, int reset) {
   const memreel_api* api = memreel_recorder();
   if (!api || api->size < offsetof(memreel_api, usage) + sizeof(api->usage)) return 0;

@@ -1,5 +1,6 @@
 // Makes memreel the tool of this program's copy of NVTX, which asks this variable when the environment names no
 // library.
+#include "collector/nvtx/memory.h"
 #include "collector/nvtx/ranges.h"
 
 extern "C" {
@@ -7,4 +8,9 @@ extern "C" {
 int (*InitializeInjectionNvtx2_fnptr)(memreel::nvtx::GetExportTable) = [](memreel::nvtx::GetExportTable get_table) {
   return memreel::nvtx::take_over(get_table) ? 1 : 0;
 };
+// NOLINTNEXTLINE(readability-identifier-naming): likewise
+int (*InitializeInjectionNvtxExtension_fnptr)(const memreel::nvtx::ExtensionInfo*) =
+    [](const memreel::nvtx::ExtensionInfo* info) {
+      return memreel::nvtx::take_over_memory(*info, [] { return 3; }) ? 1 : 0;
+    };
 }

@@ -317,6 +317,39 @@ TEST_F(TraceBuilderTest, PoolsOfTheProgramAreHeaps) {
   EXPECT_EQ(parents["outer"], "cuda.driver");
 }
 
+TEST_F(TraceBuilderTest, WhatIsAtAnAddressTellsThePool) {
+  add({own(RecordKind::alloc, 7, 0x10, 1), own(RecordKind::alloc, 8, 0x20, 2), own(RecordKind::resized, 0, 0x20, 3),
+       own(RecordKind::free, 0, 0x10), own(RecordKind::free, 0, 0x99)});
+  EXPECT_THAT(events(), ElementsAre("alloc pool 7/0 10 1", "alloc pool 8/0 20 2", "free_requested pool 8/0 20 2",
+                                    "free_completed pool 8/0 20 2", "alloc pool 8/0 20 3",
+                                    "free_requested pool 7/0 10 1", "free_completed pool 7/0 10 1"));
+}
+
+// PyTorch's allocator, as it tells of itself.
+
+Record traced(RecordKind kind, std::uint64_t address, std::uint64_t size) {
+  return {.address = address, .size = size, .kind = kind, .space = Space::torch_traced};
+}
+
+TEST_F(TraceBuilderTest, PyTorchIsAsItsOwnHistoryHasIt) {
+  const std::array<std::uint64_t, 2> key{0, 4};
+  Record pooled = traced(RecordKind::alloc, 0x2000, 600);
+  pooled.object = recorder_.names().number_of({std::as_bytes(std::span(key))});
+  add({traced(RecordKind::segment_added, 0x1000, 4096), traced(RecordKind::alloc, 0x1000, 500), pooled,
+       traced(RecordKind::free, 0x1000, 500), traced(RecordKind::free_requested, 0x2000, 600),
+       traced(RecordKind::free_completed, 0x2000, 600), traced(RecordKind::mapped, 0x8000, 4096),
+       traced(RecordKind::unmapped, 0x8000, 4096), traced(RecordKind::segment_removed, 0x1000, 4096),
+       traced(RecordKind::alloc_failed, 77, 1 << 20)});
+  EXPECT_THAT(events(), ElementsAre("segment_alloc torch.cuda/0 1000 4096", "alloc torch.cuda/0 1000 500",
+                                    "alloc torch.cuda/0 2000 600 ", "free_requested torch.cuda/0 1000 500",
+                                    "free_completed torch.cuda/0 1000 500", "free_requested torch.cuda/0 2000 600",
+                                    "free_completed torch.cuda/0 2000 600", "segment_map torch.cuda/0 8000 4096",
+                                    "segment_unmap torch.cuda/0 8000 4096", "segment_free torch.cuda/0 1000 4096",
+                                    "alloc_failed torch.cuda/0 0 1048576"));
+  const Tables& tables = trace().tables;
+  EXPECT_TRUE(std::ranges::any_of(tables.pools, [](const Pool& pool) { return pool.key_low == 4; }));
+}
+
 TEST_F(TraceBuilderTest, WhatIsAliveInAPoolGoesWithIt) {
   add({own(RecordKind::alloc, 7, 0x10, 1), own(RecordKind::alloc, 7, 0x20, 2), own(RecordKind::free_requested, 7, 0x20),
        own(RecordKind::own_pool_gone, 7)});
