@@ -1,0 +1,133 @@
+#include "formats/import/torch/segment_reader.h"
+
+#include <optional>
+#include <utility>
+
+namespace memreel::torch {
+
+bool SegmentReader::read(Value segments) {
+  const auto list = values_.consume(segments, ValueKind::list, "segments");
+  if (!list) return false;
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    values_.at({.list = "segments", .item = i});
+    if (!read_segment((*list)[i])) return false;
+  }
+  return true;
+}
+
+bool SegmentReader::read_segment(Value dict) {
+  const auto items = values_.consume(dict, ValueKind::dict, "the segment");
+  if (!items) return false;
+  Segment segment;
+  Place place{.pool = PoolKey{}};
+  std::int32_t device = 0;
+  std::optional<Value> blocks;
+  bool has_address = false;
+  bool has_size = false;
+  for (std::size_t i = 0; i < items->size(); i += 2) {
+    const Value value = (*items)[i + 1];
+    bool good = true;
+    switch (values_.word((*items)[i])) {
+      case Word::device:
+        good = values_.read_device(value, device);
+        break;
+      case Word::address:
+        good = values_.read_unsigned(value, "address", segment.address.value);
+        has_address = true;
+        break;
+      case Word::total_size:
+        good = values_.read_unsigned(value, "total_size", segment.size.count);
+        has_size = true;
+        break;
+      case Word::stream:
+        good = values_.read_unsigned(value, "stream", place.stream);
+        break;
+      case Word::segment_pool_id:
+        good = values_.read_pool(value, place.pool);
+        break;
+      case Word::is_expandable:
+        segment.expandable = values_.arena().as_boolean(value).value_or(false);
+        break;
+      case Word::blocks:
+        blocks = value;
+        break;
+      default:
+        break;
+    }
+    if (!good) return false;
+  }
+  if (!has_address || !has_size) return values_.fail(has_address ? "has no 'total_size'" : "has no 'address'");
+  if (!tables_.read_place(place, segment.place)) return false;
+  if (blocks) {
+    const auto list = values_.consume(*blocks, ValueKind::list, "blocks");
+    if (!list) return false;
+    std::uint64_t address = segment.address.value;
+    for (const Value block : *list)
+      if (!read_block(block, segment, address)) return false;
+  }
+  snapshot_.devices[device].segments.push_back(std::move(segment));
+  return true;
+}
+
+bool SegmentReader::read_block(Value dict, Segment& segment, std::uint64_t& address) {
+  const auto items = values_.consume(dict, ValueKind::dict, "a block");
+  if (!items) return false;
+  Block block;
+  std::uint64_t size = 0;
+  std::optional<std::uint64_t> requested;
+  Word state = Word::other;
+  std::optional<Value> history;
+  for (std::size_t i = 0; i < items->size(); i += 2) {
+    const Value value = (*items)[i + 1];
+    bool good = true;
+    switch (values_.word((*items)[i])) {
+      case Word::address:  // since 2.1; before, blocks are only known to follow one another
+        good = values_.read_unsigned(value, "address", address);
+        break;
+      case Word::size:
+        good = values_.read_unsigned(value, "size", size);
+        break;
+      case Word::requested_size:
+        good = values_.read_unsigned(value, "requested_size", requested.emplace());
+        break;
+      case Word::state:
+        good = values_.expect(value, ValueKind::text, "state");
+        if (good) state = values_.word(value);
+        break;
+      case Word::frames:
+        good = tables_.read_stack(value, block.stack);
+        break;
+      case Word::history:
+        history = value;
+        break;
+      default:
+        break;
+    }
+    if (!good) return false;
+  }
+  block.address = {address};
+  address += size;
+  block.pending = state == Word::active_pending_free || state == Word::active_awaiting_free;
+  if (state != Word::active_allocated && !block.pending) return true;
+  block.requested = {requested.value_or(size)};
+  if (history && !read_block_history(*history, block)) return false;
+  segment.blocks.push_back(block);
+  return true;
+}
+
+// Up to 2.0 a block lists what it was allocated for, latest first.
+bool SegmentReader::read_block_history(Value history, Block& block) {
+  const auto records = values_.consume(history, ValueKind::list, "history");
+  if (!records || records->empty()) return records.has_value();
+  const auto items = values_.consume(records->front(), ValueKind::dict, "a record of 'history'");
+  if (!items) return false;
+  for (std::size_t i = 0; i < items->size(); i += 2) {
+    const Word key = values_.word((*items)[i]);
+    if (key == Word::real_size && !values_.read_unsigned((*items)[i + 1], "real_size", block.requested.count))
+      return false;
+    if (key == Word::frames && !tables_.read_stack((*items)[i + 1], block.stack)) return false;
+  }
+  return true;
+}
+
+}  // namespace memreel::torch

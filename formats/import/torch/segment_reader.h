@@ -1,0 +1,30 @@
+// Reads the list `segments` of a snapshot document: what was reserved when the snapshot was taken, and its blocks.
+#pragma once
+
+#include <cstdint>
+
+#include "formats/import/torch/snapshot.h"
+#include "formats/import/torch/table_reader.h"
+#include "formats/import/torch/value_reader.h"
+
+namespace memreel::torch {
+
+class SegmentReader {
+ public:
+  SegmentReader(ValueReader& values, TableReader& tables, Snapshot& snapshot)
+      : values_(values), tables_(tables), snapshot_(snapshot) {}
+
+  /// Adds them to the histories of their devices. False after a failure, which `values` then has.
+  bool read(Value segments);
+
+ private:
+  bool read_segment(Value dict);
+  bool read_block(Value dict, Segment& segment, std::uint64_t& address);
+  bool read_block_history(Value history, Block& block);
+
+  ValueReader& values_;
+  TableReader& tables_;
+  Snapshot& snapshot_;
+};
+
+}  // namespace memreel::torch

@@ -1,0 +1,43 @@
+// Turns what a snapshot document says again and again into rows of tables: frames, stacks, names, marks and places.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "formats/import/torch/snapshot.h"
+#include "formats/import/torch/value_reader.h"
+#include "formats/import/torch/words.h"
+#include "formats/writer/trace_writer.h"
+
+namespace memreel::torch {
+
+/// A frame dict becomes a FrameId and a frame list a StackId the first time it is seen, and every later reference to
+/// the same object costs one load.
+class TableReader {
+ public:
+  TableReader(ValueReader& values, TraceWriter& writer, Places& places)
+      : values_(values), writer_(writer), places_(places) {}
+
+  bool read_stack(Value frames, StackId& into);
+  bool read_place(const Place& place, PlaceId& into) {
+    into = places_.id(place);
+    return places_.count() <= max_places || values_.fail("more streams and pools than there can be");
+  }
+  /// The beginning of `value` when it is a text: names beyond 4 KiB tell nobody anything.
+  StringId name(Value value);
+  MarkId mark(StringId name, Word stage);
+  /// The mark of a `user_defined` entry, which is told by its only frame.
+  MarkId mark_of(StackId stack);
+
+ private:
+  bool read_frame(Value dict, FrameId& into);
+
+  ValueReader& values_;
+  TraceWriter& writer_;
+  Places& places_;
+  std::vector<FrameId> frames_;                            // of the stack being read
+  std::vector<std::pair<FrameId, StackId>> latest_stack_;  // outermost first
+};
+
+}  // namespace memreel::torch

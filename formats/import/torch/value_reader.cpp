@@ -1,0 +1,70 @@
+#include "formats/import/torch/value_reader.h"
+
+#include <limits>
+
+namespace memreel::torch {
+namespace {
+
+// Nanoseconds since the epoch must fit 64 bits.
+constexpr std::int64_t max_time_us = std::numeric_limits<std::int64_t>::max() / 1000;
+
+}  // namespace
+
+bool ValueReader::read_time(Value value, std::int64_t& into) {
+  const std::optional<std::int64_t> time = arena_.as_signed(value);
+  if (!time) return fail("'time_us' is " + std::string(described(arena_.kind(value))) + ", expected an integer");
+  if (*time > max_time_us || *time < -max_time_us) return fail("'time_us' is out of range");
+  into = *time;
+  return true;
+}
+
+bool ValueReader::read_device(Value value, std::int32_t& into) {
+  const std::optional<std::int64_t> device = arena_.as_signed(value);
+  if (!device || *device < -1 || *device > std::numeric_limits<std::int32_t>::max())
+    return fail("'device' is no CUDA ordinal");
+  into = static_cast<std::int32_t>(*device);
+  return true;
+}
+
+bool ValueReader::read_pool(Value value, std::optional<PoolKey>& into) {
+  const ValueKind kind = arena_.kind(value);
+  if (kind != ValueKind::tuple && kind != ValueKind::list)
+    return fail("a pool id is " + std::string(described(kind)) + ", expected two integers");
+  const auto items = arena_.items(value);
+  if (items.size() != 2) return fail("a pool id has " + std::to_string(items.size()) + " items, expected two integers");
+  PoolKey key;
+  if (!read_unsigned(items[0], "pool_id", key.high) || !read_unsigned(items[1], "pool_id", key.low)) return false;
+  into = key;
+  return true;
+}
+
+bool ValueReader::fail_kind(Value value, ValueKind wanted, std::string_view key) {
+  return fail(std::string(key) + " is " + std::string(described(arena_.kind(value))) + ", expected " +
+              std::string(described(wanted)));
+}
+
+bool ValueReader::fail_number(Value value, std::string_view key) {
+  const std::string_view kind = arena_.is(value, ValueKind::integer) ? "negative" : described(arena_.kind(value));
+  return fail("'" + std::string(key) + "' is " + std::string(kind) + ", expected an integer that is not negative");
+}
+
+bool ValueReader::fail_used(std::string_view key) { return fail(std::string(key) + " is one that was read before"); }
+
+bool ValueReader::fail(const std::string& what) {
+  std::string place;
+  if (!location_.list.empty()) {
+    place = location_.list;
+    if (location_.device) place += '[' + std::to_string(*location_.device) + ']';
+    place += '[' + std::to_string(location_.item) + "]: ";
+  }
+  failed_ = Error{.what = place + what, .remedy = "memreel reads what torch.cuda.memory._dump_snapshot writes"};
+  return false;
+}
+
+Word ValueReader::look_up(Value value) {
+  const Word found = word_of(arena_.text(value));
+  arena_.set_text_note(value, static_cast<std::uint8_t>(found));
+  return found;
+}
+
+}  // namespace memreel::torch

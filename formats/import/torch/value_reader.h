@@ -1,0 +1,96 @@
+// Reads the values of a snapshot document, each as what is expected there, and says where one is something else.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "formats/import/torch/snapshot.h"
+#include "formats/import/torch/words.h"
+#include "formats/import/values.h"
+#include "formats/model/result.h"
+
+namespace memreel::torch {
+
+/// Functions that return a bool return false after a failure, which is then in failure().
+class ValueReader {
+ public:
+  /// What a container was used as.
+  enum class Became : std::uint32_t { trace, frame, stack, nothing };
+  /// Where in the document the reader is, for errors.
+  struct Location {
+    std::string_view list;
+    std::optional<std::size_t> device;
+    std::size_t item = 0;
+  };
+
+  explicit ValueReader(ValueArena& arena) : arena_(arena) {}
+
+  ValueArena& arena() { return arena_; }
+  void at(const Location& location) { location_ = location; }
+  void at_item(std::size_t item) { location_.item = item; }
+  const std::optional<Error>& failure() const { return failed_; }
+
+  bool read_unsigned(Value value, std::string_view key, std::uint64_t& into) {
+    const std::optional<std::uint64_t> number = arena_.as_unsigned(value);
+    if (!number) return fail_number(value, key);
+    into = *number;
+    return true;
+  }
+  bool read_time(Value value, std::int64_t& into);
+  bool read_device(Value value, std::int32_t& into);
+  bool read_pool(Value value, std::optional<PoolKey>& into);
+
+  Word word(Value value) {
+    if (!arena_.is(value, ValueKind::text)) return Word::other;
+    const auto known = static_cast<Word>(arena_.text_note(value));
+    return known != Word::not_looked_up ? known : look_up(value);
+  }
+
+  bool expect(Value value, ValueKind kind, std::string_view key) {
+    return arena_.is(value, kind) || fail_kind(value, kind, key);
+  }
+  /// The items of a container that may be read only once, since reading shared ones again and again could take for
+  /// ever.
+  std::optional<std::span<const Value>> consume(Value container, ValueKind kind, std::string_view key) {
+    if (!expect(container, kind, key)) return std::nullopt;
+    if (arena_.used(container)) {
+      fail_used(key);
+      return std::nullopt;
+    }
+    const std::span<const Value> items = arena_.items(container);
+    become(container, Became::nothing, 0);
+    return items;
+  }
+
+  bool become(Value container, Became what, std::uint32_t id) {
+    if (id >= became_ids) return fail("more distinct stacks than memreel can address");
+    arena_.use(container, static_cast<std::uint32_t>(what) << became_shift | id);
+    return true;
+  }
+  std::optional<std::uint32_t> became(Value container, Became what) const {
+    const std::optional<std::uint32_t> result = arena_.used(container);
+    if (!result || *result >> became_shift != static_cast<std::uint32_t>(what)) return std::nullopt;
+    return *result & (became_ids - 1);
+  }
+
+  // Kept apart so that what calls them stays small.
+  [[gnu::cold, gnu::noinline]] bool fail(const std::string& what);
+
+ private:
+  static constexpr unsigned became_shift = 30;
+  static constexpr std::uint32_t became_ids = std::uint32_t{1} << became_shift;
+
+  [[gnu::cold, gnu::noinline]] bool fail_kind(Value value, ValueKind wanted, std::string_view key);
+  [[gnu::cold, gnu::noinline]] bool fail_number(Value value, std::string_view key);
+  [[gnu::cold, gnu::noinline]] bool fail_used(std::string_view key);
+  Word look_up(Value value);
+
+  ValueArena& arena_;
+  Location location_;
+  std::optional<Error> failed_;
+};
+
+}  // namespace memreel::torch
