@@ -299,6 +299,20 @@ inline const std::vector<KindOfProgram>& kinds_of_programs() {
            }
          });
        }},
+      {"ever larger copy", true,
+       [](P& p) {
+         const std::uint64_t step = 512 * p.between(1, 40);
+         const auto every = p.between(1, 2);
+         AllocationId history = p.alloc(41, step);
+         std::uint64_t size = step;
+         p.run([&](std::uint32_t i) {
+           if (i % every != 0) return;
+           const bool is_last = i + every >= p.steps();
+           const AllocationId next = p.alloc(41, size += step, is_last);
+           p.free(history);
+           history = next;
+         });
+       }},
       {"native with teardown", true,
        [](P& p) {
          std::vector<AllocationId> all;
@@ -513,7 +527,7 @@ inline const std::vector<KindOfProgram>& kinds_of_programs() {
          p.run([&](std::uint32_t) {
            cache.push_back(p.alloc(41, 8192 * ++n));
            free_front(p, cache, 1);
-           if (p.chance(0.05)) n = 0;
+           if (p.chance(0.05) || n == 15) n = 0;  // one that was never emptied yet is what "ever larger copy" is
          });
        }},
       {"requests", false,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "analyzer/insight/leaks_causes.h"
@@ -60,7 +61,10 @@ class Search {
     std::map<Line, std::vector<Population>> by_line;
     for (Population& population : populations(trace_, heap, rounds)) {
       const std::vector<Judged> judged = judge(population, rounds);
-      if (population.stack == StackId::none || has(judged, LeakVerdict::leak)) {
+      if (const auto swelling = swelling_of(population, rounds);
+          swelling && !has_accused(judged) && !others_grow(trace_, heap, rounds, population.stack)) {
+        add(heap, population, rounds, as_one(judged, *swelling), swelling);
+      } else if (population.stack == StackId::none || has(judged, LeakVerdict::leak)) {
         for (const Judged& j : judged) add(heap, population, rounds, j);
       } else {
         by_line[line_of(population.stack)].push_back(std::move(population));
@@ -95,6 +99,17 @@ class Search {
     }
   }
 
+  static bool has_accused(const std::vector<Judged>& judged) {
+    return has(judged, LeakVerdict::leak) || has(judged, LeakVerdict::suspected);
+  }
+
+  /// All that is kept, under suspicion.
+  static Judged as_one(const std::vector<Judged>& judged, const Swelling& swelling) {
+    Judged all{.verdict = LeakVerdict::suspected, .growth = swelling.growth, .kept = {}};
+    for (const Judged& j : judged) all.kept.insert(all.kept.end(), j.kept.begin(), j.kept.end());
+    return all;
+  }
+
   static bool has(const std::vector<Judged>& judged, LeakVerdict verdict) {
     return std::any_of(judged.begin(), judged.end(), [&](const Judged& j) { return j.verdict == verdict; });
   }
@@ -121,13 +136,15 @@ class Search {
     return trace_.tables[trace_.tables[outermost].function] == preexisting_frame;
   }
 
-  void add(HeapId heap, const Population& population, const Rounds& rounds, const Judged& judged) {
+  void add(HeapId heap, const Population& population, const Rounds& rounds, const Judged& judged,
+           const std::optional<Swelling>& swelling = std::nullopt) {
     LeakFinding finding{
         .verdict = is_from_before(population.stack) ? LeakVerdict::unknown_before_attach : judged.verdict,
         .heap = heap,
         .stack = population.stack,
         .count = judged.kept.size(),
         .growth = judged.growth,
+        .swelling = swelling,
         .rounds = rounds.count(),
         .evidence = {},
         .allocations = {}};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "analyzer/insight/leaks_judge.h"
+#include "analyzer/insight/leaks_swelling.h"
 #include "analyzer/insight/rounds.h"
 #include "analyzer/insight/suppressions.h"
 #include "formats/model/trace.h"
@@ -36,6 +37,7 @@ struct LeakFinding {
   std::uint64_t count = 0;
   double growth_bytes_per_round = 0;  // of the accused; 0 for others
   Growth growth;
+  std::optional<Swelling> swelling;        // when it is accused of growing in place, not of being many
   std::uint32_t rounds = 0;                // of the heap
   std::uint32_t oldest = 0;                // rounds since the first of them was made
   std::optional<std::uint32_t> last_free;  // round in which something from this stack was freed last

@@ -39,6 +39,12 @@ std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Po
   switch (finding.verdict) {
     case LeakVerdict::leak:
     case LeakVerdict::suspected: {
+      if (finding.swelling) {
+        return "what is held " + place + " is replaced by something larger, in " +
+               text_of(std::uint64_t{growth.rounds}) + " of " + count_of(finding.rounds, unit) + ": " +
+               text_of(finding.swelling->at_first) + " after " + unit + " " + text_of(std::uint64_t{growth.first} + 1) +
+               ", " + text_of(finding.swelling->at_last) + " at the end; nothing else in the program grows with it";
+      }
       const Bytes each{finding.bytes.count / std::max(1U, growth.rounds)};
       return text_of(std::uint64_t{growth.rounds}) + " of " + count_of(finding.rounds, unit) + " kept " +
              text_of(each) + " allocated " + place + "; " + fate_of_others(finding, population, unit);

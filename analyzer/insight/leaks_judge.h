@@ -11,7 +11,7 @@ namespace memreel {
 
 enum class LeakVerdict : std::uint8_t {
   leak,       // kept in round after round until the end, and never let go of
-  suspected,  // the same with less to go by
+  suspected,  // the same with less to go by; or one that is replaced by ever larger ones (leaks_swelling.h)
   resident,   // kept from the start, or one at a time: weights, optimizer state, buffers
   cache,      // kept for a while; what it holds no longer grows
   warm_up,    // grew for a while and stopped

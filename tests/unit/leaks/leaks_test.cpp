@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "tests/leak_programs.h"
 #include "tests/unit/sample_trace.h"
@@ -50,6 +54,51 @@ TEST(LeakEvidence, SaysWhatBecameOfTheOthers) {
   EXPECT_NE(report.findings.front().evidence.find("others allocated there were freed, each in the step that made it"),
             std::string::npos);
   EXPECT_EQ(report.findings.front().last_free, program.steps() - 1);
+}
+
+/// A tensor that is replaced by one that is 1 KiB larger, each step; `work` is what else the step does.
+template <class Work>
+LeakReport report_on_growing_copy(MadeUpProgram& program, Work work) {
+  program.set_marked(true);
+  AllocationId history = program.alloc(41, 1024);
+  program.run([&](std::uint32_t i) {
+    const AllocationId next = program.alloc(41, 1024 * (i + 2));
+    program.free(std::exchange(history, next));
+    work(i);
+  });
+  return find_leaks(program.trace());
+}
+
+TEST(LeakEvidence, SaysHowACopyGrew) {
+  MadeUpProgram program(seed);
+  const LeakReport report = report_on_growing_copy(program, [](std::uint32_t) {});
+  const std::string n = std::to_string(program.steps());
+  const LeakFinding& leak = report.findings.front();
+  EXPECT_EQ(leak.verdict, LeakVerdict::suspected);
+  EXPECT_EQ(leak.count, 1U);
+  EXPECT_NEAR(leak.growth_bytes_per_round, 1024, 1);
+  EXPECT_EQ(leak.evidence, "what is held at train.py:41 is replaced by something larger, in " + n + " of " + n +
+                               " steps: 2.00 KiB after step 1, " + text_of(leak.bytes) +
+                               " at the end; nothing else in the program grows with it");
+}
+
+TEST(LeakVerdicts, ACopyThatGrowsWithTheProgramsWorkIsNotAccused) {
+  MadeUpProgram program(seed);
+  const LeakReport report =
+      report_on_growing_copy(program, [&](std::uint32_t i) { program.free(program.alloc(51, 4096 * (i + 2))); });
+  EXPECT_FALSE(accuses(report.findings.front().verdict)) << report.findings.front().evidence;
+}
+
+TEST(LeakVerdicts, ACopyThatStoppedGrowingIsNotAccused) {
+  MadeUpProgram program(seed);
+  program.set_marked(true);
+  AllocationId history = program.alloc(41, 1024);
+  program.run([&](std::uint32_t i) {
+    const AllocationId next = program.alloc(41, 1024 * (std::min(i, program.steps() / 2) + 2));
+    program.free(std::exchange(history, next));
+  });
+  const LeakReport report = find_leaks(program.trace());
+  EXPECT_FALSE(accuses(report.findings.front().verdict)) << report.findings.front().evidence;
 }
 
 TEST(LeakVerdicts, NameWhatIsHeldForAReason) {

@@ -1,0 +1,115 @@
+#include "analyzer/insight/leaks_swelling.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "analyzer/insight/line_fit.h"
+
+namespace memreel {
+namespace {
+
+constexpr std::uint32_t enough_rounds = 16;
+constexpr double least_span = 0.5;    // of all rounds
+constexpr double least_growth = 2;    // from a quarter of the way to the end
+constexpr double deepest_fall = 0.9;  // of the most held before
+constexpr double steady_r2 = 0.8;
+
+struct HeldAt {
+  Bytes bytes;
+  std::int64_t count = 0;
+};
+
+/// What is held at the end of each round.
+std::vector<HeldAt> held_after_rounds(const Population& population, std::uint32_t rounds) {
+  std::vector<HeldAt> held(rounds), gone(rounds);
+  for (const Held& h : population.held) {
+    if (h.birth >= rounds) continue;
+    held[h.birth].bytes += h.size;
+    ++held[h.birth].count;
+    if (h.death >= rounds) continue;
+    gone[h.death].bytes += h.size;
+    ++gone[h.death].count;
+  }
+  HeldAt now;
+  for (std::uint32_t r = 0; r < rounds; ++r) {
+    now.bytes += held[r].bytes;
+    now.bytes -= gone[r].bytes;
+    now.count += held[r].count - gone[r].count;
+    held[r] = now;
+  }
+  return held;
+}
+
+}  // namespace
+
+std::optional<Swelling> swelling_of(const Population& population, const Rounds& rounds) {
+  const std::uint32_t count = rounds.count();
+  if (population.stack == StackId::none || population.frees == 0 || !population.has_survivors() ||
+      count < enough_rounds)
+    return std::nullopt;
+  const std::vector<HeldAt> held = held_after_rounds(population, count);
+  const auto begin = static_cast<std::uint32_t>(
+      std::ranges::find_if(held, [](const HeldAt& h) { return h.count != 0; }) - held.begin());
+  if (begin == count || count - begin < least_span * count) return std::nullopt;
+
+  Swelling swelling{.growth = {.first = begin}, .at_first = held[begin].bytes, .at_last = held.back().bytes};
+  LineFit line;
+  Bytes most;
+  for (std::uint32_t r = begin; r < count; ++r) {
+    const Bytes bytes = held[r].bytes;
+    if (static_cast<double>(bytes.count) < deepest_fall * static_cast<double>(most.count)) return std::nullopt;
+    if (bytes > most) {
+      ++swelling.growth.rounds;
+      swelling.growth.last = r;
+      most = bytes;
+    }
+    line.add(r, static_cast<double>(bytes.count));
+  }
+  const std::uint32_t span = count - begin;
+  const std::uint32_t usual_gap = span / std::max(1U, swelling.growth.rounds) + 1;
+  const bool has_stopped = count - 1 - swelling.growth.last > 3 * usual_gap;
+  const HeldAt early = held[begin + span / 4];
+  const bool is_larger =
+      static_cast<double>(held.back().bytes.count) >= least_growth * static_cast<double>(early.bytes.count);
+  // More of them is a queue.
+  if (swelling.growth.rounds < enough_rounds || has_stopped || !is_larger || held.back().count > early.count)
+    return std::nullopt;
+  swelling.growth.slope = line.slope();
+  swelling.growth.r2 = line.r2();
+  for (const Held& h : population.held)
+    if (!h.survives()) swelling.growth.longest_life = std::max(swelling.growth.longest_life, h.death - h.birth);
+  if (swelling.growth.r2 < steady_r2) return std::nullopt;
+  return swelling;
+}
+
+bool others_grow(const Trace& trace, HeapId heap, const Rounds& rounds, StackId site) {
+  struct Course {
+    std::uint32_t round = 0;
+    Bytes asked;  // in this round
+    LineFit line;
+  };
+  const EventColumns& events = trace.events;
+  std::vector<Course> courses(trace.tables.stacks.size());
+  const auto end_round = [](Course& course) {
+    if (course.asked != 0_B) course.line.add(course.round, static_cast<double>(course.asked.count));
+    course.asked = {};
+  };
+  std::uint32_t round = 0;
+  for (const std::uint32_t event : trace.allocation_events) {
+    while (round < rounds.ends.size() && rounds.ends[round] <= event) ++round;
+    const StackId stack = events.stack[event];
+    if (stack == site || trace.tables[events.origin[event]].heap != heap) continue;
+    Course& course = courses[index(stack)];
+    if (course.round != round) end_round(course);
+    course.round = round;
+    course.asked += events.size[event];
+  }
+  for (Course& course : courses) end_round(course);
+  return std::any_of(courses.begin(), courses.end(), [&](const Course& course) {
+    const LineFit& line = course.line;
+    return line.count() >= least_span * rounds.count() && line.r2() >= steady_r2 &&
+           line.slope() * rounds.count() >= line.mean() / 2;
+  });
+}
+
+}  // namespace memreel
