@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <future>
 #include <iostream>
 #include <optional>
 #include <span>
@@ -143,15 +144,18 @@ Exit run_diff(const DiffArguments& arguments) {
   if (!at_a) return fail(at_a.error());
   const Result<FileAt> at_b = side_of(arguments.b, &*at_a);
   if (!at_b) return fail(at_b.error());
-  const Result<Trace> a = open_subject(at_a->file, arguments.symbols);
+  // Both are read at once; only one of them draws a bar.
+  const bool has_other = at_b->file != at_a->file;
+  std::future<Result<Trace>> beside;
+  if (has_other) beside = std::async(std::launch::async, [&] { return open_input(at_b->file, Progress::hidden); });
+  Result<Trace> a = open_input(at_a->file);
+  std::optional<Result<Trace>> other;
+  if (has_other) other = beside.get();
   if (!a) return fail(a.error());
-  std::optional<Trace> other;
-  if (at_b->file != at_a->file) {
-    Result<Trace> read = open_subject(at_b->file, arguments.symbols);
-    if (!read) return fail(read.error());
-    other = *std::move(read);
-  }
-  const Trace& b = other ? *other : *a;
+  if (other && !*other) return fail(other->error());
+  prepare_subject(*a, at_a->file, arguments.symbols);
+  if (other) prepare_subject(**other, at_b->file, arguments.symbols);
+  const Trace& b = other ? **other : *a;
   const Result<std::vector<HeapDifference>> heaps = difference({*a, *at_a->instant}, {b, *at_b->instant});
   if (!heaps) return fail(heaps.error());
   if (arguments.json) {
@@ -192,7 +196,7 @@ void add_diff_command(CLI::App& app, Exit& exit) {
       "Instants:\n"
       "  @peak      when live memory first was at its most (without an instant)\n"
       "  @end       after the last event\n"
-      "  @step:40   after the fortieth step, as the trace marks them\n"
+      "  @step:40   after the fortieth step, as the trace marks them or they show by repeating\n"
       "  @event:N   after the event with that number\n"
       "  @12.5s     so long after the first event; also ms, us, ns\n\n"
       "Examples:\n"

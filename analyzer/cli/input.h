@@ -2,8 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
-#include <vector>
 
 #include "analyzer/symbols/symbols.h"
 #include "formats/model/result.h"
@@ -15,17 +13,19 @@ class App;
 
 namespace memreel::cli {
 
+enum class Progress : bool { hidden, shown };
+
 /// A trace or any importable file, with a progress bar; what the trace lacks is noted on standard error.
-Result<Trace> open_input(const std::filesystem::path& file);
+Result<Trace> open_input(const std::filesystem::path& file, Progress progress = Progress::shown);
 
 /// open_input() for commands that show stacks: native frames get their names, with a progress bar; why some have none
 /// is noted on standard error.
 Result<Trace> open_input(const std::filesystem::path& file, const SymbolOptions& symbols);
 
+/// The second half of it.
+void name_native_frames(Trace& trace, const std::filesystem::path& file, const SymbolOptions& symbols);
+
 /// Adds the options that say where names of native frames come from.
 void add_symbol_options(CLI::App& command, SymbolOptions& symbols);
-
-/// One sentence for each way in which the trace knows less than what happened.
-std::vector<std::string> shortcomings(const Trace& trace);
 
 }  // namespace memreel::cli

@@ -17,6 +17,7 @@
 #include "analyzer/cli/unit_costs_file.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/replay/streamed_trace.h"
+#include "analyzer/report/shortcomings.h"
 #include "analyzer/report/text_table.h"
 #include "formats/model/quantity.h"
 #include "formats/reader/trace_index.h"

@@ -12,6 +12,7 @@
 #include "analyzer/report/html/memory_chart.h"
 #include "analyzer/report/html/page.h"
 #include "analyzer/report/labels.h"
+#include "analyzer/report/shortcomings.h"
 #include "analyzer/tune/call_costs.h"
 #include "formats/model/quantity.h"
 

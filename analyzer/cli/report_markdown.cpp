@@ -9,6 +9,7 @@
 #include "analyzer/report/html/html_text.h"
 #include "analyzer/report/labels.h"
 #include "analyzer/report/markdown_text.h"
+#include "analyzer/report/shortcomings.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {

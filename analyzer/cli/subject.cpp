@@ -10,22 +10,30 @@
 #include "analyzer/replay/torch_history.h"
 
 namespace memreel::cli {
-
 namespace {
 
-Result<Trace> completed(Result<Trace> trace) {
-  if (!trace) return trace;
-  tie_levels(*trace);
-  infer_torch_calls(*trace);
-  return trace;
+void complete(Trace& trace) {
+  tie_levels(trace);
+  infer_torch_calls(trace);
 }
 
 }  // namespace
 
-Result<Trace> open_subject(const std::filesystem::path& file) { return completed(open_input(file)); }
+Result<Trace> open_subject(const std::filesystem::path& file) {
+  Result<Trace> trace = open_input(file);
+  if (trace) complete(*trace);
+  return trace;
+}
 
 Result<Trace> open_subject(const std::filesystem::path& file, const SymbolOptions& symbols) {
-  return completed(open_input(file, symbols));
+  Result<Trace> trace = open_input(file);
+  if (trace) prepare_subject(*trace, file, symbols);
+  return trace;
+}
+
+void prepare_subject(Trace& trace, const std::filesystem::path& file, const SymbolOptions& symbols) {
+  name_native_frames(trace, file, symbols);
+  complete(trace);
 }
 
 namespace {

@@ -19,6 +19,9 @@ Result<Trace> open_subject(const std::filesystem::path& file);
 /// The same for commands that show stacks: native frames have their names (analyzer/cli/input.h).
 Result<Trace> open_subject(const std::filesystem::path& file, const SymbolOptions& symbols);
 
+/// What open_subject() does with a trace once it is read.
+void prepare_subject(Trace& trace, const std::filesystem::path& file, const SymbolOptions& symbols);
+
 /// Those of frameworks where there are any: what they asked of the driver is their allocator's doing, not the
 /// program's.
 std::vector<Prepared> only_requests(std::vector<Prepared> heaps);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "analyzer/difference/stack_match.h"
+#include "analyzer/insight/rounds.h"
 
 namespace memreel {
 namespace {
@@ -44,18 +45,21 @@ void follow(const Trace& trace, std::vector<HeapView>& views) {
   };
   std::vector<Running> running(views.size());
   const EventColumns& events = trace.events;
+  std::size_t next_end = 0;  // no step of any heap ends before
   const auto end_steps = [&](std::size_t i) {
+    next_end = events.count();
     for (std::size_t v = 0; v < views.size(); ++v) {
       Running& now = running[v];
       const auto& ends = views[v].steps.ends;
-      if (now.step == ends.size() || ends[now.step] != i) continue;
-      views[v].step_peaks.push_back(std::exchange(now.peak, now.live));
-      ++now.step;
+      for (; now.step < ends.size() && ends[now.step] < i; ++now.step)
+        views[v].step_peaks.push_back(std::exchange(now.peak, now.live));
+      if (now.step < ends.size()) next_end = std::min<std::size_t>(next_end, ends[now.step] + 1);
     }
   };
-  for (std::size_t i = 0; i < events.count(); ++i) {
+  for (std::size_t i = 0; i <= events.count(); ++i) {
+    if (i >= next_end) end_steps(i);
+    if (i == events.count()) break;
     const EventKind kind = events.kind[i];
-    if (kind == EventKind::mark) end_steps(i);
     const bool is_alloc = kind == EventKind::alloc;
     if (!is_alloc && kind != EventKind::free_requested) continue;
     if (events.allocation[i] == AllocationId::none) continue;
@@ -82,10 +86,21 @@ void follow(const Trace& trace, std::vector<HeapView>& views) {
   }
 }
 
+/// Those that the program marks; else those that its allocations show by repeating.
+Steps steps_of(const Trace& trace, HeapId heap) {
+  Steps steps = find_steps(trace, heap);
+  if (!steps.ends.empty()) return steps;
+  const Rounds rounds = find_rounds(trace, heap);
+  if (rounds.source != RoundSource::repetition) return steps;
+  steps.mark = rounds.name.empty() ? "from the allocations that repeat" : "each begins at " + rounds.name;
+  for (const std::uint32_t next : rounds.ends) steps.ends.push_back(next - 1);
+  return steps;
+}
+
 Result<std::vector<HeapView>> views_of(const Side& side) {
   std::vector<HeapView> views;
   for (const HeapHistory& history : heap_histories(side.trace)) {
-    HeapView view{.history = history, .steps = find_steps(side.trace, history.heap)};
+    HeapView view{.history = history, .steps = steps_of(side.trace, history.heap)};
     Result<std::uint64_t> events = events_at(side.instant, side.trace, history, view.steps);
     if (!events) {
       events.error().where = text_of(side.instant);

@@ -50,7 +50,7 @@ struct HeapDifference {
   std::int32_t device = 0;
   SideState a, b;
   std::vector<SiteChange> sites;  // that changed: most bytes of change first, either way; growth before loss
-  std::string step_mark_a, step_mark_b;
+  std::string step_mark_a, step_mark_b;  // or, when steps were found without marks, where each begins
   std::vector<StepPeaks> steps;  // as many as both have
 };
 

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "analyzer/report/own_frame.h"
+#include "analyzer/report/shortcomings.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "viewer/model/labels.h"
@@ -26,25 +27,7 @@ std::string seconds(Nanoseconds time) { return text_of_seconds(std::chrono::dura
 }  // namespace
 
 std::vector<std::string> shortcomings(const Document& document) {
-  std::vector<std::string> lines;
-  const auto say = [&](std::uint64_t count, const char* what) {
-    if (count != 0) lines.push_back(text_of(count) + " " + what);
-  };
-  const Losses& losses = document.losses;
-  const ReadReport& read = document.read;
-  say(losses.ring_full, "events dropped: the recorder's ring was full");
-  say(losses.stack_table_full, "events without their stack: the stack table was full");
-  say(losses.hook_refused, "calls that could not be observed");
-  say(losses.unknown_actions, "records of kinds that the importer does not know");
-  say(losses.unmatched_frees, "frees of allocations that were never recorded");
-  say(losses.preexisting_allocations, "allocations made before the recording began");
-  if (losses.history_overflowed) lines.emplace_back("the recorder's ring overflowed: the oldest events are missing");
-  say(read.damaged_packets, "damaged packets skipped");
-  say(read.missing_events, "events lost with them");
-  say(read.truncated_bytes, "bytes at the end are the beginning of a packet");
-  if (document.complete && !read.has_footer && document.bytes != 0)
-    lines.emplace_back("no footer: the recorder was killed or is still writing");
-  return lines;
+  return memreel::shortcomings(document.losses, document.read, document.complete ? Bytes{document.bytes} : Bytes{});
 }
 
 void InspectorPane::draw(Scene& scene) {

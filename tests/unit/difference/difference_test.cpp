@@ -114,6 +114,36 @@ TEST(Difference, StepsAreComparedOneByOne) {
   EXPECT_EQ(heap.steps[2].b, 3_MiB);
 }
 
+/// A loop without marks: two allocations in each round, the second of them `size(round)`.
+template <class Size>
+void loop(TraceBuilder& build, Size size) {
+  const OriginId origin = build.origin(HeapId{1});
+  const StackId first = build.stack({"forward@train.py:1"}), second = build.stack({"loss@train.py:2"});
+  for (std::uint64_t round = 0; round < 20; ++round) {
+    const AllocationId held = build.alloc(origin, {0x1000}, 1_MiB, first);
+    build.free(build.alloc(origin, {0x900000}, size(round), second));
+    build.free(held);
+  }
+}
+
+TEST(Difference, StepsAreFoundWithoutMarks) {
+  TraceBuilder a, b;
+  loop(a, [](std::uint64_t) { return 1_MiB; });
+  loop(b, [](std::uint64_t round) { return round == 7 ? 3_MiB : 1_MiB; });
+  const HeapDifference heap = one_heap(a, b);
+  EXPECT_EQ(heap.step_mark_b, "each begins at train.py:1");
+  ASSERT_EQ(heap.steps.size(), 19U) << "the last round has no end";
+  for (std::size_t step = 0; step < heap.steps.size(); ++step) {
+    EXPECT_EQ(heap.steps[step].a, 2_MiB);
+    EXPECT_EQ(heap.steps[step].b, step == 7 ? 4_MiB : 2_MiB) << step;
+  }
+  // Between two rounds nothing is held.
+  const auto between = difference({b.trace(), AfterStep{8}}, {b.trace(), AtPeak{}});
+  ASSERT_TRUE(between);
+  EXPECT_EQ(between->at(0).a.live.bytes, 0_B);
+  EXPECT_EQ(between->at(0).b.live.bytes, 4_MiB);
+}
+
 TEST(Difference, AnInstantThatATraceDoesNotHaveIsAnError) {
   TraceBuilder a;
   a.alloc(a.origin(HeapId{1}), {0x1000}, 4_KiB);

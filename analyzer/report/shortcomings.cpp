@@ -1,0 +1,45 @@
+#include "analyzer/report/shortcomings.h"
+
+#include "formats/model/quantity.h"
+
+namespace memreel {
+
+std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& read, Bytes file_size) {
+  std::vector<std::string> lines;
+  const auto say = [&](std::uint64_t count, const std::string& one, const std::string& many) {
+    if (count != 0) lines.push_back(text_of(count) + " " + (count == 1 ? one : many));
+  };
+  if (losses.history_overflowed) {
+    lines.emplace_back(
+        "the recorder's ring overflowed: the oldest events are missing (record with a larger max_entries)");
+  }
+  if (losses.began_late) {
+    lines.push_back("the recording began late: " + text_of(losses.preexisting_allocations) +
+                    " allocations were made before it, their stacks are not known");
+  }
+  say(losses.ring_full, "event was dropped because the recorder's ring was full",
+      "events were dropped because the recorder's ring was full");
+  say(losses.stack_table_full, "event lost its stack", "events lost their stacks");
+  say(losses.hook_refused, "call could not be observed", "calls could not be observed");
+  say(losses.unknown_actions, "record is of a kind that the importer does not know",
+      "records are of kinds that the importer does not know");
+  say(losses.unmatched_frees, "free is of an allocation that was never recorded",
+      "frees are of allocations that were never recorded");
+  if (read.damaged_packets != 0 || read.damaged_bytes != 0) {
+    lines.push_back("damaged: " + text_of(read.damaged_packets) + " packets, " + text_of(Bytes{read.damaged_bytes}) +
+                    " skipped");
+  }
+  say(read.missing_events, "event was lost with them", "events were lost with them");
+  if (read.truncated_bytes != 0) {
+    lines.push_back("incomplete: the last " + text_of(Bytes{read.truncated_bytes}) + " are the beginning of a packet");
+  }
+  say(read.unknown_packets, "packet is of a kind newer than this version",
+      "packets are of kinds newer than this version");
+  say(read.unknown_events, "event is of a kind newer than this version", "events are of kinds newer than this version");
+  if (!read.has_footer && file_size != 0_B) {
+    lines.emplace_back("no footer: the recorder was killed or is still writing");
+  }
+  return lines;
+}
+
+}  // namespace memreel
