@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "formats/model/quantity.h"
 #include "viewer/app/viewer.h"
@@ -79,6 +80,7 @@ void Viewer::draw() {
                ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoBackground | ImGuiWindowFlags_NoMove |
                    ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoBringToFrontOnFocus |
                    ImGuiWindowFlags_NoScrollWithMouse);
+  panes_->allocations.step_match(scene, std::exchange(match_step_, 0));
   draw_top_bar(scene);
   if (!source_ || status().stage == Stage::failed || document_->empty())
     draw_welcome(scene);
@@ -95,101 +97,21 @@ void Viewer::draw() {
   selection_.end_frame();
 }
 
-void Viewer::draw_top_bar(Scene& scene) {
-  const float height = scene.px(38);
-  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {scene.px(12), scene.px(7)});
-  ImGui::BeginChild("top", {0, height}, false, ImGuiWindowFlags_AlwaysUseWindowPadding | ImGuiWindowFlags_NoScrollbar);
-  ImGui::PopStyleVar();
-  ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {scene.px(10), 0});
-  ImGui::AlignTextToFramePadding();
-  const std::string name = source_ ? source_->path().filename().string() : "memreel";
-  ImGui::TextUnformatted(name.c_str());
-  if (!document_->heaps.empty()) {
-    ImGui::SameLine();
-    ImGui::SetNextItemWidth(scene.px(190));
-    if (ImGui::BeginCombo("##device", heap_label(scene.tables(), selection_.heap).c_str())) {
-      for (const HeapCourse& course : document_->heaps) {
-        const std::string label = heap_label(scene.tables(), course.heap) + "   peak " +
-                                  text_of(Bytes{std::max(course.peak_live, course.peak_reserved)});
-        if (ImGui::Selectable(label.c_str(), course.heap == selection_.heap)) {
-          selection_.heap = course.heap;
-          selection_.clear();
-        }
-      }
-      ImGui::EndCombo();
-    }
-    note_place(
-        scene, "device",
-        {ImGui::GetItemRectMin().x, ImGui::GetItemRectMin().y, ImGui::GetItemRectMax().x, ImGui::GetItemRectMax().y});
-    ImGui::SameLine();
-    ImGui::SetNextItemWidth(scene.px(260));
-    if (focus_search_) {
-      ImGui::SetKeyboardFocusHere();
-      focus_search_ = false;
-    }
-    ImGui::InputTextWithHint("##search", "/  search stacks and addresses", &selection_.search,
-                             ImGuiInputTextFlags_AutoSelectAll);
-    note_place(
-        scene, "search",
-        {ImGui::GetItemRectMin().x, ImGui::GetItemRectMin().y, ImGui::GetItemRectMax().x, ImGui::GetItemRectMax().y});
-  }
-
-  // What is not known, always in sight.
-  const SourceStatus status = this->status();
-  const Losses& losses = document_->losses;
-  const std::uint64_t lost =
-      losses.ring_full + losses.hook_refused + losses.unknown_actions + document_->read.missing_events;
-  std::string right;
-  if (status.stage == Stage::importing || status.stage == Stage::reading)
-    right = std::string(status.stage == Stage::importing ? "importing " : "reading ") +
-            std::to_string(static_cast<int>(status.progress * 100)) + " %     ";
-  else if (status.followed)
-    right = paused_ ? "paused     " : "following the file     ";
-  const std::string events = text_of(std::uint64_t{document_->event_count()}) + " events     ";
-  const std::string loss = "lost " + text_of(lost);
-  const float width = ImGui::CalcTextSize((right + events + loss).c_str()).x;
-  ImGui::SameLine(ImGui::GetContentRegionMax().x - width);
-  ImGui::AlignTextToFramePadding();
-  ImGui::TextDisabled("%s%s", right.c_str(), events.c_str());
-  ImGui::SameLine(0, 0);
-  ImGui::PushStyleColor(ImGuiCol_Text, lost != 0 ? theme_.held : theme_.faint);
-  ImGui::TextUnformatted(loss.c_str());
-  ImGui::PopStyleColor();
-  if (ImGui::IsItemHovered()) {
-    ImGui::BeginTooltip();
-    const std::vector<std::string> lines = shortcomings(*document_);
-    for (const std::string& line : lines) ImGui::TextUnformatted(line.c_str());
-    if (lines.empty()) ImGui::TextUnformatted("Nothing is known to be missing from this trace.");
-    ImGui::EndTooltip();
-  }
-  ImGui::PopStyleVar();
-  ImGui::EndChild();
-  if (status.stage == Stage::importing || status.stage == Stage::reading) {
-    const ImVec2 at = ImGui::GetCursorScreenPos();
-    fill(*ImGui::GetWindowDrawList(),
-         {0, at.y - scene.px(2), static_cast<float>(status.progress) * ImGui::GetIO().DisplaySize.x, at.y},
-         theme_.accent);
-  }
-  const ImVec2 below = ImGui::GetCursorScreenPos();
-  fill(*ImGui::GetWindowDrawList(), {0, below.y, ImGui::GetIO().DisplaySize.x, below.y + scene.px(1)}, theme_.ground);
-  ImGui::Dummy({0, scene.px(1)});
-}
-
 void Viewer::draw_named(Scene& scene, std::string_view name) {
   if (name == "timeline")
     panes_->timeline.draw(scene);
   else if (name == "map")
-    panes_->map.draw(scene);
+    panes_->map.draw(scene, panes_->verdicts);
   else if (name == "heap")
-    panes_->heap.draw(scene);
+    panes_->heap.draw(scene, panes_->verdicts);
   else if (name == "inspector")
     panes_->inspector.draw(scene);
   else if (name == "allocations")
     panes_->allocations.draw(scene);
   else if (name == "stacks")
-    panes_->stacks.draw(scene);
+    panes_->stacks.draw(scene, panes_->verdicts);
   else if (name == "flame")
-    panes_->flame.draw(scene);
+    panes_->flame.draw(scene, panes_->verdicts);
   else if (name == "segments")
     panes_->segments.draw(scene);
   else if (name == "oom")
@@ -252,9 +174,9 @@ void Viewer::draw_panes(Scene& scene) {
   ImGui::BeginChild("middle", {0, middle});
   ImGui::BeginChild("left", {left, 0});
   const float map = std::floor((middle - gap) * settings_.map_share);
-  pane("map pane", {0, map}, [&] { panes_->map.draw(scene); });
+  pane("map pane", {0, map}, [&] { panes_->map.draw(scene, panes_->verdicts); });
   splitter("below map", false, middle, 1, settings_.map_share);
-  pane("heap pane", {0, 0}, [&] { panes_->heap.draw(scene); });
+  pane("heap pane", {0, 0}, [&] { panes_->heap.draw(scene, panes_->verdicts); });
   ImGui::EndChild();
   ImGui::SameLine(0, 0);
   splitter("beside inspector", true, all.x, -1, settings_.inspector_share);

@@ -223,6 +223,8 @@ void Viewer::make_commands() {
     focus_search_ = true;
     show_tab("allocations");
   });
+  add_character("Next match of the search", 'n', [this] { match_step_ = 1; });
+  add_character("Previous match of the search", 'N', [this] { match_step_ = -1; });
   add("Go to the peak of live bytes", "P", GLFW_KEY_P, 0, [this] {
     go_to("peak");
     selection_.remember();
@@ -257,7 +259,7 @@ void Viewer::make_commands() {
   for (const std::string_view name : fixed_names)
     add("Show only the " + std::string(name), "", 0, 0, [this, name] { maximise(name); });
   add("Show all panes", "Esc", 0, 0, [this] { maximise(""); });
-  constexpr std::array<const char*, map_colour_count> colours{"stack", "size", "age", "stream", "pool"};
+  constexpr std::array<const char*, map_colour_count> colours{"stack", "size", "age", "stream", "pool", "verdict"};
   for (std::size_t i = 0; i < colours.size(); ++i)
     add(std::string("Colour allocations by ") + colours.at(i), "", 0, 0,
         [this, i] { selection_.colour = static_cast<MapColour>(i); });
@@ -320,6 +322,7 @@ Json Viewer::state() const {
       {"stack", selection_.stack ? Json(index(*selection_.stack)) : Json(nullptr)},
       {"hovered_allocation", selection_.hovered_allocation ? Json(*selection_.hovered_allocation) : Json(nullptr)},
       {"search", selection_.search},
+      {"matches", panes_->allocations.matches()},
       {"tab", tab_},
       {"maximised", maximised_},
       {"help", help_},

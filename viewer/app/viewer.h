@@ -92,6 +92,8 @@ class Viewer {
   void focus();
   void make_commands();
   void draw_top_bar(Scene& scene);
+  void draw_search(Scene& scene);
+  void draw_unknowns(Scene& scene);
   void draw_panes(Scene& scene);
   void draw_named(Scene& scene, std::string_view name);
   void draw_bottom(Scene& scene);
@@ -121,6 +123,7 @@ class Viewer {
   std::string tab_{tab_names[0]};
   bool help_ = false, quit_ = false, focus_search_ = false;
   int tour_step_ = -1;
+  int match_step_ = 0;  // to the next (1) or previous (-1) allocation that the search found
   double last_frame_ = 0;
   Commands commands_;
 

@@ -35,8 +35,8 @@ class AddressScale {
   std::vector<Range> ranges_;
 };
 
-enum class MapColour : std::uint8_t { stack, size, age, stream, pool };
-inline constexpr std::size_t map_colour_count = 5;
+enum class MapColour : std::uint8_t { stack, size, age, stream, pool, verdict };
+inline constexpr std::size_t map_colour_count = 6;
 
 struct MapQuery {
   HeapId heap = HeapId::none;

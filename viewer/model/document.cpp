@@ -142,6 +142,19 @@ Extent Document::extent(const HeapCourse& heap, std::uint32_t begin, std::uint32
   return CourseWalk(*this, heap, begin).advance(end);
 }
 
+std::uint32_t Document::highest(const HeapCourse& heap, Figure figure, std::uint32_t begin, std::uint32_t end) const {
+  const auto most = [&](std::uint32_t from, std::uint32_t to) { return value_of(extent(heap, from, to).max, figure); };
+  const std::uint64_t wanted = most(begin, end);
+  while (end - begin > 1) {
+    const std::uint32_t middle = begin + (end - begin) / 2;
+    if (most(begin, middle) == wanted)
+      end = middle;
+    else
+      begin = middle;
+  }
+  return begin;
+}
+
 const Keyframe& Document::keyframe_before(std::uint32_t events) const {
   static const Keyframe beginning;
   const auto after = std::ranges::upper_bound(keyframes, events, {}, [](const auto& k) { return k->event; });

@@ -150,6 +150,8 @@ class Document {
   Figures figures_after(const HeapCourse& heap, std::uint32_t events) const;
   /// What the figures were after each of the events `begin` .. `end` - 1 (at least one; at most event_count()).
   Extent extent(const HeapCourse& heap, std::uint32_t begin, std::uint32_t end) const;
+  /// The first of the events `begin` .. `end` - 1 (at least one) after which `figure` is as high as ever between them.
+  std::uint32_t highest(const HeapCourse& heap, Figure figure, std::uint32_t begin, std::uint32_t end) const;
   /// The last keyframe at or before `events` events.
   const Keyframe& keyframe_before(std::uint32_t events) const;
 

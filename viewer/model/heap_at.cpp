@@ -82,6 +82,15 @@ void measure_segments(HeapAt& state) {
       state.largest_hole = i;
     }
   }
+  if (!state.largest_hole) return;
+  const HeldSegment& segment = state.segments[*state.largest_hole];
+  for (std::uint32_t b = segment.first_block; b < segment.first_block + segment.blocks; ++b) {
+    if (state.blocks[b].address < segment.largest_hole) state.pin_before = b;
+    if (state.blocks[b].address > segment.largest_hole) {
+      state.pin_after = b;
+      break;
+    }
+  }
 }
 
 }  // namespace

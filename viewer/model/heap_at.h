@@ -40,6 +40,8 @@ struct HeapAt {
   std::vector<HeldBlock> blocks;              // by address
   std::vector<HeldSegment> segments;          // by address
   std::optional<std::uint32_t> largest_hole;  // the segment that has it
+  /// The blocks on either side of it, in its segment: without them it would be larger, or could be given back.
+  std::optional<std::uint32_t> pin_before, pin_after;
   Bytes live, pending, reserved;
 
   /// The block that `address` lies in.

@@ -8,21 +8,62 @@
 
 namespace memreel::viewer {
 
-std::optional<std::vector<StackWeight>> weigh_stacks(const Document& document, const WeightQuery& query,
-                                                     const Progress& progress) {
-  std::vector<StackWeight> by_stack(document.tables->stacks.size());
-  const auto add = [&](std::uint32_t id) {
-    StackWeight& weight = by_stack[index(document.stack_of(id))];
-    const std::uint64_t size = document.size_of(id).count;
+namespace {
+
+/// Weights while they are added up, by stack.
+class Scales {
+ public:
+  explicit Scales(const Document& document) : document_(document), by_stack_(document.tables->stacks.size()) {}
+
+  void add(std::uint32_t id) {
+    StackWeight& weight = by_stack_[index(document_.stack_of(id))];
+    const std::uint64_t size = document_.size_of(id).count;
     weight.bytes += size;
     ++weight.count;
     if (size >= weight.largest) {
       weight.largest = size;
       weight.example = id;
     }
-  };
-  if (query.weighing == Weighing::live_at_cursor) {
-    for (const std::uint32_t id : held_at(document, query.heap, query.end_event)) add(id);
+  }
+
+  std::vector<StackWeight> weights() && {
+    std::vector<StackWeight> weights;
+    for (std::size_t s = 0; s < by_stack_.size(); ++s) {
+      if (by_stack_[s].count == 0) continue;
+      by_stack_[s].stack = StackId{static_cast<std::uint32_t>(s)};
+      weights.push_back(by_stack_[s]);
+    }
+    std::ranges::stable_sort(weights, std::ranges::greater{}, &StackWeight::bytes);
+    return weights;
+  }
+
+ private:
+  const Document& document_;
+  std::vector<StackWeight> by_stack_;
+};
+
+}  // namespace
+
+std::optional<std::vector<StackWeight>> weigh_allocations(const Document& document, std::span<const std::uint32_t> ids,
+                                                          const Progress& progress) {
+  Scales scales(document);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (i % (1U << 16U) == 0 && progress.cancelled()) return std::nullopt;
+    scales.add(ids[i]);
+  }
+  return std::move(scales).weights();
+}
+
+std::optional<std::vector<StackWeight>> weigh_stacks(const Document& document, const WeightQuery& query,
+                                                     const Progress& progress) {
+  Scales scales(document);
+  if (query.weighing != Weighing::allocated) {
+    std::uint32_t events = query.end_event;
+    const HeapCourse* const course = document.course(query.heap);
+    if (query.weighing == Weighing::peak && course != nullptr && query.end_event > query.first_event)
+      events = document.highest(*course, Figure::live, query.first_event, query.end_event) + 1;
+    for (const std::uint32_t id : held_at(document, query.heap, events))
+      if (document.requested(id) >= events) scales.add(id);
   } else {
     const std::uint32_t begin = document.allocations_before(query.first_event);
     const std::uint32_t end = document.allocations_before(query.end_event);
@@ -31,17 +72,10 @@ std::optional<std::vector<StackWeight>> weigh_stacks(const Document& document, c
         if (progress.cancelled()) return std::nullopt;
         progress.set(static_cast<double>(id - begin) / (end - begin));
       }
-      if (document.heap_of(document.origin_of(id)) == query.heap) add(id);
+      if (document.heap_of(document.origin_of(id)) == query.heap) scales.add(id);
     }
   }
-  std::vector<StackWeight> weights;
-  for (std::size_t s = 0; s < by_stack.size(); ++s) {
-    if (by_stack[s].count == 0) continue;
-    by_stack[s].stack = StackId{static_cast<std::uint32_t>(s)};
-    weights.push_back(by_stack[s]);
-  }
-  std::ranges::stable_sort(weights, std::ranges::greater{}, &StackWeight::bytes);
-  return weights;
+  return std::move(scales).weights();
 }
 
 std::vector<FlameNode> flame_graph(const Tables& tables, const std::vector<StackWeight>& weights) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "viewer/model/background.h"
@@ -12,8 +13,10 @@ namespace memreel::viewer {
 
 /// What is weighed.
 enum class Weighing : std::uint8_t {
-  live_at_cursor,  // bytes held at an instant
+  live_at_cursor,  // bytes live at an instant
   allocated,       // bytes allocated in a range, however short they lived
+  peak,            // bytes live when most were in a range
+  leaked,          // bytes that are kept and were judged to be a leak: weigh_allocations()
 };
 
 struct StackWeight {
@@ -38,6 +41,10 @@ struct WeightQuery {
 /// Stacks that have a weight, the heaviest first. None when cancelled.
 std::optional<std::vector<StackWeight>> weigh_stacks(const Document& document, const WeightQuery& query,
                                                      const Progress& progress);
+
+/// The same of some allocations, each counted once.
+std::optional<std::vector<StackWeight>> weigh_allocations(const Document& document, std::span<const std::uint32_t> ids,
+                                                          const Progress& progress);
 
 /// A frame of a flame graph; its callers are above it.
 struct FlameNode {

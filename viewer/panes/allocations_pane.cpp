@@ -27,8 +27,8 @@ AllocationsPane::AllocationsPane()
   table_.set_sort(static_cast<int>(AllocationOrder::begin), false);
 }
 
-void AllocationsPane::draw(Scene& scene) {
-  Selection& selection = scene.selection;
+std::shared_ptr<const AllocationList> AllocationsPane::request(Scene& scene) {
+  const Selection& selection = scene.selection;
   const Document& document = scene.doc();
   const AllocationQuery query{.heap = selection.heap,
                               .first_event = selection.first_event(document),
@@ -41,7 +41,44 @@ void AllocationsPane::draw(Scene& scene) {
     return list_allocations(*document, query, progress);
   });
   if (!list_.is_current()) scene.busy = true;
-  const auto list = list_.value();
+  return list_.value();
+}
+
+void AllocationsPane::step_match(Scene& scene, int by) {
+  Selection& selection = scene.selection;
+  matches_ = 0;
+  if (selection.search.empty() || scene.doc().empty()) {
+    step_ = 0;
+    match_.reset();
+    return;
+  }
+  if (by != 0) step_ = by;
+  const auto list = request(scene);
+  if (!list || !list_.is_current()) return;
+  matches_ = list->size();
+  match_ = selection.allocation ? list->row_of(*selection.allocation) : std::nullopt;
+  if (step_ == 0 || list->size() == 0) return;
+  // From the match that is selected to its neighbour, and around.
+  std::uint32_t row = step_ > 0 ? 0 : list->size() - 1;
+  if (match_) row = (*match_ + list->size() + (step_ > 0 ? 1 : list->size() - 1)) % list->size();
+  step_ = 0;
+  match_ = row;
+  selection.select(scene.doc(), (*list)[row]);
+  // It may have begun before what is in view.
+  selection.cursor = std::max(scene.doc().begin_of((*list)[row]) + 1, selection.first_event(scene.doc()));
+  selection.remember();
+}
+
+std::string AllocationsPane::matches_text() const {
+  if (matches_ == 0) return list_.key() && !list_.key()->text.empty() ? "no match" : "";
+  return (match_ ? text_of(std::uint64_t{*match_} + 1) + " of " : "") + text_of(matches_) +
+         (match_ || matches_ != 1 ? "" : " match") + (match_ || matches_ == 1 ? "" : " matches");
+}
+
+void AllocationsPane::draw(Scene& scene) {
+  Selection& selection = scene.selection;
+  const Document& document = scene.doc();
+  const auto list = request(scene);
   if (!list) {
     explain(scene, take_area("allocations"), "Listing\u2026");
     return;

@@ -18,6 +18,11 @@ void note_place(Scene& scene, const std::string& name, const Area& area) {
   scene.places[name] = {area.left, area.top, area.width(), area.height()};
 }
 
+void note_item(Scene& scene, const std::string& name) {
+  const ImVec2 from = ImGui::GetItemRectMin(), to = ImGui::GetItemRectMax();
+  note_place(scene, name, {from.x, from.y, to.x, to.y});
+}
+
 void fill(ImDrawList& list, const Area& area, Colour colour) { list.AddRectFilled(area.min(), area.max(), colour); }
 
 void outline(ImDrawList& list, const Area& area, Colour colour, float thickness) {
@@ -157,7 +162,16 @@ bool key_pressed(ImGuiKey key) {
 void property(const char* label, const std::string& value, float column) {
   ImGui::TextDisabled("%s", label);
   ImGui::SameLine(column);
-  ImGui::TextUnformatted(value.c_str());
+  // A field that can't be changed: its text can be selected and copied.
+  std::string copyable = value;
+  ImGui::PushID(label);
+  ImGui::SetNextItemWidth(-1);
+  ImGui::PushStyleColor(ImGuiCol_FrameBg, 0);
+  ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, {0, 0});
+  ImGui::InputText("##value", copyable.data(), copyable.size() + 1, ImGuiInputTextFlags_ReadOnly);
+  ImGui::PopStyleVar();
+  ImGui::PopStyleColor();
+  ImGui::PopID();
 }
 
 }  // namespace memreel::viewer

@@ -24,6 +24,8 @@ struct Area {
 /// What is left of the window, taken: an invisible button called `name` lies over it.
 Area take_area(const char* name);
 void note_place(Scene& scene, const std::string& name, const Area& area);
+/// The place of the last item.
+void note_item(Scene& scene, const std::string& name);
 
 void fill(ImDrawList& list, const Area& area, Colour colour);
 void outline(ImDrawList& list, const Area& area, Colour colour, float thickness = 1);
@@ -62,7 +64,7 @@ void explain(Scene& scene, const Area& area, std::string_view what, std::string_
 /// Whether a key was pressed in this frame, or repeats.
 bool key_pressed(ImGuiKey key);
 
-/// A label and a value on one line, the value to the right of `column`.
+/// A label and a value on one line, the value to the right of `column`; it can be selected and copied.
 void property(const char* label, const std::string& value, float column);
 
 }  // namespace memreel::viewer

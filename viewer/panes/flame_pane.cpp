@@ -11,35 +11,35 @@
 
 namespace memreel::viewer {
 
-void FlamePane::draw(Scene& scene) {
-  if (ImGui::RadioButton("live at the cursor", weighing_ == Weighing::live_at_cursor))
-    weighing_ = Weighing::live_at_cursor;
-  ImGui::SameLine();
-  if (ImGui::RadioButton("allocated in view", weighing_ == Weighing::allocated)) weighing_ = Weighing::allocated;
-  ImGui::SameLine();
-  ImGui::TextDisabled("   callers above, double click to zoom, Backspace or double click above to zoom out");
-
+void FlamePane::draw(Scene& scene, Verdicts& verdicts) {
+  choose_weighing(scene, weighing_);
   const WeightQuery query = weight_query(scene, weighing_);
-  flame_.request(
-      query,
-      [document = scene.document, query](const Progress& progress) -> std::optional<std::vector<FlameNode>> {
-        const auto weights = weigh_stacks(*document, query, progress);
-        if (!weights) return std::nullopt;
-        return flame_graph(*document->tables, *weights);
-      },
-      false);
+  const auto work = weight_work(scene, verdicts, query);
+  if (work)
+    flame_.request(
+        query,
+        [document = scene.document, weigh = *work](const Progress& progress) -> std::optional<std::vector<FlameNode>> {
+          const auto weights = weigh(progress);
+          if (!weights) return std::nullopt;
+          return flame_graph(*document->tables, *weights);
+        },
+        false);
   if (!flame_.is_current()) scene.busy = true;
   shown_ = flame_.value();
+  const bool is_ready = work && shown_ && flame_.key()->weighing == weighing_;
 
   const Area area = take_area("flame");
   note_place(scene, "flame", area);
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  if (!shown_ || shown_->size() <= 1) {
-    explain(scene, area, shown_ ? "Nothing with a stack is live at the cursor." : "Weighing\u2026",
-            shown_ ? "Click the timeline where memory is in use." : "");
-    return;
+  if (!is_ready || shown_->front().bytes == 0) return explain_no_weights(scene, area, weighing_, is_ready);
+  if (shown_->size() == 1) return explain(scene, area, "What is weighed has no stacks.");
+  if (ImGui::IsItemHovered()) {
+    scroll_ -= scene.px(40) * ImGui::GetIO().MouseWheel;
+    if (key_pressed(ImGuiKey_Backspace)) {
+      begin_ = 0;
+      end_ = 1;
+    }
   }
-  if (ImGui::IsItemHovered()) scroll_ -= scene.px(40) * ImGui::GetIO().MouseWheel;
   const float row = ImGui::GetTextLineHeight() + scene.px(4);
   const float height = row * static_cast<float>(shown_->back().depth + 1);
   scroll_ = std::clamp(scroll_, 0.0F, std::max(0.0F, height - area.height()));
@@ -84,6 +84,7 @@ void FlamePane::draw_node(Scene& scene, ImDrawList& list, const Area& area, std:
   ImGui::TextUnformatted((number == 0 ? name : text_of(frame)).c_str());
   ImGui::TextDisabled("%s in %s allocations, %s of all", text_of(Bytes{node.bytes}).c_str(),
                       text_of(node.count).c_str(), text_of_share(node.end - node.begin).c_str());
+  ImGui::TextDisabled("double click: only this; Backspace: all");
   ImGui::EndTooltip();
   if (ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) {
     begin_ = node.begin;

@@ -1,4 +1,4 @@
-// The flame graph of what is live at the cursor or allocated in the view.
+// The flame graph of what is live at the cursor or at the peak, allocated in the view, or leaked.
 #pragma once
 
 #include <memory>
@@ -7,12 +7,13 @@
 #include "viewer/model/background.h"
 #include "viewer/model/stack_weights.h"
 #include "viewer/panes/draw.h"
+#include "viewer/panes/verdicts.h"
 
 namespace memreel::viewer {
 
 class FlamePane {
  public:
-  void draw(Scene& scene);
+  void draw(Scene& scene, Verdicts& verdicts);
 
  private:
   void draw_node(Scene& scene, ImDrawList& list, const Area& area, std::uint32_t number);

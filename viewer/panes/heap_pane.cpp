@@ -77,11 +77,42 @@ Layout arrange(Scene& scene, float width, double bytes_per_pixel) {
 
 }  // namespace
 
-void HeapPane::draw(Scene& scene) {
+void HeapPane::draw_title(Scene& scene) {
   const HeapAt& heap = scene.heap;
+  const Document& document = scene.doc();
   std::string title = "heap at event " + text_of(std::uint64_t{heap.event});
   if (heap.largest_hole) title += "   largest hole " + text_of(heap.segments[*heap.largest_hole].largest_hole_size);
+  if (heap.largest_hole && !heap.pin_before && !heap.pin_after) title += ", all of a segment";
   ImGui::TextDisabled("%s", title.c_str());
+  const char* word = " pinned by";
+  const auto pin = [&](const std::optional<std::uint32_t>& block, const char* name) {
+    if (!block) return;
+    const HeldBlock& b = heap.blocks[*block];
+    ImGui::SameLine(0, scene.px(4));
+    ImGui::TextDisabled("%s", word);
+    word = " and";
+    ImGui::SameLine(0, scene.px(6));
+    const std::string who = text_of(b.size) + "  " + stack_label(scene.tables(), document.stack_of(b.allocation));
+    const float room = ImGui::GetContentRegionMax().x - ImGui::GetCursorPosX() - scene.px(16);
+    const std::string shown = fitting(who, std::max(room, 1.0F));
+    if (shown.empty()) return;
+    ImGui::PushID(name);
+    if (ImGui::SmallButton(shown.c_str())) {
+      scene.selection.select(document, b.allocation);
+      scene.selection.remember();
+    }
+    ImGui::PopID();
+    note_item(scene, name);
+    if (ImGui::IsItemHovered()) scene.selection.hover(b.allocation);
+  };
+  pin(heap.pin_before, "heap/pin before");
+  pin(heap.pin_after, "heap/pin after");
+}
+
+void HeapPane::draw(Scene& scene, Verdicts& verdicts) {
+  const HeapAt& heap = scene.heap;
+  draw_title(scene);
+  colour_of_ = colours_of(scene, scene.selection.colour == MapColour::verdict ? verdicts.ask(scene) : nullptr);
   const Area area = take_area("heap");
   note_place(scene, "heap", area);
   ImDrawList& list = *ImGui::GetWindowDrawList();
@@ -147,7 +178,6 @@ void HeapPane::draw_segment(Scene& scene, ImDrawList& list, const Area& area, st
   const auto x_of = [&](Address address) {
     return area.left + static_cast<float>(static_cast<double>((address - segment.address).count) * pixels_per_byte);
   };
-  const auto colour_of = colours_of(scene.document, scene.theme, selection.colour, selection.cursor);
   const ImVec2 mouse = ImGui::GetIO().MousePos;
   const bool pointed = ImGui::IsItemHovered() && ImGui::IsMouseHoveringRect(area.min(), area.max());
   float drawn_to = area.left - 1;
@@ -162,17 +192,22 @@ void HeapPane::draw_segment(Scene& scene, ImDrawList& list, const Area& area, st
         selection.remember();
       }
     }
-    if (right <= drawn_to && !marked) continue;  // under what is drawn
-    const Colour colour = colour_of(block.allocation);
+    const bool pins = scene.heap.pin_before == b || scene.heap.pin_after == b;
+    if (right <= drawn_to && !marked && !pins) continue;  // under what is drawn
+    const Colour colour = colour_of_(block.allocation);
     const float gap = right - left > 3 ? 1.0F : 0.0F;
     fill(list, {left, area.top, right - gap, area.bottom},
          block.pending ? mix(colour, scene.theme.segment, 0.55) : colour);
+    if (pins) outline(list, {left, area.top, right, area.bottom}, scene.theme.accent, scene.px(2));
     if (marked) outline(list, {left, area.top, right, area.bottom}, scene.theme.selection, scene.px(1.5));
     drawn_to = std::max(drawn_to, std::floor(right));
   }
   if (scene.heap.largest_hole == number) {
     const float left = x_of(segment.largest_hole), right = x_of(segment.largest_hole + segment.largest_hole_size);
-    outline(list, {left, area.top, std::max(right, left + 3), area.bottom}, scene.theme.accent, scene.px(1.5));
+    const Area hole{left, area.top, std::max(right, left + 3), area.bottom};
+    outline(list, hole, scene.theme.accent, scene.px(2));
+    list.AddLine({hole.left, hole.bottom}, {hole.right, hole.top}, with_alpha(scene.theme.accent, 0x80), scene.px(1));
+    list.AddLine({hole.left, hole.top}, {hole.right, hole.bottom}, with_alpha(scene.theme.accent, 0x80), scene.px(1));
   }
   if (pointed) {
     ImGui::BeginTooltip();

@@ -45,7 +45,7 @@ void InspectorPane::draw(Scene& scene) {
 void InspectorPane::draw_trace(Scene& scene) {
   const Document& document = scene.doc();
   const float column = scene.px(120);
-  ImGui::TextUnformatted(document.header.source_name.c_str());
+  ImGui::TextWrapped("%s", document.header.source_name.c_str());
   ImGui::Spacing();
   property("source", document.header.source, column);
   property("events", text_of(std::uint64_t{document.event_count()}), column);
@@ -80,16 +80,7 @@ void InspectorPane::draw_allocation(Scene& scene, std::uint32_t id) {
   const float column = scene.px(120);
   ImGui::TextUnformatted((text_of(a.size) + "   allocation " + text_of(std::uint64_t{id})).c_str());
   ImGui::Spacing();
-  std::string address = address_text(a.address);
-  ImGui::TextDisabled("address");
-  ImGui::SameLine(column);
-  // A field that can't be changed: its text can be selected and copied.
-  ImGui::SetNextItemWidth(-1);
-  ImGui::PushStyleColor(ImGuiCol_FrameBg, 0);
-  ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, {0, 0});
-  ImGui::InputText("##address", address.data(), address.size() + 1, ImGuiInputTextFlags_ReadOnly);
-  ImGui::PopStyleVar();
-  ImGui::PopStyleColor();
+  property("address", address_text(a.address), column);
   property("bytes", text_of(std::uint64_t{a.size.count}), column);
   property("allocated", when(document, a.begin), column);
   property("let go of", a.requested == never ? "never" : when(document, a.requested), column);

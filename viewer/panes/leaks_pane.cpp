@@ -63,10 +63,7 @@ void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {
     }
   };
   rows.swatch = [&](std::uint64_t row) -> std::optional<Colour> {
-    const LeakVerdict verdict = of_heap[row]->verdict;
-    if (verdict == LeakVerdict::leak) return scene.theme.alarm;
-    if (verdict == LeakVerdict::suspected) return mix(scene.theme.alarm, scene.theme.panel, 0.4);
-    return scene.theme.rest();
+    return verdict_colour(scene.theme, of_heap[row]->verdict);
   };
   rows.selected = [&](std::uint64_t row) {
     return scene.selection.stack == of_heap[row]->stack && of_heap[row]->stack != StackId::none;

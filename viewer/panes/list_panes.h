@@ -1,7 +1,9 @@
 // The tables of the lower half: allocations, stacks, segments.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "viewer/model/stack_weights.h"
 #include "viewer/panes/draw.h"
 #include "viewer/panes/table.h"
+#include "viewer/panes/verdicts.h"
 
 namespace memreel::viewer {
 
@@ -18,18 +21,30 @@ class AllocationsPane {
  public:
   AllocationsPane();
   void draw(Scene& scene);
+  /// Selects the next (1) or previous (-1) allocation that the search found, and puts the cursor where it begins;
+  /// 0: none. To be called in every frame.
+  void step_match(Scene& scene, int by);
+  /// How many allocations the search found in the view; 0 without one.
+  std::uint64_t matches() const { return matches_; }
+  /// "3 of 1,234"
+  std::string matches_text() const;
 
  private:
+  std::shared_ptr<const AllocationList> request(Scene& scene);
+
   Table table_;
   Background<AllocationQuery, AllocationList> list_;
   std::optional<std::uint32_t> followed_;  // the selected allocation that was scrolled to
+  int step_ = 0;                           // asked for while the list was being made
+  std::uint64_t matches_ = 0;
+  std::optional<std::uint32_t> match_;  // row of the list
 };
 
 /// Who holds memory at the cursor, or allocated in the view.
 class StacksPane {
  public:
   StacksPane();
-  void draw(Scene& scene);
+  void draw(Scene& scene, Verdicts& verdicts);
 
  private:
   Table table_;
@@ -51,7 +66,14 @@ class SegmentsPane {
   Table table_;
 };
 
+/// Buttons that choose what is weighed.
+void choose_weighing(Scene& scene, Weighing& weighing);
 /// What is weighed, for the jobs of several panes.
 WeightQuery weight_query(const Scene& scene, Weighing weighing);
+/// The job that weighs it. None when it has to wait for the verdict on leaks.
+using WeightWork = std::function<std::optional<std::vector<StackWeight>>(const Progress&)>;
+std::optional<WeightWork> weight_work(Scene& scene, Verdicts& verdicts, const WeightQuery& query);
+/// What a pane says instead of weights of which there are none.
+void explain_no_weights(Scene& scene, const Area& area, Weighing weighing, bool is_ready);
 
 }  // namespace memreel::viewer

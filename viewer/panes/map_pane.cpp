@@ -4,6 +4,10 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
@@ -11,39 +15,97 @@
 namespace memreel::viewer {
 namespace {
 
-constexpr std::array<const char*, map_colour_count> colour_names{"colour by stack", "colour by size", "colour by age",
-                                                                 "colour by stream", "colour by pool"};
+constexpr std::array<const char*, map_colour_count> colour_names{
+    "colour by stack", "colour by size", "colour by age", "colour by stream", "colour by pool", "colour by verdict"};
 
 }  // namespace
 
-ColourOf colours_of(const std::shared_ptr<const Document>& document, const Theme& theme, MapColour colour,
-                    std::uint32_t cursor) {
-  switch (colour) {
+ColourOf colours_of(const Scene& scene, const std::shared_ptr<const Findings>& findings) {
+  const Theme& theme = scene.theme;
+  switch (scene.selection.colour) {
     case MapColour::stack:
-      return [document, theme](std::uint32_t id) { return theme.shade(index(document->stack_of(id))); };
+      return
+          [document = scene.document, theme](std::uint32_t id) { return theme.shade(index(document->stack_of(id))); };
     case MapColour::size:
       // 512 B to 1 GiB, each power of two alike.
-      return [document, theme](std::uint32_t id) {
+      return [document = scene.document, theme](std::uint32_t id) {
         const double power = static_cast<double>(std::bit_width(document->size_of(id).count)) - 9;
         return theme.ramp(power / 21);
       };
     case MapColour::age: {
-      const std::uint32_t allocations = std::max(document->allocations_before(cursor), 1U);
-      return [theme, allocations](std::uint32_t id) { return theme.ramp(static_cast<double>(id) / allocations); };
+      const std::uint32_t cursor = std::max(scene.doc().allocations_before(scene.selection.cursor), 1U);
+      return [theme, cursor](std::uint32_t id) { return theme.ramp(static_cast<double>(id) / cursor); };
     }
     case MapColour::stream:
-      return [document, theme](std::uint32_t id) {
+      return [document = scene.document, theme](std::uint32_t id) {
         return theme.category(index((*document->tables)[document->origin_of(id)].stream));
+      };
+    case MapColour::verdict:
+      return [findings, theme](std::uint32_t id) {
+        if (!findings || id >= findings->of_allocation.size() || !findings->of_allocation[id]) return theme.rest();
+        return verdict_colour(theme, *findings->of_allocation[id]);
       };
     case MapColour::pool:
       break;
   }
-  return [document, theme](std::uint32_t id) {
+  return [document = scene.document, theme](std::uint32_t id) {
     return theme.category(index((*document->tables)[document->origin_of(id)].pool));
   };
 }
 
-void MapPane::draw(Scene& scene) {
+void MapPane::draw_legend(Scene& scene, float right) {
+  const Theme& theme = scene.theme;
+  const MapColour by = scene.selection.colour;
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  const ImVec2 from = ImGui::GetCursorScreenPos();
+  const float size = scene.px(9), drop = (ImGui::GetFrameHeight() - size) / 2;
+  const float text_drop = (ImGui::GetFrameHeight() - ImGui::GetTextLineHeight()) / 2;
+  float x = from.x + scene.px(8);
+  const auto word = [&](const std::string& what) {
+    text(list, {x, from.y + text_drop}, theme.faint, what);
+    x += ImGui::CalcTextSize(what.c_str()).x;
+  };
+  if (by == MapColour::size || by == MapColour::age) {
+    word(by == MapColour::size ? "512 B" : "oldest");
+    x += scene.px(6);
+    constexpr int steps = 32;
+    for (int i = 0; i < steps; ++i) {
+      const float left = x + scene.px(3) * static_cast<float>(i);
+      fill(list, {left, from.y + drop, left + scene.px(3), from.y + drop + size},
+           theme.ramp(static_cast<double>(i) / (steps - 1)));
+    }
+    x += scene.px(3) * steps + scene.px(6);
+    word(by == MapColour::size ? "1 GiB" : "at the cursor");
+  }
+  std::vector<std::pair<std::string, Colour>> entries;
+  if (by == MapColour::verdict) {
+    for (const LeakVerdict v : {LeakVerdict::leak, LeakVerdict::suspected, LeakVerdict::resident, LeakVerdict::cache,
+                                LeakVerdict::warm_up, LeakVerdict::sawtooth, LeakVerdict::unknown_before_attach})
+      entries.emplace_back(std::string(name_of(v)), verdict_colour(theme, v));
+    entries.emplace_back("let go of", theme.rest());
+  } else if (by == MapColour::stream || by == MapColour::pool) {
+    std::set<std::uint32_t> seen;
+    for (const Origin& origin : scene.tables().origins) {
+      if (origin.heap != scene.selection.heap) continue;
+      const std::uint32_t id = by == MapColour::stream ? index(origin.stream) : index(origin.pool);
+      if (!seen.insert(id).second) continue;
+      entries.emplace_back(by == MapColour::stream ? stream_label(scene.tables(), origin.stream)
+                                                   : pool_label(scene.tables(), origin.pool),
+                           theme.category(id));
+    }
+  }
+  for (const auto& [name, colour] : entries) {
+    if (x + size + scene.px(20) + ImGui::CalcTextSize(name.c_str()).x > right) break;
+    list.AddRectFilled({x, from.y + drop}, {x + size, from.y + drop + size}, colour, scene.px(2));
+    x += size + scene.px(5);
+    word(name);
+    x += scene.px(12);
+  }
+  ImGui::Dummy({std::max(x - from.x, 1.0F), ImGui::GetFrameHeight()});
+}
+
+void MapPane::draw(Scene& scene, Verdicts& verdicts) {
+  const auto findings = scene.selection.colour == MapColour::verdict ? verdicts.ask(scene) : nullptr;
   draw_toolbar(scene);
   const Area area = take_area("map");
   note_place(scene, "map", area);
@@ -54,7 +116,7 @@ void MapPane::draw(Scene& scene) {
     return;
   }
   const TimeAxis axis(scene.selection.view, area);
-  request(scene, area);
+  request(scene, area, findings);
   list.PushClipRect(area.min(), area.max(), true);
   draw_picture(scene, list, axis, area);
   if (shown_) point(scene, list, axis, area);
@@ -81,6 +143,9 @@ void MapPane::draw_toolbar(Scene& scene) {
         selection.colour = static_cast<MapColour>(i);
     ImGui::EndCombo();
   }
+  ImGui::SameLine(0, 0);
+  const float right = ImGui::GetWindowPos().x + ImGui::GetContentRegionMax().x - (high_ - low_ < 1 ? scene.px(100) : 0);
+  draw_legend(scene, right);
   ImGui::SameLine();
   std::string state = "allocation map";
   if (shown_) {
@@ -90,17 +155,19 @@ void MapPane::draw_toolbar(Scene& scene) {
   }
   if (picture_.running() && picture_.progress() > 0.05F)
     state += "   drawing " + std::to_string(static_cast<int>(picture_.progress() * 100)) + " %";
-  ImGui::TextDisabled("%s", fitting(state, ImGui::GetContentRegionAvail().x - scene.px(90)).c_str());
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextDisabled("%s", fitting(state, right - ImGui::GetCursorScreenPos().x).c_str());
+  if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", state.c_str());
   if (high_ - low_ < 1) {
-    ImGui::SameLine(ImGui::GetContentRegionMax().x - scene.px(84));
-    if (ImGui::SmallButton("all addresses")) {
+    ImGui::SameLine(ImGui::GetContentRegionMax().x - scene.px(94));
+    if (ImGui::Button("all addresses")) {
       low_ = 0;
       high_ = 1;
     }
   }
 }
 
-void MapPane::request(Scene& scene, const Area& area) {
+void MapPane::request(Scene& scene, const Area& area, const std::shared_ptr<const Findings>& findings) {
   const Selection& selection = scene.selection;
   const MapQuery query{.heap = selection.heap,
                        .begin = selection.view.begin,
@@ -110,12 +177,11 @@ void MapPane::request(Scene& scene, const Area& area) {
                        .width = static_cast<std::uint32_t>(std::max(area.width(), 1.0F)),
                        .height = static_cast<std::uint32_t>(std::max(area.height(), 1.0F)),
                        .colour = selection.colour,
-                       .palette = scene.theme.dark ? 1U : 0U,
+                       .palette = (scene.theme.dark ? 1U : 0U) + (findings ? 2U : 0U),
                        .version = scene.doc().event_count()};
   picture_.request(
       query,
-      [document = scene.document, query, segment = scene.theme.segment,
-       colour = colours_of(scene.document, scene.theme, selection.colour, scene.doc().event_count())](
+      [document = scene.document, query, segment = scene.theme.segment, colour = colours_of(scene, findings)](
           const Progress& progress) { return draw_map(*document, query, colour, segment, progress); },
       false);
   if (!picture_.is_current()) scene.busy = true;

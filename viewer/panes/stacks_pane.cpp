@@ -1,10 +1,28 @@
 #include <algorithm>
+#include <array>
 
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
 #include "viewer/panes/list_panes.h"
 
 namespace memreel::viewer {
+
+void choose_weighing(Scene& scene, Weighing& weighing) {
+  struct Choice {
+    Weighing weighing;
+    const char* name;
+  };
+  constexpr std::array<Choice, 4> choices{{{Weighing::live_at_cursor, "live at the cursor"},
+                                           {Weighing::peak, "at the peak in view"},
+                                           {Weighing::allocated, "allocated in view"},
+                                           {Weighing::leaked, "leaked"}}};
+  for (const Choice& choice : choices) {
+    if (ImGui::RadioButton(choice.name, weighing == choice.weighing)) weighing = choice.weighing;
+    note_item(scene, std::string("weigh/") + choice.name);
+    ImGui::SameLine();
+  }
+  ImGui::NewLine();
+}
 
 WeightQuery weight_query(const Scene& scene, Weighing weighing) {
   const Selection& selection = scene.selection;
@@ -19,6 +37,40 @@ WeightQuery weight_query(const Scene& scene, Weighing weighing) {
   return query;
 }
 
+std::optional<WeightWork> weight_work(Scene& scene, Verdicts& verdicts, const WeightQuery& query) {
+  if (query.weighing != Weighing::leaked)
+    return [document = scene.document, query](const Progress& progress) {
+      return weigh_stacks(*document, query, progress);
+    };
+  const auto findings = verdicts.ask(scene);
+  if (!findings) return std::nullopt;
+  return [document = scene.document, findings, query](const Progress& progress) {
+    std::vector<std::uint32_t> ids;
+    const std::uint32_t end = document->allocations_before(query.end_event);
+    for (const LeakFinding& finding : findings->leaks.findings)
+      if (accuses(finding.verdict) && finding.heap == query.heap)
+        for (const AllocationId id : finding.allocations)
+          if (index(id) < end) ids.push_back(index(id));
+    return weigh_allocations(*document, ids, progress);
+  };
+}
+
+void explain_no_weights(Scene& scene, const Area& area, Weighing weighing, bool is_ready) {
+  if (!is_ready)
+    return explain(scene, area, weighing == Weighing::leaked ? "Judging what is a leak\u2026" : "Weighing\u2026");
+  switch (weighing) {
+    case Weighing::live_at_cursor:
+      return explain(scene, area, "Nothing is live at the cursor.", "Click the timeline where memory is in use.");
+    case Weighing::leaked:
+      return explain(scene, area, "Nothing that was made up to here was judged to be a leak.",
+                     "The leaks pane says what is kept, and why that is none.");
+    case Weighing::allocated:
+    case Weighing::peak:
+      break;
+  }
+  explain(scene, area, "Nothing is allocated in this range of time.", "Zoom out with S, or press 0 for all of it.");
+}
+
 StacksPane::StacksPane()
     : table_("stacks", {{"bytes", 100, true, 0},
                         {"share", 70, true},
@@ -28,25 +80,20 @@ StacksPane::StacksPane()
   table_.set_sort(0, true);
 }
 
-void StacksPane::draw(Scene& scene) {
+void StacksPane::draw(Scene& scene, Verdicts& verdicts) {
   Selection& selection = scene.selection;
-  if (ImGui::RadioButton("live at the cursor", weighing_ == Weighing::live_at_cursor))
-    weighing_ = Weighing::live_at_cursor;
-  ImGui::SameLine();
-  if (ImGui::RadioButton("allocated in view", weighing_ == Weighing::allocated)) weighing_ = Weighing::allocated;
-
+  choose_weighing(scene, weighing_);
   const WeightQuery query = weight_query(scene, weighing_);
-  weights_.request(
-      query,
-      [document = scene.document, query](const Progress& progress) { return weigh_stacks(*document, query, progress); },
-      false);
+  const auto work = weight_work(scene, verdicts, query);
+  if (work) weights_.request(query, *work, false);
   if (!weights_.is_current()) scene.busy = true;
   const auto weights = weights_.value();
-  if (!weights || weights->empty()) {
+  // The last complete weights stay, but never under the name of something else.
+  const bool is_ready = work && weights && weights_.key()->weighing == weighing_;
+  if (!is_ready || weights->empty()) {
     const Area area = take_area("stacks");
     note_place(scene, "stacks", area);
-    explain(scene, area, weights ? "Nothing is live at the cursor." : "Weighing\u2026",
-            weights ? "Click the timeline where memory is in use." : "");
+    explain_no_weights(scene, area, weighing_, is_ready);
     return;
   }
   if (weights != sorted_from_ || sorted_by_ != table_.sort() || sorted_descending_ != table_.descending()) {
@@ -64,6 +111,7 @@ void StacksPane::draw(Scene& scene) {
   std::uint64_t total = 0;
   for (const StackWeight& w : sorted_) total += w.bytes;
   ImGui::SameLine();
+  ImGui::SetCursorPosY(ImGui::GetCursorPosY());
   ImGui::TextDisabled("   %s in %s stacks", text_of(Bytes{total}).c_str(),
                       text_of(std::uint64_t{sorted_.size()}).c_str());
 

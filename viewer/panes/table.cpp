@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "formats/model/quantity.h"
 #include "viewer/panes/draw.h"
 
 namespace memreel::viewer {
@@ -75,6 +76,7 @@ void Table::draw_scrollbar(Scene& scene, const Rows& rows, std::uint64_t visible
 void Table::draw_row(Scene& scene, const Rows& rows, std::uint64_t row) {
   ImGui::TableNextRow();
   ImGui::PushID(static_cast<int>(row % (1U << 30U)));
+  bool is_hovered = false;
   for (int c = 0; c < static_cast<int>(columns_.size()); ++c) {
     if (!ImGui::TableSetColumnIndex(c)) continue;
     const Column& column = columns_[static_cast<std::size_t>(c)];
@@ -86,6 +88,7 @@ void Table::draw_row(Scene& scene, const Rows& rows, std::uint64_t row) {
       if (ImGui::IsItemHovered()) {
         if (rows.on_hover) rows.on_hover(row);
         if (rows.on_double_click && ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) rows.on_double_click(row);
+        is_hovered = true;
       } else if (rows.highlighted && rows.highlighted(row)) {
         ImGui::TableSetBgColor(ImGuiTableBgTarget_RowBg0, with_alpha(scene.theme.accent, 0x30));
       }
@@ -102,10 +105,52 @@ void Table::draw_row(Scene& scene, const Rows& rows, std::uint64_t row) {
     const std::string cell = rows.cell(row, c);
     const float width = ImGui::GetContentRegionAvail().x;
     const ImVec2 at = ImGui::GetCursorScreenPos();
-    text(*ImGui::GetWindowDrawList(), {column.right ? at.x + width : at.x, at.y}, scene.theme.text,
-         fitting(cell, width), column.right ? 1.0F : 0.0F);
+    const std::string shown = fitting(cell, width);
+    text(*ImGui::GetWindowDrawList(), {column.right ? at.x + width : at.x, at.y}, scene.theme.text, shown,
+         column.right ? 1.0F : 0.0F);
+    if (!is_hovered || !ImGui::IsMouseHoveringRect(at, {at.x + width, at.y + ImGui::GetTextLineHeight()}, false))
+      continue;
+    if (shown.size() != cell.size()) {
+      ImGui::BeginTooltip();
+      ImGui::PushTextWrapPos(scene.px(520));
+      ImGui::TextUnformatted(cell.c_str());
+      ImGui::PopTextWrapPos();
+      ImGui::EndTooltip();
+    }
+    if (ImGui::IsMouseReleased(ImGuiMouseButton_Right)) {
+      menu_row_ = row;
+      menu_column_ = c;
+    }
   }
   ImGui::PopID();
+}
+
+void Table::draw_menu(Scene& scene, const Rows& rows) {
+  constexpr std::uint64_t most = 100'000;  // rows that are written down within a frame that nobody notices much
+  if (!ImGui::BeginPopup("copy")) return;
+  if (menu_row_ >= rows.count) {
+    ImGui::CloseCurrentPopup();
+    return ImGui::EndPopup();
+  }
+  const auto line = [&](std::uint64_t row) {
+    std::string text;
+    for (int c = 0; c < static_cast<int>(columns_.size()); ++c) text += (c == 0 ? "" : "\t") + rows.cell(row, c);
+    return text;
+  };
+  const std::string cell = rows.cell(menu_row_, menu_column_);
+  if (!cell.empty() && ImGui::MenuItem(("Copy \u201C" + fitting(cell, scene.px(320)) + "\u201D").c_str()))
+    ImGui::SetClipboardText(cell.c_str());
+  if (ImGui::MenuItem("Copy the row")) ImGui::SetClipboardText(line(menu_row_).c_str());
+  note_item(scene, "copy/row");
+  const std::uint64_t count = std::min(rows.count, most);
+  if (ImGui::MenuItem(
+          ("Copy " + std::string(count == rows.count ? "all " : "the first ") + text_of(count) + " rows").c_str())) {
+    std::string text;
+    for (std::size_t c = 0; c < columns_.size(); ++c) text += std::string(c == 0 ? "" : "\t") + columns_[c].title;
+    for (std::uint64_t row = 0; row < count; ++row) text += "\n" + line(row);
+    ImGui::SetClipboardText(text.c_str());
+  }
+  ImGui::EndPopup();
 }
 
 void Table::draw(Scene& scene, const Rows& rows) {
@@ -129,9 +174,14 @@ void Table::draw(Scene& scene, const Rows& rows) {
                               column.width == 0 ? 1.0F : scene.px(static_cast<double>(column.width)));
     draw_headers(scene);
     const auto first = static_cast<std::uint64_t>(first_);
-    for (std::uint64_t row = first; row < std::min(rows.count, first + visible); ++row) draw_row(scene, rows, row);
+    const std::uint64_t end = std::min(rows.count, first + visible);
+    for (std::uint64_t row = first; row < end; ++row) draw_row(scene, rows, row);
     ImGui::EndTable();
   }
+  if (ImGui::IsMouseReleased(ImGuiMouseButton_Right) && ImGui::IsWindowHovered(ImGuiHoveredFlags_ChildWindows) &&
+      ImGui::GetIO().MousePos.y > at.y + header_height)
+    ImGui::OpenPopup("copy");
+  draw_menu(scene, rows);
   draw_scrollbar(scene, rows, visible, at.y + header_height, at.y + size.y, at.x + size.x);
   ImGui::EndChild();
 }

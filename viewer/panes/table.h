@@ -20,7 +20,7 @@ struct Column {
   int sort = -1;       // passed back when the table is to be sorted by it; -1: it can't be
 };
 
-/// What a table does with the rows that it shows.
+/// What a table does with the rows that it shows. Whatever it shows can be copied: a right click asks what of it.
 struct Rows {
   std::uint64_t count = 0;
   std::function<std::string(std::uint64_t row, int column)> cell;
@@ -52,12 +52,15 @@ class Table {
   void scroll(const Rows& rows, std::uint64_t visible);
   void draw_scrollbar(Scene& scene, const Rows& rows, std::uint64_t visible, float top, float bottom, float right);
   void draw_row(Scene& scene, const Rows& rows, std::uint64_t row);
+  void draw_menu(Scene& scene, const Rows& rows);
   void draw_headers(Scene& scene);
 
   const char* name_;
   std::vector<Column> columns_;
   double first_ = 0;  // the row at the top: a position in pixels of 35 million rows is no longer exact
   std::optional<std::uint64_t> wanted_;
+  std::uint64_t menu_row_ = 0;  // what a right click was on
+  int menu_column_ = 0;
   std::optional<int> sort_;
   bool descending_ = true;
 };

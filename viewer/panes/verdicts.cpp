@@ -17,6 +17,9 @@ std::optional<Findings> judge(const std::shared_ptr<ByteFile>& file, const Progr
   progress.set(0.2);
   if (progress.cancelled()) return std::nullopt;
   findings.leaks = find_leaks(*trace);
+  findings.of_allocation.resize(trace->allocation_events.size());
+  for (const LeakFinding& finding : findings.leaks.findings)
+    for (const AllocationId id : finding.allocations) findings.of_allocation[index(id)] = finding.verdict;
   progress.set(0.4);
   if (progress.cancelled()) return std::nullopt;
   const RecordedBlocks blocks = recorded_blocks(*trace);
@@ -30,6 +33,35 @@ std::optional<Findings> judge(const std::shared_ptr<ByteFile>& file, const Progr
 
 }  // namespace
 
+Colour verdict_colour(const Theme& theme, LeakVerdict verdict) {
+  switch (verdict) {
+    case LeakVerdict::leak:
+      return theme.alarm;
+    case LeakVerdict::suspected:
+      return mix(theme.alarm, theme.panel, 0.4);
+    case LeakVerdict::resident:
+      return theme.category(0);
+    case LeakVerdict::cache:
+      return theme.category(2);
+    case LeakVerdict::warm_up:
+      return theme.category(5);
+    case LeakVerdict::sawtooth:
+      return theme.category(3);
+    case LeakVerdict::unknown_before_attach:
+    case LeakVerdict::unattributed:
+      break;
+  }
+  return theme.category(4);
+}
+
+std::shared_ptr<const Findings> Verdicts::ask(Scene& scene) {
+  if (scene.doc().event_count() > most_events || !scene.file || !scene.doc().complete) return nullptr;
+  findings_.request(scene.doc().event_count(),
+                    [file = scene.file](const Progress& progress) { return judge(file, progress); });
+  if (!findings_.is_current()) scene.busy = true;
+  return findings_.value();
+}
+
 std::shared_ptr<const Findings> Verdicts::get(Scene& scene, const char* name) {
   const auto say = [&](std::string_view what, std::string_view remedy = {}) {
     const Area area = take_area(name);
@@ -40,10 +72,7 @@ std::shared_ptr<const Findings> Verdicts::get(Scene& scene, const char* name) {
   if (scene.doc().event_count() > most_events)
     return say("This trace is too long to be judged here.", "Run: memreel report TRACE");
   if (!scene.file || !scene.doc().complete) return say("Judged when all of the trace is read.");
-  findings_.request(scene.doc().event_count(),
-                    [file = scene.file](const Progress& progress) { return judge(file, progress); });
-  if (!findings_.is_current()) scene.busy = true;
-  const auto findings = findings_.value();
+  const auto findings = ask(scene);
   if (!findings) return say("Judging " + std::to_string(static_cast<int>(findings_.progress() * 100)) + " %");
   if (!findings->problem.empty()) return say(findings->problem);
   return findings;

@@ -20,17 +20,23 @@ struct Findings {
   std::vector<Fragmentation> fragmentation;
   Remedies remedies;
   OutOfMemories ooms;
+  /// What each allocation that is kept was judged to be, by its number; none of those that were let go of.
+  std::vector<std::optional<LeakVerdict>> of_allocation;
   std::string problem;  // why there are none; empty: there are
 };
 
 class Verdicts {
  public:
+  /// Null until they are made, which this asks for.
+  std::shared_ptr<const Findings> ask(Scene& scene);
   /// Null until they are made; says so in `area` of the pane called `name`.
   std::shared_ptr<const Findings> get(Scene& scene, const char* name);
 
  private:
   Background<std::uint32_t, Findings> findings_;
 };
+
+Colour verdict_colour(const Theme& theme, LeakVerdict verdict);
 
 /// What the program keeps, and whether it should.
 class LeaksPane {

@@ -1,0 +1,164 @@
+// The line above all panes: what is open, the search, and what is not known.
+#include <imgui.h>
+// after imgui.h
+#include <imgui_stdlib.h>
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "formats/model/quantity.h"
+#include "viewer/app/viewer.h"
+#include "viewer/model/device_memory.h"
+#include "viewer/model/labels.h"
+#include "viewer/model/recording_cost.h"
+#include "viewer/panes/draw.h"
+
+namespace memreel::viewer {
+namespace {
+
+/// One of the things that the trace does not know, with why.
+struct Unknown {
+  const char* name = "";
+  std::string value;
+  bool matters = false;
+  std::vector<std::string> because;
+};
+
+Unknown lost_events(const Document& document) {
+  const Losses& losses = document.losses;
+  const std::uint64_t lost =
+      losses.ring_full + losses.hook_refused + losses.unknown_actions + document.read.missing_events;
+  Unknown unknown{.name = "lost", .value = text_of(lost), .matters = lost != 0, .because = shortcomings(document)};
+  if (unknown.because.empty()) unknown.because.emplace_back("Nothing is known to be missing from this trace.");
+  return unknown;
+}
+
+Unknown unattributed_memory(const Scene& scene) {
+  Unknown unknown{.name = "unattributed", .value = "?", .because = {}};
+  if (const auto bytes = unattributed(scene.doc(), scene.selection.heap, scene.selection.cursor)) {
+    unknown.value = text_of(*bytes);
+    unknown.because = {"At the cursor the device said that so much more was used than the heaps of this trace hold:",
+                       "contexts, code, other processes."};
+  } else if (const HeapCourse* const sampled = sampled_course(scene.doc(), scene.selection.heap)) {
+    unknown.because = {scene.tables()[sampled->heap].level == Level::driver
+                           ? "The device was not asked before the cursor."
+                           : "Only the framework was asked, and it counts its own memory."};
+  } else {
+    unknown.because = {"This trace has no samples of the device's memory, so what others use is not known."};
+  }
+  return unknown;
+}
+
+Unknown collector_cost(const Document& document) {
+  Unknown unknown{.name = "collector", .value = "?", .because = {}};
+  if (const auto share = recording_share(document)) {
+    unknown.value = "~" + text_of_share(*share);
+    unknown.because = {"What recording took of the program's time, about: its events times what one costs",
+                       "(docs/measurements.md), as if all were on one thread."};
+  } else {
+    unknown.because = {"Another tool recorded this; what that took is not known."};
+  }
+  return unknown;
+}
+
+}  // namespace
+
+void Viewer::draw_top_bar(Scene& scene) {
+  const float height = scene.px(38);
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {scene.px(12), scene.px(7)});
+  ImGui::BeginChild("top", {0, height}, false, ImGuiWindowFlags_AlwaysUseWindowPadding | ImGuiWindowFlags_NoScrollbar);
+  ImGui::PopStyleVar();
+  ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {scene.px(10), 0});
+  ImGui::AlignTextToFramePadding();
+  const std::string name = source_ ? source_->path().filename().string() : "memreel";
+  ImGui::TextUnformatted(name.c_str());
+  if (!document_->heaps.empty()) {
+    ImGui::SameLine();
+    ImGui::SetNextItemWidth(scene.px(190));
+    if (ImGui::BeginCombo("##device", heap_label(scene.tables(), selection_.heap).c_str())) {
+      for (const HeapCourse& course : document_->heaps) {
+        const std::string label = heap_label(scene.tables(), course.heap) + "   peak " +
+                                  text_of(Bytes{std::max(course.peak_live, course.peak_reserved)});
+        if (ImGui::Selectable(label.c_str(), course.heap == selection_.heap)) {
+          selection_.heap = course.heap;
+          selection_.clear();
+        }
+      }
+      ImGui::EndCombo();
+    }
+    note_item(scene, "device");
+    draw_search(scene);
+  }
+
+  draw_unknowns(scene);
+  const SourceStatus status = this->status();
+  ImGui::PopStyleVar();
+  ImGui::EndChild();
+  if (status.stage == Stage::importing || status.stage == Stage::reading) {
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    fill(*ImGui::GetWindowDrawList(),
+         {0, at.y - scene.px(2), static_cast<float>(status.progress) * ImGui::GetIO().DisplaySize.x, at.y},
+         theme_.accent);
+  }
+  const ImVec2 below = ImGui::GetCursorScreenPos();
+  fill(*ImGui::GetWindowDrawList(), {0, below.y, ImGui::GetIO().DisplaySize.x, below.y + scene.px(1)}, theme_.ground);
+  ImGui::Dummy({0, scene.px(1)});
+}
+
+void Viewer::draw_search(Scene& scene) {
+  ImGui::SameLine();
+  ImGui::SetNextItemWidth(scene.px(260));
+  if (focus_search_) {
+    ImGui::SetKeyboardFocusHere();
+    focus_search_ = false;
+  }
+  if (ImGui::InputTextWithHint("##search", "/  search stacks and addresses", &selection_.search,
+                               ImGuiInputTextFlags_AutoSelectAll | ImGuiInputTextFlags_EnterReturnsTrue))
+    match_step_ = 1;
+  note_item(scene, "search");
+  if (selection_.search.empty()) return;
+  ImGui::SameLine();
+  ImGui::TextDisabled("%s", panes_->allocations.matches_text().c_str());
+  note_item(scene, "matches");
+}
+
+void Viewer::draw_unknowns(Scene& scene) {
+  const SourceStatus status = this->status();
+  std::string state;
+  if (status.stage == Stage::importing || status.stage == Stage::reading)
+    state = std::string(status.stage == Stage::importing ? "importing " : "reading ") +
+            std::to_string(static_cast<int>(status.progress * 100)) + " %     ";
+  else if (status.followed)
+    state = paused_ ? "paused     " : "following the file     ";
+  state += text_of(std::uint64_t{document_->event_count()}) + " events";
+  std::vector<Unknown> unknowns{lost_events(*document_)};
+  if (!document_->empty()) {
+    unknowns.push_back(unattributed_memory(scene));
+    unknowns.push_back(collector_cost(*document_));
+  }
+  const float gap = scene.px(18);
+  float width = ImGui::CalcTextSize(state.c_str()).x;
+  for (const Unknown& unknown : unknowns)
+    width += gap + ImGui::CalcTextSize((std::string(unknown.name) + " " + unknown.value).c_str()).x;
+  const float left = ImGui::GetContentRegionMax().x - width;
+  ImGui::SameLine();
+  // Where the window is narrow, what is lost stays in sight and the rest goes.
+  ImGui::SetCursorPosX(std::max(left, ImGui::GetCursorPosX()));
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextDisabled("%s", state.c_str());
+  for (const Unknown& unknown : unknowns) {
+    ImGui::SameLine(0, gap);
+    ImGui::PushStyleColor(ImGuiCol_Text, unknown.matters ? theme_.held : theme_.faint);
+    ImGui::TextUnformatted((std::string(unknown.name) + " " + unknown.value).c_str());
+    ImGui::PopStyleColor();
+    note_item(scene, unknown.name);
+    if (!ImGui::IsItemHovered()) continue;
+    ImGui::BeginTooltip();
+    for (const std::string& line : unknown.because) ImGui::TextUnformatted(line.c_str());
+    ImGui::EndTooltip();
+  }
+}
+
+}  // namespace memreel::viewer
