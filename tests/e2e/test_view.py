@@ -96,19 +96,25 @@ class View:
 
 
 def picture(path):
-    """Width, height and rows of RGB bytes of a PNG as the viewer writes it."""
+    """Width, height and rows of RGB bytes of a PNG as the viewer writes it, with a palette or without."""
     data = path.read_bytes()
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
-    at, packed, width, height = 8, b"", 0, 0
+    at, packed, width, height, palette = 8, b"", 0, 0, None
     while at < len(data):
         size, kind = struct.unpack(">I4s", data[at:at + 8])
         body = data[at + 8:at + 8 + size]
         assert struct.unpack(">I", data[at + 8 + size:at + 12 + size])[0] == zlib.crc32(kind + body)
         if kind == b"IHDR":
             width, height = struct.unpack(">II", body[:8])
+        elif kind == b"PLTE":
+            palette = [body[i:i + 3] for i in range(0, size, 3)]
         elif kind == b"IDAT":
             packed += body
         at += 12 + size
+    if palette:
+        raw = zlib.decompress(packed)
+        return width, height, [b"".join(palette[i] for i in raw[y * (width + 1) + 1:(y + 1) * (width + 1)])
+                               for y in range(height)]
     raw, stride, rows = zlib.decompress(packed), 3 * width + 1, []
     above = bytearray(3 * width)
     for y in range(height):
@@ -209,8 +215,17 @@ class Windows(ViewTest):
         view = self.open(SAMPLES / "streams_default.reel")
         view.settled()
         view.key("slash")
-        found = view.type("conv")
-        self.assertEqual(found["search"], "conv")
+        found = view.type("streams")
+        self.assertEqual(found["search"], "streams")
+        self.assertEqual(found["matches"], found["allocations"], "all are made by it")
+        # Enter, n and N go from match to match.
+        first, second, third = view.key("Return"), view.key("n"), view.key("n")
+        self.assertEqual([s["search"] for s in (first, second, third)], ["streams"] * 3)
+        self.assertEqual([s["allocation"] for s in (first, second, third)], [0, 1, 2])
+        self.assertGreater(third["cursor"], third["selected"]["begin"])
+        self.assertEqual(view.key("N")["allocation"], 1)
+        view.key("slash")
+        self.assertEqual(view.type("nowhere to be found")["matches"], 0)
         view.key("Escape")
         view.click_on("heap", 0.99, 0.99)
         self.assertEqual(view.key("Escape")["search"], "")
@@ -231,6 +246,45 @@ class Windows(ViewTest):
         view.click_on("policies/run")
         replayed = view.click_on("policies/first row")
         self.assertEqual(len(replayed["overlays"]), 1)
+        self.end(view)
+
+    def test_verdicts_colour_allocations_and_weigh_stacks(self):
+        view = self.open(SAMPLES / "leak.reel")
+        view.settled()
+        view.key("ctrl+shift+p")
+        view.type("colour allocations by verdict")
+        view.key("Return")
+        picture_file = self.directory / "verdicts.png"
+        self.assertIsNone(view.ask("screenshot", file=str(picture_file))["error"])
+        _, _, rows = picture(picture_file)
+        x, y, width, height = (int(v) for v in view.settled()["places"]["map"])
+        vermillion = sum(bytes(row[3 * i:3 * i + 3]) == b"\xd5\x5e\x00" for row in rows[y:y + height]
+                         for i in range(x, x + width))
+        self.assertGreater(vermillion, 0.02 * width * height, "leaks are vermillion in the map")
+
+        # What is weighed as leaked is what the report accuses.
+        accused = [leak for leak in json.loads(run("report", SAMPLES / "leak.reel", "--leaks", "--json").stdout)["leaks"]
+                   if leak["verdict"] in ("leak", "suspected")]
+        view.key("2")
+        view.click_on("weigh/leaked")
+        self.assertIsNotNone(view.click_on("stacks/first row")["stack"])
+        view.hands("mousemove", "0", "0")
+        largest = max(accused, key=lambda leak: leak["bytes"])
+        x, y, width, height = view.settled()["places"]["stacks/first row"]
+        view.hands("mousemove", int(x + 0.5 * width), int(y + 0.5 * height), "click", 3)
+        view.settled()
+        copied = view.click_on("copy/row")["clipboard"].split("\t")
+        self.assertEqual(int(copied[2].replace(",", "")), largest["count"])
+        self.end(view)
+
+    def test_what_pins_the_largest_hole_is_a_click_away(self):
+        view = self.open(SAMPLES / "oom_default.reel")
+        self.assertIn("fragmentation", view.settled()["places"], "an axis of its own")
+        pinning = view.click_on("heap/pin before")
+        self.assertIsNotNone(pinning["allocation"])
+        self.assertEqual(view.key("alt+Left")["allocation"], None)
+        self.assertEqual(view.key("alt+Right")["allocation"], pinning["allocation"])
+        self.assertTrue({"lost", "unattributed", "collector"} <= view.settled()["places"].keys())
         self.end(view)
 
     def test_pointing_at_the_map_tells_who(self):
@@ -323,17 +377,29 @@ class Files(ViewTest):
 
 class Screenshots(ViewTest):
     def test_every_pane_shows_something(self):
-        for pane in ("timeline", "map", "heap", "inspector", "allocations", "stacks", "flame", "segments", "leaks",
-                     "fragmentation", "oom", "policies", "compare"):
-            file = self.directory / f"{pane}.png"
-            process = self.screen.view(SAMPLES / "oom_default.reel", "--screenshot", file, "--pane", pane, "--size",
-                                       "640x400", "--at", "60%")
-            self.assertEqual(process.returncode, 0, process.stderr)
-            width, height, rows = picture(file)
+        folder = self.directory / "panes"
+        process = self.screen.view(SAMPLES / "oom_default.reel", "--screenshot", folder, "--pane", "all", "--size",
+                                   "640x400", "--at", "60%", "--few-colours")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        panes = ["timeline", "map", "heap", "inspector", "allocations", "stacks", "flame", "segments", "leaks",
+                 "fragmentation", "oom", "policies", "compare"]
+        self.assertEqual(sorted(p.stem for p in folder.iterdir()), sorted(panes))
+        for pane in panes:
+            width, height, rows = picture(folder / f"{pane}.png")
             self.assertEqual((width, height), (640, 400))
             share, colours = ink(rows[45:], width)
             self.assertGreater(share, 0.004, pane)
             self.assertGreater(colours, 8, pane)
+
+    def test_few_colours_look_the_same(self):
+        files = self.directory / "few.png", self.directory / "all.png"
+        for file, options in zip(files, (["--few-colours"], [])):
+            process = self.screen.view(SAMPLES / "gpt_default.reel", "--screenshot", file, "--size", "800x500", *options)
+            self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertLess(files[0].stat().st_size, 0.6 * files[1].stat().st_size)
+        (_, _, few), (width, height, exact) = picture(files[0]), picture(files[1])
+        apart = sum(abs(a - b) for rows in zip(few, exact) for a, b in zip(*rows)) / (3 * width * height)
+        self.assertLess(apart, 1, "of 255, in the mean")
 
     def test_light_dark_and_large(self):
         grounds = {}

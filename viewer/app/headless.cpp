@@ -63,17 +63,34 @@ Result<void> settle(Window& window, Viewer& viewer) {
   return {};
 }
 
-Result<void> save(const Window& window, const std::filesystem::path& file) {
+Result<void> save(const Window& window, const std::filesystem::path& file, bool few_colours = false) {
   std::uint32_t width = 0, height = 0;
   const std::vector<std::uint8_t> pixels = window.pixels(width, height);
-  return write_png(file, width, height, pixels);
+  return write_png(file, width, height, pixels, few_colours);
 }
 
 }  // namespace
 
-Result<void> take_screenshot(Window& window, Viewer& viewer, const std::filesystem::path& file) {
+Result<void> take_screenshot(Window& window, Viewer& viewer, const std::filesystem::path& file, bool few_colours) {
   if (auto done = settle(window, viewer); !done) return done;
-  return save(window, file);
+  return save(window, file, few_colours);
+}
+
+Result<void> take_screenshots(Window& window, Viewer& viewer, const std::filesystem::path& folder, bool few_colours) {
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  if (problem) return Error{.what = "can't be made: " + problem.message(), .where = folder.string()};
+  if (auto done = settle(window, viewer); !done) return done;
+  viewer.select_largest();
+  viewer.run_policies();
+  std::vector<std::string_view> panes(fixed_names.begin(), fixed_names.end());
+  panes.insert(panes.end(), tab_names.begin(), tab_names.end());
+  for (const std::string_view pane : panes) {
+    viewer.maximise(pane);
+    const std::filesystem::path file = folder / (std::string(pane) + ".png");
+    if (auto done = take_screenshot(window, viewer, file, few_colours); !done) return done;
+  }
+  return {};
 }
 
 Result<BenchResult> run_bench(Window& window, Viewer& viewer, const std::filesystem::path& file, std::uint64_t frames,

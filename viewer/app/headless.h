@@ -15,8 +15,10 @@
 
 namespace memreel::viewer {
 
-/// Draws frames until everything that was asked for is shown, and writes the last one.
-Result<void> take_screenshot(Window& window, Viewer& viewer, const std::filesystem::path& file);
+/// Draws frames until everything that was asked for is shown, and writes the last one. `few_colours`: see write_png().
+Result<void> take_screenshot(Window& window, Viewer& viewer, const std::filesystem::path& file, bool few_colours);
+/// One of each pane alone, named after it; with the largest allocation selected, and policies replayed.
+Result<void> take_screenshots(Window& window, Viewer& viewer, const std::filesystem::path& folder, bool few_colours);
 
 /// Of a number of frames, in milliseconds.
 struct Spread {

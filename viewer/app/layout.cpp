@@ -75,11 +75,12 @@ void Viewer::draw() {
   ImGui::SetNextWindowSize(io.DisplaySize);
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {0, 0});
   ImGui::PushStyleVar(ImGuiStyleVar_WindowRounding, 0);
-  ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {0, 0});
   ImGui::Begin("memreel", nullptr,
                ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoBackground | ImGuiWindowFlags_NoMove |
                    ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoBringToFrontOnFocus |
                    ImGuiWindowFlags_NoScrollWithMouse);
+  ImGui::PopStyleVar(2);  // menus and tooltips have both
+  ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {0, 0});
   panes_->allocations.step_match(scene, std::exchange(match_step_, 0));
   draw_top_bar(scene);
   if (!source_ || status().stage == Stage::failed || document_->empty())
@@ -87,7 +88,7 @@ void Viewer::draw() {
   else
     draw_panes(scene);
   ImGui::End();
-  ImGui::PopStyleVar(3);
+  ImGui::PopStyleVar();
   commands_.draw_palette(window_);
   if (help_) draw_help();
   draw_tour(scene);

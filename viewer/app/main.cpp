@@ -9,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "memreel/version.h"
 #include "viewer/app/headless.h"
@@ -26,10 +27,12 @@ struct Arguments {
   std::string size = "1600x1000", at, pane, split, colour, policies;
   double scale = 0;
   std::uint64_t bench_frames = 0;
-  bool json = false, light = false, dark = false, control = false, select_largest = false;
+  bool json = false, light = false, dark = false, control = false, few_colours = false;
 
   bool headless() const { return !screenshot.empty() || bench_frames != 0; }
 };
+
+constexpr std::string_view all_panes = "all";  // --pane
 
 int fail(const Error& error) {
   std::cerr << "memreel: error: " << error.message() << '\n';
@@ -51,13 +54,13 @@ Result<std::pair<int, int>> parse_size(const std::string& text) {
 }
 
 Result<void> check_pane(const std::string& pane) {
-  if (pane.empty() || std::ranges::find(tab_names, pane) != tab_names.end() ||
+  if (pane.empty() || pane == all_panes || std::ranges::find(tab_names, pane) != tab_names.end() ||
       std::ranges::find(fixed_names, pane) != fixed_names.end())
     return {};
   std::string known;
   for (const std::string_view name : fixed_names) known += std::string(name) + ", ";
   for (const std::string_view name : tab_names) known += std::string(name) + ", ";
-  known.resize(known.size() - 2);
+  known += all_panes;
   return Error{.what = "there is no pane '" + pane + "'", .where = "--pane", .remedy = "there are: " + known};
 }
 
@@ -158,15 +161,17 @@ int run(const Arguments& arguments, Clock::time_point started) {
     viewer.compare_with(arguments.compare);
     viewer.show_tab("compare");
   }
-  if (std::ranges::find(tab_names, arguments.pane) != tab_names.end() || !arguments.pane.empty())
-    viewer.maximise(arguments.pane);
+  if (!arguments.pane.empty()) viewer.maximise(arguments.pane == all_panes ? "" : arguments.pane);
   if (!arguments.at.empty() && !viewer.go_to(arguments.at))
     return fail({.what = "'" + arguments.at + "' is not an instant",
                  .where = "--at",
                  .remedy = "write seconds (1.5), a share (45%), event:1000, peak, reserved-peak, oom or end"});
 
   if (!arguments.screenshot.empty()) {
-    if (const auto done = take_screenshot(**window, viewer, arguments.screenshot); !done) return fail(done.error());
+    const auto take = arguments.pane == all_panes ? take_screenshots : take_screenshot;
+    if (arguments.pane == "policies") viewer.run_policies();
+    if (const auto done = take(**window, viewer, arguments.screenshot, arguments.few_colours); !done)
+      return fail(done.error());
     return 0;
   }
   if (arguments.bench_frames != 0) {
@@ -194,7 +199,9 @@ int parse_and_run(int argc, char** argv) {
       ->check(CLI::Range(0.5, 4.0));
   app.add_option("--at", arguments.at,
                  "Where the cursor is: seconds, 45%, event:1000, peak, reserved-peak, oom or end [peak]");
-  app.add_option("--pane", arguments.pane, "Show one pane only, e.g. map");
+  app.add_option("--pane", arguments.pane,
+                 "Show one pane only, e.g. map; with --screenshot all: one picture of each, in a folder");
+  app.add_flag("--few-colours", arguments.few_colours, "Pictures in at most 64 colours: smaller files");
   app.add_flag("--light", arguments.light, "Dark text on light ground");
   app.add_flag("--dark", arguments.dark, "Light text on dark ground");
   app.add_option("--bench-frames", arguments.bench_frames,

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "viewer/app/palette.h"
+
 namespace memreel::viewer {
 namespace {
 
@@ -24,11 +26,8 @@ std::string chunk(std::string_view type, const std::string& data) {
   return big_endian(static_cast<std::uint32_t>(data.size())) + body + big_endian(static_cast<std::uint32_t>(crc));
 }
 
-}  // namespace
-
-Result<void> write_png(const std::filesystem::path& path, std::uint32_t width, std::uint32_t height,
-                       std::span<const std::uint8_t> rgba) {
-  // Every row is the difference to the one above (filter 2): surfaces of one colour become zeros.
+/// Every row is the difference to the one above (filter 2): surfaces of one colour become zeros.
+std::vector<std::uint8_t> differences(std::uint32_t width, std::uint32_t height, std::span<const std::uint8_t> rgba) {
   std::vector<std::uint8_t> rows;
   rows.reserve(std::size_t{height} * (std::size_t{width} * 3 + 1));
   for (std::size_t y = 0; y < height; ++y) {
@@ -40,6 +39,26 @@ Result<void> write_png(const std::filesystem::path& path, std::uint32_t width, s
         rows.push_back(static_cast<std::uint8_t>(rgba[at] - above));
       }
   }
+  return rows;
+}
+
+}  // namespace
+
+Result<void> write_png(const std::filesystem::path& path, std::uint32_t width, std::uint32_t height,
+                       std::span<const std::uint8_t> rgba, bool few_colours) {
+  std::vector<std::uint8_t> rows;
+  std::string palette;
+  if (few_colours) {
+    const Paletted picture = with_palette(rgba);
+    for (const std::uint32_t colour : picture.colours) palette += big_endian(colour).substr(1);
+    for (std::size_t y = 0; y < height; ++y) {
+      rows.push_back(0);
+      rows.insert(rows.end(), picture.pixels.begin() + static_cast<std::ptrdiff_t>(y * width),
+                  picture.pixels.begin() + static_cast<std::ptrdiff_t>((y + 1) * width));
+    }
+  } else {
+    rows = differences(width, height, rgba);
+  }
   uLongf size = compressBound(static_cast<uLong>(rows.size()));
   std::string compressed(size, '\0');
   if (compress2(reinterpret_cast<Bytef*>(compressed.data()), &size, rows.data(), static_cast<uLong>(rows.size()), 9) !=
@@ -47,10 +66,11 @@ Result<void> write_png(const std::filesystem::path& path, std::uint32_t width, s
     return Error{.what = "can't compress the picture", .where = path.string()};
   compressed.resize(size);
 
-  const std::string header = big_endian(width) + big_endian(height) + std::string("\x08\x02\x00\x00\x00", 5);
+  const std::string header = big_endian(width) + big_endian(height) +
+                             std::string(few_colours ? "\x08\x03\x00\x00\x00" : "\x08\x02\x00\x00\x00", 5);
   std::ofstream file(path, std::ios::binary);
-  file << std::string_view("\x89PNG\r\n\x1a\n", 8) << chunk("IHDR", header) << chunk("IDAT", compressed)
-       << chunk("IEND", "");
+  file << std::string_view("\x89PNG\r\n\x1a\n", 8) << chunk("IHDR", header)
+       << (few_colours ? chunk("PLTE", palette) : "") << chunk("IDAT", compressed) << chunk("IEND", "");
   file.close();
   if (file.good()) return {};
   std::error_code ignored;

@@ -1,9 +1,10 @@
 // The line above all panes: what is open, the search, and what is not known.
+#include <GLFW/glfw3.h>
 #include <imgui.h>
 // after imgui.h
 #include <imgui_stdlib.h>
 
-#include <array>
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -109,14 +110,21 @@ void Viewer::draw_top_bar(Scene& scene) {
 
 void Viewer::draw_search(Scene& scene) {
   ImGui::SameLine();
-  ImGui::SetNextItemWidth(scene.px(260));
+  // As wide as what is not known leaves room for: that is always in sight.
+  const float room = ImGui::GetContentRegionMax().x - ImGui::GetCursorPosX() - scene.px(300);
+  ImGui::SetNextItemWidth(std::clamp(room, scene.px(90), scene.px(260)));
   if (focus_search_) {
     ImGui::SetKeyboardFocusHere();
     focus_search_ = false;
   }
   if (ImGui::InputTextWithHint("##search", "/  search stacks and addresses", &selection_.search,
-                               ImGuiInputTextFlags_AutoSelectAll | ImGuiInputTextFlags_EnterReturnsTrue))
+                               ImGuiInputTextFlags_AutoSelectAll))
+    match_step_ = 0;
+  // By the window's list of keys: one that is let go of within the same frame counts, too.
+  if (ImGui::IsItemActive() && std::ranges::count(window_.keys(), GLFW_KEY_ENTER, &KeyPress::key) > 0) {
     match_step_ = 1;
+    ImGui::SetWindowFocus(nullptr);  // so that n goes to the next
+  }
   note_item(scene, "search");
   if (selection_.search.empty()) return;
   ImGui::SameLine();
@@ -139,13 +147,14 @@ void Viewer::draw_unknowns(Scene& scene) {
     unknowns.push_back(collector_cost(*document_));
   }
   const float gap = scene.px(18);
-  float width = ImGui::CalcTextSize(state.c_str()).x;
+  float width = 0;
   for (const Unknown& unknown : unknowns)
     width += gap + ImGui::CalcTextSize((std::string(unknown.name) + " " + unknown.value).c_str()).x;
-  const float left = ImGui::GetContentRegionMax().x - width;
   ImGui::SameLine();
-  // Where the window is narrow, what is lost stays in sight and the rest goes.
-  ImGui::SetCursorPosX(std::max(left, ImGui::GetCursorPosX()));
+  const float left = ImGui::GetContentRegionMax().x - width - ImGui::CalcTextSize(state.c_str()).x;
+  if (left < ImGui::GetCursorPosX()) state.clear();
+  ImGui::SetCursorPosX(
+      std::max(ImGui::GetContentRegionMax().x - width - ImGui::CalcTextSize(state.c_str()).x, ImGui::GetCursorPosX()));
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("%s", state.c_str());
   for (const Unknown& unknown : unknowns) {

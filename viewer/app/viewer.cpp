@@ -30,6 +30,11 @@ std::optional<double> number(std::string_view text) {
   return value;
 }
 
+std::string clipboard() {
+  const char* const text = ImGui::GetClipboardText();
+  return text == nullptr ? std::string() : text;
+}
+
 }  // namespace
 
 Viewer::Viewer(Window& window, Settings settings)
@@ -159,6 +164,13 @@ void Viewer::step_mark(int by) {
     ++row;
   if (row < 0 || row >= static_cast<std::int64_t>(notable.size())) return;
   selection_.cursor = document_->columns.other[notable[static_cast<std::size_t>(row)]].at;
+}
+
+void Viewer::select_largest() {
+  const auto largest = std::ranges::max_element(heap_.blocks, {}, [&](const HeldBlock& block) {
+    return document_->stack_of(block.allocation) == StackId::none ? 0_B : block.size;
+  });
+  if (largest != heap_.blocks.end()) selection_.select(*document_, largest->allocation);
 }
 
 void Viewer::focus() {
@@ -323,6 +335,7 @@ Json Viewer::state() const {
       {"hovered_allocation", selection_.hovered_allocation ? Json(*selection_.hovered_allocation) : Json(nullptr)},
       {"search", selection_.search},
       {"matches", panes_->allocations.matches()},
+      {"clipboard", clipboard()},
       {"tab", tab_},
       {"maximised", maximised_},
       {"help", help_},

@@ -66,6 +66,8 @@ class Viewer {
   /// Puts the cursor: "peak", "event:123", "45%", "1.5" (seconds since the beginning). False when it is none of these.
   bool go_to(std::string_view instant);
   void set_dark(bool dark);
+  /// Selects the largest allocation with a stack that is held at the cursor.
+  void select_largest();
   void run_policies() { panes_->policies.run(); }
   /// Another trace, for the pane that compares.
   void compare_with(const std::filesystem::path& file) { panes_->compare.set_other(file.string()); }

@@ -35,7 +35,8 @@ std::string stack_label(const Tables& tables, StackId stack) {
     if (own.line != 0) label += ":" + std::to_string(own.line);
     label += "  ";
   }
-  return label + std::string(own.function);
+  label += own.function;
+  return label.empty() ? text_of(frames.front()) : label;
 }
 
 std::string pool_label(const Tables& tables, PoolId id) {

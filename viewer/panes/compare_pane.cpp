@@ -90,8 +90,9 @@ std::optional<ComparePane::Comparison> ComparePane::compare_traces(const std::sh
 
 void ComparePane::draw(Scene& scene) {
   Selection& selection = scene.selection;
-  if (ImGui::SmallButton("keep the cursor's instant as A")) kept_ = selection.cursor;
+  if (ImGui::Button("keep the cursor's instant as A")) kept_ = selection.cursor;
   ImGui::SameLine();
+  ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("or compare peaks with");
   ImGui::SameLine();
   ImGui::SetNextItemWidth(scene.px(380));
@@ -99,7 +100,7 @@ void ComparePane::draw(Scene& scene) {
     other_ = typed_;
   if (!other_.empty()) {
     ImGui::SameLine();
-    if (ImGui::SmallButton("instants instead")) other_.clear();
+    if (ImGui::Button("instants instead")) other_.clear();
   }
   const Key key{.other = other_,
                 .heap = selection.heap,

@@ -8,9 +8,9 @@ namespace memreel::viewer {
 FragmentationPane::FragmentationPane()
     : sites_(
           "pins",
-          {{"pins", 100, true}, {"alone", 100, true}, {"segments", 80, true}, {"blocks", 70, true}, {"who", 0, false}}),
+          {{"pins", 84, true}, {"alone", 84, true}, {"segments", 74, true}, {"blocks", 60, true}, {"who", 0, false}}),
       remedies_("remedies",
-                {{"gives back", 100, true}, {"peak reserved", 110, true}, {"failed", 60, true}, {"with", 0, false}}) {}
+                {{"gives back", 84, true}, {"peak reserved", 100, true}, {"failed", 50, true}, {"with", 0, false}}) {}
 
 void FragmentationPane::draw(Scene& scene, Verdicts& verdicts) {
   const auto findings = verdicts.get(scene, "fragmentation");
@@ -33,7 +33,7 @@ void FragmentationPane::draw(Scene& scene, Verdicts& verdicts) {
     scene.selection.remember();
   }
   const float width = ImGui::GetContentRegionAvail().x;
-  ImGui::BeginChild("pinning", {std::max(width * 0.56F, 1.0F), 0});
+  ImGui::BeginChild("pinning", {std::max(width * 0.48F, 1.0F), 0});
   Rows rows;
   rows.count = found->sites.size();
   rows.cell = [&](std::uint64_t row, int column) -> std::string {

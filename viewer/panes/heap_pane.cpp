@@ -75,6 +75,21 @@ Layout arrange(Scene& scene, float width, double bytes_per_pixel) {
   return layout;
 }
 
+/// Bytes for a pixel such that the lane that has most fills a line.
+double widest_lane(Scene& scene, float width) {
+  std::map<Lane, std::pair<double, float>> lanes;  // bytes, and pixels of the gaps
+  for (const HeldSegment& segment : scene.heap.segments) {
+    const Origin& origin = scene.tables()[segment.origin];
+    auto& [bytes, gaps] = lanes[{origin.pool, origin.stream}];
+    bytes += static_cast<double>(segment.size.count);
+    gaps += scene.px(3);
+  }
+  double most = 1;
+  for (const auto& [lane, sum] : lanes)
+    most = std::max(most, sum.first / static_cast<double>(std::max(width - sum.second, width / 2)));
+  return most;
+}
+
 }  // namespace
 
 void HeapPane::draw_title(Scene& scene) {
@@ -88,14 +103,15 @@ void HeapPane::draw_title(Scene& scene) {
   const auto pin = [&](const std::optional<std::uint32_t>& block, const char* name) {
     if (!block) return;
     const HeldBlock& b = heap.blocks[*block];
+    const std::string who = text_of(b.size) + "  " + stack_label(scene.tables(), document.stack_of(b.allocation));
+    const float right = ImGui::GetWindowPos().x + ImGui::GetContentRegionMax().x;
+    const float room = right - ImGui::GetItemRectMax().x - ImGui::CalcTextSize(word).x - scene.px(26);
+    if (room < scene.px(40)) return;
+    const std::string shown = fitting(who, room);
     ImGui::SameLine(0, scene.px(4));
     ImGui::TextDisabled("%s", word);
     word = " and";
     ImGui::SameLine(0, scene.px(6));
-    const std::string who = text_of(b.size) + "  " + stack_label(scene.tables(), document.stack_of(b.allocation));
-    const float room = ImGui::GetContentRegionMax().x - ImGui::GetCursorPosX() - scene.px(16);
-    const std::string shown = fitting(who, std::max(room, 1.0F));
-    if (shown.empty()) return;
     ImGui::PushID(name);
     if (ImGui::SmallButton(shown.c_str())) {
       scene.selection.select(document, b.allocation);
@@ -126,12 +142,14 @@ void HeapPane::draw(Scene& scene, Verdicts& verdicts) {
     return;
   }
   // The scale at which everything just fits, by halving.
-  const float width = area.width() - scene.px(12);
+  const float width = std::max(area.width() - scene.px(12), scene.px(12));
   double low = 1, high = static_cast<double>(heap.reserved.count) + 1;
   for (int i = 0; i < 24; ++i) {
     const double middle = std::sqrt(low * high);
     (arrange(scene, width, middle).height > area.height() ? low : high) = middle;
   }
+  // Where there are more lanes than lines, each has one, and the rest is scrolled to.
+  if (arrange(scene, width, high).height > area.height()) high = widest_lane(scene, width);
   if (ImGui::IsItemHovered() && ImGui::GetIO().MouseWheel != 0) {
     if (ImGui::GetIO().KeyCtrl)
       zoom_ = std::clamp(zoom_ * std::pow(1.25, static_cast<double>(ImGui::GetIO().MouseWheel)), 1.0, 4096.0);
@@ -167,6 +185,11 @@ void HeapPane::draw(Scene& scene, Verdicts& verdicts) {
     }
   }
   list.PopClipRect();
+  if (layout.height <= area.height()) return;
+  const float all = layout.height, right = area.right - scene.px(2);
+  list.AddRectFilled({right - scene.px(4), area.top + area.height() * scroll_ / all},
+                     {right, area.top + area.height() * (scroll_ + area.height()) / all}, scene.theme.faint,
+                     scene.px(2));
 }
 
 void HeapPane::draw_segment(Scene& scene, ImDrawList& list, const Area& area, std::uint32_t number) {

@@ -7,11 +7,11 @@
 namespace memreel::viewer {
 
 LeaksPane::LeaksPane()
-    : table_("leaks", {{"verdict", 130, false},
+    : table_("leaks", {{"verdict", 110, false},
                        {"bytes", 100, true},
                        {"count", 80, true},
-                       {"grows by", 120, true},
-                       {"who", 330, false},
+                       {"grows by", 110, true},
+                       {"who", 220, false},
                        {"because", 0, false}}) {}
 
 void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {

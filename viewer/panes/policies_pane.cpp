@@ -80,7 +80,8 @@ void PoliciesPane::draw(Scene& scene) {
     scene.busy = true;
     ImGui::TextDisabled("replaying\u2026");
   } else {
-    ImGui::TextDisabled("click a row to lay its course over the timeline");
+    ImGui::TextDisabled(
+        "%s", fitting("click a row to lay its course over the timeline", ImGui::GetContentRegionAvail().x).c_str());
   }
   if (const auto latest = replay_.value(); latest != shown_) {
     shown_ = latest;

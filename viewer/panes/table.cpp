@@ -143,7 +143,8 @@ void Table::draw_menu(Scene& scene, const Rows& rows) {
   if (ImGui::MenuItem("Copy the row")) ImGui::SetClipboardText(line(menu_row_).c_str());
   note_item(scene, "copy/row");
   const std::uint64_t count = std::min(rows.count, most);
-  if (ImGui::MenuItem(
+  if (count > 1 &&
+      ImGui::MenuItem(
           ("Copy " + std::string(count == rows.count ? "all " : "the first ") + text_of(count) + " rows").c_str())) {
     std::string text;
     for (std::size_t c = 0; c < columns_.size(); ++c) text += std::string(c == 0 ? "" : "\t") + columns_[c].title;

@@ -72,7 +72,7 @@ Theme light_theme() {
   t.faint = rgb(0x70757F);
   t.accent = rgb(0x0072B2);
   t.alarm = rgb(vermillion);
-  t.segment = rgb(0xE9EAEC);
+  t.segment = rgb(0xDCDEE3);
   t.reserved = rgb(0xD3D8DF);
   t.held = rgb(0xE69F00);
   t.live = rgb(0x5AA9DB);

@@ -375,7 +375,8 @@ void TimelinePane::draw_plot(Scene& scene) {
   for (const Overlay& overlay : scene.overlays)
     if (overlay.heap == scene.selection.heap)
       for (const std::uint64_t bytes : overlay.bytes) top = std::max(top, bytes);
-  const std::uint64_t step = byte_tick(std::max<std::uint64_t>(top, 1), 5);
+  const int most_ticks = std::clamp(static_cast<int>(area.height() / scene.px(24)), 1, 5);
+  const std::uint64_t step = byte_tick(std::max<std::uint64_t>(top, 1), most_ticks);
   top += top / 12;
 
   list.PushClipRect(area.min(), area.max(), true);
