@@ -1,7 +1,5 @@
 #include "collector/agent/forward_stacks.h"
 
-#include <ranges>
-
 namespace memreel::agent {
 
 void ForwardStacks::note(std::uint32_t sequence, std::uint32_t thread, StackId stack) {
@@ -23,7 +21,8 @@ StackId ForwardStacks::linked(std::uint32_t sequence, StackId stack) {
     frames.push_back(writer_->tables()[at].frame);
   const FrameId between = writer_->intern(Frame{.function = writer_->intern(backward_frame)});
   StackId row = writer_->intern(Stack{.frame = between, .caller = forward.stack});
-  for (const FrameId frame : frames | std::views::reverse) row = writer_->intern(Stack{.frame = frame, .caller = row});
+  for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame)
+    row = writer_->intern(Stack{.frame = *frame, .caller = row});
   found->second = row;
   return row;
 }

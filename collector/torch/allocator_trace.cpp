@@ -129,7 +129,7 @@ Record record_of(Recorder& recorder, const Entry& entry, RecordKind kind) {
   record.address = entry.address;
   record.size = entry.size;
   record.stream = entry.stream;
-  record.device = entry.device;
+  record.device = std::int16_t{entry.device};
   if (allocator.tells_pool && (entry.pool_high != 0 || entry.pool_low != 0)) {
     const std::array key{entry.pool_high, entry.pool_low};
     record.object = recorder.names().number_of({std::as_bytes(std::span(key))});
@@ -149,7 +149,7 @@ void on_entry(const Entry& entry) noexcept {
   Recorder* const recorder = agent::recorder();
   if (recorder == nullptr || !follows()) return;
   if (!is_plausible(entry)) return refuse();
-  devices[static_cast<std::size_t>(entry.device)].followed = true;
+  devices[static_cast<std::uint8_t>(entry.device)].followed = true;
   const auto action = static_cast<Action>(entry.action);
   if (action == Action::free_completed) {
     Record& freed = underway.freed;
@@ -204,7 +204,7 @@ Record reported(std::uint64_t address, std::uint64_t block, std::int8_t device) 
   record.space = agent::Space::torch_traced;
   record.address = address;
   record.size = block;
-  record.device = device;
+  record.device = std::int16_t{device};
   record.stream = current_stream(device);
   return record;
 }
@@ -265,7 +265,7 @@ bool take_report(Recorder& recorder, std::uint64_t address, std::int64_t change,
   if (!is_device(device)) return false;
   follow();
   if (!follows()) return false;
-  Device& own = devices[static_cast<std::size_t>(device)];
+  Device& own = devices[static_cast<std::uint8_t>(device)];
   if (std::exchange(own.recorder, &recorder) != &recorder) own.sum = {};
   if (!own.sum.agrees(change, allocated)) recorder.emit({.kind = RecordKind::hook_lost});
 
