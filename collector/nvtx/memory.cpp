@@ -23,10 +23,12 @@ struct Heap {
   std::uint64_t name = 0;
   std::int16_t device = 0;
   Range range{};
+  Heap* before = nullptr;
 };
 
 // NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): NVTX's functions have no other context
 std::atomic<int (*)()> current_device = nullptr;
+std::atomic<Heap*> latest = nullptr;
 /// Of regions that are registered in no heap.
 std::atomic<Heap*> process_wide = nullptr;
 // NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
@@ -70,7 +72,11 @@ Heap* new_heap(std::uint64_t name, const Range& range) {
                                              .name = name,
                                              .device = static_cast<std::int16_t>(device != nullptr ? device() : -1),
                                              .range = range};
-  if (heap != nullptr) announce(*heap);
+  if (heap == nullptr) return nullptr;
+  heap->before = latest.load(std::memory_order_relaxed);
+  while (!latest.compare_exchange_weak(heap->before, heap)) {
+  }
+  announce(*heap);
   return heap;
 }
 

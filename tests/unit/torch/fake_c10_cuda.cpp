@@ -131,7 +131,10 @@ class [[gnu::visibility("hidden")]] NativeCachingAllocator
 
 using namespace c10::cuda::CUDACachingAllocator;
 
-extern "C" void fake_use_native_allocator() { allocator = new Native::NativeCachingAllocator; }
+extern "C" void fake_use_native_allocator() {
+  static Native::NativeCachingAllocator native;
+  allocator = &native;
+}
 
 extern "C" void* fake_malloc(void* address, std::size_t requested, std::size_t block, std::size_t segment,
                              std::size_t stream, std::uint64_t pool) {
