@@ -182,6 +182,7 @@ std::optional<Recording::Outcome> end(Agent& self, std::string_view why) {
   if (outcome && outcome->result) note_end(self, *outcome, why);  // failures were told of when they happened
   if (outcome) {
     self.recording.reset();
+    self.recorder->rest();
   } else {
     [[maybe_unused]] Recording* const still_in_use = self.recording.release();
     self.recorder = nullptr;

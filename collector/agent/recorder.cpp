@@ -185,6 +185,11 @@ void Recorder::drain(std::vector<Record>& batch, Draining how) {
   if (!std::is_sorted(begin, batch.end(), earlier)) std::sort(begin, batch.end(), earlier);
 }
 
+void Recorder::rest() {
+  for (ThreadRing* ring = rings_.load(std::memory_order_acquire); ring != nullptr; ring = ring->next)
+    ring->give_back_pages();
+}
+
 bool Recorder::reopen(const Options& options) {
   const bool fits = options.ring_events == ring_events_ && options.depth == depth_ && options.when_full == when_full_;
   if (!fits || stacks_.size() > stacks::StackTree::default_capacity / 2) return false;

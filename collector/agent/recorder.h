@@ -90,7 +90,10 @@ class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what thre
   /// From now on every record is refused and nobody waits for room. Threads may still be inside.
   void close() { open_.store(false, std::memory_order_release); }
 
-  /// After close(), once nobody drains any more: takes records again, for another trace. What threads left behind on
+  /// After close(), once nobody drains any more: gives the rings' memory back to the system until it is needed again.
+  void rest();
+
+  /// The same: takes records again, for another trace. What threads left behind on
   /// their way is dropped. The memory that rings and stacks have is used again, so that recording again and again takes
   /// no more of it. False when there is little room left in it, or `options` ask for other rings: use a new recorder.
   bool reopen(const Options& options);

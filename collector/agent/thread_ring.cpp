@@ -1,6 +1,7 @@
 #include "collector/agent/thread_ring.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <new>
 
@@ -41,6 +42,13 @@ ThreadRing* ThreadRing::create(std::uint32_t capacity, std::uint32_t depth) {
   capture.python = lay_out<stacks::PythonFrame>(place, python_depth);
   capture.merged = lay_out<stacks::FrameKey>(place, depth + python_depth);
   return ring;
+}
+
+void ThreadRing::give_back_pages() {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<std::uintptr_t>(records_) + page - 1) & ~(page - 1);
+  const auto end = reinterpret_cast<std::uintptr_t>(records_ + capacity_) & ~(page - 1);
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 }  // namespace memreel::agent

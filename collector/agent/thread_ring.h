@@ -100,6 +100,9 @@ class ThreadRing {  // NOLINT(clang-analyzer-optin.performance.Padding): writer 
     tail_.store(tail, std::memory_order_release);
   }
 
+  /// What records are in pages of their own is forgotten; their numbers read 0.
+  void give_back_pages();
+
   std::uint64_t lost() const { return lost_.load(std::memory_order_relaxed); }
   std::uint64_t cost_ticks() const { return cost_.load(std::memory_order_relaxed); }
 
