@@ -11,6 +11,8 @@ import time
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit/python"))
+from each_python import pythons  # noqa: E402
 from ground_truth import driver_events, expected, read_truth
 from program import MEMREEL, REPOSITORY
 from recorded import FAKE, PROGRAM, RecordTest
@@ -291,6 +293,28 @@ class Tensors(AttachTest):
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=30)
         self.assertIn("KeyboardInterrupt", errors)
+
+
+@unittest.skipUnless(may_trace(), "this machine does not let a process trace another (ptrace)")
+class Python(AttachTest):
+    def test_python_is_asked(self):
+        found = list(pythons("14"))
+        if not found:
+            self.skipTest("there is no CPython 3.14 here, which lets itself be asked to load a library")
+        for python in found:
+            path = f"{Path(python).parent}:{os.environ['PATH']}"
+            process = self.run_program(python, "-B", "-c", TENSORS, C10_CUDA)
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            for cycle in range(2):
+                told = subprocess.run([MEMREEL, "attach", str(process.pid), "--time-limit", "20"], text=True, timeout=60,
+                                      cwd=self.directory, env=self.environment(PATH=path), stderr=subprocess.PIPE)
+                self.assertEqual(told.returncode, 0, told.stderr)
+                self.assertIn("Python loaded memreel's library", told.stderr)
+                time.sleep(0.1)
+                self.memreel("detach", process.pid)
+            self.assertEqual(len(self.traces()), 2)
+            self.assertTrue(all("alloc" in self.document("info", trace)["kinds"] for trace in self.traces()))
+            self.end(process)
 
 
 C10_CUDA = os.environ.get("MEMREEL_FAKE_C10_CUDA",

@@ -46,8 +46,7 @@ if door == "dormant":
     pid = int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 
 pauses, begins, lost, events = [], [], 0, 0
-before = count(pid, "task"), count(pid, "fd")
-memory = {}
+memory, before = {}, None
 for cycle in range(cycles):
     trace = directory / f"{cycle}.reel"
     told, seconds = run("attach", pid, "-o", trace)
@@ -64,6 +63,7 @@ for cycle in range(cycles):
     if cycle + 1 in (warm_up, cycles):
         time.sleep(0.2)
         memory[cycle + 1] = resident(pid)
+        before = before or (count(pid, "task"), count(pid, "fd"))
 after = count(pid, "task"), count(pid, "fd")
 Path(f"{disturbed}.stop").touch()
 if process.wait(timeout=120):
@@ -75,5 +75,5 @@ growth = memory[cycles] - memory[warm_up]
 paused = f"paused {statistics.median(pauses):.2f} ms (at most {max(pauses):.2f})" if pauses else "never paused"
 print(f"{cycles} cycles over {steps} steps: losses {'identical' if same else 'DIFFER'}, {events} events, {lost} lost, {paused}, "
       f"attach takes {statistics.median(begins):.0f} ms (at most {max(begins):.0f}), resident memory {growth:+} KiB since cycle "
-      f"{warm_up}, threads and files {before} before, {after} after")
+      f"{warm_up}, threads and files {before} then, {after} at the end")
 sys.exit(not (same and lost == 0 and max(pauses, default=0) <= 50 and before == after))

@@ -37,6 +37,10 @@ _memreel() {
     _memreel_record "$word" "$before"
     return
   fi
+  if [[ $command == attach || $command == detach ]] && [[ $word != -* && $COMP_CWORD == 2 ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$(ps -o pid= -u "$(id -u)" 2>/dev/null)" -- "$word")
+    return
+  fi
   case $before in
     --by) mapfile -t COMPREPLY < <(compgen -W 'stack line function module thread stream pool device' -- "$word") && return ;;
     --what-if) mapfile -t COMPREPLY < <(compgen -W 'empty_cache@step empty_cache@every: empty_cache@oom no-empty_cache pool.exact' -- "$word") && return ;;

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,6 +13,22 @@
 
 namespace memreel::attach {
 namespace {
+
+/// What has been written by now.
+class GrowingFile final : public ByteFile {
+ public:
+  explicit GrowingFile(const std::vector<std::byte>& bytes) : bytes_(&bytes) {}
+  Result<std::size_t> read(std::uint64_t offset, std::span<std::byte> into) override {
+    if (offset >= bytes_->size()) return std::size_t{0};
+    const std::size_t count = std::min(into.size(), bytes_->size() - static_cast<std::size_t>(offset));
+    std::memcpy(into.data(), bytes_->data() + offset, count);
+    return count;
+  }
+  std::uint64_t size() override { return bytes_->size(); }
+
+ private:
+  const std::vector<std::byte>* bytes_;
+};
 
 /// A trace that grows: written with one hand, read with the other.
 class LiveMemoryTest : public testing::Test {
@@ -41,7 +60,7 @@ class LiveMemoryTest : public testing::Test {
   LiveMemory& read() {
     EXPECT_TRUE(writer_.flush());
     if (!reader_) {
-      reader_ = std::make_unique<TraceReader>(*TraceReader::open(memory_file(bytes_), "test"));
+      reader_ = std::make_unique<TraceReader>(*TraceReader::open(std::make_shared<GrowingFile>(bytes_), "test"));
       memory_ = std::make_unique<LiveMemory>(reader_->tables());
     }
     EventBatch batch;
@@ -49,11 +68,7 @@ class LiveMemoryTest : public testing::Test {
     return *memory_;
   }
 
-  std::vector<std::byte> bytes_ = [] {
-    std::vector<std::byte> bytes;
-    bytes.reserve(1 << 20);  // it must not move while it is read
-    return bytes;
-  }();
+  std::vector<std::byte> bytes_;
   TraceWriter writer_{memory_sink(bytes_), {}};
   HeapId last_ = HeapId::none;
   std::unique_ptr<TraceReader> reader_;
