@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
@@ -92,10 +93,10 @@ std::vector<Mapping> RemoteProcess::mappings() const {
   std::istringstream lines(read_proc(process_, "maps").value_or(""));
   for (std::string line; std::getline(lines, line);) {
     Mapping mapping;
-    char rights[5] = "";
+    std::array<char, 5> rights{};
     int name = 0;
     if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %*s %n", &mapping.begin, &mapping.end,
-                    rights, &mapping.offset, &name) < 4)
+                    rights.data(), &mapping.offset, &name) < 4)
       continue;
     mapping.executable = rights[2] == 'x';
     if (name > 0) mapping.name = line.substr(static_cast<std::size_t>(name));

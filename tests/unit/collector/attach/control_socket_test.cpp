@@ -13,15 +13,14 @@
 namespace memreel::attach {
 namespace {
 
-using std::chrono_literals::operator""ms, std::chrono_literals::operator""s;
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): its only way in
 
 const Message status{.word = "status", .fields = {}};
 
 /// This process's socket, with a thread that answers with the question's word until it is "stop".
 class Listening {
  public:
-  explicit Listening(std::chrono::milliseconds patience = {}) {
-    open_ = socket_.open();
+  explicit Listening(std::chrono::milliseconds patience = {}) : open_(socket_.open()) {
     if (!open_) return;
     thread_ = std::thread([this, patience] {
       socket_.run(
