@@ -116,6 +116,32 @@ class BlockTable {
     release_slot(gone);
   }
 
+  /// Makes a block take over those of its neighbours that `joins`, a predicate on blocks. Calls `take_out` with each of
+  /// them while it is still there. Returns how many they are.
+  template <class Joins, class TakeOut>
+  [[gnu::always_inline]] unsigned absorb_neighbours(BlockId id, const Joins& joins, const TakeOut& take_out) {
+    const Block& block = (*this)[id];
+    unsigned absorbed = 0;
+    if (block.previous != BlockId::none && joins((*this)[block.previous])) {
+      take_out(block.previous);
+      absorb_previous(id);
+      ++absorbed;
+    }
+    if (block.next != BlockId::none && joins((*this)[block.next])) {
+      take_out(block.next);
+      absorb_next(id);
+      ++absorbed;
+    }
+    return absorbed;
+  }
+
+  /// The same with those that are free.
+  template <class TakeOut>
+  [[gnu::always_inline]] unsigned absorb_free_neighbours(BlockId id, const TakeOut& take_out) {
+    return absorb_neighbours(
+        id, [](const Block& block) { return block.state == BlockState::free; }, take_out);
+  }
+
   /// Links two blocks of one segment that touch: `second` begins where `first` ends.
   void link(BlockId first, BlockId second) {
     assert((*this)[first].address + (*this)[first].size == (*this)[second].address);

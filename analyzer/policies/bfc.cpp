@@ -83,7 +83,8 @@ void Bfc::add_region(Address address, Bytes size) {
   const BlockId before = settings_.coalesce_regions ? last_chunk_before(address) : BlockId::none;
   const BlockId chunk = table_.add(address, size, 0);
   if (before != BlockId::none) table_.link(before, chunk);
-  put_free(merge_with_neighbours(chunk));
+  table_.absorb_free_neighbours(chunk, [&](BlockId neighbour) { take_out(neighbour); });
+  put_free(chunk);
 }
 
 /// The chunk at the end of the region that ends at `address`.

@@ -78,18 +78,12 @@ class Bfc {
   void free(std::uint32_t slot, Bytes /*requested*/) {
     const BlockId id = block_of_[slot];
     use_.allocated -= table_[id].size;
-    put_free(merge_with_neighbours(id));
+    table_.absorb_free_neighbours(id, [&](BlockId neighbour) { take_out(neighbour); });
+    put_free(id);
   }
   void free_requested(std::uint32_t slot, Bytes requested) { free(slot, requested); }
   void free_completed(std::uint32_t /*slot*/, Bytes /*requested*/) {}
   void empty_cache();
-
-  // For slots that operations ahead of this one name.
-  [[gnu::always_inline]] void prefetch_name(std::uint32_t slot) const { prefetch(&block_of_[slot]); }
-  [[gnu::always_inline]] void prefetch_block(std::uint32_t slot) const { table_.prefetch_block(block_of_[slot]); }
-  [[gnu::always_inline]] void prefetch_neighbours(std::uint32_t slot) const {
-    table_.prefetch_neighbours(block_of_[slot]);
-  }
 
   const HeapUse& use() const { return use_; }
   const DriverCalls& driver_calls() const { return calls_; }
@@ -107,6 +101,7 @@ class Bfc {
     });
   }
   const BlockTable& blocks() const { return table_; }
+  const std::vector<BlockId>& block_ids() const { return block_of_; }
 
   /// The free chunks in the order of the search.
   std::vector<Block> candidates() const;
@@ -118,19 +113,6 @@ class Bfc {
     const BlockId chunk = free_.find(size);
     if (chunk == BlockId::none && gap_ != BlockId::none && table_[gap_].size >= size) return gap_;
     return chunk;
-  }
-
-  BlockId merge_with_neighbours(BlockId id) {
-    Block& block = table_[id];
-    if (block.next != BlockId::none && table_[block.next].state == BlockState::free) {
-      take_out(block.next);
-      table_.absorb_next(id);
-    }
-    if (block.previous != BlockId::none && table_[block.previous].state == BlockState::free) {
-      take_out(block.previous);
-      table_.absorb_previous(id);
-    }
-    return id;
   }
 
   void put_free(BlockId id) {

@@ -72,13 +72,6 @@ class Buddy {
   void free_completed(std::uint32_t slot, Bytes /*requested*/) { make_reusable(block_of_[slot]); }
   void empty_cache();
 
-  // For slots that operations ahead of this one name.
-  [[gnu::always_inline]] void prefetch_name(std::uint32_t slot) const { prefetch(&block_of_[slot]); }
-  [[gnu::always_inline]] void prefetch_block(std::uint32_t slot) const { table_.prefetch_block(block_of_[slot]); }
-  [[gnu::always_inline]] void prefetch_neighbours(std::uint32_t slot) const {
-    table_.prefetch_neighbours(block_of_[slot]);
-  }
-
   const HeapUse& use() const { return use_; }
   Bytes largest_free() const { return Bytes{std::bit_floor(occupied_)}; }
   const DriverCalls& driver_calls() const { return calls_; }
@@ -91,6 +84,8 @@ class Buddy {
       if (block.state == BlockState::free) visit(FreeBlock{.size = block.size});
     });
   }
+  const BlockTable& blocks() const { return table_; }
+  const std::vector<BlockId>& block_ids() const { return block_of_; }
 
  private:
   static constexpr unsigned orders = 46;  // no device has more than 2^45 bytes

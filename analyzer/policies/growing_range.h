@@ -1,11 +1,9 @@
 // The classic fits: one contiguous range that grows at its end.
 //
 // - A request is rounded up to `align`, and further if Placement says so, and takes the front of the free block that
-// Placement chooses; the rest of the
-//   block stays free.
+//   Placement chooses; the rest of the block stays free.
 // - When no free block is large enough the range grows at its end by whole pages, as few as will do: a free block at
-// the
-//   end counts.
+//   the end counts.
 // - A freed block merges with its free neighbours once the device is done with it, and serves any stream.
 // - empty_cache gives back the whole pages of the free block at the end. Nothing else ever shrinks the range.
 #pragma once
@@ -94,13 +92,6 @@ class GrowingRange {
     }
   }
 
-  // For slots that operations ahead of this one name.
-  [[gnu::always_inline]] void prefetch_name(std::uint32_t slot) const { prefetch(&block_of_[slot]); }
-  [[gnu::always_inline]] void prefetch_block(std::uint32_t slot) const { table_.prefetch_block(block_of_[slot]); }
-  [[gnu::always_inline]] void prefetch_neighbours(std::uint32_t slot) const {
-    table_.prefetch_neighbours(block_of_[slot]);
-  }
-
   const HeapUse& use() const { return use_; }
   Bytes largest_free() const { return free_.largest(); }
   const DriverCalls& driver_calls() const { return calls_; }
@@ -115,6 +106,7 @@ class GrowingRange {
     });
   }
   const BlockTable& blocks() const { return table_; }
+  const std::vector<BlockId>& block_ids() const { return block_of_; }
 
  private:
   Bytes rounded(Bytes requested) const {
@@ -152,16 +144,10 @@ class GrowingRange {
   }
 
   void make_reusable(BlockId id) {
-    Block& block = table_[id];
-    if (block.previous != BlockId::none && table_[block.previous].state == BlockState::free) {
-      take_out(block.previous);
-      table_.absorb_previous(id);
-    }
-    if (block.next != BlockId::none && table_[block.next].state == BlockState::free) {
-      take_out(block.next);
-      if (block.next == last_) last_ = id;
-      table_.absorb_next(id);
-    }
+    table_.absorb_free_neighbours(id, [&](BlockId neighbour) {
+      take_out(neighbour);
+      if (neighbour == last_) last_ = id;
+    });
     put_free(id);
   }
 

@@ -167,16 +167,10 @@ BlockId Planned::let_go(std::uint32_t slot) {
 }
 
 void Planned::make_reusable(BlockId id) {
-  Block& block = table_[id];
-  if (block.previous != BlockId::none && table_[block.previous].state == BlockState::free) {
-    take_out(block.previous);
-    table_.absorb_previous(id);
-  }
-  if (block.next != BlockId::none && table_[block.next].state == BlockState::free) {
-    take_out(block.next);
-    if (block.next == last_) last_ = id;
-    table_.absorb_next(id);
-  }
+  table_.absorb_free_neighbours(id, [&](BlockId neighbour) {
+    take_out(neighbour);
+    if (neighbour == last_) last_ = id;
+  });
   put_free(id);
 }
 

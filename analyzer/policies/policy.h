@@ -4,7 +4,9 @@
 #include <concepts>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
+#include "analyzer/heap/block_table.h"
 #include "analyzer/replay/replay.h"
 #include "formats/model/ids.h"
 #include "formats/model/units.h"
@@ -59,6 +61,13 @@ template <class P>
 concept PlacingPolicy = Policy<P> && requires(const P& constant, std::uint32_t slot) {
   { constant.extent_of(slot) } -> std::same_as<Extent>;
   constant.for_each_free([](const FreeBlock&) {});
+};
+
+/// One that keeps an allocation as one block of a table. Then what an operation will need is fetched ahead of it.
+template <class P>
+concept BlockwisePolicy = Policy<P> && requires(const P& constant) {
+  { constant.blocks() } -> std::same_as<const BlockTable&>;
+  { constant.block_ids() } -> std::same_as<const std::vector<BlockId>&>;  // by slot
 };
 
 /// One whose pools end. Lanes stand for their pools.

@@ -60,13 +60,6 @@ class RmmArena {
   void free_completed(std::uint32_t slot, Bytes requested);
   void empty_cache() {}
 
-  // For slots that operations ahead of this one name.
-  [[gnu::always_inline]] void prefetch_name(std::uint32_t slot) const { prefetch(&block_of_[slot]); }
-  [[gnu::always_inline]] void prefetch_block(std::uint32_t slot) const { table_.prefetch_block(block_of_[slot]); }
-  [[gnu::always_inline]] void prefetch_neighbours(std::uint32_t slot) const {
-    table_.prefetch_neighbours(block_of_[slot]);
-  }
-
   const HeapUse& use() const { return use_; }
   Bytes largest_free() const;
   const DriverCalls& driver_calls() const { return calls_; }
@@ -82,6 +75,7 @@ class RmmArena {
     if (reached_ > top_) visit(FreeBlock{.size = reached_ - top_});
   }
   const BlockTable& blocks() const { return table_; }
+  const std::vector<BlockId>& block_ids() const { return block_of_; }
 
  private:
   static constexpr std::uint32_t global = 0, no_superblock = 0xFFFF'FFFF;

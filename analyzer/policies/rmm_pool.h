@@ -135,19 +135,10 @@ class RmmPoolHeap {
 
   /// Makes a block that is in no list take over its neighbours in the list it will be put in.
   [[gnu::always_inline]] void coalesce(BlockId id) {
-    Block& block = table_[id];
-    const auto merges = [&](BlockId neighbour) {
-      return neighbour != BlockId::none && table_[neighbour].state == BlockState::free &&
-             table_[neighbour].arena == block.arena;
+    const auto joins = [list = table_[id].arena](const Block& near) {
+      return near.state == BlockState::free && near.arena == list;
     };
-    if (merges(block.previous)) {
-      take_out(block.previous);
-      table_.absorb_previous(id);
-    }
-    if (merges(block.next)) {
-      take_out(block.next);
-      table_.absorb_next(id);
-    }
+    table_.absorb_neighbours(id, joins, [&](BlockId neighbour) { take_out(neighbour); });
   }
 
   [[gnu::always_inline]] void put_free(BlockId id) {
@@ -220,13 +211,6 @@ class RmmPool {
   }
   void empty_cache() {}
 
-  // For slots that operations ahead of this one name.
-  [[gnu::always_inline]] void prefetch_name(std::uint32_t slot) const { prefetch(&block_of_[slot]); }
-  [[gnu::always_inline]] void prefetch_block(std::uint32_t slot) const { blocks().prefetch_block(block_of_[slot]); }
-  [[gnu::always_inline]] void prefetch_neighbours(std::uint32_t slot) const {
-    blocks().prefetch_neighbours(block_of_[slot]);
-  }
-
   const HeapUse& use() const { return pool_.use(); }
   Bytes largest_free() const { return pool_.largest_free(); }
   const DriverCalls& driver_calls() const { return pool_.driver_calls(); }
@@ -237,6 +221,7 @@ class RmmPool {
   }
   void for_each_free(auto&& visit) const { pool_.for_each_free(visit); }
   const BlockTable& blocks() const { return pool_.blocks(); }
+  const std::vector<BlockId>& block_ids() const { return block_of_; }
 
  private:
   RmmStreams streams_;

@@ -114,13 +114,6 @@ class TorchNative {
   /// Makes room for slots beyond those of the heap.
   void resize_slots(std::uint32_t slots) { block_of_.resize(slots, BlockId::none); }
 
-  // For slots that operations ahead of this one name.
-  [[gnu::always_inline]] void prefetch_name(std::uint32_t slot) const { prefetch(&block_of_[slot]); }
-  [[gnu::always_inline]] void prefetch_block(std::uint32_t slot) const { table_.prefetch_block(block_of_[slot]); }
-  [[gnu::always_inline]] void prefetch_neighbours(std::uint32_t slot) const {
-    table_.prefetch_neighbours(block_of_[slot]);
-  }
-
   const HeapUse& use() const { return pools_.use(); }
   const DriverCalls& driver_calls() const { return calls_; }
   Bytes largest_free() const {
@@ -153,6 +146,7 @@ class TorchNative {
   }
 
   const BlockTable& blocks() const { return table_; }
+  const std::vector<BlockId>& block_ids() const { return block_of_; }
   const TorchSettings& settings() const { return settings_; }
   const Observer& observer() const { return observer_; }
 

@@ -75,19 +75,7 @@ class TorchPools {
 
   /// Makes a block swallow the free ones beside it. Returns how many they were.
   [[gnu::always_inline]] std::uint64_t merge_with_free_neighbours(BlockId id) {
-    const Block& block = table_[id];
-    std::uint64_t merged = 0;
-    if (block.previous != BlockId::none && table_[block.previous].state == BlockState::free) {
-      take_out(block.previous);
-      table_.absorb_previous(id);
-      ++merged;
-    }
-    if (block.next != BlockId::none && table_[block.next].state == BlockState::free) {
-      take_out(block.next);
-      table_.absorb_next(id);
-      ++merged;
-    }
-    return merged;
+    return table_.absorb_free_neighbours(id, [&](BlockId neighbour) { take_out(neighbour); });
   }
 
   void count_search(const TorchArena& arena) {

@@ -191,18 +191,8 @@ BlockId Vpmm::oldest_of_others(std::uint32_t stream) const {
 
 /// Adds a region that was freed on a stream, merged with its free neighbours of that stream.
 BlockId Vpmm::add_free(BlockId id, std::uint32_t stream) {
-  const auto merges = [&](BlockId neighbour) {
-    return neighbour != BlockId::none && table_[neighbour].state == BlockState::free &&
-           table_[neighbour].arena == stream;
-  };
-  if (merges(table_[id].previous)) {
-    take_out(table_[id].previous);
-    table_.absorb_previous(id);
-  }
-  if (merges(table_[id].next)) {
-    take_out(table_[id].next);
-    table_.absorb_next(id);
-  }
+  const auto joins = [&](const Block& near) { return near.state == BlockState::free && near.arena == stream; };
+  table_.absorb_neighbours(id, joins, [&](BlockId neighbour) { take_out(neighbour); });
   put_free(id, stream, frees_++);
   return id;
 }
@@ -228,15 +218,8 @@ void Vpmm::take_out(BlockId id) {
 }
 
 void Vpmm::make_hole(BlockId id) {
-  const auto merges = [&](BlockId neighbour) { return neighbour != BlockId::none && table_[neighbour].arena == hole; };
-  if (merges(table_[id].previous)) {
-    holes_.erase(table_[id].previous);
-    table_.absorb_previous(id);
-  }
-  if (merges(table_[id].next)) {
-    holes_.erase(table_[id].next);
-    table_.absorb_next(id);
-  }
+  const auto joins = [](const Block& near) { return near.arena == hole; };
+  table_.absorb_neighbours(id, joins, [&](BlockId neighbour) { holes_.erase(neighbour); });
   table_[id].state = BlockState::pending;
   table_[id].arena = hole;
   holes_.insert(id);

@@ -203,15 +203,10 @@ void DriverAddresses::give_back(Address address) {
   Region& region = regions_[block.arena];
   region.used -= block.size;
   block.state = BlockState::free;
-  if (block.previous != BlockId::none && blocks_[block.previous].state == BlockState::free) {
-    remove_hole(block.previous);
-    blocks_.absorb_previous(id);
-  }
-  if (block.next != BlockId::none && blocks_[block.next].state == BlockState::free) {
-    remove_hole(block.next);
-    if (region.last == block.next) region.last = id;
-    blocks_.absorb_next(id);
-  }
+  blocks_.absorb_free_neighbours(id, [&](BlockId neighbour) {
+    remove_hole(neighbour);
+    if (region.last == neighbour) region.last = id;
+  });
   if (region.used.count > 0 || region.is_contexts) return add_hole(id);
   const auto number = block.arena;
   blocks_.remove(id);

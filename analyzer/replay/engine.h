@@ -139,11 +139,12 @@ class Replay {
   static constexpr std::size_t most_samples = 128;
 
   void foresee(std::size_t row) {
-    if constexpr (requires { policy_.prefetch_block(0U); }) {
+    if constexpr (BlockwisePolicy<P>) {
+      const std::vector<BlockId>& ids = policy_.block_ids();
       const auto slot = [&](std::size_t ahead) { return piece_->slot[std::min(row + ahead, piece_->count() - 1)]; };
-      policy_.prefetch_name(slot(name_ahead));
-      policy_.prefetch_block(slot(block_ahead));
-      policy_.prefetch_neighbours(slot(neighbours_ahead));
+      prefetch(&ids[slot(name_ahead)]);
+      policy_.blocks().prefetch_block(ids[slot(block_ahead)]);
+      policy_.blocks().prefetch_neighbours(ids[slot(neighbours_ahead)]);
     }
   }
 

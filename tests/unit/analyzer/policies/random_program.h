@@ -107,7 +107,7 @@ class RandomProgram {
       if (extent.size == 0_B) continue;  // some give nothing to who asks for nothing
       allocated += extent.size;
       ASSERT_TRUE(taken.emplace(extent.address, extent.address + extent.size).second);
-      if constexpr (requires { policy_.blocks(); }) check_neighbours(policy_.block_of(slot));
+      if constexpr (requires { policy_.blocks(), policy_.block_of(slot); }) check_neighbours(policy_.block_of(slot));
     }
     check_pieces();
     Address end;
