@@ -2,14 +2,18 @@
 
 namespace memreel {
 
-BlockId BestFitIndex::first_in_many(const Bin& bin, std::uint32_t offset) {
-  const Entry& front = bin.many->chunk(0).front();
-  if (front.offset >= offset) return front.block;
-  const Entry* first = bin.many->lower_bound({Address{}, offset, BlockId::none});
+template <class Tie>
+BlockId FitIndex<Tie>::first_in_many(const Bin& bin, std::uint32_t offset) const {
+  const auto chunk = bin.many->chunk(0);
+  // The first blocks of many are the next to be found, and if they are the oldest nobody has looked at them for long.
+  table_->prefetch_block(chunk[std::min(blocks_ahead, chunk.size() - 1)].block);
+  if (chunk.front().offset >= offset) return chunk.front().block;
+  const Entry* first = bin.many->lower_bound({0, offset, BlockId::none});
   return first ? first->block : BlockId::none;
 }
 
-void BestFitIndex::insert_in_many(Bin& bin, const Entry& entry) {
+template <class Tie>
+void FitIndex<Tie>::insert_in_many(Bin& bin, const Entry& entry) {
   if (!bin.many) {
     bin.many = std::make_unique<Many>();
     for (const Entry& e : bin.few) bin.many->insert(e);
@@ -18,26 +22,30 @@ void BestFitIndex::insert_in_many(Bin& bin, const Entry& entry) {
   ++bin.count;
 }
 
-void BestFitIndex::erase_from_many(Bin& bin, const Entry& entry) {
-  bin.many->erase(entry);
+template <class Tie>
+void FitIndex<Tie>::erase_from_many(Bin& bin, std::uint32_t offset, BlockId id) {
+  const Entry front = bin.many->chunk(0).front();  // what a search finds: its tie need not be looked up
+  bin.many->erase(front.block == id ? front : Entry{tie_(*table_, id), offset, id});
   --bin.count;
   // Below the number at which bins are sorted, so that one near the limit does not change its form at every event.
   if (bin.count > most_few / 2) return;
-  const auto rest = bin.many->chunk(0);
-  for (std::uint32_t i = 0; i < bin.count; ++i) {
-    bin.few[i] = rest[i];
-    (*table_)[rest[i].block].place = static_cast<std::uint8_t>(i);
-  }
+  std::uint8_t place = 0;
+  for (std::size_t i = 0; i < bin.many->directory().size(); ++i)
+    for (const Entry& entry : bin.many->chunk(i)) {
+      (*table_)[entry.block].place = place;
+      bin.few[place++] = entry;
+    }
   bin.many.reset();
 }
 
-BlockId BestFitIndex::after(BlockId id) const {
+template <class Tie>
+BlockId FitIndex<Tie>::after(BlockId id) const {
   const Slot slot = slot_of((*table_)[id].size);
-  const Entry before{(*table_)[id].address, slot.offset, id};
+  const Entry before{tie_(*table_, id), slot.offset, id};
   const Row& row = *rows_[slot.row];
   const Bin& bin = row.bins[slot.column];
   if (bin.many) {
-    const Entry* next = bin.many->lower_bound({before.address + 1_B, before.offset, BlockId::none});
+    const Entry* next = bin.many->lower_bound({before.tie + 1, before.offset, BlockId::none});
     if (next) return next->block;
   } else {
     const Entry* next = &beyond_all;
@@ -53,35 +61,35 @@ BlockId BestFitIndex::after(BlockId id) const {
   return first_in(larger.bins[lowest_bit(larger.occupied)], 0);
 }
 
-Bytes BestFitIndex::find_largest() const {
+template <class Tie>
+Bytes FitIndex<Tie>::find_largest() const {
   if (empty()) return {};
-  const Row& row = *rows_[static_cast<unsigned>(std::bit_width(occupied_rows_)) - 1];
-  const Bin& bin = row.bins[static_cast<unsigned>(std::bit_width(row.occupied)) - 1];
-  if (bin.many) return (*table_)[bin.many->directory().back().last.block].size;
-  const auto largest = std::max_element(bin.few.begin(), bin.few.begin() + bin.count);
-  return (*table_)[largest->block].size;
+  Slot slot{.row = highest_bit(occupied_rows_)};
+  const Row& row = *rows_[slot.row];
+  slot.column = highest_bit(row.occupied);
+  const Bin& bin = row.bins[slot.column];
+  slot.offset = bin.many ? bin.many->directory().back().last.offset
+                         : std::max_element(bin.few.begin(), bin.few.begin() + bin.count)->offset;
+  return size_of(slot);
 }
 
-std::vector<BlockId> BestFitIndex::ordered() const {
+template <class Tie>
+std::vector<BlockId> FitIndex<Tie>::ordered() const {
   std::vector<BlockId> blocks;
-  for (std::uint64_t rows = occupied_rows_; rows != 0; rows &= rows - 1) {
-    const Row& row = *rows_[lowest_bit(rows)];
-    for (std::uint64_t bins = row.occupied; bins != 0; bins &= bins - 1) {
-      const Bin& bin = row.bins[lowest_bit(bins)];
-      if (bin.many) {
-        for (std::size_t i = 0; i < bin.many->directory().size(); ++i)
-          for (const Entry& entry : bin.many->chunk(i)) blocks.push_back(entry.block);
-      } else {
-        const auto first = static_cast<std::ptrdiff_t>(blocks.size());
-        for (std::uint32_t i = 0; i < bin.count; ++i) blocks.push_back(bin.few[i].block);
-        std::sort(blocks.begin() + first, blocks.end(), [&](BlockId x, BlockId y) {
-          const Block &a = (*table_)[x], &b = (*table_)[y];
-          return a.size != b.size ? a.size < b.size : a.address < b.address;
-        });
-      }
+  for_each_bin({}, [&](const Bin& bin) {
+    if (bin.many) {
+      for (std::size_t i = 0; i < bin.many->directory().size(); ++i)
+        for (const Entry& entry : bin.many->chunk(i)) blocks.push_back(entry.block);
+    } else {
+      std::array<Entry, most_few> few = bin.few;
+      std::sort(few.begin(), few.begin() + bin.count);
+      for (std::uint32_t i = 0; i < bin.count; ++i) blocks.push_back(few[i].block);
     }
-  }
+  });
   return blocks;
 }
+
+template class FitIndex<LowestFirst>;
+template class FitIndex<OldestFirst>;
 
 }  // namespace memreel

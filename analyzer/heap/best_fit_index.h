@@ -1,9 +1,10 @@
-// Free blocks ordered by (size, address): exact best fit, ties to the lowest address.
+// Free blocks ordered by (size, tie): exact best fit, of several blocks of one size the one at the lowest address, or
+// the one that has been free longest.
 //
-// The choice is that of the std::set that real allocators keep, found another way. Sizes fall into bins: 64 for every
-// doubling, so up to 64 units each size has a bin of its own and beyond that a bin spans 1.5 % of its size. Bitmaps
-// tell which bins hold anything. Most hold a few blocks, which lie in no order: adding one appends it, removing one
-// moves the last into its place, and only a search, which looks at one bin or two, compares. What is left are few
+// The choice is that of the std::set or multimap that real allocators keep, found another way. Sizes fall into bins: 64
+// for every doubling, so up to 64 units each size has a bin of its own and beyond that a bin spans 1.5 % of its size.
+// Bitmaps tell which bins hold anything. Most hold a few blocks, which lie in no order: adding one appends it, removing
+// one moves the last into its place, and only a search, which looks at one bin or two, compares. What is left are few
 // instructions and fewer branches that depend on the data. Bins that hold many (a heap with thousands of holes of one
 // size) are sorted.
 #pragma once
@@ -23,17 +24,54 @@
 
 namespace memreel {
 
-class BestFitIndex {
+/// Of blocks of one size the one at the lowest address comes first.
+struct LowestFirst {
+  std::uint64_t operator()(const BlockTable& table, BlockId id) const { return table[id].address.value; }
+};
+
+/// Since when blocks are where they are: numbers that only grow.
+class BlockAges {
  public:
-  /// Of blocks in `table`, which must outlive the index. Sizes are multiples of 2^`unit_log2` bytes; unit_log2 >= 8.
-  BestFitIndex(BlockTable& table, unsigned unit_log2) : table_(&table), unit_log2_(unit_log2) {
+  /// From now on the block is the youngest of all.
+  void renew(BlockId id) {
+    if (index(id) >= since_.size()) [[unlikely]]
+      since_.resize(index(id) + index(id) / 2 + 1);
+    since_[index(id)] = ++now_;
+  }
+
+  /// The lower, the older. The block must have been renewed once.
+  std::uint64_t since(BlockId id) const { return since_[index(id)]; }
+
+ private:
+  std::vector<std::uint64_t> since_;
+  std::uint64_t now_ = 0;
+};
+
+/// The oldest one, whose ages must outlive the index: what a multimap keyed by size does, in which a block is added
+/// behind its equals.
+class OldestFirst {
+ public:
+  explicit OldestFirst(const BlockAges& ages) : ages_(&ages) {}
+  std::uint64_t operator()(const BlockTable&, BlockId id) const { return ages_->since(id); }
+
+ private:
+  const BlockAges* ages_;
+};
+
+/// `Tie` gives each block a number, different for blocks of one size, of which the lowest comes first.
+template <class Tie>
+class FitIndex {
+ public:
+  /// Of blocks in `table`, which must outlive the index. Sizes are multiples of 2^`unit_log2` bytes; unit_log2 >= 8. A
+  /// block can be in one index at a time.
+  FitIndex(BlockTable& table, unsigned unit_log2, Tie tie = Tie()) : table_(&table), tie_(tie), unit_log2_(unit_log2) {
     assert(unit_log2 >= 8);
   }
 
   /// No block may be larger: 32 TiB.
   static constexpr Bytes max_size{std::uint64_t{1} << 45U};
 
-  /// The block's size and address must stay as they are until it is erased.
+  /// The block's size, and what decides ties, must stay as they are until it is erased.
   void insert(BlockId id) {
     Block& block = (*table_)[id];
     const Slot slot = slot_of(block.size);
@@ -41,7 +79,7 @@ class BestFitIndex {
       rows_[slot.row] = std::make_unique<Row>();
     Row& row = *rows_[slot.row];
     Bin& bin = row.bins[slot.column];
-    const Entry entry{block.address, slot.offset, id};
+    const Entry entry{tie_(*table_, id), slot.offset, id};
     if (bin.many || bin.count == most_few) [[unlikely]] {
       insert_in_many(bin, entry);
     } else {
@@ -60,7 +98,7 @@ class BestFitIndex {
     Row& row = *rows_[slot.row];
     Bin& bin = row.bins[slot.column];
     if (bin.many) [[unlikely]] {
-      erase_from_many(bin, {block.address, slot.offset, id});
+      erase_from_many(bin, slot.offset, id);
     } else {
       const Entry& last = bin.few[--bin.count];
       (*table_)[last.block].place = block.place;
@@ -74,7 +112,7 @@ class BestFitIndex {
       largest_ = find_largest();
   }
 
-  /// The smallest block of at least `size` bytes, of several the one at the lowest address; none when there is none.
+  /// The smallest block of at least `size` bytes, of several the first by their tie; none when there is none.
   BlockId find(Bytes size) const {
     if (size > largest_) return BlockId::none;
     const Slot slot = slot_of(size);
@@ -105,14 +143,27 @@ class BestFitIndex {
   /// Every block, in order.
   std::vector<BlockId> ordered() const;
 
+  /// Calls `visit` with every block of at least `size` bytes, in any order. The index must not be changed meanwhile.
+  void for_each(Bytes size, auto&& visit) const {
+    for_each_bin(size, [&](const Bin& bin) {
+      const auto see = [&](std::span<const Entry> entries) {
+        for (const Entry& entry : entries)
+          if ((*table_)[entry.block].size >= size) visit(entry.block);  // not all that share a bin with it are
+      };
+      if (!bin.many) return see(std::span(bin.few).first(bin.count));
+      for (std::size_t i = 0; i < bin.many->directory().size(); ++i) see(bin.many->chunk(i));
+    });
+  }
+
  private:
   static constexpr unsigned columns_log2 = 6;
   static constexpr unsigned columns = 1U << columns_log2;
   static constexpr unsigned row_count = 45 - 8 - columns_log2 + 2;  // up to max_size in units of 256 bytes
   static constexpr std::uint32_t most_few = 15;                     // four cache lines, of which most bins use one
+  static constexpr std::size_t blocks_ahead = 8;                    // that will be looked at soon
 
   struct Entry {
-    Address address;
+    std::uint64_t tie = 0;
     std::uint32_t offset = 0;  // its size in units, less the smallest size of its bin: below 2^31 given max_size
     BlockId block = BlockId::none;
 
@@ -120,7 +171,7 @@ class BestFitIndex {
       // Not by && and ||: these would be branches.
       const auto smaller = static_cast<unsigned>(a.offset < b.offset),
                  same = static_cast<unsigned>(a.offset == b.offset);
-      return (smaller | (same & static_cast<unsigned>(a.address < b.address))) != 0;
+      return (smaller | (same & static_cast<unsigned>(a.tie < b.tie))) != 0;
     }
   };
 
@@ -153,6 +204,7 @@ class BestFitIndex {
   };
 
   static unsigned lowest_bit(std::uint64_t word) { return static_cast<unsigned>(std::countr_zero(word)); }
+  static unsigned highest_bit(std::uint64_t word) { return static_cast<unsigned>(std::bit_width(word)) - 1; }
 
   Slot slot_of(Bytes size) const {
     const std::uint64_t units = size.count >> unit_log2_;
@@ -162,8 +214,15 @@ class BestFitIndex {
             static_cast<std::uint32_t>(units & ((std::uint64_t{1} << shift) - 1))};
   }
 
+  /// The other way round.
+  Bytes size_of(const Slot& slot) const {
+    const unsigned shift = slot.row - static_cast<unsigned>(slot.row != 0);
+    const std::uint64_t leading = std::uint64_t{slot.row != 0} << columns_log2;
+    return Bytes{(((leading | slot.column) << shift) + slot.offset) << unit_log2_};
+  }
+
   /// The first block of a bin whose offset is at least `offset`, or none.
-  static BlockId first_in(const Bin& bin, std::uint32_t offset) {
+  BlockId first_in(const Bin& bin, std::uint32_t offset) const {
     if (bin.many) [[unlikely]]
       return first_in_many(bin, offset);
     const Entry* first = &beyond_all;
@@ -175,18 +234,37 @@ class BestFitIndex {
     return first->block;
   }
 
-  static BlockId first_in_many(const Bin& bin, std::uint32_t offset);
+  /// Those bins that hold anything, from that of blocks of `size` bytes on.
+  void for_each_bin(Bytes size, auto&& visit) const {
+    if (size > largest_) return;
+    const Slot first = slot_of(size);
+    std::uint64_t columns_of_interest = ~std::uint64_t{0} << first.column;
+    if (((occupied_rows_ >> first.row) & 1U) == 0) columns_of_interest = ~std::uint64_t{0};
+    for (std::uint64_t rows = occupied_rows_ >> first.row << first.row; rows != 0; rows &= rows - 1) {
+      const Row& row = *rows_[lowest_bit(rows)];
+      for (std::uint64_t bins = row.occupied & columns_of_interest; bins != 0; bins &= bins - 1)
+        visit(row.bins[lowest_bit(bins)]);
+      columns_of_interest = ~std::uint64_t{0};
+    }
+  }
+
+  BlockId first_in_many(const Bin& bin, std::uint32_t offset) const;
   static void insert_in_many(Bin& bin, const Entry& entry);
-  void erase_from_many(Bin& bin, const Entry& entry);
+  void erase_from_many(Bin& bin, std::uint32_t offset, BlockId id);
   Bytes find_largest() const;
 
   BlockTable* table_;
+  [[no_unique_address]] Tie tie_;
   unsigned unit_log2_;
   std::uint64_t occupied_rows_ = 0;
   Bytes largest_;
   std::array<std::unique_ptr<Row>, row_count> rows_;
 };
 
-inline constexpr BestFitIndex::Entry BestFitIndex::beyond_all{Address{~std::uint64_t{0}}, ~std::uint32_t{0}};
+template <class Tie>
+inline constexpr typename FitIndex<Tie>::Entry FitIndex<Tie>::beyond_all{~std::uint64_t{0}, ~std::uint32_t{0}};
+
+using BestFitIndex = FitIndex<LowestFirst>;
+using OldestFitIndex = FitIndex<OldestFirst>;
 
 }  // namespace memreel

@@ -25,17 +25,16 @@ class SortedChunks {
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
 
-  std::span<const Summary> directory() const { return directory_; }
-  std::span<const Entry> chunk(std::size_t i) const { return chunks_[i]; }
+  std::span<const Summary> directory() const { return std::span(directory_).subspan(gone_); }
+  std::span<const Entry> chunk(std::size_t i) const { return chunks_[gone_ + i]; }
 
   // Searches are std's, with a branch for every comparison: the processor runs ahead on its guesses, and a search
   // without branches, a chain of loads that wait for each other, took twice as long.
 
   /// The first chunk that may hold an entry not before `entry`; the number of chunks when there is none.
   std::size_t chunk_of(const Entry& entry) const {
-    const auto found = std::partition_point(directory_.begin(), directory_.end(),
-                                            [&](const Summary& summary) { return summary.last < entry; });
-    return static_cast<std::size_t>(found - directory_.begin());
+    const auto found = std::ranges::partition_point(directory(), [&](const Summary& s) { return s.last < entry; });
+    return static_cast<std::size_t>(found - directory().begin());
   }
 
   /// Where in a chunk the first entry is that is not before `entry`; the chunk's size when there is none.
@@ -46,17 +45,14 @@ class SortedChunks {
   /// The first entry not before `entry`, or null.
   const Entry* lower_bound(const Entry& entry) const {
     const std::size_t i = chunk_of(entry);
-    return i == chunks_.size() ? nullptr : &chunks_[i][position_of(chunks_[i], entry)];
+    return i == directory().size() ? nullptr : &chunk(i)[position_of(chunk(i), entry)];
   }
 
   void insert(const Entry& entry) {
+    const bool at_end = empty() || directory_.back().last < entry;
     ++size_;
-    if (chunks_.empty()) {
-      chunks_.push_back({entry});
-      directory_.push_back(Summary::of(chunks_[0]));
-      return;
-    }
-    std::size_t i = std::min(chunk_of(entry), chunks_.size() - 1);
+    if (at_end) return append(entry);
+    std::size_t i = gone_ + chunk_of(entry);
     if (chunks_[i].size() == chunk_capacity) {
       cut(i);
       if (directory_[i].last < entry) ++i;
@@ -68,7 +64,7 @@ class SortedChunks {
 
   /// Replaces an entry, which must be present, by one that belongs between the same neighbours.
   void replace(const Entry& entry, const Entry& by) {
-    const std::size_t i = chunk_of(entry);
+    const std::size_t i = gone_ + chunk_of(entry);
     Chunk& chunk = chunks_[i];
     chunk[position_of(chunk, entry)] = by;
     if (directory_[i].depends_on(entry))
@@ -81,19 +77,32 @@ class SortedChunks {
   void erase(const Entry& entry) {
     --size_;
     // The first entry of all is what best fit takes from blocks of one size: it needs no search.
-    const bool is_first = !(chunks_[0].front() < entry);
-    const std::size_t i = is_first ? 0 : chunk_of(entry);
+    const bool is_first = !(chunks_[gone_].front() < entry);
+    const std::size_t i = is_first ? gone_ : gone_ + chunk_of(entry);
     Chunk& chunk = chunks_[i];
     chunk.erase(chunk.begin() + (is_first ? 0 : distance(position_of(chunk, entry))));
     if (chunk.empty()) return drop(i);
     if (directory_[i].depends_on(entry)) directory_[i] = Summary::of(chunk);
-    if (chunk.size() < chunk_capacity / 4) join_with_neighbour(i);
+    // One that is emptied from the front goes by itself.
+    if (!is_first && chunk.size() < chunk_capacity / 4) join_with_neighbour(i);
   }
 
  private:
   using Chunk = std::vector<Entry>;
 
   static std::ptrdiff_t distance(std::size_t i) { return static_cast<std::ptrdiff_t>(i); }
+
+  /// A chunk is not cut to make room at the end: where entries only ever come there, all chunks are full.
+  void append(const Entry& entry) {
+    if (chunks_.empty() || chunks_.back().size() == chunk_capacity) {
+      chunks_.emplace_back().reserve(chunk_capacity);
+      chunks_.back().push_back(entry);
+      directory_.push_back(Summary::of(chunks_.back()));
+    } else {
+      chunks_.back().push_back(entry);
+      directory_.back().add(entry);
+    }
+  }
 
   void cut(std::size_t i) {
     Chunk tail;
@@ -107,13 +116,20 @@ class SortedChunks {
   }
 
   void drop(std::size_t i) {
-    chunks_.erase(chunks_.begin() + distance(i));
-    directory_.erase(directory_.begin() + distance(i));
+    if (i == gone_ && ++gone_ <= chunks_.size() / 2) {
+      chunks_[i] = Chunk();
+      return;
+    }
+    // The first one, at which what is gone is more than what is left; or any other.
+    const std::size_t first = i < gone_ ? 0 : i;
+    chunks_.erase(chunks_.begin() + distance(first), chunks_.begin() + distance(i + 1));
+    directory_.erase(directory_.begin() + distance(first), directory_.begin() + distance(i + 1));
+    if (first == 0) gone_ = 0;
   }
 
   /// Keeps chunks from staying nearly empty, unless the neighbour is too full.
   void join_with_neighbour(std::size_t i) {
-    if (chunks_.size() < 2) return;
+    if (chunks_.size() - gone_ < 2) return;
     const std::size_t first = i + 1 < chunks_.size() ? i : i - 1;
     Chunk& left = chunks_[first];
     const Chunk& right = chunks_[first + 1];
@@ -123,8 +139,9 @@ class SortedChunks {
     drop(first + 1);
   }
 
-  std::vector<Chunk> chunks_;  // none is empty; all of one precede all of the next
+  std::vector<Chunk> chunks_;  // all of one precede all of the next; none is empty but those that are gone
   std::vector<Summary> directory_;
+  std::size_t gone_ = 0;  // chunks at the front: a sequence used as a queue loses one after the other there
   std::size_t size_ = 0;
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <utility>
 
 namespace memreel {
 namespace {
@@ -12,15 +14,15 @@ constexpr Bytes addresses{std::uint64_t{1} << 44U};
 }  // namespace
 
 CudaAsync::CudaAsync(const Prepared& heap, const CudaAsyncSettings& settings, SimulatedDevice& device)
-    : settings_(settings), device_(device), allocations_(heap.slot_count + 1) {
+    : settings_(settings), device_(device), block_of_(heap.slot_count + 1, BlockId::none) {
   std::map<StreamId, std::uint32_t> numbers;
   for (const Lane& lane : heap.lanes) {
     const auto [found, is_new] = numbers.try_emplace(lane.stream, static_cast<std::uint32_t>(streams_.size()));
-    if (is_new) streams_.push_back({.id = lane.stream});
+    if (is_new) streams_.push_back({.id = lane.stream, .free = new_index()});
     stream_of_lane_.push_back(found->second);
   }
   if (streams_.empty()) {
-    streams_.emplace_back();
+    streams_.push_back({.free = new_index()});
     stream_of_lane_.push_back(0);
   }
   for (StreamState& stream : streams_) stream.known.resize(streams_.size());
@@ -41,7 +43,8 @@ bool CudaAsync::allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane
     return false;
   }
   use_.allocated += size;
-  allocations_[slot] = {.block = taken, .stream = number};
+  table_[taken].arena = number;
+  block_of_[slot] = taken;
   measure();
   return true;
 }
@@ -66,17 +69,25 @@ BlockId CudaAsync::find_elsewhere(std::uint32_t stream, Bytes size, bool ordered
     const Moment known = streams_[stream].known[other];
     if (ordered && known == 0) continue;
     const OldestFitIndex& list = streams_[other].free;
-    const BlockId block =
-        ordered ? list.find_if(size, [&](BlockId id) { return freed_at_[static_cast<std::size_t>(id)] <= known; })
-                : list.find(size);
+    BlockId block = list.find(size);
+    if (ordered)
+      while (block != BlockId::none && freed_at_[index(block)] > known) block = list.after(block);
     if (block != BlockId::none) return block;
   }
   return BlockId::none;
 }
 
+/// The best fit of the common list, memory or not.
+BlockId CudaAsync::find_in_common(Bytes size) const {
+  const BlockId whole = whole_.find(size), partly = partly_.find(size);
+  if (whole == BlockId::none || partly == BlockId::none) return whole == BlockId::none ? partly : whole;
+  const auto rank = [&](BlockId id) { return std::pair(table_[id].size, ages_.since(id)); };
+  return rank(whole) < rank(partly) ? whole : partly;
+}
+
 /// Of the common list, where memory can be had for what lacks it; or at the end of the range.
 BlockId CudaAsync::take_with_memory(Bytes size) {
-  if (const BlockId block = any_.find(size); block != BlockId::none) {
+  if (const BlockId block = find_in_common(size); block != BlockId::none) {
     if (!back_with_memory(table_[block].address, size)) return BlockId::none;
     return block;
   }
@@ -129,19 +140,21 @@ BlockId CudaAsync::take(BlockId id, Bytes size) {
   take_out(id);
   const bool splits = table_[id].size > size;
   const BlockId front = splits ? table_.split_front(id, size) : id;
-  add_columns();
+  if (freed_at_.size() < table_.limit()) [[unlikely]]
+    add_columns();
   table_[front].state = BlockState::allocated;
   if (list == common()) chunks_.occupy(table_[front].address, size);
-  if (splits) put_free(id, list);
+  if (splits) enlist(id, list);  // it has no neighbour in that list: it would have been merged with it
   return front;
 }
 
 void CudaAsync::free_requested(std::uint32_t slot, Bytes) {
-  const auto [id, stream] = allocations_[slot];
+  const BlockId id = block_of_[slot];
+  const std::uint32_t stream = table_[id].arena;
   ++calls_.free_async;
   use_.allocated -= table_[id].size;
   const Moment now = ++streams_[stream].now;
-  freed_at_[static_cast<std::size_t>(id)] = now;
+  freed_at_[index(id)] = now;
   put_free(id, stream);
   measure();
 }
@@ -157,22 +170,20 @@ void CudaAsync::put_free(BlockId id, std::uint32_t list) {
   Block& block = table_[id];
   block.state = BlockState::free;
   block.arena = list;
-  const auto joins = [&](BlockId near) {
-    return near != BlockId::none && table_[near].state == BlockState::free && table_[near].arena == list;
-  };
-  if (joins(block.previous)) {
-    take_out(block.previous);
-    table_.absorb_previous(id);
-  }
-  if (joins(block.next)) {
-    take_out(block.next);
-    if (block.next == last_) last_ = id;
-    table_.absorb_next(id);
-  }
+  const auto joins = [&](const Block& near) { return near.state == BlockState::free && near.arena == list; };
+  table_.absorb_neighbours(id, joins, [&](BlockId neighbour) {
+    take_out(neighbour);
+    if (neighbour == last_) last_ = id;
+  });
+  enlist(id, list);
+}
+
+void CudaAsync::enlist(BlockId id, std::uint32_t list) {
+  ages_.renew(id);
   if (list == common())
     list_in_common(id);
   else
-    streams_[list].free.insert(id, block.size);
+    streams_[list].free.insert(id);
 }
 
 void CudaAsync::take_out(BlockId id) {
@@ -180,55 +191,50 @@ void CudaAsync::take_out(BlockId id) {
   if (block.arena == common())
     take_out_of_common(id);
   else
-    streams_[block.arena].free.erase(id, block.size);
+    streams_[block.arena].free.erase(id);
 }
 
 void CudaAsync::list_in_common(BlockId id) {
   const Block& block = table_[id];
-  Listing& listing = listing_[static_cast<std::size_t>(id)];
+  Listing& listing = listing_[index(id)];
   listing.mapped = chunks_.mapped_bytes(block.address, block.size);
   if (id == last_) {
     listing.as = Listed::at_end;
     return;
   }
-  any_.insert(id, block.size);
-  if (listing.mapped == block.size) {
-    listing.as = Listed::whole;
-    whole_.insert(id, block.size);
-  } else {
-    listing.as = Listed::partly;
-    partly_.insert(listing.mapped);
-  }
+  const bool whole = listing.mapped == block.size;
+  listing.as = whole ? Listed::whole : Listed::partly;
+  (whole ? whole_ : partly_).insert(id);
+  if (whole) return;
+  mapped_in_partly_.insert(listing.mapped);
+  largest_in_partly_ = *mapped_in_partly_.rbegin();
 }
 
 void CudaAsync::take_out_of_common(BlockId id) {
-  const Bytes size = table_[id].size;
-  Listing& listing = listing_[static_cast<std::size_t>(id)];
-  if (listing.as == Listed::whole) whole_.erase(id, size);
-  if (listing.as == Listed::partly) partly_.erase(partly_.find(listing.mapped));
-  if (listing.as != Listed::at_end) any_.erase(id, size);
-  listing = {};
+  Listing& listing = listing_[index(id)];
+  if (listing.as == Listed::whole) whole_.erase(id);
+  if (listing.as == Listed::partly) {
+    partly_.erase(id);
+    mapped_in_partly_.erase(mapped_in_partly_.find(listing.mapped));
+    largest_in_partly_ = mapped_in_partly_.empty() ? Bytes{} : *mapped_in_partly_.rbegin();
+  }
+  listing.as = Listed::no;
 }
 
 /// Chunks of blocks in the common list were unmapped. Only blocks as large as a chunk can be concerned.
 void CudaAsync::note_lost_memory() {
-  const auto look_again = [&](BlockId id) {
-    const Block& block = table_[id];
-    Listing& listing = listing_[static_cast<std::size_t>(id)];
-    const Bytes mapped = chunks_.mapped_bytes(block.address, block.size);
-    if (mapped == listing.mapped) return;
-    if (listing.as == Listed::whole) whole_.erase(id, block.size);
-    if (listing.as == Listed::partly) partly_.erase(partly_.find(listing.mapped));
-    listing.mapped = mapped;
-    if (listing.as == Listed::at_end) return;
-    listing.as = Listed::partly;
-    partly_.insert(mapped);
+  const auto mapped = [&](BlockId id) { return chunks_.mapped_bytes(table_[id].address, table_[id].size); };
+  std::vector<BlockId> concerned;
+  const auto look = [&](BlockId id) {
+    if (mapped(id) != listing_[index(id)].mapped) concerned.push_back(id);
   };
-  any_.find_if(PoolChunks::size, [&](BlockId id) {
-    look_again(id);
-    return false;
-  });
-  if (last_ != BlockId::none && listing_[static_cast<std::size_t>(last_)].as == Listed::at_end) look_again(last_);
+  whole_.for_each(PoolChunks::size, look);
+  partly_.for_each(PoolChunks::size, look);
+  if (last_ != BlockId::none && listing_[index(last_)].as == Listed::at_end) look(last_);
+  for (const BlockId id : concerned) {
+    take_out_of_common(id);  // and back, without becoming younger
+    list_in_common(id);
+  }
 }
 
 /// What was freed at moments that are `known`, by stream, goes into the common list. False when that is nothing.
@@ -236,11 +242,12 @@ bool CudaAsync::release(const std::vector<Moment>& known) {
   bool any = false;
   for (const std::uint32_t stream : allocating_) {
     if (known[stream] == 0 || streams_[stream].free.empty()) continue;
-    const auto freed_at = [&](BlockId id) { return freed_at_[static_cast<std::size_t>(id)]; };
-    std::vector<BlockId> blocks = streams_[stream].free.ordered();
-    std::ranges::sort(blocks, std::greater{}, freed_at);
-    for (const BlockId id : blocks) {
-      if (freed_at(id) > known[stream]) continue;
+    std::vector<std::pair<Moment, BlockId>> blocks;
+    streams_[stream].free.for_each({}, [&](BlockId id) {
+      if (const Moment moment = freed_at_[index(id)]; moment <= known[stream]) blocks.emplace_back(moment, id);
+    });
+    std::ranges::sort(blocks, std::greater{});
+    for (const auto& [moment, id] : blocks) {
       take_out(id);
       chunks_.vacate(table_[id].address, table_[id].size);
       put_free(id, common());
@@ -319,10 +326,9 @@ void CudaAsync::measure() {
 }
 
 Bytes CudaAsync::largest_free() const {
-  Bytes largest = std::max(whole_.largest(), spare_ > 0 ? PoolChunks::size : Bytes{});
-  if (!partly_.empty()) largest = std::max(largest, *partly_.rbegin());
-  if (last_ != BlockId::none && listing_[static_cast<std::size_t>(last_)].as == Listed::at_end)
-    largest = std::max(largest, listing_[static_cast<std::size_t>(last_)].mapped);
+  Bytes largest = std::max({whole_.largest(), largest_in_partly_, spare_ > 0 ? PoolChunks::size : Bytes{}});
+  if (last_ != BlockId::none && listing_[index(last_)].as == Listed::at_end)
+    largest = std::max(largest, listing_[index(last_)].mapped);
   for (const StreamState& stream : streams_) largest = std::max(largest, stream.free.largest());
   return largest;
 }

@@ -36,14 +36,14 @@
 // count. Not exact: where blocks lie after a request failed for want of memory (sizes and failures stay close).
 #pragma once
 
+#include <bit>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <vector>
 
+#include "analyzer/heap/best_fit_index.h"
 #include "analyzer/heap/block_table.h"
-#include "analyzer/heap/oldest_fit_index.h"
 #include "analyzer/policies/cuda_async_settings.h"
 #include "analyzer/policies/policy.h"
 #include "analyzer/policies/pool_chunks.h"
@@ -72,7 +72,7 @@ class CudaAsync {
   Bytes largest_free() const;
   const DriverCalls& driver_calls() const { return calls_; }
   Extent extent_of(std::uint32_t slot) const {
-    const Block& block = table_[allocations_[slot].block];
+    const Block& block = table_[block_of_[slot]];
     return {block.address, block.size};
   }
   void for_each_free(auto&& visit) const {
@@ -83,6 +83,8 @@ class CudaAsync {
     });
     for (std::size_t i = 0; i < spare_; ++i) visit(FreeBlock{.size = PoolChunks::size});
   }
+  const BlockTable& blocks() const { return table_; }
+  const std::vector<BlockId>& block_ids() const { return block_of_; }
 
  private:
   /// A moment on a stream: how many frees it had been given.
@@ -96,10 +98,7 @@ class CudaAsync {
     bool has_allocated = false;
   };
 
-  struct Allocation {
-    BlockId block = BlockId::none;
-    std::uint32_t stream = 0;
-  };
+  // Block::arena is the list that a free block is in; of an allocated one the stream that it will be freed on.
 
   /// Where a block of the common list is found.
   enum class Listed : std::uint8_t { no, whole, partly, at_end };
@@ -108,6 +107,7 @@ class CudaAsync {
     Bytes mapped;  // how much of the block has memory
   };
 
+  OldestFitIndex new_index() { return {table_, std::countr_zero(spacing.count), OldestFirst(ages_)}; }
   std::uint32_t common() const { return static_cast<std::uint32_t>(streams_.size()); }
   std::optional<StreamId> owner_of(const Block& block) const {
     if (settings_.opportunistic || block.arena == common()) return std::nullopt;
@@ -116,12 +116,14 @@ class CudaAsync {
 
   BlockId find(std::uint32_t stream, Bytes size);
   BlockId find_elsewhere(std::uint32_t stream, Bytes size, bool ordered) const;
+  BlockId find_in_common(Bytes size) const;
   BlockId take_with_memory(Bytes size);
   bool back_with_memory(Address address, Bytes size);
   BlockId take(BlockId id, Bytes size);
 
   void add_columns();
   void put_free(BlockId id, std::uint32_t list);
+  void enlist(BlockId id, std::uint32_t list);
   void take_out(BlockId id);
   void list_in_common(BlockId id);
   void take_out_of_common(BlockId id);
@@ -140,15 +142,17 @@ class CudaAsync {
   HeapUse use_;
   DriverCalls calls_;
   BlockTable table_;
+  BlockAges ages_;  // since when a free block is in its list
   PoolChunks chunks_;
   std::size_t spare_ = 0;  // chunks that a request found before it failed; mapped nowhere
   std::vector<StreamState> streams_;
   std::vector<std::uint32_t> stream_of_lane_;
   std::vector<std::uint32_t> allocating_;  // streams in the order in which they first allocated
-  std::vector<Allocation> allocations_;    // by slot
-  OldestFitIndex whole_;          // blocks of the common list of which all has memory, but not the one at the end
-  OldestFitIndex any_;            // all of them but the one at the end
-  std::multiset<Bytes> partly_;   // of those not in whole_: how much has memory
+  std::vector<BlockId> block_of_;          // by slot
+  // The common list, without the block at the end of the range: where all of a block has memory, and the others.
+  OldestFitIndex whole_ = new_index(), partly_ = new_index();
+  std::multiset<Bytes> mapped_in_partly_;  // how much of each has memory
+  Bytes largest_in_partly_;
   std::vector<Listing> listing_;  // by block
   std::vector<Moment> freed_at_;  // by block: when, on the stream in whose list it is
   BlockId last_ = BlockId::none;  // the block at the end of the range

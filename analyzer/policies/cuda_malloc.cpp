@@ -22,18 +22,9 @@ void CudaMalloc::free_requested(std::uint32_t slot, Bytes) {
   ++calls_.free;
   ++calls_.sync;
   if (block.arena == shared_arena) {
-    if (block.previous != BlockId::none && table_[block.previous].state == BlockState::free) {
-      merge_with(block.previous);
-      table_.absorb_previous(id);
-    }
-    if (block.next != BlockId::none && table_[block.next].state == BlockState::free) {
-      merge_with(block.next);
-      table_.absorb_next(id);
-    }
+    table_.absorb_free_neighbours(id, [&](BlockId neighbour) { take_out(neighbour); });
     if (block.is_split()) {
-      block.state = BlockState::free;
-      shared_.insert(id, block.size);
-      use_.free += block.size;
+      put_free(id);
       ++calls_.free_shared;
       return;
     }
@@ -48,17 +39,14 @@ BlockId CudaMalloc::take_shared(Bytes size) {
   if (const BlockId found = shared_.find(size); found != BlockId::none) {
     block = found;
     ++calls_.malloc_shared;
-    use_.free -= table_[block].size;
-    shared_.erase(block, table_[block].size);
+    take_out(block);
   } else {
     block = reserve(page, shared_arena);
     if (block == BlockId::none) return block;
   }
   if (table_[block].size == size) return block;
   const BlockId front = table_.split_front(block, size);
-  shared_.insert(block, table_[block].size);
-  use_.free += table_[block].size;
-  table_[block].state = BlockState::free;
+  put_free(block);
   return front;
 }
 
@@ -69,9 +57,16 @@ BlockId CudaMalloc::reserve(Bytes size, std::uint32_t arena) {
   return table_.add(*address, size, arena);
 }
 
-void CudaMalloc::merge_with(BlockId neighbour) {
-  shared_.erase(neighbour, table_[neighbour].size);
-  use_.free -= table_[neighbour].size;
+void CudaMalloc::put_free(BlockId id) {
+  table_[id].state = BlockState::free;
+  ages_.renew(id);
+  shared_.insert(id);
+  use_.free += table_[id].size;
+}
+
+void CudaMalloc::take_out(BlockId id) {
+  shared_.erase(id);
+  use_.free -= table_[id].size;
 }
 
 PolicyEntry cuda_malloc_entry() {

@@ -9,10 +9,11 @@
 // - cudaFree waits for the device, so memory is free at once when the program lets go of it.
 #pragma once
 
+#include <bit>
 #include <vector>
 
+#include "analyzer/heap/best_fit_index.h"
 #include "analyzer/heap/block_table.h"
-#include "analyzer/heap/oldest_fit_index.h"
 #include "analyzer/policies/policy.h"
 #include "analyzer/policies/registry.h"
 #include "analyzer/replay/device.h"
@@ -52,19 +53,22 @@ class CudaMalloc {
     });
   }
   const BlockTable& blocks() const { return table_; }
+  const std::vector<BlockId>& block_ids() const { return block_of_; }
 
  private:
   enum : std::uint32_t { shared_arena, own_pages_arena };
 
   BlockId take_shared(Bytes size);
   BlockId reserve(Bytes size, std::uint32_t arena);
-  void merge_with(BlockId neighbour);
+  void put_free(BlockId id);
+  void take_out(BlockId id);
 
   SimulatedDevice& device_;
   HeapUse use_;
   DriverCalls calls_;
   BlockTable table_;
-  OldestFitIndex shared_;  // free blocks in shared pages
+  BlockAges ages_;
+  OldestFitIndex shared_{table_, std::countr_zero(spacing.count), OldestFirst(ages_)};  // free blocks in shared pages
   std::vector<BlockId> block_of_;
 };
 
