@@ -6,39 +6,19 @@
 #include <cstdio>
 #include <functional>
 #include <map>
-#include <set>
 #include <string>
-#include <tuple>
 #include <vector>
 
-#include "analyzer/policies/fit_best.h"
 #include "analyzer/policies/growing_range.h"
 #include "analyzer/policies/registry.h"
 #include "analyzer/replay/prepared.h"
 #include "formats/import/import.h"
+#include "tests/bench/set_placement.h"
 #include "tests/bench/synthetic.h"
 #include "tests/histories.h"
 
 namespace memreel {
 namespace {
-
-/// Best fit as allocators have it: PyTorch's BlockPool, TensorFlow's bins.
-class SetPlacement {
- public:
-  SetPlacement(BlockTable& table, Bytes) : table_(table) {}
-  void insert(BlockId id) { blocks_.emplace(table_[id].size, table_[id].address, id); }
-  void erase(BlockId id) { blocks_.erase({table_[id].size, table_[id].address, id}); }
-  BlockId find(Bytes size) const {
-    const auto found = blocks_.lower_bound({size, Address{}, BlockId{0}});
-    return found == blocks_.end() ? BlockId::none : std::get<BlockId>(*found);
-  }
-  void placed(const Block&) {}
-  Bytes largest() const { return blocks_.empty() ? Bytes{} : std::get<Bytes>(*blocks_.rbegin()); }
-
- private:
-  const BlockTable& table_;
-  std::set<std::tuple<Bytes, Address, BlockId>> blocks_;
-};
 
 using Run = std::function<ReplayResult(const Prepared&, const RunOptions&)>;
 
