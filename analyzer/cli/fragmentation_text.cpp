@@ -7,9 +7,9 @@
 #include "analyzer/cli/console.h"
 #include "analyzer/cli/insight_words.h"
 #include "analyzer/cli/report.h"
+#include "analyzer/replay/unit_costs.h"
 #include "analyzer/report/labels.h"
 #include "analyzer/report/text_table.h"
-#include "analyzer/tune/call_costs.h"
 #include "formats/model/origin_text.h"
 #include "formats/model/quantity.h"
 

@@ -7,13 +7,13 @@
 #include "analyzer/cli/insight_words.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/insight/timeline.h"
+#include "analyzer/replay/unit_costs.h"
 #include "analyzer/report/html/flame_graph.h"
 #include "analyzer/report/html/html_text.h"
 #include "analyzer/report/html/memory_chart.h"
 #include "analyzer/report/html/page.h"
 #include "analyzer/report/labels.h"
 #include "analyzer/report/shortcomings.h"
-#include "analyzer/tune/call_costs.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {

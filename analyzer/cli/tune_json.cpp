@@ -46,7 +46,7 @@ Json json_of(const Outcome& outcome, const TuneResult& result) {
             {"first_failure", json_of(outcome.first_failure())},
             {"min_capacity_bytes", outcome.min_capacity ? Json(outcome.min_capacity->count) : Json(nullptr)},
             {"driver_calls", json_of_calls(calls)},
-            {"driver_seconds", CallCosts{}.seconds(calls)},
+            {"driver_seconds", outcome.driver_seconds()},
             {"device", worst.device},
             {"devices", Json::array()}};
   for (const ReplayResult& r : outcome.heaps) json["devices"].push_back(json_of_device(r));

@@ -13,7 +13,8 @@
 namespace memreel::cli {
 namespace {
 
-std::string cost_of(const DriverCalls& calls) { return text_of_seconds(CallCosts{}.seconds(calls)); }
+std::string calls_of(const Outcome& outcome) { return text_of(count_of(outcome.driver_calls())); }
+std::string cost_of(const Outcome& outcome) { return text_of_seconds(outcome.driver_seconds()); }
 
 std::string name_of(const Outcome& outcome) {
   if (outcome.policy.name != "torch.native") return outcome.policy.name;
@@ -33,10 +34,9 @@ class Table {
   explicit Table(const TuneResult& result) : result_(result), table_(columns(result.limited)) {}
 
   void add(std::string name, const Outcome& outcome) {
-    const DriverCalls calls = outcome.driver_calls();
     std::vector<std::string> row{text_of(outcome.peak_reserved()),
                                  &outcome == &result_.baseline ? "" : change(result_.baseline, outcome),
-                                 text_of(count_of(calls)), cost_of(calls)};
+                                 calls_of(outcome), cost_of(outcome)};
     if (result_.limited) {
       const ReplayFailure* const first = outcome.first_failure();
       row.push_back(outcome.min_capacity ? text_of(*outcome.min_capacity) : "");
@@ -89,10 +89,8 @@ void print_recommendation(const TuneResult& result) {
     return;
   }
   std::cout << bold(export_line(conf_of(best->policy))) << "\n\n";
-  const DriverCalls before = result.baseline.driver_calls(), after = best->driver_calls();
-  std::cout << verdict(result) << " Driver calls: " << text_of(count_of(before)) << " before, "
-            << text_of(count_of(after)) << " with it (" << cost_of(before) << " and " << cost_of(after)
-            << " in all).\n";
+  std::cout << verdict(result) << " Driver calls: " << calls_of(result.baseline) << " before, " << calls_of(*best)
+            << " with it (" << cost_of(result.baseline) << " and " << cost_of(*best) << " in all).\n";
   if (const std::string release = needs_release(best->policy); !release.empty())
     std::cout << "It needs PyTorch " << release << " or newer.\n";
 }
@@ -131,7 +129,7 @@ void print_verdict_on_calls(const TuneResult& result, const Alternative& alterna
   const auto per_call = [&](double more) { return more / static_cast<double>(alternative.calls); };
   const double more_calls =
       static_cast<double>(count_of(with.driver_calls())) - static_cast<double>(count_of(without.driver_calls()));
-  const double more_seconds = CallCosts{}.seconds(with.driver_calls()) - CallCosts{}.seconds(without.driver_calls());
+  const double more_seconds = with.driver_seconds() - without.driver_seconds();
   const double saved = saved_share(without.peak_reserved(), with.peak_reserved());
   if (with.failures() < without.failures())
     std::cout << "worth calling: without it " << text_of(without.failures()) << " requests fail, with it "

@@ -44,6 +44,13 @@ struct UnitCosts {
   const UnitCost& operator[](DriverCall call) const { return of[static_cast<std::size_t>(call)]; }
 
   double seconds(const DriverCalls& calls) const;
+
+  /// For when nobody measured the user's GPU: samples/unit-costs-h200.json. A call that waits for the device also costs
+  /// whatever is queued there: that is the program's, and not in here.
+  static UnitCosts of_h200();
 };
+
+/// How many, but for waits, which are part of the calls that cause them.
+std::uint64_t count_of(const DriverCalls& calls);
 
 }  // namespace memreel

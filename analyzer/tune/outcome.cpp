@@ -10,16 +10,14 @@ namespace {
 constexpr double cost_margin_seconds = 0.05;
 constexpr double cost_margin = 0.1;
 
-double seconds(const Outcome& outcome) { return CallCosts{}.seconds(outcome.driver_calls()); }
-
 /// Cheap ones first, among them the simple ones.
 void rank_equals(std::span<Outcome> outcomes) {
   if (outcomes.empty()) return;
-  double least = seconds(outcomes.front());
-  for (const Outcome& outcome : outcomes) least = std::min(least, seconds(outcome));
+  double least = outcomes.front().driver_seconds();
+  for (const Outcome& outcome : outcomes) least = std::min(least, outcome.driver_seconds());
   const double cheap = least + std::max(cost_margin_seconds, cost_margin * least);
   std::ranges::sort(outcomes, {}, [&](const Outcome& o) {
-    const double cost = seconds(o);
+    const double cost = o.driver_seconds();
     return std::tuple(cost > cheap ? cost : 0, o.changes, o.peak_reserved().count, cost, o.policy.text());
   });
 }
@@ -35,6 +33,8 @@ DriverCalls Outcome::driver_calls() const {
   for (const ReplayResult& r : heaps) sum += r.driver_calls;
   return sum;
 }
+
+double Outcome::driver_seconds() const { return UnitCosts::of_h200().seconds(driver_calls()); }
 
 std::uint64_t Outcome::failures() const {
   std::uint64_t sum = 0;

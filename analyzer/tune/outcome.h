@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "analyzer/replay/replay.h"
-#include "analyzer/tune/call_costs.h"
+#include "analyzer/replay/unit_costs.h"
 
 namespace memreel {
 
@@ -23,6 +23,7 @@ struct Outcome {
   const ReplayResult& worst() const;
   Bytes peak_reserved() const { return worst().peak_reserved; }
   DriverCalls driver_calls() const;  // of all devices
+  double driver_seconds() const;     // what they cost on an H200
   std::uint64_t failures() const;
   /// The failure with the smallest event.
   const ReplayFailure* first_failure() const;

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
 #include "tests/unit/analyzer/history.h"
 
 namespace memreel {
@@ -15,6 +20,18 @@ TEST(UnitCosts, AFixedPartForEachCallAndOneForEachMiB) {
   EXPECT_EQ(costs.seconds({}), 0);
   EXPECT_EQ(costs.seconds({.malloc = 5, .malloc_shared = 3, .malloc_bytes = 4_MiB}), 2 * 10 + 3 * 1 + 4 * 0.5);
   EXPECT_EQ(costs.seconds({.free = 9, .map = 2, .map_bytes = 512_KiB}), 200 + 1);
+}
+
+TEST(UnitCosts, AnH200sAreThoseOfTheSample) {
+  std::ifstream file(MEMREEL_SAMPLES "/unit-costs-h200.json");
+  const nlohmann::json sample = nlohmann::json::parse(file);
+  const UnitCosts costs = UnitCosts::of_h200();
+  EXPECT_EQ(costs.measured_on, sample["measured_on"]);
+  for (std::size_t i = 0; i < driver_call_kinds; ++i) {
+    const auto& call = sample["calls"][std::string(driver_call_names[i])];
+    EXPECT_NEAR(costs.of[i].fixed_seconds, call["fixed_seconds"], 1e-9) << driver_call_names[i];
+    EXPECT_NEAR(costs.of[i].seconds_per_mib, call["seconds_per_mib"], 1e-10) << driver_call_names[i];
+  }
 }
 
 TEST(UnitCosts, ReplaysCountTheBytesThatChangeHands) {
