@@ -7,34 +7,16 @@
 #include "analyzer/policies/fit_best.h"
 #include "analyzer/policies/fit_first.h"
 #include "analyzer/policies/fit_next.h"
+#include "tests/unit/analyzer/policies/driven.h"
 
 namespace memreel {
 namespace {
 
-template <class P, class Settings>
-class Driven {
- public:
-  explicit Driven(Settings settings = {}, DeviceModel model = {})
-      : device_(model, {}), policy_(heap(), settings, device_) {}
-  bool alloc(std::uint32_t slot, Bytes size) { return policy_.allocate(slot, size, 0); }
-  void free(std::uint32_t slot, Bytes size = {}) { policy_.free(slot, size); }
-  Bytes at(std::uint32_t slot) const { return policy_.block_of(slot).address - Address{}; }
-  P* operator->() { return &policy_; }
-
- private:
-  static Prepared heap() {
-    Prepared heap;
-    heap.slot_count = 16;
-    return heap;
-  }
-  SimulatedDevice device_;
-  P policy_;
-};
+using testing::Driven;
+using testing::limited_to;
 
 template <class Fit>
 using DrivenFit = Driven<Fit, GrowingRangeSettings>;
-
-DeviceModel limited_to(Bytes capacity) { return {.kind = DeviceModel::Kind::capacity, .capacity = capacity}; }
 
 /// Slots 0 .. 6 of 1, 3, 1, 2, 1, 2, 1 MiB in a row, then holes where 3, 2 and 2 MiB were (at 1, 5 and 8 MiB).
 template <class Fit>

@@ -5,15 +5,15 @@
 
 #include "analyzer/policies/cuda_malloc.h"
 #include "analyzer/policies/torch_native.h"
-#include "tests/unit/analyzer/policies/driven_on_streams.h"
+#include "tests/unit/analyzer/policies/driven.h"
 
 namespace memreel {
 namespace {
 
 using testing::DrivenOnStreams;
 using testing::limited_to;
-using OnCuda = DrivenOnStreams<ExactPool<CudaMalloc>>;
-using OnTorch = DrivenOnStreams<ExactPool<TorchNative<>>>;
+using OnCuda = DrivenOnStreams<ExactPool<CudaMalloc>, CudaMalloc::Settings>;
+using OnTorch = DrivenOnStreams<ExactPool<TorchNative<>>, TorchSettings>;
 
 TEST(PoolExact, ReusesTheBlockOfTheSameSizeThatWasFreedLast) {
   OnCuda pool(CudaMalloc::Settings{});

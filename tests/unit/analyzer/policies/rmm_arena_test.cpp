@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/bench/synthetic.h"
-#include "tests/unit/analyzer/policies/driven_on_streams.h"
+#include "tests/unit/analyzer/policies/driven.h"
 #include "tests/unit/analyzer/policies/rmm_reference.h"
 
 namespace memreel {

@@ -3,14 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/analyzer/policies/driven_on_streams.h"
+#include "tests/unit/analyzer/policies/driven.h"
 
 namespace memreel {
 namespace {
 
 using testing::DrivenOnStreams;
 using testing::limited_to;
-using Binning = DrivenOnStreams<RmmBinning>;
+using Binning = DrivenOnStreams<RmmBinning, RmmBinningSettings>;
 
 const RmmBinningSettings small{.smallest = 1_KiB, .largest = 4_KiB, .pool = {.initial = 0_B}};
 

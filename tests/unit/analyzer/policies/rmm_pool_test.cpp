@@ -5,7 +5,7 @@
 
 #include "analyzer/replay/replay.h"
 #include "tests/bench/synthetic.h"
-#include "tests/unit/analyzer/policies/driven_on_streams.h"
+#include "tests/unit/analyzer/policies/driven.h"
 #include "tests/unit/analyzer/policies/rmm_reference.h"
 
 namespace memreel {
