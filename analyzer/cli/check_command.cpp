@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/cli/arguments.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
@@ -65,12 +66,6 @@ Result<void> set(std::optional<Value>& into, const std::string& text, const char
   return {};
 }
 
-Result<Bytes> parse_size(std::string_view text, const char* option) {
-  Result<Bytes> size = parse_bytes(text);
-  if (!size) size.error().where = option;
-  return size;
-}
-
 Result<Budgets> budgets_of(const CheckArguments& arguments) {
   Budgets budgets{.all_served = !arguments.capacity.empty()};
   Result<void> done = set(budgets.max_peak, arguments.max_peak, "--max-peak", parse_size);
@@ -88,13 +83,7 @@ Result<std::vector<PolicySpec>> policies_of(const CheckArguments& arguments, con
     for (const PolicyFigures& p : baseline->policies)
       if (std::ranges::find(texts, p.policy) == texts.end()) texts.push_back(p.policy);
   }
-  std::vector<PolicySpec> specs;
-  for (const std::string& text : texts) {
-    Result<std::vector<PolicySpec>> parsed = parse_policies(text);
-    if (!parsed) return parsed;
-    specs.insert(specs.end(), parsed->begin(), parsed->end());
-  }
-  return specs;
+  return parse_policy_lists(texts);
 }
 
 Result<Question> question_of(const CheckArguments& arguments) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/cli/arguments.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/console.h"
 #include "analyzer/cli/input.h"
@@ -17,6 +18,7 @@
 #include "analyzer/cli/unit_costs_file.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/replay/streamed_trace.h"
+#include "analyzer/replay/unit_costs.h"
 #include "analyzer/report/shortcomings.h"
 #include "analyzer/report/text_table.h"
 #include "formats/model/quantity.h"
@@ -189,13 +191,10 @@ void print_heap_table(const Trace& trace, const HeapHistory& history, const std:
     for (const ReplayResult& r : groups[s]) {
       if (r.heap != history.heap) continue;
       const DriverCalls& c = r.driver_calls;
-      std::vector<std::string> row{label_of(specs[s]),
-                                   text_of(r.peak_reserved),
-                                   ratio(r.overhead()),
-                                   text_of_share(r.fragmentation_at_peak),
-                                   text_of(r.end_reserved),
-                                   text_of(r.failed_allocations),
-                                   text_of(c.malloc + c.free + c.map + c.unmap + c.malloc_async + c.free_async)};
+      std::vector<std::string> row{label_of(specs[s]),      text_of(r.peak_reserved),
+                                   ratio(r.overhead()),     text_of_share(r.fragmentation_at_peak),
+                                   text_of(r.end_reserved), text_of(r.failed_allocations),
+                                   text_of(count_of(c))};
       if (costs) row.push_back(milliseconds(costs->seconds(c)));
       if (with_min_capacity) row.push_back(r.min_capacity ? text_of(*r.min_capacity) : "");
       table.add_row(std::move(row));
@@ -220,36 +219,17 @@ void print_heap_table(const Trace& trace, const HeapHistory& history, const std:
 }
 
 Result<ReplayOptions> options_of(const ReplayArguments& arguments) {
-  ReplayOptions options{.placement_metrics = arguments.json};
-  if (arguments.capacity == "unlimited") {
-    options.device = DeviceModel{};
-  } else if (!arguments.capacity.empty()) {
-    Result<Bytes> capacity = parse_bytes(arguments.capacity);
-    if (!capacity) {
-      capacity.error().where = "--capacity";
-      return std::move(capacity).error();
-    }
-    options.device = DeviceModel{DeviceModel::Kind::capacity, *capacity};
-    options.find_min_capacity = true;
-  }
-  return options;
-}
-
-Result<std::vector<PolicySpec>> specs_of(const std::vector<std::string>& texts) {
-  std::vector<PolicySpec> specs;
-  for (const std::string& text : texts) {
-    Result<std::vector<PolicySpec>> parsed = parse_policies(text);
-    if (!parsed) return parsed;
-    specs.insert(specs.end(), parsed->begin(), parsed->end());
-  }
-  return specs;
+  Result<std::optional<DeviceModel>> device = parse_capacity(arguments.capacity);
+  if (!device) return std::move(device).error();
+  const bool limited = *device && (*device)->kind == DeviceModel::Kind::capacity;
+  return ReplayOptions{.device = *device, .find_min_capacity = limited, .placement_metrics = arguments.json};
 }
 
 /// Policies that are only modelled.
 Result<std::vector<PolicySpec>> modelled_specs(const ReplayArguments& arguments) {
-  if (!arguments.policies.empty()) return specs_of(arguments.policies);
+  if (!arguments.policies.empty()) return parse_policy_lists(arguments.policies);
   if (!arguments.on_device.empty()) return std::vector<PolicySpec>{};
-  return specs_of({std::string(default_policies)});
+  return parse_policies(default_policies);
 }
 
 // A trace of more events is streamed: in memory an event takes about 64 bytes.
@@ -288,7 +268,7 @@ Result<ReplayInput> input_of(const ReplayArguments& arguments) {
 Exit run_replay(const ReplayArguments& arguments) {
   const Result<std::vector<PolicySpec>> modelled = modelled_specs(arguments);
   if (!modelled) return fail(modelled.error());
-  const Result<std::vector<PolicySpec>> real_specs = specs_of(arguments.on_device);
+  const Result<std::vector<PolicySpec>> real_specs = parse_policy_lists(arguments.on_device);
   if (!real_specs) return fail(real_specs.error());
   Result<ReplayOptions> options = options_of(arguments);
   if (!options) return fail(options.error());

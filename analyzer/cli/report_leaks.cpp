@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 
+#include "analyzer/cli/arguments.h"
 #include "analyzer/cli/console.h"
 #include "analyzer/report/text_table.h"
 #include "formats/model/quantity.h"
@@ -142,7 +143,7 @@ Result<LeakOptions> leak_options(const LeakArguments& arguments) {
     if (auto added = options.suppressions.add_lines(text, name); !added) return added.error();
   }
   if (!arguments.capacity.empty()) {
-    const Result<Bytes> capacity = parse_bytes(arguments.capacity);
+    const Result<Bytes> capacity = parse_size(arguments.capacity, "--capacity");
     if (!capacity) return capacity.error();
     options.capacity = *capacity;
   }

@@ -4,15 +4,16 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "analyzer/cli/arguments.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/subject.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/replay/steps.h"
-#include "formats/model/quantity.h"
 
 namespace memreel::cli {
 namespace {
@@ -29,21 +30,12 @@ struct TuneArguments {
 
 Result<TuneOptions> options_of(const TuneArguments& arguments) {
   TuneOptions options;
-  if (arguments.capacity == "unlimited") {
-    options.device = DeviceModel{};
-  } else if (!arguments.capacity.empty()) {
-    Result<Bytes> capacity = parse_bytes(arguments.capacity);
-    if (!capacity) {
-      capacity.error().where = "--capacity";
-      return std::move(capacity).error();
-    }
-    options.device = DeviceModel{.kind = DeviceModel::Kind::capacity, .capacity = *capacity};
-  }
-  for (const std::string& text : arguments.allocators) {
-    Result<std::vector<PolicySpec>> specs = parse_policies(text);
-    if (!specs) return std::move(specs).error();
-    options.allocators.insert(options.allocators.end(), specs->begin(), specs->end());
-  }
+  Result<std::optional<DeviceModel>> device = parse_capacity(arguments.capacity);
+  if (!device) return std::move(device).error();
+  options.device = *device;
+  Result<std::vector<PolicySpec>> allocators = parse_policy_lists(arguments.allocators);
+  if (!allocators) return std::move(allocators).error();
+  options.allocators = *std::move(allocators);
   for (const std::string& text : arguments.questions) {
     Result<WhatIf> question = parse_what_if(text);
     if (!question) {

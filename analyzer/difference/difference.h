@@ -49,9 +49,9 @@ struct HeapDifference {
   std::string name;
   std::int32_t device = 0;
   SideState a, b;
-  std::vector<SiteChange> sites;  // that changed: most bytes of change first, either way; growth before loss
+  std::vector<SiteChange> sites;         // that changed: most bytes of change first, either way; growth before loss
   std::string step_mark_a, step_mark_b;  // or, when steps were found without marks, where each begins
-  std::vector<StepPeaks> steps;  // as many as both have
+  std::vector<StepPeaks> steps;          // as many as both have
 };
 
 struct Side {

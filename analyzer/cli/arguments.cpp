@@ -1,0 +1,33 @@
+#include "analyzer/cli/arguments.h"
+
+#include <utility>
+
+#include "formats/model/quantity.h"
+
+namespace memreel::cli {
+
+Result<Bytes> parse_size(std::string_view text, const char* option) {
+  Result<Bytes> size = parse_bytes(text);
+  if (!size) size.error().where = option;
+  return size;
+}
+
+Result<std::optional<DeviceModel>> parse_capacity(std::string_view text) {
+  if (text.empty()) return std::optional<DeviceModel>{};
+  if (text == "unlimited") return std::optional(DeviceModel{});
+  Result<Bytes> capacity = parse_size(text, "--capacity");
+  if (!capacity) return std::move(capacity).error();
+  return std::optional(DeviceModel{.kind = DeviceModel::Kind::capacity, .capacity = *capacity});
+}
+
+Result<std::vector<PolicySpec>> parse_policy_lists(std::span<const std::string> texts) {
+  std::vector<PolicySpec> specs;
+  for (const std::string& text : texts) {
+    Result<std::vector<PolicySpec>> parsed = parse_policies(text);
+    if (!parsed) return parsed;
+    specs.insert(specs.end(), parsed->begin(), parsed->end());
+  }
+  return specs;
+}
+
+}  // namespace memreel::cli
