@@ -147,14 +147,16 @@ TorchSettings TorchSettings::recorded(const std::map<std::string, std::string>& 
     settings = *given;
     settings.memory_fraction = TorchSettings{}.memory_fraction;  // a limit shows in what was refused
   }
-  const auto bytes = [&](const char* key, Bytes& value) {
+  // What a snapshot lists was in force, whatever the variable says; -1 stands for the default, which is no limit.
+  const auto bytes = [&](const char* key, Bytes TorchSettings::*value) {
     const auto found = recorded.find(key);
     if (found == recorded.end()) return;
-    if (const auto size = parse_integer(found->second); size && *size > 0) value = {*size};
+    const auto size = parse_integer(found->second);
+    settings.*value = size && *size > 0 ? Bytes{*size} : TorchSettings{}.*value;
   };
-  bytes("max_split_size", settings.max_split_size);  // -1 is unlimited
-  bytes("max_non_split_rounding_size", settings.max_non_split_rounding);
-  bytes("large_segment_size", settings.large_segment);
+  bytes("max_split_size", &TorchSettings::max_split_size);
+  bytes("max_non_split_rounding_size", &TorchSettings::max_non_split_rounding);
+  bytes("large_segment_size", &TorchSettings::large_segment);
   if (settings.large_segment < min_own_segment || settings.large_segment.count % min_block.count != 0)
     settings.large_segment = TorchSettings{}.large_segment;
   if (const auto found = recorded.find(threshold_key); found != recorded.end())
