@@ -49,7 +49,8 @@ double ratio(Bytes a, Bytes b) {
   return b.count == 0 ? 0 : static_cast<double>(a.count) / static_cast<double>(b.count);
 }
 
-/// Runs of the gap index that may be looked at before the portfolio takes up no further greedy order: half a second or so.
+/// Runs of the gap index that may be looked at before the portfolio takes up no further greedy order: half a second or
+/// so.
 constexpr std::uint64_t most_greedy_effort = 100'000'000;
 
 }  // namespace

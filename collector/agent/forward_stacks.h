@@ -36,7 +36,7 @@ class ForwardStacks {
   };
 
   TraceWriter* writer_;
-  std::vector<Operator> operators_;                          // by sequence number modulo `kept`
+  std::vector<Operator> operators_;                        // by sequence number modulo `kept`
   std::map<std::pair<StackId, StackId>, StackId> linked_;  // by both stacks
 };
 

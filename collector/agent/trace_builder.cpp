@@ -64,7 +64,8 @@ TraceBuilder::TraceBuilder(Recorder& recorder, TraceWriter& writer, stacks::Addr
       recorder_(&recorder),
       stacks_(recorder, writer, own_code),
       own_pools_(writer),
-      torch_heaps_(writer), forward_stacks_(writer) {}
+      torch_heaps_(writer),
+      forward_stacks_(writer) {}
 
 void TraceBuilder::add(std::span<const Record> records) {
   stacks_.refresh();

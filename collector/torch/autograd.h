@@ -1,5 +1,5 @@
-// Where a thread is in PyTorch's autograd. A node of its graph has a sequence number, which the operator that made it in
-// the forward pass had; so what the backward pass allocates can be told from which operator it comes.
+// Where a thread is in PyTorch's autograd. A node of its graph has a sequence number, which the operator that made it
+// in the forward pass had; so what the backward pass allocates can be told from which operator it comes.
 #pragma once
 
 #include <cstdint>
