@@ -6,7 +6,10 @@ if(MEMREEL_VIEWER)
   install(TARGETS memreel-view RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 install(DIRECTORY formats/proto/memreel DESTINATION ${CMAKE_INSTALL_DATADIR}/memreel/proto FILES_MATCHING PATTERN "*.proto")
-install(DIRECTORY analyzer/include/memreel DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY analyzer/include/memreel collector/include/memreel DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# Made to be installed with pip, into whichever Python the programs run.
+install(DIRECTORY collector/python_module/ DESTINATION ${CMAKE_INSTALL_DATADIR}/memreel/python
+  FILES_MATCHING PATTERN "*.py" PATTERN "pyproject.toml")
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
 install(FILES analyzer/cli/completions/memreel.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
