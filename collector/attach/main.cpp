@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -22,9 +23,8 @@
 #include "formats/model/result.h"
 #include "memreel/version.h"
 
+namespace memreel::attach {
 namespace {
-
-using namespace memreel;
 
 constexpr int unusable = 2;  // bad usage, as in every command
 
@@ -110,10 +110,15 @@ bool wait_for_end(pid_t process, double seconds) {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
-  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   const auto start = attach::start_time(process);
-  for (double left = seconds; left > 0; left -= 0.1) {
-    const timespec step{.tv_sec = 0, .tv_nsec = static_cast<long>(std::min(left, 0.1) * 1e9)};
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::nanoseconds longest_step = std::chrono::milliseconds(100);
+  constexpr double longest = 1e9;  // some thirty years
+  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                      std::chrono::duration<double>(std::min(seconds, longest)));
+  for (auto left = end - Clock::now(); left.count() > 0; left = end - Clock::now()) {
+    const timespec step{.tv_sec = 0, .tv_nsec = std::min<std::chrono::nanoseconds>(left, longest_step).count()};
     if (::sigtimedwait(&set, nullptr, &step) > 0) break;
     if (attach::start_time(process) != start) return true;
   }
@@ -173,9 +178,10 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
+}  // namespace memreel::attach
 
-int main(int argc, char** argv) try { return run(argc, argv); } catch (const std::exception& problem) {
+int main(int argc, char** argv) try { return memreel::attach::run(argc, argv); } catch (const std::exception& problem) {
   // Only exhaustion is left: no function of this project throws.
   std::fprintf(stderr, "memreel: error: %s\n", problem.what());
-  return unusable;
+  return 2;
 }

@@ -24,10 +24,8 @@
 #include "formats/model/result.h"
 #include "memreel/version.h"
 
+namespace memreel::record {
 namespace {
-
-using namespace memreel;
-using namespace memreel::record;
 
 constexpr int unusable = 2;  // bad usage, as in every command
 
@@ -161,9 +159,10 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
+}  // namespace memreel::record
 
-int main(int argc, char** argv) try { return run(argc, argv); } catch (const std::exception& problem) {
+int main(int argc, char** argv) try { return memreel::record::run(argc, argv); } catch (const std::exception& problem) {
   // Only exhaustion is left: no function of this project throws.
   std::fprintf(stderr, "memreel: error: %s\n", problem.what());
-  return unusable;
+  return 2;
 }

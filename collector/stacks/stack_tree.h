@@ -16,7 +16,7 @@ enum class StackKey : std::uint32_t { none = 0 };
 
 /// Any thread may insert at any time, without locks, system calls or allocation. Reading a node is safe for whoever got
 /// its key from the inserting thread by a synchronised way (the agent's rings are one).
-class StackTree {
+class StackTree {  // NOLINT(clang-analyzer-optin.performance.Padding): the counter has a cache line of its own
  public:
   static constexpr std::uint32_t default_capacity = 1U << 20U;
 
