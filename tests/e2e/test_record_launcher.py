@@ -117,9 +117,13 @@ class ClearSentences(RecordTest):
     def test_a_directory_that_can_not_be_written(self):
         self.directory.chmod(0o555)
         nobody = {"user": 65534} if os.geteuid() == 0 else {}  # root may write anywhere
-        process = subprocess.run([MEMREEL, "record", "-o", self.directory / "x.reel", "true"], text=True, cwd="/",
-                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, **nobody)
-        self.directory.chmod(0o755)
+        try:
+            process = subprocess.run([MEMREEL, "record", "-o", self.directory / "x.reel", "true"], text=True, cwd="/",
+                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, **nobody)
+        except PermissionError:
+            self.skipTest("this checkout is where only its owner may go, and root may write anywhere")
+        finally:
+            self.directory.chmod(0o755)
         self.assert_refused(process, "Permission denied")
 
     def test_a_program_without_cuda(self):
