@@ -21,6 +21,7 @@
 #include "collector/cuda/cupti_backend.h"
 #include "collector/cuda/interposer.h"
 #include "collector/cuda/watch.h"
+#include "collector/stacks/loader_walk.h"
 #include "collector/torch/allocator_trace.h"
 
 namespace memreel::agent {
@@ -212,6 +213,7 @@ Recorder* recorder_of_call() {
 
 /// In the child of a fork: its parent's threads are not here, and its parent's file is not its own.
 void forked() {
+  stacks::release_loader_walks();
   Agent* const self = agent.load(std::memory_order_acquire);
   if (self == nullptr) return;
   new (&self->mutex) std::mutex;
@@ -244,7 +246,7 @@ bool configure(Agent& self) {
     return false;
   }
   self.options = *std::move(options);
-  ::pthread_atfork(nullptr, nullptr, forked);
+  ::pthread_atfork(stacks::hold_loader_walks, stacks::release_loader_walks, forked);
   std::atexit(program_ends);
   return true;
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "collector/stacks/loader_walk.h"
 #include "collector/stacks/stack_memory.h"
 
 namespace memreel::stacks {
@@ -119,7 +120,7 @@ AddressRange CodeMap::module_in_copy(std::uintptr_t address) const {
 void CodeMap::refresh() {
   if (find_object_ != nullptr) return;
   std::vector<AddressRange> ranges;
-  dl_iterate_phdr(add_range, &ranges);
+  walk_loaded_modules(add_range, &ranges);
   const std::uint32_t version = version_.load(std::memory_order_relaxed);
   version_.store(version + 1, std::memory_order_relaxed);
   // Each store is seen after that of the odd version.

@@ -12,6 +12,8 @@
 #include <span>
 #include <string_view>
 
+#include "collector/stacks/loader_walk.h"
+
 namespace memreel::stacks {
 namespace {
 
@@ -88,10 +90,10 @@ int read_module(dl_phdr_info* info, std::size_t /*size*/, void* argument) {
 
 std::vector<AddressRange> ModuleTable::refresh() {
   Counts counts;
-  dl_iterate_phdr(read_counts, &counts);
+  walk_loaded_modules(read_counts, &counts);
   if (counts.adds == adds_ && counts.subs == subs_ && !modules_.empty()) return {};
   std::vector<LoadedModule> now;
-  dl_iterate_phdr(read_module, &now);
+  walk_loaded_modules(read_module, &now);
   adds_ = counts.adds;
   subs_ = counts.subs;
 
