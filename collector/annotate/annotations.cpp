@@ -8,10 +8,13 @@
 #include <atomic>
 #include <cerrno>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "collector/agent/recorder.h"
 #include "collector/include/memreel/memreel.h"
+#include "collector/stacks/loader_walk.h"
 
 namespace memreel::annotate {
 namespace {
@@ -173,15 +176,20 @@ void ask_for_state() {
 }
 
 void introduce() {
-  const auto tell = [](dl_phdr_info* module, std::size_t, void*) {
-    void* const library = dlopen(module->dlpi_name[0] == '\0' ? nullptr : module->dlpi_name, RTLD_NOW | RTLD_NOLOAD);
-    if (library == nullptr) return 0;
+  std::vector<std::string> modules;
+  stacks::walk_loaded_modules(
+      [](dl_phdr_info* module, std::size_t, void* names) {
+        static_cast<std::vector<std::string>*>(names)->emplace_back(module->dlpi_name);
+        return 0;
+      },
+      &modules);
+  for (const std::string& name : modules) {
+    void* const library = dlopen(name.empty() ? nullptr : name.c_str(), RTLD_NOW | RTLD_NOLOAD);
+    if (library == nullptr) continue;
     if (void* const slot = dlsym(library, "memreel_api_slot"))
       __atomic_store_n(static_cast<const memreel_api**>(slot), &api, __ATOMIC_RELEASE);
     dlclose(library);
-    return 0;
-  };
-  dl_iterate_phdr(tell, nullptr);
+  }
 }
 
 }  // namespace memreel::annotate

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "collector/stacks/loader_walk.h"
+
 namespace memreel::cuda {
 namespace {
 
@@ -105,7 +107,7 @@ Surroundings surroundings() {
   Surroundings here{.driver_major = driver_major(),
                     .cuda_home = variable("CUDA_HOME").empty() ? variable("CUDA_PATH") : variable("CUDA_HOME"),
                     .conda_prefix = variable("CONDA_PREFIX")};
-  ::dl_iterate_phdr(
+  stacks::walk_loaded_modules(
       [](dl_phdr_info* library, std::size_t, void* mapped) {
         static_cast<std::vector<std::string>*>(mapped)->emplace_back(library->dlpi_name);
         return 0;

@@ -4,28 +4,30 @@
 #include <link.h>
 
 #include <cstring>
+#include <string>
 #include <string_view>
 
 #include "collector/cuda/cupti_api.h"
 #include "collector/cuda/interposer.h"
+#include "collector/stacks/loader_walk.h"
 
 namespace memreel::cuda {
 namespace {
 
 /// CUPTI's own function, of the library that is in the process; null when there is none.
 decltype(cupti::Functions::subscribe) real_subscribe() {
-  void* found = nullptr;
+  std::string path;
   const auto look = [](dl_phdr_info* module, std::size_t, void* into) {
     const char* const slash = std::strrchr(module->dlpi_name, '/');
     const std::string_view name = slash != nullptr ? slash + 1 : module->dlpi_name;
     if (!name.starts_with("libcupti.so")) return 0;
-    void* const library = ::dlopen(module->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
-    if (library == nullptr) return 0;
-    *static_cast<void**>(into) = ::dlsym(library, "cuptiSubscribe");
+    *static_cast<std::string*>(into) = module->dlpi_name;
     return 1;
   };
-  ::dl_iterate_phdr(look, &found);
-  return reinterpret_cast<decltype(cupti::Functions::subscribe)>(found);
+  stacks::walk_loaded_modules(look, &path);
+  void* const library = path.empty() ? nullptr : ::dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return nullptr;
+  return reinterpret_cast<decltype(cupti::Functions::subscribe)>(::dlsym(library, "cuptiSubscribe"));
 }
 
 }  // namespace

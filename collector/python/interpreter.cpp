@@ -7,6 +7,8 @@
 #include <charconv>
 #include <string_view>
 
+#include "collector/stacks/loader_walk.h"
+
 namespace memreel::python {
 namespace {
 
@@ -17,7 +19,7 @@ std::string_view base_name(std::string_view path) { return path.substr(path.rfin
 /// The library of an interpreter that was loaded for somebody's private use: its symbols are not global.
 void* private_libpython() {
   std::string path;
-  dl_iterate_phdr(
+  stacks::walk_loaded_modules(
       [](dl_phdr_info* info, std::size_t, void* result) {
         if (!base_name(info->dlpi_name).starts_with("libpython3.")) return 0;
         *static_cast<std::string*>(result) = info->dlpi_name;
@@ -73,7 +75,7 @@ AddressRange plumbing_around(const void* address) {
   const std::string_view name = base_name(info.dli_fname);
   if (!name.starts_with("libpython3.") && !name.starts_with("python")) return {};
   ModuleSearch search{.address = std::bit_cast<std::uintptr_t>(address)};
-  dl_iterate_phdr(
+  stacks::walk_loaded_modules(
       [](dl_phdr_info* module, std::size_t, void* argument) {
         auto& wanted = *static_cast<ModuleSearch*>(argument);
         for (int i = 0; i < module->dlpi_phnum; ++i) {

@@ -8,7 +8,8 @@
 
 namespace memreel::stacks {
 
-/// What dl_iterate_phdr does. While it does it, a fork waits that is announced by hold_loader_walks().
+/// What dl_iterate_phdr does. While it does it, a fork waits that is announced by hold_loader_walks(). `visit` must not
+/// load or look for libraries (dlopen): another thread that does holds the loader's two locks in the other order.
 int walk_loaded_modules(int (*visit)(dl_phdr_info*, std::size_t, void*), void* argument);
 
 /// Before a fork, in the thread that forks: waits until no walk is under way and lets none begin. After some moments it

@@ -10,6 +10,7 @@
 #include <span>
 #include <string_view>
 
+#include "collector/stacks/loader_walk.h"
 #include "collector/torch/reporters.h"
 
 namespace memreel::torch {
@@ -105,7 +106,7 @@ void set(const Call& call, void* function) {
 void divert_calls() {
   if (calls()[0].slot == nullptr) {
     Module module;
-    ::dl_iterate_phdr(take_module, &module);
+    stacks::walk_loaded_modules(take_module, &module);
     if (module.dynamic != nullptr) find_slots(module);
   }
   for (Call& call : calls()) {
