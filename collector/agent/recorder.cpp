@@ -82,10 +82,14 @@ ThreadRing* Recorder::ring_of_thread() {
   if (own_ring.recorder == number_) return own_ring.ring;
   ThreadRing* const ring = take_ring();
   if (ring == nullptr) return nullptr;
+  // Whose records follow is said before the first of them, or they would be taken for those of the thread before.
+  if (!await_room(*ring)) {
+    ring->release();
+    return nullptr;
+  }
   own_ring = {number_, ring};
   ::pthread_setspecific(ring_key(), ring);
   ring->capture().bounds = {};
-  if (!make_room(*ring)) return ring;
   ring->begin(sequence_.load(std::memory_order_relaxed));
   ring->push({.object = static_cast<std::uint64_t>(::syscall(SYS_gettid)), .kind = RecordKind::thread_began},
              sequence_.fetch_add(1, std::memory_order_acq_rel), clock_.ticks());
@@ -104,12 +108,9 @@ ThreadRing* Recorder::take_ring() {
   return ring;
 }
 
-bool Recorder::make_room(ThreadRing& ring) {
+bool Recorder::await_room(ThreadRing& ring) {
   while (!ring.has_room()) {
-    if (when_full_ == WhenFull::drop || !open_.load(std::memory_order_acquire)) {
-      ring.lose();
-      return false;
-    }
+    if (when_full_ == WhenFull::drop || !open_.load(std::memory_order_acquire)) return false;
     wakeup_.wake();
     const timespec pause{.tv_sec = 0, .tv_nsec = 50'000};
     ::nanosleep(&pause, nullptr);
@@ -125,7 +126,10 @@ std::uint64_t Recorder::emit(const Record& record) {
     return 0;
   }
   const CostSample sample(*ring, clock_);
-  if (!make_room(*ring)) return 0;
+  if (!await_room(*ring)) {
+    ring->lose();
+    return 0;
+  }
   // The announcement comes before the number is drawn, so that whoever sees a higher number drawn sees it too.
   ring->begin(sequence_.load(std::memory_order_relaxed));
   const std::uint64_t sequence = sequence_.fetch_add(1, std::memory_order_acq_rel);

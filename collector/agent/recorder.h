@@ -107,9 +107,10 @@ class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what thre
   stacks::Unwinder& unwinder() { return unwinder_; }
 
  private:
+  /// Null when there is no memory for one, or no room to say whose it is from now on.
   ThreadRing* ring_of_thread();
   ThreadRing* take_ring();
-  bool make_room(ThreadRing& ring);
+  bool await_room(ThreadRing& ring);
   stacks::StackKey insert(CaptureState& state, std::size_t native, std::size_t python, const PythonFrames* frames);
 
   std::uint64_t number_;

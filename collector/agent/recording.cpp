@@ -71,7 +71,10 @@ Recording::Recording(Options options, Recorder& recorder, Subject subject, std::
       subject_(std::move(subject)),
       trace_(std::move(trace)),
       sink_(std::move(sink)),
-      failed_(std::move(failed)) {}
+      failed_(std::move(failed)),
+      lost_before_(recorder.lost()),
+      cost_before_(recorder.cost_ns()),
+      refused_before_(recorder.stacks().refused()) {}
 
 bool Recording::start_thread() {
   return start_own_thread(
@@ -92,22 +95,19 @@ void Recording::run() {
                                         .process = names.process});
   opened_.store(true, std::memory_order_release);
   TraceBuilder builder(*recorder_, writer, subject_.own_code);
-  // The recorder may have served another trace before.
-  const std::uint64_t lost_before = recorder_->lost(), cost_before = recorder_->cost_ns(),
-                      refused_before = recorder_->stacks().refused();
   std::vector<Record> batch;
   const auto take = [&](Recorder::Draining how) {
     batch.clear();
     recorder_->drain(batch, how);
     builder.add(batch);
     recorder_->settle();
-    writer.set_losses({.ring_full = recorder_->lost() - lost_before,
-                       .stack_table_full = recorder_->stacks().refused() - refused_before,
+    writer.set_losses({.ring_full = recorder_->lost() - lost_before_,
+                       .stack_table_full = recorder_->stacks().refused() - refused_before_,
                        .hook_refused = builder.hook_lost(),
                        .preexisting_allocations = builder.held_before(),
                        .began_late = subject_.began_late});
     events_ = builder.event_count();
-    lost_ = recorder_->lost() - lost_before + builder.hook_lost();
+    lost_ = recorder_->lost() - lost_before_ + builder.hook_lost();
   };
   const auto sum_up = [&](Result<void> result) {
     timespec spent{};
@@ -115,8 +115,8 @@ void Recording::run() {
     outcome_ = {
         .trace = trace_,
         .events = builder.event_count(),
-        .lost = recorder_->lost() - lost_before + builder.hook_lost(),
-        .cost_ns = recorder_->cost_ns() - cost_before,
+        .lost = recorder_->lost() - lost_before_ + builder.hook_lost(),
+        .cost_ns = recorder_->cost_ns() - cost_before_,
         .own_ns = static_cast<std::uint64_t>(spent.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(spent.tv_nsec),
         .result = std::move(result)};
   };

@@ -71,6 +71,8 @@ class Recording {
   std::string trace_;
   std::unique_ptr<ByteSink> sink_;
   std::function<void(const Outcome&)> failed_;
+  // What the recorder has counted for the traces before this one. Read before any thread records for this one.
+  std::uint64_t lost_before_, cost_before_, refused_before_;
   pthread_t thread_{};
   std::atomic<bool> opened_ = false;  // the file begins as a trace
   std::atomic<bool> ending_ = false;

@@ -56,6 +56,23 @@ TEST(Recorder, FullRingsDropAndCount) {
   EXPECT_NE(recorder.emit(numbered(0, 100)), 0U) << "a drained ring has room";
 }
 
+TEST(Recorder, AThreadThatComesToAFullRingIsNotTakenForTheOneBefore) {
+  Recorder recorder({.ring_events = 64, .depth = 0});
+  std::thread([&] {
+    for (std::uint64_t i = 0; i < 63; ++i) recorder.emit(numbered(0, i));
+  }).join();
+  std::vector<Record> out;
+  std::thread([&] {
+    EXPECT_EQ(recorder.emit(numbered(1, 0)), 0U) << "the ring that was left behind is full";
+    recorder.drain(out);
+    EXPECT_NE(recorder.emit(numbered(1, 1)), 0U);
+  }).join();
+  EXPECT_EQ(recorder.lost(), 1U) << "one call had no room";
+  recorder.drain(out);
+  ASSERT_EQ(out.size(), 64U);
+  EXPECT_NE(out.back().thread, out.front().thread);
+}
+
 TEST(Recorder, FullRingsWaitWhenAskedTo) {
   Recorder recorder({.ring_events = 64, .when_full = WhenFull::block, .depth = 0});
   std::thread program([&] {
