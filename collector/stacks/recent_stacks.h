@@ -32,8 +32,8 @@ class RecentStacks {
   /// The key that was put there for the same words; none when there is none.
   StackKey find(Place place, std::span<const std::uint64_t> words) const {
     const Entry& entry = entries_[place.hash_ % entries_.size()];
-    if (entry.hash != place.hash_ || entry.size != words.size()) return StackKey::none;
-    return std::equal(words.begin(), words.end(), words_.begin() + entry.begin) ? entry.key : StackKey::none;
+    if (entry.hash != place.hash_) return StackKey::none;
+    return std::ranges::equal(words, std::span(words_).subspan(entry.begin, entry.size)) ? entry.key : StackKey::none;
   }
 
   /// In the place of another one, if need be. When the words of all fill their memory, it begins anew.

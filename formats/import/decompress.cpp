@@ -130,10 +130,7 @@ class XzStream final : public Decompressor {
 class GzipStream final : public Decompressor {
  public:
   GzipStream(std::unique_ptr<ByteStream> stored, std::string name)
-      : Decompressor(std::move(stored), std::move(name), "gzip") {
-    // 16: a gzip header is expected, not a bare zlib one.
-    status_ = inflateInit2(&state_, MAX_WBITS + 16);
-  }
+      : Decompressor(std::move(stored), std::move(name), "gzip"), status_(inflateInit2(&state_, gzip_only)) {}
   ~GzipStream() override { inflateEnd(&state_); }
 
  private:
@@ -150,7 +147,7 @@ class GzipStream final : public Decompressor {
     }
     const std::size_t wanted = std::min(into.size(), buffer_size);
     // zlib's interface lacks const; it does not write there.
-    state_.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(from.data()));
+    state_.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(from.data()));  // NOLINT
     state_.avail_in = static_cast<uInt>(from.size());
     state_.next_out = reinterpret_cast<Bytef*>(into.data());
     state_.avail_out = static_cast<uInt>(wanted);
@@ -168,6 +165,7 @@ class GzipStream final : public Decompressor {
     return std::size_t{0};
   }
 
+  static constexpr int gzip_only = MAX_WBITS + 16;  // 16: a gzip header is expected, not a bare zlib one
   z_stream state_{};
   int status_;
   bool between_members_ = false;
@@ -185,7 +183,7 @@ class ZstdStream final : public Decompressor {
 
   Result<std::size_t> decode(std::span<std::byte> into) override { return step(into); }
   Result<std::size_t> at_end(std::span<std::byte> into) override {
-    const Result<std::size_t> count = step(into);  // what the decoder still holds
+    Result<std::size_t> count = step(into);  // what the decoder still holds
     if (!count || *count > 0) return count;
     if (!between_frames_) return cut_off();
     ended_ = true;

@@ -18,11 +18,13 @@ constexpr std::string_view white_space = " \t\r\n";
 /// Lets the parser pull characters through the cursor.
 class Characters {
  public:
+  // The standard library's names for what an iterator says of itself. NOLINTBEGIN(readability-identifier-naming)
   using iterator_category = std::input_iterator_tag;
   using value_type = char;
   using difference_type = std::ptrdiff_t;
   using pointer = const char*;
   using reference = char;
+  // NOLINTEND(readability-identifier-naming)
 
   Characters() = default;  // the end
   explicit Characters(ByteCursor& bytes) : bytes_(&bytes) {}
