@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <ranges>
 #include <span>
 #include <utility>
 #include <vector>
@@ -192,8 +191,7 @@ class DeviceWriter {
     for (; stack != StackId::none; stack = writer_.tables()[stack].caller)
       frames.push_back(writer_.tables()[stack].frame);
     StackId result = root;
-    for (const FrameId frame : frames | std::views::reverse)
-      result = writer_.intern(Stack{.frame = frame, .caller = result});
+    for (; !frames.empty(); frames.pop_back()) result = writer_.intern(Stack{.frame = frames.back(), .caller = result});
     return result;
   }
 
