@@ -1,7 +1,6 @@
 #include "viewer/model/device_memory.h"
 
 #include <algorithm>
-#include <ranges>
 
 namespace memreel::viewer {
 namespace {
@@ -17,10 +16,15 @@ DeviceSample sample_at(const Document& document, const HeapCourse& course, std::
 
 /// How many samples of `course` there are among the first `events` events.
 std::size_t samples_before(const Document& document, const HeapCourse& course, std::uint32_t events) {
-  const auto rows = std::views::iota(std::size_t{0}, course.samples.size());
-  const auto after =
-      std::ranges::lower_bound(rows, events, {}, [&](std::size_t i) { return sample_row(document, course, i).at; });
-  return static_cast<std::size_t>(after - rows.begin());
+  std::size_t begin = 0;
+  for (std::size_t end = course.samples.size(); begin < end;) {
+    const std::size_t middle = begin + (end - begin) / 2;
+    if (sample_row(document, course, middle).at < events)
+      begin = middle + 1;
+    else
+      end = middle;
+  }
+  return begin;
 }
 
 }  // namespace
