@@ -120,7 +120,7 @@ class Search {
     for (; stack != StackId::none; stack = trace_.tables[stack].caller) {
       const FrameId frame = trace_.tables[stack].frame;
       char& is_library = is_library_[index(frame)];
-      if (is_library == unknown) is_library = is_library_file(frame_text(trace_.tables, frame).file) ? 1 : 0;
+      if (is_library == unknown) is_library = memreel::is_library(frame_text(trace_.tables, frame)) ? 1 : 0;
       if (is_library != 0) continue;
       own = frame;
       break;
