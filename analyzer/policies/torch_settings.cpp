@@ -137,36 +137,36 @@ Result<TorchSettings> TorchSettings::parse(const PolicySpec& spec) {
   return settings;
 }
 
-TorchSettings TorchSettings::recorded(const std::map<std::string, std::string>& recorded) {
-  TorchSettings settings;
+TorchSettings TorchSettings::recorded(const std::map<std::string, std::string>& settings) {
+  TorchSettings result;
   for (const char* variable : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}) {
-    const auto conf = recorded.find(variable);
-    if (conf == recorded.end()) continue;
+    const auto conf = settings.find(variable);
+    if (conf == settings.end()) continue;
     const auto given = parse_alloc_conf(conf->second);
     if (!given) continue;
-    settings = *given;
-    settings.memory_fraction = TorchSettings{}.memory_fraction;  // a limit shows in what was refused
+    result = *given;
+    result.memory_fraction = TorchSettings{}.memory_fraction;  // a limit shows in what was refused
   }
   // What a snapshot lists was in force, whatever the variable says; -1 stands for the default, which is no limit.
   const auto bytes = [&](const char* key, Bytes TorchSettings::*value) {
-    const auto found = recorded.find(key);
-    if (found == recorded.end()) return;
+    const auto found = settings.find(key);
+    if (found == settings.end()) return;
     const auto size = parse_integer(found->second);
-    settings.*value = size && *size > 0 ? Bytes{*size} : TorchSettings{}.*value;
+    result.*value = size && *size > 0 ? Bytes{*size} : TorchSettings{}.*value;
   };
   bytes("max_split_size", &TorchSettings::max_split_size);
   bytes("max_non_split_rounding_size", &TorchSettings::max_non_split_rounding);
   bytes("large_segment_size", &TorchSettings::large_segment);
-  if (settings.large_segment < min_own_segment || settings.large_segment.count % min_block.count != 0)
-    settings.large_segment = TorchSettings{}.large_segment;
-  if (const auto found = recorded.find(threshold_key); found != recorded.end())
-    settings.garbage_collection_threshold = parse_fraction(found->second).value_or(0);
+  if (result.large_segment < min_own_segment || result.large_segment.count % min_block.count != 0)
+    result.large_segment = TorchSettings{}.large_segment;
+  if (const auto found = settings.find(threshold_key); found != settings.end())
+    result.garbage_collection_threshold = parse_fraction(found->second).value_or(0);
   // The resolved table, one entry for each size: "[1:1,2:1,...,32768:8]".
-  if (const auto found = recorded.find(divisions_key); found != recorded.end())
-    settings.divisions = parse_divisions(found->second).value_or(Divisions{});
-  if (const auto found = recorded.find(expandable_key); found != recorded.end())
-    settings.expandable = found->second == "True";
-  return settings;
+  if (const auto found = settings.find(divisions_key); found != settings.end())
+    result.divisions = parse_divisions(found->second).value_or(Divisions{});
+  if (const auto found = settings.find(expandable_key); found != settings.end())
+    result.expandable = found->second == "True";
+  return result;
 }
 
 PolicySpec TorchSettings::spec() const {

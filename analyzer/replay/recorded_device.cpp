@@ -1,17 +1,16 @@
 #include "analyzer/replay/recorded_device.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <limits>
 #include <utility>
+
+#include "formats/model/origin_text.h"
 
 namespace memreel {
 namespace {
 
 std::string text_of(EventKind kind, Address address, Bytes size) {
-  char hex[20];
-  std::snprintf(hex, sizeof hex, "0x%llx", static_cast<unsigned long long>(address.value));
-  return std::string(name_of(kind)) + " of " + std::to_string(size.count) + " bytes at " + hex;
+  return std::string(name_of(kind)) + " of " + std::to_string(size.count) + " bytes at " + hexadecimal(address.value);
 }
 
 }  // namespace

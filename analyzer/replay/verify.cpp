@@ -1,8 +1,6 @@
 #include "analyzer/replay/verify.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <string_view>
 #include <utility>
 
@@ -13,17 +11,12 @@
 #include "analyzer/replay/recorded_run.h"
 #include "analyzer/replay/torch_history.h"
 #include "analyzer/replay/verify_bfc.h"
+#include "formats/model/origin_text.h"
 
 namespace memreel {
 namespace {
 
 constexpr std::size_t most_free_blocks = 16;
-
-std::string hex(Address address) {
-  std::array<char, 20> text{};
-  std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(address.value));
-  return text.data();
-}
 
 /// The free blocks that the request of `row` had to choose from, nearest to its size.
 std::vector<std::string> free_blocks(const TorchNative<>& policy, const Prepared& heap, std::size_t row) {
@@ -33,7 +26,7 @@ std::vector<std::string> free_blocks(const TorchNative<>& policy, const Prepared
   const auto first = fits - std::min<std::ptrdiff_t>(fits - blocks.begin(), most_free_blocks / 2);
   std::vector<std::string> lines;
   for (auto block = first; block != blocks.end() && lines.size() < most_free_blocks; ++block)
-    lines.push_back(std::to_string(block->size.count) + " bytes at " + hex(block->address) +
+    lines.push_back(std::to_string(block->size.count) + " bytes at " + hexadecimal(block->address.value) +
                     (block->is_split() ? "" : ", a whole segment") + (block->size < wanted ? ", too small" : ""));
   return lines;
 }
@@ -76,8 +69,9 @@ class Verifier {
       ++result_.address_matches;
       return;
     }
-    diverge({heap_.event[row], "alloc of " + std::to_string(heap_.size[row].count) + " bytes at " + hex(recorded),
-             block ? "the policy put it at " + hex(block->address) : "the policy failed"});
+    diverge({heap_.event[row],
+             "alloc of " + std::to_string(heap_.size[row].count) + " bytes at " + hexadecimal(recorded.value),
+             block ? "the policy put it at " + hexadecimal(block->address.value) : "the policy failed"});
   }
 
   void diverge(const RecordedDevice::Mismatch& mismatch) {

@@ -1,9 +1,7 @@
 #include "analyzer/replay/verify_bfc.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <cstdio>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,19 +10,16 @@
 #include "analyzer/policies/bfc.h"
 #include "analyzer/policies/parameters.h"
 #include "analyzer/replay/device.h"
+#include "formats/model/origin_text.h"
 
 namespace memreel {
 namespace {
 
 constexpr std::size_t most_free_blocks = 16;
 
-std::string hex(Address address) {
-  std::array<char, 20> text{};
-  std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(address.value));
-  return text.data();
+std::string text_of(Bytes size, Address address) {
+  return std::to_string(size.count) + " bytes at " + hexadecimal(address.value);
 }
-
-std::string text_of(Bytes size, Address address) { return std::to_string(size.count) + " bytes at " + hex(address); }
 
 struct DeducedRegion {
   std::uint32_t event = 0;
@@ -154,7 +149,7 @@ class BfcVerifier {
       ++result_.address_matches;
     else
       diverge(row, "alloc of " + text_of(heap_.size[row], recorded),
-              block ? "the policy put it at " + hex(block->address) : "the policy failed");
+              block ? "the policy put it at " + hexadecimal(block->address.value) : "the policy failed");
   }
 
   /// With the sample that follows the event.

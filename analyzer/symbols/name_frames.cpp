@@ -1,22 +1,16 @@
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <map>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
 #include "analyzer/symbols/debug_servers.h"
 #include "analyzer/symbols/symbols.h"
+#include "formats/model/origin_text.h"
 
 namespace memreel {
 namespace {
-
-std::string hexadecimal(std::uint64_t value) {
-  std::array<char, 16> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value, 16).ptr;
-  return "0x" + std::string(digits.data(), end);
-}
 
 /// Native and without a name.
 bool is_unnamed(const Frame& frame) {
@@ -136,6 +130,54 @@ std::string module_and_offset(const Tables& tables, const Frame& frame) {
   return module + hexadecimal(frame.module_offset);
 }
 
+/// Gives names to the rows of native frames, a module's at a time.
+class FrameNamer {
+ public:
+  FrameNamer(Tables& tables, const SymbolOptions& options, Unnamed unnamed)
+      : tables_(&tables), options_(&options), unnamed_(unnamed), rows_(tables) {}
+
+  /// `frames` are all in one module. `on_frame` is called before each.
+  void name(std::span<const FrameId> frames, const std::function<void()>& on_frame) {
+    const ModuleId module = (*tables_)[frames.front()].module;
+    const std::string path = (*tables_)[(*tables_)[module].path];
+    // Code that compilers made at run time, and the kernel's, is in no file.
+    const bool in_a_file = !path.empty() && !path.starts_with('[');
+    std::optional<ModuleSymbols> symbols;
+    if (in_a_file && can_read_symbols()) symbols.emplace(path, (*tables_)[module], *options_);
+    if (symbols) problems_.add(path, *symbols, frames.size());
+    for (const FrameId frame : frames) {
+      on_frame();
+      name(frame, symbols ? symbols->at((*tables_)[frame].module_offset) : std::vector<SourceFrame>{});
+    }
+  }
+
+  const Inlined& inlined() const { return inlined_; }
+  std::uint64_t named_count() const { return named_; }
+  std::vector<std::string> problems() const { return problems_.lines(); }
+
+ private:
+  void name(FrameId id, std::vector<SourceFrame> sources) {
+    const Frame frame = (*tables_)[id];
+    if (!sources.empty())
+      ++named_;
+    else if (unnamed_ == Unnamed::left_alone)
+      return;
+    else
+      sources.push_back({.function = module_and_offset(*tables_, frame)});
+    tables_->frames[index(id)] = named(frame, sources.front(), rows_);
+    for (const SourceFrame& caller : std::span(sources).subspan(1))
+      inlined_[index(id)].push_back(rows_.frame(named(frame, caller, rows_)));
+  }
+
+  Tables* tables_;
+  const SymbolOptions* options_;
+  Unnamed unnamed_;
+  NewRows rows_;
+  Inlined inlined_;
+  Problems problems_;
+  std::uint64_t named_ = 0;
+};
+
 }  // namespace
 
 std::pair<std::vector<StackId>, SymbolFindings> name_frames(
@@ -148,37 +190,24 @@ std::pair<std::vector<StackId>, SymbolFindings> name_frames(
     for (std::uint32_t s = 0; s < tables.stacks.size(); ++s) same.push_back(StackId{s});
     return {std::move(same), std::move(findings)};
   }
-  NewRows rows(tables);
-  Inlined inlined;
-  Problems problems;
-  for (std::size_t begin = 0, end = 0; begin < frames.size(); begin = end) {
-    const ModuleId id = tables[frames[begin]].module;
-    while (end < frames.size() && tables[frames[end]].module == id) ++end;
-    const std::string path = tables[tables[id].path];
-    // Code that compilers made at run time, and the kernel's, is in no file.
-    const bool in_a_file = !path.empty() && !path.starts_with('[');
-    std::optional<ModuleSymbols> symbols;
-    if (in_a_file && can_read_symbols()) symbols.emplace(path, tables[id], options);
-    if (symbols) problems.add(path, *symbols, end - begin);
-    for (std::size_t i = begin; i < end; ++i) {
-      if (on_progress) on_progress(i, frames.size());
-      const Frame frame = tables[frames[i]];
-      std::vector<SourceFrame> sources = symbols ? symbols->at(frame.module_offset) : std::vector<SourceFrame>{};
-      if (!sources.empty()) ++findings.named;
-      if (sources.empty() && unnamed == Unnamed::left_alone) continue;
-      if (sources.empty()) sources.push_back({.function = module_and_offset(tables, frame)});
-      tables.frames[index(frames[i])] = named(frame, sources.front(), rows);
-      if (sources.size() == 1) continue;
-      std::vector<FrameId>& callers = inlined[index(frames[i])];
-      for (std::size_t s = 1; s < sources.size(); ++s) callers.push_back(rows.frame(named(frame, sources[s], rows)));
-    }
+  FrameNamer namer(tables, options, unnamed);
+  std::uint64_t done = 0;
+  const auto on_frame = [&] {
+    if (on_progress) on_progress(done++, frames.size());
+  };
+  for (auto begin = frames.begin(); begin != frames.end();) {
+    const ModuleId module = tables[*begin].module;
+    const auto end = std::find_if(begin, frames.end(), [&](FrameId frame) { return tables[frame].module != module; });
+    namer.name({begin, end}, on_frame);
+    begin = end;
   }
-  findings.problems = problems.lines();
+  findings.named = namer.named_count();
+  findings.problems = namer.problems();
   if (!can_read_symbols())
     findings.problems.emplace_back("native frames have no names: this build of memreel has no libdw");
   if (options.debuginfod && !can_ask_servers())
     findings.problems.emplace_back("no server was asked: libdebuginfod.so.1 is not installed");
-  return {expand_stacks(tables, inlined), std::move(findings)};
+  return {expand_stacks(tables, namer.inlined()), std::move(findings)};
 }
 
 }  // namespace memreel

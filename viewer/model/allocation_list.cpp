@@ -1,10 +1,9 @@
 #include "viewer/model/allocation_list.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
-#include <cstdio>
 
+#include "formats/model/origin_text.h"
 #include "viewer/model/heap_at.h"
 
 namespace memreel::viewer {
@@ -13,12 +12,6 @@ namespace {
 std::string lower(std::string text) {
   for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return text;
-}
-
-std::string hexadecimal(std::uint64_t value) {
-  std::array<char, 24> text{};
-  std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(value));
-  return text.data();
 }
 
 constexpr std::uint32_t piece = 1U << 16U;  // rows between looks at whether the job is cancelled
