@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@ struct History {
   std::string name;  // "gpt_default", "leaks/leak_plain"
   std::filesystem::path file;
 };
+
+/// What a test that takes one is called.
+inline void PrintTo(const History& history, std::ostream* out) { *out << history.name; }  // NOLINT: GoogleTest's name
 
 /// The root of the repository.
 std::filesystem::path source_directory();

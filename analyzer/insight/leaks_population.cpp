@@ -46,7 +46,7 @@ std::vector<Population> populations(const Trace& trace, HeapId heap, const Round
   const std::unordered_set<std::uint64_t> reserves = reserves_of_pools(trace, heap);
   std::vector<char> is_ours(trace.tables.origins.size());
   for (std::size_t origin = 0; origin < is_ours.size(); ++origin)
-    is_ours[origin] = trace.tables.origins[origin].heap == heap;
+    is_ours[origin] = trace.tables.origins[origin].heap == heap ? 1 : 0;
 
   std::vector<std::uint32_t> births(trace.allocation_events.size(), not_here);
   std::vector<Tally> tallies(trace.tables.stacks.size());

@@ -1,5 +1,6 @@
 #include <array>
 #include <optional>
+#include <utility>
 
 #include "analyzer/symbols/debug_info.h"
 #include "analyzer/symbols/debug_servers.h"
@@ -29,8 +30,8 @@ fs::path below(const fs::path& root, const fs::path& path) { return root / path.
 
 class ModuleSymbols::Impl {
  public:
-  Impl(std::string_view path, const Module& module, const SymbolOptions& options)
-      : path_(path), module_(module), options_(options) {
+  Impl(std::string_view path, Module module, SymbolOptions options)
+      : path_(path), module_(std::move(module)), options_(std::move(options)) {
     find_code();
     find_debug_info();
     if (const ElfFile* const file = code_ ? &*code_ : debug_ ? &*debug_ : nullptr)
