@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <span>
 #include <thread>
 #include <tuple>
@@ -31,59 +32,74 @@ Holding total(const std::vector<Holding>& held) {
   return sum;
 }
 
-/// What each stack holds after the view's events, and the peaks of the steps; one pass over the trace.
+/// What a view's heap holds as the trace goes on: after the view's events by stack, and the peak of each step.
+class Course {
+ public:
+  explicit Course(HeapView& view) : view_(&view) {}
+
+  void add(std::size_t event, StackId stack, Bytes size) {
+    live_ += size;
+    peak_ = std::max(peak_, live_);
+    if (event >= view_->events) return;
+    Holding& held = view_->held[index(stack)];
+    held.bytes += size;
+    ++held.count;
+  }
+
+  void remove(std::size_t event, StackId stack, Bytes size) {
+    live_ -= size;
+    if (event >= view_->events) return;
+    Holding& held = view_->held[index(stack)];
+    held.bytes -= size;
+    --held.count;
+  }
+
+  /// Ends the steps that are over before `event`. Returns the event before which the next one is, or the most there is.
+  std::size_t end_steps(std::size_t event) {
+    const auto& ends = view_->steps.ends;
+    for (; step_ < ends.size() && ends[step_] < event; ++step_)
+      view_->step_peaks.push_back(std::exchange(peak_, live_));
+    return step_ < ends.size() ? std::size_t{ends[step_]} + 1 : std::numeric_limits<std::size_t>::max();
+  }
+
+ private:
+  HeapView* view_;
+  Bytes live_, peak_;
+  std::size_t step_ = 0;
+};
+
+/// Fills in what the views hold, and the peaks of their steps; one pass over the trace.
 void follow(const Trace& trace, std::vector<HeapView>& views) {
-  std::vector<HeapView*> by_origin(trace.tables.origins.size());
+  std::vector<Course> courses;
   for (HeapView& view : views) {
     view.held.resize(trace.tables.stacks.size());
-    for (std::size_t o = 0; o < by_origin.size(); ++o)
-      if (trace.tables.origins[o].heap == view.history.heap) by_origin[o] = &view;
+    courses.emplace_back(view);
   }
-  struct Running {
-    Bytes live, peak;
-    std::size_t step = 0;
-  };
-  std::vector<Running> running(views.size());
+  std::vector<Course*> by_origin(trace.tables.origins.size());
+  for (std::size_t o = 0; o < by_origin.size(); ++o)
+    for (std::size_t v = 0; v < views.size(); ++v)
+      if (trace.tables.origins[o].heap == views[v].history.heap) by_origin[o] = &courses[v];
+
   const EventColumns& events = trace.events;
   std::size_t next_end = 0;  // no step of any heap ends before
-  const auto end_steps = [&](std::size_t i) {
-    next_end = events.count();
-    for (std::size_t v = 0; v < views.size(); ++v) {
-      Running& now = running[v];
-      const auto& ends = views[v].steps.ends;
-      for (; now.step < ends.size() && ends[now.step] < i; ++now.step)
-        views[v].step_peaks.push_back(std::exchange(now.peak, now.live));
-      if (now.step < ends.size()) next_end = std::min<std::size_t>(next_end, ends[now.step] + 1);
-    }
+  const auto end_steps = [&](std::size_t event) {
+    next_end = std::numeric_limits<std::size_t>::max();
+    for (Course& course : courses) next_end = std::min(next_end, course.end_steps(event));
   };
-  for (std::size_t i = 0; i <= events.count(); ++i) {
+  for (std::size_t i = 0; i < events.count(); ++i) {
     if (i >= next_end) end_steps(i);
-    if (i == events.count()) break;
     const EventKind kind = events.kind[i];
-    const bool is_alloc = kind == EventKind::alloc;
-    if (!is_alloc && kind != EventKind::free_requested) continue;
+    if (kind != EventKind::alloc && kind != EventKind::free_requested) continue;
     if (events.allocation[i] == AllocationId::none) continue;
     const std::uint32_t begin = trace.allocation_events[index(events.allocation[i])];
-    HeapView* const view = by_origin[index(events.origin[begin])];
-    if (view == nullptr) continue;
-    Running& now = running[static_cast<std::size_t>(view - views.data())];
-    const Bytes size = events.size[begin];
-    if (is_alloc) {
-      now.live += size;
-      now.peak = std::max(now.peak, now.live);
-    } else {
-      now.live -= size;
-    }
-    if (i >= view->events) continue;
-    Holding& held = view->held[index(events.stack[begin])];
-    if (is_alloc) {
-      held.bytes += size;
-      ++held.count;
-    } else {
-      held.bytes -= size;
-      --held.count;
-    }
+    Course* const course = by_origin[index(events.origin[begin])];
+    if (course == nullptr) continue;
+    if (kind == EventKind::alloc)
+      course->add(i, events.stack[begin], events.size[begin]);
+    else
+      course->remove(i, events.stack[begin], events.size[begin]);
   }
+  end_steps(events.count());
 }
 
 /// Those that the program marks; else those that its allocations show by repeating.

@@ -41,7 +41,7 @@ bool uses_streams(std::span<const Prepared> heaps) {
 }
 
 /// The first value of each dimension, then the second of each...
-std::vector<PolicySpec> likeliest_first(const PolicySpec& baseline, std::vector<Dimension> dimensions) {
+std::vector<PolicySpec> likeliest_first(const PolicySpec& baseline, const std::vector<Dimension>& dimensions) {
   std::vector<PolicySpec> specs;
   for (std::size_t rank = 0;; ++rank) {
     std::vector<Dimension> of_rank;
