@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iostream>
 #include <string>
 #include <utility>
@@ -50,7 +51,7 @@ void print_over_time(const Fragmentation& found) {
   if (found.over_time.size() < 2) return;
   std::string line;
   for (const FragmentationPoint& point : found.over_time) {
-    line += heights.at(static_cast<std::size_t>(std::clamp(point.fragmentation(), 0.0, 1.0) * 8 + 0.5));
+    line += heights.at(static_cast<std::size_t>(std::lround(std::clamp(point.fragmentation(), 0.0, 1.0) * 8)));
   }
   std::cout << "\n  over time, share of reserved memory not allocated; full height is 100 %\n    |" << line << "|\n";
   std::cout << "  most pinned: " << text_of(found.worst.hostage) << " after event " << text_of(found.worst.events)
