@@ -37,7 +37,7 @@ void print_totals(const Trace& trace, const Fragmentation& found) {
   add(peak.hostage, "free, but pinned: something beside it was alive");
   add(peak.free() - peak.hostage, "free, in pieces that could have been given back");
   table.print(std::cout, 4);
-  std::cout << "\n  It grew for " << text_of(found.growth.requested) << " at "
+  std::cout << "\n  The last memory was reserved for a request of " << text_of(found.growth.requested) << " at "
             << site_label(trace.tables, found.growth.stack) << " (" << place_of(trace.tables, found.growth.lane) << ")";
   if (found.growth.stranded_stream > 0_B || found.growth.stranded_pool > 0_B)
     std::cout << ", while holes large enough for it held " << text_of(found.growth.stranded_stream)
@@ -86,7 +86,7 @@ void print_remedies(const Remedies& remedies, std::size_t top) {
 
 void print_sites(const Fragmentation& found, std::size_t top) {
   if (found.sites.empty()) return;
-  std::cout << "\n  " << bold("who pins them") << "\n\n";
+  std::cout << "\n  " << bold("who pins them") << " (alone: where nobody else has a block in the segment)\n\n";
   TextTable table({{"pinned", Align::right},
                    {"alone", Align::right},
                    {"segments", Align::right},

@@ -97,12 +97,13 @@ void print_overview(const Trace& trace, const Report& report, std::size_t top) {
                    {"verdict"},
                    {"survives with"},
                    {"where"}});
+  const std::string nothing = report.remedies.tried.empty() ? "" : "nothing tried";
   const std::size_t shown = std::min(top, report.ooms.examined.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const OutOfMemory& oom = report.ooms.examined[i];
     table.add_row({text_of(oom.event), text_of(oom.requested), text_of(oom.live), text_of(oom.reserved),
                    text_of(oom.largest_in_lane), std::string(name_of(oom.verdict)),
-                   oom.survivors.empty() ? "" : report.remedies.tried[oom.survivors.front()].text,
+                   oom.survivors.empty() ? nothing : report.remedies.tried[oom.survivors.front()].text,
                    site_label(trace.tables, trace.events.stack[oom.event])});
   }
   table.print(std::cout, 2);

@@ -80,7 +80,7 @@ void print_accused(const Trace& trace, const LeakReport& leaks, const ReportOpti
     if (std::exchange(cause_shown, finding->cause) != finding->cause) {
       const LeakCause& cause = leaks.causes[finding->cause];
       std::cout << "\n  " << red(text_of(cause.bytes)) << " in " << text_of(cause.count) << " allocations, "
-                << text_of_rate(cause.growth_bytes_per_round) << " more each time: "
+                << text_of_rate(cause.growth_bytes_per_round) << " more each step: "
                 << (cause.frame == FrameId::none ? "no stack was recorded"
                                                  : text_of(frame_text(trace.tables, cause.frame)))
                 << "\n\n";

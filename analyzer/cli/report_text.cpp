@@ -97,8 +97,11 @@ void print_live(const Trace& trace, const LiveView& view, const std::string& whe
 void print_heap(const Trace& trace, const Report& report, const HeapReport& heap, const ReportOptions& options) {
   const HeapHistory& history = heap.history;
   std::cout << bold(heap_title(trace.tables, history.heap)) << ": peak live " << text_of(history.peak_live)
-            << " (event " << text_of(history.peak_live_event) << "), peak reserved " << text_of(history.peak_reserved)
-            << " (event " << text_of(history.peak_reserved_event) << ")\n\n";
+            << " (event " << text_of(history.peak_live_event) << ")";
+  if (history.peak_reserved > 0_B)  // else the trace has no segments
+    std::cout << ", peak reserved " << text_of(history.peak_reserved) << " (event "
+              << text_of(history.peak_reserved_event) << ")";
+  std::cout << "\n\n";
   if (heap.summary != nullptr) print_summary(*heap.summary);
   print_live(trace, heap.at_peak, "at the peak", report.by, options);
   print_live(trace, heap.at_end, "at the end", report.by, options);

@@ -11,9 +11,7 @@ std::string arithmetic(const OutOfMemory& oom) {
   return text_of(oom.live) + " were live and " + text_of(oom.requested) + " were asked for";
 }
 
-std::string of_all(const OutOfMemory& oom) {
-  return oom.capacity ? "of the " + text_of(*oom.capacity) + " that there can have been" : "";
-}
+std::string of_all(const OutOfMemory& oom) { return oom.capacity ? ", of at most " + text_of(*oom.capacity) : ""; }
 
 std::string where_the_free_memory_was(const OutOfMemory& oom) {
   if (oom.holes == 0) return " The pool had no free memory: all of it went to rounding and unsplit tails.";
@@ -27,7 +25,8 @@ std::string where_the_free_memory_was(const OutOfMemory& oom) {
     text += " A new segment would have taken " + text_of(oom.needed) + ", and " +
             text_of(*oom.capacity - oom.reserved) + " were left.";
   if (oom.hostage > 0_B)
-    text += " " + text_of(oom.hostage) + " of the free memory can't be given back for what lives beside it.";
+    text += " " + text_of(oom.hostage) +
+            " of the free memory can't be given back, because something in the same segment is still allocated.";
   return text;
 }
 
@@ -50,12 +49,12 @@ std::string explanation(const OutOfMemory& oom) {
     case OomVerdict::lack_of_memory:
       text = "Lack of memory: " + arithmetic(oom);
       text += oom.capacity
-                  ? ", more than the " + text_of(*oom.capacity) + " that there can have been, wherever it lies."
+                  ? ", more than the " + text_of(*oom.capacity) + " that there were at most, wherever they lay."
                   : ", and only " + text_of(oom.free) + " of the pool were free.";
       break;
     case OomVerdict::fragmentation:
-      text = "Fragmentation: " + arithmetic(oom) + (oom.capacity ? ", " + of_all(oom) : "") + "." +
-             where_the_free_memory_was(oom) + who_else_has_it(oom);
+      text = "Fragmentation: " + arithmetic(oom) + of_all(oom) + "." + where_the_free_memory_was(oom) +
+             who_else_has_it(oom);
       break;
     case OomVerdict::unknown:
       text = "Not known: " + arithmetic(oom) + ". The trace does not say how much memory there was.";
