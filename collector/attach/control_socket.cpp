@@ -1,9 +1,7 @@
 #include "collector/attach/control_socket.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -62,17 +60,6 @@ Result<Message> receive(int connection) {
   return parse_message(std::span(bytes).first(static_cast<std::size_t>(size)));
 }
 
-/// Above what programs count through when they close files or use select().
-int move_up(int file) {
-  for (const int lowest : {1000, 100}) {
-    const int moved = ::fcntl(file, F_DUPFD_CLOEXEC, lowest);
-    if (moved < 0) continue;
-    ::close(file);
-    return moved;
-  }
-  return file;
-}
-
 }  // namespace
 
 bool ControlSocket::open() {
@@ -80,22 +67,18 @@ bool ControlSocket::open() {
   if (!start || is_open()) return false;
   const Address address = address_of(static_cast<std::uint64_t>(::getpid()), *start);
   const int file = move_up(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  struct stat status {};
   if (file < 0) return false;
-  if (::bind(file, generic(address), address.size) != 0 || ::listen(file, 4) != 0 || ::fstat(file, &status) != 0) {
+  const auto identity = identity_of(file);
+  if (!identity || ::bind(file, generic(address), address.size) != 0 || ::listen(file, 4) != 0) {
     ::close(file);
     return false;
   }
-  device_ = status.st_dev;
-  inode_ = status.st_ino;
+  identity_ = *identity;
   file_ = file;
   return true;
 }
 
-bool ControlSocket::is_ours() const {
-  struct stat status {};
-  return ::fstat(file_, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
-}
+bool ControlSocket::is_ours() const { return identity_of(file_) == identity_; }
 
 void ControlSocket::close() {
   if (is_open() && is_ours()) ::close(file_);

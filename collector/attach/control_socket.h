@@ -11,6 +11,7 @@
 #include <string>
 
 #include "collector/attach/message.h"
+#include "formats/model/guest_file.h"
 #include "formats/model/result.h"
 
 namespace memreel::attach {
@@ -46,8 +47,7 @@ class ControlSocket {
   bool is_ours() const;
 
   std::atomic<int> file_ = -1;
-  dev_t device_ = 0;
-  ino_t inode_ = 0;
+  FileIdentity identity_;
 };
 
 /// Asks a process and waits for its answer, at most `limit`. None when nobody listens there: `reached` is then false.

@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -8,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "formats/model/guest_file.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel {
@@ -40,19 +40,21 @@ class Descriptor {
   int number_;
 };
 
+Result<void> write_all(int file, std::span<const std::byte> bytes, const std::filesystem::path& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return system_error("can't write", path, "is the disk full?");
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
 class FileSink : public ByteSink {
  public:
   FileSink(Descriptor file, std::filesystem::path path) : file_(std::move(file)), path_(std::move(path)) {}
 
-  Result<void> write(std::span<const std::byte> bytes) override {
-    while (!bytes.empty()) {
-      const ssize_t written = ::write(file_.number(), bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return system_error("can't write", path_, "is the disk full?");
-      bytes = bytes.subspan(static_cast<std::size_t>(written));
-    }
-    return {};
-  }
+  Result<void> write(std::span<const std::byte> bytes) override { return write_all(file_.number(), bytes, path_); }
 
   Result<void> close() override {
     if (!file_.close()) return system_error("can't write", path_, "is the disk full?");
@@ -83,6 +85,49 @@ class AtomicFileSink final : public FileSink {
 
  private:
   std::filesystem::path temporary_;  // empty once it has its name
+  std::filesystem::path path_;
+};
+
+/// In a program that may close the file and open one of its own under the same number.
+class GuestFileSink final : public ByteSink {
+ public:
+  GuestFileSink(int file, FileIdentity identity, std::filesystem::path path)
+      : file_(file), identity_(identity), path_(std::move(path)) {}
+  GuestFileSink(const GuestFileSink&) = delete;
+  GuestFileSink& operator=(const GuestFileSink&) = delete;
+  ~GuestFileSink() override {
+    if (is_there()) ::close(file_);
+  }
+
+  Result<void> write(std::span<const std::byte> bytes) override {
+    if (!is_there() && !open_again())
+      return Error{.what = "the program has closed the trace, which is not there any more", .where = path_.string()};
+    return write_all(file_, bytes, path_);
+  }
+
+  Result<void> close() override {
+    const int file = std::exchange(file_, -1);
+    if (identity_of(file) == identity_ && ::close(file) != 0)
+      return system_error("can't write", path_, "is the disk full?");
+    return {};
+  }
+
+ private:
+  bool is_there() const { return file_ >= 0 && identity_of(file_) == identity_; }
+
+  bool open_again() {
+    const int file = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (file < 0) return false;
+    if (identity_of(file) != identity_) {
+      ::close(file);
+      return false;
+    }
+    file_ = move_up(file);
+    return true;
+  }
+
+  int file_;
+  FileIdentity identity_;
   std::filesystem::path path_;
 };
 
@@ -128,11 +173,12 @@ Result<std::unique_ptr<ByteSink>> atomic_file_sink(const std::filesystem::path& 
 }
 
 Result<std::unique_ptr<ByteSink>> live_file_sink(const std::filesystem::path& path) {
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (!file && errno == EEXIST)
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (file < 0 && errno == EEXIST)
     return Error{.what = "exists already", .where = path.string(), .remedy = "remove it or choose another name"};
-  if (!file) return system_error("can't create the file", path, "does its directory exist?");
-  return std::unique_ptr<ByteSink>(std::make_unique<FileSink>(std::move(file), path));
+  const auto identity = identity_of(file);
+  if (!identity) return system_error("can't create the file", path, "does its directory exist?");
+  return std::unique_ptr<ByteSink>(std::make_unique<GuestFileSink>(move_up(file), *identity, path));
 }
 
 std::unique_ptr<ByteSink> memory_sink(std::vector<std::byte>& bytes) { return std::make_unique<MemorySink>(bytes); }
