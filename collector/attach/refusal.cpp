@@ -41,13 +41,6 @@ bool has_capability_to_trace() {
   return !effective.empty() && ((std::stoull(effective, nullptr, 16) >> sys_ptrace) & 1U) != 0;
 }
 
-/// Yama's level (Documentation/admin-guide/LSM/Yama.rst); -1 where it is not in use.
-int yama_level() {
-  std::ifstream file("/proc/sys/kernel/yama/ptrace_scope");
-  int level = -1;
-  return file >> level ? level : -1;
-}
-
 Result<void> check_program(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/exe", std::ios::binary);
   Elf64_Ehdr header{};
@@ -79,6 +72,12 @@ Result<void> check_libraries(pid_t process) {
 
 }  // namespace
 
+int yama_level() {
+  std::ifstream file("/proc/sys/kernel/yama/ptrace_scope");
+  int level = -1;
+  return file >> level ? level : -1;
+}
+
 Result<void> check_alive(pid_t process) {
   if (process == ::getpid()) return refused(process, "is memreel itself", "name the program's process");
   const std::string state = process > 0 ? status_field(process, "State") : std::string{};
@@ -109,15 +108,15 @@ Result<void> check_enterable(pid_t process) {
   if (status_field(process, "x86_Thread_features").find("shstk") != std::string::npos)
     return refused(process, "runs with shadow stacks, which forbid to enter it", start_under_memreel);
   if (const int level = yama_level(); level >= 2 && (level >= 3 || !has_capability_to_trace()))
-    return explain_refused_trace(process, EPERM);
+    return explain_refused_trace(process, EPERM, level);
   return {};
 }
 
-Error explain_refused_trace(pid_t process, int reason) {
+Error explain_refused_trace(pid_t process, int reason, int level) {
   if (reason == ESRCH) return refused(process, "has ended", "");
   if (reason != EPERM && reason != EACCES)
     return refused(process, "can't be traced: " + std::generic_category().message(reason), start_under_memreel);
-  switch (yama_level()) {
+  switch (level) {
     case 1:
       return refused(
           process, "may be traced only by its parents (kernel.yama.ptrace_scope is 1)",

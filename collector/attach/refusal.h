@@ -13,7 +13,10 @@ Result<void> check_alive(pid_t process);
 /// Errors: no library of ours can be put into it from outside, with the reason and a remedy.
 Result<void> check_enterable(pid_t process);
 
-/// What the system's refusal to let `process` be traced (an errno) means here, and what helps.
-Error explain_refused_trace(pid_t process, int reason);
+/// Yama's level (Documentation/admin-guide/LSM/Yama.rst); -1 where it is not in use.
+int yama_level();
+
+/// What the system's refusal to let `process` be traced (an errno) means at such a level, and what helps.
+Error explain_refused_trace(pid_t process, int reason, int level = yama_level());
 
 }  // namespace memreel::attach

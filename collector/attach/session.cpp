@@ -30,6 +30,9 @@ Result<Message> told(pid_t process, const char* word) {
 Result<Joined> enter(pid_t process, std::chrono::milliseconds limit) {
   Joined joined;
   if (ask(process, {.word = "status", .fields = {}}, patience).reached) return joined;
+  // What holds for entering from outside holds for asking Python, too, but for what is said of system calls. It comes
+  // first: to wait until such a program uses the GPU would not help.
+  if (auto enterable = check_enterable(process); !enterable) return enterable.error();
   if (const auto maps = read_proc(process, "maps");
       maps && !maps->empty() && maps->find("libcuda.so") == std::string::npos)
     return Error{.what = "has not loaded CUDA's driver, libcuda.so.1",
@@ -37,8 +40,6 @@ Result<Joined> enter(pid_t process, std::chrono::milliseconds limit) {
                  .remedy = "attach once it uses the GPU, or start it with memreel record"};
   auto library = record::find_agent();
   if (!library) return library.error();
-  // What holds for entering from outside holds for asking Python, too, but for what is said of system calls.
-  if (auto enterable = check_enterable(process); !enterable) return enterable.error();
   if (enter_through_python(process, *library, limit / 4)) {
     joined.door = Joined::Door::python;
     return joined;

@@ -5,6 +5,7 @@ import random
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -423,6 +424,44 @@ class Refusals(AttachTest):
         if process.stdout.readline() != "ready\n":
             self.skipTest("this machine has no seccomp filters")
         self.refused(process.pid, "seccomp", "memreel record")
+
+    def test_of_32_bits(self):
+        process = self.run_program(self.program_of_32_bits())
+        self.refused(process.pid, "a program of 32 bits")
+
+    def program_of_32_bits(self):
+        """One that waits for a signal (pause(2)) again and again, and is nothing but that."""
+        base, code = 0x8048000, bytes.fromhex("b81d000000cd80ebf7")
+        header = b"\x7fELF\x01\x01\x01" + bytes(9) + struct.pack(
+            "<HHIIIIIHHHHHH", 2, 3, 1, base + 84, 52, 0, 0, 52, 32, 1, 0, 0, 0)
+        segment = struct.pack("<IIIIIIII", 1, 0, base, base, 84 + len(code), 84 + len(code), 5, 0x1000)
+        program = self.file("program-of-32-bits", header + segment + code)
+        program.chmod(0o755)
+        try:
+            subprocess.run([program], timeout=0.2)
+        except subprocess.TimeoutExpired:
+            return program
+        except OSError:
+            self.skipTest("this machine does not run programs of 32 bits")
+        self.fail("it ended")
+
+    def test_static(self):
+        source = self.file("program.c", b"int pause(void); int main(void) { for (;;) pause(); }")
+        program = self.directory / "program"
+        compiler = shutil.which("cc")
+        if compiler is None or subprocess.run([compiler, "-static", "-o", program, source],
+                                              stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("there is no compiler here that links statically")
+        self.refused(self.run_program(program).pid, "statically linked", "link it dynamically")
+
+    def test_in_a_container(self):
+        """That is, with other mounts than ours."""
+        unshare = shutil.which("unshare")
+        if unshare is None or subprocess.run([unshare, "-m", "true"], stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("no mounts of one's own may be made here")
+        process = self.run_program(unshare, "-m", WAITING, "poll")
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        self.refused(process.pid, "container", "inside of that container")
 
     def test_another_user(self):
         if os.geteuid() != 0:
