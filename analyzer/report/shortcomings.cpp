@@ -14,8 +14,11 @@ std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& re
         "the recorder's ring overflowed: the oldest events are missing (record with a larger max_entries)");
   }
   if (losses.began_late) {
-    lines.push_back("the recording began late: " + text_of(losses.preexisting_allocations) +
-                    " allocations were made before it, their stacks are not known");
+    const std::string held =
+        losses.preexisting_allocations == 0
+            ? "what was allocated before it is not known"
+            : text_of(losses.preexisting_allocations) + " allocations were made before it, their stacks are not known";
+    lines.push_back("the recording began late: " + held);
   }
   say(losses.ring_full, "event was dropped because the recorder's ring was full",
       "events were dropped because the recorder's ring was full");
