@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
@@ -14,6 +16,7 @@
 
 #include "collector/agent/control.h"
 #include "collector/agent/frameworks.h"
+#include "collector/agent/gate.h"
 #include "collector/agent/journal.h"
 #include "collector/agent/options.h"
 #include "collector/agent/recorder.h"
@@ -32,7 +35,7 @@ Recorder* recorder_of_call();
 /// All that the library has in a process. Made at the first start and never destroyed: threads may be inside at any
 /// time, also while the program ends.
 struct Agent {
-  std::mutex mutex;  // of what follows, but for what is atomic
+  Gate gate;  // to what follows, but for what is atomic
   Options options;
   bool configured = false, given_up = false;
   cuda::Watch watch{recorder_of_call};
@@ -55,10 +58,45 @@ Agent& instance() {
   return *made;
 }
 
-/// One line on standard error.
+/// For whoever begins to record, the program's end, and who was told to. Ending takes the longest: until the writing
+/// thread has done its part, or is given up.
+constexpr std::chrono::seconds patience_to_begin{1}, patience_to_end{12};
+
+/// The program's threads may be cancelled where the program expects it. That is not in a call to the driver.
+class NotCancelled {
+ public:
+  NotCancelled() { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  NotCancelled(const NotCancelled&) = delete;
+  NotCancelled& operator=(const NotCancelled&) = delete;
+  ~NotCancelled() { ::pthread_setcancelstate(before_, nullptr); }
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
+/// What a thread of the program has to have while it is in here.
+class Entry {
+ public:
+  Entry(Agent& self, std::chrono::seconds patience) : lock_(self.gate, patience) {}
+  explicit operator bool() const { return lock_.owns_lock(); }
+
+ private:
+  NotCancelled not_cancelled_;
+  std::unique_lock<Gate> lock_;
+};
+
+/// One line on standard error. A program that has nobody listening there is not ended by it (SIGPIPE).
 void say(const std::string& text) {
   const std::string line = "memreel: " + text + "\n";
+  sigset_t pipe{}, pending{}, before{};
+  ::sigemptyset(&pipe);
+  ::sigaddset(&pipe, SIGPIPE);
+  ::sigpending(&pending);
+  ::pthread_sigmask(SIG_BLOCK, &pipe, &before);
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  const timespec at_once{};
+  if (::sigismember(&pending, SIGPIPE) == 0) ::sigtimedwait(&pipe, nullptr, &at_once);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void note(const Agent& self, JournalEntry entry) {
@@ -106,6 +144,7 @@ Result<void> begin_recording(Agent& self) {
     note_end(self, outcome, "");
   };
   const auto look_around = [&self, recorder] {
+    const stacks::LoaderUse use;
     if (const std::string told = look_for_frameworks(self.options, *recorder, self.began_late); !told.empty())
       say(told);
   };
@@ -153,8 +192,9 @@ void unsubscribe(Agent& self) {
   self.subscribed = false;
 }
 
-/// With the mutex held.
+/// With the gate held, as all that follows.
 Result<void> begin(Agent& self) {
+  const stacks::LoaderUse use;
   if (!self.subscribed) {
     if (auto subscribed = subscribe(self); !subscribed) return subscribed;
   }
@@ -163,7 +203,6 @@ Result<void> begin(Agent& self) {
   return begun;
 }
 
-/// With the mutex held.
 bool start_locked(Agent& self) {
   if (self.recording != nullptr) return true;
   if (self.given_up) return false;
@@ -172,7 +211,6 @@ bool start_locked(Agent& self) {
   return static_cast<bool>(begun);
 }
 
-/// With the mutex held.
 std::optional<Recording::Outcome> end(Agent& self, std::string_view why) {
   self.child = false;
   if (self.recording == nullptr) return std::nullopt;
@@ -197,8 +235,8 @@ Recorder* recorder_or_childs() {
   if (Recorder* const there = recorder()) return there;
   Agent* const self = agent.load(std::memory_order_acquire);
   if (self == nullptr || !self->child.load(std::memory_order_relaxed)) return nullptr;
-  const std::unique_lock lock(self->mutex, std::try_to_lock);
-  if (!lock || !self->child.exchange(false)) return nullptr;
+  const Entry entry(*self, std::chrono::seconds(0));
+  if (!entry || !self->child.exchange(false)) return nullptr;
   if (const auto begun = begin_recording(*self); !begun) give_up(*self, begun.error());
   control::listen();  // whoever ends the parent's recording can't reach this one
   return recorder();
@@ -211,12 +249,23 @@ Recorder* recorder_of_call() {
   return found;
 }
 
+/// Before a fork: what threads of ours hold now, nobody would let go of in the child.
+void forking() {
+  if (Agent* const self = agent.load(std::memory_order_acquire)) self->watch.sampler().suspend();
+  stacks::hold_loader_uses();
+}
+
+void forked_in_parent() {
+  stacks::release_loader_uses();
+  if (Agent* const self = agent.load(std::memory_order_acquire)) self->watch.sampler().resume();
+}
+
 /// In the child of a fork: its parent's threads are not here, and its parent's file is not its own.
 void forked() {
-  stacks::release_loader_walks();
+  stacks::forget_loader_uses();
   Agent* const self = agent.load(std::memory_order_acquire);
   if (self == nullptr) return;
-  new (&self->mutex) std::mutex;
+  self->gate.reset();
   self->watch.sampler().forget();
   self->recorder = nullptr;
   if (self->recording == nullptr) return;
@@ -229,8 +278,7 @@ void program_ends() {
   Agent* const self = agent.load(std::memory_order_acquire);
   if (self == nullptr) return;
   self->watch.program_ends();
-  const std::scoped_lock lock(self->mutex);
-  self->watch.sampler().end();
+  if (const Entry entry(*self, patience_to_end); entry) self->watch.sampler().end();
 }
 
 /// Runs after the destructors of the program's own objects, which may still free memory.
@@ -246,7 +294,7 @@ bool configure(Agent& self) {
     return false;
   }
   self.options = *std::move(options);
-  ::pthread_atfork(stacks::hold_loader_walks, stacks::release_loader_walks, forked);
+  ::pthread_atfork(forking, forked_in_parent, forked);
   std::atexit(program_ends);
   return true;
 }
@@ -255,8 +303,8 @@ bool configure(Agent& self) {
 
 bool start() {
   Agent& self = instance();
-  const std::scoped_lock lock(self.mutex);
-  if (!configure(self)) return false;
+  const Entry entry(self, patience_to_begin);
+  if (!entry || !configure(self)) return false;
   if (self.options.dormant && self.recording == nullptr) {
     control::listen();
     return false;
@@ -266,8 +314,8 @@ bool start() {
 
 bool restart() {
   Agent& self = instance();
-  const std::scoped_lock lock(self.mutex);
-  if (!configure(self)) return false;
+  const Entry entry(self, patience_to_begin);
+  if (!entry || !configure(self)) return false;
   self.given_up = false;
   self.began_late = true;
   return start_locked(self);
@@ -276,11 +324,13 @@ bool restart() {
 Result<Status> join(const Options& options) {
   Agent& self = instance();
   {
-    const std::scoped_lock lock(self.mutex);
+    const Entry entry(self, patience_to_end);
+    if (!entry) return Error{.what = "is busy with a recording that begins or ends", .remedy = "try again"};
     if (self.recording != nullptr && recorder() == nullptr) end(self, "writing failed");
     if (self.recording != nullptr)
       return Error{.what = "is recorded already, into " + self.recording->trace(),
                    .remedy = "memreel detach ends a recording that was begun by memreel attach"};
+    const stacks::LoaderUse use;
     if (::dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY) == nullptr)
       return Error{.what = "has not loaded CUDA's driver, libcuda.so.1",
                    .remedy = "attach once it uses the GPU, or start it with memreel record"};
@@ -300,8 +350,8 @@ Result<Status> join(const Options& options) {
 void give_cupti_away() {
   Agent* const self = agent.load(std::memory_order_acquire);
   if (self == nullptr) return;
-  const std::scoped_lock lock(self->mutex);
-  if (!self->subscribed || self->source != "cupti" || self->options.backend == BackendChoice::cupti) return;
+  const Entry entry(*self, patience_to_begin);
+  if (!entry || !self->subscribed || self->source != "cupti" || self->options.backend == BackendChoice::cupti) return;
   self->cupti.end();
   cuda::interposer::begin(self->watch);
   self->source = "interpose";
@@ -311,8 +361,8 @@ void give_cupti_away() {
 Status status() {
   Agent* const self = agent.load(std::memory_order_acquire);
   if (self == nullptr) return {};
-  const std::scoped_lock lock(self->mutex);
-  if (self->recording == nullptr || recorder() == nullptr) return {};
+  const Entry entry(*self, patience_to_end);
+  if (!entry || self->recording == nullptr || recorder() == nullptr) return {};
   Status status{.recording = true,
                 .trace = self->recording->trace(),
                 .source = self->source,
@@ -327,8 +377,8 @@ Status status() {
 std::optional<Recording::Outcome> leave(std::string_view why) {
   Agent* const self = agent.load(std::memory_order_acquire);
   if (self == nullptr) return std::nullopt;
-  const std::scoped_lock lock(self->mutex);
-  return end(*self, why);
+  const Entry entry(*self, patience_to_end);
+  return entry ? end(*self, why) : std::nullopt;
 }
 
 void stop(std::string_view why) { leave(why); }

@@ -5,7 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <ctime>
+
+#include "collector/stacks/nap.h"
 
 namespace memreel::agent {
 namespace {
@@ -18,9 +19,29 @@ std::atomic<std::uint64_t> recorders = 0;  // NOLINT: how many there were
 struct OwnRing {
   std::uint64_t recorder;
   ThreadRing* ring;
+  bool busy;  // with a record or a stack: a handler of signals that comes to more finds things half done
 };
 // Initial-exec: no allocation at a thread's first access. The C library keeps room for that in every thread.
 [[gnu::tls_model("initial-exec")]] constinit thread_local OwnRing own_ring{};  // NOLINT
+
+/// True for the outermost in its thread.
+class Turn {
+ public:
+  Turn() : is_first_(!own_ring.busy) {
+    own_ring.busy = true;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (is_first_) own_ring.busy = false;
+  }
+  explicit operator bool() const { return is_first_; }
+
+ private:
+  bool is_first_;
+};
 
 /// Gives the ring back when its thread ends.
 pthread_key_t ring_key() {
@@ -87,12 +108,14 @@ ThreadRing* Recorder::ring_of_thread() {
     ring->release();
     return nullptr;
   }
-  own_ring = {number_, ring};
+  own_ring.recorder = number_;
+  own_ring.ring = ring;
   ::pthread_setspecific(ring_key(), ring);
   ring->capture().bounds = {};
   ring->begin(sequence_.load(std::memory_order_relaxed));
-  ring->push({.object = static_cast<std::uint64_t>(::syscall(SYS_gettid)), .kind = RecordKind::thread_began},
-             sequence_.fetch_add(1, std::memory_order_acq_rel), clock_.ticks());
+  const auto thread = static_cast<std::uint32_t>(::syscall(SYS_gettid));
+  ring->push({.object = thread, .kind = RecordKind::thread_began}, sequence_.fetch_add(1, std::memory_order_acq_rel),
+             clock_.ticks());
   return ring;
 }
 
@@ -112,15 +135,15 @@ bool Recorder::await_room(ThreadRing& ring) {
   while (!ring.has_room()) {
     if (when_full_ == WhenFull::drop || !open_.load(std::memory_order_acquire)) return false;
     wakeup_.wake();
-    const timespec pause{.tv_sec = 0, .tv_nsec = 50'000};
-    ::nanosleep(&pause, nullptr);
+    stacks::nap(std::chrono::microseconds(50));
   }
   return true;
 }
 
 std::uint64_t Recorder::emit(const Record& record) {
   if (!open_.load(std::memory_order_relaxed)) return 0;
-  ThreadRing* const ring = ring_of_thread();
+  const Turn turn;
+  ThreadRing* const ring = turn ? ring_of_thread() : nullptr;
   if (ring == nullptr) {
     lost_.fetch_add(1, std::memory_order_relaxed);
     return 0;
@@ -139,7 +162,8 @@ std::uint64_t Recorder::emit(const Record& record) {
 
 stacks::StackKey Recorder::capture_stack() {
   if (depth_ == 0 || !open_.load(std::memory_order_relaxed)) return stacks::StackKey::none;
-  ThreadRing* const ring = ring_of_thread();
+  const Turn turn;
+  ThreadRing* const ring = turn ? ring_of_thread() : nullptr;
   if (ring == nullptr) return stacks::StackKey::none;
   const CostSample sample(*ring, clock_);
   CaptureState& state = ring->capture();

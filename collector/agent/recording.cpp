@@ -10,6 +10,7 @@
 
 #include "collector/agent/own_thread.h"
 #include "collector/agent/trace_builder.h"
+#include "collector/stacks/nap.h"
 #include "memreel/version.h"
 
 namespace memreel::agent {
@@ -60,8 +61,8 @@ Result<std::unique_ptr<Recording>> Recording::begin(const Options& options, Reco
 /// A program that is killed at once must leave a file that opens. The wait has an end, because the program may hold the
 /// loader's lock, which the new thread can need.
 void Recording::await_opened() const {
-  const timespec pause{.tv_sec = 0, .tv_nsec = 50'000};
-  for (int turn = 0; turn < 1000 && !opened_.load(std::memory_order_acquire); ++turn) ::nanosleep(&pause, nullptr);
+  constexpr std::chrono::microseconds pause{50};
+  for (int turn = 0; turn < 1000 && !opened_.load(std::memory_order_acquire); ++turn) stacks::nap(pause);
 }
 
 Recording::Recording(Options options, Recorder& recorder, Subject subject, std::string trace,

@@ -1,7 +1,8 @@
 #include "collector/agent/usage.h"
 
 #include <algorithm>
-#include <ctime>
+
+#include "collector/stacks/nap.h"
 
 namespace memreel::agent {
 
@@ -39,10 +40,9 @@ void Usage::pose(std::uint64_t sequence, Peaks peaks) {
 
 std::vector<HeapUsage> Usage::await_answer(std::chrono::milliseconds limit) {
   constexpr std::chrono::microseconds pause{50};
-  const timespec nap{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(pause).count()};
   for (auto waited = pause; waited < limit; waited += pause) {
     if (question_.load(std::memory_order_acquire) == 0) return answer_;
-    ::nanosleep(&nap, nullptr);
+    stacks::nap(pause);
   }
   return {};
 }

@@ -2,11 +2,11 @@
 
 #include <dlfcn.h>
 
-#include <ctime>
 #include <utility>
 
 #include "collector/agent/own_thread.h"
 #include "collector/cuda/calls.h"
+#include "collector/stacks/nap.h"
 
 namespace memreel::cuda {
 
@@ -31,8 +31,8 @@ void find(void* library, const char* name, Function& function) {
 
 /// Waits until `busy` is false, at most a second.
 void wait_while(const std::atomic<bool>& busy) {
-  const timespec pause{.tv_sec = 0, .tv_nsec = 50'000};
-  for (int i = 0; i < 20'000 && busy.load(); ++i) ::nanosleep(&pause, nullptr);
+  constexpr std::chrono::microseconds pause{50};
+  for (int i = 0; i < 20'000 && busy.load(); ++i) stacks::nap(pause);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// dl_iterate_phdr(3) beside fork(2): the child of a fork inherits the loader's lock as it is, and one that a thread of
-// ours held there would be held for ever.
+// What threads of ours do with the loader, beside fork(2): the child of a fork inherits the loader's locks as they are,
+// and one that a thread of ours held there would be held for ever.
 #pragma once
 
 #include <link.h>
@@ -8,15 +8,28 @@
 
 namespace memreel::stacks {
 
-/// What dl_iterate_phdr does. While it does it, a fork waits that is announced by hold_loader_walks(). `visit` must not
-/// load or look for libraries (dlopen): another thread that does holds the loader's two locks in the other order.
+/// While one lives, a fork waits that is announced by hold_loader_uses(). It waits for a fork that is under way, but
+/// never for another of its kind, and for a second at most: nobody waits here for what waits for him.
+class LoaderUse {
+ public:
+  LoaderUse();
+  LoaderUse(const LoaderUse&) = delete;
+  LoaderUse& operator=(const LoaderUse&) = delete;
+  ~LoaderUse();
+};
+
+/// What dl_iterate_phdr(3) does, within a LoaderUse. `visit` must not load or look for libraries (dlopen): another
+/// thread that does holds the loader's two locks in the other order.
 int walk_loaded_modules(int (*visit)(dl_phdr_info*, std::size_t, void*), void* argument);
 
-/// Before a fork, in the thread that forks: waits until no walk is under way and lets none begin. After some moments it
-/// gives up: a thread that forks from within the loader must not wait for itself.
-void hold_loader_walks();
+/// Before a fork, in the thread that forks: waits until nobody uses the loader and lets nobody begin to. After some
+/// moments it gives up: who uses it may wait for a lock that the forking thread has.
+void hold_loader_uses();
 
-/// After a fork, in the parent and in the child.
-void release_loader_walks();
+/// After a fork, in the parent.
+void release_loader_uses();
+
+/// After a fork, in the child, where only the calling thread is left.
+void forget_loader_uses();
 
 }  // namespace memreel::stacks

@@ -186,6 +186,40 @@ class Adversity(RecordTest):
         self.record_program("threads", 4, 100, environment=self.environment(LD_PRELOAD=protobuf))
         self.assert_equals_truth()
 
+    def test_children_at_any_moment(self):
+        """None waits for what a thread of ours was in the middle of when it came into being."""
+        process = subprocess.run([PROGRAM, "fork-often", "60"], cwd=self.directory, timeout=120,
+                                 env=self.environment(CUDA_INJECTION64_PATH=self.agent_library(), MEMREEL_FLUSH_MS=1,
+                                                      MEMREEL_SAMPLE_MS=1))
+        self.assertEqual(process.returncode, 0)
+
+    def test_closing_all_files(self):
+        """What the program opens then is its own, and the trace goes on."""
+        self.record_program("close-files", options=["-o", "run.reel"])
+        self.assertGreater(self.document("info", self.trace())["kinds"]["alloc"], 300)
+
+    def test_cancelled_threads(self):
+        """They wait for room in their ring, and are no more cancelled there than in the driver."""
+        self.record_program("cancel", options=["--ring-events", 64, "--when-full", "block"])
+
+    def test_exit_from_a_signal_handler(self):
+        """It may have interrupted the recording's own beginning."""
+        for microseconds in (200, 1000, 2000, 4000, 8000, 16_000):
+            self.record_program("exit-in-handler", microseconds, code=7, options=["-q"])
+
+    def test_little_room_for_threads(self):
+        self.record("sh", "-c", f"ulimit -s 64; exec {PROGRAM} threads 2 100")
+        self.assert_equals_truth()
+
+    def test_nobody_reads_what_is_said(self):
+        """A program that says nothing itself does not end because we do."""
+        reading, writing = os.pipe()
+        os.close(reading)
+        process = subprocess.run([PROGRAM, "single", "100"], cwd=self.directory, stderr=writing, timeout=60,
+                                 env=self.environment(CUDA_INJECTION64_PATH=self.agent_library(), MEMREEL_DEPTH=-1))
+        os.close(writing)
+        self.assertEqual(process.returncode, 0)
+
     def test_memory_is_bounded(self):
         if SANITIZED:
             return

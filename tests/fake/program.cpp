@@ -4,6 +4,9 @@
 //
 // Sizes and orders come from a generator with a fixed seed: what a mode does is the same in every run.
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -349,6 +352,87 @@ int fork_early(const Numbers& n) {
   return child == 0 ? 0 : wait_for(child);
 }
 
+/// Children that come into being at any moment, and load a library: they must not wait for what was going on then.
+int fork_often(const Numbers& n) {
+  use_gpu();
+  // The more there are, the longer somebody is in the loader who looks through them.
+  for (const char* const library : {"libm.so.6", "libresolv.so.2", "librt.so.1", "libutil.so.1", "libanl.so.1"})
+    dlopen(library, RTLD_NOW);
+  int worst = 0;
+  for (std::uint64_t i = 0; i < n[0]; ++i) {
+    churn(2, i);
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(10);
+      _exit(dlopen("libnone.so.1", RTLD_NOW) == nullptr && cuInit(0) != fake::success ? 0 : 98);
+    }
+    worst = std::max(worst, wait_for(child));
+    if (worst != 0) break;
+  }
+  return worst;
+}
+
+/// Closes what it does not know, as programs do that become daemons, and has files of its own then.
+int close_files(const Numbers& n) {
+  use_gpu();
+  churn(n[0], 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(120));
+  for (int file = 3; file < 4096; ++file) close(file);
+  std::vector<int> own;
+  for (std::uint64_t i = 0; i < n[1]; ++i)
+    own.push_back(open(("own-" + std::to_string(i)).c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600));
+  for (int round = 0; round < 3; ++round) {
+    for (std::uint64_t i = 0; i < n[0]; ++i) {
+      DevicePointer pointer = 0;
+      must(cuMemAlloc_v2(&pointer, 512), "cuMemAlloc");
+      must(cuMemFree_v2(pointer), "cuMemFree");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(120));
+  }
+  int strange = 0;
+  for (const int file : own) strange += lseek(file, 0, SEEK_END) == 0 ? 0 : 1;
+  return strange == 0 ? 0 : 98;
+}
+
+/// Threads that are cancelled while they allocate: only where they allow it, and calls to the driver are no such place.
+int cancel(const Numbers& n) {
+  fake::Context* const context = use_gpu();
+  for (std::uint64_t t = 0; t < n[0]; ++t) {
+    std::atomic<bool> leave = false;
+    struct Work {
+      fake::Context* context;
+      std::atomic<bool>* leave;
+    } work{context, &leave};
+    pthread_t thread{};
+    pthread_create(
+        &thread, nullptr,
+        [](void* argument) -> void* {
+          const Work& its = *static_cast<Work*>(argument);
+          cuCtxSetCurrent(its.context);
+          for (DevicePointer pointer = 0; !*its.leave; cuMemFree_v2(pointer)) cuMemAlloc_v2(&pointer, 512);
+          return nullptr;
+        },
+        &work);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    pthread_cancel(thread);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    leave = true;
+    void* result = nullptr;
+    pthread_join(thread, &result);
+    if (result != nullptr) return 98;
+  }
+  return 0;
+}
+
+/// Ends from a signal's handler that may interrupt anything, also the call that initializes CUDA.
+int exit_in_handler(const Numbers& n) {
+  std::signal(SIGALRM, [](int) { std::exit(7); });
+  const itimerval timer{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_usec = static_cast<suseconds_t>(n[0])}};
+  setitimer(ITIMER_REAL, &timer, nullptr);
+  use_gpu();
+  while (true) pause();
+}
+
 int exec(const Numbers& n) {
   use_gpu();
   churn(n[0], 1);
@@ -527,6 +611,10 @@ const std::array modes{
     Mode{"contexts", contexts, {}, "a context destroyed with what it holds"},
     Mode{"fork-late", fork_late, {100}, "COUNT: fork after CUDA was used"},
     Mode{"fork-early", fork_early, {100}, "COUNT: fork before CUDA is used, by both"},
+    Mode{"fork-often", fork_often, {100}, "COUNT: forks whose children load a library"},
+    Mode{"close-files", close_files, {100, 8}, "COUNT FILES: closes all files that it does not know, opens its own"},
+    Mode{"cancel", cancel, {20}, "THREADS: cancelled while they allocate"},
+    Mode{"exit-in-handler", exit_in_handler, {1000}, "MICROSECONDS: a signal's handler ends it then; exit code 7"},
     Mode{"exec", exec, {100}, "COUNT: becomes `single` afterwards"},
     Mode{"spawn", spawn, {3, 100}, "CHILDREN COUNT: processes with RANK set"},
     Mode{"exit-inside", exit_inside, {4}, "THREADS: main returns while they allocate; exit code 5"},

@@ -2,7 +2,9 @@
 #include "collector/agent/recorder.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
+#include <csignal>
 #include <map>
 #include <random>
 #include <thread>
@@ -71,6 +73,47 @@ TEST(Recorder, AThreadThatComesToAFullRingIsNotTakenForTheOneBefore) {
   recorder.drain(out);
   ASSERT_EQ(out.size(), 64U);
   EXPECT_NE(out.back().thread, out.front().thread);
+}
+
+std::atomic<Recorder*> interrupted = nullptr;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+std::atomic<std::uint64_t> handled = 0;        // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+
+// A handler of signals that comes to a hook may have interrupted another. Nothing is recorded twice or vanishes.
+TEST(Recorder, HandlersOfSignalsLeaveNothingHalfDone) {
+  Recorder recorder({.ring_events = 1U << 18U, .depth = 16});
+  interrupted = &recorder;
+  handled = 0;
+  struct sigaction before {};
+  struct sigaction action {};
+  action.sa_handler = [](int) {
+    interrupted.load()->capture_stack();
+    interrupted.load()->emit(numbered(1, handled++));
+  };
+  ::sigaction(SIGUSR2, &action, &before);
+  std::atomic<bool> done = false;
+  std::uint64_t count = 0;
+  std::thread program([&] {
+    for (; !done; ++count) {
+      recorder.capture_stack();
+      recorder.emit(numbered(0, count));
+    }
+  });
+  for (int i = 0; i < 2000; ++i) {
+    ::pthread_kill(program.native_handle(), SIGUSR2);
+    std::this_thread::yield();
+  }
+  done = true;
+  program.join();
+  ::sigaction(SIGUSR2, &before, nullptr);
+  std::vector<Record> out;
+  recorder.drain(out);
+  EXPECT_EQ(out.size() + recorder.lost(), count + handled);
+  std::uint64_t last = 0;
+  for (const Record& record : out) {
+    if (record.address != 0) continue;
+    if (record.size != 0) ASSERT_EQ(record.size, last + 1) << "the interrupted one is as it was";
+    last = record.size;
+  }
 }
 
 TEST(Recorder, FullRingsWaitWhenAskedTo) {
