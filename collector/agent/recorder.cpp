@@ -114,6 +114,7 @@ ThreadRing* Recorder::ring_of_thread() {
   ring->capture().bounds = {};
   ring->begin(sequence_.load(std::memory_order_relaxed));
   const auto thread = static_cast<std::uint32_t>(::syscall(SYS_gettid));
+  ring->take_over(thread);
   ring->push({.object = thread, .kind = RecordKind::thread_began}, sequence_.fetch_add(1, std::memory_order_acq_rel),
              clock_.ticks());
   return ring;
@@ -223,6 +224,8 @@ bool Recorder::reopen(const Options& options) {
   if (!fits || stacks_.size() > stacks::StackTree::default_capacity / 2) return false;
   std::vector<Record> left;
   drain(left, Draining::everything);
+  for (ThreadRing* ring = rings_.load(std::memory_order_acquire); ring != nullptr; ring = ring->next)
+    ring->ask_whose_it_is();
   // Meanwhile nobody looked whether other code came to the addresses that rules for unwinding are known of.
   unwinder_.forget();
   usage_.forget();

@@ -72,6 +72,9 @@ class ThreadRing {  // NOLINT(clang-analyzer-optin.performance.Padding): writer 
     cost_.store(cost_.load(std::memory_order_relaxed) + ticks, std::memory_order_relaxed);
   }
 
+  /// Before the first record of `thread`, which says so too. That may be dropped, when it comes as a recording ends.
+  void take_over(std::uint32_t thread) { owner_.store(thread, std::memory_order_release); }
+
   CaptureState& capture() { return capture_; }
 
   // The reading thread.
@@ -99,6 +102,9 @@ class ThreadRing {  // NOLINT(clang-analyzer-optin.performance.Padding): writer 
     }
     tail_.store(tail, std::memory_order_release);
   }
+
+  /// When all records are taken or dropped: those that follow are its owner's.
+  void ask_whose_it_is() { thread_ = owner_.load(std::memory_order_acquire); }
 
   /// What records are in pages of their own is forgotten; their numbers read 0.
   void give_back_pages();
@@ -145,6 +151,7 @@ class ThreadRing {  // NOLINT(clang-analyzer-optin.performance.Padding): writer 
   std::atomic<std::uint64_t> entering_ = idle;
   std::atomic<std::uint64_t> lost_ = 0;
   std::uint64_t works_ = 0;
+  std::atomic<std::uint32_t> owner_ = 0;             // the thread that took it last
   std::atomic<std::uint64_t> cost_ = 0;              // that the samples stand for, in ticks
   alignas(64) std::atomic<std::uint64_t> tail_ = 0;  // the reader's line
   alignas(64) CaptureState capture_;

@@ -75,6 +75,28 @@ TEST(Recorder, AThreadThatComesToAFullRingIsNotTakenForTheOneBefore) {
   EXPECT_NE(out.back().thread, out.front().thread);
 }
 
+// What a thread said as a recording ended is dropped, also that it is another one than the ring's last.
+TEST(Recorder, AThreadThatCameAsARecordingEndedIsKnownInTheNext) {
+  const Options options{.ring_events = 1024, .depth = 0};
+  Recorder recorder(options);
+  std::vector<Record> out;
+  std::thread([&] {
+    for (std::uint64_t i = 0; i < 200; ++i) recorder.emit(numbered(0, i));
+  }).join();
+  recorder.drain(out);
+  out.clear();
+  std::thread([&] {
+    for (std::uint64_t i = 0; i < 200; ++i) recorder.emit(numbered(1, i));
+    recorder.close();
+    recorder.rest();
+    ASSERT_TRUE(recorder.reopen(options));
+    recorder.emit(numbered(1, 200));
+    recorder.drain(out);
+    ASSERT_EQ(out.size(), 1U);
+    EXPECT_EQ(out[0].thread, static_cast<std::uint32_t>(::gettid()));
+  }).join();
+}
+
 std::atomic<Recorder*> interrupted = nullptr;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 std::atomic<std::uint64_t> handled = 0;        // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
