@@ -14,7 +14,7 @@ constexpr std::uint8_t pe_pc_relative = 0x10, pe_data_relative = 0x30;
 constexpr std::uint8_t pe_data_relative_sdata4 = 0x3B;
 
 /// Longest program of a function that is run; real ones have some hundred bytes.
-constexpr std::size_t program_limit = 64 * 1024;
+constexpr std::size_t program_limit = 0x10000;
 /// Deepest nesting of remembered rows; compilers use one.
 constexpr std::size_t nesting_limit = 2;
 

@@ -133,7 +133,9 @@ TEST(Recorder, HandlersOfSignalsLeaveNothingHalfDone) {
   std::uint64_t last = 0;
   for (const Record& record : out) {
     if (record.address != 0) continue;
-    if (record.size != 0) ASSERT_EQ(record.size, last + 1) << "the interrupted one is as it was";
+    if (record.size != 0) {
+      ASSERT_EQ(record.size, last + 1) << "the interrupted one is as it was";
+    }
     last = record.size;
   }
 }
