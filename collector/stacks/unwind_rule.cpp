@@ -53,7 +53,8 @@ std::optional<std::int64_t> offset_at(std::span<const std::byte> expression, std
 
 std::optional<UnwindRule> UnwindRule::packed(Kind kind, std::int64_t offset, std::int64_t frame_pointer_below) {
   if (offset < 0 || offset >= 0x8000L * 8 || offset % 8 != 0) return std::nullopt;
-  if (frame_pointer_below < 0 || frame_pointer_below >= 0x1000L * 8 || frame_pointer_below % 8 != 0) return std::nullopt;
+  if (frame_pointer_below < 0 || frame_pointer_below >= 0x1000L * 8 || frame_pointer_below % 8 != 0)
+    return std::nullopt;
   return from_bits(static_cast<std::uint32_t>(kind) | static_cast<std::uint32_t>(offset / 8) << 3U |
                    static_cast<std::uint32_t>(frame_pointer_below / 8) << 18U);
 }
