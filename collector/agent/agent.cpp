@@ -217,7 +217,7 @@ std::optional<Recording::Outcome> end(Agent& self, std::string_view why) {
   set_recorder(nullptr);
   left_frameworks();
   self.watch.sampler().end();
-  const std::optional<Recording::Outcome> outcome = self.recording->end();
+  std::optional<Recording::Outcome> outcome = self.recording->end();
   if (outcome && outcome->result) note_end(self, *outcome, why);  // failures were told of when they happened
   if (outcome) {
     self.recording.reset();

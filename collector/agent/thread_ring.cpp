@@ -48,6 +48,7 @@ void ThreadRing::give_back_pages() {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = (reinterpret_cast<std::uintptr_t>(records_) + page - 1) & ~(page - 1);
   const auto end = reinterpret_cast<std::uintptr_t>(records_ + capacity_) & ~(page - 1);
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): pages are found by the numbers of their addresses
   if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 

@@ -37,21 +37,20 @@ class Undisturbed {
   Undisturbed() {
     sigset_t all{};
     ::sigfillset(&all);
-    ::sigprocmask(SIG_SETMASK, &all, &before_);
-    ::prctl(PR_SET_TIMERSLACK, 1);  // a thread is paused for as long as we wait
-    priority_ = ::getpriority(PRIO_PROCESS, 0);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+    ::prctl(PR_SET_TIMERSLACK, 1);        // a thread is paused for as long as we wait
     ::setpriority(PRIO_PROCESS, 0, -20);  // where we may
   }
   Undisturbed(const Undisturbed&) = delete;
   Undisturbed& operator=(const Undisturbed&) = delete;
   ~Undisturbed() {
     ::setpriority(PRIO_PROCESS, 0, priority_);
-    ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
 
  private:
   sigset_t before_{};
-  int priority_ = 0;
+  int priority_ = ::getpriority(PRIO_PROCESS, 0);
 };
 
 void pause_for(std::chrono::microseconds time) {

@@ -1,6 +1,7 @@
 // What is alive in a trace that is still being written, as far as it has been read.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -68,8 +69,8 @@ class LiveMemory {
   const Tables* tables_;
   LiveSet set_;
   std::uint64_t events_ = 0;
-  std::unordered_map<std::uint64_t, Owner> owners_;      // by allocation
-  std::unordered_map<std::uint64_t, Held> by_stack_[2];  // by level, then stack
+  std::unordered_map<std::uint64_t, Owner> owners_;                  // by allocation
+  std::array<std::unordered_map<std::uint64_t, Held>, 2> by_stack_;  // by level, then stack
   bool has_framework_ = false;
   std::deque<Bytes> at_steps_;  // what was alive at the last of them
 };

@@ -35,7 +35,7 @@ class Keys {
     sigset_t set{};
     ::sigemptyset(&set);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, signal);
-    ::sigprocmask(SIG_BLOCK, &set, &mask_before_);
+    ::pthread_sigmask(SIG_BLOCK, &set, &mask_before_);
     signals_ = ::signalfd(-1, &set, SFD_CLOEXEC);
     terminal_ = ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0 && ::tcgetattr(STDIN_FILENO, &before_) == 0;
     if (!terminal_) return;
@@ -48,7 +48,7 @@ class Keys {
   ~Keys() {
     if (terminal_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
     if (signals_ >= 0) ::close(signals_);
-    ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
+    ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
   }
 
   /// Waits until somebody asks for the end (true), or the time is over.
@@ -73,7 +73,7 @@ class Keys {
   termios before_{};
 };
 
-std::string padded(std::string text, std::size_t width) {
+std::string padded(const std::string& text, std::size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
 }
 

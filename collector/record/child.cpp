@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -31,7 +32,7 @@ sigset_t forwarded_signals() {
   for (const std::string& argument : command.arguments)
     arguments.push_back(const_cast<char*>(argument.c_str()));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
   arguments.push_back(nullptr);
-  ::sigprocmask(SIG_SETMASK, &mask, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
   ::execv(command.program.c_str(), arguments.data());
   const int reason = errno;
   [[maybe_unused]] const ssize_t written = ::write(report, &reason, sizeof reason);
@@ -62,15 +63,15 @@ int accompany(pid_t child, const sigset_t& set) {
 Result<Ending> run_command(const Command& command) {
   const sigset_t set = forwarded_signals();
   sigset_t before;
-  ::sigprocmask(SIG_BLOCK, &set, &before);
+  ::pthread_sigmask(SIG_BLOCK, &set, &before);
   // Inherited from whoever started us, an ignored SIGCHLD would take the child's exit code away.
   struct sigaction inherited {};
   struct sigaction usual {};
   usual.sa_handler = SIG_DFL;
   ::sigaction(SIGCHLD, &usual, &inherited);
 
-  int report[2];  // closed by a successful exec
-  if (::pipe2(report, O_CLOEXEC) != 0)
+  std::array<int, 2> report{};  // closed by a successful exec
+  if (::pipe2(report.data(), O_CLOEXEC) != 0)
     return Error{.what = "can't make a pipe: " + std::generic_category().message(errno)};
   const auto start = std::chrono::steady_clock::now();
   const pid_t child = ::fork();
@@ -107,7 +108,7 @@ void end_as(const Ending& ending) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, ending.signal);
-  ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
   std::raise(ending.signal);
   ::_exit(128 + ending.signal);
 }

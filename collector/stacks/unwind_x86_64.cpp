@@ -27,7 +27,7 @@ class Unwinder::Walk {
        std::span<FrameKey> frames, StackWords words)
       : unwinder_(unwinder),
         start_(start),
-        memory_(bounds, start.rsp),
+        memory_(bounds, start.rsp),  // NOLINT(clang-analyzer-core.CallAndMessage): written by assembly below
         stretches_(stretches),
         frames_(frames),
         words_(words) {}
@@ -90,8 +90,10 @@ class Unwinder::Walk {
   return true;
 }
 
-/// False when a frame needs more than rules can say.
+/// False when a frame needs more than rules can say. All in one loop, so that what it goes by stays in registers.
+// NOLINTNEXTLINE(readability-function-cognitive-complexity)
 bool Unwinder::Walk::by_rules() {
+  // A stretch is only begun where there are some. NOLINTBEGIN(clang-analyzer-core.NonNullParamChecker)
   // Apart from one another, so that they stay in registers: each step waits for the one before.
   std::uintptr_t address = start_.address, stack_pointer = start_.rsp, base = start_.rbp;
   StretchInMaking making;
@@ -138,6 +140,7 @@ bool Unwinder::Walk::by_rules() {
     stack_pointer = frame.rsp;
     base = frame.rbp;
   }
+  // NOLINTEND(clang-analyzer-core.NonNullParamChecker)
 }
 
 /// A step of the rare kinds.

@@ -32,6 +32,8 @@ std::array<Call, 2>& calls() {
   return both;
 }
 
+// The loader gives addresses as numbers. NOLINTBEGIN(performance-no-int-to-ptr)
+
 struct Module {
   ElfW(Addr) base = 0;
   const ElfW(Dyn) * dynamic = nullptr;
@@ -56,12 +58,16 @@ int take_module(dl_phdr_info* info, std::size_t, void* found) {
   return 1;
 }
 
-/// Looks through the relocations that fill slots in for the functions that are ours.
-void find_slots(const Module& module) {
-  const auto at = [&](ElfW(Addr) address) { return address < module.base ? module.base + address : address; };
-  const ElfW(Sym)* symbols = nullptr;
+/// What a library's dynamic section says of the calls that it makes.
+struct Relocations {
+  const ElfW(Sym) * symbols = nullptr;
   const char* texts = nullptr;
   std::span<const ElfW(Rela)> called, others;
+};
+
+Relocations relocations_of(const Module& module) {
+  const auto at = [&](ElfW(Addr) address) { return address < module.base ? module.base + address : address; };
+  Relocations found;
   std::size_t called_bytes = 0, other_bytes = 0;
   for (const ElfW(Dyn)* entry = module.dynamic; entry->d_tag != DT_NULL; ++entry) {
     if (entry->d_tag == DT_PLTRELSZ) called_bytes = entry->d_un.d_val;
@@ -69,19 +75,25 @@ void find_slots(const Module& module) {
   }
   for (const ElfW(Dyn)* entry = module.dynamic; entry->d_tag != DT_NULL; ++entry) {
     const ElfW(Addr) address = at(entry->d_un.d_ptr);
-    if (entry->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const ElfW(Sym)*>(address);
-    if (entry->d_tag == DT_STRTAB) texts = reinterpret_cast<const char*>(address);
+    if (entry->d_tag == DT_SYMTAB) found.symbols = reinterpret_cast<const ElfW(Sym)*>(address);
+    if (entry->d_tag == DT_STRTAB) found.texts = reinterpret_cast<const char*>(address);
     if (entry->d_tag == DT_JMPREL)
-      called = {reinterpret_cast<const ElfW(Rela)*>(address), called_bytes / sizeof(ElfW(Rela))};
+      found.called = {reinterpret_cast<const ElfW(Rela)*>(address), called_bytes / sizeof(ElfW(Rela))};
     if (entry->d_tag == DT_RELA)
-      others = {reinterpret_cast<const ElfW(Rela)*>(address), other_bytes / sizeof(ElfW(Rela))};
+      found.others = {reinterpret_cast<const ElfW(Rela)*>(address), other_bytes / sizeof(ElfW(Rela))};
   }
-  if (symbols == nullptr || texts == nullptr) return;
-  for (const auto& relocations : {called, others}) {
+  return found;
+}
+
+/// Finds the slots that are filled in with functions that are ours.
+void find_slots(const Module& module) {
+  const Relocations found = relocations_of(module);
+  if (found.symbols == nullptr || found.texts == nullptr) return;
+  for (const auto& relocations : {found.called, found.others}) {
     for (const ElfW(Rela) & relocation : relocations) {
       const auto symbol = ELF64_R_SYM(relocation.r_info);
       if (symbol == 0) continue;
-      const std::string_view name = texts + symbols[symbol].st_name;
+      const std::string_view name = found.texts + found.symbols[symbol].st_name;
       for (Call& call : calls()) {
         if (call.slot != nullptr || name != call.symbol) continue;
         const ElfW(Addr) place = module.base + relocation.r_offset;
@@ -100,6 +112,8 @@ void set(const Call& call, void* function) {
   call.slot->store(function, std::memory_order_release);
   if (call.is_protected) ::mprotect(page, page_size, PROT_READ);
 }
+
+// NOLINTEND(performance-no-int-to-ptr)
 
 }  // namespace
 

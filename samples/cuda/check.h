@@ -10,7 +10,7 @@
 inline void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
   std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(status));
-  std::exit(1);
+  std::exit(1);  // NOLINT(concurrency-mt-unsafe)
 }
 
 inline void check(CUresult status, const char* what) {
@@ -18,5 +18,5 @@ inline void check(CUresult status, const char* what) {
   const char* name = nullptr;
   cuGetErrorName(status, &name);
   std::fprintf(stderr, "%s: %s\n", what, name != nullptr ? name : "unknown error");
-  std::exit(1);
+  std::exit(1);  // NOLINT(concurrency-mt-unsafe)
 }

@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -23,7 +24,7 @@ namespace truth {
 
 inline int file() {
   static const int opened = [] {
-    const char* name = std::getenv("MEMREEL_TRUTH");
+    const char* name = std::getenv("MEMREEL_TRUTH");  // NOLINT(concurrency-mt-unsafe)
     return name != nullptr ? open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : STDOUT_FILENO;
   }();
   return opened;
@@ -32,11 +33,11 @@ inline int file() {
 inline void say(const char* event, const char* heap, std::uint64_t address, std::uint64_t bytes) {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
-  char line[160];
-  const int length = std::snprintf(line, sizeof line, "truth %lld%09ld %ld %s %s 0x%llx %llu\n",
+  std::array<char, 160> line{};
+  const int length = std::snprintf(line.data(), line.size(), "truth %lld%09ld %ld %s %s 0x%llx %llu\n",
                                    static_cast<long long>(now.tv_sec), now.tv_nsec, syscall(SYS_gettid), event, heap,
                                    static_cast<unsigned long long>(address), static_cast<unsigned long long>(bytes));
-  if (write(file(), line, static_cast<std::size_t>(length)) != length) std::abort();
+  if (write(file(), line.data(), static_cast<std::size_t>(length)) != length) std::abort();
 }
 
 template <class T>

@@ -18,7 +18,7 @@ class GrowingVector {
     properties_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     properties_.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
     check(cuMemGetAllocationGranularity(&unit_, &properties_, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED), "granularity");
-    reserved_ = (most + unit_ - 1) / unit_ * unit_;
+    reserved_ = (most + unit_ - 1) / unit_ * unit_;  // NOLINT: the unit is the driver's, and not zero
     check(cuMemAddressReserve(&base_, reserved_, 0, 0, 0), "cuMemAddressReserve");
     truth::say("reserve", "addresses", base_, reserved_);
   }
