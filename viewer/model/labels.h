@@ -11,11 +11,11 @@ namespace memreel::viewer {
 
 /// "train.py:42  forward": the line of a stack that its reader can change; "(no stack)" without one.
 std::string stack_label(const Tables& tables, StackId stack);
-std::string pool_label(const Tables& tables, PoolId pool);
-std::string stream_label(const Tables& tables, StreamId stream);
-std::string thread_label(const Tables& tables, ThreadId thread);
+std::string pool_label(const Tables& tables, PoolId id);
+std::string stream_label(const Tables& tables, StreamId id);
+std::string thread_label(const Tables& tables, ThreadId id);
 /// "device 0 torch.cuda"
-std::string heap_label(const Tables& tables, HeapId heap);
+std::string heap_label(const Tables& tables, HeapId id);
 std::string split_label(const Tables& tables, std::uint32_t key, SplitBy by);
 /// "0x7f2c40000000"
 std::string address_text(Address address);

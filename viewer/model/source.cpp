@@ -118,6 +118,8 @@ void Source::run(const std::stop_token& stop) {
     set_status({.stage = Stage::failed, .error = done.error()});
 }
 
+// One loop over the states that a file goes through while it grows.
+// NOLINTNEXTLINE(readability-function-cognitive-complexity)
 Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file, Import* import) {
   // The beginning of a trace is written at once.
   while (import != nullptr && !import->done() && file->size() == 0 && !stop.stop_requested()) wait(stop, import_check);

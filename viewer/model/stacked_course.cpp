@@ -70,89 +70,128 @@ class Keys {
   std::uint32_t span_ = 0;                               // the next that begins
 };
 
-}  // namespace
+/// Calls `take` with each allocation of the heap, the event that it begins with, and its key. False when cancelled.
+template <class Take>
+bool for_each_allocation(const Document& document, const SplitQuery& query, const Progress& progress,
+                         const Take& take) {
+  Keys keys(document, query);
+  for (std::uint32_t e = 0; e < document.event_count(); ++e) {
+    if (e % (1U << 16U) == 0 && progress.cancelled()) return false;
+    if (subject_kind(document.columns.subject[e]) != Subject::alloc) continue;
+    const std::uint32_t id = subject_row(document.columns.subject[e]);
+    if (document.heap_of(document.origin_of(id)) == query.heap) take(id, e, keys.key_of(id, e));
+  }
+  return true;
+}
 
-std::optional<StackedCourse> split_course(const Document& document, const SplitQuery& query, const Progress& progress) {
-  // First who the groups are: those that hold most for longest, so that no colour goes to what nobody sees.
+/// The keys of those that hold most for longest, so that no colour goes to what nobody sees. None when cancelled.
+std::optional<std::vector<std::uint32_t>> ranked_keys(const Document& document, const SplitQuery& query,
+                                                      const Progress& progress) {
   std::unordered_map<std::uint32_t, double> weights;
-  const auto for_each = [&](const auto& take) {
-    Keys keys(document, query);
-    for (std::uint32_t e = 0; e < document.event_count(); ++e) {
-      if (e % (1U << 16U) == 0 && progress.cancelled()) return false;
-      if (subject_kind(document.columns.subject[e]) != Subject::alloc) continue;
-      const std::uint32_t id = subject_row(document.columns.subject[e]);
-      if (document.heap_of(document.origin_of(id)) == query.heap) take(id, e, keys.key_of(id, e));
-    }
-    return true;
-  };
-  const bool weighed = for_each([&](std::uint32_t id, std::uint32_t begin, std::uint32_t key) {
-    const std::uint32_t end = std::min(document.requested(id), document.event_count());
-    weights[key] += static_cast<double>(document.size_of(id).count) * (end - begin);
-  });
+  const bool weighed =
+      for_each_allocation(document, query, progress, [&](std::uint32_t id, std::uint32_t begin, std::uint32_t key) {
+        const std::uint32_t end = std::min(document.requested(id), document.event_count());
+        weights[key] += static_cast<double>(document.size_of(id).count) * (end - begin);
+      });
   if (!weighed) return std::nullopt;
   std::vector<std::pair<double, std::uint32_t>> ranking;
   for (const auto& [key, weight] : weights) ranking.emplace_back(-weight, key);
   std::ranges::sort(ranking);
-  const std::size_t named = std::min(ranking.size(), StackedCourse::most_groups);
+  std::vector<std::uint32_t> keys;
+  for (const auto& [weight, key] : ranking) keys.push_back(key);
+  return keys;
+}
+
+/// What the groups hold as the trace goes on, and what they held when that was most since it was last asked.
+class GroupsHeld {
+ public:
+  GroupsHeld(const Document& document, std::vector<std::uint8_t> group_of, std::size_t groups)
+      : document_(document), group_of_(std::move(group_of)), now_(groups), at_highest_(groups) {}
+
+  void see(std::uint32_t id, std::uint32_t event, bool begins) {
+    const std::uint8_t group = group_of_[id];
+    if (group == other_heap) return;
+    const std::uint64_t size = document_.size_of(id).count;
+    if (begins) {
+      now_[group] += size;
+      total_ += size;
+    } else if (document_.requested(id) == event) {
+      now_[group] -= size;
+      total_ -= size;
+    }
+  }
+
+  /// After all that one event changes.
+  void settle() {
+    if (total_ < highest_) return;
+    highest_ = total_;
+    at_highest_ = now_;
+  }
+
+  std::vector<std::uint64_t> take_highest() {
+    highest_ = total_;
+    return std::exchange(at_highest_, now_);
+  }
+
+ private:
+  const Document& document_;
+  std::vector<std::uint8_t> group_of_;
+  std::vector<std::uint64_t> now_, at_highest_;
+  std::uint64_t total_ = 0, highest_ = 0;
+};
+
+/// Fills in the bytes of the course's groups. False when cancelled.
+bool follow(const Document& document, GroupsHeld& held, StackedCourse& course, const Progress& progress) {
+  std::uint32_t other = 0;
+  const auto others = static_cast<std::uint32_t>(document.columns.other.size());
+  for (std::uint32_t e = 0; e < document.event_count(); ++e) {
+    if (e % (1U << 16U) == 0) {
+      if (progress.cancelled()) return false;
+      progress.set(static_cast<double>(e) / document.event_count());
+    }
+    if (const auto id = document.allocation_of(e)) held.see(*id, e, document.kind(e) == EventKind::alloc);
+    for (; other < others && document.columns.other[other].at == e; ++other)
+      if (const AllocationId ended = document.columns.other[other].event.allocation; ended != AllocationId::none)
+        held.see(index(ended), e, false);
+    held.settle();
+    if ((e + 1) % course.stride == 0 || e + 1 == document.event_count()) {
+      const std::vector<std::uint64_t> bytes = held.take_highest();
+      for (std::size_t g = 0; g < bytes.size(); ++g) course.groups[g].bytes.push_back(bytes[g]);
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<StackedCourse> split_course(const Document& document, const SplitQuery& query, const Progress& progress) {
+  auto keys = ranked_keys(document, query, progress);
+  if (!keys) return std::nullopt;
+  const std::size_t named = std::min(keys->size(), StackedCourse::most_groups);
   // Steps lie upon each other in their order.
-  if (query.by == SplitBy::step)
-    std::sort(ranking.begin(), ranking.begin() + static_cast<std::ptrdiff_t>(named),
-              [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (query.by == SplitBy::step) std::sort(keys->begin(), keys->begin() + static_cast<std::ptrdiff_t>(named));
 
   StackedCourse course;
   course.stride = std::max(1U, document.event_count() / most_stretches);
   std::unordered_map<std::uint32_t, std::uint8_t> groups;
   for (std::size_t g = 0; g < named; ++g) {
-    groups[ranking[g].second] = static_cast<std::uint8_t>(g);
-    course.groups.push_back(
-        {.key = ranking[g].second, .label = split_label(*document.tables, ranking[g].second, query.by)});
+    const std::uint32_t key = (*keys)[g];
+    groups[key] = static_cast<std::uint8_t>(g);
+    course.groups.push_back({.key = key, .label = split_label(*document.tables, key, query.by)});
   }
-  if (ranking.size() > named) course.groups.push_back({.label = "everything else", .is_rest = true});
+  if (keys->size() > named) course.groups.push_back({.label = "everything else", .is_rest = true});
 
   // Ends come in any order: what each allocation is counted for is kept until then.
   std::vector<std::uint8_t> group_of(document.allocation_count(), other_heap);
   const auto rest = static_cast<std::uint8_t>(named);
-  const bool grouped = for_each([&](std::uint32_t id, std::uint32_t, std::uint32_t key) {
-    const auto found = groups.find(key);
-    group_of[id] = found == groups.end() ? rest : found->second;
-  });
+  const bool grouped =
+      for_each_allocation(document, query, progress, [&](std::uint32_t id, std::uint32_t, std::uint32_t key) {
+        const auto found = groups.find(key);
+        group_of[id] = found == groups.end() ? rest : found->second;
+      });
   if (!grouped) return std::nullopt;
-
-  std::vector<std::uint64_t> now(course.groups.size()), at_highest(course.groups.size());
-  std::uint64_t total = 0, highest = 0;
-  const auto see = [&](std::uint32_t id, std::uint32_t event, bool begins) {
-    const std::uint8_t group = group_of[id];
-    if (group == other_heap) return;
-    const std::uint64_t size = document.size_of(id).count;
-    if (begins) {
-      now[group] += size;
-      total += size;
-    } else if (document.requested(id) == event) {
-      now[group] -= size;
-      total -= size;
-    }
-  };
-  std::uint32_t other = 0;
-  const auto others = static_cast<std::uint32_t>(document.columns.other.size());
-  for (std::uint32_t e = 0; e < document.event_count(); ++e) {
-    if (e % (1U << 16U) == 0) {
-      if (progress.cancelled()) return std::nullopt;
-      progress.set(static_cast<double>(e) / document.event_count());
-    }
-    if (const auto id = document.allocation_of(e)) see(*id, e, document.kind(e) == EventKind::alloc);
-    for (; other < others && document.columns.other[other].at == e; ++other)
-      if (const AllocationId ended = document.columns.other[other].event.allocation; ended != AllocationId::none)
-        see(index(ended), e, false);
-    if (total >= highest) {
-      highest = total;
-      at_highest = now;
-    }
-    if ((e + 1) % course.stride == 0 || e + 1 == document.event_count()) {
-      for (std::size_t g = 0; g < now.size(); ++g) course.groups[g].bytes.push_back(at_highest[g]);
-      highest = total;
-      at_highest = now;
-    }
-  }
+  GroupsHeld held(document, std::move(group_of), course.groups.size());
+  if (!follow(document, held, course, progress)) return std::nullopt;
   return course;
 }
 
