@@ -18,8 +18,7 @@ struct Here {
   int uses = 0;  // by this thread
   bool forks = false;
 };
-// Initial-exec: no allocation at a thread's first access, which may be on its way to a fork.
-[[gnu::tls_model("initial-exec")]] constinit thread_local Here here{};
+constinit thread_local Here here{};
 // NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 
 }  // namespace
