@@ -49,6 +49,9 @@ def fingerprint(entry: dict) -> str:
     options = entry["command"]
     search = [Path(directory) for directory in re.findall(r"-I\s*(\S+)", options)]
     digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes() + options.encode())
+    for folder in Path(entry["file"]).parents:  # what a room has of its own
+        if folder != ROOT and ROOT in folder.parents and (folder / ".clang-tidy").is_file():
+            digest.update((folder / ".clang-tidy").read_bytes())
     for file in sources_of(Path(entry["file"]), search):
         digest.update(str(file).encode() + b"\0" + text_and_includes(file)[0])
     return digest.hexdigest()

@@ -134,6 +134,22 @@ void run_window(Window& window, Viewer& viewer, bool control) {
   }
 }
 
+int take_pictures(const Arguments& arguments, Window& window, Viewer& viewer) {
+  const auto take = arguments.pane == all_panes ? take_screenshots : take_screenshot;
+  if (arguments.pane == "policies") viewer.run_policies();
+  if (const auto done = take(window, viewer, arguments.screenshot, arguments.few_colours); !done)
+    return fail(done.error());
+  return 0;
+}
+
+int measure(const Arguments& arguments, Window& window, Viewer& viewer, Clock::time_point started) {
+  const double before = std::chrono::duration<double, std::milli>(Clock::now() - started).count();
+  const auto result = run_bench(window, viewer, arguments.trace, arguments.bench_frames, before);
+  if (!result) return fail(result.error());
+  arguments.json ? print_json(*result) : print_text(*result);
+  return 0;
+}
+
 int run(const Arguments& arguments, Clock::time_point started) {
   const auto size = parse_size(arguments.size);
   if (!size) return fail(size.error());
@@ -167,20 +183,8 @@ int run(const Arguments& arguments, Clock::time_point started) {
                  .where = "--at",
                  .remedy = "write seconds (1.5), a share (45%), event:1000, peak, reserved-peak, oom or end"});
 
-  if (!arguments.screenshot.empty()) {
-    const auto take = arguments.pane == all_panes ? take_screenshots : take_screenshot;
-    if (arguments.pane == "policies") viewer.run_policies();
-    if (const auto done = take(**window, viewer, arguments.screenshot, arguments.few_colours); !done)
-      return fail(done.error());
-    return 0;
-  }
-  if (arguments.bench_frames != 0) {
-    const double before = std::chrono::duration<double, std::milli>(Clock::now() - started).count();
-    const auto result = run_bench(**window, viewer, arguments.trace, arguments.bench_frames, before);
-    if (!result) return fail(result.error());
-    arguments.json ? print_json(*result) : print_text(*result);
-    return 0;
-  }
+  if (!arguments.screenshot.empty()) return take_pictures(arguments, **window, viewer);
+  if (arguments.bench_frames != 0) return measure(arguments, **window, viewer, started);
   run_window(**window, viewer, arguments.control);
   save_settings(path, viewer.settings());
   return 0;

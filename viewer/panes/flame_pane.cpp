@@ -46,7 +46,7 @@ void FlamePane::draw(Scene& scene, Verdicts& verdicts) {
   list.PushClipRect(area.min(), area.max(), true);
   for (std::uint32_t n = 0; n < shown_->size(); ++n) {
     const FlameNode& node = (*shown_)[n];
-    const double width = static_cast<double>(area.width());
+    const auto width = static_cast<double>(area.width());
     const Area box{area.left + static_cast<float>((node.begin - begin_) / (end_ - begin_) * width),
                    area.top - scroll_ + row * static_cast<float>(node.depth),
                    area.left + static_cast<float>((node.end - begin_) / (end_ - begin_) * width),

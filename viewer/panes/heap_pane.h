@@ -14,7 +14,7 @@ class HeapPane {
 
  private:
   static void draw_title(Scene& scene);
-  void draw_segment(Scene& scene, ImDrawList& list, const Area& area, std::uint32_t segment);
+  void draw_segment(Scene& scene, ImDrawList& list, const Area& area, std::uint32_t number);
   std::function<std::uint32_t(std::uint32_t)> colour_of_;
   double zoom_ = 1;  // 1: all of it fits
   float scroll_ = 0;

@@ -61,7 +61,7 @@ void Table::draw_scrollbar(Scene& scene, const Rows& rows, std::uint64_t visible
   const auto count = static_cast<double>(rows.count);
   const float length =
       std::max(scene.px(24), static_cast<float>(static_cast<double>(visible) / count) * (bottom - top));
-  const double room = static_cast<double>(bottom - top - length);
+  const auto room = static_cast<double>(bottom - top - length);
   const double last = count - static_cast<double>(visible);
   if (ImGui::IsItemActive() && room > 0) {
     const double at = static_cast<double>(ImGui::GetIO().MousePos.y - top - length / 2) / room;
@@ -73,54 +73,59 @@ void Table::draw_scrollbar(Scene& scene, const Rows& rows, std::uint64_t visible
   note_place(scene, std::string(name_) + "/scrollbar", {right - width, top, right, bottom});
 }
 
+/// What is the whole row's, in its first cell. True when the mouse is on it.
+bool Table::begin_row(Scene& scene, const Rows& rows, std::uint64_t row) {
+  if (ImGui::Selectable("##row", rows.selected && rows.selected(row),
+                        ImGuiSelectableFlags_SpanAllColumns | ImGuiSelectableFlags_AllowDoubleClick) &&
+      rows.on_click)
+    rows.on_click(row);
+  const bool is_hovered = ImGui::IsItemHovered();
+  if (is_hovered) {
+    if (rows.on_hover) rows.on_hover(row);
+    if (rows.on_double_click && ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) rows.on_double_click(row);
+  } else if (rows.highlighted && rows.highlighted(row)) {
+    ImGui::TableSetBgColor(ImGuiTableBgTarget_RowBg0, with_alpha(scene.theme.accent, 0x30));
+  }
+  ImGui::SameLine(0, 0);
+  if (const auto swatch = rows.swatch ? rows.swatch(row) : std::nullopt) {
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    const float size = std::floor(ImGui::GetTextLineHeight() * 0.62F), drop = (ImGui::GetTextLineHeight() - size) / 2;
+    ImGui::GetWindowDrawList()->AddRectFilled({at.x, at.y + drop}, {at.x + size, at.y + drop + size}, *swatch,
+                                              scene.px(2));
+    ImGui::SetCursorScreenPos({at.x + size + scene.px(6), at.y});
+  }
+  return is_hovered;
+}
+
+void Table::draw_cell(Scene& scene, const Rows& rows, std::uint64_t row, int column, bool is_hovered) {
+  const bool right = columns_[static_cast<std::size_t>(column)].right;
+  const std::string cell = rows.cell(row, column);
+  const float width = ImGui::GetContentRegionAvail().x;
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  const std::string shown = fitting(cell, width);
+  text(*ImGui::GetWindowDrawList(), {right ? at.x + width : at.x, at.y}, scene.theme.text, shown, right ? 1.0F : 0.0F);
+  if (!is_hovered || !ImGui::IsMouseHoveringRect(at, {at.x + width, at.y + ImGui::GetTextLineHeight()}, false)) return;
+  if (shown.size() != cell.size()) {
+    ImGui::BeginTooltip();
+    ImGui::PushTextWrapPos(scene.px(520));
+    ImGui::TextUnformatted(cell.c_str());
+    ImGui::PopTextWrapPos();
+    ImGui::EndTooltip();
+  }
+  if (ImGui::IsMouseReleased(ImGuiMouseButton_Right)) {
+    menu_row_ = row;
+    menu_column_ = column;
+  }
+}
+
 void Table::draw_row(Scene& scene, const Rows& rows, std::uint64_t row) {
   ImGui::TableNextRow();
   ImGui::PushID(static_cast<int>(row % (1U << 30U)));
   bool is_hovered = false;
   for (int c = 0; c < static_cast<int>(columns_.size()); ++c) {
     if (!ImGui::TableSetColumnIndex(c)) continue;
-    const Column& column = columns_[static_cast<std::size_t>(c)];
-    if (c == 0) {
-      if (ImGui::Selectable("##row", rows.selected && rows.selected(row),
-                            ImGuiSelectableFlags_SpanAllColumns | ImGuiSelectableFlags_AllowDoubleClick) &&
-          rows.on_click)
-        rows.on_click(row);
-      if (ImGui::IsItemHovered()) {
-        if (rows.on_hover) rows.on_hover(row);
-        if (rows.on_double_click && ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) rows.on_double_click(row);
-        is_hovered = true;
-      } else if (rows.highlighted && rows.highlighted(row)) {
-        ImGui::TableSetBgColor(ImGuiTableBgTarget_RowBg0, with_alpha(scene.theme.accent, 0x30));
-      }
-      ImGui::SameLine(0, 0);
-      if (const auto swatch = rows.swatch ? rows.swatch(row) : std::nullopt) {
-        const ImVec2 at = ImGui::GetCursorScreenPos();
-        const float size = std::floor(ImGui::GetTextLineHeight() * 0.62F),
-                    drop = (ImGui::GetTextLineHeight() - size) / 2;
-        ImGui::GetWindowDrawList()->AddRectFilled({at.x, at.y + drop}, {at.x + size, at.y + drop + size}, *swatch,
-                                                  scene.px(2));
-        ImGui::SetCursorScreenPos({at.x + size + scene.px(6), at.y});
-      }
-    }
-    const std::string cell = rows.cell(row, c);
-    const float width = ImGui::GetContentRegionAvail().x;
-    const ImVec2 at = ImGui::GetCursorScreenPos();
-    const std::string shown = fitting(cell, width);
-    text(*ImGui::GetWindowDrawList(), {column.right ? at.x + width : at.x, at.y}, scene.theme.text, shown,
-         column.right ? 1.0F : 0.0F);
-    if (!is_hovered || !ImGui::IsMouseHoveringRect(at, {at.x + width, at.y + ImGui::GetTextLineHeight()}, false))
-      continue;
-    if (shown.size() != cell.size()) {
-      ImGui::BeginTooltip();
-      ImGui::PushTextWrapPos(scene.px(520));
-      ImGui::TextUnformatted(cell.c_str());
-      ImGui::PopTextWrapPos();
-      ImGui::EndTooltip();
-    }
-    if (ImGui::IsMouseReleased(ImGuiMouseButton_Right)) {
-      menu_row_ = row;
-      menu_column_ = c;
-    }
+    if (c == 0) is_hovered = begin_row(scene, rows, row);
+    draw_cell(scene, rows, row, c, is_hovered);
   }
   ImGui::PopID();
 }

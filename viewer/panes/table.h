@@ -52,6 +52,8 @@ class Table {
   void scroll(const Rows& rows, std::uint64_t visible);
   void draw_scrollbar(Scene& scene, const Rows& rows, std::uint64_t visible, float top, float bottom, float right);
   void draw_row(Scene& scene, const Rows& rows, std::uint64_t row);
+  static bool begin_row(Scene& scene, const Rows& rows, std::uint64_t row);
+  void draw_cell(Scene& scene, const Rows& rows, std::uint64_t row, int column, bool is_hovered);
   void draw_menu(Scene& scene, const Rows& rows);
   void draw_headers(Scene& scene);
 

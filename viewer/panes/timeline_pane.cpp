@@ -353,10 +353,10 @@ void TimelinePane::draw_overlays(Scene& scene, ImDrawList& list, const TimeAxis&
     for (std::size_t p = 0; p < overlay.events.size(); ++p) {
       if (overlay.events[p] >= scene.doc().event_count()) break;
       const float x = axis.x_of(scene.doc().time(overlay.events[p]));
-      if (!points.empty()) points.push_back({x, points.back().y});
-      points.push_back({x, y_of(area, overlay.bytes[p], top)});
+      if (!points.empty()) points.emplace_back(x, points.back().y);
+      points.emplace_back(x, y_of(area, overlay.bytes[p], top));
     }
-    if (!points.empty()) points.push_back({area.right, points.back().y});
+    if (!points.empty()) points.emplace_back(area.right, points.back().y);
     list.AddPolyline(points.data(), static_cast<int>(points.size()), scene.theme.category(i + 1), 0, scene.px(1.6));
   }
 }

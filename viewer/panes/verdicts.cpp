@@ -72,7 +72,7 @@ std::shared_ptr<const Findings> Verdicts::get(Scene& scene, const char* name) {
   if (scene.doc().event_count() > most_events)
     return say("This trace is too long to be judged here.", "Run: memreel report TRACE");
   if (!scene.file || !scene.doc().complete) return say("Judged when all of the trace is read.");
-  const auto findings = ask(scene);
+  auto findings = ask(scene);
   if (!findings) return say("Judging " + std::to_string(static_cast<int>(findings_.progress() * 100)) + " %");
   if (!findings->problem.empty()) return say(findings->problem);
   return findings;

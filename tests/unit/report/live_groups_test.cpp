@@ -12,24 +12,24 @@ using testing::TraceBuilder;
 class LiveGroups : public ::testing::Test {
  protected:
   LiveGroups() {
-    const OriginId default_stream = build.origin(HeapId{1});
-    const OriginId side_stream = build.origin(HeapId{1}, 0x7f00);
-    const OriginId other_device = build.origin(build.heap("torch.cuda", Level::framework, 1));
-    const StackId by_linear = build.stack({"forward@site-packages/torch/nn/linear.py:10", "step@train.py:41"});
-    const StackId by_relu = build.stack({"relu@site-packages/torch/nn/functional.py:99", "step@train.py:41"});
-    const StackId by_load = build.stack({"load@train.py:7"});
-    build.alloc(default_stream, {0x1000}, 4_MiB, by_load);
-    build.alloc(default_stream, {0x2000}, 1_MiB, by_linear);
-    const AllocationId freed = build.alloc(side_stream, {0x3000}, 2_MiB, by_relu);
-    build.alloc(other_device, {0x1000}, 64_MiB, by_load);
-    build.free_requested(freed);
+    const OriginId default_stream = build_.origin(HeapId{1});
+    const OriginId side_stream = build_.origin(HeapId{1}, 0x7f00);
+    const OriginId other_device = build_.origin(build_.heap("torch.cuda", Level::framework, 1));
+    const StackId by_linear = build_.stack({"forward@site-packages/torch/nn/linear.py:10", "step@train.py:41"});
+    const StackId by_relu = build_.stack({"relu@site-packages/torch/nn/functional.py:99", "step@train.py:41"});
+    const StackId by_load = build_.stack({"load@train.py:7"});
+    build_.alloc(default_stream, {0x1000}, 4_MiB, by_load);
+    build_.alloc(default_stream, {0x2000}, 1_MiB, by_linear);
+    const AllocationId freed = build_.alloc(side_stream, {0x3000}, 2_MiB, by_relu);
+    build_.alloc(other_device, {0x1000}, 64_MiB, by_load);
+    build_.free_requested(freed);
   }
 
   std::vector<LiveGroup> groups(std::uint64_t events, GroupBy by) {
-    return live_groups(build.trace(), lifetimes(build.trace()), HeapId{1}, events, by);
+    return live_groups(build_.trace(), lifetimes(build_.trace()), HeapId{1}, events, by);
   }
 
-  TraceBuilder build;
+  TraceBuilder build_;
 };
 
 TEST_F(LiveGroups, ByLineMeansTheInnermostLineOfTheUsersOwnCode) {
