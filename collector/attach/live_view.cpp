@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "collector/attach/live_memory.h"
-#include "collector/attach/process.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "formats/reader/trace_reader.h"
@@ -144,8 +143,7 @@ void print(const std::string& text) {
 
 }  // namespace
 
-bool show_live(pid_t process, const std::string& trace, double interval, double duration) {
-  const auto start = start_time(process);
+bool show_live(const KnownProcess& process, const std::string& trace, double interval, double duration) {
   auto file = open_file(trace);
   auto reader = file ? TraceReader::open(*file, trace) : Result<TraceReader>(file.error());
   if (!reader) {
@@ -159,7 +157,7 @@ bool show_live(pid_t process, const std::string& trace, double interval, double 
   const std::chrono::milliseconds period(static_cast<std::int64_t>(interval * 1000));
   const Clock::time_point begin = Clock::now();
   while (true) {
-    const bool gone = start_time(process) != start;
+    const bool gone = process.has_ended();
     for (auto more = reader->next(batch); more && *more; more = reader->next(batch)) memory.add(batch);
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     // Over what was there, then what is left of it goes.

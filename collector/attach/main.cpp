@@ -106,12 +106,11 @@ std::string text_of_door(const attach::Joined& joined) {
 }
 
 /// Until it is over, a signal asks for the end, or the process is gone. True when it is gone.
-bool wait_for_end(pid_t process, double seconds) {
+bool wait_for_end(const attach::KnownProcess& process, double seconds) {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  const auto start = attach::start_time(process);
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::nanoseconds longest_step = std::chrono::milliseconds(100);
   constexpr double longest = 1e9;  // some thirty years
@@ -120,7 +119,7 @@ bool wait_for_end(pid_t process, double seconds) {
   for (auto left = end - Clock::now(); left.count() > 0; left = end - Clock::now()) {
     const timespec step{.tv_sec = 0, .tv_nsec = std::min<std::chrono::nanoseconds>(left, longest_step).count()};
     if (::sigtimedwait(&set, nullptr, &step) > 0) break;
-    if (attach::start_time(process) != start) return true;
+    if (process.has_ended()) return true;
   }
   return false;
 }
@@ -140,6 +139,7 @@ int attach_to(Request& request) {
   auto output = record::output_pattern(request.output.empty() ? request.options.output : request.output);
   if (!output) return fail(output.error());
   request.options.output = *std::move(output);
+  const attach::KnownProcess process(request.process);
   const auto joined = attach::join(request.process, request.options,
                                    std::chrono::milliseconds(static_cast<std::int64_t>(request.time_limit * 1000)));
   if (!joined) return fail(joined.error());
@@ -150,9 +150,9 @@ int attach_to(Request& request) {
     say("memreel: " + name + " is recorded into " + trace + "; " + text_of_door(*joined) + "\n" +
         (stays ? "  memreel detach " + std::to_string(request.process) + " ends the recording\n" : ""));
   if (stays) return 0;
-  const bool gone = request.live ? attach::show_live(request.process, trace, request.interval, request.duration)
-                                 : wait_for_end(request.process, request.duration);
-  if (!gone) return detach(request, name);
+  const bool gone = request.live ? attach::show_live(process, trace, request.interval, request.duration)
+                                 : wait_for_end(process, request.duration);
+  if (!gone && !process.has_ended()) return detach(request, name);
   if (!request.quiet) say("memreel: " + name + " has ended\n  " + record::summary_of_trace(trace) + "\n");
   return 0;
 }

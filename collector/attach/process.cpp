@@ -41,6 +41,12 @@ std::optional<std::uint64_t> start_time(pid_t process) {
   return number_in<std::uint64_t>(rest.substr(0, rest.find(' ')));
 }
 
+bool KnownProcess::has_ended() const {
+  if (!start_ || start_time(number_) != start_) return true;
+  // The first thread may end before the others: it stays like that until they have.
+  return status_field(number_, "State").starts_with('Z') && threads_of(number_).size() <= 1;
+}
+
 std::string status_field(pid_t process, std::string_view name) {
   const std::string status = read_proc(process, "status").value_or("");
   const std::string line = "\n" + std::string(name) + ":\t";

@@ -17,6 +17,20 @@ std::optional<std::string> read_proc(pid_t process, std::string_view file);
 /// When it started, in clock ticks since boot: with the number, this names a process once and for all.
 std::optional<std::uint64_t> start_time(pid_t process);
 
+/// A process that may end at any time, and its number go to another. To be made while it is known to be the one meant.
+class KnownProcess {
+ public:
+  explicit KnownProcess(pid_t number) : number_(number), start_(start_time(number)) {}
+
+  pid_t number() const { return number_; }
+  /// Also when nobody has asked for its exit code yet.
+  bool has_ended() const;
+
+ private:
+  pid_t number_;
+  std::optional<std::uint64_t> start_;
+};
+
 /// The number by which it knows itself: another than ours when it is in a container.
 std::optional<std::uint64_t> number_in_own_namespace(pid_t process);
 
