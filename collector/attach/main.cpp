@@ -183,5 +183,5 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) try { return memreel::attach::run(argc, argv); } catch (const std::exception& problem) {
   // Only exhaustion is left: no function of this project throws.
   std::fprintf(stderr, "memreel: error: %s\n", problem.what());
-  return 2;
+  return memreel::attach::unusable;
 }

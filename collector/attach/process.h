@@ -22,8 +22,7 @@ class KnownProcess {
  public:
   explicit KnownProcess(pid_t number) : number_(number), start_(start_time(number)) {}
 
-  pid_t number() const { return number_; }
-  /// Also when nobody has asked for its exit code yet.
+  /// True also while nobody has asked for its exit code (a zombie), and when its number is another's by now.
   bool has_ended() const;
 
  private:
