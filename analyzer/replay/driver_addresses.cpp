@@ -18,9 +18,7 @@ Address round_down(Address address) { return {address.value & ~(unit.count - 1)}
 }  // namespace
 
 DriverAddresses::DriverAddresses(std::span<const RecordedSegment> recorded)
-    : recorded_(recorded), lowest_(recorded.empty() ? highest : round_down(recorded.front().address)) {
-  find_contexts_regions();
-}
+    : recorded_(recorded), lowest_(recorded.empty() ? highest : round_down(recorded.front().address)) {}
 
 void DriverAddresses::find_contexts_regions() {
   std::map<Address, Address> others;
@@ -73,6 +71,7 @@ void DriverAddresses::show_contexts_regions() {
 
 std::optional<Address> DriverAddresses::take(Bytes size) {
   size = round_up(std::max(size, 1_B), page);
+  if (taken_ == 0) find_contexts_regions();  // many policies never ask
   show_contexts_regions();
   const auto address = as_recorded_ ? take_recorded(size) : std::nullopt;
   as_recorded_ = address.has_value();
