@@ -21,7 +21,7 @@ python::FrameWalker& walker() {
 }
 
 constexpr PythonFrames python_frames{
-    .walk = [](std::span<stacks::PythonFrame> frames) { return walker().walk(frames); },
+    .walk = [](python::FrameChain& chain) { return walker().walk(chain); },
     .evaluator = []() -> std::span<const stacks::AddressRange> {
       return {&walker().interpreter().evaluator, 1};
     },

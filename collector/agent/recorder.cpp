@@ -56,16 +56,8 @@ pthread_key_t ring_key() {
   return key;
 }
 
-/// Writes Python's frames behind `size` words of native ones: what stack the two make together depends on nothing else.
-/// Returns how many words there are now.
-std::size_t add_words(std::span<std::uint64_t> words, std::size_t size, std::span<const stacks::PythonFrame> frames) {
-  constexpr std::uint64_t entry = ~std::uint64_t{0};  // no frame: there are not so many codes
-  for (const stacks::PythonFrame& frame : frames) {
-    words[size++] = frame.key.bits;
-    if (frame.is_entry) words[size++] = entry;
-  }
-  return size;
-}
+/// A chain of Python's frames as a word of a stack: no native frame or stretch has both upper bits (see unwind.h).
+constexpr std::uint64_t word_of_chain(std::uint64_t number) { return 3ULL << 62U | number; }
 
 /// Measures, now and then, what is done while it lives.
 class CostSample {
@@ -170,20 +162,20 @@ stacks::StackKey Recorder::capture_stack() {
   CaptureState& state = ring->capture();
   const stacks::Walked native = unwinder_.unwind(state.bounds, *state.stretches, state.native, state.words);
   const PythonFrames* const frames = python_.load(std::memory_order_acquire);
-  const std::size_t python = frames != nullptr ? frames->walk(state.python) : 0;
-  const std::size_t size = add_words(state.words, native.words, state.python.first(python));
-  const std::span<const std::uint64_t> words = state.words.first(size);
+  const std::uint64_t chain = frames != nullptr ? frames->walk(*state.chain) : 0;
+  std::span<std::uint64_t> words = state.words.first(native.words + (chain != 0 ? 1 : 0));
+  if (chain != 0) words.back() = word_of_chain(chain);
   const auto place = stacks::RecentStacks::place_of(words);
   stacks::StackKey key = state.recent->find(place, words);
   if (key != stacks::StackKey::none) return key;
-  key = insert(state, native.frames, python, frames);
+  key = insert(state, native.frames, chain != 0 ? frames : nullptr);
   if (key != stacks::StackKey::none) state.recent->put(place, words, key);
   return key;
 }
 
-/// A stack that the thread did not have lately: of so many native frames and Python frames.
-stacks::StackKey Recorder::insert(CaptureState& state, std::size_t native, std::size_t python,
-                                  const PythonFrames* frames) {
+/// A stack that the thread did not have lately: of so many native frames, and those that `frames` walked, if any.
+stacks::StackKey Recorder::insert(CaptureState& state, std::size_t native, const PythonFrames* frames) {
+  const std::size_t python = frames != nullptr ? state.chain->frames(state.python) : 0;
   if (python == 0) return stacks_.insert(state.native.first(native));
   const std::size_t merged = stacks::merge(state.native.first(native), state.python.first(python), frames->evaluator(),
                                            frames->plumbing(), state.merged);

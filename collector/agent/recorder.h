@@ -15,6 +15,7 @@
 #include "collector/agent/usage.h"
 #include "collector/agent/wakeup.h"
 #include "collector/interned/interned_bytes.h"
+#include "collector/python/frame_chain.h"
 #include "collector/stacks/merge.h"
 #include "collector/stacks/module_table.h"
 #include "collector/stacks/stack_tree.h"
@@ -28,15 +29,15 @@ struct FrameText {
   std::uint32_t line = 0;
 };
 
-/// Who knows Python's frames. The first two are called in hooks: no lock, no allocation, no GIL.
+/// Who knows Python's frames. The first three are called in hooks: no lock, no allocation, no GIL.
 struct PythonFrames {
-  /// Writes the thread's frames, innermost first, as many as fit; returns how many.
-  std::size_t (*walk)(std::span<stacks::PythonFrame> frames) = nullptr;
+  /// Makes `chain` that of the calling thread's frames, and returns their number: see there.
+  std::uint64_t (*walk)(python::FrameChain& chain) = nullptr;
   /// Where the evaluator's code is.
   std::span<const stacks::AddressRange> (*evaluator)() = nullptr;
   /// The code of the interpreter, which is left out of stacks; empty when that can't be told from the program's.
   stacks::AddressRange (*plumbing)() = nullptr;
-  /// Called by the writing thread, for frames that walk() gave; once for each, soon after.
+  /// Called by the writing thread, for frames that walk() found; once for each, soon after.
   void (*describe)(stacks::FrameKey frame, FrameText& text) = nullptr;
 };
 
@@ -111,7 +112,7 @@ class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what thre
   ThreadRing* ring_of_thread();
   ThreadRing* take_ring();
   bool await_room(ThreadRing& ring);
-  stacks::StackKey insert(CaptureState& state, std::size_t native, std::size_t python, const PythonFrames* frames);
+  stacks::StackKey insert(CaptureState& state, std::size_t native, const PythonFrames* frames);
 
   std::uint64_t number_;
   std::uint32_t ring_events_, depth_;

@@ -22,9 +22,9 @@ constexpr std::size_t python_depth = 1024;
 }  // namespace
 
 ThreadRing* ThreadRing::create(std::uint32_t capacity, std::uint32_t depth) {
-  const std::size_t words = depth + 2 * python_depth;
+  const std::size_t words = depth + std::size_t{1};
   const std::size_t bytes = sizeof(ThreadRing) + sizeof(stacks::Stretches) + sizeof(stacks::RecentStacks) +
-                            capacity * sizeof(Record) + words * sizeof(std::uint64_t) +
+                            sizeof(python::FrameChain) + capacity * sizeof(Record) + words * sizeof(std::uint64_t) +
                             depth * sizeof(stacks::FrameKey) + python_depth * sizeof(stacks::PythonFrame) +
                             (depth + python_depth) * sizeof(stacks::FrameKey);
   void* const memory =
@@ -37,6 +37,7 @@ ThreadRing* ThreadRing::create(std::uint32_t capacity, std::uint32_t depth) {
   CaptureState& capture = ring->capture_;
   capture.stretches = stretches;
   capture.recent = lay_out<stacks::RecentStacks>(place, 1).data();
+  capture.chain = lay_out<python::FrameChain>(place, 1).data();
   capture.words = lay_out<std::uint64_t>(place, words);
   capture.native = lay_out<stacks::FrameKey>(place, depth);
   capture.python = lay_out<stacks::PythonFrame>(place, python_depth);

@@ -8,6 +8,7 @@
 
 #include "collector/agent/clock.h"
 #include "collector/agent/record.h"
+#include "collector/python/frame_chain.h"
 #include "collector/stacks/merge.h"
 #include "collector/stacks/recent_stacks.h"
 #include "collector/stacks/stretches.h"
@@ -20,7 +21,8 @@ struct CaptureState {
   stacks::StackBounds bounds;
   stacks::RecentStacks* recent = nullptr;
   stacks::Stretches* stretches = nullptr;
-  std::span<std::uint64_t> words;  // of native frames, and then of Python's
+  python::FrameChain* chain = nullptr;
+  std::span<std::uint64_t> words;  // of native frames, and then one for Python's
   std::span<stacks::FrameKey> native;
   std::span<stacks::PythonFrame> python;
   std::span<stacks::FrameKey> merged;

@@ -10,7 +10,11 @@ namespace memreel::python {
 namespace {
 
 using stacks::FrameKey;
-using stacks::PythonFrame;
+
+template <class T>
+T read(const void* base, std::size_t offset) {
+  return Direct().read<T>(base, offset);
+}
 
 /// The innermost frame of a thread.
 template <class Memory>
@@ -26,23 +30,9 @@ const void* untagged(const void* tagged) {
   return std::bit_cast<const void*>(std::bit_cast<std::uintptr_t>(tagged) & ~tags);
 }
 
-/// The instruction that a frame is at, in units of two bytes from the start of its code; -1 before the first.
-template <class Memory>
-std::int64_t position_of(const void* frame, const void* code, const Layout& layout, Memory& memory) {
-  constexpr std::int64_t unit = 2;
-  switch (layout.instruction) {
-    case InstructionField::byte_offset: {
-      const auto offset = memory.template read<std::int32_t>(frame, layout.frame_instruction);
-      return offset < 0 ? -1 : offset / unit;
-    }
-    case InstructionField::unit_offset:
-      return memory.template read<std::int32_t>(frame, layout.frame_instruction);
-    case InstructionField::pointer:
-      break;
-  }
-  const auto instruction = memory.template read<std::int64_t>(frame, layout.frame_instruction);
-  const std::int64_t begin = std::bit_cast<std::int64_t>(code) + layout.code_instructions;
-  return instruction < begin ? -1 : (instruction - begin) / unit;
+/// 0 where code has none.
+std::uint32_t version_of(const void* code, const Layout& layout) {
+  return layout.code_version == Layout::absent ? 0 : read<std::uint32_t>(code, layout.code_version);
 }
 
 }  // namespace
@@ -59,7 +49,107 @@ void FrameWalker::look() {
   }
 }
 
-std::size_t FrameWalker::walk(std::span<PythonFrame> frames) noexcept {
+/// Reads frames of one kind.
+template <Activations style>
+class FrameWalker::Reader {
+ public:
+  using Link = FrameChain::Link;
+
+  explicit Reader(FrameWalker& walker) : walker_(walker), layout_(walker.interpreter_->layout) {}
+
+  void read(const void* frame, Link& link) const {
+    link.frame = frame;
+    link.caller = python::read<const void*>(frame, layout_.frame_caller);
+    link.code = python::read<const void*>(frame, layout_.frame_code);
+    link.instruction = instruction_of(frame);
+    if constexpr (style != Activations::each_frame) link.owner = python::read<std::uint8_t>(frame, layout_.frame_owner);
+    link.meaning = {};
+    if constexpr (style == Activations::marked_frame)
+      link.meaning.is_entry = python::read<std::uint8_t>(frame, layout_.frame_is_entry) != 0;
+    if (is_shim(link))
+      link.meaning.is_entry = true;
+    else
+      understand(link);
+  }
+
+  bool is_unchanged(const Link& link) const {
+    if constexpr (style != Activations::shim_frame) return false;  // there code has no version
+    const void* const frame = link.frame;
+    if (python::read<const void*>(frame, layout_.frame_code) != link.code ||
+        python::read<const void*>(frame, layout_.frame_caller) != link.caller ||
+        python::read<std::uint8_t>(frame, layout_.frame_owner) != link.owner)
+      return false;
+    if (is_shim(link)) return true;
+    return link.version != 0 && instruction_of(frame) == link.instruction &&
+           version_of(untagged(link.code), layout_) == link.version;
+  }
+
+ private:
+  bool is_shim(const Link& link) const {
+    return style == Activations::shim_frame && link.owner >= layout_.lowest_shim_owner;
+  }
+
+  /// As it lies in the frame.
+  std::uintptr_t instruction_of(const void* frame) const {
+    if (layout_.instruction == InstructionField::pointer)
+      return python::read<std::uintptr_t>(frame, layout_.frame_instruction);
+    return python::read<std::uint32_t>(frame, layout_.frame_instruction);
+  }
+
+  /// The instruction that a frame is at, in units of two bytes from the start of its code; -1 before the first.
+  std::int64_t position_of(const Link& link) const {
+    constexpr std::int64_t unit = 2;
+    const auto offset = static_cast<std::int32_t>(link.instruction);
+    switch (layout_.instruction) {
+      case InstructionField::byte_offset:
+        return offset < 0 ? -1 : offset / unit;
+      case InstructionField::unit_offset:
+        return offset;
+      case InstructionField::pointer:
+        break;
+    }
+    const auto instruction = static_cast<std::int64_t>(link.instruction);
+    const std::int64_t begin = std::bit_cast<std::int64_t>(untagged(link.code)) + layout_.code_instructions;
+    return instruction < begin ? -1 : (instruction - begin) / unit;
+  }
+
+  void understand(Link& link) const {
+    constexpr std::uint8_t owned_by_generator = 1;
+    const void* const code = untagged(link.code);
+    const std::int64_t position = position_of(link);
+    const std::uint32_t version = version_of(code, layout_);
+    // A function that is still setting up its frame: Python itself does not show it either.
+    const bool is_shown = style == Activations::each_frame || link.owner == owned_by_generator ||
+                          position >= python::read<std::int32_t>(code, layout_.code_first_traceable);
+    const std::uint32_t number = is_shown ? walker_.number_of(code, version) : 0;
+    if (number != 0) link.meaning.key = FrameKey::python(number, static_cast<std::uint32_t>(position));
+    link.version = number != 0 || !is_shown ? version : 0;  // it may have a number next time
+    if constexpr (style == Activations::each_frame) link.meaning.is_entry = number != 0;
+  }
+
+  FrameWalker& walker_;
+  const Layout layout_;  // a copy: what is written to chains can't change it
+};
+
+template <class Work>
+auto FrameWalker::with_reader(Work work) {
+  switch (interpreter_->layout.activations) {
+    case Activations::each_frame: {
+      Reader<Activations::each_frame> reader(*this);
+      return work(reader);
+    }
+    case Activations::marked_frame: {
+      Reader<Activations::marked_frame> reader(*this);
+      return work(reader);
+    }
+    case Activations::shim_frame:
+      break;
+  }
+  Reader<Activations::shim_frame> reader(*this);
+  return work(reader);
+}
+
+std::uint64_t FrameWalker::walk(FrameChain& chain) noexcept {
   const Trust trust = this->trust();
   if (trust == Trust::absent || trust == Trust::refused) return 0;
   const Api& api = interpreter_->api;
@@ -75,80 +165,28 @@ std::size_t FrameWalker::walk(std::span<PythonFrame> frames) noexcept {
     if (api.add_pending_call(compare, this) != 0) asked_.store(false, std::memory_order_relaxed);
   }
   Direct memory;
-  return walk_with(thread_state, frames, memory);
-}
-
-template <class Memory>
-std::size_t FrameWalker::walk_with(const void* thread_state, std::span<PythonFrame> frames, Memory& memory) {
-  const Layout& layout = interpreter_->layout;
-  const void* const frame = innermost_frame(thread_state, layout, memory);
-  switch (layout.activations) {
-    case Activations::each_frame:
-      return walk_chain<Activations::each_frame>(frame, frames, memory);
-    case Activations::marked_frame:
-      return walk_chain<Activations::marked_frame>(frame, frames, memory);
-    case Activations::shim_frame:
-      return walk_chain<Activations::shim_frame>(frame, frames, memory);
-  }
-  return 0;
+  const void* const innermost = innermost_frame(thread_state, interpreter_->layout, memory);
+  return with_reader([&](auto& reader) { return chain.follow(innermost, reader); });
 }
 
 /// The row of a code object that is alive; 0 when it is something else, or there is no room for it.
-template <class Memory>
-inline std::uint32_t FrameWalker::number_of(const void* code, const Layout& layout, Memory& memory) {
-  const bool versioned = layout.code_version != Layout::absent;
-  const std::uint32_t version = versioned ? memory.template read<std::uint32_t>(code, layout.code_version) : 0;
+inline std::uint32_t FrameWalker::number_of(const void* code, std::uint32_t version) {
   const KnownCodes::Known known = known_.find(code);
   // Version 0 is that of all code objects made after 2^32 others.
   if (known.number != 0 && version != 0 && known.version == version) return known.number;
-  return number_by_content(code, {known.number, version}, memory);
+  return number_by_content(code, {known.number, version});
 }
 
 /// The same, for code that has no version, or another than it was known by.
-template <class Memory>
-std::uint32_t FrameWalker::number_by_content(const void* code, KnownCodes::Known known, Memory& memory) {
+std::uint32_t FrameWalker::number_by_content(const void* code, KnownCodes::Known known) {
+  Direct memory;
   const std::optional<CodeView> view = view_of(code, interpreter_->layout, interpreter_->types, memory);
-  if (!view || memory.failed()) return 0;
+  if (!view) return 0;
   const bool still = known.number != 0 && codes_.equal(known.number, *view);
   if (still && known.version == 0) return known.number;
   if (!still) known.number = codes_.number_of(*view);
   if (known.number != 0) known_.set(code, known);
   return known.number;
-}
-
-template <Activations style, class Memory>
-std::size_t FrameWalker::walk_chain(const void* frame, std::span<PythonFrame> frames, Memory& memory) {
-  constexpr std::uint8_t owned_by_generator = 1;
-  const Layout layout = interpreter_->layout;  // a copy: what is written to `frames` can't change it
-  std::size_t count = 0;
-  // Frames that are not shown count as steps, so that not even a chain that bites its tail is walked for ever.
-  for (std::size_t steps = 0; frame != nullptr && count < frames.size() && steps < 2 * frames.size(); ++steps) {
-    const void* const code = untagged(memory.template read<const void*>(frame, layout.frame_code));
-    std::uint8_t owner = 0;
-    if constexpr (style != Activations::each_frame)
-      owner = memory.template read<std::uint8_t>(frame, layout.frame_owner);
-
-    if (style == Activations::shim_frame && owner >= layout.lowest_shim_owner) {
-      if (count > 0) frames[count - 1].is_entry = true;
-    } else {
-      const std::int64_t position = position_of(frame, code, layout, memory);
-      bool shown = true;
-      // A function that is still setting up its frame: Python itself does not show it either.
-      if constexpr (style != Activations::each_frame)
-        shown = owner == owned_by_generator ||
-                position >= memory.template read<std::int32_t>(code, layout.code_first_traceable);
-      const std::uint32_t number = shown ? number_of(code, layout, memory) : 0;
-      if (number != 0)
-        frames[count++] = {FrameKey::python(number, static_cast<std::uint32_t>(position)),
-                           style == Activations::each_frame};
-      if constexpr (style == Activations::marked_frame) {
-        if (count > 0 && memory.template read<std::uint8_t>(frame, layout.frame_is_entry) != 0)
-          frames[count - 1].is_entry = true;
-      }
-    }
-    frame = memory.template read<const void*>(frame, layout.frame_caller);
-  }
-  return count;
 }
 
 /// Walks the thread's frames without trust in anything. Whether they were all sound.
@@ -184,18 +222,28 @@ FrameWalker::Trust FrameWalker::compare_with_api() {
   const Api& api = interpreter_->api;
   if (trust() == Trust::unproved && !prove(api.thread_state())) return trust();
 
-  std::array<PythonFrame, 512> walked{};
+  std::array<FrameKey, 512> walked{};
   Direct memory;
-  const std::size_t count = walk_with(api.thread_state(), walked, memory);
+  const std::size_t count = with_reader([&](auto& reader) {
+    std::size_t found = 0;
+    FrameChain::Link link{};
+    const void* frame = innermost_frame(api.thread_state(), interpreter_->layout, memory);
+    for (std::size_t steps = 0; frame != nullptr && found < walked.size() && steps < 2 * walked.size(); ++steps) {
+      reader.read(frame, link);
+      if (link.meaning.key != FrameKey{}) walked[found++] = link.meaning.key;
+      frame = link.caller;
+    }
+    return found;
+  });
   std::size_t compared = 0;
   bool same = true;
   Api::Object* frame = api.current_frame();
   Api::Object* owned = nullptr;  // the first frame is borrowed, the others are not
   for (; frame != nullptr && compared < count && same; ++compared) {
-    const FrameKey walked_frame = walked[compared].key;
+    const FrameKey walked_frame = walked[compared];
     const int line = api.line_of(frame);
     Api::Object* const code = api.code_of(frame);
-    same = number_of(code, interpreter_->layout, memory) == walked_frame.code() &&
+    same = number_of(code, version_of(code, interpreter_->layout)) == walked_frame.code() &&
            describe(walked_frame).line == static_cast<std::uint32_t>(line > 0 ? line : 0);
     api.release(code);
     Api::Object* const caller = api.caller_of(frame);

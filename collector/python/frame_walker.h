@@ -17,6 +17,7 @@
 #include <string>
 
 #include "collector/python/code_table.h"
+#include "collector/python/frame_chain.h"
 #include "collector/python/interpreter.h"
 #include "collector/python/known_codes.h"
 #include "collector/stacks/merge.h"
@@ -50,9 +51,9 @@ class FrameWalker {
   /// dynamic loader's lock.
   void look();
 
-  /// The frames of the calling thread, innermost first, cut after frames.size(); returns how many. 0 when the thread
-  /// has none, and when they can't be walked. Any thread, any time.
-  std::size_t walk(std::span<stacks::PythonFrame> frames) noexcept;
+  /// Makes `chain`, the calling thread's own, that of the frames it has now; returns their number (see there). 0 when
+  /// the thread has none, and when they can't be walked. Any thread, any time.
+  std::uint64_t walk(FrameChain& chain) noexcept;
 
   /// What a Python frame that walk() gave stands for. Any thread, but with allocation.
   Place describe(stacks::FrameKey frame) const;
@@ -70,14 +71,12 @@ class FrameWalker {
   std::uint64_t refused_codes() const { return codes_.refused(); }
 
  private:
-  template <Activations style, class Memory>
-  std::size_t walk_chain(const void* frame, std::span<stacks::PythonFrame> frames, Memory& memory);
-  template <class Memory>
-  std::size_t walk_with(const void* thread_state, std::span<stacks::PythonFrame> frames, Memory& memory);
-  template <class Memory>
-  std::uint32_t number_of(const void* code, const Layout& layout, Memory& memory);
-  template <class Memory>
-  std::uint32_t number_by_content(const void* code, KnownCodes::Known known, Memory& memory);
+  template <Activations style>
+  class Reader;
+  template <class Work>
+  auto with_reader(Work work);
+  std::uint32_t number_of(const void* code, std::uint32_t version);
+  std::uint32_t number_by_content(const void* code, KnownCodes::Known known);
   bool prove(const void* thread_state);
   void refuse(const char* why);
 

@@ -1,13 +1,16 @@
 // A library that a Python program loads with ctypes, to see its own frames as memreel sees them.
+#include <sys/mman.h>
+
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "collector/python/frame_walker.h"
 
 namespace {
 
+using memreel::python::FrameChain;
 using memreel::python::FrameWalker;
 
 FrameWalker& walker() {
@@ -22,8 +25,12 @@ std::size_t put(const std::string& text, char* out, std::size_t size) {
   return n;
 }
 
-constexpr std::size_t deepest = 4096;
-thread_local std::array<memreel::stacks::PythonFrame, deepest> frames;
+/// As a recording has one for each thread: from mmap, never constructed. Threads of the tests leave theirs behind.
+FrameChain& chain() {
+  thread_local auto* const made = static_cast<FrameChain*>(
+      ::mmap(nullptr, sizeof(FrameChain), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  return *made;
+}
 
 }  // namespace
 
@@ -37,7 +44,9 @@ __attribute__((visibility("default"))) unsigned long long probe_refused() { retu
 
 /// The frames of the calling thread as lines of "entry TAB line TAB file TAB function", at most `depth` of them.
 __attribute__((visibility("default"))) std::size_t probe_walk(char* out, std::size_t size, std::size_t depth) {
-  const std::size_t count = walker().walk(std::span(frames).first(std::min(depth, deepest)));
+  walker().walk(chain());
+  std::vector<memreel::stacks::PythonFrame> frames(std::min(depth, FrameChain::longest));
+  const std::size_t count = chain().frames(frames);
   std::string text;
   for (std::size_t i = 0; i < count; ++i) {
     const auto place = walker().describe(frames[i].key);
@@ -47,11 +56,11 @@ __attribute__((visibility("default"))) std::size_t probe_walk(char* out, std::si
   return put(text, out, size);
 }
 
-/// As a recording would: walks `times` times, and keeps nothing. Returns the number of frames of the last walk.
+/// As a recording would: walks `times` times, and keeps nothing. Returns the number of the last walk.
 __attribute__((visibility("default"))) std::size_t probe_walk_only(std::size_t times) {
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < times; ++i) count = walker().walk(frames);
-  return count;
+  std::size_t number = 0;
+  for (std::size_t i = 0; i < times; ++i) number = walker().walk(chain());
+  return number;
 }
 
 /// Calls back into Python, as C code in between does.

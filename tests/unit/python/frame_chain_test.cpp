@@ -1,0 +1,210 @@
+// A chain of made-up frames, followed again and again, beside the same frames read anew each time.
+#include "collector/python/frame_chain.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+namespace memreel::python {
+namespace {
+
+using stacks::FrameKey;
+using stacks::PythonFrame;
+
+struct Frame {
+  Frame* caller = nullptr;
+  std::uint32_t code = 1, position = 0;
+  bool is_shim = false, is_shown = true, has_version = true;
+};
+
+/// Reads Frames, and counts how often.
+class Reader {
+ public:
+  static Frame at(const void* frame) { return *static_cast<const Frame*>(frame); }
+  static std::uint8_t owner_of(const Frame& frame) {
+    return static_cast<std::uint8_t>((frame.is_shim ? 1 : 0) + (frame.is_shown ? 2 : 0));
+  }
+
+  void read(const void* frame, FrameChain::Link& link) {
+    ++reads;
+    const Frame now = at(frame);
+    link.frame = frame;
+    link.caller = now.caller;
+    link.instruction = now.position;
+    link.version = now.has_version ? now.code : 0;
+    link.owner = owner_of(now);
+    link.meaning = {};
+    if (now.is_shim)
+      link.meaning.is_entry = true;
+    else if (now.is_shown)
+      link.meaning.key = FrameKey::python(now.code, now.position);
+  }
+  bool is_unchanged(const FrameChain::Link& link) {
+    const Frame now = at(link.frame);
+    return now.caller == link.caller && now.has_version && now.code == link.version &&
+           now.position == link.instruction && owner_of(now) == link.owner;
+  }
+
+  int reads = 0;
+};
+
+using Seen = std::vector<std::pair<std::uint64_t, bool>>;
+
+/// What a walk that knows nothing of earlier ones would give.
+Seen expected(const Frame* frame, std::size_t longest = FrameChain::longest) {
+  Seen seen;
+  for (std::size_t i = 0; frame != nullptr && i < longest; frame = frame->caller, ++i) {
+    if (frame->is_shim && !seen.empty()) seen.back().second = true;
+    if (!frame->is_shim && frame->is_shown)
+      seen.emplace_back(FrameKey::python(frame->code, frame->position).bits, false);
+  }
+  return seen;
+}
+
+class FrameChainTest : public testing::Test {
+ protected:
+  Seen follow(const Frame* innermost) {
+    number_ = chain_->follow(innermost, reader_);
+    std::vector<PythonFrame> frames(FrameChain::longest);
+    frames.resize(chain_->frames(frames));
+    Seen seen;
+    for (const PythonFrame& frame : frames) seen.emplace_back(frame.key.bits, frame.is_entry);
+    return seen;
+  }
+
+  /// `count` frames, the outermost first; each is called by the one before.
+  std::vector<Frame> stack(std::size_t count) {
+    std::vector<Frame> frames(count);
+    for (std::size_t i = 0; i < count; ++i)
+      frames[i] = {.caller = i == 0 ? nullptr : &frames[i - 1], .code = static_cast<std::uint32_t>(i + 1)};
+    return frames;
+  }
+
+  std::unique_ptr<FrameChain> chain_ = std::make_unique<FrameChain>();
+  Reader reader_;
+  std::uint64_t number_ = 0;
+};
+
+TEST_F(FrameChainTest, NoFramesHaveNoNumber) {
+  EXPECT_TRUE(follow(nullptr).empty());
+  EXPECT_EQ(number_, 0U);
+  Frame hidden{.is_shown = false};
+  EXPECT_TRUE(follow(&hidden).empty());
+  EXPECT_EQ(number_, 0U);
+}
+
+TEST_F(FrameChainTest, FramesThatStayAreNotReadAgain) {
+  std::vector<Frame> frames = stack(60);
+  follow(&frames.back());
+  EXPECT_EQ(reader_.reads, 60);
+  const std::uint64_t before = number_;
+  EXPECT_EQ(follow(&frames.back()), expected(&frames.back()));
+  EXPECT_EQ(reader_.reads, 60);
+  EXPECT_EQ(number_, before);
+
+  frames.back().position = 7;
+  EXPECT_EQ(follow(&frames.back()), expected(&frames.back()));
+  EXPECT_EQ(reader_.reads, 61) << "the one that went on";
+  EXPECT_NE(number_, before);
+}
+
+TEST_F(FrameChainTest, ACallersNextLineIsSeenBehindAnUnchangedFrame) {
+  std::vector<Frame> frames = stack(3);
+  follow(&frames.back());
+  const std::uint64_t before = number_;
+  frames[0].position = 5;  // it calls the same once more, from elsewhere: only here it shows
+  EXPECT_EQ(follow(&frames.back()), expected(&frames.back()));
+  EXPECT_NE(number_, before);
+  frames[0].position = 0;
+  follow(&frames.back());
+  EXPECT_EQ(number_, before) << "the same frames again";
+}
+
+TEST_F(FrameChainTest, AFrameElsewhereBetweenTheSameOnes) {
+  std::vector<Frame> frames = stack(4);
+  follow(&frames.back());
+  Frame other = frames[1];
+  other.code = 77;
+  frames[2].caller = &other;
+  EXPECT_EQ(follow(&frames.back()), expected(&frames.back()));
+}
+
+TEST_F(FrameChainTest, OtherCodeInTheSamePlace) {
+  std::vector<Frame> frames = stack(2);
+  follow(&frames.back());
+  frames[1].code = 9;
+  EXPECT_EQ(follow(&frames.back()), expected(&frames.back()));
+}
+
+TEST_F(FrameChainTest, CodeWithoutVersionsIsReadEveryTime) {
+  std::vector<Frame> frames = stack(3);
+  for (Frame& frame : frames) frame.has_version = false;
+  follow(&frames.back());
+  const std::uint64_t before = number_;
+  frames[1].code = 50;
+  EXPECT_EQ(follow(&frames.back()), expected(&frames.back()));
+  EXPECT_NE(number_, before);
+}
+
+TEST_F(FrameChainTest, WhatACallOfNativeCodeBeganWithIsPartOfTheNumber) {
+  Frame shim{.is_shim = true};
+  std::vector<Frame> frames = stack(2);
+  follow(&frames[1]);
+  const std::uint64_t before = number_;
+  frames[0].caller = &shim;
+  EXPECT_EQ(follow(&frames[1]), expected(&frames[1]));
+  EXPECT_NE(number_, before);
+}
+
+TEST_F(FrameChainTest, OfAChainThatIsTooLongTheInnermostAreKnown) {
+  std::vector<Frame> frames = stack(FrameChain::longest + 10);
+  const auto last = [&](std::size_t less) { return &frames[frames.size() - 1 - less]; };
+  // Shorter and longer, so that what is cut off changes.
+  for (const std::size_t less : {0U, 1U, 5U, 4U, 0U, 10U, 11U, 3U})
+    EXPECT_EQ(follow(last(less)), expected(last(less))) << less;
+}
+
+TEST_F(FrameChainTest, AChainThatBitesItsTailEnds) {
+  std::vector<Frame> frames = stack(3);
+  frames[0].caller = &frames[2];
+  for (int i = 0; i < 3; ++i) EXPECT_LE(follow(&frames[2]).size(), FrameChain::longest);
+}
+
+TEST_F(FrameChainTest, AnyProgramIsFollowedAsIfAnew) {
+  std::mt19937 random(11);  // NOLINT(cert-msc51-cpp): the same every time
+  const auto below = [&](std::size_t bound) { return random() % bound; };
+  std::deque<Frame> memory(48);  // frames live in few places, so that places are used again
+  std::vector<Frame*> calls;
+  std::map<std::uint64_t, Seen> meanings;
+  for (int step = 0; step < 20'000; ++step) {
+    const auto is_used = [&](const Frame& frame) {
+      return std::find(calls.begin(), calls.end(), &frame) != calls.end();
+    };
+    for (std::size_t i = below(4); i > 0 && !calls.empty(); --i) calls.pop_back();
+    if (!calls.empty()) calls.back()->position = static_cast<std::uint32_t>(below(3));
+    for (std::size_t i = below(5); i > 0 && calls.size() < 12; --i) {
+      // As interpreters do, mostly the place behind the caller's; else anywhere, as generators do.
+      Frame* place = &memory[below(3) > 0 ? calls.size() : below(memory.size())];
+      if (is_used(*place)) continue;
+      *place = {.caller = calls.empty() ? nullptr : calls.back(),
+                .code = static_cast<std::uint32_t>(1 + below(4)),
+                .position = static_cast<std::uint32_t>(below(3)),
+                .is_shim = below(5) == 0,
+                .is_shown = below(6) != 0,
+                .has_version = below(8) != 0};
+      calls.push_back(place);
+    }
+    const Frame* const innermost = calls.empty() ? nullptr : calls.back();
+    const Seen seen = follow(innermost);
+    ASSERT_EQ(seen, expected(innermost)) << "step " << step;
+    ASSERT_EQ(meanings.try_emplace(number_, seen).first->second, seen) << "one number for two chains, step " << step;
+  }
+}
+
+}  // namespace
+}  // namespace memreel::python
