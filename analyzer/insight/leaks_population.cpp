@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 namespace memreel {
 namespace {
@@ -39,18 +40,23 @@ void sort_by_id(std::vector<Held>& held) {
   std::sort(held.begin(), held.end(), [](const Held& a, const Held& b) { return a.id < b.id; });
 }
 
-}  // namespace
+/// What the events say, before it is told apart by stacks.
+struct Census {
+  std::vector<Tally> tallies;         // by stack
+  std::vector<Crossing> crossings;    // allocations that outlived their round, and were freed
+  std::vector<std::uint32_t> births;  // by allocation: the round, while it is alive
+};
 
-std::vector<Population> populations(const Trace& trace, HeapId heap, const Rounds& rounds) {
+Census census_of(const Trace& trace, HeapId heap, const Rounds& rounds) {
   const EventColumns& events = trace.events;
   const std::unordered_set<std::uint64_t> reserves = reserves_of_pools(trace, heap);
   std::vector<char> is_ours(trace.tables.origins.size());
   for (std::size_t origin = 0; origin < is_ours.size(); ++origin)
     is_ours[origin] = trace.tables.origins[origin].heap == heap ? 1 : 0;
 
-  std::vector<std::uint32_t> births(trace.allocation_events.size(), not_here);
-  std::vector<Tally> tallies(trace.tables.stacks.size());
-  std::vector<Crossing> crossings;
+  Census census{.tallies = std::vector<Tally>(trace.tables.stacks.size()),
+                .crossings = {},
+                .births = std::vector<std::uint32_t>(trace.allocation_events.size(), not_here)};
   std::uint32_t round = 0;
   for (std::uint32_t i = 0; i < events.count(); ++i) {
     while (round < rounds.ends.size() && rounds.ends[round] <= i) ++round;
@@ -60,22 +66,27 @@ std::vector<Population> populations(const Trace& trace, HeapId heap, const Round
     if (id == AllocationId::none) continue;
     if (kind == EventKind::alloc) {
       if (is_ours[index(events.origin[i])] == 0 || reserves.contains(events.address(i).value)) continue;
-      births[index(id)] = round;
-      Tally& tally = tallies[index(events.stack[i])];
-      ++tally.allocations;
+      census.births[index(id)] = round;
+      ++census.tallies[index(events.stack[i])].allocations;
       continue;
     }
-    const std::uint32_t birth = std::exchange(births[index(id)], not_here);
+    const std::uint32_t birth = std::exchange(census.births[index(id)], not_here);
     if (birth == not_here) continue;
     const StackId stack = events.stack[trace.allocation_events[index(id)]];
-    Tally& tally = tallies[index(stack)];
+    Tally& tally = census.tallies[index(stack)];
     ++tally.frees;
     tally.last_free = round;
     if (round == birth) continue;
     tally.crosses = true;
-    crossings.push_back({stack, {.id = id, .birth = birth, .death = round, .size = events.size[i]}});
+    census.crossings.push_back({stack, {.id = id, .birth = birth, .death = round, .size = events.size[i]}});
   }
+  return census;
+}
 
+}  // namespace
+
+std::vector<Population> populations(const Trace& trace, HeapId heap, const Rounds& rounds) {
+  auto [tallies, crossings, births] = census_of(trace, heap, rounds);
   std::vector<Population> found;
   for (std::uint32_t stack = 0; stack < tallies.size(); ++stack) {
     Tally& tally = tallies[stack];
@@ -92,8 +103,8 @@ std::vector<Population> populations(const Trace& trace, HeapId heap, const Round
   for (std::uint32_t a = 0; a < births.size(); ++a) {
     if (births[a] == not_here) continue;
     const std::uint32_t event = trace.allocation_events[a];
-    found[tallies[index(events.stack[event])].population].held.push_back(
-        {.id = AllocationId{a}, .birth = births[a], .size = events.size[event]});
+    found[tallies[index(trace.events.stack[event])].population].held.push_back(
+        {.id = AllocationId{a}, .birth = births[a], .size = trace.events.size[event]});
   }
   for (Population& population : found) sort_by_id(population.held);
   return found;

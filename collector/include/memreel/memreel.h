@@ -27,6 +27,11 @@
 #include <cstdint>
 #endif
 
+#ifdef __clang__ /* in C++ it warns of C's casts, unlike GCC even within extern "C" */
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wold-style-cast"
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -292,6 +297,10 @@ class scoped_tag {
 };
 
 } /* namespace memreel */
+#endif
+
+#ifdef __clang__
+#pragma clang diagnostic pop
 #endif
 
 #endif /* MEMREEL_MEMREEL_H */

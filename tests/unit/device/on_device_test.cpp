@@ -10,7 +10,6 @@
 namespace memreel {
 namespace {
 
-using gpu::Gpu;
 using gpu::OnDeviceOptions;
 using gpu::OnDeviceResult;
 using gpu::SegmentsBy;

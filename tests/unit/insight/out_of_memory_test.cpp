@@ -23,8 +23,6 @@ OutOfMemories judge(const Trace& trace) {
 class Holes : public ::testing::Test {
  protected:
   Holes() {
-    origin_ = builder_.origin(HeapId{1});
-    other_ = builder_.origin(HeapId{1}, 0x77);
     builder_.event(EventKind::segment_alloc, origin_, base, 20_MiB);
     builder_.alloc(origin_, base + 9_MiB, 2_MiB);
     builder_.event(EventKind::segment_alloc, other_, base + 64_MiB, 20_MiB);
@@ -37,7 +35,7 @@ class Holes : public ::testing::Test {
   }
 
   testing::TraceBuilder builder_;
-  OriginId origin_{}, other_{};
+  OriginId origin_ = builder_.origin(HeapId{1}), other_ = builder_.origin(HeapId{1}, 0x77);
 };
 
 TEST_F(Holes, IsFragmentationWhenTheRequestWouldFitIfPlacedWell) {

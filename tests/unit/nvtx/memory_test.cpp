@@ -58,7 +58,7 @@ class MemoryExtension : public ::testing::Test {
 };
 
 TEST_F(MemoryExtension, HeapsArePoolsWithASegment) {
-  const nvtxMemHeapHandle_t made = heap("arena");
+  nvtxMemHeapHandle_t made = heap("arena");
   nvtxMemHeapUnregister(nullptr, made);
   const auto records = seen();
   ASSERT_EQ(records.size(), 3U);
@@ -73,7 +73,7 @@ TEST_F(MemoryExtension, HeapsArePoolsWithASegment) {
 }
 
 TEST_F(MemoryExtension, RegionsAreAllocations) {
-  const nvtxMemHeapHandle_t made = heap("arena");
+  nvtxMemHeapHandle_t made = heap("arena");
   seen();
   const auto handles = put(made, {{100, memory_.data()}, {200, memory_.data() + 512}});
   const nvtxMemVirtualRangeDesc_t larger{300, memory_.data() + 512};
@@ -105,7 +105,7 @@ TEST_F(MemoryExtension, RegionsAreAllocations) {
 }
 
 TEST_F(MemoryExtension, AResetHeapIsEmptyAndThere) {
-  const nvtxMemHeapHandle_t made = heap("arena");
+  nvtxMemHeapHandle_t made = heap("arena");
   put(made, {{100, memory_.data()}});
   seen();
   nvtxMemHeapReset(nullptr, made);

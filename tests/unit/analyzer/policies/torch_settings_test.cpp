@@ -7,9 +7,9 @@
 namespace memreel {
 namespace {
 
-TorchSettings parsed(std::map<std::string, std::string> parameters) {
+TorchSettings parsed(const std::map<std::string, std::string>& parameters) {
   PolicySpec spec = TorchSettings{}.spec();
-  for (auto& [key, value] : parameters) spec.parameters[key] = value;
+  for (const auto& [key, value] : parameters) spec.parameters[key] = value;
   auto settings = TorchSettings::parse(spec);
   EXPECT_TRUE(settings) << (settings ? "" : settings.error().message());
   return *settings;
