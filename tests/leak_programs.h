@@ -25,11 +25,6 @@ class MadeUpProgram {
     t.heaps.push_back({.name = string("torch.cuda"), .level = Level::framework});
     t.origins.push_back({.heap = HeapId{1}});
     t.marks.push_back({.name = string("step"), .phase = MarkPhase::end});
-    marked_ = below(3) != 0;
-    steps_ = static_cast<std::uint32_t>(between(40, 130));
-    widths_ = static_cast<std::uint32_t>(between(1, 6));
-    layers_ = static_cast<std::uint32_t>(between(1, 5));
-    unit_ = std::uint64_t{512} << below(8);
   }
 
   std::uint64_t below(std::uint64_t bound) { return random_.below(bound); }
@@ -162,9 +157,14 @@ class MadeUpProgram {
   Trace trace_;
   LeakTruth truth_;
   std::map<std::uint32_t, StackId> sites_;
-  std::uint64_t next_address_ = 0, unit_ = 512;
-  std::uint32_t steps_ = 60, widths_ = 3, layers_ = 3;
-  bool marked_ = true, has_workspace_ = false, has_state_ = false;
+  std::uint64_t next_address_ = 0;
+  // Drawn in this order.
+  bool marked_ = below(3) != 0;
+  std::uint32_t steps_ = static_cast<std::uint32_t>(between(40, 130));
+  std::uint32_t widths_ = static_cast<std::uint32_t>(between(1, 6));
+  std::uint32_t layers_ = static_cast<std::uint32_t>(between(1, 5));
+  std::uint64_t unit_ = std::uint64_t{512} << below(8);
+  bool has_workspace_ = false, has_state_ = false;
 };
 
 struct KindOfProgram {
@@ -456,7 +456,7 @@ inline const std::vector<KindOfProgram>& kinds_of_programs() {
        }},
       {"sawtooth at its own pace", false,
        [](P& p) {
-         double period = static_cast<double>(p.between(4, 12));
+         auto period = static_cast<double>(p.between(4, 12));
          double next = period;
          Kept garbage;
          p.run([&](std::uint32_t i) {
@@ -556,7 +556,7 @@ inline const std::vector<KindOfProgram>& kinds_of_programs() {
        }},
       {"queue that breathes", false,
        [](P& p) {
-         const double width = static_cast<double>(p.between(4, p.steps() / 4));
+         const auto width = static_cast<double>(p.between(4, p.steps() / 4));
          Kept queue;
          p.run([&](std::uint32_t i) {
            for (int k = 0; k < 2; ++k) queue.push_back(p.alloc(41, 9000));

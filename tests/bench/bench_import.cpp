@@ -19,9 +19,8 @@
 #include "formats/import/import.h"
 #include "tests/histories.h"
 
+namespace memreel {
 namespace {
-
-using namespace memreel;
 
 constexpr int rounds = 3;
 
@@ -59,10 +58,12 @@ std::optional<Cost> measure(const Work& work) {
 
 void python(const std::vector<std::string>& arguments) {
   const std::string script = (test::source_directory() / "tests" / "bench" / "pickle_load.py").string();
-  std::vector<const char*> argv{"python3", script.c_str()};
-  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  std::vector<std::string> words{"python3", script};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  ::execvp(argv[0], const_cast<char* const*>(argv.data()));
+  ::execvp(argv[0], argv.data());
   ::_exit(127);
 }
 
@@ -139,12 +140,13 @@ int run(const std::optional<std::filesystem::path>& named, const std::filesystem
 }
 
 }  // namespace
+}  // namespace memreel
 
 int main(int argc, char** argv) {
   const std::filesystem::path directory =
       std::filesystem::temp_directory_path() / ("memreel_bench_import_" + std::to_string(::getpid()));
   std::filesystem::create_directory(directory);
-  const int status = run(argc > 1 ? std::optional<std::filesystem::path>(argv[1]) : std::nullopt, directory);
+  const int status = memreel::run(argc > 1 ? std::optional<std::filesystem::path>(argv[1]) : std::nullopt, directory);
   std::filesystem::remove_all(directory);
   return status;
 }

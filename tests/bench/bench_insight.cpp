@@ -21,9 +21,8 @@
 #include "analyzer/insight/timeline.h"
 #include "tests/bench/synthetic.h"
 
+namespace memreel {
 namespace {
-
-using namespace memreel;
 
 /// Bytes from /proc/self/status, e.g. of "VmHWM:".
 double resident(const std::string& field) {
@@ -63,11 +62,9 @@ class Table {
   double pass_ = 0;
 };
 
-}  // namespace
-
-int main(int argc, char** argv) {
+void run(std::uint64_t count) {
   SyntheticOptions options;
-  options.events = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 10'000'000;
+  options.events = count;
   options.live = 5000;
   options.streams = 2;
   options.steps = 500;
@@ -89,5 +86,12 @@ int main(int argc, char** argv) {
   const Remedies remedies = table.measure("  remedies, replayed", [&] { return replay_remedies(trace); });
   table.measure("  failures", [&] { return judge_failures(trace, blocks, remedies).count; });
   table.measure("timeline of 800 columns", [&] { return memory_timelines(trace, blocks, 800).size(); });
+}
+
+}  // namespace
+}  // namespace memreel
+
+int main(int argc, char** argv) {
+  memreel::run(argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 10'000'000);
   return 0;
 }

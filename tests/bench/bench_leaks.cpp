@@ -144,7 +144,7 @@ void measure(std::uint64_t events) {
     LeakReport report;
     const double all = seconds([&] { report = find_leaks(trace); });
     const std::uint64_t peak = memory_of_process("VmHWM");
-    const double count = static_cast<double>(trace.events.count());
+    const auto count = static_cast<double>(trace.events.count());
     std::ostringstream bytes;
     bytes.precision(2);
     bytes << static_cast<double>(peak > before ? peak - before : 0) / count;
@@ -157,7 +157,7 @@ void measure(std::uint64_t events) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape): a number that is none ends it
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (!arguments.empty() && arguments.front() == "--speed") {
     measure(arguments.size() > 1 ? std::stoull(arguments[1]) : 10'000'000);

@@ -21,8 +21,11 @@ namespace {
 using Work = void (*)(benchmark::State& state);
 
 /// Runs `work` below `depth` frames that keep different registers, as the functions of a program do.
-[[gnu::noinline, gnu::optimize("omit-frame-pointer")]] void below(std::int64_t depth, Work work,
-                                                                  benchmark::State& state) {
+#ifndef __clang__
+[[gnu::optimize("omit-frame-pointer")]]
+#endif
+[[gnu::noinline]] void
+below(std::int64_t depth, Work work, benchmark::State& state) {
   std::array<char, 24> local{};
   asm volatile("" : : "r"(&local) : "rbx", "r12", "memory");
   if (depth <= 1)

@@ -10,7 +10,7 @@
 
 namespace {
 
-using namespace fake::cupti;
+using namespace fake::cupti;  // NOLINT(google-build-using-namespace): all of it is needed, and nothing else is here
 
 // cuMemAlloc_v2, cuMemFree_v2, cuMemAllocAsync, cuMemFreeAsync: what the measured programs call.
 constexpr std::array<unsigned, 4> calls{243, 245, 598, 600};
@@ -19,8 +19,9 @@ void nothing(void*, unsigned, unsigned, const void*) {}
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
-  const char* const name = std::getenv("MEMREEL_LIBCUPTI");  // NOLINT(concurrency-mt-unsafe)
+extern "C" __attribute__((visibility("default"))) int
+InitializeInjection() {  // NOLINT(readability-identifier-naming): CUDA asks for this name
+  const char* const name = std::getenv("MEMREEL_LIBCUPTI");
   void* const library = dlopen(name != nullptr ? name : "libcupti.so.13", RTLD_NOW);
   if (library == nullptr) return std::fprintf(stderr, "bare_cupti: %s\n", dlerror()), 1;
   const auto subscribe = reinterpret_cast<Result (*)(Subscriber**, Callback, void*)>(dlsym(library, "cuptiSubscribe"));

@@ -11,28 +11,28 @@ using testing::TraceBuilder;
 
 class RoundsOfATrace : public ::testing::Test {
  protected:
-  void alloc(StackId stack, Bytes size = 512_B) { build.free(build.alloc(origin, {next += 512}, size, stack)); }
+  void alloc(StackId stack, Bytes size = 512_B) { build_.free(build_.alloc(origin_, {next_ += 512}, size, stack)); }
   void mark(const std::string& name) {
-    Tables& tables = build.trace().tables;
+    Tables& tables = build_.trace().tables;
     tables.strings.push_back(name);
     tables.marks.push_back(
         {.name = StringId{static_cast<std::uint32_t>(tables.strings.size() - 1)}, .phase = MarkPhase::end});
-    build.push({.kind = EventKind::mark, .origin = origin, .value = tables.marks.size() - 1});
+    build_.push({.kind = EventKind::mark, .origin = origin_, .value = tables.marks.size() - 1});
   }
-  Rounds rounds() { return find_rounds(build.trace(), HeapId{1}); }
+  Rounds rounds() { return find_rounds(build_.trace(), HeapId{1}); }
 
-  TraceBuilder build;
-  OriginId origin = build.origin(HeapId{1});
-  StackId load = build.stack({"load@train.py:10"});
-  StackId layer = build.stack({"forward@site-packages/torch/nn/linear.py:1", "step@train.py:11"});
-  StackId loss = build.stack({"loss@train.py:12"});
-  std::uint64_t next = 4096;
+  TraceBuilder build_;
+  OriginId origin_ = build_.origin(HeapId{1});
+  StackId load_ = build_.stack({"load@train.py:10"});
+  StackId layer_ = build_.stack({"forward@site-packages/torch/nn/linear.py:1", "step@train.py:11"});
+  StackId loss_ = build_.stack({"loss@train.py:12"});
+  std::uint64_t next_ = 4096;
 };
 
 TEST_F(RoundsOfATrace, MarksOfStepsComeFirst) {
   for (int i = 0; i < 9; ++i) {
-    alloc(load);
-    alloc(loss);
+    alloc(load_);
+    alloc(loss_);
     mark("step");
   }
   EXPECT_EQ(rounds().source, RoundSource::marks);
@@ -42,9 +42,9 @@ TEST_F(RoundsOfATrace, MarksOfStepsComeFirst) {
 
 TEST_F(RoundsOfATrace, AFewMarksAreTooFew) {
   for (int i = 0; i < 40; ++i) {
-    alloc(load);
-    alloc(layer);
-    alloc(loss);
+    alloc(load_);
+    alloc(layer_);
+    alloc(loss_);
     if (i % 10 == 0) mark("step");
   }
   EXPECT_EQ(rounds().source, RoundSource::repetition);
@@ -53,12 +53,12 @@ TEST_F(RoundsOfATrace, AFewMarksAreTooFew) {
 
 TEST_F(RoundsOfATrace, TheOutermostLoopIsFoundByItsRepetition) {
   for (int i = 0; i < 30; ++i) {
-    alloc(load);
+    alloc(load_);
     for (int k = 0; k < 4; ++k) {
-      alloc(layer);
-      alloc(layer);
+      alloc(layer_);
+      alloc(layer_);
     }
-    alloc(loss);
+    alloc(loss_);
   }
   const Rounds found = rounds();
   EXPECT_EQ(found.source, RoundSource::repetition);
@@ -78,14 +78,14 @@ TEST_F(RoundsOfATrace, WithoutStacksSizesRepeat) {
 }
 
 TEST_F(RoundsOfATrace, WhatDoesNotRepeatIsCutIntoIntervals) {
-  for (std::uint64_t i = 0; i < 1000; ++i) alloc(load, Bytes{1 + i * i});
+  for (std::uint64_t i = 0; i < 1000; ++i) alloc(load_, Bytes{1 + i * i});
   EXPECT_EQ(rounds().source, RoundSource::allocations);
   EXPECT_EQ(rounds().count(), 64U);
   EXPECT_STREQ(rounds().unit(), "interval");
 }
 
 TEST_F(RoundsOfATrace, TooLittleIsNotCut) {
-  for (int i = 0; i < 5; ++i) alloc(load);
+  for (int i = 0; i < 5; ++i) alloc(load_);
   EXPECT_EQ(rounds().source, RoundSource::none);
   EXPECT_EQ(rounds().count(), 0U);
 }

@@ -31,12 +31,12 @@ TEST(SuppressionPattern, AStarStandsForAnything) {
 class SuppressionList : public ::testing::Test {
  protected:
   SuppressionList()
-      : stack(build.stack(
+      : stack_(build_.stack(
             {"forward@site-packages/torch/nn/linear.py:10", "Cache.get@train.py:41", "<module>@run.py:7"})) {}
 
-  testing::TraceBuilder build;
-  StackId stack;
-  Suppressions list;
+  testing::TraceBuilder build_;
+  StackId stack_;
+  Suppressions list_;
 };
 
 TEST_F(SuppressionList, LooksAtFunctionAndFileOfEveryFrame) {
@@ -44,27 +44,27 @@ TEST_F(SuppressionList, LooksAtFunctionAndFileOfEveryFrame) {
        {"leak:Cache.get", "leak:train.py", "leak:run.py$", "leak:linear.py", "leak:<module>"}) {
     Suppressions one;
     ASSERT_TRUE(one.add_lines(line, ""));
-    EXPECT_NE(one.match(build.trace().tables, stack), nullptr) << line;
+    EXPECT_NE(one.match(build_.trace().tables, stack_), nullptr) << line;
   }
-  ASSERT_TRUE(list.add_lines("leak:eval.py", ""));
-  EXPECT_EQ(list.match(build.trace().tables, stack), nullptr);
-  EXPECT_EQ(list.match(build.trace().tables, StackId::none), nullptr);
+  ASSERT_TRUE(list_.add_lines("leak:eval.py", ""));
+  EXPECT_EQ(list_.match(build_.trace().tables, stack_), nullptr);
+  EXPECT_EQ(list_.match(build_.trace().tables, StackId::none), nullptr);
 }
 
 TEST_F(SuppressionList, LooksAtModules) {
-  Tables& tables = build.trace().tables;
+  Tables& tables = build_.trace().tables;
   tables.strings.emplace_back("/usr/lib/libvendor.so.3");
   tables.modules.push_back({.path = StringId{static_cast<std::uint32_t>(tables.strings.size() - 1)}, .build_id = {}});
   tables.frames.back().module = ModuleId{1};
-  ASSERT_TRUE(list.add_lines("leak:libvendor", ""));
-  EXPECT_NE(list.match(tables, stack), nullptr);
+  ASSERT_TRUE(list_.add_lines("leak:libvendor", ""));
+  EXPECT_NE(list_.match(tables, stack_), nullptr);
 }
 
 TEST_F(SuppressionList, CommentsAndBlankLinesAreSkipped) {
-  ASSERT_TRUE(list.add_lines("# ours\n\n  leak:train.py  \r\n\t\n", "known.txt"));
-  ASSERT_EQ(list.all().size(), 1U);
-  EXPECT_EQ(list.all()[0].pattern, "train.py");
-  EXPECT_FALSE(list.all()[0].built_in);
+  ASSERT_TRUE(list_.add_lines("# ours\n\n  leak:train.py  \r\n\t\n", "known.txt"));
+  ASSERT_EQ(list_.all().size(), 1U);
+  EXPECT_EQ(list_.all()[0].pattern, "train.py");
+  EXPECT_FALSE(list_.all()[0].built_in);
 }
 
 TEST_F(SuppressionList, OtherKindsAreRefusedWithTheirLine) {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <functional>
 #include <iterator>
+#include <tuple>
 
 namespace shapes {
 namespace {
@@ -128,7 +129,7 @@ void from_the_c_library(Callback callback, void* argument) {
   call = {callback, argument};
   const int key = 7;
   const std::array<int, 2> numbers{7, 8};
-  bsearch(&key, numbers.data(), numbers.size(), sizeof key, [](const void*, const void*) {
+  std::ignore = bsearch(&key, numbers.data(), numbers.size(), sizeof key, [](const void*, const void*) {
     leaf(call.callback, call.argument);
     return 0;
   });
@@ -183,27 +184,18 @@ void illegal(int, siginfo_t*, void* context) {
   std::free(stack.ss_sp);  // NOLINT(cppcoreguidelines-no-malloc)
 }
 
-constexpr Shape all[] = {
-    {"leaf", leaf},
-    {"recursive", recursive},
-    {"pushes_all_registers", pushes_all_registers},
-    {"uses_frame_pointer_for_data", uses_frame_pointer_for_data},
-    {"dynamic_array", dynamic_array},
-    {"realigned", realigned},
-    {"realigned_with_dynamic_array", realigned_with_dynamic_array},
-    {"large", large},
-    {"huge", huge},
-    {"pushes_arguments", pushes_arguments},
-    {"lambda", lambda},
-    {"calls_what_never_returns", calls_what_never_returns},
-    {"early_return", early_return},
-    {"from_the_c_library", from_the_c_library},
-    {"signal_handler", signal_handler},
+constexpr auto all = std::to_array<Shape>({
+  {"leaf", leaf}, {"recursive", recursive}, {"pushes_all_registers", pushes_all_registers},
+      {"uses_frame_pointer_for_data", uses_frame_pointer_for_data}, {"dynamic_array", dynamic_array},
+      {"realigned", realigned}, {"realigned_with_dynamic_array", realigned_with_dynamic_array}, {"large", large},
+      {"huge", huge}, {"pushes_arguments", pushes_arguments}, {"lambda", lambda},
+      {"calls_what_never_returns", calls_what_never_returns}, {"early_return", early_return},
+      {"from_the_c_library", from_the_c_library}, {"signal_handler", signal_handler},
 #if defined(__x86_64__)
-    {"interrupted_function", interrupted_function},
+      {"interrupted_function", interrupted_function},
 #endif
-    {"signal_stack", signal_stack},
-};
+      {"signal_stack", signal_stack},
+});
 
 }  // namespace
 }  // namespace shapes

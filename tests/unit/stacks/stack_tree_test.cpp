@@ -30,9 +30,9 @@ Frames random_stack(std::mt19937& random, std::uint64_t variants) {
 
 class StackTreeTest : public ::testing::Test {
  protected:
-  StackKey insert(const Frames& frames) { return tree.insert(frames); }
+  StackKey insert(const Frames& frames) { return tree_.insert(frames); }
 
-  StackTree tree{1U << 14U};
+  StackTree tree_{1U << 14U};
 };
 
 TEST_F(StackTreeTest, ReturnsTheFramesOfEveryStack) {
@@ -45,29 +45,29 @@ TEST_F(StackTreeTest, ReturnsTheFramesOfEveryStack) {
     const auto [position, is_new] = inserted.try_emplace(static_cast<std::uint32_t>(key), frames);
     ASSERT_EQ(position->second, frames) << "two stacks with one key";
   }
-  for (const auto& [key, frames] : inserted) EXPECT_EQ(frames_of(tree, StackKey{key}), frames);
+  for (const auto& [key, frames] : inserted) EXPECT_EQ(frames_of(tree_, StackKey{key}), frames);
 }
 
 TEST_F(StackTreeTest, EqualStacksHaveEqualKeysAndShareTheirCallers) {
   const StackKey abc = insert({{3}, {2}, {1}});
   EXPECT_EQ(insert({{3}, {2}, {1}}), abc);
-  EXPECT_EQ(insert({{2}, {1}}), tree[abc].caller);
-  EXPECT_EQ(tree.size(), 3U);
+  EXPECT_EQ(insert({{2}, {1}}), tree_[abc].caller);
+  EXPECT_EQ(tree_.size(), 3U);
   EXPECT_NE(insert({{3}, {1}}), abc);
-  EXPECT_EQ(tree.size(), 4U);
+  EXPECT_EQ(tree_.size(), 4U);
 }
 
 TEST_F(StackTreeTest, CallersHaveSmallerKeys) {
   std::mt19937 random(2);
   for (int i = 0; i < 300; ++i)
-    for (StackKey key = insert(random_stack(random, 3)); key != StackKey::none; key = tree[key].caller)
-      ASSERT_LT(static_cast<std::uint32_t>(tree[key].caller), static_cast<std::uint32_t>(key));
+    for (StackKey key = insert(random_stack(random, 3)); key != StackKey::none; key = tree_[key].caller)
+      ASSERT_LT(static_cast<std::uint32_t>(tree_[key].caller), static_cast<std::uint32_t>(key));
 }
 
 TEST_F(StackTreeTest, NoFramesNoStack) {
   EXPECT_EQ(insert({}), StackKey::none);
-  EXPECT_EQ(tree.size(), 0U);
-  EXPECT_EQ(tree.refused(), 0U);
+  EXPECT_EQ(tree_.size(), 0U);
+  EXPECT_EQ(tree_.refused(), 0U);
 }
 
 TEST(StackTree, AFullOneKnowsWhatItHasAndCountsTheRest) {

@@ -123,8 +123,8 @@ void expect_same_views(Unwinder& unwinder, shapes::Shapes list) {
 
 class UnwindBy : public ::testing::TestWithParam<CodeMap::Source> {
  protected:
-  std::unique_ptr<Unwinder> owner = std::make_unique<Unwinder>(GetParam());
-  Unwinder& unwinder = *owner;
+  std::unique_ptr<Unwinder> owner_ = std::make_unique<Unwinder>(GetParam());
+  Unwinder& unwinder_ = *owner_;
 };
 
 INSTANTIATE_TEST_SUITE_P(, UnwindBy, ::testing::Values(CodeMap::Source::loader, CodeMap::Source::copy),
@@ -132,9 +132,9 @@ INSTANTIATE_TEST_SUITE_P(, UnwindBy, ::testing::Values(CodeMap::Source::loader, 
                            return instance.param == CodeMap::Source::loader ? "AskingTheLoader" : "FromACopy";
                          });
 
-TEST_P(UnwindBy, WithFramePointers) { expect_same_views(unwinder, shapes_with_frame_pointers()); }
+TEST_P(UnwindBy, WithFramePointers) { expect_same_views(unwinder_, shapes_with_frame_pointers()); }
 
-TEST_P(UnwindBy, WithoutFramePointers) { expect_same_views(unwinder, shapes_without_frame_pointers()); }
+TEST_P(UnwindBy, WithoutFramePointers) { expect_same_views(unwinder_, shapes_without_frame_pointers()); }
 
 TEST_P(UnwindBy, EveryShapeInsideEveryOther) {
   const shapes::Shapes outer = shapes_with_frame_pointers(), inner = shapes_without_frame_pointers();
@@ -147,7 +147,7 @@ TEST_P(UnwindBy, EveryShapeInsideEveryOther) {
       if (std::string_view(o.name).starts_with("signal") || std::string_view(o.name).starts_with("interrupted"))
         continue;  // signals don't nest
       SCOPED_TRACE(std::string(i.name) + " inside " + o.name);
-      Nested nested{.shape = i, .look = {.unwinder = &unwinder}};
+      Nested nested{.shape = i, .look = {.unwinder = &unwinder_}};
       o.call([](void* n) { static_cast<Nested*>(n)->shape.call(look, &static_cast<Nested*>(n)->look); }, &nested);
       ASSERT_EQ(nested.look.views.own, nested.look.views.expected);
     }
@@ -177,7 +177,7 @@ TEST_P(UnwindBy, ManyDifferentStacksInAnyOrder) {
     static void look_at(Look& look) { memreel::stacks::look(&look); }
   };
   for (int round = 0; round < 600; ++round) {
-    Nest nest{.look = {.unwinder = &unwinder}};
+    Nest nest{.look = {.unwinder = &unwinder_}};
     for (std::uint_fast32_t depth = random() % 6; depth > 0; --depth) nest.inside.push_back(all[random() % all.size()]);
     Nest::go_on(&nest);
     ASSERT_EQ(nest.look.views.own, nest.look.views.expected) << "round " << round;
@@ -187,8 +187,8 @@ TEST_P(UnwindBy, ManyDifferentStacksInAnyOrder) {
 TEST_P(UnwindBy, ALibraryLoadedLater) {
   void* const library = dlopen(SHAPES_LIBRARY, RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();
-  unwinder.refresh();
-  expect_same_views(unwinder, shapes_in(library)());
+  unwinder_.refresh();
+  expect_same_views(unwinder_, shapes_in(library)());
   dlclose(library);
 }
 
@@ -290,8 +290,6 @@ TEST(Unwind, ManyThreadsWhileLibrariesComeAndGo) {
 class Fibre {
  public:
   explicit Fibre(std::function<void()> task) : task_(std::move(task)) {
-    memory_ = static_cast<char*>(
-        mmap(nullptr, size + 2 * guard, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     mprotect(memory_ + guard, size, PROT_READ | PROT_WRITE);
     current = this;
     getcontext(&inside_);
@@ -310,7 +308,8 @@ class Fibre {
   static constexpr std::size_t size = 512 * 1024, guard = 64 * 1024;
   static inline thread_local Fibre* current = nullptr;
   std::function<void()> task_;
-  char* memory_ = nullptr;
+  char* memory_ = static_cast<char*>(
+      mmap(nullptr, size + 2 * guard, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   ucontext_t inside_{}, outside_{};
 };
 
@@ -347,8 +346,7 @@ TEST(Unwind, FibresInTurnWithTheThreadsOwnStack) {
 /// Code made at run time, which has no tables.
 class GeneratedCode {
  public:
-  explicit GeneratedCode(std::initializer_list<unsigned char> code) {
-    memory_ = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  GeneratedCode(std::initializer_list<unsigned char> code) {
     std::copy(code.begin(), code.end(), static_cast<unsigned char*>(memory_));
     mprotect(memory_, 4096, PROT_READ | PROT_EXEC);
   }
@@ -363,7 +361,7 @@ class GeneratedCode {
   bool contains(std::uintptr_t address) const { return address - reinterpret_cast<std::uintptr_t>(memory_) < 4096; }
 
  private:
-  void* memory_ = nullptr;
+  void* memory_ = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 };
 
 #if defined(__x86_64__)

@@ -19,9 +19,8 @@ using agent::Space;
 
 class AllocatorTrace : public ::testing::Test {
  public:
-  AllocatorTrace() : recorder_(agent::Options{}) {
+  AllocatorTrace() {
     agent::set_recorder(&recorder_);
-    library_ = dlopen(FAKE_C10_CUDA, RTLD_NOW | RTLD_LOCAL);
     EXPECT_NE(library_, nullptr) << dlerror();  // NOLINT(concurrency-mt-unsafe)
   }
   ~AllocatorTrace() override { agent::set_recorder(nullptr); }
@@ -49,18 +48,18 @@ class AllocatorTrace : public ::testing::Test {
   /// Has the first report go by, after which the trace is followed.
   void begin() {
     use_native_allocator();
-    function<Malloc>("fake_malloc")(&memory_[0], 500, 512, 0, 0, 0);
+    function<Malloc>("fake_malloc")(memory_.data(), 500, 512, 0, 0, 0);
     drained();
   }
 
-  agent::Recorder recorder_;
-  void* library_ = nullptr;
+  agent::Recorder recorder_{agent::Options{}};
+  void* library_ = dlopen(FAKE_C10_CUDA, RTLD_NOW | RTLD_LOCAL);
   std::array<char, 4> memory_{};
 };
 
 TEST_F(AllocatorTrace, BeginsAtTheFirstReportAtTheLatest) {
   use_native_allocator();
-  function<Malloc>("fake_malloc")(&memory_[0], 500, 512, 0, 0x77, 0);
+  function<Malloc>("fake_malloc")(memory_.data(), 500, 512, 0, 0x77, 0);
   const auto records = drained();
   ASSERT_EQ(records.size(), 2U);
   EXPECT_EQ(records[0].kind, RecordKind::segment_added) << "the first block is at the beginning of the first segment";

@@ -19,12 +19,13 @@ namespace {
 using namespace std::chrono_literals;
 
 class SourceOf : public ::testing::Test {
- protected:
+ public:
   SourceOf() { std::filesystem::create_directories(directory_); }
   ~SourceOf() override { std::filesystem::remove_all(directory_); }
 
+ protected:
   std::filesystem::path file(const std::string& name, std::span<const std::byte> bytes) {
-    const auto path = directory_ / name;
+    auto path = directory_ / name;
     append(path, bytes);
     return path;
   }

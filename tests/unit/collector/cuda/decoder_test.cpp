@@ -22,10 +22,10 @@ class DecoderTest : public testing::Test {
   static constexpr KnownObjects::Known context{.number = 7, .device = 3};
 
   std::uint64_t enter(Call call, const auto& parameters) {
-    return decoder.enter({.call = call, .parameters = &parameters, .context = context});
+    return decoder_.enter({.call = call, .parameters = &parameters, .context = context});
   }
   void exit(Call call, const auto& parameters, Status status, std::uint64_t entered, bool captured = false) {
-    decoder.exit({.call = call, .parameters = &parameters, .context = context, .captured = captured}, status, entered);
+    decoder_.exit({.call = call, .parameters = &parameters, .context = context, .captured = captured}, status, entered);
   }
   /// The records of a whole call.
   std::vector<Record> records_of(Call call, const auto& parameters, Status status = success, bool captured = false) {
@@ -40,12 +40,12 @@ class DecoderTest : public testing::Test {
   }
   std::vector<Record> drained() {
     std::vector<Record> records;
-    recorder.drain(records);
+    recorder_.drain(records);
     return records;
   }
 
-  agent::Recorder recorder{{.depth = 0}};
-  Decoder decoder{recorder};
+  agent::Recorder recorder_{{.depth = 0}};
+  Decoder decoder_{recorder_};
 };
 
 void expect_alloc(const Record& record, Space space, std::uint64_t address, std::uint64_t size, int device = 3) {

@@ -17,26 +17,26 @@ using testing::Not;
 
 class FindCupti : public testing::Test {
  protected:
-  void SetUp() override { fs::create_directories(root); }
-  void TearDown() override { fs::remove_all(root); }
+  void SetUp() override { fs::create_directories(root_); }
+  void TearDown() override { fs::remove_all(root_); }
 
   std::string file(const fs::path& name) const {
-    fs::create_directories((root / name).parent_path());
-    std::ofstream(root / name) << "x";
-    return (root / name).string();
+    fs::create_directories((root_ / name).parent_path());
+    std::ofstream(root_ / name) << "x";
+    return (root_ / name).string();
   }
   static std::size_t place_of(const std::vector<std::string>& candidates, const std::string& candidate) {
     return static_cast<std::size_t>(std::find(candidates.begin(), candidates.end(), candidate) - candidates.begin());
   }
 
-  fs::path root = fs::path(testing::TempDir()) / ("find_cupti_" + std::to_string(::getpid()));
+  fs::path root_ = fs::path(testing::TempDir()) / ("find_cupti_" + std::to_string(::getpid()));
 };
 
 TEST_F(FindCupti, ACopyThatIsLoadedIsTheOnlyOne) {
   const std::string toolkit = file("cuda/lib64/libcupti.so.13");
   EXPECT_THAT(cupti_candidates({.mapped = {"/x/libcudart.so.12", "/env/libcupti.so.12"},
                                 .driver_major = 13,
-                                .cuda_home = (root / "cuda").string()}),
+                                .cuda_home = (root_ / "cuda").string()}),
               ElementsAre("/env/libcupti.so.12"));
 }
 
@@ -44,7 +44,7 @@ TEST_F(FindCupti, TheVersionOfTheProcesssRuntimeComesFirst) {
   const std::string newer = file("cuda/lib64/libcupti.so.13");
   const std::string same = file("cuda/extras/CUPTI/lib64/libcupti.so.12");
   const auto candidates = cupti_candidates(
-      {.mapped = {"/x/libcudart.so.12.4.127"}, .driver_major = 13, .cuda_home = (root / "cuda").string()});
+      {.mapped = {"/x/libcudart.so.12.4.127"}, .driver_major = 13, .cuda_home = (root_ / "cuda").string()});
   EXPECT_EQ(candidates.front(), "libcupti.so.12");
   EXPECT_LT(place_of(candidates, same), place_of(candidates, newer));
   EXPECT_THAT(candidates, Contains(newer));
@@ -53,7 +53,7 @@ TEST_F(FindCupti, TheVersionOfTheProcesssRuntimeComesFirst) {
 TEST_F(FindCupti, NeverOneThatIsNewerThanTheDriver) {
   const std::string newer = file("cuda/lib64/libcupti.so.13");
   const std::string usable = file("cuda/lib64/libcupti.so.12");
-  const auto candidates = cupti_candidates({.driver_major = 12, .cuda_home = (root / "cuda").string()});
+  const auto candidates = cupti_candidates({.driver_major = 12, .cuda_home = (root_ / "cuda").string()});
   EXPECT_THAT(candidates, Contains(usable));
   EXPECT_THAT(candidates, Not(Contains(HasSubstr(".so.13"))));
 }
@@ -61,7 +61,7 @@ TEST_F(FindCupti, NeverOneThatIsNewerThanTheDriver) {
 TEST_F(FindCupti, PythonPackagesAroundWhatIsLoaded) {
   const std::string wheel = file("venv/lib/python3.12/site-packages/nvidia/cu13/lib/libcupti.so.13");
   const std::string older = file("venv/lib/python3.12/site-packages/nvidia/cuda_cupti/lib/libcupti.so.12");
-  const std::string torch = (root / "venv/lib/python3.12/site-packages/torch/lib/libtorch.so").string();
+  const std::string torch = (root_ / "venv/lib/python3.12/site-packages/torch/lib/libtorch.so").string();
   const auto candidates = cupti_candidates({.mapped = {torch}, .driver_major = 13});
   EXPECT_THAT(candidates, Contains(wheel));
   EXPECT_THAT(candidates, Contains(older));
@@ -70,14 +70,14 @@ TEST_F(FindCupti, PythonPackagesAroundWhatIsLoaded) {
 TEST_F(FindCupti, PythonPackagesAndCondasLibrariesBesideTheInterpreter) {
   const std::string wheel = file("env/lib/python3.11/site-packages/nvidia/cu13/lib/libcupti.so.13");
   const std::string conda = file("env/lib/libcupti.so.12");
-  const auto candidates = cupti_candidates({.driver_major = 13, .executable = root / "env/bin/python3.11"});
+  const auto candidates = cupti_candidates({.driver_major = 13, .executable = root_ / "env/bin/python3.11"});
   EXPECT_THAT(candidates, Contains(wheel));
   EXPECT_THAT(candidates, Contains(conda));
 }
 
 TEST_F(FindCupti, UntilElevenNamesHaveAMinorVersion) {
   const std::string old = file("conda/lib/libcupti.so.11.8");
-  EXPECT_THAT(cupti_candidates({.driver_major = 12, .conda_prefix = (root / "conda").string()}), Contains(old));
+  EXPECT_THAT(cupti_candidates({.driver_major = 12, .conda_prefix = (root_ / "conda").string()}), Contains(old));
 }
 
 }  // namespace
