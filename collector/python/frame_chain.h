@@ -105,7 +105,7 @@ class FrameChain {
   static constexpr std::uint64_t odd = 0x9E3779B97F4A7C15;  // 2^64 / golden ratio
 
   static std::size_t slot_of(const void* frame) {
-    return std::bit_cast<std::uintptr_t>(frame) * odd >> (64 - std::countr_zero(2 * longest));
+    return reinterpret_cast<std::uintptr_t>(frame) * odd >> (64 - std::countr_zero(2 * longest));
   }
 
   struct Numbered {

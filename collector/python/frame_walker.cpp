@@ -1,7 +1,7 @@
 #include "collector/python/frame_walker.h"
 
 #include <array>
-#include <bit>
+#include <cstddef>
 
 #include "collector/python/line_table.h"
 #include "collector/python/memory.h"
@@ -27,7 +27,7 @@ const void* innermost_frame(const void* thread_state, const Layout& layout, Memo
 /// Since 3.14 the lowest two bits of a frame's pointer to its code say who counts the reference.
 const void* untagged(const void* tagged) {
   constexpr std::uintptr_t tags = 3;
-  return std::bit_cast<const void*>(std::bit_cast<std::uintptr_t>(tagged) & ~tags);
+  return static_cast<const std::byte*>(tagged) - (reinterpret_cast<std::uintptr_t>(tagged) & tags);
 }
 
 /// 0 where code has none.
@@ -108,9 +108,8 @@ class FrameWalker::Reader {
       case InstructionField::pointer:
         break;
     }
-    const auto instruction = static_cast<std::int64_t>(link.instruction);
-    const std::int64_t begin = std::bit_cast<std::int64_t>(untagged(link.code)) + layout_.code_instructions;
-    return instruction < begin ? -1 : (instruction - begin) / unit;
+    const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(untagged(link.code)) + layout_.code_instructions;
+    return link.instruction < begin ? -1 : static_cast<std::int64_t>(link.instruction - begin) / unit;
   }
 
   void understand(Link& link) const {
@@ -128,7 +127,7 @@ class FrameWalker::Reader {
   }
 
   FrameWalker& walker_;
-  const Layout layout_;  // a copy: what is written to chains can't change it
+  Layout layout_;  // a copy: what is written to chains can't change it
 };
 
 template <class Work>
