@@ -417,7 +417,8 @@ class Screenshots(ViewTest):
         bench = json.loads(process.stdout)
         self.assertEqual(bench["schema"], "memreel.view-bench/1")
         self.assertGreater(bench["resident_bytes"], 0)
-        for spread in ("ui_ms", "build_ms", "submit_ms", "frame_ms", "raster_ms", "scrub_ms", "table_ms"):
+        for spread in ("own_ms", "ui_ms", "build_ms", "hand_over_ms", "submit_ms", "vertices", "draw_calls", "frame_ms",
+                       "raster_ms", "scrub_ms", "scrub_own_ms", "table_ms", "table_own_ms"):
             self.assertGreater(bench[spread]["p50"], 0, spread)
             self.assertLessEqual(bench[spread]["p50"], bench[spread]["p99"], spread)
         self.assertLessEqual(bench["start"]["window_ms"], bench["start"]["first_frame_ms"])

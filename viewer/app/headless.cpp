@@ -28,7 +28,7 @@ double milliseconds_since(Clock::time_point start) {
 /// The frames of one kind.
 class Frames {
  public:
-  void add(double milliseconds) { values_.push_back(milliseconds); }
+  void add(double value) { values_.push_back(value); }
   Spread spread() {
     if (values_.empty()) return {};
     std::ranges::sort(values_);
@@ -123,7 +123,8 @@ Result<BenchResult> run_bench(Window& window, Viewer& viewer, const std::filesys
   if (auto ready = settle(window, viewer); !ready) return std::move(ready).error();
 
   Selection& selection = viewer.selection();
-  Frames ui, build, submit, whole, raster, scrub, table;
+  Frames ui, own, build, hand_over, submit, vertices, draws, whole, raster, scrub, scrub_own, table, table_own;
+  window.measure_hand_over(true);
   {
     const Document& document = viewer.document();
     // In with every frame down to a ten-thousandth of the trace, along, and out again.
@@ -137,7 +138,11 @@ Result<BenchResult> run_bench(Window& window, Viewer& viewer, const std::filesys
       if (third == 2) selection.zoom(document, 1 / factor, anchor);
       const FrameTimes times = draw();
       ui.add(times.ui_ms());
+      own.add(times.own_ms());
       build.add(times.build_ms);
+      hand_over.add(times.hand_over_ms);
+      vertices.add(times.vertices);
+      draws.add(times.draws);
       submit.add(times.submit_ms);
       whole.add(times.whole_ms);
       raster.add(times.raster_ms);
@@ -149,7 +154,9 @@ Result<BenchResult> run_bench(Window& window, Viewer& viewer, const std::filesys
     for (std::uint64_t i = 0; i < steps; ++i) {
       const double share = std::abs(1 - 2 * static_cast<double>(i) / static_cast<double>(steps - 1));
       selection.cursor = static_cast<std::uint32_t>(share * document.event_count());
-      scrub.add(draw().ui_ms());
+      const FrameTimes times = draw();
+      scrub.add(times.ui_ms());
+      scrub_own.add(times.own_ms());
     }
     viewer.maximise("allocations");
     if (auto ready = settle(window, viewer); !ready) return std::move(ready).error();
@@ -157,7 +164,9 @@ Result<BenchResult> run_bench(Window& window, Viewer& viewer, const std::filesys
       // Selecting a row scrolls to it.
       if (document.allocation_count() != 0)
         selection.select(document, static_cast<std::uint32_t>(i * document.allocation_count() / steps));
-      table.add(draw().ui_ms());
+      const FrameTimes times = draw();
+      table.add(times.ui_ms());
+      table_own.add(times.own_ms());
     }
     viewer.maximise("");
     if (auto ready = settle(window, viewer); !ready) return std::move(ready).error();
@@ -165,12 +174,19 @@ Result<BenchResult> run_bench(Window& window, Viewer& viewer, const std::filesys
     result.allocations = document.allocation_count();
   }
   result.ui = ui.spread();
+  window.measure_hand_over(false);
+  result.own = own.spread();
   result.build = build.spread();
+  result.hand_over = hand_over.spread();
+  result.vertices = vertices.spread();
+  result.draws = draws.spread();
   result.submit = submit.spread();
   result.whole = whole.spread();
   result.raster = raster.spread();
   result.scrub = scrub.spread();
+  result.scrub_own = scrub_own.spread();
   result.table = table.spread();
+  result.table_own = table_own.spread();
   result.resident_bytes = resident_bytes();
 
   const auto again = Clock::now();

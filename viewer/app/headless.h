@@ -20,20 +20,21 @@ Result<void> take_screenshot(Window& window, Viewer& viewer, const std::filesyst
 /// One of each pane alone, named after it; with the largest allocation selected, and policies replayed.
 Result<void> take_screenshots(Window& window, Viewer& viewer, const std::filesystem::path& folder, bool few_colours);
 
-/// Of a number of frames, in milliseconds.
+/// Of a number of frames, in milliseconds unless said otherwise.
 struct Spread {
   double p50 = 0, p99 = 0, max = 0;
 };
 
 struct BenchResult {
   std::uint64_t frames = 0;
-  // While panning and zooming. Processor time of the window's thread, which is what a frame costs where a graphics card
-  // draws it, and its parts (FrameTimes).
-  Spread ui, build, submit;
+  // While panning and zooming. Processor time of the window's thread and its parts (FrameTimes); `own` is what a frame
+  // costs where a graphics card draws it, as far as that is known without one.
+  Spread ui, own, build, hand_over, submit;
+  Spread vertices, draws;  // counts: how many vertices, in how many calls
   // By the clock: what the frame took, and how long of that the pixels did, which software may draw.
   Spread whole, raster;
   // Processor time of frames in which the cursor jumped, and in which the table of allocations was scrolled.
-  Spread scrub, table;
+  Spread scrub, scrub_own, table, table_own;
   // By the clock, from the start of the program.
   double window_ms = 0;       // until there was a window
   StartTimes window_parts;    // of that

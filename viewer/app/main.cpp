@@ -76,12 +76,18 @@ void print_json(const BenchResult& r) {
                                 {"events", r.events},
                                 {"allocations", r.allocations},
                                 {"ui_ms", json_of(r.ui)},
+                                {"own_ms", json_of(r.own)},
                                 {"build_ms", json_of(r.build)},
+                                {"hand_over_ms", json_of(r.hand_over)},
                                 {"submit_ms", json_of(r.submit)},
+                                {"vertices", json_of(r.vertices)},
+                                {"draw_calls", json_of(r.draws)},
                                 {"frame_ms", json_of(r.whole)},
                                 {"raster_ms", json_of(r.raster)},
                                 {"scrub_ms", json_of(r.scrub)},
+                                {"scrub_own_ms", json_of(r.scrub_own)},
                                 {"table_ms", json_of(r.table)},
+                                {"table_own_ms", json_of(r.table_own)},
                                 {"start",
                                  {{"display_ms", r.window_parts.display_ms},
                                   {"context_ms", r.window_parts.context_ms},
@@ -103,13 +109,19 @@ void print_text(const BenchResult& r) {
   };
   std::printf("%llu frames over %llu events\n", static_cast<unsigned long long>(r.frames),
               static_cast<unsigned long long>(r.events));
-  line("user interface, processor time", r.ui);
-  line("  of that: building the frame", r.build);
-  line("  of that: handing it to OpenGL", r.submit);
-  line("cursor moved, processor time", r.scrub);
-  line("table scrolled, processor time", r.table);
+  line("window's thread, processor time", r.own);
+  line("  building the frame", r.build);
+  line("  handing it over, nothing drawn", r.hand_over);
+  line("  cursor moved", r.scrub_own);
+  line("  table scrolled", r.table_own);
+  line("... with a software driver's part", r.ui);
+  line("  handing it over", r.submit);
+  line("  cursor moved", r.scrub);
+  line("  table scrolled", r.table);
   line("whole frame, by the clock", r.whole);
   line("  of that: waiting for the pixels", r.raster);
+  std::printf("%.0f vertices in %.0f calls, at most %.0f in %.0f\n", r.vertices.p50, r.draws.p50, r.vertices.max,
+              r.draws.max);
   std::printf("window %.0f ms (display %.0f, OpenGL %.0f, fonts %.0f), first frame %.0f ms, first events %.0f ms\n",
               r.window_ms, r.window_parts.display_ms, r.window_parts.context_ms, r.window_parts.fonts_ms,
               r.first_frame_ms, r.first_paint_ms);

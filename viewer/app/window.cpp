@@ -43,6 +43,22 @@ double processor_ms() {
   return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) / 1e6;
 }
 
+/// Processor time of handing `data` to OpenGL without anything to be drawn.
+double hand_over_ms(ImDrawData& data) {
+  std::vector<unsigned> counts;
+  const auto each = [&](const auto& see) {
+    for (int l = 0; l < data.CmdListsCount; ++l)
+      for (ImDrawCmd& command : data.CmdLists[l]->CmdBuffer) see(command.ElemCount);
+  };
+  each([&](unsigned& count) { counts.push_back(std::exchange(count, 0)); });
+  const double begin = processor_ms();
+  ImGui_ImplOpenGL3_RenderDrawData(&data);
+  const double taken = processor_ms() - begin;
+  auto next = counts.begin();
+  each([&](unsigned& count) { count = *next++; });
+  return taken;
+}
+
 /// GLFW says what went wrong to a callback.
 std::string& glfw_problem() {
   static std::string problem;
@@ -190,14 +206,19 @@ FrameTimes Window::frame(const Theme& theme, const std::function<void()>& conten
   ImGui::NewFrame();
   contents();
   ImGui::Render();
+  times.build_ms = processor_ms() - begin;
+  ImDrawData& data = *ImGui::GetDrawData();
+  times.vertices = static_cast<std::uint32_t>(data.TotalVtxCount);
+  for (int l = 0; l < data.CmdListsCount; ++l)
+    times.draws += static_cast<std::uint32_t>(data.CmdLists[l]->CmdBuffer.Size);
+  if (measures_hand_over_) times.hand_over_ms = hand_over_ms(data);
   const double built = processor_ms();
-  times.build_ms = built - begin;
   if (offscreen_) glBindFramebuffer(GL_FRAMEBUFFER, framebuffer_);
   glViewport(0, 0, width_, height_);
   const ImVec4 panel = ImGui::ColorConvertU32ToFloat4(theme.panel);
   glClearColor(panel.x, panel.y, panel.z, 1);
   glClear(GL_COLOR_BUFFER_BIT);
-  ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
+  ImGui_ImplOpenGL3_RenderDrawData(&data);
   times.submit_ms = processor_ms() - built;
   const auto submitted = Clock::now();
   if (offscreen_)

@@ -31,18 +31,25 @@ struct KeyPress {
 struct FrameTimes {
   double build_ms = 0;   // processor time: questions to the model, layout, vertices
   double submit_ms = 0;  // processor time: handing the vertices to OpenGL
+  /// When measured: processor time of the same calls once more, with the same vertices of which nothing is drawn. What
+  /// submit_ms is more is a software driver's, which moves every vertex to its place before it answers.
+  double hand_over_ms = 0;
   double raster_ms = 0;  // by the clock: until they were pixels, which in software is most of the frame
   double whole_ms = 0;   // by the clock
 
+  std::uint32_t vertices = 0, draws = 0;
+
   /// Processor time that the user interface took.
   double ui_ms() const { return build_ms + submit_ms; }
+  /// The part of it that is not a software driver's.
+  double own_ms() const { return build_ms + hand_over_ms; }
 };
 
 /// By the clock, what came before the first frame.
 struct StartTimes {
   double display_ms = 0;  // reaching the display
   double context_ms = 0;  // a window with OpenGL: loading its driver
-  double fonts_ms = 0;    // waiting for the glyphs, which are drawn meanwhile
+  double fonts_ms = 0;    // drawing the glyphs
 };
 
 class Window {
@@ -55,6 +62,8 @@ class Window {
 
   float scale() const { return scale_; }
   const StartTimes& start_times() const { return start_times_; }
+  /// Whether frames measure FrameTimes::hand_over_ms, which costs that time.
+  void measure_hand_over(bool wanted) { measures_hand_over_ = wanted; }
   /// Draws a frame; `contents` makes the ImGui calls.
   FrameTimes frame(const Theme& theme, const std::function<void()>& contents);
   /// Waits for something to happen, at most so long.
@@ -89,6 +98,7 @@ class Window {
   float scale_ = 1;
   StartTimes start_times_;
   double last_frame_ms_ = 0;
+  bool measures_hand_over_ = false;
   std::uint32_t framebuffer_ = 0, colour_ = 0;  // when off-screen
   std::vector<KeyPress> keys_, new_keys_;
   std::vector<unsigned> characters_, new_characters_;

@@ -12,45 +12,38 @@
 namespace memreel::viewer {
 namespace {
 
-using Lane = std::pair<PoolId, StreamId>;
+/// Segments of one lane, in address order.
+struct LaneOf {
+  std::vector<std::uint32_t> segments;
+  Bytes reserved, held;
+};
+using Lanes = std::map<std::pair<PoolId, StreamId>, LaneOf>;
 
-/// Where segments go: lanes of rows, all of one scale, broken where the pane ends.
-struct Placed {
-  Area area;
-  std::uint32_t segment = 0;
-};
-struct LaneTitle {
-  float y = 0;
-  std::string label;
-};
-struct Layout {
-  std::vector<Placed> segments;
-  std::vector<LaneTitle> titles;
-  float height = 0;
-};
-
-Layout arrange(Scene& scene, float width, double bytes_per_pixel) {
-  std::map<Lane, std::vector<std::uint32_t>> lanes;
+Lanes lanes_of(const Scene& scene) {
+  Lanes lanes;
   for (std::uint32_t s = 0; s < scene.heap.segments.size(); ++s) {
-    const Origin& origin = scene.tables()[scene.heap.segments[s].origin];
-    lanes[{origin.pool, origin.stream}].push_back(s);
+    const HeldSegment& segment = scene.heap.segments[s];
+    const Origin& origin = scene.tables()[segment.origin];
+    LaneOf& lane = lanes[{origin.pool, origin.stream}];
+    lane.segments.push_back(s);
+    lane.reserved += segment.size;
+    lane.held += segment.held;
   }
-  Layout layout;
+  return lanes;
+}
+
+/// Calls `place(area, segment)` for every piece of a segment and `title(y, lane)` for every lane: lanes of rows, all of
+/// one scale, broken where the pane ends. Returns the height of all.
+template <class Place, class Title>
+float arrange(const Scene& scene, const Lanes& lanes, float width, double bytes_per_pixel, const Place& place,
+              const Title& title) {
   const float row = scene.px(16), gap = scene.px(3);
   float y = 0;
-  for (const auto& [lane, segments] : lanes) {
-    Bytes reserved{}, held{};
-    for (const std::uint32_t s : segments) {
-      reserved += scene.heap.segments[s].size;
-      held += scene.heap.segments[s].held;
-    }
-    layout.titles.push_back(
-        {y, pool_label(scene.tables(), lane.first) + ",  " + stream_label(scene.tables(), lane.second) + "   " +
-                text_of(reserved) + " in " + std::to_string(segments.size()) +
-                (segments.size() == 1 ? " segment,  " : " segments,  ") + text_of(held) + " in use"});
+  for (const auto& lane : lanes) {
+    title(y, lane);
     y += ImGui::GetTextLineHeight() + scene.px(2);
     float x = 0;
-    for (const std::uint32_t s : segments) {
+    for (const std::uint32_t s : lane.second.segments) {
       double left = std::max(static_cast<double>(scene.px(4)),
                              static_cast<double>(scene.heap.segments[s].size.count) / bytes_per_pixel);
       // A segment that is wider than the pane is cut into rows.
@@ -61,7 +54,7 @@ Layout arrange(Scene& scene, float width, double bytes_per_pixel) {
           y += row + gap;
         }
         const float piece = std::min(static_cast<float>(left), width - x);
-        layout.segments.push_back({{x, y, x + piece, y + row}, s});
+        place(Area{x, y, x + piece, y + row}, s);
         left -= static_cast<double>(piece);
         x += piece + gap;
         first = false;
@@ -71,23 +64,42 @@ Layout arrange(Scene& scene, float width, double bytes_per_pixel) {
     }
     y += row + scene.px(8);
   }
-  layout.height = y;
-  return layout;
+  return y;
 }
 
 /// Bytes for a pixel such that the lane that has most fills a line.
-double widest_lane(Scene& scene, float width) {
-  std::map<Lane, std::pair<double, float>> lanes;  // bytes, and pixels of the gaps
-  for (const HeldSegment& segment : scene.heap.segments) {
-    const Origin& origin = scene.tables()[segment.origin];
-    auto& [bytes, gaps] = lanes[{origin.pool, origin.stream}];
-    bytes += static_cast<double>(segment.size.count);
-    gaps += scene.px(3);
-  }
+double widest_lane(const Scene& scene, const Lanes& lanes, float width) {
   double most = 1;
-  for (const auto& [lane, sum] : lanes)
-    most = std::max(most, sum.first / static_cast<double>(std::max(width - sum.second, width / 2)));
+  for (const auto& [name, lane] : lanes) {
+    const float gaps = scene.px(3) * static_cast<float>(lane.segments.size());
+    most = std::max(most,
+                    static_cast<double>(lane.reserved.count) / static_cast<double>(std::max(width - gaps, width / 2)));
+  }
   return most;
+}
+
+/// Bytes for a pixel such that everything just fits, found by halving. Where there are more lanes than lines each has
+/// one, and the rest is scrolled to.
+double fitting_scale(const Scene& scene, const Lanes& lanes, float width, float height) {
+  const auto fits = [&](double bytes_per_pixel) {
+    return arrange(
+               scene, lanes, width, bytes_per_pixel, [](const Area&, std::uint32_t) {},
+               [](float, const Lanes::value_type&) {}) <= height;
+  };
+  double low = 1, high = static_cast<double>(scene.heap.reserved.count) + 1;
+  if (!fits(high)) return widest_lane(scene, lanes, width);
+  for (int i = 0; i < 24; ++i) {
+    const double middle = std::sqrt(low * high);
+    (fits(middle) ? high : low) = middle;
+  }
+  return high;
+}
+
+std::string title_of(const Scene& scene, const Lanes::value_type& lane) {
+  const auto& [name, of] = lane;
+  return pool_label(scene.tables(), name.first) + ",  " + stream_label(scene.tables(), name.second) + "   " +
+         text_of(of.reserved) + " in " + std::to_string(of.segments.size()) +
+         (of.segments.size() == 1 ? " segment,  " : " segments,  ") + text_of(of.held) + " in use";
 }
 
 }  // namespace
@@ -141,96 +153,119 @@ void HeapPane::draw(Scene& scene, Verdicts& verdicts) {
                                 : "The allocation map shows its allocations.");
     return;
   }
-  // The scale at which everything just fits, by halving.
-  const float width = std::max(area.width() - scene.px(12), scene.px(12));
-  double low = 1, high = static_cast<double>(heap.reserved.count) + 1;
-  for (int i = 0; i < 24; ++i) {
-    const double middle = std::sqrt(low * high);
-    (arrange(scene, width, middle).height > area.height() ? low : high) = middle;
-  }
-  // Where there are more lanes than lines, each has one, and the rest is scrolled to.
-  if (arrange(scene, width, high).height > area.height()) high = widest_lane(scene, width);
   if (ImGui::IsItemHovered() && ImGui::GetIO().MouseWheel != 0) {
     if (ImGui::GetIO().KeyCtrl)
       zoom_ = std::clamp(zoom_ * std::pow(1.25, static_cast<double>(ImGui::GetIO().MouseWheel)), 1.0, 4096.0);
     else
       scroll_ -= scene.px(40) * ImGui::GetIO().MouseWheel;
   }
-  const Layout layout = arrange(scene, width, high / zoom_);
-  scroll_ = std::clamp(scroll_, 0.0F, std::max(0.0F, layout.height - area.height()));
+  arrange_segments(scene, area);
+  scroll_ = std::clamp(scroll_, 0.0F, std::max(0.0F, layout_.height - area.height()));
   list.PushClipRect(area.min(), area.max(), true);
   const float left = area.left + scene.px(6), top = area.top + scene.px(4) - scroll_;
-  for (const LaneTitle& lane : layout.titles)
-    text(list, {left, top + lane.y}, scene.theme.faint, fitting(lane.label, width));
+  for (const Title& lane : layout_.titles)
+    if (top + lane.y < area.bottom && top + lane.y + ImGui::GetTextLineHeight() > area.top)
+      text(list, {left, top + lane.y}, scene.theme.faint, lane.label);
 
-  // Pieces of a segment, in order, share its bytes by their width.
-  for (std::size_t i = 0; i < layout.segments.size();) {
-    std::size_t end = i + 1;
-    float total = layout.segments[i].area.width();
-    while (end < layout.segments.size() && layout.segments[end].segment == layout.segments[i].segment)
-      total += layout.segments[end++].area.width();
-    float before = 0;
-    for (; i < end; ++i) {
-      const Placed& piece = layout.segments[i];
-      const Area on_screen{left + piece.area.left, top + piece.area.top, left + piece.area.right,
-                           top + piece.area.bottom};
-      if (on_screen.bottom >= area.top && on_screen.top <= area.bottom) {
-        list.PushClipRect(on_screen.min(), on_screen.max(), true);
-        draw_segment(scene, list,
-                     {on_screen.left - before, on_screen.top, on_screen.left - before + total, on_screen.bottom},
-                     piece.segment);
-        list.PopClipRect();
-      }
-      before += piece.area.width();
-    }
+  for (const Piece& piece : layout_.pieces) {
+    const Area on_screen{left + piece.area.left, top + piece.area.top, left + piece.area.right,
+                         top + piece.area.bottom};
+    if (on_screen.bottom < area.top || on_screen.top > area.bottom) continue;
+    draw_piece(scene, list, on_screen, on_screen.left - piece.before, piece);
   }
   list.PopClipRect();
-  if (layout.height <= area.height()) return;
-  const float all = layout.height, right = area.right - scene.px(2);
+  if (layout_.height <= area.height()) return;
+  const float all = layout_.height, right = area.right - scene.px(2);
   list.AddRectFilled({right - scene.px(4), area.top + area.height() * scroll_ / all},
                      {right, area.top + area.height() * (scroll_ + area.height()) / all}, scene.theme.faint,
                      scene.px(2));
 }
 
-void HeapPane::draw_segment(Scene& scene, ImDrawList& list, const Area& area, std::uint32_t number) {
+void HeapPane::arrange_segments(const Scene& scene, const Area& area) {
+  const Layout::Key key{
+      scene.heap.heap, scene.heap.event, scene.doc().event_count(), area.width(), area.height(), scene.scale, zoom_};
+  if (layout_.key == key) return;
+  layout_ = Layout();
+  layout_.key = key;
+  const float width = std::max(area.width() - scene.px(12), scene.px(12));
+  const Lanes lanes = lanes_of(scene);
+  layout_.height = arrange(
+      scene, lanes, width, fitting_scale(scene, lanes, width, area.height()) / zoom_,
+      [&](const Area& at, std::uint32_t segment) { layout_.pieces.push_back({.area = at, .segment = segment}); },
+      [&](float y, const Lanes::value_type& lane) {
+        layout_.titles.push_back({y, fitting(title_of(scene, lane), width)});
+      });
+  // Pieces of a segment, in order, share its bytes by their width.
+  for (std::size_t i = 0; i < layout_.pieces.size();) {
+    std::size_t end = i;
+    float total = 0;
+    for (; end < layout_.pieces.size() && layout_.pieces[end].segment == layout_.pieces[i].segment; ++end) {
+      layout_.pieces[end].before = total;
+      total += layout_.pieces[end].area.width();
+    }
+    for (; i < end; ++i) layout_.pieces[i].total = total;
+  }
+}
+
+void HeapPane::draw_piece(Scene& scene, ImDrawList& list, const Area& area, float segment_left, const Piece& piece) {
   Selection& selection = scene.selection;
-  const HeldSegment& segment = scene.heap.segments[number];
+  const HeldSegment& segment = scene.heap.segments[piece.segment];
   const Document& document = scene.doc();
   fill(list, area, scene.theme.segment);
-  const double pixels_per_byte = static_cast<double>(area.width()) / static_cast<double>(segment.size.count);
+  const double pixels_per_byte = static_cast<double>(piece.total) / static_cast<double>(segment.size.count);
   const auto x_of = [&](Address address) {
-    return area.left + static_cast<float>(static_cast<double>((address - segment.address).count) * pixels_per_byte);
+    return segment_left + static_cast<float>(static_cast<double>((address - segment.address).count) * pixels_per_byte);
   };
+  struct Outline {
+    Area area;
+    Colour colour;
+    float width;
+  };
+  std::vector<Outline> outlines;  // drawn over all blocks
   const ImVec2 mouse = ImGui::GetIO().MousePos;
   const bool pointed = ImGui::IsItemHovered() && ImGui::IsMouseHoveringRect(area.min(), area.max());
+  const auto first = scene.heap.blocks.begin() + segment.first_block, last = first + segment.blocks;
+  auto block = std::partition_point(
+      first, last, [&](const HeldBlock& b) { return std::max(x_of(b.end()), x_of(b.address) + 1) <= area.left; });
   float drawn_to = area.left - 1;
-  for (std::uint32_t b = segment.first_block; b < segment.first_block + segment.blocks; ++b) {
-    const HeldBlock& block = scene.heap.blocks[b];
-    const float left = x_of(block.address), right = std::max(x_of(block.end()), left + 1);
-    const bool marked = selection.allocation == block.allocation || selection.highlights(document, block.allocation);
+  for (; block != last; ++block) {
+    const float left = x_of(block->address), right = std::max(x_of(block->end()), left + 1);
+    if (left >= area.right) break;
+    const bool marked = selection.allocation == block->allocation || selection.highlights(document, block->allocation);
     if (pointed && mouse.x >= left && mouse.x < right) {
-      selection.hover(block.allocation);
+      selection.hover(block->allocation);
       if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) {
-        selection.select(document, block.allocation);
+        selection.select(document, block->allocation);
         selection.remember();
       }
     }
-    const bool pins = scene.heap.pin_before == b || scene.heap.pin_after == b;
+    const auto number = static_cast<std::uint32_t>(block - scene.heap.blocks.begin());
+    const bool pins = scene.heap.pin_before == number || scene.heap.pin_after == number;
     if (right <= drawn_to && !marked && !pins) continue;  // under what is drawn
-    const Colour colour = colour_of_(block.allocation);
+    const Colour colour = colour_of_(block->allocation);
     const float gap = right - left > 3 ? 1.0F : 0.0F;
-    fill(list, {left, area.top, right - gap, area.bottom},
-         block.pending ? mix(colour, scene.theme.segment, 0.55) : colour);
-    if (pins) outline(list, {left, area.top, right, area.bottom}, scene.theme.accent, scene.px(2));
-    if (marked) outline(list, {left, area.top, right, area.bottom}, scene.theme.selection, scene.px(1.5));
+    const Area visible{std::max(left, area.left), area.top, std::min(right - gap, area.right), area.bottom};
+    if (visible.left < visible.right)
+      fill(list, visible, block->pending ? mix(colour, scene.theme.segment, 0.55) : colour);
+    const Area all{left, area.top, right, area.bottom};
+    if (pins) outlines.push_back({all, scene.theme.accent, scene.px(2)});
+    if (marked) outlines.push_back({all, scene.theme.selection, scene.px(1.5)});
     drawn_to = std::max(drawn_to, std::floor(right));
   }
-  if (scene.heap.largest_hole == number) {
-    const float left = x_of(segment.largest_hole), right = x_of(segment.largest_hole + segment.largest_hole_size);
-    const Area hole{left, area.top, std::max(right, left + 3), area.bottom};
-    outline(list, hole, scene.theme.accent, scene.px(2));
-    list.AddLine({hole.left, hole.bottom}, {hole.right, hole.top}, with_alpha(scene.theme.accent, 0x80), scene.px(1));
-    list.AddLine({hole.left, hole.top}, {hole.right, hole.bottom}, with_alpha(scene.theme.accent, 0x80), scene.px(1));
+  const bool has_hole = scene.heap.largest_hole == piece.segment;
+  if (has_hole || !outlines.empty()) {
+    // They may reach beyond this piece.
+    list.PushClipRect(area.min(), area.max(), true);
+    for (const Outline& o : outlines) outline(list, o.area, o.colour, o.width);
+    if (has_hole) {
+      const float left = x_of(segment.largest_hole), right = x_of(segment.largest_hole + segment.largest_hole_size);
+      const Area hole{left, area.top, std::max(right, left + 3), area.bottom};
+      const Colour pale = with_alpha(scene.theme.accent, 0x80);
+      outline(list, hole, scene.theme.accent, scene.px(2));
+      list.AddLine({hole.left, hole.bottom}, {hole.right, hole.top}, pale, scene.px(1));
+      list.AddLine({hole.left, hole.top}, {hole.right, hole.bottom}, pale, scene.px(1));
+    }
+    list.PopClipRect();
   }
   if (pointed) {
     ImGui::BeginTooltip();

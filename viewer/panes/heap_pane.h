@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "viewer/panes/draw.h"
 #include "viewer/panes/verdicts.h"
@@ -13,8 +15,36 @@ class HeapPane {
   void draw(Scene& scene, Verdicts& verdicts);
 
  private:
+  /// What of a segment lies in a row.
+  struct Piece {
+    Area area;  // from the corner of the pane's content
+    std::uint32_t segment = 0;
+    float before = 0, total = 0;  // widths: of the segment's pieces before this one, and of all of them
+  };
+  struct Title {
+    float y = 0;
+    std::string label;
+  };
+  /// Where everything goes, until the heap or the pane is another.
+  struct Layout {
+    struct Key {
+      HeapId heap = HeapId::none;
+      std::uint32_t event = 0, version = 0;
+      float width = 0, height = 0, scale = 0;
+      double zoom = 0;
+      friend bool operator==(const Key&, const Key&) = default;
+    };
+    Key key;
+    std::vector<Piece> pieces;
+    std::vector<Title> titles;
+    float height = 0;
+  };
+
   static void draw_title(Scene& scene);
-  void draw_segment(Scene& scene, ImDrawList& list, const Area& area, std::uint32_t number);
+  void arrange_segments(const Scene& scene, const Area& area);
+  void draw_piece(Scene& scene, ImDrawList& list, const Area& area, float segment_left, const Piece& piece);
+
+  Layout layout_;
   std::function<std::uint32_t(std::uint32_t)> colour_of_;
   double zoom_ = 1;  // 1: all of it fits
   float scroll_ = 0;

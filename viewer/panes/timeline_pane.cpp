@@ -18,6 +18,23 @@ float y_of(const Area& area, std::uint64_t bytes, std::uint64_t top) {
              area.height();
 }
 
+/// Fills columns from `rows(x).first` down to `rows(x).second`. Neighbours that look the same are one rectangle: a
+/// pixel is filled when its middle is covered, so whatever rounds to the same pixels looks the same.
+template <class XOf, class Rows>
+void fill_columns(ImDrawList& list, std::size_t count, const XOf& x_of, Colour colour, const Rows& rows) {
+  const auto rounded = [&](std::size_t x) {
+    const std::pair<float, float> edges = rows(x);
+    return std::pair{std::round(edges.first), std::round(edges.second)};
+  };
+  for (std::size_t x = 0; x < count;) {
+    const auto here = rounded(x);
+    std::size_t end = x + 1;
+    while (end < count && rounded(end) == here) ++end;
+    if (here.first < here.second) fill(list, {x_of(x), here.first, x_of(end), here.second}, colour);
+    x = end;
+  }
+}
+
 constexpr std::array<const char*, split_count> split_names{"reserved, live", "by stack", "by pool", "by stream",
                                                            "by thread",      "by tag",   "by step"};
 
@@ -75,19 +92,18 @@ void draw_lane(Scene& scene, ImDrawList& list, const Area& area, const Lane& lan
   fill(list, {area.left, area.top, area.right, area.top + 1}, scene.theme.line);
   list.PushClipRect(area.min(), area.max(), true);
   const Area plot{area.left, area.top + scene.px(3), area.right, area.bottom};
-  for (std::size_t x = 0; x < lane.columns.size();) {
+  const auto y = [&](std::uint64_t value) { return y_of(plot, value, lane.top); };
+  fill_columns(list, lane.columns.size(), x_of, with_alpha(lane.colour, 0x50), [&](std::size_t x) {
     const FreeColumn& column = lane.columns[x];
-    std::size_t end = x + 1;
-    while (end < lane.columns.size() && lane.columns[end] == column) ++end;
-    if (column.known) {
-      const float left = x_of(x), right = x_of(end);
-      const float low = y_of(plot, column.least, lane.top), high = y_of(plot, column.most, lane.top);
-      fill(list, {left, low, right, plot.bottom}, with_alpha(lane.colour, 0x50));
-      // At least a line, so that 0 and steady values are seen.
-      fill(list, {left, high, right, std::max(low, high + scene.px(1.2))}, lane.colour);
-    }
-    x = end;
-  }
+    return std::pair{column.known ? y(column.least) : plot.bottom, plot.bottom};
+  });
+  // At least a line, so that 0 and steady values are seen.
+  fill_columns(list, lane.columns.size(), x_of, lane.colour, [&](std::size_t x) {
+    const FreeColumn& column = lane.columns[x];
+    const float top = std::min(y(column.most), plot.bottom - scene.px(1.2));
+    return column.known ? std::pair{top, std::max(y(column.least), std::round(top) + scene.px(1.2))}
+                        : std::pair{plot.bottom, plot.bottom};
+  });
   list.PopClipRect();
   label(scene, list, {area.left + scene.px(6), area.top + scene.px(3)}, lane.title + "  0 \u2013 " + lane.top_text);
 }
@@ -283,23 +299,19 @@ void TimelinePane::draw_course(Scene& scene, ImDrawList& list, const Area& area,
   const std::array<Part, 3> parts{
       {{Figure::reserved, theme.reserved}, {Figure::held, theme.held}, {Figure::live, theme.live}}};
   const std::vector<CourseColumn>& columns = plot_.contents->course;
+  const auto x_of = [&](std::size_t x) { return plot_.x_of(x); };
   for (const Part& part : parts) {
-    // Columns of equal value are one rectangle. Up to the minimum the colour is full; what is reached for a moment only
-    // is paler, up to the maximum.
-    for (std::size_t x = 0; x < columns.size();) {
-      const std::uint64_t low = value_of(columns[x].extent.min, part.figure);
-      const std::uint64_t high = value_of(columns[x].extent.max, part.figure);
-      std::size_t end = x + 1;
-      while (end < columns.size() && value_of(columns[end].extent.min, part.figure) == low &&
-             value_of(columns[end].extent.max, part.figure) == high)
-        ++end;
-      const float left = plot_.x_of(x), right = plot_.x_of(end);
-      const float middle = y_of(area, low, top), upper = y_of(area, high, top);
-      if (low > 0) fill(list, {left, middle, right, area.bottom}, part.colour);
-      if (high > low)
-        fill(list, {left, upper, right, middle}, with_alpha(part.colour, part.figure == Figure::held ? 0x60 : 0xA0));
-      x = end;
-    }
+    // Without pending frees what is held is what is live.
+    if (part.figure == Figure::held && !scene.course()->has_pending) continue;
+    const auto y = [&](const Figures& figures) { return y_of(area, value_of(figures, part.figure), top); };
+    // Up to the minimum the colour is full; what is reached for a moment only is paler, up to the maximum.
+    fill_columns(list, columns.size(), x_of, part.colour, [&](std::size_t x) {
+      return std::pair{y(columns[x].extent.min), area.bottom};
+    });
+    fill_columns(list, columns.size(), x_of, with_alpha(part.colour, part.figure == Figure::held ? 0x60 : 0xA0),
+                 [&](std::size_t x) {
+                   return std::pair{y(columns[x].extent.max), y(columns[x].extent.min)};
+                 });
   }
 }
 
@@ -485,13 +497,14 @@ void TimelinePane::draw_minimap(Scene& scene) {
   update(minimap_, scene, all, area);
   const std::vector<CourseColumn>& columns = minimap_.contents->course;
   const std::uint64_t top = std::max<std::uint64_t>(highest(columns), 1);
-  for (std::size_t x = 0; x < columns.size(); ++x) {
-    const float left = minimap_.x_of(x), right = minimap_.x_of(x + 1);
-    fill(list, {left, y_of(area, value_of(columns[x].extent.max, Figure::reserved), top), right, area.bottom},
-         scene.theme.reserved);
-    fill(list, {left, y_of(area, value_of(columns[x].extent.max, Figure::live), top), right, area.bottom},
-         with_alpha(scene.theme.live, 0xC0));
-  }
+  const auto x_of = [&](std::size_t x) { return minimap_.x_of(x); };
+  const auto up_to = [&](Figure figure) {
+    return [&, figure](std::size_t x) {
+      return std::pair{y_of(area, value_of(columns[x].extent.max, figure), top), area.bottom};
+    };
+  };
+  fill_columns(list, columns.size(), x_of, scene.theme.reserved, up_to(Figure::reserved));
+  fill_columns(list, columns.size(), x_of, with_alpha(scene.theme.live, 0xC0), up_to(Figure::live));
   const TimeAxis axis(all, area);
   const float left = axis.x_of(scene.selection.view.begin),
               right = std::max(axis.x_of(scene.selection.view.end), left + 2);
