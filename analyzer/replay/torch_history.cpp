@@ -18,7 +18,9 @@ bool is_torch(const Trace& trace, HeapId heap) {
 
 bool is_torch(const Trace& trace, const Prepared& heap) { return is_torch(trace, heap.heap); }
 
-bool is_recording(const Trace& trace) { return trace.header.source == "cupti" || trace.header.source == "interpose"; }
+bool is_recording(const Header& header) { return header.source == "cupti" || header.source == "interpose"; }
+
+bool is_recording(const Trace& trace) { return is_recording(trace.header); }
 
 std::string why_not_reproducible(const Trace& trace) {
   const Losses& losses = trace.losses;

@@ -15,6 +15,7 @@ bool is_torch(const Trace& trace, HeapId heap);
 
 /// Whether memreel recorded the trace: what it has was seen from outside of the allocators.
 bool is_recording(const Trace& trace);
+bool is_recording(const Header& header);
 
 /// Why a replay can't be expected to repeat this history, in one line; empty when it can.
 std::string why_not_reproducible(const Trace& trace);

@@ -121,6 +121,7 @@ void Viewer::follow_document() {
   if (latest == document_) return;
   const bool first = document_->empty() && !latest->empty();
   const bool moved = !first && selection_.view != followed_view_;
+  if (!first && latest->renumbered != document_->renumbered) renumber(*latest);
   document_ = latest;
   if (document_->empty()) return;
   if (selection_.heap == HeapId::none || (cursor_follows_ && !moved)) selection_.heap = main_heap(*document_);
@@ -132,6 +133,19 @@ void Viewer::follow_document() {
   }
   if (wanted_instant_ && status().stage == Stage::complete) go_to(*std::exchange(wanted_instant_, std::nullopt));
   selection_.remember();
+}
+
+/// Keeps of what is shown what means the same in `next`.
+void Viewer::renumber(const Document& next) {
+  if (document_->empty()) return;
+  auto panes = std::make_unique<Panes>();
+  panes->compare.set_other(panes_->compare.other());
+  panes_ = std::move(panes);
+  overlays_.clear();
+  heap_ = HeapAt();
+  if (selection_.cursor != 0)
+    selection_.cursor = next.events_until(document_->time(std::min(selection_.cursor, document_->event_count()) - 1));
+  selection_.renumber();
 }
 
 void Viewer::step(int by) {

@@ -88,6 +88,7 @@ class Viewer {
 
  private:
   void follow_document();
+  void renumber(const Document& next);
   void handle_keys(double seconds);
   void step(int by);
   void step_mark(int by);

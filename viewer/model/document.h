@@ -104,6 +104,7 @@ class Document {
   ReadReport read;
   std::uint64_t bytes = 0;  // of the file
   bool complete = false;    // all that the file holds was read
+  bool renumbered = false;  // as it is judged (subject.h): events and allocations have other numbers than before
   std::vector<HeapCourse> heaps;
   std::vector<std::shared_ptr<const Keyframe>> keyframes;
   Columns columns;

@@ -59,9 +59,23 @@ class Selection {
     marked.reset();
   }
 
+  /// Events and allocations have other numbers from now on.
+  void renumber() {
+    allocation.reset();
+    hovered_allocation.reset();
+    history_.clear();
+    here_ = 0;
+  }
+
   /// Whether an allocation is one that the selection or the pointer is about.
   bool highlights(const Document& document, std::uint32_t id) const {
     return hovered_allocation == id || (hovered_stack && document.stack_of(id) == *hovered_stack);
+  }
+  /// Whether the pointer is on a stack, or on an allocation that it made.
+  bool highlights(const Document& document, StackId id) const {
+    if (id == StackId::none) return false;
+    return hovered_stack == id || (hovered_allocation && *hovered_allocation < document.allocation_count() &&
+                                   document.stack_of(*hovered_allocation) == id);
   }
 
   /// The events that lie in the view: from how many to how many precede its ends.

@@ -8,6 +8,7 @@
 #include "formats/import/import.h"
 #include "formats/reader/footer.h"
 #include "viewer/model/document_builder.h"
+#include "viewer/model/subject.h"
 
 namespace memreel::viewer {
 namespace {
@@ -118,6 +119,31 @@ void Source::run(const std::stop_token& stop) {
     set_status({.stage = Stage::failed, .error = done.error()});
 }
 
+/// Reads a trace that was read to its end once more, as it is judged, and publishes that. False when that is as it was
+/// recorded.
+Result<bool> Source::publish_subject(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file,
+                                     const TraceReader& raw) {
+  const auto subject = subject_of(file, path_.string());
+  if (!subject) return subject.error();
+  if (*subject == nullptr) return false;
+  auto reader = TraceReader::open(*subject, path_.string());
+  if (!reader) return std::move(reader).error();
+  DocumentBuilder builder;
+  for (EventBatch batch; !stop.stop_requested();) {
+    const auto more = reader->next(batch);
+    if (!more) return more.error();
+    if (!*more) break;
+    builder.add(batch, reader->tables());
+  }
+  if (stop.stop_requested()) return true;
+  auto document = std::make_shared<Document>(*builder.publish(*reader, file->size(), true));
+  document->read = raw.report();  // what was lost was lost in the file
+  document->renumbered = true;
+  set_file(*subject);
+  publish(std::move(document), {.stage = Stage::complete, .progress = 1});
+  return true;
+}
+
 // One loop over the states that a file goes through while it grows.
 // NOLINTNEXTLINE(readability-function-cognitive-complexity)
 Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file, Import* import) {
@@ -161,6 +187,10 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
       set_file(file);
     }
     const bool followed = import == nullptr && !reader->report().has_footer;
+    if (!followed && events <= longest_subject && may_be_completed(reader->header(), reader->tables())) {
+      // Where that fails, the trace is shown as it was recorded.
+      if (const auto done = publish_subject(stop, file, *reader); done && *done) return {};
+    }
     if (!published_end) {
       publish(builder.publish(*reader, file->size(), true),
               {.stage = Stage::complete, .progress = 1, .followed = followed});

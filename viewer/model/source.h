@@ -40,7 +40,7 @@ class Source {
   /// The latest version; never null.
   std::shared_ptr<const Document> document() const;
   SourceStatus status() const;
-  /// The trace itself, for jobs that read it whole; null while it is imported.
+  /// The trace itself as the latest document shows it, for jobs that read it whole; null while it is imported.
   std::shared_ptr<ByteFile> file() const;
 
  private:
@@ -49,6 +49,8 @@ class Source {
 
   void run(const std::stop_token& stop);
   Result<void> read(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file, Import* import);
+  Result<bool> publish_subject(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file,
+                               const TraceReader& raw);
   void publish(std::shared_ptr<const Document> document, const SourceStatus& status);
   void set_status(const SourceStatus& status);
   void set_file(std::shared_ptr<ByteFile> file);

@@ -12,6 +12,7 @@
 #include "formats/import/import.h"
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
+#include "viewer/model/subject.h"
 
 namespace memreel::viewer {
 namespace {
@@ -65,7 +66,8 @@ std::optional<ComparePane::Comparison> ComparePane::compare_traces(const std::sh
   const auto a = load(file, "this trace");
   progress.set(0.3);
   if (progress.cancelled()) return std::nullopt;
-  const auto b = open_any(key.other);
+  auto b = open_any(key.other);
+  if (b) complete_subject(*b);
   progress.set(0.7);
   if (!a || !b) return Comparison{.problem = (a ? b.error() : a.error()).message()};
   const auto heaps = difference({.trace = *a, .instant = AtPeak{}}, {.trace = *b, .instant = AtPeak{}});
@@ -162,6 +164,7 @@ void ComparePane::draw(Scene& scene) {
   rows.selected = [&](std::uint64_t row) {
     return order[row]->stack != StackId::none && selection.stack == order[row]->stack;
   };
+  rows.highlighted = [&](std::uint64_t row) { return selection.highlights(scene.doc(), order[row]->stack); };
   rows.on_hover = [&](std::uint64_t row) { selection.hover(order[row]->stack); };
   rows.on_click = [&](std::uint64_t row) {
     if (order[row]->stack != StackId::none) selection.select(order[row]->stack);

@@ -22,6 +22,7 @@ class ComparePane {
   void keep(std::uint32_t event) { kept_ = event; }
   /// Another trace, whose peak is compared with this one's.
   void set_other(std::string file) { other_ = std::move(file); }
+  const std::string& other() const { return other_; }
 
  private:
   struct Key {

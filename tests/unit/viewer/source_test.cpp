@@ -10,8 +10,11 @@
 #include <thread>
 
 #include "formats/import/import.h"
+#include "formats/writer/trace_writer.h"
 #include "tests/histories.h"
 #include "tests/unit/formats/random_history.h"
+#include "tests/unit/sample_trace.h"
+#include "viewer/model/device_memory.h"
 
 namespace memreel::viewer {
 namespace {
@@ -90,6 +93,83 @@ TEST_F(SourceOf, AGrowingFileIsFollowedToItsEnd) {
   }));
   EXPECT_EQ(source.document()->event_count(), load(memory_file(bytes), "a")->events.count());
   EXPECT_EQ(before->event_count(), events) << "an earlier version is what it was";
+}
+
+std::vector<std::byte> written(const Trace& trace) {
+  std::vector<std::byte> bytes;
+  TraceWriter writer(memory_sink(bytes), trace.header);
+  writer.extend_tables(trace.tables);
+  for (std::size_t i = 0; i < trace.events.count(); ++i) static_cast<void>(writer.append(trace.events[i]));
+  EXPECT_TRUE(writer.finish());
+  return bytes;
+}
+
+/// PyTorch with segments of its own on a device whose driver was watched, and asked what is used: 10 MiB.
+std::vector<std::byte> recording_of_two_levels() {
+  memreel::testing::TraceBuilder build;
+  const HeapId torch{1}, driver = build.heap("cuda.driver", Level::driver, 0);
+  const OriginId of_torch = build.origin(torch), of_driver = build.origin(driver);
+  const AllocationId library = build.alloc(of_driver, {0x5000000}, 1_MiB);
+  build.alloc(of_driver, {0x1000000}, 2_MiB, build.stack({"cudaMalloc@a.cpp:1"}));
+  build.event(EventKind::segment_alloc, of_torch, {0x1000000}, 2_MiB);
+  build.alloc(of_torch, {0x1000000}, 4_KiB);
+  build.alloc(of_driver, {0x2000000}, 4_MiB);
+  build.free(library);
+  build.push({.kind = EventKind::memory_info, .origin = of_driver, .size = 10_MiB, .value = 5U << 20U});
+  return written(build.trace());
+}
+
+TEST_F(SourceOf, WhatAFrameworkGotFromTheDriverIsCountedOnce) {
+  const Source source(file("a.reel", recording_of_two_levels()));
+  ASSERT_TRUE(eventually([&] { return source.status().stage == Stage::complete; }));
+  const auto document = source.document();
+  EXPECT_TRUE(document->complete);
+  EXPECT_TRUE(document->renumbered);
+  const HeapId torch{1}, driver{2};
+  ASSERT_NE(document->course(driver), nullptr);
+  EXPECT_EQ(document->course(driver)->peak_live, (5_MiB).count) << "of the library's 1 MiB and the 4 MiB";
+  EXPECT_EQ(document->course(torch)->peak_reserved, (2_MiB).count);
+  EXPECT_EQ(unattributed(*document, torch, document->event_count()), 4_MiB) << "10 used, 2 PyTorch's, 4 the driver's";
+
+  // What jobs read has the same numbers.
+  const auto trace = load(source.file(), "a");
+  ASSERT_TRUE(trace);
+  ASSERT_EQ(trace->events.count(), document->event_count());
+  ASSERT_EQ(trace->allocation_events.size(), document->allocation_count());
+  for (std::uint32_t e = 0; e < document->event_count(); ++e) EXPECT_EQ(trace->events.kind[e], document->kind(e)) << e;
+}
+
+/// PyTorch's allocator gets a segment, and gives it back without being short of memory.
+Trace trace_with_a_release(const std::string& source) {
+  memreel::testing::TraceBuilder build;
+  const OriginId origin = build.origin(HeapId{1});
+  build.event(EventKind::segment_alloc, origin, {0x1000000}, 2_MiB);
+  build.free(build.alloc(origin, {0x1000000}, 4_KiB));
+  build.event(EventKind::segment_free, origin, {0x1000000}, 2_MiB);
+  build.trace().header.source = source;
+  build.trace().tables.heaps[1].observes_completion = true;
+  return build.trace();
+}
+
+TEST_F(SourceOf, ARecordingHasTheCallsThatPyTorchLeavesNoRecordOf) {
+  const Source source(file("a.reel", written(trace_with_a_release("interpose"))));
+  ASSERT_TRUE(eventually([&] { return source.status().stage == Stage::complete; }));
+  const auto document = source.document();
+  EXPECT_TRUE(document->renumbered);
+  ASSERT_EQ(document->columns.notable.size(), 1U);
+  EXPECT_EQ(document->columns.other[document->columns.notable[0]].event.kind, EventKind::empty_cache);
+
+  // The importer of histories has found them before.
+  const Source history(file("b.reel", written(trace_with_a_release("torch.snapshot"))));
+  ASSERT_TRUE(eventually([&] { return history.status().stage == Stage::complete; }));
+  EXPECT_TRUE(history.document()->columns.notable.empty());
+}
+
+TEST_F(SourceOf, OneLevelIsShownAsItWasRecorded) {
+  const auto bytes = memreel::testing::random_trace(7, 500);
+  const Source source(file("a.reel", bytes));
+  ASSERT_TRUE(eventually([&] { return source.status().stage == Stage::complete; }));
+  EXPECT_FALSE(source.document()->renumbered);
 }
 
 TEST_F(SourceOf, CanBeGivenUpAtAnyTime) {

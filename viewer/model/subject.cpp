@@ -1,0 +1,60 @@
+#include "viewer/model/subject.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "analyzer/history/levels.h"
+#include "analyzer/replay/torch_calls.h"
+#include "analyzer/replay/torch_history.h"
+#include "formats/writer/trace_writer.h"
+
+namespace memreel::viewer {
+namespace {
+
+/// Bytes that nobody else keeps.
+class OwnFile final : public ByteFile {
+ public:
+  explicit OwnFile(std::vector<std::byte> bytes) : bytes_(std::move(bytes)), file_(memory_file(bytes_)) {}
+  Result<std::size_t> read(std::uint64_t offset, std::span<std::byte> into) override {
+    return file_->read(offset, into);
+  }
+  std::uint64_t size() override { return bytes_.size(); }
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::shared_ptr<ByteFile> file_;
+};
+
+}  // namespace
+
+bool may_be_completed(const Header& header, const Tables& tables) {
+  return std::ranges::any_of(tables.heaps, [&](const Heap& framework) {
+    if (framework.level != Level::framework) return false;
+    if (is_recording(header) && framework.observes_completion) return true;
+    return std::ranges::any_of(tables.heaps, [&](const Heap& driver) {
+      return driver.level == Level::driver && driver.device == framework.device && driver.device >= 0;
+    });
+  });
+}
+
+std::size_t complete_subject(Trace& trace) {
+  const std::size_t tied = tie_levels(trace);
+  return tied + infer_torch_calls(trace);
+}
+
+Result<std::shared_ptr<ByteFile>> subject_of(const std::shared_ptr<ByteFile>& file, const std::string& name) {
+  Result<Trace> trace = load(file, name);
+  if (!trace) return std::move(trace).error();
+  if (complete_subject(*trace) == 0) return std::shared_ptr<ByteFile>();
+  std::vector<std::byte> bytes;
+  TraceWriter writer(memory_sink(bytes), trace->header);
+  writer.extend_tables(trace->tables);
+  for (std::size_t i = 0; i < trace->events.count(); ++i) static_cast<void>(writer.append(trace->events[i]));
+  writer.set_losses(trace->losses);
+  if (Result<void> done = writer.finish(); !done) return std::move(done).error();
+  return std::shared_ptr<ByteFile>(std::make_shared<OwnFile>(std::move(bytes)));
+}
+
+}  // namespace memreel::viewer
