@@ -42,9 +42,9 @@ class Screen:
 class View:
     """A viewer with a window, and the hands of its user."""
 
-    def __init__(self, screen, *arguments):
+    def __init__(self, screen, *arguments, size=f"{WIDTH}x{HEIGHT}"):
         self.screen = screen
-        self.process = subprocess.Popen([VIEW, *map(str, arguments), "--control", "--size", f"{WIDTH}x{HEIGHT}"],
+        self.process = subprocess.Popen([VIEW, *map(str, arguments), "--control", "--size", size],
                                         env=screen.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
 
@@ -147,8 +147,8 @@ class ViewTest(ProgramTest):
 
 
 class Windows(ViewTest):
-    def open(self, file, *arguments):
-        view = View(self.screen, file, *arguments)
+    def open(self, file, *arguments, **how):
+        view = View(self.screen, file, *arguments, **how)
         self.addCleanup(view.close)
         return view
 
@@ -275,6 +275,16 @@ class Windows(ViewTest):
         view.settled()
         copied = view.click_on("copy/row")["clipboard"].split("\t")
         self.assertEqual(int(copied[2].replace(",", "")), largest["count"])
+        self.end(view)
+
+    def test_where_there_is_no_room_columns_are_left_out_and_not_cut(self):
+        view = self.open(SAMPLES / "oom_default.reel", "--pane", "fragmentation", size="720x500")
+        places = view.settled()["places"]
+        widths = {name: places[name][2] for name in places if name.startswith(("pins/", "remedies/")) and
+                  not name.endswith(("scrollbar", "first row"))}
+        self.assertGreater(widths["pins/who"], 100)
+        self.assertGreater(widths["remedies/with"], 100)
+        self.assertGreater(min(widths.values()), 45, widths)
         self.end(view)
 
     def test_what_pins_the_largest_hole_is_a_click_away(self):

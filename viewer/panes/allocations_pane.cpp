@@ -8,10 +8,10 @@
 namespace memreel::viewer {
 namespace {
 
-std::string lifetime(const Document& document, std::uint32_t id) {
+std::string lifetime(const Document& document, std::uint32_t id, Nanoseconds begin) {
   const std::uint32_t requested = document.requested(id);
   if (requested == never) return "to the end";
-  const Nanoseconds lived = document.time(requested) - document.time(document.begin_of(id));
+  const Nanoseconds lived = document.time(requested) - begin;
   return text_of_seconds(std::chrono::duration<double>(lived).count());
 }
 
@@ -75,6 +75,17 @@ std::string AllocationsPane::matches_text() const {
          (match_ || matches_ != 1 ? "" : " match") + (match_ || matches_ == 1 ? "" : " matches");
 }
 
+const std::string& AllocationsPane::label_of(const Scene& scene, StackId stack) {
+  constexpr std::size_t most_labels = 4096;
+  if (labelled_ != scene.document->tables || labels_.size() >= most_labels) {
+    labels_.clear();
+    labelled_ = scene.document->tables;
+  }
+  const auto [label, is_new] = labels_.try_emplace(stack);
+  if (is_new) label->second = stack_label(scene.tables(), stack);
+  return label->second;
+}
+
 void AllocationsPane::draw(Scene& scene) {
   Selection& selection = scene.selection;
   const Document& document = scene.doc();
@@ -99,6 +110,14 @@ void AllocationsPane::draw(Scene& scene) {
     if (followed_)
       if (const auto row = list->row_of(*followed_)) table_.show(*row);
   }
+  // Two cells of a row say when it began, which takes a search.
+  std::optional<std::uint32_t> known;
+  Nanoseconds began{};
+  const auto begin_of = [&](std::uint32_t id) {
+    if (known != id) began = document.time(document.begin_of(id));
+    known = id;
+    return began;
+  };
   Rows rows;
   rows.count = list->size();
   rows.cell = [&](std::uint64_t row, int column) -> std::string {
@@ -106,18 +125,16 @@ void AllocationsPane::draw(Scene& scene) {
     switch (column) {
       case 0:
         return text_of(document.size_of(id));
-      case 1: {
-        const Nanoseconds since = document.time(document.begin_of(id)) - document.first_time();
-        return time_text(since, Nanoseconds{1000});
-      }
+      case 1:
+        return time_text(begin_of(id) - document.first_time(), Nanoseconds{1000});
       case 2:
-        return lifetime(document, id);
+        return lifetime(document, id, begin_of(id));
       case 3:
         return address_text({document.columns.address[id]});
       case 4:
         return stream_label(scene.tables(), scene.tables()[document.origin_of(id)].stream);
       default:
-        return stack_label(scene.tables(), document.stack_of(id));
+        return label_of(scene, document.stack_of(id));
     }
   };
   rows.swatch = [&](std::uint64_t row) { return scene.theme.shade(index(document.stack_of(id_of(row)))); };

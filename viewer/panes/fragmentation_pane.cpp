@@ -23,10 +23,13 @@ void FragmentationPane::draw(Scene& scene, Verdicts& verdicts) {
     return;
   }
   const FragmentationPoint& peak = found->at_peak;
+  const float button = ImGui::CalcTextSize("go there").x + scene.px(24);
+  ImGui::PushTextWrapPos(std::max(ImGui::GetContentRegionMax().x - button, scene.px(100)));
   ImGui::TextUnformatted((text_of(peak.free()) + " of " + text_of(peak.reserved) +
                           " were free when reserved memory was at its peak, " + text_of(peak.hostage) +
                           " of them pinned by what lives beside")
                              .c_str());
+  ImGui::PopTextWrapPos();
   ImGui::SameLine();
   if (ImGui::SmallButton("go there")) {
     scene.selection.cursor = static_cast<std::uint32_t>(peak.events);
@@ -52,6 +55,9 @@ void FragmentationPane::draw(Scene& scene, Verdicts& verdicts) {
     }
   };
   rows.selected = [&](std::uint64_t row) { return scene.selection.stack == found->sites[row].stack; };
+  rows.highlighted = [&](std::uint64_t row) {
+    return scene.selection.highlights(scene.doc(), found->sites[row].stack);
+  };
   rows.on_hover = [&](std::uint64_t row) { scene.selection.hover(found->sites[row].stack); };
   rows.on_click = [&](std::uint64_t row) {
     scene.selection.select(found->sites[row].stack);

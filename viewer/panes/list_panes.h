@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,8 +32,11 @@ class AllocationsPane {
 
  private:
   std::shared_ptr<const AllocationList> request(Scene& scene);
+  const std::string& label_of(const Scene& scene, StackId stack);
 
   Table table_;
+  std::shared_ptr<const Tables> labelled_;  // what labels_ are of
+  std::map<StackId, std::string> labels_;   // stacks can be deep: those on screen lately
   Background<AllocationQuery, AllocationList> list_;
   std::optional<std::uint32_t> followed_;  // the selected allocation that was scrolled to
   int step_ = 0;                           // asked for while the list was being made

@@ -73,6 +73,19 @@ void Table::draw_scrollbar(Scene& scene, const Rows& rows, std::uint64_t visible
   note_place(scene, std::string(name_) + "/scrollbar", {right - width, top, right, bottom});
 }
 
+std::size_t Table::shown_columns(float width, const Scene& scene) const {
+  constexpr double least_rest = 130;  // for the column that takes what is left: a file and a line
+  const bool has_rest = std::ranges::any_of(columns_, [](const Column& c) { return c.width == 0 && *c.title != 0; });
+  float taken = has_rest ? scene.px(least_rest) : 0;
+  std::size_t shown = 0;
+  for (; shown < columns_.size(); ++shown) {
+    if (columns_[shown].width == 0) continue;
+    taken += scene.px(static_cast<double>(columns_[shown].width)) + 2 * ImGui::GetStyle().CellPadding.x;
+    if (shown != 0 && taken > width) break;
+  }
+  return shown;
+}
+
 /// What is the whole row's, in its first cell. True when the mouse is on it.
 bool Table::begin_row(Scene& scene, const Rows& rows, std::uint64_t row) {
   if (ImGui::Selectable("##row", rows.selected && rows.selected(row),
@@ -102,10 +115,14 @@ void Table::draw_cell(Scene& scene, const Rows& rows, std::uint64_t row, int col
   const std::string cell = rows.cell(row, column);
   const float width = ImGui::GetContentRegionAvail().x;
   const ImVec2 at = ImGui::GetCursorScreenPos();
-  const std::string shown = fitting(cell, width);
-  text(*ImGui::GetWindowDrawList(), {right ? at.x + width : at.x, at.y}, scene.theme.text, shown, right ? 1.0F : 0.0F);
+  // Measured once: most texts fit.
+  float taken = ImGui::CalcTextSize(cell.data(), cell.data() + cell.size()).x;
+  const bool fits = taken <= width;
+  const std::string cut = fits ? std::string() : fitting(cell, width);
+  if (!fits) taken = ImGui::CalcTextSize(cut.data(), cut.data() + cut.size()).x;
+  text(*ImGui::GetWindowDrawList(), {right ? at.x + width - taken : at.x, at.y}, scene.theme.text, fits ? cell : cut);
   if (!is_hovered || !ImGui::IsMouseHoveringRect(at, {at.x + width, at.y + ImGui::GetTextLineHeight()}, false)) return;
-  if (shown.size() != cell.size()) {
+  if (!fits) {
     ImGui::BeginTooltip();
     ImGui::PushTextWrapPos(scene.px(520));
     ImGui::TextUnformatted(cell.c_str());
@@ -174,10 +191,15 @@ void Table::draw(Scene& scene, const Rows& rows) {
                         ImGuiTableFlags_Resizable | ImGuiTableFlags_NoBordersInBody | ImGuiTableFlags_SizingFixedFit |
                             ImGuiTableFlags_NoSavedSettings | ImGuiTableFlags_NoKeepColumnsVisible,
                         {size.x - scene.px(12), 0})) {
-    for (const Column& column : columns_)
+    const std::size_t shown = shown_columns(size.x - scene.px(12), scene);
+    for (std::size_t c = 0; c < columns_.size(); ++c) {
+      const Column& column = columns_[c];
+      const ImGuiTableColumnFlags width =
+          column.width == 0 ? ImGuiTableColumnFlags_WidthStretch : ImGuiTableColumnFlags_WidthFixed;
       ImGui::TableSetupColumn(column.title,
-                              column.width == 0 ? ImGuiTableColumnFlags_WidthStretch : ImGuiTableColumnFlags_WidthFixed,
+                              column.width == 0 || c < shown ? width : width | ImGuiTableColumnFlags_Disabled,
                               column.width == 0 ? 1.0F : scene.px(static_cast<double>(column.width)));
+    }
     draw_headers(scene);
     const auto first = static_cast<std::uint64_t>(first_);
     const std::uint64_t end = std::min(rows.count, first + visible);

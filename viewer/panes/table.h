@@ -49,6 +49,8 @@ class Table {
   }
 
  private:
+  /// How many columns there is room for; one of width 0 has its part of it, and is shown anyway.
+  std::size_t shown_columns(float width, const Scene& scene) const;
   void scroll(const Rows& rows, std::uint64_t visible);
   void draw_scrollbar(Scene& scene, const Rows& rows, std::uint64_t visible, float top, float bottom, float right);
   void draw_row(Scene& scene, const Rows& rows, std::uint64_t row);
