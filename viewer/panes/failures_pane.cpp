@@ -70,6 +70,8 @@ void FailuresPane::draw(Scene& scene, Verdicts& verdicts) {
   };
   rows.swatch = [&](std::uint64_t) { return scene.theme.alarm; };
   rows.selected = [&](std::uint64_t row) { return scene.selection.cursor == failure(row).at; };
+  rows.highlighted = [&](std::uint64_t row) { return scene.selection.highlights(document, failure(row).event.stack); };
+  rows.on_hover = [&](std::uint64_t row) { scene.selection.hover(failure(row).event.stack); };
   rows.on_click = [&](std::uint64_t row) {
     const OtherEvent& f = failure(row);
     scene.selection.heap = document.heap_of(f.event.origin);

@@ -70,9 +70,10 @@ void FlamePane::draw_node(Scene& scene, ImDrawList& list, const Area& area, std:
     ink = rgb(0x0B1016);
   }
   const bool hovered = ImGui::IsItemHovered() && ImGui::IsMouseHoveringRect(area.min(), area.max());
+  const bool pointed = number != 0 && scene.selection.highlights(scene.doc(), node.stack);
   const bool marked = scene.selection.stack && number != 0 && node.stack == *scene.selection.stack;
   list.AddRectFilled(area.min(), {area.right - (area.width() > 3 ? 1.0F : 0.0F), area.bottom},
-                     hovered ? mix(colour, scene.theme.text, 0.25) : colour, scene.px(2));
+                     hovered || pointed ? mix(colour, scene.theme.text, 0.25) : colour, scene.px(2));
   if (marked) outline(list, area, scene.theme.selection, scene.px(1.5));
   const std::string name = number == 0 ? "all" : std::string(frame.function.empty() ? "(unknown)" : frame.function);
   if (area.width() > scene.px(24)) {
@@ -80,6 +81,7 @@ void FlamePane::draw_node(Scene& scene, ImDrawList& list, const Area& area, std:
     text(list, {area.left + scene.px(4), area.top + scene.px(1)}, ink, fitting(label, area.width() - scene.px(8)));
   }
   if (!hovered) return;
+  if (number != 0) scene.selection.hover(node.stack);
   ImGui::BeginTooltip();
   ImGui::TextUnformatted((number == 0 ? name : text_of(frame)).c_str());
   ImGui::TextDisabled("%s in %s allocations, %s of all", text_of(Bytes{node.bytes}).c_str(),

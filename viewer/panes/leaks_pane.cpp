@@ -68,6 +68,7 @@ void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {
   rows.selected = [&](std::uint64_t row) {
     return scene.selection.stack == of_heap[row]->stack && of_heap[row]->stack != StackId::none;
   };
+  rows.highlighted = [&](std::uint64_t row) { return scene.selection.highlights(scene.doc(), of_heap[row]->stack); };
   rows.on_hover = [&](std::uint64_t row) { scene.selection.hover(of_heap[row]->stack); };
   rows.on_click = [&](std::uint64_t row) {
     const LeakFinding& f = *of_heap[row];

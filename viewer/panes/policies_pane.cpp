@@ -1,6 +1,9 @@
 #include "viewer/panes/policies_pane.h"
 
 #include <algorithm>
+#include <iterator>
+#include <span>
+#include <thread>
 
 #include <imgui.h>
 // after imgui.h
@@ -52,9 +55,18 @@ void PoliciesPane::request(Scene& scene) {
     progress.set(0.3);
     ReplayOptions options;
     options.series_points = 2048;
-    auto results = replay(heaps, *parsed, options);
-    if (!results) return Outcome{.problem = results.error().message()};
-    return Outcome{.results = *std::move(results)};
+    // As many at once as there are cores, so that it can be given up in between.
+    const std::size_t at_once = std::max(std::thread::hardware_concurrency(), 1U);
+    Outcome outcome;
+    for (std::size_t done = 0; done < parsed->size(); done += at_once) {
+      if (progress.cancelled()) return std::nullopt;
+      const std::size_t end = std::min(done + at_once, parsed->size());
+      auto results = replay(heaps, std::span(*parsed).subspan(done, end - done), options);
+      if (!results) return Outcome{.problem = results.error().message()};
+      std::ranges::move(*results, std::back_inserter(outcome.results));
+      progress.set(0.3 + 0.7 * static_cast<double>(end) / static_cast<double>(parsed->size()));
+    }
+    return outcome;
   });
 }
 
@@ -78,7 +90,13 @@ void PoliciesPane::draw(Scene& scene) {
   ImGui::SameLine();
   if (replay_.running()) {
     scene.busy = true;
-    ImGui::TextDisabled("replaying\u2026");
+    if (ImGui::Button("Cancel")) {
+      replay_.cancel();
+      wanted_.clear();
+    }
+    note_item(scene, "policies/cancel");
+    ImGui::SameLine();
+    ImGui::TextDisabled("replaying %d %%", static_cast<int>(replay_.progress() * 100));
   } else {
     ImGui::TextDisabled(
         "%s", fitting("click a row to lay its course over the timeline", ImGui::GetContentRegionAvail().x).c_str());

@@ -134,9 +134,7 @@ void StacksPane::draw(Scene& scene, Verdicts& verdicts) {
   };
   rows.swatch = [&](std::uint64_t row) { return scene.theme.shade(index(sorted_[row].stack)); };
   rows.selected = [&](std::uint64_t row) { return selection.stack == sorted_[row].stack; };
-  rows.highlighted = [&](std::uint64_t row) {
-    return selection.hovered_allocation && scene.doc().stack_of(*selection.hovered_allocation) == sorted_[row].stack;
-  };
+  rows.highlighted = [&](std::uint64_t row) { return selection.highlights(scene.doc(), sorted_[row].stack); };
   rows.on_hover = [&](std::uint64_t row) { selection.hover(sorted_[row].stack); };
   rows.on_click = [&](std::uint64_t row) {
     selection.select(sorted_[row].stack);
