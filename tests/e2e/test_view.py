@@ -65,12 +65,19 @@ class View:
                        stdout=subprocess.DEVNULL)
 
     def key(self, *names):
-        self.hands("key", *names)
-        return self.settled()
+        return self.pressed(sum(name.count("+") + 1 for name in names), "key", *names)
 
     def type(self, text):
-        self.hands("type", "--delay", "15", text)
-        return self.settled()
+        return self.pressed(len(text), "type", "--delay", "15", text)
+
+    def pressed(self, keys, *arguments):
+        """What is shown once so many keys have arrived: a busy machine passes them on late."""
+        before, deadline = self.ask("state")["keys"], time.monotonic() + PATIENCE
+        self.hands(*arguments)
+        while (shown := self.settled())["keys"] < before + keys:
+            if time.monotonic() > deadline:
+                raise AssertionError("keys were not pressed")
+        return shown
 
     def click(self, x, y, button=1):
         self.hands("mousemove", int(x), int(y), "sleep", "0.05", "click", button)

@@ -337,6 +337,7 @@ Json Viewer::state() const {
       {"followed", status.followed},
       {"idle", is_idle()},
       {"frames", frames_},
+      {"keys", window_.key_count()},
       {"events", document_->event_count()},
       {"allocations", document_->allocation_count()},
       {"heap", index(selection_.heap)},

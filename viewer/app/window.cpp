@@ -105,7 +105,9 @@ Result<void> Window::create(const WindowOptions& options) {
   glfwSwapInterval(offscreen_ ? 0 : 1);
   glfwSetWindowUserPointer(window_, this);
   glfwSetKeyCallback(window_, [](GLFWwindow* w, int key, int, int action, int modifiers) {
-    if (action != GLFW_RELEASE) of(w).new_keys_.push_back({key, modifiers});
+    if (action == GLFW_RELEASE) return;
+    of(w).new_keys_.push_back({key, modifiers});
+    ++of(w).key_count_;
   });
   glfwSetCharCallback(window_, [](GLFWwindow* w, unsigned character) { of(w).new_characters_.push_back(character); });
   glfwSetDropCallback(window_, [](GLFWwindow* w, int count, const char** paths) {

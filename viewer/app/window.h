@@ -77,6 +77,8 @@ class Window {
 
   // Since the last frame.
   const std::vector<KeyPress>& keys() const { return keys_; }
+  /// How many keys were pressed so far.
+  std::uint64_t key_count() const { return key_count_; }
   const std::vector<unsigned>& characters() const { return characters_; }
   const std::vector<std::string>& dropped_files() const { return dropped_; }
   bool is_down(int key) const;
@@ -101,6 +103,7 @@ class Window {
   bool measures_hand_over_ = false;
   std::uint32_t framebuffer_ = 0, colour_ = 0;  // when off-screen
   std::vector<KeyPress> keys_, new_keys_;
+  std::uint64_t key_count_ = 0;
   std::vector<unsigned> characters_, new_characters_;
   std::vector<std::string> dropped_, new_dropped_;
 };

@@ -49,9 +49,9 @@ std::vector<AddressScale::Range> merged(std::vector<std::pair<Address, Address>>
 /// From times and addresses to pixels.
 class Canvas {
  public:
-  Canvas(const MapQuery& query, MapPicture& picture) : query_(query), picture_(picture) {
+  Canvas(const MapQuery& query, MapPicture& picture)
+      : query_(query), picture_(picture), total_(static_cast<double>(picture.scale.total())) {
     per_pixel_time_ = static_cast<double>((query.end - query.begin).count()) / query.width;
-    total_ = static_cast<double>(picture.scale.total());
     per_pixel_bytes_ = std::max((query.high - query.low) * total_ / query.height, 1e-9);
   }
 
@@ -82,7 +82,8 @@ class Canvas {
  private:
   const MapQuery& query_;
   MapPicture& picture_;
-  double per_pixel_time_ = 1, per_pixel_bytes_ = 1, total_ = 0;
+  double total_;
+  double per_pixel_time_ = 1, per_pixel_bytes_ = 1;
 };
 
 }  // namespace

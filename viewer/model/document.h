@@ -133,9 +133,9 @@ class Document {
   std::uint32_t requested(std::uint32_t id) const { return seen(columns.requested[id].get()); }
   std::uint32_t completed(std::uint32_t id) const { return seen(columns.completed[id].get()); }
 
-  /// How many events have a time <= `time`, taking events to be in order of their time; where they are not, an event
+  /// How many events have a time <= `until`, taking events to be in order of their time; where they are not, an event
   /// counts as late as the latest before it. `least`: what is known to be no more than that, where the search begins.
-  std::uint32_t events_until(Nanoseconds time, std::uint32_t least = 0) const;
+  std::uint32_t events_until(Nanoseconds until, std::uint32_t least = 0) const;
   Nanoseconds first_time() const { return empty() ? Nanoseconds{} : time(0); }
   Nanoseconds last_time() const;
   /// How many allocations began before `event`.

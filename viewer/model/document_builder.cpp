@@ -45,7 +45,7 @@ void DocumentBuilder::end_leaf() {
   }
 }
 
-void DocumentBuilder::follow(Course& course) {
+void DocumentBuilder::follow(Course& course) const {
   settle(course.now);
   if (!course.used) course.leaf = Extent::at(at_ % leaf_events == 0 ? course.now : course.before);
   course.leaf.add(Extent::at(course.now));

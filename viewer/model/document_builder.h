@@ -64,7 +64,7 @@ class DocumentBuilder {
   void add_mark(const Event& event);
   void take_keyframe();
   /// After an event of `course`.
-  void follow(Course& course);
+  void follow(Course& course) const;
 
   std::uint32_t keyframe_interval_, next_keyframe_;
   const Tables* tables_ = nullptr;

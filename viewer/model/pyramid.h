@@ -42,7 +42,7 @@ struct Extent {
 
 /// Events in a node of the lowest level, and nodes in one of the next level.
 inline constexpr std::uint32_t leaf_events = 128;
-inline constexpr std::uint32_t fan_out = 16;
+inline constexpr std::uint32_t fan_out_bits = 4, fan_out = 1U << fan_out_bits;
 
 /// Whole leaves only; what lies beside them is the reader's to add (Document::extent).
 class PyramidView {
@@ -56,26 +56,24 @@ class PyramidView {
   /// Over the leaves `begin` .. `end` - 1, at least one. Reads at most 2 x 15 nodes of each level.
   Extent over(std::uint32_t begin, std::uint32_t end) const {
     Extent extent = leaf(begin);
-    std::uint32_t at = begin + 1;
-    std::size_t level = 0;
-    std::uint32_t span = 1;  // leaves in a node of `level`
-    while (at < end) {
-      while (level + 1 < levels_.size() && at % (span * fan_out) == 0 && end - at >= span * fan_out &&
-             at / (span * fan_out) < levels_[level + 1].size()) {
-        ++level;
-        span *= fan_out;
-      }
-      while (end - at < span || at / span >= levels_[level].size()) {
-        --level;
-        span /= fan_out;
-      }
-      extent.add(levels_[level][at / span]);
-      at += span;
+    std::uint32_t level = 0;
+    for (std::uint32_t at = begin + 1; at < end; at += 1U << (fan_out_bits * level)) {
+      // The largest node that begins here and is over by `end`; a leaf is.
+      while (is_within(level + 1, at, end)) ++level;
+      while (level > 0 && !is_within(level, at, end)) --level;
+      extent.add(levels_[level][at >> (fan_out_bits * level)]);
     }
     return extent;
   }
 
  private:
+  /// Whether there is a node of `level` that begins with the leaf `at` and ends with `end` or before.
+  bool is_within(std::uint32_t level, std::uint32_t at, std::uint32_t end) const {
+    if (level >= levels_.size()) return false;
+    const std::uint32_t bits = fan_out_bits * level, leaves = 1U << bits;
+    return at % leaves == 0 && end - at >= leaves && (at >> bits) < levels_[level].size();
+  }
+
   std::vector<ColumnView<Extent>> levels_;  // a node is there when all below it are
 };
 

@@ -102,6 +102,14 @@ std::string title_of(const Scene& scene, const Lanes::value_type& lane) {
          (of.segments.size() == 1 ? " segment,  " : " segments,  ") + text_of(of.held) + " in use";
 }
 
+/// The pointer is on an allocation; a click selects it.
+void point_at(Scene& scene, std::uint32_t allocation) {
+  scene.selection.hover(allocation);
+  if (!ImGui::IsMouseClicked(ImGuiMouseButton_Left)) return;
+  scene.selection.select(scene.doc(), allocation);
+  scene.selection.remember();
+}
+
 }  // namespace
 
 void HeapPane::draw_title(Scene& scene) {
@@ -208,7 +216,7 @@ void HeapPane::arrange_segments(const Scene& scene, const Area& area) {
 }
 
 void HeapPane::draw_piece(Scene& scene, ImDrawList& list, const Area& area, float segment_left, const Piece& piece) {
-  Selection& selection = scene.selection;
+  const Selection& selection = scene.selection;
   const HeldSegment& segment = scene.heap.segments[piece.segment];
   const Document& document = scene.doc();
   fill(list, area, scene.theme.segment);
@@ -232,13 +240,7 @@ void HeapPane::draw_piece(Scene& scene, ImDrawList& list, const Area& area, floa
     const float left = x_of(block->address), right = std::max(x_of(block->end()), left + 1);
     if (left >= area.right) break;
     const bool marked = selection.allocation == block->allocation || selection.highlights(document, block->allocation);
-    if (pointed && mouse.x >= left && mouse.x < right) {
-      selection.hover(block->allocation);
-      if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) {
-        selection.select(document, block->allocation);
-        selection.remember();
-      }
-    }
+    if (pointed && mouse.x >= left && mouse.x < right) point_at(scene, block->allocation);
     const auto number = static_cast<std::uint32_t>(block - scene.heap.blocks.begin());
     const bool pins = scene.heap.pin_before == number || scene.heap.pin_after == number;
     if (right <= drawn_to && !marked && !pins) continue;  // under what is drawn

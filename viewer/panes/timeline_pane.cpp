@@ -35,6 +35,28 @@ void fill_columns(ImDrawList& list, std::size_t count, const XOf& x_of, Colour c
   }
 }
 
+/// A colour and what it means, beside what is there. False when there is no more room: half an entry tells nobody
+/// anything.
+bool legend_entry(const Scene& scene, const char* name, Colour colour, const std::string& value) {
+  const float size = scene.px(9), gap = scene.px(18), right = ImGui::GetContentRegionMax().x;
+  const float name_width = *name == 0 ? 0 : ImGui::CalcTextSize(name).x + scene.px(6);
+  ImGui::SameLine(0, gap);
+  if (ImGui::GetCursorPosX() + size + scene.px(6) + name_width + ImGui::CalcTextSize(value.c_str()).x > right)
+    return false;
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  const float drop = (ImGui::GetFrameHeight() - size) / 2;
+  ImGui::GetWindowDrawList()->AddRectFilled({at.x, at.y + drop}, {at.x + size, at.y + drop + size}, colour,
+                                            scene.px(2));
+  ImGui::SetCursorScreenPos({at.x + size + scene.px(6), at.y});
+  ImGui::AlignTextToFramePadding();
+  if (*name != 0) {
+    ImGui::TextDisabled("%s", name);
+    ImGui::SameLine(0, scene.px(6));
+  }
+  ImGui::TextUnformatted(value.c_str());
+  return true;
+}
+
 constexpr std::array<const char*, split_count> split_names{"reserved, live", "by stack", "by pool", "by stream",
                                                            "by thread",      "by tag",   "by step"};
 
@@ -197,28 +219,10 @@ void TimelinePane::draw_legend(Scene& scene) {
 }
 
 void TimelinePane::draw_values(Scene& scene, const HeapCourse& course, std::uint32_t events) {
-  Selection& selection = scene.selection;
+  const Selection& selection = scene.selection;
   const Document& document = scene.doc();
-  const float right = ImGui::GetContentRegionMax().x;
-  // False when there is no more room: half an entry tells nobody anything.
-  const auto entry = [&](const std::string& name, Colour colour, const std::string& value) {
-    const float size = scene.px(9), gap = scene.px(18);
-    const float name_width = name.empty() ? 0 : ImGui::CalcTextSize(name.c_str()).x + scene.px(6);
-    ImGui::SameLine(0, gap);
-    if (ImGui::GetCursorPosX() + size + scene.px(6) + name_width + ImGui::CalcTextSize(value.c_str()).x > right)
-      return false;
-    const ImVec2 at = ImGui::GetCursorScreenPos();
-    const float drop = (ImGui::GetFrameHeight() - size) / 2;
-    ImGui::GetWindowDrawList()->AddRectFilled({at.x, at.y + drop}, {at.x + size, at.y + drop + size}, colour,
-                                              scene.px(2));
-    ImGui::SetCursorScreenPos({at.x + size + scene.px(6), at.y});
-    ImGui::AlignTextToFramePadding();
-    if (!name.empty()) {
-      ImGui::TextDisabled("%s", name.c_str());
-      ImGui::SameLine(0, scene.px(6));
-    }
-    ImGui::TextUnformatted(value.c_str());
-    return true;
+  const auto entry = [&](const char* name, Colour colour, const std::string& value) {
+    legend_entry(scene, name, colour, value);
   };
   ImGui::Dummy({0, 0});
   const Figures figures = document.figures_after(course, events);
@@ -238,12 +242,17 @@ void TimelinePane::draw_values(Scene& scene, const HeapCourse& course, std::uint
   }
   for (std::size_t i = 0; i < scene.overlays.size(); ++i)
     if (scene.overlays[i].heap == selection.heap) entry("", scene.theme.category(i + 1), scene.overlays[i].name);
+  if (selection.split != SplitBy::nothing) draw_group_names(scene);
+}
+
+void TimelinePane::draw_group_names(Scene& scene) {
+  Selection& selection = scene.selection;
   const auto groups = groups_.value();
-  if (selection.split == SplitBy::nothing || !groups || groups_.key()->by != selection.split) return;
+  if (!groups || groups_.key()->by != selection.split) return;
   for (std::size_t g = 0; g < groups->groups.size(); ++g) {
     const StackedCourse::Group& group = groups->groups[g];
-    if (!entry("", group.is_rest ? scene.theme.rest() : scene.theme.category(g), fitting(group.label, scene.px(170))))
-      break;
+    const Colour colour = group.is_rest ? scene.theme.rest() : scene.theme.category(g);
+    if (!legend_entry(scene, "", colour, fitting(group.label, scene.px(170)))) break;
     if (selection.split != SplitBy::stack || group.is_rest) continue;
     if (ImGui::IsItemHovered()) selection.hover(StackId{group.key});
     if (ImGui::IsItemClicked()) selection.select(StackId{group.key});

@@ -42,6 +42,7 @@ class TimelinePane {
   };
 
   void draw_legend(Scene& scene);
+  void draw_group_names(Scene& scene);
   void draw_values(Scene& scene, const HeapCourse& course, std::uint32_t events);
   void draw_lanes(Scene& scene, std::size_t lanes);
   void draw_plot(Scene& scene);
