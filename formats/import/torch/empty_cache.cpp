@@ -1,7 +1,10 @@
 #include "formats/import/torch/empty_cache.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
+
+#include "formats/import/torch/recorded_heap.h"
 
 namespace memreel::torch {
 namespace {
@@ -12,6 +15,7 @@ struct Run {
   std::size_t end = 0;
   Bytes released;
   Bytes acquired;              // by the segments that follow
+  std::size_t after = 0;       // the entry behind the segments that follow
   std::optional<Entry> next;   // the entry that follows the run
   std::optional<Entry> alloc;  // the alloc that follows the segments
 };
@@ -20,9 +24,13 @@ class EmptyCacheFinder {
  public:
   EmptyCacheFinder(const DeviceHistory& history, const Places& places, const AllocatorRules& rules,
                    const Tables& tables)
-      : entries_(history.entries), places_(places), rules_(rules), tables_(tables) {}
+      : entries_(history.entries), places_(places), rules_(rules), tables_(tables), heap_(rules) {}
 
   std::vector<ReleaseRun> find(Bytes reserved) {
+    // What was unmapped may be less than the block that it was of. Where that decides whether it is too large to be
+    // handed out, the history is followed from its beginning.
+    follows_ = rules_.expandable && rules_.max_split_size < Bytes{std::numeric_limits<std::uint64_t>::max()} &&
+               reserved == Bytes{};
     scan(reserved);
     std::vector<ReleaseRun> found;
     std::size_t covered = 0;  // by runs
@@ -43,20 +51,31 @@ class EmptyCacheFinder {
   }
 
  private:
-  /// Finds the entries that change what the device holds, and the most that it held.
+  /// Finds the entries that change what the device holds, and what it was allowed to hold at least.
   void scan(Bytes reserved) {
-    peak_ = reserved;
+    allowed_ = reserved;
+    std::size_t covered = 0;  // by mallocs
     for (std::size_t i = 0; i < entries_.count(); ++i) {
       const Entry& entry = entries_[i];
-      if (acquires_segment(entry.action()))
+      if (acquires_segment(entry.action())) {
+        if (i >= covered) {
+          const Run malloc = run_at(i);
+          allowed_ = std::max(allowed_, reserved + wanted(malloc));
+          covered = malloc.after;
+        }
         reserved += Bytes{entry.size};
-      else if (releases_segment(entry.action()))
+      } else if (releases_segment(entry.action())) {
         reserved -= std::min(Bytes{entry.size}, reserved);
-      else
+      } else {
         continue;
+      }
       segment_entries_.push_back(i);
-      peak_ = std::max(peak_, reserved);
     }
+  }
+
+  /// What a malloc asked the device for. When it maps memory, it may get more, or less, than it had to ask for.
+  Bytes wanted(const Run& run) const {
+    return run.alloc ? rules_.segment_size(rules_.rounded({run.alloc->size})) : run.acquired;
   }
 
   Run run_at(std::size_t first) const {
@@ -70,6 +89,7 @@ class EmptyCacheFinder {
     while (i < entries_.count() && entries_[i].action() == Action::mark) ++i;
     if (i < entries_.count()) run.next = entries_[i];
     for (; continues(i, acquires_segment); ++i) run.acquired += Bytes{entries_[i].size};
+    run.after = i;
     if (continues(i, [](Action action) { return action == Action::alloc; })) run.alloc = entries_[i];
     return run;
   }
@@ -78,22 +98,48 @@ class EmptyCacheFinder {
     return tables_[tables_[tables_[entries_[run.first].stack].frame].function] == "empty_cache";
   }
 
-  bool is_call(const Run& run, Bytes reserved_before) const {
+  bool is_call(const Run& run, Bytes reserved_before) {
     const Entry& first = entries_[run.first];
     if (!run.next || run.next->stack != first.stack) return true;
     if (run.next->action() == Action::oom) return false;
     if (!acquires_segment(run.next->action())) return true;
     if (run.alloc && could_have_served(run)) return true;
-    const Bytes wanted = run.alloc ? rules_.segment_size(rules_.rounded({run.alloc->size})) : Bytes{};
-    const bool fitted = reserved_before + std::max(wanted, run.acquired) <= peak_;
+    const bool fitted = reserved_before + wanted(run) <= allowed_;
     return fitted && !could_be_garbage_collection(run, reserved_before);
   }
 
-  bool could_have_served(const Run& run) const {
+  bool could_have_served(const Run& run) {
+    if (follows_) {
+      for (; followed_ < run.first; ++followed_) follow(entries_[followed_]);
+      return heap_.would_serve(key_of(*run.alloc), rules_.rounded({run.alloc->size}));
+    }
     for (std::size_t i = run.first; i < run.end; ++i)
       if (entries_[i].place() == run.alloc->place() && serves(entries_[i], rules_.rounded({run.alloc->size})))
         return true;
     return false;
+  }
+
+  static std::uint64_t key_of(const Entry& entry) { return static_cast<std::uint64_t>(entry.place()); }
+
+  void follow(const Entry& entry) {
+    switch (entry.action()) {
+      case Action::segment_alloc:
+      case Action::segment_map:
+        heap_.acquire(entry, key_of(entry));
+        break;
+      case Action::segment_free:
+      case Action::segment_unmap:
+        heap_.release(entry);
+        break;
+      case Action::alloc:
+        if (const auto placement = heap_.placement(entry)) heap_.take(*placement);
+        break;
+      case Action::free_completed:
+        heap_.complete(entry);
+        break;
+      default:
+        break;
+    }
   }
 
   /// Whether the free block that was released would have been handed out for a request of its place.
@@ -109,10 +155,10 @@ class EmptyCacheFinder {
   }
 
   /// It frees segments of the default pool's large blocks once a share of the memory limit is in use. The limit is not
-  /// recorded; it can't be less than the peak.
+  /// recorded.
   bool could_be_garbage_collection(const Run& run, Bytes reserved_before) const {
     const double threshold = rules_.garbage_collection_threshold;
-    if (threshold <= 0 || static_cast<double>(reserved_before.count) <= threshold * static_cast<double>(peak_.count))
+    if (threshold <= 0 || static_cast<double>(reserved_before.count) <= threshold * static_cast<double>(allowed_.count))
       return false;
     for (std::size_t i = run.first; i < run.end; ++i) {
       const Entry& entry = entries_[i];
@@ -129,7 +175,10 @@ class EmptyCacheFinder {
   const AllocatorRules& rules_;
   const Tables& tables_;
   std::vector<std::size_t> segment_entries_;
-  Bytes peak_;
+  Bytes allowed_;
+  RecordedHeap heap_;  // in front of entry `followed_`, when it `follows_`
+  std::size_t followed_ = 0;
+  bool follows_ = false;
 };
 
 }  // namespace

@@ -26,8 +26,8 @@ struct ReleaseRun {
 ///   1. comes from a Python function named empty_cache, or
 ///   2. is followed by anything else, or by another stack, or
 ///   3. released a block that could have served the very malloc that follows, or
-///   4. is followed by a segment that fitted without any release: with it the device would have held no more than it
-///      held at another time, and garbage collection was not due.
+///   4. is followed by a segment that fitted without any release: the device held as much, or as much was asked for,
+///      at another time, and garbage collection was not due.
 /// 3 and 4 find calls from native code, e.g. cuDNN's benchmark mode in a convolution, which share the stack of the
 /// operator's next malloc. What remains ambiguous is the allocator's. Calls that released nothing leave no trace.
 ///

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 
 namespace memreel::torch {
 
@@ -76,6 +77,19 @@ UnitId RecordedHeap::complete(const Entry& entry) {
   return id;
 }
 
+bool RecordedHeap::would_serve(std::uint64_t stream, Bytes rounded) const {
+  const auto group = free_.find({stream, AllocatorRules::is_small(rounded)});
+  if (group == free_.end()) return false;
+  auto found = group->second.lower_bound({.size = rounded.count});
+  if (found == group->second.end()) return false;
+  while (rules_.expandable && could_grow(*found)) {
+    const auto next = std::next(found);
+    if (next == group->second.end() || capacity(*next) >= capacity(*found)) break;
+    found = next;
+  }
+  return rules_.may_serve({found->size}, rounded);
+}
+
 UnitId RecordedHeap::unit_at(std::uint64_t address) const {
   const auto piece = piece_at(address);
   return piece == pieces_.end() ? UnitId::none : piece->second.unit;
@@ -125,6 +139,13 @@ std::uint64_t RecordedHeap::run_size(const Unit& unit) const {
 
 bool RecordedHeap::could_grow(const FreeBlock& block) const {
   return (*this)[block.unit].expandable && !pieces_.contains(block.address + block.size);
+}
+
+std::uint64_t RecordedHeap::capacity(const FreeBlock& block) const {
+  if (!could_grow(block)) return block.size;
+  const auto next = pieces_.upper_bound(block.address);
+  const bool ends = next == pieces_.end() || next->second.unit != block.unit;
+  return ends ? std::numeric_limits<std::uint64_t>::max() : next->first - block.address;
 }
 
 void RecordedHeap::put_free(Pieces::iterator piece) {

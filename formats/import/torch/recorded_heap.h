@@ -41,7 +41,7 @@ class RecordedHeap {
  public:
   explicit RecordedHeap(const AllocatorRules& rules) : rules_(rules) {}
 
-  /// For segment_alloc and segment_map.
+  /// For segment_alloc and segment_map. `stream`: whatever tells apart who may not use each other's memory.
   UnitId acquire(const Entry& entry, std::uint64_t stream);
   /// For segment_free and segment_unmap: what lost memory, if anything did.
   UnitId release(const Entry& entry);
@@ -71,6 +71,10 @@ class RecordedHeap {
     }
   }
 
+  /// Whether the allocator would find a free block for a request: the best fit, where a block that can grow counts with
+  /// what it can grow to, unless it is too large to be handed out. `stream` as in acquire().
+  bool would_serve(std::uint64_t stream, Bytes rounded) const;
+
   /// What an address with memory behind it is part of.
   UnitId unit_at(std::uint64_t address) const;
 
@@ -97,6 +101,8 @@ class RecordedHeap {
   Pieces::const_iterator piece_at(std::uint64_t address) const;
   std::uint64_t run_size(const Unit& unit) const;
   bool could_grow(const FreeBlock& block) const;
+  /// Its bytes, and those behind it that nothing is mapped to.
+  std::uint64_t capacity(const FreeBlock& block) const;
   void put_free(Pieces::iterator piece);
   void take_out(Pieces::const_iterator piece);
   /// Merges it with free neighbours and makes it free.

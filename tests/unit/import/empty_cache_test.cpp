@@ -85,6 +85,44 @@ TEST(EmptyCache, AReleaseThatWasNotNeededIsACall) {
   EXPECT_EQ(calls(marker + peak + std::vector{between} + later, {{"garbage_collection_threshold", 0.9}}), 2U);
 }
 
+std::vector<Document> freed(std::uint64_t address, std::uint64_t size) {
+  return {entry("free_requested", address, size, 5), entry("free_completed", address, size, 5)};
+}
+
+std::vector<Document> emptied(std::uint64_t address, std::uint64_t size) {
+  return {with_frames(entry("segment_unmap", address, size, 6), {frame("empty_cache", 224)})};
+}
+
+std::vector<Document> mapped(std::uint64_t address, std::uint64_t size, std::uint64_t requested, int stream) {
+  std::vector<Document> entries{entry("segment_map", address, size, 1), entry("alloc", address, requested, 2)};
+  for (Document& each : entries) each["stream"] = stream;
+  return entries;
+}
+
+TEST(EmptyCache, WhatIsUnmappedMayBeLessThanItsBlockWas) {
+  // 38.5 MiB are free, too many for a request of 3 MiB; of them the 20 that are a whole run can be unmapped.
+  constexpr std::uint64_t half = mib / 2;
+  const auto entries =
+      mapped(base, 80 * mib, 40 * mib, 0) +
+      std::vector{entry("alloc", base + 40 * mib, 3 * half, 3), entry("alloc", base + 83 * half, 77 * half, 3)} +
+      freed(base, 40 * mib) + emptied(base, 40 * mib) + mapped(base + 1024 * mib, 40 * mib, 40 * mib, 7) +
+      freed(base + 83 * half, 77 * half) + std::vector{entry("segment_unmap", base + 60 * mib, 20 * mib, 7)} +
+      mapped(base, 20 * mib, 3 * mib, 0);
+  EXPECT_EQ(calls(entries, {{"expandable_segments", true}, {"max_split_size", 32 * mib}}), 1U);
+  EXPECT_EQ(calls(entries, {{"expandable_segments", true}, {"max_split_size", 64 * mib}}), 2U);
+}
+
+TEST(EmptyCache, MoreMayBeMappedThanTheLimitAllowedToAskFor) {
+  // 33 MiB need 40 in runs of 20, but only 34 are held against the limit. So it may be less than 38.
+  const auto before = mapped(base, 40 * mib, 33 * mib, 0) + freed(base, 33 * mib) + emptied(base, 40 * mib);
+  const auto after = mapped(base, 20 * mib, 12 * mib, 0) + freed(base, 12 * mib) +
+                     std::vector{entry("segment_unmap", base, 20 * mib, 7)};
+  EXPECT_EQ(calls(before + after + mapped(base + 1024 * mib, 20 * mib, 18 * mib, 7), {{"expandable_segments", true}}),
+            1U);
+  EXPECT_EQ(calls(before + after + mapped(base + 1024 * mib, 20 * mib, 14 * mib, 7), {{"expandable_segments", true}}),
+            2U);
+}
+
 struct Expected {
   const char* history;
   std::size_t calls;
