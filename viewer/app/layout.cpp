@@ -47,6 +47,7 @@ void Viewer::draw() {
   const double seconds = last_frame_ == 0 ? 0 : now - last_frame_;
   last_frame_ = now;
   ++frames_;
+  if (std::exchange(close_wanted_, false)) close();
   follow_document();
   if (!window_.dropped_files().empty()) open(window_.dropped_files().front());
   const std::uint32_t cursor_before = selection_.cursor;
@@ -209,6 +210,7 @@ void Viewer::draw_bottom(Scene& scene) {
       fill(list, {at.x, area.bottom - scene.px(2), area.right, area.bottom}, alarming ? theme_.alarm : theme_.accent);
     ImGui::SameLine(0, scene.px(20));
   }
+  if (tab_ == "allocations") panes_->allocations.draw_progress(scene);
   ImGui::NewLine();
   draw_named(scene, tab_);
 }

@@ -75,6 +75,11 @@ void Viewer::draw_top_bar(Scene& scene) {
   ImGui::AlignTextToFramePadding();
   const std::string name = source_ ? source_->path().filename().string() : "memreel";
   ImGui::TextUnformatted(name.c_str());
+  if (const Stage stage = this->status().stage; stage == Stage::importing || stage == Stage::reading) {
+    ImGui::SameLine();
+    close_wanted_ = ImGui::SmallButton("Cancel");
+    note_item(scene, "cancel");
+  }
   if (!document_->heaps.empty()) {
     ImGui::SameLine();
     ImGui::SetNextItemWidth(scene.px(190));

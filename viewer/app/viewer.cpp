@@ -46,15 +46,21 @@ void Viewer::open(const std::filesystem::path& file) {
   open(std::make_unique<Source>(file, [] { Window::wake(); }));
 }
 
-void Viewer::open(std::unique_ptr<Source> source) {
-  // What panes hold of the last trace means nothing in this one.
+void Viewer::close() {
+  // What panes hold of the last trace means nothing in the next.
   panes_ = std::make_unique<Panes>();
   heap_ = HeapAt();
-  source_ = std::move(source);
-  document_ = std::make_shared<const Document>();  // what is read already comes with the next frame
+  source_.reset();
+  document_ = std::make_shared<const Document>();
   selection_ = Selection();
   overlays_.clear();
+  wanted_instant_.reset();
   cursor_follows_ = true;
+}
+
+void Viewer::open(std::unique_ptr<Source> source) {
+  close();
+  source_ = std::move(source);  // what is read already comes with the next frame
   const std::string name = std::filesystem::absolute(source_->path()).string();
   std::erase(settings_.recent, name);
   settings_.recent.insert(settings_.recent.begin(), name);

@@ -58,6 +58,8 @@ class Viewer {
   Viewer(Window& window, Settings settings);
 
   void open(const std::filesystem::path& file);
+  /// Shows no file, and gives up reading it.
+  void close();
   /// Shows what is being read already.
   void open(std::unique_ptr<Source> source);
   /// One pane alone fills the window, or none does.
@@ -115,6 +117,7 @@ class Viewer {
   TimeRange followed_view_;     // all of the trace as it was; while that is shown, what is added is shown, too
   bool cursor_follows_ = true;  // nobody has put the cursor yet
   bool paused_ = false;
+  bool close_wanted_ = false;  // with the next frame: this one's scene is of the file
   std::optional<std::string> wanted_instant_;
   HeapAt heap_;
   std::uint32_t heap_version_ = 0;

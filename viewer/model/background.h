@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -33,12 +34,13 @@ class Background {
   using Work = std::function<std::optional<Value>(const Progress&)>;  // none when it was cancelled
 
   /// Asks for the value of `key`; `work` computes it and must not touch anything that changes. Does nothing when it is
-  /// there or on its way. `cancel`: give up the value that is on its way, which helps when jobs take long and hurts
-  /// when keys change faster than jobs end.
+  /// there, on its way or given up. `cancel`: give up the value that is on its way, which helps when jobs take long and
+  /// hurts when keys change faster than jobs end.
   void request(const Key& key, Work work, bool cancel = true) {
     poll();
     if (wanted_ && *wanted_ == key) return;
     wanted_ = key;
+    given_up_ = false;
     if (job_) {
       next_ = std::move(work);
       if (cancel) job_->thread.request_stop();
@@ -57,22 +59,32 @@ class Background {
   /// Whether value() is what was last asked for.
   bool is_current() {
     poll();
-    return !job_ && wanted_ == value_key_;
+    return !job_ && (given_up_ || wanted_ == value_key_);
   }
   bool running() {
     poll();
     return job_ != nullptr;
   }
+  /// Since when; only while running().
+  std::chrono::steady_clock::duration running_for() const { return std::chrono::steady_clock::now() - job_->start; }
   float progress() const { return job_ ? job_->share.load(std::memory_order_relaxed) : 1.0F; }
-  void cancel() {
+  /// What is on its way is not wanted any more, however often it is asked for: until something else is, or retry().
+  void give_up() {
     if (job_) job_->thread.request_stop();
     next_ = nullptr;
-    wanted_ = value_key_;
+    given_up_ = true;
+  }
+  bool given_up() const { return given_up_; }
+  /// What was given up is computed when it is asked for again.
+  void retry() {
+    if (given_up_) wanted_.reset();
+    given_up_ = false;
   }
 
  private:
   struct Job {
     Key key;
+    std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
     std::atomic<float> share{0};
     std::atomic<bool> done{false};
     std::optional<Value> result;
@@ -99,7 +111,7 @@ class Background {
     }
     if (next_) {
       start(*wanted_, std::exchange(next_, nullptr));
-    } else if (!job->result && wanted_ != value_key_) {
+    } else if (!job->result && !given_up_) {
       wanted_ = value_key_;
     }
   }
@@ -107,6 +119,7 @@ class Background {
   std::unique_ptr<Job> job_;
   Work next_;
   std::optional<Key> wanted_, value_key_;
+  bool given_up_ = false;
   std::shared_ptr<const Value> value_;
 };
 

@@ -41,14 +41,16 @@ std::optional<ComparePane::Comparison> ComparePane::compare_instants(const Docum
   const auto add = [&](std::uint32_t event, std::uint64_t Change::*bytes, std::uint64_t Change::*count) {
     const auto weights =
         weigh_stacks(document, {.weighing = Weighing::live_at_cursor, .heap = key.heap, .end_event = event}, progress);
+    if (!weights) return false;
     for (const StackWeight& w : *weights) {
       Change& change = by_stack[w.stack];
       change.*bytes = w.bytes;
       change.*count = w.count;
     }
+    return true;
   };
-  add(key.a, &Change::bytes_a, &Change::count_a);
-  add(key.b, &Change::bytes_b, &Change::count_b);
+  if (!add(key.a, &Change::bytes_a, &Change::count_a) || !add(key.b, &Change::bytes_b, &Change::count_b))
+    return std::nullopt;  // cancelled
   for (auto& [stack, change] : by_stack) {
     comparison.bytes_a += change.bytes_a;
     comparison.bytes_b += change.bytes_b;
@@ -128,7 +130,8 @@ void ComparePane::draw(Scene& scene) {
     note_place(scene, "compare", area);
     explain(scene, area, what, remedy);
   };
-  if (!comparison) return say("Comparing\u2026");
+  if (!other_.empty()) draw_job(scene, "compare", "Comparing", comparison_);
+  if (!comparison) return say("Who holds more, and who holds less, is said here.");
   if (!comparison->problem.empty()) return say(comparison->problem);
   if (comparison->changes.empty()) return say("Both hold the same.", "Keep an instant as A, then move the cursor.");
   ImGui::TextDisabled("A: %s, %s live     B: %s, %s live     %s", comparison->title_a.c_str(),

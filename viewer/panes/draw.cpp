@@ -151,6 +151,14 @@ void explain(Scene& scene, const Area& area, std::string_view what, std::string_
   if (!remedy.empty()) text(list, {middle, y}, scene.theme.faint, fitting(remedy, area.width() - scene.px(16)), 0.5F);
 }
 
+bool draw_job_line(Scene& scene, const std::string& place, const std::string& what, const char* button) {
+  const bool is_pressed = ImGui::SmallButton(button);
+  note_item(scene, place);
+  ImGui::SameLine();
+  ImGui::TextDisabled("%s", what.c_str());
+  return is_pressed;
+}
+
 bool key_pressed(ImGuiKey key) {
 #if IMGUI_VERSION_NUM >= 18700
   return ImGui::IsKeyPressed(key);

@@ -1,6 +1,7 @@
 // Drawing that several panes do in the same way.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,6 +61,22 @@ void draw_instants(Scene& scene, ImDrawList& list, const TimeAxis& axis, const A
 
 /// What a pane says instead of its content: why there is none, and what to do.
 void explain(Scene& scene, const Area& area, std::string_view what, std::string_view remedy = {});
+
+/// A text and, before it, a button; true when that was pressed.
+bool draw_job_line(Scene& scene, const std::string& place, const std::string& what, const char* button);
+
+/// How far a job is, on the current line, with a button that gives it up; or, when it was, one that takes it up again.
+/// Nothing of a job that is over before anybody could read it. `name`: of their places, "NAME/cancel" and "NAME/go on";
+/// `doing`: "Judging".
+template <class Job>
+void draw_job(Scene& scene, const std::string& name, const char* doing, Job& job) {
+  if (job.given_up()) {
+    if (draw_job_line(scene, name + "/go on", std::string(doing) + " was cancelled", "Go on")) job.retry();
+  } else if (constexpr std::chrono::milliseconds readable{300}; job.running() && job.running_for() > readable) {
+    const std::string share = std::to_string(static_cast<int>(job.progress() * 100));
+    if (draw_job_line(scene, name + "/cancel", std::string(doing) + " " + share + " %", "Cancel")) job.give_up();
+  }
+}
 
 /// Whether a key was pressed in this frame, or repeats.
 bool key_pressed(ImGuiKey key);

@@ -27,6 +27,8 @@ class AllocationsPane {
   void step_match(Scene& scene, int by);
   /// How many allocations the search found in the view; 0 without one.
   std::uint64_t matches() const { return matches_; }
+  /// How far the list is that is made, with a button that gives it up; nothing when none is.
+  void draw_progress(Scene& scene) { draw_job(scene, "allocations", "Listing", list_); }
   /// "3 of 1,234"
   std::string matches_text() const;
 

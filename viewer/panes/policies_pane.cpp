@@ -88,15 +88,9 @@ void PoliciesPane::draw(Scene& scene) {
       {ImGui::GetItemRectMin().x, ImGui::GetItemRectMin().y, ImGui::GetItemRectMax().x, ImGui::GetItemRectMax().y});
   request(scene);
   ImGui::SameLine();
-  if (replay_.running()) {
-    scene.busy = true;
-    if (ImGui::Button("Cancel")) {
-      replay_.cancel();
-      wanted_.clear();
-    }
-    note_item(scene, "policies/cancel");
-    ImGui::SameLine();
-    ImGui::TextDisabled("replaying %d %%", static_cast<int>(replay_.progress() * 100));
+  if (replay_.running()) scene.busy = true;
+  if (replay_.running() || replay_.given_up()) {
+    draw_job(scene, "policies", "Replaying", replay_);
   } else {
     ImGui::TextDisabled(
         "%s", fitting("click a row to lay its course over the timeline", ImGui::GetContentRegionAvail().x).c_str());

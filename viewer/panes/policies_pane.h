@@ -17,7 +17,10 @@ class PoliciesPane {
   PoliciesPane();
   void draw(Scene& scene);
   /// Asks for a replay, as its button does.
-  void run() { wanted_ = specs_; }
+  void run() {
+    wanted_ = specs_;
+    replay_.retry();
+  }
 
  private:
   struct Outcome {

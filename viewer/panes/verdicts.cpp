@@ -73,7 +73,8 @@ std::shared_ptr<const Findings> Verdicts::get(Scene& scene, const char* name) {
     return say("This trace is too long to be judged here.", "Run: memreel report TRACE");
   if (!scene.file || !scene.doc().complete) return say("Judged when all of the trace is read.");
   auto findings = ask(scene);
-  if (!findings) return say("Judging " + std::to_string(static_cast<int>(findings_.progress() * 100)) + " %");
+  draw_job(scene, name, "Judging", findings_);
+  if (!findings) return say("What leaks, what pins free memory and why requests failed is said here.");
   if (!findings->problem.empty()) return say(findings->problem);
   return findings;
 }

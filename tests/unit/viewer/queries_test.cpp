@@ -363,6 +363,53 @@ TEST(Background, KeepsTheLastCompleteValueUntilTheNextIsThere) {
   EXPECT_EQ(*background.value(), 50);
 }
 
+TEST(Background, WhatIsGivenUpIsNotComputedAgainUntilItIsWanted) {
+  Background<int, int> background;
+  std::atomic<int> begun{0};
+  std::atomic<bool> go{true};
+  const auto ask = [&](int key) {
+    background.request(key, [key, &begun, &go](const Progress& progress) -> std::optional<int> {
+      ++begun;
+      while (!go)
+        if (progress.cancelled()) return std::nullopt;
+      return 10 * key;
+    });
+  };
+  const auto wait = [&] {
+    while (background.running()) std::this_thread::yield();
+  };
+  ask(1);
+  wait();
+  go = false;
+  ask(2);
+  background.give_up();
+  wait();
+  EXPECT_TRUE(background.given_up());
+  EXPECT_TRUE(background.is_current()) << "nobody waits for it";
+  EXPECT_EQ(*background.value(), 10) << "the last complete value stays";
+  go = true;
+  ask(2);  // as every frame does
+  wait();
+  EXPECT_EQ(begun, 2);
+  EXPECT_EQ(*background.value(), 10);
+
+  background.retry();
+  ask(2);
+  wait();
+  EXPECT_EQ(*background.value(), 20);
+  EXPECT_FALSE(background.given_up());
+
+  // What was given up bars nothing else.
+  go = false;
+  ask(3);
+  background.give_up();
+  go = true;
+  ask(4);
+  wait();
+  EXPECT_EQ(*background.value(), 40);
+  EXPECT_TRUE(background.is_current());
+}
+
 TEST(SelectionOf, ZoomKeepsTheAnchorAndHistoryGoesBack) {
   const auto bytes = memreel::testing::random_trace(2, 3'000, {});
   const Opened opened = open(memory_file(bytes));
