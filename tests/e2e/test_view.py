@@ -294,6 +294,20 @@ class Windows(ViewTest):
         self.assertGreater(min(widths.values()), 45, widths)
         self.end(view)
 
+    def test_zooms_are_undone_one_at_a_time(self):
+        view = self.open(SAMPLES / "gpt_default.reel")
+        shown = view.settled()
+        x, y, width, height = shown["places"]["timeline"]
+        views = [shown["view"]]
+        for _ in range(2):
+            view.hands("mousemove", int(x + width / 3), int(y + height / 2), "click", 4, "sleep", 0.6)
+            views.append(view.settled()["view"])
+        self.assertEqual(len({tuple(v) for v in views}), 3)
+        self.assertEqual(view.key("ctrl+z")["view"], views[1])
+        self.assertEqual(view.key("ctrl+z")["view"], views[0])
+        self.assertEqual(view.key("alt+Right")["view"], views[1])
+        self.end(view)
+
     def test_what_pins_the_largest_hole_is_a_click_away(self):
         view = self.open(SAMPLES / "oom_default.reel")
         self.assertIn("fragmentation", view.settled()["places"], "an axis of its own")

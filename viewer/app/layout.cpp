@@ -96,6 +96,7 @@ void Viewer::draw() {
 
   // A view that is moved by hand stays where it is when the trace grows; so does the cursor.
   if (selection_.cursor != cursor_before && cursor_before != 0) cursor_follows_ = false;
+  remember_view(now);
   selection_.end_frame();
 }
 

@@ -138,7 +138,20 @@ void Viewer::follow_document() {
       selection_.cursor = course->peak_live_event;
   }
   if (wanted_instant_ && status().stage == Stage::complete) go_to(*std::exchange(wanted_instant_, std::nullopt));
-  selection_.remember();
+  if (!moved) settled_view_ = last_view_ = selection_.view;
+  if (first) selection_.remember();
+}
+
+/// What the view was moved by without a pause is one step back.
+void Viewer::remember_view(double now) {
+  constexpr double pause = 0.3;
+  if (selection_.view != last_view_) {
+    last_view_ = selection_.view;
+    view_moved_ = now;
+  } else if (selection_.view != settled_view_ && now - view_moved_ > pause) {
+    settled_view_ = selection_.view;
+    selection_.remember();
+  }
 }
 
 /// Keeps of what is shown what means the same in `next`.
@@ -320,8 +333,7 @@ void Viewer::make_commands() {
 void Viewer::handle_keys(double seconds) {
   commands_.handle(window_);
   if (ImGui::GetIO().WantTextInput || document_->empty()) return;
-  const auto held = [&](int key, int other) { return window_.is_down(key) || window_.is_down(other); };
-  if (window_.is_down(GLFW_KEY_LEFT_CONTROL) || window_.is_down(GLFW_KEY_LEFT_ALT)) return;
+  const auto held = [&](int key, int other) { return window_.is_held_alone(key) || window_.is_held_alone(other); };
   const Nanoseconds anchor = selection_.hovered_time.value_or(selection_.view.begin + selection_.view.length() / 2);
   // A key that is held zooms five times in a second, and moves one and a half screens.
   const double t = std::min(seconds, 0.1);

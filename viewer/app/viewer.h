@@ -92,6 +92,7 @@ class Viewer {
   void follow_document();
   void renumber(const Document& next);
   void handle_keys(double seconds);
+  void remember_view(double now);
   void step(int by);
   void step_mark(int by);
   void focus();
@@ -118,6 +119,9 @@ class Viewer {
   bool cursor_follows_ = true;  // nobody has put the cursor yet
   bool paused_ = false;
   bool close_wanted_ = false;  // with the next frame: this one's scene is of the file
+  TimeRange settled_view_;     // where the view came to rest
+  TimeRange last_view_;        // in the frame before
+  double view_moved_ = 0;      // when it moved last, in seconds
   std::optional<std::string> wanted_instant_;
   HeapAt heap_;
   std::uint32_t heap_version_ = 0;

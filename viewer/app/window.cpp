@@ -105,7 +105,11 @@ Result<void> Window::create(const WindowOptions& options) {
   glfwSwapInterval(offscreen_ ? 0 : 1);
   glfwSetWindowUserPointer(window_, this);
   glfwSetKeyCallback(window_, [](GLFWwindow* w, int key, int, int action, int modifiers) {
-    if (action == GLFW_RELEASE) return;
+    if (action == GLFW_RELEASE) {
+      of(w).held_alone_.erase(key);
+      return;
+    }
+    if ((modifiers & (GLFW_MOD_CONTROL | GLFW_MOD_ALT)) == 0) of(w).held_alone_.insert(key);
     of(w).new_keys_.push_back({key, modifiers});
     ++of(w).key_count_;
   });
@@ -240,7 +244,7 @@ void Window::wake() {
   if (has_window().load(std::memory_order_acquire)) glfwPostEmptyEvent();
 }
 bool Window::should_close() const { return glfwWindowShouldClose(window_) == GLFW_TRUE; }
-bool Window::is_down(int key) const { return glfwGetKey(window_, key) == GLFW_PRESS; }
+bool Window::is_held_alone(int key) const { return held_alone_.contains(key); }
 
 std::vector<std::uint8_t> Window::pixels(std::uint32_t& width, std::uint32_t& height) const {
   width = static_cast<std::uint32_t>(width_);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -81,7 +82,8 @@ class Window {
   std::uint64_t key_count() const { return key_count_; }
   const std::vector<unsigned>& characters() const { return characters_; }
   const std::vector<std::string>& dropped_files() const { return dropped_; }
-  bool is_down(int key) const;
+  /// Held down, and not pressed as a part of Ctrl+key or Alt+key, of which either may be let go of first.
+  bool is_held_alone(int key) const;
 
   /// The last frame, RGBA from the top.
   std::vector<std::uint8_t> pixels(std::uint32_t& width, std::uint32_t& height) const;
@@ -103,6 +105,7 @@ class Window {
   bool measures_hand_over_ = false;
   std::uint32_t framebuffer_ = 0, colour_ = 0;  // when off-screen
   std::vector<KeyPress> keys_, new_keys_;
+  std::set<int> held_alone_;
   std::uint64_t key_count_ = 0;
   std::vector<unsigned> characters_, new_characters_;
   std::vector<std::string> dropped_, new_dropped_;
