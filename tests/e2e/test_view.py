@@ -277,11 +277,7 @@ class Windows(ViewTest):
         self.assertIsNotNone(view.click_on("stacks/first row")["stack"])
         view.hands("mousemove", "0", "0")
         largest = max(accused, key=lambda leak: leak["bytes"])
-        x, y, width, height = view.settled()["places"]["stacks/first row"]
-        view.hands("mousemove", int(x + 0.5 * width), int(y + 0.5 * height), "click", 3)
-        view.settled()
-        copied = view.click_on("copy/row")["clipboard"].split("\t")
-        self.assertEqual(int(copied[2].replace(",", "")), largest["count"])
+        self.assertEqual(int(self.copied_row(view, "stacks")[2].replace(",", "")), largest["count"])
         self.end(view)
 
     def test_where_there_is_no_room_columns_are_left_out_and_not_cut(self):
@@ -292,6 +288,32 @@ class Windows(ViewTest):
         self.assertGreater(widths["pins/who"], 100)
         self.assertGreater(widths["remedies/with"], 100)
         self.assertGreater(min(widths.values()), 45, widths)
+        self.end(view)
+
+    def copied_row(self, view, table):
+        """The cells of a table's first row, as a right click copies them."""
+        x, y, width, height = view.settled()["places"][table + "/first row"]
+        view.hands("mousemove", int(x + 0.5 * width), int(y + 0.5 * height), "click", 3)
+        return view.click_on("copy/row")["clipboard"].split("\t")
+
+    def test_a_click_on_a_header_sorts_what_was_judged_and_replayed(self):
+        trace = SAMPLES / "oom_default.reel"
+        view = self.open(trace, "--pane", "policies")
+        view.click_on("policies/run")
+        policies = "torch.native,torch.expandable,cuda.malloc,fit.best,bound.live"
+        replayed = json.loads(run("replay", trace, "--policy", policies, "--json").stdout)["policies"]
+        peaks = {policy["policy"]: policy["peak_reserved_bytes"] for policy in replayed}
+        view.click_on("policies/peak reserved")
+        self.assertEqual(peaks[self.copied_row(view, "policies")[0]], max(peaks.values()))
+        view.click_on("policies/peak reserved")
+        least = self.copied_row(view, "policies")[0]
+        self.assertEqual(peaks[least], min(peaks.values()))
+        self.assertEqual(view.click_on("policies/first row", down=0.6)["overlays"], [least])
+        view.key("Escape", "6")
+        view.click_on("remedies/peak reserved")
+        most = self.copied_row(view, "remedies")[1]
+        view.click_on("remedies/peak reserved")
+        self.assertNotEqual(self.copied_row(view, "remedies")[1], most)
         self.end(view)
 
     def test_zooms_are_undone_one_at_a_time(self):

@@ -7,11 +7,11 @@
 namespace memreel::viewer {
 
 FailuresPane::FailuresPane()
-    : table_("oom", {{"requested", 100, true},
-                     {"at", 100, true},
-                     {"live then", 100, true},
-                     {"reserved then", 110, true},
-                     {"largest hole", 100, true},
+    : table_("oom", {{"requested", 100, true, 0},
+                     {"at", 100, true, 1},
+                     {"live then", 100, true, 2},
+                     {"reserved then", 110, true, 3},
+                     {"largest hole", 100, true, 4},
                      {"verdict", 130, false},
                      {"survives with", 260, false},
                      {"who", 0, false}}) {}
@@ -80,6 +80,24 @@ void FailuresPane::draw(Scene& scene, Verdicts& verdicts) {
     if (document.time(f.at) < scene.selection.view.begin || document.time(f.at) > scene.selection.view.end)
       scene.selection.look_at_all(document);
     scene.selection.remember();
+  };
+  rows.of = findings;
+  rows.key = [&](std::uint64_t row, int sort) {
+    const OtherEvent& f = failure(row);
+    switch (sort) {
+      case 0:
+        return static_cast<double>(f.event.size.count);
+      case 1:
+        return static_cast<double>(f.at);
+      case 2:
+        return static_cast<double>(value_of(figures(f), Figure::live));
+      case 3:
+        return static_cast<double>(value_of(figures(f), Figure::reserved));
+      default:
+        break;
+    }
+    const OutOfMemory* const oom = judged(row);
+    return oom != nullptr ? static_cast<double>(oom->largest_free.count) : -1;
   };
   table_.draw(scene, rows);
 }

@@ -6,11 +6,15 @@
 namespace memreel::viewer {
 
 FragmentationPane::FragmentationPane()
-    : sites_(
-          "pins",
-          {{"pins", 84, true}, {"alone", 84, true}, {"segments", 74, true}, {"blocks", 60, true}, {"who", 0, false}}),
-      remedies_("remedies",
-                {{"gives back", 84, true}, {"peak reserved", 100, true}, {"failed", 50, true}, {"with", 0, false}}) {}
+    : sites_("pins", {{"pins", 84, true, 0},
+                      {"alone", 84, true, 1},
+                      {"segments", 74, true, 2},
+                      {"blocks", 60, true, 3},
+                      {"who", 0, false}}),
+      remedies_(
+          "remedies",
+          {{"gives back", 84, true, 0}, {"peak reserved", 100, true, 1}, {"failed", 50, true, 2}, {"with", 0, false}}) {
+}
 
 void FragmentationPane::draw(Scene& scene, Verdicts& verdicts) {
   const auto findings = verdicts.get(scene, "fragmentation");
@@ -64,6 +68,14 @@ void FragmentationPane::draw(Scene& scene, Verdicts& verdicts) {
     scene.selection.cursor = static_cast<std::uint32_t>(peak.events);
     scene.selection.remember();
   };
+  rows.of = findings;
+  rows.key = [&](std::uint64_t row, int sort) {
+    const PinningSite& site = found->sites[row];
+    return static_cast<double>(sort == 0   ? site.hostage.count
+                               : sort == 1 ? site.alone.count
+                               : sort == 2 ? std::uint64_t{site.segments}
+                                           : std::uint64_t{site.blocks});
+  };
   sites_.draw(scene, rows);
   ImGui::EndChild();
   ImGui::SameLine(0, scene.px(16));
@@ -84,6 +96,13 @@ void FragmentationPane::draw(Scene& scene, Verdicts& verdicts) {
       default:
         return remedy.text;
     }
+  };
+  other.of = findings;
+  other.key = [&](std::uint64_t row, int sort) {
+    const Remedy& remedy = remedies.tried[row];
+    if (sort == 0) return static_cast<double>(remedies.gives_back(remedy));
+    return static_cast<double>(sort == 1 ? remedy.outcome.peak_reserved().count
+                                         : std::uint64_t{remedy.outcome.failures()});
   };
   remedies_.draw(scene, other);
   ImGui::EndChild();

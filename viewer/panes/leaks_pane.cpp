@@ -8,9 +8,9 @@ namespace memreel::viewer {
 
 LeaksPane::LeaksPane()
     : table_("leaks", {{"verdict", 110, false},
-                       {"bytes", 100, true},
-                       {"count", 80, true},
-                       {"grows by", 110, true},
+                       {"bytes", 100, true, 0},
+                       {"count", 80, true, 1},
+                       {"grows by", 110, true, 2},
                        {"who", 220, false},
                        {"because", 0, false}}) {}
 
@@ -77,6 +77,12 @@ void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {
     if (!f.allocations.empty() && index(f.allocations.front()) < scene.doc().allocation_count())
       scene.selection.select(scene.doc(), index(f.allocations.front()));
     scene.selection.remember();
+  };
+  rows.of = findings;
+  rows.key = [&](std::uint64_t row, int sort) {
+    const LeakFinding& f = *of_heap[row];
+    if (sort == 2) return accuses(f.verdict) ? std::max(0.0, f.growth_bytes_per_round) : -1;
+    return static_cast<double>(sort == 1 ? f.count : f.bytes.count);
   };
   table_.draw(scene, rows);
 }

@@ -30,16 +30,20 @@ std::string name_of(const ReplayResult& result) {
   return spec.text();
 }
 
+std::uint64_t driver_calls(const ReplayResult& r) {
+  return r.driver_calls.malloc + r.driver_calls.free + r.driver_calls.map + r.driver_calls.unmap;
+}
+
 }  // namespace
 
 PoliciesPane::PoliciesPane()
     : table_("policies", {{"policy", 320, false},
-                          {"peak reserved", 110, true},
-                          {"peak allocated", 110, true},
-                          {"overhead", 80, true},
-                          {"fragmentation", 100, true},
-                          {"failed", 70, true},
-                          {"driver calls", 100, true},
+                          {"peak reserved", 110, true, 0},
+                          {"peak allocated", 110, true, 1},
+                          {"overhead", 80, true, 2},
+                          {"fragmentation", 100, true, 3},
+                          {"failed", 70, true, 4},
+                          {"driver calls", 100, true, 5},
                           {"", 0, false}}) {}
 
 void PoliciesPane::request(Scene& scene) {
@@ -132,7 +136,7 @@ void PoliciesPane::draw(Scene& scene) {
       case 5:
         return text_of(r.failed_allocations);
       case 6:
-        return text_of(r.driver_calls.malloc + r.driver_calls.free + r.driver_calls.map + r.driver_calls.unmap);
+        return text_of(driver_calls(r));
       default:
         return {};
     }
@@ -148,6 +152,24 @@ void PoliciesPane::draw(Scene& scene) {
   rows.on_click = [&](std::uint64_t row) {
     overlaid_[of_heap[row]] = !overlaid_[of_heap[row]];
     show_overlays(scene);
+  };
+  rows.of = shown_;
+  rows.key = [&](std::uint64_t row, int sort) {
+    const ReplayResult& r = shown_->results[of_heap[row]];
+    switch (sort) {
+      case 0:
+        return static_cast<double>(r.peak_reserved.count);
+      case 1:
+        return static_cast<double>(r.peak_allocated.count);
+      case 2:
+        return r.overhead();
+      case 3:
+        return r.fragmentation_at_peak;
+      case 4:
+        return static_cast<double>(r.failed_allocations);
+      default:
+        return static_cast<double>(driver_calls(r));
+    }
   };
   table_.draw(scene, rows);
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <type_traits>
 
 #include "formats/model/quantity.h"
 #include "viewer/panes/draw.h"
@@ -176,7 +178,42 @@ void Table::draw_menu(Scene& scene, const Rows& rows) {
   ImGui::EndPopup();
 }
 
+Rows Table::sorted(const Rows& rows, HeapId heap) {
+  if (order_of_ != rows.of || order_heap_ != heap || order_.size() != rows.count || order_by_ != sort_ ||
+      order_descending_ != descending_) {
+    order_of_ = rows.of;
+    order_heap_ = heap;
+    order_by_ = sort_;
+    order_descending_ = descending_;
+    std::vector<double> keys(rows.count);
+    for (std::uint64_t row = 0; row < rows.count; ++row) keys[row] = rows.key(row, *sort_);
+    order_.resize(rows.count);
+    std::iota(order_.begin(), order_.end(), std::uint64_t{0});
+    std::ranges::stable_sort(
+        order_, [&](std::uint64_t a, std::uint64_t b) { return descending_ ? keys[a] > keys[b] : keys[a] < keys[b]; });
+  }
+  const auto of_row = [&](const auto& function) {
+    std::remove_cvref_t<decltype(function)> result;
+    if (function) result = [&](std::uint64_t row, auto... more) { return function(order_[row], more...); };
+    return result;
+  };
+  Rows result;
+  result.count = rows.count;
+  result.cell = of_row(rows.cell);
+  result.selected = of_row(rows.selected);
+  result.highlighted = of_row(rows.highlighted);
+  result.swatch = of_row(rows.swatch);
+  result.on_click = of_row(rows.on_click);
+  result.on_double_click = of_row(rows.on_double_click);
+  result.on_hover = of_row(rows.on_hover);
+  return result;
+}
+
 void Table::draw(Scene& scene, const Rows& rows) {
+  draw_rows(scene, rows.key && sort_ ? sorted(rows, scene.selection.heap) : rows);
+}
+
+void Table::draw_rows(Scene& scene, const Rows& rows) {
   ImGui::BeginChild(name_, {0, 0}, false, ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse);
   const ImVec2 at = ImGui::GetCursorScreenPos(), size = ImGui::GetContentRegionAvail();
   const float row_height = ImGui::GetTextLineHeight() + 2 * ImGui::GetStyle().CellPadding.y;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,11 @@ struct Rows {
   std::function<void(std::uint64_t row)> on_click;
   std::function<void(std::uint64_t row)> on_double_click;
   std::function<void(std::uint64_t row)> on_hover;
+
+  /// Where set, the table sorts: what rows are compared by when the header with that `sort` was clicked. They are
+  /// sorted anew when `of`, what they are rows of, their number or the selected heap is another.
+  std::function<double(std::uint64_t row, int sort)> key;
+  std::shared_ptr<const void> of;
 };
 
 class Table {
@@ -51,6 +57,8 @@ class Table {
  private:
   /// How many columns there is room for; one of width 0 has its part of it, and is shown anyway.
   std::size_t shown_columns(float width, const Scene& scene) const;
+  Rows sorted(const Rows& rows, HeapId heap);
+  void draw_rows(Scene& scene, const Rows& rows);
   void scroll(const Rows& rows, std::uint64_t visible);
   void draw_scrollbar(Scene& scene, const Rows& rows, std::uint64_t visible, float top, float bottom, float right);
   void draw_row(Scene& scene, const Rows& rows, std::uint64_t row);
@@ -67,6 +75,12 @@ class Table {
   int menu_column_ = 0;
   std::optional<int> sort_;
   bool descending_ = true;
+  /// The rows as they are sorted, and what that was made of.
+  std::vector<std::uint64_t> order_;
+  std::shared_ptr<const void> order_of_;
+  HeapId order_heap_ = HeapId::none;
+  std::optional<int> order_by_;
+  bool order_descending_ = true;
 };
 
 }  // namespace memreel::viewer
