@@ -316,6 +316,28 @@ class Windows(ViewTest):
         self.assertNotEqual(self.copied_row(view, "remedies")[1], most)
         self.end(view)
 
+    def test_leaks_and_failures_are_those_of_the_view(self):
+        view = self.open(SAMPLES / "leak.reel", "--pane", "leaks")
+        view.settled()
+        view.click_on("leaks/count")
+        counts = [int(self.copied_row(view, "leaks")[2].replace(",", ""))]
+        view.key("Escape")
+        x, y, width, height = view.settled()["places"]["timeline"]
+        view.hands("mousemove", int(x + 2), int(y + height / 2), "click", 4, "click", 4, "click", 4)
+        view.settled()
+        counts.append(int(self.copied_row(view, "leaks")[2].replace(",", "")))
+        self.assertLess(counts[1], counts[0], "some were made later")
+        self.end(view)
+
+        view = self.open(SAMPLES / "oom_default.reel", "--pane", "oom")
+        self.assertIn("oom/requested", view.settled()["places"])
+        view.key("Escape")
+        x, y, width, height = view.settled()["places"]["timeline"]
+        view.hands("mousemove", int(x + 2), int(y + height / 2), *["click", 4] * 25)
+        self.assertNotIn("oom/requested", view.settled()["places"], "none failed at the very beginning")
+        self.assertIn("oom/requested", view.key("0")["places"])
+        self.end(view)
+
     def test_zooms_are_undone_one_at_a_time(self):
         view = self.open(SAMPLES / "gpt_default.reel")
         shown = view.settled()

@@ -5,6 +5,28 @@
 #include "viewer/panes/verdicts.h"
 
 namespace memreel::viewer {
+namespace {
+
+std::size_t failures_before(const Document& document, std::uint32_t event) {
+  std::size_t begin = 0;
+  for (std::size_t end = document.columns.failure.size(); begin < end;) {
+    const std::size_t middle = begin + (end - begin) / 2;
+    if (document.columns.other[document.columns.failure[middle]].at < event)
+      begin = middle + 1;
+    else
+      end = middle;
+  }
+  return begin;
+}
+
+void explain_none(Scene& scene) {
+  const Area area = take_area("oom");
+  note_place(scene, "oom", area);
+  if (scene.doc().columns.failure.empty()) return explain(scene, area, "No request failed in this trace.");
+  explain(scene, area, "No request failed in this range of time.", "Zoom out with S, or press 0 for all of it.");
+}
+
+}  // namespace
 
 FailuresPane::FailuresPane()
     : table_("oom", {{"requested", 100, true, 0},
@@ -18,15 +40,12 @@ FailuresPane::FailuresPane()
 
 void FailuresPane::draw(Scene& scene, Verdicts& verdicts) {
   const Document& document = scene.doc();
-  const auto count = document.columns.failure.size();
-  if (count == 0) {
-    const Area area = take_area("oom");
-    note_place(scene, "oom", area);
-    explain(scene, area, "No request failed in this trace.");
-    return;
-  }
+  // Those of the view are neighbours.
+  const std::size_t first = failures_before(document, scene.selection.first_event(document));
+  const std::size_t count = failures_before(document, scene.selection.end_event(document)) - first;
+  if (count == 0) return explain_none(scene);
   const auto failure = [&](std::uint64_t row) -> const OtherEvent& {
-    return document.columns.other[document.columns.failure[row]];
+    return document.columns.other[document.columns.failure[first + row]];
   };
   const auto figures = [&](const OtherEvent& f) {
     const HeapCourse* const course = document.course(document.heap_of(f.event.origin));
@@ -77,8 +96,6 @@ void FailuresPane::draw(Scene& scene, Verdicts& verdicts) {
     scene.selection.heap = document.heap_of(f.event.origin);
     scene.selection.cursor = f.at;
     scene.selection.select(f.event.stack);
-    if (document.time(f.at) < scene.selection.view.begin || document.time(f.at) > scene.selection.view.end)
-      scene.selection.look_at_all(document);
     scene.selection.remember();
   };
   rows.of = findings;

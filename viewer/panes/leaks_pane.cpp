@@ -14,16 +14,36 @@ LeaksPane::LeaksPane()
                        {"who", 220, false},
                        {"because", 0, false}}) {}
 
+void LeaksPane::look(const Scene& scene, const std::shared_ptr<const Findings>& findings) {
+  const Document& document = scene.doc();
+  const HeapId heap = scene.selection.heap;
+  const std::uint32_t first = document.allocations_before(scene.selection.first_event(document));
+  const std::uint32_t end = document.allocations_before(scene.selection.end_event(document));
+  if (shown_ && shown_->of == findings && shown_->heap == heap && shown_->first == first && shown_->end == end) return;
+  auto view = std::make_shared<InView>(InView{.of = findings, .heap = heap, .first = first, .end = end, .kept = {}});
+  for (const LeakFinding& finding : findings->leaks.findings) {
+    if (finding.heap != heap) continue;
+    Kept kept{.finding = &finding};
+    for (const AllocationId id : finding.allocations) {
+      if (index(id) < first || index(id) >= end) continue;
+      if (kept.count++ == 0) kept.example = index(id);
+      kept.bytes += document.size_of(index(id));
+    }
+    // What has no allocations of its own is of no range of time.
+    if (finding.allocations.empty()) kept = {.finding = &finding, .bytes = finding.bytes, .count = finding.count};
+    if (kept.finding->allocations.empty() || kept.count != 0) view->kept.push_back(kept);
+  }
+  shown_ = std::move(view);
+}
+
 void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {
   const auto findings = verdicts.get(scene, "leaks");
   if (!findings) return;
-  std::vector<const LeakFinding*> of_heap;
+  look(scene, findings);
+  const std::vector<Kept>& shown = shown_->kept;
   Bytes accused{};
-  for (const LeakFinding& finding : findings->leaks.findings) {
-    if (finding.heap != scene.selection.heap) continue;
-    of_heap.push_back(&finding);
-    if (accuses(finding.verdict)) accused += finding.bytes;
-  }
+  for (const Kept& kept : shown)
+    if (accuses(kept.finding->verdict)) accused += kept.bytes;
   std::string summary = accused > 0_B ? text_of(accused) + " leak or are suspected to" : "No leak was found";
   for (const HeapRounds& heap : findings->leaks.heaps)
     if (heap.heap == scene.selection.heap) {
@@ -35,23 +55,24 @@ void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {
   ImGui::PushStyleColor(ImGuiCol_Text, accused > 0_B ? scene.theme.alarm : scene.theme.faint);
   ImGui::TextUnformatted(summary.c_str());
   ImGui::PopStyleColor();
-  if (of_heap.empty()) {
+  if (shown.empty()) {
     const Area area = take_area("leaks");
     note_place(scene, "leaks", area);
-    explain(scene, area, "Nothing was live when the trace ended.");
+    explain(scene, area, "Nothing that was allocated in this range of time was live when the trace ended.",
+            "Zoom out with S, or press 0 for all of it.");
     return;
   }
   Rows rows;
-  rows.count = of_heap.size();
+  rows.count = shown.size();
   rows.cell = [&](std::uint64_t row, int column) -> std::string {
-    const LeakFinding& f = *of_heap[row];
+    const LeakFinding& f = *shown[row].finding;
     switch (column) {
       case 0:
         return std::string(name_of(f.verdict));
       case 1:
-        return text_of(f.bytes);
+        return text_of(shown[row].bytes);
       case 2:
-        return text_of(f.count);
+        return text_of(shown[row].count);
       case 3:
         return accuses(f.verdict)
                    ? text_of(Bytes{static_cast<std::uint64_t>(std::max(0.0, f.growth_bytes_per_round))}) + " a round"
@@ -63,26 +84,23 @@ void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {
     }
   };
   rows.swatch = [&](std::uint64_t row) -> std::optional<Colour> {
-    return verdict_colour(scene.theme, of_heap[row]->verdict);
+    return verdict_colour(scene.theme, shown[row].finding->verdict);
   };
-  rows.selected = [&](std::uint64_t row) {
-    return scene.selection.stack == of_heap[row]->stack && of_heap[row]->stack != StackId::none;
-  };
-  rows.highlighted = [&](std::uint64_t row) { return scene.selection.highlights(scene.doc(), of_heap[row]->stack); };
-  rows.on_hover = [&](std::uint64_t row) { scene.selection.hover(of_heap[row]->stack); };
+  const auto stack = [&](std::uint64_t row) { return shown[row].finding->stack; };
+  rows.selected = [&](std::uint64_t row) { return scene.selection.stack == stack(row) && stack(row) != StackId::none; };
+  rows.highlighted = [&](std::uint64_t row) { return scene.selection.highlights(scene.doc(), stack(row)); };
+  rows.on_hover = [&](std::uint64_t row) { scene.selection.hover(stack(row)); };
   rows.on_click = [&](std::uint64_t row) {
-    const LeakFinding& f = *of_heap[row];
-    scene.selection.select(f.stack);
     scene.selection.cursor = scene.doc().event_count();
-    if (!f.allocations.empty() && index(f.allocations.front()) < scene.doc().allocation_count())
-      scene.selection.select(scene.doc(), index(f.allocations.front()));
+    scene.selection.select(stack(row));
+    if (shown[row].example) scene.selection.select(scene.doc(), *shown[row].example);
     scene.selection.remember();
   };
-  rows.of = findings;
+  rows.of = shown_;
   rows.key = [&](std::uint64_t row, int sort) {
-    const LeakFinding& f = *of_heap[row];
+    const LeakFinding& f = *shown[row].finding;
     if (sort == 2) return accuses(f.verdict) ? std::max(0.0, f.growth_bytes_per_round) : -1;
-    return static_cast<double>(sort == 1 ? f.count : f.bytes.count);
+    return static_cast<double>(sort == 1 ? shown[row].count : shown[row].bytes.count);
   };
   table_.draw(scene, rows);
 }

@@ -38,14 +38,31 @@ class Verdicts {
 
 Colour verdict_colour(const Theme& theme, LeakVerdict verdict);
 
-/// What the program keeps, and whether it should.
+/// What the program keeps of what it allocated in the view, and whether it should.
 class LeaksPane {
  public:
   LeaksPane();
   void draw(Scene& scene, Verdicts& verdicts);
 
  private:
+  /// Of one stack.
+  struct Kept {
+    const LeakFinding* finding = nullptr;
+    Bytes bytes;
+    std::uint64_t count = 0;
+    std::optional<std::uint32_t> example;  // an allocation
+  };
+  /// What there is of a heap's findings in a range of allocations.
+  struct InView {
+    std::shared_ptr<const Findings> of;
+    HeapId heap = HeapId::none;
+    std::uint32_t first = 0, end = 0;
+    std::vector<Kept> kept;
+  };
+  void look(const Scene& scene, const std::shared_ptr<const Findings>& findings);
+
   Table table_;
+  std::shared_ptr<const InView> shown_;
 };
 
 /// Who pins free memory, and what would have given it back.
