@@ -352,6 +352,25 @@ class Windows(ViewTest):
         self.assertEqual(view.key("alt+Right")["view"], views[1])
         self.end(view)
 
+    def test_the_map_shows_what_the_stack_made_that_is_pointed_at(self):
+        view = self.open(SAMPLES / "gpt_default.reel")
+        view.key("2")
+        view.click_on("weigh/allocated in view")
+        x, y, width, height = (int(v) for v in view.settled()["places"]["map"])
+        maps = []
+        for down in (-20, 0.5):  # above the table, on its first row
+            left, top, wide, high = view.settled()["places"]["stacks/first row"]
+            view.hands("mousemove", int(left + 0.5 * wide), int(top + down * high))
+            view.settled()
+            file = self.directory / "map.png"
+            self.assertIsNone(view.ask("screenshot", file=str(file))["error"])
+            rows = picture(file)[2]
+            maps.append([bytes(row[3 * i:3 * i + 3]) for row in rows[y:y + height] for i in range(x, x + width)])
+        changed = sum(a != b for a, b in zip(*maps)) / (width * height)
+        self.assertGreater(changed, 0.05, "what others made is pale")
+        self.assertLess(changed, 0.99)
+        self.end(view)
+
     def test_what_pins_the_largest_hole_is_a_click_away(self):
         view = self.open(SAMPLES / "oom_default.reel")
         self.assertIn("fragmentation", view.settled()["places"], "an axis of its own")

@@ -44,7 +44,8 @@ struct MapQuery {
   double low = 0, high = 1;             // part of the address scale
   std::uint32_t width = 0, height = 0;  // pixels
   MapColour colour = MapColour::stack;
-  std::uint32_t palette = 0;  // changes with the colours
+  std::uint32_t palette = 0;   // changes with the colours
+  std::optional<StackId> lit;  // all but this stack's are pale
   std::uint32_t version = 0;
 
   friend bool operator==(const MapQuery&, const MapQuery&) = default;

@@ -178,8 +178,15 @@ void MapPane::request(Scene& scene, const Area& area, const std::shared_ptr<cons
                        .height = static_cast<std::uint32_t>(std::max(area.height(), 1.0F)),
                        .colour = selection.colour,
                        .palette = (scene.theme.dark ? 1U : 0U) + (findings ? 2U : 0U),
+                       .lit = selection.hovered_stack,
                        .version = scene.doc().event_count()};
-  auto draw = [document = scene.document, query, segment = scene.theme.segment, colour = colours_of(scene, findings)](
+  ColourOf colour = colours_of(scene, findings);
+  if (query.lit)
+    colour = [document = scene.document, lit = *query.lit, ground = scene.theme.segment,
+              colour = std::move(colour)](std::uint32_t id) {
+      return document->stack_of(id) == lit ? colour(id) : mix(colour(id), ground, 0.85);
+    };
+  auto draw = [document = scene.document, query, segment = scene.theme.segment, colour = std::move(colour)](
                   const Progress& progress) { return draw_map(*document, query, colour, segment, progress); };
   picture_.request(query, std::move(draw), false);
   if (!picture_.is_current()) scene.busy = true;
