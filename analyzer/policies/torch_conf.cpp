@@ -57,6 +57,9 @@ Result<PolicySpec> without_neutral_keys(const PolicySpec& spec) {
       rest.parameters.emplace(key, value);
     }
   }
+  // Unless it is set itself, it is as large as segments are.
+  if (const auto segment = rest.parameters.find("large_segment_size_mb"); segment != rest.parameters.end())
+    rest.parameters.try_emplace("max_non_split_rounding_mb", segment->second);
   if (spec.name != "torch") return rest;
   if (auto fine = check_as_pytorch(rest); !fine) return std::move(fine).error();
   rest.name = "torch.native";
@@ -75,7 +78,8 @@ Result<TorchSettings> parse_alloc_conf(std::string_view conf) {
 }
 
 std::string alloc_conf(const TorchSettings& settings) {
-  const auto defaults = TorchSettings{}.spec().parameters;
+  auto defaults = TorchSettings{}.spec().parameters;
+  defaults["max_non_split_rounding_mb"] = settings.spec().parameters.at("large_segment_size_mb");
   std::string conf;
   for (const auto& [key, value] : settings.spec().parameters)
     if (key != TorchSettings::tie_break_key && value != defaults.at(key))

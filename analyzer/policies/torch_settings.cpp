@@ -114,7 +114,8 @@ Result<TorchSettings> TorchSettings::parse(const PolicySpec& spec) {
     settings.max_split_size = *size;
   }
   const auto rounding = parse_mib(given.at(non_split_key));
-  if (!rounding || *rounding < 20_MiB) return bad_parameter(spec, non_split_key, "a number of MiB from 20");
+  if (!rounding || *rounding < std::min(20_MiB, settings.large_segment))
+    return bad_parameter(spec, non_split_key, "a number of MiB from 20");
   settings.max_non_split_rounding = *rounding;
   const auto threshold = parse_fraction(given.at(threshold_key));
   if (!threshold || *threshold < 0 || *threshold >= 1)
@@ -155,10 +156,10 @@ TorchSettings TorchSettings::recorded(const std::map<std::string, std::string>& 
     result.*value = size && *size > 0 ? Bytes{*size} : TorchSettings{}.*value;
   };
   bytes("max_split_size", &TorchSettings::max_split_size);
-  bytes("max_non_split_rounding_size", &TorchSettings::max_non_split_rounding);
   bytes("large_segment_size", &TorchSettings::large_segment);
   if (result.large_segment < min_own_segment || result.large_segment.count % min_block.count != 0)
     result.large_segment = TorchSettings{}.large_segment;
+  bytes("max_non_split_rounding_size", &TorchSettings::max_non_split_rounding);
   if (const auto found = settings.find(threshold_key); found != settings.end())
     result.garbage_collection_threshold = parse_fraction(found->second).value_or(0);
   // The resolved table, one entry for each size: "[1:1,2:1,...,32768:8]".

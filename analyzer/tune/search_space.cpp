@@ -68,6 +68,21 @@ bool is_plain(char c) {
          std::string_view("_:.,-+/=").find(c) != std::string_view::npos;
 }
 
+constexpr const char* segment_key = "large_segment_size_mb";
+constexpr const char* rounding_key = "max_non_split_rounding_mb";
+
+/// Whether the second is left to be what the first is, as PyTorch does by default.
+bool rounding_follows(const PolicySpec& spec) {
+  const auto segment = spec.parameters.find(segment_key), rounding = spec.parameters.find(rounding_key);
+  return segment != spec.parameters.end() && rounding != spec.parameters.end() && segment->second == rounding->second;
+}
+
+void set(PolicySpec& spec, const std::string& parameter, const std::string& value) {
+  const bool follows = parameter == segment_key && rounding_follows(spec);
+  spec.parameters[parameter] = value;
+  if (follows) spec.parameters[rounding_key] = value;
+}
+
 /// Counts up through the digits of a number whose k-th digit is below bases[k]. False after the last.
 bool count_up(std::vector<std::size_t>& digits, std::span<const std::size_t> bases) {
   for (std::size_t k = 0; k < digits.size(); ++k) {
@@ -100,11 +115,10 @@ std::vector<Dimension> search_space(std::span<const Prepared> heaps, const Polic
   add("expandable_segments", {"True"});
   add("max_split_size_mb", split_thresholds(bytes));
   add("roundup_power2_divisions", divisions(largest));
-  add("large_segment_size_mb",
-      shares_segments ? std::vector<std::string>{"32", "64", "128", "16"} : std::vector<std::string>{});
+  add(segment_key, shares_segments ? std::vector<std::string>{"32", "64", "128", "16"} : std::vector<std::string>{});
   add("garbage_collection_threshold",
       limited ? std::vector<std::string>{"0.8", "0.6", "0.9", "0.95"} : std::vector<std::string>{});
-  add("max_non_split_rounding_mb", {});
+  add(rounding_key, {});
   return space;
 }
 
@@ -113,7 +127,7 @@ std::vector<PolicySpec> single_changes(const PolicySpec& baseline, std::span<con
   for (const Dimension& dimension : dimensions) {
     for (const std::string& value : dimension.values) {
       specs.push_back(baseline);
-      specs.back().parameters[dimension.parameter] = value;
+      set(specs.back(), dimension.parameter, value);
     }
   }
   return specs;
@@ -128,7 +142,7 @@ std::vector<PolicySpec> combined_changes(const PolicySpec& baseline, std::span<c
     if (std::ranges::count_if(choice, [](std::size_t c) { return c > 0; }) < 2) continue;
     PolicySpec spec = baseline;
     for (std::size_t k = 0; k < choice.size(); ++k)
-      if (choice[k] > 0) spec.parameters[dimensions[k].parameter] = dimensions[k].values[choice[k] - 1];
+      if (choice[k] > 0) set(spec, dimensions[k].parameter, dimensions[k].values[choice[k] - 1]);
     specs.push_back(std::move(spec));
   }
   return specs;
@@ -137,6 +151,7 @@ std::vector<PolicySpec> combined_changes(const PolicySpec& baseline, std::span<c
 std::size_t changes(const PolicySpec& from, const PolicySpec& to) {
   std::size_t count = 0;
   for (const auto& [key, value] : to.parameters) {
+    if (key == rounding_key && rounding_follows(to)) continue;
     const auto before = from.parameters.find(key);
     if (before == from.parameters.end() || before->second != value) ++count;
   }
@@ -159,8 +174,8 @@ std::string needs_release(const PolicySpec& spec) {
     const auto found = spec.parameters.find(key);
     return found != spec.parameters.end() && found->second != defaults.at(key);
   };
-  if (is_set("large_segment_size_mb")) return "2.11";
-  if (is_set("max_non_split_rounding_mb")) return "2.6";
+  if (is_set(segment_key)) return "2.11";
+  if (is_set(rounding_key)) return "2.6";
   return {};
 }
 

@@ -51,6 +51,7 @@ AllocatorRules AllocatorRules::of(const Snapshot& snapshot) {
   for (const auto& [key, value] : snapshot.settings) {
     if (key.ends_with("ALLOC_CONF")) {
       read_from_conf(value, "large_segment_size_mb:", rules.large_buffer);
+      rules.max_non_split_rounding = rules.large_buffer;  // its default
       read_from_conf(value, "max_non_split_rounding_mb:", rules.max_non_split_rounding);
     }
     if (key == "garbage_collection_threshold") read(value, rules.garbage_collection_threshold);

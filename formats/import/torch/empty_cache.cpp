@@ -102,7 +102,9 @@ class EmptyCacheFinder {
     const Entry& first = entries_[run.first];
     if (!run.next || run.next->stack != first.stack) return true;
     if (run.next->action() == Action::oom) return false;
-    if (!acquires_segment(run.next->action())) return true;
+    // With expandable segments a block that was too large to be handed out may be small enough after its release.
+    const bool gets_something = acquires_segment(run.next->action()) || (follows_ && run.alloc);
+    if (!gets_something) return true;
     if (run.alloc && could_have_served(run)) return true;
     const bool fitted = reserved_before + wanted(run) <= allowed_;
     return fitted && !could_be_garbage_collection(run, reserved_before);

@@ -24,7 +24,9 @@ struct ReleaseRun {
 /// followed at once by the segment that malloc then gets, or by its oom, with the same stack
 /// (`DeviceCachingAllocator::malloc` in c10/cuda/CUDACachingAllocator.cpp). A run is the program's when it
 ///   1. comes from a Python function named empty_cache, or
-///   2. is followed by anything else, or by another stack, or
+///   2. is followed by anything else, or by another stack (expandable segments with a max_split_size: an alloc will
+///   do),
+///      or
 ///   3. released a block that could have served the very malloc that follows, or
 ///   4. is followed by a segment that fitted without any release: the device held as much, or as much was asked for,
 ///      at another time, and garbage collection was not due.

@@ -112,6 +112,18 @@ TEST(EmptyCache, WhatIsUnmappedMayBeLessThanItsBlockWas) {
   EXPECT_EQ(calls(entries, {{"expandable_segments", true}, {"max_split_size", 64 * mib}}), 2U);
 }
 
+TEST(EmptyCache, ARequestMayNeedNothingButTheRelease) {
+  // Of 66.5 MiB, too many for a request of 8, the first 28.5 stay when whole runs are unmapped: enough, and the lowest.
+  constexpr std::uint64_t half = mib / 2;
+  const std::uint64_t begin = base + 23 * half;
+  const auto entries = mapped(base, 80 * mib, 23 * half, 0) + std::vector{entry("alloc", begin, 133 * half, 3)} +
+                       std::vector{entry("alloc", begin + 133 * half, 2 * mib, 3)} + freed(begin, 133 * half) +
+                       std::vector{entry("segment_unmap", base + 40 * mib, 20 * mib, 7)} +
+                       std::vector{entry("alloc", begin, 8 * mib, 8)};
+  EXPECT_EQ(calls(entries, {{"expandable_segments", true}, {"max_split_size", 64 * mib}}), 0U);
+  EXPECT_EQ(calls(entries, {{"expandable_segments", true}}), 1U);
+}
+
 TEST(EmptyCache, MoreMayBeMappedThanTheLimitAllowedToAskFor) {
   // 33 MiB need 40 in runs of 20, but only 34 are held against the limit. So it may be less than 38.
   const auto before = mapped(base, 40 * mib, 33 * mib, 0) + freed(base, 33 * mib) + emptied(base, 40 * mib);

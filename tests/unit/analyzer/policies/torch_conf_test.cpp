@@ -30,6 +30,13 @@ TEST(TorchConf, NamesEverySetting) {
   EXPECT_EQ(parsed("").spec(), TorchSettings{}.spec());
 }
 
+TEST(TorchConf, HowFarLargeBlocksAreRoundedFollowsTheSegments) {
+  EXPECT_EQ(parsed("").max_non_split_rounding, 20_MiB);
+  EXPECT_EQ(parsed("large_segment_size_mb:64").max_non_split_rounding, 64_MiB);
+  EXPECT_EQ(parsed("large_segment_size_mb:12").max_non_split_rounding, 12_MiB);
+  EXPECT_EQ(parsed("large_segment_size_mb:64,max_non_split_rounding_mb:32").max_non_split_rounding, 32_MiB);
+}
+
 TEST(TorchConf, WhatPlacesNothingIsIgnored) {
   EXPECT_EQ(parsed("backend:native,release_lock_on_cudamalloc:True,pinned_use_cuda_host_register:True,"
                    "pinned_num_register_threads:8,graph_capture_record_stream_reuse:True")
@@ -55,7 +62,8 @@ TEST(TorchConf, WhatIsWrittenIsReadAgain) {
        {"expandable_segments:True", "max_split_size_mb:128", "roundup_power2_divisions:4",
         "roundup_power2_divisions:[256:1,512:2,1024:4,>:8]", "roundup_power2_divisions:[1:0,>:4]",
         "roundup_power2_divisions:[512:2,1024:4,>:0]", "garbage_collection_threshold:0.8",
-        "expandable_segments:True,large_segment_size_mb:64,max_split_size_mb:128,per_process_memory_fraction:0.25"}) {
+        "expandable_segments:True,large_segment_size_mb:64,max_split_size_mb:128,per_process_memory_fraction:0.25",
+        "large_segment_size_mb:64,max_non_split_rounding_mb:20"}) {
     EXPECT_EQ(alloc_conf(parsed(conf)), conf);
     EXPECT_EQ(parsed(alloc_conf(parsed(conf))).spec(), parsed(conf).spec());
   }
