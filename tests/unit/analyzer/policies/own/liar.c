@@ -12,12 +12,13 @@ typedef struct liar {
   memreel_extent last;
 } liar;
 
-static const uint64_t pool = 64u << 20;
+static const uint64_t pool = 64U << 20;
 
 static int lies(const liar* l, const char* how) { return strcmp(l->lie, how) == 0; }
 
 static void* create(const memreel_parameter* parameters, size_t count, const memreel_environment* environment,
-                    char* error, size_t error_size) {
+                    char* error,
+                    size_t error_size) {  // NOLINT(readability-non-const-parameter): as in memreel/policy.h
   static const char* const known[] = {"none",     "overlap", "small",   "outside",        "beyond",   "empty",
                                       "overflow", "zero",    "unknown", "release in use", "too free", "largest"};
   liar* l = calloc(1, sizeof *l);
