@@ -17,8 +17,8 @@ static const uint64_t pool = 64U << 20;
 static int lies(const liar* l, const char* how) { return strcmp(l->lie, how) == 0; }
 
 static void* create(const memreel_parameter* parameters, size_t count, const memreel_environment* environment,
-                    char* error,
-                    size_t error_size) {  // NOLINT(readability-non-const-parameter): as in memreel/policy.h
+                    // NOLINTNEXTLINE(readability-non-const-parameter): as in memreel/policy.h
+                    char* error, size_t error_size) {
   static const char* const known[] = {"none",     "overlap", "small",   "outside",        "beyond",   "empty",
                                       "overflow", "zero",    "unknown", "release in use", "too free", "largest"};
   liar* l = calloc(1, sizeof *l);
