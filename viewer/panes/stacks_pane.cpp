@@ -56,8 +56,9 @@ std::optional<WeightWork> weight_work(Scene& scene, Verdicts& verdicts, const We
 }
 
 void explain_no_weights(Scene& scene, const Area& area, Weighing weighing, bool is_ready) {
-  if (!is_ready)
-    return explain(scene, area, weighing == Weighing::leaked ? "Judging what is a leak\u2026" : "Weighing\u2026");
+  if (!is_ready && weighing == Weighing::leaked)
+    return explain(scene, area, "Leaks are weighed once they are judged.", "The leaks pane says how far that is.");
+  if (!is_ready) return explain(scene, area, "Weighing\u2026");
   switch (weighing) {
     case Weighing::live_at_cursor:
       return explain(scene, area, "Nothing is live at the cursor.", "Click the timeline where memory is in use.");
