@@ -65,8 +65,11 @@ class Background {
     poll();
     return job_ != nullptr;
   }
-  /// Since when; only while running().
-  std::chrono::steady_clock::duration running_for() const { return std::chrono::steady_clock::now() - job_->start; }
+  /// Zero when nothing is.
+  std::chrono::steady_clock::duration running_for() {
+    poll();
+    return job_ ? std::chrono::steady_clock::now() - job_->start : std::chrono::steady_clock::duration::zero();
+  }
   float progress() const { return job_ ? job_->share.load(std::memory_order_relaxed) : 1.0F; }
   /// What is on its way is not wanted any more, however often it is asked for: until something else is, or retry().
   void give_up() {
