@@ -60,6 +60,12 @@ Result<Message> receive(int connection) {
   return parse_message(std::span(bytes).first(static_cast<std::size_t>(size)));
 }
 
+/// The other side closes the connection behind its answer: after that nothing of it is left there.
+void await_end(int connection) {
+  char byte = 0;
+  [[maybe_unused]] const ssize_t none = ::recv(connection, &byte, sizeof byte, 0);
+}
+
 }  // namespace
 
 bool ControlSocket::open() {
@@ -131,6 +137,7 @@ Reply ask(pid_t process, const Message& question, std::chrono::milliseconds limi
       reply.answer = receive(connection);
     else
       reply.answer = Error{.what = "the control socket is another process's"};
+    if (reply.answer) await_end(connection);
     if (reply.answer && reply.answer->word == "error") reply.answer = error_of(*reply.answer);
   }
   ::close(connection);
