@@ -114,7 +114,7 @@ Result<TorchSettings> TorchSettings::parse(const PolicySpec& spec) {
     settings.max_split_size = *size;
   }
   const auto rounding = parse_mib(given.at(non_split_key));
-  if (!rounding || *rounding < std::min(20_MiB, settings.large_segment))
+  if (!rounding || (*rounding < 20_MiB && *rounding != settings.large_segment))  // which is its default
     return bad_parameter(spec, non_split_key, "a number of MiB from 20");
   settings.max_non_split_rounding = *rounding;
   const auto threshold = parse_fraction(given.at(threshold_key));

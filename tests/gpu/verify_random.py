@@ -43,6 +43,7 @@ def judge(memreel, out, program, seed, conf, limit):
         command = [sys.executable, HERE / "record_histories.py", directory, "--one", "--programs", program, "--seeds", str(seed)]
         if limit:
             command += ["--limit", str(limit)]
+        command = ["timeout", "300", *command]
         ran = subprocess.run(command, env={**os.environ, "PYTORCH_CUDA_ALLOC_CONF": conf}, capture_output=True)
         histories = list(pathlib.Path(directory).glob("*.pickle.xz"))
         if ran.returncode or not histories:

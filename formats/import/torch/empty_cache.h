@@ -27,7 +27,8 @@ struct ReleaseRun {
 ///   2. is followed by anything else, or by another stack (expandable segments with a max_split_size: an alloc will
 ///   do),
 ///      or
-///   3. released a block that could have served the very malloc that follows, or
+///   3. released a block that could have served the very malloc that follows (with those settings: when any free block
+///      could), or
 ///   4. is followed by a segment that fitted without any release: the device held as much, or as much was asked for,
 ///      at another time, and garbage collection was not due.
 /// 3 and 4 find calls from native code, e.g. cuDNN's benchmark mode in a convolution, which share the stack of the

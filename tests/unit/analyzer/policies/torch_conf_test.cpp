@@ -110,7 +110,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values("max_split_size_mb:19", "max_split_size_mb:unlimited", "max_split_size_mb",
                     "garbage_collection_threshold:0", "garbage_collection_threshold:0.0",
                     "garbage_collection_threshold:1.0", "expandable_segments:true", "expandable_segments:1",
-                    "large_segment_size_mb:8", "max_non_split_rounding_mb:19", "roundup_power2_divisions:3",
+                    "large_segment_size_mb:8", "max_non_split_rounding_mb:19",
+                    "large_segment_size_mb:12,max_non_split_rounding_mb:15", "roundup_power2_divisions:3",
                     "roundup_power2_divisions:0", "roundup_power2_divisions:[300:4]", "roundup_power2_divisions:[64:3]",
                     "roundup_power2_divisions:[64:4", "per_process_memory_fraction:1.5", "backend:foo", "foo:1",
                     "large_segment_size_mb:64,max_split_size_mb:32", "expandable_segments:True},{"));
