@@ -110,8 +110,18 @@ std::optional<std::uint64_t> change_of_settings(const Trace& trace, HeapId heap)
   return std::nullopt;
 }
 
-/// What may have made a replay diverge that holds one row of settings from begin to end.
-std::string doubt_about_settings(const Trace& trace, HeapId heap) {
+bool has_inferred_pools(const Trace& trace, HeapId heap) {
+  return std::ranges::any_of(trace.tables.origins, [&](const Origin& origin) {
+    return origin.heap == heap && trace.tables[origin.pool].inferred;
+  });
+}
+
+/// What may have made a replay diverge that takes the pools for those that were inferred, and holds one row of settings
+/// from begin to end.
+std::string why_it_may_diverge(const Trace& trace, HeapId heap) {
+  if (has_inferred_pools(trace, heap))
+    return "pools that were gone before the snapshot are inferred: where it does not tell them apart, it looks like "
+           "this";
   if (const auto event = change_of_settings(trace, heap))
     return "the allocator's settings changed while the program ran (event " + std::to_string(*event) +
            "): the last ones are taken for all of it";
@@ -129,7 +139,7 @@ Result<std::vector<Verification>> verify(const Trace& trace) {
     verifications.push_back(Verifier(trace, heap, settings, recorded_capacity(trace, heap, settings)).run());
     Verification& verified = verifications.back();
     verified.note = why_not_reproducible(trace);
-    if (verified.note.empty() && verified.first_divergence) verified.note = doubt_about_settings(trace, heap.heap);
+    if (verified.note.empty() && verified.first_divergence) verified.note = why_it_may_diverge(trace, heap.heap);
   }
   if (verifications.empty())
     return Error{.what = "nothing to verify: no heap of this trace records an allocator whose rules memreel knows",

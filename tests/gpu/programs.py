@@ -265,6 +265,71 @@ def mempools(torch, rng):
     torch.cuda.empty_cache()
 
 
+def mixed(torch, rng):
+    """MemPools and graphs that begin and end, several streams, and an emptied cache, in an order drawn at random."""
+    streams = [torch.cuda.current_stream(), torch.cuda.Stream(), torch.cuda.Stream()]
+    outside, pools, graphs = [], [], []
+
+    def work(held, steps):
+        for _ in range(steps):
+            held.append(buffer(torch, 2 ** rng.uniform(8, 25)))
+            if rng.random() < 0.2:
+                held[-1].record_stream(rng.choice(streams))
+            while len(held) > 6:
+                held.pop(rng.randrange(len(held)))
+
+    def capture():
+        graph, held = torch.cuda.CUDAGraph(), []
+        shared = rng.choice(graphs)[0].pool() if graphs and rng.random() < 0.3 else None
+        with torch.cuda.graph(graph, pool=shared, stream=streams[1]):
+            for _ in range(15):
+                held.append(buffer(torch, 2 ** rng.uniform(8, 25)).zero_())
+                while len(held) > 4:
+                    held.pop(rng.randrange(len(held)))
+        graphs.append([graph, held])
+
+    for _ in range(70):
+        draw = rng.random()
+        if draw < 0.08 and len(pools) < 4:
+            pools.append([torch.cuda.MemPool(), []])
+        elif draw < 0.45 and pools:
+            pool, held = rng.choice(pools)
+            with torch.cuda.stream(rng.choice(streams)), torch.cuda.use_mem_pool(pool):
+                work(held, rng.randint(1, 12))
+        elif draw < 0.52 and pools:
+            # Its tensors may live on.
+            _, held = pools.pop(rng.randrange(len(pools)))
+            pool = None
+            del _
+            if rng.random() < 0.5:
+                outside += held
+            del held
+        elif draw < 0.60 and len(graphs) < 4:
+            torch.cuda.synchronize()
+            capture()
+        elif draw < 0.64 and graphs:
+            torch.cuda.synchronize()
+            graph, held = graphs.pop(rng.randrange(len(graphs)))
+            if rng.random() < 0.5:
+                outside += held
+            del graph, held
+        elif draw < 0.70:
+            torch.cuda.empty_cache()
+        elif draw < 0.75 and pools:
+            rng.choice(pools)[1].clear()
+        elif draw < 0.80 and len(outside) > 6:
+            del outside[: rng.randrange(len(outside))]
+        else:
+            with torch.cuda.stream(rng.choice(streams)):
+                work(outside, rng.randint(1, 20))
+    if rng.random() < 0.5:
+        pool = held = None
+        graphs.clear()
+        while pools:
+            pools.pop()
+        torch.cuda.empty_cache()
+
+
 def borrow(torch, rng):
     """A MemPool that lends its free memory when the default pool is out of it."""
     limit(torch, 1 << 30)
@@ -377,4 +442,4 @@ def server(torch, rng):
 
 
 PROGRAMS = {f.__name__: f for f in (gpt, decode, streams, oom, threads, leak, churn, pressure, settings, captures,
-                                    capture_streams, mempools, borrow, unsplit, transformer, convnet, server)}
+                                    capture_streams, mempools, mixed, borrow, unsplit, transformer, convnet, server)}

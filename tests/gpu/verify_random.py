@@ -16,7 +16,8 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-PROGRAMS = ["streams", "oom", "threads", "leak", "churn", "pressure", "captures", "capture_streams", "mempools", "borrow"]
+PROGRAMS = ["streams", "oom", "threads", "leak", "churn", "pressure", "captures", "capture_streams", "mempools", "borrow",
+            "mixed", "mixed"]
 LIMITS = [0, 0, 0, 1 << 30, 2 << 30]
 AT_ONCE = 12
 

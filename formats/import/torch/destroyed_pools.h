@@ -19,13 +19,14 @@ namespace memreel::torch {
 /// - something was put in one of them, or it was got, while the other had a free block that best fit prefers
 ///   (pool class, stream and size being what they must be);
 /// - both are ranges of expandable segments of one stream and class at the same time;
-/// - one gave back unused memory when the other, with unused memory, did not, or kept it later: a pool that gives back
-///   is over, so nothing is got for it any more either;
-/// - an emptied cache gave them back in an order that is not the order within a pool.
+/// - one gave back unused memory when the other, with unused memory, did not, or was needed later: a pool that gives
+/// back
+///   is over, so nothing more is got for it, put in it, or kept by it while the cache is emptied;
+/// - memory was given back in an order that is not the order within a pool, or that of another pool came between.
 /// A segment is not of the default pool when it kept unused memory while the cache was emptied, or was given back after
 /// the default pool's turn. Segments that nothing contradicts stay in the default pool; each of the others goes to a
-/// pool that nothing contradicts, first of all to the one that served the request before. Where the history does not
-/// tell two pools apart, they behaved like one.
+/// pool that nothing contradicts, first of all to the one that served the request before (choose_pools()). Where the
+/// history does not tell two pools apart, they behaved like one.
 ///
 /// Only for histories that are complete. `runs` are all releases, in order.
 void find_destroyed_pools(DeviceHistory& history, Places& places, const AllocatorRules& rules,
@@ -39,7 +40,9 @@ struct PoolEnd {
   bool alone = false;
 };
 /// By entry. A pool gives memory back only when it is over. When several do so at once they are all named, in their
-/// order (that of a hash table in the allocator), even those that gave back some before.
+/// order (that of a hash table in the allocator), even those that gave back some before: each `alone` where nothing of
+/// the default pool was given back with them and the cache was not emptied by name, else in front of what all gave
+/// back.
 std::vector<PoolEnd> find_pool_ends(const DeviceHistory& history, const Places& places,
                                     std::span<const ReleaseRun> runs);
 

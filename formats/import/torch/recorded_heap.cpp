@@ -95,6 +95,12 @@ UnitId RecordedHeap::unit_at(std::uint64_t address) const {
   return piece == pieces_.end() ? UnitId::none : piece->second.unit;
 }
 
+std::optional<FreeBlock> RecordedHeap::free_block_at(std::uint64_t address) const {
+  const auto piece = piece_at(address);
+  if (piece == pieces_.end() || !piece->second.free) return std::nullopt;
+  return FreeBlock{.size = piece->second.size, .address = piece->first, .unit = piece->second.unit};
+}
+
 bool RecordedHeap::has_unused(UnitId id) const {
   const Unit& unit = (*this)[id];
   const std::uint64_t run = run_size(unit);

@@ -78,6 +78,9 @@ class RecordedHeap {
   /// What an address with memory behind it is part of.
   UnitId unit_at(std::uint64_t address) const;
 
+  /// The free block that an address lies in.
+  std::optional<FreeBlock> free_block_at(std::uint64_t address) const;
+
   /// Whether the allocator, told to release what is unused, would take any of the unit.
   bool has_unused(UnitId id) const;
 

@@ -68,10 +68,10 @@ class DeviceWriter {
     auto end = ends.begin();
     for (const ReleaseRun& run : runs) {
       bool alone = false;
-      for (; end != ends.end() && end->entry == run.first; ++end) {
-        asides_.push_back({.entry = run.first, .kind = EventKind::pool_end, .place = end->place});
+      for (; end != ends.end() && end->entry < run.end; ++end) {
+        asides_.push_back({.entry = end->entry, .kind = EventKind::pool_end, .place = end->place});
         alone = end->alone;
-        if (alone) asides_.push_back({.entry = run.first, .kind = EventKind::empty_cache, .place = end->place});
+        if (alone) asides_.push_back({.entry = end->entry, .kind = EventKind::empty_cache, .place = end->place});
       }
       if (run.is_call && !alone) asides_.push_back({.entry = run.first, .kind = EventKind::empty_cache});
     }

@@ -172,5 +172,63 @@ TEST(DestroyedPools, TwoRangesAtATimeAreOfTwoPools) {
   EXPECT_TRUE(pool_of(trace, base + 1024 * mib).inferred);
 }
 
+TEST(DestroyedPools, NothingIsPutInAPoolThatIsOver) {
+  Program program;
+  program.get(base, 20 * mib);
+  program.use(base, 5 * mib);
+  program.get(base + 64 * mib, 20 * mib);  // although 20 MiB were free
+  program.alloc(base + 64 * mib, 20 * mib);
+  program.get(base + 128 * mib, 20 * mib);
+  program.alloc(base + 128 * mib, 10 * mib);
+  program.free(base + 64 * mib, 20 * mib);
+  program.release(base + 64 * mib, 20 * mib, "__del__");
+  program.use(base + 138 * mib, 5 * mib);
+  program.free(base + 128 * mib, 10 * mib);
+  program.release(base, 20 * mib);
+  program.release(base + 128 * mib, 20 * mib);
+  const Trace trace = program.trace();
+  EXPECT_FALSE(is_default(trace, base + 64 * mib));
+  EXPECT_FALSE(is_default(trace, base + 128 * mib));
+  EXPECT_NE(pool_of(trace, base + 64 * mib), pool_of(trace, base + 128 * mib));
+}
+
+TEST(DestroyedPools, AnotherPoolDoesNotGiveBackInBetween) {
+  Program program;
+  program.get(base, 20 * mib);
+  program.use(base, 5 * mib);
+  for (const std::uint64_t place : {128U, 192U, 256U}) {
+    program.get(base + place * mib, 20 * mib);  // although 20 MiB were free
+    program.alloc(base + place * mib, 20 * mib);
+  }
+  for (const std::uint64_t place : {128U, 192U, 256U}) program.free(base + place * mib, 20 * mib);
+  program.release(base, 20 * mib);
+  for (const std::uint64_t place : {192U, 128U, 256U}) program.release(base + place * mib, 20 * mib);
+  const Trace trace = program.trace();
+  EXPECT_NE(pool_of(trace, base + 128 * mib), pool_of(trace, base + 192 * mib));
+  EXPECT_EQ(pool_of(trace, base + 256 * mib), pool_of(trace, base + 128 * mib));
+}
+
+TEST(DestroyedPools, PoolsThatEndOneAfterAnotherGiveBackAlone) {
+  Program program;
+  program.get(base, 20 * mib);
+  program.use(base, 5 * mib);
+  program.get(base + 64 * mib, 20 * mib);  // although 20 MiB were free
+  program.use(base + 64 * mib, 6 * mib);
+  program.get(base + 128 * mib, 2 * mib);
+  program.use(base + 128 * mib, 100);
+  program.get(base + 192 * mib, 20 * mib);
+  program.use(base + 192 * mib, 6 * mib);
+  for (const std::uint64_t place : {64U, 128U, 192U})
+    program.release(base + place * mib, (place == 128 ? 2 : 20) * mib, "__del__");
+  program.release(base, 20 * mib);
+  const Trace trace = program.trace();
+  EXPECT_TRUE(is_default(trace, base));
+  const auto order = kinds(trace);
+  EXPECT_EQ(std::vector(order.end() - 9, order.end()),
+            (std::vector{EventKind::pool_end, EventKind::empty_cache, EventKind::segment_free, EventKind::pool_end,
+                         EventKind::empty_cache, EventKind::segment_free, EventKind::segment_free,
+                         EventKind::empty_cache, EventKind::segment_free}));
+}
+
 }  // namespace
 }  // namespace memreel::test

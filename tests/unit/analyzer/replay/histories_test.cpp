@@ -87,7 +87,10 @@ INSTANTIATE_TEST_SUITE_P(PyTorch, RecordedHistory,
                                          "capture_streams_s71_default", "mempools_s82_default",
                                          "mempools_s83_expandable", "borrow_s91_expandable", "pressure_s2_gc",
                                          "pressure_s7_expandable_maxsplit", "oom_s12_expandable_gc", "oom_s14_nonsplit",
-                                         "streams_s32_expandable_pow2", "convnet_s2_default", "convnet_s2_pow2"),
+                                         "streams_s32_expandable_pow2", "convnet_s2_default", "convnet_s2_pow2",
+                                         // By tests/gpu/verify_random.py.
+                                         "mempools_s93428_segment", "mixed_s5952_maxsplit_gc",
+                                         "mixed_s23877_maxsplit_gc", "mixed_s70637_expandable"),
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace

@@ -1,0 +1,140 @@
+#include "formats/import/torch/pool_evidence.h"
+
+#include <algorithm>
+
+namespace memreel::torch {
+namespace {
+
+/// Better blocks that one placement may speak of: more are rare and tell nothing new.
+constexpr int most_evidence = 64;
+
+class EvidenceFinder {
+ public:
+  EvidenceFinder(const DeviceHistory& history, const Places& places, const AllocatorRules& rules,
+                 std::span<const ReleaseRun> runs, Effort& effort)
+      : history_(history), places_(places), runs_(runs), effort_(effort), heap_(rules) {}
+
+  std::optional<PoolEvidence> find() {
+    auto run = runs_.begin();
+    for (std::size_t i = 0; i < history_.entries.count(); ++i) {
+      if (effort_.spent()) return std::nullopt;
+      if (run != runs_.end() && run->first == i) judge(*run++);
+      found_.unit_of.push_back(follow(i));
+    }
+    for (const Segment& segment : history_.segments) {
+      const UnitId unit = heap_.unit_at(segment.address.value);
+      if (unit != UnitId::none) facts(unit).known = places_[segment.place].pool.value_or(PoolKey{});
+    }
+    return std::move(found_);
+  }
+
+ private:
+  PoolEvidence::UnitFacts& facts(UnitId unit) { return found_.units[static_cast<std::size_t>(unit)]; }
+  std::uint64_t stream_of(const Entry& entry) const { return places_[entry.place()].stream; }
+
+  void differ(UnitId a, UnitId b) {
+    if (a == b || a == UnitId::none || b == UnitId::none) return;
+    found_.differ[a].insert(b);
+    found_.differ[b].insert(a);
+  }
+
+  /// What the entry's address is part of.
+  UnitId follow(std::size_t i) {
+    const Entry& entry = history_.entries[i];
+    switch (entry.action()) {
+      case Action::segment_alloc:
+      case Action::segment_map:
+        return acquire(entry, i);
+      case Action::segment_free:
+      case Action::segment_unmap: {
+        const UnitId unit = heap_.release(entry);
+        if (unit != UnitId::none) facts(unit).released = std::min(facts(unit).released, i);
+        return unit;
+      }
+      case Action::alloc:
+        return place(entry, i);
+      case Action::free_completed:
+        return heap_.complete(entry);
+      default:
+        return UnitId::none;
+    }
+  }
+
+  UnitId acquire(const Entry& entry, std::size_t i) {
+    const UnitId unit = heap_.acquire(entry, stream_of(entry));
+    effort_.add(heap_.alive().size());
+    if (static_cast<std::size_t>(unit) == found_.units.size()) {
+      found_.units.push_back({.before = heap_[unit].before});
+      if (entry.action() == Action::segment_map) tell_ranges_apart(unit);
+    }
+    facts(unit).last_needed = i;
+    return unit;
+  }
+
+  void tell_ranges_apart(UnitId unit) {
+    for (const UnitId other : heap_.alive())
+      if (heap_[other].expandable && heap_[other].stream == heap_[unit].stream &&
+          heap_[other].small == heap_[unit].small)
+        differ(unit, other);
+  }
+
+  UnitId place(const Entry& entry, std::size_t i) {
+    const auto placement = heap_.placement(entry);
+    if (!placement) return UnitId::none;
+    const UnitId unit = placement->block.unit;
+    int evidence = 0;
+    heap_.for_each_better(*placement, [&](const FreeBlock& better) {
+      differ(unit, better.unit);
+      return ++evidence < most_evidence;
+    });
+    heap_.take(*placement);
+    facts(unit).last_needed = i;
+    return unit;
+  }
+
+  /// What a run of releases tells, before it happens.
+  void judge(const ReleaseRun& run) {
+    if (!run.is_call) return;
+    GivingBack giving{.entry = run.first, .is_empty_cache = run.is_empty_cache};
+    std::set<UnitId> gone;
+    for (std::size_t i = run.first; i < run.end; ++i) {
+      const Entry& entry = history_.entries[i];
+      const std::optional<FreeBlock> block = heap_.free_block_at(entry.address);
+      if (!block) return;
+      giving.parts.push_back({.unit = block->unit,
+                              .small = heap_[block->unit].small,
+                              .mapped = entry.action() == Action::segment_unmap,
+                              .stream = stream_of(entry),
+                              .block = *block});
+      gone.insert(block->unit);
+    }
+    effort_.add(heap_.alive().size() + gone.size());
+    for (const UnitId kept : heap_.alive()) {
+      if (gone.contains(kept) || !heap_.has_unused(kept)) continue;
+      giving.kept.push_back(kept);
+      if (run.is_empty_cache) {
+        facts(kept).not_default = true;
+        facts(kept).last_needed = run.first;
+      }
+      for (const UnitId unit : gone) differ(unit, kept);
+    }
+    found_.givings.push_back(std::move(giving));
+  }
+
+  const DeviceHistory& history_;
+  const Places& places_;
+  std::span<const ReleaseRun> runs_;
+  Effort& effort_;
+  RecordedHeap heap_;
+  PoolEvidence found_;
+};
+
+}  // namespace
+
+std::optional<PoolEvidence> find_pool_evidence(const DeviceHistory& history, const Places& places,
+                                               const AllocatorRules& rules, std::span<const ReleaseRun> runs,
+                                               Effort& effort) {
+  return EvidenceFinder(history, places, rules, runs, effort).find();
+}
+
+}  // namespace memreel::torch
