@@ -4,24 +4,15 @@
 #include <utility>
 
 #include "analyzer/cli/input.h"
-#include "analyzer/history/levels.h"
 #include "analyzer/policies/torch_settings.h"
-#include "analyzer/replay/torch_calls.h"
+#include "analyzer/replay/subject.h"
 #include "analyzer/replay/torch_history.h"
 
 namespace memreel::cli {
-namespace {
-
-void complete(Trace& trace) {
-  tie_levels(trace);
-  infer_torch_calls(trace);
-}
-
-}  // namespace
 
 Result<Trace> open_subject(const std::filesystem::path& file) {
   Result<Trace> trace = open_input(file);
-  if (trace) complete(*trace);
+  if (trace) complete_subject(*trace);
   return trace;
 }
 
@@ -33,7 +24,7 @@ Result<Trace> open_subject(const std::filesystem::path& file, const SymbolOption
 
 void prepare_subject(Trace& trace, const std::filesystem::path& file, const SymbolOptions& symbols) {
   name_native_frames(trace, file, symbols);
-  complete(trace);
+  complete_subject(trace);
 }
 
 namespace {

@@ -39,18 +39,6 @@ std::string stack_label(const Tables& tables, StackId stack) {
   return label.empty() ? text_of(frames.front()) : label;
 }
 
-std::string pool_label(const Tables& tables, PoolId id) {
-  if (id == PoolId::default_pool) return "default pool";
-  const Pool& pool = tables[id];
-  if (!tables[pool.name].empty()) return tables[pool.name];
-  return "pool (" + std::to_string(pool.key_high) + ", " + std::to_string(pool.key_low) + ")";
-}
-
-std::string stream_label(const Tables& tables, StreamId id) {
-  if (id == StreamId::default_stream) return "default stream";
-  return "stream " + address_text({tables[id].handle});
-}
-
 std::string thread_label(const Tables& tables, ThreadId id) {
   if (id == ThreadId::unknown) return "thread not recorded";
   const Thread& thread = tables[id];
@@ -82,7 +70,7 @@ std::string split_label(const Tables& tables, std::uint32_t key, SplitBy by) {
   return {};
 }
 
-std::string address_text(Address address) { return format("0x%llx", static_cast<unsigned long long>(address.value)); }
+std::string address_text(Address address) { return hexadecimal(address.value); }
 
 std::string time_text(Nanoseconds since_begin, Nanoseconds resolution) {
   if (since_begin == Nanoseconds{}) return "0 s";

@@ -1,9 +1,10 @@
-// What things of a trace are called on screen.
+// What things of a trace are called on screen. Pools and streams: formats/model/origin_text.h.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
+#include "formats/model/origin_text.h"
 #include "formats/model/trace.h"
 #include "viewer/model/stacked_course.h"
 
@@ -11,8 +12,6 @@ namespace memreel::viewer {
 
 /// "train.py:42  forward": the line of a stack that its reader can change; "(no stack)" without one.
 std::string stack_label(const Tables& tables, StackId stack);
-std::string pool_label(const Tables& tables, PoolId id);
-std::string stream_label(const Tables& tables, StreamId id);
 std::string thread_label(const Tables& tables, ThreadId id);
 /// "device 0 torch.cuda"
 std::string heap_label(const Tables& tables, HeapId id);

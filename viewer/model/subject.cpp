@@ -5,8 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/history/levels.h"
-#include "analyzer/replay/torch_calls.h"
+#include "analyzer/replay/subject.h"
 #include "analyzer/replay/torch_history.h"
 #include "formats/writer/trace_writer.h"
 
@@ -37,11 +36,6 @@ bool may_be_completed(const Header& header, const Tables& tables) {
       return driver.level == Level::driver && driver.device == framework.device && driver.device >= 0;
     });
   });
-}
-
-std::size_t complete_subject(Trace& trace) {
-  const std::size_t tied = tie_levels(trace);
-  return tied + infer_torch_calls(trace);
 }
 
 Result<std::shared_ptr<ByteFile>> subject_of(const std::shared_ptr<ByteFile>& file, const std::string& name) {

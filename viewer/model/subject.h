@@ -1,5 +1,4 @@
-// A trace as it is judged, which is how it is shown: its levels are tied (analyzer/history/levels.h), so that nothing
-// is counted twice, and it has the calls that PyTorch's allocator leaves no record of (analyzer/replay/torch_calls.h).
+// A trace as it is judged (analyzer/replay/subject.h), which is how it is shown.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +16,6 @@ inline constexpr std::uint64_t longest_subject = 50'000'000;
 
 /// Whether a trace of this header and these tables may be judged otherwise than it was recorded.
 bool may_be_completed(const Header& header, const Tables& tables);
-
-/// What every analysis does with a trace that it read. Returns how much that changed; 0: nothing.
-std::size_t complete_subject(Trace& trace);
 
 /// The trace once more as it is judged, as a file in memory; null when that is as it was recorded. Events and
 /// allocations have other numbers in it, rows of tables have the same. Fails as load() does.

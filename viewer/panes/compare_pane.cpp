@@ -9,10 +9,10 @@
 #include <map>
 
 #include "analyzer/difference/difference.h"
+#include "analyzer/replay/subject.h"
 #include "formats/import/import.h"
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
-#include "viewer/model/subject.h"
 
 namespace memreel::viewer {
 namespace {

@@ -97,8 +97,8 @@ double fitting_scale(const Scene& scene, const Lanes& lanes, float width, float 
 
 std::string title_of(const Scene& scene, const Lanes::value_type& lane) {
   const auto& [name, of] = lane;
-  return pool_label(scene.tables(), name.first) + ",  " + stream_label(scene.tables(), name.second) + "   " +
-         text_of(of.reserved) + " in " + std::to_string(of.segments.size()) +
+  return "pool " + pool_label(scene.tables(), name.first) + ",  stream " + stream_label(scene.tables(), name.second) +
+         "   " + text_of(of.reserved) + " in " + std::to_string(of.segments.size()) +
          (of.segments.size() == 1 ? " segment,  " : " segments,  ") + text_of(of.held) + " in use";
 }
 

@@ -446,7 +446,9 @@ TEST(Labels, AreWhatPeopleSay) {
   EXPECT_EQ(address_text(Address{0x7f0000001200}), "0x7f0000001200");
   EXPECT_EQ(file_name("/a/b/c.py"), "c.py");
   EXPECT_EQ(stack_label(Tables(), StackId::none), "(no stack)");
-  EXPECT_EQ(pool_label(Tables(), PoolId::default_pool), "default pool");
+  Tables tables;
+  tables.pools.push_back({.key_low = 1, .inferred = true});
+  EXPECT_EQ(split_label(tables, 1, SplitBy::pool), "(0, 1) inferred") << "as every report calls it";
 }
 
 }  // namespace
