@@ -54,9 +54,24 @@ class LargeSegments {
   std::map<Address, Segment> segments_;
 };
 
-/// One heap of PyTorch's, event by event.
-class TorchBlocks {
+std::map<std::string, std::string> text_of_settings(const Tables& tables, const Settings& settings) {
+  std::map<std::string, std::string> text;
+  for (const auto& [key, value] : settings.entries) text[tables[key]] = tables[value];
+  return text;
+}
+
+}  // namespace
+
+bool is_torch_heap(const Tables& tables, HeapId heap) {
+  return tables[heap].level == Level::framework && tables[tables[heap].name].starts_with("torch");
+}
+
+/// One heap, and what follows for it event by event where it is PyTorch's.
+class BlockSizes::TorchBlocks {
  public:
+  explicit TorchBlocks(bool is_torch) : is_torch_(is_torch) {}
+
+  bool is_torch() const { return is_torch_; }
   void set(const TorchSettings& settings) { settings_ = settings; }
   const TorchSettings& settings() const { return settings_; }
   LargeSegments& segments() { return segments_; }
@@ -71,60 +86,57 @@ class TorchBlocks {
   }
 
  private:
+  bool is_torch_;
   TorchSettings settings_;
   LargeSegments segments_;
 };
 
-std::map<std::string, std::string> text_of_settings(const Tables& tables, const Settings& settings) {
-  std::map<std::string, std::string> text;
-  for (const auto& [key, value] : settings.entries) text[tables[key]] = tables[value];
-  return text;
+BlockSizes::BlockSizes(const Tables& tables) : tables_(tables) {
+  for (std::uint32_t h = 0; h < tables.heaps.size(); ++h) heaps_.emplace_back(is_torch_heap(tables, HeapId{h}));
 }
 
-}  // namespace
+BlockSizes::~BlockSizes() = default;
 
-bool is_torch_heap(const Tables& tables, HeapId heap) {
-  return tables[heap].level == Level::framework && tables[tables[heap].name].starts_with("torch");
+std::optional<Bytes> BlockSizes::see(const Event& event) {
+  const HeapId heap = tables_[event.origin].heap;
+  TorchBlocks& blocks = heaps_[index(heap)];
+  const Bytes size = event.size;
+  switch (event.kind) {
+    case EventKind::alloc:
+      return blocks.is_torch() ? blocks.block_size(event.address, size) : size;
+    case EventKind::free_requested:
+    case EventKind::free_completed:
+      if (!blocks.is_torch() || size <= TorchSettings::max_small) break;
+      if (event.kind == EventKind::free_completed || !tables_[heap].observes_completion)
+        blocks.segments().give_back(event.address);
+      break;
+    case EventKind::segment_alloc:
+      if (blocks.is_torch() && size != TorchSettings::small_segment) blocks.segments().add(event.address, size);
+      break;
+    case EventKind::segment_free:
+      if (blocks.is_torch()) blocks.segments().remove(event.address, size);
+      break;
+    case EventKind::settings: {
+      const SettingsId id{static_cast<std::uint32_t>(event.value)};
+      blocks.set(TorchSettings::recorded(text_of_settings(tables_, tables_[id])));
+      break;
+    }
+    default:
+      break;
+  }
+  return std::nullopt;
 }
+
+Bytes BlockSizes::large_run(HeapId heap) const { return heaps_[index(heap)].settings().run_size(false); }
 
 RecordedBlocks recorded_blocks(const Trace& trace) {
   RecordedBlocks result;
   result.sizes.resize(trace.allocation_events.size());
-  std::vector<TorchBlocks> heaps(trace.tables.heaps.size());
-  std::vector<char> is_torch(trace.tables.heaps.size());
-  for (std::uint32_t h = 0; h < is_torch.size(); ++h) is_torch[h] = is_torch_heap(trace.tables, HeapId{h}) ? 1 : 0;
-  const EventColumns& events = trace.events;
-  for (std::size_t i = 0; i < events.count(); ++i) {
-    const HeapId heap = trace.tables[events.origin[i]].heap;
-    TorchBlocks& blocks = heaps[index(heap)];
-    const Bytes size = events.size[i];
-    const bool by_rules = is_torch[index(heap)] != 0;
-    switch (events.kind[i]) {
-      case EventKind::alloc:
-        result.sizes[index(events.allocation[i])] = by_rules ? blocks.block_size(events.address(i), size) : size;
-        break;
-      case EventKind::free_requested:
-      case EventKind::free_completed:
-        if (!by_rules || size <= TorchSettings::max_small) break;
-        if (events.kind[i] == EventKind::free_completed || !trace.tables[heap].observes_completion)
-          blocks.segments().give_back(events.address(i));
-        break;
-      case EventKind::segment_alloc:
-        if (by_rules && size != TorchSettings::small_segment) blocks.segments().add(events.address(i), size);
-        break;
-      case EventKind::segment_free:
-        if (by_rules) blocks.segments().remove(events.address(i), size);
-        break;
-      case EventKind::settings: {
-        const SettingsId id{static_cast<std::uint32_t>(events.address_or_value[i])};
-        blocks.set(TorchSettings::recorded(text_of_settings(trace.tables, trace.tables[id])));
-        break;
-      }
-      default:
-        break;
-    }
-  }
-  for (const TorchBlocks& heap : heaps) result.large_runs.push_back(heap.settings().run_size(false));
+  BlockSizes blocks(trace.tables);
+  for (std::size_t i = 0; i < trace.events.count(); ++i)
+    if (const auto size = blocks.see(trace.events[i])) result.sizes[index(trace.events.allocation[i])] = *size;
+  for (std::uint32_t h = 0; h < trace.tables.heaps.size(); ++h)
+    result.large_runs.push_back(blocks.large_run(HeapId{h}));
   return result;
 }
 

@@ -55,18 +55,16 @@ void Viewer::draw() {
   if (selection_.cursor != cursor_before) cursor_follows_ = false;
 
   selection_.cursor = std::min(selection_.cursor, document_->event_count());
-  if (heap_.event != selection_.cursor || heap_.heap != selection_.heap || heap_version_ != document_->event_count()) {
-    heap_ = heap_at(*document_, selection_.heap, selection_.cursor);
-    heap_version_ = document_->event_count();
-  }
   places_.clear();
   busy_ = false;
+  update_heap();
   Scene scene{.document = document_,
               .file = source_ ? source_->file() : nullptr,
               .selection = selection_,
               .theme = theme_,
               .scale = window_.scale(),
               .heap = heap_,
+              .rounding = panes_->rounding,
               .overlays = overlays_,
               .places = places_,
               .busy = busy_};

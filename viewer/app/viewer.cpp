@@ -50,6 +50,7 @@ void Viewer::close() {
   // What panes hold of the last trace means nothing in the next.
   panes_ = std::make_unique<Panes>();
   heap_ = HeapAt();
+  heap_rounding_.reset();
   source_.reset();
   document_ = std::make_shared<const Document>();
   selection_ = Selection();
@@ -86,7 +87,7 @@ SourceStatus Viewer::status() const { return source_ ? source_->status() : Sourc
 
 bool Viewer::is_idle() const {
   const Stage stage = status().stage;
-  return (stage == Stage::complete || stage == Stage::failed) && !busy_ && !wanted_instant_;
+  return stage == Stage::failed || (stage == Stage::complete && !busy_ && !wanted_instant_);
 }
 
 bool Viewer::go_to(std::string_view instant) {
@@ -113,8 +114,8 @@ bool Viewer::go_to(std::string_view instant) {
                                     Nanoseconds{static_cast<std::int64_t>(std::clamp(ns, 0.0, span))});
   }
   cursor_follows_ = false;
-  if (status().stage != Stage::complete) {
-    wanted_instant_ = instant;  // it may lie in what is not read yet
+  if (source_ && !document_->complete) {
+    wanted_instant_ = instant;  // it may lie in what is not read, or not here, yet
     return true;
   }
   selection_.cursor = event;
@@ -129,7 +130,10 @@ void Viewer::follow_document() {
   const bool moved = !first && selection_.view != followed_view_;
   if (!first && latest->renumbered != document_->renumbered) renumber(*latest);
   document_ = latest;
-  if (document_->empty()) return;
+  if (document_->empty()) {
+    if (document_->complete) wanted_instant_.reset();
+    return;
+  }
   if (selection_.heap == HeapId::none || (cursor_follows_ && !moved)) selection_.heap = main_heap(*document_);
   if (!moved) selection_.look_at_all(*document_);
   followed_view_ = moved ? TimeRange() : selection_.view;
@@ -137,7 +141,7 @@ void Viewer::follow_document() {
     if (const HeapCourse* const course = document_->course(selection_.heap))
       selection_.cursor = course->peak_live_event;
   }
-  if (wanted_instant_ && status().stage == Stage::complete) go_to(*std::exchange(wanted_instant_, std::nullopt));
+  if (wanted_instant_ && document_->complete) go_to(*std::exchange(wanted_instant_, std::nullopt));
   if (!moved) settled_view_ = last_view_ = selection_.view;
   if (first) selection_.remember();
 }
@@ -165,6 +169,23 @@ void Viewer::renumber(const Document& next) {
   if (selection_.cursor != 0)
     selection_.cursor = next.events_until(document_->time(std::min(selection_.cursor, document_->event_count()) - 1));
   selection_.renumber();
+}
+
+/// The heap at the cursor. How much rounding takes of it comes when that is found.
+void Viewer::update_heap() {
+  if (document_->complete && has_known_rounding(*document_)) {
+    panes_->rounding.request(
+        document_->event_count(),
+        [document = document_](const Progress& progress) { return find_rounding(*document, progress); }, false);
+    if (!panes_->rounding.is_current()) busy_ = true;
+  }
+  const auto rounding = panes_->rounding.value();
+  if (heap_.event == selection_.cursor && heap_.heap == selection_.heap && heap_version_ == document_->event_count() &&
+      heap_rounding_ == rounding)
+    return;
+  heap_ = heap_at(*document_, selection_.heap, selection_.cursor, rounding.get());
+  heap_version_ = document_->event_count();
+  heap_rounding_ = rounding;
 }
 
 void Viewer::step(int by) {
@@ -377,6 +398,7 @@ Json Viewer::state() const {
       {"overlays", Json::array()},
       {"live_bytes", heap_.live.count},
       {"reserved_bytes", heap_.reserved.count},
+      {"rounding_bytes", heap_.rounding ? Json(heap_.rounding->count) : Json(nullptr)},
       {"places", places}};
   for (const Overlay& overlay : overlays_) state["overlays"].push_back(overlay.name);
   if (selection_.allocation && *selection_.allocation < document_->allocation_count()) {

@@ -15,6 +15,7 @@
 #include "viewer/app/commands.h"
 #include "viewer/app/settings.h"
 #include "viewer/app/window.h"
+#include "viewer/model/rounding.h"
 #include "viewer/model/selection.h"
 #include "viewer/model/source.h"
 #include "viewer/panes/compare_pane.h"
@@ -50,6 +51,7 @@ struct Panes {
   FailuresPane failures;
   ComparePane compare;
   Verdicts verdicts;
+  RoundingJob rounding;
   PoliciesPane policies;
 };
 
@@ -91,6 +93,7 @@ class Viewer {
  private:
   void follow_document();
   void renumber(const Document& next);
+  void update_heap();
   void handle_keys(double seconds);
   void remember_view(double now);
   void step(int by);
@@ -125,6 +128,7 @@ class Viewer {
   std::optional<std::string> wanted_instant_;
   HeapAt heap_;
   std::uint32_t heap_version_ = 0;
+  std::shared_ptr<const Rounding> heap_rounding_;  // what heap_ was made with
   std::vector<Overlay> overlays_;
   std::map<std::string, ImVec4> places_;
   bool busy_ = true;

@@ -74,6 +74,7 @@ void measure_segments(HeapAt& state) {
       see_hole(block.address);
       free_from = std::max(free_from, std::min(block.end(), segment.end()));
       segment.held += block.size;
+      segment.rounding += block.taken - block.size;
       ++segment.blocks;
     }
     see_hole(segment.end());
@@ -98,14 +99,23 @@ void measure_segments(HeapAt& state) {
 const HeldBlock* HeapAt::block_at(Address address) const { return found_at(blocks, address); }
 const HeldSegment* HeapAt::segment_at(Address address) const { return found_at(segments, address); }
 
-HeapAt heap_at(const Document& document, HeapId heap, std::uint32_t events) {
+HeapAt heap_at(const Document& document, HeapId heap, std::uint32_t events, const Rounding* rounding) {
   HeapAt state{.heap = heap, .event = std::min(events, document.event_count())};
+  // That of a shorter version of the document lacks the latest.
+  if (rounding != nullptr && rounding->is_known(heap) &&
+      document.allocations_before(state.event) <= rounding->extra.size())
+    state.rounding = 0_B;
   for_each_held(document, heap, state.event, [&](std::uint32_t id) {
     const bool pending = document.requested(id) < state.event;
     const Bytes size = document.size_of(id);
-    state.blocks.push_back(
-        {.allocation = id, .address = {document.columns.address[id]}, .size = size, .pending = pending});
+    const Bytes extra = state.rounding ? rounding->of(id) : 0_B;
+    state.blocks.push_back({.allocation = id,
+                            .address = {document.columns.address[id]},
+                            .size = size,
+                            .taken = size + extra,
+                            .pending = pending});
     (pending ? state.pending : state.live) += size;
+    if (state.rounding) *state.rounding += extra;
   });
   std::ranges::sort(state.blocks, {}, &HeldBlock::address);
   add_segments(document, state);

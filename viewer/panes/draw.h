@@ -59,6 +59,10 @@ void navigate(Scene& scene, const TimeAxis& axis, const Area& area, bool click_p
 /// The vertical lines of cursor, pointer and mark.
 void draw_instants(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
 
+/// A colour and what it means, beside what is there. False when there is no more room: half an entry tells nobody
+/// anything.
+bool legend_entry(const Scene& scene, const char* name, Colour colour, const std::string& value);
+
 /// What a pane says instead of its content: why there is none, and what to do.
 void explain(Scene& scene, const Area& area, std::string_view what, std::string_view remedy = {});
 

@@ -5,8 +5,10 @@
 #include <map>
 #include <utility>
 
+#include "analyzer/insight/block_sizes.h"
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
+#include "viewer/model/subject.h"
 #include "viewer/panes/map_pane.h"
 
 namespace memreel::viewer {
@@ -15,7 +17,7 @@ namespace {
 /// Segments of one lane, in address order.
 struct LaneOf {
   std::vector<std::uint32_t> segments;
-  Bytes reserved, held;
+  Bytes reserved, held, rounding;
 };
 using Lanes = std::map<std::pair<PoolId, StreamId>, LaneOf>;
 
@@ -28,6 +30,7 @@ Lanes lanes_of(const Scene& scene) {
     lane.segments.push_back(s);
     lane.reserved += segment.size;
     lane.held += segment.held;
+    lane.rounding += segment.rounding;
   }
   return lanes;
 }
@@ -99,7 +102,8 @@ std::string title_of(const Scene& scene, const Lanes::value_type& lane) {
   const auto& [name, of] = lane;
   return "pool " + pool_label(scene.tables(), name.first) + ",  stream " + stream_label(scene.tables(), name.second) +
          "   " + text_of(of.reserved) + " in " + std::to_string(of.segments.size()) +
-         (of.segments.size() == 1 ? " segment,  " : " segments,  ") + text_of(of.held) + " in use";
+         (of.segments.size() == 1 ? " segment,  " : " segments,  ") + text_of(of.held) + " in use" +
+         (scene.heap.rounding ? ",  " + text_of(of.rounding) + " rounding" : "");
 }
 
 /// The pointer is on an allocation; a click selects it.
@@ -108,6 +112,23 @@ void point_at(Scene& scene, std::uint32_t allocation) {
   if (!ImGui::IsMouseClicked(ImGuiMouseButton_Left)) return;
   scene.selection.select(scene.doc(), allocation);
   scene.selection.remember();
+}
+
+/// What was requested of a block ends at `requested`; the rest of it is rounding.
+void draw_block(ImDrawList& list, const Area& area, float requested, Colour colour, Colour rounding) {
+  if (area.left >= area.right) return;
+  const float middle = std::clamp(std::round(requested), area.left, area.right);
+  fill(list, {area.left, area.top, middle, area.bottom}, colour);
+  if (middle < area.right) fill(list, {middle, area.top, area.right, area.bottom}, rounding);
+}
+
+void tell_segment(const Scene& scene, const HeldSegment& segment) {
+  ImGui::BeginTooltip();
+  ImGui::TextUnformatted((text_of(segment.size) + " at " + address_text(segment.address)).c_str());
+  ImGui::TextDisabled("%s in use in %s blocks, largest hole %s", text_of(segment.held).c_str(),
+                      text_of(std::uint64_t{segment.blocks}).c_str(), text_of(segment.largest_hole_size).c_str());
+  if (scene.heap.rounding) ImGui::TextDisabled("%s rounding", text_of(segment.rounding).c_str());
+  ImGui::EndTooltip();
 }
 
 }  // namespace
@@ -145,9 +166,36 @@ void HeapPane::draw_title(Scene& scene) {
   pin(heap.pin_after, "heap/pin after");
 }
 
+/// What is no allocation's own colour, and how much of it there is.
+void HeapPane::draw_legend(Scene& scene) {
+  const HeapAt& heap = scene.heap;
+  if (heap.segments.empty()) return;
+  const Theme& theme = scene.theme;
+  ImGui::SetCursorPosX(ImGui::GetCursorPosX() - scene.px(18));  // entries begin with a gap
+  ImGui::Dummy({0, 0});
+  const Bytes held = heap.live + heap.pending + heap.rounding.value_or(0_B);
+  if (heap.reserved >= held && legend_entry(scene, "free", theme.segment, text_of(heap.reserved - held)))
+    note_item(scene, "heap/free");
+  if (heap.rounding) {
+    if (legend_entry(scene, "rounding", theme.rounding, text_of(*heap.rounding))) note_item(scene, "heap/rounding");
+  } else if (!scene.rounding.running() && !scene.rounding.given_up()) {
+    const char* why = is_torch_heap(scene.tables(), heap.heap)
+                          ? scene.doc().event_count() > longest_subject ? "of traces as long as this" : "yet"
+                          : "of this allocator";
+    if (legend_entry(scene, "rounding", theme.rounding, std::string("not known ") + why))
+      note_item(scene, "heap/rounding not known");
+  }
+  if (scene.course() != nullptr && scene.course()->has_pending)
+    legend_entry(scene, "pending, paler", mix(theme.category(0), theme.segment, 0.55), text_of(heap.pending));
+  if (heap.rounding) return;
+  ImGui::SameLine(0, scene.px(18));
+  draw_job(scene, "heap/rounding", "Finding what rounding takes", scene.rounding);
+}
+
 void HeapPane::draw(Scene& scene, Verdicts& verdicts) {
   const HeapAt& heap = scene.heap;
   draw_title(scene);
+  draw_legend(scene);
   colour_of_ = colours_of(scene, scene.selection.colour == MapColour::verdict ? verdicts.ask(scene) : nullptr);
   const Area area = take_area("heap");
   note_place(scene, "heap", area);
@@ -190,8 +238,8 @@ void HeapPane::draw(Scene& scene, Verdicts& verdicts) {
 }
 
 void HeapPane::arrange_segments(const Scene& scene, const Area& area) {
-  const Layout::Key key{
-      scene.heap.heap, scene.heap.event, scene.doc().event_count(), area.width(), area.height(), scene.scale, zoom_};
+  const Layout::Key key{scene.heap.heap, scene.heap.event, scene.doc().event_count(),       area.width(),
+                        area.height(),   scene.scale,      scene.heap.rounding.has_value(), zoom_};
   if (layout_.key == key) return;
   layout_ = Layout();
   layout_.key = key;
@@ -247,8 +295,8 @@ void HeapPane::draw_piece(Scene& scene, ImDrawList& list, const Area& area, floa
     const Colour colour = colour_of_(block->allocation);
     const float gap = right - left > 3 ? 1.0F : 0.0F;
     const Area visible{std::max(left, area.left), area.top, std::min(right - gap, area.right), area.bottom};
-    if (visible.left < visible.right)
-      fill(list, visible, block->pending ? mix(colour, scene.theme.segment, 0.55) : colour);
+    draw_block(list, visible, std::max(x_of(block->address + block->size), left + 1),
+               block->pending ? mix(colour, scene.theme.segment, 0.55) : colour, scene.theme.rounding);
     const Area all{left, area.top, right, area.bottom};
     if (pins) outlines.push_back({all, scene.theme.accent, scene.px(2)});
     if (marked) outlines.push_back({all, scene.theme.selection, scene.px(1.5)});
@@ -269,13 +317,7 @@ void HeapPane::draw_piece(Scene& scene, ImDrawList& list, const Area& area, floa
     }
     list.PopClipRect();
   }
-  if (pointed) {
-    ImGui::BeginTooltip();
-    ImGui::TextUnformatted((text_of(segment.size) + " at " + address_text(segment.address)).c_str());
-    ImGui::TextDisabled("%s in use in %s blocks, largest hole %s", text_of(segment.held).c_str(),
-                        text_of(std::uint64_t{segment.blocks}).c_str(), text_of(segment.largest_hole_size).c_str());
-    ImGui::EndTooltip();
-  }
+  if (pointed) tell_segment(scene, segment);
 }
 
 }  // namespace memreel::viewer

@@ -1,4 +1,5 @@
-// The heap at the cursor: segments in address order, one lane for each pool and stream; blocks, holes, pending frees.
+// The heap at the cursor: segments in address order, one lane for each pool and stream; blocks, holes, rounding,
+// pending frees.
 #pragma once
 
 #include <functional>
@@ -31,6 +32,7 @@ class HeapPane {
       HeapId heap = HeapId::none;
       std::uint32_t event = 0, version = 0;
       float width = 0, height = 0, scale = 0;
+      bool has_rounding = false;
       double zoom = 0;
       friend bool operator==(const Key&, const Key&) = default;
     };
@@ -41,6 +43,7 @@ class HeapPane {
   };
 
   static void draw_title(Scene& scene);
+  static void draw_legend(Scene& scene);
   void arrange_segments(const Scene& scene, const Area& area);
   void draw_piece(Scene& scene, ImDrawList& list, const Area& area, float segment_left, const Piece& piece);
 

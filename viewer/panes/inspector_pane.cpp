@@ -82,6 +82,9 @@ void InspectorPane::draw_allocation(Scene& scene, std::uint32_t id) {
   ImGui::Spacing();
   property("address", address_text(a.address), column);
   property("bytes", text_of(std::uint64_t{a.size.count}), column);
+  if (const auto rounding = scene.rounding.value();
+      rounding && rounding->is_known(origin.heap) && id < rounding->extra.size())
+    property("rounding", text_of(rounding->of(id)) + " more", column);
   property("allocated", when(document, a.begin), column);
   property("let go of", a.requested == never ? "never" : when(document, a.requested), column);
   if (a.requested != never) {

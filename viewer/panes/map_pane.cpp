@@ -4,8 +4,10 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -53,6 +55,49 @@ ColourOf colours_of(const Scene& scene, const std::shared_ptr<const Findings>& f
   };
 }
 
+const std::vector<StackId>& MapPane::heaviest_stacks(const Scene& scene) {
+  const HeapAt& heap = scene.heap;
+  const std::uint32_t version = scene.doc().event_count();
+  if (heaviest_.heap == heap.heap && heaviest_.event == heap.event && heaviest_.version == version)
+    return heaviest_.stacks;
+  heaviest_ = {.heap = heap.heap, .event = heap.event, .version = version, .stacks = {}};
+  std::unordered_map<StackId, std::uint64_t> bytes;
+  for (const HeldBlock& block : heap.blocks) bytes[scene.doc().stack_of(block.allocation)] += block.size.count;
+  std::vector<std::pair<std::uint64_t, StackId>> order;
+  for (const auto& [stack, held] : bytes) order.emplace_back(held, stack);
+  constexpr std::size_t most = 3;
+  const auto end = order.begin() + static_cast<std::ptrdiff_t>(std::min(most, order.size()));
+  std::partial_sort(order.begin(), end, order.end(), std::greater{});
+  for (auto one = order.begin(); one != end; ++one) heaviest_.stacks.push_back(one->second);
+  return heaviest_.stacks;
+}
+
+std::vector<MapPane::Entry> MapPane::named_colours(const Scene& scene) {
+  const Theme& theme = scene.theme;
+  const MapColour by = scene.selection.colour;
+  std::vector<Entry> entries;
+  if (by == MapColour::stack) {
+    for (const StackId stack : heaviest_stacks(scene))
+      entries.push_back({fitting(stack_label(scene.tables(), stack), scene.px(170)), theme.shade(index(stack)), stack});
+  } else if (by == MapColour::verdict) {
+    for (const LeakVerdict v : {LeakVerdict::leak, LeakVerdict::suspected, LeakVerdict::resident, LeakVerdict::cache,
+                                LeakVerdict::warm_up, LeakVerdict::sawtooth, LeakVerdict::unknown_before_attach})
+      entries.push_back({std::string(name_of(v)), verdict_colour(theme, v), {}});
+    entries.push_back({"let go of", theme.rest(), {}});
+  } else if (by == MapColour::stream || by == MapColour::pool) {
+    const bool by_stream = by == MapColour::stream;
+    std::set<std::uint32_t> seen;
+    for (const Origin& origin : scene.tables().origins) {
+      const std::uint32_t id = by_stream ? index(origin.stream) : index(origin.pool);
+      if (origin.heap != scene.selection.heap || !seen.insert(id).second) continue;
+      std::string name =
+          by_stream ? stream_label(scene.tables(), origin.stream) : pool_label(scene.tables(), origin.pool);
+      entries.push_back({std::move(name), theme.category(id), {}});
+    }
+  }
+  return entries;
+}
+
 void MapPane::draw_legend(Scene& scene, float right) {
   const Theme& theme = scene.theme;
   const MapColour by = scene.selection.colour;
@@ -77,29 +122,19 @@ void MapPane::draw_legend(Scene& scene, float right) {
     x += scene.px(3) * steps + scene.px(6);
     word(by == MapColour::size ? "1 GiB" : "at the cursor");
   }
-  std::vector<std::pair<std::string, Colour>> entries;
-  if (by == MapColour::verdict) {
-    for (const LeakVerdict v : {LeakVerdict::leak, LeakVerdict::suspected, LeakVerdict::resident, LeakVerdict::cache,
-                                LeakVerdict::warm_up, LeakVerdict::sawtooth, LeakVerdict::unknown_before_attach})
-      entries.emplace_back(std::string(name_of(v)), verdict_colour(theme, v));
-    entries.emplace_back("let go of", theme.rest());
-  } else if (by == MapColour::stream || by == MapColour::pool) {
-    std::set<std::uint32_t> seen;
-    for (const Origin& origin : scene.tables().origins) {
-      if (origin.heap != scene.selection.heap) continue;
-      const std::uint32_t id = by == MapColour::stream ? index(origin.stream) : index(origin.pool);
-      if (!seen.insert(id).second) continue;
-      entries.emplace_back(by == MapColour::stream ? stream_label(scene.tables(), origin.stream)
-                                                   : pool_label(scene.tables(), origin.pool),
-                           theme.category(id));
-    }
-  }
-  for (const auto& [name, colour] : entries) {
-    if (x + size + scene.px(20) + ImGui::CalcTextSize(name.c_str()).x > right) break;
-    list.AddRectFilled({x, from.y + drop}, {x + size, from.y + drop + size}, colour, scene.px(2));
+  int number = 0;
+  for (const Entry& entry : named_colours(scene)) {
+    if (x + size + scene.px(20) + ImGui::CalcTextSize(entry.name.c_str()).x > right) break;
+    const float left = x;
+    list.AddRectFilled({x, from.y + drop}, {x + size, from.y + drop + size}, entry.colour, scene.px(2));
     x += size + scene.px(5);
-    word(name);
+    word(entry.name);
+    const Area area{left, from.y, x, from.y + ImGui::GetFrameHeight()};
+    note_place(scene, "map/legend " + std::to_string(++number), area);
     x += scene.px(12);
+    if (!entry.stack || !ImGui::IsWindowHovered() || !area.contains(ImGui::GetIO().MousePos)) continue;
+    scene.selection.hover(*entry.stack);
+    if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) scene.selection.select(*entry.stack);
   }
   ImGui::Dummy({std::max(x - from.x, 1.0F), ImGui::GetFrameHeight()});
 }

@@ -1,7 +1,11 @@
 // The allocation map: address over time, each allocation a rectangle.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "viewer/model/allocation_map.h"
 #include "viewer/model/background.h"
@@ -21,7 +25,16 @@ class MapPane {
 
  private:
   void draw_toolbar(Scene& scene);
-  static void draw_legend(Scene& scene, float right);
+  /// What a colour means.
+  struct Entry {
+    std::string name;
+    Colour colour{};
+    std::optional<StackId> stack;  // that it is of
+  };
+  std::vector<Entry> named_colours(const Scene& scene);
+  void draw_legend(Scene& scene, float right);
+  /// Whose colours are worth a word: the stacks that hold most at the cursor.
+  const std::vector<StackId>& heaviest_stacks(const Scene& scene);
   void request(Scene& scene, const Area& area, const std::shared_ptr<const Findings>& findings);
   void draw_picture(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
   void point(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
@@ -32,6 +45,12 @@ class MapPane {
   std::shared_ptr<const MapPicture> shown_;
   Texture texture_;
   double low_ = 0, high_ = 1;  // part of the address scale on screen
+  struct Heaviest {
+    HeapId heap = HeapId::none;
+    std::uint32_t event = 0, version = 0;
+    std::vector<StackId> stacks;
+  };
+  Heaviest heaviest_;
   ImVec2 pointed_at_{-1, -1};
   std::optional<std::uint32_t> pointed_;
 };

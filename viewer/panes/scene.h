@@ -12,6 +12,7 @@
 #include "formats/reader/trace_reader.h"
 #include "viewer/model/document.h"
 #include "viewer/model/heap_at.h"
+#include "viewer/model/rounding.h"
 #include "viewer/model/selection.h"
 #include "viewer/panes/theme.h"
 
@@ -31,8 +32,9 @@ struct Scene {
   std::shared_ptr<ByteFile> file;            // the whole trace, for jobs; null while it is imported
   Selection& selection;
   const Theme& theme;
-  float scale = 1;     // pixels per unit of length
-  const HeapAt& heap;  // of the selection's heap at its cursor
+  float scale = 1;        // pixels per unit of length
+  const HeapAt& heap;     // of the selection's heap at its cursor
+  RoundingJob& rounding;  // asked for when all of the trace is read
   std::vector<Overlay>& overlays;
   std::map<std::string, ImVec4>& places;  // where things are on screen: x, y, width, height
   bool& busy;                             // set by panes that wait for a job

@@ -10,6 +10,7 @@ namespace memreel::viewer {
 SegmentsPane::SegmentsPane()
     : table_("segments", {{"size", 100, true, 0},
                           {"in use", 100, true, 1},
+                          {"rounding", 90, true, 5},
                           {"blocks", 80, true, 2},
                           {"largest hole", 110, true, 3},
                           {"address", 140, true, 4},
@@ -41,6 +42,8 @@ void SegmentsPane::draw(Scene& scene) {
         return s.largest_hole_size.count;
       case 4:
         return s.address.value;
+      case 5:
+        return s.rounding.count;
       default:
         return s.size.count;
     }
@@ -58,14 +61,16 @@ void SegmentsPane::draw(Scene& scene) {
       case 1:
         return text_of(s.held);
       case 2:
-        return text_of(std::uint64_t{s.blocks});
+        return scene.heap.rounding ? text_of(s.rounding) : "not known";
       case 3:
-        return text_of(s.largest_hole_size);
+        return text_of(std::uint64_t{s.blocks});
       case 4:
-        return address_text(s.address);
+        return text_of(s.largest_hole_size);
       case 5:
-        return s.mapped ? "mapped" : "segment";
+        return address_text(s.address);
       case 6:
+        return s.mapped ? "mapped" : "segment";
+      case 7:
         return pool_label(scene.tables(), origin.pool);
       default:
         return stream_label(scene.tables(), origin.stream);

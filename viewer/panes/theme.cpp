@@ -55,6 +55,7 @@ Theme dark_theme() {
   t.accent = rgb(0x56B4E9);
   t.alarm = rgb(vermillion);
   t.segment = rgb(0x262A33);
+  t.rounding = rgb(0xA8ADB8);
   t.reserved = rgb(0x3A4150);
   t.held = rgb(0xE69F00);
   t.live = rgb(0x3D8FC4);
@@ -73,6 +74,7 @@ Theme light_theme() {
   t.accent = rgb(0x0072B2);
   t.alarm = rgb(vermillion);
   t.segment = rgb(0xDCDEE3);
+  t.rounding = rgb(0x6B7078);
   t.reserved = rgb(0xD3D8DF);
   t.held = rgb(0xE69F00);
   t.live = rgb(0x5AA9DB);

@@ -23,6 +23,7 @@ struct Theme {
   bool dark = true;
   Colour ground{}, panel{}, line{}, text{}, faint{}, accent{}, alarm{};
   Colour segment{};                   // reserved memory
+  Colour rounding{};                  // of it, taken beyond what was requested
   Colour reserved{}, held{}, live{};  // courses
   Colour selection{};
 

@@ -35,28 +35,6 @@ void fill_columns(ImDrawList& list, std::size_t count, const XOf& x_of, Colour c
   }
 }
 
-/// A colour and what it means, beside what is there. False when there is no more room: half an entry tells nobody
-/// anything.
-bool legend_entry(const Scene& scene, const char* name, Colour colour, const std::string& value) {
-  const float size = scene.px(9), gap = scene.px(18), right = ImGui::GetContentRegionMax().x;
-  const float name_width = *name == 0 ? 0 : ImGui::CalcTextSize(name).x + scene.px(6);
-  ImGui::SameLine(0, gap);
-  if (ImGui::GetCursorPosX() + size + scene.px(6) + name_width + ImGui::CalcTextSize(value.c_str()).x > right)
-    return false;
-  const ImVec2 at = ImGui::GetCursorScreenPos();
-  const float drop = (ImGui::GetFrameHeight() - size) / 2;
-  ImGui::GetWindowDrawList()->AddRectFilled({at.x, at.y + drop}, {at.x + size, at.y + drop + size}, colour,
-                                            scene.px(2));
-  ImGui::SetCursorScreenPos({at.x + size + scene.px(6), at.y});
-  ImGui::AlignTextToFramePadding();
-  if (*name != 0) {
-    ImGui::TextDisabled("%s", name);
-    ImGui::SameLine(0, scene.px(6));
-  }
-  ImGui::TextUnformatted(value.c_str());
-  return true;
-}
-
 constexpr std::array<const char*, split_count> split_names{"reserved, live", "by stack", "by pool", "by stream",
                                                            "by thread",      "by tag",   "by step"};
 

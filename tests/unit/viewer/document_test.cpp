@@ -29,8 +29,11 @@ Expected expected_of(const HeapSnapshot& snapshot, const Tables& tables, HeapId 
   Expected expected;
   for (const LiveAllocation& live : snapshot.allocations)
     if (tables[live.origin].heap == heap)
-      expected.blocks.push_back(
-          {.allocation = index(live.allocation), .address = live.address, .size = live.size, .pending = live.pending});
+      expected.blocks.push_back({.allocation = index(live.allocation),
+                                 .address = live.address,
+                                 .size = live.size,
+                                 .taken = live.size,
+                                 .pending = live.pending});
   std::ranges::sort(expected.blocks, {}, &HeldBlock::address);
   for (const LiveSegment& segment : snapshot.segments)
     if (tables[segment.origin].heap == heap) expected.segments.emplace_back(segment.address, segment.size);

@@ -1,0 +1,166 @@
+"""The viewer in the hands of its user, on a screen that nobody sees: real keys, a real mouse, and a look at the pictures."""
+
+import json
+import os
+import shutil
+import struct
+import subprocess
+import time
+import unittest
+import zlib
+
+from program import REPOSITORY, SANITIZED, ProgramTest
+
+VIEW = os.environ.get("MEMREEL_VIEW", str(REPOSITORY / "build/release/bin/memreel-view"))
+WIDTH, HEIGHT = 1400, 900
+MISSING = [tool for tool in ("Xvfb", "xdotool") if shutil.which(tool) is None]
+PATIENCE = 240 if SANITIZED else 60
+
+
+class Screen:
+    """An X server without a screen."""
+
+    def __init__(self):
+        self.server = subprocess.Popen(
+            ["Xvfb", "-displayfd", "1", "-screen", "0", f"{WIDTH}x{HEIGHT}x24", "-nolisten", "tcp", "-noreset"],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.environment = {**os.environ, "DISPLAY": ":" + self.server.stdout.readline().strip(),
+                            "LIBGL_ALWAYS_SOFTWARE": "1", "LP_NUM_THREADS": "1"}
+
+    def close(self):
+        """Ends the server."""
+        self.server.terminate()
+        self.server.wait()
+        self.server.stdout.close()
+
+    def view(self, *arguments, timeout=PATIENCE):
+        return subprocess.run([VIEW, *map(str, arguments)], env=self.environment, timeout=timeout, text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+class View:
+    """A viewer with a window, and the hands of its user."""
+
+    def __init__(self, screen, *arguments, size=f"{WIDTH}x{HEIGHT}"):
+        self.screen = screen
+        self.process = subprocess.Popen([VIEW, *map(str, arguments), "--control", "--size", size],
+                                        env=screen.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True)
+
+    def ask(self, what, **more):
+        self.process.stdin.write(json.dumps({"do": what, **more}) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise AssertionError("the viewer ended: " + self.process.stderr.read())
+        return json.loads(line)
+
+    def settled(self):
+        """What is shown once nothing is left to do."""
+        return self.ask("wait")
+
+    def hands(self, *arguments):
+        subprocess.run(["xdotool", *map(str, arguments)], env=self.screen.environment, check=True,
+                       stdout=subprocess.DEVNULL)
+
+    def key(self, *names):
+        return self.pressed(sum(name.count("+") + 1 for name in names), "key", *names)
+
+    def type(self, text):
+        return self.pressed(len(text), "type", "--delay", "15", text)
+
+    def pressed(self, keys, *arguments):
+        """What is shown once so many keys have arrived: a busy machine passes them on late."""
+        before, deadline = self.ask("state")["keys"], time.monotonic() + PATIENCE
+        self.hands(*arguments)
+        while (shown := self.settled())["keys"] < before + keys:
+            if time.monotonic() > deadline:
+                raise AssertionError("keys were not pressed")
+        return shown
+
+    def click(self, x, y, button=1):
+        self.hands("mousemove", int(x), int(y), "sleep", "0.05", "click", button)
+        return self.settled()
+
+    def click_on(self, place, across=0.5, down=0.5):
+        x, y, width, height = self.settled()["places"][place]
+        return self.click(x + across * width, y + down * height)
+
+    def close(self):
+        """Whatever state it is in."""
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            stream.close()
+
+    def quit(self):
+        """Its exit code, and what it said."""
+        self.ask("quit")
+        self.process.stdin.close()
+        code = self.process.wait(timeout=PATIENCE)
+        return code, self.process.stderr.read()
+
+
+def picture(path):
+    """Width, height and rows of RGB bytes of a PNG as the viewer writes it, with a palette or without."""
+    data = path.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    at, packed, width, height, palette = 8, b"", 0, 0, None
+    while at < len(data):
+        size, kind = struct.unpack(">I4s", data[at:at + 8])
+        body = data[at + 8:at + 8 + size]
+        assert struct.unpack(">I", data[at + 8 + size:at + 12 + size])[0] == zlib.crc32(kind + body)
+        if kind == b"IHDR":
+            width, height = struct.unpack(">II", body[:8])
+        elif kind == b"PLTE":
+            palette = [body[i:i + 3] for i in range(0, size, 3)]
+        elif kind == b"IDAT":
+            packed += body
+        at += 12 + size
+    if palette:
+        raw = zlib.decompress(packed)
+        return width, height, [b"".join(palette[i] for i in raw[y * (width + 1) + 1:(y + 1) * (width + 1)])
+                               for y in range(height)]
+    raw, stride, rows = zlib.decompress(packed), 3 * width + 1, []
+    above = bytearray(3 * width)
+    for y in range(height):
+        row = bytearray(raw[y * stride + 1:(y + 1) * stride])
+        row = bytearray((a + b) & 255 for a, b in zip(row, above))
+        rows.append(row)
+        above = row
+    return width, height, rows
+
+
+def ink(rows, width):
+    """Share of the pixels that have another colour than most, and how many colours there are."""
+    counts = {}
+    for row in rows[::3]:
+        for x in range(0, 3 * width, 9):
+            colour = bytes(row[x:x + 3])
+            counts[colour] = counts.get(colour, 0) + 1
+    return 1 - max(counts.values()) / sum(counts.values()), len(counts)
+
+
+@unittest.skipIf(MISSING, "not installed: " + ", ".join(MISSING))
+class ViewTest(ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.screen = Screen()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.screen.close()
+
+    def open(self, file, *arguments, **how):
+        view = View(self.screen, file, *arguments, **how)
+        self.addCleanup(view.close)
+        return view
+
+    def end(self, view):
+        self.assertEqual(view.quit(), (0, ""))
+
+    def copied_row(self, view, table):
+        """The cells of a table's first row, as a right click copies them."""
+        x, y, width, height = view.settled()["places"][table + "/first row"]
+        view.hands("mousemove", int(x + 0.5 * width), int(y + 0.5 * height), "click", 3)
+        return view.click_on("copy/row")["clipboard"].split("\t")

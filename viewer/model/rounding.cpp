@@ -1,0 +1,53 @@
+#include "viewer/model/rounding.h"
+
+#include <algorithm>
+
+#include "analyzer/insight/block_sizes.h"
+#include "viewer/model/subject.h"
+
+namespace memreel::viewer {
+namespace {
+
+Event event_at(const Document& document, std::uint32_t at) {
+  const std::uint64_t subject = document.columns.subject[at];
+  if (subject_kind(subject) == Subject::other) return document.columns.other[subject_row(subject)].event;
+  const std::uint32_t id = subject_row(subject);
+  return {.kind = document.kind(at),
+          .origin = document.origin_of(id),
+          .allocation = AllocationId{id},
+          .address = {document.columns.address[id]},
+          .size = document.size_of(id)};
+}
+
+}  // namespace
+
+bool Rounding::is_known(HeapId heap) const { return std::ranges::find(heaps, heap) != heaps.end(); }
+
+Bytes Rounding::of(std::uint32_t allocation) const {
+  return allocation < extra.size() ? Bytes{extra[allocation]} : Bytes{};
+}
+
+bool has_known_rounding(const Document& document) {
+  return document.event_count() <= longest_subject &&
+         std::ranges::any_of(document.heaps,
+                             [&](const HeapCourse& course) { return is_torch_heap(*document.tables, course.heap); });
+}
+
+std::optional<Rounding> find_rounding(const Document& document, const Progress& progress) {
+  BlockSizes sizes(*document.tables);
+  GrowingPacked extra;
+  for (std::uint32_t at = 0; at < document.event_count(); ++at) {
+    if (at % (1U << 16U) == 0) {
+      if (progress.cancelled()) return std::nullopt;
+      progress.set(static_cast<double>(at) / document.event_count());
+    }
+    const Event event = event_at(document, at);
+    if (const auto taken = sizes.see(event)) extra.push_back((*taken - event.size).count);
+  }
+  Rounding rounding{.heaps = {}, .extra = extra.view()};
+  for (const HeapCourse& course : document.heaps)
+    if (is_torch_heap(*document.tables, course.heap)) rounding.heaps.push_back(course.heap);
+  return rounding;
+}
+
+}  // namespace memreel::viewer
