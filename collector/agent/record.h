@@ -22,7 +22,7 @@ enum class RecordKind : std::uint8_t {
   addresses_reserved,  // `size` bytes from `address`
   addresses_released,
   handle_created,   // `object` is `size` bytes on `device`
-  handle_imported,  // `object` is another process's memory, size unknown
+  handle_imported,  // `object` is another process's memory on `device`, size unknown
   handle_retained,  // `object` has one reference more: it was asked for what is mapped at `address`
   handle_released,  // ... one less
   mapped,           // `size` bytes of `object`, from byte `stream` of it, at `address`

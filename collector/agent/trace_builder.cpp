@@ -103,6 +103,9 @@ void TraceBuilder::add_one(const Record& record) {
       return segment(EventKind::segment_free, record, "cuda.addresses", {.size = record.size, .device = -1});
     case RecordKind::handle_created:
       return handle_created(record);
+    case RecordKind::handle_imported:
+      imported_handles_[record.object] = record.device;
+      return;
     case RecordKind::handle_retained:
       return physical_.retained(record.object, record.address);
     case RecordKind::handle_released:
@@ -113,6 +116,9 @@ void TraceBuilder::add_one(const Record& record) {
       return mapped(record);
     case RecordKind::unmapped:
       return unmapped(record);
+    case RecordKind::pool_created:
+      pool_devices_[record.object] = record.device;
+      return;
     case RecordKind::pool_chosen:
       chosen_pools_[record.device] = record.object;
       return;
@@ -166,7 +172,10 @@ AllocationId TraceBuilder::append(const Record& record, Event event) {
   return allocation;
 }
 
-void TraceBuilder::alloc(const Record& record) {
+void TraceBuilder::alloc(Record record) {
+  // A pool's memory is on its own device, whose stream and context ever the call was given.
+  if (record.space == Space::ordered && record.object != 0)
+    if (const auto pool = pool_devices_.find(record.object); pool != pool_devices_.end()) record.device = pool->second;
   const Place place{record.address, namespace_of(record.space)};
   Live live{.record = record, .used = true};
   live.allocation = append(
@@ -270,6 +279,7 @@ void TraceBuilder::alloc_failed(const Record& record) {
 }
 
 void TraceBuilder::handle_created(const Record& record) {
+  imported_handles_.erase(record.object);
   const auto number = physical_.created(record.object, record.size);
   Live live{.record = record, .used = true};
   // It has no address but is mapped at some; what names it is its handle, which may be in use twice.
@@ -292,19 +302,24 @@ void TraceBuilder::end_piece(const Record& because, cuda::PhysicalMemory::Number
 void TraceBuilder::mapped(const Record& record) {
   const auto piece = physical_.mapped(record.address, record.size, record.object);
   const auto live = piece ? pieces_.find(*piece) : pieces_.end();
-  const Range range{.size = record.size, .device = live != pieces_.end() ? live->second.record.device : record.device};
+  Range range{.size = record.size, .device = live != pieces_.end() ? live->second.record.device : record.device};
+  if (const auto import = imported_handles_.find(record.object); !piece && import != imported_handles_.end())
+    range = {.size = record.size, .device = import->second, .imported = true};
   mappings_[record.address] = range;
-  segment(EventKind::segment_map, record, "cuda.mapped", range);
+  segment(EventKind::segment_map, record, range.imported ? "cuda.imported" : "cuda.mapped", range);
 }
 
 void TraceBuilder::unmapped(const Record& record) {
   taken_[record.thread] = {.record = record, .live = {}};
   Range range{.size = record.size, .device = record.device};
   auto mapping = mappings_.lower_bound(record.address);
-  if (mapping != mappings_.end() && mapping->first == record.address) range.device = mapping->second.device;
+  if (mapping != mappings_.end() && mapping->first == record.address) {
+    range.device = mapping->second.device;
+    range.imported = mapping->second.imported;
+  }
   while (mapping != mappings_.end() && mapping->first - record.address < record.size)
     mapping = mappings_.erase(mapping);
-  segment(EventKind::segment_unmap, record, "cuda.mapped", range);
+  segment(EventKind::segment_unmap, record, range.imported ? "cuda.imported" : "cuda.mapped", range);
   for (const auto gone : physical_.unmapped(record.address, record.size)) end_piece(record, gone);
 }
 

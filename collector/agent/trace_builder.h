@@ -64,6 +64,7 @@ class TraceBuilder {
     std::uint64_t size = 0;
     std::int16_t device = 0;
     std::uint32_t openings = 1;
+    bool imported = false;  // another process's memory is behind them
   };
 
   /// What a thread took away last, until it is known to have gone.
@@ -75,7 +76,7 @@ class TraceBuilder {
   static Namespace namespace_of(Space space);
 
   void add_one(const Record& record);
-  void alloc(const Record& record);
+  void alloc(Record record);
   void free(const Record& record);
   void give_back(const Record& cancelled);
   void alloc_failed(const Record& record);
@@ -119,7 +120,9 @@ class TraceBuilder {
   cuda::PhysicalMemory physical_;
   std::unordered_map<cuda::PhysicalMemory::Number, Live> pieces_;
   std::map<std::uint64_t, Range> mappings_, graph_nodes_, imports_;  // by address
-  std::unordered_map<std::int16_t, std::uint64_t> chosen_pools_;     // by device
+  std::unordered_map<std::uint64_t, std::int16_t> imported_handles_;  // the device that each names memory of
+  std::unordered_map<std::int16_t, std::uint64_t> chosen_pools_;      // by device
+  std::unordered_map<std::uint64_t, std::int16_t> pool_devices_;      // of pools that the program made
 
   bool hears_of_held_ = false;         // between held_begin and held_end
   FlatMap<Place, PlaceHash> touched_;  // since held_begin

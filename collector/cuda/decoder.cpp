@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "collector/cuda/array_size.h"
+#include "collector/cuda/real_driver.h"
 
 namespace memreel::cuda {
 namespace {
@@ -76,6 +77,18 @@ void Decoder::ordered_given(const CallSite& site, Status status, const DevicePoi
          .device = site.context.device,
          .kind = node ? RecordKind::graph_alloc : RecordKind::alloc,
          .space = node ? Space::graph : Space::ordered});
+}
+
+/// The call does not say how much it is, nor where.
+void Decoder::import_given(const CallSite& site, Status status, const DevicePointer* address) const {
+  if (status != success) return;
+  const auto extent = RealDriver::get().extent_of(*address);
+  given(site, status,
+        {.address = *address,
+         .size = extent ? extent->size : 0,
+         .device = extent ? static_cast<std::int16_t>(extent->device) : site.context.device,
+         .kind = RecordKind::alloc,
+         .space = Space::imported});
 }
 
 void Decoder::array_given(const CallSite& site, Status status, const Object* array, std::uint64_t size) const {
@@ -247,11 +260,13 @@ void Decoder::exit_of_others(const CallSite& site, Status status) const {
                    .kind = RecordKind::mapped,
                    .space = Space::physical});
     }
-    case Call::mem_import_from_shareable_handle:
+    case Call::mem_import_from_shareable_handle: {
+      const AllocationHandle handle = *of<params::MemImportFromShareableHandle>(site).handle;
       return note(site, status,
-                  {.object = *of<params::MemImportFromShareableHandle>(site).handle,
-                   .device = device,
+                  {.object = handle,
+                   .device = static_cast<std::int16_t>(RealDriver::get().device_of(handle).value_or(device)),
                    .kind = RecordKind::handle_imported});
+    }
     case Call::mem_retain_allocation_handle: {
       const auto& p = of<params::MemRetainAllocationHandle>(site);
       return note(site, status,
@@ -276,13 +291,11 @@ void Decoder::exit_of_others(const CallSite& site, Status status) const {
           site, status,
           {.object = number(p.pool), .device = static_cast<std::int16_t>(p.device), .kind = RecordKind::pool_chosen});
     }
-    case Call::mem_pool_import_pointer: {
-      const auto& p = of<params::MemPoolImportPointer>(site);
-      return pointer_given(site, status, p.address, 0, Space::imported);
-    }
+    case Call::mem_pool_import_pointer:
+      return import_given(site, status, of<params::MemPoolImportPointer>(site).address);
     case Call::ipc_open_mem_handle:
     case Call::ipc_open_mem_handle_v2:
-      return pointer_given(site, status, of<params::IpcOpenMemHandle>(site).address, 0, Space::imported);
+      return import_given(site, status, of<params::IpcOpenMemHandle>(site).address);
     case Call::external_memory_get_mapped_buffer: {
       const auto& p = of<params::ExternalMemoryGetMappedBuffer>(site);
       return pointer_given(site, status, p.address, p.buffer != nullptr ? p.buffer->size : 0, Space::imported);

@@ -45,6 +45,7 @@ class Decoder {
   void host_given(const CallSite& site, Status status, void* const* address, std::uint64_t size) const;
   void ordered_given(const CallSite& site, Status status, const DevicePointer* address, std::uint64_t size, Object pool,
                      Object stream) const;
+  void import_given(const CallSite& site, Status status, const DevicePointer* address) const;
   void array_given(const CallSite& site, Status status, const Object* array, std::uint64_t size) const;
   void physical_given(const CallSite& site, Status status) const;
   void node_given(const CallSite& site, Status status, const GraphNode* node) const;

@@ -59,6 +59,9 @@ RealDriver::RealDriver() {
   look_up("cuCtxGetCurrent", current_context_);
   look_up("cuCtxGetDevice", current_device_);
   look_up("cuStreamIsCapturing", is_capturing_);
+  look_up("cuMemGetAddressRange_v2", address_range_);
+  look_up("cuPointerGetAttribute", pointer_attribute_);
+  look_up("cuMemGetAllocationPropertiesFromHandle", properties_);
   look_up("cuDevicePrimaryCtxGetState", primary_state_);
   look_up("cuDevicePrimaryCtxRetain", retain_primary_);
   look_up("cuDevicePrimaryCtxRelease_v2", release_primary_);
@@ -78,6 +81,24 @@ bool RealDriver::is_capturing(Object stream, bool own_default) const {
   if (stream == nullptr || is_capturing_ == nullptr) return false;  // the legacy default stream can't be captured
   int state = 0;
   return is_capturing_(stream, &state) == success && state == 1;
+}
+
+std::optional<RealDriver::Extent> RealDriver::extent_of(DevicePointer address) const {
+  constexpr int device_ordinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+  if (address_range_ == nullptr || pointer_attribute_ == nullptr) return std::nullopt;
+  DevicePointer base = 0;
+  std::size_t size = 0;
+  Device device = 0;
+  if (address_range_(&base, &size, address) != success) return std::nullopt;
+  if (pointer_attribute_(&device, device_ordinal, address) != success) return std::nullopt;
+  return Extent{.size = size - (address - base), .device = device};
+}
+
+std::optional<Device> RealDriver::device_of(AllocationHandle handle) const {
+  AllocationProperties properties;
+  if (properties_ == nullptr || properties_(&properties, handle) != success) return std::nullopt;
+  if (properties.location.type != device_location) return std::nullopt;
+  return properties.location.id;
 }
 
 const void* RealDriver::active_primary(Device device) const {

@@ -2,12 +2,12 @@
 //
 // One line for each event, in one write, to the file that MEMREEL_TRUTH names, else to standard output:
 //
-//   truth TIME THREAD EVENT HEAP ADDRESS BYTES
+//   truth TIME THREAD EVENT HEAP ADDRESS BYTES [DEVICE]
 //
 // TIME is in nanoseconds since 1970, taken before a free and after an allocation; THREAD is the kernel's number;
 // ADDRESS is hexadecimal. EVENT and HEAP: alloc, free and alloc_failed of linear, managed, pinned, registered, array,
-// ordered (a stream's) and physical memory (which has no address: 0); map and unmap of mapped memory; reserve and
-// release of addresses; node and free_node of a graph.
+// ordered (a stream's), imported (another process's) and physical memory (which has no address: 0); map and unmap of mapped and of imported memory; reserve and
+// release of addresses; node and free_node of a graph. DEVICE is CUDA's number, where there are several.
 #pragma once
 
 #include <fcntl.h>
@@ -30,13 +30,17 @@ inline int file() {
   return opened;
 }
 
-inline void say(const char* event, const char* heap, std::uint64_t address, std::uint64_t bytes) {
+/// `device`: -1 where it is not said.
+inline void say(const char* event, const char* heap, std::uint64_t address, std::uint64_t bytes, int device = -1) {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
-  std::array<char, 160> line{};
-  const int length = std::snprintf(line.data(), line.size(), "truth %lld%09ld %ld %s %s 0x%llx %llu\n",
+  std::array<char, 176> line{};
+  std::array<char, 16> where{};
+  if (device >= 0) std::snprintf(where.data(), where.size(), " %d", device);
+  const int length = std::snprintf(line.data(), line.size(), "truth %lld%09ld %ld %s %s 0x%llx %llu%s\n",
                                    static_cast<long long>(now.tv_sec), now.tv_nsec, syscall(SYS_gettid), event, heap,
-                                   static_cast<unsigned long long>(address), static_cast<unsigned long long>(bytes));
+                                   static_cast<unsigned long long>(address), static_cast<unsigned long long>(bytes),
+                                   where.data());
   if (write(file(), line.data(), static_cast<std::size_t>(length)) != length) std::abort();
 }
 

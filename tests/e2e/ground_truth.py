@@ -5,15 +5,15 @@ import json
 import subprocess
 
 # One line of the ground truth.
-Truth = collections.namedtuple("Truth", "time thread event heap address size")
+Truth = collections.namedtuple("Truth", "time thread event heap address size device", defaults=(None,))
 
 # One event of either side. `address` is none where there is nothing to compare: failures, and physical memory, which is
-# named by its handle.
-Event = collections.namedtuple("Event", "kind heap address size")
+# named by its handle. `device` is none where the program does not say it.
+Event = collections.namedtuple("Event", "kind heap address size device", defaults=(None,))
 
 HEAPS = {"linear": "cuda.driver", "managed": "cuda.driver", "array": "cuda.driver", "ordered": "cuda.driver",
          "physical": "cuda.driver", "pinned": "cuda.host", "registered": "cuda.host", "mapped": "cuda.mapped",
-         "addresses": "cuda.addresses", "graph": "cuda.graph"}
+         "addresses": "cuda.addresses", "graph": "cuda.graph", "imported": "cuda.imported"}
 KINDS = {"alloc": "alloc", "free": "free_requested", "alloc_failed": "alloc_failed", "map": "segment_map",
          "unmap": "segment_unmap", "reserve": "segment_alloc", "release": "segment_free", "node": "segment_alloc",
          "free_node": "segment_free"}
@@ -24,14 +24,15 @@ def read_truth(text):
     events = []
     for line in text.splitlines():
         words = line.split()
-        if len(words) == 7 and words[0] == "truth":
-            events.append(Truth(int(words[1]), int(words[2]), words[3], words[4], int(words[5], 16), int(words[6])))
+        if len(words) in (7, 8) and words[0] == "truth":
+            events.append(Truth(int(words[1]), int(words[2]), words[3], words[4], int(words[5], 16), int(words[6]),
+                                *map(int, words[7:])))
     return events
 
 
 def expected(truth):
     address = truth.address if truth.event != "alloc_failed" and truth.heap != "physical" else None
-    return Event(KINDS[truth.event], HEAPS[truth.heap], address, truth.size)
+    return Event(KINDS[truth.event], HEAPS[truth.heap], address, truth.size, truth.device)
 
 
 def read_trace(memreel, trace):
@@ -46,13 +47,15 @@ def read_trace(memreel, trace):
 def driver_events(rows, truth):
     """(thread, Event) of the rows that a ground truth speaks of."""
     with_physical = any(line.heap == "physical" for line in truth)
+    with_device = any(line.device is not None for line in truth)
     result = []
     for row in rows:
         if row["heap"] not in HEAPS.values() or row["kind"] not in KINDS.values():
             continue
-        is_physical = with_physical and row["heap"] == "cuda.driver" and "pool" in row
+        is_physical = with_physical and row["heap"] == "cuda.driver" and row.get("pool") == [0, 0]
         address = None if row["kind"] == "alloc_failed" or is_physical else row["address"]
-        result.append((row["thread"], Event(row["kind"], row["heap"], address, row["size"])))
+        device = row["device"] if with_device and row["device"] >= 0 else None
+        result.append((row["thread"], Event(row["kind"], row["heap"], address, row["size"], device)))
     return result
 
 

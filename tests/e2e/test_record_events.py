@@ -57,6 +57,10 @@ class Events(RecordTest):
     def test_virtual_memory(self):
         self.recorded("vmm")
 
+    def test_two_devices(self):
+        events = self.recorded("devices", 300, environment=self.environment(FAKE_CUDA_GPUS=2))
+        self.assertEqual({row["device"] for row in events if row["kind"] == "alloc"}, {0, 1})
+
     def test_captured_allocations_are_none(self):
         events = self.recorded("capture")
         self.assertEqual([row["size"] for row in events if row["kind"] == "alloc"], [1 << 20])

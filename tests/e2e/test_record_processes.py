@@ -39,6 +39,12 @@ class Processes(RecordTest):
         self.assert_each_equals_its_truth(2)
         self.assertEqual(errors.count(".reel ("), 2)
 
+    def test_memory_of_another_process(self):
+        self.record_program("ipc", 4, environment=self.environment(FAKE_CUDA_GPUS=2))
+        self.assert_each_equals_its_truth(2)
+        peaks = [self.document("report", trace)["summary"]["devices"][0] for trace in self.traces()]
+        self.assertEqual(sorted(peak["peak_live_bytes"] for peak in peaks), [0, 4 << 20])
+
     def test_becoming_another_program(self):
         self.record_program("exec")
         traces = self.traces()

@@ -14,6 +14,12 @@ fake::Status cuCtxCreate_v2(fake::Context** context, unsigned flags, fake::Devic
 fake::Status cuCtxDestroy_v2(fake::Context* context);
 fake::Status cuCtxSetCurrent(fake::Context* context);
 fake::Status cuCtxSynchronize();
+fake::Status cuCtxEnablePeerAccess(fake::Context* peer, unsigned flags);
+fake::Status cuMemcpyPeer(fake::DevicePointer to, fake::Context* context_to, fake::DevicePointer from,
+                          fake::Context* context_from, std::size_t size);
+fake::Status cuIpcGetMemHandle(fake::IpcHandle* handle, fake::DevicePointer pointer);
+fake::Status cuIpcOpenMemHandle_v2(fake::DevicePointer* pointer, fake::IpcHandle handle, unsigned flags);
+fake::Status cuIpcCloseMemHandle(fake::DevicePointer pointer);
 fake::Status cuMemGetInfo_v2(std::size_t* free, std::size_t* total);
 fake::Status cuMemAlloc_v2(fake::DevicePointer* pointer, std::size_t size);
 fake::Status cuMemAllocPitch_v2(fake::DevicePointer* pointer, std::size_t* pitch, std::size_t width, std::size_t height,

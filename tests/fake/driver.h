@@ -63,6 +63,12 @@ struct ExternalMemory {
   std::uint64_t size = 0;
 };
 
+/// Another process's memory.
+struct Opened {
+  std::uint64_t size = 0;
+  int device = 0, times = 0;
+};
+
 struct Driver {
   std::mutex mutex;  // guards everything below; never held while a listener runs
   std::vector<std::unique_ptr<Gpu>> gpus;
@@ -80,7 +86,7 @@ struct Driver {
   std::map<AllocationHandle, Physical> physical;
   std::map<DevicePointer, Mapping> mappings;
   AllocationHandle next_handle = 1;
-  std::map<DevicePointer, std::pair<DevicePointer, int>> opened;  // IPC: what was opened, how often
+  std::map<DevicePointer, Opened> opened;                         // through IPC
   std::map<DevicePointer, std::uint64_t> external;                // mapped buffers
   std::set<DevicePointer> graph_memory;                           // addresses of alloc nodes, fixed for their life
   std::map<DevicePointer, std::uint64_t> graph_live;              // of them, those allocated by a launch

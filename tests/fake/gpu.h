@@ -34,6 +34,12 @@ class Gpu {
   /// False when nothing begins there.
   bool free(DevicePointer pointer);
 
+  /// Of what begins there, as malloc rounded it; 0 when nothing does.
+  std::uint64_t size_of(DevicePointer pointer) const {
+    const auto found = sizes_.find(pointer);
+    return found != sizes_.end() ? found->second : 0;
+  }
+
   /// Addresses alone, without memory behind them.
   DevicePointer reserve(std::uint64_t size);
   void unreserve(DevicePointer pointer, std::uint64_t size) { addresses_.add(pointer, size); }

@@ -231,6 +231,9 @@ Status cuCtxPopCurrent_v2(Context** context) {
 Status cuCtxGetDevice(DeviceNumber* device) {
   return current != nullptr ? (*device = current->device, success) : invalid_context;
 }
+Status cuCtxEnablePeerAccess(Context* peer, unsigned) {
+  return peer != nullptr && current != nullptr ? success : invalid_context;
+}
 Status cuCtxGetApiVersion(Context*, unsigned* version) { return *version = 13000, success; }
 
 Status cuDevicePrimaryCtxRetain(Context** context, DeviceNumber device) {

@@ -224,22 +224,26 @@ Status cuMipmappedArrayDestroy(MipmappedArray* array) {
 
 Status cuIpcGetMemHandle(IpcHandle* handle, DevicePointer pointer) {
   return call({328, "cuIpcGetMemHandle"}, arguments::IpcGetMemHandle{handle, pointer}, [&] {
+    const std::lock_guard lock(driver().mutex);
+    const auto& gpus = driver().gpus;
     *handle = {};
-    std::memcpy(handle->bytes.data(), &pointer, sizeof pointer);
+    for (std::uint64_t device = 0; device < gpus.size(); ++device) {
+      const std::array words{pointer, gpus[device]->size_of(pointer), device};
+      if (words[1] != 0) std::memcpy(handle->bytes.data(), words.data(), sizeof words);
+    }
     return success;
   });
 }
 /// Opens the same handle at the same address, however often.
 Status cuIpcOpenMemHandle_v2(DevicePointer* pointer, IpcHandle handle, unsigned flags) {
   return call({567, "cuIpcOpenMemHandle_v2"}, arguments::IpcOpenMemHandle{pointer, handle, flags}, [&] {
-    DevicePointer original = 0;
-    std::memcpy(&original, handle.bytes.data(), sizeof original);
+    std::array<std::uint64_t, 3> words{};
+    std::memcpy(words.data(), handle.bytes.data(), sizeof words);
     constexpr std::uint64_t opened_at = 1ULL << 46U;
     const std::lock_guard lock(driver().mutex);
-    *pointer = original ^ opened_at;
-    auto& [first, count] = driver().opened[*pointer];
-    first = original;
-    ++count;
+    *pointer = words[0] ^ opened_at;
+    Opened& opened = driver().opened[*pointer];
+    opened = {.size = words[1], .device = static_cast<int>(words[2]), .times = opened.times + 1};
     return success;
   });
 }
@@ -248,9 +252,29 @@ Status cuIpcCloseMemHandle(DevicePointer pointer) {
     const std::lock_guard lock(driver().mutex);
     const auto found = driver().opened.find(pointer);
     if (found == driver().opened.end()) return invalid_value;
-    if (--found->second.second == 0) driver().opened.erase(found);
+    if (--found->second.times == 0) driver().opened.erase(found);
     return success;
   });
+}
+/// Of what was opened; nothing else is asked about.
+Status cuMemGetAddressRange_v2(DevicePointer* base, std::size_t* size, DevicePointer pointer) {
+  const std::lock_guard lock(driver().mutex);
+  const auto found = driver().opened.find(pointer);
+  if (found == driver().opened.end()) return invalid_value;
+  *base = pointer;
+  *size = found->second.size;
+  return success;
+}
+Status cuPointerGetAttribute(void* value, int attribute, DevicePointer pointer) {
+  constexpr int device_ordinal = 9;
+  const std::lock_guard lock(driver().mutex);
+  const auto found = driver().opened.find(pointer);
+  if (attribute != device_ordinal || found == driver().opened.end()) return invalid_value;
+  std::memcpy(value, &found->second.device, sizeof found->second.device);
+  return success;
+}
+Status cuMemcpyPeer(DevicePointer, Context* to, DevicePointer, Context* from, std::size_t) {
+  return to != nullptr && from != nullptr ? success : invalid_context;
 }
 
 Status cuImportExternalMemory(ExternalMemory** memory, const ExternalMemoryHandle* descriptor) {

@@ -5,7 +5,7 @@
 
 LOG has what the program printed: a line of JSON with its "stats", torch.cuda.memory_stats(). Compared are every request,
 free, completion and segment, one to one; what `verify` says of both; the peak reserved that torch.native comes to on
-both; and the allocator's books with memory_stats(). Prints one line; exit code 1 when something differs."""
+both; and the allocator's books with memory_stats(), all of it for each device. Prints one line; exit code 1 when something differs."""
 
 import json
 import os
@@ -47,9 +47,14 @@ def partition(names):
     return [numbers.setdefault(json.dumps(name), len(numbers)) for name in names]
 
 
+def text(figures):
+    """Of each device."""
+    return " and ".join(map(str, figures))
+
+
 def main(memreel, trace, snapshot, log):
     with open(log, encoding="utf-8") as file:
-        stats = next(json.loads(line) for line in file if line.startswith('{"file"'))["stats"]
+        stats = next(json.loads(line) for line in file if line.startswith('{"file"'))["devices"]
     ours, theirs = rows(memreel, trace), rows(memreel, snapshot)
     problems = []
     for device in theirs:
@@ -62,16 +67,24 @@ def main(memreel, trace, snapshot, log):
                         f"{mine[first:first + 1]} for {theirs[device][first:first + 1]}")
     same_pools = partition(pools(memreel, trace)) == partition(pools(memreel, snapshot))
     verified = [document(memreel, "verify", file)["exact"] for file in (trace, snapshot)]
-    peaks = [document(memreel, "replay", file, "--policy", "torch.native")["policies"][0]["peak_reserved_bytes"]
+    peaks = [[row["peak_reserved_bytes"] for row in
+              document(memreel, "replay", file, "--policy", "torch.native")["policies"][0]["devices"]]
              for file in (trace, snapshot)]
-    recorded = [document(memreel, "verify", file)["devices"][0]["recorded_peak_reserved_bytes"]
+    recorded = [[row["recorded_peak_reserved_bytes"] for row in document(memreel, "verify", file)["devices"]]
                 for file in (trace, snapshot)]
-    summary = next(row["memory_summary"] for row in document(memreel, "report", trace)["summary"]["devices"]
-                   if row["memory_summary"])
-    for book in BOOKS:
-        for what in "current", "peak":
-            if summary[book]["all"][what] != stats[f"{book}.all.{what}"]:
-                problems.append(f"{book}.all.{what}: {summary[book]['all'][what]} for {stats[f'{book}.all.{what}']}")
+    allocated = []
+    for row in document(memreel, "report", trace)["summary"]["devices"]:
+        summary, books = row["memory_summary"], stats[row["device"]]
+        if not summary:
+            continue
+        allocated.append(summary["allocated_bytes"]["all"]["peak"])
+        for book in BOOKS:
+            for what in "current", "peak":
+                if summary[book]["all"][what] != books[f"{book}.all.{what}"]:
+                    problems.append(f"device {row['device']}, {book}.all.{what}: {summary[book]['all'][what]} for "
+                                    f"{books[f'{book}.all.{what}']}")
+    if len(allocated) != len(theirs):
+        problems.append(f"{len(allocated)} devices in the report, {len(theirs)} in the history")
     if not all(verified):
         problems.append(f"exact: {verified[0]} recorded, {verified[1]} imported")
     if peaks[0] != peaks[1]:
@@ -82,8 +95,8 @@ def main(memreel, trace, snapshot, log):
         print("; ".join(problems))
         return 1
     count = sum(map(len, theirs.values()))
-    print(f"{count} of {count} events equal, both exact, replayed peak {peaks[0]} = {peaks[1]}, "
-          f"allocated_bytes.all.peak {summary['allocated_bytes']['all']['peak']} equal; "
+    print(f"{count} of {count} events equal, both exact, replayed peak {text(peaks[0])} = {text(peaks[1])}, "
+          f"allocated_bytes.all.peak {text(allocated)} equal; "
           f"pools {'the same' if same_pools else 'not told the same way'}")
     return 0
 

@@ -330,6 +330,72 @@ def mixed(torch, rng):
         torch.cuda.empty_cache()
 
 
+def devices(torch, rng):
+    """A thread on each device, with streams of its own and copies to and from the others; memory of one freed by another."""
+    count = torch.cuda.device_count()
+    shared, lock = [], threading.Lock()
+
+    def work(device, seed):
+        own = random.Random(seed)
+        held = []
+        torch.cuda.set_device(device)
+        streams = [torch.cuda.Stream() for _ in range(2)]
+        for step in range(400):
+            stream = own.choice(streams)
+            with torch.cuda.stream(stream):
+                tensor = buffer(torch, 2 ** own.uniform(8, 25)).zero_()
+                if own.random() < 0.3:
+                    tensor = tensor.to(f"cuda:{own.randrange(count)}", non_blocking=True)
+            held.append(tensor)
+            if own.random() < 0.2:
+                with lock:
+                    shared.append(held.pop(own.randrange(len(held))))
+                    if len(shared) > 10:
+                        held.append(shared.pop(own.randrange(len(shared))))
+            while len(held) > 15:
+                held.pop(own.randrange(len(held)))
+            if step % 150 == 149:
+                with lock:
+                    torch.cuda.empty_cache()
+
+    workers = [threading.Thread(target=work, args=(device, rng.random())) for device in range(count)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    if rng.random() < 0.5:
+        shared.clear()
+
+
+def peers(torch, rng):
+    """One thread that uses all devices by turns: a model in parts, and MemPools and limits on each."""
+    count = torch.cuda.device_count()
+    for device in range(count):
+        torch.cuda.set_per_process_memory_fraction((1 << 30) / torch.cuda.get_device_properties(device).total_memory, device)
+    pools = []
+    for device in range(count):
+        with torch.cuda.device(device):
+            pools.append([torch.cuda.MemPool() for _ in range(2)])
+    held = []
+    for step in range(300):
+        device = rng.randrange(count)
+        with torch.cuda.device(device):
+            try:
+                if rng.random() < 0.2:
+                    with torch.cuda.use_mem_pool(rng.choice(pools[device]), device):
+                        held.append(buffer(torch, 2 ** rng.uniform(8, 25)))
+                else:
+                    held.append(buffer(torch, 2 ** rng.uniform(8, 27)))
+                if rng.random() < 0.3:
+                    held.append(held[rng.randrange(len(held))].to(f"cuda:{rng.randrange(count)}"))
+            except torch.cuda.OutOfMemoryError:
+                del held[: len(held) // 2]
+        while len(held) > 25:
+            held.pop(rng.randrange(len(held)))
+        if step in (120, 220):
+            torch.cuda.empty_cache()
+
+
 def borrow(torch, rng):
     """A MemPool that lends its free memory when the default pool is out of it."""
     limit(torch, 1 << 30)
@@ -442,4 +508,4 @@ def server(torch, rng):
 
 
 PROGRAMS = {f.__name__: f for f in (gpt, decode, streams, oom, threads, leak, churn, pressure, settings, captures,
-                                    capture_streams, mempools, mixed, borrow, unsplit, transformer, convnet, server)}
+                                    capture_streams, mempools, mixed, devices, peers, borrow, unsplit, transformer, convnet, server)}

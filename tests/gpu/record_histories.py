@@ -52,7 +52,8 @@ def record(program, seed, late, memory, stacks, path):
         pickle.dump(snapshot, out, protocol=4)
     print(json.dumps({"file": path.name, "program": program, "seed": seed,
                       "conf": os.environ.get("PYTORCH_CUDA_ALLOC_CONF", ""), "limit": memory, "device_total": total,
-                      "events": sum(len(t) for t in snapshot["device_traces"]), "stats": stats}))
+                      "events": sum(len(t) for t in snapshot["device_traces"]), "stats": stats,
+                      "devices": [torch.cuda.memory_stats(i) for i in range(torch.cuda.device_count())]}))
 
 
 def main():

@@ -17,7 +17,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAMS = ["streams", "oom", "threads", "leak", "churn", "pressure", "captures", "capture_streams", "mempools", "borrow",
-            "mixed", "mixed"]
+            "mixed", "mixed", "devices", "peers"]
 LIMITS = [0, 0, 0, 1 << 30, 2 << 30]
 AT_ONCE = 12
 

@@ -231,6 +231,25 @@ TEST_F(TraceBuilderTest, ImportedMemoryIsNotTheProgramsAndIsOpenedOnce) {
   EXPECT_THAT(events(), ElementsAre("segment_map cuda.imported/0 1000 64", "segment_unmap cuda.imported/0 1000 64"));
 }
 
+TEST_F(TraceBuilderTest, WhatIsMappedOfAnotherProcessIsImported) {
+  add({{.object = 5, .device = 1, .kind = RecordKind::handle_imported},
+       {.address = 0x10000, .size = 64, .object = 5, .kind = RecordKind::mapped},
+       {.object = 5, .kind = RecordKind::handle_released},
+       {.address = 0x10000, .size = 64, .kind = RecordKind::unmapped},
+       {.size = 64, .object = 5, .kind = RecordKind::handle_created, .space = Space::physical},
+       {.address = 0x10000, .size = 64, .object = 5, .kind = RecordKind::mapped}});
+  EXPECT_THAT(events(),
+              ElementsAre("segment_map cuda.imported/1 10000 64", "segment_unmap cuda.imported/1 10000 64",
+                          "alloc cuda.driver/0 5 64 physical", "segment_map cuda.mapped/0 10000 64"));
+}
+
+TEST_F(TraceBuilderTest, APoolsMemoryIsOnThePoolsDevice) {
+  Record served = alloc(0x1000, 64, Space::ordered);
+  served.object = 9;
+  add({{.object = 9, .device = 1, .kind = RecordKind::pool_created}, served, free_of(0x1000, Space::ordered)});
+  EXPECT_THAT(events(), ElementsAre("alloc cuda.driver/1 1000 64 async", "free_requested cuda.driver/1 1000 64 async"));
+}
+
 TEST_F(TraceBuilderTest, SamplesAreOfTheDeviceOrOfAPool) {
   add({{.address = 70, .size = 30, .kind = RecordKind::memory_info},
        {.address = 7, .size = 3, .kind = RecordKind::memory_info, .space = Space::ordered}});
