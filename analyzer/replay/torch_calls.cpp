@@ -94,20 +94,10 @@ class Inference {
     for (std::uint32_t i = 0; i < trace_.events.count(); ++i) take(i, settings);
     const torch::AllocatorRules rules = rules_of(TorchSettings::recorded(settings));
     const auto runs = torch::find_releases(history_, 0, places_, rules, trace_.tables);
-    const auto ends = torch::find_pool_ends(history_, places_, runs);
-    auto end = ends.begin();
-    for (const torch::ReleaseRun& run : runs) {
-      bool alone = false;
-      const std::uint32_t before = events_[run.first];
-      for (; end != ends.end() && end->entry == run.first; ++end) {
-        const OriginId origin = origin_in(trace_.events.origin[before], pool_of(end->place));
-        asides.push_back({before, EventKind::pool_end, origin});
-        alone = end->alone;
-        if (alone) asides.push_back({before, EventKind::empty_cache, origin});
-      }
-      if (run.is_call && !alone)
-        asides.push_back(
-            {before, EventKind::empty_cache, origin_in(trace_.events.origin[before], PoolId::default_pool)});
+    for (const torch::ReleaseCall& call : torch::find_release_calls(history_, places_, runs)) {
+      const std::uint32_t before = events_[call.entry];
+      const PoolId pool = call.place ? pool_of(*call.place) : PoolId::default_pool;
+      asides.push_back({before, call.kind, origin_in(trace_.events.origin[before], pool)});
     }
   }
 

@@ -178,7 +178,7 @@ std::string trace_name(std::string_view pattern, const ProcessNames& names, unsi
         name += names.host;
         break;
       case 'r':
-        name += names.rank.empty() ? "0" : names.rank;
+        name += names.rank.empty() ? "none" : names.rank;
         break;
       case '%':
         name += '%';

@@ -119,7 +119,7 @@ class TraceBuilder {
 
   cuda::PhysicalMemory physical_;
   std::unordered_map<cuda::PhysicalMemory::Number, Live> pieces_;
-  std::map<std::uint64_t, Range> mappings_, graph_nodes_, imports_;  // by address
+  std::map<std::uint64_t, Range> mappings_, graph_nodes_, imports_;   // by address
   std::unordered_map<std::uint64_t, std::int16_t> imported_handles_;  // the device that each names memory of
   std::unordered_map<std::int16_t, std::uint64_t> chosen_pools_;      // by device
   std::unordered_map<std::uint64_t, std::int16_t> pool_devices_;      // of pools that the program made

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <cstdlib>
 #include <functional>
 #include <span>
 #include <string_view>
@@ -198,6 +199,14 @@ void follow() noexcept {
   allocator.attach(self, on_entry);
 }
 
+/// Whether PyTorch was told to map its first memory into a range of addresses.
+bool begins_expandable() {
+  for (const char* const variable : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"})
+    if (const char* const value = std::getenv(variable))  // NOLINT(concurrency-mt-unsafe): reads only
+      return std::string_view(value).find("expandable_segments:True") != std::string_view::npos;
+  return false;
+}
+
 /// What the report alone tells of a block.
 Record reported(std::uint64_t address, std::uint64_t block, std::int8_t device) {
   Record record;
@@ -290,9 +299,10 @@ bool take_report(Recorder& recorder, std::uint64_t address, std::int64_t change,
   } else {
     told = reported(address, block, device);
     if (!own.followed && allocated == block) {
-      // The first there is: its segment was got before anybody asked, too.
+      // The first there is: its segment was got before anybody asked, too. On a device that a thread begins with while
+      // another one begins with another device, that is so.
       Record segment = told;
-      segment.kind = RecordKind::segment_added;
+      segment.kind = begins_expandable() ? RecordKind::mapped : RecordKind::segment_added;
       segment.size = reserved;
       emit_with_stack(recorder, segment);
     }

@@ -6,8 +6,9 @@
 //
 // TIME is in nanoseconds since 1970, taken before a free and after an allocation; THREAD is the kernel's number;
 // ADDRESS is hexadecimal. EVENT and HEAP: alloc, free and alloc_failed of linear, managed, pinned, registered, array,
-// ordered (a stream's), imported (another process's) and physical memory (which has no address: 0); map and unmap of mapped and of imported memory; reserve and
-// release of addresses; node and free_node of a graph. DEVICE is CUDA's number, where there are several.
+// ordered (a stream's), imported (another process's) and physical memory (which has no address: 0); map and unmap of
+// mapped and of imported memory; reserve and release of addresses; node and free_node of a graph. DEVICE is CUDA's
+// number, where there are several.
 #pragma once
 
 #include <fcntl.h>
@@ -37,10 +38,10 @@ inline void say(const char* event, const char* heap, std::uint64_t address, std:
   std::array<char, 176> line{};
   std::array<char, 16> where{};
   if (device >= 0) std::snprintf(where.data(), where.size(), " %d", device);
-  const int length = std::snprintf(line.data(), line.size(), "truth %lld%09ld %ld %s %s 0x%llx %llu%s\n",
-                                   static_cast<long long>(now.tv_sec), now.tv_nsec, syscall(SYS_gettid), event, heap,
-                                   static_cast<unsigned long long>(address), static_cast<unsigned long long>(bytes),
-                                   where.data());
+  const int length =
+      std::snprintf(line.data(), line.size(), "truth %lld%09ld %ld %s %s 0x%llx %llu%s\n",
+                    static_cast<long long>(now.tv_sec), now.tv_nsec, syscall(SYS_gettid), event, heap,
+                    static_cast<unsigned long long>(address), static_cast<unsigned long long>(bytes), where.data());
   if (write(file(), line.data(), static_cast<std::size_t>(length)) != length) std::abort();
 }
 

@@ -86,10 +86,10 @@ struct Driver {
   std::map<AllocationHandle, Physical> physical;
   std::map<DevicePointer, Mapping> mappings;
   AllocationHandle next_handle = 1;
-  std::map<DevicePointer, Opened> opened;                         // through IPC
-  std::map<DevicePointer, std::uint64_t> external;                // mapped buffers
-  std::set<DevicePointer> graph_memory;                           // addresses of alloc nodes, fixed for their life
-  std::map<DevicePointer, std::uint64_t> graph_live;              // of them, those allocated by a launch
+  std::map<DevicePointer, Opened> opened;             // through IPC
+  std::map<DevicePointer, std::uint64_t> external;    // mapped buffers
+  std::set<DevicePointer> graph_memory;               // addresses of alloc nodes, fixed for their life
+  std::map<DevicePointer, std::uint64_t> graph_live;  // of them, those allocated by a launch
 };
 
 /// Of this process; made by cuInit.

@@ -227,8 +227,8 @@ Status cuIpcGetMemHandle(IpcHandle* handle, DevicePointer pointer) {
     const std::lock_guard lock(driver().mutex);
     const auto& gpus = driver().gpus;
     *handle = {};
-    for (std::uint64_t device = 0; device < gpus.size(); ++device) {
-      const std::array words{pointer, gpus[device]->size_of(pointer), device};
+    for (const auto& gpu : gpus) {
+      const std::array words{pointer, gpu->size_of(pointer)};
       if (words[1] != 0) std::memcpy(handle->bytes.data(), words.data(), sizeof words);
     }
     return success;
@@ -237,13 +237,14 @@ Status cuIpcGetMemHandle(IpcHandle* handle, DevicePointer pointer) {
 /// Opens the same handle at the same address, however often.
 Status cuIpcOpenMemHandle_v2(DevicePointer* pointer, IpcHandle handle, unsigned flags) {
   return call({567, "cuIpcOpenMemHandle_v2"}, arguments::IpcOpenMemHandle{pointer, handle, flags}, [&] {
-    std::array<std::uint64_t, 3> words{};
+    std::array<std::uint64_t, 2> words{};
     std::memcpy(words.data(), handle.bytes.data(), sizeof words);
     constexpr std::uint64_t opened_at = 1ULL << 46U;
     const std::lock_guard lock(driver().mutex);
     *pointer = words[0] ^ opened_at;
     Opened& opened = driver().opened[*pointer];
-    opened = {.size = words[1], .device = static_cast<int>(words[2]), .times = opened.times + 1};
+    // Of the device whose context opens it, wherever it is.
+    opened = {.size = words[1], .device = current_context()->device, .times = opened.times + 1};
     return success;
   });
 }

@@ -315,8 +315,8 @@ int wait_for(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// Memory of two devices by turns: whose context is current says nothing about where a pool, a piece of physical memory or
-/// what is freed is. Needs two GPUs.
+/// Memory of two devices by turns: whose context is current says nothing about where a pool, a piece of physical memory
+/// or what is freed is. Needs two GPUs.
 int devices(const Numbers& n) {
   must(cuInit(0), "cuInit");
   std::array<fake::Context*, 2> contexts{};
@@ -342,7 +342,8 @@ int devices(const Numbers& n) {
     use(random() % 2);
     while (held.size() > (i + 1 < n[0] ? 10 : 0)) {
       std::swap(held[random() % held.size()], held.back());
-      truth::say("free", "linear", held.back().first.pointer, held.back().first.size, static_cast<int>(held.back().second));
+      truth::say("free", "linear", held.back().first.pointer, held.back().first.size,
+                 static_cast<int>(held.back().second));
       must(cuMemFree_v2(held.back().first.pointer), "cuMemFree");
       held.pop_back();
     }
@@ -409,8 +410,9 @@ int open_of_another(const Numbers& n) {
     if (read(there[0], &handle, sizeof handle) != sizeof handle) return 97;
     DevicePointer opened = 0;
     must(cuIpcOpenMemHandle_v2(&opened, handle, 1), "cuIpcOpenMemHandle");
-    truth::say("map", "imported", opened, n[0] * mib, 0);
-    truth::say("unmap", "imported", opened, n[0] * mib, 0);
+    const int device = count > 1 ? 1 : 0;
+    truth::say("map", "imported", opened, n[0] * mib, device);
+    truth::say("unmap", "imported", opened, n[0] * mib, device);
     must(cuIpcCloseMemHandle(opened), "cuIpcCloseMemHandle");
     return write(back[1], &done, 1) == 1 ? 0 : 97;
   }

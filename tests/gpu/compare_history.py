@@ -47,6 +47,10 @@ def partition(names):
     return [numbers.setdefault(json.dumps(name), len(numbers)) for name in names]
 
 
+def of_devices(rows, figure):
+    return [row[figure] for row in sorted(rows, key=lambda row: row["device"])]
+
+
 def text(figures):
     """Of each device."""
     return " and ".join(map(str, figures))
@@ -67,10 +71,9 @@ def main(memreel, trace, snapshot, log):
                         f"{mine[first:first + 1]} for {theirs[device][first:first + 1]}")
     same_pools = partition(pools(memreel, trace)) == partition(pools(memreel, snapshot))
     verified = [document(memreel, "verify", file)["exact"] for file in (trace, snapshot)]
-    peaks = [[row["peak_reserved_bytes"] for row in
-              document(memreel, "replay", file, "--policy", "torch.native")["policies"][0]["devices"]]
-             for file in (trace, snapshot)]
-    recorded = [[row["recorded_peak_reserved_bytes"] for row in document(memreel, "verify", file)["devices"]]
+    peaks = [of_devices(document(memreel, "replay", file, "--policy", "torch.native")["policies"][0]["devices"],
+                        "peak_reserved_bytes") for file in (trace, snapshot)]
+    recorded = [of_devices(document(memreel, "verify", file)["devices"], "recorded_peak_reserved_bytes")
                 for file in (trace, snapshot)]
     allocated = []
     for row in document(memreel, "report", trace)["summary"]["devices"]:

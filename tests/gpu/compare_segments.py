@@ -4,7 +4,7 @@
     compare_segments.py MEMREEL TRACE SNAPSHOT.pickle.xz
 
 Every segment_alloc and segment_free of PyTorch's history must be a cuMemAlloc and cuMemFree of the trace, in the same
-order; every segment_map and segment_unmap a run of mappings that make up its range. What others in the process asked for
+order on each device; every segment_map and segment_unmap a run of mappings that make up its range. What others in the process asked for
 (cuBLAS, NCCL) is counted apart. Prints one line; exit code 1 when something does not match."""
 
 import lzma
@@ -20,12 +20,14 @@ ACTIONS = {"segment_alloc": "alloc", "segment_free": "free_requested", "segment_
 
 
 def history(snapshot):
+    """Of each device that has some."""
     with lzma.open(snapshot) as file:
         traces = pickle.load(file)["device_traces"]
     for device, trace in enumerate(traces):
-        for entry in trace:
-            if entry["action"] in ACTIONS:
-                yield device, ACTIONS[entry["action"]], entry["addr"], entry["size"]
+        rows = [(device, ACTIONS[entry["action"]], entry["addr"], entry["size"]) for entry in trace
+                if entry["action"] in ACTIONS]
+        if rows:
+            yield rows
 
 
 def driver_calls(rows):
@@ -53,14 +55,17 @@ def match(entries, calls):
 
 
 def main(memreel, trace, snapshot):
-    entries, calls = list(history(snapshot)), list(driver_calls(read_trace(memreel, trace)))
+    devices, calls = list(history(snapshot)), list(driver_calls(read_trace(memreel, trace)))
+    others = sum(not any(call[0] == entries[0][0] for entries in devices) for call in calls)
     try:
-        others = match(entries, calls)
+        for entries in devices:
+            others += match(entries, [call for call in calls if call[0] == entries[0][0]])
     except ValueError as problem:
         print(problem)
         return 1
-    print(f"{len(entries)} of {len(entries)} segment events found, in order; {others} driver calls of others")
-    return 0 if entries else 1
+    count = sum(map(len, devices))
+    print(f"{count} of {count} segment events found, in order; {others} driver calls of others")
+    return 0 if count else 1
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 """Data-parallel training with NCCL, for torchrun: torch_ranks.py OUT_DIR
 
 Each rank records its own history from its first allocation on and leaves rank_R.pickle.xz and rank_R.json: what
-torch.cuda.memory_stats() and the driver said at the end. With the second rank it shares memory through IPC, too."""
+torch.cuda.memory_stats() and the driver said at the end."""
 
+import gc
 import json
 import lzma
 import os
@@ -31,12 +32,8 @@ def used_by_this_process():
         return {}
 
 
-def main():
-    out = pathlib.Path(sys.argv[1])
-    rank = int(os.environ["LOCAL_RANK"])
-    torch.cuda.set_device(rank)
-    torch.cuda.memory._record_memory_history(context="all", stacks="python")
-    distributed.init_process_group("nccl", device_id=torch.device("cuda", rank))
+def train(rank):
+    """Whether what NCCL added up is right."""
     torch.manual_seed(rank)
     layers = [torch.nn.Linear(1024, 1024) for _ in range(6)]
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers).cuda(), device_ids=[rank])
@@ -51,17 +48,28 @@ def main():
     gathered = [torch.empty_like(total) for _ in range(distributed.get_world_size())]
     distributed.all_gather(gathered, total)
     torch.cuda.synchronize()
-    right = bool((total == sum(range(1, distributed.get_world_size() + 1))).all())
-    stats = {i: torch.cuda.memory_stats(i) for i in range(torch.cuda.device_count())}
-    snapshot = torch.cuda.memory._snapshot()
-    used = used_by_this_process()
+    return bool((total == sum(range(1, distributed.get_world_size() + 1))).all())
+
+
+def main():
+    out = pathlib.Path(sys.argv[1])
+    rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(rank)
+    torch.cuda.memory._record_memory_history(context="all", stacks="python")
+    distributed.init_process_group("nccl", device_id=torch.device("cuda", rank))
+    right = train(rank)
     distributed.barrier()
+    used = used_by_this_process()
+    distributed.destroy_process_group()
+    gc.collect()
+    # The last that is done to memory.
+    stats = [torch.cuda.memory_stats(i) for i in range(torch.cuda.device_count())]
+    snapshot = torch.cuda.memory._snapshot()
     with lzma.open(out / f"rank_{rank}.pickle.xz", "wb", preset=1) as file:
         pickle.dump(snapshot, file, protocol=4)
-    row = {"file": f"rank_{rank}", "pid": os.getpid(), "right": right, "used": used, "devices": list(stats.values()),
+    row = {"file": f"rank_{rank}", "pid": os.getpid(), "right": right, "used": used, "devices": stats,
            "nccl": ".".join(map(str, torch.cuda.nccl.version()))}
     (out / f"rank_{rank}.json").write_text(json.dumps(row) + "\n")
-    distributed.destroy_process_group()
 
 
 main()

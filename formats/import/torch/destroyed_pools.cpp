@@ -64,29 +64,36 @@ void find_destroyed_pools(DeviceHistory& history, Places& places, const Allocato
   }
 }
 
-std::vector<PoolEnd> find_pool_ends(const DeviceHistory& history, const Places& places,
-                                    std::span<const ReleaseRun> runs) {
-  std::vector<PoolEnd> ends;
+std::vector<ReleaseCall> find_release_calls(const DeviceHistory& history, const Places& places,
+                                            std::span<const ReleaseRun> runs) {
+  std::vector<ReleaseCall> calls;
   std::set<PoolKey> over;
   for (const ReleaseRun& run : runs) {
-    std::vector<PoolEnd> here;  // where each pool's turn begins
+    std::vector<ReleaseCall> ends;  // where each pool's turn begins
     std::set<PoolKey> pools;
     for (std::size_t i = run.first; i < run.end; ++i) {
       const PlaceId place = history.entries[i].place();
       const PoolKey pool = places[place].pool.value_or(PoolKey{});
-      if (pools.insert(pool).second && pool != PoolKey{}) here.push_back({.entry = i, .place = place});
+      if (pools.insert(pool).second && pool != PoolKey{})
+        ends.push_back({.entry = i, .kind = EventKind::pool_end, .place = place});
     }
-    const bool alone = run.is_call && !run.is_empty_cache && !pools.contains(PoolKey{});
-    const auto is_new = [&](const PoolEnd& end) { return over.insert(*places[end.place].pool).second; };
-    const auto any_new = std::count_if(here.begin(), here.end(), is_new) > 0;
-    if (!any_new && !alone && here.size() < 2) continue;
-    for (PoolEnd& end : here) {
-      end.alone = alone;
-      if (!alone) end.entry = run.first;
+    if (run.is_call && !run.is_empty_cache && !pools.contains(PoolKey{})) {
+      for (const ReleaseCall& end : ends) {
+        over.insert(*places[*end.place].pool);
+        calls.push_back(end);
+        calls.push_back({.entry = end.entry, .kind = EventKind::empty_cache, .place = end.place});
+      }
+      continue;
     }
-    ends.insert(ends.end(), here.begin(), here.end());
+    const auto is_new = [&](const ReleaseCall& end) { return over.insert(*places[*end.place].pool).second; };
+    const bool any_new = std::count_if(ends.begin(), ends.end(), is_new) > 0;
+    for (ReleaseCall& end : ends) {
+      end.entry = run.first;
+      if (any_new || ends.size() > 1) calls.push_back(end);
+    }
+    if (run.is_call) calls.push_back({.entry = run.first, .kind = EventKind::empty_cache, .place = {}});
   }
-  return ends;
+  return calls;
 }
 
 }  // namespace memreel::torch

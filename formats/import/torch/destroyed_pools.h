@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "formats/import/torch/allocator_rules.h"
 #include "formats/import/torch/empty_cache.h"
 #include "formats/import/torch/snapshot.h"
+#include "formats/model/event.h"
 
 namespace memreel::torch {
 
@@ -32,19 +34,19 @@ namespace memreel::torch {
 void find_destroyed_pools(DeviceHistory& history, Places& places, const AllocatorRules& rules,
                           std::span<const ReleaseRun> runs);
 
-/// What the end of private pools shows as: `pool` is over; with `alone`, what follows is its own releasing, which left
-/// other pools as they were.
-struct PoolEnd {
-  std::size_t entry = 0;  // in front of which
-  PlaceId place{};
-  bool alone = false;
+/// What the program did that shows only in what was released, in front of entry `entry`: `pool_end`, or `empty_cache`,
+/// of one pool that is over or of all.
+struct ReleaseCall {
+  std::size_t entry = 0;
+  EventKind kind = EventKind::unknown;
+  std::optional<PlaceId> place;  // of the pool; none: all
 };
 /// By entry. A pool gives memory back only when it is over. When several do so at once they are all named, in their
-/// order (that of a hash table in the allocator), even those that gave back some before: each `alone` where nothing of
-/// the default pool was given back with them and the cache was not emptied by name, else in front of what all gave
+/// order (that of a hash table in the allocator), even those that gave back some before: each by itself where nothing
+/// of the default pool was given back with them and the cache was not emptied by name, else in front of what all gave
 /// back.
-std::vector<PoolEnd> find_pool_ends(const DeviceHistory& history, const Places& places,
-                                    std::span<const ReleaseRun> runs);
+std::vector<ReleaseCall> find_release_calls(const DeviceHistory& history, const Places& places,
+                                            std::span<const ReleaseRun> runs);
 
 /// The key of an inferred pool.
 constexpr bool is_inferred(const PoolKey& key) { return key.high != 0 && key.high == key.low; }

@@ -62,20 +62,7 @@ class DeviceWriter {
         heap_(writer.intern(Heap{.name = writer.intern("torch.cuda"), .level = Level::framework, .device = device})),
         origins_(places.count(), OriginId::none) {}
 
-  /// Notes what the program did that shows only in what was released.
-  void set_releases(std::span<const ReleaseRun> runs) {
-    const std::vector<PoolEnd> ends = find_pool_ends(history_, places_, runs);
-    auto end = ends.begin();
-    for (const ReleaseRun& run : runs) {
-      bool alone = false;
-      for (; end != ends.end() && end->entry < run.end; ++end) {
-        asides_.push_back({.entry = end->entry, .kind = EventKind::pool_end, .place = end->place});
-        alone = end->alone;
-        if (alone) asides_.push_back({.entry = end->entry, .kind = EventKind::empty_cache, .place = end->place});
-      }
-      if (run.is_call && !alone) asides_.push_back({.entry = run.first, .kind = EventKind::empty_cache});
-    }
-  }
+  void set_releases(std::span<const ReleaseRun> runs) { calls_ = find_release_calls(history_, places_, runs); }
 
   /// Of the next record; nothing at the end.
   std::optional<std::int64_t> next_time() const {
@@ -131,10 +118,10 @@ class DeviceWriter {
     const Entry& entry = history_.entries[next_entry_];
     time_us_ = time_of(next_entry_);
     const Nanoseconds time = from_microseconds(time_us_);
-    for (; next_aside_ < asides_.size() && asides_[next_aside_].entry == next_entry_; ++next_aside_) {
-      const Aside& aside = asides_[next_aside_];
-      writer_.append({.kind = aside.kind,
-                      .origin = aside.place ? origin_of(*aside.place) : device_origin(),
+    for (; next_call_ < calls_.size() && calls_[next_call_].entry == next_entry_; ++next_call_) {
+      const ReleaseCall& call = calls_[next_call_];
+      writer_.append({.kind = call.kind,
+                      .origin = call.place ? origin_of(*call.place) : device_origin(),
                       .stack = entry.stack,
                       .time = time});
     }
@@ -153,13 +140,6 @@ class DeviceWriter {
   }
 
  private:
-  /// What the program did in front of an entry.
-  struct Aside {
-    std::size_t entry = 0;
-    EventKind kind = EventKind::unknown;
-    std::optional<PlaceId> place{};  // none: it concerns the whole heap
-  };
-
   std::int64_t time_of(std::size_t entry) const {
     const std::int64_t time = history_.entries[entry].time_us;
     return time == no_time ? time_us_ : time;
@@ -200,10 +180,10 @@ class DeviceWriter {
   TraceWriter& writer_;
   HeapId heap_;
   std::vector<OriginId> origins_;  // by PlaceId
-  std::vector<Aside> asides_;      // by entry
+  std::vector<ReleaseCall> calls_;
   std::size_t next_entry_ = 0;
   std::size_t next_range_ = 0;
-  std::size_t next_aside_ = 0;
+  std::size_t next_call_ = 0;
   std::int64_t time_us_ = 0;  // of the record before
 };
 

@@ -238,9 +238,8 @@ TEST_F(TraceBuilderTest, WhatIsMappedOfAnotherProcessIsImported) {
        {.address = 0x10000, .size = 64, .kind = RecordKind::unmapped},
        {.size = 64, .object = 5, .kind = RecordKind::handle_created, .space = Space::physical},
        {.address = 0x10000, .size = 64, .object = 5, .kind = RecordKind::mapped}});
-  EXPECT_THAT(events(),
-              ElementsAre("segment_map cuda.imported/1 10000 64", "segment_unmap cuda.imported/1 10000 64",
-                          "alloc cuda.driver/0 5 64 physical", "segment_map cuda.mapped/0 10000 64"));
+  EXPECT_THAT(events(), ElementsAre("segment_map cuda.imported/1 10000 64", "segment_unmap cuda.imported/1 10000 64",
+                                    "alloc cuda.driver/0 5 64 physical", "segment_map cuda.mapped/0 10000 64"));
 }
 
 TEST_F(TraceBuilderTest, APoolsMemoryIsOnThePoolsDevice) {
