@@ -158,6 +158,67 @@ class Panes(ViewTest):
         self.assertEqual(view.click_on("stacks/first row")["stack"], first, "who holds most at the cursor comes first")
         self.end(view)
 
+    def test_two_traces_are_compared_on_one_axis(self):
+        traces = SAMPLES / "oom_default.reel", SAMPLES / "oom_expandable.reel"
+        expected = json.loads(run("diff", *traces, "--json").stdout)["devices"][0]
+        view = self.open(traces[0], "--compare", traces[1])
+        shown = view.settled()
+        self.assertEqual([shown["compared"][side] for side in "ab"], [expected[side]["events"] for side in "ab"])
+        above, below = (shown["places"][f"compare/row {side}"] for side in "AB")
+        self.assertEqual((above[0], above[2]), (below[0], below[2]), "one axis")
+        self.assertLessEqual(above[1] + above[3], below[1], "under each other")
+        counts = [int(cell.replace(",", "")) for cell in self.copied_row(view, "compare")[3:5]]
+        self.assertEqual(counts, [expected["sites"][0][f"{side}_count"] for side in "ab"])
+        # A click puts the cursor; the other side's instant is as long after its beginning.
+        clicked = view.click_on("compare/row A", 0.5)
+        self.assertEqual(clicked["compared"]["a"], clicked["cursor"])
+        times = [self.times(trace) for trace in traces]
+        after = [times[i][clicked["compared"][side] - 1] - times[i][0] for i, side in enumerate("ab")]
+        self.assertLessEqual(after[1], after[0])
+        self.assertGreater(times[1][clicked["compared"]["b"]] - times[1][0], after[0])
+        self.end(view)
+
+    def times(self, trace):
+        """Nanoseconds, of every event."""
+        lines = run("export", trace, "--format", "csv").stdout.splitlines()
+        return [int(line.split(",")[1]) for line in lines[1:]]
+
+    def test_two_instants_are_aligned_by_time_or_by_step(self):
+        trace = SAMPLES / "gpt_default.reel"
+        lines = [line.split(",") for line in run("export", trace, "--format", "csv").stdout.splitlines()[1:]]
+        ends = [int(line[1]) for line in lines if line[13].startswith("end Optimizer.step")]
+        begins = [int(lines[0][1]), *ends]
+
+        def step_of(event):
+            time = int(lines[event - 1][1])
+            step = max(i for i, begin in enumerate(begins) if begin <= time)
+            return step + (time - begins[step]) / (begins[step + 1] - begins[step])
+
+        first = lines.index(next(line for line in lines if int(line[1]) > begins[2])) + 1
+        view = self.open(trace, "--at", f"event:{first}")
+        view.settled()
+        view.key("k")
+        view.click_on("timeline", 0.82)
+        view.hands("click", 4)  # of all of the trace the axis would reach as far as either side does
+        self.assertEqual(view.click_on("compare/by step")["compared"]["by"], "step")
+        apart = set()
+        for across in (0.62, 0.7, 0.78):
+            view.click_on("compare/row B", across)
+            shown = view.click_on("compare/row A", across)["compared"]
+            # Where the click was: after this event, before the next.
+            (begin, end), (begin_b, end_b) = ((step_of(shown[side]), step_of(shown[side] + 1)) for side in "ab")
+            whole = round((begin_b + end_b - begin - end) / 2)
+            self.assertLess(max(begin, begin_b - whole), min(end, end_b - whole) + 0.01)
+            apart.add(whole)
+        self.assertNotEqual(apart, {0}, "the one step is over the other")
+
+        # Sorted by a click on a header, either way.
+        view.click_on("compare/count B")
+        most = int(self.copied_row(view, "compare")[4].replace(",", ""))
+        view.click_on("compare/count B")
+        self.assertLess(int(self.copied_row(view, "compare")[4].replace(",", "")), most)
+        self.end(view)
+
 
 if __name__ == "__main__":
     unittest.main()

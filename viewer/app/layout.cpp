@@ -67,7 +67,8 @@ void Viewer::draw() {
               .rounding = panes_->rounding,
               .overlays = overlays_,
               .places = places_,
-              .busy = busy_};
+              .busy = busy_,
+              .wake = [] { Window::wake(); }};
 
   const ImGuiIO& io = ImGui::GetIO();
   ImGui::SetNextWindowPos({0, 0});

@@ -35,6 +35,13 @@ std::string clipboard() {
   return text == nullptr ? std::string() : text;
 }
 
+Json compared(const ComparePane& pane) {
+  if (!pane.shown()) return nullptr;
+  return {{"a", pane.shown()->a.event},
+          {"b", pane.shown()->b.event},
+          {"by", pane.aligned_by() == AlignBy::step ? "step" : "time"}};
+}
+
 }  // namespace
 
 Viewer::Viewer(Window& window, Settings settings)
@@ -390,6 +397,7 @@ Json Viewer::state() const {
       {"search", selection_.search},
       {"matches", panes_->allocations.matches()},
       {"clipboard", clipboard()},
+      {"compared", compared(panes_->compare)},
       {"tab", tab_},
       {"maximised", maximised_},
       {"help", help_},

@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "analyzer/replay/steps.h"
+#include "viewer/model/alignment.h"
 #include "viewer/model/labels.h"
 
 namespace memreel::viewer {
@@ -18,14 +18,7 @@ constexpr std::uint8_t other_heap = 0xFF;
 class Keys {
  public:
   Keys(const Document& document, const SplitQuery& query) : document_(document), by_(query.by) {
-    if (by_ != SplitBy::step) return;
-    const Columns& columns = document.columns;
-    std::vector<MarkEvent> marks;
-    for (std::size_t i = 0; i < columns.notable.size(); ++i)
-      if (const OtherEvent& row = columns.other[columns.notable[i]]; row.event.kind == EventKind::mark)
-        marks.push_back(
-            {.event = row.at, .mark = MarkId{static_cast<std::uint32_t>(row.event.value)}, .origin = row.event.origin});
-    step_ends_ = find_steps(*document.tables, marks, query.heap).ends;
+    if (by_ == SplitBy::step) step_ends_ = steps_of(document, query.heap).ends;
   }
 
   std::uint32_t key_of(std::uint32_t allocation, std::uint32_t begin) {

@@ -5,150 +5,200 @@
 #include <imgui_stdlib.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
-#include <map>
 
-#include "analyzer/difference/difference.h"
-#include "analyzer/replay/subject.h"
-#include "formats/import/import.h"
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
 
 namespace memreel::viewer {
 namespace {
 
-std::uint64_t distance(std::uint64_t a, std::uint64_t b) { return a < b ? b - a : a - b; }
+std::string change_text(std::int64_t change) {
+  if (change == 0) return "0 B";
+  return (change > 0 ? "+" : "-") + text_of(Bytes{static_cast<std::uint64_t>(std::llabs(change))});
+}
 
-std::string change_text(std::uint64_t a, std::uint64_t b) {
-  if (a == b) return "0 B";
-  return (b > a ? "+" : "-") + text_of(Bytes{distance(a, b)});
+void say(Scene& scene, std::string_view what, std::string_view remedy = {}) {
+  const Area area = take_area("compare");
+  note_place(scene, "compare", area);
+  explain(scene, area, what, remedy);
+}
+
+std::string live_at(const Moment& moment) {
+  const HeapCourse* const course = moment.document->course(moment.heap);
+  if (course == nullptr) return "no such heap";
+  return text_of(Bytes{value_of(moment.document->figures_after(*course, moment.event), Figure::live)}) + " live";
+}
+
+/// A choice among two, as buttons; `place`: "compare/by time".
+template <class Value>
+void choose(Scene& scene, const char* name, Value& value, Value chosen) {
+  if (ImGui::RadioButton(name, value == chosen)) value = chosen;
+  note_item(scene, std::string("compare/") + name);
+  ImGui::SameLine();
 }
 
 }  // namespace
 
 ComparePane::ComparePane()
-    : table_("compare", {{"change", 110, true},
-                         {"A", 100, true},
-                         {"B", 100, true},
-                         {"count A", 80, true},
-                         {"count B", 80, true},
+    : table_("compare", {{"change", 110, true, 0},
+                         {"A", 100, true, 1},
+                         {"B", 100, true, 2},
+                         {"count A", 80, true, 3},
+                         {"count B", 80, true, 4},
                          {"who", 0, false}}) {}
 
-std::optional<ComparePane::Comparison> ComparePane::compare_instants(const Document& document, const Key& key,
-                                                                     const Progress& progress) {
-  Comparison comparison{.title_a = "event " + text_of(std::uint64_t{key.a}), .title_b = "the cursor"};
-  std::map<StackId, Change> by_stack;
-  const auto add = [&](std::uint32_t event, std::uint64_t Change::*bytes, std::uint64_t Change::*count) {
-    const auto weights =
-        weigh_stacks(document, {.weighing = Weighing::live_at_cursor, .heap = key.heap, .end_event = event}, progress);
-    if (!weights) return false;
-    for (const StackWeight& w : *weights) {
-      Change& change = by_stack[w.stack];
-      change.*bytes = w.bytes;
-      change.*count = w.count;
-    }
-    return true;
-  };
-  if (!add(key.a, &Change::bytes_a, &Change::count_a) || !add(key.b, &Change::bytes_b, &Change::count_b))
-    return std::nullopt;  // cancelled
-  for (auto& [stack, change] : by_stack) {
-    comparison.bytes_a += change.bytes_a;
-    comparison.bytes_b += change.bytes_b;
-    if (change.bytes_a == change.bytes_b && change.count_a == change.count_b) continue;
-    change.stack = stack;
-    change.label = stack_label(*document.tables, stack);
-    comparison.changes.push_back(std::move(change));
-  }
-  return comparison;
+void ComparePane::set_other(std::string file) {
+  other_ = std::move(file);
+  source_.reset();
+  given_up_ = false;
 }
 
-std::optional<ComparePane::Comparison> ComparePane::compare_traces(const std::shared_ptr<ByteFile>& file,
-                                                                   const Document& document, const Key& key,
-                                                                   const Progress& progress) {
-  const auto a = load(file, "this trace");
-  progress.set(0.3);
-  if (progress.cancelled()) return std::nullopt;
-  auto b = open_any(key.other);
-  if (b) complete_subject(*b);
-  progress.set(0.7);
-  if (!a || !b) return Comparison{.problem = (a ? b.error() : a.error()).message()};
-  const auto heaps = difference({.trace = *a, .instant = AtPeak{}}, {.trace = *b, .instant = AtPeak{}});
-  if (!heaps) return Comparison{.problem = heaps.error().message()};
-  Comparison comparison{.title_a = "this one's peak", .title_b = "the peak of " + std::string(file_name(key.other))};
-  static_cast<void>(document);
-  for (const HeapDifference& heap : *heaps) {
-    if (heap.a.heap != key.heap) continue;
-    comparison.bytes_a = heap.a.live.bytes.count;
-    comparison.bytes_b = heap.b.live.bytes.count;
-    for (const SiteChange& site : heap.sites)
-      comparison.changes.push_back(
-          {.stack = site.stack_a,
-           .label = site.a.count != 0 ? stack_label(a->tables, site.stack_a) : stack_label(b->tables, site.stack_b),
-           .bytes_a = site.a.bytes.count,
-           .bytes_b = site.b.bytes.count,
-           .count_a = site.a.count,
-           .count_b = site.b.count});
+void ComparePane::draw_controls(Scene& scene) {
+  choose(scene, "by time", align_, AlignBy::time);
+  choose(scene, "by step", align_, AlignBy::step);
+  if (other_.empty()) {
+    ImGui::SameLine(0, scene.px(18));
+    if (ImGui::Button("keep the cursor's instant as A")) kept_ = scene.selection.cursor;
+    ImGui::SameLine();
+  } else {
+    ImGui::SameLine(0, scene.px(18));
+    choose(scene, "at the peaks", at_peaks_, true);
+    choose(scene, "at the cursor", at_peaks_, false);
   }
-  return comparison;
+  ImGui::SameLine(0, scene.px(18));
+  ImGui::SetNextItemWidth(scene.px(280));
+  if (ImGui::InputTextWithHint("##other", "compare with another trace's file", &typed_,
+                               ImGuiInputTextFlags_EnterReturnsTrue))
+    set_other(typed_);
+  if (other_.empty()) return;
+  ImGui::SameLine();
+  if (ImGui::Button("instants instead")) set_other({});
+}
+
+std::shared_ptr<const Document> ComparePane::read_other(Scene& scene) {
+  const std::string name(file_name(other_));
+  if (given_up_) {
+    if (draw_job_line(scene, "compare/go on", "Reading " + name + " was cancelled", "Go on")) given_up_ = false;
+    say(scene, "The other trace was not read.");
+    return nullptr;
+  }
+  if (!source_) source_ = std::make_unique<Source>(other_, scene.wake);
+  const SourceStatus status = source_->status();
+  auto document = source_->document();
+  if (status.stage == Stage::failed && status.error) {
+    say(scene, name + " can't be read: " + status.error->what, status.error->remedy);
+    return nullptr;
+  }
+  if (document->complete) return document;
+  scene.busy = true;
+  const std::string share = std::to_string(static_cast<int>(status.progress * 100));
+  if (draw_job_line(scene, "compare/cancel", "Reading " + name + " " + share + " %", "Cancel")) {
+    given_up_ = true;
+    source_.reset();
+  }
+  say(scene, "Who holds more, and who holds less, is said here.");
+  return nullptr;
+}
+
+std::optional<CompareSides> ComparePane::two_traces(Scene& scene) {
+  if (!scene.doc().complete) {
+    say(scene, "Compared when all of this trace is read.");
+    return std::nullopt;
+  }
+  const auto other = read_other(scene);
+  if (!other) return std::nullopt;
+  const HeapId heap = counterpart(scene.doc(), scene.selection.heap, *other);
+  const HeapCourse* const course = other->course(heap);
+  if (course == nullptr || other->empty()) {
+    say(scene, std::string(file_name(other_)) + " has no heap that could be compared with this one.",
+        "Choose another heap above.");
+    return std::nullopt;
+  }
+  const std::uint32_t event = at_peaks_ ? scene.course()->peak_live_event : scene.selection.cursor;
+  return CompareSides{{{.moment = {scene.document, scene.selection.heap, event}, .title = "this trace"},
+                       {.moment = {other, heap, course->peak_live_event}, .title = std::string(file_name(other_))}}};
+}
+
+CompareSides ComparePane::two_instants(Scene& scene) {
+  const HeapId heap = scene.selection.heap;
+  return {{{.moment = {scene.document, heap, std::min(kept_.value_or(0), scene.doc().event_count())},
+            .title = kept_ ? "the instant that was kept" : "the beginning; K keeps an instant"},
+           {.moment = {scene.document, heap, scene.selection.cursor}, .title = "the cursor"}}};
+}
+
+AlignBy ComparePane::align(Scene& scene, CompareSides& sides) {
+  const bool instants = other_.empty();
+  for (CompareSide& side : sides)
+    side.scale = SideScale::by_time(instants ? side.time() : side.moment.document->first_time());
+  if (align_ == AlignBy::time) return AlignBy::time;
+  for (std::size_t i = 0; i < sides.size(); ++i) {
+    const StepsOf key{sides.at(i).moment.document, sides.at(i).moment.heap};
+    steps_.at(i).request(key, [key](const Progress&) -> std::optional<Steps> {
+      const memreel::Steps steps = steps_of(*key.document, key.heap);
+      if (steps.ends.empty()) return Steps{};
+      return Steps{.has_any = true, .scale = SideScale::by_step(*key.document, steps)};
+    });
+    if (!steps_.at(i).is_current()) {
+      scene.busy = true;
+      return AlignBy::time;
+    }
+    if (!steps_.at(i).value()->has_any) {
+      sides.at(i).title += "   no steps are marked in it: aligned by time";
+      return AlignBy::time;
+    }
+  }
+  for (std::size_t i = 0; i < sides.size(); ++i) sides.at(i).scale = steps_.at(i).value()->scale;
+  // The step that the one instant lies in upon that of the other.
+  const auto step_of = [](const CompareSide& side) { return std::floor(side.scale.position_of(side.time())); };
+  if (instants) sides[0].scale.move_to_zero(step_of(sides[0]) - step_of(sides[1]));
+  return AlignBy::step;
 }
 
 void ComparePane::draw(Scene& scene) {
-  Selection& selection = scene.selection;
-  if (ImGui::Button("keep the cursor's instant as A")) kept_ = selection.cursor;
-  ImGui::SameLine();
-  ImGui::AlignTextToFramePadding();
-  ImGui::TextDisabled("or compare peaks with");
-  ImGui::SameLine();
-  ImGui::SetNextItemWidth(scene.px(380));
-  if (ImGui::InputTextWithHint("##other", "another trace's file", &typed_, ImGuiInputTextFlags_EnterReturnsTrue))
-    other_ = typed_;
-  if (!other_.empty()) {
-    ImGui::SameLine();
-    if (ImGui::Button("instants instead")) other_.clear();
+  draw_controls(scene);
+  if (scene.doc().empty() || scene.course() == nullptr) return say(scene, "This trace has no events of memory.");
+  const bool instants = other_.empty();
+  std::optional<CompareSides> sides = instants ? two_instants(scene) : two_traces(scene);
+  if (!sides) return;
+  const AlignBy by = align(scene, *sides);
+  auto& [a, b] = *sides;
+  if (!instants && !at_peaks_)
+    b.moment.event = b.moment.document->events_until(b.scale.time_at(a.scale.position_of(a.time())));
+  for (CompareSide& side : *sides) side.title += "   " + live_at(side.moment);
+  const float height = std::clamp(ImGui::GetContentRegionAvail().y * 0.42F, scene.px(70), scene.px(260));
+  if (const auto click = rows_.draw(scene, *sides, instants ? 1 : 0, by, height)) {
+    if (instants && click->side == 0) {
+      kept_ = click->event;
+    } else if (instants || click->side == 0) {
+      scene.selection.cursor = click->event;
+      scene.selection.remember();
+      at_peaks_ = false;
+    }
   }
-  const Key key{.other = other_,
-                .heap = selection.heap,
-                .a = other_.empty() ? kept_.value_or(0) : 0,
-                .b = other_.empty() ? selection.cursor : 0,
-                .version = other_.empty() ? 0 : scene.doc().event_count()};
-  if (!other_.empty() && scene.file) {
-    comparison_.request(key, [file = scene.file, document = scene.document, key](const Progress& progress) {
-      return compare_traces(file, *document, key, progress);
-    });
-  } else if (other_.empty()) {
-    comparison_.request(
-        key,
-        [document = scene.document, key](const Progress& progress) {
-          return compare_instants(*document, key, progress);
-        },
-        false);
-  }
+  const MomentPair moments{a.moment, b.moment};
+  comparison_.request(
+      moments, [moments](const Progress& progress) { return compare(moments, progress); }, !instants);
   if (!comparison_.is_current()) scene.busy = true;
+  draw_job(scene, "compare", "Comparing", comparison_);
   const auto comparison = comparison_.value();
-  const auto say = [&](std::string_view what, std::string_view remedy = {}) {
-    const Area area = take_area("compare");
-    note_place(scene, "compare", area);
-    explain(scene, area, what, remedy);
-  };
-  if (!other_.empty()) draw_job(scene, "compare", "Comparing", comparison_);
-  if (!comparison) return say("Who holds more, and who holds less, is said here.");
-  if (!comparison->problem.empty()) return say(comparison->problem);
-  if (comparison->changes.empty()) return say("Both hold the same.", "Keep an instant as A, then move the cursor.");
-  ImGui::TextDisabled("A: %s, %s live     B: %s, %s live     %s", comparison->title_a.c_str(),
-                      text_of(Bytes{comparison->bytes_a}).c_str(), comparison->title_b.c_str(),
-                      text_of(Bytes{comparison->bytes_b}).c_str(),
-                      change_text(comparison->bytes_a, comparison->bytes_b).c_str());
-  std::vector<const Change*> order;
-  for (const Change& change : comparison->changes) order.push_back(&change);
-  std::ranges::stable_sort(order, std::ranges::greater{},
-                           [](const Change* c) { return distance(c->bytes_a, c->bytes_b); });
+  if (!comparison) return say(scene, "Who holds more, and who holds less, is said here.");
+  if (comparison->changes.empty())
+    return say(scene, "Both hold the same.", instants ? "Keep an instant as A, then move the cursor." : "");
+  draw_changes(scene, comparison);
+}
+
+void ComparePane::draw_changes(Scene& scene, const std::shared_ptr<const Comparison>& comparison) {
+  Selection& selection = scene.selection;
+  const std::vector<StackChange>& changes = comparison->changes;
   Rows rows;
-  rows.count = order.size();
+  rows.count = changes.size();
   rows.cell = [&](std::uint64_t row, int column) -> std::string {
-    const Change& c = *order[row];
+    const StackChange& c = changes[row];
     switch (column) {
       case 0:
-        return change_text(c.bytes_a, c.bytes_b);
+        return change_text(c.change());
       case 1:
         return text_of(Bytes{c.bytes_a});
       case 2:
@@ -162,15 +212,35 @@ void ComparePane::draw(Scene& scene) {
     }
   };
   rows.swatch = [&](std::uint64_t row) -> std::optional<Colour> {
-    return order[row]->bytes_b > order[row]->bytes_a ? scene.theme.category(1) : scene.theme.category(0);
+    return scene.theme.category(changes[row].change() > 0 ? 1 : 0);
   };
-  rows.selected = [&](std::uint64_t row) {
-    return order[row]->stack != StackId::none && selection.stack == order[row]->stack;
+  // What only the other trace has is of none of this one's stacks.
+  const bool instants = other_.empty();
+  const auto own = [&](std::uint64_t row) {
+    const StackChange& c = changes[row];
+    return instants && c.stack_a == StackId::none ? c.stack_b : c.stack_a;
   };
-  rows.highlighted = [&](std::uint64_t row) { return selection.highlights(scene.doc(), order[row]->stack); };
-  rows.on_hover = [&](std::uint64_t row) { selection.hover(order[row]->stack); };
+  rows.selected = [&](std::uint64_t row) { return own(row) != StackId::none && selection.stack == own(row); };
+  rows.highlighted = [&](std::uint64_t row) { return selection.highlights(scene.doc(), own(row)); };
+  rows.on_hover = [&](std::uint64_t row) { selection.hover(own(row)); };
   rows.on_click = [&](std::uint64_t row) {
-    if (order[row]->stack != StackId::none) selection.select(order[row]->stack);
+    if (own(row) != StackId::none) selection.select(own(row));
+  };
+  rows.of = comparison;
+  rows.key = [&](std::uint64_t row, int sort) {
+    const StackChange& c = changes[row];
+    switch (sort) {
+      case 0:
+        return static_cast<double>(c.change());
+      case 1:
+        return static_cast<double>(c.bytes_a);
+      case 2:
+        return static_cast<double>(c.bytes_b);
+      case 3:
+        return static_cast<double>(c.count_a);
+      default:
+        return static_cast<double>(c.count_b);
+    }
   };
   table_.draw(scene, rows);
 }

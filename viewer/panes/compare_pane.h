@@ -1,13 +1,16 @@
-// Two instants of this trace, or the peaks of two traces: who holds more, who holds less.
+// Two instants of this trace, or two traces, one under the other on one axis: who holds more, who holds less.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
+#include "viewer/model/alignment.h"
 #include "viewer/model/background.h"
-#include "viewer/model/stack_weights.h"
+#include "viewer/model/comparison.h"
+#include "viewer/model/source.h"
+#include "viewer/panes/compare_rows.h"
 #include "viewer/panes/draw.h"
 #include "viewer/panes/table.h"
 
@@ -20,36 +23,43 @@ class ComparePane {
 
   /// The instant that the cursor is compared with.
   void keep(std::uint32_t event) { kept_ = event; }
-  /// Another trace, whose peak is compared with this one's.
-  void set_other(std::string file) { other_ = std::move(file); }
+  /// Another trace to compare this one with; empty: instants of this one.
+  void set_other(std::string file);
   const std::string& other() const { return other_; }
+  /// What is compared on screen; nothing before that.
+  const std::optional<MomentPair>& shown() const { return comparison_.key(); }
+  AlignBy aligned_by() const { return align_; }
 
  private:
-  struct Key {
-    std::string other;
+  struct Steps {
+    bool has_any = false;
+    SideScale scale = SideScale::by_time({});
+  };
+  struct StepsOf {
+    std::shared_ptr<const Document> document;
     HeapId heap = HeapId::none;
-    std::uint32_t a = 0, b = 0, version = 0;
-    friend bool operator==(const Key&, const Key&) = default;
-  };
-  struct Change {
-    StackId stack = StackId::none;  // of this trace; none when only the other has it
-    std::string label;
-    std::uint64_t bytes_a = 0, bytes_b = 0, count_a = 0, count_b = 0;
-  };
-  struct Comparison {
-    std::string title_a, title_b, problem;
-    std::uint64_t bytes_a = 0, bytes_b = 0;
-    std::vector<Change> changes;
+    friend bool operator==(const StepsOf&, const StepsOf&) = default;
   };
 
-  static std::optional<Comparison> compare_instants(const Document& document, const Key& key, const Progress& progress);
-  static std::optional<Comparison> compare_traces(const std::shared_ptr<ByteFile>& file, const Document& document,
-                                                  const Key& key, const Progress& progress);
+  void draw_controls(Scene& scene);
+  /// The other trace once it is read; before that null, and what there is to say of it is said.
+  std::shared_ptr<const Document> read_other(Scene& scene);
+  std::optional<CompareSides> two_traces(Scene& scene);
+  CompareSides two_instants(Scene& scene);
+  /// Puts both on an axis; what they are aligned by in the end.
+  AlignBy align(Scene& scene, CompareSides& sides);
+  void draw_changes(Scene& scene, const std::shared_ptr<const Comparison>& comparison);
 
   Table table_;
   std::optional<std::uint32_t> kept_;
   std::string other_, typed_;
-  Background<Key, Comparison> comparison_;
+  std::unique_ptr<Source> source_;  // of the other trace
+  bool given_up_ = false;           // reading it
+  bool at_peaks_ = true;            // two traces, not at the cursor
+  AlignBy align_ = AlignBy::time;
+  std::array<Background<StepsOf, Steps>, 2> steps_;
+  CompareRows rows_;
+  Background<MomentPair, Comparison> comparison_;
 };
 
 }  // namespace memreel::viewer

@@ -38,6 +38,7 @@ struct Scene {
   std::vector<Overlay>& overlays;
   std::map<std::string, ImVec4>& places;  // where things are on screen: x, y, width, height
   bool& busy;                             // set by panes that wait for a job
+  std::function<void()> wake;             // draws a frame when something has changed; from any thread
 
   const Document& doc() const { return *document; }
   const Tables& tables() const { return *document->tables; }

@@ -8,105 +8,15 @@
 
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
+#include "viewer/panes/course.h"
 
 namespace memreel::viewer {
 namespace {
 
-float y_of(const Area& area, std::uint64_t bytes, std::uint64_t top) {
-  return area.bottom -
-         static_cast<float>(static_cast<double>(bytes) / static_cast<double>(std::max<std::uint64_t>(top, 1))) *
-             area.height();
-}
-
-/// Fills columns from `rows(x).first` down to `rows(x).second`. Neighbours that look the same are one rectangle: a
-/// pixel is filled when its middle is covered, so whatever rounds to the same pixels looks the same.
-template <class XOf, class Rows>
-void fill_columns(ImDrawList& list, std::size_t count, const XOf& x_of, Colour colour, const Rows& rows) {
-  const auto rounded = [&](std::size_t x) {
-    const std::pair<float, float> edges = rows(x);
-    return std::pair{std::round(edges.first), std::round(edges.second)};
-  };
-  for (std::size_t x = 0; x < count;) {
-    const auto here = rounded(x);
-    std::size_t end = x + 1;
-    while (end < count && rounded(end) == here) ++end;
-    if (here.first < here.second) fill(list, {x_of(x), here.first, x_of(end), here.second}, colour);
-    x = end;
-  }
-}
-
 constexpr std::array<const char*, split_count> split_names{"reserved, live", "by stack", "by pool", "by stream",
                                                            "by thread",      "by tag",   "by step"};
 
-/// "2 GiB": ticks are round.
-std::string tick_text(std::uint64_t bytes) {
-  std::string label = text_of(Bytes{bytes});
-  if (const std::size_t zeros = label.find(".00"); zeros != std::string::npos) label.erase(zeros, 3);
-  return label;
-}
-
-/// The highest value on screen; the axis ends a little above.
-std::uint64_t highest(const std::vector<CourseColumn>& columns) {
-  std::uint64_t top = 0;
-  for (const CourseColumn& c : columns)
-    top = std::max({top, value_of(c.extent.max, Figure::reserved), value_of(c.extent.max, Figure::held)});
-  return top;
-}
-
-constexpr double lane_height = 32;
 constexpr double millionths = 1e6;  // Figure::fragmentation
-
-Colour fragmentation_colour(const Theme& theme) { return theme.category(3); }
-Colour free_colour(const Theme& theme) { return theme.category(2); }
-/// A framework's samples say what is left of the limit that it was given.
-const char* free_name(const Tables& tables, const HeapCourse& sampled) {
-  const bool is_driver = tables[sampled.heap].level == Level::driver;
-  return is_driver ? "device free" : "free of its limit";
-}
-
-/// What an axis says, legible on data of any colour.
-void label(Scene& scene, ImDrawList& list, ImVec2 at, const std::string& what) {
-  const ImVec2 size = ImGui::CalcTextSize(what.c_str());
-  list.AddRectFilled({at.x - scene.px(3), at.y}, {at.x + size.x + scene.px(3), at.y + size.y},
-                     with_alpha(scene.theme.panel, 0xB8), scene.px(2));
-  text(list, at, with_alpha(scene.theme.text, 0xD0), what);
-}
-
-/// A course below the plot, on an axis of its own from 0 to `top`.
-struct Lane {
-  const char* name = "";
-  std::string title, top_text;
-  Colour colour{};
-  std::uint64_t top = 0;
-  std::vector<FreeColumn> columns;
-
-  std::uint64_t most() const {
-    std::uint64_t most = 0;
-    for (const FreeColumn& column : columns) most = std::max(most, column.most);
-    return most;
-  }
-};
-
-void draw_lane(Scene& scene, ImDrawList& list, const Area& area, const Lane& lane,
-               const std::function<float(std::size_t)>& x_of) {
-  fill(list, {area.left, area.top, area.right, area.top + 1}, scene.theme.line);
-  list.PushClipRect(area.min(), area.max(), true);
-  const Area plot{area.left, area.top + scene.px(3), area.right, area.bottom};
-  const auto y = [&](std::uint64_t value) { return y_of(plot, value, lane.top); };
-  fill_columns(list, lane.columns.size(), x_of, with_alpha(lane.colour, 0x50), [&](std::size_t x) {
-    const FreeColumn& column = lane.columns[x];
-    return std::pair{column.known ? y(column.least) : plot.bottom, plot.bottom};
-  });
-  // At least a line, so that 0 and steady values are seen.
-  fill_columns(list, lane.columns.size(), x_of, lane.colour, [&](std::size_t x) {
-    const FreeColumn& column = lane.columns[x];
-    const float top = std::min(y(column.most), plot.bottom - scene.px(1.2));
-    return column.known ? std::pair{top, std::max(y(column.least), std::round(top) + scene.px(1.2))}
-                        : std::pair{plot.bottom, plot.bottom};
-  });
-  list.PopClipRect();
-  label(scene, list, {area.left + scene.px(6), area.top + scene.px(3)}, lane.title + "  0 \u2013 " + lane.top_text);
-}
 
 }  // namespace
 
@@ -237,71 +147,6 @@ void TimelinePane::draw_group_names(Scene& scene) {
   }
 }
 
-void TimelinePane::draw_lanes(Scene& scene, std::size_t lanes) {
-  const HeapCourse& course = *scene.course();
-  const HeapCourse* const sampled = sampled_course(scene.doc(), course.heap);
-  const Contents& contents = *plot_.contents;
-  std::vector<Lane> wanted;
-  if (course.has_segments) {
-    Lane lane{.name = "fragmentation", .title = "fragmentation", .colour = fragmentation_colour(scene.theme)};
-    for (const CourseColumn& column : contents.course)
-      lane.columns.push_back({.least = value_of(column.extent.min, Figure::fragmentation),
-                              .most = value_of(column.extent.max, Figure::fragmentation),
-                              .known = true});
-    // Round shares; the largest is all of it.
-    constexpr std::array<std::uint64_t, 5> tops{50'000, 100'000, 250'000, 500'000, 1'000'000};
-    lane.top =
-        *std::ranges::find_if(tops.begin(), tops.end() - 1, [&](std::uint64_t top) { return lane.most() <= top; });
-    lane.top_text = std::to_string(lane.top / 10'000) + " %";
-    wanted.push_back(std::move(lane));
-  }
-  if (sampled != nullptr) {
-    Lane lane{.name = "device free", .title = free_name(scene.tables(), *sampled), .colour = free_colour(scene.theme)};
-    lane.columns = contents.free;
-    const std::uint64_t step = byte_tick(std::max<std::uint64_t>(lane.most(), 1), 2);
-    lane.top = (lane.most() + step - 1) / step * step;
-    lane.top_text = tick_text(lane.top);
-    wanted.push_back(std::move(lane));
-  }
-  wanted.resize(std::min(wanted.size(), lanes));
-  for (const Lane& lane : wanted) {
-    ImGui::BeginChild(lane.name, {0, scene.px(lane_height)});
-    const Area area = take_area(lane.name);
-    note_place(scene, lane.name, area);
-    ImDrawList& list = *ImGui::GetWindowDrawList();
-    const TimeAxis axis(scene.selection.view, area);
-    draw_lane(scene, list, area, lane, [&](std::size_t column) { return plot_.x_of(column); });
-    draw_instants(scene, list, axis, area);
-    navigate(scene, axis, area);
-    ImGui::EndChild();
-  }
-}
-
-void TimelinePane::draw_course(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top) {
-  const Theme& theme = scene.theme;
-  struct Part {
-    Figure figure;
-    Colour colour;
-  };
-  const std::array<Part, 3> parts{
-      {{Figure::reserved, theme.reserved}, {Figure::held, theme.held}, {Figure::live, theme.live}}};
-  const std::vector<CourseColumn>& columns = plot_.contents->course;
-  const auto x_of = [&](std::size_t x) { return plot_.x_of(x); };
-  for (const Part& part : parts) {
-    // Without pending frees what is held is what is live.
-    if (part.figure == Figure::held && !scene.course()->has_pending) continue;
-    const auto y = [&](const Figures& figures) { return y_of(area, value_of(figures, part.figure), top); };
-    // Up to the minimum the colour is full; what is reached for a moment only is paler, up to the maximum.
-    fill_columns(list, columns.size(), x_of, part.colour, [&](std::size_t x) {
-      return std::pair{y(columns[x].extent.min), area.bottom};
-    });
-    fill_columns(list, columns.size(), x_of, with_alpha(part.colour, part.figure == Figure::held ? 0x60 : 0xA0),
-                 [&](std::size_t x) {
-                   return std::pair{y(columns[x].extent.max), y(columns[x].extent.min)};
-                 });
-  }
-}
-
 void TimelinePane::draw_groups(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top) {
   const SplitQuery query{scene.selection.heap, scene.selection.split, scene.doc().event_count()};
   groups_.request(
@@ -380,7 +225,8 @@ void TimelinePane::draw_plot(Scene& scene) {
 
   list.PushClipRect(area.min(), area.max(), true);
   if (scene.selection.split == SplitBy::nothing)
-    draw_course(scene, list, area, top);
+    draw_course(scene.theme, list, area, top, plot_.contents->course, scene.course()->has_pending,
+                [&](std::size_t x) { return plot_.x_of(x); });
   else
     draw_groups(scene, list, area, top);
   for (std::uint64_t tick = step; tick <= top; tick += step) {

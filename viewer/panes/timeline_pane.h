@@ -14,6 +14,12 @@
 
 namespace memreel::viewer {
 
+inline constexpr double lane_height = 32;  // units of length
+Colour fragmentation_colour(const Theme& theme);
+Colour free_colour(const Theme& theme);
+/// A framework's samples say what is left of the limit that it was given.
+const char* free_name(const Tables& tables, const HeapCourse& sampled);
+
 class TimelinePane {
  public:
   void draw(Scene& scene);
@@ -46,7 +52,6 @@ class TimelinePane {
   void draw_values(Scene& scene, const HeapCourse& course, std::uint32_t events);
   void draw_lanes(Scene& scene, std::size_t lanes);
   void draw_plot(Scene& scene);
-  void draw_course(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top);
   void draw_groups(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top);
   void draw_overlays(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area, std::uint64_t top);
   void draw_marks(Scene& scene);

@@ -1,0 +1,45 @@
+// Two courses on one axis: by time, or step upon step.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "analyzer/replay/steps.h"
+#include "viewer/model/document.h"
+
+namespace memreel::viewer {
+
+enum class AlignBy : std::uint8_t { time, step };
+
+/// The program's steps, by its marks; none where it has none.
+Steps steps_of(const Document& document, HeapId heap);
+
+/// Where one side's times lie on an axis that both sides share. Cheap to copy.
+class SideScale {
+ public:
+  /// Positions are nanoseconds since `zero`.
+  static SideScale by_time(Nanoseconds zero);
+  /// Positions are steps: step k, from 0, reaches from k to k + 1, however long it took. What is after the last mark is
+  /// drawn to the scale of the step before it. `document` and `steps` have at least one.
+  static SideScale by_step(const Document& document, const Steps& steps);
+
+  /// The same axis, on which what was at `position` is at 0.
+  void move_to_zero(double position) { offset_ -= position; }
+
+  double position_of(Nanoseconds time) const;
+  Nanoseconds time_at(double position) const;
+
+ private:
+  struct Pieces {
+    std::vector<Nanoseconds> begins;   // of position 0, 1, 2 ...; ascending
+    std::vector<double> per_position;  // nanoseconds that each of them lasts; more than 0
+  };
+  explicit SideScale(Pieces pieces) : pieces_(std::make_shared<const Pieces>(std::move(pieces))) {}
+
+  std::shared_ptr<const Pieces> pieces_;
+  double offset_ = 0;
+};
+
+}  // namespace memreel::viewer

@@ -1,0 +1,91 @@
+#include "viewer/model/comparison.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <unordered_map>
+#include <utility>
+
+#include "analyzer/difference/stack_match.h"
+#include "viewer/model/labels.h"
+#include "viewer/model/stack_weights.h"
+
+namespace memreel::viewer {
+namespace {
+
+struct Side {
+  std::vector<StackId> stacks;
+  std::unordered_map<StackId, StackWeight> weights;
+  std::uint64_t bytes = 0;
+
+  StackWeight of(StackId stack) const {
+    const auto found = weights.find(stack);
+    return found == weights.end() ? StackWeight{} : found->second;
+  }
+};
+
+std::optional<Side> side_of(const Moment& moment, const Progress& progress) {
+  const auto weights =
+      weigh_stacks(*moment.document,
+                   {.weighing = Weighing::live_at_cursor, .heap = moment.heap, .end_event = moment.event}, progress);
+  if (!weights) return std::nullopt;
+  Side side;
+  for (const StackWeight& weight : *weights) {
+    side.stacks.push_back(weight.stack);
+    side.weights[weight.stack] = weight;
+    side.bytes += weight.bytes;
+  }
+  return side;
+}
+
+/// Of one trace a stack is itself.
+std::vector<StackPair> pairs_of(const MomentPair& moments, const Side& a, const Side& b) {
+  if (moments.a.document->tables != moments.b.document->tables)
+    return match_stacks(*moments.a.document->tables, a.stacks, *moments.b.document->tables, b.stacks);
+  std::vector<StackPair> pairs;
+  for (const StackId stack : a.stacks) pairs.emplace_back(stack, stack);
+  for (const StackId stack : b.stacks)
+    if (!a.weights.contains(stack)) pairs.emplace_back(stack, stack);
+  return pairs;
+}
+
+}  // namespace
+
+std::optional<Comparison> compare(const MomentPair& moments, const Progress& progress) {
+  const auto a = side_of(moments.a, progress);
+  const auto b = a ? side_of(moments.b, progress) : std::nullopt;
+  if (!b) return std::nullopt;
+  Comparison comparison{.bytes_a = a->bytes, .bytes_b = b->bytes, .changes = {}};
+  for (const auto& [stack_a, stack_b] : pairs_of(moments, *a, *b)) {
+    // Without a counterpart the stack is none, which may itself hold something that is another pair's.
+    const bool both_none = stack_a == StackId::none && stack_b == StackId::none;
+    const StackWeight in_a = stack_a != StackId::none || both_none ? a->of(stack_a) : StackWeight{};
+    const StackWeight in_b = stack_b != StackId::none || both_none ? b->of(stack_b) : StackWeight{};
+    if (in_a.bytes == in_b.bytes && in_a.count == in_b.count) continue;
+    comparison.changes.push_back({.stack_a = stack_a,
+                                  .stack_b = stack_b,
+                                  .label = in_a.count != 0 ? stack_label(*moments.a.document->tables, stack_a)
+                                                           : stack_label(*moments.b.document->tables, stack_b),
+                                  .bytes_a = in_a.bytes,
+                                  .bytes_b = in_b.bytes,
+                                  .count_a = in_a.count,
+                                  .count_b = in_b.count});
+  }
+  std::ranges::stable_sort(comparison.changes, std::ranges::greater{},
+                           [](const StackChange& c) { return std::abs(c.change()); });
+  return comparison;
+}
+
+HeapId counterpart(const Document& document, HeapId heap, const Document& other) {
+  const Tables &tables = *document.tables, &others = *other.tables;
+  const Heap& wanted = tables[heap];
+  HeapId found = HeapId::none;
+  for (const HeapCourse& course : other.heaps) {
+    const Heap& candidate = others[course.heap];
+    if (candidate.device != wanted.device || candidate.level != wanted.level) continue;
+    if (others[candidate.name] == tables[wanted.name]) return course.heap;
+    if (found == HeapId::none) found = course.heap;
+  }
+  return found;
+}
+
+}  // namespace memreel::viewer

@@ -1,0 +1,50 @@
+// Who holds more at one moment than at another, of the same trace or of two.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "viewer/model/background.h"
+#include "viewer/model/document.h"
+
+namespace memreel::viewer {
+
+/// The state of a heap after `event` events.
+struct Moment {
+  std::shared_ptr<const Document> document;
+  HeapId heap = HeapId::none;
+  std::uint32_t event = 0;
+
+  friend bool operator==(const Moment&, const Moment&) = default;
+};
+
+struct MomentPair {
+  Moment a, b;
+  friend bool operator==(const MomentPair&, const MomentPair&) = default;
+};
+
+/// Live bytes that were allocated with one stack.
+struct StackChange {
+  StackId stack_a = StackId::none, stack_b = StackId::none;  // of either's tables; none where it has no such stack
+  std::string label;
+  std::uint64_t bytes_a = 0, bytes_b = 0, count_a = 0, count_b = 0;
+
+  std::int64_t change() const { return static_cast<std::int64_t>(bytes_b - bytes_a); }
+};
+
+struct Comparison {
+  std::uint64_t bytes_a = 0, bytes_b = 0;
+  std::vector<StackChange> changes;  // the largest first, either way
+};
+
+/// Stacks of two traces are matched as `memreel diff` does (analyzer/difference/stack_match.h). None when cancelled.
+std::optional<Comparison> compare(const MomentPair& moments, const Progress& progress);
+
+/// The heap of `other` that stands for `heap`: of the same device, level and name, else of the same device and level;
+/// none when there is neither.
+HeapId counterpart(const Document& document, HeapId heap, const Document& other);
+
+}  // namespace memreel::viewer
