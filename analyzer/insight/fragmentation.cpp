@@ -125,6 +125,15 @@ PeakRequest growth_at(const Trace& trace, const HeapMap& map, std::uint64_t even
   return growth;
 }
 
+/// What is found at the moment that a heap is judged at; `found.growth.event` is known.
+void look_closely(const Trace& trace, const HeapMap& map, const FragmentationPoint& point, Fragmentation& found) {
+  found.at_peak = point;
+  find_pins(trace, map, found);
+  found.lanes = lanes_of(map);
+  found.size_classes = size_classes_of(map);
+  found.growth = growth_at(trace, map, found.growth.event);
+}
+
 /// What is known of a heap before its maps are drawn.
 struct Plan {
   Fragmentation found;
@@ -164,16 +173,28 @@ std::vector<Fragmentation> find_fragmentation(const Trace& trace, const Recorded
       plan.found.over_time.push_back(point);
       if (plan.found.worst.events == 0 || point.hostage > plan.found.worst.hostage) plan.found.worst = point;
       if (snapshot.event != plan.peak) continue;
-      plan.found.at_peak = point;
-      find_pins(trace, map, plan.found);
-      plan.found.lanes = lanes_of(map);
-      plan.found.size_classes = size_classes_of(map);
-      plan.found.growth = growth_at(trace, map, plan.found.growth.event);
+      look_closely(trace, map, point, plan.found);
     }
   });
   std::vector<Fragmentation> result;
   for (Plan& plan : plans) result.push_back(std::move(plan.found));
   return result;
+}
+
+std::optional<Fragmentation> fragmentation_at(const Trace& trace, const RecordedBlocks& blocks, HeapId heap,
+                                              std::uint64_t event) {
+  if (event >= trace.events.count()) return std::nullopt;
+  const std::uint64_t request = next_allocation(trace, heap, event);
+  Fragmentation found{.heap = heap, .growth = {.event = request}};
+  for_each_snapshot(trace, std::vector{request + 1}, [&](const HeapSnapshot& snapshot) {
+    const HeapMap map = heap_map(trace.tables, snapshot, heap, blocks);
+    const FragmentationPoint point = point_of(trace, map);
+    found.over_time = {point};
+    found.worst = point;
+    look_closely(trace, map, point, found);
+  });
+  if (found.at_peak.reserved == 0_B || found.at_peak.events == 0) return std::nullopt;
+  return found;
 }
 
 }  // namespace memreel

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -78,5 +79,11 @@ struct Fragmentation {
 /// One for each heap of the trace that records segments and allocations in them.
 std::vector<Fragmentation> find_fragmentation(const Trace& trace, const RecordedBlocks& blocks,
                                               std::size_t points = 64);
+
+/// The same of one heap at another moment than its peak: when the request was served for which reserved memory had
+/// become what it was after `event`. `over_time` is that moment alone. Nothing where nothing was reserved or allocated
+/// by then.
+std::optional<Fragmentation> fragmentation_at(const Trace& trace, const RecordedBlocks& blocks, HeapId heap,
+                                              std::uint64_t event);
 
 }  // namespace memreel

@@ -219,6 +219,28 @@ class Panes(ViewTest):
         self.assertLess(int(self.copied_row(view, "compare")[4].replace(",", "")), most)
         self.end(view)
 
+    def test_fragmentation_is_that_of_the_view(self):
+        trace = SAMPLES / "oom_default.reel"
+        peak = json.loads(run("report", trace, "--fragmentation", "--json").stdout)["fragmentation"]["heaps"][0]["at_peak"]
+        view = self.open(trace, "--at", "end")
+        view.settled()
+        view.key("6")
+        shown = view.click_on("fragmentation/go there")
+        self.assertEqual(shown["cursor"], peak["events"])
+        self.assertEqual(shown["reserved_bytes"], peak["reserved_bytes"])
+        # The first half of the trace has a peak of its own, which is lower.
+        x, y, width, height = shown["places"]["timeline"]
+        view.hands("mousemove", int(x + 2), int(y + height / 2), *["click", 4] * 3)
+        view.settled()
+        there = view.click_on("fragmentation/go there")
+        self.assertLess(there["cursor"], peak["events"])
+        self.assertLess(there["reserved_bytes"], peak["reserved_bytes"])
+        self.assertIn("pins/who", there["places"])
+        # Nothing is before the first event.
+        view.hands("mousemove", int(x + 2), int(y + height / 2), *["click", 4] * 30)
+        self.assertNotIn("fragmentation/go there", view.settled()["places"])
+        self.end(view)
+
 
 if __name__ == "__main__":
     unittest.main()

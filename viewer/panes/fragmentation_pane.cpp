@@ -16,21 +16,65 @@ FragmentationPane::FragmentationPane()
           {{"gives back", 84, true, 0}, {"peak reserved", 100, true, 1}, {"failed", 50, true, 2}, {"with", 0, false}}) {
 }
 
+std::shared_ptr<const FragmentationPane::Judged> FragmentationPane::judge(
+    Scene& scene, const std::shared_ptr<const Findings>& findings, const Key& key) {
+  // That of the peak of all is among the verdicts.
+  if (key.event + 1 == scene.course()->peak_reserved_event) {
+    if (at_peak_of_ != findings || at_peak_heap_ != key.heap) {
+      const auto found = std::ranges::find(findings->fragmentation, key.heap, &Fragmentation::heap);
+      at_peak_ = std::make_shared<const Judged>(found == findings->fragmentation.end() ? Judged() : Judged(*found));
+      at_peak_of_ = findings;
+      at_peak_heap_ = key.heap;
+    }
+    return at_peak_;
+  }
+  elsewhere_.request(
+      key,
+      [file = scene.file, key](const Progress& progress) -> std::optional<Judged> {
+        const auto trace = load(file, "the trace");
+        if (!trace) return Judged();
+        progress.set(0.4);
+        if (progress.cancelled()) return std::nullopt;
+        const RecordedBlocks blocks = recorded_blocks(*trace);
+        progress.set(0.6);
+        if (progress.cancelled()) return std::nullopt;
+        return fragmentation_at(*trace, blocks, key.heap, key.event);
+      },
+      false);
+  if (!elsewhere_.is_current()) scene.busy = true;
+  draw_job(scene, "fragmentation/moment", "Judging", elsewhere_);
+  auto latest = elsewhere_.value();
+  return latest && elsewhere_.key()->heap == key.heap ? latest : nullptr;
+}
+
 void FragmentationPane::draw(Scene& scene, Verdicts& verdicts) {
   const auto findings = verdicts.get(scene, "fragmentation");
   if (!findings) return;
-  const auto found = std::ranges::find(findings->fragmentation, scene.selection.heap, &Fragmentation::heap);
-  if (found == findings->fragmentation.end()) {
+  const auto say = [&](std::string_view what, std::string_view remedy = {}) {
     const Area area = take_area("fragmentation");
     note_place(scene, "fragmentation", area);
-    explain(scene, area, "This heap records no segments, so nothing can be said about holes in them.");
-    return;
-  }
-  const FragmentationPoint& peak = found->at_peak;
+    explain(scene, area, what, remedy);
+  };
+  const Document& document = scene.doc();
+  const HeapCourse* const course = scene.course();
+  if (course == nullptr || !course->has_segments)
+    return say("This heap records no segments, so nothing can be said about holes in them.");
+  const std::uint32_t first = scene.selection.first_event(document), end = scene.selection.end_event(document);
+  const auto none = [&] {
+    say("Nothing was reserved and allocated in this range of time.", "Zoom out with S, or press 0 for all of it.");
+  };
+  if (first >= end) return none();
+  const Key key{.heap = course->heap,
+                .event = document.highest(*course, Figure::reserved, first, end),
+                .version = document.event_count()};
+  const auto judged = judge(scene, findings, key);
+  if (!judged) return say("What pins free memory when most is reserved in view is said here.");
+  if (!*judged) return none();
+  const FragmentationPoint& peak = (*judged)->at_peak;
   const float button = ImGui::CalcTextSize("go there").x + scene.px(24);
   ImGui::PushTextWrapPos(std::max(ImGui::GetContentRegionMax().x - button, scene.px(100)));
   ImGui::TextUnformatted((text_of(peak.free()) + " of " + text_of(peak.reserved) +
-                          " were free when reserved memory was at its peak, " + text_of(peak.hostage) +
+                          " were free when most was reserved in view, " + text_of(peak.hostage) +
                           " of them pinned by what lives beside")
                              .c_str());
   ImGui::PopTextWrapPos();
@@ -39,12 +83,24 @@ void FragmentationPane::draw(Scene& scene, Verdicts& verdicts) {
     scene.selection.cursor = static_cast<std::uint32_t>(peak.events);
     scene.selection.remember();
   }
+  note_item(scene, "fragmentation/go there");
   const float width = ImGui::GetContentRegionAvail().x;
   ImGui::BeginChild("pinning", {std::max(width * 0.48F, 1.0F), 0});
+  draw_sites(scene, judged);
+  ImGui::EndChild();
+  ImGui::SameLine(0, scene.px(16));
+  ImGui::BeginChild("helping", {0, 0});
+  draw_remedies(scene, findings);
+  ImGui::EndChild();
+}
+
+void FragmentationPane::draw_sites(Scene& scene, const std::shared_ptr<const Judged>& judged) {
+  const Fragmentation& found = **judged;
+  const FragmentationPoint& peak = found.at_peak;
   Rows rows;
-  rows.count = found->sites.size();
+  rows.count = found.sites.size();
   rows.cell = [&](std::uint64_t row, int column) -> std::string {
-    const PinningSite& site = found->sites[row];
+    const PinningSite& site = found.sites[row];
     switch (column) {
       case 0:
         return text_of(site.hostage);
@@ -58,28 +114,27 @@ void FragmentationPane::draw(Scene& scene, Verdicts& verdicts) {
         return site.label;
     }
   };
-  rows.selected = [&](std::uint64_t row) { return scene.selection.stack == found->sites[row].stack; };
-  rows.highlighted = [&](std::uint64_t row) {
-    return scene.selection.highlights(scene.doc(), found->sites[row].stack);
-  };
-  rows.on_hover = [&](std::uint64_t row) { scene.selection.hover(found->sites[row].stack); };
+  rows.selected = [&](std::uint64_t row) { return scene.selection.stack == found.sites[row].stack; };
+  rows.highlighted = [&](std::uint64_t row) { return scene.selection.highlights(scene.doc(), found.sites[row].stack); };
+  rows.on_hover = [&](std::uint64_t row) { scene.selection.hover(found.sites[row].stack); };
   rows.on_click = [&](std::uint64_t row) {
-    scene.selection.select(found->sites[row].stack);
+    scene.selection.select(found.sites[row].stack);
     scene.selection.cursor = static_cast<std::uint32_t>(peak.events);
     scene.selection.remember();
   };
-  rows.of = findings;
+  rows.of = judged;
   rows.key = [&](std::uint64_t row, int sort) {
-    const PinningSite& site = found->sites[row];
+    const PinningSite& site = found.sites[row];
     return static_cast<double>(sort == 0   ? site.hostage.count
                                : sort == 1 ? site.alone.count
                                : sort == 2 ? std::uint64_t{site.segments}
                                            : std::uint64_t{site.blocks});
   };
   sites_.draw(scene, rows);
-  ImGui::EndChild();
-  ImGui::SameLine(0, scene.px(16));
-  ImGui::BeginChild("helping", {0, 0});
+}
+
+/// Settings and policies are replayed over the whole trace, whatever is in view.
+void FragmentationPane::draw_remedies(Scene& scene, const std::shared_ptr<const Findings>& findings) {
   const Remedies& remedies = findings->remedies;
   Rows other;
   other.count = remedies.tried.size();
@@ -105,7 +160,6 @@ void FragmentationPane::draw(Scene& scene, Verdicts& verdicts) {
                                          : std::uint64_t{remedy.outcome.failures()});
   };
   remedies_.draw(scene, other);
-  ImGui::EndChild();
 }
 
 }  // namespace memreel::viewer

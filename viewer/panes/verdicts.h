@@ -65,14 +65,30 @@ class LeaksPane {
   std::shared_ptr<const InView> shown_;
 };
 
-/// Who pins free memory, and what would have given it back.
+/// Who pinned free memory when most was reserved in the view, and what would have given it back.
 class FragmentationPane {
  public:
   FragmentationPane();
   void draw(Scene& scene, Verdicts& verdicts);
 
  private:
+  /// A moment that is judged: what was reserved after `event`.
+  struct Key {
+    HeapId heap = HeapId::none;
+    std::uint32_t event = 0, version = 0;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  using Judged = std::optional<Fragmentation>;  // none: there is nothing to judge then
+
+  std::shared_ptr<const Judged> judge(Scene& scene, const std::shared_ptr<const Findings>& findings, const Key& key);
+  void draw_sites(Scene& scene, const std::shared_ptr<const Judged>& judged);
+  void draw_remedies(Scene& scene, const std::shared_ptr<const Findings>& findings);
+
   Table sites_, remedies_;
+  Background<Key, Judged> elsewhere_;  // than at the peak of the whole trace
+  std::shared_ptr<const Judged> at_peak_;
+  std::shared_ptr<const Findings> at_peak_of_;
+  HeapId at_peak_heap_ = HeapId::none;
 };
 
 /// Requests that failed, and why.

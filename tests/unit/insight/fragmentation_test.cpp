@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "formats/import/import.h"
+#include "tests/histories.h"
 #include "tests/unit/analyzer/history.h"
 
 namespace memreel {
@@ -97,6 +99,34 @@ TEST(Fragmentation, IsNotJudgedWithoutSegments) {
   testing::TraceBuilder builder;
   builder.alloc(builder.origin(HeapId{1}), base, 1_MiB);
   EXPECT_TRUE(find_fragmentation(builder.trace(), recorded_blocks(builder.trace())).empty());
+}
+
+TEST(Fragmentation, OfAnotherMomentIsWhatItWouldBeOfATraceThatEndsThere) {
+  const auto file = test::history("oom_default");
+  ASSERT_TRUE(file);
+  const auto trace = open_any(*file);
+  ASSERT_TRUE(trace);
+  const RecordedBlocks blocks = recorded_blocks(*trace);
+  const Fragmentation whole = find_fragmentation(*trace, blocks).at(0);
+  const auto at_peak = fragmentation_at(*trace, blocks, whole.heap, whole.growth.event);
+  ASSERT_TRUE(at_peak);
+  EXPECT_EQ(at_peak->at_peak.hostage, whole.at_peak.hostage);
+  EXPECT_EQ(at_peak->sites.size(), whole.sites.size());
+  EXPECT_EQ(at_peak->growth.requested, whole.growth.requested);
+
+  // Any of those over time, as far as it is the moment of a request.
+  int compared = 0;
+  for (const FragmentationPoint& point : whole.over_time) {
+    if (trace->events.kind[point.events - 1] != EventKind::alloc) continue;
+    const auto then = fragmentation_at(*trace, blocks, whole.heap, point.events - 1);
+    ASSERT_TRUE(then);
+    EXPECT_EQ(then->at_peak.events, point.events);
+    EXPECT_EQ(then->at_peak.reserved, point.reserved);
+    EXPECT_EQ(then->at_peak.hostage, point.hostage);
+    ++compared;
+  }
+  EXPECT_GT(compared, 3);
+  EXPECT_FALSE(fragmentation_at(*trace, blocks, whole.heap, trace->events.count()));
 }
 
 TEST(Fragmentation, AnEmptyTraceHasNone) { EXPECT_TRUE(find_fragmentation({}, recorded_blocks({})).empty()); }
