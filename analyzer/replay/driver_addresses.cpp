@@ -20,59 +20,47 @@ Address round_down(Address address) { return {address.value & ~(unit.count - 1)}
 DriverAddresses::DriverAddresses(std::span<const RecordedSegment> recorded)
     : recorded_(recorded), lowest_(recorded.empty() ? highest : round_down(recorded.front().address)) {}
 
-void DriverAddresses::find_contexts_regions() {
-  std::map<Address, Address> others;
-  const auto containing = [](const std::map<Address, Address>& ranges, Address address) {
-    const auto after = ranges.upper_bound(address);
-    return after != ranges.begin() && address < std::prev(after)->second;
+void DriverAddresses::see_recorded(std::size_t segment) {
+  const auto [address, size] = recorded_[segment];
+  const auto in_made_region = [&] {
+    const auto after = made_regions_.upper_bound(address);
+    return after != made_regions_.begin() && address < std::prev(after)->second;
   };
-  std::set<Address> ends;  // of those found
-  for (std::size_t i = 0; i < recorded_.size(); ++i) {
-    const auto [address, size] = recorded_[i];
-    if (!ends.contains(address) && (is_aligned(address) || containing(others, address))) {
-      if (is_aligned(address)) others.insert_or_assign(address, address + round_up(size, unit));
-      continue;
-    }
-    // Space that no request made a region of, or what follows such space.
-    const Address end = address + round_up(size, page);
-    contexts_.push_back({.from = i, .begin = address, .end = end});
-    ends.insert(end);
+  if (!contexts_ends_.contains(address) && (is_aligned(address) || in_made_region())) {
+    if (is_aligned(address)) made_regions_.insert_or_assign(address, address + round_up(size, unit));
+    return;
   }
+  // Space that no request made a region of, or what follows such space.
+  const Address end = address + round_up(size, page);
+  contexts_ends_.insert(end);
+  see_contexts_region(address, end);
 }
 
-void DriverAddresses::show_contexts_regions() {
-  for (; contexts_shown_ < contexts_.size() && contexts_[contexts_shown_].from <= taken_; ++contexts_shown_) {
-    const auto [from, begin, end] = contexts_[contexts_shown_];
-    // Its place may have been given out, or be known already.
-    const auto after = region_at_.lower_bound(begin);
-    if (after != region_at_.end() && after->first < end) continue;
-    if (after != region_at_.begin()) {
-      const std::uint32_t before = std::prev(after)->second;
-      if (regions_[before].end > begin) continue;
-      if (regions_[before].end == begin && regions_[before].is_contexts) {
-        // One region, of which more is known now.
-        Region& region = regions_[before];
-        const BlockId more = blocks_.add(begin, end - begin, before);
-        blocks_.link(region.last, more);
-        if (blocks_[region.last].state == BlockState::free) {
-          remove_hole(region.last);
-          blocks_.absorb_previous(more);
-        }
-        region.last = more;
-        region.end = end;
-        add_hole(more);
-        occupy(begin, end);
-        continue;
-      }
-    }
-    add_region(begin, end, true);
+void DriverAddresses::see_contexts_region(Address begin, Address end) {
+  // Its place may have been given out, or be known already.
+  const auto after = region_at_.lower_bound(begin);
+  if (after != region_at_.end() && after->first < end) return;
+  if (after == region_at_.begin()) return add_region(begin, end, true);
+  const std::uint32_t before = std::prev(after)->second;
+  Region& region = regions_[before];
+  if (region.end > begin) return;
+  if (region.end < begin || !region.is_contexts) return add_region(begin, end, true);
+  // One region, of which more is known now.
+  const BlockId more = blocks_.add(begin, end - begin, before);
+  blocks_.link(region.last, more);
+  if (blocks_[region.last].state == BlockState::free) {
+    remove_hole(region.last);
+    blocks_.absorb_previous(more);
   }
+  region.last = more;
+  region.end = end;
+  add_hole(more);
+  occupy(begin, end);
 }
 
 std::optional<Address> DriverAddresses::take(Bytes size) {
   size = round_up(std::max(size, 1_B), page);
-  if (taken_ == 0) find_contexts_regions();  // many policies never ask
-  show_contexts_regions();
+  for (; seen_ < recorded_.size() && seen_ <= taken_; ++seen_) see_recorded(seen_);
   const auto address = as_recorded_ ? take_recorded(size) : std::nullopt;
   as_recorded_ = address.has_value();
   ++taken_;

@@ -54,13 +54,9 @@ class DriverAddresses {
 
     Bytes largest_hole() const { return holes.empty() ? Bytes{} : holes.rbegin()->first; }
   };
-  struct Seen {
-    std::size_t from = 0;  // the number of segments asked for before
-    Address begin, end;
-  };
 
-  void find_contexts_regions();
-  void show_contexts_regions();
+  void see_recorded(std::size_t segment);
+  void see_contexts_region(Address begin, Address end);
   std::optional<Address> take_recorded(Bytes size);
   std::optional<Address> take_by_rules(Bytes size);
   std::optional<Address> make_region(Bytes size);
@@ -76,8 +72,9 @@ class DriverAddresses {
   std::span<const RecordedSegment> recorded_;
   std::size_t taken_ = 0;
   bool as_recorded_ = true;
-  std::vector<Seen> contexts_;
-  std::size_t contexts_shown_ = 0;
+  std::size_t seen_ = 0;                     // of `recorded_`
+  std::map<Address, Address> made_regions_;  // of those seen: regions that a request made, by their beginning
+  std::set<Address> contexts_ends_;          // and where the pieces of others end
 
   std::vector<Region> regions_;
   std::vector<std::uint32_t> unused_regions_;
