@@ -12,79 +12,89 @@ BlockId FitIndex<Tie>::first_in_many(const Bin& bin, std::uint32_t offset) const
   return first ? first->block : BlockId::none;
 }
 
+// Apart from insert(), and its last step, so that insert() needs no place to keep what they might change.
+
 template <class Tie>
-void FitIndex<Tie>::insert_in_many(Bin& bin, const Entry& entry) {
-  if (!bin.many) {
-    bin.many = std::make_unique<Many>();
-    for (const Entry& e : bin.few) bin.many->insert(e);
-  }
-  bin.many->insert(entry);
-  ++bin.count;
+void FitIndex<Tie>::insert_in_new_row(BlockId id) {
+  const unsigned row = slot_of((*table_)[id].size).row;
+  rows_[row] = std::make_unique<Row>(row);
+  insert(id);
 }
 
 template <class Tie>
-void FitIndex<Tie>::erase_from_many(Bin& bin, std::uint32_t offset, BlockId id) {
+void FitIndex<Tie>::insert_in_many(BlockId id) {
+  const Slot slot = slot_of((*table_)[id].size);
+  Row& row = *rows_[slot.row];
+  Bin& bin = row.bins[slot.column];
+  if (!bin.many) {
+    auto many = std::make_unique<Many>();
+    for_each_in(bin, [&](BlockId other) { many->insert(entry_of(other)); });
+    bin.many = std::move(many);
+    bin.used = all_few;
+  }
+  bin.many->insert(entry_of(id));
+  note(slot, row, (*table_)[id].size);
+}
+
+template <class Tie>
+void FitIndex<Tie>::erase_from_many(Bin& bin, BlockId id) {
   const Entry front = bin.many->chunk(0).front();  // what a search finds: its tie need not be looked up
-  bin.many->erase(front.block == id ? front : Entry{tie_(*table_, id), offset, id});
-  --bin.count;
+  bin.many->erase(front.block == id ? front : entry_of(id));
   // Below the number at which bins are sorted, so that one near the limit does not change its form at every event.
-  if (bin.count > most_few / 2) return;
-  std::uint8_t place = 0;
-  for (std::size_t i = 0; i < bin.many->directory().size(); ++i)
-    for (const Entry& entry : bin.many->chunk(i)) {
-      (*table_)[entry.block].place = place;
-      bin.few[place++] = entry;
-    }
+  if (bin.many->size() > most_few / 2) return;
+  const auto entries = bin.many->empty() ? std::span<const Entry>() : bin.many->chunk(0);
+  if (entries.size() < bin.many->size()) return;
+  if (!std::ranges::all_of(entries, [](const Entry& e) { return has_key(e.offset, e.tie); })) return;
+  bin.few = {};
+  unsigned place = 0;
+  for (const Entry& e : entries) {
+    (*table_)[e.block].place = static_cast<std::uint8_t>(place);
+    bin.few[place++] = {key_of(e.offset, e.tie), e.block};
+  }
+  bin.used = (1U << place) - 1;
   bin.many.reset();
 }
 
 template <class Tie>
 BlockId FitIndex<Tie>::after(BlockId id) const {
   const Slot slot = slot_of((*table_)[id].size);
-  const Entry before{tie_(*table_, id), slot.offset, id};
+  const Entry before = entry_of(id);
   const Row& row = *rows_[slot.row];
   const Bin& bin = row.bins[slot.column];
   if (bin.many) {
     const Entry* next = bin.many->lower_bound({before.tie + 1, before.offset, BlockId::none});
     if (next) return next->block;
-  } else {
-    const Entry* next = &beyond_all;
-    for (std::uint32_t i = 0; i < bin.count; ++i)
-      if (before < bin.few[i] && bin.few[i] < *next) next = &bin.few[i];
-    if (next->block != BlockId::none) return next->block;
+  } else if (const Found next = first_in_few(bin, key_of(before.offset, before.tie) + 1)) {
+    return next.block;
   }
   const std::uint64_t bins = (row.occupied >> slot.column) & ~std::uint64_t{1};
-  if (bins != 0) return first_in(row.bins[slot.column + lowest_bit(bins)], 0);
+  if (bins != 0) return first_in(row.bins[slot.column + lowest_bit(bins)], 0).block;
   const std::uint64_t rows = (occupied_rows_ >> slot.row) & ~std::uint64_t{1};
   if (rows == 0) return BlockId::none;
   const Row& larger = *rows_[slot.row + lowest_bit(rows)];
-  return first_in(larger.bins[lowest_bit(larger.occupied)], 0);
+  return first_in(larger.bins[lowest_bit(larger.occupied)], 0).block;
 }
 
 template <class Tie>
 Bytes FitIndex<Tie>::find_largest() const {
   if (empty()) return {};
-  Slot slot{.row = highest_bit(occupied_rows_)};
-  const Row& row = *rows_[slot.row];
-  slot.column = highest_bit(row.occupied);
-  const Bin& bin = row.bins[slot.column];
-  slot.offset = bin.many ? bin.many->directory().back().last.offset
-                         : std::max_element(bin.few.begin(), bin.few.begin() + bin.count)->offset;
-  return size_of(slot);
+  const Row& row = *rows_[highest_bit(occupied_rows_)];
+  const Bin& bin = row.bins[highest_bit(row.occupied)];
+  if (bin.many) return (*table_)[bin.many->directory().back().last.block].size;
+  Bytes largest;
+  for_each_in(bin, [&](BlockId id) { largest = std::max(largest, (*table_)[id].size); });
+  return largest;
 }
 
 template <class Tie>
 std::vector<BlockId> FitIndex<Tie>::ordered() const {
   std::vector<BlockId> blocks;
   for_each_bin({}, [&](const Bin& bin) {
-    if (bin.many) {
-      for (std::size_t i = 0; i < bin.many->directory().size(); ++i)
-        for (const Entry& entry : bin.many->chunk(i)) blocks.push_back(entry.block);
-    } else {
-      std::array<Entry, most_few> few = bin.few;
-      std::sort(few.begin(), few.begin() + bin.count);
-      for (std::uint32_t i = 0; i < bin.count; ++i) blocks.push_back(few[i].block);
-    }
+    const std::size_t first = blocks.size();
+    for_each_in(bin, [&](BlockId id) { blocks.push_back(id); });
+    if (bin.many) return;  // they are sorted
+    std::sort(blocks.begin() + static_cast<std::ptrdiff_t>(first), blocks.end(),
+              [&](BlockId a, BlockId b) { return entry_of(a) < entry_of(b); });
   });
   return blocks;
 }

@@ -3,10 +3,15 @@
 //
 // The choice is that of the std::set or multimap that real allocators keep, found another way. Sizes fall into bins: 64
 // for every doubling, so up to 64 units each size has a bin of its own and beyond that a bin spans 1.5 % of its size.
-// Bitmaps tell which bins hold anything. Most hold a few blocks, which lie in no order: adding one appends it, removing
-// one moves the last into its place, and only a search, which looks at one bin or two, compares. What is left are few
+// Bitmaps tell which bins hold anything. Most hold a few blocks, which lie in no order: adding one fills a gap,
+// removing one leaves a gap, and only a search, which looks at one bin or two, compares. What is left are few
 // instructions and fewer branches that depend on the data. Bins that hold many (a heap with thousands of holes of one
 // size) are sorted.
+//
+// Within a bin the order is that of one 64-bit number: how much larger than the bin's smallest size a block is, then
+// its tie. The first block at or after a wanted number is the one whose distance from it, as an unsigned difference, is
+// the least: what comes before wraps around and is far away, and so is a gap, whose number is the highest. So a search
+// takes no decision but the least of four distances.
 #pragma once
 
 #include <algorithm>
@@ -24,9 +29,10 @@
 
 namespace memreel {
 
-/// Of blocks of one size the one at the lowest address comes first.
+/// Of blocks of one size the one at the lowest address comes first. Blocks are of 256 bytes at least, so that the
+/// numbers differ.
 struct LowestFirst {
-  std::uint64_t operator()(const BlockTable& table, BlockId id) const { return table[id].address.value; }
+  std::uint64_t operator()(const BlockTable& table, BlockId id) const { return table[id].address.value >> 8U; }
 };
 
 /// Since when blocks are where they are: numbers that only grow.
@@ -61,7 +67,24 @@ class OldestFirst {
 /// `Tie` gives each block a number, different for blocks of one size, of which the lowest comes first.
 template <class Tie>
 class FitIndex {
+  struct Bin;
+
  public:
+  /// What a search found, and where.
+  class Found {
+   public:
+    BlockId block = BlockId::none;
+
+    Found() = default;
+    explicit operator bool() const { return block != BlockId::none; }
+
+   private:
+    friend FitIndex;
+    Found(BlockId id, const Bin& in, unsigned at) : block(id), place(at), bin(&in) {}
+    unsigned place = 0;
+    const Bin* bin = nullptr;
+  };
+
   /// Of blocks in `table`, which must outlive the index. Sizes are multiples of 2^`unit_log2` bytes; unit_log2 >= 8. A
   /// block can be in one index at a time.
   FitIndex(BlockTable& table, unsigned unit_log2, Tie tie = Tie()) : table_(&table), tie_(tie), unit_log2_(unit_log2) {
@@ -75,61 +98,56 @@ class FitIndex {
   void insert(BlockId id) {
     Block& block = (*table_)[id];
     const Slot slot = slot_of(block.size);
-    if (!rows_[slot.row]) [[unlikely]]
-      rows_[slot.row] = std::make_unique<Row>();
-    Row& row = *rows_[slot.row];
-    Bin& bin = row.bins[slot.column];
-    const Entry entry{tie_(*table_, id), slot.offset, id};
-    if (bin.many || bin.count == most_few) [[unlikely]] {
-      insert_in_many(bin, entry);
-    } else {
-      block.place = static_cast<std::uint8_t>(bin.count);
-      bin.few[bin.count++] = entry;
-    }
-    row.occupied |= std::uint64_t{1} << slot.column;
-    occupied_rows_ |= std::uint64_t{1} << slot.row;
-    largest_ = std::max(largest_, block.size);
+    Row* const row = rows_[slot.row].get();
+    if (row == nullptr) [[unlikely]]
+      return insert_in_new_row(id);
+    Bin& bin = row->bins[slot.column];
+    const std::uint64_t tie = tie_(*table_, id);
+    const auto place = static_cast<unsigned>(std::countr_one(bin.used));
+    if (place == most_few || !has_key(slot.offset, tie)) [[unlikely]]
+      return insert_in_many(id);
+    bin.few[place] = {key_of(slot.offset, tie), id};
+    bin.used |= 1U << place;
+    block.place = static_cast<std::uint8_t>(place);
+    note(slot, *row, block.size);
   }
 
   /// The block must have been inserted.
   void erase(BlockId id) {
     const Block& block = (*table_)[id];
     const Slot slot = slot_of(block.size);
-    Row& row = *rows_[slot.row];
-    Bin& bin = row.bins[slot.column];
-    if (bin.many) [[unlikely]] {
-      erase_from_many(bin, slot.offset, id);
-    } else {
-      const Entry& last = bin.few[--bin.count];
-      (*table_)[last.block].place = block.place;
-      bin.few[block.place] = last;
-    }
-    const auto bin_is_empty = static_cast<std::uint64_t>(bin.count == 0);
-    row.occupied &= ~(bin_is_empty << slot.column);
-    const auto row_is_empty = static_cast<std::uint64_t>(row.occupied == 0);
-    occupied_rows_ &= ~(row_is_empty << slot.row);
-    if (block.size == largest_) [[unlikely]]
-      largest_ = find_largest();
+    erase_from(rows_[slot.row]->bins[slot.column], block.place, id, slot);
+  }
+
+  /// What a search found. The index must be as it was then. Quicker than by its id: nothing is looked up.
+  [[gnu::always_inline]] void erase(const Found& found) {
+    const Slot slot{found.bin->row, found.bin->column, 0};
+    erase_from(rows_[slot.row]->bins[slot.column], found.place, found.block, slot);
   }
 
   /// The smallest block of at least `size` bytes, of several the first by their tie; none when there is none.
-  BlockId find(Bytes size) const {
-    if (size > largest_) return BlockId::none;
+  [[gnu::always_inline]] Found search(Bytes size) const {
+    if (size > largest_) return {};
     const Slot slot = slot_of(size);
     std::uint64_t rows = occupied_rows_ >> slot.row;
     if ((rows & 1U) != 0) {
       const Row& row = *rows_[slot.row];
-      const std::uint64_t bins = row.occupied >> slot.column;
-      if ((bins & 1U) != 0) {
-        const BlockId block = first_in(row.bins[slot.column], slot.offset);
-        if (block != BlockId::none) return block;
-      }
-      if (bins > 1) return first_in(row.bins[slot.column + 1 + lowest_bit(bins >> 1U)], 0);
+      if (const Found found = first_in(row.bins[slot.column], slot.offset)) return found;
+      const std::uint64_t larger = row.occupied >> slot.column >> 1U;
+      if (larger != 0) return first_in(row.bins[slot.column + 1 + lowest_bit(larger)], 0);
     }
     rows >>= 1U;
-    if (rows == 0) return BlockId::none;
+    if (rows == 0) return {};
     const Row& row = *rows_[slot.row + 1 + lowest_bit(rows)];
     return first_in(row.bins[lowest_bit(row.occupied)], 0);
+  }
+
+  BlockId find(Bytes size) const { return search(size).block; }
+
+  /// As if a search had found it. The block must have been inserted.
+  Found place_of(BlockId id) const {
+    const Slot slot = slot_of((*table_)[id].size);
+    return Found(id, rows_[slot.row]->bins[slot.column], (*table_)[id].place);
   }
 
   /// The one that follows a block of the index in order, or none.
@@ -146,12 +164,9 @@ class FitIndex {
   /// Calls `visit` with every block of at least `size` bytes, in any order. The index must not be changed meanwhile.
   void for_each(Bytes size, auto&& visit) const {
     for_each_bin(size, [&](const Bin& bin) {
-      const auto see = [&](std::span<const Entry> entries) {
-        for (const Entry& entry : entries)
-          if ((*table_)[entry.block].size >= size) visit(entry.block);  // not all that share a bin with it are
-      };
-      if (!bin.many) return see(std::span(bin.few).first(bin.count));
-      for (std::size_t i = 0; i < bin.many->directory().size(); ++i) see(bin.many->chunk(i));
+      for_each_in(bin, [&](BlockId id) {
+        if ((*table_)[id].size >= size) visit(id);  // not all that share a bin with it are
+      });
     });
   }
 
@@ -159,12 +174,33 @@ class FitIndex {
   static constexpr unsigned columns_log2 = 6;
   static constexpr unsigned columns = 1U << columns_log2;
   static constexpr unsigned row_count = 45 - 8 - columns_log2 + 2;  // up to max_size in units of 256 bytes
-  static constexpr std::uint32_t most_few = 15;                     // four cache lines, of which most bins use one
-  static constexpr std::size_t blocks_ahead = 8;                    // that will be looked at soon
+  static constexpr unsigned most_few = 15;                          // four cache lines, of which most bins use one
+  static constexpr unsigned at_once = 3;                            // how many of them a search looks at without asking
+  static constexpr std::uint32_t all_few = (1U << most_few) - 1;
+  static constexpr std::size_t blocks_ahead = 8;    // that will be looked at soon
+  static constexpr unsigned tie_bits = 42;          // enough for addresses below 2^50
+  static constexpr unsigned offset_bits = 64 - 42;  // enough for blocks of 128 GiB
+
+  /// Of an empty place.
+  static constexpr std::uint64_t no_key = ~std::uint64_t{0};
+
+  /// A block's number within its bin. `offset`: its size in units, less the smallest size of its bin.
+  static std::uint64_t key_of(std::uint32_t offset, std::uint64_t tie) {
+    return (std::uint64_t{offset} << tie_bits) + tie;
+  }
+  /// A bin of which some block has none is sorted.
+  static bool has_key(std::uint32_t offset, std::uint64_t tie) {
+    return (((tie + 1) >> tie_bits) | (offset >> offset_bits)) == 0;
+  }
+
+  struct Place {
+    std::uint64_t key = no_key;
+    BlockId block = BlockId::none;
+  };
 
   struct Entry {
     std::uint64_t tie = 0;
-    std::uint32_t offset = 0;  // its size in units, less the smallest size of its bin: below 2^31 given max_size
+    std::uint32_t offset = 0;  // below 2^31 given max_size
     BlockId block = BlockId::none;
 
     friend bool operator<(const Entry& a, const Entry& b) {
@@ -174,8 +210,6 @@ class FitIndex {
       return (smaller | (same & static_cast<unsigned>(a.tie < b.tie))) != 0;
     }
   };
-
-  static const Entry beyond_all;  // no block
 
   struct LastEntry {
     Entry last;
@@ -187,13 +221,22 @@ class FitIndex {
 
   /// Blocks of nearly one size.
   struct alignas(64) Bin {
-    std::uint32_t count = 0;
-    std::unique_ptr<Many> many;  // when it exists it holds all
-    std::array<Entry, most_few> few;
+    std::uint32_t used = 0;            // which places of `few`; all of them when there are many
+    std::uint8_t row = 0, column = 0;  // its own
+    std::unique_ptr<Many> many;        // when it exists it holds all
+    std::array<Place, most_few> few;
   };
+  static_assert(sizeof(Bin) == 256);
 
   /// The bins of one doubling. Row 0 holds the sizes below `columns` units.
   struct Row {
+    explicit Row(unsigned number) {
+      for (unsigned column = 0; column < columns; ++column) {
+        bins[column].row = static_cast<std::uint8_t>(number);
+        bins[column].column = static_cast<std::uint8_t>(column);
+      }
+    }
+
     std::uint64_t occupied = 0;
     std::array<Bin, columns> bins;
   };
@@ -214,24 +257,63 @@ class FitIndex {
             static_cast<std::uint32_t>(units & ((std::uint64_t{1} << shift) - 1))};
   }
 
-  /// The other way round.
-  Bytes size_of(const Slot& slot) const {
-    const unsigned shift = slot.row - static_cast<unsigned>(slot.row != 0);
-    const std::uint64_t leading = std::uint64_t{slot.row != 0} << columns_log2;
-    return Bytes{(((leading | slot.column) << shift) + slot.offset) << unit_log2_};
+  Entry entry_of(BlockId id) const { return {tie_(*table_, id), slot_of((*table_)[id].size).offset, id}; }
+
+  [[gnu::always_inline]] void note(const Slot& slot, Row& row, Bytes size) {
+    row.occupied |= std::uint64_t{1} << slot.column;
+    occupied_rows_ |= std::uint64_t{1} << slot.row;
+    largest_ = std::max(largest_, size);
   }
 
-  /// The first block of a bin whose offset is at least `offset`, or none.
-  BlockId first_in(const Bin& bin, std::uint32_t offset) const {
-    if (bin.many) [[unlikely]]
-      return first_in_many(bin, offset);
-    const Entry* first = &beyond_all;
-    for (std::uint32_t i = 0; i < bin.count; ++i) {
-      const Entry& entry = bin.few[i];
-      const bool better = (static_cast<unsigned>(entry.offset >= offset) & static_cast<unsigned>(entry < *first)) != 0;
-      first = better ? &entry : first;
+  [[gnu::always_inline]] void erase_from(Bin& bin, unsigned place, BlockId id, const Slot& slot) {
+    if (bin.many) [[unlikely]] {
+      erase_from_many(bin, id);
+    } else {
+      bin.few[place].key = no_key;
+      bin.used &= ~(1U << place);
     }
-    return first->block;
+    Row& row = *rows_[slot.row];
+    const auto bin_is_empty = static_cast<std::uint64_t>(bin.used == 0);
+    row.occupied &= ~(bin_is_empty << slot.column);
+    const auto row_is_empty = static_cast<std::uint64_t>(row.occupied == 0);
+    occupied_rows_ &= ~(row_is_empty << slot.row);
+    if ((*table_)[id].size == largest_) [[unlikely]]
+      largest_ = find_largest();
+  }
+
+  /// The first block of a bin whose offset is at least `offset`.
+  [[gnu::always_inline]] Found first_in(const Bin& bin, std::uint32_t offset) const {
+    if (bin.many) [[unlikely]]
+      return Found(first_in_many(bin, offset), bin, 0);
+    if ((offset >> offset_bits) != 0) [[unlikely]]
+      return {};
+    return first_in_few(bin, key_of(offset, 0));
+  }
+
+  /// The first block of a bin whose number is at least `wanted`.
+  [[gnu::always_inline]] static Found first_in_few(const Bin& bin, std::uint64_t wanted) {
+    static_assert(at_once == 3);
+    const auto distance = [&](unsigned place) { return bin.few[place].key - wanted; };
+    const auto least_of_three = [&](unsigned i) {
+      return std::min(std::min(distance(i), distance(i + 1)), distance(i + 2));
+    };
+    std::uint64_t least = least_of_three(0);
+    for (unsigned i = at_once; (bin.used >> i) != 0; i += at_once) least = std::min(least, least_of_three(i));
+    if (least >= no_key - wanted) return {};
+    const auto is_it = [&](unsigned place) { return static_cast<unsigned>(distance(place) == least); };
+    unsigned place = is_it(1) + 2 * is_it(2);
+    for (unsigned i = at_once; (bin.used >> i) != 0; i += at_once)
+      place += i * is_it(i) + (i + 1) * is_it(i + 1) + (i + 2) * is_it(i + 2);
+    return Found(bin.few[place].block, bin, place);
+  }
+
+  static void for_each_in(const Bin& bin, auto&& visit) {
+    if (bin.many) {
+      for (std::size_t i = 0; i < bin.many->directory().size(); ++i)
+        for (const Entry& entry : bin.many->chunk(i)) visit(entry.block);
+    } else {
+      for (std::uint32_t used = bin.used; used != 0; used &= used - 1) visit(bin.few[lowest_bit(used)].block);
+    }
   }
 
   /// Those bins that hold anything, from that of blocks of `size` bytes on.
@@ -249,8 +331,9 @@ class FitIndex {
   }
 
   BlockId first_in_many(const Bin& bin, std::uint32_t offset) const;
-  static void insert_in_many(Bin& bin, const Entry& entry);
-  void erase_from_many(Bin& bin, std::uint32_t offset, BlockId id);
+  void insert_in_new_row(BlockId id);
+  void insert_in_many(BlockId id);
+  void erase_from_many(Bin& bin, BlockId id);
   Bytes find_largest() const;
 
   BlockTable* table_;
@@ -260,9 +343,6 @@ class FitIndex {
   Bytes largest_;
   std::array<std::unique_ptr<Row>, row_count> rows_;
 };
-
-template <class Tie>
-inline constexpr typename FitIndex<Tie>::Entry FitIndex<Tie>::beyond_all{~std::uint64_t{0}, ~std::uint32_t{0}};
 
 using BestFitIndex = FitIndex<LowestFirst>;
 using OldestFitIndex = FitIndex<OldestFirst>;

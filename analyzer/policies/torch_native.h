@@ -23,6 +23,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -63,6 +64,8 @@ class TorchNative {
   TorchNative(const Prepared& heap, const TorchSettings& settings, Device& device, Observer observer = {})
       : settings_(settings),
         divides_(settings.divides()),
+        least_rest_{settings.expandable ? TorchSettings::min_block : TorchSettings::max_small + 1_B,
+                    TorchSettings::min_block},
         device_(device),
         observer_(std::move(observer)),
         collects_garbage_(settings.garbage_collection_threshold > 0 && device.capacity().has_value()),
@@ -116,11 +119,7 @@ class TorchNative {
 
   const HeapUse& use() const { return pools_.use(); }
   const DriverCalls& driver_calls() const { return calls_; }
-  Bytes largest_free() const {
-    Bytes largest;
-    for (const TorchArena& arena : pools_.all()) largest = std::max(largest, arena.free.largest());
-    return largest;
-  }
+  Bytes largest_free() const { return pools_.largest_free(); }
 
   /// Of a slot that is allocated or pending.
   const Block& block_of(std::uint32_t slot) const { return table_[block_of_[slot]]; }
@@ -153,18 +152,20 @@ class TorchNative {
  private:
   BlockId take_free(TorchArena& arena, Bytes rounded) {
     if (collects_garbage_) pools_.count_search(arena);
-    BlockId block = arena.free.find(rounded);
-    if (block == BlockId::none) return block;
+    auto found = arena.free.search(rounded);
+    if (!found) return BlockId::none;
     if (expandable_.used()) [[unlikely]] {
-      block = settings_.expandable ? expandable_.prefer_bounded(arena, block) : expandable_.skip(arena, block);
+      const BlockId block =
+          settings_.expandable ? expandable_.prefer_bounded(arena, found.block) : expandable_.skip(arena, found.block);
       if (block == BlockId::none) return block;
+      if (block != found.block) found = arena.free.place_of(block);
     }
-    const Bytes size = table_[block].size;
     const bool oversize = rounded >= settings_.max_split_size;
+    const Bytes size = table_[found.block].size;
     if (!oversize && size >= settings_.max_split_size) return BlockId::none;
     if (oversize && size - rounded >= settings_.max_non_split_rounding) return BlockId::none;
-    pools_.take_out(block);
-    return block;
+    pools_.take_out(arena, found);
+    return found.block;
   }
 
   BlockId make_room(TorchArena& arena, Bytes rounded) {
@@ -216,10 +217,9 @@ class TorchNative {
   }
 
   bool splits(Bytes rest, Bytes rounded, bool small) const {
-    if (small) return rest >= TorchSettings::min_block;
-    if (settings_.expandable) [[unlikely]]
-      return rest >= TorchSettings::min_block;
-    return rest > TorchSettings::max_small && rounded < settings_.max_split_size;
+    // Small requests are below any max_split_size. Not by &&: which of them it is nobody can foresee.
+    return (static_cast<unsigned>(rest >= least_rest_[small ? 1 : 0]) &
+            static_cast<unsigned>(settings_.expandable || rounded < settings_.max_split_size)) != 0;
   }
 
   BlockId let_go(std::uint32_t slot) {
@@ -344,6 +344,7 @@ class TorchNative {
 
   TorchSettings settings_;
   bool divides_;
+  std::array<Bytes, 2> least_rest_;  // what is left of a large, a small block when its front is handed out
   Device& device_;
   [[no_unique_address]] Observer observer_;
   bool collects_garbage_;

@@ -64,14 +64,22 @@ class TorchPools {
     TorchArena& arena = arenas_[block.arena];
     arena.free.insert(id);
     use_.free += block.size;
-    if (counts_searches_) note_age(id, arena);
+    largest_free_ = std::max(largest_free_, block.size);
+    if (counts_searches_) [[unlikely]]
+      note_age(id, arena);
   }
 
   [[gnu::always_inline]] void take_out(BlockId id) {
-    const Block& block = table_[id];
-    arenas_[block.arena].free.erase(id);
-    use_.free -= block.size;
+    arenas_[table_[id].arena].free.erase(id);
+    count_out(table_[id].size);
   }
+  /// What a search in the arena found.
+  [[gnu::always_inline]] void take_out(TorchArena& arena, const BestFitIndex::Found& found) {
+    arena.free.erase(found);
+    count_out(table_[found.block].size);
+  }
+
+  Bytes largest_free() const { return largest_free_; }
 
   /// Makes a block swallow the free ones beside it. Returns how many they were.
   [[gnu::always_inline]] std::uint64_t merge_with_free_neighbours(BlockId id) {
@@ -117,6 +125,17 @@ class TorchPools {
           {by_key[{lane.pool, false, lane.stream_handle}], by_key[{lane.pool, true, lane.stream_handle}]});
   }
 
+  [[gnu::always_inline]] void count_out(Bytes size) {
+    use_.free -= size;
+    if (size == largest_free_) [[unlikely]]
+      find_largest_free();
+  }
+
+  [[gnu::noinline]] void find_largest_free() {
+    largest_free_ = {};
+    for (const TorchArena& arena : arenas_) largest_free_ = std::max(largest_free_, arena.free.largest());
+  }
+
   void note_age(BlockId id, const TorchArena& arena) {
     if (freed_at_.size() < table_.limit()) freed_at_.resize(table_.limit());
     freed_at_[index(id)] = searches_[arena.size_class];
@@ -125,6 +144,7 @@ class TorchPools {
   bool counts_searches_;
   BlockTable table_;
   HeapUse use_;
+  Bytes largest_free_;
   std::vector<TorchArena> arenas_;                            // by pool, size class and stream handle
   std::vector<std::array<std::uint32_t, 2>> arenas_of_lane_;  // large, small
   std::map<std::pair<PoolId, bool>, Range> classes_;

@@ -45,7 +45,8 @@ std::optional<Address> SimulatedDevice::reserve(Bytes size) {
 
 std::optional<Address> SimulatedDevice::next_address(Bytes size) {
   const Bytes aligned{std::bit_ceil(std::max(size, ascending_spacing).count)};
-  const Address address{round_up(Bytes{next_address_.value}, aligned).count};
+  Address address{round_up(Bytes{next_address_.value}, aligned).count};
+  if (address + aligned > first_addresses && address < last_addresses) address = last_addresses;
   if (address > last_address) return std::nullopt;
   next_address_ = address + aligned;
   return address;
@@ -60,7 +61,7 @@ void SimulatedDevice::release(Address address, Bytes size) {
 
 std::optional<Device::Addresses> SimulatedDevice::reserve_addresses(Bytes least, Bytes unit) {
   const Bytes size = unit * (addresses_spacing / unit);
-  const bool any_left = next_addresses_.value < ~std::uint64_t{0} - 2 * addresses_spacing.count;
+  const bool any_left = next_addresses_ < last_addresses;
   if (least > size || !any_left) return std::nullopt;
   return Addresses{std::exchange(next_addresses_, next_addresses_ + addresses_spacing), size};
 }

@@ -64,7 +64,7 @@ class Backing {
 
 /// A device with a capacity, or as much as a policy can use. Segments get the addresses that the driver would give them
 /// (driver_addresses.h), so that a replay of what was recorded repeats the recording. Addresses to map memory behind
-/// are above all others, and many.
+/// are above those, and many.
 class SimulatedDevice final : public Device {
  public:
   enum class Placing : std::uint8_t {
@@ -109,6 +109,10 @@ class SimulatedDevice final : public Device {
   }
 
  private:
+  /// Ranges of addresses are above all that drivers give, yet low: the index of free blocks is quicker with such.
+  static constexpr Address first_addresses{std::uint64_t{1} << 49U};
+  static constexpr Address last_addresses{std::uint64_t{1} << 62U};
+
   std::optional<Address> next_address(Bytes size);
 
   DeviceModel model_;
@@ -118,7 +122,7 @@ class SimulatedDevice final : public Device {
   DriverCalls traffic_;  // its bytes
   std::optional<DriverAddresses> driver_;
   Address next_address_;  // without it
-  Address next_addresses_{std::uint64_t{1} << 63U};
+  Address next_addresses_ = first_addresses;
 };
 
 }  // namespace memreel

@@ -78,8 +78,9 @@ struct Measures {
   void see_free(const P& policy) {
     const Bytes free = policy.use().free;
     if (free.count == 0) return;
-    const auto total = static_cast<double>(free.count);
-    const auto outside = static_cast<double>((free - policy.largest_free()).count);
+    // From signed numbers, for which processors have an instruction.
+    const auto total = static_cast<double>(static_cast<std::int64_t>(free.count));
+    const auto outside = static_cast<double>(static_cast<std::int64_t>((free - policy.largest_free()).count));
     if (outside > external_fragmentation * total) external_fragmentation = outside / total;
   }
 
@@ -202,13 +203,17 @@ class Replay {
   void run_rows(std::size_t begin, std::size_t end, Measures& measures) {
     // What is known of fewer allocations stays in the cache by itself.
     const bool far_apart = heap_.slot_count > 8192;
+    const std::span ops = piece_->op;
+    const std::span slots = piece_->slot;
+    const std::span lanes = piece_->lane;
+    const std::span sizes = piece_->size;
     for (std::size_t row = begin; row < end && !stopped_; ++row) {
       if (far_apart) foresee(row);
-      const std::uint32_t slot = piece_->slot[row];
-      const Bytes size = piece_->size[row];
-      switch (piece_->op[row]) {
+      const std::uint32_t slot = slots[row];
+      const Bytes size = sizes[row];
+      switch (ops[row]) {
         case Op::alloc:
-          if (policy_.allocate(slot, size, piece_->lane[row])) [[likely]]
+          if (policy_.allocate(slot, size, lanes[row])) [[likely]]
             note_served(row, measures);
           else
             go_without(row, measures);
@@ -218,14 +223,14 @@ class Replay {
             failed_.remove(slot);
             break;
           }
-          if constexpr (StreamOrderedPolicy<P>) policy_.freed_on(slot, piece_->lane[row]);
+          if constexpr (StreamOrderedPolicy<P>) policy_.freed_on(slot, lanes[row]);
           policy_.free(slot, size);
           live_ -= size;
           break;
         case Op::free_requested:
           if (failed_.contains(slot)) [[unlikely]]
             break;
-          if constexpr (StreamOrderedPolicy<P>) policy_.freed_on(slot, piece_->lane[row]);
+          if constexpr (StreamOrderedPolicy<P>) policy_.freed_on(slot, lanes[row]);
           policy_.free_requested(slot, size);
           live_ -= size;
           break;

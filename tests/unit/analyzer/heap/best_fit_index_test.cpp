@@ -54,6 +54,7 @@ struct Workload {
   Bytes max_size;
   std::size_t most_blocks;
   std::uint64_t distinct_sizes;  // 0: any
+  unsigned address_bits = 47;
 };
 
 /// Random insertions, searches and erasures. `tie`: what the index decides by, of a block that is about to be inserted.
@@ -69,16 +70,21 @@ void expect_like_set(FitIndex<Tie>& index, BlockTable& table, const Workload& lo
     const bool fill = i % 20'000 < 12'000;  // grows long bins, then empties them again
     if (model.keys().size() < load.most_blocks && random.below(10) < (fill ? 7U : 3U)) {
       const Bytes size = any_size();
-      const BlockId block = table.add(Address{512 * random.below(std::uint64_t{1} << 38U)}, size, 0);
+      const BlockId block =
+          table.add(Address{512 * random.below(std::uint64_t{1} << (load.address_bits - 9))}, size, 0);
       model.insert(size, tie(block), block);
       index.insert(block);
     }
     const Bytes wanted = any_size();
     const Model::Key* expected = model.find(wanted);
     const BlockId block = expected ? BlockId{std::get<2>(*expected)} : BlockId::none;
-    ASSERT_EQ(index.find(wanted), block) << "size " << wanted.count;
+    const auto found = index.search(wanted);
+    ASSERT_EQ(found.block, block) << "size " << wanted.count;
     if (expected && random.below(10) < (fill ? 3U : 7U)) {
-      index.erase(block);
+      if (random.chance(2))
+        index.erase(found);
+      else
+        index.erase(block);
       model.erase(*expected);
       table.remove(block);
     }
@@ -108,7 +114,10 @@ TEST_P(FitIndexLikeSet, OldestFirst) {
 INSTANTIATE_TEST_SUITE_P(Sizes, FitIndexLikeSet,
                          testing::Values(Workload{"Few", 16_MiB, 20, 0}, Workload{"Any", 32_GiB, 5000, 0},
                                          Workload{"Small", 16_KiB, 3000, 0}, Workload{"OneSize", 0_B, 6000, 1},
-                                         Workload{"OneBin", 0_B, 6000, 20}),
+                                         Workload{"OneBin", 0_B, 6000, 20},
+                                         Workload{"AsLargeAsCanBe", BestFitIndex::max_size, 5000, 0},
+                                         Workload{"AnyAddress", 1_GiB, 3000, 0, 64},
+                                         Workload{"OneSizeAnyAddress", 0_B, 3000, 3, 64}),
                          [](const auto& test) { return test.param.name; });
 
 TEST(BestFitIndex, TakesTheLowestAddressOfEqualSizes) {

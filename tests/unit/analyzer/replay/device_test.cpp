@@ -23,6 +23,22 @@ TEST(SimulatedDevice, GivesAscendingAddressesWhereAnyDo) {
   EXPECT_GE(device.reserve(32_MiB), second + 64_MiB);
 }
 
+TEST(SimulatedDevice, KeepsSegmentsAndRangesOfAddressesApart) {
+  SimulatedDevice device({}, {}, nullptr, SimulatedDevice::Placing::ascending);
+  constexpr Bytes huge{std::uint64_t{1} << 44U};
+  const auto range = device.reserve_addresses(2_MiB, 2_MiB);
+  ASSERT_TRUE(range);
+  Address before;
+  for (int i = 0; i < 100; ++i) {  // 1.6 PiB, one after the other
+    const auto segment = device.reserve(huge);
+    ASSERT_TRUE(segment);
+    EXPECT_GE(*segment, before);
+    before = *segment + huge;
+    EXPECT_TRUE(*segment >= range->address + range->size || before <= range->address);
+    device.release(*segment, huge);
+  }
+}
+
 TEST(SimulatedDevice, RefusesBeyondItsCapacityAndGivesAgainAfterARelease) {
   SimulatedDevice device({.kind = DeviceModel::Kind::capacity, .capacity = 10_MiB}, {});
   const auto segment = device.reserve(8_MiB);
