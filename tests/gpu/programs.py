@@ -333,7 +333,7 @@ def mixed(torch, rng):
 def devices(torch, rng):
     """A thread on each device, with streams of its own and copies to and from the others; memory of one freed by another."""
     count = torch.cuda.device_count()
-    shared, lock = [], threading.Lock()
+    shared, lock = [buffer(torch, MIB).to(f"cuda:{device}") for device in range(count)], threading.Lock()
 
     def work(device, seed):
         own = random.Random(seed)

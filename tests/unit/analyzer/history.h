@@ -28,11 +28,11 @@ class History {
     builder_.push({.kind = EventKind::sync, .origin = origin(stream, 0), .value = how});
   }
   StreamId stream(std::uint64_t handle) { return trace().tables[origin(handle, 0)].stream; }
-  void segment_alloc(Address address, Bytes size) {
-    builder_.event(EventKind::segment_alloc, origin(0, 0), address, size);
+  void segment_alloc(Address address, Bytes size, std::uint32_t pool = 0) {
+    builder_.event(EventKind::segment_alloc, origin(0, pool), address, size);
   }
-  void segment_free(Address address, Bytes size) {
-    builder_.event(EventKind::segment_free, origin(0, 0), address, size);
+  void segment_free(Address address, Bytes size, std::uint32_t pool = 0) {
+    builder_.event(EventKind::segment_free, origin(0, pool), address, size);
   }
   void settings(const std::map<std::string, std::string>& values) {
     Settings settings;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "analyzer/replay/torch_calls.h"
 #include "tests/unit/analyzer/history.h"
 
 namespace memreel {
@@ -50,6 +51,19 @@ TEST(Verify, AnotherAddressIsADivergenceThatShowsTheChoice) {
   EXPECT_NE(result.first_divergence->happened.find("0x7f0000800000"), std::string::npos);
   ASSERT_EQ(result.first_divergence->free_blocks.size(), 1U);
   EXPECT_EQ(result.first_divergence->free_blocks[0], "12582912 bytes at 0x7f0000800000");
+}
+
+TEST(Verify, PoolsOfARecordingThatEndOneAfterAnotherGiveBackAlone) {
+  History history;
+  for (const std::uint32_t pool : {0U, 1U, 2U}) {
+    history.segment_alloc(segment + 64_MiB * pool, 20_MiB, pool);
+    history.free(history.alloc(5_MiB, segment + 64_MiB * pool, 0, pool));
+  }
+  for (const std::uint32_t pool : {1U, 2U}) history.segment_free(segment + 64_MiB * pool, 20_MiB, pool);
+  Trace trace = history.trace();
+  trace.header.source = "cupti";
+  EXPECT_EQ(infer_torch_calls(trace), 4U);
+  EXPECT_TRUE(verified(trace).exact());
 }
 
 TEST(Verify, SettingsThatChangedAreNamedWhereTheReplayDiverges) {
