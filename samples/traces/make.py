@@ -22,7 +22,7 @@ RECORDED = ("captures_s63_default", "captures_s64_expandable", "capture_streams_
             "mempools_s83_expandable", "borrow_s91_expandable", "pressure_s2_gc", "pressure_s7_expandable_maxsplit",
             "oom_s12_expandable_gc", "oom_s14_nonsplit", "streams_s32_expandable_pow2",
             "convnet_s2_default", "convnet_s2_pow2", "mixed_s5952_maxsplit_gc", "mixed_s23877_maxsplit_gc",
-            "mixed_s70637_expandable", "mempools_s93428_segment")
+            "mixed_s70637_expandable", "mempools_s93428_segment", "mixed_s7792_expandable_gc", "peers_s80731_gc")
 HERE = Path(__file__).resolve().parent
 
 

@@ -16,7 +16,8 @@ EXACT = DEFAULT + ("gpt_maxsplit", "gpt_pow2", "gpt_expandable", "resnet_expanda
                    "mempools_s82_default", "mempools_s83_expandable", "borrow_s91_expandable", "pressure_s2_gc",
                    "pressure_s7_expandable_maxsplit", "oom_s12_expandable_gc", "oom_s14_nonsplit",
                    "streams_s32_expandable_pow2", "convnet_s2_default", "convnet_s2_pow2", "mempools_s93428_segment",
-                   "mixed_s5952_maxsplit_gc", "mixed_s23877_maxsplit_gc", "mixed_s70637_expandable")
+                   "mixed_s5952_maxsplit_gc", "mixed_s23877_maxsplit_gc", "mixed_s70637_expandable",
+                   "mixed_s7792_expandable_gc", "peers_s80731_gc")
 BYTES_PER_EVENT = {"decode_default": 4, "gpt_default": 4, "random_2m": 7}
 # How truth.json and the trace name what PyTorch's recorder calls "oom".
 RENAMED = {"oom": "alloc_failed"}

@@ -4,7 +4,6 @@
 Each rank records its own history from its first allocation on and leaves rank_R.pickle.xz and rank_R.json: what
 torch.cuda.memory_stats() and the driver said at the end."""
 
-import gc
 import json
 import lzma
 import os
@@ -61,8 +60,6 @@ def main():
     distributed.barrier()
     used = used_by_this_process()
     distributed.destroy_process_group()
-    gc.collect()
-    # The last that is done to memory.
     stats = [torch.cuda.memory_stats(i) for i in range(torch.cuda.device_count())]
     snapshot = torch.cuda.memory._snapshot()
     with lzma.open(out / f"rank_{rank}.pickle.xz", "wb", preset=1) as file:

@@ -46,7 +46,6 @@ void find_destroyed_pools(DeviceHistory& history, Places& places, const Allocato
   const std::optional<std::vector<PoolKey>> chosen = choose_pools(*evidence, effort);
   if (!chosen) return;
   const std::vector<PoolKey>& pools = *chosen;
-  if (std::all_of(pools.begin(), pools.end(), [](const PoolKey& pool) { return pool == PoolKey{}; })) return;
   std::map<std::uint64_t, PoolKey> pool_of_live;  // by address: frees that are not completed name no unit
   for (std::size_t i = 0; i < history.entries.count(); ++i) {
     Entry& entry = history.entries[i];

@@ -21,9 +21,9 @@ namespace memreel::torch {
 /// - something was put in one of them, or it was got, while the other had a free block that best fit prefers
 ///   (pool class, stream and size being what they must be);
 /// - both are ranges of expandable segments of one stream and class at the same time;
-/// - one gave back unused memory when the other, with unused memory, did not, or was needed later: a pool that gives
-/// back
-///   is over, so nothing more is got for it, put in it, or kept by it while the cache is emptied;
+/// - one gave back unused memory when the other, with unused memory, did not, or with frees that were not completed, or
+///   was needed later: a pool that gives back is over, so nothing more is got for it, put in it, or kept by it while
+///   the cache is emptied;
 /// - memory was given back in an order that is not the order within a pool, or that of another pool came between.
 /// A segment is not of the default pool when it kept unused memory while the cache was emptied, or was given back after
 /// the default pool's turn. Segments that nothing contradicts stay in the default pool; each of the others goes to a

@@ -15,6 +15,8 @@ struct ReleaseRun {
   std::size_t first = 0, end = 0;  // entries
   bool is_call = false;            // the program asked for it; else it is part of a malloc
   bool is_empty_cache = false;     // ... by that name
+
+  friend bool operator==(const ReleaseRun&, const ReleaseRun&) = default;
 };
 
 /// All releases, in order, and which of them are calls. The free_completed records of a call's own synchronisation

@@ -53,7 +53,11 @@ class EvidenceFinder {
       }
       case Action::alloc:
         return place(entry, i);
+      case Action::free_requested:
+        if (const UnitId unit = heap_.unit_at(entry.address); unit != UnitId::none) pending_[entry.address] = unit;
+        return UnitId::none;
       case Action::free_completed:
+        pending_.erase(entry.address);
         return heap_.complete(entry);
       default:
         return UnitId::none;
@@ -118,6 +122,14 @@ class EvidenceFinder {
       }
       for (const UnitId unit : gone) differ(unit, kept);
     }
+    // Who gives back waits until what was freed is no more in use; where all pools do, nothing is pending.
+    if (!run.is_empty_cache) {
+      for (const auto& [address, pending] : pending_) {
+        if (gone.contains(pending)) continue;
+        giving.kept.push_back(pending);
+        for (const UnitId unit : gone) differ(unit, pending);
+      }
+    }
     found_.givings.push_back(std::move(giving));
   }
 
@@ -126,6 +138,7 @@ class EvidenceFinder {
   std::span<const ReleaseRun> runs_;
   Effort& effort_;
   RecordedHeap heap_;
+  std::map<std::uint64_t, UnitId> pending_;  // by address: freed, and maybe still used by the device
   PoolEvidence found_;
 };
 

@@ -30,7 +30,7 @@ struct GivenBack {
 struct GivingBack {
   std::size_t entry = 0;  // the first
   std::vector<GivenBack> parts;
-  std::vector<UnitId> kept;     // that had unused memory, too
+  std::vector<UnitId> kept;     // that had unused memory, too, or some whose use was not over
   bool is_empty_cache = false;  // by that name; else it may also be what pools that end give back, one after another
 };
 

@@ -48,8 +48,17 @@ std::vector<ReleaseRun> find_all_releases(DeviceHistory& history, const Preexist
   std::vector<ReleaseRun> releases = find_releases(history, reserved, places, rules, tables);
   const bool complete = before.segments.empty() && before.allocations.empty();
   if (!complete || releases.empty()) return releases;
-  find_destroyed_pools(history, places, rules, releases);
-  return find_releases(history, reserved, places, rules, tables);
+  // Which releases are calls tells of pools; and a release that could have served the request behind it is none when
+  // that is of another pool.
+  constexpr int most_rounds = 4;
+  for (int round = 0; round < most_rounds; ++round) {
+    find_destroyed_pools(history, places, rules, releases);
+    std::vector<ReleaseRun> again = find_releases(history, reserved, places, rules, tables);
+    const bool settled = again == releases;
+    releases = std::move(again);
+    if (settled) break;
+  }
+  return releases;
 }
 
 /// Writes the history of one device.

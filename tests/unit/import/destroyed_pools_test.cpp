@@ -17,9 +17,11 @@ class Program {
   void get(std::uint64_t address, std::uint64_t size) { add("segment_alloc", address, size); }
   void map(std::uint64_t address, std::uint64_t size) { add("segment_map", address, size); }
   void alloc(std::uint64_t address, std::uint64_t size) { add("alloc", address, size); }
+  void request_free(std::uint64_t address, std::uint64_t size) { add("free_requested", address, size); }
+  void complete_free(std::uint64_t address, std::uint64_t size) { add("free_completed", address, size); }
   void free(std::uint64_t address, std::uint64_t size) {
-    add("free_requested", address, size);
-    add("free_completed", address, size);
+    request_free(address, size);
+    complete_free(address, size);
   }
   void use(std::uint64_t address, std::uint64_t size) {
     alloc(address, size);
@@ -188,6 +190,25 @@ TEST(DestroyedPools, NothingIsPutInAPoolThatIsOver) {
   program.release(base + 128 * mib, 20 * mib);
   const Trace trace = program.trace();
   EXPECT_FALSE(is_default(trace, base + 64 * mib));
+  EXPECT_FALSE(is_default(trace, base + 128 * mib));
+  EXPECT_NE(pool_of(trace, base + 64 * mib), pool_of(trace, base + 128 * mib));
+}
+
+TEST(DestroyedPools, APoolThatEndsWaitsForWhatWasFreed) {
+  Program program;
+  program.get(base, 20 * mib);
+  program.use(base, 5 * mib);
+  for (const std::uint64_t place : {64U, 128U}) {
+    program.get(base + place * mib, 20 * mib);  // although 20 MiB were free
+    program.alloc(base + place * mib, 20 * mib);
+  }
+  program.free(base + 64 * mib, 20 * mib);
+  program.request_free(base + 128 * mib, 20 * mib);
+  program.release(base + 64 * mib, 20 * mib, "__del__");
+  program.complete_free(base + 128 * mib, 20 * mib);
+  program.release(base, 20 * mib);
+  program.release(base + 128 * mib, 20 * mib);
+  const Trace trace = program.trace();
   EXPECT_FALSE(is_default(trace, base + 128 * mib));
   EXPECT_NE(pool_of(trace, base + 64 * mib), pool_of(trace, base + 128 * mib));
 }
