@@ -3,7 +3,9 @@ install(TARGETS memreel memreel-attach memreel-record RUNTIME DESTINATION ${CMAK
 # Nobody links it: memreel-record finds it beside itself, in ../lib/memreel.
 install(TARGETS memreel-agent LIBRARY DESTINATION lib/memreel)
 if(MEMREEL_VIEWER)
-  install(TARGETS memreel-view RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS memreel-view RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT viewer)
+  # The tour's; memreel-view finds it in ../share/memreel/samples.
+  install(FILES samples/traces/gpt_default.reel DESTINATION share/memreel/samples COMPONENT viewer)
 endif()
 install(DIRECTORY formats/proto/memreel DESTINATION ${CMAKE_INSTALL_DATADIR}/memreel/proto FILES_MATCHING PATTERN "*.proto")
 install(DIRECTORY analyzer/include/memreel collector/include/memreel DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

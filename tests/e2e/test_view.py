@@ -2,11 +2,13 @@
 
 import json
 import random
+import subprocess
 import time
 import unittest
+from pathlib import Path
 
 from program import SAMPLES, run
-from viewing import HEIGHT, PATIENCE, WIDTH, View, ViewTest, ink, picture
+from viewing import HEIGHT, PATIENCE, VIEW, WIDTH, View, ViewTest, ink, picture
 
 
 class Windows(ViewTest):
@@ -193,6 +195,56 @@ class Files(ViewTest):
         self.assert_refused(self.screen.view(trace, "--pane", "sky", "--screenshot", "a.png"), "sky", "timeline")
         self.assert_refused(self.screen.view(trace, "--at", "noon", "--screenshot", "a.png"), "noon")
         self.assert_refused(self.screen.view("--nonsense"), "--nonsense")
+
+
+class Tour(ViewTest):
+    def tour(self, program):
+        """What is shown after the command, without a file."""
+        view = View(self.screen, program=program)
+        self.addCleanup(view.close)
+        view.settled()
+        view.key("ctrl+shift+p")
+        view.type("tour")
+        return view, view.key("Return")
+
+    def test_it_shows_the_sample_where_no_file_is_open(self):
+        view, shown = self.tour(VIEW)
+        self.assertEqual((shown["stage"], shown["tour"]), ("complete", 0))
+        self.assertEqual(Path(shown["file"]), SAMPLES / "gpt_default.reel")
+        for stop in range(1, 5):
+            self.assertEqual(view.click_on("tour/next")["tour"], stop)
+        self.assertEqual(view.click_on("tour/next")["tour"], -1)
+        self.assertEqual(view.quit(), (0, ""))
+
+    def test_an_installed_program_has_the_sample_with_it(self):
+        build = Path(VIEW).parent.parent
+        subprocess.run(["cmake", "--install", build, "--component", "viewer", "--prefix", self.directory], check=True,
+                       stdout=subprocess.DEVNULL)
+        view, shown = self.tour(self.directory / "bin" / "memreel-view")
+        self.assertEqual(Path(shown["file"]), self.directory / "share/memreel/samples/gpt_default.reel")
+        self.assertEqual(view.quit(), (0, ""))
+
+        # Without it there is no tour, and all else is as ever.
+        (self.directory / "share/memreel/samples/gpt_default.reel").unlink()
+        view, shown = self.tour(self.directory / "bin" / "memreel-view")
+        self.assertEqual((shown["file"], shown["tour"]), (None, -1))
+        self.assertEqual(view.quit(), (0, ""))
+
+    def test_the_first_start_without_a_file_is_the_tour(self):
+        settings = self.directory / "memreel" / "view.json"
+        environment = {**self.screen.environment, "XDG_CONFIG_HOME": str(self.directory)}
+        for patience in (1, 2, 4, 8, 16, 32):
+            process = subprocess.Popen([VIEW], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            time.sleep(patience)  # a busy machine has no window sooner
+            while process.poll() is None:
+                subprocess.run(["xdotool", "key", "ctrl+q"], env=environment, check=True)
+                time.sleep(0.2)
+            self.assertEqual((process.communicate(), process.returncode), ((b"", b""), 0))
+            seen = json.loads(settings.read_text())
+            if seen["tour_done"]:
+                break
+        self.assertTrue(seen["tour_done"])
+        self.assertEqual(seen["recent"], [], "the sample is none of the user's files")
 
 
 class Screenshots(ViewTest):

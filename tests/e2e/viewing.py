@@ -41,9 +41,9 @@ class Screen:
 class View:
     """A viewer with a window, and the hands of its user."""
 
-    def __init__(self, screen, *arguments, size=f"{WIDTH}x{HEIGHT}"):
+    def __init__(self, screen, *arguments, size=f"{WIDTH}x{HEIGHT}", program=VIEW):
         self.screen = screen
-        self.process = subprocess.Popen([VIEW, *map(str, arguments), "--control", "--size", size],
+        self.process = subprocess.Popen([program, *map(str, arguments), "--control", "--size", size],
                                         env=screen.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
 

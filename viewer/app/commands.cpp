@@ -21,6 +21,13 @@ bool matches(const std::string& text, const std::string& wanted) {
   return next == wanted.size();
 }
 
+/// Less is better: begins with it, has it in one piece, has its letters.
+int distance(const std::string& text, const std::string& wanted) {
+  const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
+  const auto found = std::search(text.begin(), text.end(), wanted.begin(), wanted.end(), same);
+  return found == text.begin() ? 0 : found != text.end() ? 1 : 2;
+}
+
 }  // namespace
 
 void Commands::handle(const Window& window) {
@@ -60,6 +67,8 @@ void Commands::draw_palette(const Window& window) {
   std::vector<const Command*> found;
   for (const Command& command : commands_)
     if (matches(command.name, typed_)) found.push_back(&command);
+  if (!typed_.empty())
+    std::ranges::stable_sort(found, {}, [&](const Command* command) { return distance(command->name, typed_); });
   // By the window's list of keys: one that is let go of within the same frame counts, too.
   const auto pressed = [&](int key) { return std::ranges::count(window.keys(), key, &KeyPress::key); };
   const bool entered = !opened && pressed(GLFW_KEY_ENTER) + pressed(GLFW_KEY_KP_ENTER) > 0;

@@ -256,8 +256,9 @@ void Viewer::draw_help() {
 }
 
 void Viewer::draw_tour(Scene& scene) {
+  if (document_->empty() || !document_->complete) return;  // what it shows is not there yet
   if (tour_step_ < 0) {
-    if (settings_.tour_done || document_->empty() || !document_->complete) return;
+    if (settings_.tour_done) return;
     tour_step_ = 0;
   }
   settings_.tour_done = true;
@@ -281,7 +282,9 @@ void Viewer::draw_tour(Scene& scene) {
   ImGui::TextWrapped("%s", stop.text);
   ImGui::PopStyleColor();
   ImGui::Spacing();
-  if (ImGui::Button(tour_step_ + 1 < static_cast<int>(tour.size()) ? "Next" : "Done")) ++tour_step_;
+  const bool is_last = tour_step_ + 1 == static_cast<int>(tour.size());
+  if (ImGui::Button(is_last ? "Done" : "Next")) ++tour_step_;
+  note_item(scene, "tour/next");
   ImGui::SameLine();
   if (ImGui::Button("Skip")) tour_step_ = static_cast<int>(tour.size());
   ImGui::End();

@@ -184,7 +184,10 @@ int run(const Arguments& arguments, Clock::time_point started) {
                     .offscreen = arguments.headless()});
   if (!window) return fail(window.error());
   Viewer viewer(**window, settings);
-  if (source) viewer.open(std::move(source));
+  if (source)
+    viewer.open(std::move(source));
+  else if (!settings.tour_done)
+    viewer.begin_tour();
   if (!arguments.compare.empty()) {
     viewer.compare_with(arguments.compare);
     viewer.show_tab("compare");

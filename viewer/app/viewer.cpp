@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "viewer/app/sample.h"
 #include "viewer/model/labels.h"
 
 namespace memreel::viewer {
@@ -66,9 +67,10 @@ void Viewer::close() {
   cursor_follows_ = true;
 }
 
-void Viewer::open(std::unique_ptr<Source> source) {
+void Viewer::open(std::unique_ptr<Source> source, bool is_sample) {
   close();
   source_ = std::move(source);  // what is read already comes with the next frame
+  if (is_sample) return;
   const std::string name = std::filesystem::absolute(source_->path()).string();
   std::erase(settings_.recent, name);
   settings_.recent.insert(settings_.recent.begin(), name);
@@ -234,6 +236,16 @@ void Viewer::select_largest() {
   if (largest != heap_.blocks.end()) selection_.select(*document_, largest->allocation);
 }
 
+void Viewer::begin_tour() {
+  if (!source_) {
+    const std::filesystem::path sample = sample_trace();
+    if (sample.empty()) return;
+    open(std::make_unique<Source>(sample, [] { Window::wake(); }), true);
+  }
+  maximised_.clear();
+  tour_step_ = 0;
+}
+
 void Viewer::focus() {
   if (selection_.marked) {
     selection_.look_at(*document_, *selection_.marked);
@@ -354,7 +366,7 @@ void Viewer::make_commands() {
   add("Light or dark", "T", GLFW_KEY_T, 0, [this] { set_dark(!settings_.dark); });
   add("Commands", "Ctrl+Shift+P", GLFW_KEY_P, GLFW_MOD_CONTROL | GLFW_MOD_SHIFT, [this] { commands_.open_palette(); });
   add_character("Help: all keys", '?', [this] { help_ = !help_; });
-  add("Tour", "", 0, 0, [this] { tour_step_ = 0; });
+  add("Tour", "", 0, 0, [this] { begin_tour(); });
   add("Quit", "Ctrl+Q", GLFW_KEY_Q, GLFW_MOD_CONTROL, [this] { quit_ = true; });
 }
 
@@ -398,6 +410,8 @@ Json Viewer::state() const {
       {"matches", panes_->allocations.matches()},
       {"clipboard", clipboard()},
       {"compared", compared(panes_->compare)},
+      {"file", source_ ? Json(source_->path().string()) : Json(nullptr)},
+      {"tour", tour_step_},
       {"tab", tab_},
       {"maximised", maximised_},
       {"help", help_},

@@ -62,8 +62,8 @@ class Viewer {
   void open(const std::filesystem::path& file);
   /// Shows no file, and gives up reading it.
   void close();
-  /// Shows what is being read already.
-  void open(std::unique_ptr<Source> source);
+  /// Shows what is being read already. `is_sample`: it is none of the user's files.
+  void open(std::unique_ptr<Source> source, bool is_sample = false);
   /// One pane alone fills the window, or none does.
   void maximise(std::string_view pane);
   void show_tab(std::string_view name);
@@ -72,6 +72,8 @@ class Viewer {
   void set_dark(bool dark);
   /// Selects the largest allocation with a stack that is held at the cursor.
   void select_largest();
+  /// Shows around: in the trace that is open, else in the sample, where it is here.
+  void begin_tour();
   void run_policies() { panes_->policies.run(); }
   /// Another trace, for the pane that compares.
   void compare_with(const std::filesystem::path& file) { panes_->compare.set_other(file.string()); }
