@@ -1,10 +1,11 @@
 """What the viewer's panes say, compared with what the commands say, and what a click in them does."""
 
 import json
+import time
 import unittest
 
 from program import SAMPLES, run
-from viewing import ViewTest, picture
+from viewing import PATIENCE, ViewTest, picture
 
 
 class Panes(ViewTest):
@@ -239,6 +240,29 @@ class Panes(ViewTest):
         # Nothing is before the first event.
         view.hands("mousemove", int(x + 2), int(y + height / 2), *["click", 4] * 30)
         self.assertNotIn("fragmentation/go there", view.settled()["places"])
+        self.end(view)
+
+    def shown_soon(self, view, place):
+        """Where it is, as soon as it is on screen."""
+        deadline = time.monotonic() + PATIENCE
+        while place not in (places := view.ask("state")["places"]):
+            self.assertLess(time.monotonic(), deadline, f"{place} in {sorted(places)}")
+        x, y, width, height = places[place]
+        return int(x + width / 2), int(y + height / 2)
+
+    def test_a_long_job_is_cancelled_by_a_click_and_taken_up_again_by_another(self):
+        view = self.open(SAMPLES / "streams_default.reel", "--pane", "policies")
+        view.click_on("policies/specs")
+        view.key("ctrl+a")
+        view.type("plan.best,plan.best,plan.best,plan.best")
+        view.key("Tab")
+        for click in ("policies/run", "policies/go on"):
+            for place in (click, "policies/cancel"):
+                view.hands("mousemove", *self.shown_soon(view, place), "sleep", "0.05", "click", 1)
+            ended = view.settled()
+            self.assertIn("policies/go on", ended["places"], "it says that it was given up")
+            self.assertNotIn("policies/cancel", ended["places"])
+            self.assertNotIn("policies/first row", ended["places"], "and there is nothing to show of it")
         self.end(view)
 
 
