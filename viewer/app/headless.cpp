@@ -101,23 +101,23 @@ Result<BenchResult> run_bench(Window& window, Viewer& viewer, const std::filesys
   const auto draw_until = [&](const auto& reached) -> Result<void> {
     const auto begin = Clock::now();
     for (;;) {
-      draw();
       const SourceStatus status = viewer.status();
       if (status.stage == Stage::failed && status.error) return *status.error;
       if (reached(status)) return {};
       if (Clock::now() - begin > patience) return Error{.what = "the trace was not read in time"};
       window.rest();
+      draw();
     }
   };
   const auto has_events = [&](const SourceStatus& status) {
-    return !viewer.document().empty() || status.stage == Stage::complete;
+    return viewer.shows_events() || (status.stage == Stage::complete && viewer.document().complete);
   };
   draw();
   result.first_frame_ms = window_ms + milliseconds_since(start);
   result.resident_at_start_bytes = resident_bytes();
   if (auto done = draw_until(has_events); !done) return std::move(done).error();
   result.first_paint_ms = window_ms + milliseconds_since(start);
-  auto done = draw_until([](const SourceStatus& status) { return status.stage == Stage::complete; });
+  auto done = draw_until([&](const SourceStatus&) { return viewer.document().complete; });
   if (!done) return std::move(done).error();
   result.complete_ms = window_ms + milliseconds_since(start);
   if (auto ready = settle(window, viewer); !ready) return std::move(ready).error();

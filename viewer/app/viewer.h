@@ -80,6 +80,8 @@ class Viewer {
 
   /// Draws a frame.
   void draw();
+  /// The timeline has events on it.
+  bool shows_events() const { return panes_->timeline.shows_events(); }
   /// Everything is read and every pane shows what was asked for.
   bool is_idle() const;
   bool wants_to_quit() const { return quit_; }

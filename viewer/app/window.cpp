@@ -238,7 +238,7 @@ FrameTimes Window::frame(const Theme& theme, const std::function<void()>& conten
 }
 
 void Window::wait(double seconds) { glfwWaitEventsTimeout(seconds); }
-void Window::rest() { wait(std::min(last_frame_ms_, 100.0) / 1e3); }
+void Window::rest() { wait(std::min(4 * last_frame_ms_, 100.0) / 1e3); }
 
 void Window::wake() {
   if (has_window().load(std::memory_order_acquire)) glfwPostEmptyEvent();

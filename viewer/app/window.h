@@ -69,8 +69,8 @@ class Window {
   FrameTimes frame(const Theme& theme, const std::function<void()>& contents);
   /// Waits for something to happen, at most so long.
   void wait(double seconds);
-  /// Waits as long as the last frame took, at most a tenth of a second, or until something happens: while a file is
-  /// read, so that drawing in software leaves its thread a processor.
+  /// Waits four times as long as the last frame took, at most a tenth of a second, or until something happens: while a
+  /// file is read, so that drawing in software leaves its threads the processors.
   void rest();
   /// Ends a wait(), from any thread; nothing happens while there is no window.
   static void wake();

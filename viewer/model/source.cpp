@@ -16,6 +16,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds first_publication{30}, longest_between_publications{500};
 constexpr std::chrono::milliseconds growth_check{200}, import_check{3};
+constexpr std::chrono::milliseconds import_progress{100};  // each is a frame, drawn on the processors that import
 
 /// For progress: what the footer says, or a guess.
 std::uint64_t expected_events(ByteFile& file) {
@@ -103,7 +104,7 @@ void Source::run(const std::stop_token& stop) {
   auto last = Clock::now();
   options.on_progress = [&](ImportProgress p) {
     const auto now = Clock::now();
-    if (now - last < first_publication || p.bytes_total == 0) return;
+    if (now - last < import_progress || p.bytes_total == 0) return;
     last = now;
     set_status({.stage = Stage::importing,
                 .progress = static_cast<double>(p.bytes_done) / static_cast<double>(p.bytes_total)});

@@ -35,7 +35,9 @@ void TimelinePane::update(Columns& kept, Scene& scene, TimeRange view, const Are
                 scene.doc().event_count()};
   if (scene.course() == nullptr) return;
   if (!(key == kept.key)) {
-    if (scene.doc().events_until(view.end) - scene.doc().events_until(view.begin) <= quickly) {
+    // What is shown first is worth waiting for within the frame: there is nothing else to look at.
+    if (kept.contents->course.empty() ||
+        scene.doc().events_until(view.end) - scene.doc().events_until(view.begin) <= quickly) {
       kept.contents = std::make_shared<const Contents>(make(scene.doc(), key).value_or(Contents{}));
       kept.key = key;
     } else {

@@ -23,6 +23,8 @@ const char* free_name(const Tables& tables, const HeapCourse& sampled);
 class TimelinePane {
  public:
   void draw(Scene& scene);
+  /// Whether events are on screen.
+  bool shows_events() const { return !plot_.contents->course.empty(); }
 
  private:
   /// What the columns on screen were made for.
