@@ -105,8 +105,10 @@ class TorchNative {
 
   void empty_cache() { release_everything(); }
   void empty_pool(std::uint32_t lane) {
-    if (pending_ > 0) wait_for_pending();
-    release_pool(pools_.pool_of(lane));
+    const PoolId pool = pools_.pool_of(lane);
+    // Only for what was the pool's: release_cached_blocks() in c10/cuda/CUDACachingAllocator.cpp.
+    wait_for_pending([&](const Block& block) { return pools_.arena_of(block).pool == pool; });
+    release_pool(pool);
   }
   void pool_ended(std::uint32_t lane) {
     const PoolId pool = pools_.pool_of(lane);
@@ -279,7 +281,7 @@ class TorchNative {
   }
 
   void release_everything() {
-    if (pending_ > 0) wait_for_pending();
+    wait_for_pending([](const Block&) { return true; });
     for (const bool small : {false, true}) release_unused(PoolId::default_pool, small);
     for (const PoolId pool : ended_) release_pool(pool);
   }
@@ -307,12 +309,18 @@ class TorchNative {
       });
   }
 
-  void wait_for_pending() {
-    ++calls_.sync;
-    pending_ = 0;
-    for (std::uint32_t slot = 0; slot < block_of_.size(); ++slot)
-      if (block_of_[slot] != BlockId::none && table_[block_of_[slot]].state == BlockState::pending)
-        make_reusable(slot, block_of_[slot]);
+  /// `is_waited_for` of a block: whether its end is.
+  void wait_for_pending(const auto& is_waited_for) {
+    if (pending_ == 0) return;
+    const std::uint64_t before = pending_;
+    for (std::uint32_t slot = 0; slot < block_of_.size(); ++slot) {
+      const BlockId block = block_of_[slot];
+      if (block == BlockId::none || table_[block].state != BlockState::pending || !is_waited_for(table_[block]))
+        continue;
+      --pending_;
+      make_reusable(slot, block);
+    }
+    if (pending_ < before) ++calls_.sync;
   }
 
   /// Releases what was long not used, until less than the threshold is reserved. A block's age is the number of

@@ -86,7 +86,8 @@ std::string summary_of(const std::string& program, const Ending& ending, const s
   std::string text = "memreel: " + program + " " + ending_text(ending) + " after " +
                      text_of_seconds(std::chrono::duration<double>(ending.time).count());
   std::size_t traces = 0;
-  std::string first;
+  std::string fullest;  // of the traces that are named
+  std::uint64_t most = 0;
   std::string refusals;
   for (const JournalEntry& entry : journal) {
     if (entry.what == JournalEntry::What::refused)
@@ -96,7 +97,11 @@ std::string summary_of(const std::string& program, const Ending& ending, const s
     const auto ended = std::find_if(journal.begin(), journal.end(), [&](const JournalEntry& other) {
       return other.what == JournalEntry::What::ended && other.trace == entry.trace;
     });
-    if (first.empty()) first = nearest_name(entry.trace);
+    const std::uint64_t events = ended == journal.end() ? 1 : ended->events;
+    if (fullest.empty() || events > most) {
+      fullest = nearest_name(entry.trace);
+      most = events;
+    }
     text += "\n  " + describe(entry, ended == journal.end() ? nullptr : &*ended, ending.time);
   }
   if (traces > most_shown) text += "\n  and " + counted(traces - most_shown, "trace") + " more beside them";
@@ -104,7 +109,7 @@ std::string summary_of(const std::string& program, const Ending& ending, const s
   if (traces == 0 && refusals.empty())
     text += dormant ? "; memreel attach never asked for a recording, and there is no trace"
                     : " without having used CUDA: there is nothing to record, and no trace";
-  if (traces > 0) text += "\n  memreel report " + first + " shows who holds the memory";
+  if (traces > 0) text += "\n  memreel report " + fullest + " shows who holds the memory";
   return text + "\n";
 }
 

@@ -52,6 +52,14 @@ class Processes(RecordTest):
         kinds = [self.document("info", trace)["kinds"] for trace in traces]
         self.assertEqual(sum(k["alloc"] + k["free_requested"] for k in kinds), len(self.truth()))
 
+    def test_who_starts_the_ranks_does_not_take_their_names(self):
+        errors = self.record_program("spawn", 2, 100, 1, options=["-o", "run-%r.reel"]).stderr
+        self.assertEqual([trace.name for trace in self.traces()], ["run-0.reel", "run-1.reel", "run-none.reel"])
+        self.assertRegex(errors, r"memreel report run-[01].reel shows who holds the memory")
+        for rank in "01":
+            trace = self.directory / f"run-{rank}.reel"
+            self.assert_equals_truth(trace, self.truth_of(trace))
+
     def test_children_and_ranks(self):
         self.record_program("spawn", 3, options=["-o", "run-%r-%p.reel"])
         self.assert_each_equals_its_truth(3)

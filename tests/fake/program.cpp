@@ -555,6 +555,7 @@ int exec(const Numbers& n) {
 }
 
 int spawn(const Numbers& n) {
+  if (n[2] != 0) use_gpu();
   std::vector<pid_t> children;
   const std::string count = std::to_string(n[1]);
   for (std::uint64_t i = 0; i < n[0]; ++i) {
@@ -729,7 +730,7 @@ const std::array modes{
     Mode{"cancel", cancel, {20}, "THREADS: cancelled while they allocate"},
     Mode{"exit-in-handler", exit_in_handler, {1000}, "MICROSECONDS: a signal's handler ends it then; exit code 7"},
     Mode{"exec", exec, {100}, "COUNT: becomes `single` afterwards"},
-    Mode{"spawn", spawn, {3, 100}, "CHILDREN COUNT: processes with RANK set"},
+    Mode{"spawn", spawn, {3, 100, 0}, "CHILDREN COUNT USES: processes with RANK set, of one that may use CUDA too"},
     Mode{"exit-inside", exit_inside, {4}, "THREADS: main returns while they allocate; exit code 5"},
     Mode{"quick-exit", quick_exit, {100}, "COUNT: then _exit(6)"},
     Mode{"crash", crash, {100}, "COUNT: then SIGSEGV"},

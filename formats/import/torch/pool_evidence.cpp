@@ -122,8 +122,9 @@ class EvidenceFinder {
       }
       for (const UnitId unit : gone) differ(unit, kept);
     }
-    // Who gives back waits until what was freed is no more in use; where all pools do, nothing is pending.
-    if (!run.is_empty_cache) {
+    // Who gives back waits until what was freed is no more in use; where the default pool does, nothing is pending.
+    if (!run.is_empty_cache && !pending_.empty()) {
+      for (const UnitId unit : gone) facts(unit).not_default = true;
       for (const auto& [address, pending] : pending_) {
         if (gone.contains(pending)) continue;
         giving.kept.push_back(pending);

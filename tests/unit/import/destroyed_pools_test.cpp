@@ -213,6 +213,21 @@ TEST(DestroyedPools, APoolThatEndsWaitsForWhatWasFreed) {
   EXPECT_NE(pool_of(trace, base + 64 * mib), pool_of(trace, base + 128 * mib));
 }
 
+TEST(DestroyedPools, TheDefaultPoolWaitsForAllThatWasFreed) {
+  Program program;
+  program.get(base, 20 * mib);
+  program.alloc(base, 20 * mib);
+  program.get(base + 64 * mib, 20 * mib);
+  program.use(base + 64 * mib, 5 * mib);
+  program.request_free(base, 20 * mib);
+  program.release(base + 64 * mib, 20 * mib, "__del__");
+  program.complete_free(base, 20 * mib);
+  program.release(base, 20 * mib);
+  const Trace trace = program.trace();
+  EXPECT_TRUE(is_default(trace, base));
+  EXPECT_FALSE(is_default(trace, base + 64 * mib));
+}
+
 TEST(DestroyedPools, AnotherPoolDoesNotGiveBackInBetween) {
   Program program;
   program.get(base, 20 * mib);

@@ -138,6 +138,18 @@ TEST(TorchNative, EmptyingAPoolLeavesTheOthers) {
   EXPECT_EQ(torch.reserved(), 30_MiB);
 }
 
+TEST(TorchNative, EmptyingAPoolWaitsForWhatWasItsOwn) {
+  Torch torch;
+  torch.alloc(0, 30_MiB, 2);
+  torch.alloc(1, 30_MiB);
+  torch->free_requested(0, {});
+  torch->free_requested(1, {});
+  torch->empty_pool(2);
+  EXPECT_EQ(torch.reserved(), 30_MiB);
+  torch.alloc(2, 30_MiB);  // slot 1 is pending still
+  EXPECT_EQ(torch.reserved(), 60_MiB);
+}
+
 TEST(TorchNative, WhenTheDeviceRefusesEverythingUnusedIsReleasedAndThenItFails) {
   Torch torch({}, limited_to(64_MiB));
   torch.alloc(0, 40_MiB);

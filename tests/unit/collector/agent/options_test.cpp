@@ -67,7 +67,7 @@ TEST(TraceName, PlaceholdersStandForTheProcess) {
   const ProcessNames names{.process = 42, .host = "node7", .rank = "3"};
   EXPECT_EQ(trace_name("out/%h-r%r.%p.reel", names), "out/node7-r3.42.reel");
   EXPECT_EQ(trace_name("100%%%x%", names), "100%%x%");
-  EXPECT_EQ(trace_name("r%r", ProcessNames{}), "r0");
+  EXPECT_EQ(trace_name("r%r", ProcessNames{}), "rnone");
 }
 
 TEST(TraceName, FurtherAttemptsDifferBeforeTheExtension) {
