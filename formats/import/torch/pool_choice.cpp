@@ -206,13 +206,12 @@ class PoolChoice {
     if (pool == default_pool && facts.not_default) return false;
     effort_.add(others.size());
     const auto differ = evidence_.differ.find(unit);
-    for (const UnitId id : others) {
+    return std::ranges::all_of(others, [&](UnitId id) {
       if (differ != evidence_.differ.end() && differ->second.contains(id)) return false;
       const auto& other = units_[number(id)];
-      if (pool == default_pool || id == unit) continue;
-      if (facts.last_needed >= other.released || other.last_needed >= facts.released) return false;
-    }
-    return true;
+      if (pool == default_pool || id == unit) return true;
+      return facts.last_needed < other.released && other.last_needed < facts.released;
+    });
   }
 
   const PoolEvidence& evidence_;
