@@ -80,8 +80,8 @@ class Viewer {
 
   /// Draws a frame.
   void draw();
-  /// The timeline has events on it.
-  bool shows_events() const { return panes_->timeline.shows_events(); }
+  /// The timeline has events on it, or there are none.
+  bool shows_events() const { return panes_->timeline.shows_events() || document_->complete; }
   /// Everything is read and every pane shows what was asked for.
   bool is_idle() const;
   bool wants_to_quit() const { return quit_; }
