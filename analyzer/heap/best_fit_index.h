@@ -80,9 +80,9 @@ class FitIndex {
 
    private:
     friend FitIndex;
-    Found(BlockId id, const Bin& in, unsigned at) : block(id), place(at), bin(&in) {}
-    unsigned place = 0;
-    const Bin* bin = nullptr;
+    Found(BlockId id, const Bin& bin, unsigned place) : block(id), place_(place), bin_(&bin) {}
+    unsigned place_ = 0;
+    const Bin* bin_ = nullptr;
   };
 
   /// Of blocks in `table`, which must outlive the index. Sizes are multiples of 2^`unit_log2` bytes; unit_log2 >= 8. A
@@ -121,8 +121,8 @@ class FitIndex {
 
   /// What a search found. The index must be as it was then. Quicker than by its id: nothing is looked up.
   [[gnu::always_inline]] void erase(const Found& found) {
-    const Slot slot{found.bin->row, found.bin->column, 0};
-    erase_from(rows_[slot.row]->bins[slot.column], found.place, found.block, slot);
+    const Slot slot{found.bin_->row, found.bin_->column, 0};
+    erase_from(rows_[slot.row]->bins[slot.column], found.place_, found.block, slot);
   }
 
   /// The smallest block of at least `size` bytes, of several the first by their tie; none when there is none.

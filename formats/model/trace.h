@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/model/column.h"
 #include "formats/model/event.h"
 #include "formats/model/tables.h"
 
@@ -55,13 +56,13 @@ struct ReadReport {
 
 /// Events as columns of equal length, in recorded order. 37 bytes per event.
 struct EventColumns {
-  std::vector<EventKind> kind;
-  std::vector<OriginId> origin;
-  std::vector<StackId> stack;
-  std::vector<AllocationId> allocation;
-  std::vector<Nanoseconds> time;
-  std::vector<std::uint64_t> address_or_value;  // no kind has both: has_address() and has_value() tell which
-  std::vector<Bytes> size;
+  Column<EventKind> kind;
+  Column<OriginId> origin;
+  Column<StackId> stack;
+  Column<AllocationId> allocation;
+  Column<Nanoseconds> time;
+  Column<std::uint64_t> address_or_value;  // no kind has both: has_address() and has_value() tell which
+  Column<Bytes> size;
 
   std::size_t count() const { return kind.size(); }
   void reserve(std::size_t events);

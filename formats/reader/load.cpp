@@ -42,11 +42,10 @@ Result<Expected> expected_of(ByteFile& file) {
 
 /// Asks for large pages under a column that is about to be filled: page by page, the kernel would take as long to hand
 /// out its memory as the reader to fill it.
-template <class T>
-void prefer_large_pages(std::vector<T>& column) {
+void prefer_large_pages(auto& column) {
   constexpr std::size_t page = std::size_t{2} << 20U;
   void* begin = column.data();
-  std::size_t size = column.capacity() * sizeof(T);
+  std::size_t size = column.capacity() * sizeof(column.front());
   if (std::align(page, page, begin, size) != nullptr) ::madvise(begin, size / page * page, MADV_HUGEPAGE);
 }
 

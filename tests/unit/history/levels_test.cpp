@@ -15,7 +15,10 @@ using testing::TraceBuilder;
 // PyTorch on a device whose driver was watched, too.
 class Levels : public ::testing::Test {
  protected:
-  std::vector<EventKind> kinds() { return build_.trace().events.kind; }
+  std::vector<EventKind> kinds() {
+    const auto& kinds = build_.trace().events.kind;
+    return {kinds.begin(), kinds.end()};
+  }
   HeapHistory history(HeapId heap) {
     for (const HeapHistory& h : heap_histories(build_.trace()))
       if (h.heap == heap) return h;

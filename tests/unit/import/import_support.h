@@ -91,7 +91,7 @@ inline Document snapshot(std::vector<Document> segments, std::vector<Document> e
   return {{"segments", segments}, {"device_traces", {entries}}, {"external_annotations", Document::array()}};
 }
 
-inline std::vector<EventKind> kinds(const Trace& trace) { return trace.events.kind; }
+inline std::vector<EventKind> kinds(const Trace& trace) { return {trace.events.kind.begin(), trace.events.kind.end()}; }
 
 inline std::size_t count(const Trace& trace, EventKind kind) {
   return static_cast<std::size_t>(std::count(trace.events.kind.begin(), trace.events.kind.end(), kind));
