@@ -8,8 +8,8 @@
 
 namespace memreel {
 
-/// Leaves elements that are not given a value as the memory comes. Writing zeros first, which the reader of a trace then
-/// overwrites, took a tenth of its time.
+/// Leaves elements that are not given a value as the memory comes. Writing zeros first, which the reader of a trace
+/// then overwrites, took a tenth of its time.
 template <class T>
 class UnsetAllocator : public std::allocator<T> {
   static_assert(std::is_trivially_copyable_v<T>);
