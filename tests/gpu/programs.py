@@ -346,6 +346,7 @@ def devices(torch, rng):
                 tensor = buffer(torch, 2 ** own.uniform(8, 25)).zero_()
                 if own.random() < 0.3:
                     tensor = tensor.to(f"cuda:{own.randrange(count)}", non_blocking=True)
+                    stream.synchronize()  # what is on its way must not meet a cudaFree of the other thread
             held.append(tensor)
             if own.random() < 0.2:
                 with lock:
