@@ -21,7 +21,8 @@ DriverAddresses::DriverAddresses(std::span<const RecordedSegment> recorded)
     : recorded_(recorded), lowest_(recorded.empty() ? highest : round_down(recorded.front().address)) {}
 
 void DriverAddresses::see_recorded(std::size_t segment) {
-  const auto [address, size] = recorded_[segment];
+  const Address address = recorded_[segment].address;
+  const Bytes size = recorded_[segment].size;
   const auto in_made_region = [&] {
     const auto after = made_regions_.upper_bound(address);
     return after != made_regions_.begin() && address < std::prev(after)->second;

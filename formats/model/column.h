@@ -16,8 +16,8 @@ class UnsetAllocator : public std::allocator<T> {
 
  public:
   template <class Other>
-  struct rebind {
-    using other = UnsetAllocator<Other>;
+  struct rebind {                         // NOLINT(readability-identifier-naming): as std::allocator_traits has it
+    using other = UnsetAllocator<Other>;  // NOLINT(readability-identifier-naming)
   };
 
   UnsetAllocator() = default;
