@@ -10,8 +10,8 @@
 //
 // Within a bin the order is that of one 64-bit number: how much larger than the bin's smallest size a block is, then
 // its tie. The first block at or after a wanted number is the one whose distance from it, as an unsigned difference, is
-// the least: what comes before wraps around and is far away, and so is a gap, whose number is the highest. So a search
-// takes no decision but the least of four distances.
+// the least: what comes before wraps around and is far away, and so is a gap, whose number is the highest. So a
+// search takes no decision but the least of a few distances.
 #pragma once
 
 #include <algorithm>

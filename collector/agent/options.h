@@ -67,9 +67,9 @@ struct ProcessNames {
 /// This process: its pid, its host, and the first of RANK, OMPI_COMM_WORLD_RANK, PMI_RANK and SLURM_PROCID that is set.
 ProcessNames process_names();
 
-/// `pattern` with %p the process id, %h the host, %r the rank ("none" when there is none, as in what starts
-/// the ranks) and %% a percent sign; anything
-/// else stays. For `attempt` > 0 "-ATTEMPT" is put before the extension: what to try when the name before exists.
+/// `pattern` with %p the process id, %h the host, %r the rank ("none" where there is none, as in what starts the ranks)
+/// and %% a percent sign; anything else stays. For `attempt` > 0 "-ATTEMPT" is put before the extension: what to try
+/// when the name before exists.
 std::string trace_name(std::string_view pattern, const ProcessNames& names, unsigned attempt = 0);
 
 }  // namespace memreel::agent
