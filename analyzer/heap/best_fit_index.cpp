@@ -3,13 +3,18 @@
 namespace memreel {
 
 template <class Tie>
-BlockId FitIndex<Tie>::first_in_many(const Bin& bin, std::uint32_t offset) const {
-  const auto chunk = bin.many->chunk(0);
+auto FitIndex<Tie>::first_in_many(const Bin& bin, std::uint32_t offset) const -> Found {
+  if (const Equals* equals = bin.many->equals.get()) {
+    const unsigned place = equals->ties.least();
+    return Found(equals->blocks[place], bin, place);
+  }
+  const Sorted& sorted = bin.many->sorted;
+  const auto chunk = sorted.chunk(0);
   // The first blocks of many are the next to be found, and if they are the oldest nobody has looked at them for long.
   table_->prefetch_block(chunk[std::min(blocks_ahead, chunk.size() - 1)].block);
-  if (chunk.front().offset >= offset) return chunk.front().block;
-  const Entry* first = bin.many->lower_bound({0, offset, BlockId::none});
-  return first ? first->block : BlockId::none;
+  if (chunk.front().offset >= offset) return Found(chunk.front().block, bin, 0);
+  const Entry* first = sorted.lower_bound({0, offset, BlockId::none});
+  return first ? Found(first->block, bin, 0) : Found();
 }
 
 // Apart from insert(), and its last step, so that insert() needs no place to keep what they might change.
@@ -28,30 +33,58 @@ void FitIndex<Tie>::insert_in_many(BlockId id) {
   Bin& bin = row.bins[slot.column];
   if (!bin.many) {
     auto many = std::make_unique<Many>();
-    for_each_in(bin, [&](BlockId other) { many->insert(entry_of(other)); });
+    if (has_one_size(bin)) many->equals = std::make_unique<Equals>();
+    for_each_in(bin, [&](BlockId other) { add_to(*many, other); });
     bin.many = std::move(many);
     bin.used = all_few;
   }
-  bin.many->insert(entry_of(id));
+  add_to(*bin.many, id);
   note(slot, row, (*table_)[id].size);
 }
 
 template <class Tie>
-void FitIndex<Tie>::erase_from_many(Bin& bin, BlockId id) {
-  const Entry front = bin.many->chunk(0).front();  // what a search finds: its tie need not be looked up
-  bin.many->erase(front.block == id ? front : entry_of(id));
-  // Below the number at which bins are sorted, so that one near the limit does not change its form at every event.
-  if (bin.many->size() > most_few / 2) return;
-  const auto entries = bin.many->empty() ? std::span<const Entry>() : bin.many->chunk(0);
-  if (entries.size() < bin.many->size()) return;
-  if (!std::ranges::all_of(entries, [](const Entry& e) { return has_key(e.offset, e.tie); })) return;
-  bin.few = {};
-  unsigned place = 0;
-  for (const Entry& e : entries) {
-    (*table_)[e.block].place = static_cast<std::uint8_t>(place);
-    bin.few[place++] = {key_of(e.offset, e.tie), e.block};
+void FitIndex<Tie>::add_to(Many& many, BlockId id) {
+  const Entry entry = entry_of(id);
+  if (many.equals && (many.equals->ties.full() || !has_key(0, entry.tie))) {
+    many.equals->ties.for_each([&](unsigned place, std::uint64_t tie) {
+      many.sorted.insert({tie, 0, many.equals->blocks[place]});
+    });
+    many.equals.reset();
   }
-  bin.used = (1U << place) - 1;
+  if (!many.equals) return many.sorted.insert(entry);
+  const unsigned place = many.equals->ties.add(entry.tie);
+  many.equals->blocks[place] = id;
+  (*table_)[id].place = static_cast<std::uint16_t>(place);
+}
+
+template <class Tie>
+void FitIndex<Tie>::erase_from_many(Bin& bin, BlockId id) {
+  Many& many = *bin.many;
+  if (many.equals) {
+    many.equals->ties.remove((*table_)[id].place);
+  } else {
+    const Entry front = many.sorted.chunk(0).front();  // what a search finds: its tie need not be looked up
+    many.sorted.erase(front.block == id ? front : entry_of(id));
+  }
+  // Below the number at which bins are sorted, so that one near the limit does not change its form at every event.
+  if (many.size() <= most_few / 2) make_few(bin);
+}
+
+template <class Tie>
+void FitIndex<Tie>::make_few(Bin& bin) {
+  std::array<Place, most_few> few;
+  unsigned count = 0;
+  bool fit = true;
+  for_each_in(bin, [&](BlockId id) {
+    const Entry entry = entry_of(id);
+    fit = fit && has_key(entry.offset, entry.tie);
+    few[count++] = {key_of(entry.offset, entry.tie), id};
+  });
+  if (!fit) return;
+  for (unsigned place = 0; place < count; ++place)
+    (*table_)[few[place].block].place = static_cast<std::uint16_t>(place);
+  bin.few = few;
+  bin.used = (1U << count) - 1;
   bin.many.reset();
 }
 
@@ -61,8 +94,11 @@ BlockId FitIndex<Tie>::after(BlockId id) const {
   const Entry before = entry_of(id);
   const Row& row = *rows_[slot.row];
   const Bin& bin = row.bins[slot.column];
-  if (bin.many) {
-    const Entry* next = bin.many->lower_bound({before.tie + 1, before.offset, BlockId::none});
+  if (bin.many && bin.many->equals) {
+    const BlockId next = after_in(*bin.many->equals, before.tie);
+    if (next != BlockId::none) return next;
+  } else if (bin.many) {
+    const Entry* next = bin.many->sorted.lower_bound({before.tie + 1, before.offset, BlockId::none});
     if (next) return next->block;
   } else if (const Found next = first_in_few(bin, key_of(before.offset, before.tie) + 1)) {
     return next.block;
@@ -76,11 +112,23 @@ BlockId FitIndex<Tie>::after(BlockId id) const {
 }
 
 template <class Tie>
+BlockId FitIndex<Tie>::after_in(const Equals& equals, std::uint64_t tie) {
+  std::uint64_t least = no_key;
+  BlockId next = BlockId::none;
+  equals.ties.for_each([&](unsigned place, std::uint64_t other) {
+    if (other <= tie || other >= least) return;
+    least = other;
+    next = equals.blocks[place];
+  });
+  return next;
+}
+
+template <class Tie>
 Bytes FitIndex<Tie>::find_largest() const {
   if (empty()) return {};
   const Row& row = *rows_[highest_bit(occupied_rows_)];
   const Bin& bin = row.bins[highest_bit(row.occupied)];
-  if (bin.many) return (*table_)[bin.many->directory().back().last.block].size;
+  if (bin.many && !bin.many->equals) return (*table_)[bin.many->sorted.directory().back().last.block].size;
   Bytes largest;
   for_each_in(bin, [&](BlockId id) { largest = std::max(largest, (*table_)[id].size); });
   return largest;
@@ -92,7 +140,7 @@ std::vector<BlockId> FitIndex<Tie>::ordered() const {
   for_each_bin({}, [&](const Bin& bin) {
     const std::size_t first = blocks.size();
     for_each_in(bin, [&](BlockId id) { blocks.push_back(id); });
-    if (bin.many) return;  // they are sorted
+    if (bin.many && !bin.many->equals) return;  // they are sorted
     std::sort(blocks.begin() + static_cast<std::ptrdiff_t>(first), blocks.end(),
               [&](BlockId a, BlockId b) { return entry_of(a) < entry_of(b); });
   });

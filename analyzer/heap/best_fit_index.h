@@ -5,8 +5,8 @@
 // for every doubling, so up to 64 units each size has a bin of its own and beyond that a bin spans 1.5 % of its size.
 // Bitmaps tell which bins hold anything. Most hold a few blocks, which lie in no order: adding one fills a gap,
 // removing one leaves a gap, and only a search, which looks at one bin or two, compares. What is left are few
-// instructions and fewer branches that depend on the data. Bins that hold many (a heap with thousands of holes of one
-// size) are sorted.
+// instructions and fewer branches that depend on the data. Where many blocks of one size are free, as the smallest
+// often are, their ties play a tournament; bins that hold many of several sizes, or thousands, are sorted.
 //
 // Within a bin the order is that of one 64-bit number: how much larger than the bin's smallest size a block is, then
 // its tie. The first block at or after a wanted number is the one whose distance from it, as an unsigned difference, is
@@ -25,6 +25,7 @@
 
 #include "analyzer/heap/block_table.h"
 #include "analyzer/heap/sorted_chunks.h"
+#include "analyzer/heap/tournament.h"
 #include "formats/model/units.h"
 
 namespace memreel {
@@ -108,7 +109,7 @@ class FitIndex {
       return insert_in_many(id);
     bin.few[place] = {key_of(slot.offset, tie), id};
     bin.used |= 1U << place;
-    block.place = static_cast<std::uint8_t>(place);
+    block.place = static_cast<std::uint16_t>(place);
     note(slot, *row, block.size);
   }
 
@@ -217,7 +218,26 @@ class FitIndex {
     void add(const Entry& entry) { last = std::max(last, entry); }
     bool depends_on(const Entry& entry) const { return !(entry < last); }
   };
-  using Many = SortedChunks<Entry, LastEntry>;
+  using Sorted = SortedChunks<Entry, LastEntry>;
+
+  /// Blocks of one size.
+  struct Equals {
+    Tournament ties;
+    std::array<BlockId, Tournament::capacity> blocks;  // by place
+  };
+
+  /// More than a few blocks, in one of two ways.
+  struct Many {
+    std::unique_ptr<Equals> equals;  // when it exists it holds all
+    Sorted sorted;
+
+    std::size_t size() const { return equals ? equals->ties.size() : sorted.size(); }
+    void for_each(auto&& visit) const {
+      if (equals) equals->ties.for_each([&](unsigned place, std::uint64_t) { visit(equals->blocks[place]); });
+      for (std::size_t i = 0; i < sorted.directory().size(); ++i)
+        for (const Entry& entry : sorted.chunk(i)) visit(entry.block);
+    }
+  };
 
   /// Blocks of nearly one size.
   struct alignas(64) Bin {
@@ -228,7 +248,7 @@ class FitIndex {
   };
   static_assert(sizeof(Bin) == 256);
 
-  /// The bins of one doubling. Row 0 holds the sizes below `columns` units.
+  /// The bins of one doubling. Row 0 holds the sizes below `columns` units. In rows 0 and 1 a bin is of one size.
   struct Row {
     explicit Row(unsigned number) {
       for (unsigned column = 0; column < columns; ++column) {
@@ -247,15 +267,17 @@ class FitIndex {
   };
 
   static unsigned lowest_bit(std::uint64_t word) { return static_cast<unsigned>(std::countr_zero(word)); }
-  static unsigned highest_bit(std::uint64_t word) { return static_cast<unsigned>(std::bit_width(word)) - 1; }
+  /// Of a word that is not 0. Not by bit_width(), of which GCC makes two instructions more.
+  static unsigned highest_bit(std::uint64_t word) { return static_cast<unsigned>(std::countl_zero(word)) ^ 63U; }
 
   Slot slot_of(Bytes size) const {
     const std::uint64_t units = size.count >> unit_log2_;
-    const unsigned row = static_cast<unsigned>(std::bit_width(units | (columns - 1))) - columns_log2;
-    const unsigned shift = row - static_cast<unsigned>(row != 0);
-    return {row, static_cast<unsigned>(units >> shift) % columns,
-            static_cast<std::uint32_t>(units & ((std::uint64_t{1} << shift) - 1))};
+    const unsigned shift = highest_bit(units | (2 * columns - 1)) - columns_log2;
+    const unsigned bin = static_cast<unsigned>(units >> shift) + shift * columns;
+    return {bin / columns, bin % columns, static_cast<std::uint32_t>(units & ((std::uint64_t{1} << shift) - 1))};
   }
+
+  static bool has_one_size(const Bin& bin) { return bin.row <= 1; }
 
   Entry entry_of(BlockId id) const { return {tie_(*table_, id), slot_of((*table_)[id].size).offset, id}; }
 
@@ -284,7 +306,7 @@ class FitIndex {
   /// The first block of a bin whose offset is at least `offset`.
   [[gnu::always_inline]] Found first_in(const Bin& bin, std::uint32_t offset) const {
     if (bin.many) [[unlikely]]
-      return Found(first_in_many(bin, offset), bin, 0);
+      return first_in_many(bin, offset);
     if ((offset >> offset_bits) != 0) [[unlikely]]
       return {};
     return first_in_few(bin, key_of(offset, 0));
@@ -293,24 +315,28 @@ class FitIndex {
   /// The first block of a bin whose number is at least `wanted`.
   [[gnu::always_inline]] static Found first_in_few(const Bin& bin, std::uint64_t wanted) {
     static_assert(at_once == 3);
-    const auto distance = [&](unsigned place) { return bin.few[place].key - wanted; };
-    const auto least_of_three = [&](unsigned i) {
-      return std::min(std::min(distance(i), distance(i + 1)), distance(i + 2));
+    std::uint64_t least = bin.few[0].key - wanted;
+    unsigned place = 0;
+    const auto consider = [&](unsigned other) {
+      const std::uint64_t distance = bin.few[other].key - wanted;
+      const bool is_less = distance < least;
+      least = is_less ? distance : least;
+      place = is_less ? other : place;
     };
-    std::uint64_t least = least_of_three(0);
-    for (unsigned i = at_once; (bin.used >> i) != 0; i += at_once) least = std::min(least, least_of_three(i));
+    consider(1);
+    consider(2);
+    for (unsigned i = at_once; (bin.used >> i) != 0; i += at_once) {
+      consider(i);
+      consider(i + 1);
+      consider(i + 2);
+    }
     if (least >= no_key - wanted) return {};
-    const auto is_it = [&](unsigned place) { return static_cast<unsigned>(distance(place) == least); };
-    unsigned place = is_it(1) + 2 * is_it(2);
-    for (unsigned i = at_once; (bin.used >> i) != 0; i += at_once)
-      place += i * is_it(i) + (i + 1) * is_it(i + 1) + (i + 2) * is_it(i + 2);
     return Found(bin.few[place].block, bin, place);
   }
 
   static void for_each_in(const Bin& bin, auto&& visit) {
     if (bin.many) {
-      for (std::size_t i = 0; i < bin.many->directory().size(); ++i)
-        for (const Entry& entry : bin.many->chunk(i)) visit(entry.block);
+      bin.many->for_each(visit);
     } else {
       for (std::uint32_t used = bin.used; used != 0; used &= used - 1) visit(bin.few[lowest_bit(used)].block);
     }
@@ -330,10 +356,13 @@ class FitIndex {
     }
   }
 
-  BlockId first_in_many(const Bin& bin, std::uint32_t offset) const;
+  Found first_in_many(const Bin& bin, std::uint32_t offset) const;
   void insert_in_new_row(BlockId id);
   void insert_in_many(BlockId id);
+  void add_to(Many& many, BlockId id);
   void erase_from_many(Bin& bin, BlockId id);
+  void make_few(Bin& bin);
+  static BlockId after_in(const Equals& equals, std::uint64_t tie);
   Bytes find_largest() const;
 
   BlockTable* table_;

@@ -32,8 +32,8 @@ struct Block {
   BlockId next = BlockId::none;
   std::uint32_t arena = 0;  // which free blocks it belongs with: a number of the policy's
   BlockState state = BlockState::free;
-  std::uint8_t place = 0;   // among the free blocks of a BestFitIndex: the index's own
   bool expandable = false;  // part of a range of addresses behind which memory is mapped as it is needed
+  std::uint16_t place = 0;  // among the free blocks of a BestFitIndex: the index's own
 
   /// Whether its segment is cut into pieces, of which this is one.
   bool is_split() const { return previous != BlockId::none || next != BlockId::none; }

@@ -152,7 +152,7 @@ class TorchNative {
   const Observer& observer() const { return observer_; }
 
  private:
-  BlockId take_free(TorchArena& arena, Bytes rounded) {
+  [[gnu::always_inline]] BlockId take_free(TorchArena& arena, Bytes rounded) {
     if (collects_garbage_) pools_.count_search(arena);
     auto found = arena.free.search(rounded);
     if (!found) return BlockId::none;

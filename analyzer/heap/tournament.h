@@ -1,0 +1,86 @@
+// Up to 512 numbers of which the least is known at once.
+//
+// They stand in groups of eight; the least of each group plays against those of the groups beside it, and so on: three
+// levels. Adding a number looks at one place of each level, removing one at one group of each, and nothing is decided
+// by a branch: a processor that guesses wrong at every other step of a search loses more than all this takes.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cstdint>
+#include <numeric>
+
+namespace memreel {
+
+class Tournament {
+ public:
+  static constexpr unsigned capacity = 512;
+
+  /// Numbers are below it: their places are kept beside them in 64 bits.
+  static constexpr std::uint64_t limit = (std::uint64_t{1} << 55U) - 1;
+
+  Tournament() {
+    players_.fill(none);
+    groups_.fill(none);
+    supergroups_.fill(none);
+    std::iota(gaps_.rbegin(), gaps_.rend(), std::uint16_t{0});  // the first place is given first
+  }
+
+  unsigned size() const { return capacity - gap_count_; }
+  bool full() const { return gap_count_ == 0; }
+
+  /// Returns its place, which it keeps. The tournament must not be full.
+  unsigned add(std::uint64_t number) {
+    assert(!full() && number < limit);
+    const unsigned place = gaps_[--gap_count_];
+    const std::uint64_t player = (number << place_bits) | place;
+    players_[place] = player;
+    groups_[place / group] = std::min(groups_[place / group], player);
+    supergroups_[place / group / group] = std::min(supergroups_[place / group / group], player);
+    return place;
+  }
+
+  /// Removes the number in a place.
+  void remove(unsigned place) {
+    assert(players_[place] != none);
+    players_[place] = none;
+    groups_[place / group] = least_of_group(players_, place / group);
+    supergroups_[place / group / group] = least_of_group(groups_, place / group / group);
+    gaps_[gap_count_++] = static_cast<std::uint16_t>(place);
+  }
+
+  /// The place of the least number. The tournament must not be empty.
+  unsigned least() const { return static_cast<unsigned>(least_of_group(supergroups_, 0) % capacity); }
+
+  /// Calls `visit(place, number)` for all, by place.
+  void for_each(auto&& visit) const {
+    for (unsigned g = 0; g < groups_.size(); ++g) {
+      if (groups_[g] == none) continue;
+      for (unsigned place = g * group; place < (g + 1) * group; ++place)
+        if (players_[place] != none) visit(place, players_[place] >> place_bits);
+    }
+  }
+
+ private:
+  static constexpr unsigned group = 8;  // a cache line
+  static constexpr unsigned place_bits = 9;
+  static constexpr std::uint64_t none = ~std::uint64_t{0};
+  static_assert(capacity == group * group * group && capacity == 1U << place_bits);
+  static_assert(limit == none >> place_bits);
+
+  template <std::size_t N>
+  static std::uint64_t least_of_group(const std::array<std::uint64_t, N>& players, unsigned number) {
+    const std::uint64_t* const p = &players[std::size_t{number} * group];
+    const auto lesser = [](std::uint64_t a, std::uint64_t b) { return a < b ? a : b; };
+    return lesser(lesser(lesser(p[0], p[1]), lesser(p[2], p[3])), lesser(lesser(p[4], p[5]), lesser(p[6], p[7])));
+  }
+
+  alignas(64) std::array<std::uint64_t, group> supergroups_;
+  std::array<std::uint64_t, group * group> groups_;
+  std::array<std::uint64_t, capacity> players_;
+  std::array<std::uint16_t, capacity> gaps_;
+  unsigned gap_count_ = capacity;
+};
+
+}  // namespace memreel
