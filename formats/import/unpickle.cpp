@@ -1,11 +1,13 @@
 #include "formats/import/unpickle.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +27,54 @@ constexpr std::size_t portion = 4096;
 // About as dense as memo entries are in snapshots. Memory that is set aside but not needed is never touched.
 constexpr std::uint64_t bytes_per_memo_entry = 24;
 constexpr std::uint64_t max_expected_memo = std::uint64_t{1} << 26U;
+
+/// Short texts that came lately. Pickles repeat a text for every object that had a string of its own, as each entry of
+/// a history has the name of its action.
+class RecentTexts {
+ public:
+  /// A text of at most 16 bytes. What follows its `length` bytes is 0.
+  struct Text {
+    std::uint64_t first = 0, second = 0;
+    std::uint64_t length = 0;
+
+    static constexpr std::size_t most = 2 * sizeof first;
+    /// `bytes`: `most` of them, whatever the length.
+    static Text of(std::span<const std::byte> bytes, std::uint64_t length) {
+      constexpr std::uint64_t half = most / 2;
+      const auto kept = [](std::uint64_t word, std::uint64_t count) {
+        return count >= half ? word : word & ((std::uint64_t{1} << (8 * count)) - 1);
+      };
+      Text text{.length = length};
+      std::memcpy(&text.first, bytes.data(), half);
+      std::memcpy(&text.second, bytes.data() + half, half);
+      text.first = kept(text.first, length);
+      text.second = length > half ? kept(text.second, length - half) : 0;
+      return text;
+    }
+    friend bool operator==(const Text&, const Text&) = default;
+  };
+
+  /// Its value when it came lately; none otherwise.
+  const Value* find(const Text& text) const {
+    const Known& known = known_[slot_of(text)];
+    return known.text == text ? &known.value : nullptr;
+  }
+  void add(const Text& text, Value value) { known_[slot_of(text)] = {text, value}; }
+
+ private:
+  struct Known {
+    Text text{.length = Text::most + 1};  // none has that length
+    Value value;
+  };
+  static constexpr unsigned slots_log2 = 7;
+
+  static std::size_t slot_of(const Text& text) {
+    constexpr std::uint64_t odd = 0x9E37'79B9'7F4A'7C15;  // 2^64 divided by the golden ratio
+    return ((text.first ^ (text.second * odd)) * odd) >> (64 - slots_log2);
+  }
+
+  std::array<Known, std::size_t{1} << slots_log2> known_;
+};
 
 /// A pickle is a program for this machine: a stack of values, marks in it, and a memo of values for later reference.
 class Unpickler {
@@ -112,6 +162,7 @@ class Unpickler {
   bool long_integer(std::uint32_t length);
   bool long_integer_bytewise(std::uint32_t length);
   bool text(std::uint64_t length);
+  bool any_text(std::uint64_t length);
   bool number();
   bool proto();
   bool frame();
@@ -132,6 +183,7 @@ class Unpickler {
   std::vector<Value> stack_;
   std::vector<std::size_t> marks_;  // sizes of the stack
   std::vector<Value> memo_;
+  RecentTexts texts_;
   std::uint8_t opcode_ = 0;  // the latest, and the offset of its byte
   std::uint64_t opcode_at_ = 0;
   std::optional<Error> failed_;
@@ -305,6 +357,21 @@ bool Unpickler::frame() {
 }
 
 bool Unpickler::text(std::uint64_t length) {
+  using Text = RecentTexts::Text;
+  if (length > Text::most) return any_text(length);
+  const std::span<const std::byte> ahead = bytes_.peek(Text::most);
+  if (ahead.size() < Text::most) return any_text(length);
+  const Text text = Text::of(ahead, length);
+  if (const Value* known = texts_.find(text)) {
+    bytes_.take(length);
+    return push(*known);
+  }
+  if (!any_text(length)) return false;
+  texts_.add(text, stack_.back());
+  return true;
+}
+
+bool Unpickler::any_text(std::uint64_t length) {
   arena_.begin_text();
   while (length > 0 && !arena_.full()) {
     const std::span<const std::byte> piece = bytes_.take(length);

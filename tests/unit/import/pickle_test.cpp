@@ -3,7 +3,9 @@
 #include <sys/resource.h>
 
 #include <string>
+#include <vector>
 
+#include "tests/unit/import/history_document.h"
 #include "tests/unit/import/import_support.h"
 
 namespace memreel::test {
@@ -179,6 +181,29 @@ TEST(Pickle, FlippedBitsNeverCrash) {
       }
     }
   }
+}
+
+TEST(Pickle, RepeatedTextsArriveAsTheyAre) {
+  // Texts as short as names of actions, that differ in a byte, their length, or zeros at their end.
+  std::vector<std::string> texts{""s, "\0"s, "\0\0"s, "a"s, "a\0"s, "b"s};
+  for (std::size_t length = 7; length <= 18; ++length) {
+    texts.push_back(std::string(length, 'x'));
+    texts.push_back(std::string(length - 1, 'x') + '\0');
+    texts.push_back('y' + std::string(length - 1, 'x'));
+  }
+  for (int i = 0; i < 1000; ++i) texts.push_back("text " + std::to_string(i % 300));
+  std::string list = "](";
+  std::vector<std::string> expected;
+  for (int round = 0; round < 2; ++round)
+    for (const std::string& text : texts) {
+      list += '\x8c';
+      list += static_cast<char>(text.size());
+      list += text;
+      expected.push_back(text);
+    }
+  const TemporaryFile file(proto4(list + "e."));
+  const Document read = read_history(file.path());
+  EXPECT_EQ(read.get<std::vector<std::string>>(), expected);
 }
 
 TEST(Pickle, NumbersOfAllWidthsArrive) {
