@@ -88,12 +88,14 @@ void measure(benchmark::State& state, const Run& run, const Prepared& heap) {
       benchmark::Counter(static_cast<double>(heap.count()), benchmark::Counter::kIsIterationInvariantRate);
 }
 
-/// After the usual lines, events per second of every policy on every workload, and the ratio to the baseline.
+/// After the usual lines, events per second of every policy on every workload, and the ratio to the baseline: the best
+/// of the repetitions, of which others on the machine disturb some.
 class TableReporter : public benchmark::ConsoleReporter {
  public:
   void ReportRuns(const std::vector<Run>& runs) override {
     ConsoleReporter::ReportRuns(runs);
     for (const Run& run : runs) {
+      if (run.run_type != Run::RT_Iteration) continue;
       const std::string name = run.benchmark_name();
       const std::size_t slash = name.find('/');
       double& best = rates_[name.substr(0, slash)][name.substr(slash + 1)];
@@ -125,9 +127,12 @@ int main(int argc, char** argv) {
   const auto loads = memreel::workloads();
   for (const auto& [load, heap] : loads)
     for (const auto& [policy, run] : runs)
-      benchmark::RegisterBenchmark((load + "/" + policy).c_str(), [&run = run, &heap = heap](benchmark::State& state) {
-        memreel::measure(state, run, heap);
-      })->Unit(benchmark::kMillisecond);
+      benchmark::RegisterBenchmark(
+          (load + "/" + policy).c_str(),
+          [&run = run, &heap = heap](benchmark::State& state) { memreel::measure(state, run, heap); })
+          ->Unit(benchmark::kMillisecond)
+          ->MinTime(0.15)
+          ->Repetitions(3);
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   memreel::TableReporter reporter;
