@@ -91,8 +91,11 @@ Recorder::Recorder(const Options& options, stacks::CodeMap::Source code)
   ring_key();
 }
 
-ThreadRing* Recorder::ring_of_thread() {
-  if (own_ring.recorder == number_) return own_ring.ring;
+inline ThreadRing* Recorder::ring_of_thread() {
+  return own_ring.recorder == number_ ? own_ring.ring : begin_thread();
+}
+
+ThreadRing* Recorder::begin_thread() {
   ThreadRing* const ring = take_ring();
   if (ring == nullptr) return nullptr;
   // Whose records follow is said before the first of them, or they would be taken for those of the thread before.
@@ -124,7 +127,9 @@ ThreadRing* Recorder::take_ring() {
   return ring;
 }
 
-bool Recorder::await_room(ThreadRing& ring) {
+inline bool Recorder::await_room(ThreadRing& ring) { return ring.has_room() || wait_for_room(ring); }
+
+bool Recorder::wait_for_room(ThreadRing& ring) {
   while (!ring.has_room()) {
     if (when_full_ == WhenFull::drop || !open_.load(std::memory_order_acquire)) return false;
     wakeup_.wake();

@@ -110,8 +110,11 @@ class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what thre
  private:
   /// Null when there is no memory for one, or no room to say whose it is from now on.
   ThreadRing* ring_of_thread();
+  [[gnu::noinline]] ThreadRing* begin_thread();
   ThreadRing* take_ring();
+  /// False when it stays full. (The rare case is apart, as above, for hooks to be short.)
   bool await_room(ThreadRing& ring);
+  [[gnu::noinline]] bool wait_for_room(ThreadRing& ring);
   stacks::StackKey insert(CaptureState& state, std::size_t native, const PythonFrames* frames);
 
   std::uint64_t number_;
