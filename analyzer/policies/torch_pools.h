@@ -37,10 +37,8 @@ class TorchPools {
   TorchPools(const TorchPools&) = delete;  // the indexes point into the table
   TorchPools& operator=(const TorchPools&) = delete;
 
-  TorchArena& of_lane(std::uint32_t lane, bool small) { return arenas_[arenas_of_lane_[lane][small ? 1 : 0]]; }
-  const TorchArena& of_lane(std::uint32_t lane, bool small) const {
-    return arenas_[arenas_of_lane_[lane][small ? 1 : 0]];
-  }
+  TorchArena& of_lane(std::uint32_t lane, bool small) { return *arenas_of_lane_[lane][small ? 1 : 0]; }
+  const TorchArena& of_lane(std::uint32_t lane, bool small) const { return *arenas_of_lane_[lane][small ? 1 : 0]; }
   PoolId pool_of(std::uint32_t lane) const { return of_lane(lane, false).pool; }
   TorchArena& arena_of(const Block& block) { return arenas_[block.arena]; }
   const TorchArena& arena_of(const Block& block) const { return arenas_[block.arena]; }
@@ -121,8 +119,8 @@ class TorchPools {
                          .stream = stream_of[stream]});
     }
     for (const Lane& lane : heap.lanes)
-      arenas_of_lane_.push_back(
-          {by_key[{lane.pool, false, lane.stream_handle}], by_key[{lane.pool, true, lane.stream_handle}]});
+      arenas_of_lane_.push_back({&arenas_[by_key[{lane.pool, false, lane.stream_handle}]],
+                                 &arenas_[by_key[{lane.pool, true, lane.stream_handle}]]});
   }
 
   [[gnu::always_inline]] void count_out(Bytes size) {
@@ -145,8 +143,8 @@ class TorchPools {
   BlockTable table_;
   HeapUse use_;
   Bytes largest_free_;
-  std::vector<TorchArena> arenas_;                            // by pool, size class and stream handle
-  std::vector<std::array<std::uint32_t, 2>> arenas_of_lane_;  // large, small
+  std::vector<TorchArena> arenas_;                          // by pool, size class and stream handle
+  std::vector<std::array<TorchArena*, 2>> arenas_of_lane_;  // large, small
   std::map<std::pair<PoolId, bool>, Range> classes_;
   std::vector<std::uint64_t> searches_;  // by size class
   std::vector<std::uint64_t> freed_at_;  // by block: the searches there had been when it became free
