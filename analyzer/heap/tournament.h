@@ -77,7 +77,7 @@ class Tournament {
   }
 
   alignas(64) std::array<std::uint64_t, group> supergroups_;
-  std::array<std::uint64_t, group * group> groups_;
+  std::array<std::uint64_t, capacity / group> groups_;
   std::array<std::uint64_t, capacity> players_;
   std::array<std::uint16_t, capacity> gaps_;
   unsigned gap_count_ = capacity;

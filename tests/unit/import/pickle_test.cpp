@@ -187,7 +187,7 @@ TEST(Pickle, RepeatedTextsArriveAsTheyAre) {
   // Texts as short as names of actions, that differ in a byte, their length, or zeros at their end.
   std::vector<std::string> texts{""s, "\0"s, "\0\0"s, "a"s, "a\0"s, "b"s};
   for (std::size_t length = 7; length <= 18; ++length) {
-    texts.push_back(std::string(length, 'x'));
+    texts.emplace_back(length, 'x');
     texts.push_back(std::string(length - 1, 'x') + '\0');
     texts.push_back('y' + std::string(length - 1, 'x'));
   }
