@@ -93,10 +93,11 @@ void measure(benchmark::State& state, const Run& run, const Prepared& heap) {
 class TableReporter : public benchmark::ConsoleReporter {
  public:
   void ReportRuns(const std::vector<Run>& runs) override {
-    ConsoleReporter::ReportRuns(runs);
-    for (const Run& run : runs) {
-      if (run.run_type != Run::RT_Iteration) continue;
-      const std::string name = run.benchmark_name();
+    std::vector<Run> repetitions = runs;
+    std::erase_if(repetitions, [](const Run& run) { return run.run_type != Run::RT_Iteration; });
+    ConsoleReporter::ReportRuns(repetitions);
+    for (const Run& run : repetitions) {
+      const std::string& name = run.run_name.function_name;
       const std::size_t slash = name.find('/');
       double& best = rates_[name.substr(0, slash)][name.substr(slash + 1)];
       best = std::max(best, run.counters.at("events/s").value);
