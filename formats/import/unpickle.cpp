@@ -54,7 +54,7 @@ class RecentTexts {
     friend bool operator==(const Text&, const Text&) = default;
   };
 
-  /// Its value when it came lately; none otherwise.
+  /// Its value when it came lately; null otherwise.
   const Value* find(const Text& text) const {
     const Known& known = known_[slot_of(text)];
     return known.text == text ? &known.value : nullptr;
