@@ -91,9 +91,7 @@ Recorder::Recorder(const Options& options, stacks::CodeMap::Source code)
   ring_key();
 }
 
-inline ThreadRing* Recorder::ring_of_thread() {
-  return own_ring.recorder == number_ ? own_ring.ring : begin_thread();
-}
+inline ThreadRing* Recorder::ring_of_thread() { return own_ring.recorder == number_ ? own_ring.ring : begin_thread(); }
 
 ThreadRing* Recorder::begin_thread() {
   ThreadRing* const ring = take_ring();
