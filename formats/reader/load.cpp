@@ -52,7 +52,7 @@ void prefer_large_pages(auto& column) {
 void reserve(Trace& trace, const Expected& expected) {
   EventColumns& events = trace.events;
   events.reserve(static_cast<std::size_t>(expected.events));
-  trace.allocation_events.reserve(static_cast<std::size_t>(expected.allocations));
+  trace.allocation_events.reserve(static_cast<std::size_t>(expected.allocations) + 1);
   prefer_large_pages(events.kind);
   prefer_large_pages(events.origin);
   prefer_large_pages(events.stack);
@@ -75,17 +75,27 @@ Result<void> check_memory(const EventColumns& events, const std::string& name) {
                .remedy = "split it, or read it block by block with TraceReader"};
 }
 
-/// From `begin` on, notes where allocations are and gives frees the address and the size of theirs.
+/// From `begin` on, notes where allocations are and gives frees the address and the size of theirs. Which kind comes
+/// next can't be foretold, so nothing branches on it: every event is noted at the place of the next allocation, and one
+/// that is an allocation stays there and gets its own address and size.
 void complete_frees(Trace& trace, std::size_t begin) {
   EventColumns& e = trace.events;
+  std::vector<std::uint32_t>& event_of = trace.allocation_events;
+  std::size_t count = event_of.size();
+  event_of.resize(count +
+                  static_cast<std::size_t>(
+                      std::count(e.kind.begin() + static_cast<std::ptrdiff_t>(begin), e.kind.end(), EventKind::alloc)) +
+                  1);
   for (std::size_t i = begin; i < e.count(); ++i) {
+    event_of[count] = static_cast<std::uint32_t>(i);
+    count += static_cast<std::size_t>(e.kind[i] == EventKind::alloc);
     const std::uint32_t allocation = index(e.allocation[i]);
-    if (e.kind[i] == EventKind::alloc) trace.allocation_events.push_back(static_cast<std::uint32_t>(i));
-    if (allocation >= trace.allocation_events.size()) continue;
-    const std::uint32_t source = trace.allocation_events[allocation];
+    if (allocation >= count) continue;
+    const std::uint32_t source = event_of[allocation];
     e.address_or_value[i] = e.address_or_value[source];
     e.size[i] = e.size[source];
   }
+  event_of.pop_back();
 }
 
 }  // namespace
