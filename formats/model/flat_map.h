@@ -39,10 +39,12 @@ class FlatMap {
     return std::exchange(entry.value, value);
   }
 
-  void erase(const Key& key) {
-    if (entries_.empty()) return;
+  /// Returns the value that it had.
+  std::uint32_t erase(const Key& key) {
+    if (entries_.empty()) return absent;
     std::size_t hole = place_of(key);
-    if (entries_[hole].value == absent) return;
+    const std::uint32_t value = entries_[hole].value;
+    if (value == absent) return absent;
     --count_;
     // Whatever was pushed behind the hole by it moves up, so that no probe meets an empty place too early.
     for (std::size_t i = next(hole); entries_[i].value != absent; i = next(i)) {
@@ -52,6 +54,7 @@ class FlatMap {
       hole = i;
     }
     entries_[hole].value = absent;
+    return value;
   }
 
   std::size_t size() const { return count_; }

@@ -14,9 +14,21 @@ Address end_of(Address address, Bytes size) {
 }  // namespace
 
 HeapState& LiveSet::state_of(HeapId heap) {
+  // Where it is when every heap before it is in use.
+  const std::size_t usual = index(heap) - 1;
+  if (usual < heaps_.size() && heaps_[usual].heap == heap) return heaps_[usual];
   const auto place = std::ranges::lower_bound(heaps_, heap, {}, &HeapState::heap);
   if (place != heaps_.end() && place->heap == heap) return *place;
   return *heaps_.insert(place, {.heap = heap});
+}
+
+std::uint32_t LiveSet::slot_of(AllocationId allocation) {
+  if (!by_allocation_) {
+    by_allocation_.emplace();
+    for (std::uint32_t slot = 0; slot < slots_.size(); ++slot)
+      if (slots_[slot].allocation != AllocationId::none) by_allocation_->put(slots_[slot].allocation, slot);
+  }
+  return by_allocation_->find(allocation);
 }
 
 AllocationId LiveSet::at(HeapId heap, Address address) const {
@@ -36,7 +48,7 @@ void LiveSet::insert(const LiveAllocation& allocation) {
     slots_[slot] = allocation;
   }
   by_place_.put({allocation.address, heap}, slot);
-  by_allocation_.put(allocation.allocation, slot);
+  if (by_allocation_) by_allocation_->put(allocation.allocation, slot);
   HeapState& state = state_of(heap);
   if (!allocation.pending) state.live += allocation.size;
 }
@@ -46,15 +58,15 @@ void LiveSet::remove(std::uint32_t slot) {
   const HeapId heap = heap_of(allocation.origin);
   if (!allocation.pending) state_of(heap).live -= allocation.size;
   by_place_.erase({allocation.address, heap});
-  by_allocation_.erase(allocation.allocation);
+  if (by_allocation_) by_allocation_->erase(allocation.allocation);
   slots_[slot].allocation = AllocationId::none;
   empty_slots_.push_back(slot);
 }
 
 void LiveSet::free(Event& event) {
   const HeapId heap = heap_of(event.origin);
-  const std::uint32_t slot = event.allocation == AllocationId::none ? by_place_.find({event.address, heap})
-                                                                    : by_allocation_.find(event.allocation);
+  const std::uint32_t slot =
+      event.allocation == AllocationId::none ? by_place_.find({event.address, heap}) : slot_of(event.allocation);
   if (slot == absent) return;
   LiveAllocation& allocation = slots_[slot];
   event.allocation = allocation.allocation;

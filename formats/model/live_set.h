@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -93,6 +94,7 @@ class LiveSet {
 
   HeapId heap_of(OriginId origin) const { return (*tables_)[origin].heap; }
   HeapState& state_of(HeapId heap);
+  std::uint32_t slot_of(AllocationId allocation);
   void insert(const LiveAllocation& allocation);
   void remove(std::uint32_t slot);
   void free(Event& event);
@@ -104,7 +106,8 @@ class LiveSet {
   std::vector<LiveAllocation> slots_;  // empty ones have no allocation
   std::vector<std::uint32_t> empty_slots_;
   FlatMap<Place, PlaceHash> by_place_;
-  FlatMap<AllocationId, AllocationHash> by_allocation_;
+  /// Kept from the first free on that names its allocation: whoever gives addresses never needs it.
+  std::optional<FlatMap<AllocationId, AllocationHash>> by_allocation_;
   Segments segments_;
   std::vector<HeapState> heaps_;
 };

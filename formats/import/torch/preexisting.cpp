@@ -31,10 +31,7 @@ class Allocations {
         if (states_.put(address, pending) == absent) unknown_frees_.push_back({i, false});
         break;
       case Action::free_completed:
-        if (states_.find(address) == absent)
-          unknown_frees_.push_back({i, true});
-        else
-          states_.erase(address);
+        if (states_.erase(address) == absent) unknown_frees_.push_back({i, true});
         break;
       default:
         break;
@@ -65,7 +62,37 @@ std::unordered_map<std::uint64_t, std::size_t> first_uses(const Entries& entries
   return first;
 }
 
-void add_allocations(const DeviceHistory& history, const Allocations& at_end, Preexisting& result) {
+}  // namespace
+
+std::vector<PreexistingSegment> find_preexisting_segments(const DeviceHistory& history) {
+  std::vector<PreexistingSegment> result;
+  RangeMap<bool> held;
+  const auto add_gaps = [&](Range range, PlaceId place, bool mapped) {
+    held.for_each_gap(range, [&](Range gap) {
+      result.push_back({.address = {gap.begin}, .size = {gap.end - gap.begin}, .place = place, .mapped = mapped});
+    });
+  };
+  for (std::size_t i = 0; i < history.entries.count(); ++i) {
+    const Entry& entry = history.entries[i];
+    const Action action = entry.action();
+    if (acquires_segment(action)) {
+      held.set(Range::of(entry.address, entry.size), true);
+    } else if (releases_segment(action)) {
+      const Range range = Range::of(entry.address, entry.size);
+      add_gaps(range, entry.place(), action == Action::segment_unmap);
+      held.remove(range);
+    }
+  }
+  for (const Segment& segment : history.segments)
+    add_gaps(Range::of(segment.address.value, segment.size.count), segment.place, segment.expandable);
+  std::ranges::sort(result, {}, &PreexistingSegment::address);
+  return result;
+}
+
+PreexistingAllocations find_preexisting_allocations(const DeviceHistory& history) {
+  PreexistingAllocations result;
+  Allocations at_end;
+  for (std::size_t i = 0; i < history.entries.count(); ++i) at_end.apply(history.entries[i], i);
   const std::vector<UnknownFree>& frees = at_end.unknown_frees();
   if (!frees.empty()) {
     const auto first = first_uses(history.entries, frees);
@@ -84,40 +111,7 @@ void add_allocations(const DeviceHistory& history, const Allocations& at_end, Pr
       result.record_lost = result.record_lost || block.stack != StackId::none;
     }
   }
-  std::sort(result.allocations.begin(), result.allocations.end(),
-            [](const auto& a, const auto& b) { return a.block.address < b.block.address; });
-}
-
-}  // namespace
-
-Preexisting find_preexisting(const DeviceHistory& history) {
-  Preexisting result;
-  Allocations allocations;
-  RangeMap<bool> held;
-  const auto add_gaps = [&](Range range, PlaceId place, bool mapped) {
-    held.for_each_gap(range, [&](Range gap) {
-      result.segments.push_back(
-          {.address = {gap.begin}, .size = {gap.end - gap.begin}, .place = place, .mapped = mapped});
-    });
-  };
-  for (std::size_t i = 0; i < history.entries.count(); ++i) {
-    const Entry& entry = history.entries[i];
-    const Action action = entry.action();
-    if (action <= Action::free_completed) {
-      allocations.apply(entry, i);
-    } else if (acquires_segment(action)) {
-      held.set(Range::of(entry.address, entry.size), true);
-    } else if (releases_segment(action)) {
-      const Range range = Range::of(entry.address, entry.size);
-      add_gaps(range, entry.place(), action == Action::segment_unmap);
-      held.remove(range);
-    }
-  }
-  for (const Segment& segment : history.segments)
-    add_gaps(Range::of(segment.address.value, segment.size.count), segment.place, segment.expandable);
-  std::sort(result.segments.begin(), result.segments.end(),
-            [](const auto& a, const auto& b) { return a.address < b.address; });
-  add_allocations(history, allocations, result);
+  std::ranges::sort(result.allocations, {}, [](const PreexistingAllocation& a) { return a.block.address; });
   return result;
 }
 

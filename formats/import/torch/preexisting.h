@@ -20,17 +20,20 @@ struct PreexistingAllocation {
   PlaceId place{};
 };
 
-struct Preexisting {
-  std::vector<PreexistingSegment> segments;        // by address
+struct PreexistingAllocations {
   std::vector<PreexistingAllocation> allocations;  // by address
   /// An allocation's record is missing although its stack was recorded: it was, and has been overwritten since.
   bool record_lost = false;
 };
 
-/// Runs the history from nothing and notes what it takes for granted: memory that is let go of without ever having been
-/// acquired, and memory that the snapshot shows but the history does not.
-///
-/// A second free of memory that was recorded as allocated and freed before is not taken for a sign of that.
-Preexisting find_preexisting(const DeviceHistory& history);
+// Each of these runs the history from nothing and notes what it takes for granted: memory that is let go of without
+// ever having been acquired, and memory that the snapshot shows but the history does not.
+
+/// By address.
+std::vector<PreexistingSegment> find_preexisting_segments(const DeviceHistory& history);
+
+/// A second free of memory that was recorded as allocated and freed before is not taken for a sign of allocations
+/// before.
+PreexistingAllocations find_preexisting_allocations(const DeviceHistory& history);
 
 }  // namespace memreel::torch

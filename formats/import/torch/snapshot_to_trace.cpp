@@ -1,6 +1,8 @@
 #include "formats/import/torch/snapshot_to_trace.h"
 
 #include <algorithm>
+#include <functional>
+#include <future>
 #include <limits>
 #include <span>
 #include <utility>
@@ -40,25 +42,37 @@ EventKind kind_of(Action action) {
   return EventKind::unknown;
 }
 
-/// The releases of a device, after what they tell of destroyed pools was written into its entries.
-std::vector<ReleaseRun> find_all_releases(DeviceHistory& history, const Preexisting& before, Places& places,
-                                          const AllocatorRules& rules, const Tables& tables) {
+/// What a device's own records don't say.
+struct Inferred {
+  std::vector<PreexistingSegment> segments;
+  PreexistingAllocations allocations;
+  std::vector<ReleaseRun> releases;
+
+  bool began_late() const { return !segments.empty() || !allocations.allocations.empty(); }
+};
+
+/// What the releases tell of destroyed pools is written into the entries.
+Inferred infer(DeviceHistory& history, Places& places, const AllocatorRules& rules, const Tables& tables) {
+  Inferred result;
+  // On a thread of its own: it takes as long as the two that follow, which need nothing of it.
+  auto allocations = std::async(find_preexisting_allocations, std::cref(history));
+  result.segments = find_preexisting_segments(history);
   std::uint64_t reserved = 0;
-  for (const PreexistingSegment& segment : before.segments) reserved += segment.size.count;
-  std::vector<ReleaseRun> releases = find_releases(history, reserved, places, rules, tables);
-  const bool complete = before.segments.empty() && before.allocations.empty();
-  if (!complete || releases.empty()) return releases;
+  for (const PreexistingSegment& segment : result.segments) reserved += segment.size.count;
+  result.releases = find_releases(history, reserved, places, rules, tables);
+  result.allocations = allocations.get();
+  if (result.began_late() || result.releases.empty()) return result;
   // Which releases are calls tells of pools; and a release that could have served the request behind it is none when
   // that is of another pool.
   constexpr int most_rounds = 4;
   for (int round = 0; round < most_rounds; ++round) {
-    find_destroyed_pools(history, places, rules, releases);
+    find_destroyed_pools(history, places, rules, result.releases);
     std::vector<ReleaseRun> again = find_releases(history, reserved, places, rules, tables);
-    const bool settled = again == releases;
-    releases = std::move(again);
+    const bool settled = again == result.releases;
+    result.releases = std::move(again);
     if (settled) break;
   }
-  return releases;
+  return result;
 }
 
 /// Writes the history of one device.
@@ -81,7 +95,7 @@ class DeviceWriter {
   }
 
   void write_start(std::int64_t time_us, const std::vector<std::pair<std::string, std::string>>& settings,
-                   const Preexisting& before) {
+                   const Inferred& before) {
     time_us_ = time_us;
     const Nanoseconds time = from_microseconds(time_us);
     if (!settings.empty()) {
@@ -99,7 +113,7 @@ class DeviceWriter {
                       .time = time,
                       .address = segment.address,
                       .size = segment.size});
-    for (const auto& [block, place] : before.allocations) {
+    for (const auto& [block, place] : before.allocations.allocations) {
       Event event{.kind = EventKind::alloc,
                   .origin = origin_of(place),
                   .stack = called_from(root, block.stack),
@@ -229,16 +243,14 @@ void write_trace(Snapshot snapshot, TraceWriter& writer) {
   Losses losses{.unknown_actions = snapshot.unknown_actions, .history_overflowed = snapshot.ring_overflowed};
   const AllocatorRules rules = AllocatorRules::of(snapshot);
   const std::int64_t start = first_time(snapshot);
-  std::vector<Preexisting> before;
-  std::vector<std::vector<ReleaseRun>> releases;
+  std::vector<Inferred> inferred;
   for (auto& [ordinal, history] : snapshot.devices) {
     infer_pools(history, snapshot.places);
-    before.push_back(find_preexisting(history));
-    releases.push_back(find_all_releases(history, before.back(), snapshot.places, rules, writer.tables()));
-    losses.preexisting_allocations += before.back().allocations.size();
-    losses.began_late = losses.began_late || !before.back().segments.empty() || !before.back().allocations.empty();
+    const Inferred& before = inferred.emplace_back(infer(history, snapshot.places, rules, writer.tables()));
+    losses.preexisting_allocations += before.allocations.allocations.size();
+    losses.began_late = losses.began_late || before.began_late();
     losses.history_overflowed =
-        losses.history_overflowed || before.back().record_lost || history.recorded >= snapshot.ring_capacity;
+        losses.history_overflowed || before.allocations.record_lost || history.recorded >= snapshot.ring_capacity;
   }
   // Reports need to know before they read the first event.
   writer.set_losses(losses);
@@ -246,10 +258,10 @@ void write_trace(Snapshot snapshot, TraceWriter& writer) {
   std::vector<DeviceWriter> devices;
   devices.reserve(snapshot.devices.size());
   for (const auto& [ordinal, history] : snapshot.devices) {
+    const Inferred& of_device = inferred[devices.size()];
     devices.emplace_back(ordinal, history, snapshot.places, writer);
-    const Preexisting& held = before[devices.size() - 1];
-    devices.back().set_releases(releases[devices.size() - 1]);
-    devices.back().write_start(start, snapshot.settings, held);
+    devices.back().set_releases(of_device.releases);
+    devices.back().write_start(start, snapshot.settings, of_device);
   }
   while (DeviceWriter* device = earliest(devices)) device->write_next();
 }
