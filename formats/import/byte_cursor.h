@@ -31,6 +31,9 @@ class ByteCursor {
     return std::span(buffer_).subspan(at_, std::min(count, end_ - at_));
   }
 
+  /// The bytes ahead that are in memory already: none at the beginning and at the end.
+  std::span<const std::byte> at_hand() const { return std::span(buffer_).subspan(at_, end_ - at_); }
+
   /// Reads a little-endian number; false when the data ends before its last byte.
   template <class Number>
   bool read(Number& into) {

@@ -1,7 +1,6 @@
 #include "formats/import/unpickle.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "formats/import/pickle_opcodes.h"
+#include "formats/import/recent_texts.h"
 
 namespace memreel {
 namespace {
@@ -28,52 +28,22 @@ constexpr std::size_t portion = 4096;
 constexpr std::uint64_t bytes_per_memo_entry = 24;
 constexpr std::uint64_t max_expected_memo = std::uint64_t{1} << 26U;
 
-/// Short texts that came lately. Pickles repeat a text for every object that had a string of its own, as each entry of
-/// a history has the name of its action.
-class RecentTexts {
- public:
-  /// A text of at most 16 bytes. What follows its `length` bytes is 0.
-  struct Text {
-    std::uint64_t first = 0, second = 0;
-    std::uint64_t length = 0;
+/// The two's complement number of which `bits` holds the lowest `bytes` (1 to 8) bytes.
+std::int64_t sign_extended(std::uint64_t bits, std::uint32_t bytes) {
+  const std::uint32_t unused = 8 * (static_cast<std::uint32_t>(sizeof bits) - bytes);
+  return static_cast<std::int64_t>(bits << unused) >> unused;
+}
 
-    static constexpr std::size_t most = 2 * sizeof first;
-    /// `bytes`: `most` of them, whatever the length.
-    static Text of(std::span<const std::byte> bytes, std::uint64_t length) {
-      constexpr std::uint64_t half = most / 2;
-      const auto kept = [](std::uint64_t word, std::uint64_t count) {
-        return count >= half ? word : word & ((std::uint64_t{1} << (8 * count)) - 1);
-      };
-      Text text{.length = length};
-      std::memcpy(&text.first, bytes.data(), half);
-      std::memcpy(&text.second, bytes.data() + half, half);
-      text.first = kept(text.first, length);
-      text.second = length > half ? kept(text.second, length - half) : 0;
-      return text;
-    }
-    friend bool operator==(const Text&, const Text&) = default;
-  };
+/// Bytes that are known to be there.
+struct BytesAtHand {
+  const std::byte* at;
 
-  /// Its value when it came lately; null otherwise.
-  const Value* find(const Text& text) const {
-    const Known& known = known_[slot_of(text)];
-    return known.text == text ? &known.value : nullptr;
+  template <class Number>
+  bool read(Number& into) {
+    std::memcpy(&into, at, sizeof into);
+    at += sizeof into;
+    return true;
   }
-  void add(const Text& text, Value value) { known_[slot_of(text)] = {text, value}; }
-
- private:
-  struct Known {
-    Text text{.length = Text::most + 1};  // none has that length
-    Value value;
-  };
-  static constexpr unsigned slots_log2 = 7;
-
-  static std::size_t slot_of(const Text& text) {
-    constexpr std::uint64_t odd = 0x9E37'79B9'7F4A'7C15;  // 2^64 divided by the golden ratio
-    return ((text.first ^ (text.second * odd)) * odd) >> (64 - slots_log2);
-  }
-
-  std::array<Known, std::size_t{1} << slots_log2> known_;
 };
 
 /// A pickle is a program for this machine: a stack of values, marks in it, and a memo of values for later reference.
@@ -94,6 +64,17 @@ class Unpickler {
 
   /// Runs up to STOP.
   bool execute();
+  /// Runs the opcodes that make up nearly all of a snapshot, as long as they are at hand and nothing is wrong with
+  /// them. Where it stops, execute() goes on and says what is wrong.
+  ///
+  /// It keeps its place in a register. In the cursor every opcode would wait until the one before has been written to
+  /// memory and read from there again, twice where there is an operand.
+  void run_at_hand();
+
+  enum class Step : std::uint8_t { done, failed, not_simple };
+  /// An opcode that needs nothing but its operand, which it reads from `bytes`, the stack and the memo.
+  template <class Bytes>
+  Step run_simple(PickleOpcode opcode, Bytes& bytes);
 
   Error error() const;
   [[gnu::cold, gnu::noinline]] bool fail(std::string what,
@@ -123,16 +104,16 @@ class Unpickler {
 
   // ---- opcodes
 
-  template <class Index>
-  bool get() {
+  template <class Index, class Bytes>
+  bool get(Bytes& bytes) {
     Index i = 0;
-    if (!bytes_.read(i)) return false;
+    if (!bytes.read(i)) return false;
     return i < memo_.size() ? push(memo_[i]) : fail_memo(i);
   }
-  template <class Index>
-  bool put() {
+  template <class Index, class Bytes>
+  bool put(Bytes& bytes) {
     Index i = 0;
-    return bytes_.read(i) && put(i);
+    return bytes.read(i) && put(i);
   }
   bool put(std::size_t i) {
     if (!needs(1)) return false;
@@ -144,10 +125,10 @@ class Unpickler {
       memo_[i] = stack_.back();
     return true;
   }
-  template <class Number>
-  bool integer() {
+  template <class Number, class Bytes>
+  bool integer(Bytes& bytes) {
     Number number = 0;
-    return bytes_.read(number) && push(arena_.integer(std::int64_t{number}));
+    return bytes.read(number) && push(arena_.integer(std::int64_t{number}));
   }
   template <class Length>
   bool long_integer() {
@@ -160,9 +141,8 @@ class Unpickler {
     return bytes_.read(length) && text(length);
   }
   bool long_integer(std::uint32_t length);
-  bool long_integer_bytewise(std::uint32_t length);
   bool text(std::uint64_t length);
-  bool any_text(std::uint64_t length);
+  bool make_text(std::uint64_t length);
   bool number();
   bool proto();
   bool frame();
@@ -189,41 +169,104 @@ class Unpickler {
   std::optional<Error> failed_;
 };
 
+template <class Bytes>
+Unpickler::Step Unpickler::run_simple(PickleOpcode opcode, Bytes& bytes) {
+  bool done = false;
+  switch (opcode) {
+    case PickleOpcode::binget:
+      done = get<std::uint8_t>(bytes);
+      break;
+    case PickleOpcode::long_binget:
+      done = get<std::uint32_t>(bytes);
+      break;
+    case PickleOpcode::memoize:
+      done = put(memo_.size());
+      break;
+    case PickleOpcode::binput:
+      done = put<std::uint8_t>(bytes);
+      break;
+    case PickleOpcode::long_binput:
+      done = put<std::uint32_t>(bytes);
+      break;
+    case PickleOpcode::mark:
+      marks_.push_back(stack_.size());
+      done = true;
+      break;
+    case PickleOpcode::binint1:
+      done = integer<std::uint8_t>(bytes);
+      break;
+    case PickleOpcode::binint2:
+      done = integer<std::uint16_t>(bytes);
+      break;
+    case PickleOpcode::binint:
+      done = integer<std::int32_t>(bytes);
+      break;
+    case PickleOpcode::none:
+      done = push({});
+      break;
+    case PickleOpcode::newtrue:
+      done = push(ValueArena::boolean(true));
+      break;
+    case PickleOpcode::newfalse:
+      done = push(ValueArena::boolean(false));
+      break;
+    default:
+      return Step::not_simple;
+  }
+  return done ? Step::done : Step::failed;
+}
+
+void Unpickler::run_at_hand() {
+  using Text = RecentTexts::Text;
+  constexpr std::size_t longest = 2 + Text::most;  // SHORT_BINUNICODE, its length and what is looked at behind it
+  const std::span<const std::byte> ahead = bytes_.at_hand();
+  if (ahead.size() < longest) return;
+
+  const auto long_integer = [this](BytesAtHand& bytes) {
+    std::uint8_t length = 0;
+    std::uint64_t bits = 0;
+    bytes.read(length);
+    if (length == 0 || length > sizeof bits || arena_.full()) return false;
+    std::memcpy(&bits, bytes.at, sizeof bits);
+    bytes.at += length;
+    return push(arena_.integer(sign_extended(bits, length)));
+  };
+  const auto text = [this](BytesAtHand& bytes) {
+    std::uint8_t length = 0;
+    bytes.read(length);
+    if (length > Text::most) return false;
+    const Value* known = texts_.find(Text::of({bytes.at, Text::most}, length));
+    if (known == nullptr) return false;
+    bytes.at += length;
+    return push(*known);
+  };
+
+  const std::byte* at = ahead.data();
+  const std::byte* const last = at + (ahead.size() - longest);
+  while (at <= last) {
+    BytesAtHand behind{at + 1};
+    const auto opcode = static_cast<PickleOpcode>(*at);
+    const bool done = opcode == PickleOpcode::long1              ? long_integer(behind)
+                      : opcode == PickleOpcode::short_binunicode ? text(behind)
+                                                                 : run_simple(opcode, behind) == Step::done;
+    if (!done) break;
+    at = behind.at;
+  }
+  bytes_.take(static_cast<std::uint64_t>(at - ahead.data()));
+}
+
 bool Unpickler::execute() {
   for (;;) {
+    run_at_hand();
     opcode_at_ = bytes_.position();
     if (!bytes_.read(opcode_)) return false;
+    const auto opcode = static_cast<PickleOpcode>(opcode_);
+    const Step step = run_simple(opcode, bytes_);
+    if (step == Step::done) continue;
+    if (step == Step::failed) return false;
     std::size_t first = 0;
     bool done = false;
-    switch (static_cast<PickleOpcode>(opcode_)) {
-      case PickleOpcode::binget:
-        done = get<std::uint8_t>();
-        break;
-      case PickleOpcode::long_binget:
-        done = get<std::uint32_t>();
-        break;
-      case PickleOpcode::memoize:
-        done = put(memo_.size());
-        break;
-      case PickleOpcode::binput:
-        done = put<std::uint8_t>();
-        break;
-      case PickleOpcode::long_binput:
-        done = put<std::uint32_t>();
-        break;
-      case PickleOpcode::mark:
-        marks_.push_back(stack_.size());
-        done = true;
-        break;
-      case PickleOpcode::binint1:
-        done = integer<std::uint8_t>();
-        break;
-      case PickleOpcode::binint2:
-        done = integer<std::uint16_t>();
-        break;
-      case PickleOpcode::binint:
-        done = integer<std::int32_t>();
-        break;
+    switch (opcode) {
       case PickleOpcode::long1:
         done = long_integer<std::uint8_t>();
         break;
@@ -232,15 +275,6 @@ bool Unpickler::execute() {
         break;
       case PickleOpcode::binfloat:
         done = number();
-        break;
-      case PickleOpcode::none:
-        done = push({});
-        break;
-      case PickleOpcode::newtrue:
-        done = push(ValueArena::boolean(true));
-        break;
-      case PickleOpcode::newfalse:
-        done = push(ValueArena::boolean(false));
         break;
       case PickleOpcode::short_binunicode:
         done = text<std::uint8_t>();
@@ -358,20 +392,15 @@ bool Unpickler::frame() {
 
 bool Unpickler::text(std::uint64_t length) {
   using Text = RecentTexts::Text;
-  if (length > Text::most) return any_text(length);
   const std::span<const std::byte> ahead = bytes_.peek(Text::most);
-  if (ahead.size() < Text::most) return any_text(length);
+  if (length > Text::most || ahead.size() < Text::most) return make_text(length);
   const Text text = Text::of(ahead, length);
-  if (const Value* known = texts_.find(text)) {
-    bytes_.take(length);
-    return push(*known);
-  }
-  if (!any_text(length)) return false;
+  if (!make_text(length)) return false;
   texts_.add(text, stack_.back());
   return true;
 }
 
-bool Unpickler::any_text(std::uint64_t length) {
+bool Unpickler::make_text(std::uint64_t length) {
   arena_.begin_text();
   while (length > 0 && !arena_.full()) {
     const std::span<const std::byte> piece = bytes_.take(length);
@@ -389,16 +418,6 @@ bool Unpickler::number() {
 
 // Two's complement, least significant byte first, as short as the sign allows.
 bool Unpickler::long_integer(std::uint32_t length) {
-  std::uint64_t bits = 0;
-  const std::span<const std::byte> ahead = bytes_.peek(sizeof bits);
-  if (length == 0 || length > sizeof bits || ahead.size() < sizeof bits) return long_integer_bytewise(length);
-  std::memcpy(&bits, ahead.data(), sizeof bits);
-  bytes_.take(length);
-  const std::uint32_t unused = 8 * (static_cast<std::uint32_t>(sizeof bits) - length);
-  return push_made(arena_.integer(static_cast<std::int64_t>(bits << unused) >> unused));
-}
-
-bool Unpickler::long_integer_bytewise(std::uint32_t length) {
   if (length > static_cast<std::uint32_t>(std::numeric_limits<std::int32_t>::max()))
     return fail("LONG4 declares a negative size");
   std::uint64_t low = 0;
