@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -83,16 +84,14 @@ class LateEvent {
 /// Up to block_rows numbers, each in as few whole bytes as the largest so far needs.
 class PackedBlock {
  public:
-  explicit PackedBlock(unsigned width = 1) : width_(width), bytes_(new std::byte[block_rows * width]) {}
+  explicit PackedBlock(unsigned width = 1)
+      : width_(width), bytes_(new std::byte[block_rows * width + sizeof(std::uint64_t)]) {}
 
   unsigned width() const { return width_; }
-  static unsigned width_of(std::uint64_t value) {
-    unsigned width = 1;
-    while (width < 8 && value >> (8 * width) != 0) ++width;
-    return width;
-  }
+  static unsigned width_of(std::uint64_t value) { return (static_cast<unsigned>(std::bit_width(value | 1U)) + 7) / 8; }
 
-  void set(std::size_t i, std::uint64_t value) { std::memcpy(bytes_.get() + i * width_, &value, width_); }
+  /// Rows are set in order: what lies behind `i` is overwritten.
+  void set(std::size_t i, std::uint64_t value) { std::memcpy(bytes_.get() + i * width_, &value, sizeof value); }
   std::uint64_t get(std::size_t i) const {
     const std::byte* at = bytes_.get() + i * width_;
     std::uint64_t value = 0;
@@ -140,15 +139,10 @@ class GrowingPacked {
  public:
   void push_back(std::uint64_t value) {
     const std::size_t row = count_ % block_rows;
-    if (row == 0) blocks_.push_back(std::make_shared<PackedBlock>(PackedBlock::width_of(value)));
-    std::shared_ptr<PackedBlock>& block = blocks_.back();
-    if (const unsigned width = PackedBlock::width_of(value); width > block->width()) {
-      // Views keep the narrow block.
-      auto wider = std::make_shared<PackedBlock>(width);
-      for (std::size_t i = 0; i < row; ++i) wider->set(i, block->get(i));
-      block = std::move(wider);
-    }
-    block->set(row, value);
+    const unsigned width = PackedBlock::width_of(value);
+    if (row == 0) begin_block(width);
+    if (width > latest_->width()) widen(row, width);
+    latest_->set(row, value);
     ++count_;
   }
   std::size_t size() const { return count_; }
@@ -159,7 +153,20 @@ class GrowingPacked {
   }
 
  private:
+  void begin_block(unsigned width) {
+    blocks_.push_back(std::make_shared<PackedBlock>(width));
+    latest_ = blocks_.back().get();
+  }
+  void widen(std::size_t rows, unsigned width) {
+    // Views keep the narrow block.
+    auto wider = std::make_shared<PackedBlock>(width);
+    for (std::size_t i = 0; i < rows; ++i) wider->set(i, latest_->get(i));
+    blocks_.back() = std::move(wider);
+    latest_ = blocks_.back().get();
+  }
+
   std::vector<std::shared_ptr<PackedBlock>> blocks_;
+  PackedBlock* latest_ = nullptr;  // of blocks_
   std::size_t count_ = 0;
 };
 
