@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <csignal>
 #include <cstdlib>
@@ -98,32 +97,59 @@ bool succeeds(const std::vector<std::string>& command) {
   return started && ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/// What the interpreter is asked to run. In a thread of its own, as the main thread is where signal handlers run: what
+/// one raises belongs to the program, and loading takes a while.
+std::string invitation(const fs::path& library) {
+  return "def load():\n"
+         "    try:\n"
+         "        import ctypes\n"
+         "        ctypes.CDLL(" +
+         quoted(library.string()) +
+         ").memreel_agent_invite()\n"
+         "    except Exception:\n"
+         "        pass\n"
+         "try:\n"
+         "    import _thread\n"
+         "    _thread.start_new_thread(load, ())\n"
+         "except Exception:\n"
+         "    pass\n";
+}
+
+/// Whether `interpreter`, a program, could leave a request to run `script` with the one in `process`.
+bool asks(const std::string& interpreter, pid_t process, const std::string& script) {
+  return succeeds({interpreter, "-I", "-S", "-c",
+                   "import sys; sys.remote_exec(" + std::to_string(process) + ", " + quoted(script) + ")"});
+}
+
+/// The interpreter that asked: of the same version, as remote_exec needs it.
+std::optional<std::string> first_that_asks(pid_t process, int minor, const std::string& script) {
+  const std::string own = "/proc/" + std::to_string(process) + "/exe";
+  const std::string in_path = "python3." + std::to_string(minor);
+  std::error_code problem;
+  if (fs::read_symlink(own, problem).filename().string().starts_with("python") && asks(own, process, script))
+    return own;
+  if (asks(in_path, process, script)) return in_path;
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool enter_through_python(pid_t process, const fs::path& library, std::chrono::milliseconds limit) {
   const auto minor = python_of(process);
   if (!minor || *minor < first_minor) return false;
   const Clock::time_point deadline = Clock::now() + limit;
-  const Script script("try:\n    import ctypes\n    ctypes.CDLL(" + quoted(library.string()) +
-                      ").memreel_agent_invite()\nexcept Exception:\n    pass\n");
+  const Script script(invitation(library));
   if (script.path().empty()) return false;
-  const std::string asks =
-      "import sys; sys.remote_exec(" + std::to_string(process) + ", " + quoted(script.path()) + ")";
-  // Of the same version, as remote_exec needs it: the process's own program, or one in the path.
-  const std::array<std::string, 2> programs{"/proc/" + std::to_string(process) + "/exe",
-                                            "python3." + std::to_string(*minor)};
-  std::error_code problem;
-  bool asked = false;
-  for (const std::string& program : programs) {
-    const bool own = program.starts_with('/');
-    if (own && !fs::read_symlink(program, problem).filename().string().starts_with("python")) continue;
-    if (asked = succeeds({program, "-I", "-S", "-c", asks}); asked) break;
-  }
-  while (asked && Clock::now() < deadline) {
+  const auto interpreter = first_that_asks(process, *minor, script.path());
+  if (!interpreter) return false;
+  while (Clock::now() < deadline) {
     if (ask(process, {.word = "status", .fields = {}}, std::chrono::seconds(1)).reached) return true;
     const timespec pause{.tv_sec = 0, .tv_nsec = 1'000'000};
     ::nanosleep(&pause, nullptr);
   }
+  // Python would complain, in the program's name, of a script that is not there any more. A request can't be taken
+  // back, but replaced.
+  asks(*interpreter, process, "/dev/null");
   return false;
 }
 

@@ -11,8 +11,8 @@ namespace memreel::attach {
 
 /// Asks the interpreter in `process` to load `library` and to wait for questions. False when it is none, or too old, or
 /// was told not to (PYTHON_DISABLE_REMOTE_DEBUG), when there is no interpreter of its version to ask with, or nothing
-/// came of it within `limit`: a program that is deep in native code for that long does not get to it. A false answer
-/// changes nothing; what was asked may still happen later, which does no harm.
+/// came of it within `limit`: a program that sleeps or is deep in native code for that long does not get to it. A false
+/// answer changes nothing: what was asked is asked no more.
 bool enter_through_python(pid_t process, const std::filesystem::path& library, std::chrono::milliseconds limit);
 
 }  // namespace memreel::attach

@@ -317,6 +317,28 @@ class Python(AttachTest):
             self.assertTrue(all("alloc" in self.document("info", trace)["kinds"] for trace in self.traces()))
             self.end(process)
 
+    def test_python_does_not_come_to_it(self):
+        """It sleeps: it is entered from outside, and does not find a request later that nobody waits for."""
+        self.check_other_door(SLEEPER)
+
+    def test_python_is_not_to_be_asked(self):
+        self.check_other_door(SLEEPER, PYTHON_DISABLE_REMOTE_DEBUG=1)
+
+    def check_other_door(self, program, **variables):
+        found = list(pythons("14"))
+        if not found:
+            self.skipTest("there is no CPython 3.14 here, which lets itself be asked to load a library")
+        for python in found:
+            process = self.run_program(python, "-B", "-c", program, **variables)
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            told = self.memreel("attach", process.pid, "--time-limit", 2, "-o", "sleeper.reel").stderr
+            self.assertIn("paused for", told)
+            self.memreel("detach", process.pid)
+            self.assertEqual(process.communicate(timeout=30), ("woke up\n", ""))
+            self.assertEqual(process.returncode, 0)
+            self.document("info", self.trace())
+            self.trace().unlink()
+
 
 C10_CUDA = os.environ.get("MEMREEL_FAKE_C10_CUDA",
                           str(REPOSITORY / "build/release/tests/unit/torch/lib/libc10_cuda.so"))
@@ -359,6 +381,16 @@ def step():
 
 print("ready", flush=True)
 while True: step()
+"""
+
+SLEEPER = """
+import ctypes, time
+cuda = ctypes.CDLL("libcuda.so.1")
+context = ctypes.c_void_p()
+assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+print("ready", flush=True)
+time.sleep(1.5)
+print("woke up")
 """
 
 HANDLER = """
