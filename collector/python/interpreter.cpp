@@ -114,7 +114,7 @@ Found find_interpreter() {
 
   const std::optional<Layout> layout = layout_of(minor);
   if (!layout)
-    return refuse(version, "keeps its frames where this version of memreel does not know it: 3.9 to 3.14 are known");
+    return refuse(version, "keeps its frames where this version of memreel does not know it: 3.9 to 3.15 are known");
 
   Interpreter found{.version = std::string(version), .layout = *layout};
   if (minor >= 13) {

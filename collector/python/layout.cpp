@@ -83,7 +83,7 @@ constexpr Layout layout_3_14 = [] {
 }();
 
 /// Which 64-bit words of `_Py_DebugOffsets` hold what (Include/internal/pycore_runtime.h of 3.13,
-/// pycore_debug_offsets.h of 3.14).
+/// pycore_debug_offsets.h of 3.14 and 3.15).
 struct DebugWords {
   std::size_t thread_frame, frame_caller, frame_code, frame_instruction, frame_owner;
   std::size_t code_file, code_name, code_line_table, code_first_line, code_instructions;
@@ -91,6 +91,20 @@ struct DebugWords {
 };
 constexpr DebugWords words_3_13{23, 29, 30, 31, 33, 35, 37, 38, 39, 43, 45, 65, 66, 68, 69, 70};
 constexpr DebugWords words_3_14{26, 32, 33, 34, 36, 40, 42, 43, 44, 48, 51, 75, 76, 78, 79, 80};
+constexpr DebugWords words_3_15{26, 40, 41, 42, 44, 48, 50, 51, 52, 56, 59, 87, 88, 90, 91, 92};
+
+const DebugWords* words_of(unsigned minor) {
+  switch (minor) {
+    case 13:
+      return &words_3_13;
+    case 14:
+      return &words_3_14;
+    case 15:
+      return &words_3_15;
+    default:
+      return nullptr;
+  }
+}
 
 }  // namespace
 
@@ -107,6 +121,7 @@ std::optional<Layout> layout_of(unsigned minor) {
     case 13:
       return layout_3_13;
     case 14:
+    case 15:
       return layout_3_14;
     default:
       return std::nullopt;
@@ -116,7 +131,8 @@ std::optional<Layout> layout_of(unsigned minor) {
 std::optional<DebugOffsets> read_debug_offsets(const void* debug_offsets, unsigned minor) {
   constexpr std::size_t version_word = 1;
   constexpr std::size_t free_threaded_word = 2;
-  if (minor != 13 && minor != 14) return std::nullopt;
+  const DebugWords* const known = words_of(minor);
+  if (known == nullptr) return std::nullopt;
   if (std::memcmp(debug_offsets, "xdebugpy", 8) != 0) return std::nullopt;
   const auto word = [&](std::size_t i) {
     std::uint64_t value = 0;
@@ -125,7 +141,7 @@ std::optional<DebugOffsets> read_debug_offsets(const void* debug_offsets, unsign
   };
   if (word(version_word) >> 16U != (3U << 8U | minor)) return std::nullopt;
 
-  const DebugWords& words = minor == 13 ? words_3_13 : words_3_14;
+  const DebugWords& words = *known;
   bool sound = true;
   const auto offset = [&](std::size_t i) {
     constexpr std::uint64_t largest = 4096;  // of any of these structures

@@ -26,7 +26,8 @@ enum class InstructionField : std::uint8_t {
 enum class LineFormat : std::uint8_t { lnotab, line_ranges, locations };
 
 /// Byte offsets in CPython's structures on 64-bit machines, builds with a GIL. They are constant within a minor
-/// version. Taken from the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1, 3.13.0 and 3.14.
+/// version. Taken from the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1, 3.13.0, 3.14 and
+/// 3.15.
 struct Layout {
   static constexpr std::uint16_t absent = 0xFFFF;
 
@@ -65,7 +66,7 @@ struct Layout {
   std::uint16_t text_compact_data = 72;  // of other compact text; of text that is not compact, the pointer to it
 };
 
-/// The layout of CPython 3.`minor`, if it is one of 3.9 to 3.14.
+/// The layout of CPython 3.`minor`, if it is one of 3.9 to 3.15.
 std::optional<Layout> layout_of(unsigned minor);
 
 /// A Layout as the interpreter itself tells it, from 3.13 on: `debug_offsets` is the start of its `_PyRuntime`. None

@@ -298,11 +298,14 @@ class Tensors(AttachTest):
 
 @unittest.skipUnless(may_trace(), "this machine does not let a process trace another (ptrace)")
 class Python(AttachTest):
-    def test_python_is_asked(self):
-        found = list(pythons("14"))
+    def pythons_that_can_be_asked(self):
+        found = [python for minor in ("14", "15") for python in pythons(minor)]
         if not found:
-            self.skipTest("there is no CPython 3.14 here, which lets itself be asked to load a library")
-        for python in found:
+            self.skipTest("there is no CPython 3.14 or newer here, which lets itself be asked to load a library")
+        return found
+
+    def test_python_is_asked(self):
+        for python in self.pythons_that_can_be_asked():
             path = f"{Path(python).parent}:{os.environ['PATH']}"
             process = self.run_program(python, "-B", "-c", TENSORS, C10_CUDA)
             self.assertEqual(process.stdout.readline(), "ready\n")
@@ -315,25 +318,27 @@ class Python(AttachTest):
                 self.memreel("detach", process.pid)
             self.assertEqual(len(self.traces()), 2)
             self.assertTrue(all("alloc" in self.document("info", trace)["kinds"] for trace in self.traces()))
+            for trace in self.traces():
+                trace.unlink()
             self.end(process)
 
     def test_python_does_not_come_to_it(self):
         """It sleeps: it is entered from outside, and does not find a request later that nobody waits for."""
-        self.check_other_door(SLEEPER)
+        self.check_other_door()
 
     def test_python_is_not_to_be_asked(self):
-        self.check_other_door(SLEEPER, PYTHON_DISABLE_REMOTE_DEBUG=1)
+        self.check_other_door(PYTHON_DISABLE_REMOTE_DEBUG=1)
 
-    def check_other_door(self, program, **variables):
-        found = list(pythons("14"))
-        if not found:
-            self.skipTest("there is no CPython 3.14 here, which lets itself be asked to load a library")
-        for python in found:
-            process = self.run_program(python, "-B", "-c", program, **variables)
+    def check_other_door(self, **variables):
+        morning = self.directory / "morning"
+        os.mkfifo(morning)
+        for python in self.pythons_that_can_be_asked():
+            process = self.run_program(python, "-B", "-c", SLEEPER, **variables)
             self.assertEqual(process.stdout.readline(), "ready\n")
-            told = self.memreel("attach", process.pid, "--time-limit", 2, "-o", "sleeper.reel").stderr
+            told = self.memreel("attach", process.pid, "--time-limit", 4, "-o", "sleeper.reel").stderr
             self.assertIn("paused for", told)
             self.memreel("detach", process.pid)
+            morning.write_text("!")
             self.assertEqual(process.communicate(timeout=30), ("woke up\n", ""))
             self.assertEqual(process.returncode, 0)
             self.document("info", self.trace())
@@ -384,12 +389,12 @@ while True: step()
 """
 
 SLEEPER = """
-import ctypes, time
+import ctypes, os
 cuda = ctypes.CDLL("libcuda.so.1")
 context = ctypes.c_void_p()
 assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
 print("ready", flush=True)
-time.sleep(1.5)
+os.read(os.open("morning", os.O_RDWR), 1)
 print("woke up")
 """
 

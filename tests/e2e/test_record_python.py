@@ -16,11 +16,22 @@ C10_CUDA = os.environ.get("MEMREEL_FAKE_C10_CUDA",
                           str(REPOSITORY / "build/release/tests/unit/torch/lib/libc10_cuda.so"))
 MODULE = str(REPOSITORY / "collector/python_module")
 PROGRAM = str(Path(__file__).parent / "python_program.py")
+# As it would be without a GIL, as far as its table of offsets (_Py_DebugOffsets) says.
+FREE_THREADED = f"""
+import ctypes, runpy
+runtime = ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, "_PyRuntime"))
+ctypes.c_uint64.from_address(runtime + 16).value = 1
+runpy.run_path({PROGRAM!r}, run_name="__main__")
+"""
+
+
+def python_frames(events):
+    return [frame for row in events for frame in row.get("stack", ()) if frame["file"].endswith((".py", ">"))]
 
 
 class Python(RecordTest):
-    def recorded(self, python, *options):
-        process = self.record(python, "-B", PROGRAM, C10_CUDA, MODULE, options=options)
+    def recorded(self, python, *options, program=(PROGRAM,)):
+        process = self.record(python, "-B", *program, C10_CUDA, MODULE, options=options)
         told = json.loads(process.stdout)
         self.assertTrue(told["recording"])
         self.assertIn("none lost", process.stderr)
@@ -64,11 +75,24 @@ class Python(RecordTest):
     def test_switched_off(self):
         _, events, _ = self.recorded(sys.executable, "--no-torch", "--no-python")
         self.assertFalse([row for row in events if row["heap"] == "torch.cuda"])
-        self.assertFalse([frame for row in events for frame in row.get("stack", ()) if frame["file"].endswith((".py", ">"))])
+        self.assertFalse(python_frames(events))
         self.assertTrue(events)
 
+    def test_free_threaded(self):
+        minors = [str(minor) for minor in range(13, 16)]
+        found = [python for minor in minors for free in (False, True) for python in pythons(minor, free)]
+        if not found:
+            self.skipTest("there is no CPython 3.13 or newer here, which can be free-threaded")
+        for python in found:
+            with self.subTest(python):
+                _, events, errors = self.recorded(python, program=("-c", FREE_THREADED))
+                self.assertIn("free-threaded", errors)
+                self.assertFalse(python_frames(events))
+                self.assertTrue([row for row in events if row["heap"] == "torch.cuda"])
+                self.assertTrue([row for row in events if row.get("stack")])
 
-for minor in range(9, 15):
+
+for minor in range(9, 16):
     setattr(Python, f"test_3_{minor}", lambda self, minor=str(minor): self.check(minor))
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Runs a test on every CPython 3.MINOR of this machine: each_python.py MINOR SCRIPT ARGUMENTS...
 
 Looks in MEMREEL_TEST_PYTHONS (colon-separated programs), pyenv's and uv's folders and PATH. The script is started as
-SCRIPT INTERPRETER ARGUMENTS, with what starts that interpreter once more. Exit code 77: there is none.
+SCRIPT INTERPRETER ARGUMENTS, with what starts that interpreter once more; twice where there is a JIT, without and with
+it. Exit code 77: there is none.
 """
 import glob
 import os
@@ -20,18 +21,25 @@ def candidates(minor):
         yield os.path.join(folder, f"python3.{minor}")
 
 
-def pythons(minor):
-    """Those that start, each once: pyenv's programs in PATH are scripts that may lead nowhere."""
-    asks = "import sys, os; print(sys.version_info[1], os.path.realpath(sys.executable), sys.version)"
+def pythons(minor, free_threaded=False):
+    """Those with a GIL, or those without, that start, each once: pyenv's programs in PATH are scripts that may lead
+    nowhere."""
+    asks = ("import os, sys, sysconfig; print(sys.version_info[1], sysconfig.get_config_var('Py_GIL_DISABLED') or 0, "
+            "os.path.realpath(sys.executable), sys.version)")
     seen = set()
     for program in candidates(minor):
         if not shutil.which(program):
             continue
         answer = subprocess.run([program, "-c", asks], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        if answer.returncode or answer.stdout.split(" ", 1)[0] != minor or answer.stdout in seen:
+        if answer.returncode or answer.stdout in seen or answer.stdout.split(" ")[:2] != [minor, str(int(free_threaded))]:
             continue
         seen.add(answer.stdout)
         yield program
+
+
+def has_jit(program):
+    return subprocess.run([program, "-c", "import sys; sys.exit(not sys._jit.is_available())"],
+                          stderr=subprocess.DEVNULL).returncode == 0
 
 
 def main():
@@ -42,8 +50,10 @@ def main():
         return 77
     failed = 0
     for program in found:
-        print(f"{program}", flush=True)
-        failed += subprocess.run([program, "-B", script, program, *arguments]).returncode != 0
+        for jit in "01" if has_jit(program) else "0":
+            print(f"{program}, PYTHON_JIT={jit}", flush=True)
+            failed += subprocess.run([program, "-B", script, program, *arguments],
+                                     env={**os.environ, "PYTHON_JIT": jit}).returncode != 0
     return int(failed > 0)
 
 

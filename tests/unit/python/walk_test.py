@@ -276,6 +276,16 @@ class Walk(unittest.TestCase):
         body = "\n".join(f"  a{n} = {n}" for n in range(2000))
         exec("def f():\n" + body + "\n  return check()\nf()", globals())
 
+    def test_hot_loop(self):
+        # Run this often, it is specialised and, where there is a JIT, compiled: the frames stay what they were.
+        def leaf(): return NO_GIL.probe_walk_only(1)
+        def middle(n): return leaf() if n >= 0 else None
+        numbers = set()
+        for n in range(10_000):
+            numbers.add(middle(n))
+            if n % 1000 == 999: check()
+        self.assertEqual(len(numbers), 1)
+
     def test_code_that_takes_a_dead_ones_place(self):
         # Same size, same shape, made and thrown away: the allocator gives the same addresses again.
         for n in range(300):
