@@ -22,9 +22,7 @@ python::FrameWalker& walker() {
 
 constexpr PythonFrames python_frames{
     .walk = [](python::FrameChain& chain) { return walker().walk(chain); },
-    .evaluator = []() -> std::span<const stacks::AddressRange> {
-      return {&walker().interpreter().evaluator, 1};
-    },
+    .evaluator = []() -> std::span<const stacks::AddressRange> { return walker().interpreter().evaluator; },
     .plumbing = []() { return walker().interpreter().plumbing; },
     .describe =
         [](stacks::FrameKey frame, FrameText& text) {

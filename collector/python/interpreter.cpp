@@ -7,6 +7,8 @@
 #include <charconv>
 #include <string_view>
 
+#include "collector/stacks/code_map.h"
+#include "collector/stacks/function_parts.h"
 #include "collector/stacks/loader_walk.h"
 
 namespace memreel::python {
@@ -60,6 +62,13 @@ AddressRange range_of(const void* function) {
   if (function == nullptr || dladdr1(function, &info, &entry, RTLD_DL_SYMENT) == 0 || entry == nullptr) return {};
   const auto begin = std::bit_cast<std::uintptr_t>(info.dli_saddr);
   return {begin, begin + static_cast<const ElfW(Sym)*>(entry)->st_size};
+}
+
+/// All the machine code of a function.
+std::vector<AddressRange> ranges_of(const void* function) {
+  const AddressRange main_part = range_of(function);
+  const auto place = stacks::CodeMap().find(main_part.begin);
+  return place ? stacks::parts_of(main_part, place->tables) : std::vector{main_part};
 }
 
 struct ModuleSearch {
@@ -139,7 +148,7 @@ Found find_interpreter() {
   if (symbols.missing() != nullptr) return refuse(version, std::string("has no ") + symbols.missing());
 
   const void* const evaluator = symbols.data("_PyEval_EvalFrameDefault");
-  found.evaluator = range_of(evaluator);
+  found.evaluator = ranges_of(evaluator);
   found.plumbing = plumbing_around(evaluator);
   return {.interpreter = std::move(found), .refusal = {}};
 }

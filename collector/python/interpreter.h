@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "collector/python/code_view.h"
 #include "collector/python/layout.h"
@@ -30,7 +31,7 @@ struct Interpreter {
   Layout layout;
   Types types;
   Api api;
-  stacks::AddressRange evaluator;  // _PyEval_EvalFrameDefault
+  std::vector<stacks::AddressRange> evaluator;  // _PyEval_EvalFrameDefault, in one piece or several
   stacks::AddressRange
       plumbing;  // all code of the interpreter's library or program; empty when there is other code in it
 };

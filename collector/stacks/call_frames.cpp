@@ -328,9 +328,14 @@ std::uintptr_t description_for(const MappedBytes& header, std::uintptr_t address
   return low == 0 ? 0 : absolute(row(low - 1).description);
 }
 
-}  // namespace
+/// What the tables say of a function (Frame Description Entry).
+struct Description {
+  CommonEntry common;
+  AddressRange code;
+  MappedBytes program;
+};
 
-std::optional<FrameRow> row_at(const CallFrames& tables, std::uintptr_t address) {
+std::optional<Description> describe(const CallFrames& tables, std::uintptr_t address) {
   const std::uintptr_t at = description_for(tables.header, address);
   const std::optional<MappedBytes> entry = entry_at(tables.frames, at);
   if (!entry) return std::nullopt;
@@ -345,13 +350,26 @@ std::optional<FrameRow> row_at(const CallFrames& tables, std::uintptr_t address)
   if (common->has_augmentation_size) reader.take(reader.uleb128());
   if (reader.failed()) return std::nullopt;
   const MappedBytes program{reader.address(), reader.take(entry->bytes.size() - (reader.address() - entry->address))};
+  return Description{.common = *common, .code = {begin, begin + size}, .program = program};
+}
 
-  RowProgram rows(*common, begin, address);
-  if (!rows.run({0, common->program}, nullptr)) return std::nullopt;
+}  // namespace
+
+std::optional<FrameRow> row_at(const CallFrames& tables, std::uintptr_t address) {
+  const std::optional<Description> description = describe(tables, address);
+  if (!description) return std::nullopt;
+  const CommonEntry& common = description->common;
+  RowProgram rows(common, description->code.begin, address);
+  if (!rows.run({0, common.program}, nullptr)) return std::nullopt;
   const FrameRow initial = rows.row;
-  if (!rows.run(program, &initial)) return std::nullopt;
-  rows.row.signal_frame = common->signal_frame;
+  if (!rows.run(description->program, &initial)) return std::nullopt;
+  rows.row.signal_frame = common.signal_frame;
   return rows.row;
+}
+
+std::optional<AddressRange> function_at(const CallFrames& tables, std::uintptr_t address) {
+  const std::optional<Description> description = describe(tables, address);
+  return description ? std::optional(description->code) : std::nullopt;
 }
 
 }  // namespace memreel::stacks

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "collector/stacks/byte_view.h"
+#include "collector/stacks/module_table.h"
 
 namespace memreel::stacks {
 
@@ -57,5 +58,9 @@ struct CallFrames {
 /// The row of the instruction at `address`. Nothing when the tables don't cover it, when they use what no compiler for
 /// x86-64 uses, or when they are damaged: any bytes are safe.
 std::optional<FrameRow> row_at(const CallFrames& tables, std::uintptr_t address);
+
+/// The code that the tables describe together with the instruction at `address`: a function, or a part of one that lies
+/// by itself. Nothing under the same conditions.
+std::optional<AddressRange> function_at(const CallFrames& tables, std::uintptr_t address);
 
 }  // namespace memreel::stacks

@@ -55,6 +55,8 @@ class Python(RecordTest):
                 own = python[len(python) - len(frames):]
                 self.assertEqual([frame[::2] for frame in own], [frame[::2] for frame in frames])
                 self.assertEqual([frame[1] for frame in own[1:]], [frame[1] for frame in frames[1:]])
+                # Python's are where they ran: above what started the thread.
+                self.assertFalse(row["stack"][-1]["file"].endswith((".py", ">")), row["stack"])
 
     def check(self, minor):
         found = list(pythons(minor))
