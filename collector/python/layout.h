@@ -26,8 +26,7 @@ enum class InstructionField : std::uint8_t {
 enum class LineFormat : std::uint8_t { lnotab, line_ranges, locations };
 
 /// Byte offsets in CPython's structures on 64-bit machines, builds with a GIL. They are constant within a minor
-/// version. Taken from the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1, 3.13.0, 3.14 and
-/// 3.15.
+/// version. Taken from the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1, 3.13.0, 3.14 and 3.15.
 struct Layout {
   static constexpr std::uint16_t absent = 0xFFFF;
 
