@@ -131,7 +131,9 @@ Result<void> Window::create(const WindowOptions& options) {
   has_imgui_ = true;
   ImGui::GetIO().IniFilename = nullptr;  // what is remembered is in our own settings
   load_fonts();
+#ifndef IMGUI_HAS_TEXTURES  // from 1.92 on letters are drawn when they are first needed
   ImGui::GetIO().Fonts->Build();
+#endif
   start_times_.fonts_ms = milliseconds_since(begin);
   ImGui_ImplGlfw_InitForOpenGL(window_, true);
   ImGui_ImplOpenGL3_Init("#version 330");

@@ -4,6 +4,8 @@
 #include <GL/gl.h>
 #include <GL/glext.h>
 
+#include <bit>
+
 namespace memreel::viewer {
 
 Texture::~Texture() {
@@ -26,8 +28,7 @@ void Texture::upload(std::uint32_t width, std::uint32_t height, std::span<const 
                GL_UNSIGNED_BYTE, pixels.data());
 }
 
-void* Texture::id() const {
-  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(name_));  // NOLINT(performance-no-int-to-ptr)
-}
+// A pointer up to Dear ImGui 1.91.3, a number since.
+ImTextureID Texture::id() const { return std::bit_cast<ImTextureID>(std::uint64_t{name_}); }
 
 }  // namespace memreel::viewer

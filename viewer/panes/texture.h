@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <span>
 
+#include <imgui.h>
+
 namespace memreel::viewer {
 
 class Texture {
@@ -16,7 +18,7 @@ class Texture {
   /// Pixels are 0xAABBGGRR, row by row from the top. Needs a current OpenGL context, as the destructor does.
   void upload(std::uint32_t width, std::uint32_t height, std::span<const std::uint32_t> pixels);
   /// For ImDrawList::AddImage.
-  void* id() const;
+  ImTextureID id() const;
   bool empty() const { return name_ == 0; }
 
  private:
