@@ -82,6 +82,8 @@ class Windows(ViewTest):
         self.assertGreater(third["cursor"], third["selected"]["begin"])
         self.assertEqual(view.key("N")["allocation"], 1)
         view.key("slash")
+        self.assertEqual(view.hold("Return")["allocation"], 2)
+        view.key("slash")
         self.assertEqual(view.type("nowhere to be found")["matches"], 0)
         view.key("Escape")
         view.click_on("heap", 0.99, 0.99)

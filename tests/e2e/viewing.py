@@ -66,6 +66,10 @@ class View:
     def key(self, *names):
         return self.pressed(sum(name.count("+") + 1 for name in names), "key", *names)
 
+    def hold(self, name):
+        """A key that is down for many frames, as under a finger."""
+        return self.pressed(1, "keydown", name, "sleep", "0.2", "keyup", name)
+
     def type(self, text):
         return self.pressed(len(text), "type", "--delay", "15", text)
 

@@ -125,8 +125,13 @@ void Viewer::draw_search(Scene& scene) {
   if (ImGui::InputTextWithHint("##search", "/  search stacks and addresses", &selection_.search,
                                ImGuiInputTextFlags_AutoSelectAll))
     match_step_ = 0;
-  // By the window's list of keys: one that is let go of within the same frame counts, too.
-  if (ImGui::IsItemActive() && std::ranges::count(window_.keys(), GLFW_KEY_ENTER, &KeyPress::key) > 0) {
+  // By the window's list of keys: one that is let go of within the same frame counts, too. One that is held ends the
+  // input by itself.
+  const bool in_use = ImGui::IsItemActive() || ImGui::IsItemDeactivated();
+  const auto is_enter = [](const KeyPress& press) {
+    return press.key == GLFW_KEY_ENTER || press.key == GLFW_KEY_KP_ENTER;
+  };
+  if (in_use && std::ranges::any_of(window_.keys(), is_enter)) {
     match_step_ = 1;
     ImGui::SetWindowFocus(nullptr);  // so that n goes to the next
   }
