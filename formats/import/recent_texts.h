@@ -11,8 +11,8 @@
 
 namespace memreel {
 
-/// Pickles repeat a text for every object that had a string of its own, as each entry of
-/// a history has the name of its action.
+/// Pickles repeat a text for every object that had a string of its own, as each entry of a history has the name of its
+/// action.
 class RecentTexts {
  public:
   /// A text of at most 16 bytes. What follows its `length` bytes is 0.

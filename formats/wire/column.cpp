@@ -3,15 +3,16 @@
 namespace memreel::wire {
 
 std::size_t count_varints(std::string_view bytes) {
-  const auto ends = []<class Count>(std::string_view part, Count count) {
-    for (const char byte : part) count = static_cast<Count>(count + (byte >= 0 ? 1 : 0));
+  // In numbers of one byte, of which a processor adds sixteen at once. They hold as many as one part has.
+  constexpr std::size_t part_size = 240;
+  const auto ends_in = [](std::string_view part) {
+    std::uint8_t count = 0;
+    for (const char byte : part) count = static_cast<std::uint8_t>(count + (byte >= 0 ? 1 : 0));
     return std::size_t{count};
   };
-  // In numbers of one byte, of which a processor adds sixteen at once. They hold as many as one part has.
-  constexpr std::size_t part = 240;
   std::size_t count = 0;
-  for (; bytes.size() >= part; bytes.remove_prefix(part)) count += ends(bytes.substr(0, part), std::uint8_t{0});
-  return count + ends(bytes, std::uint8_t{0});
+  for (; bytes.size() > part_size; bytes.remove_prefix(part_size)) count += ends_in(bytes.substr(0, part_size));
+  return count + ends_in(bytes);
 }
 
 namespace detail {

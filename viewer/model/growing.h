@@ -140,9 +140,9 @@ class GrowingPacked {
   void push_back(std::uint64_t value) {
     const std::size_t row = count_ % block_rows;
     const unsigned width = PackedBlock::width_of(value);
-    if (row == 0) begin_block(width);
-    if (width > latest_->width()) widen(row, width);
-    latest_->set(row, value);
+    if (row == 0) blocks_.push_back(std::make_shared<PackedBlock>(width));
+    if (width > blocks_.back()->width()) widen(row, width);
+    blocks_.back()->set(row, value);
     ++count_;
   }
   std::size_t size() const { return count_; }
@@ -153,20 +153,14 @@ class GrowingPacked {
   }
 
  private:
-  void begin_block(unsigned width) {
-    blocks_.push_back(std::make_shared<PackedBlock>(width));
-    latest_ = blocks_.back().get();
-  }
+  /// The latest block, of which so many rows are set. Views keep the narrow one.
   void widen(std::size_t rows, unsigned width) {
-    // Views keep the narrow block.
     auto wider = std::make_shared<PackedBlock>(width);
-    for (std::size_t i = 0; i < rows; ++i) wider->set(i, latest_->get(i));
+    for (std::size_t i = 0; i < rows; ++i) wider->set(i, blocks_.back()->get(i));
     blocks_.back() = std::move(wider);
-    latest_ = blocks_.back().get();
   }
 
   std::vector<std::shared_ptr<PackedBlock>> blocks_;
-  PackedBlock* latest_ = nullptr;  // of blocks_
   std::size_t count_ = 0;
 };
 

@@ -59,6 +59,14 @@ TEST(Column, HoldsNumbersOfEverySize) {
   }
 }
 
+TEST(Column, HoldsAnyNumberOfSmallNumbers) {
+  ColumnEncoder encoder;
+  for (std::size_t count = 2; count < 1000; ++count) {
+    const std::string_view column = encoder.encode(count, [](std::size_t i) { return std::uint64_t{i % 100}; });
+    ASSERT_EQ(count_varints(column), count);
+  }
+}
+
 TEST(Column, EveryVarintLength) {
   ColumnEncoder encoder;
   std::vector<std::uint64_t> values{0, 1};

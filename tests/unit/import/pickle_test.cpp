@@ -63,6 +63,21 @@ TEST(Pickle, BrokenProgramsAreRefused) {
   EXPECT_NE(refusal(proto4("\x8B\xFF\xFF\xFF\xFF."s)).find("negative size"), std::string::npos);
 }
 
+TEST(Pickle, WhatIsWrongDoesNotDependOnWhatFollows) {
+  // With enough behind them these opcodes run another way.
+  const std::string more(100, '0');
+  const auto told = [](const std::string& body) {
+    const std::string message = refusal(proto4(body));
+    const std::size_t place = message.find("byte ");  // behind the name of the file
+    return place == std::string::npos ? message : message.substr(place);
+  };
+  for (const std::string& broken :
+       {"\x94"s, "q\x00"s, "(\x94"s, "h\x05"s, "}q\x00h\x01"s, "j\xFF\xFF\xFF\xFF"s, "}r\xFF\xFF\xFF\xFF"s}) {
+    EXPECT_TRUE(told(broken).starts_with("byte ")) << told(broken);
+    EXPECT_EQ(told(broken + more), told(broken));
+  }
+}
+
 TEST(Pickle, DeclaredSizesAreNotBelieved) {
   EXPECT_NE(refusal(proto4("\x8D\x00\x00\x00\x00\x00\x00\x00\x10x"s)).find("ends inside BINUNICODE8"),
             std::string::npos);
@@ -204,6 +219,30 @@ TEST(Pickle, RepeatedTextsArriveAsTheyAre) {
   const TemporaryFile file(proto4(list + "e."));
   const Document read = read_history(file.path());
   EXPECT_EQ(read.get<std::vector<std::string>>(), expected);
+}
+
+TEST(Pickle, OpcodesArriveWhereverAReadEnds) {
+  const std::string row =
+      "K\x07M\x34\x12J\xFE\xFF\xFF\xFF\x8a\x08\x08\x07\x06\x05\x04\x03\x02\x01\x8a\x01\xFF\x8c\x03"
+      "abc\x94h\x00j\x01\x00\x00\x00N\x88\x89"s;
+  constexpr std::size_t piece = std::size_t{1} << 18U;  // as much as is read at once
+  constexpr std::size_t rows = 4;
+  for (std::size_t shift = 0; shift < rows * row.size(); ++shift) {
+    const std::size_t length = piece - shift;
+    std::string list = "](X"s;
+    for (unsigned byte = 0; byte < 4; ++byte) list += static_cast<char>(length >> (8 * byte));
+    list += std::string(length, 'x') + '\x94';
+    Document expected = Document::array({std::string(length, 'x')});
+    for (std::size_t i = 0; i < rows; ++i) {
+      list += row;
+      for (const Document& value :
+           {Document(7), Document(0x1234), Document(-2), Document(0x0102030405060708), Document(-1), Document("abc"),
+            expected[0], Document("abc"), Document(nullptr), Document(true), Document(false)})
+        expected.push_back(value);
+    }
+    const TemporaryFile file(proto4(list + "e."));
+    ASSERT_EQ(read_history(file.path()), expected) << shift;
+  }
 }
 
 TEST(Pickle, NumbersOfAllWidthsArrive) {
