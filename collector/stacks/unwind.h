@@ -1,7 +1,6 @@
 // The native stack of the calling thread.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +8,7 @@
 
 #include "collector/stacks/code_map.h"
 #include "collector/stacks/frame_key.h"
+#include "collector/stacks/seen_modules.h"
 #include "collector/stacks/stack_memory.h"
 #include "collector/stacks/stretches.h"
 #include "collector/stacks/unwind_rule.h"
@@ -63,12 +63,11 @@ class Unwinder {
   /// Never inlined, as the one above always is: the first frame that is reported is that of who calls this.
   Walked walk(StackBounds& bounds, Stretches* stretches, std::span<FrameKey> frames, StackWords words);
   UnwindRule learn(std::uintptr_t return_address);
-  bool is_new(const CodePlace& place);
 
   CodeMap code_;
   RuleCache rules_;
   std::atomic<std::uint32_t> generation_ = 0;  // raised whenever rules are forgotten
-  std::array<std::atomic<std::uint64_t>, 1024> seen_modules_{};
+  SeenModules seen_modules_;
 };
 
 }  // namespace memreel::stacks
