@@ -163,7 +163,7 @@ stacks::StackKey Recorder::capture_stack() {
   if (ring == nullptr) return stacks::StackKey::none;
   const CostSample sample(*ring, clock_);
   CaptureState& state = ring->capture();
-  const stacks::Walked native = unwinder_.unwind(state.bounds, *state.stretches, state.native, state.words);
+  const stacks::Walked native = unwinder_.unwind(state.bounds, *state.walks, state.native, state.words);
   const PythonFrames* const frames = python_.load(std::memory_order_acquire);
   const std::uint64_t chain = frames != nullptr ? frames->walk(*state.chain) : 0;
   std::span<std::uint64_t> words = state.words.first(native.words + (chain != 0 ? 1 : 0));

@@ -23,7 +23,7 @@ constexpr std::size_t python_depth = 1024;
 
 ThreadRing* ThreadRing::create(std::uint32_t capacity, std::uint32_t depth) {
   const std::size_t words = depth + std::size_t{1};
-  const std::size_t bytes = sizeof(ThreadRing) + sizeof(stacks::Stretches) + sizeof(stacks::RecentStacks) +
+  const std::size_t bytes = sizeof(ThreadRing) + sizeof(stacks::EarlierWalks) + sizeof(stacks::RecentStacks) +
                             sizeof(python::FrameChain) + capacity * sizeof(Record) + words * sizeof(std::uint64_t) +
                             depth * sizeof(stacks::FrameKey) + python_depth * sizeof(stacks::PythonFrame) +
                             (depth + python_depth) * sizeof(stacks::FrameKey);
@@ -32,10 +32,10 @@ ThreadRing* ThreadRing::create(std::uint32_t capacity, std::uint32_t depth) {
   if (memory == MAP_FAILED) return nullptr;
   std::byte* place = static_cast<std::byte*>(memory) + sizeof(ThreadRing);
   // What is aligned to lines of the cache comes first.
-  stacks::Stretches* const stretches = lay_out<stacks::Stretches>(place, 1).data();
+  stacks::EarlierWalks* const walks = lay_out<stacks::EarlierWalks>(place, 1).data();
   auto* const ring = new (memory) ThreadRing(capacity, lay_out<Record>(place, capacity).data());
   CaptureState& capture = ring->capture_;
-  capture.stretches = stretches;
+  capture.walks = walks;
   capture.recent = lay_out<stacks::RecentStacks>(place, 1).data();
   capture.chain = lay_out<python::FrameChain>(place, 1).data();
   capture.words = lay_out<std::uint64_t>(place, words);

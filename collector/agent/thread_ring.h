@@ -11,7 +11,6 @@
 #include "collector/python/frame_chain.h"
 #include "collector/stacks/merge.h"
 #include "collector/stacks/recent_stacks.h"
-#include "collector/stacks/stretches.h"
 #include "collector/stacks/unwind.h"
 
 namespace memreel::agent {
@@ -20,7 +19,7 @@ namespace memreel::agent {
 struct CaptureState {
   stacks::StackBounds bounds;
   stacks::RecentStacks* recent = nullptr;
-  stacks::Stretches* stretches = nullptr;
+  stacks::EarlierWalks* walks = nullptr;
   python::FrameChain* chain = nullptr;
   std::span<std::uint64_t> words;  // of native frames, and then one for Python's
   std::span<stacks::FrameKey> native;

@@ -8,6 +8,7 @@
 
 #include "collector/stacks/code_map.h"
 #include "collector/stacks/frame_key.h"
+#include "collector/stacks/recent_walks.h"
 #include "collector/stacks/seen_modules.h"
 #include "collector/stacks/stack_memory.h"
 #include "collector/stacks/stretches.h"
@@ -15,8 +16,14 @@
 
 namespace memreel::stacks {
 
-/// A stack in words: equal words, of the same Stretches, are equal frames, but not the other way round. There are at
-/// most as many as frames, mostly far fewer.
+/// What a thread's walks leave for its next ones. All zero bytes is its first state, as of its parts.
+struct EarlierWalks {
+  Stretches stretches;
+  RecentWalks recent;
+};
+
+/// A stack in words: equal words, of the same EarlierWalks, are equal frames, but not the other way round. There are at
+/// most as many as frames; of a stack that came lately there is one.
 using StackWords = std::span<std::uint64_t>;
 
 /// How many frames and words a walk gave.
@@ -42,11 +49,11 @@ class Unwinder {
     return walk(bounds, nullptr, frames, {}).frames;
   }
 
-  /// The same frames, found by way of what the thread's earlier walks have left in `stretches`, and in words as well,
-  /// of which there is room for as many as frames.
-  [[gnu::always_inline]] Walked unwind(StackBounds& bounds, Stretches& stretches, std::span<FrameKey> frames,
+  /// The same frames, found by way of what the thread's earlier walks have left, and in words as well, of which there
+  /// is room for as many as frames.
+  [[gnu::always_inline]] Walked unwind(StackBounds& bounds, EarlierWalks& earlier, std::span<FrameKey> frames,
                                        StackWords words) {
-    return walk(bounds, &stretches, frames, words);
+    return walk(bounds, &earlier, frames, words);
   }
 
   /// For systems whose loader can't be asked without its lock (see CodeMap): asks it for new modules. By one thread at
@@ -61,7 +68,7 @@ class Unwinder {
   class Walk;
 
   /// Never inlined, as the one above always is: the first frame that is reported is that of who calls this.
-  Walked walk(StackBounds& bounds, Stretches* stretches, std::span<FrameKey> frames, StackWords words);
+  Walked walk(StackBounds& bounds, EarlierWalks* earlier, std::span<FrameKey> frames, StackWords words);
   UnwindRule learn(std::uintptr_t return_address);
 
   CodeMap code_;

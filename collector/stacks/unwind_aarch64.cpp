@@ -15,7 +15,7 @@ std::uintptr_t without_signature(std::uintptr_t address) {
 }  // namespace
 
 /// Each step is a load already, so nothing is remembered.
-[[gnu::noinline]] Walked Unwinder::walk(StackBounds& bounds, Stretches* /*stretches*/, std::span<FrameKey> frames,
+[[gnu::noinline]] Walked Unwinder::walk(StackBounds& bounds, EarlierWalks* /*earlier*/, std::span<FrameKey> frames,
                                         StackWords words) {
   if (bounds.thread != pthread_self()) bounds = own_stack_bounds();
   auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));

@@ -23,16 +23,24 @@ constexpr int unknown_limit = 64;
 
 class Unwinder::Walk {
  public:
-  Walk(Unwinder& unwinder, const StackBounds& bounds, const Start& start, Stretches* stretches,
+  Walk(Unwinder& unwinder, const StackBounds& bounds, const Start& start, EarlierWalks* earlier,
        std::span<FrameKey> frames, StackWords words)
       : unwinder_(unwinder),
         start_(start),
         memory_(bounds, start.rsp),  // NOLINT(clang-analyzer-core.CallAndMessage): written by assembly below
-        stretches_(stretches),
+        earlier_(earlier),
         frames_(frames),
         words_(words) {}
 
   Walked run() {
+    if (earlier_ != nullptr) {
+      const RecentWalks::Found known =
+          earlier_->recent.find({start_.address, start_.rsp, start_.rbp}, memory_, frames_);
+      if (known.frames > 0) {
+        words_[0] = walk_bit | known.number;
+        return {.frames = known.frames, .words = 1};
+      }
+    }
     if (!by_rules()) {
       walked_ = {};
       memory_.move_to(start_.rsp);
@@ -50,7 +58,8 @@ class Unwinder::Walk {
   }
 
   bool by_rules();
-  bool known_stretch(const Stretch& stretch, WalkState& state);
+  std::size_t follow_known(const Stretch& stretch, WalkState& state);
+  void keep(std::optional<WalkInMaking>& whole, bool is_cut);
   bool step(Frame& frame, UnwindRule rule);
   bool realigned(Frame& frame, UnwindRule rule);
   bool leave_signal(Frame& frame);
@@ -62,52 +71,58 @@ class Unwinder::Walk {
 
   /// False when there can be no such frame, or no room for it.
   bool put(std::uintptr_t address) {
-    if (address == 0 || (address & stretch_bits) != 0 || walked_.frames == frames_.size()) return false;
+    if (address == 0 || (address & no_address_bits) != 0 || walked_.frames == frames_.size()) return false;
     frames_[walked_.frames++] = FrameKey::native(address);
-    if (stretches_ != nullptr) words_[walked_.words++] = address;
+    if (earlier_ != nullptr) words_[walked_.words++] = address;
     return true;
   }
 
-  // In a word for a stretch the upper bit is set that no code of a program lies above, and the one that says Python.
-  static constexpr std::uint64_t stretch_bit = 1ULL << 62U, stretch_bits = 3ULL << 62U;
+  // Words that are no address have bits that none has. Both together say Python (recorder.cpp).
+  static constexpr std::uint64_t stretch_bit = 1ULL << 62U, walk_bit = 1ULL << 63U,
+                                 no_address_bits = stretch_bit | walk_bit;
 
   Unwinder& unwinder_;
   const Start& start_;
   StackMemory memory_;
-  Stretches* stretches_;
+  EarlierWalks* earlier_;
   std::span<FrameKey> frames_;
   StackWords words_;
   Walked walked_;
 };
 
-/// Whether frames were passed by what is known from an earlier walk.
-[[gnu::always_inline]] inline bool Unwinder::Walk::known_stretch(const Stretch& stretch, WalkState& state) {
-  if (Stretch::longest > frames_.size() - walked_.frames) return false;
+/// How many frames were passed by what is known from an earlier walk.
+[[gnu::always_inline]] inline std::size_t Unwinder::Walk::follow_known(const Stretch& stretch, WalkState& state) {
+  if (Stretch::longest > frames_.size() - walked_.frames) return 0;
   const std::size_t count = follow(stretch, memory_, state, &frames_[walked_.frames]);
-  if (count == 0) return false;
+  if (count == 0) return 0;
   walked_.frames += count;
   words_[walked_.words++] = stretch_bit | stretch.number << 3U | count;
-  return true;
+  return count;
 }
 
 /// False when a frame needs more than rules can say. All in one loop, so that what it goes by stays in registers.
 // NOLINTNEXTLINE(readability-function-cognitive-complexity)
 bool Unwinder::Walk::by_rules() {
-  // A stretch is only begun where there are some. NOLINTBEGIN(clang-analyzer-core.NonNullParamChecker)
+  // Stretches are only begun where there are some. NOLINTBEGIN(clang-analyzer-core.NonNullParamChecker)
   // Apart from one another, so that they stay in registers: each step waits for the one before.
   std::uintptr_t address = start_.address, stack_pointer = start_.rsp, base = start_.rbp;
   StretchInMaking making;
-  const auto ended = [&] {
-    if (making.begun()) making.end(*stretches_);
-    return true;
+  std::optional<WalkInMaking> whole;
+  if (earlier_ != nullptr && memory_.covers(stack_pointer, word))
+    whole.emplace(earlier_->recent, WalkState{address, stack_pointer, base});
+  const auto end_stretch = [&] {
+    if (making.begun()) making.end(earlier_->stretches);
   };
   for (;;) {
-    if (stretches_ != nullptr) {
-      const Stretch* const known = stretches_->find(address);
+    if (earlier_ != nullptr) {
+      const Stretch* const known = earlier_->stretches.find(address);
       if (known != nullptr) {
-        if (making.begun()) making.end(*stretches_);
-        WalkState state{address, stack_pointer, base};
-        if (known_stretch(*known, state)) {
+        end_stretch();
+        const WalkState before{address, stack_pointer, base};
+        WalkState state = before;
+        const std::size_t passed = follow_known(*known, state);
+        if (passed > 0) {
+          if (whole) whole->add(*known, before, passed);
           address = state.address;
           stack_pointer = state.rsp;
           base = state.rbp;
@@ -124,16 +139,28 @@ bool Unwinder::Walk::by_rules() {
       const std::uintptr_t cfa = (measured ? base : stack_pointer) + rule.offset();
       const std::uintptr_t base_at = rule.frame_pointer_below() != 0 ? cfa - rule.frame_pointer_below() : 0;
       // The stack grows downwards, so callers are above.
-      if (cfa <= stack_pointer || !memory_.read(cfa - word, address)) return ended();
-      if (base_at != 0 && !memory_.read(base_at, base)) return ended();
+      const bool readable =
+          cfa > stack_pointer && memory_.read(cfa - word, address) && (base_at == 0 || memory_.read(base_at, base));
+      if (!readable || !put(address)) {
+        end_stretch();
+        if (readable && walked_.frames == frames_.size()) keep(whole, true);
+        return true;
+      }
       stack_pointer = cfa;
-      if (!put(address)) return ended();
-      if (making.begun() && (!making.add(address, cfa, measured_from, base_at) || making.complete()))
-        making.end(*stretches_);
+      if (whole) {
+        if (measured) whole->go_by_base(measured_from);
+        whole->add(address, cfa - word, base_at);
+      }
+      if (making.begun() && (!making.add(address, cfa, measured_from, base_at) || making.complete())) end_stretch();
       continue;
     }
-    if (making.begun()) making.end(*stretches_);
+    end_stretch();
     if (rule.kind() == UnwindRule::Kind::full) return false;
+    if (rule.kind() == UnwindRule::Kind::outermost) {
+      keep(whole, false);
+      return true;
+    }
+    if (whole) whole->spoil();
     Frame frame{address, stack_pointer, base};
     if (!step(frame, rule)) return true;
     address = frame.address;
@@ -141,6 +168,14 @@ bool Unwinder::Walk::by_rules() {
     base = frame.rbp;
   }
   // NOLINTEND(clang-analyzer-core.NonNullParamChecker)
+}
+
+/// The whole walk is in one word from now on.
+void Unwinder::Walk::keep(std::optional<WalkInMaking>& whole, bool is_cut) {
+  const std::uint64_t number = whole ? whole->keep(is_cut) : 0;
+  if (number == 0) return;
+  words_[0] = walk_bit | number;
+  walked_.words = 1;
 }
 
 /// A step of the rare kinds.
@@ -289,7 +324,7 @@ bool Unwinder::Walk::restore(std::uint64_t reg, const RegisterRule& rule, std::u
   return true;
 }
 
-[[gnu::noinline]] Walked Unwinder::walk(StackBounds& bounds, Stretches* stretches, std::span<FrameKey> frames,
+[[gnu::noinline]] Walked Unwinder::walk(StackBounds& bounds, EarlierWalks* earlier, std::span<FrameKey> frames,
                                         StackWords words) {
   if (bounds.thread != pthread_self()) bounds = own_stack_bounds();
   Start start;
@@ -310,8 +345,11 @@ bool Unwinder::Walk::restore(std::uint64_t reg, const RegisterRule& rule, std::u
   // Once more when a module turned up in the middle: rules used before it may have been of the one that it replaced.
   for (int attempt = 0;; ++attempt) {
     const std::uint32_t generation = generation_.load(std::memory_order_relaxed);
-    if (stretches != nullptr) stretches->belong_to(generation);
-    const Walked walked = Walk(*this, bounds, start, stretches, frames, words).run();
+    if (earlier != nullptr) {
+      earlier->stretches.belong_to(generation);
+      earlier->recent.belong_to(generation);
+    }
+    const Walked walked = Walk(*this, bounds, start, earlier, frames, words).run();
     if (attempt == 3 || generation_.load(std::memory_order_relaxed) == generation) return walked;
   }
 }

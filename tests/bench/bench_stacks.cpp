@@ -70,12 +70,12 @@ void unwind(benchmark::State& state) {
 void capture(benchmark::State& state) {
   StackBounds bounds;
   const auto recent = std::make_unique<RecentStacks>();
-  const auto stretches = std::make_unique<Stretches>();
+  const auto walks = std::make_unique<EarlierWalks>();
   std::array<FrameKey, limit> frames;
   std::array<std::uint64_t, limit> words;
   Walked walked;
   for (auto _ : state) {
-    walked = unwinder().unwind(bounds, *stretches, frames, words);
+    walked = unwinder().unwind(bounds, *walks, frames, words);
     const std::span<const std::uint64_t> stack = std::span(words).first(walked.words);
     const RecentStacks::Place place = RecentStacks::place_of(stack);
     StackKey key = recent->find(place, stack);

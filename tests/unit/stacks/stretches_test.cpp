@@ -1,94 +1,21 @@
-// Stretches against a walk that remembers nothing, on made-up code and made-up stacks of which any word may change.
+// Stretches against a walk that remembers nothing.
 #include "collector/stacks/stretches.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <random>
 #include <span>
 #include <vector>
 
+#include "tests/unit/stacks/made_up_code.h"
+
 namespace memreel::stacks {
 namespace {
 
-constexpr std::size_t word = sizeof(std::uintptr_t);
-
-/// What the code at a return address does to the stack.
-struct Rule {
-  bool by_frame_pointer;
-  std::uintptr_t offset, frame_pointer_below;  // as UnwindRule has them
-};
-
-/// A program that is all return addresses: few, so that every one is met in many places.
-class Code {
- public:
-  explicit Code(std::mt19937& random) {
-    for (std::size_t i = 0; i < 12; ++i) {
-      const std::uintptr_t words = 1 + random() % 6;
-      const bool saves = words > 1 && random() % 2 == 0;
-      rules_[0x1000 + 16 * i] = {.by_frame_pointer = random() % 3 == 0,
-                                 .offset = words * word,
-                                 .frame_pointer_below = saves ? (2 + random() % (words - 1)) * word : 0};
-    }
-  }
-  const Rule* at(std::uintptr_t address) const {
-    const auto found = rules_.find(address);
-    return found != rules_.end() ? &found->second : nullptr;
-  }
-  std::uintptr_t some_address(std::mt19937& random) const { return 0x1000 + 16 * (random() % rules_.size()); }
-
- private:
-  std::map<std::uintptr_t, Rule> rules_;
-};
-
-class Stack {
- public:
-  explicit Stack(std::mt19937& random, const Code& code) {
-    for (std::uintptr_t& content : words_) content = likely_word(random, code);
-  }
-  void change_one(std::mt19937& random, const Code& code) {
-    words_.at(random() % words_.size()) = likely_word(random, code);
-  }
-  std::uintptr_t low() const { return reinterpret_cast<std::uintptr_t>(words_.data()); }
-  std::uintptr_t high() const { return low() + sizeof words_; }
-  StackBounds bounds() const { return {.low = low(), .high = high()}; }
-
- private:
-  /// Mostly return addresses and addresses on the stack, so that walks go on.
-  std::uintptr_t likely_word(std::mt19937& random, const Code& code) const {
-    const std::uint_fast32_t kind = random() % 20;
-    if (kind == 0) return random();
-    return kind < 14 ? code.some_address(random) : low() + random() % words_.size() * word + (kind == 19 ? 4 : 0);
-  }
-  std::array<std::uintptr_t, 64> words_{};
-};
-
-/// One step by a rule, as unwind_x86_64.cpp does it. `measured_from` and `base_at` as StretchInMaking wants them.
-bool step(const Code& code, StackMemory& memory, WalkState& state, std::uintptr_t& measured_from,
-          std::uintptr_t& base_at) {
-  const Rule* const rule = code.at(state.address);
-  if (rule == nullptr) return false;
-  measured_from = rule->by_frame_pointer ? state.rbp : 0;
-  const std::uintptr_t cfa = (rule->by_frame_pointer ? state.rbp : state.rsp) + rule->offset;
-  base_at = rule->frame_pointer_below != 0 ? cfa - rule->frame_pointer_below : 0;
-  if (cfa <= state.rsp || !memory.read(cfa - word, state.address)) return false;
-  if (base_at != 0 && !memory.read(base_at, state.rbp)) return false;
-  state.rsp = cfa;
-  return true;
-}
-
-using Frames = std::vector<std::uintptr_t>;
-
-Frames walk(const Code& code, const StackBounds& bounds, WalkState state) {
-  StackMemory memory(bounds, state.rsp);
-  Frames frames;
-  std::uintptr_t measured_from = 0, base_at = 0;
-  while (step(code, memory, state, measured_from, base_at)) frames.push_back(state.address);
-  return frames;
-}
+using namespace made_up;  // NOLINT(google-build-using-namespace)
 
 Frames walk(const Code& code, const StackBounds& bounds, WalkState state, Stretches& stretches, std::size_t& followed) {
   StackMemory memory(bounds, state.rsp);

@@ -55,7 +55,7 @@ struct Remembered {
   const Unwinder* unwinder = nullptr;
   const testing::TestInfo* test = nullptr;
   StackBounds bounds;
-  std::unique_ptr<Stretches> stretches;
+  std::unique_ptr<EarlierWalks> walks;
   std::map<std::vector<std::uint64_t>, Addresses> frames_of;  // by words
 };
 
@@ -63,17 +63,17 @@ Remembered& remembered(const Unwinder* unwinder) {
   static thread_local Remembered mine;
   const testing::TestInfo* const test = testing::UnitTest::GetInstance()->current_test_info();
   if (mine.unwinder != unwinder || mine.test != test)
-    mine = {.unwinder = unwinder, .test = test, .stretches = std::make_unique<Stretches>()};
+    mine = {.unwinder = unwinder, .test = test, .walks = std::make_unique<EarlierWalks>()};
   return mine;
 }
 
 /// By what earlier walks have left there are the same frames, and one word stands for the same frames always.
-[[gnu::noinline]] bool same_by_stretches(Unwinder& unwinder, std::span<const FrameKey> callers) {
+[[gnu::noinline]] bool same_by_earlier_walks(Unwinder& unwinder, std::span<const FrameKey> callers) {
   Remembered& mine = remembered(&unwinder);
   std::array<FrameKey, 300> frames{};
   std::array<std::uint64_t, 300> words{};
   for (int round = 0; round < 2; ++round) {
-    const Walked walked = unwinder.unwind(mine.bounds, *mine.stretches, frames, words);
+    const Walked walked = unwinder.unwind(mine.bounds, *mine.walks, frames, words);
     Addresses addresses;
     for (const FrameKey frame : std::span(frames).first(walked.frames)) addresses.push_back(frame.bits);
     const std::vector<std::uint64_t> key(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(walked.words));
@@ -90,7 +90,8 @@ Remembered& remembered(const Unwinder* unwinder) {
   std::array<FrameKey, 300> own{};
   static thread_local StackBounds bounds;
   const std::size_t count = look.unwinder->unwind(bounds, own);
-  if (!same_by_stretches(*look.unwinder, std::span(own).first(count))) ADD_FAILURE() << "another walk, other frames";
+  if (!same_by_earlier_walks(*look.unwinder, std::span(own).first(count)))
+    ADD_FAILURE() << "another walk, other frames";
   look.views = {};
   _Unwind_Backtrace(visit, &look.views.expected);
   // The first address of each lies in this function, at one or the other call.

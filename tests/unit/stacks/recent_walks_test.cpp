@@ -1,0 +1,228 @@
+// Known walks against a walk that remembers nothing.
+#include "collector/stacks/recent_walks.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "tests/unit/stacks/made_up_code.h"
+
+namespace memreel::stacks {
+namespace {
+
+using namespace made_up;  // NOLINT(google-build-using-namespace)
+
+struct Memory {
+  RecentWalks recent;
+  Stretches stretches;
+};
+
+struct Result {
+  Frames frames;
+  std::uint64_t number = 0;
+  bool was_known = false;
+};
+
+/// As unwind_x86_64.cpp does it: frame by frame, by stretches, or at once.
+Result walk(const Code& code, const StackBounds& bounds, WalkState state, Memory& earlier, std::size_t most = 64) {
+  StackMemory memory(bounds, state.rsp);
+  std::array<FrameKey, 64> known{};
+  Result result;
+  const auto take = [&](std::span<const FrameKey> frames) {
+    for (const FrameKey frame : frames) result.frames.push_back(frame.bits);
+  };
+  if (const RecentWalks::Found found = earlier.recent.find(state, memory, std::span(known).first(most));
+      found.frames > 0) {
+    take(std::span(known).first(found.frames));
+    result.number = found.number;
+    result.was_known = true;
+    return result;
+  }
+  WalkInMaking whole(earlier.recent, state);
+  StretchInMaking making;
+  bool at_end = false;
+  while (!at_end && result.frames.size() < most) {
+    if (const Stretch* const stretch = earlier.stretches.find(state.address)) {
+      making.end(earlier.stretches);
+      const WalkState before = state;
+      std::array<FrameKey, Stretch::longest> callers{};
+      const bool fits = Stretch::longest <= most - result.frames.size();
+      const std::size_t count = fits ? follow(*stretch, memory, state, callers.data()) : 0;
+      take(std::span(callers).first(count));
+      if (count > 0) {
+        whole.add(*stretch, before, count);
+        continue;
+      }
+    } else if (!making.begun()) {
+      making.begin(state);
+    }
+    at_end = code.at(state.address) == nullptr;
+    std::uintptr_t measured_from = 0, base_at = 0;
+    if (at_end || !step(code, memory, state, measured_from, base_at)) break;
+    result.frames.push_back(state.address);
+    if (measured_from != 0) whole.go_by_base(measured_from);
+    whole.add(state.address, state.rsp - word, base_at);
+    if (making.begun() && (!making.add(state.address, state.rsp, measured_from, base_at) || making.complete()))
+      making.end(earlier.stretches);
+  }
+  making.end(earlier.stretches);
+  const bool is_cut = result.frames.size() == most;
+  if (at_end || is_cut) result.number = whole.keep(is_cut);
+  return result;
+}
+
+TEST(RecentWalks, LeadWhereEveryStepLeadsWhateverChanges) {
+  std::mt19937 random(3);
+  int known = 0, walks = 0;
+  for (int program = 0; program < 200; ++program) {
+    const Code code(random, program % 2 == 0 ? 12 : 150);
+    const auto earlier = std::make_unique<Memory>();
+    std::map<std::uint64_t, Frames> by_number;
+    Stack stack(random, code);
+    std::array<WalkState, 3> begins{};
+    for (WalkState& begin : begins)
+      begin = {.address = code.some_address(random),
+               .rsp = stack.low() + random() % 8 * word,
+               .rbp = stack.low() + random() % 64 * word};
+    for (int round = 0; round < 1000; ++round, ++walks) {
+      WalkState begin = begins.at(random() % begins.size());
+      if (random() % 8 == 0) begin.rbp = stack.low() + random() % 64 * word;
+      const std::size_t most = random() % 4 == 0 ? 5 : 64;
+      const Result result = walk(code, stack.bounds(), begin, *earlier, most);
+      ASSERT_EQ(result.frames, walk(code, stack.bounds(), begin, most));
+      if (result.number != 0) {
+        ASSERT_EQ(by_number.try_emplace(result.number, result.frames).first->second, result.frames);
+      }
+      known += result.was_known ? 1 : 0;
+      if (round % 4 == 0) stack.change_one(random, code);
+      if (round % 20 == 0) stack.lay_frames(random, code, begins.front());
+    }
+  }
+  EXPECT_GT(known, walks / 10) << "of " << walks;
+}
+
+/// A walk that memory ended can be longer next time, so it is not kept; one that is known is not followed into memory
+/// that can be read no more.
+TEST(RecentWalks, StayInsideOfWhatCanBeRead) {
+  std::mt19937 random(4);
+  int known = 0;
+  for (int program = 0; program < 50; ++program) {
+    const Code code(random);
+    const auto earlier = std::make_unique<Memory>();
+    const Stack stack(random, code);
+    const WalkState begin{.address = code.some_address(random), .rsp = stack.low(), .rbp = stack.low() + 8 * word};
+    for (int round = 0; round < 50; ++round) {
+      StackBounds less = stack.bounds();
+      less.high -= random() % 64 * word;
+      const Result result = walk(code, less, begin, *earlier);
+      ASSERT_EQ(result.frames, walk(code, less, begin));
+      known += result.was_known ? 1 : 0;
+    }
+  }
+  EXPECT_GT(known, 0);
+}
+
+/// One frame on a stack of one word.
+struct OneFrame {
+  std::array<std::uintptr_t, 2> words{0x2000, 0};
+  WalkState begin{.address = 0x1000, .rsp = reinterpret_cast<std::uintptr_t>(words.data()), .rbp = 7};
+  StackBounds bounds{.low = begin.rsp, .high = begin.rsp + sizeof words};
+  StackMemory memory{bounds, begin.rsp};
+  std::vector<FrameKey> frames = std::vector<FrameKey>(64);
+
+  std::uint64_t keep(RecentWalks& walks, bool is_cut = false) const {
+    WalkInMaking making(walks, begin);
+    making.add(words[0], begin.rsp, 0);
+    return making.keep(is_cut);
+  }
+  RecentWalks::Found find(const RecentWalks& walks) { return walks.find(begin, memory, frames); }
+};
+
+TEST(RecentWalks, AreForgottenWithTheRulesTheyCameFrom) {
+  const auto walks = std::make_unique<RecentWalks>();
+  OneFrame stack;
+  const std::uint64_t number = stack.keep(*walks);
+  walks->belong_to(0);
+  ASSERT_EQ(stack.find(*walks).number, number);
+  ASSERT_EQ(stack.frames[0], FrameKey::native(0x2000));
+  walks->belong_to(1);
+  EXPECT_EQ(stack.find(*walks).frames, 0U);
+  EXPECT_NE(stack.keep(*walks), number) << "words of stacks would have two meanings";
+}
+
+TEST(RecentWalks, BeginInTheSameState) {
+  const auto walks = std::make_unique<RecentWalks>();
+  OneFrame stack;
+  stack.keep(*walks);
+  stack.begin.rbp = 8;
+  EXPECT_EQ(stack.find(*walks).frames, 1U) << "nothing was measured from rbp";
+  stack.begin.address = 0x1010;
+  EXPECT_EQ(stack.find(*walks).frames, 0U);
+
+  WalkInMaking making(*walks, stack.begin);
+  making.go_by_base(stack.begin.rbp);
+  making.add(stack.words[0], stack.begin.rsp, 0);
+  making.keep(false);
+  EXPECT_EQ(stack.find(*walks).frames, 1U);
+  stack.begin.rbp = 9;
+  EXPECT_EQ(stack.find(*walks).frames, 0U);
+}
+
+TEST(RecentWalks, OneThatWasCutIsForWhoHasAsMuchRoom) {
+  const auto walks = std::make_unique<RecentWalks>();
+  OneFrame stack;
+  stack.keep(*walks, true);
+  EXPECT_EQ(walks->find(stack.begin, stack.memory, std::span(stack.frames).first(1)).frames, 1U);
+  EXPECT_EQ(walks->find(stack.begin, stack.memory, stack.frames).frames, 0U);
+}
+
+TEST(RecentWalks, SpoiltOrEmptyOnesAreNotKept) {
+  const auto walks = std::make_unique<RecentWalks>();
+  OneFrame stack;
+  WalkInMaking empty(*walks, stack.begin);
+  EXPECT_EQ(empty.keep(false), 0U);
+  WalkInMaking spoilt(*walks, stack.begin);
+  spoilt.add(stack.words[0], stack.begin.rsp, 0);
+  spoilt.spoil();
+  EXPECT_EQ(spoilt.keep(false), 0U);
+  WalkInMaking too_long(*walks, stack.begin);
+  for (int i = 0; i < 5000; ++i) too_long.add(stack.words[0], stack.begin.rsp, 0);
+  EXPECT_EQ(too_long.keep(false), 0U);
+  EXPECT_EQ(stack.find(*walks).frames, 0U);
+}
+
+TEST(RecentWalks, FourOfOneBeginningHaveRoom) {
+  const auto walks = std::make_unique<RecentWalks>();
+  OneFrame stack;
+  std::array<std::uint64_t, 4> numbers{};
+  for (std::size_t i = 0; i < 4; ++i) {
+    stack.words[0] = 0x2000 + i;
+    numbers.at(i) = stack.keep(*walks);
+  }
+  for (std::size_t i = 0; i < 4; ++i) {
+    stack.words[0] = 0x2000 + i;
+    EXPECT_EQ(stack.find(*walks).number, numbers.at(i));
+  }
+}
+
+TEST(RecentWalks, WhenTheirMemoryIsFullTheyBeginAnew) {
+  const auto walks = std::make_unique<RecentWalks>();
+  OneFrame stack;
+  std::uint64_t last = 0;
+  for (int i = 0; i < 300'000; ++i) {
+    stack.words[0] = 0x2000 + static_cast<std::uintptr_t>(i);
+    const std::uint64_t number = stack.keep(*walks);
+    ASSERT_GT(number, last);
+    ASSERT_EQ(stack.find(*walks).number, number);
+    last = number;
+  }
+}
+
+}  // namespace
+}  // namespace memreel::stacks
