@@ -7,7 +7,7 @@ namespace memreel::python {
 std::size_t FrameChain::frames(std::span<stacks::PythonFrame> frames) const {
   std::size_t count = 0;
   for (std::size_t i = count_; i-- > 0;) {
-    const auto [key, is_entry] = links_[i].meaning;
+    const auto [key, is_entry] = outwards_[i].meaning;
     if (key != stacks::FrameKey{}) {
       if (count == frames.size()) break;
       frames[count++] = {key, false};

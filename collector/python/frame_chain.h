@@ -30,21 +30,25 @@ class FrameChain {
     friend bool operator==(const Meaning&, const Meaning&) = default;
   };
 
-  struct Link {
-    // As they lie in the frame, so that they can be compared.
+  /// A frame as it lies in memory, so that it can be compared.
+  struct Seen {
     const void* frame;
-    const void* caller;
     const void* code;
     std::uintptr_t instruction;
-    std::uint32_t version;  // of the code; 0: it says nothing, and the link has to be read again
+    std::uint32_t version;  // of the code; 0: it says nothing, and the frame has to be read again
     std::uint8_t owner;
+  };
+  static_assert(sizeof(Seen) == 32);  // two to a line of the cache: all of them are looked at in every walk
+
+  struct Link {
+    Seen seen;
+    const void* caller;
     Meaning meaning;
-    std::uint64_t number;  // of the chain from here on outwards
   };
 
   /// Brings the chain up to date, beginning at the frame at `innermost`; null: there are none. `reader` reads frames:
-  /// `void read(const void* frame, Link&)` all but the number, in place; and `bool is_unchanged(const Link&)` whether
-  /// reading the frame again would give the same.
+  /// `void read(const void* frame, Link&)`, where the link holds one that was read earlier, or zeros; and
+  /// `bool is_unchanged(const Seen&, const void* caller)` whether reading the frame again would give the same.
   ///
   /// Returns a number for the frames that are shown. Equal numbers of one FrameChain are equal frames; frames that come
   /// again after many others may have another number than before. 0: none.
@@ -54,13 +58,19 @@ class FrameChain {
       count_ = 0;
       update(innermost, reader);
     }
-    return count_ == 0 ? 0 : links_[count_ - 1].number;
+    return count_ == 0 ? 0 : outwards_[count_ - 1].number;
   }
 
   /// Writes the frames that follow() found, innermost first, as many as fit; returns how many.
   std::size_t frames(std::span<stacks::PythonFrame> frames) const;
 
  private:
+  /// What a frame means, and the number of the chain from there on outwards.
+  struct Outwards {
+    Meaning meaning;
+    std::uint64_t number;
+  };
+
   /// False when what is kept does not lead to what is to be found; it may be half changed then.
   template <class Reader>
   bool update(const void* frame, Reader& reader) {
@@ -71,34 +81,37 @@ class FrameChain {
       reader.read(frame, fresh_[fresh]);
     }
     // Which frames a chain is cut after must not depend on the chain before.
-    const bool is_cut = kept != 0 && links_[0].caller != nullptr;
+    const bool is_cut = kept != 0 && cut_after_ != nullptr;
     if (kept + fresh > longest || (is_cut && kept + fresh != longest)) return false;
+    if (kept == 0) cut_after_ = frame;
 
     std::size_t changed = kept;
     for (std::size_t i = kept; i-- > 0;) {
-      Link& link = links_[i];
-      if (reader.is_unchanged(link)) continue;
-      const void* const caller = link.caller;
-      const Meaning meaning = link.meaning;
-      reader.read(link.frame, link);
+      const void* const caller = i > 0 ? seen_[i - 1].frame : cut_after_;
+      if (reader.is_unchanged(seen_[i], caller)) continue;
+      Link link{.seen = seen_[i], .caller = caller, .meaning = outwards_[i].meaning};
+      reader.read(seen_[i].frame, link);
       if (link.caller != caller) return false;
-      if (link.meaning != meaning) changed = i;
+      seen_[i] = link.seen;
+      if (link.meaning != outwards_[i].meaning) changed = i;
+      outwards_[i].meaning = link.meaning;
     }
     count_ = kept;
     while (fresh > 0) add(fresh_[--fresh]);
     for (std::size_t i = changed; i < count_; ++i)
-      links_[i].number = number_of(links_[i].meaning, i == 0 ? 0 : links_[i - 1].number);
+      outwards_[i].number = number_of(outwards_[i].meaning, i == 0 ? 0 : outwards_[i - 1].number);
     return true;
   }
 
-  /// How many links there are up to the one of this frame; 0: it is not known where it is.
+  /// How many frames there are up to this one; 0: it is not known where it is.
   std::size_t place_of(const void* frame) const {
     const std::size_t place = places_[slot_of(frame)];
-    return place != 0 && place <= count_ && links_[place - 1].frame == frame ? place : 0;
+    return place != 0 && place <= count_ && seen_[place - 1].frame == frame ? place : 0;
   }
   void add(const Link& link) {
-    links_[count_++] = link;
-    places_[slot_of(link.frame)] = static_cast<std::uint16_t>(count_);
+    seen_[count_] = link.seen;
+    outwards_[count_].meaning = link.meaning;
+    places_[slot_of(link.seen.frame)] = static_cast<std::uint16_t>(++count_);
   }
   std::uint64_t number_of(Meaning meaning, std::uint64_t callers);
 
@@ -112,7 +125,11 @@ class FrameChain {
     std::uint64_t callers, frame, number;
   };
 
-  std::array<Link, longest> links_;  // outermost first
+  // Of the chain as it is, outermost first.
+  std::array<Seen, longest> seen_;
+  std::array<Outwards, longest> outwards_;
+  const void* cut_after_;  // the caller of the outermost; null, unless the chain was too long
+
   std::array<Link, longest> fresh_;  // in a walk: those that are new, innermost first
   std::array<std::uint16_t, 2 * longest> places_;
   std::array<Numbered, 2 * longest> numbered_;

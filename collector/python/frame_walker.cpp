@@ -54,39 +54,44 @@ template <Activations style>
 class FrameWalker::Reader {
  public:
   using Link = FrameChain::Link;
+  using Seen = FrameChain::Seen;
 
   explicit Reader(FrameWalker& walker) : walker_(walker), layout_(walker.interpreter_->layout) {}
 
   void read(const void* frame, Link& link) const {
-    link.frame = frame;
+    const Link earlier = link;
+    link.seen.frame = frame;
+    link.seen.code = python::read<const void*>(frame, layout_.frame_code);
+    link.seen.instruction = instruction_of(frame);
+    if constexpr (style != Activations::each_frame) link.seen.owner = owner_of(frame);
     link.caller = python::read<const void*>(frame, layout_.frame_caller);
-    link.code = python::read<const void*>(frame, layout_.frame_code);
-    link.instruction = instruction_of(frame);
-    if constexpr (style != Activations::each_frame) link.owner = python::read<std::uint8_t>(frame, layout_.frame_owner);
     link.meaning = {};
     if constexpr (style == Activations::marked_frame)
       link.meaning.is_entry = python::read<std::uint8_t>(frame, layout_.frame_is_entry) != 0;
-    if (is_shim(link))
+    if (is_shim(link.seen))
       link.meaning.is_entry = true;
     else
-      understand(link);
+      understand(link, earlier);
   }
 
-  bool is_unchanged(const Link& link) const {
+  bool is_unchanged(const Seen& seen, const void* caller) const {
     if constexpr (style != Activations::shim_frame) return false;  // there code has no version
-    const void* const frame = link.frame;
-    if (python::read<const void*>(frame, layout_.frame_code) != link.code ||
-        python::read<const void*>(frame, layout_.frame_caller) != link.caller ||
-        python::read<std::uint8_t>(frame, layout_.frame_owner) != link.owner)
-      return false;
-    if (is_shim(link)) return true;
-    return link.version != 0 && instruction_of(frame) == link.instruction &&
-           version_of(untagged(link.code), layout_) == link.version;
+    // Hardly ever one of them differs, so there is one branch for all.
+    std::uintptr_t difference = bits(python::read<const void*>(seen.frame, layout_.frame_code)) ^ bits(seen.code);
+    difference |= bits(python::read<const void*>(seen.frame, layout_.frame_caller)) ^ bits(caller);
+    difference |= std::uintptr_t{owner_of(seen.frame)} ^ seen.owner;
+    if (is_shim(seen)) return difference == 0;
+    difference |= instruction_of(seen.frame) ^ seen.instruction;
+    return difference == 0 && seen.version != 0 && version_of(untagged(seen.code), layout_) == seen.version;
   }
 
  private:
-  bool is_shim(const Link& link) const {
-    return style == Activations::shim_frame && link.owner >= layout_.lowest_shim_owner;
+  static std::uintptr_t bits(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
+
+  std::uint8_t owner_of(const void* frame) const { return python::read<std::uint8_t>(frame, layout_.frame_owner); }
+
+  bool is_shim(const Seen& seen) const {
+    return style == Activations::shim_frame && seen.owner >= layout_.lowest_shim_owner;
   }
 
   /// As it lies in the frame.
@@ -97,9 +102,9 @@ class FrameWalker::Reader {
   }
 
   /// The instruction that a frame is at, in units of two bytes from the start of its code; -1 before the first.
-  std::int64_t position_of(const Link& link) const {
+  std::int64_t position_of(const Seen& seen) const {
     constexpr std::int64_t unit = 2;
-    const auto offset = static_cast<std::int32_t>(link.instruction);
+    const auto offset = static_cast<std::int32_t>(seen.instruction);
     switch (layout_.instruction) {
       case InstructionField::byte_offset:
         return offset < 0 ? -1 : offset / unit;
@@ -108,21 +113,26 @@ class FrameWalker::Reader {
       case InstructionField::pointer:
         break;
     }
-    const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(untagged(link.code)) + layout_.code_instructions;
-    return link.instruction < begin ? -1 : static_cast<std::int64_t>(link.instruction - begin) / unit;
+    const std::uintptr_t begin = bits(untagged(seen.code)) + layout_.code_instructions;
+    return seen.instruction < begin ? -1 : static_cast<std::int64_t>(seen.instruction - begin) / unit;
   }
 
-  void understand(Link& link) const {
+  /// `earlier`: what another frame, or this one some time ago, was understood to be.
+  void understand(Link& link, const Link& earlier) const {
     constexpr std::uint8_t owned_by_generator = 1;
-    const void* const code = untagged(link.code);
-    const std::int64_t position = position_of(link);
+    Seen& seen = link.seen;
+    const void* const code = untagged(seen.code);
+    const std::int64_t position = position_of(seen);
     const std::uint32_t version = version_of(code, layout_);
     // A function that is still setting up its frame: Python itself does not show it either.
-    const bool is_shown = style == Activations::each_frame || link.owner == owned_by_generator ||
+    const bool is_shown = style == Activations::each_frame || seen.owner == owned_by_generator ||
                           position >= python::read<std::int32_t>(code, layout_.code_first_traceable);
-    const std::uint32_t number = is_shown ? walker_.number_of(code, version) : 0;
+    const bool is_same_code = version != 0 && earlier.seen.version == version && earlier.seen.code == seen.code;
+    const bool is_known = is_same_code && earlier.meaning.key.is_python();
+    const std::uint32_t known = is_known ? earlier.meaning.key.code() : 0;
+    const std::uint32_t number = !is_shown ? 0 : known != 0 ? known : walker_.number_of(code, version);
     if (number != 0) link.meaning.key = FrameKey::python(number, static_cast<std::uint32_t>(position));
-    link.version = number != 0 || !is_shown ? version : 0;  // it may have a number next time
+    seen.version = number != 0 || !is_shown ? version : 0;  // it may have a number next time
     if constexpr (style == Activations::each_frame) link.meaning.is_entry = number != 0;
   }
 

@@ -33,21 +33,19 @@ class Reader {
   void read(const void* frame, FrameChain::Link& link) {
     ++reads;
     const Frame now = at(frame);
-    link.frame = frame;
+    link.seen = {.frame = frame, .instruction = now.position, .version = now.has_version ? now.code : 0};
+    link.seen.owner = owner_of(now);
     link.caller = now.caller;
-    link.instruction = now.position;
-    link.version = now.has_version ? now.code : 0;
-    link.owner = owner_of(now);
     link.meaning = {};
     if (now.is_shim)
       link.meaning.is_entry = true;
     else if (now.is_shown)
       link.meaning.key = FrameKey::python(now.code, now.position);
   }
-  bool is_unchanged(const FrameChain::Link& link) {
-    const Frame now = at(link.frame);
-    return now.caller == link.caller && now.has_version && now.code == link.version &&
-           now.position == link.instruction && owner_of(now) == link.owner;
+  static bool is_unchanged(const FrameChain::Seen& seen, const void* caller) {
+    const Frame now = at(seen.frame);
+    return now.caller == caller && now.has_version && now.code == seen.version && now.position == seen.instruction &&
+           owner_of(now) == seen.owner;
   }
 
   int reads = 0;
