@@ -108,8 +108,8 @@ ThreadRing* Recorder::begin_thread() {
   ring->begin(sequence_.load(std::memory_order_relaxed));
   const auto thread = static_cast<std::uint32_t>(::syscall(SYS_gettid));
   ring->take_over(thread);
-  ring->push({.object = thread, .kind = RecordKind::thread_began}, sequence_.fetch_add(1, std::memory_order_acq_rel),
-             clock_.ticks());
+  ring->push({.object = thread, .kind = RecordKind::thread_began}, stacks::StackKey::none,
+             sequence_.fetch_add(1, std::memory_order_acq_rel), clock_.ticks());
   return ring;
 }
 
@@ -145,24 +145,46 @@ std::uint64_t Recorder::emit(const Record& record) {
     return 0;
   }
   const CostSample sample(*ring, clock_);
-  if (!await_room(*ring)) {
-    ring->lose();
+  return put(*ring, record, record.stack);
+}
+
+std::uint64_t Recorder::emit_with_stack(const Record& record) {
+  if (!open_.load(std::memory_order_relaxed)) return 0;
+  const Turn turn;
+  ThreadRing* const ring = turn ? ring_of_thread() : nullptr;
+  if (ring == nullptr) {
+    lost_.fetch_add(1, std::memory_order_relaxed);
     return 0;
   }
-  // The announcement comes before the number is drawn, so that whoever sees a higher number drawn sees it too.
-  ring->begin(sequence_.load(std::memory_order_relaxed));
-  const std::uint64_t sequence = sequence_.fetch_add(1, std::memory_order_acq_rel);
-  if (ring->push(record, sequence, clock_.ticks())) wakeup_.wake();
-  return sequence;
+  const CostSample sample(*ring, clock_);
+  return put(*ring, record, capture(*ring));
 }
 
 stacks::StackKey Recorder::capture_stack() {
-  if (depth_ == 0 || !open_.load(std::memory_order_relaxed)) return stacks::StackKey::none;
+  if (!open_.load(std::memory_order_relaxed)) return stacks::StackKey::none;
   const Turn turn;
   ThreadRing* const ring = turn ? ring_of_thread() : nullptr;
   if (ring == nullptr) return stacks::StackKey::none;
   const CostSample sample(*ring, clock_);
-  CaptureState& state = ring->capture();
+  return capture(*ring);
+}
+
+inline std::uint64_t Recorder::put(ThreadRing& ring, const Record& record, stacks::StackKey stack) {
+  if (!await_room(ring)) {
+    ring.lose();
+    return 0;
+  }
+  // The announcement comes before the number is drawn, so that whoever sees a higher number drawn sees it too.
+  ring.begin(sequence_.load(std::memory_order_relaxed));
+  const std::uint64_t sequence = sequence_.fetch_add(1, std::memory_order_acq_rel);
+  if (ring.push(record, stack, sequence, clock_.ticks())) wakeup_.wake();
+  return sequence;
+}
+
+/// Not inlined: then all stacks begin with the same frame, whoever asks for them.
+[[gnu::noinline]] stacks::StackKey Recorder::capture(ThreadRing& ring) {
+  if (depth_ == 0) return stacks::StackKey::none;
+  CaptureState& state = ring.capture();
   const stacks::Walked native = unwinder_.unwind(state.bounds, *state.walks, state.native, state.words);
   const PythonFrames* const frames = python_.load(std::memory_order_acquire);
   const std::uint64_t chain = frames != nullptr ? frames->walk(*state.chain) : 0;

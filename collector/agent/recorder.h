@@ -61,6 +61,9 @@ class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what thre
   /// lost.
   std::uint64_t emit(const Record& record);
 
+  /// The same, with capture_stack() for its stack.
+  std::uint64_t emit_with_stack(const Record& record);
+
   /// Names that records refer to by their number.
   InternedBytes& names() { return names_; }
 
@@ -114,6 +117,8 @@ class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what thre
   ThreadRing* take_ring();
   /// False when it stays full. (The rare case is apart, as above, for hooks to be short.)
   bool await_room(ThreadRing& ring);
+  std::uint64_t put(ThreadRing& ring, const Record& record, stacks::StackKey stack);
+  stacks::StackKey capture(ThreadRing& ring);
   [[gnu::noinline]] bool wait_for_room(ThreadRing& ring);
   stacks::StackKey insert(CaptureState& state, std::size_t native, const PythonFrames* frames);
 

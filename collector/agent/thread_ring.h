@@ -49,11 +49,14 @@ class ThreadRing {  // NOLINT(clang-analyzer-optin.performance.Padding): writer 
   /// Announces a record: until it is pushed, records from `sequence` on may still be missing here.
   void begin(std::uint64_t sequence) { entering_.store(sequence, std::memory_order_relaxed); }
 
-  /// Only when it has room. True once in a while: when the ring has filled by half its capacity more.
-  bool push(const Record& record, std::uint64_t sequence, std::uint64_t ticks) {
+  /// `record` but for these three. Only when it has room. True once in a while: when the ring has filled by half its
+  /// capacity more.
+  bool push(const Record& record, stacks::StackKey stack, std::uint64_t sequence, std::uint64_t ticks) {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     Record& place = records()[head & (capacity_ - 1)];
     place = record;
+    // Here and not in `record`: what was just written in parts can't be copied at once without waiting for it.
+    place.stack = stack;
     place.sequence = sequence;
     place.time = static_cast<std::int64_t>(ticks);
     expect_write(&records()[(head + 2) & (capacity_ - 1)]);

@@ -26,8 +26,7 @@ std::int16_t device_of(const Location& location) {
 std::uint64_t Decoder::taken(const CallSite& site, Record&& record) const {
   record.context = site.context.number;
   if (record.device == 0) record.device = site.context.device;
-  record.stack = recorder_->capture_stack();
-  return recorder_->emit(record);
+  return recorder_->emit_with_stack(record);
 }
 
 /// Something came, or was refused.
@@ -38,8 +37,7 @@ void Decoder::given(const CallSite& site, Status status, Record&& record) const 
     record.address = record.object = 0;
   }
   record.context = site.context.number;
-  record.stack = recorder_->capture_stack();
-  recorder_->emit(record);
+  recorder_->emit_with_stack(record);
 }
 
 /// As given(), but a failure is nothing.
@@ -329,10 +327,8 @@ void Decoder::context_created(KnownObjects::Known context) const {
 }
 
 void Decoder::context_destroyed(KnownObjects::Known context) const {
-  recorder_->emit({.stack = recorder_->capture_stack(),
-                   .device = context.device,
-                   .context = context.number,
-                   .kind = RecordKind::context_destroyed});
+  recorder_->emit_with_stack(
+      {.device = context.device, .context = context.number, .kind = RecordKind::context_destroyed});
 }
 
 }  // namespace memreel::cuda

@@ -48,8 +48,7 @@ void emit(Record record, const Range& range) {
   if (recorder == nullptr || range.address == nullptr) return;
   record.address = std::bit_cast<std::uint64_t>(range.address);
   record.size = range.size;
-  record.stack = recorder->capture_stack();
-  recorder->emit(record);
+  recorder->emit_with_stack(record);
 }
 
 void announce(const Heap& heap) {

@@ -118,30 +118,31 @@ bool is_plausible(const Entry& entry) {
   return entry.action > static_cast<std::uint32_t>(Action::segment_unmap) || (entry.address != 0 && entry.size != 0);
 }
 
-void emit_with_stack(Recorder& recorder, Record record) {
-  record.stack = recorder.capture_stack();
-  recorder.emit(record);
-}
-
-Record record_of(Recorder& recorder, const Entry& entry, RecordKind kind) {
-  Record record;
+/// Makes `record` what an entry says, in place: a copy would have to wait for its parts to be written.
+void take(Record& record, Recorder& recorder, const Entry& entry, RecordKind kind) {
   record.kind = kind;
   record.space = agent::Space::torch_traced;
   record.address = entry.address;
   record.size = entry.size;
   record.stream = entry.stream;
   record.device = std::int16_t{entry.device};
+  record.object = 0;
   if (allocator.tells_pool && (entry.pool_high != 0 || entry.pool_low != 0)) {
     const std::array key{entry.pool_high, entry.pool_low};
     record.object = recorder.names().number_of({std::as_bytes(std::span(key))});
   }
+}
+
+Record record_of(Recorder& recorder, const Entry& entry, RecordKind kind) {
+  Record record;
+  take(record, recorder, entry, kind);
   return record;
 }
 
 /// A free that has not been completed at once: the device may still use the memory.
 void end_free(Recorder& recorder) {
   if (underway.freed.kind == RecordKind::none) return;
-  emit_with_stack(recorder, underway.freed);
+  recorder.emit_with_stack(underway.freed);
   underway.freed.kind = RecordKind::none;
 }
 
@@ -162,23 +163,22 @@ void on_entry(const Entry& entry) noexcept {
     return end_free(*recorder);
   }
   end_free(*recorder);
+  const auto emit = [&](RecordKind kind) { recorder->emit_with_stack(record_of(*recorder, entry, kind)); };
   switch (action) {
     case Action::alloc:
-      underway.alloc = record_of(*recorder, entry, RecordKind::alloc);
-      return;
+      return take(underway.alloc, *recorder, entry, RecordKind::alloc);
     case Action::free_requested:
-      underway.freed = record_of(*recorder, entry, RecordKind::free_requested);
-      return;
+      return take(underway.freed, *recorder, entry, RecordKind::free_requested);
     case Action::segment_alloc:
-      return emit_with_stack(*recorder, record_of(*recorder, entry, RecordKind::segment_added));
+      return emit(RecordKind::segment_added);
     case Action::segment_free:
-      return emit_with_stack(*recorder, record_of(*recorder, entry, RecordKind::segment_removed));
+      return emit(RecordKind::segment_removed);
     case Action::segment_map:
-      return emit_with_stack(*recorder, record_of(*recorder, entry, RecordKind::mapped));
+      return emit(RecordKind::mapped);
     case Action::segment_unmap:
-      return emit_with_stack(*recorder, record_of(*recorder, entry, RecordKind::unmapped));
+      return emit(RecordKind::unmapped);
     case Action::out_of_memory:
-      return emit_with_stack(*recorder, record_of(*recorder, entry, RecordKind::alloc_failed));
+      return emit(RecordKind::alloc_failed);
     default:
       return;  // nothing happened to memory
   }
@@ -285,15 +285,16 @@ bool take_report(Recorder& recorder, std::uint64_t address, std::int64_t change,
     }
     Record record = reported(address, static_cast<std::uint64_t>(-change), device);
     record.kind = RecordKind::free;
-    emit_with_stack(recorder, record);
+    recorder.emit_with_stack(record);
     return true;
   }
   const auto block = static_cast<std::uint64_t>(change);
-  Record told = std::exchange(underway.alloc, Record{});
+  Record& told = underway.alloc;
   const bool agrees = told.kind == RecordKind::alloc && told.address == address && told.size <= block;
   if (agrees) {
     agreed.store(true, std::memory_order_relaxed);
   } else if (told.kind == RecordKind::alloc && !agreed.load(std::memory_order_relaxed)) {
+    told.kind = RecordKind::none;
     refuse();
     return false;
   } else {
@@ -304,14 +305,15 @@ bool take_report(Recorder& recorder, std::uint64_t address, std::int64_t change,
       Record segment = told;
       segment.kind = begins_expandable() ? RecordKind::mapped : RecordKind::segment_added;
       segment.size = reserved;
-      emit_with_stack(recorder, segment);
+      recorder.emit_with_stack(segment);
     }
     told.kind = RecordKind::alloc;
   }
   const AutogradPlace place = autograd_place();
   told.object |= std::uint64_t{place.sequence} << 32U;
   told.status = place.backward ? 1 : 0;
-  emit_with_stack(recorder, told);
+  recorder.emit_with_stack(told);
+  told.kind = RecordKind::none;
   return true;
 }
 

@@ -76,8 +76,7 @@ void record(agent::Recorder* recorder, agent::RecordKind kind, const void* addre
   record.device = std::int16_t{device.index};
   if (kind == agent::RecordKind::alloc_failed) record.status = out_of_memory_status;
   if (kind != agent::RecordKind::free) record.stream = current_stream(device.index);
-  record.stack = recorder->capture_stack();
-  recorder->emit(record);
+  recorder->emit_with_stack(record);
 }
 
 }  // namespace
