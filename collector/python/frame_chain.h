@@ -36,7 +36,7 @@ class FrameChain {
     const void* code;
     std::uintptr_t instruction;
     std::uint32_t version;  // of the code; 0: it says nothing, and the frame has to be read again
-    std::uint8_t owner;
+    bool is_shim;           // no frame of Python's: of its code nothing is known but where it is
   };
   static_assert(sizeof(Seen) == 32);  // two to a line of the cache: all of them are looked at in every walk
 
@@ -48,7 +48,8 @@ class FrameChain {
 
   /// Brings the chain up to date, beginning at the frame at `innermost`; null: there are none. `reader` reads frames:
   /// `void read(const void* frame, Link&)`, where the link holds one that was read earlier, or zeros; and
-  /// `bool is_unchanged(const Seen&, const void* caller)` whether reading the frame again would give the same.
+  /// `comparison()` gives what says `(const Seen&, const void* caller)` whether reading the frame again would give the
+  /// same. (A value, so that what it goes by stays in registers while it is asked for all frames.)
   ///
   /// Returns a number for the frames that are shown. Equal numbers of one FrameChain are equal frames; frames that come
   /// again after many others may have another number than before. 0: none.
@@ -85,10 +86,11 @@ class FrameChain {
     if (kept + fresh > longest || (is_cut && kept + fresh != longest)) return false;
     if (kept == 0) cut_after_ = frame;
 
+    const auto is_unchanged = reader.comparison();
     std::size_t changed = kept;
     for (std::size_t i = kept; i-- > 0;) {
       const void* const caller = i > 0 ? seen_[i - 1].frame : cut_after_;
-      if (reader.is_unchanged(seen_[i], caller)) continue;
+      if (is_unchanged(seen_[i], caller)) continue;
       Link link{.seen = seen_[i], .caller = caller, .meaning = outwards_[i].meaning};
       reader.read(seen_[i].frame, link);
       if (link.caller != caller) return false;

@@ -60,39 +60,39 @@ class FrameWalker::Reader {
 
   void read(const void* frame, Link& link) const {
     const Link earlier = link;
+    const std::uint8_t owner =
+        style == Activations::each_frame ? 0 : python::read<std::uint8_t>(frame, layout_.frame_owner);
     link.seen.frame = frame;
     link.seen.code = python::read<const void*>(frame, layout_.frame_code);
     link.seen.instruction = instruction_of(frame);
-    if constexpr (style != Activations::each_frame) link.seen.owner = owner_of(frame);
+    link.seen.is_shim = style == Activations::shim_frame && owner >= layout_.lowest_shim_owner;
     link.caller = python::read<const void*>(frame, layout_.frame_caller);
     link.meaning = {};
     if constexpr (style == Activations::marked_frame)
       link.meaning.is_entry = python::read<std::uint8_t>(frame, layout_.frame_is_entry) != 0;
-    if (is_shim(link.seen))
+    if (link.seen.is_shim)
       link.meaning.is_entry = true;
     else
-      understand(link, earlier);
+      understand(link, owner, earlier);
   }
 
-  bool is_unchanged(const Seen& seen, const void* caller) const {
-    if constexpr (style != Activations::shim_frame) return false;  // there code has no version
-    // Hardly ever one of them differs, so there is one branch for all.
-    std::uintptr_t difference = bits(python::read<const void*>(seen.frame, layout_.frame_code)) ^ bits(seen.code);
-    difference |= bits(python::read<const void*>(seen.frame, layout_.frame_caller)) ^ bits(caller);
-    difference |= std::uintptr_t{owner_of(seen.frame)} ^ seen.owner;
-    if (is_shim(seen)) return difference == 0;
-    difference |= instruction_of(seen.frame) ^ seen.instruction;
-    return difference == 0 && seen.version != 0 && version_of(untagged(seen.code), layout_) == seen.version;
+  auto comparison() const {
+    return [instruction_at = layout_.frame_instruction, code_at = layout_.frame_code, caller_at = layout_.frame_caller,
+            version_at = layout_.code_version](const Seen& seen, const void* caller) {
+      if constexpr (style != Activations::shim_frame) return false;  // there code has no version
+      // Hardly ever one of them differs, so there is one branch for all. A code object that is a function's is never a
+      // shim's.
+      std::uintptr_t difference = bits(python::read<const void*>(seen.frame, code_at)) ^ bits(seen.code);
+      difference |= bits(python::read<const void*>(seen.frame, caller_at)) ^ bits(caller);
+      if (seen.is_shim) return difference == 0;
+      difference |= python::read<std::uintptr_t>(seen.frame, instruction_at) ^ seen.instruction;
+      return difference == 0 && seen.version != 0 &&
+             python::read<std::uint32_t>(untagged(seen.code), version_at) == seen.version;
+    };
   }
 
  private:
   static std::uintptr_t bits(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
-
-  std::uint8_t owner_of(const void* frame) const { return python::read<std::uint8_t>(frame, layout_.frame_owner); }
-
-  bool is_shim(const Seen& seen) const {
-    return style == Activations::shim_frame && seen.owner >= layout_.lowest_shim_owner;
-  }
 
   /// As it lies in the frame.
   std::uintptr_t instruction_of(const void* frame) const {
@@ -118,21 +118,22 @@ class FrameWalker::Reader {
   }
 
   /// `earlier`: what another frame, or this one some time ago, was understood to be.
-  void understand(Link& link, const Link& earlier) const {
+  void understand(Link& link, std::uint8_t owner, const Link& earlier) const {
     constexpr std::uint8_t owned_by_generator = 1;
     Seen& seen = link.seen;
     const void* const code = untagged(seen.code);
     const std::int64_t position = position_of(seen);
     const std::uint32_t version = version_of(code, layout_);
     // A function that is still setting up its frame: Python itself does not show it either.
-    const bool is_shown = style == Activations::each_frame || seen.owner == owned_by_generator ||
-                          position >= python::read<std::int32_t>(code, layout_.code_first_traceable);
+    const bool is_set_up =
+        style == Activations::each_frame || position >= python::read<std::int32_t>(code, layout_.code_first_traceable);
+    const bool is_shown = is_set_up || owner == owned_by_generator;
     const bool is_same_code = version != 0 && earlier.seen.version == version && earlier.seen.code == seen.code;
     const bool is_known = is_same_code && earlier.meaning.key.is_python();
     const std::uint32_t known = is_known ? earlier.meaning.key.code() : 0;
     const std::uint32_t number = !is_shown ? 0 : known != 0 ? known : walker_.number_of(code, version);
     if (number != 0) link.meaning.key = FrameKey::python(number, static_cast<std::uint32_t>(position));
-    seen.version = number != 0 || !is_shown ? version : 0;  // it may have a number next time
+    seen.version = number != 0 && is_set_up ? version : 0;  // else another may own it, or it has a number next time
     if constexpr (style == Activations::each_frame) link.meaning.is_entry = number != 0;
   }
 

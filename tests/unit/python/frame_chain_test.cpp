@@ -26,15 +26,16 @@ struct Frame {
 class Reader {
  public:
   static Frame at(const void* frame) { return *static_cast<const Frame*>(frame); }
-  static std::uint8_t owner_of(const Frame& frame) {
-    return static_cast<std::uint8_t>((frame.is_shim ? 1 : 0) + (frame.is_shown ? 2 : 0));
-  }
+  /// Whether a frame is shown is told by its code here.
+  static std::uint32_t version_of(const Frame& frame) { return 2 * frame.code + (frame.is_shown ? 1 : 0); }
 
   void read(const void* frame, FrameChain::Link& link) {
     ++reads;
     const Frame now = at(frame);
-    link.seen = {.frame = frame, .instruction = now.position, .version = now.has_version ? now.code : 0};
-    link.seen.owner = owner_of(now);
+    link.seen = {.frame = frame,
+                 .instruction = now.position,
+                 .version = now.has_version ? version_of(now) : 0,
+                 .is_shim = now.is_shim};
     link.caller = now.caller;
     link.meaning = {};
     if (now.is_shim)
@@ -42,10 +43,12 @@ class Reader {
     else if (now.is_shown)
       link.meaning.key = FrameKey::python(now.code, now.position);
   }
-  static bool is_unchanged(const FrameChain::Seen& seen, const void* caller) {
-    const Frame now = at(seen.frame);
-    return now.caller == caller && now.has_version && now.code == seen.version && now.position == seen.instruction &&
-           owner_of(now) == seen.owner;
+  static auto comparison() {
+    return [](const FrameChain::Seen& seen, const void* caller) {
+      const Frame now = at(seen.frame);
+      return now.caller == caller && now.has_version && version_of(now) == seen.version &&
+             now.position == seen.instruction && now.is_shim == seen.is_shim;
+    };
   }
 
   int reads = 0;
