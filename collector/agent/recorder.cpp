@@ -193,6 +193,7 @@ inline std::uint64_t Recorder::put(ThreadRing& ring, const Record& record, stack
   const auto place = stacks::RecentStacks::place_of(words);
   stacks::StackKey key = state.recent->find(place, words);
   if (key != stacks::StackKey::none) return key;
+  state.walks->write_frames(native, state.native);
   key = insert(state, native.frames, chain != 0 ? frames : nullptr);
   if (key != stacks::StackKey::none) state.recent->put(place, words, key);
   return key;

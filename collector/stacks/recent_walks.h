@@ -21,26 +21,44 @@ namespace memreel::stacks {
 /// stretches takes; those are for what differs from walk to walk.
 ///
 /// All zero bytes is its first state: it may lie in fresh memory from mmap, and need not be constructed. Used by one
-/// thread at a time. 1.1 MiB, touched as it fills.
+/// thread at a time. 736 KiB, touched as it fills.
 class RecentWalks {
  public:
-  struct Found {
-    std::size_t frames = 0;    // 0: the walk is not known
-    std::uint64_t number = 0;  // no two different walks of a thread have the same, ever
+  class Walk {
+   public:
+    std::size_t frames() const { return callers_; }
+    /// No two different walks of a thread have the same, ever.
+    std::uint64_t number() const { return number_; }
+
+   private:
+    friend class RecentWalks;
+    friend class WalkInMaking;
+
+    WalkState begin_;  // its address is 0: no walk
+    std::uint64_t number_;
+    std::uint32_t first_;            // of its reads: those of callers, innermost first, then others
+    std::uint16_t callers_, reads_;  // how many
+    bool goes_by_base_;              // a frame was measured from the rbp that it began with
+    bool is_cut_;                    // there was no room for more frames
   };
 
-  /// Writes the frames of the walk that begins in this state, if it is known and the stack is as it was.
-  Found find(const WalkState& begin, const StackMemory& memory, std::span<FrameKey> frames) const {
+  /// The walk that begins in this state and finds at most so many frames; null when it is not known, or the stack is
+  /// not as it was. It is there until the next one is made.
+  const Walk* find(const WalkState& begin, const StackMemory& memory, std::size_t most) const {
     for (const Walk& walk : sets_[index_of(begin)]) {
-      if (walk.begin.rsp != begin.rsp || walk.begin.address != begin.address) continue;
-      if (walk.goes_by_base && walk.begin.rbp != begin.rbp) continue;
-      if (walk.is_cut ? walk.callers != frames.size() : walk.callers > frames.size()) continue;
-      const std::span<const Read> reads = std::span(reads_).subspan(walk.first, walk.reads);
+      if (walk.begin_.rsp != begin.rsp || walk.begin_.address != begin.address) continue;
+      if (walk.goes_by_base_ && walk.begin_.rbp != begin.rbp) continue;
+      if (walk.is_cut_ ? walk.callers_ != most : walk.callers_ > most) continue;
       // Callers are above one another, and no frame is measured from above the last of them.
-      if (!memory.covers(begin.rsp, reads[walk.callers - 1].at + sizeof(std::uintptr_t) - begin.rsp)) continue;
-      if (is_as_it_was(reads, walk.callers, frames.data())) return {walk.callers, walk.number};
+      const std::size_t words = above_[walk.first_ + walk.callers_ - 1U] + std::size_t{1};
+      if (memory.covers(begin.rsp, words * sizeof begin.rsp) && is_as_it_was(walk)) return &walk;
     }
-    return {};
+    return nullptr;
+  }
+
+  /// Writes the frames of a walk that find() gave.
+  void write_frames(const Walk& walk, FrameKey* frames) const {
+    for (std::size_t i = 0; i < walk.callers_; ++i) frames[i] = FrameKey::native(contents_[walk.first_ + i]);
   }
 
   /// Forgets all when `generation`, which the rules belong to, is not the one that they were made under.
@@ -53,41 +71,22 @@ class RecentWalks {
  private:
   friend class WalkInMaking;
 
-  /// A word of the stack.
-  struct Read {
-    std::uintptr_t at, content;
-  };
-
-  struct Walk {
-    WalkState begin;  // its address is 0: no walk
-    std::uint64_t number;
-    std::uint32_t first;           // of its reads: those of callers, innermost first, then others
-    std::uint16_t callers, reads;  // how many
-    bool goes_by_base;             // a frame was measured from the rbp that it began with
-    bool is_cut;                   // there was no room for more frames
-  };
-
   static std::size_t index_of(const WalkState& begin) {
     return (begin.rsp ^ std::rotl(begin.address, 32)) * 0x9E3779B97F4A7C15 >> (64 - index_bits);
   }
 
   /// Reads are looked at in rows: few branches, and yet soon done where another stack lies.
-  static bool is_as_it_was(std::span<const Read> reads, std::size_t callers, FrameKey* frames) {
+  bool is_as_it_was(const Walk& walk) const {
     constexpr std::size_t row = 8;
+    const std::uintptr_t* const contents = &contents_[walk.first_];
+    const std::uint16_t* const above = &above_[walk.first_];
     std::uintptr_t difference = 0;
     std::size_t i = 0;
-    for (; i + row <= callers && difference == 0; i += row) {
-      for (std::size_t j = i; j < i + row; ++j) {
-        difference |= StackMemory::covered(reads[j].at, 0) ^ reads[j].content;
-        frames[j] = FrameKey::native(reads[j].content);
-      }
-    }
+    for (; i + row <= walk.reads_ && difference == 0; i += row)
+      for (std::size_t j = i; j < i + row; ++j)
+        difference |= StackMemory::covered(walk.begin_.rsp, above[j]) ^ contents[j];
     if (difference != 0) return false;
-    for (; i < callers; ++i) {
-      difference |= StackMemory::covered(reads[i].at, 0) ^ reads[i].content;
-      frames[i] = FrameKey::native(reads[i].content);
-    }
-    for (; i < reads.size(); ++i) difference |= StackMemory::covered(reads[i].at, 0) ^ reads[i].content;
+    for (; i < walk.reads_; ++i) difference |= StackMemory::covered(walk.begin_.rsp, above[i]) ^ contents[i];
     return difference == 0;
   }
 
@@ -99,7 +98,9 @@ class RecentWalks {
   static constexpr unsigned index_bits = 9;
 
   std::array<std::array<Walk, 4>, 1U << index_bits> sets_;
-  std::array<Read, 1U << 16U> reads_;
+  // What was read from the stack: words, and how many words above the stack pointer they lay.
+  std::array<std::uintptr_t, 1U << 16U> contents_;
+  std::array<std::uint16_t, 1U << 16U> above_;
   std::uint64_t last_number_;
   std::uint32_t used_;  // of the reads
   std::uint32_t generation_;
@@ -109,7 +110,7 @@ class RecentWalks {
 class WalkInMaking {
  public:
   WalkInMaking(RecentWalks& walks, const WalkState& begin) : walks_(walks), begin_(begin) {
-    if (walks_.reads_.size() - walks_.used_ < longest) walks_.clear();
+    if (walks_.contents_.size() - walks_.used_ < longest) walks_.clear();
   }
   WalkInMaking(const WalkInMaking&) = delete;
   WalkInMaking& operator=(const WalkInMaking&) = delete;
@@ -128,7 +129,7 @@ class WalkInMaking {
   /// A step to `caller`, which lay at `at`; its rbp was read at `base_at`, or left alone (0).
   void add(std::uintptr_t caller, std::uintptr_t at, std::uintptr_t base_at) {
     if (callers_ == longest - most_others) return spoil();
-    walks_.reads_.at(walks_.used_ + callers_++) = {at, caller};
+    put(callers_++, {at, caller});
     if (base_at != 0) base_at_ = base_at;
   }
 
@@ -150,26 +151,41 @@ class WalkInMaking {
   /// The walk is at its end: there is no more caller, or no more room for one (`is_cut`). Returns its number; 0 when it
   /// can't be kept.
   std::uint64_t keep(bool is_cut) {
+    for (std::size_t i = 0; i < others_; ++i) put(callers_ + i, other_.at(i));
     if (spoilt_ || callers_ == 0) return 0;
-    RecentWalks::Walk walk{.begin = begin_, .number = ++walks_.last_number_, .first = walks_.used_};
-    walk.callers = static_cast<std::uint16_t>(callers_);
-    walk.reads = static_cast<std::uint16_t>(callers_ + others_);
-    walk.goes_by_base = goes_by_base_;
-    walk.is_cut = is_cut;
-    std::copy_n(other_.begin(), others_, walks_.reads_.begin() + walk.first + callers_);
-    walks_.used_ += walk.reads;
+    RecentWalks::Walk walk{};
+    walk.begin_ = begin_;
+    walk.number_ = ++walks_.last_number_;
+    walk.first_ = walks_.used_;
+    walk.callers_ = static_cast<std::uint16_t>(callers_);
+    walk.reads_ = static_cast<std::uint16_t>(callers_ + others_);
+    walk.goes_by_base_ = goes_by_base_;
+    walk.is_cut_ = is_cut;
+    walks_.used_ += walk.reads_;
     auto& set = walks_.sets_[RecentWalks::index_of(begin_)];
     std::copy_backward(set.begin(), set.end() - 1, set.end());
     set.front() = walk;
-    return walk.number;
+    return walk.number_;
   }
 
  private:
   static constexpr std::size_t longest = 1100, most_others = 32;
 
+  /// A word of the stack.
+  struct Read {
+    std::uintptr_t at, content;
+  };
+
+  void put(std::size_t i, Read read) {
+    const std::uintptr_t distance = read.at - begin_.rsp, words = distance / sizeof distance;
+    if (distance % sizeof distance != 0 || words > UINT16_MAX) return spoil();
+    walks_.contents_.at(walks_.used_ + i) = read.content;
+    walks_.above_.at(walks_.used_ + i) = static_cast<std::uint16_t>(words);
+  }
+
   RecentWalks& walks_;
   WalkState begin_;
-  std::array<RecentWalks::Read, most_others> other_;
+  std::array<Read, most_others> other_;
   std::size_t callers_ = 0, others_ = 0;
   std::uintptr_t base_at_ = 0;  // where rbp was read; 0: it is still the one of the beginning
   bool goes_by_base_ = false, spoilt_ = false;

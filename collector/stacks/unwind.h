@@ -16,12 +16,6 @@
 
 namespace memreel::stacks {
 
-/// What a thread's walks leave for its next ones. All zero bytes is its first state, as of its parts.
-struct EarlierWalks {
-  Stretches stretches;
-  RecentWalks recent;
-};
-
 /// A stack in words: equal words, of the same EarlierWalks, are equal frames, but not the other way round. There are at
 /// most as many as frames; of a stack that came lately there is one.
 using StackWords = std::span<std::uint64_t>;
@@ -29,6 +23,18 @@ using StackWords = std::span<std::uint64_t>;
 /// How many frames and words a walk gave.
 struct Walked {
   std::size_t frames = 0, words = 0;
+  const RecentWalks::Walk* known = nullptr;  // who has the frames; null: they were written
+};
+
+/// What a thread's walks leave for its next ones. All zero bytes is its first state, as of its parts.
+struct EarlierWalks {
+  Stretches stretches;
+  RecentWalks recent;
+
+  /// Writes the frames of the last walk, unless that did.
+  void write_frames(const Walked& walked, std::span<FrameKey> frames) const {
+    if (walked.known != nullptr && walked.frames <= frames.size()) recent.write_frames(*walked.known, frames.data());
+  }
 };
 
 /// One for the process, made when the agent starts, never destroyed while threads may capture. Any thread may unwind at

@@ -34,11 +34,11 @@ class Unwinder::Walk {
 
   Walked run() {
     if (earlier_ != nullptr) {
-      const RecentWalks::Found known =
-          earlier_->recent.find({start_.address, start_.rsp, start_.rbp}, memory_, frames_);
-      if (known.frames > 0) {
-        words_[0] = walk_bit | known.number;
-        return {.frames = known.frames, .words = 1};
+      const RecentWalks::Walk* const known =
+          earlier_->recent.find({start_.address, start_.rsp, start_.rbp}, memory_, frames_.size());
+      if (known != nullptr) {
+        words_[0] = walk_bit | known->number();
+        return {.frames = known->frames(), .words = 1, .known = known};
       }
     }
     if (!by_rules()) {

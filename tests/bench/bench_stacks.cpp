@@ -79,7 +79,10 @@ void capture(benchmark::State& state) {
     const std::span<const std::uint64_t> stack = std::span(words).first(walked.words);
     const RecentStacks::Place place = RecentStacks::place_of(stack);
     StackKey key = recent->find(place, stack);
-    if (key == StackKey::none) recent->put(place, stack, key = tree().insert(std::span(frames).first(walked.frames)));
+    if (key == StackKey::none) {
+      walks->write_frames(walked, frames);
+      recent->put(place, stack, key = tree().insert(std::span(frames).first(walked.frames)));
+    }
     benchmark::DoNotOptimize(key);
   }
   state.counters["frames"] = static_cast<double>(walked.frames);

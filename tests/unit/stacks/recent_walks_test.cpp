@@ -37,10 +37,10 @@ Result walk(const Code& code, const StackBounds& bounds, WalkState state, Memory
   const auto take = [&](std::span<const FrameKey> frames) {
     for (const FrameKey frame : frames) result.frames.push_back(frame.bits);
   };
-  if (const RecentWalks::Found found = earlier.recent.find(state, memory, std::span(known).first(most));
-      found.frames > 0) {
-    take(std::span(known).first(found.frames));
-    result.number = found.number;
+  if (const RecentWalks::Walk* const found = earlier.recent.find(state, memory, most)) {
+    earlier.recent.write_frames(*found, known.data());
+    take(std::span(known).first(found->frames()));
+    result.number = found->number();
     result.was_known = true;
     return result;
   }
@@ -134,14 +134,17 @@ struct OneFrame {
   WalkState begin{.address = 0x1000, .rsp = reinterpret_cast<std::uintptr_t>(words.data()), .rbp = 7};
   StackBounds bounds{.low = begin.rsp, .high = begin.rsp + sizeof words};
   StackMemory memory{bounds, begin.rsp};
-  std::vector<FrameKey> frames = std::vector<FrameKey>(64);
 
   std::uint64_t keep(RecentWalks& walks, bool is_cut = false) const {
     WalkInMaking making(walks, begin);
     making.add(words[0], begin.rsp, 0);
     return making.keep(is_cut);
   }
-  RecentWalks::Found find(const RecentWalks& walks) { return walks.find(begin, memory, frames); }
+  /// The number of the known walk; 0: none.
+  std::uint64_t find(const RecentWalks& walks, std::size_t most = 4) const {
+    const RecentWalks::Walk* const found = walks.find(begin, memory, most);
+    return found != nullptr ? found->number() : 0;
+  }
 };
 
 TEST(RecentWalks, AreForgottenWithTheRulesTheyCameFrom) {
@@ -149,10 +152,9 @@ TEST(RecentWalks, AreForgottenWithTheRulesTheyCameFrom) {
   OneFrame stack;
   const std::uint64_t number = stack.keep(*walks);
   walks->belong_to(0);
-  ASSERT_EQ(stack.find(*walks).number, number);
-  ASSERT_EQ(stack.frames[0], FrameKey::native(0x2000));
+  ASSERT_EQ(stack.find(*walks), number);
   walks->belong_to(1);
-  EXPECT_EQ(stack.find(*walks).frames, 0U);
+  EXPECT_EQ(stack.find(*walks), 0U);
   EXPECT_NE(stack.keep(*walks), number) << "words of stacks would have two meanings";
 }
 
@@ -161,28 +163,28 @@ TEST(RecentWalks, BeginInTheSameState) {
   OneFrame stack;
   stack.keep(*walks);
   stack.begin.rbp = 8;
-  EXPECT_EQ(stack.find(*walks).frames, 1U) << "nothing was measured from rbp";
+  EXPECT_NE(stack.find(*walks), 0U) << "nothing was measured from rbp";
   stack.begin.address = 0x1010;
-  EXPECT_EQ(stack.find(*walks).frames, 0U);
+  EXPECT_EQ(stack.find(*walks), 0U);
 
   WalkInMaking making(*walks, stack.begin);
   making.go_by_base(stack.begin.rbp);
   making.add(stack.words[0], stack.begin.rsp, 0);
   making.keep(false);
-  EXPECT_EQ(stack.find(*walks).frames, 1U);
+  EXPECT_NE(stack.find(*walks), 0U);
   stack.begin.rbp = 9;
-  EXPECT_EQ(stack.find(*walks).frames, 0U);
+  EXPECT_EQ(stack.find(*walks), 0U);
 }
 
 TEST(RecentWalks, OneThatWasCutIsForWhoHasAsMuchRoom) {
   const auto walks = std::make_unique<RecentWalks>();
   OneFrame stack;
   stack.keep(*walks, true);
-  EXPECT_EQ(walks->find(stack.begin, stack.memory, std::span(stack.frames).first(1)).frames, 1U);
-  EXPECT_EQ(walks->find(stack.begin, stack.memory, stack.frames).frames, 0U);
+  EXPECT_NE(stack.find(*walks, 1), 0U);
+  EXPECT_EQ(stack.find(*walks, 4), 0U);
 }
 
-TEST(RecentWalks, SpoiltOrEmptyOnesAreNotKept) {
+TEST(RecentWalks, SpoiltEmptyLongAndWideOnesAreNotKept) {
   const auto walks = std::make_unique<RecentWalks>();
   OneFrame stack;
   WalkInMaking empty(*walks, stack.begin);
@@ -194,7 +196,11 @@ TEST(RecentWalks, SpoiltOrEmptyOnesAreNotKept) {
   WalkInMaking too_long(*walks, stack.begin);
   for (int i = 0; i < 5000; ++i) too_long.add(stack.words[0], stack.begin.rsp, 0);
   EXPECT_EQ(too_long.keep(false), 0U);
-  EXPECT_EQ(stack.find(*walks).frames, 0U);
+  WalkInMaking too_far(*walks, stack.begin);
+  too_far.add(stack.words[0], stack.begin.rsp, 0);
+  too_far.add(stack.words[0], stack.begin.rsp + (std::uintptr_t{1} << 19U), 0);
+  EXPECT_EQ(too_far.keep(false), 0U);
+  EXPECT_EQ(stack.find(*walks), 0U);
 }
 
 TEST(RecentWalks, FourOfOneBeginningHaveRoom) {
@@ -207,7 +213,7 @@ TEST(RecentWalks, FourOfOneBeginningHaveRoom) {
   }
   for (std::size_t i = 0; i < 4; ++i) {
     stack.words[0] = 0x2000 + i;
-    EXPECT_EQ(stack.find(*walks).number, numbers.at(i));
+    EXPECT_EQ(stack.find(*walks), numbers.at(i));
   }
 }
 
@@ -219,7 +225,7 @@ TEST(RecentWalks, WhenTheirMemoryIsFullTheyBeginAnew) {
     stack.words[0] = 0x2000 + static_cast<std::uintptr_t>(i);
     const std::uint64_t number = stack.keep(*walks);
     ASSERT_GT(number, last);
-    ASSERT_EQ(stack.find(*walks).number, number);
+    ASSERT_EQ(stack.find(*walks), number);
     last = number;
   }
 }

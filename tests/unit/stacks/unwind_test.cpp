@@ -74,6 +74,7 @@ Remembered& remembered(const Unwinder* unwinder) {
   std::array<std::uint64_t, 300> words{};
   for (int round = 0; round < 2; ++round) {
     const Walked walked = unwinder.unwind(mine.bounds, *mine.walks, frames, words);
+    mine.walks->write_frames(walked, frames);
     Addresses addresses;
     for (const FrameKey frame : std::span(frames).first(walked.frames)) addresses.push_back(frame.bits);
     const std::vector<std::uint64_t> key(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(walked.words));
