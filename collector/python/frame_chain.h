@@ -40,14 +40,9 @@ class FrameChain {
   };
   static_assert(sizeof(Seen) == 32);  // two to a line of the cache: all of them are looked at in every walk
 
-  struct Link {
-    Seen seen;
-    const void* caller;
-    Meaning meaning;
-  };
-
   /// Brings the chain up to date, beginning at the frame at `innermost`; null: there are none. `reader` reads frames:
-  /// `void read(const void* frame, Link&)`, where the link holds one that was read earlier, or zeros; and
+  /// `const void* read(const void* frame, Seen&, Meaning&)` replaces what was read earlier, of this frame or another
+  /// one, or zeros, and returns the caller (in place: a copy would have to wait for its parts to be written);
   /// `comparison()` gives what says `(const Seen&, const void* caller)` whether reading the frame again would give the
   /// same. (A value, so that what it goes by stays in registers while it is asked for all frames.)
   ///
@@ -66,6 +61,12 @@ class FrameChain {
   std::size_t frames(std::span<stacks::PythonFrame> frames) const;
 
  private:
+  struct Fresh {
+    Seen seen;
+    Meaning meaning;
+    const void* caller;
+  };
+
   /// What a frame means, and the number of the chain from there on outwards.
   struct Outwards {
     Meaning meaning;
@@ -79,7 +80,7 @@ class FrameChain {
     for (; frame != nullptr && fresh < longest; frame = fresh_[fresh++].caller) {
       kept = place_of(frame);
       if (kept != 0) break;
-      reader.read(frame, fresh_[fresh]);
+      fresh_[fresh].caller = reader.read(frame, fresh_[fresh].seen, fresh_[fresh].meaning);
     }
     // Which frames a chain is cut after must not depend on the chain before.
     const bool is_cut = kept != 0 && cut_after_ != nullptr;
@@ -91,12 +92,9 @@ class FrameChain {
     for (std::size_t i = kept; i-- > 0;) {
       const void* const caller = i > 0 ? seen_[i - 1].frame : cut_after_;
       if (is_unchanged(seen_[i], caller)) continue;
-      Link link{.seen = seen_[i], .caller = caller, .meaning = outwards_[i].meaning};
-      reader.read(seen_[i].frame, link);
-      if (link.caller != caller) return false;
-      seen_[i] = link.seen;
-      if (link.meaning != outwards_[i].meaning) changed = i;
-      outwards_[i].meaning = link.meaning;
+      const Meaning before = outwards_[i].meaning;
+      if (reader.read(seen_[i].frame, seen_[i], outwards_[i].meaning) != caller) return false;
+      if (outwards_[i].meaning != before) changed = i;
     }
     count_ = kept;
     while (fresh > 0) add(fresh_[--fresh]);
@@ -107,13 +105,14 @@ class FrameChain {
 
   /// How many frames there are up to this one; 0: it is not known where it is.
   std::size_t place_of(const void* frame) const {
+    if (count_ != 0 && seen_[count_ - 1].frame == frame) return count_;
     const std::size_t place = places_[slot_of(frame)];
     return place != 0 && place <= count_ && seen_[place - 1].frame == frame ? place : 0;
   }
-  void add(const Link& link) {
-    seen_[count_] = link.seen;
-    outwards_[count_].meaning = link.meaning;
-    places_[slot_of(link.seen.frame)] = static_cast<std::uint16_t>(++count_);
+  void add(const Fresh& fresh) {
+    seen_[count_] = fresh.seen;
+    outwards_[count_].meaning = fresh.meaning;
+    places_[slot_of(fresh.seen.frame)] = static_cast<std::uint16_t>(++count_);
   }
   std::uint64_t number_of(Meaning meaning, std::uint64_t callers);
 
@@ -132,7 +131,7 @@ class FrameChain {
   std::array<Outwards, longest> outwards_;
   const void* cut_after_;  // the caller of the outermost; null, unless the chain was too long
 
-  std::array<Link, longest> fresh_;  // in a walk: those that are new, innermost first
+  std::array<Fresh, longest> fresh_;  // in a walk: those that are new, innermost first
   std::array<std::uint16_t, 2 * longest> places_;
   std::array<Numbered, 2 * longest> numbered_;
   std::size_t count_;

@@ -53,27 +53,27 @@ void FrameWalker::look() {
 template <Activations style>
 class FrameWalker::Reader {
  public:
-  using Link = FrameChain::Link;
   using Seen = FrameChain::Seen;
+  using Meaning = FrameChain::Meaning;
 
   explicit Reader(FrameWalker& walker) : walker_(walker), layout_(walker.interpreter_->layout) {}
 
-  void read(const void* frame, Link& link) const {
-    const Link earlier = link;
+  const void* read(const void* frame, Seen& seen, Meaning& meaning) const {
+    const Earlier earlier{seen.code, seen.version, meaning.key};
     const std::uint8_t owner =
         style == Activations::each_frame ? 0 : python::read<std::uint8_t>(frame, layout_.frame_owner);
-    link.seen.frame = frame;
-    link.seen.code = python::read<const void*>(frame, layout_.frame_code);
-    link.seen.instruction = instruction_of(frame);
-    link.seen.is_shim = style == Activations::shim_frame && owner >= layout_.lowest_shim_owner;
-    link.caller = python::read<const void*>(frame, layout_.frame_caller);
-    link.meaning = {};
+    seen.frame = frame;
+    seen.code = python::read<const void*>(frame, layout_.frame_code);
+    seen.instruction = instruction_of(frame);
+    seen.is_shim = style == Activations::shim_frame && owner >= layout_.lowest_shim_owner;
+    meaning = {};
     if constexpr (style == Activations::marked_frame)
-      link.meaning.is_entry = python::read<std::uint8_t>(frame, layout_.frame_is_entry) != 0;
-    if (link.seen.is_shim)
-      link.meaning.is_entry = true;
+      meaning.is_entry = python::read<std::uint8_t>(frame, layout_.frame_is_entry) != 0;
+    if (seen.is_shim)
+      meaning.is_entry = true;
     else
-      understand(link, owner, earlier);
+      understand(seen, meaning, owner, earlier);
+    return python::read<const void*>(frame, layout_.frame_caller);
   }
 
   auto comparison() const {
@@ -92,6 +92,13 @@ class FrameWalker::Reader {
   }
 
  private:
+  /// What another frame, or this one some time ago, was understood to be.
+  struct Earlier {
+    const void* code;
+    std::uint32_t version;
+    FrameKey key;
+  };
+
   static std::uintptr_t bits(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
   /// As it lies in the frame.
@@ -117,10 +124,8 @@ class FrameWalker::Reader {
     return seen.instruction < begin ? -1 : static_cast<std::int64_t>(seen.instruction - begin) / unit;
   }
 
-  /// `earlier`: what another frame, or this one some time ago, was understood to be.
-  void understand(Link& link, std::uint8_t owner, const Link& earlier) const {
+  void understand(Seen& seen, Meaning& meaning, std::uint8_t owner, const Earlier& earlier) const {
     constexpr std::uint8_t owned_by_generator = 1;
-    Seen& seen = link.seen;
     const void* const code = untagged(seen.code);
     const std::int64_t position = position_of(seen);
     const std::uint32_t version = version_of(code, layout_);
@@ -128,13 +133,12 @@ class FrameWalker::Reader {
     const bool is_set_up =
         style == Activations::each_frame || position >= python::read<std::int32_t>(code, layout_.code_first_traceable);
     const bool is_shown = is_set_up || owner == owned_by_generator;
-    const bool is_same_code = version != 0 && earlier.seen.version == version && earlier.seen.code == seen.code;
-    const bool is_known = is_same_code && earlier.meaning.key.is_python();
-    const std::uint32_t known = is_known ? earlier.meaning.key.code() : 0;
+    const bool is_same_code = version != 0 && earlier.version == version && earlier.code == seen.code;
+    const std::uint32_t known = is_same_code && earlier.key.is_python() ? earlier.key.code() : 0;
     const std::uint32_t number = !is_shown ? 0 : known != 0 ? known : walker_.number_of(code, version);
-    if (number != 0) link.meaning.key = FrameKey::python(number, static_cast<std::uint32_t>(position));
+    if (number != 0) meaning.key = FrameKey::python(number, static_cast<std::uint32_t>(position));
     seen.version = number != 0 && is_set_up ? version : 0;  // else another may own it, or it has a number next time
-    if constexpr (style == Activations::each_frame) link.meaning.is_entry = number != 0;
+    if constexpr (style == Activations::each_frame) meaning.is_entry = number != 0;
   }
 
   FrameWalker& walker_;
@@ -236,12 +240,12 @@ FrameWalker::Trust FrameWalker::compare_with_api() {
   Direct memory;
   const std::size_t count = with_reader([&](auto& reader) {
     std::size_t found = 0;
-    FrameChain::Link link{};
+    FrameChain::Seen seen{};
+    FrameChain::Meaning meaning{};
     const void* frame = innermost_frame(api.thread_state(), interpreter_->layout, memory);
     for (std::size_t steps = 0; frame != nullptr && found < walked.size() && steps < 2 * walked.size(); ++steps) {
-      reader.read(frame, link);
-      if (link.meaning.key != FrameKey{}) walked[found++] = link.meaning.key;
-      frame = link.caller;
+      frame = reader.read(frame, seen, meaning);
+      if (meaning.key != FrameKey{}) walked[found++] = meaning.key;
     }
     return found;
   });

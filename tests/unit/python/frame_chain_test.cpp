@@ -29,19 +29,19 @@ class Reader {
   /// Whether a frame is shown is told by its code here.
   static std::uint32_t version_of(const Frame& frame) { return 2 * frame.code + (frame.is_shown ? 1 : 0); }
 
-  void read(const void* frame, FrameChain::Link& link) {
+  const void* read(const void* frame, FrameChain::Seen& seen, FrameChain::Meaning& meaning) {
     ++reads;
     const Frame now = at(frame);
-    link.seen = {.frame = frame,
-                 .instruction = now.position,
-                 .version = now.has_version ? version_of(now) : 0,
-                 .is_shim = now.is_shim};
-    link.caller = now.caller;
-    link.meaning = {};
+    seen = {.frame = frame,
+            .instruction = now.position,
+            .version = now.has_version ? version_of(now) : 0,
+            .is_shim = now.is_shim};
+    meaning = {};
     if (now.is_shim)
-      link.meaning.is_entry = true;
+      meaning.is_entry = true;
     else if (now.is_shown)
-      link.meaning.key = FrameKey::python(now.code, now.position);
+      meaning.key = FrameKey::python(now.code, now.position);
+    return now.caller;
   }
   static auto comparison() {
     return [](const FrameChain::Seen& seen, const void* caller) {
