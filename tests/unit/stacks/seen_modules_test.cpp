@@ -40,7 +40,7 @@ TEST(SeenModules, ModulesOfAProgramDoNotTakeEachOthersPlaces) {
     const auto modules = std::make_unique<SeenModules>();
     std::vector<std::uintptr_t> begins;
     std::uintptr_t begin = 0x7fff'0000'0000 - (random() & 0xff'ffff'f000);
-    for (int i = 0; i < 200; ++i) begins.push_back(begin -= 0x1000 << random() % 16 & ~0xfffULL);
+    for (int i = 0; i < 200; ++i) begins.push_back(begin -= std::uintptr_t{0x1000} << random() % 16);
     for (const std::uintptr_t at : begins) modules->is_new(at, at);
     for (const std::uintptr_t at : begins) EXPECT_FALSE(modules->is_new(at, at)) << "program " << program;
   }
