@@ -120,10 +120,8 @@ class WalkInMaking {
   void go_by_base(std::uintptr_t rbp) {
     if (base_at_ == 0)
       goes_by_base_ = true;
-    else if (others_ < most_others)
-      other_.at(others_++) = {base_at_, rbp};
     else
-      spoil();
+      go_by({base_at_, rbp});
   }
 
   /// A step to `caller`, which lay at `at`; its rbp was read at `base_at`, or left alone (0).
@@ -131,6 +129,14 @@ class WalkInMaking {
     if (callers_ == longest - most_others) return spoil();
     put(callers_++, {at, caller});
     if (base_at != 0) base_at_ = base_at;
+  }
+
+  /// A step from a frame that aligned its stack: measured from rbp, where its own was, and from `cfa`, which lay at
+  /// `cfa_at`.
+  void add_realigned(std::uintptr_t caller, std::uintptr_t cfa, std::uintptr_t cfa_at, std::uintptr_t rbp) {
+    go_by_base(rbp);
+    go_by({cfa_at, cfa});
+    add(caller, cfa - sizeof cfa, rbp);
   }
 
   /// So many steps, in which a stretch was followed from this state.
@@ -175,6 +181,11 @@ class WalkInMaking {
   struct Read {
     std::uintptr_t at, content;
   };
+
+  void go_by(Read read) {
+    if (others_ == most_others) return spoil();
+    other_.at(others_++) = read;
+  }
 
   void put(std::size_t i, Read read) {
     const std::uintptr_t distance = read.at - begin_.rsp, words = distance / sizeof distance;

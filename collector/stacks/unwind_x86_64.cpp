@@ -160,9 +160,12 @@ bool Unwinder::Walk::by_rules() {
       keep(whole, false);
       return true;
     }
-    if (whole) whole->spoil();
     Frame frame{address, stack_pointer, base};
     if (!step(frame, rule)) return true;
+    if (whole && rule.kind() == UnwindRule::Kind::realigned)
+      whole->add_realigned(frame.address, frame.rsp, base - rule.offset(), base);
+    else if (whole)
+      whole->spoil();
     address = frame.address;
     stack_pointer = frame.rsp;
     base = frame.rbp;

@@ -176,6 +176,27 @@ TEST(RecentWalks, BeginInTheSameState) {
   EXPECT_EQ(stack.find(*walks), 0U);
 }
 
+TEST(RecentWalks, GoByWhatAFrameThatAlignedItsStackWasMeasuredFrom) {
+  const auto walks = std::make_unique<RecentWalks>();
+  // From the bottom: where the CFA is, the caller's rbp, padding, the return address.
+  std::array<std::uintptr_t, 6> stack{};
+  const auto at = [&](std::size_t i) { return reinterpret_cast<std::uintptr_t>(&stack.at(i)); };
+  stack = {at(5), 7, 0, 0, 0x2000, 0};
+  WalkState begin{.address = 0x1000, .rsp = at(0), .rbp = at(1)};
+  const StackMemory memory({.low = at(0), .high = at(0) + sizeof stack}, begin.rsp);
+  WalkInMaking making(*walks, begin);
+  making.add_realigned(0x2000, at(5), at(0), begin.rbp);
+  ASSERT_NE(making.keep(false), 0U);
+  EXPECT_NE(walks->find(begin, memory, 4), nullptr);
+  stack[1] = 8;
+  EXPECT_NE(walks->find(begin, memory, 4), nullptr) << "nothing was measured from what it saved";
+  stack[0] = at(4);
+  EXPECT_EQ(walks->find(begin, memory, 4), nullptr);
+  stack[0] = at(5);
+  begin.rbp = at(2);
+  EXPECT_EQ(walks->find(begin, memory, 4), nullptr);
+}
+
 TEST(RecentWalks, OneThatWasCutIsForWhoHasAsMuchRoom) {
   const auto walks = std::make_unique<RecentWalks>();
   OneFrame stack;
