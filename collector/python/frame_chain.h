@@ -13,7 +13,7 @@
 namespace memreel::python {
 
 /// All zero bytes is its first state: it may lie in fresh memory from mmap, and need not be constructed. Used by one
-/// thread at a time. 360 KiB, touched as it fills.
+/// thread at a time. 330 KiB, touched as it fills.
 ///
 /// Between two walks most of a thread's frames stay as they are. So each frame is kept as it was read, and one number
 /// stands for it and all its callers: an unchanged frame costs a comparison, a changed one a number for itself and for

@@ -10,6 +10,8 @@ def main(path):
             for depth, ns in turn["ns"].items():
                 key = depth, turn["label"]
                 least[key] = min(ns, least.get(key, ns))
+    if not least:
+        sys.exit("no turn of the loop was measured")
     for depth in sorted({depth for depth, _ in least}, key=int):
         bare = least[depth, "bare"]
         history = least[depth, "history"] - bare

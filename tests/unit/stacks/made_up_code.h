@@ -79,6 +79,16 @@ class Stack {
   std::array<std::uintptr_t, 64> words_{};
 };
 
+/// States that a few walks begin in, again and again.
+inline std::array<WalkState, 3> some_begins(std::mt19937& random, const Code& code, const Stack& stack) {
+  std::array<WalkState, 3> begins{};
+  for (WalkState& begin : begins)
+    begin = {.address = code.some_address(random),
+             .rsp = stack.low() + random() % 8 * word,
+             .rbp = stack.low() + random() % 64 * word};
+  return begins;
+}
+
 /// One step by a rule, as unwind_x86_64.cpp does it. `measured_from` and `base_at` as StretchInMaking wants them.
 inline bool step(const Code& code, StackMemory& memory, WalkState& state, std::uintptr_t& measured_from,
                  std::uintptr_t& base_at) {

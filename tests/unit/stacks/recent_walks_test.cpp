@@ -85,11 +85,7 @@ TEST(RecentWalks, LeadWhereEveryStepLeadsWhateverChanges) {
     const auto earlier = std::make_unique<Memory>();
     std::map<std::uint64_t, Frames> by_number;
     Stack stack(random, code);
-    std::array<WalkState, 3> begins{};
-    for (WalkState& begin : begins)
-      begin = {.address = code.some_address(random),
-               .rsp = stack.low() + random() % 8 * word,
-               .rbp = stack.low() + random() % 64 * word};
+    const std::array<WalkState, 3> begins = some_begins(random, code, stack);
     for (int round = 0; round < 1000; ++round, ++walks) {
       WalkState begin = begins.at(random() % begins.size());
       if (random() % 8 == 0) begin.rbp = stack.low() + random() % 64 * word;

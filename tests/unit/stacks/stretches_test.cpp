@@ -49,11 +49,7 @@ TEST(Stretches, LeadWhereEveryStepLeadsWhateverChanges) {
     const Code code(random);
     const auto stretches = std::make_unique<Stretches>();
     Stack stack(random, code);
-    std::array<WalkState, 3> begins{};
-    for (WalkState& begin : begins)
-      begin = {.address = code.some_address(random),
-               .rsp = stack.low() + random() % 8 * word,
-               .rbp = stack.low() + random() % 64 * word};
+    const std::array<WalkState, 3> begins = some_begins(random, code, stack);
     for (int round = 0; round < 1000; ++round) {
       WalkState begin = begins.at(random() % begins.size());
       if (random() % 8 == 0) begin.rbp = stack.low() + random() % 64 * word;
