@@ -185,17 +185,23 @@ inline std::uint64_t Recorder::put(ThreadRing& ring, const Record& record, stack
 [[gnu::noinline]] stacks::StackKey Recorder::capture(ThreadRing& ring) {
   if (depth_ == 0) return stacks::StackKey::none;
   CaptureState& state = ring.capture();
-  const stacks::Walked native = unwinder_.unwind(state.bounds, *state.walks, state.native, state.words);
+  // Before the native walk, so that it is there when that is done.
   const PythonFrames* const frames = python_.load(std::memory_order_acquire);
-  const std::uint64_t chain = frames != nullptr ? frames->walk(*state.chain) : 0;
+  const auto walk_python = frames != nullptr ? frames->walk : nullptr;
+  const stacks::Walked native = unwinder_.unwind(state.bounds, *state.walks, state.native, state.words);
+  const std::uint64_t chain = walk_python != nullptr ? walk_python(*state.chain) : 0;
+  if (native.known != nullptr)
+    if (const stacks::StackKey key = native.known->stack_with(chain); key != stacks::StackKey::none) return key;
   std::span<std::uint64_t> words = state.words.first(native.words + (chain != 0 ? 1 : 0));
   if (chain != 0) words.back() = word_of_chain(chain);
   const auto place = stacks::RecentStacks::place_of(words);
   stacks::StackKey key = state.recent->find(place, words);
-  if (key != stacks::StackKey::none) return key;
-  state.walks->write_frames(native, state.native);
-  key = insert(state, native.frames, chain != 0 ? frames : nullptr);
-  if (key != stacks::StackKey::none) state.recent->put(place, words, key);
+  if (key == stacks::StackKey::none) {
+    state.walks->write_frames(native, state.native);
+    key = insert(state, native.frames, chain != 0 ? frames : nullptr);
+    if (key != stacks::StackKey::none) state.recent->put(place, words, key);
+  }
+  if (native.known != nullptr) native.known->set_stack(chain, key);
   return key;
 }
 

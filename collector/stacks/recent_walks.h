@@ -10,6 +10,7 @@
 
 #include "collector/stacks/frame_key.h"
 #include "collector/stacks/stack_memory.h"
+#include "collector/stacks/stack_tree.h"
 #include "collector/stacks/stretches.h"
 
 namespace memreel::stacks {
@@ -21,36 +22,46 @@ namespace memreel::stacks {
 /// stretches takes; those are for what differs from walk to walk.
 ///
 /// All zero bytes is its first state: it may lie in fresh memory from mmap, and need not be constructed. Used by one
-/// thread at a time. 736 KiB, touched as it fills.
+/// thread at a time. 768 KiB, touched as it fills.
 class RecentWalks {
  public:
-  class Walk {
+  class alignas(64) Walk {  // a line of the cache
    public:
     std::size_t frames() const { return callers_; }
     /// No two different walks of a thread have the same, ever.
     std::uint64_t number() const { return number_; }
+
+    /// The stack that this walk and the frames that `others` stands for (0: none) were the last time, if they were the
+    /// last ones; else none.
+    StackKey stack_with(std::uint64_t others) const { return others_ == others ? stack_ : StackKey::none; }
+    void set_stack(std::uint64_t others, StackKey stack) {
+      others_ = others;
+      stack_ = stack;
+    }
 
    private:
     friend class RecentWalks;
     friend class WalkInMaking;
 
     WalkState begin_;  // its address is 0: no walk
-    std::uint64_t number_;
+    std::uint64_t number_, others_;
+    StackKey stack_;
     std::uint32_t first_;            // of its reads: those of callers, innermost first, then others
     std::uint16_t callers_, reads_;  // how many
+    std::uint16_t highest_;          // how many words above the stack pointer the last caller lay
     bool goes_by_base_;              // a frame was measured from the rbp that it began with
     bool is_cut_;                    // there was no room for more frames
   };
 
   /// The walk that begins in this state and finds at most so many frames; null when it is not known, or the stack is
   /// not as it was. It is there until the next one is made.
-  const Walk* find(const WalkState& begin, const StackMemory& memory, std::size_t most) const {
-    for (const Walk& walk : sets_[index_of(begin)]) {
+  Walk* find(const WalkState& begin, const StackMemory& memory, std::size_t most) {
+    for (Walk& walk : sets_[index_of(begin)]) {
       if (walk.begin_.rsp != begin.rsp || walk.begin_.address != begin.address) continue;
       if (walk.goes_by_base_ && walk.begin_.rbp != begin.rbp) continue;
       if (walk.is_cut_ ? walk.callers_ != most : walk.callers_ > most) continue;
       // Callers are above one another, and no frame is measured from above the last of them.
-      const std::size_t words = above_[walk.first_ + walk.callers_ - 1U] + std::size_t{1};
+      const std::size_t words = walk.highest_ + std::size_t{1};
       if (memory.covers(begin.rsp, words * sizeof begin.rsp) && is_as_it_was(walk)) return &walk;
     }
     return nullptr;
@@ -61,11 +72,10 @@ class RecentWalks {
     for (std::size_t i = 0; i < walk.callers_; ++i) frames[i] = FrameKey::native(contents_[walk.first_ + i]);
   }
 
-  /// Forgets all when `generation`, which the rules belong to, is not the one that they were made under.
-  void belong_to(std::uint32_t generation) {
-    if (generation_ == generation) return;
-    generation_ = generation;
-    clear();
+  /// To be called when the rules that they were made by are forgotten.
+  void forget() {
+    sets_ = {};
+    used_ = 0;
   }
 
  private:
@@ -90,11 +100,6 @@ class RecentWalks {
     return difference == 0;
   }
 
-  void clear() {
-    sets_ = {};
-    used_ = 0;
-  }
-
   static constexpr unsigned index_bits = 9;
 
   std::array<std::array<Walk, 4>, 1U << index_bits> sets_;
@@ -103,14 +108,13 @@ class RecentWalks {
   std::array<std::uint16_t, 1U << 16U> above_;
   std::uint64_t last_number_;
   std::uint32_t used_;  // of the reads
-  std::uint32_t generation_;
 };
 
 /// Makes a known walk of one that is done step by step.
 class WalkInMaking {
  public:
   WalkInMaking(RecentWalks& walks, const WalkState& begin) : walks_(walks), begin_(begin) {
-    if (walks_.contents_.size() - walks_.used_ < longest) walks_.clear();
+    if (walks_.contents_.size() - walks_.used_ < longest) walks_.forget();
   }
   WalkInMaking(const WalkInMaking&) = delete;
   WalkInMaking& operator=(const WalkInMaking&) = delete;
@@ -165,6 +169,7 @@ class WalkInMaking {
     walk.first_ = walks_.used_;
     walk.callers_ = static_cast<std::uint16_t>(callers_);
     walk.reads_ = static_cast<std::uint16_t>(callers_ + others_);
+    walk.highest_ = walks_.above_.at(walks_.used_ + callers_ - 1);
     walk.goes_by_base_ = goes_by_base_;
     walk.is_cut_ = is_cut;
     walks_.used_ += walk.reads_;

@@ -64,10 +64,8 @@ class Stretches {
     newest.number = ++last_number_;
   }
 
-  /// Forgets all when `generation`, which the rules belong to, is not the one that they were made under.
-  void belong_to(std::uint32_t generation) {
-    if (generation_ == generation) return;
-    generation_ = generation;
+  /// To be called when the rules that they were made by are forgotten.
+  void forget() {
     for (auto& set : sets_)
       for (Stretch& stretch : set) stretch.begin = 0;
   }
@@ -80,7 +78,6 @@ class Stretches {
 
   std::array<std::array<Stretch, 2>, 1U << index_bits> sets_;
   std::uint64_t last_number_;
-  std::uint32_t generation_;
 };
 
 /// Makes a stretch of the steps that a walk does by rules.

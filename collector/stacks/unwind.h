@@ -23,13 +23,22 @@ using StackWords = std::span<std::uint64_t>;
 /// How many frames and words a walk gave.
 struct Walked {
   std::size_t frames = 0, words = 0;
-  const RecentWalks::Walk* known = nullptr;  // who has the frames; null: they were written
+  RecentWalks::Walk* known = nullptr;  // who has the frames; null: they were written
 };
 
 /// What a thread's walks leave for its next ones. All zero bytes is its first state, as of its parts.
 struct EarlierWalks {
+  std::uint32_t generation;  // of the rules that all of it was found by
   Stretches stretches;
   RecentWalks recent;
+
+  /// Forgets all that was found by the rules of another generation.
+  void belong_to(std::uint32_t current) {
+    if (generation == current) return;
+    generation = current;
+    stretches.forget();
+    recent.forget();
+  }
 
   /// Writes the frames of the last walk, unless that did.
   void write_frames(const Walked& walked, std::span<FrameKey> frames) const {

@@ -32,15 +32,11 @@ class Unwinder::Walk {
         frames_(frames),
         words_(words) {}
 
+  // Words that are no address have bits that none has. Both together say Python (recorder.cpp).
+  static constexpr std::uint64_t stretch_bit = 1ULL << 62U, walk_bit = 1ULL << 63U,
+                                 no_address_bits = stretch_bit | walk_bit;
+
   Walked run() {
-    if (earlier_ != nullptr) {
-      const RecentWalks::Walk* const known =
-          earlier_->recent.find({start_.address, start_.rsp, start_.rbp}, memory_, frames_.size());
-      if (known != nullptr) {
-        words_[0] = walk_bit | known->number();
-        return {.frames = known->frames(), .words = 1, .known = known};
-      }
-    }
     if (!by_rules()) {
       walked_ = {};
       memory_.move_to(start_.rsp);
@@ -76,10 +72,6 @@ class Unwinder::Walk {
     if (earlier_ != nullptr) words_[walked_.words++] = address;
     return true;
   }
-
-  // Words that are no address have bits that none has. Both together say Python (recorder.cpp).
-  static constexpr std::uint64_t stretch_bit = 1ULL << 62U, walk_bit = 1ULL << 63U,
-                                 no_address_bits = stretch_bit | walk_bit;
 
   Unwinder& unwinder_;
   const Start& start_;
@@ -334,26 +326,32 @@ bool Unwinder::Walk::restore(std::uint64_t reg, const RegisterRule& rule, std::u
   asm volatile(
       "leaq 0f(%%rip), %%rax\n"
       "0:\n\t"
-      "movq %%rax, 0(%0)\n\t"
-      "movq %%rsp, 8(%0)\n\t"
-      "movq %%rbp, 16(%0)\n\t"
-      "movq %%rbx, 24(%0)\n\t"
-      "movq %%r12, 32(%0)\n\t"
-      "movq %%r13, 40(%0)\n\t"
-      "movq %%r14, 48(%0)\n\t"
-      "movq %%r15, 56(%0)"
-      :
+      "movq %%rax, 0(%1)\n\t"
+      "movq %%rsp, 8(%1)\n\t"
+      "movq %%rbp, 16(%1)\n\t"
+      "movq %%rbx, 24(%1)\n\t"
+      "movq %%r12, 32(%1)\n\t"
+      "movq %%r13, 40(%1)\n\t"
+      "movq %%r14, 48(%1)\n\t"
+      "movq %%r15, 56(%1)"
+      : "=m"(start)
       : "r"(&start)
       : "rax", "memory");
   // Once more when a module turned up in the middle: rules used before it may have been of the one that it replaced.
   for (int attempt = 0;; ++attempt) {
     const std::uint32_t generation = generation_.load(std::memory_order_relaxed);
+    const auto is_settled = [&] { return attempt == 3 || generation_.load(std::memory_order_relaxed) == generation; };
     if (earlier != nullptr) {
-      earlier->stretches.belong_to(generation);
-      earlier->recent.belong_to(generation);
+      earlier->belong_to(generation);
+      RecentWalks::Walk* const known =
+          earlier->recent.find({start.address, start.rsp, start.rbp}, {bounds, start.rsp}, frames.size());
+      if (known != nullptr && is_settled()) {
+        words[0] = Walk::walk_bit | known->number();
+        return {.frames = known->frames(), .words = 1, .known = known};
+      }
     }
     const Walked walked = Walk(*this, bounds, start, earlier, frames, words).run();
-    if (attempt == 3 || generation_.load(std::memory_order_relaxed) == generation) return walked;
+    if (is_settled()) return walked;
   }
 }
 

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "collector/stacks/unwind.h"
 #include "tests/unit/stacks/made_up_code.h"
 
 namespace memreel::stacks {
@@ -137,21 +138,53 @@ struct OneFrame {
     return making.keep(is_cut);
   }
   /// The number of the known walk; 0: none.
-  std::uint64_t find(const RecentWalks& walks, std::size_t most = 4) const {
+  std::uint64_t find(RecentWalks& walks, std::size_t most = 4) const {
     const RecentWalks::Walk* const found = walks.find(begin, memory, most);
     return found != nullptr ? found->number() : 0;
   }
 };
 
-TEST(RecentWalks, AreForgottenWithTheRulesTheyCameFrom) {
+TEST(RecentWalks, HaveNewNumbersWhenTheyWereForgotten) {
   const auto walks = std::make_unique<RecentWalks>();
   OneFrame stack;
   const std::uint64_t number = stack.keep(*walks);
-  walks->belong_to(0);
   ASSERT_EQ(stack.find(*walks), number);
-  walks->belong_to(1);
+  walks->forget();
   EXPECT_EQ(stack.find(*walks), 0U);
   EXPECT_NE(stack.keep(*walks), number) << "words of stacks would have two meanings";
+}
+
+TEST(EarlierWalks, AreForgottenWithTheRulesTheyCameFrom) {
+  const auto walks = std::make_unique<EarlierWalks>();
+  OneFrame stack;
+  stack.keep(walks->recent);
+  Stretch stretch{};
+  stretch.begin = 0x1000;
+  walks->stretches.put(stretch);
+  walks->belong_to(0);
+  EXPECT_NE(stack.find(walks->recent), 0U);
+  EXPECT_NE(walks->stretches.find(0x1000), nullptr);
+  walks->belong_to(1);
+  EXPECT_EQ(stack.find(walks->recent), 0U);
+  EXPECT_EQ(walks->stretches.find(0x1000), nullptr);
+}
+
+TEST(RecentWalks, KnowWhatStackTheyWereWithTheSameOthers) {
+  const auto walks = std::make_unique<RecentWalks>();
+  OneFrame stack;
+  stack.keep(*walks);
+  RecentWalks::Walk* const walk = walks->find(stack.begin, stack.memory, 4);
+  ASSERT_NE(walk, nullptr);
+  EXPECT_EQ(walk->stack_with(0), StackKey::none) << "nobody has said";
+  walk->set_stack(0, StackKey{5});
+  EXPECT_EQ(walk->stack_with(0), StackKey{5});
+  EXPECT_EQ(walk->stack_with(7), StackKey::none);
+  walk->set_stack(7, StackKey{6});
+  EXPECT_EQ(walk->stack_with(7), StackKey{6});
+  EXPECT_EQ(walk->stack_with(0), StackKey::none);
+  walks->forget();
+  stack.keep(*walks);
+  EXPECT_EQ(walks->find(stack.begin, stack.memory, 4)->stack_with(7), StackKey::none) << "what it led through is gone";
 }
 
 TEST(RecentWalks, BeginInTheSameState) {

@@ -78,15 +78,14 @@ TEST(Stretches, StayInsideOfWhatCanBeRead) {
   EXPECT_GT(followed, 0U);
 }
 
-TEST(Stretches, AreForgottenWithTheRulesTheyCameFrom) {
+TEST(Stretches, HaveNewNumbersWhenTheyWereForgotten) {
   const auto stretches = std::make_unique<Stretches>();
   Stretch stretch{};
   stretch.begin = 0x1000;
   stretches->put(stretch);
-  stretches->belong_to(0);
   ASSERT_NE(stretches->find(0x1000), nullptr);
   const std::uint64_t number = stretches->find(0x1000)->number;
-  stretches->belong_to(1);
+  stretches->forget();
   EXPECT_EQ(stretches->find(0x1000), nullptr);
   stretches->put(stretch);
   EXPECT_NE(stretches->find(0x1000)->number, number) << "words of stacks would have two meanings";
