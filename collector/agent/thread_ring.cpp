@@ -36,8 +36,8 @@ ThreadRing* ThreadRing::create(std::uint32_t capacity, std::uint32_t depth) {
   auto* const ring = new (memory) ThreadRing(capacity, lay_out<Record>(place, capacity).data());
   CaptureState& capture = ring->capture_;
   capture.walks = walks;
-  capture.recent = lay_out<stacks::RecentStacks>(place, 1).data();
   capture.chain = lay_out<python::FrameChain>(place, 1).data();
+  capture.recent = lay_out<stacks::RecentStacks>(place, 1).data();
   capture.words = lay_out<std::uint64_t>(place, words);
   capture.native = lay_out<stacks::FrameKey>(place, depth);
   capture.python = lay_out<stacks::PythonFrame>(place, python_depth);

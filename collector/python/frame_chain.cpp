@@ -22,9 +22,12 @@ std::uint64_t FrameChain::number_of(Meaning meaning, std::uint64_t callers) {
   if (meaning.key == stacks::FrameKey{} && !meaning.is_entry) return callers;
   // Of a Python frame's key the uppermost bit is always set, so it has room for another meaning.
   const std::uint64_t frame = std::rotl(meaning.key.bits, 1) ^ (meaning.is_entry ? 1U : 0U);
+  for (const Numbered& known : recently_)
+    if (known.callers == callers && known.frame == frame && known.number != 0) return known.number;
   const std::uint64_t mixed = (frame * odd ^ callers) * odd;
   Numbered& place = numbered_[mixed >> 32U & (numbered_.size() - 1)];
   if (place.callers != callers || place.frame != frame || place.number == 0) place = {callers, frame, ++last_number_};
+  recently_ = {place, recently_[0]};
   return place.number;
 }
 

@@ -126,15 +126,19 @@ class FrameChain {
     std::uint64_t callers, frame, number;
   };
 
+  // What every walk asks for is one line of the cache, which mostly has none of it any more when the program has
+  // worked meanwhile.
+  alignas(64) std::size_t count_;
+  const void* cut_after_;             // the caller of the outermost; null, unless the chain was too long
+  std::array<Numbered, 2> recently_;  // what number_of() said last: in a loop, of an allocation and of its free
+
   // Of the chain as it is, outermost first.
   std::array<Seen, longest> seen_;
   std::array<Outwards, longest> outwards_;
-  const void* cut_after_;  // the caller of the outermost; null, unless the chain was too long
 
   std::array<Fresh, longest> fresh_;  // in a walk: those that are new, innermost first
   std::array<std::uint16_t, 2 * longest> places_;
   std::array<Numbered, 2 * longest> numbered_;
-  std::size_t count_;
   std::uint64_t last_number_;
 };
 
