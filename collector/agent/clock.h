@@ -22,6 +22,13 @@ class Clock {
   /// Now, for time_of(). Any thread.
   std::uint64_t ticks() const { return source_ == Source::counter ? counter() : system_time(); }
 
+  /// Whether this can be what the same counter said within the last second or so: somebody else has read it. Never
+  /// where the system's clock is asked. Any thread.
+  bool can_be_recent(std::uint64_t ticks) const {
+    constexpr std::uint64_t some_seconds = std::uint64_t{1} << 32U;
+    return source_ == Source::counter && counter() - ticks < some_seconds;
+  }
+
   // One thread at a time:
 
   /// Looks at the system's clock. To be called often, and before time_of() is asked for later ticks.

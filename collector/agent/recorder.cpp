@@ -177,7 +177,8 @@ inline std::uint64_t Recorder::put(ThreadRing& ring, const Record& record, stack
   // The announcement comes before the number is drawn, so that whoever sees a higher number drawn sees it too.
   ring.begin(sequence_.load(std::memory_order_relaxed));
   const std::uint64_t sequence = sequence_.fetch_add(1, std::memory_order_acq_rel);
-  if (ring.push(record, stack, sequence, clock_.ticks())) wakeup_.wake();
+  const std::uint64_t ticks = record.time != 0 ? static_cast<std::uint64_t>(record.time) : clock_.ticks();
+  if (ring.push(record, stack, sequence, ticks)) wakeup_.wake();
   return sequence;
 }
 

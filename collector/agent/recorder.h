@@ -57,12 +57,14 @@ class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what thre
   /// stacks are not recorded, or there was no room for this one.
   stacks::StackKey capture_stack();
 
-  /// Gives `record` its place in the order of all records and its time. Returns its sequence number; 0 when it was
-  /// lost.
+  /// Gives `record` its place in the order of all records and, unless it has one in ticks of clock(), its time. Returns
+  /// its sequence number; 0 when it was lost.
   std::uint64_t emit(const Record& record);
 
   /// The same, with capture_stack() for its stack.
   std::uint64_t emit_with_stack(const Record& record);
+
+  const Clock& clock() const { return clock_; }
 
   /// Names that records refer to by their number.
   InternedBytes& names() { return names_; }

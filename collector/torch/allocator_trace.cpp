@@ -34,10 +34,11 @@ struct Entry {
   std::array<void*, 2> context;
   std::uint64_t stream;
   std::uint64_t size;  // bytes; of allocations as requested
-  // MempoolId_t, since 2.8.
-  std::uint64_t pool_high, pool_low;
+  // Since 2.8 two are the pool (MempoolId_t). Then the time: trace_time_, what the processor's counter said
+  // (c10/util/ApproximateClock.h).
+  std::array<std::uint64_t, 3> others;
 };
-static_assert(offsetof(Entry, address) == 8 && offsetof(Entry, stream) == 32 && offsetof(Entry, pool_high) == 48);
+static_assert(offsetof(Entry, address) == 8 && offsetof(Entry, stream) == 32 && offsetof(Entry, others) == 48);
 
 enum class Action : std::uint32_t {
   alloc = 0,
@@ -92,12 +93,16 @@ struct Device {
 };
 std::array<Device, most_devices> devices;
 
+/// Whose clock PyTorch reads, too. Null: that is not known.
+std::atomic<const Recorder*> timed = nullptr;
+
 /// Whether the trace of an allocation has ever agreed with the report of it.
 std::atomic<bool> agreed = false;
 
 /// What the allocator's trace has said in this thread and no report has confirmed. Kind none: nothing.
 struct Underway {
-  Record alloc, freed;
+  alignas(64) Record alloc;  // a line of the cache for each
+  alignas(64) Record freed;
 };
 // Initial-exec: no allocation at a thread's first access.
 [[gnu::tls_model("initial-exec")]] constinit thread_local Underway underway{};
@@ -118,6 +123,17 @@ bool is_plausible(const Entry& entry) {
   return entry.action > static_cast<std::uint32_t>(Action::segment_unmap) || (entry.address != 0 && entry.size != 0);
 }
 
+/// What PyTorch had from the counter for this entry, as to ask it takes longer than all else that is done for a record;
+/// 0 when it is not the recorder's.
+std::int64_t time_of(const Entry& entry, const Recorder& recorder) {
+  const std::uint64_t ticks = allocator.tells_pool ? entry.others[2] : entry.others[0];
+  if (timed.load(std::memory_order_relaxed) != &recorder) {
+    if (!recorder.clock().can_be_recent(ticks)) return 0;
+    timed.store(&recorder, std::memory_order_relaxed);
+  }
+  return static_cast<std::int64_t>(ticks);
+}
+
 /// Makes `record` what an entry says, in place: a copy would have to wait for its parts to be written.
 void take(Record& record, Recorder& recorder, const Entry& entry, RecordKind kind) {
   record.kind = kind;
@@ -127,8 +143,9 @@ void take(Record& record, Recorder& recorder, const Entry& entry, RecordKind kin
   record.stream = entry.stream;
   record.device = std::int16_t{entry.device};
   record.object = 0;
-  if (allocator.tells_pool && (entry.pool_high != 0 || entry.pool_low != 0)) {
-    const std::array key{entry.pool_high, entry.pool_low};
+  record.time = time_of(entry, recorder);
+  if (allocator.tells_pool && (entry.others[0] != 0 || entry.others[1] != 0)) {
+    const std::array key{entry.others[0], entry.others[1]};
     record.object = recorder.names().number_of({std::as_bytes(std::span(key))});
   }
 }
@@ -272,8 +289,10 @@ void follow_from_driver_call(Recorder& recorder) noexcept {
 bool take_report(Recorder& recorder, std::uint64_t address, std::int64_t change, std::uint64_t allocated,
                  std::uint64_t reserved, std::int8_t device) noexcept {
   if (!is_device(device)) return false;
-  follow();
-  if (!follows()) return false;
+  if (!follows()) {
+    follow();
+    if (!follows()) return false;
+  }
   Device& own = devices[static_cast<std::uint8_t>(device)];
   if (std::exchange(own.recorder, &recorder) != &recorder) own.sum = {};
   if (!own.sum.agrees(change, allocated)) recorder.emit({.kind = RecordKind::hook_lost});

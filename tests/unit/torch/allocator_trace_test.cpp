@@ -100,6 +100,27 @@ TEST_F(AllocatorTrace, TellsRequestedFromCompletedFrees) {
   EXPECT_EQ(records[2].kind, RecordKind::free_completed);
 }
 
+TEST_F(AllocatorTrace, HasTheTimesThatPyTorchTook) {
+  if (agent::Clock::best_source() != agent::Clock::Source::counter) GTEST_SKIP() << "the system's clock is asked here";
+  begin();
+  const auto time_when_told = [&](std::int64_t ticks) {
+    function<void(std::int64_t)>("fake_time")(ticks);
+    function<Malloc>("fake_malloc")(&memory_[1], 700, 1024, 0, 0, 0);
+    const std::int64_t time = drained().at(0).time;
+    function<Free>("fake_free")(&memory_[1], 0);
+    drained();
+    return time;
+  };
+  const agent::Clock clock;
+  const auto now = static_cast<std::int64_t>(clock.ticks());
+  const std::int64_t asked = time_when_told(0);
+  EXPECT_LT(std::abs(time_when_told(now + 1'000'000'000'000) - asked), 1'000'000'000) << "no counter has said that yet";
+  const std::int64_t taken = time_when_told(now - 20'000'000);
+  EXPECT_LT(taken, asked - 1'000'000) << "20 million ticks are some milliseconds";
+  EXPECT_GT(taken, asked - 1'000'000'000);
+  function<void(std::int64_t)>("fake_time")(0);
+}
+
 TEST_F(AllocatorTrace, AReportWithoutTraceIsStillAnAllocation) {
   begin();
   function<Report>("fake_report")(&memory_[1], 2048, 512 + 2048, 1, 0);

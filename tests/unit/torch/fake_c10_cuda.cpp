@@ -80,6 +80,8 @@ struct Block {
 
 [[gnu::visibility("hidden")]] extern std::size_t segment_of_next, block_of_next;
 std::size_t segment_of_next = 0, block_of_next = 0;
+[[gnu::visibility("hidden")]] extern std::int64_t time_of_next;
+std::int64_t time_of_next = 0;
 Pool pool_of_next;
 
 class [[gnu::visibility("hidden")]] DeviceCachingAllocator {
@@ -87,7 +89,7 @@ class [[gnu::visibility("hidden")]] DeviceCachingAllocator {
   [[gnu::noinline]] void record_trace(TraceEntry::Action action, std::size_t addr, std::size_t size,
                                       CUstream_st * stream, std::int8_t device, Pool mempool,
                                       std::shared_ptr<int> context) {
-    const TraceEntry entry{action, device, addr, std::move(context), stream, size, mempool, 0, {}};
+    const TraceEntry entry{action, device, addr, std::move(context), stream, size, mempool, time_of_next, {}};
     for (const Tracker& tracker : trackers) tracker(entry);
   }
 
@@ -145,6 +147,8 @@ extern "C" void* fake_malloc(void* address, std::size_t requested, std::size_t b
   native->malloc(&address, 0, requested, reinterpret_cast<CUstream_st*>(stream));
   return address;
 }
+
+extern "C" void fake_time(std::int64_t time) { Native::time_of_next = time; }
 
 extern "C" void fake_complete(void* address) {
   Native::DeviceCachingAllocator& own = Native::devices[0];
