@@ -79,7 +79,7 @@ class CostSample {
 
 }  // namespace
 
-Recorder* recorder() { return current.load(std::memory_order_acquire); }
+[[gnu::hot]] Recorder* recorder() { return current.load(std::memory_order_acquire); }
 void set_recorder(Recorder* recorder) { current.store(recorder, std::memory_order_release); }
 
 Recorder::Recorder(const Options& options, stacks::CodeMap::Source code)
@@ -136,7 +136,7 @@ bool Recorder::wait_for_room(ThreadRing& ring) {
   return true;
 }
 
-std::uint64_t Recorder::emit(const Record& record) {
+[[gnu::hot]] std::uint64_t Recorder::emit(const Record& record) {
   if (!open_.load(std::memory_order_relaxed)) return 0;
   const Turn turn;
   ThreadRing* const ring = turn ? ring_of_thread() : nullptr;
@@ -148,7 +148,7 @@ std::uint64_t Recorder::emit(const Record& record) {
   return put(*ring, record, record.stack);
 }
 
-std::uint64_t Recorder::emit_with_stack(const Record& record) {
+[[gnu::hot]] std::uint64_t Recorder::emit_with_stack(const Record& record) {
   if (!open_.load(std::memory_order_relaxed)) return 0;
   const Turn turn;
   ThreadRing* const ring = turn ? ring_of_thread() : nullptr;
@@ -183,7 +183,7 @@ inline std::uint64_t Recorder::put(ThreadRing& ring, const Record& record, stack
 }
 
 /// Not inlined: then all stacks begin with the same frame, whoever asks for them.
-[[gnu::noinline]] stacks::StackKey Recorder::capture(ThreadRing& ring) {
+[[gnu::hot, gnu::noinline]] stacks::StackKey Recorder::capture(ThreadRing& ring) {
   if (depth_ == 0) return stacks::StackKey::none;
   CaptureState& state = ring.capture();
   // Before the native walk, so that it is there when that is done.

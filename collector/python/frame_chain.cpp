@@ -18,7 +18,7 @@ std::size_t FrameChain::frames(std::span<stacks::PythonFrame> frames) const {
 }
 
 /// The one that was given before, unless another chain took its place since.
-std::uint64_t FrameChain::number_of(Meaning meaning, std::uint64_t callers) {
+[[gnu::hot]] std::uint64_t FrameChain::number_of(Meaning meaning, std::uint64_t callers) {
   if (meaning.key == stacks::FrameKey{} && !meaning.is_entry) return callers;
   // Of a Python frame's key the uppermost bit is always set, so it has room for another meaning.
   const std::uint64_t frame = std::rotl(meaning.key.bits, 1) ^ (meaning.is_entry ? 1U : 0U);

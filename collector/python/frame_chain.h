@@ -75,7 +75,7 @@ class FrameChain {
 
   /// False when what is kept does not lead to what is to be found; it may be half changed then.
   template <class Reader>
-  bool update(const void* frame, Reader& reader) {
+  [[gnu::hot]] bool update(const void* frame, Reader& reader) {
     std::size_t fresh = 0, kept = 0;
     for (; frame != nullptr && fresh < longest; frame = fresh_[fresh++].caller) {
       kept = place_of(frame);

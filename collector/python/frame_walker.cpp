@@ -163,7 +163,7 @@ auto FrameWalker::with_reader(Work work) {
   return work(reader);
 }
 
-std::uint64_t FrameWalker::walk(FrameChain& chain) noexcept {
+[[gnu::hot]] std::uint64_t FrameWalker::walk(FrameChain& chain) noexcept {
   const Trust trust = this->trust();
   if (trust == Trust::absent || trust == Trust::refused) return 0;
   const Api& api = interpreter_->api;

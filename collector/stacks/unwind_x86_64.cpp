@@ -319,8 +319,8 @@ bool Unwinder::Walk::restore(std::uint64_t reg, const RegisterRule& rule, std::u
   return true;
 }
 
-[[gnu::noinline]] Walked Unwinder::walk(StackBounds& bounds, EarlierWalks* earlier, std::span<FrameKey> frames,
-                                        StackWords words) {
+[[gnu::hot, gnu::noinline]] Walked Unwinder::walk(StackBounds& bounds, EarlierWalks* earlier,
+                                                  std::span<FrameKey> frames, StackWords words) {
   if (bounds.thread != pthread_self()) bounds = own_stack_bounds();
   Start start;
   asm volatile(

@@ -164,7 +164,7 @@ void end_free(Recorder& recorder) {
 }
 
 /// Called by PyTorch with its lock for the device held.
-void on_entry(const Entry& entry) noexcept {
+[[gnu::hot]] void on_entry(const Entry& entry) noexcept {
   Recorder* const recorder = agent::recorder();
   if (recorder == nullptr || !follows()) return;
   if (!is_plausible(entry)) return refuse();
@@ -286,8 +286,8 @@ void follow_from_driver_call(Recorder& recorder) noexcept {
   }
 }
 
-bool take_report(Recorder& recorder, std::uint64_t address, std::int64_t change, std::uint64_t allocated,
-                 std::uint64_t reserved, std::int8_t device) noexcept {
+[[gnu::hot]] bool take_report(Recorder& recorder, std::uint64_t address, std::int64_t change, std::uint64_t allocated,
+                              std::uint64_t reserved, std::int8_t device) noexcept {
   if (!is_device(device)) return false;
   if (!follows()) {
     follow();

@@ -45,7 +45,7 @@ void look_for_autograd() {
   peek.store(found_peek, std::memory_order_release);
 }
 
-AutogradPlace autograd_place() noexcept {
+[[gnu::hot]] AutogradPlace autograd_place() noexcept {
   Peek* const next = peek.load(std::memory_order_acquire);
   if (next == nullptr) return {};
   const std::shared_ptr<const void> running = current_node.load(std::memory_order_relaxed)();

@@ -96,8 +96,8 @@ void look() {
 
 }  // namespace memreel::torch
 
-void c10::reportMemoryUsageToProfiler(void* address, std::int64_t change, std::size_t allocated, std::size_t reserved,
-                                      Device device) {
+[[gnu::hot]] void c10::reportMemoryUsageToProfiler(void* address, std::int64_t change, std::size_t allocated,
+                                                   std::size_t reserved, Device device) {
   using namespace memreel;  // NOLINT(google-build-using-namespace)
   agent::Recorder* const recorder = torch::recorder_of(device);
   if (recorder != nullptr && change != 0 &&
