@@ -215,9 +215,10 @@ std::optional<Recording::Outcome> end(Agent& self, std::string_view why) {
   self.child = false;
   if (self.recording == nullptr) return std::nullopt;
   set_recorder(nullptr);
-  left_frameworks();
   self.watch.sampler().end();
   std::optional<Recording::Outcome> outcome = self.recording->end();
+  // Now its thread does not look for them any more.
+  left_frameworks();
   if (outcome && outcome->result) note_end(self, *outcome, why);  // failures were told of when they happened
   if (outcome) {
     self.recording.reset();

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "collector/annotate/annotations.h"
+#include "collector/python/code_deaths.h"
 #include "collector/python/frame_walker.h"
 #include "collector/torch/allocator_trace.h"
 #include "collector/torch/diverted_calls.h"
@@ -72,7 +73,10 @@ void joined_frameworks(const Options& options) {
   torch::ask_for_held();
 }
 
-void left_frameworks() { torch::restore_calls(); }
+void left_frameworks() {
+  torch::restore_calls();
+  python::unwatch_code();
+}
 
 std::uint64_t refused_python_codes() { return walker().refused_codes(); }
 

@@ -37,6 +37,7 @@ class FrameChain {
     std::uintptr_t instruction;
     std::uint32_t version;  // of the code; 0: it says nothing, and the frame has to be read again
     bool is_shim;           // no frame of Python's: of its code nothing is known but where it is
+    std::uint8_t mark;      // the frame's own, where it has one
   };
   static_assert(sizeof(Seen) == 32);  // two to a line of the cache: all of them are looked at in every walk
 

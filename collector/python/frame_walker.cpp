@@ -2,7 +2,9 @@
 
 #include <array>
 #include <cstddef>
+#include <type_traits>
 
+#include "collector/python/code_deaths.h"
 #include "collector/python/line_table.h"
 #include "collector/python/memory.h"
 
@@ -30,14 +32,16 @@ const void* untagged(const void* tagged) {
   return static_cast<const std::byte*>(tagged) - (reinterpret_cast<std::uintptr_t>(tagged) & tags);
 }
 
-/// 0 where code has none.
+/// What tells code from all that was at its address before: 0: nothing does.
 std::uint32_t version_of(const void* code, const Layout& layout) {
-  return layout.code_version == Layout::absent ? 0 : read<std::uint32_t>(code, layout.code_version);
+  return layout.code_version == Layout::absent ? code_epoch() : read<std::uint32_t>(code, layout.code_version);
 }
 
 }  // namespace
 
 void FrameWalker::look() {
+  if (trust() == Trust::agreed && interpreter_->layout.code_version == Layout::absent)
+    watch_code(interpreter_->types.code);
   if (trust() != Trust::absent) return;
   Found found = find_interpreter();
   if (found.interpreter) {
@@ -64,11 +68,13 @@ class FrameWalker::Reader {
         style == Activations::each_frame ? 0 : python::read<std::uint8_t>(frame, layout_.frame_owner);
     seen.frame = frame;
     seen.code = python::read<const void*>(frame, layout_.frame_code);
-    seen.instruction = instruction_of(frame);
+    seen.instruction = python::read<Instruction>(frame, layout_.frame_instruction);
     seen.is_shim = style == Activations::shim_frame && owner >= layout_.lowest_shim_owner;
     meaning = {};
-    if constexpr (style == Activations::marked_frame)
-      meaning.is_entry = python::read<std::uint8_t>(frame, layout_.frame_is_entry) != 0;
+    if constexpr (style == Activations::marked_frame) {
+      seen.mark = python::read<std::uint8_t>(frame, layout_.frame_is_entry);
+      meaning.is_entry = seen.mark != 0;
+    }
     if (seen.is_shim)
       meaning.is_entry = true;
     else
@@ -78,16 +84,19 @@ class FrameWalker::Reader {
 
   auto comparison() const {
     return [instruction_at = layout_.frame_instruction, code_at = layout_.frame_code, caller_at = layout_.frame_caller,
-            version_at = layout_.code_version](const Seen& seen, const void* caller) {
-      if constexpr (style != Activations::shim_frame) return false;  // there code has no version
+            mark_at = layout_.frame_is_entry, version_at = layout_.code_version,
+            epoch = style == Activations::shim_frame ? 0 : code_epoch()](const Seen& seen, const void* caller) {
       // Hardly ever one of them differs, so there is one branch for all. A code object that is a function's is never a
       // shim's.
       std::uintptr_t difference = bits(python::read<const void*>(seen.frame, code_at)) ^ bits(seen.code);
       difference |= bits(python::read<const void*>(seen.frame, caller_at)) ^ bits(caller);
       if (seen.is_shim) return difference == 0;
-      difference |= python::read<std::uintptr_t>(seen.frame, instruction_at) ^ seen.instruction;
-      return difference == 0 && seen.version != 0 &&
-             python::read<std::uint32_t>(untagged(seen.code), version_at) == seen.version;
+      difference |= python::read<Instruction>(seen.frame, instruction_at) ^ seen.instruction;
+      if constexpr (style == Activations::marked_frame)
+        difference |= std::uintptr_t{python::read<std::uint8_t>(seen.frame, mark_at)} ^ seen.mark;
+      if (difference != 0 || seen.version == 0) return false;
+      if constexpr (style != Activations::shim_frame) return seen.version == epoch;
+      return seen.version == python::read<std::uint32_t>(untagged(seen.code), version_at);
     };
   }
 
@@ -99,14 +108,10 @@ class FrameWalker::Reader {
     FrameKey key;
   };
 
-  static std::uintptr_t bits(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
+  /// As it lies in the frame: an offset, later a pointer.
+  using Instruction = std::conditional_t<style == Activations::each_frame, std::uint32_t, std::uintptr_t>;
 
-  /// As it lies in the frame.
-  std::uintptr_t instruction_of(const void* frame) const {
-    if (layout_.instruction == InstructionField::pointer)
-      return python::read<std::uintptr_t>(frame, layout_.frame_instruction);
-    return python::read<std::uint32_t>(frame, layout_.frame_instruction);
-  }
+  static std::uintptr_t bits(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
   /// The instruction that a frame is at, in units of two bytes from the start of its code; -1 before the first.
   std::int64_t position_of(const Seen& seen) const {
@@ -186,7 +191,7 @@ auto FrameWalker::with_reader(Work work) {
 /// The row of a code object that is alive; 0 when it is something else, or there is no room for it.
 inline std::uint32_t FrameWalker::number_of(const void* code, std::uint32_t version) {
   const KnownCodes::Known known = known_.find(code);
-  // Version 0 is that of all code objects made after 2^32 others.
+  // Version 0 is that of all code objects made after 2^32 others, or of all.
   if (known.number != 0 && version != 0 && known.version == version) return known.number;
   return number_by_content(code, {known.number, version});
 }

@@ -47,8 +47,9 @@ class FrameWalker {
   FrameWalker(const FrameWalker&) = delete;
   FrameWalker& operator=(const FrameWalker&) = delete;
 
-  /// Looks for an interpreter, until there is one. One thread at a time, and never from a callback: it takes the
-  /// dynamic loader's lock.
+  /// Looks for an interpreter, until there is one. Once trust() is agreed, and where code has no version, has its
+  /// deaths counted (code_deaths.h) until unwatch_code(): then frames that stay cost next to nothing there, too. To be
+  /// called again and again, by one thread at a time, and never from a callback: it takes the dynamic loader's lock.
   void look();
 
   /// Makes `chain`, the calling thread's own, that of the frames it has now; returns their number (see there). 0 when

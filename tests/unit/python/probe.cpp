@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "collector/python/code_deaths.h"
 #include "collector/python/frame_walker.h"
 
 namespace {
@@ -37,6 +38,8 @@ FrameChain& chain() {
 extern "C" {
 
 __attribute__((visibility("default"))) void probe_look() { walker().look(); }
+__attribute__((visibility("default"))) void probe_leave() { memreel::python::unwatch_code(); }
+__attribute__((visibility("default"))) unsigned probe_epoch() { return memreel::python::code_epoch(); }
 __attribute__((visibility("default"))) int probe_trust() { return static_cast<int>(walker().trust()); }
 __attribute__((visibility("default"))) int probe_compare() { return static_cast<int>(walker().compare_with_api()); }
 __attribute__((visibility("default"))) const char* probe_reason() { return walker().reason().c_str(); }

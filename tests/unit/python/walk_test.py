@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import traceback
+import types
 import unittest
 
 TRUST = ["absent", "unproved", "plausible", "agreed", "refused"]
@@ -342,6 +343,40 @@ class Walk(unittest.TestCase):
 
     def test_nothing_is_left_out(self):
         self.assertEqual(GIL.probe_refused(), 0)
+
+
+class WalkWithCodeWatched(Walk):
+    """The same, when the walker relies upon code that did not die: where code has no version, before 3.12."""
+    @classmethod
+    def setUpClass(cls):
+        GIL.probe_compare()
+        GIL.probe_look()
+        assert (GIL.probe_epoch() != 0) == (sys.version_info < (3, 12))
+
+    @classmethod
+    def tearDownClass(cls):
+        GIL.probe_leave()
+        assert GIL.probe_epoch() == 0
+
+    def test_code_dies_unseen(self):
+        def pattern(): check()
+        for n in range(50):
+            # What replace() makes has the address of what died last, and no other code dies.
+            function = types.FunctionType(pattern.__code__.replace(co_firstlineno=n + 1), globals())
+            function()
+            GIL.probe_leave()
+            del function
+            GIL.probe_look()
+
+    def test_called_by_python_or_by_c(self):
+        # The same call, at the same place, by the interpreter itself or through C, in turns.
+        def inner(): return walk(GIL)
+        partial = functools.partial(inner)
+        seen = [[entry for *_, entry in function()[-3:]] for function in [inner, partial] * 5]
+        expected = [True, True, True] if sys.version_info < (3, 11) else [seen[0][0], False, False]
+        self.assertEqual(seen[0], expected)
+        for n, entries in enumerate(seen):
+            self.assertEqual(entries[1], sys.version_info < (3, 11) or n % 2 == 1)
 
 
 class PendingComparison(unittest.TestCase):
