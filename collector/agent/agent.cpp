@@ -217,7 +217,7 @@ std::optional<Recording::Outcome> end(Agent& self, std::string_view why) {
   set_recorder(nullptr);
   self.watch.sampler().end();
   std::optional<Recording::Outcome> outcome = self.recording->end();
-  // Now its thread does not look for them any more.
+  // After its thread, which looks for them.
   left_frameworks();
   if (outcome && outcome->result) note_end(self, *outcome, why);  // failures were told of when they happened
   if (outcome) {

@@ -14,15 +14,16 @@ using Free = void (*)(void* code);
 // PyTypeObject of 64-bit builds, since 3.0: PyObject_VAR_HEAD, tp_name, tp_basicsize, tp_itemsize, tp_dealloc.
 constexpr std::size_t name_offset = 24, free_offset = 48;
 
-// What Python calls has no argument for it.
+// What Python calls has no argument for them. What is known of deaths hangs by what stands in the slot alone: others
+// change it, too, and some put back what they found without a look at what is there.
 std::atomic<std::uint32_t> deaths = 0;
-std::atomic<bool> watched = false;
-std::atomic<Free> pythons = nullptr;              // what stood there the first time
-std::atomic<std::atomic<Free>*> place = nullptr;  // where ours stands now
+std::atomic<std::atomic<Free>*> slot = nullptr;  // of the type; once it is set, it stays
+std::atomic<Free> pythons = nullptr;             // what stood there the first time
 
 void count_and_free(void* code) {
   deaths.fetch_add(1, std::memory_order_release);  // before its memory can be another's
   pythons.load(std::memory_order_relaxed)(code);
+  deaths.fetch_add(1, std::memory_order_release);  // 3.11.0 still shows the frame of code that dies (gh-99729)
 }
 
 bool is_type_of_code(const void* type) {
@@ -33,32 +34,31 @@ bool is_type_of_code(const void* type) {
 }  // namespace
 
 void watch_code(const void* code_type) {
-  if (watched.load(std::memory_order_relaxed) || !is_type_of_code(code_type)) return;
-  if (place.load(std::memory_order_relaxed) == nullptr) {
-    auto* const type = static_cast<std::byte*>(const_cast<void*>(code_type));     // NOLINT(*-const-cast)
-    auto* const slot = reinterpret_cast<std::atomic<Free>*>(type + free_offset);  // Python reads it in one go
-    Free before = pythons.load(std::memory_order_relaxed);
-    if (before == nullptr) {
-      before = slot->load(std::memory_order_acquire);
-      pythons.store(before, std::memory_order_release);
-    }
-    if (!slot->compare_exchange_strong(before, count_and_free, std::memory_order_acq_rel)) return;
-    place.store(slot, std::memory_order_relaxed);
+  if (!is_type_of_code(code_type)) return;
+  std::atomic<Free>* place = slot.load(std::memory_order_relaxed);
+  if (place == nullptr) {
+    auto* const type = static_cast<std::byte*>(const_cast<void*>(code_type));  // NOLINT(*-const-cast)
+    place = reinterpret_cast<std::atomic<Free>*>(type + free_offset);          // Python reads it in one go
+    pythons.store(place->load(std::memory_order_acquire), std::memory_order_release);
+    slot.store(place, std::memory_order_release);
   }
-  deaths.fetch_add(1, std::memory_order_relaxed);  // for those that nobody counted
-  watched.store(true, std::memory_order_release);
+  // Never above anything else: that may lead to ours.
+  Free before = pythons.load(std::memory_order_relaxed);
+  if (place->load(std::memory_order_relaxed) != before) return;
+  deaths.fetch_add(1, std::memory_order_release);  // for those that nobody counted
+  place->compare_exchange_strong(before, count_and_free, std::memory_order_acq_rel);
 }
 
 void unwatch_code() {
-  watched.store(false, std::memory_order_release);
-  std::atomic<Free>* const slot = place.load(std::memory_order_relaxed);
   Free ours = count_and_free;
-  if (slot != nullptr && slot->compare_exchange_strong(ours, pythons.load(std::memory_order_relaxed)))
-    place.store(nullptr, std::memory_order_relaxed);
+  if (std::atomic<Free>* const place = slot.load(std::memory_order_acquire); place != nullptr)
+    place->compare_exchange_strong(ours, pythons.load(std::memory_order_relaxed), std::memory_order_acq_rel);
 }
 
 std::uint32_t code_epoch() {
-  return watched.load(std::memory_order_acquire) ? deaths.load(std::memory_order_acquire) : 0;
+  const std::atomic<Free>* const place = slot.load(std::memory_order_acquire);
+  const bool is_watched = place != nullptr && place->load(std::memory_order_acquire) == count_and_free;
+  return is_watched ? deaths.load(std::memory_order_acquire) : 0;
 }
 
 }  // namespace memreel::python

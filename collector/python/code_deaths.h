@@ -10,15 +10,16 @@
 
 namespace memreel::python {
 
-/// Watches the code of the interpreter whose PyCode_Type that is, until unwatch_code(). Does nothing when it is watched
-/// already, when something else lies there, and when somebody else's function came to stand there after the first time.
-/// One thread at a time; needs no GIL. Only for an interpreter whose structures are known to be as they should.
+/// Watches the code of the interpreter whose PyCode_Type that is, until unwatch_code(). To be called again and again:
+/// does nothing while it is watched, when something else lies there, and while somebody else's function stands there.
+/// Any thread; needs no GIL. Only for an interpreter whose structures are known to be as they should.
 void watch_code(const void* code_type);
 
 /// Has Python's function called as before, unless somebody else's stands before ours now: that would miss it.
 void unwatch_code();
 
-/// As long as it is the same, no code object has died. 0: that is not known. Any thread, any time.
+/// As long as it is the same, no code object has died. 0: that is not known, as ours is not what Python calls. Any
+/// thread, any time.
 std::uint32_t code_epoch();
 
 }  // namespace memreel::python

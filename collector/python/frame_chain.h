@@ -35,9 +35,10 @@ class FrameChain {
     const void* frame;
     const void* code;
     std::uintptr_t instruction;
-    std::uint32_t version;  // of the code; 0: it says nothing, and the frame has to be read again
-    bool is_shim;           // no frame of Python's: of its code nothing is known but where it is
-    std::uint8_t mark;      // the frame's own, where it has one
+    std::uint32_t
+        version;        // tells the code from what may take its place; 0: nothing does, the frame has to be read again
+    bool is_shim;       // no frame of Python's: of its code nothing is known but where it is
+    std::uint8_t mark;  // the frame's own, where it has one
   };
   static_assert(sizeof(Seen) == 32);  // two to a line of the cache: all of them are looked at in every walk
 

@@ -1,11 +1,12 @@
-"""What recording adds to a loop that allocates a tensor and frees it: torch_cost.py MEMREEL DIRECTORY TURNS.
+"""What recording adds to a loop that allocates a tensor and frees it: torch_cost.py TURNS DIRECTORY RECORD...
 
-In each turn one process runs the loop bare and under PyTorch's own recorder, by turns; that recorder begins anew each
-time, in memory that the process has used before. One leaves it on, as who looks for a mistake does: it grows. And for
-each kind of recording one runs under `memreel record`. What counts of a process is the least of its rounds. Processes
-differ by about as much as is to be measured here, as their libraries happen to lie and as the machine's other users
-come and go; so there are many turns, and of them medians, with the quartiles in brackets. Prints a line for each call
-depth and kind of recording.
+RECORD is `memreel record` with options for all. In each turn a process runs the loop bare; one runs it under PyTorch's
+own recorder, begun anew each time, in memory that the process has used before; one leaves that on, as who looks for a
+mistake does: it grows. And for each kind of recording one is recorded; its trace has to be whole. What counts of a
+process is the least of its rounds, as its own thread sees them: what memreel's thread writes meanwhile is not in it.
+Processes differ by about as much as is to be measured here, as their libraries happen to lie and as the machine's other
+users come and go; so there are many turns, and of them medians, with the quartiles in brackets. Prints a line for each
+call depth and kind of recording.
 """
 import json
 import statistics
@@ -19,7 +20,7 @@ RECORDED = {"no stacks": ["--depth", "0", "--no-python"], "native and Python sta
 ROUNDS, PAIRS, WARM_UP = 7, 10_000, 1_000
 
 
-def measure(kinds):
+def measure(kind):
     """Runs the loop in this process; prints ns for each pair, {kind: {depth: ns}}."""
     import torch
 
@@ -37,30 +38,48 @@ def measure(kinds):
     def at_depth(depth, count):
         return loop(count) if depth == 0 else at_depth(depth - 1, count)
 
-    rounds = {kind: {depth: [] for depth in DEPTHS} for kind in kinds}
+    rounds = {depth: [] for depth in DEPTHS}
     for _ in range(ROUNDS):
-        for kind in kinds:
-            if kind.startswith("history"):
-                torch.cuda.memory._record_memory_history(stacks="all")
-            for depth in DEPTHS:
-                at_depth(depth, WARM_UP)
-                rounds[kind][depth].append(at_depth(depth, PAIRS))
-            if kind == "history anew":
-                torch.cuda.memory._record_memory_history(enabled=None)
-    print(json.dumps({kind: {depth: min(ns) for depth, ns in depths.items()} for kind, depths in rounds.items()}))
+        if kind.startswith("history"):
+            torch.cuda.memory._record_memory_history(stacks="all")
+        for depth in DEPTHS:
+            at_depth(depth, WARM_UP)
+            rounds[depth].append(at_depth(depth, PAIRS))
+        if kind == "history anew":
+            torch.cuda.memory._record_memory_history(enabled=None)
+    print(json.dumps({kind: {depth: min(ns) for depth, ns in rounds.items()}}))
 
 
-def turn(memreel, directory):
-    """What measure() says of all kinds, each in a process that suits it."""
+def check(trace, memreel, with_stacks):
+    """Ends everything unless `trace` has all that measure() did: what is not recorded costs nothing."""
+
+    def ask(*command):
+        return subprocess.run([memreel, *command], stdout=subprocess.PIPE, check=True, text=True).stdout
+
+    info = json.loads(ask("info", "--json", str(trace)))
+    pairs = ROUNDS * len(DEPTHS) * (PAIRS + WARM_UP)
+    lost = {cause: count for cause, count in info["losses"].items() if count}
+    if lost or min(info["kinds"].get(kind, 0) for kind in ("alloc", "free_completed")) < pairs:
+        sys.exit(f"{pairs} pairs, but the trace has {info['kinds']} and lost {lost}")
+    if with_stacks and "at_depth" not in ask("report", "--json", str(trace)):
+        sys.exit("there are no Python frames in the trace")
+
+
+def turn(number, directory, record):
+    """What measure() says of all kinds, each in a process of its own, another one first each time."""
     trace = directory / "cost.reel"
     itself = [sys.executable, __file__, "measure"]
-    commands = [[*itself, "bare", "history anew"], [*itself, "history"]]
+    commands = {kind: [*itself, kind] for kind in ("bare", "history anew", "history")}
     for kind, options in RECORDED.items():
-        commands.append([memreel, "record", "-q", *options, "-o", str(trace), "--", *itself, kind])
+        commands[kind] = [*record, "-q", *options, "-o", str(trace), "--", *itself, kind]
     found = {}
-    for command in commands:
-        found |= json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
-        trace.unlink(missing_ok=True)
+    kinds = list(commands)
+    first = number % len(kinds)
+    for kind in kinds[first:] + kinds[:first]:
+        found |= json.loads(subprocess.run(commands[kind], stdout=subprocess.PIPE, check=True).stdout)
+        if kind in RECORDED:
+            check(trace, record[0], with_stacks=not RECORDED[kind])
+            trace.unlink()
     return found
 
 
@@ -69,11 +88,11 @@ def spread(values, form):
     return f"{middle:{form}} ({lower:{form}} to {upper:{form}})"
 
 
-def compare(memreel, directory, turns):
+def compare(turns, directory, record):
     found = []
     with open(directory / "turns.jsonl", "w") as kept:
-        for _ in range(turns):
-            found.append(turn(memreel, directory))
+        for number in range(turns):
+            found.append(turn(number, directory, record))
             print(json.dumps(found[-1]), file=kept, flush=True)
     for depth in map(str, DEPTHS):
         bare = [ns["bare"][depth] for ns in found]
@@ -88,6 +107,6 @@ def compare(memreel, directory, turns):
 
 
 if sys.argv[1] == "measure":
-    measure(sys.argv[2:])
+    measure(sys.argv[2])
 else:
-    compare(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))
+    compare(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])

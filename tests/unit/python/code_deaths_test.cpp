@@ -66,33 +66,36 @@ TEST_F(CodeDeaths, AreUnknownAfterwardsAndTheTypeIsAsItWas) {
   EXPECT_EQ(code_, 5);
 }
 
-TEST_F(CodeDeaths, AreCountedBelowAnothersFunction) {
-  watch_code(&code_type);
-  below = code_type.free;
-  code_type.free = pass_on;
-  unwatch_code();
-  EXPECT_EQ(code_type.free, pass_on);
+TEST_F(CodeDeaths, AreUnknownWhileAnothersFunctionStandsAbove) {
   watch_code(&code_type);
   const std::uint32_t epoch = code_epoch();
-  EXPECT_NE(epoch, 0U);
+  below = code_type.free;
+  code_type.free = pass_on;
+  EXPECT_EQ(code_epoch(), 0U);
+  watch_code(&code_type);
+  EXPECT_EQ(code_type.free, pass_on) << "ours below and above it would call each other for ever";
   die();
-  EXPECT_NE(code_epoch(), epoch);
   EXPECT_EQ(code_, 1);
-  code_type.free = below;
+  unwatch_code();
+  EXPECT_EQ(code_type.free, pass_on);
+  code_type.free = below;  // as who takes a function away again does
+  EXPECT_NE(code_epoch(), epoch) << "one died";
   unwatch_code();
   EXPECT_EQ(code_type.free, free_code);
 }
 
-TEST_F(CodeDeaths, AreUnknownWhereAnotherCameMeanwhile) {
-  watch_code(&code_type);
-  unwatch_code();
+TEST_F(CodeDeaths, AreUnknownWhereAnotherTookOursAway) {
   below = code_type.free;
-  code_type.free = pass_on;
+  code_type.free = pass_on;  // first, but it does not know that ours came afterwards
   watch_code(&code_type);
+  const std::uint32_t epoch = code_epoch();
+  code_type.free = free_code;
   EXPECT_EQ(code_epoch(), 0U);
   die();
-  EXPECT_EQ(code_, 1);
-  code_type.free = free_code;
+  watch_code(&code_type);
+  EXPECT_NE(code_epoch(), epoch);
+  die();
+  EXPECT_EQ(code_, 2);
 }
 
 TEST_F(CodeDeaths, AreThoseOfCode) {
