@@ -22,11 +22,11 @@ class Clock {
   /// Now, for time_of(). Any thread.
   std::uint64_t ticks() const { return source_ == Source::counter ? counter() : system_time(); }
 
-  /// Whether this can be what the same counter said within the last second or so: somebody else has read it. Never
-  /// where the system's clock is asked. Any thread.
+  /// Whether this can be what somebody else read from the same counter, at most 2^32 ticks ago (one to four seconds).
+  /// Never where the system's clock is asked. Any thread.
   bool can_be_recent(std::uint64_t ticks) const {
-    constexpr std::uint64_t some_seconds = std::uint64_t{1} << 32U;
-    return source_ == Source::counter && counter() - ticks < some_seconds;
+    constexpr std::uint64_t longest = std::uint64_t{1} << 32U;
+    return source_ == Source::counter && counter() - ticks < longest;
   }
 
   // One thread at a time:

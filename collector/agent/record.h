@@ -80,8 +80,8 @@ enum class Space : std::uint8_t {
 };
 inline constexpr std::size_t space_count = 12;
 
-/// Fields that a kind does not have are zero. `sequence` and `time` are given by Recorder::emit(); who has asked for
-/// the time before gives it what the recorder's clock counted.
+/// Fields that a kind does not have are zero. `sequence` and `time` are given by Recorder::emit(). Who knows the time
+/// already hands it over there in ticks of Recorder::clock(); until a record is drained its time is in ticks.
 struct Record {
   std::uint64_t sequence = 0;  // order of all records of the process; from 1
   std::int64_t time = 0;       // ns since the Unix epoch

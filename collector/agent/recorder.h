@@ -67,6 +67,7 @@ class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what thre
   /// The same, with capture_stack() for its stack.
   std::uint64_t emit_with_stack(const Record& record);
 
+  /// What it asks for the times of records.
   const Clock& clock() const { return clock_; }
 
   /// Names that records refer to by their number.

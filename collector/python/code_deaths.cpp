@@ -39,7 +39,8 @@ void watch_code(const void* code_type) {
   if (place == nullptr) {
     auto* const type = static_cast<std::byte*>(const_cast<void*>(code_type));  // NOLINT(*-const-cast)
     place = reinterpret_cast<std::atomic<Free>*>(type + free_offset);          // Python reads it in one go
-    pythons.store(place->load(std::memory_order_acquire), std::memory_order_release);
+    Free none = nullptr;  // else another thread was first, and what stands there may be ours
+    pythons.compare_exchange_strong(none, place->load(std::memory_order_acquire), std::memory_order_acq_rel);
     slot.store(place, std::memory_order_release);
   }
   // Never above anything else: that may lead to ours.

@@ -32,7 +32,7 @@ const void* untagged(const void* tagged) {
   return static_cast<const std::byte*>(tagged) - (reinterpret_cast<std::uintptr_t>(tagged) & tags);
 }
 
-/// What tells code from all that was at its address before: 0: nothing does.
+/// What tells code from all that was at its address before; 0: nothing does.
 std::uint32_t version_of(const void* code, const Layout& layout) {
   return layout.code_version == Layout::absent ? code_epoch() : read<std::uint32_t>(code, layout.code_version);
 }

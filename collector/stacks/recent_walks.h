@@ -48,9 +48,9 @@ class RecentWalks {
     StackKey stack_;
     std::uint32_t first_;            // of its reads: those of callers, innermost first, then others
     std::uint16_t callers_, reads_;  // how many
-    std::uint16_t highest_;          // how many words above the stack pointer the last caller lay
-    bool goes_by_base_;              // a frame was measured from the rbp that it began with
-    bool is_cut_;                    // there was no room for more frames
+    std::uint16_t highest_;  // where the last caller lay, as in above_, but without a load that waits for first_
+    bool goes_by_base_;      // a frame was measured from the rbp that it began with
+    bool is_cut_;            // there was no room for more frames
   };
 
   /// The walk that begins in this state and finds at most so many frames; null when it is not known, or the stack is

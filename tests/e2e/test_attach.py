@@ -295,6 +295,27 @@ class Tensors(AttachTest):
         _, errors = process.communicate(timeout=30)
         self.assertIn("KeyboardInterrupt", errors)
 
+    def test_what_frees_code_is_put_back(self):
+        """The code of CPython 3.9 to 3.11 has no version, so its deaths are counted while a recording lasts."""
+        place = "print(id(type((lambda: 0).__code__)) + 48, flush=True)\n"  # of PyCode_Type.tp_dealloc
+        for python in [python for minor in ("9", "10", "11") for python in pythons(minor)]:
+            process = self.run_program(python, "-B", "-c", place + TENSORS, C10_CUDA)
+            address = int(process.stdout.readline())
+            self.assertEqual(process.stdout.readline(), "ready\n")
+
+            def what_frees():
+                with open(f"/proc/{process.pid}/mem", "rb") as memory:
+                    memory.seek(address)
+                    return memory.read(8)
+
+            pythons_own = what_frees()
+            for cycle in range(2):
+                self.memreel("attach", process.pid, "-o", f"{cycle}.reel", "--time-limit", 20)
+                self.wait_until(lambda: what_frees() != pythons_own)
+                self.memreel("detach", process.pid)
+                self.assertEqual(what_frees(), pythons_own)
+            self.end(process)
+
 
 @unittest.skipUnless(may_trace(), "this machine does not let a process trace another (ptrace)")
 class Python(AttachTest):
