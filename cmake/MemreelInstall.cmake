@@ -1,5 +1,8 @@
 # What `cmake --install` puts where: the programs, the schema for readers in other languages, the documentation.
 install(TARGETS memreel memreel-attach memreel-record RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET memreel-fleet-mpi)
+  install(TARGETS memreel-fleet-mpi RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT mpi)
+endif()
 # Nobody links it: memreel-record finds it beside itself, in ../lib/memreel.
 install(TARGETS memreel-agent LIBRARY DESTINATION lib/memreel)
 if(MEMREEL_VIEWER)

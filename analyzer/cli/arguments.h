@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analyzer/replay/policy_spec.h"
+#include "analyzer/engine/policy_spec.h"
 #include "analyzer/replay/replay.h"
 #include "formats/model/result.h"
 #include "formats/model/units.h"
@@ -16,6 +16,9 @@ namespace memreel::cli {
 
 /// "10GiB", "500MB", plain bytes. Errors name `option`.
 Result<Bytes> parse_size(std::string_view text, const char* option);
+
+/// The memory of a device, from --capacity. Refuses what no device has so little of: a number without its unit.
+Result<Bytes> parse_device_size(std::string_view text);
 
 /// The device that --capacity asks for: a size, or "unlimited". None when it was not given.
 Result<std::optional<DeviceModel>> parse_capacity(std::string_view text);

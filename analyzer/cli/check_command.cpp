@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analyzer/cli/arguments.h"
+#include "analyzer/cli/check_fleet.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
@@ -16,8 +17,10 @@
 #include "analyzer/cli/report_leaks.h"
 #include "analyzer/cli/subject.h"
 #include "analyzer/gate/baseline_file.h"
+#include "analyzer/gate/completeness.h"
 #include "analyzer/gate/gate.h"
 #include "analyzer/gate/summaries.h"
+#include "analyzer/replay/registry.h"
 #include "analyzer/report/text_table.h"
 #include "formats/model/quantity.h"
 
@@ -28,10 +31,14 @@ constexpr double default_tolerance = 0.01;
 
 struct CheckArguments {
   std::filesystem::path file;
+  Bytes memory_limit;
   std::string max_peak, max_reserved, max_leaked, max_fragmentation, capacity, tolerance;
+  CheckFleetArguments fleet;  // what only a job has
   std::vector<std::string> policies;
   std::filesystem::path baseline, write_baseline, junit, markdown;
   LeakArguments leaks;
+  SymbolOptions symbols;
+  bool allow_incomplete = false;
   bool json = false;
 };
 
@@ -52,7 +59,9 @@ Result<double> parse_share(std::string_view text, std::string where) {
   const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), value);
   if (percent) value /= 100;
   if (problem != std::errc{} || end != number.data() + number.size() || !(value >= 0 && value <= 1))
-    return Error{.what = "'" + std::string(text) + "' is no share", .where = std::move(where), .remedy = "0.15 or 15%"};
+    return Error{.what = "'" + std::string(text) + "' is not a fraction or percentage",
+                 .where = std::move(where),
+                 .remedy = "say 0.15 or 15%"};
   return value;
 }
 
@@ -78,12 +87,26 @@ Result<Budgets> budgets_of(const CheckArguments& arguments) {
 
 /// Policies of the command line, or else those that the baseline has.
 Result<std::vector<PolicySpec>> policies_of(const CheckArguments& arguments, const std::optional<Measured>& baseline) {
-  std::vector<std::string> texts = arguments.policies;
-  if (texts.empty() && baseline) {
-    for (const PolicyFigures& p : baseline->policies)
-      if (std::ranges::find(texts, p.policy) == texts.end()) texts.push_back(p.policy);
-  }
-  return parse_policy_lists(texts);
+  Result<std::vector<PolicySpec>> given = parse_policy_lists(arguments.policies);
+  if (!given || !baseline) return given;
+  std::vector<std::string> texts;
+  for (const PolicyFigures& p : baseline->policies)
+    if (p.policy != recorded_figures && std::ranges::find(texts, p.policy) == texts.end()) texts.push_back(p.policy);
+  Result<std::vector<PolicySpec>> theirs = parse_policy_lists(texts);
+  if (!theirs) return Error{.what = theirs.error().what, .where = arguments.baseline.string()};
+  // To load a library is to run what is in it, and a baseline may be anybody's.
+  for (const PolicySpec& spec : *theirs)
+    if (loads_library(spec) && std::ranges::find(*given, spec.name, &PolicySpec::name) == given->end())
+      return Error{.what = "names a library as a policy, " + spec.name + ", which only the command line may do",
+                   .where = arguments.baseline.string(),
+                   .remedy = "if you trust it, add --policy " + spec.name};
+  return given->empty() ? theirs : given;
+}
+
+/// Whether the baseline judges what the recorded allocator reserved.
+bool has_recorded(const std::optional<Measured>& baseline) {
+  return baseline &&
+         std::ranges::any_of(baseline->policies, [](const PolicyFigures& p) { return p.policy == recorded_figures; });
 }
 
 Result<Question> question_of(const CheckArguments& arguments) {
@@ -92,7 +115,7 @@ Result<Question> question_of(const CheckArguments& arguments) {
   if (!budgets) return std::move(budgets).error();
   question.budgets = *budgets;
   if (!question.budgets.any() && arguments.baseline.empty() && arguments.write_baseline.empty())
-    return Error{.what = "there is nothing to check",
+    return Error{.what = "nothing to check",
                  .remedy = "give a budget such as --max-reserved 9GiB, or --baseline FILE, or --write-baseline FILE"};
   if (!arguments.tolerance.empty()) {
     const Result<double> tolerance = parse_share(arguments.tolerance, "--tolerance");
@@ -107,8 +130,9 @@ Result<Question> question_of(const CheckArguments& arguments) {
   Result<std::vector<PolicySpec>> policies = policies_of(arguments, question.baseline);
   if (!policies) return std::move(policies).error();
   question.policies = *std::move(policies);
+  question.measure.recorded = arguments.policies.empty() && has_recorded(question.baseline);
   if (!arguments.capacity.empty()) {
-    const Result<Bytes> capacity = parse_size(arguments.capacity, "--capacity");
+    const Result<Bytes> capacity = parse_device_size(arguments.capacity);
     if (!capacity) return capacity.error();
     question.measure.device = DeviceModel{.kind = DeviceModel::Kind::capacity, .capacity = *capacity};
   }
@@ -120,15 +144,39 @@ Result<Question> question_of(const CheckArguments& arguments) {
   return question;
 }
 
-/// What the program ran with where that is known; nothing is replayed when only budgets are given that need no replay.
-Result<std::vector<PolicySpec>> default_policies(const CheckArguments& arguments, const Question& question,
-                                                 const Trace& trace, const std::vector<Prepared>& heaps) {
-  if (const auto recorded = recorded_policy(trace, heaps)) return std::vector{*recorded};
+/// Says what to replay when nobody does: what the program ran with where that is known. Of other pools what they
+/// reserved when they were recorded is judged; nothing is, when only budgets are given that need neither.
+Result<void> choose_policies(const CheckArguments& arguments, const Trace& trace, const std::vector<Prepared>& heaps,
+                             Question& question) {
+  if (const auto recorded = recorded_policy(trace, heaps)) {
+    question.policies = {*recorded};
+    return {};
+  }
   const Budgets& budgets = question.budgets;
-  if (!budgets.max_reserved && !budgets.max_fragmentation && !budgets.all_served) return std::vector<PolicySpec>{};
-  return Error{.what = "the allocator that this program ran with is not PyTorch's",
-               .where = arguments.file.string(),
-               .remedy = "name what to replay with --policy, e.g. --policy cuda.malloc"};
+  const std::vector<HeapHistory> histories = heap_histories(trace);
+  const auto reserved_is_known = [&](const Prepared& heap) {
+    const auto history = std::ranges::find(histories, heap.heap, &HeapHistory::heap);
+    return history != histories.end() && records_reserved(*history, heap.level);
+  };
+  question.measure.recorded = std::ranges::all_of(heaps, reserved_is_known);
+  if (budgets.all_served || ((budgets.max_reserved || budgets.max_fragmentation) && !question.measure.recorded))
+    return Error{.what = "the allocator that this program ran with is not PyTorch's",
+                 .where = arguments.file.string(),
+                 .remedy = "name what to replay with --policy, e.g. --policy cuda.malloc"};
+  return {};
+}
+
+/// A trace that lacks something, or a baseline that does: what passes may be what is missing.
+Result<void> judge_completeness(const CheckArguments& arguments, const std::vector<std::string>& missing,
+                                const std::filesystem::path& where, const char* remedy) {
+  if (missing.empty()) return {};
+  std::string what = "can't be judged; missing: " + missing.front();
+  for (std::size_t i = 1; i < missing.size(); ++i) what += "; " + missing[i];
+  if (!arguments.allow_incomplete)
+    return Error{.what = std::move(what),
+                 .where = where.string(),
+                 .remedy = std::string(remedy) + ", or judge what there is with --allow-incomplete"};
+  return {};
 }
 
 Json json_of(const Figure& figure) {
@@ -142,7 +190,8 @@ std::string_view unit_of(const Figure& figure) {
   return std::holds_alternative<double>(figure) ? "share" : "requests";
 }
 
-Json document_of(const CheckArguments& arguments, const Trace& trace, const std::vector<Check>& checks, bool passed) {
+Json document_of(const CheckArguments& arguments, const Trace& trace, const std::vector<Check>& checks,
+                 const std::vector<std::string>& missing, bool passed) {
   Json list = Json::array();
   for (const Check& check : checks)
     list.push_back({{"name", check.name},
@@ -156,6 +205,7 @@ Json document_of(const CheckArguments& arguments, const Trace& trace, const std:
   return {{"schema", "memreel.check/1"},
           {"trace", arguments.file.string()},
           {"losses", json_of_losses(trace)},
+          {"missing", missing},
           {"passed", passed},
           {"checks", std::move(list)}};
 }
@@ -190,23 +240,67 @@ Result<void> write_files(const CheckArguments& arguments, const std::vector<Chec
   return done;
 }
 
+/// What both kinds of check take is said once on the command line.
+Exit run_check_of_job(const CheckArguments& arguments) {
+  CheckFleetArguments job = arguments.fleet;
+  if (!arguments.max_peak.empty() || !arguments.max_fragmentation.empty() || !arguments.policies.empty())
+    return fail({.what = "--max-peak, --max-fragmentation and --policy are for one recording",
+                 .where = "--fleet",
+                 .remedy = "for a job: --max-reserved, --max-p99, --max-imbalance, --min-headroom, --max-leaked"});
+  if (!arguments.file.empty()) job.files.insert(job.files.begin(), arguments.file);
+  job.max_reserved = arguments.max_reserved;
+  job.max_leaked = arguments.max_leaked;
+  job.capacity = arguments.capacity;
+  job.tolerance = default_tolerance;
+  if (!arguments.tolerance.empty()) {
+    const Result<double> tolerance = parse_share(arguments.tolerance, "--tolerance");
+    if (!tolerance) return fail(tolerance.error());
+    job.tolerance = *tolerance;
+  }
+  job.baseline = arguments.baseline;
+  job.write_baseline = arguments.write_baseline;
+  job.junit = arguments.junit;
+  job.markdown = arguments.markdown;
+  job.json = arguments.json;
+  return run_check_fleet(job);
+}
+
 Exit run_check(const CheckArguments& arguments) {
+  if (!arguments.fleet.files.empty()) return run_check_of_job(arguments);
+  if (arguments.file.empty()) return fail({.what = "TRACE is required", .remedy = "see memreel check --help"});
+  if (arguments.fleet.any_budget())
+    return fail({.what = "--max-p99, --max-imbalance and --min-headroom are for all ranks of a job",
+                 .remedy = "name its recordings with --fleet FILES"});
   Result<Question> question = question_of(arguments);
   if (!question) return fail(question.error());
-  const Result<Trace> trace = open_subject(arguments.file);
+  for (const std::filesystem::path& output : {arguments.write_baseline, arguments.junit, arguments.markdown})
+    if (Result<void> differ = must_differ(arguments.file, output); !differ) return fail(differ.error());
+  const Result<Trace> trace = open_subject(arguments.file, arguments.memory_limit, arguments.symbols);
   if (!trace) return fail(trace.error());
   const std::vector<Prepared> heaps = program_heaps(*trace);
   if (heaps.empty()) return fail({.what = "holds no allocations to judge", .where = arguments.file.string()});
-  if (question->policies.empty()) {
-    Result<std::vector<PolicySpec>> policies = default_policies(arguments, *question, *trace, heaps);
-    if (!policies) return fail(policies.error());
-    question->policies = *std::move(policies);
+  std::vector<std::string> missing = what_is_missing(*trace);
+  if (const Result<void> complete =
+          judge_completeness(arguments, missing, arguments.file, "record the program from its start to its end");
+      !complete)
+    return fail(complete.error());
+  if (question->policies.empty() && !question->measure.recorded) {
+    const Result<void> chosen = choose_policies(arguments, *trace, heaps, *question);
+    if (!chosen) return fail(chosen.error());
+    // A replay from the middle may need less than what the program had reserved by then.
+    question->measure.recorded |= !missing.empty();
   }
   const Result<Measured> measured = measure(*trace, heaps, question->policies, question->measure);
   if (!measured) return fail(measured.error());
 
   std::vector<Check> checks = check_budgets(*measured, question->budgets);
   if (question->baseline) {
+    std::vector<std::string> lacks = not_in_baseline(*measured, *question->baseline);
+    if (const Result<void> complete = judge_completeness(arguments, lacks, arguments.baseline,
+                                                         "write it anew with memreel check --write-baseline");
+        !complete)
+      return fail(complete.error());
+    for (std::string& lack : lacks) missing.push_back(lack + " in the baseline");
     const std::vector<Check> more = check_baseline(*measured, *question->baseline, question->tolerance);
     if (more.empty())
       return fail(
@@ -216,7 +310,7 @@ Exit run_check(const CheckArguments& arguments) {
   if (const Result<void> written = write_files(arguments, checks, *measured); !written) return fail(written.error());
   const bool passed = std::ranges::all_of(checks, &Check::passed);
   if (arguments.json)
-    print_json(document_of(arguments, *trace, checks, passed));
+    print_json(document_of(arguments, *trace, checks, missing, passed));
   else if (!checks.empty())
     print_text(checks);
   return passed ? Exit::done : Exit::negative;
@@ -226,34 +320,48 @@ Exit run_check(const CheckArguments& arguments) {
 
 void add_check_command(CLI::App& app, Exit& exit) {
   CLI::App* const command =
-      app.add_subcommand("check", "Fail when a run needs more memory than it may, or than it did before");
+      app.add_subcommand("check", "Fail when a run exceeds a memory budget or regresses from a baseline");
   const auto arguments = std::make_shared<CheckArguments>();
-  command->add_option("TRACE", arguments->file, "Trace, or any file that import reads")->required();
-  command->add_option("--max-peak", arguments->max_peak, "Most live bytes, on each device, e.g. 9GiB");
-  command->add_option("--max-reserved", arguments->max_reserved, "Most reserved bytes, under each policy");
-  command->add_option("--max-leaked", arguments->max_leaked, "Most bytes of stacks that leak or are suspected to");
+  command->add_option("TRACE", arguments->file, "Trace, or any file that import reads");
+  command->add_option("--fleet", arguments->fleet.files,
+                      "Judge all ranks of a job: recordings or directories of them (docs/fleet.md)");
+  command->add_option("--max-p99", arguments->fleet.max_p99, "With --fleet: most reserved bytes of 99 % of the ranks");
+  command->add_option("--max-imbalance", arguments->fleet.max_imbalance,
+                      "With --fleet: highest reserved peak over the mean, e.g. 1.2");
+  command->add_option("--min-headroom", arguments->fleet.min_headroom,
+                      "With --fleet: least that is left of any rank's device, e.g. 4GiB");
+  add_memory_option(*command, arguments->memory_limit);
+  command->add_option("--max-peak", arguments->max_peak, "Limit of live bytes on each device, e.g. 9GiB");
+  command->add_option("--max-reserved", arguments->max_reserved, "Limit of reserved bytes under each policy");
+  command->add_option("--max-leaked", arguments->max_leaked, "Limit of bytes in leaked or suspected allocations");
   command->add_option("--max-fragmentation", arguments->max_fragmentation,
-                      "Most of the reserved memory that may be unused at the peak: 0.15 or 15%");
-  command->add_option("--capacity", arguments->capacity, "Every request must be served with a device of this size");
+                      "Limit of the share of reserved memory that is unused at the peak: 0.15 or 15%");
+  command->add_option("--capacity", arguments->capacity, "Fail unless a device of this size serves every request");
   command->add_option(
       "--policy", arguments->policies,
       "Policies to replay, repeatable or separated by commas [the baseline's, else what the program ran "
       "with]");
-  command->add_option("--baseline", arguments->baseline, "Compare with the figures in this file");
-  command->add_option("--tolerance", arguments->tolerance, "How much worse than the baseline is no regression [1%]");
-  command->add_option("--write-baseline", arguments->write_baseline, "Write the figures of this run to a file");
-  command->add_option("--junit", arguments->junit, "Write the outcome as JUnit XML");
-  command->add_option("--markdown", arguments->markdown, "Write the outcome as a comment for a pull request");
+  command->add_option("--baseline", arguments->baseline, "Compare with the metrics in this file");
+  command->add_option("--tolerance", arguments->tolerance, "How much worse than the baseline still passes [1%]");
+  command->add_option("--write-baseline", arguments->write_baseline, "Write the metrics of this run to a file");
+  command->add_option("--junit", arguments->junit, "Write the result as JUnit XML");
+  command->add_option("--markdown", arguments->markdown, "Write the result as a comment for a pull request");
+  command->add_flag("--allow-incomplete", arguments->allow_incomplete,
+                    "Judge what there is when the trace, or the baseline, lacks something; else that is exit code 2");
   add_suppression_options(*command, arguments->leaks);
+  add_stack_options(*command, arguments->symbols);
   command->add_flag("--json", arguments->json, "One JSON document (memreel.check/1) instead of text");
   command->footer(
       "Exit code 0: everything is within its limits; 1: something is not, with a line that says what, by how much and\n"
-      "where the memory is held; 2: bad usage, or a file that can't be read.\n\n"
+      "where the memory is held; 2: bad usage, a file that can't be read, or one that can't be judged because part of "
+      "the\n"
+      "history is missing.\n\n"
       "Examples:\n"
       "  memreel check run.reel --max-reserved 9GiB --max-leaked 0\n"
       "  memreel check run.reel --policy torch.native,torch.expandable --max-fragmentation 10%\n"
       "  memreel check run.reel --write-baseline memory-baseline.json\n"
-      "  memreel check run.reel --baseline memory-baseline.json --tolerance 2% --junit memreel.xml");
+      "  memreel check run.reel --baseline memory-baseline.json --tolerance 2% --junit memreel.xml\n"
+      "  memreel check --fleet job/ --max-reserved 70GiB --min-headroom 4GiB --max-imbalance 1.2");
   command->callback([arguments, &exit] { exit = run_check(*arguments); });
 }
 

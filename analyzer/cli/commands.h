@@ -8,11 +8,16 @@
 
 namespace memreel::cli {
 
+/// All of them, in the order of the help.
+void add_commands(CLI::App& app, Exit& exit);
+
 void add_import_command(CLI::App& app, Exit& exit);
 void add_check_command(CLI::App& app, Exit& exit);
 void add_diff_command(CLI::App& app, Exit& exit);
 void add_export_command(CLI::App& app, Exit& exit);
+void add_fleet_command(CLI::App& app, Exit& exit);
 void add_info_command(CLI::App& app, Exit& exit);
+void add_predict_command(CLI::App& app, Exit& exit);
 void add_report_command(CLI::App& app, Exit& exit);
 void add_replay_command(CLI::App& app, Exit& exit);
 void add_symbols_command(CLI::App& app, Exit& exit);

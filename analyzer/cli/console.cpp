@@ -7,6 +7,8 @@
 #include <iostream>
 #include <utility>
 
+#include "formats/model/printable.h"
+
 namespace memreel::cli {
 namespace {
 
@@ -20,7 +22,7 @@ bool colour(int fd) {
   return isatty(fd) == 1 && (no_color == nullptr || *no_color == '\0');
 }
 
-std::string wrapped(std::string_view text, std::string_view code, int fd) {
+std::string styled(std::string_view text, std::string_view code, int fd) {
   if (!colour(fd)) return std::string(text);
   return "\x1b[" + std::string(code) + "m" + std::string(text) + "\x1b[0m";
 }
@@ -28,14 +30,14 @@ std::string wrapped(std::string_view text, std::string_view code, int fd) {
 }  // namespace
 
 Exit fail(const Error& error) {
-  std::cerr << "memreel: " << red("error:", STDERR_FILENO) << ' ' << error.message() << '\n';
+  std::cerr << "memreel: " << red("error:", STDERR_FILENO) << ' ' << printable(error.message()) << '\n';
   return Exit::unusable;
 }
 
-void note(std::string_view text) { std::cerr << "memreel: note: " << text << '\n'; }
+void note(std::string_view text) { std::cerr << "memreel: note: " << printable(text) << '\n'; }
 
 ProgressBar::ProgressBar(std::string label)
-    : label_(std::move(label)), next_draw_(Clock::now() + patience), enabled_(isatty(STDERR_FILENO) == 1) {}
+    : label_(printable(label)), next_draw_(Clock::now() + patience), enabled_(isatty(STDERR_FILENO) == 1) {}
 
 ProgressBar::~ProgressBar() {
   if (drawn_) std::cerr << "\r\x1b[K" << std::flush;
@@ -54,7 +56,7 @@ void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
   std::cerr << '\r' << label_ << ' ' << bar << ' ' << static_cast<int>(share * 100) << " %\x1b[K" << std::flush;
 }
 
-std::string bold(std::string_view text, int fd) { return wrapped(text, "1", fd); }
-std::string red(std::string_view text, int fd) { return wrapped(text, "31", fd); }
+std::string bold(std::string_view text, int fd) { return styled(text, "1", fd); }
+std::string red(std::string_view text, int fd) { return styled(text, "31", fd); }
 
 }  // namespace memreel::cli

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 #include <future>
 #include <iostream>
 #include <optional>
@@ -23,8 +24,10 @@ namespace {
 
 struct DiffArguments {
   std::string a, b;
+  Bytes memory_limit;
   std::size_t top = 10;
   SymbolOptions symbols;
+  std::vector<std::string> map;
   bool json = false;
 };
 
@@ -63,25 +66,25 @@ void print_steps(const HeapDifference& heap) {
     return change(x.a, x.b) < change(y.a, y.b);
   });
   const auto first = std::find_if(heap.steps.begin(), heap.steps.end(), [](const StepPeaks& s) { return s.a != s.b; });
-  std::cout << "\n  step by step (" << heap.step_mark_b << ", " << text_of(std::uint64_t{heap.steps.size()})
-            << " in both): ";
-  if (first == heap.steps.end()) {
-    std::cout << "the same peaks in each\n";
-    return;
-  }
-  std::cout << "the peaks differ from step " << first - heap.steps.begin() + 1 << " on";
-  if (most->b > most->a) {
-    std::cout << ", most in step " << most - heap.steps.begin() + 1 << ": " << text_of(most->a) << " before, "
-              << text_of(most->b) << " now";
-  }
-  std::cout << '\n';
+  const auto number = [&](auto step) { return std::to_string(step - heap.steps.begin() + 1); };
+  std::string text =
+      "step by step (" + heap.step_mark_b + ", " + text_of(std::uint64_t{heap.steps.size()}) + " in both): ";
+  if (first == heap.steps.end())
+    text += "the same peaks in each";
+  else
+    text += "the peaks differ from step " + number(first) + " on";
+  if (first != heap.steps.end() && most->b > most->a)
+    text += ", most in step " + number(most) + ": " + text_of(most->a) + " before, " + text_of(most->b) + " now";
+  std::cout << '\n' << wrapped(text, 2);
 }
 
 void print_text(const HeapDifference& heap, const DiffArguments& arguments, const FileAt& at_a, const FileAt& at_b,
                 const Tables& a, const Tables& b) {
-  std::cout << bold(heap.name + ", device " + std::to_string(heap.device)) << ": "
-            << signed_text(heap.a.live.bytes, heap.b.live.bytes) << "\n  before  " << held_text(heap.a, at_a)
-            << "\n  now     " << held_text(heap.b, at_b) << '\n';
+  const bool renumbered = heap.a.heap != HeapId::none && heap.b.heap != HeapId::none && heap.a.device != heap.b.device;
+  std::cout << bold(heap.name + ", device " + std::to_string(heap.device) +
+                    (renumbered ? " (device " + std::to_string(heap.a.device) + " before)" : ""))
+            << ": " << signed_text(heap.a.live.bytes, heap.b.live.bytes) << '\n'
+            << wrapped("before  " + held_text(heap.a, at_a), 2) << wrapped("now     " + held_text(heap.b, at_b), 2);
   if (heap.sites.empty()) {
     std::cout << "\n  the same stacks hold the same bytes\n";
   } else {
@@ -99,15 +102,17 @@ void print_text(const HeapDifference& heap, const DiffArguments& arguments, cons
     std::cout << '\n';
     table.print(std::cout, 2);
     if (shown < heap.sites.size()) {
-      std::cout << "  ... and " << text_of(std::uint64_t{heap.sites.size() - shown})
-                << " further stacks that changed (--top)\n";
+      std::cout << "  ... and " << text_of(std::uint64_t{heap.sites.size() - shown}) << " more stacks (--top)\n";
     }
   }
   print_steps(heap);
 }
 
 Json json_of(const SideState& side) {
-  return {{"events", side.events}, {"live_bytes", side.live.bytes.count}, {"live_allocations", side.live.count}};
+  return {{"device", side.heap == HeapId::none ? Json(nullptr) : Json(side.device)},
+          {"events", side.events},
+          {"live_bytes", side.live.bytes.count},
+          {"live_allocations", side.live.count}};
 }
 
 Json json_of(const HeapDifference& heap, const Tables& a, const Tables& b) {
@@ -130,6 +135,26 @@ Json json_of(const HeapDifference& heap, const Tables& a, const Tables& b) {
           {"b", json_of(heap.b)},  {"sites", std::move(sites)}, {"steps", std::move(steps)}};
 }
 
+/// "0=1": device 0 of the first trace is device 1 of the second.
+Result<DeviceMap> parse_map(const std::vector<std::string>& texts) {
+  DeviceMap devices;
+  for (const std::string& text : texts) {
+    const std::size_t equals = text.find('=');
+    std::int32_t a = -1, b = -1;
+    const auto number = [](std::string_view digits, std::int32_t& into) {
+      const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), into);
+      return problem == std::errc{} && end == digits.data() + digits.size() && into >= 0;
+    };
+    const std::string_view view = text;
+    if (equals == std::string::npos || !number(view.substr(0, equals), a) || !number(view.substr(equals + 1), b))
+      return Error{.what = "'" + text + "' does not pair two devices",
+                   .where = "--map",
+                   .remedy = "e.g. --map 0=1: device 0 of A is compared with device 1 of B"};
+    devices[a] = b;
+  }
+  return devices;
+}
+
 /// An instant alone, "@end", is one of the other side's file.
 Result<FileAt> side_of(std::string_view text, const FileAt* other) {
   Result<FileAt> at = parse_file_at(text);
@@ -144,11 +169,15 @@ Exit run_diff(const DiffArguments& arguments) {
   if (!at_a) return fail(at_a.error());
   const Result<FileAt> at_b = side_of(arguments.b, &*at_a);
   if (!at_b) return fail(at_b.error());
+  const Result<DeviceMap> map = parse_map(arguments.map);
+  if (!map) return fail(map.error());
   // Both are read at once; only one of them draws a bar.
   const bool has_other = at_b->file != at_a->file;
   std::future<Result<Trace>> beside;
-  if (has_other) beside = std::async(std::launch::async, [&] { return open_input(at_b->file, Progress::hidden); });
-  Result<Trace> a = open_input(at_a->file);
+  if (has_other)
+    beside = std::async(std::launch::async,
+                        [&] { return open_input(at_b->file, arguments.memory_limit, Progress::hidden); });
+  Result<Trace> a = open_input(at_a->file, arguments.memory_limit);
   std::optional<Result<Trace>> other;
   if (has_other) other = beside.get();
   if (!a) return fail(a.error());
@@ -156,7 +185,7 @@ Exit run_diff(const DiffArguments& arguments) {
   prepare_subject(*a, at_a->file, arguments.symbols);
   if (other) prepare_subject(**other, at_b->file, arguments.symbols);
   const Trace& b = other ? **other : *a;
-  const Result<std::vector<HeapDifference>> heaps = difference({*a, *at_a->instant}, {b, *at_b->instant});
+  const Result<std::vector<HeapDifference>> heaps = difference({*a, *at_a->instant}, {b, *at_b->instant}, *map);
   if (!heaps) return fail(heaps.error());
   if (arguments.json) {
     Json list = Json::array();
@@ -181,13 +210,19 @@ Exit run_diff(const DiffArguments& arguments) {
 }  // namespace
 
 void add_diff_command(CLI::App& app, Exit& exit) {
-  CLI::App* const command =
-      app.add_subcommand("diff", "Say what one run, or one instant of it, holds that another does not");
+  CLI::App* const command = app.add_subcommand("diff", "Compare the live memory of two runs or instants");
   const auto arguments = std::make_shared<DiffArguments>();
   command->add_option("A", arguments->a, "Before: a trace, or TRACE@INSTANT; see below")->required();
   command->add_option("B", arguments->b, "Now: likewise; @INSTANT alone means the same trace")->required();
+  add_memory_option(*command, arguments->memory_limit);
   command->add_option("--top", arguments->top, "Stacks to show for each heap [10]");
-  add_symbol_options(*command, arguments->symbols);
+  command
+      ->add_option("--map", arguments->map,
+                   "Which device of A is which of B, e.g. 0=1; repeatable, comma lists [by role: the only one, else in "
+                   "order]")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  add_stack_options(*command, arguments->symbols);
   command->add_flag("--json", arguments->json, "One JSON document (memreel.diff/1) instead of text");
   command->footer(
       "Compares the live memory of every call stack. Stacks are the same when their functions are, even if lines "

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "analyzer/cli/allocation_names.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output_file.h"
@@ -23,6 +24,7 @@ namespace fs = std::filesystem;
 
 struct ExportArguments {
   fs::path file;
+  Bytes memory_limit;
   fs::path output;
   std::string format;
   std::string at;
@@ -49,14 +51,17 @@ Exit run_export(const ExportArguments& arguments) {
   if (!arguments.at.empty() && format->scope != ExportScope::instant)
     return fail({.what = "--format " + arguments.format + " shows the whole trace, not an instant of it",
                  .remedy = "leave out --at"});
-  const Result<Trace> trace = format->scope == ExportScope::events ? open_input(arguments.file, arguments.symbols)
-                                                                   : open_subject(arguments.file, arguments.symbols);
+  if (Result<void> differ = must_differ(arguments.file, arguments.output); !differ) return fail(differ.error());
+  const Result<Trace> trace = format->scope == ExportScope::events
+                                  ? open_input(arguments.file, arguments.memory_limit, arguments.symbols)
+                                  : open_subject(arguments.file, arguments.memory_limit, arguments.symbols);
   if (!trace) return fail(trace.error());
   const Result<std::optional<std::uint64_t>> events = events_shown(*trace, arguments.at);
   if (!events) return fail(events.error());
   RecordedBlocks blocks;
   if (format->scope == ExportScope::course) blocks = recorded_blocks(*trace);
-  const ExportOptions options{.events = *events, .block_sizes = blocks.sizes};
+  const AllocationNames names = allocation_names(*trace);
+  const ExportOptions options{.events = *events, .block_sizes = blocks.sizes, .notes = names.notes()};
   const Result<void> written = write_output(
       arguments.output, [&](std::ostream& out) { return export_trace(*trace, arguments.format, options, out); });
   return written ? Exit::done : fail(written.error());
@@ -65,9 +70,11 @@ Exit run_export(const ExportArguments& arguments) {
 }  // namespace
 
 void add_export_command(CLI::App& app, Exit& exit) {
-  CLI::App* const command = app.add_subcommand("export", "Write a trace for another tool");
+  CLI::App* const command =
+      app.add_subcommand("export", "Write a trace for other tools: CSV, JSON lines, Perfetto, pprof, speedscope");
   const auto arguments = std::make_shared<ExportArguments>();
   command->add_option("TRACE", arguments->file, "Trace, or any file that import reads")->required();
+  add_memory_option(*command, arguments->memory_limit);
   command->add_option("-o,--output", arguments->output, "File to write [standard output]");
   std::string formats;
   for (const ExportFormat& format : export_formats()) {
@@ -78,7 +85,7 @@ void add_export_command(CLI::App& app, Exit& exit) {
   command->add_option("--format", arguments->format, "Format to write")->required();
   command->add_option("--at", arguments->at,
                       "Instant to show: peak, end, step:N, event:N, 12.5s (pprof, speedscope) [peak]");
-  add_symbol_options(*command, arguments->symbols);
+  add_stack_options(*command, arguments->symbols);
   command->footer("Formats:" + formats +
                   "\n\nExamples:\n"
                   "  memreel export run.reel --format csv -o run.csv\n"

@@ -23,26 +23,28 @@ void print_more(std::size_t shown, std::size_t all) {
 
 void print_totals(const Trace& trace, const Fragmentation& found) {
   const FragmentationPoint& peak = found.at_peak;
-  std::cout << "  " << text_of(peak.allocated) << " of " << text_of(peak.reserved)
-            << " reserved were allocated when the reserved peak was reached (event " << text_of(found.growth.event)
-            << ", " << text_of_time(since_start(trace, peak.time))
-            << " after the start): " << text_of_share(peak.fragmentation()) << " fragmentation\n\n";
+  std::cout << wrapped(text_of_share(peak.fragmentation()) + " fragmentation: " + text_of(peak.allocated) + " of " +
+                           text_of(peak.reserved) + " reserved were allocated at the reserved peak (event " +
+                           text_of(found.growth.event) + ", after " + text_of_time(since_start(trace, peak.time)) + ")",
+                       2)
+            << '\n';
   TextTable table({{"bytes", Align::right}, {"what they were"}});
   const auto add = [&](Bytes bytes, const char* what) {
     if (bytes > 0_B) table.add_row({text_of(bytes), what});
   };
   add(peak.requested, "live, as requested");
-  add(peak.allocated - std::min(peak.requested, peak.allocated), "rounding and unsplit tails");
-  add(peak.pending, "freed, but the device was still busy with it");
-  add(peak.hostage, "free, but pinned: something beside it was alive");
-  add(peak.free() - peak.hostage, "free, in pieces that could have been given back");
+  add(peak.allocated - std::min(peak.requested, peak.allocated), "rounding and unsplit remainders");
+  add(peak.pending, "awaiting free: freed, but still used by another stream");
+  add(peak.hostage, "unreleasable: free, in a segment with active blocks");
+  add(peak.free() - peak.hostage, "free, in segments that could have been released");
   table.print(std::cout, 4);
-  std::cout << "\n  The last memory was reserved for a request of " << text_of(found.growth.requested) << " at "
-            << site_label(trace.tables, found.growth.stack) << " (" << place_of(trace.tables, found.growth.lane) << ")";
+  std::string last = "The peak was reserved for a request of " + text_of(found.growth.requested) + " at " +
+                     site_label(trace.tables, found.growth.stack) + " (" + place_of(trace.tables, found.growth.lane) +
+                     ")";
   if (found.growth.stranded_stream > 0_B || found.growth.stranded_pool > 0_B)
-    std::cout << ", while holes large enough for it held " << text_of(found.growth.stranded_stream)
-              << " on other streams and " << text_of(found.growth.stranded_pool) << " in other pools";
-  std::cout << ".\n";
+    last += "; free blocks large enough for it: " + text_of(found.growth.stranded_stream) + " on other streams, " +
+            text_of(found.growth.stranded_pool) + " in other pools";
+  std::cout << '\n' << wrapped(last + ".", 2);
 }
 
 /// Lines of eight heights, one for each stretch of time.
@@ -53,19 +55,20 @@ void print_over_time(const Fragmentation& found) {
   for (const FragmentationPoint& point : found.over_time) {
     line += heights.at(static_cast<std::size_t>(std::lround(std::clamp(point.fragmentation(), 0.0, 1.0) * 8)));
   }
-  std::cout << "\n  over time, share of reserved memory not allocated; full height is 100 %\n    |" << line << "|\n";
-  std::cout << "  most pinned: " << text_of(found.worst.hostage) << " after event " << text_of(found.worst.events)
+  std::cout << "\n  share of reserved memory that is not allocated, over time (full height: 100 %)\n    |" << line
+            << "|\n";
+  std::cout << "  most unreleasable: " << text_of(found.worst.hostage) << " after event " << text_of(found.worst.events)
             << "\n";
 }
 
 void print_remedies(const Remedies& remedies, std::size_t top) {
   if (remedies.tried.empty()) return;
-  std::cout << "\n  " << bold("what gives memory back") << ", replayed (peak "
-            << (remedies.is_torch ? "as it was set: " : "when recorded: ") << text_of(remedies.baseline_peak)
+  std::cout << "\n  " << bold("what saves memory") << ", by replay (peak "
+            << (remedies.is_torch ? "with the recorded settings: " : "as recorded: ") << text_of(remedies.baseline_peak)
             << ")\n\n";
-  TextTable table({{"gives back", Align::right},
-                   {"peak reserved", Align::right},
-                   {"driver calls", Align::right},
+  TextTable table({{"saves", Align::right},
+                   {"reserved", Align::right},
+                   {"calls", Align::right},
                    {"failed", Align::right},
                    {remedies.is_torch ? "setting" : "allocator"}});
   std::size_t shown = 0;
@@ -77,17 +80,18 @@ void print_remedies(const Remedies& remedies, std::size_t top) {
     ++shown;
   }
   if (shown == 0)
-    std::cout << "    nothing that was tried: " << text_of(std::uint64_t{remedies.tried.size()}) << " settings\n";
+    std::cout << "    none of " << text_of(std::uint64_t{remedies.tried.size()}) << " settings tried\n";
   else
     table.print(std::cout, 4);
   if (remedies.left_out > 0)
-    std::cout << "    " << text_of(remedies.left_out) << " more were not tried on a trace as long as this: see tune\n";
+    std::cout << "    " << text_of(remedies.left_out)
+              << " more were not tried on a trace this long: see memreel tune\n";
 }
 
 void print_sites(const Fragmentation& found, std::size_t top) {
   if (found.sites.empty()) return;
-  std::cout << "\n  " << bold("who pins them") << " (alone: where nobody else has a block in the segment)\n\n";
-  TextTable table({{"pinned", Align::right},
+  std::cout << "\n  " << bold("whose blocks keep segments from being released") << " (alone: nobody else's)\n\n";
+  TextTable table({{"unreleasable", Align::right},
                    {"alone", Align::right},
                    {"segments", Align::right},
                    {"blocks", Align::right},
@@ -105,18 +109,23 @@ void print_sites(const Fragmentation& found, std::size_t top) {
 
 void print_segments(const Trace& trace, const Fragmentation& found, std::size_t top) {
   if (found.pinned.empty()) return;
-  std::cout << "\n  " << bold("pinned segments") << ": " << text_of(std::uint64_t{found.pinned.size()}) << "\n";
+  std::cout << "\n  " << bold("segments with unreleasable memory") << ": "
+            << text_of(std::uint64_t{found.pinned.size()}) << "\n";
   const std::size_t shown = std::min(top, found.pinned.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const PinnedSegment& pinned = found.pinned[i];
     const HeapSegment& segment = pinned.segment;
-    std::cout << "\n    " << text_of(segment.hostage) << " free of " << text_of(segment.size) << " at "
-              << hexadecimal(segment.address.value) << " (" << place_of(trace.tables, segment.lane) << "), pinned by "
-              << text_of(pinned.pin_count) << (pinned.pin_count == 1 ? " block" : " blocks") << ":\n";
+    std::cout << '\n'
+              << wrapped(text_of(segment.hostage) + " free of " + text_of(segment.size) + " at " +
+                             hexadecimal(segment.address.value) + " (" + place_of(trace.tables, segment.lane) +
+                             "), kept by " + text_of(pinned.pin_count) +
+                             (pinned.pin_count == 1 ? " block:" : " blocks:"),
+                         4);
     for (const AllocationId pin : pinned.pins) {
       const Event event = trace.events[trace.allocation_events[index(pin)]];
-      std::cout << "      " << text_of(event.size) << ", " << text_of_time(found.at_peak.time - event.time) << " old, "
-                << site_label(trace.tables, event.stack) << "\n";
+      std::cout << wrapped(text_of(event.size) + ", " + text_of_time(found.at_peak.time - event.time) + " old, " +
+                               site_label(trace.tables, event.stack),
+                           6);
     }
     if (pinned.pins.size() < pinned.pin_count)
       std::cout << "      ... and " << text_of(pinned.pin_count - pinned.pins.size()) << " younger\n";
@@ -128,7 +137,7 @@ void print_lanes(const Trace& trace, const Fragmentation& found, std::size_t top
   std::cout << "\n  " << bold("by stream and pool") << "\n\n";
   TextTable table({{"free", Align::right},
                    {"largest", Align::right},
-                   {"pinned", Align::right},
+                   {"unreleasable", Align::right},
                    {"reserved", Align::right},
                    {"segments", Align::right},
                    {"stream"},
@@ -147,7 +156,7 @@ void print_lanes(const Trace& trace, const Fragmentation& found, std::size_t top
 
 void print_size_classes(const Fragmentation& found, std::size_t top) {
   if (found.size_classes.empty() || found.size_classes.front().waste() == 0_B) return;
-  std::cout << "\n  " << bold("rounding and unsplit tails, by requested size") << "\n\n";
+  std::cout << "\n  " << bold("rounding and unsplit remainders, by requested size") << "\n\n";
   TextTable table({{"wasted", Align::right},
                    {"share", Align::right},
                    {"allocated", Align::right},
@@ -160,7 +169,7 @@ void print_size_classes(const Fragmentation& found, std::size_t top) {
     const SizeClass& size = found.size_classes[i];
     table.add_row({text_of(size.waste()), text_of_share(share_of(size.waste(), size.allocated)),
                    text_of(size.allocated), text_of(size.count),
-                   text_of(size.least) + " and more, below " + text_of(size.least * 2)});
+                   text_of(size.least) + " to below " + text_of(size.least * 2)});
   }
   table.print(std::cout, 4);
   print_more(shown, wasteful);
@@ -170,8 +179,7 @@ void print_size_classes(const Fragmentation& found, std::size_t top) {
 
 void print_fragmentation_text(const Trace& trace, const Report& report, const ReportOptions& options) {
   if (report.fragmentation.empty()) {
-    std::cout
-        << "fragmentation: no heap of this trace records its segments, so nothing can be said about holes in them\n";
+    std::cout << "fragmentation: not known, no segments were recorded\n";
     return;
   }
   bool first = true;

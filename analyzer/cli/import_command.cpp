@@ -3,7 +3,10 @@
 #include <string>
 
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/input.h"
+#include "analyzer/cli/output_file.h"
 #include "formats/import/import.h"
+#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
 #include "formats/reader/trace_reader.h"
 
@@ -14,6 +17,7 @@ namespace fs = std::filesystem;
 
 struct ImportArguments {
   fs::path file;
+  Bytes memory_limit;
   fs::path output;
   std::string format;
 };
@@ -29,33 +33,32 @@ fs::path default_output(const fs::path& input) {
 
 Exit run_import(const ImportArguments& arguments) {
   const fs::path output = arguments.output.empty() ? default_output(arguments.file) : arguments.output;
-  std::error_code ignored;
-  if (fs::equivalent(arguments.file, output, ignored)) {
-    return fail(
-        {.what = "the output would overwrite the input", .where = output.string(), .remedy = "name another with -o"});
-  }
-  Result<std::unique_ptr<ByteSink>> sink = atomic_file_sink(output);
+  if (Result<void> differ = must_differ(arguments.file, output); !differ) return fail(differ.error());
+  Result<std::unique_ptr<ByteSink>> sink = atomic_file_sink(output, private_mode);
   if (!sink) return fail(sink.error());
   {
     ProgressBar bar("importing " + arguments.file.filename().string());
     ImportOptions options;
     options.format = arguments.format;
+    options.memory_limit = arguments.memory_limit;
     options.on_progress = [&](ImportProgress p) { bar.update(p.bytes_done, p.bytes_total); };
     if (const Result<void> done = import_file(arguments.file, *std::move(sink), options); !done)
       return fail(done.error());
   }
+  std::error_code ignored;
   const Bytes size{fs::file_size(output, ignored)};
-  std::cout << output.string() << " (" << text_of(size) << ")\n";
+  std::cout << printable(output.string()) << " (" << text_of(size) << ")\n";
   return Exit::done;
 }
 
 }  // namespace
 
 void add_import_command(CLI::App& app, Exit& exit) {
-  CLI::App* const command = app.add_subcommand("import", "Turn another tool's recording into a .reel trace");
+  CLI::App* const command = app.add_subcommand("import", "Convert another tool's recording to a .reel trace");
   const auto arguments = std::make_shared<ImportArguments>();
   command->add_option("FILE", arguments->file, "Recording to import; may be compressed with xz, gzip or zstd")
       ->required();
+  add_memory_option(*command, arguments->memory_limit);
   command->add_option("-o,--output", arguments->output, "Trace to write [FILE's name with .reel, in this directory]");
   std::string formats;
   for (const ImportFormat& format : import_formats()) {

@@ -16,6 +16,7 @@ namespace {
 
 struct InfoArguments {
   std::filesystem::path file;
+  Bytes memory_limit;
   bool json = false;
 };
 
@@ -88,11 +89,10 @@ void print_info_text(const Trace& trace) {
             << "  stacks   " << text_of(std::uint64_t{trace.tables.stacks.size() - 1}) << '\n'
             << "  size     " << text_of(trace.file_size) << ", " << density.data() << " bytes per event\n\n";
 
-  TextTable heaps({{"device", Align::right},
+  TextTable heaps(
+      {{"device", Align::right}, {"heap"}, {"level"}, {"allocations", Align::right}, {"failed", Align::right}});
+  TextTable bytes({{"device", Align::right},
                    {"heap"},
-                   {"level"},
-                   {"allocations", Align::right},
-                   {"failed", Align::right},
                    {"peak live", Align::right},
                    {"peak reserved", Align::right},
                    {"live at end", Align::right},
@@ -100,10 +100,13 @@ void print_info_text(const Trace& trace) {
   for (const HeapHistory& h : heap_histories(trace)) {
     const Heap& heap = trace.tables[h.heap];
     heaps.add_row({std::to_string(heap.device), trace.tables[heap.name], std::string(name_of(heap.level)),
-                   text_of(h.allocations), text_of(h.failures), text_of(h.peak_live), text_of(h.peak_reserved),
+                   text_of(h.allocations), text_of(h.failures)});
+    bytes.add_row({std::to_string(heap.device), trace.tables[heap.name], text_of(h.peak_live), text_of(h.peak_reserved),
                    text_of(h.end_live), text_of(h.end_reserved)});
   }
   heaps.print(std::cout, 2);
+  std::cout << '\n';
+  bytes.print(std::cout, 2);
 
   std::cout << '\n';
   TextTable kinds({{"event"}, {"count", Align::right}});
@@ -115,7 +118,7 @@ void print_info_text(const Trace& trace) {
 }
 
 Exit run_info(const InfoArguments& arguments) {
-  const Result<Trace> trace = open_input(arguments.file);
+  const Result<Trace> trace = open_input(arguments.file, arguments.memory_limit);
   if (!trace) return fail(trace.error());
   if (arguments.json)
     print_info_json(*trace);
@@ -127,9 +130,10 @@ Exit run_info(const InfoArguments& arguments) {
 }  // namespace
 
 void add_info_command(CLI::App& app, Exit& exit) {
-  CLI::App* const command = app.add_subcommand("info", "Say what a trace contains");
+  CLI::App* const command = app.add_subcommand("info", "Show what a trace contains");
   const auto arguments = std::make_shared<InfoArguments>();
   command->add_option("TRACE", arguments->file, "Trace, or any file that import reads")->required();
+  add_memory_option(*command, arguments->memory_limit);
   command->add_flag("--json", arguments->json, "One JSON document (memreel.info/1) instead of text");
   command->footer(
       "Examples:\n"

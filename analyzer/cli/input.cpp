@@ -1,47 +1,95 @@
 #include "analyzer/cli/input.h"
 
 #include <CLI/CLI.hpp>
+#include <span>
+#include <string>
+#include <system_error>
 
 #include "analyzer/cli/console.h"
+#include "analyzer/fleet/inputs.h"
+#include "analyzer/insight/skip_frames.h"
 #include "analyzer/report/shortcomings.h"
 #include "formats/import/import.h"
+#include "formats/model/quantity.h"
 
 namespace memreel::cli {
+namespace {
 
-Result<Trace> open_input(const std::filesystem::path& file, Progress progress) {
+/// Several recordings are not one: what to do with them instead.
+Error several_recordings(const std::filesystem::path& directory) {
+  const Result<FleetInputs> inputs = find_inputs(std::span(&directory, 1));
+  if (!inputs) return {.what = "is a directory without recordings", .where = directory.string()};
+  const std::size_t count = inputs->files.size();
+  const std::string first = (directory / inputs->files.front().filename()).string();
+  if (count == 1)
+    return {.what = "is a directory", .where = directory.string(), .remedy = "name the recording in it: " + first};
+  return {.what = "holds " + std::to_string(count) + " recordings",
+          .where = directory.string(),
+          .remedy = "judge all of them with memreel fleet or memreel check --fleet, or name one, such as " + first};
+}
+
+}  // namespace
+
+Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit, Progress progress) {
+  if (std::error_code problem; std::filesystem::is_directory(file, problem)) return several_recordings(file);
   Result<Trace> trace = [&] {
-    if (progress == Progress::hidden) return open_any(file, {});
+    ImportOptions options{.memory_limit = memory_limit};
+    if (progress == Progress::hidden) return open_any(file, options);
     ProgressBar bar("reading " + file.filename().string());
-    ImportOptions options;
     options.on_progress = [&](ImportProgress p) { bar.update(p.bytes_done, p.bytes_total); };
     return open_any(file, options);
   }();
   if (trace) {
+    if (const std::string line = provenance(trace->header); !line.empty()) note(file.filename().string() + ": " + line);
     for (const std::string& line : shortcomings(*trace)) note(file.filename().string() + ": " + line);
   }
   return trace;
 }
 
-Result<Trace> open_input(const std::filesystem::path& file, const SymbolOptions& symbols) {
-  Result<Trace> trace = open_input(file);
+Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit, const SymbolOptions& symbols) {
+  Result<Trace> trace = open_input(file, memory_limit);
   if (trace) name_native_frames(*trace, file, symbols);
   return trace;
 }
 
 void name_native_frames(Trace& trace, const std::filesystem::path& file, const SymbolOptions& symbols) {
-  ProgressBar bar("finding the names of native frames");
+  ProgressBar bar("naming native frames");
   const auto [stack_now, findings] =
       name_frames(trace.tables, symbols, Unnamed::module_and_offset,
                   [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); });
   for (StackId& stack : trace.events.stack) stack = stack_now[index(stack)];
   for (const std::string& line : findings.problems) note(file.filename().string() + ": " + line);
+  for (const std::string& line : skip_frames(trace, symbols.skip_frames)) note(file.filename().string() + ": " + line);
+}
+
+void add_memory_option(CLI::App& command, Bytes& memory_limit) {
+  command.add_option_function<std::string>(
+      "--max-memory",
+      [&memory_limit](const std::string& text) {
+        const Result<Bytes> size = parse_bytes(text);
+        if (!size || *size == 0_B)
+          throw CLI::ValidationError("--max-memory: '" + text + "' is not a size such as 4GiB");
+        memory_limit = *size;
+      },
+      "Most memory that the file may ask for, e.g. 4GiB [64 times its size, at most a quarter of the machine's]");
 }
 
 void add_symbol_options(CLI::App& command, SymbolOptions& symbols) {
   command.add_option("--sysroot", symbols.sysroot,
-                     "Directory with the recorded machine's files, for the names of native frames [this machine]");
+                     "Directory with the recorded machine's files, to name native frames [/]");
   command.add_flag("--debuginfod", symbols.debuginfod,
-                   "Ask the servers in DEBUGINFOD_URLS for debug information that is not found");
+                   "Ask the servers in DEBUGINFOD_URLS for missing debug information");
+}
+
+void add_stack_options(CLI::App& command, SymbolOptions& symbols) {
+  add_symbol_options(command, symbols);
+  command
+      .add_option("--skip-frame", symbols.skip_frames,
+                  "Leave frames out of stacks whose function or file matches PATTERN, such as your own wrappers of "
+                  "an allocator; repeatable; * matches anything, ^ and $ the ends")
+      ->type_name("PATTERN")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
 }  // namespace memreel::cli

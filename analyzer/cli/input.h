@@ -6,6 +6,7 @@
 #include "analyzer/symbols/symbols.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
+#include "formats/model/units.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): its own name
 class App;
@@ -16,16 +17,23 @@ namespace memreel::cli {
 enum class Progress : bool { hidden, shown };
 
 /// A trace or any importable file, with a progress bar; what the trace lacks is noted on standard error.
-Result<Trace> open_input(const std::filesystem::path& file, Progress progress = Progress::shown);
+/// `memory_limit`: what the file may ask for; 0: as its size suggests.
+Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit, Progress progress = Progress::shown);
 
 /// open_input() for commands that show stacks: native frames get their names, with a progress bar; why some have none
 /// is noted on standard error.
-Result<Trace> open_input(const std::filesystem::path& file, const SymbolOptions& symbols);
+Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit, const SymbolOptions& symbols);
 
 /// The second half of it.
 void name_native_frames(Trace& trace, const std::filesystem::path& file, const SymbolOptions& symbols);
 
+/// Adds --max-memory.
+void add_memory_option(CLI::App& command, Bytes& memory_limit);
+
 /// Adds the options that say where names of native frames come from.
 void add_symbol_options(CLI::App& command, SymbolOptions& symbols);
+
+/// The same and --skip-frame, for commands that show stacks.
+void add_stack_options(CLI::App& command, SymbolOptions& symbols);
 
 }  // namespace memreel::cli

@@ -158,6 +158,14 @@ Json json_of(const Trace& trace, const Report& report, const OutOfMemory& oom) {
     survivors.push_back(
         {{"kind", name_of(remedy.kind)}, {"setting", remedy.text}, {"policy", remedy.outcome.policy.text()}});
   }
+  Json levels = Json::array();
+  for (const Refusal& refusal : oom.refusals) {
+    const Heap& heap = trace.tables[refusal.heap];
+    levels.push_back({{"level", heap.level == Level::driver ? "driver" : "framework"},
+                      {"heap", trace.tables[heap.name]},
+                      {"requested_bytes", refusal.requested.count},
+                      {"events", refusal.events}});
+  }
   Json json{{"event", oom.event},
             {"device", trace.tables[oom.heap].device},
             {"heap", trace.tables[trace.tables[oom.heap].name]},
@@ -172,6 +180,8 @@ Json json_of(const Trace& trace, const Report& report, const OutOfMemory& oom) {
                {"pending_bytes", oom.pending.count},
                {"reserved_bytes", oom.reserved.count},
                {"capacity_bytes", json_of(oom.capacity)},
+               {"least_capacity_bytes", oom.least_capacity.count},
+               {"device_bytes", json_of(oom.device_total)},
                {"device_free_bytes", json_of(oom.device_free)},
                {"free_bytes", oom.free.count},
                {"holes", oom.holes},
@@ -185,6 +195,7 @@ Json json_of(const Trace& trace, const Report& report, const OutOfMemory& oom) {
                {"own_limit", oom.own_limit()},
                {"hole", json_of_hole(trace, oom.hole_in_lane, event.time)},
                {"largest_hole", json_of_hole(trace, oom.largest_hole, event.time)},
+               {"levels", std::move(levels)},
                {"survivors", survivors},
                {"stack", json_of_stack(trace.tables, event.stack)}});
   return json;
@@ -196,6 +207,16 @@ Json json_of_fragmentation(const Trace& trace, const Report& report) {
   Json heaps = Json::array();
   for (const Fragmentation& found : report.fragmentation) heaps.push_back(json_of(trace, found));
   return {{"heaps", heaps}, {"remedies", json_of(report.remedies)}};
+}
+
+Json json_of_oom_setting(const Report& report) {
+  if (!report.ooms.answer) return nullptr;
+  const Remedy& remedy = report.remedies.tried[report.ooms.answer->remedy];
+  return {{"kind", name_of(remedy.kind)},
+          {"setting", remedy.text},
+          {"policy", remedy.outcome.policy.text()},
+          {"served_requests", report.ooms.answer->served},
+          {"fragmented_requests", report.ooms.fragmented}};
 }
 
 Json json_of_ooms(const Trace& trace, const Report& report) {

@@ -21,6 +21,9 @@ Nanoseconds since_start(const Trace& trace, Nanoseconds time);
 /// 0 when there is no whole.
 double share_of(Bytes part, Bytes whole);
 
+/// The one setting for the whole program, in a sentence; empty when no request failed by fragmentation.
+std::string oom_setting_text(const Report& report);
+
 /// The settings and allocators that serve a failed request, in one sentence; why there are none, when there are none.
 std::string survivors_text(const Report& report, const OutOfMemory& oom);
 

@@ -38,6 +38,17 @@ Json json_of_losses(const Trace& trace) {
           {"unknown_events", read.unknown_events}};
 }
 
+Json json_of(const std::optional<ReplayFailure>& failure) {
+  if (!failure) return nullptr;
+  return {{"event", failure->event},
+          {"requested_bytes", failure->requested.count},
+          {"live_bytes", failure->live.count},
+          {"reserved_bytes", failure->reserved.count},
+          {"capacity_bytes", failure->capacity.count},
+          {"free_bytes", failure->free.count},
+          {"largest_free_bytes", failure->largest_free.count}};
+}
+
 Json json_of_calls(const DriverCalls& calls) {
   return {{"malloc", calls.malloc},
           {"free", calls.free},

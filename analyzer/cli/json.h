@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iosfwd>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 
 #include "analyzer/replay/replay.h"
@@ -24,6 +25,9 @@ Json json_of_stack(const Tables& tables, StackId stack);
 
 /// {"ring_full":0,...}: every counter of Losses and what the reader had to skip.
 Json json_of_losses(const Trace& trace);
+
+/// The value of `first_failure`.
+Json json_of(const std::optional<ReplayFailure>& failure);
 
 /// The value of `driver_calls`.
 Json json_of_calls(const DriverCalls& calls);

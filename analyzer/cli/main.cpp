@@ -3,26 +3,24 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <array>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <new>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/help.h"
+#include "analyzer/cli/output_file.h"
 #include "memreel/version.h"
 
 namespace {
 
 using memreel::cli::Exit;
-
-// Commands that are programs of their own: memreel-record and so on, in the directory of this program.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 4> siblings{{{"record", "memreel-record"},
-                                                                                 {"attach", "memreel-attach"},
-                                                                                 {"detach", "memreel-attach"},
-                                                                                 {"view", "memreel-view"}}};
 
 // Does not return when the sibling could be started.
 Exit run_sibling(std::string_view command, std::string_view program, char** arguments) {
@@ -30,57 +28,68 @@ Exit run_sibling(std::string_view command, std::string_view program, char** argu
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", problem);
   const std::string path = (self.parent_path() / program).string();
   execv(path.c_str(), arguments);
-  return memreel::cli::fail({.what = "'memreel " + std::string(command) + "' needs the program " +
-                                     std::string(program) + ", which this build does not have",
+  return memreel::cli::fail({.what = "memreel " + std::string(command) + " needs the program " + std::string(program) +
+                                     ", which is not installed",
                              .where = path,
-                             .remedy = "PyTorch runs can be recorded with torch.cuda.memory._record_memory_history and "
-                                       "imported, see the README"});
+                             .remedy = command == "view"
+                                           ? "build it with OpenGL and GLFW; memreel report -o FILE.html "
+                                             "shows most of it in a browser"
+                                           : "PyTorch can record itself with "
+                                             "torch.cuda.memory._record_memory_history(); see the README"});
+}
+
+/// `exit`, unless what a command printed did not arrive.
+Exit printed(Exit exit) {
+  const memreel::Result<void> flushed = memreel::cli::flush_output();
+  return flushed || exit == Exit::unusable ? exit : memreel::cli::fail(flushed.error());
 }
 
 int run(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   if (argc > 1) {
-    for (const auto& [command, program] : siblings) {
-      if (command == argv[1]) return static_cast<int>(run_sibling(command, program, argv));
-    }
+    for (const memreel::cli::Sibling& sibling : memreel::cli::siblings())
+      if (sibling.command == argv[1]) return static_cast<int>(run_sibling(sibling.command, sibling.program, argv));
   }
 
-  CLI::App app("memreel replays what a program did with GPU memory against any allocator.", "memreel");
+  CLI::App app("memreel records what a program does with GPU memory and replays it against any allocator.", "memreel");
+  memreel::cli::set_formatter(app);
   app.set_version_flag("--version", "memreel " + std::string(memreel::version));
   app.require_subcommand(1);
-  app.set_help_all_flag("--help-all", "Print the help of every command");
+  app.set_help_all_flag("--help-all", "Print the help of all commands");
   app.footer(
-      "Every command takes a .reel trace or any file that import reads.\n\n"
+      "A TRACE is a .reel file, or any file that memreel import reads.\n\n"
       "Examples:\n"
-      "  memreel info snapshot.pickle\n"
-      "  memreel replay snapshot.pickle --policy torch.native,fit.best\n"
+      "  memreel record python train.py\n"
+      "  memreel report snapshot.pickle\n"
       "  memreel tune snapshot.pickle\n"
-      "  memreel report snapshot.pickle --by line\n\n"
-      "Exit code: 0 done; 1 the answer is no; 2 bad usage or input that can't be read.");
+      "  memreel check snapshot.pickle --max-reserved 9GiB\n\n"
+      "Exit code: 0 done; 1 the answer is no; 2 bad usage or unreadable input.");
   Exit exit = Exit::done;
-  memreel::cli::add_info_command(app, exit);
-  memreel::cli::add_report_command(app, exit);
-  memreel::cli::add_replay_command(app, exit);
-  memreel::cli::add_tune_command(app, exit);
-  memreel::cli::add_verify_command(app, exit);
-  memreel::cli::add_check_command(app, exit);
-  memreel::cli::add_diff_command(app, exit);
-  memreel::cli::add_import_command(app, exit);
-  memreel::cli::add_export_command(app, exit);
-  memreel::cli::add_symbols_command(app, exit);
+  memreel::cli::add_commands(app, exit);
+  memreel::cli::arrange_commands(app);
+  if (const auto problem = memreel::cli::unknown_word(app, std::span(argv, static_cast<std::size_t>(argc)).subspan(1)))
+    return static_cast<int>(memreel::cli::fail(*problem));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {
-    if (problem.get_exit_code() == 0) return app.exit(problem);
+    if (problem.get_exit_code() == 0) return static_cast<int>(printed(static_cast<Exit>(app.exit(problem))));
     return static_cast<int>(memreel::cli::fail({.what = problem.what(), .remedy = "see memreel --help"}));
   }
-  return static_cast<int>(exit);
+  return static_cast<int>(printed(exit));
 }
 
 }  // namespace
 
-int main(int argc, char** argv) try { return run(argc, argv); } catch (const std::exception& problem) {
-  // Only exhaustion is left: no function of this project throws.
-  std::fprintf(stderr, "memreel: error: %s\n", problem.what());
-  return static_cast<int>(Exit::unusable);
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::string what = "there is not enough memory for 'memreel";
+    for (int i = 1; i < std::min(argc, 3); ++i) what += " " + std::string(argv[i]);
+    return static_cast<int>(memreel::cli::fail(
+        {.what = what + "'", .remedy = "free memory, take a machine with more, or a shorter trace"}));
+  } catch (const std::exception& problem) {
+    // Nothing else is thrown across a function of this project.
+    return static_cast<int>(memreel::cli::fail({.what = problem.what()}));
+  }
 }

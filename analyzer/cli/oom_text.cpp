@@ -13,20 +13,7 @@
 namespace memreel::cli {
 namespace {
 
-constexpr std::size_t width = 100;
-
-/// Breaks at blanks, so that no line of `indent` blanks and text is longer than `width`.
-void print_wrapped(const std::string& text, std::size_t indent) {
-  std::size_t at = 0;
-  while (at < text.size()) {
-    std::size_t end = std::min(text.size(), at + width - indent);
-    if (end < text.size())
-      if (const std::size_t blank = text.rfind(' ', end); blank != std::string::npos && blank > at) end = blank;
-    std::cout << std::string(indent, ' ') << text.substr(at, end - at) << '\n';
-    at = end;
-    while (at < text.size() && text[at] == ' ') ++at;
-  }
-}
+void print_wrapped(const std::string& text, std::size_t indent) { std::cout << wrapped(text, indent); }
 
 /// Lines with a label and a quantity, numbers to the right.
 void print_numbers(const OutOfMemory& oom) {
@@ -34,18 +21,22 @@ void print_numbers(const OutOfMemory& oom) {
   const auto add = [&](Bytes bytes, const std::string& what) { table.add_row({text_of(bytes), what}); };
   add(oom.requested, "requested");
   if (oom.needed != oom.requested) add(oom.needed, "that a new segment for it takes");
-  add(oom.live, "live (requested and not let go of)");
-  add(oom.allocated, "allocated (with rounding and tails)");
-  if (oom.pending > 0_B) add(oom.pending, "pending: let go of, the device still busy with it");
-  add(oom.reserved, "reserved by the pool");
-  add(oom.free, "free in the pool, in " + text_of(oom.holes) + (oom.holes == 1 ? " hole" : " holes"));
-  add(oom.free_in_lane, "of it for this stream, pool and size");
-  add(oom.largest_in_lane, "the largest hole for this stream, pool and size");
-  add(oom.largest_free, "the largest hole of any");
+  add(oom.live, "live (requested and not freed)");
+  if (oom.level == Level::framework) {
+    add(oom.allocated, "allocated (with rounding and tails)");
+    if (oom.pending > 0_B) add(oom.pending, "awaiting free: freed, the device still busy with it");
+    add(oom.reserved, "reserved by the pool");
+    add(oom.free, "free in the pool, in " + text_of(oom.holes) + (oom.holes == 1 ? " block" : " blocks"));
+    add(oom.free_in_lane, "of it for this stream, pool and size");
+    add(oom.largest_in_lane, "the largest free block for this stream, pool and size");
+    add(oom.largest_free, "the largest free block of any");
+  }
   if (oom.stranded.other_streams > 0_B) add(oom.stranded.other_streams, "free on other streams, in holes large enough");
   if (oom.stranded.other_pools > 0_B) add(oom.stranded.other_pools, "free in other pools, in holes large enough");
   if (oom.capacity) add(*oom.capacity, "capacity, at most");
-  if (oom.device_free) add(*oom.device_free, "free on the device");
+  if (oom.device_free)
+    add(*oom.device_free, oom.sample_age ? "free on the device, by its samples" : "free on the device");
+  if (oom.device_total) add(*oom.device_total, "the device has in all");
   table.print(std::cout, 4);
 }
 
@@ -77,8 +68,11 @@ void print_oom(const Trace& trace, const Report& report, const OutOfMemory& oom)
   const Event event = trace.events[oom.event];
   std::cout << red("out of memory") << " at event " << text_of(oom.event) << ", "
             << text_of_time(since_start(trace, event.time)) << " after the start, "
-            << heap_title(trace.tables, oom.heap) << ": " << text_of(oom.requested) << " for "
-            << site_label(trace.tables, event.stack) << " (" << place_of(trace.tables, oom.lane) << ")\n\n";
+            << heap_title(trace.tables, oom.heap) << ":\n"
+            << wrapped(text_of(oom.requested) + " for " + site_label(trace.tables, event.stack) + " (" +
+                           place_of(trace.tables, oom.lane) + ")",
+                       2)
+            << '\n';
   print_wrapped(explanation(oom), 2);
   print_wrapped(survivors_text(report, oom), 2);
   std::cout << '\n';
@@ -118,6 +112,10 @@ void print_ooms_text(const Trace& trace, const Report& report, const ReportOptio
     return;
   }
   std::cout << red("failed requests") << ": " << text_of(report.ooms.count) << "\n\n";
+  if (const std::string setting = oom_setting_text(report); !setting.empty()) {
+    print_wrapped(setting, 2);
+    std::cout << '\n';
+  }
   print_overview(trace, report, options.top);
   if (report.sections.live) {
     std::cout << "  each in full: --oom\n";

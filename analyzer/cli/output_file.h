@@ -9,8 +9,15 @@
 
 namespace memreel::cli {
 
-/// Calls `write` with standard output when `file` is empty. Else with a file beside `file` that is renamed to it once
-/// all is written: a failure leaves no half of a file behind.
+/// Calls `write` with standard output when `file` is empty, else with the file. A regular file appears, or is replaced,
+/// only once all is written, and keeps its mode; through a symbolic link its target is; a device, a pipe or a socket is
+/// written to. Fails where not everything could be written, be it to standard output.
 Result<void> write_output(const std::filesystem::path& file, const std::function<Result<void>(std::ostream&)>& write);
+
+/// Fails when `output` is the file `input`, which writing it would destroy.
+Result<void> must_differ(const std::filesystem::path& input, const std::filesystem::path& output);
+
+/// Hands what was printed to standard output to the system. Fails when it did not take everything.
+Result<void> flush_output();
 
 }  // namespace memreel::cli

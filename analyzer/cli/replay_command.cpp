@@ -1,9 +1,11 @@
+#include "analyzer/replay/prepare.h"
 #include "analyzer/replay/replay.h"
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <iostream>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +31,7 @@ namespace {
 
 struct ReplayArguments {
   std::filesystem::path file;
+  Bytes memory_limit;
   std::vector<std::string> policies;
   std::vector<std::string> on_device;
   GpuArguments gpu;
@@ -58,17 +61,6 @@ const ReplayResult& worst_device(PolicyResults results) {
   return *std::max_element(results.begin(), results.end(), [](const ReplayResult& a, const ReplayResult& b) {
     return std::pair(a.device >= 0, a.peak_reserved) < std::pair(b.device >= 0, b.peak_reserved);
   });
-}
-
-Json json_of(const std::optional<ReplayFailure>& failure) {
-  if (!failure) return nullptr;
-  return {{"event", failure->event},
-          {"requested_bytes", failure->requested.count},
-          {"live_bytes", failure->live.count},
-          {"reserved_bytes", failure->reserved.count},
-          {"capacity_bytes", failure->capacity.count},
-          {"free_bytes", failure->free.count},
-          {"largest_free_bytes", failure->largest_free.count}};
 }
 
 Json json_of(const std::vector<SeriesPoint>& series) {
@@ -113,7 +105,7 @@ Json json_of(const ReplayResult& r, const ReplayArguments& arguments, const std:
               {"external_fragmentation_max", r.external_fragmentation_max},
               {"internal_waste", r.internal_waste},
               {"failed_allocations", r.failed_allocations},
-              {"first_failure", json_of(r.first_failure)},
+              {"first_failure", cli::json_of(r.first_failure)},
               {"driver_calls", json_of_calls(r.driver_calls)}};
   if (costs) result["driver_seconds"] = costs->seconds(r.driver_calls);
   result["capacity_bytes"] =
@@ -169,34 +161,33 @@ std::string label_of(const PolicySpec& asked) { return asked.text(); }
 void print_heap_table(const Trace& trace, const HeapHistory& history, const std::vector<PolicySpec>& specs,
                       const std::vector<PolicyResults>& groups, bool with_min_capacity,
                       const std::optional<UnitCosts>& costs) {
-  std::vector<TableColumn> columns{{"policy"},
-                                   {"peak reserved", Align::right},
-                                   {"of peak live", Align::right},
-                                   {"frag. at peak", Align::right},
-                                   {"reserved at end", Align::right},
-                                   {"failed", Align::right},
-                                   {"driver calls", Align::right}};
+  std::vector<TableColumn> columns{{"peak reserved", Align::right}, {"/ live", Align::right}, {"frag.", Align::right},
+                                   {"at the end", Align::right},    {"failed", Align::right}, {"calls", Align::right}};
   if (costs) columns.push_back({"driver time", Align::right});
-  if (with_min_capacity) columns.push_back({"least capacity", Align::right});
-  TextTable table(std::move(columns));
+  if (with_min_capacity) columns.push_back({"fits in", Align::right});
+  columns.push_back({"policy"});  // last, for it may be long
+  TextTable table(columns);
   if (history.peak_reserved != 0_B) {
     const double overhead = history.peak_live == 0_B ? 0
                                                      : static_cast<double>(history.peak_reserved.count) /
                                                            static_cast<double>(history.peak_live.count);
-    table.add_row({"(recorded)", text_of(history.peak_reserved), ratio(overhead), "", text_of(history.end_reserved),
-                   text_of(history.failures)});
+    std::vector<std::string> row{text_of(history.peak_reserved), ratio(overhead), "", text_of(history.end_reserved),
+                                 text_of(history.failures)};
+    row.resize(columns.size() - 1);
+    row.emplace_back("(recorded)");
+    table.add_row(std::move(row));
     table.add_rule();
   }
   for (std::size_t s = 0; s < groups.size(); ++s) {
     for (const ReplayResult& r : groups[s]) {
       if (r.heap != history.heap) continue;
       const DriverCalls& c = r.driver_calls;
-      std::vector<std::string> row{label_of(specs[s]),      text_of(r.peak_reserved),
-                                   ratio(r.overhead()),     text_of_share(r.fragmentation_at_peak),
-                                   text_of(r.end_reserved), text_of(r.failed_allocations),
-                                   text_of(count_of(c))};
+      std::vector<std::string> row{
+          text_of(r.peak_reserved), ratio(r.overhead()),           text_of_share(r.fragmentation_at_peak),
+          text_of(r.end_reserved),  text_of(r.failed_allocations), text_of(count_of(c))};
       if (costs) row.push_back(milliseconds(costs->seconds(c)));
       if (with_min_capacity) row.push_back(r.min_capacity ? text_of(*r.min_capacity) : "");
+      row.push_back(label_of(specs[s]));
       table.add_row(std::move(row));
     }
   }
@@ -204,16 +195,18 @@ void print_heap_table(const Trace& trace, const HeapHistory& history, const std:
   const DeviceModel device = groups.front().front().device_model;
   std::cout << bold(trace.tables[heap.name] + ", device " + std::to_string(heap.device)) << ": "
             << text_of(history.allocations) << " allocations, peak live " << text_of(history.peak_live)
-            << ", device memory " << memory_of(device) << "\n\n";
+            << "\n  device memory: " << memory_of(device) << "\n\n";
   table.print(std::cout, 2);
 
   for (std::size_t s = 0; s < groups.size(); ++s) {
     for (const ReplayResult& r : groups[s]) {
       if (r.heap != history.heap || !r.first_failure) continue;
       const ReplayFailure& f = *r.first_failure;
-      std::cout << "\n  " << label_of(specs[s]) << " first fails at event " << text_of(f.event) << ": asked for "
-                << text_of(f.requested) << " with " << text_of(f.reserved) << " reserved, of it " << text_of(f.free)
-                << " free, the largest piece " << text_of(f.largest_free) << '\n';
+      std::cout << '\n'
+                << wrapped(label_of(specs[s]) + " first fails at event " + text_of(f.event) + ": " +
+                               text_of(f.requested) + " requested with " + text_of(f.reserved) + " reserved, " +
+                               text_of(f.free) + " of it free, largest free block " + text_of(f.largest_free),
+                           2);
     }
   }
 }
@@ -248,13 +241,15 @@ Result<ReplayInput> input_of(const ReplayArguments& arguments) {
     Result<std::unique_ptr<StreamedTrace>> streamed = StreamedTrace::open(arguments.file);
     if (!streamed) return std::move(streamed).error();
     input.trace = (*streamed)->trace();
+    if (const std::string line = provenance(input.trace.header); !line.empty())
+      note(arguments.file.filename().string() + ": " + line);
     for (const std::string& line : shortcomings(input.trace)) note(arguments.file.filename().string() + ": " + line);
     input.heaps = only_requests((*streamed)->heaps());
     input.histories = (*streamed)->histories();
     input.event_count = (*streamed)->event_count();
     input.streamed = *std::move(streamed);
   } else {
-    Result<Trace> trace = open_subject(arguments.file);
+    Result<Trace> trace = open_subject(arguments.file, arguments.memory_limit);
     if (!trace) return std::move(trace).error();
     input.trace = *std::move(trace);
     input.heaps = only_requests(prepare(input.trace));
@@ -282,7 +277,7 @@ Exit run_replay(const ReplayArguments& arguments) {
   if (!input) return fail(input.error());
   const std::vector<Prepared>& heaps = input->heaps;
   if (input->streamed && !real_specs->empty()) {
-    return fail({.what = "too large to be run on a device: a run for real needs it in memory",
+    return fail({.what = "too large to run on a device, which needs it in memory",
                  .where = arguments.file.string(),
                  .remedy = "leave out --stream, or record a shorter trace"});
   }
@@ -325,46 +320,59 @@ Exit run_replay(const ReplayArguments& arguments) {
 }  // namespace
 
 void add_replay_command(CLI::App& app, Exit& exit) {
-  CLI::App* const command =
-      app.add_subcommand("replay", "Say what other allocators would have reserved for the same program");
+  CLI::App* const command = app.add_subcommand("replay", "Show what other allocators and settings would have reserved");
   const auto arguments = std::make_shared<ReplayArguments>();
   command->add_option("TRACE", arguments->file, "Trace, or any file that import reads")->required();
+  add_memory_option(*command, arguments->memory_limit);
   command
       ->add_option("--policy", arguments->policies,
                    "Policies to compare, e.g. torch.native{max_split_size_mb=128}; repeatable, comma lists [" +
                        std::string(default_policies) + "]")
       ->allow_extra_args(false);  // what follows a spec is the trace, not another spec
   command->add_option("--capacity", arguments->capacity,
-                      "Memory of the device, e.g. 24GiB, or unlimited; also finds the least capacity that would do "
-                      "[what recorded failures imply, else unlimited]");
+                      "Memory of the device, e.g. 24GiB, or unlimited; also finds the least capacity that suffices "
+                      "[implied by recorded failures, else unlimited]");
   command->add_flag("--stream", arguments->stream,
-                    "Read a .reel anew for each policy instead of holding it in memory, as is done from " +
-                        text_of(most_events_in_memory) + " events on; address_stability is then not found");
+                    "Read a .reel again for each policy instead of holding it in memory; the default from " +
+                        text_of(most_events_in_memory) + " events on; without address_stability");
   command
       ->add_option("--on-device", arguments->on_device,
-                   "Policies to run for real on a GPU, with the model's figure beside: cuda.malloc, cuda.async, or one "
-                   "that places blocks in segments; repeatable, comma lists")
+                   "Policies to run on a real GPU, beside the model: cuda.malloc, cuda.async, or one that places "
+                   "blocks in segments; repeatable, comma lists")
       ->allow_extra_args(false);
   command->add_option("--gpu", arguments->gpu.number, "Which GPU [0]");
   const std::map<std::string, gpu::SegmentsBy> ways{{"malloc", gpu::SegmentsBy::malloc}, {"map", gpu::SegmentsBy::map}};
   command
       ->add_option("--segments-by", arguments->gpu.segments_by,
                    "With --on-device: make segments by malloc (cuMemAlloc) or map (cuMemCreate, cuMemMap) [malloc]")
-      ->transform(CLI::CheckedTransformer(ways));
-  command->add_option("--unit-costs", arguments->unit_costs,
-                      "What driver calls cost, as --write-unit-costs writes it: adds the time that each policy's calls "
-                      "would take");
+      ->transform(CLI::CheckedTransformer(ways))
+      ->option_text("malloc|map");
+  command->add_option(
+      "--unit-costs", arguments->unit_costs,
+      "Costs of driver calls, as --write-unit-costs writes them: adds the time that each policy's calls take");
   command->add_option("--write-unit-costs", arguments->gpu.write_unit_costs,
-                      "Measure on the GPU what driver calls cost and write it to this file");
+                      "Measure what driver calls cost on the GPU and write that to a file");
   command->add_flag("--series", arguments->series, "With --json: the metrics over time");
   command->add_flag("--json", arguments->json, "One JSON document (memreel.replay/1) instead of text");
+  const auto names_of = [](const auto& defaults) {
+    std::string names;
+    for (const auto& parameter : defaults) names += parameter.first + ' ';
+    return names;
+  };
+  std::set<std::string> listed;
   std::string known;
   for (const PolicyInfo& policy : policies()) {
     known += "\n  " + std::string(policy.name) +
              std::string(policy.name.size() < 14 ? 14 - policy.name.size() : 1, ' ') + std::string(policy.description);
-    for (const auto& [name, value] : policy.defaults) known += "\n" + std::string(18, ' ') + name + "=" + value;
+    std::string parameters;
+    for (const auto& [name, value] : policy.defaults)
+      parameters += (parameters.empty() ? "" : ", ") + name + "=" + value;
+    // Variants of one policy that differ in values only need no list of their own.
+    if (parameters.empty() || !listed.insert(names_of(policy.defaults)).second) continue;
+    known += "\n" + wrapped(parameters, 18);
+    known.pop_back();
   }
-  known += "\n  ./FILE.so     a policy of your own, parameters as it takes them (docs/own-policy.md)";
+  known += "\n  ./FILE.so     a policy of your own (docs/own-policy.md)";
   command->footer("Policies and their parameters:" + known +
                   "\n\nExamples:\n"
                   "  memreel replay run.reel\n"

@@ -12,7 +12,9 @@
 #include "analyzer/insight/out_of_memory.h"
 #include "analyzer/insight/remedies.h"
 #include "analyzer/replay/memory_summary.h"
+#include "analyzer/report/category_shares.h"
 #include "analyzer/report/live_groups.h"
+#include "analyzer/verdict/verdict.h"
 #include "formats/model/trace.h"
 
 namespace memreel::cli {
@@ -23,6 +25,7 @@ struct LiveView {
   Bytes bytes;
   std::uint64_t count = 0;
   std::vector<LiveGroup> groups;  // largest first
+  std::vector<CategoryShare> categories;
 };
 
 struct HeapReport {
@@ -50,6 +53,7 @@ struct Report {
   std::vector<Fragmentation> fragmentation;
   OutOfMemories ooms;
   Remedies remedies;  // for both of these
+  Verdict verdict;    // on the parts that were asked for
 };
 
 /// Parts that were not asked for are empty.
@@ -59,6 +63,7 @@ struct ReportOptions {
   std::filesystem::path file;
   std::size_t top = 10;      // groups per table in text
   bool allocations = false;  // list every allocation with its address
+  bool summary = false;      // the statistics of torch.cuda.memory_summary()
 };
 
 void print_report_text(const Trace& trace, const Report& report, const ReportOptions& options);

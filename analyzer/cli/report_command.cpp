@@ -17,6 +17,7 @@ namespace {
 
 struct ReportArguments {
   ReportOptions options;
+  Bytes memory_limit;
   SymbolOptions symbols;
   std::string by = "line";
   std::string format;  // empty: as the output is called, else text
@@ -27,8 +28,10 @@ struct ReportArguments {
 };
 
 LiveView live_view(const Trace& trace, const std::vector<Lifetime>& lives, HeapId heap, std::uint64_t events,
-                   GroupBy by) {
-  LiveView view{.events = events, .groups = live_groups(trace, lives, heap, events, by)};
+                   GroupBy by, const Categories& categories) {
+  LiveView view{.events = events,
+                .groups = live_groups(trace, lives, heap, events, by),
+                .categories = category_shares(trace, lives, categories, heap, events)};
   for (const LiveGroup& group : view.groups) {
     view.bytes += group.bytes;
     view.count += group.count;
@@ -56,25 +59,26 @@ Exit run_report(const ReportArguments& arguments) {
   const std::string format = format_of(arguments);
   const auto document = std::ranges::find(documents, format, [](const auto& known) { return known.first; });
   if (document == documents.end() && format != "text")
-    return fail({.what = "there is no report format '" + format + "'",
+    return fail({.what = "unknown report format '" + format + "'",
                  .where = "--format",
-                 .remedy = "known: text, json, markdown, html"});
+                 .remedy = "available: text, json, markdown, html"});
   if (format == "text" && !arguments.output.empty())
-    return fail({.what = "text is written to the terminal",
+    return fail({.what = "text goes to the terminal only",
                  .where = "--output",
                  .remedy = "name a file that ends in .html, .md or .json, or add --format"});
   const std::optional<GroupBy> by = group_by_name(arguments.by);
   if (!by) {
     std::string known;
     for (const std::string_view name : group_by_names()) known += (known.empty() ? "" : ", ") + std::string(name);
-    return fail({.what = "can't group by '" + arguments.by + "'", .where = "--by", .remedy = "known: " + known});
+    return fail({.what = "can't group by '" + arguments.by + "'", .where = "--by", .remedy = "available: " + known});
   }
   const Result<LeakOptions> leaks = leak_options(arguments.leaks);
   if (!leaks) return fail(leaks.error());
-  const Result<Trace> trace = open_subject(arguments.options.file, arguments.symbols);
+  if (Result<void> differ = must_differ(arguments.options.file, arguments.output); !differ) return fail(differ.error());
+  const Result<Trace> trace = open_subject(arguments.options.file, arguments.memory_limit, arguments.symbols);
   if (!trace) return fail(trace.error());
   Sections sections = arguments.sections;
-  if (!sections.any()) sections = {.live = true, .leaks = true, .fragmentation = format != "text", .ooms = true};
+  if (!sections.any()) sections = {.live = true, .leaks = true, .fragmentation = true, .ooms = true};
   const Report report = make_report(*trace, *by, sections, *leaks);
   if (document == documents.end()) {
     print_report_text(*trace, report, arguments.options);
@@ -87,6 +91,24 @@ Exit run_report(const ReportArguments& arguments) {
   return written ? Exit::done : fail(written.error());
 }
 
+Verdict verdict_on(const Trace& trace, const std::vector<Lifetime>& lives, const Report& report) {
+  std::vector<HeapHistory> heaps;
+  for (const HeapReport& heap : report.heaps) heaps.push_back(heap.history);
+  Findings findings{.heaps = heaps};
+  Holders holders;
+  const HeapHistory* const decides = deciding_heap(trace.tables, heaps);
+  if (report.sections.live && decides != nullptr) {
+    holders = holders_by_stack(trace, lives, decides->heap, decides->peak_live_event + 1);
+    findings.holders = &holders;
+  }
+  if (report.sections.leaks) findings.leaks = &report.leaks;
+  if (report.sections.fragmentation) findings.fragmentation = &report.fragmentation;
+  if (report.sections.ooms) findings.ooms = &report.ooms;
+  if (report.sections.fragmentation || report.sections.ooms) findings.remedies = &report.remedies;
+  findings.exact = !report.summaries.empty() && std::ranges::all_of(report.summaries, &MemorySummary::exact);
+  return make_verdict(trace, findings);
+}
+
 }  // namespace
 
 Report make_report(const Trace& trace, GroupBy by, const Sections& sections, const LeakOptions& leak_options) {
@@ -94,45 +116,51 @@ Report make_report(const Trace& trace, GroupBy by, const Sections& sections, con
   // Other allocators have no such summary, which is no error of the report.
   if (Result<std::vector<MemorySummary>> summaries = memory_summaries(trace)) report.summaries = *std::move(summaries);
   const std::vector<Lifetime> lives = lifetimes(trace);
+  const Categories categories = sections.live ? classify(trace) : Categories{};
   for (const HeapHistory& history : heap_histories(trace)) {
     const auto summary = std::find_if(report.summaries.begin(), report.summaries.end(),
                                       [&](const MemorySummary& s) { return s.heap == history.heap; });
     report.heaps.push_back({.history = history, .summary = summary == report.summaries.end() ? nullptr : &*summary});
     if (!sections.live) continue;
     const std::uint64_t peak = history.allocations == 0 ? 0 : history.peak_live_event + 1;
-    report.heaps.back().at_peak = live_view(trace, lives, history.heap, peak, by);
-    report.heaps.back().at_end = live_view(trace, lives, history.heap, trace.events.count(), by);
+    report.heaps.back().at_peak = live_view(trace, lives, history.heap, peak, by, categories);
+    report.heaps.back().at_end = live_view(trace, lives, history.heap, trace.events.count(), by, categories);
   }
   if (sections.leaks) report.leaks = find_leaks(trace, leak_options);
-  if (!sections.fragmentation && !sections.ooms) return report;
-  const RecordedBlocks blocks = recorded_blocks(trace);
-  report.remedies = replay_remedies(trace);
-  if (sections.fragmentation) report.fragmentation = find_fragmentation(trace, blocks);
-  if (sections.ooms) report.ooms = judge_failures(trace, blocks, report.remedies);
+  if (sections.fragmentation || sections.ooms) {
+    const RecordedBlocks blocks = recorded_blocks(trace);
+    report.remedies = replay_remedies(trace);
+    if (sections.fragmentation) report.fragmentation = find_fragmentation(trace, blocks);
+    if (sections.ooms) report.ooms = judge_failures(trace, blocks, report.remedies);
+  }
+  report.verdict = verdict_on(trace, lives, report);
   return report;
 }
 
 void add_report_command(CLI::App& app, Exit& exit) {
   CLI::App* const command =
-      app.add_subcommand("report", "Say who held the memory, what leaks, what pins the fragments and why it ran out");
+      app.add_subcommand("report", "Say who holds the memory, what leaks, what fragments it and why it ran out");
   const auto arguments = std::make_shared<ReportArguments>();
   command->add_option("TRACE", arguments->options.file, "Trace, or any file that import reads")->required();
+  add_memory_option(*command, arguments->memory_limit);
   command->add_option("--by", arguments->by,
-                      "Group what is live by stack, line, function, module, thread, stream, pool or device; line and "
+                      "Group live memory by stack, line, function, module, thread, stream, pool or device; line and "
                       "function are the innermost of your own code [line]");
   command->add_option("--top", arguments->options.top, "Groups to show per table [10]");
   command->add_flag("--leaks", arguments->sections.leaks,
-                    "What is kept in step after step and never let go of, and what is held for a reason");
+                    "What is kept step after step and never freed, and what is kept for a reason");
   add_leak_options(*command, arguments->leaks);
   command->add_flag("--fragmentation", arguments->sections.fragmentation,
-                    "What pins free memory, lies on the wrong stream or is lost to rounding, and what gives it back");
+                    "What makes free memory unreleasable, strands it or is lost to rounding, and what gives it back");
   command->add_flag("--oom", arguments->sections.ooms,
-                    "Why each failed request failed, and with which settings it would not have");
+                    "Why each request failed, and the settings that would have served it");
+  command->add_flag("--summary", arguments->options.summary,
+                    "Add the statistics that torch.cuda.memory_summary() shows");
   command->add_flag("--allocations", arguments->options.allocations, "List every live allocation with its address");
-  add_symbol_options(*command, arguments->symbols);
-  command->add_option("--format", arguments->format,
-                      "text, json, markdown (for a comment on a pull request) or html (one file, offline) [what the "
-                      "output's name ends in, else text]");
+  add_stack_options(*command, arguments->symbols);
+  command->add_option(
+      "--format", arguments->format,
+      "text, json, markdown (for a pull request) or html (one offline page) [by the output's suffix, else text]");
   command->add_option("-o,--output", arguments->output, "File to write [standard output]");
   command->add_flag("--json", arguments->json, "The same as --format json (memreel.report/1)");
   command->footer(

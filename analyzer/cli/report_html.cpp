@@ -2,16 +2,15 @@
 #include <iostream>
 #include <string>
 
-#include "analyzer/cli/headlines.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/insight_words.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/insight/timeline.h"
 #include "analyzer/replay/unit_costs.h"
 #include "analyzer/report/html/flame_graph.h"
-#include "analyzer/report/html/html_text.h"
 #include "analyzer/report/html/memory_chart.h"
 #include "analyzer/report/html/page.h"
+#include "analyzer/report/html_text.h"
 #include "analyzer/report/labels.h"
 #include "analyzer/report/shortcomings.h"
 #include "formats/model/quantity.h"
@@ -77,12 +76,13 @@ class Page {
         trace_.header.source + ", " + text_of(std::uint64_t{trace_.events.count()}) + " events over " +
             text_of_time(trace_.events.count() == 0 ? Nanoseconds{} : since_start(trace_, trace_.events.time.back())),
         "quiet");
+    if (const std::string line = provenance(trace_.header); !line.empty()) body_ += paragraph(line, "quiet");
     for (const std::string& line : shortcomings(trace_)) body_ += paragraph("Incomplete: " + line, "quiet");
     tiles();
     body_ += "<ul class=headlines>\n";
-    for (const Headline& line : headlines(trace_, report_))
-      body_ += std::string("<li") + (line.alarm ? " class=alarm" : "") + ">" + html_escaped(clipped(line.text, 600)) +
-               "</li>\n";
+    for (const VerdictLine& line : lines_of(report_.verdict))
+      body_ += std::string("<li") + (line.alarm ? " class=alarm" : "") + "><b>" + html_escaped(line.topic) +
+               "</b>: " + html_escaped(clipped(line.text, 600)) + "</li>\n";
     body_ += "</ul>\n";
   }
 

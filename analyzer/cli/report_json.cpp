@@ -2,6 +2,7 @@
 #include "analyzer/cli/json.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/cli/report_leaks.h"
+#include "analyzer/cli/verdict_json.h"
 
 namespace memreel::cli {
 namespace {
@@ -48,12 +49,19 @@ Json json_of(const Trace& trace, const HeapReport& heap, const LiveView& view, c
     }
     groups.push_back(std::move(entry));
   }
+  Json categories = Json::array();
+  for (const CategoryShare& share : view.categories)
+    categories.push_back({{"category", name_of(share.category)},
+                          {"bytes", share.bytes.count},
+                          {"count", share.count},
+                          {"evidence", row_of(share.evidence).name}});
   return {{"device", trace.tables[heap.history.heap].device},
           {"heap", trace.tables[trace.tables[heap.history.heap].name]},
           {"by", name_of(report.by)},
           {"events", view.events},
           {"bytes", view.bytes.count},
           {"count", view.count},
+          {"categories", categories},
           {"groups", groups}};
 }
 
@@ -92,12 +100,16 @@ void write_report_json(const Trace& trace, const Report& report, const ReportOpt
       at_peak.push_back(json_of(trace, heap, heap.at_peak, report, options.allocations));
       at_end.push_back(json_of(trace, heap, heap.at_end, report, options.allocations));
     }
-  Json document{{"schema", "memreel.report/1"}, {"summary", json_of_summary(trace, report, options)}};
+  Json document{{"schema", "memreel.report/1"},
+                {"verdict", json_of_verdict(trace.tables, report.verdict)},
+                {"summary", json_of_summary(trace, report, options)}};
   if (report.sections.live) document.update({{"live_at_peak", at_peak}, {"live_at_end", at_end}});
   if (report.sections.leaks) add_leaks(document, trace, report.leaks, options.allocations);
   if (report.sections.fragmentation) document["fragmentation"] = json_of_fragmentation(trace, report);
   if (report.sections.ooms) {
     document["failed_requests"] = report.ooms.count;
+    document["retried_requests"] = report.ooms.retried;
+    document["oom_setting"] = json_of_oom_setting(report);
     document["ooms"] = json_of_ooms(trace, report);
   }
   print_json(document, out);

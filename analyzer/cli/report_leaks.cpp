@@ -5,9 +5,12 @@
 #include <iostream>
 #include <iterator>
 #include <map>
+#include <set>
+#include <span>
 
 #include "analyzer/cli/arguments.h"
 #include "analyzer/cli/console.h"
+#include "analyzer/report/labels.h"
 #include "analyzer/report/text_table.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
@@ -71,6 +74,31 @@ std::string title_of(const Trace& trace, HeapId heap) {
   return trace.tables[trace.tables[heap].name] + ", device " + std::to_string(trace.tables[heap].device);
 }
 
+/// The innermost frames that tell a finding from the others at the same place in the user's own code, as in
+/// "linear (functional.py:12) < forward (model.py:7)"; empty when nothing needs telling apart.
+std::string distinguishing_frames(const Trace& trace, const LeakFinding& finding, std::span<const LeakFinding> all) {
+  constexpr std::size_t most_shown = 3;
+  const std::vector<FrameText> frames = frames_of(trace.tables, finding.stack);
+  const std::string site = site_label(trace.tables, finding.stack);
+  std::vector<std::set<std::string>> others;
+  for (const LeakFinding& other : all) {
+    if (&other == &finding || other.stack == finding.stack || site_label(trace.tables, other.stack) != site) continue;
+    others.emplace_back();
+    for (const FrameText& frame : frames_of(trace.tables, other.stack)) others.back().insert(text_of(frame));
+  }
+  std::string path;
+  std::size_t shown = 0;
+  for (const FrameText& frame : frames) {
+    const std::string text = text_of(frame);
+    if (others.empty() || shown == most_shown ||
+        std::ranges::all_of(others, [&](const auto& o) { return o.contains(text); }))
+      continue;
+    path += (path.empty() ? "" : " < ") + text;
+    ++shown;
+  }
+  return path;
+}
+
 void print_accused(const Trace& trace, const LeakReport& leaks, const ReportOptions& options) {
   const auto end = std::find_if(leaks.findings.begin(), leaks.findings.end(),
                                 [](const LeakFinding& finding) { return !accuses(finding.verdict); });
@@ -80,12 +108,15 @@ void print_accused(const Trace& trace, const LeakReport& leaks, const ReportOpti
     if (std::exchange(cause_shown, finding->cause) != finding->cause) {
       const LeakCause& cause = leaks.causes[finding->cause];
       std::cout << "\n  " << red(text_of(cause.bytes)) << " in " << text_of(cause.count) << " allocations, "
-                << text_of_rate(cause.growth_bytes_per_round) << " more each step: "
-                << (cause.frame == FrameId::none ? "no stack was recorded"
-                                                 : text_of(frame_text(trace.tables, cause.frame)))
+                << text_of_rate(cause.growth_bytes_per_round) << " more each step, at\n  "
+                << clipped_middle(cause.frame == FrameId::none ? "a place without a recorded stack"
+                                                               : text_of(frame_text(trace.tables, cause.frame)),
+                                  terminal_width() - 2)
                 << "\n\n";
     }
-    std::cout << "    " << name_of(finding->verdict) << ": " << finding->evidence << '\n';
+    std::cout << wrapped(std::string(name_of(finding->verdict)) + ": " + finding->evidence, 4);
+    const std::string path = distinguishing_frames(trace, *finding, {leaks.findings.begin(), end});
+    if (!path.empty()) std::cout << wrapped("via " + path, 6);
     if (!options.allocations) continue;
     for (const AllocationId id : finding->allocations) {
       const Event event = trace.events[trace.allocation_events[index(id)]];
@@ -112,7 +143,7 @@ void print_others(const LeakReport& leaks) {
   for (const LeakVerdict verdict : order)
     table.add_row({std::string(name_of(verdict)), text_of(sums[verdict].first), text_of(sums[verdict].second),
                    largest[verdict]->evidence});
-  std::cout << "\nheld, and no leak:\n\n";
+  std::cout << "\nheld, not leaked:\n\n";
   table.print(std::cout, 2);
 }
 
@@ -120,15 +151,15 @@ void print_others(const LeakReport& leaks) {
 
 void add_suppression_options(CLI::App& command, LeakArguments& arguments) {
   command.add_option("--suppress", arguments.suppress,
-                     "Don't accuse call sites with a frame whose function, file or module matches: leak:PATTERN, as "
-                     "LeakSanitizer takes them (repeatable)");
-  command.add_option("--suppressions", arguments.suppressions, "A file of such lines (repeatable)");
+                     "Don't report call sites with a frame whose function, file or module matches leak:PATTERN, as in "
+                     "LeakSanitizer (repeatable)");
+  command.add_option("--suppressions", arguments.suppressions, "File of such lines (repeatable)");
 }
 
 void add_leak_options(CLI::App& command, LeakArguments& arguments) {
   add_suppression_options(command, arguments);
   command.add_option("--capacity", arguments.capacity,
-                     "Memory of each device, e.g. 80GiB, to say in how many steps a leak has used it up");
+                     "Memory of each device, e.g. 80GiB: in how many steps does a leak use it up?");
 }
 
 Result<LeakOptions> leak_options(const LeakArguments& arguments) {
@@ -143,7 +174,7 @@ Result<LeakOptions> leak_options(const LeakArguments& arguments) {
     if (auto added = options.suppressions.add_lines(text, name); !added) return added.error();
   }
   if (!arguments.capacity.empty()) {
-    const Result<Bytes> capacity = parse_size(arguments.capacity, "--capacity");
+    const Result<Bytes> capacity = parse_device_size(arguments.capacity);
     if (!capacity) return capacity.error();
     options.capacity = *capacity;
   }
@@ -180,10 +211,10 @@ void print_leaks_text(const Trace& trace, const LeakReport& leaks, const ReportO
   const bool accused = !leaks.findings.empty() && accuses(leaks.findings.front().verdict);
   std::cout << (accused ? red("leaks") : bold("no leaks")) << ", judged by growth over\n";
   for (const HeapRounds& heap : leaks.heaps) {
-    std::cout << "  " << title_of(trace, heap.heap) << ": " << text_of(heap.rounds);
+    std::string text = title_of(trace, heap.heap) + ": " + text_of(heap.rounds);
     if (heap.rounds_left)
-      std::cout << "; memory runs out in about " << text_of(static_cast<std::uint64_t>(*heap.rounds_left)) << " more";
-    std::cout << '\n';
+      text += "; memory runs out in about " + text_of(static_cast<std::uint64_t>(*heap.rounds_left)) + " more";
+    std::cout << wrapped(text, 2);
   }
   print_accused(trace, leaks, options);
   print_others(leaks);

@@ -2,11 +2,10 @@
 #include <ostream>
 #include <string>
 
-#include "analyzer/cli/headlines.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/insight_words.h"
 #include "analyzer/cli/report.h"
-#include "analyzer/report/html/html_text.h"
+#include "analyzer/report/html_text.h"
 #include "analyzer/report/labels.h"
 #include "analyzer/report/markdown_text.h"
 #include "analyzer/report/shortcomings.h"
@@ -117,9 +116,9 @@ void write_ooms(std::ostream& out, const Trace& trace, const Report& report) {
 
 void write_report_markdown(const Trace& trace, const Report& report, const ReportOptions& options, std::ostream& out) {
   out << "### memreel: " << markdown_code(options.file.filename().string()) << "\n\n";
-  for (const Headline& line : headlines(trace, report))
-    out << "- " << (line.alarm ? "**" : "") << markdown_escaped(clipped(line.text, 600)) << (line.alarm ? "**" : "")
-        << '\n';
+  for (const VerdictLine& line : lines_of(report.verdict))
+    out << "- **" << line.topic << "**: " << markdown_escaped(clipped(line.text, 600)) << '\n';
+  if (const std::string line = provenance(trace.header); !line.empty()) out << "- " << markdown_escaped(line) << '\n';
   for (const std::string& line : shortcomings(trace)) out << "- incomplete: " << markdown_escaped(line) << '\n';
   write_summary(out, trace, report);
   if (report.sections.leaks) write_leaks(out, trace, report.leaks);

@@ -29,9 +29,8 @@ void add_statistic(TextTable& table, const std::string& name, const PoolStatisti
 // The shape of torch.cuda.memory_summary(), which PyTorch users know how to read.
 void print_summary(const MemorySummary& summary) {
   std::cout << "  out-of-memory errors: " << text_of(summary.ooms)
-            << "     retries after releasing the cache: " << text_of(summary.alloc_retries) << "\n";
-  if (!summary.exact)
-    std::cout << "  estimated: the history could not be reproduced exactly (memreel verify says where)\n";
+            << "     retries after emptying the cache: " << text_of(summary.alloc_retries) << "\n";
+  if (!summary.exact) std::cout << "  estimated: the history does not replay exactly (memreel verify says where)\n";
   std::cout << '\n';
   TextTable table({{"metric"},
                    {"current", Align::right},
@@ -58,11 +57,30 @@ void print_allocations(const Trace& trace, const LiveGroup& group) {
   }
 }
 
+void print_name(const std::string& name) {
+  std::cout << "      " << clipped_middle(name, terminal_width() - 6) << '\n';
+}
+
+/// What the memory is for; nothing when nothing is known of any of it.
+void print_categories(const LiveView& view) {
+  if (std::ranges::all_of(view.categories, [](const auto& share) { return share.category == Category::unknown; }))
+    return;
+  TextTable table({{"category"}, {"bytes", Align::right}, {"share", Align::right}, {"most of it"}});
+  for (const CategoryShare& share : view.categories) {
+    const double part = static_cast<double>(share.bytes.count) / static_cast<double>(view.bytes.count);
+    table.add_row({std::string(name_of(share.category)), text_of(share.bytes), text_of_share(part),
+                   share.holders.empty() ? "" : share.holders.front().label});
+  }
+  table.print(std::cout, 2);
+  std::cout << '\n';
+}
+
 void print_live(const Trace& trace, const LiveView& view, const std::string& when, GroupBy by,
                 const ReportOptions& options) {
   std::cout << '\n'
             << bold("live " + when) << ": " << text_of(view.bytes) << " in " << text_of(view.count)
             << " allocations, by " << name_of(by) << "\n\n";
+  print_categories(view);
   const std::size_t shown = std::min(options.top, view.groups.size());
   const auto share = [&](Bytes bytes) {
     return text_of_share(view.bytes == 0_B ? 0
@@ -74,10 +92,9 @@ void print_live(const Trace& trace, const LiveView& view, const std::string& whe
       std::cout << "  " << text_of(group.bytes) << "  " << share(group.bytes) << "  in " << text_of(group.count)
                 << '\n';
       if (by != GroupBy::stack)
-        std::cout << "      " << group.label << '\n';
+        print_name(group.label);
       else
-        for (const FrameText& frame : frames_of(trace.tables, group.stack))
-          std::cout << "      " << text_of(frame) << '\n';
+        for (const FrameText& frame : frames_of(trace.tables, group.stack)) print_name(text_of(frame));
       if (options.allocations) print_allocations(trace, group);
     }
   } else {
@@ -94,15 +111,29 @@ void print_live(const Trace& trace, const LiveView& view, const std::string& whe
   }
 }
 
+/// Topics in a column of their own, text beside.
+void print_verdict(const std::vector<VerdictLine>& lines) {
+  std::size_t topics = 0;
+  for (const VerdictLine& line : lines) topics = std::max(topics, line.topic.size());
+  for (const VerdictLine& line : lines) {
+    const std::string topic = line.alarm ? red(line.topic) : bold(line.topic);
+    const std::string text = wrapped(line.text, topics + 2);
+    std::cout << topic << std::string(topics - line.topic.size(), ' ') << text.substr(topics);
+  }
+}
+
 void print_heap(const Trace& trace, const Report& report, const HeapReport& heap, const ReportOptions& options) {
   const HeapHistory& history = heap.history;
   std::cout << bold(heap_title(trace.tables, history.heap)) << ": peak live " << text_of(history.peak_live)
             << " (event " << text_of(history.peak_live_event) << ")";
   if (history.peak_reserved > 0_B)  // else the trace has no segments
-    std::cout << ", peak reserved " << text_of(history.peak_reserved) << " (event "
+    std::cout << ",\n  peak reserved " << text_of(history.peak_reserved) << " (event "
               << text_of(history.peak_reserved_event) << ")";
-  std::cout << "\n\n";
-  if (heap.summary != nullptr) print_summary(*heap.summary);
+  std::cout << '\n' << (options.summary ? "\n" : "");
+  if (options.summary && heap.summary != nullptr) {
+    print_summary(*heap.summary);
+    std::cout << '\n';
+  }
   print_live(trace, heap.at_peak, "at the peak", report.by, options);
   print_live(trace, heap.at_end, "at the end", report.by, options);
 }
@@ -110,7 +141,8 @@ void print_heap(const Trace& trace, const Report& report, const HeapReport& heap
 }  // namespace
 
 void print_report_text(const Trace& trace, const Report& report, const ReportOptions& options) {
-  bool first = true;
+  if (report.sections.live) print_verdict(lines_of(report.verdict));  // a section says its own
+  bool first = !report.sections.live;
   const auto separate = [&] {
     if (!std::exchange(first, false)) std::cout << '\n';
   };
@@ -126,7 +158,7 @@ void print_report_text(const Trace& trace, const Report& report, const ReportOpt
     separate();
     print_leaks_text(trace, report.leaks, options);
   }
-  if (report.sections.fragmentation) {
+  if (report.sections.fragmentation && !report.sections.live) {
     separate();
     print_fragmentation_text(trace, report, options);
   }

@@ -1,23 +1,20 @@
 #include "analyzer/cli/subject.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "analyzer/cli/input.h"
-#include "analyzer/policies/torch_settings.h"
 #include "analyzer/replay/subject.h"
-#include "analyzer/replay/torch_history.h"
 
 namespace memreel::cli {
 
-Result<Trace> open_subject(const std::filesystem::path& file) {
-  Result<Trace> trace = open_input(file);
+Result<Trace> open_subject(const std::filesystem::path& file, Bytes memory_limit) {
+  Result<Trace> trace = open_input(file, memory_limit);
   if (trace) complete_subject(*trace);
   return trace;
 }
 
-Result<Trace> open_subject(const std::filesystem::path& file, const SymbolOptions& symbols) {
-  Result<Trace> trace = open_input(file);
+Result<Trace> open_subject(const std::filesystem::path& file, Bytes memory_limit, const SymbolOptions& symbols) {
+  Result<Trace> trace = open_input(file, memory_limit);
   if (trace) prepare_subject(*trace, file, symbols);
   return trace;
 }
@@ -25,36 +22,6 @@ Result<Trace> open_subject(const std::filesystem::path& file, const SymbolOption
 void prepare_subject(Trace& trace, const std::filesystem::path& file, const SymbolOptions& symbols) {
   name_native_frames(trace, file, symbols);
   complete_subject(trace);
-}
-
-namespace {
-
-/// `heaps` without those that are not wanted, unless that were all.
-template <class Wanted>
-std::vector<Prepared> preferring(std::vector<Prepared> heaps, Wanted wanted) {
-  if (std::ranges::any_of(heaps, wanted)) std::erase_if(heaps, [&](const Prepared& heap) { return !wanted(heap); });
-  return heaps;
-}
-
-}  // namespace
-
-std::vector<Prepared> only_requests(std::vector<Prepared> heaps) {
-  return preferring(std::move(heaps), [](const Prepared& heap) { return heap.level == Level::framework; });
-}
-
-std::vector<Prepared> program_heaps(const Trace& trace) {
-  return preferring(only_requests(prepare(trace)), [&](const Prepared& heap) { return is_torch(trace, heap); });
-}
-
-std::optional<PolicySpec> recorded_policy(const Trace& trace, const std::vector<Prepared>& heaps) {
-  if (heaps.empty() || !is_torch(trace, heaps.front())) return std::nullopt;
-  PolicySpec recorded = TorchSettings::recorded(heaps.front().settings).spec();
-  const auto info = std::ranges::find(policies(), recorded.name, &PolicyInfo::name);
-  std::erase_if(recorded.parameters, [&](const auto& parameter) {
-    const auto usual = info->defaults.find(parameter.first);
-    return usual != info->defaults.end() && usual->second == parameter.second;
-  });
-  return recorded;
 }
 
 }  // namespace memreel::cli

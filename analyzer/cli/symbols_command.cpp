@@ -4,6 +4,7 @@
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/symbols/bundle.h"
+#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {
@@ -19,15 +20,15 @@ struct SymbolsArguments {
 Exit run_symbols(const SymbolsArguments& arguments) {
   const std::filesystem::path& output = arguments.output.empty() ? arguments.file : arguments.output;
   Result<SymbolFindings> findings = [&] {
-    ProgressBar bar("finding the names of native frames");
+    ProgressBar bar("naming native frames");
     return bundle_symbols(arguments.file, output, arguments.symbols,
                           [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); });
   }();
   if (!findings) return fail(findings.error());
   for (const std::string& line : findings->problems) note(arguments.file.filename().string() + ": " + line);
   if (arguments.quiet) return Exit::done;
-  std::cout << output.string() << ": " << text_of(findings->named) << " of " << text_of(findings->native_frames)
-            << " places in native code got their names\n";
+  std::cout << printable(output.string()) << ": named " << text_of(findings->named) << " of "
+            << text_of(findings->native_frames) << " native frames\n";
   return Exit::done;
 }
 
@@ -35,12 +36,12 @@ Exit run_symbols(const SymbolsArguments& arguments) {
 
 void add_symbols_command(CLI::App& app, Exit& exit) {
   CLI::App* const command =
-      app.add_subcommand("symbols", "Write the names of native frames into a trace, to read it on another machine");
+      app.add_subcommand("symbols", "Write function names into a trace, to read it on another machine");
   const auto arguments = std::make_shared<SymbolsArguments>();
   command->add_option("TRACE", arguments->file, "Trace (.reel)")->required();
   command->add_option("-o,--output", arguments->output, "Trace to write [TRACE itself]");
   add_symbol_options(*command, arguments->symbols);
-  command->add_flag("-q,--quiet", arguments->quiet, "Print nothing but problems");
+  command->add_flag("-q,--quiet", arguments->quiet, "Print problems only");
   command->footer(
       "Examples:\n"
       "  memreel symbols run.reel\n"

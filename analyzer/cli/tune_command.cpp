@@ -20,11 +20,13 @@ namespace {
 
 struct TuneArguments {
   std::filesystem::path file;
+  Bytes memory_limit;
   std::string policy;
   std::string capacity;
   std::vector<std::string> allocators;
   std::vector<std::string> questions;
   std::size_t top = 10;
+  SymbolOptions symbols;
   bool json = false;
 };
 
@@ -77,7 +79,7 @@ void add_default_question(const std::vector<Prepared>& heaps, TuneOptions& optio
 Exit run_tune(const TuneArguments& arguments) {
   Result<TuneOptions> options = options_of(arguments);
   if (!options) return fail(options.error());
-  const Result<Trace> trace = open_subject(arguments.file);
+  const Result<Trace> trace = open_subject(arguments.file, arguments.memory_limit, arguments.symbols);
   if (!trace) return fail(trace.error());
   const std::vector<Prepared> heaps = program_heaps(*trace);
   if (heaps.empty()) return fail({.what = "holds no allocations to replay", .where = arguments.file.string()});
@@ -107,13 +109,14 @@ Exit run_tune(const TuneArguments& arguments) {
 }  // namespace
 
 void add_tune_command(CLI::App& app, Exit& exit) {
-  CLI::App* const command =
-      app.add_subcommand("tune", "Say which settings of the allocator would have needed less, and what they cost");
+  CLI::App* const command = app.add_subcommand("tune", "Find the PyTorch settings that need less memory");
   const auto arguments = std::make_shared<TuneArguments>();
   command->add_option("TRACE", arguments->file, "Trace, or any file that import reads")->required();
-  command->add_option("--capacity", arguments->capacity,
-                      "Memory of the device, e.g. 24GiB, or unlimited: which settings survive with it? [what recorded "
-                      "failures imply, else unlimited]");
+  add_memory_option(*command, arguments->memory_limit);
+  command->add_option(
+      "--capacity", arguments->capacity,
+      "Memory of the device, e.g. 24GiB, or unlimited: which settings fit? [implied by recorded failures, "
+      "else unlimited]");
   command
       ->add_option("--what-if", arguments->questions,
                    "empty_cache@step, empty_cache@every:N (steps), empty_cache@every:Nevents, empty_cache@oom, "
@@ -121,14 +124,15 @@ void add_tune_command(CLI::App& app, Exit& exit) {
       ->allow_extra_args(false);
   command
       ->add_option("--allocators", arguments->allocators,
-                   "Policies to compare besides PyTorch's settings, as in replay; repeatable, comma lists")
+                   "Policies to compare with PyTorch's settings, as in replay; repeatable, comma lists")
       ->allow_extra_args(false);
   command->add_option("--policy", arguments->policy, "What the program ran with [the recorded settings]");
   command->add_option("--top", arguments->top, "How many settings to list in text [10]")->check(CLI::PositiveNumber);
+  add_stack_options(*command, arguments->symbols);
   command->add_flag("--json", arguments->json, "One JSON document (memreel.tune/1) instead of text");
   command->footer(
-      "Settings of PyTorch are searched alone and combined. Every figure is a replay of this trace; a setting that is\n"
-      "cut to one program may not suit another.\n\n"
+      "Settings are tried alone and combined. Every figure is a replay of this trace; a setting tuned to one program\n"
+      "may not suit another.\n\n"
       "Examples:\n"
       "  memreel tune snapshot.pickle\n"
       "  memreel tune snapshot.pickle --capacity 24GiB\n"

@@ -38,10 +38,8 @@ class Table {
                                  &outcome == &result_.baseline ? "" : change(result_.baseline, outcome),
                                  calls_of(outcome), cost_of(outcome)};
     if (result_.limited) {
-      const ReplayFailure* const first = outcome.first_failure();
       row.push_back(outcome.min_capacity ? text_of(*outcome.min_capacity) : "");
       row.push_back(text_of(outcome.failures()));
-      row.push_back(first != nullptr ? text_of(first->event) : "");
     }
     row.push_back(std::move(name));
     table_.add_row(std::move(row));
@@ -51,14 +49,11 @@ class Table {
 
  private:
   static std::vector<TableColumn> columns(bool limited) {
-    std::vector<TableColumn> columns{{"peak reserved", Align::right},
-                                     {"change", Align::right},
-                                     {"driver calls", Align::right},
-                                     {"their cost", Align::right}};
+    std::vector<TableColumn> columns{
+        {"reserved", Align::right}, {"change", Align::right}, {"calls", Align::right}, {"cost", Align::right}};
     if (limited) {
-      columns.push_back({"least capacity", Align::right});
+      columns.push_back({"fits in", Align::right});
       columns.push_back({"failed", Align::right});
-      columns.push_back({"first at event", Align::right});
     }
     columns.push_back({"setting"});  // last, for it may be long
     return columns;
@@ -72,27 +67,28 @@ void print_heading(const Trace& trace, const TuneResult& result, const TuneRepor
   for (const HeapHistory& history : report.recorded) {
     const Heap& heap = trace.tables[history.heap];
     std::cout << bold(trace.tables[heap.name] + ", device " + std::to_string(heap.device)) << ": "
-              << text_of(history.allocations) << " allocations, peak live " << text_of(history.peak_live);
-    if (history.peak_reserved != 0_B) std::cout << ", peak reserved when recorded " << text_of(history.peak_reserved);
-    std::cout << '\n';
+              << text_of(history.allocations) << " allocations, peak live " << text_of(history.peak_live) << '\n';
+    if (history.peak_reserved != 0_B)
+      std::cout << "  peak reserved as recorded " << text_of(history.peak_reserved) << '\n';
   }
   const DeviceModel& device = result.baseline.worst().device_model;
   if (result.limited) std::cout << "device memory " << text_of(device.capacity) << '\n';
-  if (result.baseline.heaps.size() > 1) std::cout << "a setting is judged by the device that it leaves worst off\n";
-  std::cout << '\n';
+  if (result.baseline.heaps.size() > 1) std::cout << "settings are ranked by the device with the highest peak\n";
+  std::cout << "  reserved: at the peak; calls, cost: of the driver, on an H200\n\n";
 }
 
 void print_recommendation(const TuneResult& result) {
   const Outcome* const best = result.recommended();
   if (best == nullptr) {
-    std::cout << verdict(result) << '\n';
+    std::cout << wrapped(verdict(result), 0);
     return;
   }
   std::cout << bold(export_line(conf_of(best->policy))) << "\n\n";
-  std::cout << verdict(result) << " Driver calls: " << calls_of(result.baseline) << " before, " << calls_of(*best)
-            << " with it (" << cost_of(result.baseline) << " and " << cost_of(*best) << " in all).\n";
+  std::string text = verdict(result) + " Driver calls: " + calls_of(result.baseline) + " (" + cost_of(result.baseline) +
+                     ") before, " + calls_of(*best) + " (" + cost_of(*best) + ") with it.";
   if (const std::string release = needs_release(best->policy); !release.empty())
-    std::cout << "It needs PyTorch " << release << " or newer.\n";
+    text += " Requires PyTorch " + release + " or newer.";
+  std::cout << wrapped(text, 0);
 }
 
 /// "empty_cache@step": "1,024 calls".
@@ -103,48 +99,43 @@ std::string label_of(const Alternative& alternative) {
          (alternative.calls == 1 ? " call)" : " calls)");
 }
 
-/// What a call of empty_cache costs, and whether it is worth that.
-void print_verdict_on_calls(const TuneResult& result, const Alternative& alternative) {
+/// What a call of empty_cache costs, and whether it is worth that; empty for other questions.
+std::string verdict_on_calls(const TuneResult& result, const Alternative& alternative) {
   const WhatIf::Kind kind = alternative.question.kind;
-  if (kind == WhatIf::Kind::policy) return;
+  if (kind == WhatIf::Kind::policy) return {};
   const Outcome& base = result.baseline;
   const Outcome& other = alternative.outcome;
-  std::cout << "  " << alternative.question.text << ": ";
+  std::string text = alternative.question.text + ": ";
   if (kind == WhatIf::Kind::empty_cache_at_oom) {
-    if (base.failures() == 0)
-      std::cout << "nothing fails here, so nothing would be called.\n";
-    else if (other.failures() == base.failures())
-      std::cout << "useless: before a request fails the allocator itself gives back all that it can.\n";
-    else
-      std::cout << "failures " << text_of(base.failures()) << " before, " << text_of(other.failures()) << " with it.\n";
-    return;
+    if (base.failures() == 0) return text + "nothing fails, so it is never called.";
+    if (other.failures() == base.failures())
+      return text + "no use: before a request fails, the allocator itself releases all that it can.";
+    return text + text_of(base.failures()) + " failures without it, " + text_of(other.failures()) + " with it.";
   }
   const bool removed = kind == WhatIf::Kind::no_empty_cache;
   const Outcome& with = removed ? base : other;
   const Outcome& without = removed ? other : base;
-  if (alternative.calls == 0) {
-    std::cout << (removed ? "the program made no such call.\n" : "the program is shorter than that.\n");
-    return;
-  }
+  if (alternative.calls == 0)
+    return text + (removed ? "the program does not call it." : "the program is shorter than that.");
   const auto per_call = [&](double more) { return more / static_cast<double>(alternative.calls); };
   const double more_calls =
       static_cast<double>(count_of(with.driver_calls())) - static_cast<double>(count_of(without.driver_calls()));
   const double more_seconds = with.driver_seconds() - without.driver_seconds();
   const double saved = saved_share(without.peak_reserved(), with.peak_reserved());
   if (with.failures() < without.failures())
-    std::cout << "worth calling: without it " << text_of(without.failures()) << " requests fail, with it "
-              << text_of(with.failures());
+    text += "worth calling: " + text_of(without.failures()) + " requests fail without it, " + text_of(with.failures()) +
+            " with it";
   else if (result.limited)
-    std::cout << "not worth calling: no request fails without it that is served with it";
+    text += "not worth calling: it saves no request";
   else if (saved >= peak_margin)
-    std::cout << "worth calling: the peak is " << text_of_share(saved) << " lower with it";
+    text += "worth calling: it lowers the peak by " + text_of_share(saved);
   else if (saved <= -peak_margin)
-    std::cout << "not worth calling: the peak is " << text_of_share(-saved) << " higher with it";
+    text += "not worth calling: it raises the peak by " + text_of_share(-saved);
   else
-    std::cout << "not worth calling: it does not lower the peak";
+    text += "not worth calling: it does not lower the peak";
   const auto calls = static_cast<std::uint64_t>(std::lround(std::max(0.0, per_call(more_calls))));
-  std::cout << "; a call costs " << text_of(calls) << (calls == 1 ? " driver call, " : " driver calls, ")
-            << text_of_seconds(std::max(0.0, per_call(more_seconds))) << ", besides the wait for the device.\n";
+  return text + "; each call costs " + text_of(calls) + (calls == 1 ? " driver call, " : " driver calls, ") +
+         text_of_seconds(std::max(0.0, per_call(more_seconds))) + ", plus the wait for the device.";
 }
 
 void print_alternatives(const TuneResult& result, const TuneReport& report) {
@@ -155,11 +146,12 @@ void print_alternatives(const TuneResult& result, const TuneReport& report) {
               << ")";
   std::cout << "\n\n";
   Table table(result);
-  table.add("as it was", result.baseline);
+  table.add("as recorded", result.baseline);
   for (const Alternative& alternative : result.alternatives) table.add(label_of(alternative), alternative.outcome);
   table.print();
   std::cout << '\n';
-  for (const Alternative& alternative : result.alternatives) print_verdict_on_calls(result, alternative);
+  for (const Alternative& alternative : result.alternatives)
+    if (const std::string text = verdict_on_calls(result, alternative); !text.empty()) std::cout << wrapped(text, 2);
 }
 
 }  // namespace
@@ -182,8 +174,7 @@ void print_tune_text(const Trace& trace, const TuneResult& result, const TuneRep
   table.print();
   if (result.tried > 0) {
     std::cout << "\n  " << text_of(result.tried) << " settings tried";
-    if (result.given_up > 0)
-      std::cout << ", of them " << text_of(result.given_up) << " given up on as worse than the best";
+    if (result.given_up > 0) std::cout << ", " << text_of(result.given_up) << " stopped early";
     std::cout << "\n\n";
     print_recommendation(result);
   }

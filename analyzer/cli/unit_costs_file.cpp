@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <ostream>
 #include <string>
 #include <utility>
+
+#include "analyzer/cli/output_file.h"
 
 namespace memreel::cli {
 namespace {
@@ -56,10 +59,10 @@ Result<void> write_unit_costs(const UnitCosts& costs, const std::filesystem::pat
     calls[std::string(driver_call_names[i])] = {{"fixed_seconds", costs.of[i].fixed_seconds},
                                                 {"seconds_per_mib", costs.of[i].seconds_per_mib}};
   const Json document{{"schema", schema}, {"measured_on", costs.measured_on}, {"calls", calls}};
-  std::ofstream stream(file, std::ios::binary);
-  stream << document.dump(2) << '\n';
-  if (!stream.flush()) return Error{.what = "can't be written", .where = file.string()};
-  return {};
+  return write_output(file, [&](std::ostream& out) -> Result<void> {
+    print_json(document, out);
+    return {};
+  });
 }
 
 }  // namespace memreel::cli

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
 #include "analyzer/cli/subject.h"
 #include "analyzer/replay/verify.h"
@@ -15,6 +16,7 @@ namespace {
 
 struct VerifyArguments {
   std::filesystem::path file;
+  Bytes memory_limit;
   bool json = false;
 };
 
@@ -59,7 +61,7 @@ void print_text(const Verification& v) {
 }
 
 Exit run_verify(const VerifyArguments& arguments) {
-  const Result<Trace> trace = open_subject(arguments.file);
+  const Result<Trace> trace = open_subject(arguments.file, arguments.memory_limit);
   if (!trace) return fail(trace.error());
   Result<std::vector<Verification>> verified = verify(*trace);
   if (!verified) {
@@ -70,8 +72,11 @@ Exit run_verify(const VerifyArguments& arguments) {
   if (arguments.json) {
     Json devices = Json::array();
     for (const Verification& v : *verified) devices.push_back(json_of(v));
-    print_json(
-        {{"schema", "memreel.verify/1"}, {"trace", arguments.file.string()}, {"exact", exact}, {"devices", devices}});
+    print_json({{"schema", "memreel.verify/1"},
+                {"trace", arguments.file.string()},
+                {"exact", exact},
+                {"losses", json_of_losses(*trace)},
+                {"devices", devices}});
   } else {
     for (const Verification& v : *verified) print_text(v);
   }
@@ -81,13 +86,13 @@ Exit run_verify(const VerifyArguments& arguments) {
 }  // namespace
 
 void add_verify_command(CLI::App& app, Exit& exit) {
-  CLI::App* const command =
-      app.add_subcommand("verify", "Replay a recorded history and compare every address with the recording");
+  CLI::App* const command = app.add_subcommand("verify", "Replay the recorded allocator and compare every address");
   const auto arguments = std::make_shared<VerifyArguments>();
   command->add_option("TRACE", arguments->file, "Trace, or any file that import reads")->required();
+  add_memory_option(*command, arguments->memory_limit);
   command->add_flag("--json", arguments->json, "One JSON document (memreel.verify/1) instead of text");
   command->footer(
-      "Exit code 1 when the simulated allocator differs from the recorded one anywhere.\n\n"
+      "Exit code 1 if the replay differs from the recording anywhere.\n\n"
       "Examples:\n"
       "  memreel verify run.reel\n"
       "  memreel verify snapshot.pickle --json | jq .exact");

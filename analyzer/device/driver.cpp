@@ -69,12 +69,12 @@ Result<Driver> Driver::load(std::string library) {
   driver.library_ = library_to_load(std::move(library));
   void* const handle = dlopen(driver.library_.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr)
-    return Error{.what = "there is no GPU driver here: " + driver.library_ + " can't be loaded",
+    return Error{.what = "no GPU driver here: can't load " + driver.library_,
                  .remedy = "run on a machine with an NVIDIA driver, or name its library in MEMREEL_LIBCUDA"};
   if (const char* missing = find_all(handle, driver.entry_))
     return Error{.what = "lacks " + std::string(missing),
                  .where = driver.library_,
-                 .remedy = "the driver must be of CUDA 11.3 or newer"};
+                 .remedy = "install a driver for CUDA 11.3 or newer"};
   return driver;
 }
 

@@ -39,8 +39,8 @@ Result<std::unique_ptr<Gpu>> Gpu::open(Driver driver, int number) {
   if (const Status status = d->device_count(&count); status != success || count == 0)
     return failed(status, "the driver sees no GPU");
   if (number < 0 || number >= count)
-    return Error{.what = "there is no GPU " + std::to_string(number),
-                 .remedy = "the driver sees " + std::to_string(count) + ", numbered from 0"};
+    return Error{.what = "no GPU " + std::to_string(number),
+                 .remedy = "the driver sees " + std::to_string(count) + ", counted from 0"};
   gpu->number_ = number;
   std::array<char, 256> name{};
   int version = 0;

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "analyzer/device/real_pools.h"
+#include "analyzer/engine/engine.h"
 #include "analyzer/policies/pool_chunks.h"
-#include "analyzer/policies/registry.h"
-#include "analyzer/replay/engine.h"
 #include "analyzer/replay/implied_capacity.h"
+#include "analyzer/replay/registry.h"
 
 namespace memreel::gpu {
 namespace {
@@ -42,14 +42,14 @@ OnDeviceResult run_pool(Gpu& gpu, const Prepared& heap, const CudaAsyncSettings&
 Result<OnDeviceResult> run_placing(Gpu& gpu, const BoundPolicy& policy, const Prepared& heap, RunOptions options,
                                    SegmentsBy how) {
   if (policy.spec.name.starts_with("bound."))
-    return Error{.what = policy.spec.name + " takes no memory, it only counts, so there is nothing to run",
-                 .remedy = "cuda.malloc, cuda.async, and policies that place blocks in segments can be run"};
+    return Error{.what = policy.spec.name + " takes no memory, it only counts",
+                 .remedy = "run cuda.malloc, cuda.async, or a policy that places blocks in segments"};
   RealMemory memory(gpu, how);
   options.backing = &memory;
   OnDeviceResult result{.replay = policy.run(heap, options)};
   if (memory.misaligned())
-    return Error{.what = policy.spec.name + " maps memory in pieces that a GPU can't map",
-                 .remedy = "give it pages that are a multiple of 2MiB"};
+    return Error{.what = policy.spec.name + " maps memory at a granularity that the GPU does not support",
+                 .remedy = "set pages to a multiple of 2MiB"};
   result.device_peak = memory.highest_taken();
   result.calls = gpu.tallies();
   return result;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "analyzer/device/gpu.h"
-#include "analyzer/replay/device.h"
+#include "analyzer/engine/device.h"
 
 namespace memreel::gpu {
 

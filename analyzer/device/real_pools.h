@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "analyzer/device/gpu.h"
+#include "analyzer/engine/policy.h"
+#include "analyzer/engine/prepared.h"
 #include "analyzer/policies/cuda_async_settings.h"
-#include "analyzer/policies/policy.h"
-#include "analyzer/replay/prepared.h"
 
 namespace memreel::gpu {
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <set>
 #include <span>
+#include <string>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -108,7 +110,7 @@ Steps steps_of(const Trace& trace, HeapId heap) {
   if (!steps.ends.empty()) return steps;
   const Rounds rounds = find_rounds(trace, heap);
   if (rounds.source != RoundSource::repetition) return steps;
-  steps.mark = rounds.name.empty() ? "from the allocations that repeat" : "each begins at " + rounds.name;
+  steps.mark = rounds.name.empty() ? "found by allocations that repeat" : "each starts at " + rounds.name;
   for (const std::uint32_t next : rounds.ends) steps.ends.push_back(next - 1);
   return steps;
 }
@@ -148,15 +150,17 @@ bool more_important(const SiteChange& x, const SiteChange& y) {
   return std::tie(x.stack_a, x.stack_b) < std::tie(y.stack_a, y.stack_b);
 }
 
-SideState state_of(const HeapView* view) {
+SideState state_of(const Trace& trace, const HeapView* view) {
   if (view == nullptr) return {};
-  return {.heap = view->history.heap, .events = view->events, .live = total(view->held)};
+  const std::int32_t device = trace.tables[view->history.heap].device;
+  return {.heap = view->history.heap, .device = device, .events = view->events, .live = total(view->held)};
 }
 
 HeapDifference compare(const Trace& trace_a, const HeapView* a, const Trace& trace_b, const HeapView* b) {
   const Trace& named_by = b != nullptr ? trace_b : trace_a;
   const Heap& heap = named_by.tables[(b != nullptr ? b : a)->history.heap];
-  HeapDifference result{.name = named_by.tables[heap.name], .device = heap.device, .a = state_of(a), .b = state_of(b)};
+  HeapDifference result{
+      .name = named_by.tables[heap.name], .device = heap.device, .a = state_of(trace_a, a), .b = state_of(trace_b, b)};
   for (const auto& [stack_a, stack_b] : match_stacks(trace_a.tables, holding(a), trace_b.tables, holding(b))) {
     SiteChange site{.stack_a = stack_a, .stack_b = stack_b};
     // Without a counterpart the stack is none, which may itself hold something that is another pair's.
@@ -176,21 +180,72 @@ HeapDifference compare(const Trace& trace_a, const HeapView* a, const Trace& tra
 }
 
 /// The view that stands for the same heap; null when there is none left.
-const HeapView* counterpart(const Tables& tables, const HeapView& view, const Tables& others,
+const HeapView* counterpart(const Tables& tables, const HeapView& view, const Tables& others, const DeviceMap& devices,
                             std::span<const HeapView* const> candidates, bool same_name) {
   const Heap& heap = tables[view.history.heap];
+  const auto device = devices.find(heap.device);
+  if (device == devices.end()) return nullptr;
   for (const HeapView* candidate : candidates) {
     const Heap& other = others[candidate->history.heap];
-    if (heap.device == other.device && heap.level == other.level &&
+    if (device->second == other.device && heap.level == other.level &&
         (!same_name || tables[heap.name] == others[other.name]))
       return candidate;
   }
   return nullptr;
 }
 
+/// The devices that hold memory at some time; of frameworks only, or all.
+std::set<std::int32_t> devices_of(const Trace& trace, bool frameworks) {
+  std::set<std::int32_t> devices;
+  for (const HeapHistory& history : heap_histories(trace)) {
+    const Heap& heap = trace.tables[history.heap];
+    if (!frameworks || heap.level == Level::framework) devices.insert(heap.device);
+  }
+  return devices;
+}
+
+/// Pairs the n-th with the n-th, and takes them away.
+void pair_in_order(std::set<std::int32_t>& a, std::set<std::int32_t>& b, DeviceMap& pairs) {
+  while (!a.empty() && !b.empty()) {
+    pairs[*a.begin()] = *b.begin();
+    a.erase(a.begin());
+    b.erase(b.begin());
+  }
+}
+
 }  // namespace
 
-Result<std::vector<HeapDifference>> difference(const Side& a, const Side& b) {
+DeviceMap match_devices(const Trace& a, const Trace& b, const DeviceMap& given) {
+  constexpr std::int32_t host = -1;
+  DeviceMap pairs = given;
+  pairs[host] = host;
+  for (const bool frameworks : {true, false}) {
+    std::set<std::int32_t> left_a = devices_of(a, frameworks), left_b = devices_of(b, frameworks);
+    for (const auto& [of_a, of_b] : pairs) {
+      left_a.erase(of_a);
+      left_b.erase(of_b);
+    }
+    if (left_a.size() != left_b.size()) {
+      for (const std::int32_t device : std::set(left_a)) {
+        if (left_b.erase(device) == 0) continue;
+        left_a.erase(device);
+        pairs[device] = device;
+      }
+    }
+    pair_in_order(left_a, left_b, pairs);
+  }
+  return pairs;
+}
+
+Result<std::vector<HeapDifference>> difference(const Side& a, const Side& b, const DeviceMap& given) {
+  for (const auto& [of_a, of_b] : given) {
+    const bool known_a = devices_of(a.trace, false).contains(of_a);
+    if (known_a && devices_of(b.trace, false).contains(of_b)) continue;
+    return Error{.what = std::string(known_a ? "the second" : "the first") + " trace has no device " +
+                         std::to_string(known_a ? of_b : of_a),
+                 .where = std::to_string(of_a) + "=" + std::to_string(of_b)};
+  }
+  const DeviceMap devices = match_devices(a.trace, b.trace, given);
   Result<std::vector<HeapView>> views_a = Error{};
   std::thread beside([&] { views_a = views_of(a); });
   const Result<std::vector<HeapView>> views_b = views_of(b);
@@ -204,7 +259,7 @@ Result<std::vector<HeapDifference>> difference(const Side& a, const Side& b) {
   for (const bool same_name : {true, false}) {
     for (std::size_t i = 0; i < partner.size(); ++i) {
       if (partner[i] != nullptr) continue;
-      partner[i] = counterpart(a.trace.tables, (*views_a)[i], b.trace.tables, left, same_name);
+      partner[i] = counterpart(a.trace.tables, (*views_a)[i], b.trace.tables, devices, left, same_name);
       std::erase(left, partner[i]);
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,6 +36,7 @@ struct SiteChange {
 /// A side of a comparison, of one heap.
 struct SideState {
   HeapId heap = HeapId::none;  // none: the trace has no such heap
+  std::int32_t device = 0;     // of it
   std::uint64_t events = 0;    // that had happened
   Holding live;
 };
@@ -59,8 +61,16 @@ struct Side {
   Instant instant;
 };
 
-/// Heaps are matched by device, level and name, else by device and level; one that only one side has is compared with
-/// nothing. Errors: an instant that a trace does not have.
-Result<std::vector<HeapDifference>> difference(const Side& a, const Side& b);
+/// Devices of A by what they are in B.
+using DeviceMap = std::map<std::int32_t, std::int32_t>;
+
+/// Which devices have the same role: two ranks of a job do the same on devices with different numbers. Those in `given`
+/// are as it says. Else, first among the devices that a framework uses and then among the others, the first of A is the
+/// first of B and so on, where there are as many; where there are not, those with the same number, then in order.
+DeviceMap match_devices(const Trace& a, const Trace& b, const DeviceMap& given);
+
+/// Heaps are matched by device (match_devices()), level and name, else by device and level; one that only one side has
+/// is compared with nothing. Errors: an instant that a trace does not have; a device in `given` that it does not have.
+Result<std::vector<HeapDifference>> difference(const Side& a, const Side& b, const DeviceMap& given = {});
 
 }  // namespace memreel

@@ -63,8 +63,8 @@ Result<Instant> parse_instant(std::string_view text) {
     return Instant{AtTime{*time}};
   }
   return Error{
-      .what = "there is no instant '" + std::string(text) + "'",
-      .remedy = "known: peak, end, step:N (from 1), event:N, or a time since the start such as 12.5s or 300ms"};
+      .what = "unknown instant '" + std::string(text) + "'",
+      .remedy = "available: peak, end, step:N (from 1), event:N, or a time since the start such as 12.5s or 300ms"};
 }
 
 std::string text_of(const Instant& instant) {
@@ -88,7 +88,7 @@ Result<std::uint64_t> events_at(const Instant& instant, const Trace& trace, cons
                  [&](AtEnd) -> Result<std::uint64_t> { return all; },
                  [&](AfterStep step) -> Result<std::uint64_t> {
                    if (steps.ends.empty())
-                     return Error{.what = "the trace has no marks of steps, and nothing in it repeats",
+                     return Error{.what = "the trace marks no steps, and nothing in it repeats",
                                   .remedy = "name an instant by event or time"};
                    if (step.number > steps.ends.size())
                      return Error{.what = "the trace has " + text_of(std::uint64_t{steps.ends.size()}) + " steps"};

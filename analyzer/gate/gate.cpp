@@ -18,12 +18,29 @@ const DeviceFigures* figures_of(const Measured& measured, std::int32_t device) {
   return found == measured.devices.end() ? nullptr : &*found;
 }
 
+/// ", at step (train.py:7) < main (train.py:40)": what led to it.
+std::string by_stack(const SiteFigures& site) {
+  constexpr std::size_t most_frames = 4;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(most_frames, site.stack.size()); ++i)
+    text += (i == 0 ? ", at " : " < ") + site.stack[i];
+  return text;
+}
+
 /// "; most is held by step (train.py): 2.10 GiB", for the moment of most live bytes.
 std::string most_held(const Measured& now, std::int32_t device) {
   const DeviceFigures* const figures = figures_of(now, device);
   if (figures == nullptr || figures->sites.empty()) return "";
   const SiteFigures& site = figures->sites.front();
-  return "; at the peak most is held by " + place_of(site) + ": " + text_of(site.bytes);
+  return "; at the peak most is held by " + place_of(site) + ": " + text_of(site.bytes) + by_stack(site);
+}
+
+/// "; most is leaked by step (train.py): 2.10 GiB, at ...".
+std::string most_leaked(const Measured& now, std::int32_t device) {
+  const DeviceFigures* const figures = figures_of(now, device);
+  if (figures == nullptr || figures->leaks.empty()) return "";
+  const SiteFigures& site = figures->leaks.front();
+  return "; most is leaked by " + place_of(site) + ": " + text_of(site.bytes) + by_stack(site);
 }
 
 /// "; step (train.py) grew most: 2.10 GiB, before 1.90 GiB"; of what holds more than before.
@@ -43,13 +60,17 @@ std::string most_grown(const Measured& now, const Measured& before, std::int32_t
     }
   }
   if (grown == nullptr) return "";
-  return "; " + place_of(*grown) + " grew most: " + text_of(grown->bytes) + ", before " + text_of(was);
+  return "; " + place_of(*grown) + " grew most: " + text_of(grown->bytes) + ", before " + text_of(was) +
+         by_stack(*grown);
 }
 
 constexpr const char* what_pins = "; memreel report --fragmentation names what pins it";
-constexpr const char* what_leaks = "; memreel report --leaks names the stacks";
-
 std::string on_device(std::int32_t device) { return device < 0 ? "host memory" : "device " + std::to_string(device); }
+
+std::string under(const std::string& policy) {
+  if (policy.empty()) return "";
+  return policy == recorded_figures ? ", as recorded" : " with " + policy;
+}
 
 std::string excess_of(const Figure& value, const Figure& limit) {
   if (const auto* bytes = std::get_if<Bytes>(&value)) return text_of(*bytes - std::get<Bytes>(limit));
@@ -65,9 +86,8 @@ Check judge(std::string name, std::string policy, std::int32_t device, const std
             Figure limit, const std::string& cause) {
   Check check{.name = std::move(name), .policy = std::move(policy), .device = device, .value = value, .limit = limit};
   if (value > limit) {
-    check.reason = subject + " on " + on_device(device) + (check.policy.empty() ? "" : " with " + check.policy) + ": " +
-                   text_of(value) + ", " + excess_of(value, limit) + " more than the " + text_of(limit) + " allowed" +
-                   cause;
+    check.reason = subject + " on " + on_device(device) + under(check.policy) + ": " + text_of(value) + ", " +
+                   excess_of(value, limit) + " more than the " + text_of(limit) + " allowed" + cause;
   }
   return check;
 }
@@ -77,6 +97,20 @@ Bytes with_tolerance(Bytes limit, double tolerance) {
 }
 
 }  // namespace
+
+std::vector<std::string> not_in_baseline(const Measured& now, const Measured& before) {
+  std::vector<std::string> lacks;
+  for (const DeviceFigures& d : now.devices)
+    if (figures_of(before, d.device) == nullptr) lacks.push_back(on_device(d.device));
+  for (const PolicyFigures& p : now.policies) {
+    const bool known_device = figures_of(before, p.device) != nullptr;
+    const bool known = std::ranges::any_of(before.policies, [&](const PolicyFigures& other) {
+      return other.policy == p.policy && other.device == p.device;
+    });
+    if (known_device && !known) lacks.push_back(p.policy + " on " + on_device(p.device));
+  }
+  return lacks;
+}
 
 std::string text_of(const Figure& figure) {
   if (const auto* bytes = std::get_if<Bytes>(&figure)) return text_of(*bytes);
@@ -105,7 +139,8 @@ std::vector<Check> check_budgets(const Measured& now, const Budgets& budgets) {
   }
   if (budgets.max_leaked) {
     for (const DeviceFigures& d : now.devices)
-      checks.push_back(judge("max-leaked", "", d.device, "leaked memory", d.leaked, *budgets.max_leaked, what_leaks));
+      checks.push_back(judge("max-leaked", "", d.device, "leaked memory", d.leaked, *budgets.max_leaked,
+                             most_leaked(now, d.device)));
   }
   return checks;
 }
@@ -118,7 +153,7 @@ std::vector<Check> check_baseline(const Measured& now, const Measured& before, d
     checks.push_back(judge("baseline peak-live", "", d.device, "peak of live memory", d.peak_live,
                            with_tolerance(old->peak_live, tolerance), most_grown(now, before, d.device)));
     checks.push_back(judge("baseline leaked", "", d.device, "leaked memory", d.leaked,
-                           with_tolerance(old->leaked, tolerance), what_leaks));
+                           with_tolerance(old->leaked, tolerance), most_leaked(now, d.device)));
   }
   for (const PolicyFigures& p : now.policies) {
     const auto old = std::ranges::find_if(before.policies, [&](const PolicyFigures& other) {

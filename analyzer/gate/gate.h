@@ -38,6 +38,9 @@ struct Check {
 /// One check for each budget, device and policy that it concerns.
 std::vector<Check> check_budgets(const Measured& now, const Budgets& budgets);
 
+/// What `now` has and `before` lacks, so that it can't be compared: "device 1", "torch.native on device 0".
+std::vector<std::string> not_in_baseline(const Measured& now, const Measured& before);
+
 /// No figure may be worse than it was by more than `tolerance`: a share of it, of fragmentation so many points (0.01 is
 /// one percentage point). Policies and devices that only one side has are not judged.
 std::vector<Check> check_baseline(const Measured& now, const Measured& before, double tolerance);

@@ -17,21 +17,45 @@ std::string_view base_name(std::string_view path) {
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
-using SiteBytes = std::map<std::pair<std::string, std::string>, Bytes>;
+/// What one function holds, and the stack that holds most of it.
+struct Held {
+  Bytes bytes;
+  Bytes of_stack;
+  StackId stack = StackId::none;
+};
+using SiteBytes = std::map<std::pair<std::string, std::string>, Held>;
+
+void add(const Trace& trace, StackId stack, Bytes bytes, SiteBytes& sites) {
+  const FrameText frame = own_frame(frames_of(trace.tables, stack));
+  Held& held = sites[{std::string(frame.function), std::string(base_name(frame.file))}];
+  held.bytes += bytes;
+  if (bytes <= held.of_stack) return;
+  held.of_stack = bytes;
+  held.stack = stack;
+}
 
 /// Adds what each function holds when `heap` is at its peak.
 void add_sites(const Trace& trace, const std::vector<Lifetime>& lives, const HeapHistory& heap, SiteBytes& sites) {
   if (heap.allocations == 0) return;
-  for (const LiveGroup& group : live_groups(trace, lives, heap.heap, heap.peak_live_event + 1, GroupBy::stack)) {
-    const FrameText frame = own_frame(frames_of(trace.tables, group.stack));
-    sites[{std::string(frame.function), std::string(base_name(frame.file))}] += group.bytes;
-  }
+  for (const LiveGroup& group : live_groups(trace, lives, heap.heap, heap.peak_live_event + 1, GroupBy::stack))
+    add(trace, group.stack, group.bytes, sites);
 }
 
-std::vector<SiteFigures> largest(const SiteBytes& bytes) {
+/// The user's own frames; of a stack that has none, all.
+std::vector<std::string> own_stack(const Trace& trace, StackId stack) {
+  const std::vector<FrameText> frames = frames_of(trace.tables, stack);
+  const bool any = std::ranges::any_of(frames, [](const FrameText& frame) { return !is_library(frame); });
+  std::vector<std::string> texts;
+  for (const FrameText& frame : frames)
+    if (!any || !is_library(frame)) texts.push_back(text_of(frame));
+  return texts;
+}
+
+std::vector<SiteFigures> largest(const Trace& trace, const SiteBytes& bytes) {
   std::vector<SiteFigures> sites;
   for (const auto& [place, held] : bytes)
-    sites.push_back({.function = place.first, .file = place.second, .bytes = held});
+    sites.push_back(
+        {.function = place.first, .file = place.second, .bytes = held.bytes, .stack = own_stack(trace, held.stack)});
   std::ranges::stable_sort(sites, std::ranges::greater(), &SiteFigures::bytes);
   if (sites.size() > max_sites) sites.resize(max_sites);
   return sites;
@@ -41,7 +65,7 @@ std::vector<DeviceFigures> device_figures(const Trace& trace, std::span<const Pr
                                           const MeasureOptions& options) {
   struct OfDevice {
     Bytes peak_live, leaked;
-    SiteBytes sites;
+    SiteBytes sites, leaks;
   };
   std::map<std::int32_t, OfDevice> by_device;
   const std::vector<Lifetime> lives = lifetimes(trace);
@@ -55,16 +79,57 @@ std::vector<DeviceFigures> device_figures(const Trace& trace, std::span<const Pr
   if (options.leaks) {
     for (const LeakFinding& finding : find_leaks(trace, options.leak_options).findings) {
       const auto heap = std::ranges::find(heaps, finding.heap, &Prepared::heap);
-      if (accuses(finding.verdict) && heap != heaps.end()) by_device[heap->device].leaked += finding.bytes;
+      if (!accuses(finding.verdict) || heap == heaps.end()) continue;
+      by_device[heap->device].leaked += finding.bytes;
+      add(trace, finding.stack, finding.bytes, by_device[heap->device].leaks);
     }
   }
   std::vector<DeviceFigures> devices;
   for (const auto& [device, of] : by_device)
-    devices.push_back({.device = device, .peak_live = of.peak_live, .leaked = of.leaked, .sites = largest(of.sites)});
+    devices.push_back({.device = device,
+                       .peak_live = of.peak_live,
+                       .leaked = of.leaked,
+                       .sites = largest(trace, of.sites),
+                       .leaks = largest(trace, of.leaks)});
   return devices;
 }
 
+/// What the recorded allocators reserved, by device. As with replays, the heap that reserved most decides how
+/// fragmented the device is.
+std::map<std::int32_t, PolicyFigures> recorded(const Trace& trace, std::span<const Prepared> heaps) {
+  std::map<std::int32_t, PolicyFigures> by_device;
+  std::map<std::int32_t, Bytes> most;
+  const std::vector<Lifetime> lives = lifetimes(trace);
+  for (const HeapHistory& history : heap_histories(trace)) {
+    const auto heap = std::ranges::find(heaps, history.heap, &Prepared::heap);
+    if (heap == heaps.end() || !records_reserved(history, heap->level)) continue;
+    PolicyFigures& figures =
+        by_device.try_emplace(heap->device, PolicyFigures{std::string(recorded_figures), heap->device}).first->second;
+    figures.failed_allocations += history.failures;
+    if (history.peak_reserved == 0_B) {
+      figures.peak_reserved += history.peak_live;
+      continue;
+    }
+    figures.peak_reserved += history.peak_reserved;
+    if (history.peak_reserved <= most[heap->device]) continue;
+    most[heap->device] = history.peak_reserved;
+    Bytes live;  // once the request was served that the last segment is for
+    const auto served = std::ranges::lower_bound(trace.allocation_events, history.peak_reserved_event);
+    const std::uint64_t events = 1 + (served == trace.allocation_events.end() ? history.peak_reserved_event : *served);
+    for (const Lifetime& life : lives)
+      if (life.live_after(events) && trace.tables[trace.events.origin[life.begin]].heap == history.heap)
+        live += trace.events.size[life.begin];
+    figures.fragmentation_at_peak = 1 - static_cast<double>(std::min(live, history.peak_reserved).count) /
+                                            static_cast<double>(history.peak_reserved.count);
+  }
+  return by_device;
+}
+
 }  // namespace
+
+bool records_reserved(const HeapHistory& history, Level level) {
+  return history.peak_reserved > 0_B || level == Level::driver;
+}
 
 Result<Measured> measure(const Trace& trace, std::span<const Prepared> heaps, std::span<const PolicySpec> specs,
                          const MeasureOptions& options) {
@@ -84,6 +149,8 @@ Result<Measured> measure(const Trace& trace, std::span<const Prepared> heaps, st
     }
     for (const auto& [device, figures] : by_device) measured.policies.push_back(figures);
   }
+  if (options.recorded)
+    for (const auto& [device, figures] : recorded(trace, heaps)) measured.policies.push_back(figures);
   return measured;
 }
 

@@ -5,8 +5,10 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "analyzer/history/lifetimes.h"
 #include "analyzer/insight/leaks.h"
 #include "analyzer/replay/replay.h"
 #include "formats/model/result.h"
@@ -29,8 +31,12 @@ struct PolicyFigures {
 struct SiteFigures {
   std::string function, file;  // file without directories
   Bytes bytes;
+  std::vector<std::string> stack;  // of most of them, in the user's own code: innermost first, "step (train.py:7)"
 
-  friend bool operator==(const SiteFigures&, const SiteFigures&) = default;
+  /// Whether a baseline has the same: it does not store stacks.
+  friend bool operator==(const SiteFigures& a, const SiteFigures& b) {
+    return a.function == b.function && a.file == b.file && a.bytes == b.bytes;
+  }
 };
 
 /// What holds for a device whatever the policy.
@@ -39,11 +45,18 @@ struct DeviceFigures {
   Bytes peak_live;
   Bytes leaked;                    // by stacks that are judged `leak` or `suspected`
   std::vector<SiteFigures> sites;  // live at the peak of live bytes, largest first; the largest `max_sites`
+  std::vector<SiteFigures> leaks;  // what `leaked` is made of, likewise
 
-  friend bool operator==(const DeviceFigures&, const DeviceFigures&) = default;
+  /// Whether a baseline has the same: it stores where memory is held, not where it leaks.
+  friend bool operator==(const DeviceFigures& a, const DeviceFigures& b) {
+    return a.device == b.device && a.peak_live == b.peak_live && a.leaked == b.leaked && a.sites == b.sites;
+  }
 };
 
 inline constexpr std::size_t max_sites = 50;
+
+/// Stands in PolicyFigures::policy for no replay, but what the recorded allocator itself reserved.
+inline constexpr std::string_view recorded_figures = "recorded";
 
 struct Measured {
   std::vector<PolicyFigures> policies;  // by policy as asked, then device
@@ -55,8 +68,12 @@ struct Measured {
 struct MeasureOptions {
   std::optional<DeviceModel> device;  // as in ReplayOptions
   bool leaks = true;                  // find them: costs another pass
+  bool recorded = false;              // add recorded_figures, of devices on which reserved memory was recorded
   LeakOptions leak_options;
 };
+
+/// Whether the trace says how much the heap reserved: by its segments, or because what it gives out is device memory.
+bool records_reserved(const HeapHistory& history, Level level);
 
 /// Replays `specs` on `heaps`, which are those of `trace` that are judged. What the heaps of a
 /// device need is added up, even where their peaks are at different times. Errors: as replay().

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analyzer/report/markdown_text.h"
 #include "formats/model/quantity.h"
 
 namespace memreel {
@@ -27,22 +28,6 @@ std::string xml(std::string_view text) {
       default:
         out += static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7F ? '?' : c;
         break;
-    }
-  }
-  return out;
-}
-
-/// Text that Markdown shows as it is, on one line.
-std::string markdown(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (static_cast<unsigned char>(c) < 0x20) {
-      out += ' ';
-    } else if (c == '<') {
-      out += "&lt;";
-    } else {
-      if (std::string_view("\\`*_{}[]()#+!|~@>").find(c) != std::string_view::npos) out += '\\';
-      out += c;
     }
   }
   return out;
@@ -80,16 +65,16 @@ std::string markdown_of(std::span<const Check> checks, std::string_view subject)
   const std::uint64_t failures = failures_in(checks);
   std::string out = "### memreel: ";
   out += failures == 0 ? "GPU memory is within its limits" : "GPU memory exceeds its limits";
-  out += "\n\n" + markdown(subject) + ": " + text_of(std::uint64_t{checks.size()}) + " checks, " + text_of(failures) +
-         " failed\n\n| | check | policy | device | value | limit |\n|---|---|---|---|---:|---:|\n";
+  out += "\n\n" + markdown_escaped(subject) + ": " + text_of(std::uint64_t{checks.size()}) + " checks, " +
+         text_of(failures) + " failed\n\n| | check | policy | device | value | limit |\n|---|---|---|---|---:|---:|\n";
   for (const Check& check : checks) {
-    out += std::string("| ") + (check.passed() ? "✅" : "❌") + " | " + markdown(check.name) + " | " +
-           markdown(check.policy) + " | " + (check.device < 0 ? "host" : std::to_string(check.device)) + " | " +
+    out += std::string("| ") + (check.passed() ? "✅" : "❌") + " | " + markdown_escaped(check.name) + " | " +
+           markdown_escaped(check.policy) + " | " + (check.device < 0 ? "host" : std::to_string(check.device)) + " | " +
            text_of(check.value) + " | " + text_of(check.limit) + " |\n";
   }
   if (failures != 0) out += "\n";
   for (const Check& check : checks)
-    if (!check.passed()) out += "- " + markdown(check.reason) + "\n";
+    if (!check.passed()) out += "- " + markdown_escaped(check.reason) + "\n";
   return out;
 }
 

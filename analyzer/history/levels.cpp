@@ -16,11 +16,17 @@ constexpr std::uint32_t none = 0xFFFF'FFFF;
 struct Region {
   Address begin;
   Bytes size;
-  std::uint32_t event = none;     // alloc or segment_map
-  std::uint32_t undone = none;    // segment_unmap of a mapping
-  std::uint32_t physical = none;  // alloc event of the created memory that is mapped
-  HeapId owner = HeapId::none;    // framework's heap that allocates from it
-  bool told = false;              // ... and has a segment event of its own for it
+  std::uint32_t event = none;                    // alloc or segment_map
+  AllocationId allocation = AllocationId::none;  // of the former
+  std::uint32_t undone = none;                   // segment_unmap of a mapping
+  AllocationId physical = AllocationId::none;    // the created memory that is mapped
+  /// A framework's heap that allocates from it, though perhaps its segments say better what is its own.
+  struct Claim {
+    HeapId heap = HeapId::none;
+    std::uint32_t event = none;
+    bool told = false;
+  };
+  std::vector<Claim> claims;
 
   Address end() const { return begin + size; }
 };
@@ -30,7 +36,10 @@ class Regions {
  public:
   void add(Address begin, std::uint32_t region) { live_[begin] = region; }
 
-  void remove(Address begin) { live_.erase(begin); }
+  /// Unless another one has begun there since.
+  void remove(Address begin, std::uint32_t region) {
+    if (const auto found = live_.find(begin); found != live_.end() && found->second == region) live_.erase(found);
+  }
 
   /// Calls `visit` for every live region that [begin, end) touches.
   template <class Visit>
@@ -48,80 +57,115 @@ class Regions {
 /// Whether the addresses of a pool's events are handles: that of created memory is mapped elsewhere.
 bool is_created_memory(const Tables& tables, PoolId pool) { return tables[tables[pool].name] == "physical"; }
 
-class Ties {
+}  // namespace
+
+class LevelTies::Impl {
  public:
-  explicit Ties(const Trace& trace) : trace_(trace), without_segments_(trace.tables.heaps.size(), true) {
-    for (std::size_t i = 0; i < trace.events.count(); ++i)
-      if (is_segment(trace.events.kind[i])) without_segments_[index(heap_of(i))] = false;
+  explicit Impl(const Tables& tables) : tables_(&tables) {}
+
+  void see(const Event& event, std::uint32_t number) {
+    has_segments_.resize(tables_->heaps.size());
+    const HeapId id = (*tables_)[event.origin].heap;
+    const Heap& heap = (*tables_)[id];
+    if (is_segment(event.kind)) has_segments_[index(id)] = true;
+    if (heap.device < 0) return;
+    if (heap.level == Level::driver)
+      note_driver(event, number, heap.device);
+    else if (has_segments_[index(id)] ? gets_segment(event.kind) : event.kind == EventKind::alloc)
+      note_framework(event, number, id, heap.device);
   }
 
-  /// Whether there is anything to tie: a framework's heap and the driver's.
-  bool possible() const {
-    bool framework = false, driver = false;
-    for (std::uint32_t h = 1; h < trace_.tables.heaps.size(); ++h) {
-      framework |= trace_.tables.heaps[h].level == Level::framework;
-      driver |= trace_.tables.heaps[h].level == Level::driver;
+  TiedLevels finish() && {
+    TiedLevels ties;
+    for (Region& region : regions_) {
+      // A heap's allocations claim what they lie in only when its segments say nothing.
+      const Region::Claim* last = nullptr;
+      for (const Region::Claim& claim : region.claims)
+        if (claim.told == has_segments_[index(claim.heap)] && (last == nullptr || claim.event >= last->event))
+          last = &claim;
+      if (last == nullptr) continue;
+      ++ties.count_;
+      const TiedLevels::Fate fate{
+          .owner = last->heap, .dropped = last->told, .address = region.begin, .size = region.size};
+      if (region.allocation != AllocationId::none) {
+        ties.add(region.allocation, fate);
+        continue;
+      }
+      ties.mappings_[region.event] = fate;
+      if (region.undone != none) ties.mappings_[region.undone] = fate;
+      if (region.physical != AllocationId::none) ties.add(region.physical, {.dropped = true});
     }
-    return framework && driver;
-  }
-
-  /// The regions that belong to a framework's heap.
-  std::vector<Region> find() {
-    for (std::uint32_t i = 0; i < trace_.events.count(); ++i) {
-      const Heap& heap = trace_.tables[heap_of(i)];
-      if (heap.device < 0) continue;
-      if (heap.level == Level::driver)
-        note_driver(i, heap.device);
-      else if (without_segments_[index(heap_of(i))] ? trace_.events.kind[i] == EventKind::alloc
-                                                    : gets_segment(trace_.events.kind[i]))
-        note_framework(i, heap.device);
-    }
-    std::erase_if(regions_, [](const Region& region) { return region.owner == HeapId::none; });
-    return std::move(regions_);
+    return ties;
   }
 
  private:
   struct Created {
-    std::uint32_t event;
+    AllocationId allocation;
     Bytes size;
   };
   struct Device {
     Regions allocated, mapped;
     std::vector<Created> created;  // and not mapped yet, in order
   };
-
-  HeapId heap_of(std::size_t event) const { return trace_.tables[trace_.events.origin[event]].heap; }
+  struct Hash {
+    std::uint64_t operator()(AllocationId id) const { return mix_bits(index(id)); }
+  };
 
   std::uint32_t add(const Region& region) {
-    regions_.push_back(region);
-    return static_cast<std::uint32_t>(regions_.size() - 1);
+    if (unused_.empty()) {
+      regions_.push_back(region);
+      return static_cast<std::uint32_t>(regions_.size() - 1);
+    }
+    const std::uint32_t row = unused_.back();
+    unused_.pop_back();
+    regions_[row] = region;
+    return row;
   }
 
-  void note_driver(std::uint32_t i, std::int32_t number) {
-    Device& device = devices_[number];
-    const Event event = trace_.events[i];
-    const bool created = is_created_memory(trace_.tables, trace_.tables[event.origin].pool);
+  /// What nobody allocated from while it was there stays the driver's.
+  void forget_unclaimed(std::uint32_t region) {
+    if (regions_[region].claims.empty()) unused_.push_back(region);
+  }
+
+  void note_driver(const Event& event, std::uint32_t number, std::int32_t of_device) {
+    Device& device = devices_[of_device];
+    const bool created = is_created_memory(*tables_, (*tables_)[event.origin].pool);
     switch (event.kind) {
       case EventKind::alloc:
-        if (created)
-          device.created.push_back({i, event.size});
-        else
-          device.allocated.add(event.address, add({event.address, event.size, i}));
+        if (created) {
+          device.created.push_back({event.allocation, event.size});
+          break;
+        }
+        {
+          const std::uint32_t region =
+              add({.begin = event.address, .size = event.size, .event = number, .allocation = event.allocation});
+          live_.put(event.allocation, region);
+          device.allocated.add(event.address, region);
+        }
         break;
       case EventKind::free_requested:
-        if (!created) device.allocated.remove(event.address);
+        if (created) break;
+        if (const std::uint32_t region = live_.erase(event.allocation); region != absent) {
+          device.allocated.remove(regions_[region].begin, region);
+          forget_unclaimed(region);
+        }
         break;
       case EventKind::segment_map:
-        device.mapped.add(event.address,
-                          add({event.address, event.size, i, none, take_created(device.created, event.size)}));
+        device.mapped.add(event.address, add({.begin = event.address,
+                                              .size = event.size,
+                                              .event = number,
+                                              .physical = take_created(device.created, event.size)}));
         break;
       case EventKind::segment_unmap: {
-        std::vector<Address> gone;
+        std::vector<std::uint32_t> gone;
         device.mapped.overlapping(regions_, event.address, event.address + event.size, [&](std::uint32_t region) {
-          regions_[region].undone = i;
-          gone.push_back(regions_[region].begin);
+          regions_[region].undone = number;
+          gone.push_back(region);
         });
-        for (const Address address : gone) device.mapped.remove(address);
+        for (const std::uint32_t region : gone) {
+          device.mapped.remove(regions_[region].begin, region);
+          forget_unclaimed(region);
+        }
         break;
       }
       default:
@@ -130,12 +174,12 @@ class Ties {
   }
 
   /// Mappings don't say of what they are. Programs map what they just created.
-  static std::uint32_t take_created(std::vector<Created>& created, Bytes size) {
+  static AllocationId take_created(std::vector<Created>& created, Bytes size) {
     const auto found = std::find_if(created.rbegin(), created.rend(), [&](const Created& c) { return c.size == size; });
-    if (found == created.rend()) return none;
-    const std::uint32_t event = found->event;
+    if (found == created.rend()) return AllocationId::none;
+    const AllocationId allocation = found->allocation;
     created.erase(std::next(found).base());
-    return event;
+    return allocation;
   }
 
   static bool gets_segment(EventKind kind) {
@@ -143,108 +187,111 @@ class Ties {
   }
 
   /// What a framework's allocation lies in is its own; what a segment of its is made of, it tells of itself.
-  void note_framework(std::uint32_t i, std::int32_t number) {
-    const auto device = devices_.find(number);
+  void note_framework(const Event& event, std::uint32_t number, HeapId heap, std::int32_t of_device) {
+    const auto device = devices_.find(of_device);
     if (device == devices_.end()) return;
-    const Event event = trace_.events[i];
     const Address end = event.address + event.size;
-    const bool tells = gets_segment(event.kind);
+    const bool told = gets_segment(event.kind);
     const auto own = [&](std::uint32_t id) {
       Region& region = regions_[id];
-      if (tells && (region.begin < event.address || region.end() > end)) return;
-      region.owner = heap_of(i);
-      region.told = tells;
+      if (told && (region.begin < event.address || region.end() > end)) return;
+      for (Region::Claim& claim : region.claims) {
+        if (claim.heap != heap || claim.told != told) continue;
+        claim.event = number;
+        return;
+      }
+      region.claims.push_back({.heap = heap, .event = number, .told = told});
     };
     device->second.allocated.overlapping(regions_, event.address, end, own);
     device->second.mapped.overlapping(regions_, event.address, end, own);
   }
 
-  const Trace& trace_;
-  std::vector<bool> without_segments_;  // by heap
+  const Tables* tables_;
+  std::vector<bool> has_segments_;  // by heap
   std::vector<Region> regions_;
+  std::vector<std::uint32_t> unused_;  // rows of regions_
+  FlatMap<AllocationId, Hash> live_;   // row of regions_
   std::map<std::int32_t, Device> devices_;
 };
 
-/// What becomes of the events of tied regions.
-class Rewriting {
- public:
-  Rewriting(Trace& trace, const std::vector<Region>& regions)
-      : trace_(trace), owner_(trace.allocation_events.size(), Fate{}) {
-    for (const Region& region : regions) {
-      if (trace_.events.kind[region.event] == EventKind::alloc) {
-        owner_[index(trace_.events.allocation[region.event])] = {.owner = region.owner, .dropped = region.told};
-        continue;
-      }
-      const Fate fate{.owner = region.owner, .dropped = region.told};
-      mappings_[region.event] = fate;
-      if (region.undone != none) mappings_[region.undone] = fate;
-      if (region.physical != none) owner_[index(trace_.events.allocation[region.physical])] = {.dropped = true};
-    }
+LevelTies::LevelTies(const Tables& tables) : impl_(std::make_unique<Impl>(tables)) {}
+LevelTies::LevelTies(LevelTies&&) noexcept = default;
+LevelTies& LevelTies::operator=(LevelTies&&) noexcept = default;
+LevelTies::~LevelTies() = default;
+void LevelTies::see(const Event& event, std::uint32_t number) { impl_->see(event, number); }
+TiedLevels LevelTies::finish() && { return std::move(*impl_).finish(); }
+
+void TiedLevels::add(AllocationId allocation, const Fate& fate) {
+  of_allocation_.put(allocation, static_cast<std::uint32_t>(fates_.size()));
+  fates_.push_back(fate);
+}
+
+template <class OriginIn>
+bool TiedLevels::rewrite(Event& event, std::uint32_t number, const OriginIn& origin_in) const {
+  if (event.allocation != AllocationId::none) {
+    const std::uint32_t row = of_allocation_.find(event.allocation);
+    if (row == absent) return true;
+    const Fate& fate = fates_[row];
+    if (fate.dropped || event.kind == EventKind::free_completed) return false;
+    event.kind = event.kind == EventKind::alloc ? EventKind::segment_alloc : EventKind::segment_free;
+    event.origin = origin_in(fate.owner, event.origin);
+    event.allocation = AllocationId::none;
+    event.address = fate.address;
+    event.size = fate.size;
+  } else if (const auto mapping = mappings_.find(number); mapping != mappings_.end()) {
+    if (mapping->second.dropped) return false;
+    event.origin = origin_in(mapping->second.owner, event.origin);
   }
+  return true;
+}
 
-  void run() {
-    EventColumns& events = trace_.events;
-    EventColumns kept;
-    kept.reserve(events.count());
-    std::vector<std::uint32_t> allocation_events;
-    std::vector<AllocationId> renumbered(owner_.size(), AllocationId::none);
-    for (std::uint32_t i = 0; i < events.count(); ++i) {
-      Event event = events[i];
-      if (event.allocation != AllocationId::none) {
-        const Fate fate = owner_[index(event.allocation)];
-        if (fate.dropped || (fate.owner != HeapId::none && event.kind == EventKind::free_completed)) continue;
-        if (fate.owner != HeapId::none) {
-          event.kind = event.kind == EventKind::alloc ? EventKind::segment_alloc : EventKind::segment_free;
-          event.origin = origin_in(fate.owner, event.origin);
-          event.allocation = AllocationId::none;
-        } else {
-          AllocationId& id = renumbered[index(event.allocation)];
-          if (event.kind == EventKind::alloc) {
-            id = AllocationId{static_cast<std::uint32_t>(allocation_events.size())};
-            allocation_events.push_back(static_cast<std::uint32_t>(kept.count()));
-          }
-          event.allocation = id;
-        }
-      } else if (const auto mapping = mappings_.find(i); mapping != mappings_.end()) {
-        if (mapping->second.dropped) continue;
-        event.origin = origin_in(mapping->second.owner, event.origin);
-      }
-      kept.push_back(event);
-    }
-    events = std::move(kept);
-    trace_.allocation_events = std::move(allocation_events);
-  }
-
- private:
-  struct Fate {
-    HeapId owner = HeapId::none;
-    bool dropped = false;
-  };
-
-  OriginId origin_in(HeapId heap, OriginId old) {
+bool TiedLevels::rewrite(Event& event, std::uint32_t number, Tables& tables) {
+  return rewrite(event, number, [&](HeapId heap, OriginId old) {
     const auto [found, is_new] = origins_.try_emplace({heap, old});
     if (is_new) {
-      const Origin& origin = trace_.tables[old];
-      trace_.tables.origins.push_back({.heap = heap, .stream = origin.stream, .thread = origin.thread});
-      found->second = OriginId{static_cast<std::uint32_t>(trace_.tables.origins.size() - 1)};
+      const Origin& origin = tables[old];
+      tables.origins.push_back({.heap = heap, .stream = origin.stream, .thread = origin.thread});
+      found->second = OriginId{static_cast<std::uint32_t>(tables.origins.size() - 1)};
     }
     return found->second;
-  }
+  });
+}
 
-  Trace& trace_;
-  std::vector<Fate> owner_;                 // by allocation
-  std::map<std::uint32_t, Fate> mappings_;  // by event
-  std::map<std::pair<HeapId, OriginId>, OriginId> origins_;
-};
-
-}  // namespace
+bool TiedLevels::rewrite_again(Event& event, std::uint32_t number) const {
+  return rewrite(event, number, [&](HeapId heap, OriginId old) { return origins_.at({heap, old}); });
+}
 
 std::size_t tie_levels(Trace& trace) {
-  Ties ties(trace);
-  if (!ties.possible()) return 0;
-  const std::vector<Region> regions = ties.find();
-  if (!regions.empty()) Rewriting(trace, regions).run();
-  return regions.size();
+  const auto has = [&](Level level) {
+    return std::any_of(trace.tables.heaps.begin() + 1, trace.tables.heaps.end(),
+                       [&](const Heap& heap) { return heap.level == level; });
+  };
+  if (trace.tables.heaps.size() < 2 || !has(Level::framework) || !has(Level::driver)) return 0;
+  LevelTies finder(trace.tables);
+  EventColumns& events = trace.events;
+  for (std::uint32_t i = 0; i < events.count(); ++i) finder.see(events[i], i);
+  TiedLevels ties = std::move(finder).finish();
+  if (ties.count() == 0) return 0;
+  EventColumns kept;
+  kept.reserve(events.count());
+  std::vector<std::uint32_t> allocation_events;
+  std::vector<AllocationId> renumbered(trace.allocation_events.size(), AllocationId::none);
+  for (std::uint32_t i = 0; i < events.count(); ++i) {
+    Event event = events[i];
+    if (!ties.rewrite(event, i, trace.tables)) continue;
+    if (event.allocation != AllocationId::none) {
+      AllocationId& id = renumbered[index(event.allocation)];
+      if (event.kind == EventKind::alloc) {
+        id = AllocationId{static_cast<std::uint32_t>(allocation_events.size())};
+        allocation_events.push_back(static_cast<std::uint32_t>(kept.count()));
+      }
+      event.allocation = id;
+    }
+    kept.push_back(event);
+  }
+  events = std::move(kept);
+  trace.allocation_events = std::move(allocation_events);
+  return ties.count();
 }
 
 }  // namespace memreel

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "analyzer/history/lifetimes.h"
+#include "analyzer/history/preexisting.h"
 #include "analyzer/policies/torch_settings.h"
 #include "analyzer/report/labels.h"
 
@@ -140,11 +141,24 @@ struct Plan {
   std::uint64_t peak = 0;  // number of events at which to look closely
 };
 
+/// The last event of what was there when the recording began, which is written one by one and was there at once; 0 when
+/// nothing was.
+std::uint64_t end_of_preexisting(const Trace& trace, HeapId heap) {
+  std::uint64_t last = 0;
+  if (trace.losses.preexisting_allocations == 0) return last;
+  for (const std::uint32_t event : trace.allocation_events)
+    if (trace.tables[trace.events.origin[event]].heap == heap &&
+        is_preexisting(trace.tables, trace.events.stack[event]))
+      last = event;
+  return last;
+}
+
 std::vector<Plan> plans_for(const Trace& trace) {
   std::vector<Plan> plans;
   for (const HeapHistory& history : heap_histories(trace)) {
     if (history.peak_reserved == 0_B || history.allocations == 0) continue;
-    const std::uint64_t event = next_allocation(trace, history.heap, history.peak_reserved_event);
+    const std::uint64_t event = std::max(next_allocation(trace, history.heap, history.peak_reserved_event),
+                                         end_of_preexisting(trace, history.heap));
     plans.push_back({.found = {.heap = history.heap, .growth = {.event = event}}, .peak = event + 1});
   }
   return plans;

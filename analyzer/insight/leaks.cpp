@@ -6,9 +6,11 @@
 #include <optional>
 #include <tuple>
 
+#include "analyzer/history/preexisting.h"
 #include "analyzer/insight/leaks_causes.h"
 #include "analyzer/insight/leaks_evidence.h"
 #include "analyzer/report/own_frame.h"
+#include "formats/model/device_sample.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel {
@@ -129,25 +131,18 @@ class Search {
     return {frame.function, frame.file, frame.line, frame.module, frame.module_offset};
   }
 
-  /// What an importer found alive without a record of its making.
-  bool is_from_before(StackId stack) const {
-    FrameId outermost = FrameId::none;
-    for (; stack != StackId::none; stack = trace_.tables[stack].caller) outermost = trace_.tables[stack].frame;
-    return trace_.tables[trace_.tables[outermost].function] == preexisting_frame;
-  }
-
   void add(HeapId heap, const Population& population, const Rounds& rounds, const Judged& judged,
            const std::optional<Swelling>& swelling = std::nullopt) {
-    LeakFinding finding{
-        .verdict = is_from_before(population.stack) ? LeakVerdict::unknown_before_attach : judged.verdict,
-        .heap = heap,
-        .stack = population.stack,
-        .count = judged.kept.size(),
-        .growth = judged.growth,
-        .swelling = swelling,
-        .rounds = rounds.count(),
-        .evidence = {},
-        .allocations = {}};
+    LeakFinding finding{.verdict = is_preexisting(trace_.tables, population.stack) ? LeakVerdict::unknown_before_attach
+                                                                                   : judged.verdict,
+                        .heap = heap,
+                        .stack = population.stack,
+                        .count = judged.kept.size(),
+                        .growth = judged.growth,
+                        .swelling = swelling,
+                        .rounds = rounds.count(),
+                        .evidence = {},
+                        .allocations = {}};
     for (const Held& held : judged.kept) {
       finding.bytes += held.size;
       finding.allocations.push_back(held.id);
@@ -181,7 +176,9 @@ class Search {
     for (std::size_t i = 0; i < events.count(); ++i) {
       const EventKind kind = events.kind[i];
       if (!is_segment(kind) && kind != EventKind::memory_info) continue;
-      Headroom& headroom = headrooms[index(trace_.tables[events.origin[i]].heap)];
+      const Origin& origin = trace_.tables[events.origin[i]];
+      if (kind == EventKind::memory_info && !samples_whole_heap(origin)) continue;
+      Headroom& headroom = headrooms[index(origin.heap)];
       if (kind == EventKind::segment_alloc || kind == EventKind::segment_map) {
         headroom.reserved += events.size[i];
       } else if (is_segment(kind)) {

@@ -40,7 +40,7 @@ std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Po
     case LeakVerdict::leak:
     case LeakVerdict::suspected: {
       if (finding.swelling) {
-        return "what is held " + place + " is replaced by something larger, in " +
+        return "what is held " + place + " was replaced by something larger in " +
                text_of(std::uint64_t{growth.rounds}) + " of " + count_of(finding.rounds, unit) + ": " +
                text_of(finding.swelling->at_first) + " after " + unit + " " + text_of(std::uint64_t{growth.first} + 1) +
                ", " + text_of(finding.swelling->at_last) + " at the end; nothing else in the program grows with it";
@@ -50,25 +50,24 @@ std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Po
              text_of(each) + " allocated " + place + "; " + fate_of_others(finding, population, unit);
     }
     case LeakVerdict::warm_up:
-      return total + " " + place + " came in " + count_of(growth.rounds, unit) + " up to " + unit + " " +
+      return total + " " + place + " was allocated in " + count_of(growth.rounds, unit) + " up to " + unit + " " +
              text_of(std::uint64_t{growth.last} + 1) + " of " + text_of(std::uint64_t{finding.rounds}) +
-             "; nothing was added since";
+             "; nothing has been added since";
     case LeakVerdict::sawtooth:
-      return total + " " + place + " wait to be freed: so far they were freed many at a time, after at most " +
-             count_of(growth.longest_life, unit);
+      return total + " " + place + " is freed in batches, so far after at most " + count_of(growth.longest_life, unit);
     case LeakVerdict::cache:
-      return total + " " + place + " are held, and that no longer grows; " + fate_of_others(finding, population, unit);
+      return total + " " + place + " no longer grows; " + fate_of_others(finding, population, unit);
     case LeakVerdict::unknown_before_attach:
-      return total + " were there before the recording began";
+      return total + " was allocated before the recording began";
     case LeakVerdict::unattributed:
       return text_of(finding.bytes) +
-             " of the device belong to nothing that was recorded: contexts, code, other processes";
+             " of the device belongs to nothing that was recorded: contexts, code, other processes";
     default:
       return total + " " + place + " " +
-             (growth.rounds <= 1 ? "came in " + unit + " " + text_of(std::uint64_t{growth.first} + 1) + " of " +
+             (growth.rounds <= 1 ? "dates from " + unit + " " + text_of(std::uint64_t{growth.first} + 1) + " of " +
                                        text_of(std::uint64_t{finding.rounds})
-                                 : "came in " + count_of(growth.rounds, unit)) +
-             (population.frees == 0 ? " and stay" : "; " + fate_of_others(finding, population, unit));
+                                 : "was allocated in " + count_of(growth.rounds, unit)) +
+             (population.frees == 0 ? " and stays" : "; " + fate_of_others(finding, population, unit));
   }
 }
 

@@ -8,11 +8,11 @@
 namespace memreel {
 namespace {
 
-constexpr std::uint32_t enough_rounds = 16;
-constexpr double least_span = 0.5;    // of all rounds
-constexpr double least_growth = 2;    // from a quarter of the way to the end
-constexpr double deepest_fall = 0.9;  // of the most held before
-constexpr double steady_r2 = 0.8;
+constexpr std::uint32_t enough_swelling_rounds = 16;
+constexpr double least_swelling_span = 0.5;  // of all rounds
+constexpr double least_growth = 2;           // from a quarter of the way to the end
+constexpr double deepest_fall = 0.9;         // of the most held before
+constexpr double steady_swelling_r2 = 0.8;
 
 struct HeldAt {
   Bytes bytes;
@@ -45,12 +45,12 @@ std::vector<HeldAt> held_after_rounds(const Population& population, std::uint32_
 std::optional<Swelling> swelling_of(const Population& population, const Rounds& rounds) {
   const std::uint32_t count = rounds.count();
   if (population.stack == StackId::none || population.frees == 0 || !population.has_survivors() ||
-      count < enough_rounds)
+      count < enough_swelling_rounds)
     return std::nullopt;
   const std::vector<HeldAt> held = held_after_rounds(population, count);
   const auto begin = static_cast<std::uint32_t>(
       std::ranges::find_if(held, [](const HeldAt& h) { return h.count != 0; }) - held.begin());
-  if (begin == count || count - begin < least_span * count) return std::nullopt;
+  if (begin == count || count - begin < least_swelling_span * count) return std::nullopt;
 
   Swelling swelling{.growth = {.first = begin}, .at_first = held[begin].bytes, .at_last = held.back().bytes};
   LineFit line;
@@ -72,13 +72,13 @@ std::optional<Swelling> swelling_of(const Population& population, const Rounds& 
   const bool is_larger =
       static_cast<double>(held.back().bytes.count) >= least_growth * static_cast<double>(early.bytes.count);
   // More of them is a queue.
-  if (swelling.growth.rounds < enough_rounds || has_stopped || !is_larger || held.back().count > early.count)
+  if (swelling.growth.rounds < enough_swelling_rounds || has_stopped || !is_larger || held.back().count > early.count)
     return std::nullopt;
   swelling.growth.slope = line.slope();
   swelling.growth.r2 = line.r2();
   for (const Held& h : population.held)
     if (!h.survives()) swelling.growth.longest_life = std::max(swelling.growth.longest_life, h.death - h.birth);
-  if (swelling.growth.r2 < steady_r2) return std::nullopt;
+  if (swelling.growth.r2 < steady_swelling_r2) return std::nullopt;
   return swelling;
 }
 
@@ -107,7 +107,7 @@ bool others_grow(const Trace& trace, HeapId heap, const Rounds& rounds, StackId 
   for (Course& course : courses) end_round(course);
   return std::any_of(courses.begin(), courses.end(), [&](const Course& course) {
     const LineFit& line = course.line;
-    return line.count() >= least_span * rounds.count() && line.r2() >= steady_r2 &&
+    return line.count() >= least_swelling_span * rounds.count() && line.r2() >= steady_swelling_r2 &&
            line.slope() * rounds.count() >= line.mean() / 2;
   });
 }

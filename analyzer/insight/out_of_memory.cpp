@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
+#include <utility>
 
 #include "analyzer/policies/torch_settings.h"
+#include "analyzer/replay/implied_capacity.h"
 
 namespace memreel {
 namespace {
@@ -25,11 +28,24 @@ std::optional<HoleMap> largest_hole(const HeapMap& map, auto wanted) {
   return hole;
 }
 
-OomVerdict verdict_of(const OutOfMemory& oom) {
-  if (oom.capacity) {
-    const bool fits = oom.live <= *oom.capacity && oom.requested <= *oom.capacity - oom.live;
-    return fits ? OomVerdict::fragmentation : OomVerdict::lack_of_memory;
+/// Whether live memory and the request fit beside each other in what the pool can have had. The device's own account of
+/// what was free says that exactly. Where a limit refused, it lies between what was held at some time and what was
+/// refused: in the middle, as far as anybody knows.
+bool would_fit(const OutOfMemory& oom) {
+  Bytes most = *oom.capacity;
+  Bytes likely = std::min(oom.least_capacity, most) + Bytes{(most - std::min(oom.least_capacity, most)).count / 2};
+  if (oom.bounded && !oom.own_limit()) {
+    if (oom.device_free && !oom.sample_age) most = std::min(most, oom.reserved + *oom.device_free);
+    likely = most;
   }
+  return oom.live <= likely && oom.requested <= likely - oom.live;
+}
+
+OomVerdict verdict_of(const OutOfMemory& oom) {
+  if (oom.requested > oom.device_total.value_or(largest_device)) return OomVerdict::larger_than_device;
+  if (oom.level == Level::driver)
+    return oom.device_free && oom.requested > *oom.device_free ? OomVerdict::lack_of_memory : OomVerdict::unknown;
+  if (oom.capacity) return would_fit(oom) ? OomVerdict::fragmentation : OomVerdict::lack_of_memory;
   if (oom.reserved == 0_B) return OomVerdict::unknown;
   return oom.free >= oom.requested ? OomVerdict::fragmentation : OomVerdict::lack_of_memory;
 }
@@ -63,35 +79,65 @@ void look_at(const HeapMap& map, OutOfMemory& oom) {
     oom.largest_hole.reset();
 }
 
-const Prepared* find_heap(const Remedies& remedies, HeapId heap) {
+/// The last allocator settings that a heap was recorded with.
+std::map<std::string, std::string> settings_of(const Remedies& remedies, HeapId heap) {
   const auto found = std::ranges::find(remedies.heaps, heap, &Prepared::heap);
-  return found == remedies.heaps.end() ? nullptr : &*found;
+  return found == remedies.heaps.end() ? std::map<std::string, std::string>{} : found->settings;
 }
 
-OutOfMemory request_of(const Trace& trace, std::uint32_t i, const Remedies& remedies) {
-  const Event event = trace.events[i];
+OutOfMemory request_of(const Trace& trace, const Incident& incident, const CapacityBounds& bounds,
+                       const std::optional<DeviceFree>& device, const Remedies& remedies) {
+  const Event event = trace.events[incident.event];
   const Origin& origin = trace.tables[event.origin];
-  OutOfMemory oom{.event = i,
+  OutOfMemory oom{.event = incident.event,
                   .heap = origin.heap,
+                  .level = trace.tables[origin.heap].level,
+                  .refusals = incident.refusals,
                   .lane = {.pool = origin.pool, .stream = origin.stream},
                   .requested = event.size,
-                  .needed = event.size};
-  if (event.value != 0) oom.device_free = Bytes{event.value};
-  const Prepared* const heap = find_heap(remedies, origin.heap);
-  if (heap == nullptr) return oom;
-  oom.capacity = heap->implied_capacity;
+                  .needed = event.size,
+                  .capacity = bounds.most,
+                  .least_capacity = bounds.least,
+                  .bounded = bounds.by_device,
+                  .device_total = bounds.device};
+  if (event.value != 0) {
+    oom.device_free = Bytes{event.value};
+  } else if (device) {
+    oom.device_free = device->free;
+    oom.sample_age = device->age;
+  }
   if (!is_torch_heap(trace.tables, origin.heap)) return oom;
-  const TorchSettings settings = TorchSettings::recorded(heap->settings);
+  const TorchSettings settings = TorchSettings::recorded(settings_of(remedies, origin.heap));
   const Bytes rounded = settings.round(event.size);
   oom.lane.small = TorchSettings::is_small(rounded);
   oom.needed = settings.segment_size(rounded);
   return oom;
 }
 
+/// Finds what serves most, and puts survivors into their order.
+void find_answer(const Remedies& remedies, OutOfMemories& ooms) {
+  std::vector<std::uint64_t> served(remedies.tried.size());
+  for (const OutOfMemory& oom : ooms.examined) {
+    if (oom.verdict == OomVerdict::fragmentation) ++ooms.fragmented;
+    for (const std::size_t i : oom.survivors) ++served[i];
+  }
+  const auto order = [&](std::size_t i) {
+    return std::tuple(served[i] < ooms.fragmented, !remedies.tried[i].outcome.best_known, -std::int64_t(served[i]));
+  };
+  for (OutOfMemory& oom : ooms.examined) std::ranges::stable_sort(oom.survivors, {}, order);
+  for (std::size_t i = 0; i < served.size(); ++i) {
+    if (served[i] == 0) continue;
+    const auto best = [&](std::size_t j) { return std::pair(served[j], remedies.tried[j].outcome.best_known); };
+    if (!ooms.answer || best(i) > best(ooms.answer->remedy)) ooms.answer = {.remedy = i, .served = served[i]};
+  }
+}
+
 }  // namespace
 
 std::string_view name_of(OomVerdict verdict) {
   switch (verdict) {
+    case OomVerdict::larger_than_device:
+      return "larger than the device";
     case OomVerdict::lack_of_memory:
       return "lack of memory";
     case OomVerdict::fragmentation:
@@ -102,15 +148,31 @@ std::string_view name_of(OomVerdict verdict) {
   return "unknown";
 }
 
+const OutOfMemory* OutOfMemories::of_event(std::uint64_t event) const {
+  const auto found = std::ranges::find_if(examined, [&](const OutOfMemory& oom) {
+    return std::ranges::any_of(oom.refusals, [&](const Refusal& refusal) {
+      return std::ranges::find(refusal.events, event) != refusal.events.end();
+    });
+  });
+  return found == examined.end() ? nullptr : &*found;
+}
+
 OutOfMemories judge_failures(const Trace& trace, const RecordedBlocks& blocks, const Remedies& remedies) {
-  OutOfMemories result;
+  Incidents incidents = find_incidents(trace);
+  OutOfMemories result{.count = incidents.failed.size(), .retried = incidents.retried};
+  if (incidents.failed.empty()) return result;
   std::map<HeapId, std::vector<std::uint32_t>> failures;
-  for (std::uint32_t i = 0; i < trace.events.count(); ++i) {
-    if (trace.events.kind[i] != EventKind::alloc_failed) continue;
-    ++result.count;
-    failures[trace.tables[trace.events.origin[i]].heap].push_back(i);
-    if (result.examined.size() < OutOfMemories::most_examined)
-      result.examined.push_back(request_of(trace, i, remedies));
+  for (std::uint32_t i = 0; i < trace.events.count(); ++i)
+    if (trace.events.kind[i] == EventKind::alloc_failed)
+      failures[trace.tables[trace.events.origin[i]].heap].push_back(i);
+  if (incidents.failed.size() > OutOfMemories::most_examined) incidents.failed.resize(OutOfMemories::most_examined);
+  std::vector<std::uint32_t> told;
+  for (const Incident& incident : incidents.failed) told.push_back(incident.event);
+  const std::vector<CapacityBounds> bounds = capacity_bounds(trace);
+  const std::vector<std::optional<DeviceFree>> device = device_free_at(trace, told);
+  for (std::size_t i = 0; i < told.size(); ++i) {
+    const HeapId heap = trace.tables[trace.events.origin[told[i]]].heap;
+    result.examined.push_back(request_of(trace, incidents.failed[i], bounds[index(heap)], device[i], remedies));
   }
   std::vector<std::uint64_t> instants;
   for (const OutOfMemory& oom : result.examined) instants.push_back(oom.event);
@@ -120,11 +182,13 @@ OutOfMemories judge_failures(const Trace& trace, const RecordedBlocks& blocks, c
     look_at(heap_map(trace.tables, snapshot, oom.heap, blocks), oom);
     oom.verdict = verdict_of(oom);
     oom.fragmentation_index = fragmentation_index(oom);
-    if (!oom.capacity) return;  // there is nothing to replay it at
+    // Where the verdict is lack of memory, what survives does so at a limit above the one that there was.
+    if (!oom.capacity || oom.verdict != OomVerdict::fragmentation) return;
     for (std::size_t i = 0; i < remedies.tried.size(); ++i)
       if (survives(remedies.tried[i].outcome, oom.heap, static_cast<std::uint32_t>(oom.event), failures[oom.heap]))
         oom.survivors.push_back(i);
   });
+  find_answer(remedies, result);
   return result;
 }
 

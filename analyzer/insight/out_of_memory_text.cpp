@@ -13,6 +13,52 @@ std::string arithmetic(const OutOfMemory& oom) {
 
 std::string of_all(const OutOfMemory& oom) { return oom.capacity ? ", of at most " + text_of(*oom.capacity) : ""; }
 
+std::string larger_than_device(const OutOfMemory& oom) {
+  std::string text = "Larger than the device: " + text_of(oom.requested) + " were asked for, and ";
+  if (oom.device_total) return text + "the device has " + text_of(*oom.device_total) + " in all.";
+  text += "no device has as much. Nothing in the trace says how much this one has";
+  if (oom.device_free && !oom.sample_age) text += "; " + text_of(*oom.device_free) + " of it were free";
+  return text + ".";
+}
+
+std::string lack_of_memory(const OutOfMemory& oom) {
+  if (oom.level == Level::driver) {
+    return text_of(oom.requested) + " were asked of the driver, and " + text_of(*oom.device_free) +
+           " of the device's " + text_of(*oom.device_total) + " were free. The program held " + text_of(oom.live) + ".";
+  }
+  if (!oom.capacity) return arithmetic(oom) + ", and only " + text_of(oom.free) + " of the pool were free.";
+  if (oom.live > *oom.capacity || oom.requested > *oom.capacity - oom.live)
+    return arithmetic(oom) + ", more than the " + text_of(*oom.capacity) +
+           " that there were at most, wherever they lay.";
+  if (oom.bounded && !oom.own_limit()) return arithmetic(oom) + ", more than the pool and the device had left.";
+  return arithmetic(oom) + ". Nothing bounds how much there was but what was refused: it was at least " +
+         text_of(oom.least_capacity) + " and at most " + text_of(*oom.capacity) + ", probably too little.";
+}
+
+std::string not_known(const OutOfMemory& oom) {
+  if (oom.level != Level::driver) return arithmetic(oom) + ". The trace does not say how much memory there was.";
+  const std::string asked =
+      text_of(oom.requested) + " were asked of the driver while the program held " + text_of(oom.live);
+  if (!oom.device_free) return asked + ". The trace has no samples of the device.";
+  return asked + ". By the last sample, the device had " + text_of(*oom.device_free) +
+         " free: another program took them since, or a limit applies.";
+}
+
+/// What a pool asked of the driver for this request, and did not get.
+std::string what_the_driver_refused(const OutOfMemory& oom) {
+  std::string text;
+  for (std::size_t i = 1; i < oom.refusals.size(); ++i) {
+    const Refusal& refusal = oom.refusals[i];
+    const std::uint64_t times = refusal.events.size();
+    text += " The driver refused the " + text_of(refusal.requested) + " that the pool asked for" +
+            (times == 1   ? ""
+             : times == 2 ? ", twice"
+                          : ", " + text_of(times) + " times") +
+            ".";
+  }
+  return text;
+}
+
 std::string where_the_free_memory_was(const OutOfMemory& oom) {
   if (oom.holes == 0) return " The pool had no free memory: all of it went to rounding and unsplit tails.";
   std::string text = " The pool had " + text_of(oom.free) + " free in " + text_of(oom.holes) +
@@ -46,24 +92,24 @@ std::string who_else_has_it(const OutOfMemory& oom) {
 std::string explanation(const OutOfMemory& oom) {
   std::string text;
   switch (oom.verdict) {
+    case OomVerdict::larger_than_device:
+      text = larger_than_device(oom);
+      break;
     case OomVerdict::lack_of_memory:
-      text = "Lack of memory: " + arithmetic(oom);
-      text += oom.capacity
-                  ? ", more than the " + text_of(*oom.capacity) + " that there were at most, wherever they lay."
-                  : ", and only " + text_of(oom.free) + " of the pool were free.";
+      text = "Lack of memory: " + lack_of_memory(oom);
       break;
     case OomVerdict::fragmentation:
       text = "Fragmentation: " + arithmetic(oom) + of_all(oom) + "." + where_the_free_memory_was(oom) +
              who_else_has_it(oom);
       break;
     case OomVerdict::unknown:
-      text = "Not known: " + arithmetic(oom) + ". The trace does not say how much memory there was.";
+      text = "Not known: " + not_known(oom);
       break;
   }
-  if (oom.own_limit())
+  if (oom.own_limit() && oom.verdict != OomVerdict::larger_than_device)
     text += " The device itself had " + text_of(*oom.device_free) +
             " free: what refused is a limit of the program's own (a memory fraction).";
-  return text;
+  return text + what_the_driver_refused(oom);
 }
 
 std::string strip_of(std::span<const HeapBlock> blocks, Address begin, Address end, std::size_t width) {

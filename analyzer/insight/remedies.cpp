@@ -1,14 +1,16 @@
 #include "analyzer/insight/remedies.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
+#include "analyzer/engine/parallel.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/insight/block_sizes.h"
-#include "analyzer/policies/registry.h"
 #include "analyzer/policies/torch_settings.h"
 #include "analyzer/replay/implied_capacity.h"
-#include "analyzer/replay/parallel.h"
+#include "analyzer/replay/prepare.h"
+#include "analyzer/replay/registry.h"
 #include "analyzer/tune/search_space.h"
 
 namespace memreel {
@@ -146,6 +148,7 @@ Remedies replay_remedies(const Trace& trace, std::uint64_t rows, unsigned thread
 
   PolicySpec baseline;
   if (remedies.is_torch) baseline = TorchSettings::recorded(heaps.front().settings).spec();
+  if (remedies.is_torch && !bind_policy(baseline)) return remedies;
   std::vector<Candidate> candidates =
       remedies.is_torch ? torch_candidates(heaps, baseline, limited) : allocator_candidates();
   std::erase_if(candidates, [](const Candidate& candidate) { return !bind_policy(candidate.policy); });
@@ -177,10 +180,20 @@ Remedies replay_remedies(const Trace& trace, std::uint64_t rows, unsigned thread
     remedies.tried.push_back(
         {.kind = candidates[i].kind, .text = std::move(candidates[i].text), .outcome = std::move(trials[i].outcome)});
     Outcome& outcome = remedies.tried.back().outcome;
-    if (remedies.is_torch) outcome.changes = changes(baseline, outcome.policy);
+    if (!remedies.is_torch) continue;
+    outcome.changes = changes(baseline, outcome.policy);
+    outcome.best_known = only_expands(baseline, outcome.policy);
   }
+  // Where requests fail, what counts is that they are served; and less than peak_margin is no difference.
+  const bool fails = remedies.baseline.failures() > 0;
+  const auto margin = static_cast<std::int64_t>(peak_margin * static_cast<double>(remedies.baseline_peak.count));
+  std::int64_t most = 0;
+  for (const Remedy& remedy : remedies.tried)
+    if (remedy.outcome.failures() == 0) most = std::max(most, remedies.gives_back(remedy));
   std::ranges::stable_sort(remedies.tried, {}, [&](const Remedy& remedy) {
-    return std::pair(remedy.outcome.failures(), -remedies.gives_back(remedy));
+    const std::int64_t saved = remedies.gives_back(remedy);
+    const bool equal_to_best = fails || saved >= most - margin;
+    return std::tuple(remedy.outcome.failures(), !equal_to_best, equal_to_best && !remedy.outcome.best_known, -saved);
   });
   return remedies;
 }

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analyzer/replay/prepared.h"
+#include "analyzer/engine/prepared.h"
 #include "analyzer/tune/outcome.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
@@ -33,9 +33,10 @@ struct Remedy {
 struct Remedies {
   std::vector<Prepared> heaps;  // what was replayed: one process's, of one kind of allocator
   bool is_torch = false;
-  Outcome baseline;            // what it ran with; of allocators other than PyTorch's not known, and empty
-  Bytes baseline_peak;         // reserved by it; when it is not known, when it was recorded
-  std::vector<Remedy> tried;   // those that save most first; then fewest failures
+  Outcome baseline;     // what it ran with; of allocators other than PyTorch's not known, and empty
+  Bytes baseline_peak;  // reserved by it; when it is not known, when it was recorded
+  std::vector<Remedy>
+      tried;  // fewest failures first; then those that save most, or, where requests fail, the best known
   std::uint64_t left_out = 0;  // candidates that were not replayed because the trace is long
 
   /// Bytes of the peak that a remedy does without; negative when it needs more.

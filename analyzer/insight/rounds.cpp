@@ -11,7 +11,7 @@
 namespace memreel {
 namespace {
 
-constexpr std::uint32_t fewest_rounds = 8;
+constexpr std::uint32_t fewest_repeats = 8;
 constexpr std::uint32_t most_intervals = 64;
 constexpr std::uint32_t well_many_rounds = 16;
 constexpr std::uint32_t loops_tried = 16;
@@ -77,7 +77,7 @@ std::vector<std::uint32_t> beginnings(const SiteSequence& sequence) {
   };
   std::map<std::uint32_t, std::vector<std::uint32_t>> by_count;
   for (std::uint32_t site = 0; site < sequence.sites.size(); ++site) {
-    if (sequence.counts[site] >= fewest_rounds) by_count[sequence.counts[site]].push_back(site);
+    if (sequence.counts[site] >= fewest_repeats) by_count[sequence.counts[site]].push_back(site);
   }
   std::vector<Loop> loops;
   std::size_t most_sites = 0;
@@ -107,7 +107,7 @@ std::string line_of(const Trace& trace, StackId stack) {
 
 Rounds by_repetition(const Trace& trace, const SiteSequence& sequence) {
   const std::vector<std::uint32_t> places = beginnings(sequence);
-  if (places.size() < fewest_rounds) return {};
+  if (places.size() < fewest_repeats) return {};
   Rounds rounds{.source = RoundSource::repetition,
                 .name = line_of(trace, sequence.sites[sequence.site_of[places.front()]].stack),
                 .last_is_open = true};
@@ -118,7 +118,7 @@ Rounds by_repetition(const Trace& trace, const SiteSequence& sequence) {
 Rounds by_allocations(const SiteSequence& sequence) {
   const std::size_t total = sequence.event_of.size();
   const std::size_t intervals = std::min<std::size_t>(most_intervals, total / 4);
-  if (intervals < fewest_rounds) return {};
+  if (intervals < fewest_repeats) return {};
   Rounds rounds{.source = RoundSource::allocations, .name = {}, .last_is_open = true};
   for (std::size_t i = 1; i < intervals; ++i) rounds.ends.push_back(sequence.event_of[total * i / intervals]);
   return rounds;
@@ -128,7 +128,7 @@ Rounds by_allocations(const SiteSequence& sequence) {
 
 Rounds find_rounds(const Trace& trace, HeapId heap) {
   Steps steps = find_steps(trace, heap);
-  if (steps.ends.size() >= fewest_rounds)
+  if (steps.ends.size() >= fewest_repeats)
     return {.source = RoundSource::marks, .name = std::move(steps.mark), .ends = std::move(steps.ends)};
   const SiteSequence sequence = site_sequence(trace, heap);
   Rounds rounds = by_repetition(trace, sequence);
@@ -141,10 +141,10 @@ std::string text_of(const Rounds& rounds) {
     case RoundSource::marks:
       return count + " steps, from the marks \"" + rounds.name + "\"";
     case RoundSource::repetition:
-      return count + " steps, from the allocations that repeat" +
-             (rounds.name.empty() ? "" : " (each begins at " + rounds.name + ")");
+      return count + " steps, found by allocations that repeat" +
+             (rounds.name.empty() ? "" : " (each starts at " + rounds.name + ")");
     case RoundSource::allocations:
-      return count + " intervals of equally many allocations, since the program marks no steps and none repeat";
+      return count + " intervals of equally many allocations, as no steps are marked and none repeat";
     default:
       return "too few steps to judge growth";
   }

@@ -70,9 +70,10 @@ Result<void> Suppressions::add_lines(std::string_view text, const std::string& w
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     if (line.empty() || line.starts_with('#')) continue;
     if (!line.starts_with(kind) || trimmed(line.substr(kind.size())).empty()) {
-      return Error{.what = "line " + std::to_string(number) + ": '" + std::string(line) + "' is no suppression",
-                   .where = where,
-                   .remedy = "write leak:PATTERN"};
+      return Error{
+          .what = "line " + std::to_string(number) + ": '" + std::string(line) + "' is not a valid suppression",
+          .where = where,
+          .remedy = "write leak:PATTERN"};
     }
     all_.push_back({std::string(trimmed(line.substr(kind.size()))), false});
   }

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "analyzer/engine/engine.h"
+
 namespace memreel {
 namespace {
 

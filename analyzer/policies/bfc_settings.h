@@ -3,8 +3,8 @@
 
 #include <optional>
 
+#include "analyzer/engine/policy_spec.h"
 #include "analyzer/heap/best_fit_index.h"
-#include "analyzer/replay/policy_spec.h"
 #include "formats/model/result.h"
 #include "formats/model/units.h"
 

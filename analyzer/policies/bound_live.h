@@ -3,11 +3,13 @@
 // A bound, not an allocator: no rounding, no placement, reserved equals live at every instant.
 #pragma once
 
-#include "analyzer/policies/policy.h"
-#include "analyzer/policies/registry.h"
-#include "analyzer/replay/device.h"
+#include "analyzer/engine/device.h"
+#include "analyzer/engine/policy.h"
+#include "analyzer/engine/policy_entry.h"
 
 namespace memreel {
+
+struct Measures;
 
 class BoundLive {
  public:

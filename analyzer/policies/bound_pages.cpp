@@ -1,5 +1,6 @@
 #include "analyzer/policies/bound_pages.h"
 
+#include "analyzer/engine/engine.h"
 #include "analyzer/policies/parameters.h"
 
 namespace memreel {

@@ -4,9 +4,9 @@
 // no free memory and no external fragmentation, and pays with the unused rest of each last page.
 #pragma once
 
-#include "analyzer/policies/policy.h"
-#include "analyzer/policies/registry.h"
-#include "analyzer/replay/device.h"
+#include "analyzer/engine/device.h"
+#include "analyzer/engine/policy.h"
+#include "analyzer/engine/policy_entry.h"
 
 namespace memreel {
 

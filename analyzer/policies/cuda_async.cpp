@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "analyzer/engine/engine.h"
+
 namespace memreel {
 namespace {
 

@@ -42,14 +42,14 @@
 #include <set>
 #include <vector>
 
+#include "analyzer/engine/device.h"
+#include "analyzer/engine/policy.h"
+#include "analyzer/engine/policy_entry.h"
+#include "analyzer/engine/prepared.h"
 #include "analyzer/heap/best_fit_index.h"
 #include "analyzer/heap/block_table.h"
 #include "analyzer/policies/cuda_async_settings.h"
-#include "analyzer/policies/policy.h"
 #include "analyzer/policies/pool_chunks.h"
-#include "analyzer/policies/registry.h"
-#include "analyzer/replay/device.h"
-#include "analyzer/replay/prepared.h"
 
 namespace memreel {
 

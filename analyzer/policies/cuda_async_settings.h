@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "analyzer/replay/policy_spec.h"
+#include "analyzer/engine/policy_spec.h"
 #include "formats/model/result.h"
 #include "formats/model/units.h"
 

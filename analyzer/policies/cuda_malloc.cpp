@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "analyzer/engine/engine.h"
+
 namespace memreel {
 
 bool CudaMalloc::allocate(std::uint32_t slot, Bytes size, std::uint32_t) {

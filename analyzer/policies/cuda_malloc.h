@@ -12,11 +12,11 @@
 #include <bit>
 #include <vector>
 
+#include "analyzer/engine/device.h"
+#include "analyzer/engine/policy.h"
+#include "analyzer/engine/policy_entry.h"
 #include "analyzer/heap/best_fit_index.h"
 #include "analyzer/heap/block_table.h"
-#include "analyzer/policies/policy.h"
-#include "analyzer/policies/registry.h"
-#include "analyzer/replay/device.h"
 
 namespace memreel {
 

@@ -5,7 +5,7 @@
 namespace memreel {
 
 PolicyEntry fit_best_entry() {
-  return growing_range_entry<FitBest>("fit.best", "one growing range, the smallest hole that fits");
+  return growing_range_entry<FitBest>("fit.best", "one growing range, the smallest gap that fits");
 }
 
 }  // namespace memreel

@@ -6,9 +6,9 @@
 
 #include <bit>
 
+#include "analyzer/engine/policy_entry.h"
 #include "analyzer/heap/best_fit_index.h"
 #include "analyzer/policies/growing_range.h"
-#include "analyzer/policies/registry.h"
 
 namespace memreel {
 

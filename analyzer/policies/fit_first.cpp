@@ -5,7 +5,7 @@
 namespace memreel {
 
 PolicyEntry fit_first_entry() {
-  return growing_range_entry<FitFirst>("fit.first", "one growing range, the lowest hole that fits");
+  return growing_range_entry<FitFirst>("fit.first", "one growing range, the lowest gap that fits");
 }
 
 }  // namespace memreel

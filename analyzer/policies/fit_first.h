@@ -4,9 +4,9 @@
 // the free list in address order.
 #pragma once
 
+#include "analyzer/engine/policy_entry.h"
 #include "analyzer/heap/address_index.h"
 #include "analyzer/policies/growing_range.h"
-#include "analyzer/policies/registry.h"
 
 namespace memreel {
 

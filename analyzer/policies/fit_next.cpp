@@ -6,7 +6,7 @@ namespace memreel {
 
 PolicyEntry fit_next_entry() {
   return growing_range_entry<FitNext>("fit.next",
-                                      "one growing range, the next hole that fits from where the last request was put");
+                                      "one growing range, the next gap that fits from where the last request was put");
 }
 
 }  // namespace memreel

@@ -5,9 +5,9 @@
 // growing_range.h. Source: Knuth, "The Art of Computer Programming" vol. 1, 2.5, exercise 6 (the roving pointer).
 #pragma once
 
+#include "analyzer/engine/policy_entry.h"
 #include "analyzer/heap/address_index.h"
 #include "analyzer/policies/growing_range.h"
-#include "analyzer/policies/registry.h"
 
 namespace memreel {
 

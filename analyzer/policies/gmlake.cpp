@@ -4,6 +4,7 @@
 #include <array>
 #include <tuple>
 
+#include "analyzer/engine/engine.h"
 #include "analyzer/policies/parameters.h"
 
 namespace memreel {

@@ -13,10 +13,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "analyzer/engine/device.h"
+#include "analyzer/engine/policy.h"
+#include "analyzer/engine/prepared.h"
 #include "analyzer/heap/block_table.h"
-#include "analyzer/policies/policy.h"
-#include "analyzer/replay/device.h"
-#include "analyzer/replay/prepared.h"
 
 namespace memreel {
 

@@ -3,9 +3,10 @@
 
 #include <string_view>
 
+#include "analyzer/engine/engine.h"
+#include "analyzer/engine/policy_entry.h"
 #include "analyzer/policies/growing_range.h"
 #include "analyzer/policies/parameters.h"
-#include "analyzer/policies/registry.h"
 
 namespace memreel {
 

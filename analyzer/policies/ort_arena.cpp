@@ -1,5 +1,6 @@
 #include "analyzer/policies/ort_arena.h"
 
+#include "analyzer/engine/engine.h"
 #include "analyzer/policies/bfc.h"
 #include "analyzer/policies/parameters.h"
 

@@ -13,7 +13,7 @@
 // this is shown to be exact.
 #pragma once
 
-#include "analyzer/policies/registry.h"
+#include "analyzer/engine/policy_entry.h"
 
 namespace memreel {
 

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <utility>
 
+#include "analyzer/engine/engine.h"
 #include "analyzer/policies/parameters.h"
 
 namespace memreel {

@@ -13,11 +13,11 @@
 #include <string_view>
 #include <vector>
 
+#include "analyzer/engine/device.h"
+#include "analyzer/engine/policy.h"
+#include "analyzer/engine/policy_entry.h"
+#include "analyzer/engine/prepared.h"
 #include "analyzer/include/memreel/policy.h"
-#include "analyzer/policies/policy.h"
-#include "analyzer/policies/registry.h"
-#include "analyzer/replay/device.h"
-#include "analyzer/replay/prepared.h"
 
 namespace memreel {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "analyzer/replay/policy_spec.h"
+#include "analyzer/engine/policy_spec.h"
 #include "formats/model/result.h"
 #include "formats/model/units.h"
 

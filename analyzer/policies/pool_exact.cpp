@@ -1,5 +1,6 @@
 #include "analyzer/policies/pool_exact.h"
 
+#include "analyzer/engine/engine.h"
 #include "analyzer/policies/cuda_malloc.h"
 #include "analyzer/policies/parameters.h"
 #include "analyzer/policies/torch_native.h"

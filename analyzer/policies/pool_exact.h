@@ -14,12 +14,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "analyzer/engine/device.h"
+#include "analyzer/engine/policy.h"
+#include "analyzer/engine/policy_entry.h"
+#include "analyzer/engine/prepared.h"
 #include "analyzer/heap/best_fit_index.h"
 #include "analyzer/heap/block_table.h"
-#include "analyzer/policies/policy.h"
-#include "analyzer/policies/registry.h"
-#include "analyzer/replay/device.h"
-#include "analyzer/replay/prepared.h"
 #include "formats/model/flat_map.h"
 
 namespace memreel {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "analyzer/engine/engine.h"
 #include "analyzer/policies/parameters.h"
 #include "analyzer/policies/rmm_pool.h"
 

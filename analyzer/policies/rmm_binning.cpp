@@ -3,6 +3,7 @@
 #include <bit>
 #include <utility>
 
+#include "analyzer/engine/engine.h"
 #include "analyzer/policies/parameters.h"
 
 namespace memreel {

@@ -20,12 +20,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "analyzer/policies/policy.h"
-#include "analyzer/policies/registry.h"
+#include "analyzer/engine/device.h"
+#include "analyzer/engine/policy.h"
+#include "analyzer/engine/policy_entry.h"
+#include "analyzer/engine/prepared.h"
 #include "analyzer/policies/rmm_pool.h"
 #include "analyzer/policies/rmm_streams.h"
-#include "analyzer/replay/device.h"
-#include "analyzer/replay/prepared.h"
 
 namespace memreel {
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "analyzer/engine/engine.h"
 #include "analyzer/policies/parameters.h"
 
 namespace memreel {

@@ -18,8 +18,8 @@
 #include <map>
 #include <vector>
 
+#include "analyzer/engine/prepared.h"
 #include "analyzer/heap/block_table.h"
-#include "analyzer/replay/prepared.h"
 
 namespace memreel {
 

@@ -8,8 +8,8 @@
 #include <map>
 #include <vector>
 
+#include "analyzer/engine/policy.h"
 #include "analyzer/heap/block_table.h"
-#include "analyzer/policies/policy.h"
 #include "formats/model/units.h"
 
 namespace memreel {

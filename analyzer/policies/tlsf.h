@@ -18,10 +18,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "analyzer/engine/policy_entry.h"
 #include "analyzer/heap/block_table.h"
 #include "analyzer/heap/free_lists.h"
 #include "analyzer/policies/growing_range.h"
-#include "analyzer/policies/registry.h"
 
 namespace memreel {
 

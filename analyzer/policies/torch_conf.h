@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "analyzer/engine/policy_spec.h"
 #include "analyzer/policies/torch_settings.h"
-#include "analyzer/replay/policy_spec.h"
 #include "formats/model/result.h"
 
 namespace memreel {

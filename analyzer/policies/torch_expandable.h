@@ -20,8 +20,8 @@
 #include <iterator>
 #include <map>
 
+#include "analyzer/engine/device.h"
 #include "analyzer/policies/torch_pools.h"
-#include "analyzer/replay/device.h"
 
 namespace memreel {
 

@@ -1,7 +1,7 @@
 #include "analyzer/policies/torch_native.h"
 
+#include "analyzer/engine/engine.h"
 #include "analyzer/policies/torch_conf.h"
-#include "analyzer/replay/engine.h"
 
 namespace memreel {
 namespace {

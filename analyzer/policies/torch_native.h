@@ -28,13 +28,13 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/policies/policy.h"
-#include "analyzer/policies/registry.h"
+#include "analyzer/engine/device.h"
+#include "analyzer/engine/policy.h"
+#include "analyzer/engine/policy_entry.h"
+#include "analyzer/engine/prepared.h"
 #include "analyzer/policies/torch_expandable.h"
 #include "analyzer/policies/torch_pools.h"
 #include "analyzer/policies/torch_settings.h"
-#include "analyzer/replay/device.h"
-#include "analyzer/replay/prepared.h"
 
 namespace memreel {
 

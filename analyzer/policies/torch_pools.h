@@ -12,10 +12,10 @@
 #include <tuple>
 #include <vector>
 
+#include "analyzer/engine/policy.h"
+#include "analyzer/engine/prepared.h"
 #include "analyzer/heap/best_fit_index.h"
 #include "analyzer/heap/block_table.h"
-#include "analyzer/policies/policy.h"
-#include "analyzer/replay/prepared.h"
 
 namespace memreel {
 

@@ -1,6 +1,7 @@
 #include "analyzer/policies/torch_settings.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -9,6 +10,7 @@
 
 #include "analyzer/policies/parameters.h"
 #include "analyzer/policies/torch_conf.h"
+#include "formats/model/limits.h"
 
 namespace memreel {
 namespace {
@@ -18,6 +20,7 @@ constexpr const char* non_split_key = "max_non_split_rounding_mb";
 constexpr const char* segment_key = "large_segment_size_mb";
 constexpr const char* divisions_key = "roundup_power2_divisions";
 constexpr const char* expandable_key = "expandable_segments";
+constexpr std::array conf_variables{"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"};
 constexpr const char* fraction_key = "per_process_memory_fraction";
 constexpr std::array<std::string_view, 2> tie_breaks{"address", "segment_counter"};  // by TieBreak
 constexpr const char* threshold_key = "garbage_collection_threshold";
@@ -86,16 +89,19 @@ std::string divisions_text(const Divisions& divisions) {
 }
 
 std::string fraction_text(double value) {
-  std::array<char, 32> text{};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  std::array<char, 512> text{};  // the smallest fraction has more than three hundred zeros
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed).ptr;
   return {text.data(), end};
 }
 
 std::optional<Bytes> parse_mib(std::string_view text) {
   const auto value = parse_integer(text);
-  if (!value || *value > std::uint64_t{1} << 30U) return std::nullopt;
+  if (!value || *value > max_allocation / 1_MiB) return std::nullopt;
   return 1_MiB * *value;
 }
+
+/// What parse_mib() would make of some text.
+bool is_mib(Bytes size) { return size <= max_allocation && size.count % (1_MiB).count == 0; }
 
 }  // namespace
 
@@ -138,9 +144,17 @@ Result<TorchSettings> TorchSettings::parse(const PolicySpec& spec) {
   return settings;
 }
 
+double TorchSettings::recorded_fraction(const std::map<std::string, std::string>& settings) {
+  double fraction = TorchSettings{}.memory_fraction;
+  for (const char* variable : conf_variables)
+    if (const auto conf = settings.find(variable); conf != settings.end())
+      if (const auto given = parse_alloc_conf(conf->second)) fraction = given->memory_fraction;
+  return fraction;
+}
+
 TorchSettings TorchSettings::recorded(const std::map<std::string, std::string>& settings) {
   TorchSettings result;
-  for (const char* variable : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}) {
+  for (const char* variable : conf_variables) {
     const auto conf = settings.find(variable);
     if (conf == settings.end()) continue;
     const auto given = parse_alloc_conf(conf->second);
@@ -157,11 +171,18 @@ TorchSettings TorchSettings::recorded(const std::map<std::string, std::string>& 
   };
   bytes("max_split_size", &TorchSettings::max_split_size);
   bytes("large_segment_size", &TorchSettings::large_segment);
-  if (result.large_segment < min_own_segment || result.large_segment.count % min_block.count != 0)
-    result.large_segment = TorchSettings{}.large_segment;
   bytes("max_non_split_rounding_size", &TorchSettings::max_non_split_rounding);
   if (const auto found = settings.find(threshold_key); found != settings.end())
     result.garbage_collection_threshold = parse_fraction(found->second).value_or(0);
+  // What PyTorch would not have taken was not in force.
+  if (!is_mib(result.large_segment) || result.large_segment < min_own_segment)
+    result.large_segment = TorchSettings{}.large_segment;
+  if (!is_mib(result.max_split_size) || result.max_split_size < result.large_segment) result.max_split_size = unlimited;
+  if (!is_mib(result.max_non_split_rounding) ||
+      (result.max_non_split_rounding < 20_MiB && result.max_non_split_rounding != result.large_segment))
+    result.max_non_split_rounding = TorchSettings{}.max_non_split_rounding;
+  if (!(result.garbage_collection_threshold >= 0 && result.garbage_collection_threshold < 1))
+    result.garbage_collection_threshold = 0;
   // The resolved table, one entry for each size: "[1:1,2:1,...,32768:8]".
   if (const auto found = settings.find(divisions_key); found != settings.end())
     result.divisions = parse_divisions(found->second).value_or(Divisions{});

@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-#include "analyzer/replay/policy_spec.h"
+#include "analyzer/engine/policy_spec.h"
 #include "formats/model/result.h"
 #include "formats/model/units.h"
 
@@ -50,6 +50,9 @@ struct TorchSettings {
   /// list there is taken from the text of PYTORCH_CUDA_ALLOC_CONF, which it does; a recording of memreel's has only
   /// that.
   static TorchSettings recorded(const std::map<std::string, std::string>& settings);
+  /// The memory fraction that the text of PYTORCH_CUDA_ALLOC_CONF sets, which recorded() leaves out: a replay at the
+  /// capacity that a history implies is within that limit already. 1: none.
+  static double recorded_fraction(const std::map<std::string, std::string>& settings);
   /// The spec of torch.native that parse() turns into these settings, every parameter given.
   PolicySpec spec() const;
 

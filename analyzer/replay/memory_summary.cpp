@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "analyzer/policies/torch_native.h"
-#include "analyzer/replay/prepared.h"
+#include "analyzer/replay/prepare.h"
 #include "analyzer/replay/recorded_capacity.h"
 #include "analyzer/replay/recorded_device.h"
 #include "analyzer/replay/recorded_run.h"

@@ -3,8 +3,9 @@
 
 #include <optional>
 
+#include "analyzer/engine/prepared.h"
 #include "analyzer/policies/torch_settings.h"
-#include "analyzer/replay/prepared.h"
+#include "formats/model/trace.h"
 
 namespace memreel {
 

@@ -58,7 +58,7 @@ void RecordedDevice::finish() {
 }
 
 std::optional<Address> RecordedDevice::reserve(Bytes size) {
-  if (refused()) return std::nullopt;
+  if (refused(size)) return std::nullopt;
   const SegmentEvent* recorded = due();
   take(size);
   if (recorded && recorded->kind == EventKind::segment_alloc && recorded->size == size) {
@@ -76,7 +76,7 @@ void RecordedDevice::release(Address address, Bytes size) {
 }
 
 std::optional<Device::Addresses> RecordedDevice::reserve_addresses(Bytes least, Bytes unit) {
-  if (refused()) return std::nullopt;
+  if (refused({})) return std::nullopt;
   const Bytes size = unit * (BestFitIndex::max_size / unit);
   if (least > size) return std::nullopt;
   // Its first bytes are the first to be mapped.
@@ -87,7 +87,7 @@ std::optional<Device::Addresses> RecordedDevice::reserve_addresses(Bytes least, 
 }
 
 bool RecordedDevice::map(Address address, Bytes size) {
-  if (refused()) return false;
+  if (refused(size)) return false;
   take(size);
   repeats(EventKind::segment_map, address, size);
   return true;
@@ -98,9 +98,10 @@ void RecordedDevice::unmap(Address address, Bytes size) {
   repeats(EventKind::segment_unmap, address, size);
 }
 
-bool RecordedDevice::allows(Bytes /*size*/) const { return !refused(); }
+bool RecordedDevice::allows(Bytes size) const { return !refused(size); }
 
-bool RecordedDevice::refused() const {
+bool RecordedDevice::refused(Bytes size) const {
+  if (size > BestFitIndex::max_size || reserved_ > BestFitIndex::max_size - size) return true;
   const SegmentEvent* recorded = due();
   if (!recorded) return heap_.op[row_] == Op::alloc_failed;
   return recorded->kind == EventKind::segment_free || recorded->kind == EventKind::segment_unmap;

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/replay/device.h"
-#include "analyzer/replay/prepared.h"
+#include "analyzer/engine/device.h"
+#include "analyzer/engine/prepared.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
@@ -59,8 +59,8 @@ class RecordedDevice final : public Device {
 
   /// The next recorded segment event, when the policy may do it in this row.
   const SegmentEvent* due() const;
-  /// Whether the device refused what the policy asks for.
-  bool refused() const;
+  /// Whether the device refused the `size` bytes that the policy asks for, or no device has as many.
+  bool refused(Bytes size) const;
   void take(Bytes size);
   /// Counts a match when this is the next recorded event, else notes a mismatch.
   void repeats(EventKind kind, Address address, Bytes size);

@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
-#include "analyzer/policies/policy.h"
-#include "analyzer/replay/engine.h"
+#include "analyzer/engine/engine.h"
+#include "analyzer/engine/policy.h"
 #include "analyzer/replay/recorded_device.h"
 
 namespace memreel {

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "analyzer/policies/registry.h"
+#include "analyzer/engine/parallel.h"
+#include "analyzer/heap/best_fit_index.h"
 #include "analyzer/replay/implied_capacity.h"
-#include "analyzer/replay/parallel.h"
+#include "analyzer/replay/registry.h"
 
 namespace memreel {
 namespace {
@@ -69,28 +70,6 @@ Result<void> check(const Job& job, const ReplayOptions& options) {
 }
 
 }  // namespace
-
-DriverCalls& DriverCalls::operator+=(const DriverCalls& other) {
-  malloc += other.malloc;
-  free += other.free;
-  map += other.map;
-  unmap += other.unmap;
-  sync += other.sync;
-  malloc_async += other.malloc_async;
-  free_async += other.free_async;
-  malloc_shared += other.malloc_shared;
-  free_shared += other.free_shared;
-  malloc_bytes += other.malloc_bytes;
-  free_bytes += other.free_bytes;
-  map_bytes += other.map_bytes;
-  unmap_bytes += other.unmap_bytes;
-  return *this;
-}
-
-double ReplayResult::overhead() const {
-  if (peak_live.count == 0) return 0;
-  return static_cast<double>(peak_reserved.count) / static_cast<double>(peak_live.count);
-}
 
 Result<std::vector<ReplayResult>> replay(std::span<const Prepared> heaps, std::span<const PolicySpec> specs,
                                          const ReplayOptions& options) {

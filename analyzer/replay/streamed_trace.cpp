@@ -3,6 +3,9 @@
 #include <limits>
 #include <utility>
 
+#include "analyzer/replay/prepare.h"
+#include "formats/model/value_check.h"
+
 namespace memreel {
 namespace {
 
@@ -12,53 +15,98 @@ Result<TraceReader> open_reader(const std::filesystem::path& path) {
   return TraceReader::open(*std::move(file), path.string());
 }
 
-/// Feeds a file to a Preparation and calls `after_block(batch, first_event)` after each block, until it returns false.
-template <class AfterBlock>
-Result<std::uint64_t> prepare_blocks(TraceReader& reader, Preparation& preparation, std::uint64_t most_events,
-                                     const AfterBlock& after_block) {
+/// Calls `take(events)` for each block, the first `most_events` events or so, until it returns false. Returns how many
+/// events these were.
+template <class Take>
+Result<std::uint64_t> read_blocks(TraceReader& reader, const std::filesystem::path& path, std::uint64_t most_events,
+                                  const Take& take) {
   EventBatch batch;
+  ValueCheck values(path.string());
   std::uint64_t count = 0;
   while (count < most_events) {
     const Result<bool> more = reader.next(batch);
     if (!more) return more.error();
     if (!*more) break;
-    preparation.add(batch.events, static_cast<std::uint32_t>(count));
-    const bool wanted = after_block(batch, count);
+    if (auto checked = values.check(batch.events); !checked) return std::move(checked).error();
     count += batch.events.count();
-    if (!wanted) break;
+    if (!take(batch.events)) break;
   }
   return count;
 }
 
+/// What a trace adds up to, and what is prepared of it, as its events come.
+struct StreamedFigures {
+  explicit StreamedFigures(const Tables& of) : tables(&of), preparation(of), live(of) {}
+
+  void take(const EventColumns& events) {
+    preparation.add(events, static_cast<std::uint32_t>(count));
+    for (auto heap = static_cast<std::uint32_t>(tallies.size()); heap < tables->heaps.size(); ++heap)
+      tallies.emplace_back(HeapId{heap});
+    for (std::size_t i = 0; i < events.count(); ++i) {
+      Event event = events[i];
+      live.apply(event);  // completes frees
+      tallies[index((*tables)[event.origin].heap)].add(event, count + i);
+    }
+    count += events.count();
+    row_counts.resize(tables->heaps.size());
+    for (std::uint32_t heap = 0; heap < row_counts.size(); ++heap)
+      if (const Prepared* rows = preparation.take_rows(HeapId{heap})) row_counts[heap] += rows->count();
+  }
+
+  const Tables* tables;
+  Preparation preparation;
+  std::vector<HeapTally> tallies;
+  LiveSet live;
+  std::vector<std::size_t> row_counts;
+  std::uint64_t count = 0;
+};
+
 }  // namespace
 
 Result<std::unique_ptr<StreamedTrace>> StreamedTrace::open(const std::filesystem::path& path) {
+  constexpr std::uint64_t all = std::numeric_limits<std::uint64_t>::max();
   Result<TraceReader> reader = open_reader(path);
   if (!reader) return std::move(reader).error();
   std::unique_ptr<StreamedTrace> result(new StreamedTrace(path));
-  Preparation preparation(reader->tables());
-  std::vector<HeapTally> tallies;
-  LiveSet live(reader->tables());
-  const auto look = [&](const EventBatch& batch, std::uint64_t first_event) {
-    for (auto heap = static_cast<std::uint32_t>(tallies.size()); heap < reader->tables().heaps.size(); ++heap)
-      tallies.emplace_back(HeapId{heap});
-    for (std::size_t i = 0; i < batch.events.count(); ++i) {
-      Event event = batch.events[i];
-      live.apply(event);  // completes frees
-      tallies[index(reader->tables()[event.origin].heap)].add(event, first_event + i);
-    }
-    result->row_counts_.resize(reader->tables().heaps.size());
-    for (std::uint32_t heap = 0; heap < result->row_counts_.size(); ++heap)
-      if (const Prepared* rows = preparation.take_rows(HeapId{heap})) result->row_counts_[heap] += rows->count();
+  std::optional<StreamedFigures> figures(std::in_place, reader->tables());
+  result->subject_.emplace(reader->tables());
+  SubjectStream& subject = *result->subject_;
+  const Result<std::uint64_t> count = read_blocks(*reader, path, all, [&](const EventColumns& events) {
+    subject.see(events);
+    figures->take(events);
     return true;
-  };
-  const Result<std::uint64_t> count =
-      prepare_blocks(*reader, preparation, std::numeric_limits<std::uint64_t>::max(), look);
+  });
   if (!count) return count.error();
-  result->event_count_ = *count;
-  for (const HeapTally& tally : tallies)
+  result->recorded_ = *count;
+  result->trace_ = {
+      .header = reader->header(), .tables = reader->tables(), .losses = reader->losses(), .read = reader->report()};
+  if (subject.end_first_pass(reader->header(), reader->tables())) {
+    const auto once_more = [&](const auto& take) -> Result<void> {
+      Result<TraceReader> again = open_reader(path);
+      if (!again) return std::move(again).error();
+      const Result<std::uint64_t> read = read_blocks(*again, path, *count, [&](const EventColumns& events) {
+        take(events);
+        return true;
+      });
+      if (!read) return read.error();
+      return {};
+    };
+    Result<void> done = once_more([&](const EventColumns& events) { subject.see_again(events); });
+    if (!done) return std::move(done).error();
+    subject.end_second_pass();
+    result->trace_.tables = subject.tables();
+    figures.emplace(result->trace_.tables);
+    SubjectStream::Pass pass(subject);
+    done = once_more([&](const EventColumns& events) { figures->take(pass.next(events)); });
+    if (!done) return std::move(done).error();
+  } else {
+    result->subject_.reset();
+  }
+  result->event_count_ = figures->count;
+  result->row_counts_ = std::move(figures->row_counts);
+  for (const HeapTally& tally : figures->tallies)
     if (tally.has_memory()) result->histories_.push_back(tally.history());
-  result->heaps_ = std::move(preparation).finish();
+  result->heaps_ = std::move(figures->preparation).finish();
   for (Prepared& heap : result->heaps_) {
     result->row_counts_[index(heap.heap)] += heap.count();  // what was held back
     heap.op.clear();
@@ -67,8 +115,6 @@ Result<std::unique_ptr<StreamedTrace>> StreamedTrace::open(const std::filesystem
     heap.size.clear();
     heap.event.clear();
   }
-  result->trace_ = {
-      .header = reader->header(), .tables = reader->tables(), .losses = reader->losses(), .read = reader->report()};
   std::error_code unknown;
   const std::uintmax_t size = std::filesystem::file_size(path, unknown);
   if (!unknown) result->trace_.file_size = {size};
@@ -81,15 +127,21 @@ void StreamedTrace::for_each_piece(HeapId heap, const std::function<bool(const P
   const Result<void> done = [&]() -> Result<void> {
     Result<TraceReader> reader = open_reader(path_);
     if (!reader) return std::move(reader).error();
-    Preparation preparation(reader->tables());
+    const Tables& tables = subject_ ? trace_.tables : reader->tables();
+    Preparation preparation(tables);
+    std::optional<SubjectStream::Pass> pass;
+    if (subject_) pass.emplace(*subject_);
     bool wanted = true;
-    const Result<std::uint64_t> count =
-        prepare_blocks(*reader, preparation, event_count_, [&](const EventBatch&, std::uint64_t) {
-          if (const Prepared* rows = preparation.take_rows(heap)) wanted = take(*rows);
-          for (std::uint32_t other = 0; other < reader->tables().heaps.size(); ++other)
-            if (HeapId{other} != heap) preparation.take_rows(HeapId{other});
-          return wanted;
-        });
+    std::uint64_t at = 0;
+    const Result<std::uint64_t> count = read_blocks(*reader, path_, recorded_, [&](const EventColumns& recorded) {
+      const EventColumns& events = pass ? pass->next(recorded) : recorded;
+      preparation.add(events, static_cast<std::uint32_t>(at));
+      at += events.count();
+      if (const Prepared* rows = preparation.take_rows(heap)) wanted = take(*rows);
+      for (std::uint32_t other = 0; other < tables.heaps.size(); ++other)
+        if (HeapId{other} != heap) preparation.take_rows(HeapId{other});
+      return wanted;
+    });
     if (!count) return count.error();
     if (!wanted) return {};
     for (const Prepared& rest : std::move(preparation).finish())

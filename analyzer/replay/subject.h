@@ -2,7 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
 
+#include "analyzer/history/levels.h"
+#include "analyzer/replay/torch_calls.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
@@ -11,5 +16,49 @@ namespace memreel {
 /// that nothing is counted twice, and it has the calls that PyTorch's allocator leaves no record of (torch_calls.h).
 /// Returns how much that changed; 0: nothing.
 std::size_t complete_subject(Trace& trace);
+
+/// Whether complete_subject() may change a trace with these.
+bool may_be_completed(const Header& header, const Tables& tables);
+
+/// The same block by block, for a trace that is read more than once. Memory: segments, and what the driver gave.
+class SubjectStream {
+ public:
+  /// `tables` may grow, and must outlive the first pass.
+  explicit SubjectStream(const Tables& tables) : ties_(tables) {}
+
+  /// The first pass: the next events.
+  void see(const EventColumns& events);
+  /// Ends it; `tables` are complete now. False: there is nothing to change, and no second pass.
+  bool end_first_pass(const Header& header, const Tables& tables);
+  /// The second pass: the same events once more.
+  void see_again(const EventColumns& events);
+  void end_second_pass();
+
+  /// With the origins of the events that changed; after the second pass.
+  const Tables& tables() const { return tables_; }
+
+  /// Says what the trace's events are, from its beginning; after the second pass, as often as it takes.
+  class Pass {
+   public:
+    explicit Pass(const SubjectStream& subject) : subject_(&subject) {}
+    /// What the next events are. Valid until the next call.
+    const EventColumns& next(const EventColumns& events);
+
+   private:
+    const SubjectStream* subject_;
+    EventColumns out_;
+    std::uint32_t seen_ = 0;  // of the trace
+    std::uint32_t tied_ = 0;  // those left once the levels are tied
+    std::size_t call_ = 0;    // the next
+  };
+
+ private:
+  LevelTies ties_;
+  TiedLevels tied_levels_;
+  Tables tables_;
+  std::optional<TorchCalls> finder_;
+  std::vector<TorchCall> calls_;
+  std::uint32_t seen_ = 0, tied_ = 0;
+};
 
 }  // namespace memreel

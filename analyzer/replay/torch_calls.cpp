@@ -52,13 +52,6 @@ torch::AllocatorRules rules_of(const TorchSettings& settings) {
   return rules;
 }
 
-/// An event to be added.
-struct Aside {
-  std::uint32_t before = 0;  // which event
-  EventKind kind = EventKind::unknown;
-  OriginId origin = OriginId::none;
-};
-
 /// Stacks as they are outside of the allocator: inside, each of its loops has a stack of its own.
 class OutsideStacks {
  public:
@@ -84,36 +77,27 @@ class OutsideStacks {
   std::vector<std::optional<StackId>> known_;  // by stack
 };
 
+}  // namespace
+
 /// The events of one heap, as the importer's rules take them.
-class Inference {
+class TorchCalls::Inference {
  public:
-  Inference(Trace& trace, HeapId heap) : trace_(trace), heap_(heap), stacks_(trace.tables) {}
+  Inference(Tables& tables, HeapId heap) : tables_(&tables), heap_(heap), stacks_(tables) {}
 
-  void run(std::vector<Aside>& asides) {
-    std::map<std::string, std::string> settings;
-    for (std::uint32_t i = 0; i < trace_.events.count(); ++i) take(i, settings);
-    const torch::AllocatorRules rules = rules_of(TorchSettings::recorded(settings));
-    const auto runs = torch::find_releases(history_, 0, places_, rules, trace_.tables);
-    for (const torch::ReleaseCall& call : torch::find_release_calls(history_, places_, runs)) {
-      const std::uint32_t before = events_[call.entry];
-      const PoolId pool = call.place ? pool_of(*call.place) : PoolId::default_pool;
-      asides.push_back({before, call.kind, origin_in(trace_.events.origin[before], pool)});
-    }
-  }
-
- private:
-  void take(std::uint32_t i, std::map<std::string, std::string>& settings) {
-    const Event event = trace_.events[i];
-    const Origin& origin = trace_.tables[event.origin];
+  void see(const Event& event, std::uint32_t number) {
+    const Origin& origin = (*tables_)[event.origin];
     if (origin.heap != heap_) return;
-    if (event.kind == EventKind::settings)
-      for (const auto& [key, value] : trace_.tables[SettingsId{static_cast<std::uint32_t>(event.value)}].entries)
-        settings[trace_.tables[key]] = trace_.tables[value];
+    if (event.kind == EventKind::settings) {
+      for (const auto& [key, value] : (*tables_)[SettingsId{static_cast<std::uint32_t>(event.value)}].entries)
+        settings_[(*tables_)[key]] = (*tables_)[value];
+      const TorchSettings settings = TorchSettings::recorded(settings_);
+      needs_all_ = settings.expandable && settings.max_split_size < TorchSettings::unlimited;
+    }
     const auto action = action_of(event.kind);
-    if (!action) return;
-    const Pool& pool = trace_.tables[origin.pool];
-    const auto place = places_.id(
-        {.stream = trace_.tables[origin.stream].handle, .pool = torch::PoolKey{pool.key_high, pool.key_low}});
+    if (!action || !matters(event.kind)) return;
+    const Pool& pool = (*tables_)[origin.pool];
+    const auto place =
+        places_.id({.stream = (*tables_)[origin.stream].handle, .pool = torch::PoolKey{pool.key_high, pool.key_low}});
     pools_.resize(std::max(pools_.size(), places_.count()));
     pools_[static_cast<std::size_t>(place)] = origin.pool;
     torch::Entry entry{
@@ -124,39 +108,89 @@ class Inference {
     };
     entry.set(*action, place);
     history_.entries.push_back(entry);
-    events_.push_back(i);
+    events_.push_back(number);
+    origins_.push_back(event.origin);
+  }
+
+  void find(std::vector<TorchCall>& calls) {
+    const torch::AllocatorRules rules = rules_of(TorchSettings::recorded(settings_));
+    const auto runs = torch::find_releases(history_, 0, places_, rules, *tables_);
+    for (const torch::ReleaseCall& call : torch::find_release_calls(history_, places_, runs)) {
+      const PoolId pool = call.place ? pool_of(*call.place) : PoolId::default_pool;
+      calls.push_back({events_[call.entry], call.kind, origin_in(origins_[call.entry], pool)});
+    }
+  }
+
+ private:
+  /// Releases are judged by themselves, by the segments that follow, and by what follows these: a malloc that needs a
+  /// segment is told by the two events behind it. Where blocks may be too large to be handed out, by all before them.
+  bool matters(EventKind kind) {
+    constexpr unsigned told_by = 2;
+    if (is_segment(kind)) {
+      behind_segment_ = 0;
+      return true;
+    }
+    return needs_all_ || behind_segment_++ < told_by;
   }
 
   PoolId pool_of(torch::PlaceId place) const { return pools_[static_cast<std::size_t>(place)]; }
 
   /// As the importer does: of the heap and the pool, of no stream.
   OriginId origin_in(OriginId of, PoolId pool) {
-    const Origin wanted{.heap = heap_, .pool = pool, .thread = trace_.tables[of].thread};
-    auto& origins = trace_.tables.origins;
-    const auto found = std::ranges::find(origins, wanted);
-    if (found == origins.end()) origins.push_back(wanted);
-    return OriginId{static_cast<std::uint32_t>(found - origins.begin())};
+    const Origin wanted{.heap = heap_, .pool = pool, .thread = (*tables_)[of].thread};
+    auto& origins = tables_->origins;
+    const auto known = static_cast<std::size_t>(std::ranges::find(origins, wanted) - origins.begin());
+    if (known == origins.size()) origins.push_back(wanted);
+    return OriginId{static_cast<std::uint32_t>(known)};
   }
 
-  Trace& trace_;
+  Tables* tables_;
   HeapId heap_;
   OutsideStacks stacks_;
+  std::map<std::string, std::string> settings_;
   torch::DeviceHistory history_;
   torch::Places places_;
   std::vector<PoolId> pools_;          // by place
   std::vector<std::uint32_t> events_;  // by entry
+  std::vector<OriginId> origins_;      // by entry
+  unsigned behind_segment_ = 0;        // events since the last of a segment
+  bool needs_all_ = false;
 };
 
-/// `asides` are in order.
-void insert(Trace& trace, const std::vector<Aside>& asides) {
+TorchCalls::TorchCalls(Tables& tables) {
+  for (std::uint32_t h = 1; h < tables.heaps.size(); ++h)
+    if (is_torch(tables, HeapId{h}) && tables.heaps[h].observes_completion)
+      heaps_.push_back(std::make_unique<Inference>(tables, HeapId{h}));
+}
+TorchCalls::TorchCalls(TorchCalls&&) noexcept = default;
+TorchCalls& TorchCalls::operator=(TorchCalls&&) noexcept = default;
+TorchCalls::~TorchCalls() = default;
+
+bool TorchCalls::possible() const { return !heaps_.empty(); }
+
+void TorchCalls::see(const Event& event, std::uint32_t number) {
+  for (const auto& heap : heaps_) heap->see(event, number);
+}
+
+std::vector<TorchCall> TorchCalls::find() && {
+  std::vector<TorchCall> calls;
+  for (const auto& heap : heaps_) heap->find(calls);
+  std::ranges::stable_sort(calls, {}, &TorchCall::before);
+  return calls;
+}
+
+namespace {
+
+/// `calls` are in order.
+void insert(Trace& trace, const std::vector<TorchCall>& calls) {
   EventColumns old = std::move(trace.events);
   trace.events = {};
-  trace.events.reserve(old.count() + asides.size());
-  auto aside = asides.begin();
+  trace.events.reserve(old.count() + calls.size());
+  auto call = calls.begin();
   for (std::uint32_t i = 0; i < old.count(); ++i) {
     const Event event = old[i];
-    for (; aside != asides.end() && aside->before == i; ++aside)
-      trace.events.push_back({.kind = aside->kind, .origin = aside->origin, .stack = event.stack, .time = event.time});
+    for (; call != calls.end() && call->before == i; ++call)
+      trace.events.push_back({.kind = call->kind, .origin = call->origin, .stack = event.stack, .time = event.time});
     if (event.kind == EventKind::alloc && event.allocation != AllocationId::none)
       trace.allocation_events[index(event.allocation)] = static_cast<std::uint32_t>(trace.events.count());
     trace.events.push_back(event);
@@ -167,13 +201,12 @@ void insert(Trace& trace, const std::vector<Aside>& asides) {
 
 std::size_t infer_torch_calls(Trace& trace) {
   if (!is_recording(trace)) return 0;
-  std::vector<Aside> asides;
-  for (std::uint32_t h = 1; h < trace.tables.heaps.size(); ++h)
-    if (is_torch(trace, HeapId{h}) && trace.tables.heaps[h].observes_completion)
-      Inference(trace, HeapId{h}).run(asides);
-  std::ranges::stable_sort(asides, {}, &Aside::before);
-  if (!asides.empty()) insert(trace, asides);
-  return asides.size();
+  TorchCalls finder(trace.tables);
+  if (!finder.possible()) return 0;
+  for (std::uint32_t i = 0; i < trace.events.count(); ++i) finder.see(trace.events[i], i);
+  const std::vector<TorchCall> calls = std::move(finder).find();
+  if (!calls.empty()) insert(trace, calls);
+  return calls.size();
 }
 
 }  // namespace memreel

@@ -12,9 +12,11 @@ bool knows_blocks_only(const Trace& trace) {
 
 }  // namespace
 
-bool is_torch(const Trace& trace, HeapId heap) {
-  return trace.tables[heap].level == Level::framework && trace.tables[trace.tables[heap].name].starts_with("torch");
+bool is_torch(const Tables& tables, HeapId heap) {
+  return tables[heap].level == Level::framework && tables[tables[heap].name].starts_with("torch");
 }
+
+bool is_torch(const Trace& trace, HeapId heap) { return is_torch(trace.tables, heap); }
 
 bool is_torch(const Trace& trace, const Prepared& heap) { return is_torch(trace, heap.heap); }
 

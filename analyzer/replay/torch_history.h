@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "analyzer/replay/prepared.h"
+#include "analyzer/engine/prepared.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
@@ -12,6 +12,7 @@ namespace memreel {
 bool is_torch(const Trace& trace, const Prepared& heap);
 
 bool is_torch(const Trace& trace, HeapId heap);
+bool is_torch(const Tables& tables, HeapId heap);
 
 /// Whether memreel recorded the trace: what it has was seen from outside of the allocators.
 bool is_recording(const Trace& trace);

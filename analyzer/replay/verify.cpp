@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "analyzer/policies/torch_native.h"
-#include "analyzer/replay/prepared.h"
+#include "analyzer/replay/prepare.h"
 #include "analyzer/replay/recorded_capacity.h"
 #include "analyzer/replay/recorded_device.h"
 #include "analyzer/replay/recorded_run.h"
@@ -15,8 +15,6 @@
 
 namespace memreel {
 namespace {
-
-constexpr std::size_t most_free_blocks = 16;
 
 /// The free blocks that the request of `row` had to choose from, nearest to its size.
 std::vector<std::string> free_blocks(const TorchNative<>& policy, const Prepared& heap, std::size_t row) {

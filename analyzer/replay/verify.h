@@ -1,22 +1,25 @@
 // Replays a recorded history with the device answering as it did, and compares every address and every segment.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "analyzer/replay/policy_spec.h"
+#include "analyzer/engine/policy_spec.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
 
+inline constexpr std::size_t most_free_blocks = 16;  // that a divergence lists
+
 struct Divergence {
   std::uint64_t event = 0;               // index in the trace
   std::string expected;                  // what the recording says, in one line
   std::string happened;                  // what the policy did
-  std::vector<std::string> free_blocks;  // of the policy around the place, at most 16, one line each
+  std::vector<std::string> free_blocks;  // of the policy around the place, one line each
 };
 
 struct Verification {

@@ -7,15 +7,14 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/engine/device.h"
+#include "analyzer/engine/engine.h"
 #include "analyzer/policies/bfc.h"
 #include "analyzer/policies/parameters.h"
-#include "analyzer/replay/device.h"
 #include "formats/model/origin_text.h"
 
 namespace memreel {
 namespace {
-
-constexpr std::size_t most_free_blocks = 16;
 
 std::string text_of(Bytes size, Address address) {
   return std::to_string(size.count) + " bytes at " + hexadecimal(address.value);

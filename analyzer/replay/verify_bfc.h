@@ -8,7 +8,7 @@
 // possible both are tried.
 #pragma once
 
-#include "analyzer/replay/prepared.h"
+#include "analyzer/engine/prepared.h"
 #include "analyzer/replay/verify.h"
 #include "formats/model/trace.h"
 

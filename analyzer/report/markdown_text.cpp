@@ -2,22 +2,15 @@
 
 #include <algorithm>
 
-#include "analyzer/report/html/html_text.h"
+#include "analyzer/report/html_text.h"
+#include "formats/model/printable.h"
 
 namespace memreel {
-namespace {
-
-bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
-
-}  // namespace
-
 std::string markdown_escaped(std::string_view text) {
   static constexpr std::string_view special = "\\`*_{}[]()#+!|~^$";
   std::string escaped;
-  for (const char c : text) {
-    if (is_control(c)) {
-      escaped += ' ';
-    } else if (c == '<') {
+  for (const char c : printable(text)) {
+    if (c == '<') {
       escaped += "&lt;";
     } else if (c == '>') {
       escaped += "&gt;";
@@ -40,8 +33,7 @@ std::string markdown_escaped(std::string_view text) {
 }
 
 std::string markdown_code(std::string_view text, std::size_t bytes) {
-  std::string code = clipped(text, bytes);
-  std::ranges::replace_if(code, is_control, ' ');
+  std::string code = clipped(printable(text), bytes);
   std::size_t run = 0, longest = 0;
   for (const char c : code) {
     run = c == '`' ? run + 1 : 0;

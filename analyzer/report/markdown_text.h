@@ -7,7 +7,8 @@
 
 namespace memreel {
 
-/// For running text: every character that could mean something is escaped, line ends become blanks.
+/// For running text: every character that could mean something is escaped, line ends and
+/// controls as printable() does.
 std::string markdown_escaped(std::string_view text);
 
 /// As code, for running text and for cells of tables; at most `bytes` bytes of `text`.

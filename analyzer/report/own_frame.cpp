@@ -20,8 +20,8 @@ bool is_library(const FrameText& frame) {
                                                           "ld-linux", "libpthread"};
   const std::string_view path = frame.module_path;
   const std::string_view name = path.substr(path.rfind('/') + 1);
-  return path.starts_with('[') || is_library_file(path) || name.starts_with("python3") ||
-         name.starts_with("libpython") || name.starts_with("libmemreel") ||
+  return path.starts_with('[') || path.starts_with("/lib/") || path.starts_with("/lib64/") || is_library_file(path) ||
+         name.starts_with("python3") || name.starts_with("libpython") || name.starts_with("libmemreel") ||
          std::any_of(names.begin(), names.end(), [&](std::string_view n) { return name.starts_with(n); });
 }
 

@@ -1,6 +1,7 @@
 #include "analyzer/report/shortcomings.h"
 
 #include "formats/model/quantity.h"
+#include "formats/model/synthetic.h"
 
 namespace memreel {
 
@@ -22,7 +23,8 @@ std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& re
   }
   say(losses.ring_full, "event was dropped because the recorder's ring was full",
       "events were dropped because the recorder's ring was full");
-  say(losses.stack_table_full, "event lost its stack", "events lost their stacks");
+  say(losses.stack_table_full, "event lost its stack, or the frames of it beyond the 4,096th",
+      "events lost their stacks, or the frames of them beyond the 4,096th");
   say(losses.hook_refused, "call could not be observed", "calls could not be observed");
   say(losses.unknown_actions, "record is of a kind that the importer does not know",
       "records are of kinds that the importer does not know");
@@ -43,6 +45,11 @@ std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& re
     lines.emplace_back("no footer: the recorder was killed or is still writing");
   }
   return lines;
+}
+
+std::string provenance(const Header& header) {
+  if (!is_synthetic(header)) return {};
+  return "synthetic: predicted from recordings, not recorded (" + header.source_name + ")";
 }
 
 }  // namespace memreel

@@ -1,48 +1,132 @@
 #include "analyzer/report/text_table.h"
 
 #include <algorithm>
+#include <numeric>
 #include <ostream>
 
 namespace memreel {
+namespace {
 
-std::size_t display_width(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+constexpr std::size_t gap = 2;
+constexpr std::size_t least_text = 8;  // columns that a clipped cell keeps
+
+/// Columns that the longest word of `text` takes, where it may be broken.
+std::size_t longest_word(const std::string& text) {
+  std::size_t longest = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find_first_of(" ,", at), text.size() - 1) + 1;
+    longest = std::max(longest, display_width(std::string_view(text).substr(at, end - at)));
+    at = end;
+  }
+  return longest;
 }
 
-void TextTable::print(std::ostream& out, int indent) const {
-  std::vector<std::size_t> widths;
-  for (const TableColumn& column : columns_) widths.push_back(display_width(column.title));
-  for (const Row& row : rows_) {
-    for (std::size_t c = 0; c < std::min(row.cells.size(), widths.size()); ++c) {
-      widths[c] = std::max(widths[c], display_width(row.cells[c]));
+}  // namespace
+
+/// Where each column goes.
+class TextTable::Layout {
+ public:
+  Layout(const TextTable& table, std::size_t indent, std::size_t width) : table_(table), indent_(indent) {
+    const std::vector<TableColumn>& columns = table.columns_;
+    for (std::size_t c = 0; c < columns.size(); ++c) widths_.push_back(width_of(c, display_width));
+    if (total() <= width) return;
+    const std::size_t natural = widths_.empty() ? 0 : widths_.back();
+    if (columns.size() > 1 && columns.back().align == Align::left) {
+      widths_.back() = width_of(columns.size() - 1, longest_word);
+      last_ = least_total() <= width ? Last::wrapped : Last::below;
+      if (last_ == Last::below) widths_.pop_back();
     }
+    for (std::size_t* widest = widest_text(); widest != nullptr && total() > width; widest = widest_text()) --*widest;
+    if (last_ == Last::wrapped) widths_.back() = std::min(natural, widths_.back() + width - std::min(width, total()));
+    room_ = last_ == Last::below ? width - std::min(width - 1, below_indent()) : widths_.back();
   }
 
-  const auto print_line = [&](const auto& cell_of) {
-    std::string line(static_cast<std::size_t>(indent), ' ');
-    for (std::size_t c = 0; c < columns_.size(); ++c) {
-      const std::string cell = cell_of(c);
-      const std::string padding(widths[c] - display_width(cell), ' ');
-      if (c != 0) line += "  ";
-      line += columns_[c].align == Align::right ? padding + cell : cell + padding;
+  void print(std::ostream& out, const std::vector<std::string>& cells) const {
+    const auto cell_of = [&](std::size_t c) { return c < cells.size() ? cells[c] : std::string(); };
+    const std::vector<std::string> lines =
+        last_ == Last::beside ? std::vector<std::string>{} : wrapped_lines(cell_of(table_.columns_.size() - 1), room_);
+    std::string line(indent_, ' ');
+    for (std::size_t c = 0; c < widths_.size(); ++c) {
+      const bool is_wrapped = last_ == Last::wrapped && c + 1 == widths_.size();
+      const std::string cell = is_wrapped ? lines.front() : clipped_middle(cell_of(c), widths_[c]);
+      const std::string padding(widths_[c] - std::min(widths_[c], display_width(cell)), ' ');
+      if (c != 0) line += std::string(gap, ' ');
+      line += table_.columns_[c].align == Align::right ? padding + cell : cell + padding;
     }
+    write(out, std::move(line));
+    const bool below = last_ == Last::below;
+    for (std::size_t i = below ? 0 : 1; i < lines.size(); ++i)
+      if (!lines[i].empty()) write(out, std::string(below ? below_indent() : total() - widths_.back(), ' ') + lines[i]);
+  }
+
+  void print_rule(std::ostream& out) const {
+    std::string line(indent_, ' ');
+    for (std::size_t c = 0; c < widths_.size(); ++c) {
+      if (c != 0) line += std::string(gap, ' ');
+      for (std::size_t i = 0; i < widths_[c]; ++i) line += "─";
+    }
+    write(out, std::move(line));
+  }
+
+ private:
+  enum class Last : std::uint8_t { beside, wrapped, below };  // where the last column is
+
+  static void write(std::ostream& out, std::string line) {
     line.erase(line.find_last_not_of(' ') + 1);
     out << line << '\n';
-  };
-  const auto rule = [&](std::size_t c) {
-    std::string dashes;
-    for (std::size_t i = 0; i < widths[c]; ++i) dashes += "─";
-    return dashes;
-  };
+  }
 
-  print_line([&](std::size_t c) { return columns_[c].title; });
-  print_line(rule);
+  template <class Measure>
+  std::size_t width_of(std::size_t column, Measure measure) const {
+    std::size_t width = measure(table_.columns_[column].title);
+    for (const Row& row : table_.rows_)
+      if (column < row.cells.size()) width = std::max(width, measure(row.cells[column]));
+    return width;
+  }
+
+  std::size_t below_indent() const { return indent_ + gap; }
+
+  std::size_t total() const {
+    const std::size_t gaps = widths_.empty() ? 0 : widths_.size() - 1;
+    return std::accumulate(widths_.begin(), widths_.end(), indent_ + gap * gaps);
+  }
+
+  /// With all columns of text but the last as narrow as they may be.
+  std::size_t least_total() const {
+    std::size_t all = total();
+    for (std::size_t c = 0; c + 1 < widths_.size(); ++c)
+      if (table_.columns_[c].align == Align::left) all -= widths_[c] - std::min(widths_[c], least_text);
+    return all;
+  }
+
+  /// The widest column whose cells may be clipped further; null when there is none.
+  std::size_t* widest_text() {
+    std::size_t* widest = nullptr;
+    for (std::size_t c = 0; c < widths_.size() - (last_ == Last::wrapped ? 1 : 0); ++c)
+      if (table_.columns_[c].align == Align::left && widths_[c] > least_text &&
+          (widest == nullptr || widths_[c] > *widest))
+        widest = &widths_[c];
+    return widest;
+  }
+
+  const TextTable& table_;
+  std::size_t indent_;
+  std::vector<std::size_t> widths_;  // of the columns beside each other
+  Last last_ = Last::beside;
+  std::size_t room_ = 0;  // for the last column, where it is not beside the others as it is
+};
+
+void TextTable::print(std::ostream& out, int indent, std::size_t width) const {
+  const Layout layout(*this, static_cast<std::size_t>(indent), width);
+  std::vector<std::string> titles;
+  for (const TableColumn& column : columns_) titles.push_back(column.title);
+  layout.print(out, titles);
+  layout.print_rule(out);
   for (const Row& row : rows_) {
     if (row.is_rule)
-      print_line(rule);
+      layout.print_rule(out);
     else
-      print_line([&](std::size_t c) { return c < row.cells.size() ? row.cells[c] : std::string{}; });
+      layout.print(out, row.cells);
   }
 }
 

@@ -1,4 +1,4 @@
-// Tables for terminals: columns line up, numbers to the right, long cells are cut rather than wrapped.
+// Tables for terminals: columns line up, numbers to the right, and no line is wider than the terminal.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "analyzer/report/terminal_text.h"
 
 namespace memreel {
 
@@ -26,10 +28,14 @@ class TextTable {
   void add_rule() { rows_.push_back({{}, true}); }
   bool empty() const { return rows_.empty(); }
 
-  /// Writes title, rule and rows, each line indented by `indent` spaces and without trailing blanks.
-  void print(std::ostream& out, int indent = 0) const;
+  /// Writes title, rule and rows, each line indented by `indent` spaces and without trailing blanks. Where they are
+  /// wider than `width`, the last column, if it is text, continues on further lines, beside the numbers or, where there
+  /// is no room, below them; of other columns of text the middle of long cells is left out. Numbers are always whole.
+  void print(std::ostream& out, int indent = 0, std::size_t width = terminal_width()) const;
 
  private:
+  class Layout;
+
   struct Row {
     std::vector<std::string> cells;
     bool is_rule;
@@ -38,8 +44,5 @@ class TextTable {
   std::vector<TableColumn> columns_;
   std::vector<Row> rows_;
 };
-
-/// Number of terminal columns that UTF-8 text takes, one per code point.
-std::size_t display_width(const std::string& text);
 
 }  // namespace memreel

@@ -40,9 +40,9 @@ Result<SymbolFindings> bundle_symbols(const std::filesystem::path& trace, const 
   if (!whole) return std::move(whole).error();
   const ReadReport& report = whole->report;
   if (!report.intact() || report.unknown_packets != 0 || report.unknown_events != 0) {
-    return Error{.what = "can't be rewritten: it is damaged, cut off, or newer than this version of memreel",
+    return Error{.what = "can't be rewritten: damaged, truncated, or newer than this version of memreel",
                  .where = trace.string(),
-                 .remedy = "memreel info says what is lost"};
+                 .remedy = "memreel info shows what is lost"};
   }
   if (!report.has_footer) {
     return Error{.what = "can't be rewritten: its recorder was killed or is still writing",
@@ -51,7 +51,7 @@ Result<SymbolFindings> bundle_symbols(const std::filesystem::path& trace, const 
   }
   auto [stack_now, findings] = name_frames(whole->tables, options, Unnamed::left_alone, on_progress);
 
-  Result<std::unique_ptr<ByteSink>> sink = atomic_file_sink(output);
+  Result<std::unique_ptr<ByteSink>> sink = atomic_file_sink(output, private_mode);
   if (!sink) return std::move(sink).error();
   TraceWriter writer(*std::move(sink), whole->header);
   writer.extend_tables(whole->tables);

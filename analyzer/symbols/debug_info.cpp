@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "analyzer/symbols/symbol_table.h"
+#include "analyzer/symbols/demangle.h"
 
 namespace memreel {
 

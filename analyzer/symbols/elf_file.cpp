@@ -4,21 +4,56 @@
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
 #include <gelf.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <string>
 
 namespace memreel {
 
-std::optional<ElfFile> ElfFile::open(const std::filesystem::path& path) {
-  elf_version(EV_CURRENT);
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // to open a pipe could wait for ever
+
+/// Where the kernel has no openat2 (before 5.6, or in a sandbox): opened, and then looked at where it is.
+int open_and_check(const fs::path& root, const fs::path& path) {
+  const int file = ::open((root / path.relative_path()).c_str(), flags);
+  if (file < 0) return file;
   std::error_code problem;
-  // Opening something else, a pipe for one, could wait for ever.
-  if (!std::filesystem::is_regular_file(path, problem)) return std::nullopt;
+  const fs::path real = fs::read_symlink("/proc/self/fd/" + std::to_string(file), problem);
+  const fs::path inside = problem ? fs::path() : real.lexically_relative(fs::canonical(root, problem));
+  if (!problem && !inside.empty() && *inside.begin() != "..") return file;
+  ::close(file);
+  return -1;
+}
+
+int open_below(const fs::path& root, const fs::path& path) {
+  const int directory = ::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0) return -1;
+  open_how how{};
+  how.flags = flags;
+  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+  const auto file = static_cast<int>(::syscall(SYS_openat2, directory, path.c_str(), &how, sizeof how));
+  const int reason = errno;
+  ::close(directory);
+  return file < 0 && (reason == ENOSYS || reason == EPERM) ? open_and_check(root, path) : file;
+}
+
+}  // namespace
+
+std::optional<ElfFile> ElfFile::open(const fs::path& path, const fs::path& root) {
+  elf_version(EV_CURRENT);
   ElfFile file;
-  file.path_ = path;
-  file.descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file.descriptor_ < 0) return std::nullopt;
+  file.path_ = root.empty() ? path : root / path.relative_path();
+  file.descriptor_ = root.empty() ? ::open(path.c_str(), flags) : open_below(root, path);
+  struct stat status {};
+  if (file.descriptor_ < 0 || ::fstat(file.descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
   file.elf_ = elf_begin(file.descriptor_, ELF_C_READ_MMAP, nullptr);
   if (file.elf_ == nullptr || elf_kind(file.elf_) != ELF_K_ELF) return std::nullopt;
   return file;

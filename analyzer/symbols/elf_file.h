@@ -17,8 +17,9 @@ namespace memreel {
 
 class ElfFile {
  public:
-  /// Nothing when there is no such file or it is no ELF file.
-  static std::optional<ElfFile> open(const std::filesystem::path& path);
+  /// Nothing when there is no such file or it is no ELF file. With a `root`, `path` is a path below it: neither ".."
+  /// nor a symbolic link leads out of it.
+  static std::optional<ElfFile> open(const std::filesystem::path& path, const std::filesystem::path& root = {});
   ElfFile(ElfFile&& other) noexcept { *this = std::move(other); }
   ElfFile& operator=(ElfFile&& other) noexcept;
   ~ElfFile();

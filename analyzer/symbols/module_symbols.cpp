@@ -23,8 +23,10 @@ std::string hexadecimal(std::string_view bytes) {
   return text;
 }
 
-/// `path` below `root`, whether it is absolute or not.
-fs::path below(const fs::path& root, const fs::path& path) { return root / path.relative_path(); }
+/// Where a file may be: below a root, or anywhere when that is empty.
+struct Place {
+  fs::path path, root;
+};
 
 }  // namespace
 
@@ -61,55 +63,60 @@ class ModuleSymbols::Impl {
   const std::string& mismatch() const { return mismatch_; }
 
  private:
-  std::optional<ElfFile> open_if_same(const fs::path& path) {
-    std::optional<ElfFile> file = ElfFile::open(path);
+  std::optional<ElfFile> open_if_same(const Place& place) {
+    std::optional<ElfFile> file = ElfFile::open(place.path, place.root);
     if (!file) return std::nullopt;
+    const fs::path& path = file->path();
     const std::string build_id = file->build_id();
     if (build_id != module_.build_id) {
-      mismatch_ = path.string() + (build_id.empty() ? " has no build-id" : " has build-id " + hexadecimal(build_id)) +
-                  (module_.build_id.empty() ? ", the recorded one had none"
-                                            : ", recorded was " + hexadecimal(module_.build_id));
+      mismatch_ =
+          path.string() + (build_id.empty() ? " has no build-id" : " has build-id " + hexadecimal(build_id)) +
+          (module_.build_id.empty() ? "; the recorded file had none" : "; recorded: " + hexadecimal(module_.build_id));
       return std::nullopt;
     }
     if (build_id.empty() && file->extent().second != module_.size.count) {
-      mismatch_ = path.string() + " is of another size than the recorded one, and neither has a build-id";
+      mismatch_ = path.string() + " differs in size from the recorded file, and neither has a build-id";
       return std::nullopt;
     }
     return file;
   }
 
   void find_code() {
-    std::vector<fs::path> places;
+    std::vector<Place> places;
     if (!options_.sysroot.empty()) {
-      places.push_back(below(options_.sysroot, path_));
-      places.push_back(options_.sysroot / path_.filename());
+      places.push_back({path_, options_.sysroot});
+      places.push_back({path_.filename(), options_.sysroot});
     }
     // A build-id tells whether a file of this machine will do; a mere size is too weak for that.
-    if (options_.sysroot.empty() || !module_.build_id.empty()) places.push_back(path_);
-    for (const fs::path& place : places)
-      if (!code_) code_ = open_if_same(place);
+    if (options_.sysroot.empty() || !module_.build_id.empty()) places.push_back({path_, {}});
+    for (const Place& place : places) {
+      code_ = open_if_same(place);
+      if (!code_) continue;
+      code_place_ = place;
+      return;
+    }
   }
 
   void find_debug_info() {
     if (code_ && code_->dwarf() != nullptr) return;
     if (module_.build_id.size() < 2) return;
-    std::vector<fs::path> places;
+    std::vector<Place> places;
     const std::string id = hexadecimal(module_.build_id);
     const fs::path by_id = fs::path("usr/lib/debug/.build-id") / id.substr(0, 2) / (id.substr(2) + ".debug");
     const std::string link = code_ ? code_->debug_link() : std::string();
     for (const fs::path& root : {options_.sysroot, fs::path("/")}) {
       if (root.empty()) continue;
-      places.push_back(root / by_id);
-      if (!link.empty()) places.push_back(below(root / "usr/lib/debug", path_.parent_path()) / link);
+      places.push_back({by_id, root});
+      if (!link.empty()) places.push_back({"usr/lib/debug" / path_.parent_path().relative_path() / link, root});
     }
     if (!link.empty()) {
-      places.push_back(code_->path().parent_path() / link);
-      places.push_back(code_->path().parent_path() / ".debug" / link);
+      places.push_back({code_place_.path.parent_path() / link, code_place_.root});
+      places.push_back({code_place_.path.parent_path() / ".debug" / link, code_place_.root});
     }
     const std::string before = mismatch_;
-    for (const fs::path& place : places)
+    for (const Place& place : places)
       if (!debug_) debug_ = open_if_same(place);
-    if (!debug_ && options_.debuginfod) debug_ = open_if_same(debug_file_from_servers(module_.build_id));
+    if (!debug_ && options_.debuginfod) debug_ = open_if_same({debug_file_from_servers(module_.build_id), {}});
     // That other debug information lies about does not matter when the module itself was found.
     if (code_) mismatch_ = before;
   }
@@ -117,6 +124,7 @@ class ModuleSymbols::Impl {
   fs::path path_;
   Module module_;
   SymbolOptions options_;
+  Place code_place_;
   std::optional<ElfFile> code_, debug_;  // debug_ only when code_ has no debug information in it
   std::uint64_t first_address_ = 0;
   SymbolTable symbols_;

@@ -92,8 +92,9 @@ class Problems {
       missing_frames_ += frames;
       missing_.push_back(file_name(path));
     } else if (symbols.found() == ModuleSymbols::Found::another_build) {
-      lines_.push_back(file_name(path) + " is not the one that was recorded: " + symbols.mismatch() + "; " +
-                       std::to_string(frames) + (frames == 1 ? " place in it has" : " places in it have") + " no name");
+      lines_.push_back(file_name(path) + " is not the file that was recorded: " + symbols.mismatch() + "; " +
+                       std::to_string(frames) + (frames == 1 ? " frame in it stays" : " frames in it stay") +
+                       " unnamed");
     }
   }
 
@@ -104,9 +105,10 @@ class Problems {
       constexpr std::size_t shown = 3;
       for (std::size_t i = 0; i < std::min(missing_.size(), shown); ++i) names += (i != 0 ? ", " : "") + missing_[i];
       if (missing_.size() > shown) names += " and " + std::to_string(missing_.size() - shown) + " more";
-      all.push_back(std::to_string(missing_frames_) + (missing_frames_ == 1 ? " place has" : " places have") +
-                    " no name: not found on this machine: " + names +
-                    " (--sysroot DIR with the recorded machine's files, or record with --bundle-symbols)");
+      all.push_back(std::to_string(missing_frames_) +
+                    (missing_frames_ == 1 ? " native frame stays" : " native frames stay") +
+                    " unnamed; not found on this machine: " + names +
+                    " (give their directory with --sysroot, or record with --bundle-symbols)");
     }
     return all;
   }
@@ -204,9 +206,9 @@ std::pair<std::vector<StackId>, SymbolFindings> name_frames(
   findings.named = namer.named_count();
   findings.problems = namer.problems();
   if (!can_read_symbols())
-    findings.problems.emplace_back("native frames have no names: this build of memreel has no libdw");
+    findings.problems.emplace_back("native frames stay unnamed: memreel was built without libdw");
   if (options.debuginfod && !can_ask_servers())
-    findings.problems.emplace_back("no server was asked: libdebuginfod.so.1 is not installed");
+    findings.problems.emplace_back("no debuginfod server was asked: libdebuginfod.so.1 is not installed");
   return {expand_stacks(tables, namer.inlined()), std::move(findings)};
 }
 

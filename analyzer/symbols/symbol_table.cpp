@@ -1,21 +1,12 @@
 #include "analyzer/symbols/symbol_table.h"
 
-#include <cxxabi.h>
 #include <gelf.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
+
+#include "analyzer/symbols/demangle.h"
 
 namespace memreel {
-
-std::string demangled(const char* name) {
-  int status = 0;
-  // NOLINTNEXTLINE(cppcoreguidelines-no-malloc): the library's own allocation
-  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name, nullptr, nullptr, &status),
-                                                         &std::free);
-  return status == 0 && text != nullptr ? text.get() : name;
-}
 
 SymbolTable::SymbolTable(const ElfFile& file) {
   Elf_Scn* chosen = nullptr;

@@ -9,9 +9,6 @@
 
 namespace memreel {
 
-/// The readable form of a name that a C++ compiler made; other names as they are.
-std::string demangled(const char* name);
-
 class SymbolTable {
  public:
   SymbolTable() = default;

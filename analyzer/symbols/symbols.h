@@ -16,6 +16,7 @@ namespace memreel {
 struct SymbolOptions {
   std::filesystem::path sysroot;  // directory that holds the recorded machine's files; empty: this machine is that one
   bool debuginfod = false;        // ask the servers in DEBUGINFOD_URLS for what is not found
+  std::vector<std::string> skip_frames;  // left out once they have their names (insight/skip_frames.h)
 };
 
 /// A function that was running at a place: several when calls were inlined there.

@@ -18,7 +18,8 @@ void rank_equals(std::span<Outcome> outcomes) {
   const double cheap = least + std::max(cost_margin_seconds, cost_margin * least);
   std::ranges::sort(outcomes, {}, [&](const Outcome& o) {
     const double cost = o.driver_seconds();
-    return std::tuple(cost > cheap ? cost : 0, o.changes, o.peak_reserved().count, cost, o.policy.text());
+    return std::tuple(cost > cheap ? cost : 0, o.changes, !o.best_known, o.peak_reserved().count, cost,
+                      o.policy.text());
   });
 }
 

@@ -16,6 +16,8 @@ namespace memreel {
 struct Outcome {
   PolicySpec policy;        // with every parameter
   std::size_t changes = 0;  // parameters that differ from what the program ran with
+  bool best_known =
+      false;  // the only change is expandable_segments:True, which users know and which has no value to choose
   std::vector<ReplayResult> heaps;
   std::optional<Bytes> min_capacity;  // of the worst device; of the best few, when a capacity was asked for
 
@@ -36,7 +38,8 @@ inline constexpr double peak_margin = 0.01;
 /// Puts the best first.
 /// - Those that serve every request come before the others, which follow by the number of their failures.
 /// - Without a limit: by reserved peak. With one it has to be kept, not undercut: peaks don't count.
-/// - Among those that this leaves equal: the driver calls cost least, the fewest changes, the lowest peak.
+/// - Among those that this leaves equal: the driver calls cost least, the fewest changes, the best known, the lowest
+///   peak.
 void rank(std::vector<Outcome>& outcomes, bool limited);
 
 /// Share of `before` that `after` does without; negative when it is more.

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <utility>
 
-#include "analyzer/policies/registry.h"
 #include "analyzer/policies/torch_conf.h"
 #include "analyzer/policies/torch_settings.h"
+#include "analyzer/replay/registry.h"
 
 namespace memreel {
 namespace {
@@ -156,6 +156,13 @@ std::size_t changes(const PolicySpec& from, const PolicySpec& to) {
     if (before == from.parameters.end() || before->second != value) ++count;
   }
   return count;
+}
+
+bool only_expands(const PolicySpec& from, const PolicySpec& to) {
+  constexpr const char* key = "expandable_segments";
+  const auto before = from.parameters.find(key), after = to.parameters.find(key);
+  return changes(from, to) == 1 && before != from.parameters.end() && after != to.parameters.end() &&
+         before->second != "True" && after->second == "True";
 }
 
 std::string conf_of(const PolicySpec& spec) {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/replay/policy_spec.h"
-#include "analyzer/replay/prepared.h"
+#include "analyzer/engine/policy_spec.h"
+#include "analyzer/engine/prepared.h"
 
 namespace memreel {
 
@@ -32,6 +32,9 @@ std::vector<PolicySpec> combined_changes(const PolicySpec& baseline, std::span<c
 
 /// How many parameters differ.
 std::size_t changes(const PolicySpec& from, const PolicySpec& to);
+
+/// Whether the one thing that differs is expandable_segments:True.
+bool only_expands(const PolicySpec& from, const PolicySpec& to);
 
 /// Of a complete spec of torch.native, as in PYTORCH_CUDA_ALLOC_CONF: "expandable_segments:True,max_split_size_mb:128".
 /// Empty for PyTorch's defaults.

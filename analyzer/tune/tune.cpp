@@ -5,9 +5,9 @@
 #include <tuple>
 #include <utility>
 
-#include "analyzer/policies/registry.h"
+#include "analyzer/engine/parallel.h"
 #include "analyzer/replay/implied_capacity.h"
-#include "analyzer/replay/parallel.h"
+#include "analyzer/replay/registry.h"
 #include "analyzer/tune/search_space.h"
 
 namespace memreel {
@@ -118,6 +118,7 @@ class Tuner {
     for (const Trial& trial : trials)
       outcomes.push_back({.policy = trial.policy.spec,
                           .changes = changes(baseline_, trial.policy.spec),
+                          .best_known = only_expands(baseline_, trial.policy.spec),
                           .heaps = std::vector<ReplayResult>(heaps_.size())});
     const bool enough_memory = in_parallel(trials.size() * heaps_.size(), options_.threads, [&](std::size_t i) {
       const Trial& trial = trials[i / heaps_.size()];
@@ -258,9 +259,11 @@ class Tuner {
     const auto replayed =
         replay(heaps_, specs, {.find_min_capacity = true, .series_points = 0, .threads = options_.threads});
     if (!replayed) return replayed.error();
-    for (std::size_t i = 0; i < replayed->size(); ++i) {
-      std::optional<Bytes>& least = outcomes[i / heaps_.size()]->min_capacity;
-      least = std::max(least.value_or(0_B), *replayed->at(i).min_capacity);
+    for (std::size_t i = 0; i < outcomes.size(); ++i) {
+      const std::span of_policy = std::span(*replayed).subspan(i * heaps_.size(), heaps_.size());
+      const auto known = [](const ReplayResult& r) { return r.min_capacity.has_value(); };
+      if (of_policy.empty() || !std::ranges::all_of(of_policy, known)) continue;  // no device is large enough
+      outcomes[i]->min_capacity = *std::ranges::max(of_policy, {}, &ReplayResult::min_capacity).min_capacity;
     }
     return {};
   }

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/replay/prepared.h"
+#include "analyzer/engine/prepared.h"
 #include "analyzer/replay/replay.h"
 #include "analyzer/tune/outcome.h"
 #include "analyzer/tune/what_if.h"

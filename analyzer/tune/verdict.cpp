@@ -15,8 +15,8 @@ Bytes part(Bytes whole, double share) {
 std::string peak_made_of(const ReplayResult& r) {
   const Bytes allocated = r.peak_reserved - part(r.peak_reserved, r.fragmentation_at_peak);
   const Bytes wasted = part(allocated, r.internal_waste);
-  return "of the " + text_of(r.peak_reserved) + " at the peak " + text_of(allocated - wasted) + " were live, " +
-         text_of(wasted) + " went to rounding and unsplit tails, and " + text_of(r.peak_reserved - allocated) +
+  return "of the " + text_of(r.peak_reserved) + " at the peak, " + text_of(allocated - wasted) + " were live, " +
+         text_of(wasted) + " went to rounding and unsplit remainders, and " + text_of(r.peak_reserved - allocated) +
          " were cached";
 }
 
@@ -28,12 +28,12 @@ std::string nothing_helps(const TuneResult& result) {
   const double room = saved_share(base.peak_reserved(), live);
   std::string text = "No setting helps: ";
   if (room < 0.05) {
-    text += text_of_share(1 - room) + " of the peak is live memory, so no allocator can give back more than " +
+    text += text_of_share(1 - room) + " of the peak is live memory, so no allocator can save more than " +
             text_of_share(room);
   } else {
     const double saved =
         result.settings.empty() ? 0 : saved_share(base.peak_reserved(), result.settings.front().peak_reserved());
-    text += saved > 0 ? "the best saves " + text_of_share(saved) : std::string("none needs less than the one in use");
+    text += saved > 0 ? "the best saves " + text_of_share(saved) : std::string("none needs less than those in use");
     text += "; " + peak_made_of(worst);
   }
   return text + ".";
@@ -44,19 +44,19 @@ std::string nothing_fits(const TuneResult& result) {
   for (const ReplayResult& r : base.heaps) {
     // What failed does not count as live: with a limit the peak is only known to be at least this.
     if (r.first_failure && r.first_failure->live + r.first_failure->requested > r.device_model.capacity)
-      return "Nothing fits: the program itself holds " + text_of(r.first_failure->live) + " when it asks for another " +
+      return "Nothing fits: the program itself holds " + text_of(r.first_failure->live) + " when it requests another " +
              text_of(r.first_failure->requested) + ", more than the " + text_of(r.device_model.capacity) +
-             " that there are, whatever the allocator.";
+             " available, whatever the allocator.";
   }
-  std::string text = "No setting that was tried serves every request";
+  std::string text = "None of the settings tried serves every request";
   const Outcome* nearest = nullptr;
   for (const Outcome& outcome : result.settings)
     if (outcome.min_capacity && (nearest == nullptr || *outcome.min_capacity < *nearest->min_capacity))
       nearest = &outcome;
   if (nearest != nullptr && *nearest->min_capacity > base.worst().device_model.capacity)
-    text += "; the least capacity found with which one would is " + text_of(*nearest->min_capacity);
+    text += "; one of them would with " + text_of(*nearest->min_capacity);
   else if (nearest != nullptr)
-    text += "; some fail only where the recorded run failed too";
+    text += "; some fail only where the recorded run failed";
   return text + ".";
 }
 

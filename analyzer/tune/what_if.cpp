@@ -4,15 +4,18 @@
 #include <utility>
 
 #include "analyzer/policies/parameters.h"
+#include "analyzer/replay/replay.h"
 
 namespace memreel {
 namespace {
 
 Error not_a_question(std::string_view text) {
-  return {.what = "'" + std::string(text) + "' is no what-if",
-          .remedy =
-              "ask empty_cache@step, empty_cache@every:10 (steps), empty_cache@every:5000events, empty_cache@oom, "
-              "no-empty_cache, or name a policy such as pool.exact"};
+  return {
+      .what = "unknown question '" + std::string(text) + "'",
+      .where = "--what-if",
+      .remedy =
+          "available: empty_cache@step, empty_cache@every:10 (steps), empty_cache@every:5000events, empty_cache@oom, "
+          "no-empty_cache, or a policy such as pool.exact"};
 }
 
 void copy_row(const Prepared& from, std::size_t row, Prepared& to) {
@@ -57,6 +60,9 @@ Result<WhatIf> parse_what_if(std::string_view text) {
   if (!text.starts_with(call)) {
     auto specs = parse_policies(text);
     if (!specs || specs->size() != 1) return not_a_question(text);
+    const std::string& name = specs->front().name;  // with a slash: a shared library
+    const auto is_named = [&](const PolicyInfo& policy) { return policy.name == name; };
+    if (name.find('/') == std::string::npos && std::ranges::none_of(policies(), is_named)) return not_a_question(text);
     question.kind = WhatIf::Kind::policy;
     question.policy = std::move(specs->front());
     return question;

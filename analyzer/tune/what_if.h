@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "analyzer/replay/policy_spec.h"
-#include "analyzer/replay/prepared.h"
+#include "analyzer/engine/policy_spec.h"
+#include "analyzer/engine/prepared.h"
 #include "formats/model/result.h"
 
 namespace memreel {

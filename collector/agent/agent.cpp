@@ -6,31 +6,34 @@
 
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "collector/agent/control.h"
 #include "collector/agent/frameworks.h"
-#include "collector/agent/gate.h"
-#include "collector/agent/journal.h"
-#include "collector/agent/options.h"
-#include "collector/agent/recorder.h"
-#include "collector/agent/recording.h"
+#include "collector/agent/notices.h"
+#include "collector/attach/credentials.h"
 #include "collector/cuda/cupti_backend.h"
 #include "collector/cuda/interposer.h"
 #include "collector/cuda/watch.h"
+#include "collector/options/journal.h"
+#include "collector/options/options.h"
+#include "collector/recorder/gate.h"
+#include "collector/recorder/recorder.h"
 #include "collector/stacks/loader_walk.h"
 #include "collector/torch/allocator_trace.h"
+#include "collector/trace/recording.h"
 
 namespace memreel::agent {
 namespace {
 
 Recorder* recorder_of_call();
+Recorder* early_recorder();
 
 /// All that the library has in a process. Made at the first start and never destroyed: threads may be inside at any
 /// time, also while the program ends.
@@ -38,6 +41,7 @@ struct Agent {
   Gate gate;  // to what follows, but for what is atomic
   Options options;
   bool configured = false, given_up = false;
+  bool is_early = false;  // the recorder waits for a recording, with what the program said of itself
   cuda::Watch watch{recorder_of_call};
   cuda::CuptiBackend cupti{watch};
   bool subscribed = false;
@@ -85,30 +89,24 @@ class Entry {
   std::unique_lock<Gate> lock_;
 };
 
-/// One line on standard error. A program that has nobody listening there is not ended by it (SIGPIPE).
-void say(const std::string& text) {
-  const std::string line = "memreel: " + text + "\n";
-  sigset_t pipe{}, pending{}, before{};
-  ::sigemptyset(&pipe);
-  ::sigaddset(&pipe, SIGPIPE);
-  ::sigpending(&pending);
-  ::pthread_sigmask(SIG_BLOCK, &pipe, &before);
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
-  const timespec at_once{};
-  if (::sigismember(&pending, SIGPIPE) == 0) ::sigtimedwait(&pipe, nullptr, &at_once);
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
 void note(const Agent& self, JournalEntry entry) {
   entry.process = static_cast<std::uint64_t>(::getpid());
+  const HarmlessWrites harmless;
   // Nobody could be told that the journal can't be written.
   [[maybe_unused]] const Result<void> result = append_to_journal(self.options.journal, entry);
+}
+
+void forget_early_recorder(Agent& self) {
+  set_maker_of_recorders(nullptr);
+  set_early_recorder(nullptr);
+  self.is_early = false;
 }
 
 /// Nothing is recorded in this process from now on.
 void give_up(Agent& self, const Error& error) {
   self.given_up = true;
-  say(error.message() + ": this process is not recorded");
+  forget_early_recorder(self);
+  say(error.message() + "; not recording this process");
   note(self, {.what = JournalEntry::What::refused, .text = error.message()});
 }
 
@@ -131,16 +129,18 @@ stacks::AddressRange own_code() {
 
 /// A recorder that is of no use any more is left alone: threads may still be in it.
 Recorder* ready_recorder(Agent& self) {
+  if (self.is_early) return self.recorder;
   if (self.recorder == nullptr || !self.recorder->reopen(self.options))
     self.recorder = new Recorder(self.options);  // NOLINT: leaked on purpose, see Agent
   return self.recorder;
 }
 
 Result<void> begin_recording(Agent& self) {
+  const bool recorder_is_new = self.is_early;
   Recorder* const recorder = ready_recorder(self);
   const auto failed = [&self](const Recording::Outcome& outcome) {
-    set_recorder(nullptr);
-    say(outcome.result.error().message() + ": recording ended after " + std::to_string(outcome.events) + " events");
+    say(outcome.result.error().message() + "; recording stopped after " + std::to_string(outcome.events) +
+        " events, later events are lost");
     note_end(self, outcome, "");
   };
   const auto look_around = [&self, recorder] {
@@ -149,13 +149,17 @@ Result<void> begin_recording(Agent& self) {
       say(told);
   };
   look_around();
-  auto recording = Recording::begin(
-      self.options, *recorder,
-      {.source = self.source, .began_late = self.began_late, .own_code = own_code(), .look_around = look_around},
-      failed);
+  auto recording = Recording::begin(self.options, *recorder,
+                                    {.source = self.source,
+                                     .began_late = self.began_late,
+                                     .recorder_is_new = recorder_is_new,
+                                     .own_code = own_code(),
+                                     .look_around = look_around},
+                                    failed);
   if (!recording) return recording.error();
   self.recording = *std::move(recording);
   set_recorder(recorder);
+  forget_early_recorder(self);
   self.watch.sampler().begin(self.options.sample_period);
   note(self, {.what = JournalEntry::What::began, .trace = self.recording->trace(), .text = self.source});
   return {};
@@ -171,10 +175,10 @@ Result<void> subscribe(Agent& self) {
       return {};
     }
     if (self.options.backend == BackendChoice::cupti || !cuda::interposer::preloaded()) return begun.error();
-    say(begun.error().what.insert(0, "CUPTI ") + ": recording the driver's calls as they pass through");
+    say("CUPTI " + begun.error().what + "; intercepting driver calls instead");
   }
   if (!cuda::interposer::preloaded())
-    return Error{.what = "needs the library to be preloaded",
+    return Error{.what = "needs the preloaded library",
                  .where = "--backend interpose",
                  .remedy = "start the program with memreel record"};
   cuda::interposer::begin(self.watch);
@@ -219,7 +223,7 @@ std::optional<Recording::Outcome> end(Agent& self, std::string_view why) {
   std::optional<Recording::Outcome> outcome = self.recording->end();
   // After its thread, which looks for them.
   left_frameworks();
-  if (outcome && outcome->result) note_end(self, *outcome, why);  // failures were told of when they happened
+  if (outcome) note_end(self, *outcome, why);
   if (outcome) {
     self.recording.reset();
     self.recorder->rest();
@@ -269,6 +273,9 @@ void forked() {
   self->gate.reset();
   self->watch.sampler().forget();
   self->recorder = nullptr;
+  const bool spoke_early = self->is_early;
+  forget_early_recorder(*self);
+  if (spoke_early || self->recording != nullptr) set_maker_of_recorders(early_recorder);
   if (self->recording == nullptr) return;
   set_recorder(nullptr);
   [[maybe_unused]] Recording* const parents = self->recording.release();
@@ -289,6 +296,10 @@ void program_ends() {
 bool configure(Agent& self) {
   if (self.configured) return !self.given_up;
   self.configured = true;
+  if (attach::has_raised_privileges()) {  // the environment is its user's, who may not write what it may
+    self.given_up = true;
+    return false;
+  }
   auto options = options_from_environment();
   if (!options) {
     give_up(self, options.error());
@@ -299,6 +310,29 @@ bool configure(Agent& self) {
   std::atexit(program_ends);
   return true;
 }
+
+/// The program says something of itself before its first call to the driver. Its threads keep that in a recorder, which
+/// the recording will use when it begins.
+Recorder* early_recorder() {
+  Agent& self = instance();
+  const Entry entry(self, patience_to_begin);
+  if (!entry) return nullptr;
+  if (self.recording != nullptr) return recorder();
+  if (self.is_early) return self.recorder;
+  if (!cuda::interposer::preloaded() || !configure(self) || self.options.dormant) {
+    set_maker_of_recorders(nullptr);
+    return nullptr;
+  }
+  self.recorder = new Recorder(self.options);  // NOLINT: leaked on purpose, see Agent
+  self.recorder->wait_for_attention();
+  self.is_early = true;
+  const stacks::LoaderUse use;
+  if (const std::string told = look_for_frameworks(self.options, *self.recorder, false); !told.empty()) say(told);
+  set_early_recorder(self.recorder);
+  return self.recorder;
+}
+
+[[gnu::constructor]] void library_begins() { set_maker_of_recorders(early_recorder); }
 
 }  // namespace
 
@@ -326,19 +360,25 @@ Result<Status> join(const Options& options) {
   Agent& self = instance();
   {
     const Entry entry(self, patience_to_end);
-    if (!entry) return Error{.what = "is busy with a recording that begins or ends", .remedy = "try again"};
-    if (self.recording != nullptr && recorder() == nullptr) end(self, "writing failed");
+    if (!entry) return Error{.what = "is busy starting or stopping a recording", .remedy = "try again"};
+    if (self.recording != nullptr && self.recording->has_failed()) end(self, "writing failed");
     if (self.recording != nullptr)
-      return Error{.what = "is recorded already, into " + self.recording->trace(),
-                   .remedy = "memreel detach ends a recording that was begun by memreel attach"};
+      return Error{.what = "is already being recorded to " + self.recording->trace(),
+                   .remedy = "memreel detach stops a recording that memreel attach started"};
     const stacks::LoaderUse use;
     if (::dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY) == nullptr)
       return Error{.what = "has not loaded CUDA's driver, libcuda.so.1",
                    .remedy = "attach once it uses the GPU, or start it with memreel record"};
+    if (attach::has_raised_privileges()) return Error{.what = "runs with raised privileges"};
+    if (!options.libcupti.empty())
+      return Error{.what = "does not let memreel attach choose libcupti",
+                   .remedy = "set MEMREEL_LIBCUPTI when you start the program"};
     configure(self);
-    const std::string journal = self.options.journal;
+    // What is loaded into the program, and where else it writes, is up to whoever started it.
+    const std::string journal = self.options.journal, libcupti = self.options.libcupti;
     self.options = options;
     self.options.journal = journal;
+    self.options.libcupti = libcupti;
     self.given_up = false;
     self.began_late = true;
     self.watch.look_around();
@@ -356,14 +396,14 @@ void give_cupti_away() {
   self->cupti.end();
   cuda::interposer::begin(self->watch);
   self->source = "interpose";
-  say("CUPTI is given to another part of the program: recording the driver's calls as they pass through");
+  say("handing CUPTI over to another part of the program; intercepting driver calls instead");
 }
 
 Status status() {
   Agent* const self = agent.load(std::memory_order_acquire);
   if (self == nullptr) return {};
   const Entry entry(*self, patience_to_end);
-  if (!entry || self->recording == nullptr || recorder() == nullptr) return {};
+  if (!entry || self->recording == nullptr || self->recording->has_failed()) return {};
   Status status{.recording = true,
                 .trace = self->recording->trace(),
                 .source = self->source,

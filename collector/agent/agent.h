@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "collector/agent/options.h"
-#include "collector/agent/recording.h"
+#include "collector/options/options.h"
+#include "collector/trace/recording.h"
 #include "formats/model/result.h"
 #include "formats/model/units.h"
 

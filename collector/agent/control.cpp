@@ -8,9 +8,9 @@
 #include <string>
 
 #include "collector/agent/agent.h"
-#include "collector/agent/options.h"
-#include "collector/agent/own_thread.h"
 #include "collector/attach/control_socket.h"
+#include "collector/options/options.h"
+#include "collector/recorder/own_thread.h"
 
 namespace memreel::agent::control {
 namespace {
@@ -49,7 +49,11 @@ Message started(const Message& question) {
 
 Message stopped() {
   const auto outcome = leave("detached");
-  if (outcome && !outcome->result) return attach::error_message(outcome->result.error());
+  if (outcome && !outcome->result) {
+    Error error = outcome->result.error();
+    error.what += "; " + std::to_string(outcome->lost) + " events lost";
+    return attach::error_message(error);
+  }
   const Recording::Outcome told = outcome.value_or(Recording::Outcome{});
   return {.word = "ok",
           .fields = {{"trace", told.trace},
@@ -63,8 +67,8 @@ Answer answer(const Message& question, bool is_visit) {
   if (question.word == "start") return {.message = started(question)};
   if (question.word == "stop") return {.message = stopped(), .last = is_visit};
   if (question.word == "status") return {.message = described(status())};
-  return {.message = attach::error_message({.what = "does not know the command \"" + question.word + "\"",
-                                            .remedy = "use the memreel that it was started with"})};
+  return {.message = attach::error_message({.what = "unknown request \"" + question.word + "\"",
+                                            .remedy = "use the same version of memreel that started the program"})};
 }
 
 bool open_socket() {

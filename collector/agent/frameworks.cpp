@@ -38,7 +38,7 @@ std::string note_other_allocator(Recorder& recorder) {
   if (told.load(std::memory_order_relaxed)) return {};
   const std::string allocator = torch::other_allocator();
   if (allocator.empty() || told.exchange(true)) return {};
-  std::string note = "PyTorch's tensors come from " + allocator + ": each is recorded as a call to the driver";
+  std::string note = "PyTorch's tensors come from " + allocator + ": each one is recorded as a driver call";
   recorder.emit({.object = recorder.names().number_of({std::as_bytes(std::span(note))}), .kind = RecordKind::mark});
   return note;
 }

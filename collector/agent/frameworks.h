@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "collector/agent/options.h"
-#include "collector/agent/recorder.h"
+#include "collector/options/options.h"
+#include "collector/recorder/recorder.h"
 
 namespace memreel::agent {
 

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "collector/agent/recorder.h"
 #include "collector/include/memreel/memreel.h"
+#include "collector/recorder/recorder.h"
 #include "collector/stacks/loader_walk.h"
 
 namespace memreel::annotate {
@@ -45,7 +45,7 @@ std::uint32_t number_of(agent::Recorder& recorder, const char* name) {
 memreel_pool pool_create(const char* name, std::uint32_t /*kind*/, memreel_pool parent, std::int32_t device) {
   const KeepErrno keep;
   const memreel_pool pool = next_pool();
-  agent::Recorder* const recorder = agent::recorder();
+  agent::Recorder* const recorder = agent::recorder_for_annotations();
   if (recorder == nullptr) return pool;
   Record record;
   record.kind = RecordKind::own_pool_made;
@@ -60,7 +60,7 @@ memreel_pool pool_create(const char* name, std::uint32_t /*kind*/, memreel_pool 
 
 void pool_destroy(memreel_pool pool) {
   const KeepErrno keep;
-  agent::Recorder* const recorder = agent::recorder();
+  agent::Recorder* const recorder = agent::recorder_for_annotations();
   if (recorder == nullptr || pool == 0) return;
   Record record;
   record.kind = RecordKind::own_pool_gone;
@@ -92,7 +92,7 @@ RecordKind kind_of(std::uint32_t kind) {
 
 void take_events(const memreel_event* events, std::size_t count) {
   const KeepErrno keep;
-  agent::Recorder* const recorder = agent::recorder();
+  agent::Recorder* const recorder = agent::recorder_for_annotations();
   if (recorder == nullptr || events == nullptr) return;
   const stacks::StackKey stack = recorder->capture_stack();
   for (const memreel_event& event : std::span(events, count)) {
@@ -111,7 +111,7 @@ void take_events(const memreel_event* events, std::size_t count) {
 
 void mark(const char* name, std::uint32_t phase) {
   const KeepErrno keep;
-  agent::Recorder* const recorder = agent::recorder();
+  agent::Recorder* const recorder = agent::recorder_for_annotations();
   if (recorder == nullptr || phase > MEMREEL_END) return;
   Record record;
   record.kind = RecordKind::mark;

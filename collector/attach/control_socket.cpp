@@ -5,6 +5,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -13,10 +14,13 @@
 #include <system_error>
 #include <vector>
 
+#include "collector/attach/credentials.h"
 #include "collector/attach/process.h"
 
 namespace memreel::attach {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 struct Address {
   sockaddr_un name{};
@@ -41,6 +45,12 @@ void limit_waits(int connection, std::chrono::milliseconds limit) {
   ::setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
 }
 
+/// At least a millisecond: no limit at all would be a wait without end.
+std::chrono::milliseconds left_until(Clock::time_point deadline) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+  return std::max(left, std::chrono::milliseconds(1));
+}
+
 std::optional<ucred> peer_of(int connection) {
   ucred peer{};
   socklen_t size = sizeof peer;
@@ -53,9 +63,12 @@ bool send(int connection, const Message& message) {
   return ::send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
 }
 
-Result<Message> receive(int connection) {
+/// `was_closed`: told whether the other end went without reading what it was sent.
+Result<Message> receive(int connection, bool* was_closed = nullptr) {
   std::vector<char> bytes(largest_message + 1);
   const ssize_t size = ::recv(connection, bytes.data(), bytes.size(), 0);
+  if (was_closed != nullptr) *was_closed = size < 0 && errno == ECONNRESET;
+  if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Error{.what = "does not answer"};
   if (size < 0) return Error{.what = std::generic_category().message(errno)};
   return parse_message(std::span(bytes).first(static_cast<std::size_t>(size)));
 }
@@ -70,7 +83,7 @@ void await_end(int connection) {
 
 bool ControlSocket::open() {
   const auto start = start_time(::getpid());
-  if (!start || is_open()) return false;
+  if (!start || is_open() || has_raised_privileges()) return false;
   const Address address = address_of(static_cast<std::uint64_t>(::getpid()), *start);
   const int file = move_up(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (file < 0) return false;
@@ -111,8 +124,9 @@ void ControlSocket::run(const std::function<Answer(const Message&)>& answer, std
 bool ControlSocket::serve(int connection, const std::function<Answer(const Message&)>& answer) {
   limit_waits(connection, std::chrono::seconds(1));
   const auto peer = peer_of(connection);
-  if (!peer || (peer->uid != ::geteuid() && peer->uid != 0)) return false;
+  if (!peer) return false;
   auto question = receive(connection);
+  if (const auto allowed = check_controller(peer->uid); question && !allowed) question = allowed.error();
   Answer given{.message = question ? Message{} : error_message(question.error())};
   if (question) given = answer(*question);
   if (given.last) close();
@@ -121,6 +135,7 @@ bool ControlSocket::serve(int connection, const std::function<Answer(const Messa
 }
 
 Reply ask(pid_t process, const Message& question, std::chrono::milliseconds limit) {
+  const Clock::time_point deadline = Clock::now() + limit;
   const auto own_number = number_in_own_namespace(process);
   const auto start = start_time(process);
   if (!own_number || !start) return {};
@@ -129,19 +144,25 @@ Reply ask(pid_t process, const Message& question, std::chrono::milliseconds limi
   if (connection < 0) return {};
   limit_waits(connection, limit);
   Reply reply;
+  bool nobody_listens = false;
   if (::connect(connection, generic(address), address.size) == 0) {
     const auto peer = peer_of(connection);
     // Anybody may take the name: only the process itself is listened to.
     reply.reached = peer && peer->pid == process;
-    if (reply.reached && send(connection, question))
-      reply.answer = receive(connection);
+    limit_waits(connection, left_until(deadline));
+    if (!reply.reached)
+      reply.answer = Error{.what = "its control socket belongs to another process"};
+    else if (send(connection, question))
+      reply.answer = receive(connection, &nobody_listens);
     else
-      reply.answer = Error{.what = "the control socket is another process's"};
+      reply.answer = Error{.what = "does not answer"};
+    limit_waits(connection, left_until(deadline));
     if (reply.answer) await_end(connection);
     if (reply.answer && reply.answer->word == "error") reply.answer = error_of(*reply.answer);
   }
   ::close(connection);
-  return reply;
+  // A listener with nothing left to do closed its socket while this question waited in it.
+  return nobody_listens ? Reply{} : std::move(reply);
 }
 
 }  // namespace memreel::attach

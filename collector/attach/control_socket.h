@@ -29,7 +29,8 @@ class ControlSocket {
   ControlSocket& operator=(const ControlSocket&) = delete;
   ~ControlSocket() = default;  // closing is run()'s, and a forked child's
 
-  /// Takes this process's name. False when it is taken, which means somebody listens already, or the system refuses.
+  /// Takes this process's name. False when it is taken, which means somebody listens already, when the system refuses,
+  /// or in a process with raised privileges.
   bool open();
 
   /// Also in a forked child, which has its parent's socket too: the name would outlive the parent.
@@ -37,7 +38,7 @@ class ControlSocket {
 
   /// Answers questions until one says that it was the last, or the socket is not ours any more: a program may close
   /// files that it does not know. `idle` is asked every `patience`, and ends it by true; 0: never asked.
-  /// Sleeps in poll() meanwhile. Only users that own this process, and root, are answered.
+  /// Sleeps in poll() meanwhile. Whoever may not control this process (credentials.h) gets an error for an answer.
   void run(const std::function<Answer(const Message&)>& answer, std::chrono::milliseconds patience,
            const std::function<bool()>& idle);
 
@@ -50,7 +51,8 @@ class ControlSocket {
   FileIdentity identity_;
 };
 
-/// Asks a process and waits for its answer, at most `limit`. None when nobody listens there: `reached` is then false.
+/// Asks a process and waits for its answer, at most `limit` in all. None when nobody listens there: `reached` is then
+/// false.
 /// An answer of "error" is the result's error.
 struct Reply {
   bool reached = false;

@@ -91,7 +91,7 @@ Result<Ground> survey(const RemoteProcess& process, const SafePlaces& places) {
                                       {"dlerror", ground.functions.dlerror},
                                       {"__errno_location", ground.functions.errno_location}})
     if (address == 0)
-      return Error{.what = "its C library has no " + std::string(name) + " that memreel could call",
+      return Error{.what = "its C library has no " + std::string(name),
                    .where = "process " + std::to_string(process.number()),
                    .remedy = "start it with memreel record"};
 
@@ -103,7 +103,7 @@ Result<Ground> survey(const RemoteProcess& process, const SafePlaces& places) {
         ground.system_call = begin + i;
   ground.handlers_return = places.handlers_return();
   if (ground.system_call == 0 || ground.handlers_return == 0)
-    return Error{.what = "its C library is none that memreel knows",
+    return Error{.what = "uses an unsupported C library",
                  .where = "process " + std::to_string(process.number()),
                  .remedy = "start it with memreel record"};
   return ground;
@@ -202,22 +202,23 @@ Result<std::uint64_t> run_errand(Borrowed& thread, const Ground& ground, const s
   const std::array<std::uint64_t, 6> page_wanted{
       0, Errand::page_size, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, ~0ULL, 0};
   const auto page = thread.call(ground, SYS_mmap, page_wanted, deadline);
-  if (!page) return failed("was gone, or did not answer in time");
-  if (*page < 0) return failed("got no memory to run memreel's code in (error " + std::to_string(-*page) + ")");
+  if (!page) return failed("exited or did not respond in time");
+  if (*page < 0) return failed("could not allocate memory for memreel (error " + std::to_string(-*page) + ")");
 
   const Errand errand =
       make_errand(static_cast<std::uint64_t>(*page), ground.functions, thread.original(), library, visit_function);
-  if (!thread.process().write(static_cast<std::uint64_t>(*page), errand.page)) return failed("can't be written to");
-  if (!thread.send(errand)) return failed("was gone");
+  if (!thread.process().write(static_cast<std::uint64_t>(*page), errand.page))
+    return failed("does not allow memory writes");
+  if (!thread.send(errand)) return failed("exited");
   std::optional<ErrandNews> news;
   do {
     pause_for(std::chrono::microseconds(20));
     news = thread.process().read<ErrandNews>(errand.news);
   } while (news && news->started == 0 && Clock::now() < deadline);
-  if (!thread.put_back(Clock::now() + std::chrono::seconds(1)) || !news) return failed("was gone");
+  if (!thread.put_back(Clock::now() + std::chrono::seconds(1)) || !news) return failed("exited");
   constexpr std::uint64_t yes = 1;
   thread.process().write(errand.released, std::as_bytes(std::span(&yes, 1)));
-  if (news->started == 0) return failed("did not get to starting a thread in time; it was put back to where it was");
+  if (news->started == 0) return failed("did not start a thread in time; its state was restored");
   if (news->thread_refused != 0)
     return failed("could not start a thread (error " + std::to_string(news->thread_refused) + ")");
   return errand.news;
@@ -225,9 +226,9 @@ Result<std::uint64_t> run_errand(Borrowed& thread, const Ground& ground, const s
 
 /// Until the library listens, or could not be loaded.
 Result<void> await_arrival(const RemoteProcess& process, std::uint64_t news, Clock::time_point deadline) {
-  const Error late{.what = "has not loaded memreel's library in time: it may be loading another one",
+  const Error late{.what = "did not load memreel's library in time; it may be busy loading another one",
                    .where = "process " + std::to_string(process.number()),
-                   .remedy = "memreel attach again will find it"};
+                   .remedy = "run memreel attach again"};
   while (Clock::now() < deadline) {
     if (ask(process.number(), {.word = "status", .fields = {}}, std::chrono::seconds(1)).reached) return {};
     const auto told = process.read<ErrandNews>(news);
@@ -273,9 +274,9 @@ Result<Injected> inject(pid_t process, const std::filesystem::path& library, std
     }
     pause_for(std::chrono::milliseconds(2));
   }
-  return Error{.what = "none of its threads was at a place where it could be disturbed",
+  return Error{.what = "no thread could be interrupted safely",
                .where = "process " + std::to_string(process),
-               .remedy = "try again, or give it longer with --time-limit"};
+               .remedy = "try again, or raise --time-limit"};
 }
 
 }  // namespace memreel::attach

@@ -5,7 +5,7 @@
 namespace memreel::attach {
 
 Result<Injected> inject(pid_t process, const std::filesystem::path&, std::chrono::milliseconds) {
-  return Error{.what = "can't be entered from outside on this processor",
+  return Error{.what = "can't be attached to on this processor",
                .where = "process " + std::to_string(process),
                .remedy = "start it with memreel record --dormant to attach later"};
 }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "collector/attach/live_memory.h"
+#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "formats/reader/trace_reader.h"
@@ -133,7 +134,7 @@ std::string table(const LiveMemory& memory, const Tables& tables, const Losses& 
     line.resize(std::min(line.size(), columns - 1));
     text += line + "\n";
   }
-  return text + "\nq ends the recording";
+  return text + "\nq to stop recording";
 }
 
 void print(const std::string& text) {
@@ -147,7 +148,7 @@ bool show_live(const KnownProcess& process, const std::string& trace, double int
   auto file = open_file(trace);
   auto reader = file ? TraceReader::open(*file, trace) : Result<TraceReader>(file.error());
   if (!reader) {
-    std::fprintf(stderr, "memreel: %s\n", reader.error().message().c_str());
+    std::fprintf(stderr, "memreel: %s\n", printable(reader.error().message()).c_str());
     return false;
   }
   LiveMemory memory(reader->tables());

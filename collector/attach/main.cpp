@@ -12,13 +12,14 @@
 #include <utility>
 #include <vector>
 
-#include "collector/agent/options.h"
 #include "collector/attach/live_view.h"
 #include "collector/attach/process.h"
 #include "collector/attach/session.h"
+#include "collector/options/options.h"
 #include "collector/record/output.h"
 #include "collector/record/recording_options.h"
 #include "collector/record/summary.h"
+#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
 #include "formats/model/result.h"
 #include "memreel/version.h"
@@ -42,65 +43,61 @@ struct Request {
 void say(std::string_view text) { std::fprintf(stderr, "%.*s", static_cast<int>(text.size()), text.data()); }
 
 int fail(const Error& error) {
-  say("memreel: error: " + error.message() + "\n");
+  say("memreel: error: " + printable(error.message()) + "\n");
   return unusable;
 }
 
 void describe_attach(CLI::App& app, Request& request) {
   app.set_version_flag("--version", "memreel " + std::string(version));
   app.add_option("PID", request.process, "The process to record")->required()->check(CLI::PositiveNumber);
-  app.add_option("-o,--output", request.output,
-                 "File of the trace. %p stands for the process, %h for the host [memreel-%h-%p.reel]");
+  app.add_option("-o,--output", request.output, "Trace file; %p is the process id, %h the host [memreel-%h-%p.reel]");
   app.add_option("--duration", request.duration, "Seconds to record, then detach [until memreel detach]")
       ->check(CLI::PositiveNumber);
-  app.add_flag("--live", request.live,
-               "Show a table of what the memory is used for while recording; q or Ctrl-C detaches");
-  app.add_option("--interval", request.interval, "Seconds between two tables of --live [1]")
+  app.add_flag("--live", request.live, "Show what holds the memory while recording; q or Ctrl-C detaches");
+  app.add_option("--interval", request.interval, "Seconds between updates of --live [1]")
       ->check(CLI::Range(0.1, 3600.0));
-  app.add_option("--time-limit", request.time_limit, "Seconds to try to get into the program [5]")
+  app.add_option("--time-limit", request.time_limit, "Seconds to wait for the program to respond [5]")
       ->check(CLI::Range(0.1, 3600.0));
   record::add_recording_options(app, request.options);
   app.add_flag("-q,--quiet", request.quiet, "Print nothing but errors");
   app.footer(
-      "Records what a program that runs does with GPU memory from now on. A program that was started with memreel "
-      "record "
-      "--dormant is woken. Python 3.14 is asked to load memreel's library. Into any other the library is brought by "
-      "stopping one of its threads for less than a millisecond, as a debugger would; --backend interpose is not "
-      "possible "
-      "then. No file is overwritten: a name that is taken gets a number.\n\n"
+      "Records what a running program does with GPU memory from now on. A program started with memreel record\n"
+      "--dormant starts recording. Python 3.14 is asked to load memreel's library. In any other program, one thread "
+      "is\n"
+      "paused for less than a millisecond to load it, as a debugger would; --backend interpose is not available then.\n"
+      "Existing files are never overwritten: the trace gets a number instead.\n\n"
       "Examples:\n"
       "  memreel attach 4711\n"
       "  memreel attach 4711 --live\n"
       "  memreel attach 4711 -o leak.reel --duration 60\n\n"
-      "Exit code: 0 done; 2 when the process can't be joined.");
+      "Exit code: 0 done; 2 if memreel can't attach.");
 }
 
 void describe_detach(CLI::App& app, Request& request) {
   app.set_version_flag("--version", "memreel " + std::string(version));
-  app.add_option("PID", request.process, "The process that is recorded")->required()->check(CLI::PositiveNumber);
+  app.add_option("PID", request.process, "The recorded process")->required()->check(CLI::PositiveNumber);
   app.add_flag("-q,--quiet", request.quiet, "Print nothing but errors");
   app.footer(
-      "Ends a recording that memreel attach began. The program goes on as it was before.\n\n"
+      "Stops a recording that memreel attach started. The program runs on as before.\n\n"
       "Examples:\n"
       "  memreel detach 4711\n\n"
-      "Exit code: 0 done; 2 when nothing was recorded there.");
+      "Exit code: 0 done; 2 if the process is not being recorded.");
 }
 
 std::string name_of(pid_t process) {
   std::string name = attach::read_proc(process, "comm").value_or("");
   name.erase(std::remove(name.begin(), name.end(), '\n'), name.end());
-  return "process " + std::to_string(process) + (name.empty() ? "" : " (" + name + ")");
+  return "process " + std::to_string(process) + (name.empty() ? "" : " (" + printable(name) + ")");
 }
 
 std::string text_of_door(const attach::Joined& joined) {
   switch (joined.door) {
     case attach::Joined::Door::open:
-      return "memreel's library was in it";
+      return "memreel was already loaded";
     case attach::Joined::Door::python:
-      return "Python loaded memreel's library";
+      return "loaded by Python";
     case attach::Joined::Door::entered:
-      return "one of its threads was paused for " +
-             text_of_seconds(std::chrono::duration<double>(joined.pause).count());
+      return "paused one thread for " + text_of_seconds(std::chrono::duration<double>(joined.pause).count());
   }
   return {};
 }
@@ -129,9 +126,9 @@ int detach(const Request& request, const std::string& name) {
   if (!ended) return fail(ended.error());
   const std::string trace((*ended)["trace"]);
   if (trace.empty())
-    return fail({.what = "is not being recorded", .where = name, .remedy = "memreel attach begins a recording"});
+    return fail({.what = "is not being recorded", .where = name, .remedy = "memreel attach starts a recording"});
   if (!request.quiet)
-    say("memreel: " + name + " is not recorded any more\n  " + record::summary_of_trace(trace, "then") + "\n");
+    say("memreel: " + name + ": recording stopped\n  " + record::summary_of_trace(trace, "then") + "\n");
   return 0;
 }
 
@@ -147,8 +144,8 @@ int attach_to(Request& request) {
   const std::string trace(joined->status["trace"]);
   const bool stays = request.duration == 0 && !request.live;
   if (!request.quiet)
-    say("memreel: " + name + " is recorded into " + trace + "; " + text_of_door(*joined) + "\n" +
-        (stays ? "  memreel detach " + std::to_string(request.process) + " ends the recording\n" : ""));
+    say("memreel: " + name + ": recording to " + printable(trace) + "; " + text_of_door(*joined) + "\n" +
+        (stays ? "  memreel detach " + std::to_string(request.process) + " stops the recording\n" : ""));
   if (stays) return 0;
   const bool gone = request.live ? attach::show_live(process, trace, request.interval, request.duration)
                                  : wait_for_end(process, request.duration);
@@ -161,8 +158,8 @@ int run(int argc, char** argv) {
   const bool detaches = argc > 1 && std::string_view(argv[1]) == "detach";
   const std::string command = detaches ? "memreel detach" : "memreel attach";
   Request request;
-  CLI::App app(detaches ? "Ends the recording of a program that memreel attach joined: memreel detach PID"
-                        : "Records a program that runs already: memreel attach PID [OPTIONS]",
+  CLI::App app(detaches ? "Stop recording a program that memreel attach joined: memreel detach PID"
+                        : "Record a running program: memreel attach PID [OPTIONS]",
                command);
   detaches ? describe_detach(app, request) : describe_attach(app, request);
   const int first = argc > 1 && (detaches || std::string_view(argv[1]) == "attach") ? 2 : 1;

@@ -32,7 +32,7 @@ std::string to_bytes(const Message& message) {
 }
 
 Result<Message> parse_message(std::span<const char> bytes) {
-  const Error malformed{.what = "what was received is not a message of memreel"};
+  const Error malformed{.what = "sent a malformed message"};
   std::string_view rest(bytes.data(), bytes.size());
   if (rest.size() > largest_message || !rest.ends_with('\0')) return malformed;
   const auto next = [&] {
@@ -43,8 +43,8 @@ Result<Message> parse_message(std::span<const char> bytes) {
   const std::string_view version = next();
   if (!version.starts_with(protocol.substr(0, protocol.find('/') + 1))) return malformed;
   if (version != protocol)
-    return Error{.what = "the other side speaks " + std::string(version) + ", this one " + std::string(protocol),
-                 .remedy = "use the same version of memreel for the program and for attach"};
+    return Error{.what = "uses protocol " + std::string(version) + ", not " + std::string(protocol),
+                 .remedy = "use the version of memreel that the program was started with"};
   if (rest.empty()) return malformed;
   Message message{.word = std::string(next()), .fields = {}};
   while (!rest.empty()) {

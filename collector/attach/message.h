@@ -2,7 +2,7 @@
 // connection.
 //
 // A message is a sequence of texts, each ended by a zero byte: the protocol's version, a word, and fields "NAME=VALUE".
-// Questions: "start" (fields: the variables of agent/options.h), "stop", "status". Answers: "ok" with what is known
+// Questions: "start" (fields: the variables of options/options.h), "stop", "status". Answers: "ok" with what is known
 // (agent/control.h names the fields), or "error" with `what`, `where` and `remedy`. Unknown fields are ignored.
 #pragma once
 

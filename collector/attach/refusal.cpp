@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -21,10 +22,8 @@ namespace fs = std::filesystem;
 constexpr const char* start_under_memreel =
     "start it with memreel record, or with memreel record --dormant to attach later";
 
-std::string name_of(pid_t process) { return "process " + std::to_string(process); }
-
 Error refused(pid_t process, std::string what, std::string remedy) {
-  return {.what = std::move(what), .where = name_of(process), .remedy = std::move(remedy)};
+  return {.what = std::move(what), .where = process_name(process), .remedy = std::move(remedy)};
 }
 
 std::string link_of(pid_t process, const char* link) {
@@ -46,31 +45,42 @@ Result<void> check_program(pid_t process) {
   Elf64_Ehdr header{};
   if (!file.read(reinterpret_cast<char*>(&header), sizeof header)) return {};  // whoever may not read it may not trace
   if (std::memcmp(static_cast<const unsigned char*>(header.e_ident), ELFMAG, SELFMAG) != 0) return {};
-  if (header.e_ident[EI_CLASS] != ELFCLASS64)
-    return refused(process, "is a program of 32 bits", "record its 64-bit form");
+  if (header.e_ident[EI_CLASS] != ELFCLASS64) return refused(process, "is a 32-bit program", "use a 64-bit build");
 #if defined(__x86_64__)
   constexpr Elf64_Half own = EM_X86_64;
 #else
   constexpr Elf64_Half own = EM_AARCH64;
 #endif
   if (header.e_machine != own)
-    return refused(process, "is a program for another processor", "use the memreel that was built for it");
+    return refused(process, "is built for another processor", "use memreel built for that processor");
   return {};
 }
 
 Result<void> check_libraries(pid_t process) {
   const auto maps = read_proc(process, "maps");
   if (!maps) return {};
-  if (maps->empty()) return refused(process, "has no memory of its own: it belongs to the system, or is ending", "");
+  if (maps->empty()) return refused(process, "has no memory of its own: it is a kernel thread or is exiting", "");
   if (maps->find("/ld-musl-") != std::string::npos)
-    return refused(process, "uses the C library musl, for which memreel's library is not made", "");
+    return refused(process, "uses musl, which memreel does not support", "");
   if (maps->find("libc.so.6") == std::string::npos && maps->find("/libc-2.") == std::string::npos)
-    return refused(process, "is statically linked: there is no loader in it that could load memreel's library",
-                   "link it dynamically");
+    return refused(process, "is statically linked, so it can't load memreel's library", "link it dynamically");
   return {};
 }
 
+/// As AT_SECURE tells the process itself: such a one would not let the library record.
+bool has_raised_privileges(pid_t process) {
+  const std::string vector = read_proc(process, "auxv").value_or("");
+  std::array<std::uint64_t, 2> entry{};
+  for (std::size_t at = 0; at + sizeof entry <= vector.size(); at += sizeof entry) {
+    std::memcpy(entry.data(), vector.data() + at, sizeof entry);
+    if (entry[0] == AT_SECURE) return entry[1] != 0;
+  }
+  return false;
+}
+
 }  // namespace
+
+std::string process_name(pid_t process) { return "process " + std::to_string(process); }
 
 int yama_level() {
   std::ifstream file("/proc/sys/kernel/yama/ptrace_scope");
@@ -79,9 +89,9 @@ int yama_level() {
 }
 
 Result<void> check_alive(pid_t process) {
-  if (process == ::getpid()) return refused(process, "is memreel itself", "name the program's process");
+  if (process == ::getpid()) return refused(process, "is memreel itself", "give the PID of the program");
   const std::string state = process > 0 ? status_field(process, "State") : std::string{};
-  if (state.empty()) return refused(process, "there is none with this number", "see ps or nvidia-smi for the number");
+  if (state.empty()) return refused(process, "no such process", "find the PID with ps or nvidia-smi");
   if (state[0] == 'Z' || state[0] == 'X') return refused(process, "has ended", "");
   return {};
 }
@@ -94,19 +104,22 @@ Result<void> check_enterable(pid_t process) {
     return refused(process, "is stopped", "continue it first (fg, or kill -CONT)");
   if (const std::string tracer = status_field(process, "TracerPid"); tracer != "0" && !tracer.empty()) {
     const std::string name = first_word(read_proc(std::stoi(tracer), "comm").value_or("another program"));
-    return refused(process, "is traced already, by process " + tracer + " (" + name.substr(0, name.find('\n')) + ")",
-                   "end the debugger first");
+    return refused(process,
+                   "is already being traced by process " + tracer + " (" + name.substr(0, name.find('\n')) + ")",
+                   "exit the debugger first");
   }
   if (auto program = check_program(process); !program) return program;
+  if (has_raised_privileges(process))
+    return refused(process, "runs with raised privileges (setuid, setgid or file capabilities)",
+                   "run it without them, as the user it switches to");
   if (link_of(process, "ns/mnt") != link_of(::getpid(), "ns/mnt") && !link_of(process, "ns/mnt").empty())
-    return refused(process, "sees other files than memreel: it runs in a container",
-                   "run memreel inside of that container");
+    return refused(process, "runs in a container with its own files", "run memreel inside that container");
   if (auto libraries = check_libraries(process); !libraries) return libraries;
   if (const std::string filter = status_field(process, "Seccomp"); filter == "1" || filter == "2")
-    return refused(process, "may not make all system calls (seccomp), and could be killed for those of memreel",
+    return refused(process, "has a seccomp filter, which could kill it for system calls that memreel makes",
                    start_under_memreel);
   if (status_field(process, "x86_Thread_features").find("shstk") != std::string::npos)
-    return refused(process, "runs with shadow stacks, which forbid to enter it", start_under_memreel);
+    return refused(process, "runs with shadow stacks, which prevent attaching", start_under_memreel);
   if (const int level = yama_level(); level >= 2 && (level >= 3 || !has_capability_to_trace()))
     return explain_refused_trace(process, EPERM, level);
   return {};
@@ -119,16 +132,16 @@ Error explain_refused_trace(pid_t process, int reason, int level) {
   switch (level) {
     case 1:
       return refused(
-          process, "may be traced only by its parents (kernel.yama.ptrace_scope is 1)",
-          "run memreel attach as root, or sysctl kernel.yama.ptrace_scope=0, or " + std::string(start_under_memreel));
+          process, "can only be traced by its parent (kernel.yama.ptrace_scope is 1)",
+          "run memreel attach as root, set sysctl kernel.yama.ptrace_scope=0, or " + std::string(start_under_memreel));
     case 2:
-      return refused(process, "may be traced only by root (kernel.yama.ptrace_scope is 2)",
+      return refused(process, "can only be traced by root (kernel.yama.ptrace_scope is 2)",
                      "run memreel attach as root, or " + std::string(start_under_memreel));
     case 3:
-      return refused(process, "may be traced by nobody until the next boot (kernel.yama.ptrace_scope is 3)",
+      return refused(process, "can't be traced until the next reboot (kernel.yama.ptrace_scope is 3)",
                      start_under_memreel);
     default:
-      return refused(process, "may not be traced: the system does not allow it",
+      return refused(process, "can't be traced: the system does not allow it",
                      "in a container, give it CAP_SYS_PTRACE; or " + std::string(start_under_memreel));
   }
 }

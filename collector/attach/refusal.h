@@ -3,9 +3,14 @@
 
 #include <sys/types.h>
 
+#include <string>
+
 #include "formats/model/result.h"
 
 namespace memreel::attach {
+
+/// As errors name it: "process 4711".
+std::string process_name(pid_t process);
 
 /// Errors: there is no such process, it has ended, or it is this one. Holds for every way of joining a process.
 Result<void> check_alive(pid_t process);

@@ -5,8 +5,8 @@
 
 #include <chrono>
 
-#include "collector/agent/options.h"
 #include "collector/attach/message.h"
+#include "collector/options/options.h"
 #include "formats/model/result.h"
 
 namespace memreel::attach {
@@ -23,7 +23,7 @@ struct Joined {
 };
 
 /// Begins a recording in `process`, as `options` say: by asking the library that is asleep in it, else by bringing it
-/// there, which may take `limit`. Errors: why that can't be, with a remedy; nothing has changed then.
+/// there; at most `limit` in all. Errors: why that can't be, with a remedy; nothing has changed then.
 Result<Joined> join(pid_t process, const agent::Options& options, std::chrono::milliseconds limit);
 
 /// Ends the recording; what it came to (agent/control.h). Errors: nobody records there.

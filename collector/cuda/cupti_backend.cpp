@@ -6,17 +6,13 @@
 #include <vector>
 
 #include "collector/cuda/find_cupti.h"
+#include "collector/cuda/library_symbol.h"
 
 namespace memreel::cuda {
 namespace {
 
 /// The call that this thread is in makes a node of a graph.
 [[gnu::tls_model("initial-exec")]] constinit thread_local bool became_node = false;  // NOLINT
-
-template <class Function>
-void find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(::dlsym(library, name));
-}
 
 }  // namespace
 
@@ -32,13 +28,12 @@ Result<void> CuptiBackend::begin(const std::string& library) {
       return {};
     }
     if (taken_)
-      return Error{
-          .what = why, .where = "CUPTI", .remedy = "record without the other tool, or with --backend interpose"};
+      return Error{.what = why, .where = "CUPTI", .remedy = "stop the other tool, or use --backend interpose"};
     tried += (tried.empty() ? "" : "; ") + why;
   }
-  return Error{.what = "can't be used: " + (tried.empty() ? "it is nowhere" : tried),
+  return Error{.what = tried.empty() ? std::string("libcupti not found") : "unusable: " + tried,
                .where = "CUPTI",
-               .remedy = "install it (pip install nvidia-cuda-cupti) or name its file in MEMREEL_LIBCUPTI"};
+               .remedy = "install it (pip install nvidia-cuda-cupti), or set MEMREEL_LIBCUPTI to its path"};
 }
 
 bool CuptiBackend::load(const std::string& file, std::string& why) {
@@ -56,7 +51,7 @@ bool CuptiBackend::load(const std::string& file, std::string& why) {
   find(library, "cuptiGetDeviceId", cupti_.get_device_id);
   find(library, "cuptiGetResultString", cupti_.get_result_string);
   if (cupti_.subscribe != nullptr && cupti_.unsubscribe != nullptr && cupti_.enable_callback != nullptr) return true;
-  why = file + " lacks functions";
+  why = file + " is missing functions";
   return false;
 }
 
@@ -70,10 +65,10 @@ bool CuptiBackend::subscribe(std::string& why) {
   taken_ = result == cupti::multiple_subscribers;
   holder.back() = '\0';
   if (taken_)
-    why = std::string("is held by ") +
+    why = std::string("is in use by ") +
           (holder[0] != '\0' ? std::string(holder.data()) : "another tool, perhaps a profiler or debugger");
   else
-    why = "subscribing failed: " + text_of(result);
+    why = "cuptiSubscribe failed: " + text_of(result);
   return false;
 }
 
@@ -86,7 +81,7 @@ bool CuptiBackend::enable(std::string& why) {
        {cupti::context_created, cupti::context_destroy_starting, cupti::graph_node_create_starting})
     cupti_.enable_callback(1, subscriber_, cupti::domain_resource, id);
   if (any) return true;
-  why = "no callback can be enabled";
+  why = "can't enable any callback";
   cupti_.unsubscribe(subscriber_);
   return false;
 }

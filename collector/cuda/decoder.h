@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "collector/agent/recorder.h"
 #include "collector/cuda/calls.h"
 #include "collector/cuda/known_objects.h"
+#include "collector/recorder/recorder.h"
 
 namespace memreel::cuda {
 

@@ -4,8 +4,9 @@
 
 #include <utility>
 
-#include "collector/agent/own_thread.h"
 #include "collector/cuda/calls.h"
+#include "collector/cuda/library_symbol.h"
+#include "collector/recorder/own_thread.h"
 #include "collector/stacks/nap.h"
 
 namespace memreel::cuda {
@@ -23,11 +24,6 @@ namespace {
 
 constexpr int relaxed_capture = 2;                     // CU_STREAM_CAPTURE_MODE_RELAXED
 constexpr int reserved_current = 5, used_current = 7;  // CUmemPool_attribute
-
-template <class Function>
-void find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(::dlsym(library, name));
-}
 
 /// Waits until `busy` is false, at most a second.
 void wait_while(const std::atomic<bool>& busy) {

@@ -11,9 +11,9 @@
 #include <tuple>
 #include <utility>
 
-#include "collector/agent/recorder.h"
-#include "collector/agent/wakeup.h"
 #include "collector/cuda/known_objects.h"
+#include "collector/recorder/recorder.h"
+#include "collector/recorder/wakeup.h"
 
 namespace memreel::cuda {
 

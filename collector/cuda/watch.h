@@ -6,10 +6,10 @@
 #include <atomic>
 #include <cstdint>
 
-#include "collector/agent/recorder.h"
 #include "collector/cuda/decoder.h"
 #include "collector/cuda/known_objects.h"
 #include "collector/cuda/sampler.h"
+#include "collector/recorder/recorder.h"
 
 namespace memreel::cuda {
 

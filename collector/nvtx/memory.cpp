@@ -6,9 +6,9 @@
 #include <new>
 #include <span>
 
-#include "collector/agent/recorder.h"
 #include "collector/annotate/annotations.h"
 #include "collector/nvtx/names.h"
+#include "collector/recorder/recorder.h"
 
 namespace memreel::nvtx {
 namespace {
@@ -44,7 +44,7 @@ Record record_of(RecordKind kind, std::uint64_t pool) {
 }
 
 void emit(Record record, const Range& range) {
-  Recorder* const recorder = agent::recorder();
+  Recorder* const recorder = agent::recorder_for_annotations();
   if (recorder == nullptr || range.address == nullptr) return;
   record.address = std::bit_cast<std::uint64_t>(range.address);
   record.size = range.size;
@@ -52,7 +52,7 @@ void emit(Record record, const Range& range) {
 }
 
 void announce(const Heap& heap) {
-  Recorder* const recorder = agent::recorder();
+  Recorder* const recorder = agent::recorder_for_annotations();
   if (recorder == nullptr) return;
   Record record = record_of(RecordKind::own_pool_made, heap.pool);
   record.address = heap.name;
@@ -62,7 +62,8 @@ void announce(const Heap& heap) {
 }
 
 void forget(const Heap& heap) {
-  if (Recorder* const recorder = agent::recorder()) recorder->emit(record_of(RecordKind::own_pool_gone, heap.pool));
+  if (Recorder* const recorder = agent::recorder_for_annotations())
+    recorder->emit(record_of(RecordKind::own_pool_gone, heap.pool));
 }
 
 Heap* new_heap(std::uint64_t name, const Range& range) {

@@ -4,7 +4,7 @@
 #include <bit>
 #include <span>
 
-#include "collector/agent/recorder.h"
+#include "collector/recorder/recorder.h"
 
 namespace memreel::nvtx {
 namespace {
@@ -15,7 +15,7 @@ constexpr std::size_t longest = 256;
 }  // namespace
 
 std::uint64_t number_of(std::string_view name) {
-  agent::Recorder* const recorder = agent::recorder();
+  agent::Recorder* const recorder = agent::recorder_for_annotations();
   if (recorder == nullptr) return 0;
   return recorder->names().number_of({std::as_bytes(std::span(name.substr(0, longest)))});
 }

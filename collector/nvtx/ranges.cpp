@@ -8,10 +8,10 @@
 #include <span>
 #include <string_view>
 
-#include "collector/agent/recorder.h"
 #include "collector/nvtx/names.h"
 #include "collector/nvtx/nvtx_api.h"
 #include "collector/nvtx/ranges.h"
+#include "collector/recorder/recorder.h"
 #include "formats/model/tables.h"
 
 namespace memreel::nvtx {
@@ -20,7 +20,7 @@ namespace {
 using agent::Recorder;
 
 void record(std::uint64_t name, MarkPhase phase) {
-  Recorder* const recorder = agent::recorder();
+  Recorder* const recorder = agent::recorder_for_annotations();
   if (recorder == nullptr || name == 0) return;
   agent::Record record;
   record.kind = agent::RecordKind::mark;

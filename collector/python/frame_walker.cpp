@@ -230,7 +230,7 @@ bool FrameWalker::prove(const void* thread_state) {
     Trust unproved = Trust::unproved;
     trust_.compare_exchange_strong(unproved, Trust::plausible, std::memory_order_acq_rel);
   } else if (any) {
-    refuse("keeps its frames elsewhere in this build");
+    refuse("has an unexpected frame layout in this build");
   }
   proving_.store(false, std::memory_order_release);
   return proved;
@@ -276,7 +276,7 @@ FrameWalker::Trust FrameWalker::compare_with_api() {
     Trust plausible = Trust::plausible;
     trust_.compare_exchange_strong(plausible, Trust::agreed, std::memory_order_acq_rel);
   } else {
-    refuse("has other frames than a walk over them finds");
+    refuse("reports other frames than memreel reads");
   }
   return trust();
 }

@@ -119,18 +119,17 @@ Found find_interpreter() {
   unsigned minor = 0;
   if (!version.starts_with("3.") ||
       std::from_chars(version.data() + 2, version.data() + version.size(), minor).ec != std::errc{})
-    return refuse(version, "is not a version that can be walked");
+    return refuse(version, "is not supported");
 
   const std::optional<Layout> layout = layout_of(minor);
-  if (!layout)
-    return refuse(version, "keeps its frames where this version of memreel does not know it: 3.9 to 3.15 are known");
+  if (!layout) return refuse(version, "is not supported by this version of memreel (3.9 to 3.15 are)");
 
   Interpreter found{.version = std::string(version), .layout = *layout};
   if (minor >= 13) {
     const void* const runtime = symbols.data("_PyRuntime");
     const std::optional<DebugOffsets> offsets = runtime ? read_debug_offsets(runtime, minor) : std::nullopt;
-    if (!offsets) return refuse(version, "has no readable table of offsets in _PyRuntime");
-    if (offsets->free_threaded) return refuse(version, "is a free-threaded build, whose frames can't be walked yet");
+    if (!offsets) return refuse(version, "has no readable offset table in _PyRuntime");
+    if (offsets->free_threaded) return refuse(version, "is a free-threaded build, which is not supported yet");
     found.layout = offsets->layout;
   }
   Api& api = found.api;

@@ -1,7 +1,7 @@
-"""Tell memreel about memory that only your program knows of, from Python.
+"""Tell memreel about memory that only your program knows about, from Python.
 
-One file, no dependency but the standard library; copy it wherever it is needed. Without a recorder in the process every
-call does nothing, so that a program which uses it runs anywhere.
+One file that needs only the standard library; copy it wherever you need it. If the process is not recorded, every call does
+nothing: a program that uses it runs anywhere.
 
     import memreel
 
@@ -14,10 +14,10 @@ call does nothing, so that a program which uses it runs anywhere.
 
     pool = memreel.pool("activations", device=0)
     pool.segment_add(base, 64 << 20)         # what the pool got from its parent
-    pool.alloc(address, nbytes, stream)      # what it hands out
+    pool.alloc(address, nbytes, stream)      # what it allocates
     pool.free(address)
 
-    memreel.usage()                          # what the program holds by now, and its peak
+    memreel.usage()                          # what the program holds now, and its peak
 
 Addresses and streams are integers. Every call may be made by any thread.
 """
@@ -107,7 +107,7 @@ def tag(name):
 
 
 def snapshot():
-    """Has what was recorded up to here written to the file now."""
+    """Writes what was recorded so far to the file."""
     api = _recorder()
     if api:
         api.snapshot()
@@ -153,19 +153,19 @@ class Pool:
         self._event(_SEGMENT_REMOVE, address)
 
     def alloc(self, address, nbytes, stream=0):
-        """`nbytes`, as they were asked for, are handed out."""
+        """`nbytes`, as requested, are allocated."""
         self._event(_ALLOC, address, nbytes, stream)
 
     def free(self, address):
-        """The program let go, and the piece can be handed out again. Call it before that happens."""
+        """The program frees it. Call this before the block can be reused."""
         self._event(_FREE, address)
 
     def free_requested(self, address):
-        """The program let go; the device may still be using it."""
+        """The program frees it; the device may still be using it."""
         self._event(_FREE_REQUESTED, address)
 
     def free_completed(self, address):
-        """... now the device is done."""
+        """... now it is free for reuse."""
         self._event(_FREE_COMPLETED, address)
 
     def oom(self, nbytes):
@@ -173,7 +173,7 @@ class Pool:
         self._event(_OOM, 0, nbytes)
 
     def close(self):
-        """The pool is gone, and what was alive in it with it."""
+        """Destroys the pool with everything live in it."""
         if self.number:
             _api.pool_destroy(self.number)
             self.number = 0

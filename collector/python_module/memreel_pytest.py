@@ -1,18 +1,21 @@
 """Limits on GPU memory in pytest, in the words of pytest-memray.
 
-    @pytest.mark.memreel_limit("2 GiB")        # the test fails when it has more at any time
-    @pytest.mark.memreel_leaks("1 MiB")        # ... when it keeps more; without an argument, when it keeps anything
+    @pytest.mark.memreel_limit("2 GiB")        # fails if the test uses more at any time
+    @pytest.mark.memreel_leaks("1 MiB")        # fails if it keeps more; without an argument, if it keeps anything
     def test_training_step(): ...
 
-    memreel record -o tests-%p.reel -- python -m pytest -p memreel_pytest
+    memreel record -o tests-%p.reel -- python -m pytest
 
-What counts is what a test has beside what was there when it began: bytes as they were asked for, on every device alone. Where a
-framework or a pool is recorded its allocations count, else the driver's; of several heaps on a device the one that grew
-most. Fixtures run before and after, and are not counted.
+Once it is installed (pip install collector/python_module), pytest finds it by itself; a copy beside the tests is named
+with -p memreel_pytest.
 
-Without a recorder in the process the tests run all the same; a warning says that nothing is checked, and with
---memreel-required pytest refuses to start. Every test is a range in the trace, named as pytest names it. Needs memreel.py,
-the file beside this one, and pytest 6 or newer.
+A test is charged for the memory it allocates beyond what was live when it started: requested bytes, per device. If a framework or a
+pool is recorded, its allocations count, otherwise the driver's; of several heaps on a device, the one that grew most.
+Fixtures run before and after, and are not charged.
+
+If the process is not recorded, the tests run all the same and a warning says that nothing was checked; with
+--memreel-required, pytest fails at startup. Every test is a range in the trace, under the name pytest gives it. Needs
+memreel.py, the file beside this one, and pytest 6 or newer.
 """
 import gc
 import re
@@ -32,7 +35,7 @@ def parse_size(text):
         return text
     found = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([A-Za-z]*)\s*", text)
     if not found or found[2].upper() not in _UNITS:
-        raise ValueError(f"{text!r} is no amount of memory: write it as '2 GiB', '500MB' or plain bytes")
+        raise ValueError(f"{text!r} is not a valid size; write it as '2 GiB', '500MB' or plain bytes")
     return int(float(found[1]) * _UNITS[found[2].upper()])
 
 
@@ -62,9 +65,9 @@ def _complaints(before, after, limit, kept):
         had = max(heap.peak_bytes - live.get(number, 0) for number, heap in heaps.items())
         left = max(heap.live_bytes - live.get(number, 0) for number, heap in heaps.items())
         if limit is not None and had > limit:
-            yield f"the test had up to {_words(had)} on device {device}, {_words(had - limit)} more than its limit of {_words(limit)}"
+            yield f"the test used up to {_words(had)} on device {device}, {_words(had - limit)} more than its limit of {_words(limit)}"
         if kept is not None and left > kept:
-            yield f"the test kept {_words(left)} on device {device}, and may keep {_words(kept) if kept else 'nothing'}"
+            yield f"the test kept {_words(left)} on device {device}; it may keep {_words(kept) if kept else 'nothing'}"
 
 
 class _Plugin:
@@ -92,7 +95,7 @@ class _Plugin:
             gc.collect()
             after = _heaps(reset=False)
         if before and not after:
-            self.complaints[pyfuncitem.nodeid] = ["memreel's recorder does not answer any more"]
+            self.complaints[pyfuncitem.nodeid] = ["memreel's recorder stopped responding"]
         else:
             self.complaints[pyfuncitem.nodeid] = list(_complaints(before, after, most, kept))
 
@@ -107,20 +110,20 @@ class _Plugin:
     def pytest_terminal_summary(self, terminalreporter):
         if self.unchecked:
             tests = "1 test has" if self.unchecked == 1 else f"{self.unchecked} tests have"
-            terminalreporter.write_line(f"memreel: {tests} limits on GPU memory that were not checked: there is no recorder in "
-                                        "this process; run it as memreel record -- python -m pytest ...", yellow=True)
+            terminalreporter.write_line(f"memreel: {tests} limits on GPU memory that were not checked, because this process is "
+                                        "not recorded; run memreel record -- python -m pytest ...", yellow=True)
 
 
 def pytest_addoption(parser):
     parser.getgroup("memreel").addoption("--memreel-required", action="store_true",
-                                         help="refuse to start when limits on GPU memory could not be checked")
+                                         help="fail at startup if limits on GPU memory can't be checked")
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "memreel_limit(size): the test fails when it has more GPU memory at any time")
-    config.addinivalue_line("markers", "memreel_leaks(size=0, warmups=0): the test fails when it keeps more GPU memory; "
-                                       "it is called `warmups` times before that is counted")
+    config.addinivalue_line("markers", "memreel_limit(size): fail the test if it uses more GPU memory at any time")
+    config.addinivalue_line("markers", "memreel_leaks(size=0, warmups=0): fail the test if it keeps more GPU memory; "
+                                       "it is called `warmups` times before counting starts")
     if config.getoption("--memreel-required") and not memreel.recording():
-        raise pytest.UsageError("--memreel-required: there is no recorder in this process; run it as "
-                                "memreel record -- python -m pytest ...")
-    config.pluginmanager.register(_Plugin(), "memreel")
+        raise pytest.UsageError("--memreel-required: this process is not recorded; "
+                                "run memreel record -- python -m pytest ...")
+    config.pluginmanager.register(_Plugin(), "memreel_limits")  # a name that no entry point has

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "collector/agent/journal.h"
+#include "collector/options/journal.h"
 #include "formats/model/result.h"
 
 namespace memreel::record {

@@ -72,7 +72,7 @@ Result<Ending> run_command(const Command& command) {
 
   std::array<int, 2> report{};  // closed by a successful exec
   if (::pipe2(report.data(), O_CLOEXEC) != 0)
-    return Error{.what = "can't make a pipe: " + std::generic_category().message(errno)};
+    return Error{.what = "can't create a pipe: " + std::generic_category().message(errno)};
   const auto start = std::chrono::steady_clock::now();
   const pid_t child = ::fork();
   if (child < 0) return Error{.what = "can't start a process: " + std::generic_category().message(errno)};
@@ -89,7 +89,7 @@ Result<Ending> run_command(const Command& command) {
   if (refused) {
     return Error{.what = "can't run it: " + std::generic_category().message(reason),
                  .where = command.program.string(),
-                 .remedy = reason == ENOEXEC ? "a script needs #! and its interpreter in the first line" : ""};
+                 .remedy = reason == ENOEXEC ? "a script must start with #! and its interpreter" : ""};
   }
   Ending ending{.process = child, .time = std::chrono::steady_clock::now() - start};
   if (WIFSIGNALED(status))

@@ -16,9 +16,9 @@ Result<std::filesystem::path> find_agent() {
     const std::filesystem::path candidate = (here / place / agent_name).lexically_normal();
     if (std::filesystem::exists(candidate, problem)) return candidate;
   }
-  return Error{.what = std::string("the library that records, ") + agent_name + ", is not beside this program",
+  return Error{.what = std::string(agent_name) + " not found next to this program",
                .where = (here / "../lib").lexically_normal().string(),
-               .remedy = "install memreel as a whole"};
+               .remedy = "reinstall memreel"};
 }
 
 Injection injection_of(const std::filesystem::path& agent, const agent::Options& options, const agent::Lookup& lookup) {
@@ -28,7 +28,7 @@ Injection injection_of(const std::filesystem::path& agent, const agent::Options&
   const std::string injected = lookup("CUDA_INJECTION64_PATH").value_or("");
   if (!injected.empty() && injected != library)
     injection.notes.push_back("CUDA_INJECTION64_PATH was " + injected +
-                              "; CUDA takes one library only, so memreel's replaces it");
+                              "; CUDA loads only one library, so memreel's replaces it");
   injection.variables.emplace_back("CUDA_INJECTION64_PATH", library);
 
   // NVTX takes one library as well. Who set it wants its ranges elsewhere.
@@ -36,13 +36,13 @@ Injection injection_of(const std::filesystem::path& agent, const agent::Options&
   if (ranges.empty() || ranges == library)
     injection.variables.emplace_back("NVTX_INJECTION64_PATH", library);
   else
-    injection.notes.push_back("NVTX's ranges are not recorded: NVTX_INJECTION64_PATH is " + ranges);
+    injection.notes.push_back("NVTX ranges are not recorded: NVTX_INJECTION64_PATH is already set to " + ranges);
 
   // Its symbols have to come before PyTorch's and CUDA's, which only preloading does.
   if (!options.torch && options.backend == agent::BackendChoice::cupti) return injection;
   if (library.find_first_of(" :") != std::string::npos) {
-    injection.notes.push_back("PyTorch's tensors can't be recorded: the path of " + library +
-                              " has a space or a colon in it, which LD_PRELOAD can't hold");
+    injection.notes.push_back("can't record PyTorch's tensors: LD_PRELOAD does not allow the space or colon in " +
+                              library);
     return injection;
   }
   const std::string others = lookup("LD_PRELOAD").value_or("");

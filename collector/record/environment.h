@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "collector/agent/options.h"
+#include "collector/options/options.h"
 #include "formats/model/result.h"
 
 namespace memreel::record {

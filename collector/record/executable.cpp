@@ -58,7 +58,7 @@ Closed class_of(const fs::path& path) {
 Error refused(const std::string& name, int reason) {
   return {.what = "can't run it: " + std::generic_category().message(reason),
           .where = name,
-          .remedy = reason == ENOENT ? "check the name, or give the path" : ""};
+          .remedy = reason == ENOENT ? "check the name, or give its path" : ""};
 }
 
 }  // namespace
@@ -89,13 +89,13 @@ std::string explanation_of(const Executable& executable) {
     case Closed::no:
       return {};
     case Closed::is_static:
-      return name + " is statically linked: no library can enter it, so only programs that it starts can be recorded";
+      return name + " is statically linked, so memreel can only record the programs it starts";
     case Closed::privileged:
       return name +
-             " is setuid, setgid or has capabilities: the system lets no library of ours into it, so only what it "
-             "starts can be recorded; run it as the user that it becomes, without these rights";
+             " is setuid, setgid or has file capabilities, so memreel can only record the programs it starts; run it "
+             "without them, as the user it switches to";
     case Closed::other_class:
-      return name + " is a program for another processor: it is run, but nothing of it can be recorded";
+      return name + " is built for another processor; it runs, but can't be recorded";
   }
   return {};
 }

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "collector/agent/options.h"
+#include "collector/options/options.h"
 #include "collector/record/bundle.h"
 #include "collector/record/child.h"
 #include "collector/record/environment.h"
@@ -21,6 +21,7 @@
 #include "collector/record/output.h"
 #include "collector/record/recording_options.h"
 #include "collector/record/summary.h"
+#include "formats/model/printable.h"
 #include "formats/model/result.h"
 #include "memreel/version.h"
 
@@ -40,7 +41,7 @@ struct Request {
 void say(std::string_view text) { std::fprintf(stderr, "%.*s", static_cast<int>(text.size()), text.data()); }
 
 int fail(const Error& error) {
-  say("memreel: error: " + error.message() + "\n");
+  say("memreel: error: " + printable(error.message()) + "\n");
   return unusable;
 }
 
@@ -56,26 +57,25 @@ void describe(CLI::App& app, Request& request) {
   app.prefix_command();
   app.set_version_flag("--version", "memreel " + std::string(version));
   app.add_option("-o,--output", request.output,
-                 "File of the trace. %p stands for the process, %h for the host, %r for the rank (RANK, "
-                 "OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID) [memreel-%h-%p.reel]");
+                 "Trace file; %p is the process id, %h the host, %r the rank (RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, "
+                 "SLURM_PROCID) [memreel-%h-%p.reel]");
   add_recording_options(app, options);
-  app.add_flag("--dormant", options.dormant, "Record nothing until memreel attach asks for it");
+  app.add_option("--libcupti", options.libcupti, "libcupti to load [the one that matches the program's CUDA]");
+  app.add_flag("--dormant", options.dormant, "Record nothing until memreel attach starts it");
   app.add_flag("--bundle-symbols", request.bundle_symbols,
-               "Write the names of native frames into the trace at the end, to read it on another machine");
+               "Add symbol names of native frames to the trace, to read it on another machine");
   app.add_flag("-q,--quiet", request.quiet, "Print nothing at the end");
   app.footer(
-      "Records what PROGRAM and the processes that it starts do with GPU memory; each process writes a trace of its "
-      "own. "
-      "The program's output, exit code and signals are passed through. No file is overwritten: a name that is taken "
-      "gets "
-      "a number.\n\n"
+      "Records what PROGRAM and the processes it starts do with GPU memory. Each process writes its own trace.\n"
+      "The program's output, exit code and signals pass through. Existing files are never overwritten: the trace\n"
+      "gets a number instead.\n\n"
       "Examples:\n"
       "  memreel record python train.py --epochs 1\n"
       "  memreel record -o run.reel -- ./solver --size 4096\n"
       "  memreel record -o trace-%r.reel -- torchrun --nproc-per-node 4 train.py\n"
       "  memreel record --when-full block --depth 128 ./solver\n"
       "  memreel record --dormant -- python serve.py\n\n"
-      "Exit code: the program's, or its signal; 2 when it was not started.");
+      "Exit code: the program's; its signal if it was killed; 2 if it could not be started.");
 }
 
 /// The file through which the library tells us what it did; removed with this object.
@@ -113,7 +113,7 @@ Result<Ending> record(Request& request) {
   const Journal journal;
   request.options.journal = journal.path();
   const Injection injection = injection_of(*agent, request.options, variable);
-  for (const std::string& note : injection.notes) say("memreel: note: " + note + "\n");
+  for (const std::string& note : injection.notes) say("memreel: note: " + printable(note) + "\n");
   if (const std::string why = explanation_of(*executable); !why.empty()) say("memreel: note: " + why + "\n");
 
   auto ending =
@@ -131,7 +131,7 @@ Result<Ending> record(Request& request) {
 int run(int argc, char** argv) {
   const std::string_view command = argc > 1 ? argv[1] : "";
   Request request;
-  CLI::App app("Records what a program does with GPU memory: memreel record [OPTIONS] [--] PROGRAM [ARGUMENTS...]",
+  CLI::App app("Record what a program does with GPU memory: memreel record [OPTIONS] [--] PROGRAM [ARGUMENTS...]",
                "memreel record");
   describe(app, request);
   const int first = command == "record" ? 2 : 1;
@@ -147,7 +147,7 @@ int run(int argc, char** argv) {
   if (!request.program.empty() && request.program.front() == "--") {
     request.program.erase(request.program.begin());
   } else if (!request.program.empty() && request.program.front().starts_with('-')) {
-    return fail({.what = "there is no option " + request.program.front(), .remedy = "see memreel record --help"});
+    return fail({.what = "unknown option " + request.program.front(), .remedy = "see memreel record --help"});
   }
   if (request.program.empty())
     return fail({.what = "no program to record", .remedy = "memreel record [OPTIONS] -- PROGRAM ARGUMENTS"});

@@ -13,14 +13,14 @@ Result<std::string> output_pattern(const std::string& given) {
   const std::filesystem::path path = std::filesystem::absolute(given, problem);
   if (problem) return Error{.what = problem.message(), .where = given};
   if (std::filesystem::is_directory(path, problem))
-    return Error{.what = "is a directory", .where = given, .remedy = "add the name of a file to -o"};
+    return Error{.what = "is a directory", .where = given, .remedy = "give -o a file name"};
   const std::filesystem::path directory = path.parent_path();
   if (directory.string().find('%') != std::string::npos) return path.string();
   if (::access(directory.c_str(), W_OK | X_OK) != 0 || !std::filesystem::is_directory(directory, problem)) {
     const int reason = std::filesystem::exists(directory, problem) && errno == 0 ? ENOTDIR : errno;
-    return Error{.what = "no trace can be written here: " + std::generic_category().message(reason),
+    return Error{.what = "can't write a trace here: " + std::generic_category().message(reason),
                  .where = directory.string(),
-                 .remedy = "name another file with -o"};
+                 .remedy = "choose another file with -o"};
   }
   return path.string();
 }

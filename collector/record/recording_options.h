@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "collector/agent/options.h"
+#include "collector/options/options.h"
 
 namespace memreel::record {
 

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "collector/record/trace_facts.h"
+#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::record {
@@ -19,7 +20,7 @@ std::string nearest_name(const std::string& trace) {
   std::error_code problem;
   const std::filesystem::path nearby =
       std::filesystem::path(trace).lexically_proximate(std::filesystem::current_path(problem));
-  return *nearby.begin() == ".." ? trace : nearby.string();
+  return printable(*nearby.begin() == ".." ? trace : nearby.string());
 }
 
 std::string counted(std::uint64_t count, const std::string& noun) {
@@ -37,25 +38,33 @@ std::string memory_text(const std::map<std::int32_t, DeviceFacts>& devices, std:
   return text.empty() ? "no device memory" : text;
 }
 
-std::string text_of_facts(const std::string& trace, const Result<TraceFacts>& facts, std::string_view moment) {
+std::string text_of_facts(const std::string& trace, const Result<TraceFacts>& facts, std::string_view moment,
+                          std::uint64_t lost) {
   const std::string name = nearest_name(trace);
-  if (!facts) return name + " can't be read: " + facts.error().message();
+  if (!facts) return name + " can't be read: " + printable(facts.error().message());
   return name + " (" + text_of(facts->file_size) + "): " + memory_text(facts->devices, moment) + "; " +
-         counted(facts->events, "event") + ", " +
-         (facts->lost == 0 ? std::string("none lost") : text_of(facts->lost) + " lost");
+         counted(facts->events, "event") + ", " + (lost == 0 ? std::string("none lost") : text_of(lost) + " lost");
+}
+
+/// What is not in the trace. A disk that ran full keeps the library from writing that down.
+std::uint64_t lost_of(const Result<TraceFacts>& facts, const JournalEntry* ended) {
+  if (!facts) return 0;
+  if (ended == nullptr) return facts->lost;
+  return std::max(facts->lost, ended->lost + ended->events - std::min(ended->events, facts->events));
 }
 
 /// `ended` is null when the process was killed before it could say so.
 std::string describe(const JournalEntry& began, const JournalEntry* ended, std::chrono::nanoseconds time) {
   const auto facts = facts_of(began.trace);
-  std::string text = text_of_facts(began.trace, facts, ended != nullptr && !ended->text.empty() ? "then" : "at exit");
+  std::string text = text_of_facts(began.trace, facts, ended != nullptr && !ended->text.empty() ? "then" : "at exit",
+                                   lost_of(facts, ended));
   if (!facts) return text;
   if (ended != nullptr && time.count() > 0)
-    text += "; recording took about " +
-            text_of_share(static_cast<double>(ended->cost_ns) / static_cast<double>(time.count())) + " of the time";
-  if (ended != nullptr && !ended->text.empty()) text += "; recording ended early: " + ended->text;
-  if (!facts->complete)
-    text += "; process " + std::to_string(began.process) + " was killed, what it had recorded is kept";
+    text += "; recording overhead about " +
+            text_of_share(static_cast<double>(ended->cost_ns) / static_cast<double>(time.count()));
+  if (ended != nullptr && !ended->text.empty()) text += "; recording stopped early: " + printable(ended->text);
+  if (!facts->complete && ended == nullptr)
+    text += "; process " + std::to_string(began.process) + " was killed; what it had recorded is kept";
   return text;
 }
 
@@ -78,12 +87,13 @@ std::vector<JournalEntry> read_journal(const std::filesystem::path& journal) {
 }
 
 std::string summary_of_trace(const std::string& trace, std::string_view moment) {
-  return text_of_facts(trace, facts_of(trace), moment);
+  const auto facts = facts_of(trace);
+  return text_of_facts(trace, facts, moment, facts ? facts->lost : 0);
 }
 
 std::string summary_of(const std::string& program, const Ending& ending, const std::vector<JournalEntry>& journal,
                        bool dormant) {
-  std::string text = "memreel: " + program + " " + ending_text(ending) + " after " +
+  std::string text = "memreel: " + printable(program) + " " + ending_text(ending) + " after " +
                      text_of_seconds(std::chrono::duration<double>(ending.time).count());
   std::size_t traces = 0;
   std::string fullest;  // of the traces that are named
@@ -91,25 +101,26 @@ std::string summary_of(const std::string& program, const Ending& ending, const s
   std::string refusals;
   for (const JournalEntry& entry : journal) {
     if (entry.what == JournalEntry::What::refused)
-      refusals += "\n  process " + std::to_string(entry.process) + " was not recorded: " + entry.text;
+      refusals += "\n  process " + std::to_string(entry.process) + " was not recorded: " + printable(entry.text);
     if (entry.what != JournalEntry::What::began) continue;
     if (++traces > most_shown) continue;
-    const auto ended = std::find_if(journal.begin(), journal.end(), [&](const JournalEntry& other) {
+    // The last that it said: whose disk is full goes on counting what it loses.
+    const auto ended = std::find_if(journal.rbegin(), journal.rend(), [&](const JournalEntry& other) {
       return other.what == JournalEntry::What::ended && other.trace == entry.trace;
     });
-    const std::uint64_t events = ended == journal.end() ? 1 : ended->events;
+    const std::uint64_t events = ended == journal.rend() ? 1 : ended->events;
     if (fullest.empty() || events > most) {
       fullest = nearest_name(entry.trace);
       most = events;
     }
-    text += "\n  " + describe(entry, ended == journal.end() ? nullptr : &*ended, ending.time);
+    text += "\n  " + describe(entry, ended == journal.rend() ? nullptr : &*ended, ending.time);
   }
-  if (traces > most_shown) text += "\n  and " + counted(traces - most_shown, "trace") + " more beside them";
+  if (traces > most_shown) text += "\n  and " + counted(traces - most_shown, "trace") + " more";
   text += refusals;
   if (traces == 0 && refusals.empty())
-    text += dormant ? "; memreel attach never asked for a recording, and there is no trace"
-                    : " without having used CUDA: there is nothing to record, and no trace";
-  if (traces > 0) text += "\n  memreel report " + fullest + " shows who holds the memory";
+    text +=
+        dormant ? "; memreel attach was never run, so there is no trace" : " without using CUDA; no trace was written";
+  if (traces > 0) text += "\n  memreel report " + fullest + " shows what holds the memory";
   return text + "\n";
 }
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "collector/agent/journal.h"
+#include "collector/options/journal.h"
 #include "collector/record/child.h"
 
 namespace memreel::record {

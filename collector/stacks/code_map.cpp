@@ -26,7 +26,7 @@ struct CodeMap::LoaderAnswer {
 namespace {
 
 /// Program headers are looked for in the first page of a module only.
-constexpr std::size_t page_size = 4096;
+constexpr std::size_t elf_page_size = 4096;
 
 MappedBytes mapped(std::uintptr_t begin, std::size_t size) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr): where the loader put it
@@ -35,12 +35,12 @@ MappedBytes mapped(std::uintptr_t begin, std::size_t size) {
 
 /// The tables of the module mapped at `module`, found as the loader does: by the headers at its beginning.
 std::optional<CodePlace> tables_of(AddressRange module) {
-  if (module.end - module.begin < page_size || !is_readable(module.begin)) return std::nullopt;
-  const MappedBytes head = mapped(module.begin, page_size);
+  if (module.end - module.begin < elf_page_size || !is_readable(module.begin)) return std::nullopt;
+  const MappedBytes head = mapped(module.begin, elf_page_size);
   ByteReader reader(head);
   const auto elf = reader.fixed<ElfW(Ehdr)>();
   if (std::memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0 || elf.e_phentsize != sizeof(ElfW(Phdr))) return std::nullopt;
-  if (elf.e_phoff > page_size) return std::nullopt;
+  if (elf.e_phoff > elf_page_size) return std::nullopt;
   const auto segment = [&](std::size_t i) {
     ByteReader at(head.from(module.begin + elf.e_phoff));
     at.take(i * sizeof(ElfW(Phdr)));
@@ -51,7 +51,7 @@ std::optional<CodePlace> tables_of(AddressRange module) {
   ElfW(Phdr) header{};
   for (std::size_t i = 0; i < elf.e_phnum; ++i) {
     const ElfW(Phdr) s = segment(i);
-    if (s.p_type == PT_LOAD && !lowest) lowest = s.p_vaddr & ~(page_size - 1);
+    if (s.p_type == PT_LOAD && !lowest) lowest = s.p_vaddr & ~(elf_page_size - 1);
     if (s.p_type == PT_GNU_EH_FRAME) header = s;
   }
   if (!lowest || header.p_type != PT_GNU_EH_FRAME || header.p_memsz == 0) return std::nullopt;
@@ -74,7 +74,7 @@ int add_range(dl_phdr_info* info, std::size_t /*size*/, void* argument) {
   for (std::size_t i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)& segment = info->dlpi_phdr[i];
     if (segment.p_type != PT_LOAD) continue;
-    range.begin = std::min(range.begin, (info->dlpi_addr + segment.p_vaddr) & ~(page_size - 1));
+    range.begin = std::min(range.begin, (info->dlpi_addr + segment.p_vaddr) & ~(elf_page_size - 1));
     range.end = std::max(range.end, info->dlpi_addr + segment.p_vaddr + segment.p_memsz);
   }
   if (range.begin < range.end) static_cast<std::vector<AddressRange>*>(argument)->push_back(range);

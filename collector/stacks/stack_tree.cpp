@@ -8,13 +8,13 @@
 namespace memreel::stacks {
 namespace {
 
-constexpr std::uint64_t odd = 0x9E3779B97F4A7C15;  // 2^64 / golden ratio
+constexpr std::uint64_t golden = 0x9E3779B97F4A7C15;  // 2^64 / golden ratio
 
 /// Multiplication carries bits upwards only; folding brings the well mixed upper half down.
 constexpr std::uint64_t fold(std::uint64_t x) { return x ^ (x >> 32U); }
 
 std::uint64_t hash_of(StackKey caller, FrameKey frame) {
-  return fold((fold(frame.bits * odd) ^ static_cast<std::uint32_t>(caller)) * odd);
+  return fold((fold(frame.bits * golden) ^ static_cast<std::uint32_t>(caller)) * golden);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "collector/agent/recorder.h"
+#include "collector/recorder/recorder.h"
 
 namespace memreel::torch {
 

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "collector/agent/recorder.h"
+#include "collector/recorder/recorder.h"
 
 namespace memreel::torch {
 namespace {

@@ -35,7 +35,7 @@ class File {
   std::uint64_t size_ = 0;
 };
 
-bool is_wanted(std::string_view name, const std::vector<std::string_view>& beginnings) {
+bool begins_with_any(std::string_view name, const std::vector<std::string_view>& beginnings) {
   return std::ranges::any_of(beginnings, [&](std::string_view beginning) { return name.starts_with(beginning); });
 }
 
@@ -59,7 +59,7 @@ std::vector<LocalSymbol> local_symbols(const link_map& library, const std::vecto
   for (const Elf64_Sym& symbol : file.read<Elf64_Sym>(table->sh_offset, table->sh_size / sizeof(Elf64_Sym))) {
     if (symbol.st_value == 0 || symbol.st_name >= names.size()) continue;
     const std::string_view name = names.data() + symbol.st_name;
-    if (is_wanted(name, beginnings))
+    if (begins_with_any(name, beginnings))
       found.push_back({std::string(name), library.l_addr + symbol.st_value, symbol.st_size});
   }
   return found;

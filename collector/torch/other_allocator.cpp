@@ -14,13 +14,12 @@ std::string other_allocator() {
   void* const library = dlopen("libc10_cuda.so", RTLD_NOW | RTLD_NOLOAD);
   if (library == nullptr) return {};
   dlclose(library);
-  if (std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr)
-    return "no allocator of its own (PYTORCH_NO_CUDA_MEMORY_CACHING)";
+  if (std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr) return "the driver (PYTORCH_NO_CUDA_MEMORY_CACHING)";
   for (const char* const variable : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"})
     if (const char* const conf = std::getenv(variable);
         conf != nullptr && std::string_view(conf).find("backend:cudaMallocAsync") != std::string_view::npos)
       return "cudaMallocAsync (backend:cudaMallocAsync)";
-  return is_replaced() ? "an allocator that the program plugged in" : "";
+  return is_replaced() ? "a pluggable allocator" : "";
 }
 // NOLINTEND(concurrency-mt-unsafe)
 

@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstddef>
 
-#include "collector/agent/recorder.h"
+#include "collector/recorder/recorder.h"
 #include "collector/torch/allocator_trace.h"
 #include "collector/torch/autograd.h"
 #include "collector/torch/current_stream.h"

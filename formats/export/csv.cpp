@@ -10,9 +10,12 @@
 namespace memreel {
 namespace {
 
+/// A text in a cell. One that a spreadsheet would take for a formula gets an apostrophe in front, by which it knows
+/// text.
 std::string quoted(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
-  std::string result = "\"";
+  const bool like_formula = !text.empty() && std::string_view("=+-@\t\r").find(text.front()) != std::string_view::npos;
+  if (!like_formula && text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string result = like_formula ? "\"'" : "\"";
   for (const char c : text) {
     if (c == '"') result += '"';
     result += c;
@@ -39,11 +42,12 @@ std::string stack_text(const Tables& tables, const std::vector<std::string>& fra
 
 }  // namespace
 
-void export_csv(const Trace& trace, std::ostream& out) {
+void export_csv(const Trace& trace, const ExportOptions& options, std::ostream& out) {
   const std::vector<std::string> frames = frame_texts(trace.tables);
-  out << "event,time_ns,kind,device,heap,level,pool,stream,thread,address,size,allocation,value,mark,stack\n";
+  out << "event,time_ns,kind,device,heap,level,pool,stream,thread,address,size,allocation,value,mark,stack,category,"
+         "layer,phase\n";
   for (std::size_t i = 0; i < trace.events.count() && out; ++i) {
-    const ExportRow row = export_row(trace, i);
+    const ExportRow row = export_row(trace, i, options.notes);
     const Event& event = row.event;
     out << row.ordinal << ',' << event.time.count() << ',' << name_of(event.kind) << ',' << row.heap->device << ','
         << quoted(row.heap_name) << ',' << row.level << ',';
@@ -60,7 +64,8 @@ void export_csv(const Trace& trace, std::ostream& out) {
     if (has_value(event.kind) && event.kind != EventKind::mark) out << event.value;
     out << ',';
     if (event.kind == EventKind::mark) out << quoted(std::string(row.mark_phase) + " " + std::string(row.mark_name));
-    out << ',' << quoted(stack_text(trace.tables, frames, event.stack)) << '\n';
+    out << ',' << quoted(stack_text(trace.tables, frames, event.stack)) << ',' << row.category << ','
+        << quoted(row.layer) << ',' << row.phase << '\n';
   }
 }
 

@@ -3,12 +3,14 @@
 
 #include <iosfwd>
 
+#include "formats/export/options.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
 
 /// Columns: event, time_ns, kind, device, heap, level, pool, stream, thread, address, size, allocation, value, mark,
-/// stack. `stack` joins its frames with ';', innermost first. Fields that an event does not have are empty.
-void export_csv(const Trace& trace, std::ostream& out);
+/// stack, category, layer, phase. `stack` joins its frames with ';', innermost first; the last three are those of
+/// options.notes, of `alloc` events. Fields that an event does not have are empty.
+void export_csv(const Trace& trace, const ExportOptions& options, std::ostream& out);
 
 }  // namespace memreel

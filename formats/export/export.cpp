@@ -19,15 +19,15 @@ struct Exporter {
   void (*write)(const Trace&, const ExportOptions&, std::ostream&);
 };
 
-/// An exporter of events, which has no options.
+/// An exporter that has no options.
 template <void write(const Trace&, std::ostream&)>
 void plain(const Trace& trace, const ExportOptions& /*options*/, std::ostream& out) {
   write(trace, out);
 }
 
 constexpr std::array exporters{
-    Exporter{{"csv", "comma-separated values, one line per event"}, plain<export_csv>},
-    Exporter{{"jsonl", "JSON Lines, one object per event"}, plain<export_jsonl>},
+    Exporter{{"csv", "comma-separated values, one line per event"}, export_csv},
+    Exporter{{"jsonl", "JSON Lines, one object per event"}, export_jsonl},
     Exporter{{"minimalloc", "buffers with lifetimes for offline planners, one line per allocation"},
              plain<export_minimalloc>},
     Exporter{{"perfetto", "memory over time and marks, for https://ui.perfetto.dev", ExportScope::course},

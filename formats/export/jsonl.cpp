@@ -24,11 +24,11 @@ std::vector<std::string> frame_objects(const Tables& tables) {
 
 }  // namespace
 
-void export_jsonl(const Trace& trace, std::ostream& out) {
+void export_jsonl(const Trace& trace, const ExportOptions& options, std::ostream& out) {
   const Tables& tables = trace.tables;
   const std::vector<std::string> frames = frame_objects(tables);
   for (std::size_t i = 0; i < trace.events.count() && out; ++i) {
-    const ExportRow row = export_row(trace, i);
+    const ExportRow row = export_row(trace, i, options.notes);
     const Event& event = row.event;
     out << "{\"event\":" << row.ordinal << ",\"time_ns\":" << event.time.count() << ",\"kind\":\""
         << name_of(event.kind) << "\",\"device\":" << row.heap->device << ",\"heap\":" << json_string(row.heap_name)
@@ -51,6 +51,9 @@ void export_jsonl(const Trace& trace, std::ostream& out) {
       }
       out << ']';
     }
+    if (!row.category.empty())
+      out << ",\"category\":\"" << row.category << "\",\"layer\":" << json_string(row.layer) << ",\"phase\":\""
+          << row.phase << '"';
     out << "}\n";
   }
 }

@@ -3,12 +3,14 @@
 
 #include <iosfwd>
 
+#include "formats/export/options.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
 
 /// Keys: event, time_ns, kind, device, heap, level, stream; and where the event has them pool, thread, address, size,
-/// allocation, value, mark, phase, stack (a list of {function, file, line}, innermost first).
-void export_jsonl(const Trace& trace, std::ostream& out);
+/// allocation, value, mark, phase, stack (a list of {function, file, line}, innermost first); on `alloc` events
+/// category, layer, phase, where options.notes have them.
+void export_jsonl(const Trace& trace, const ExportOptions& options, std::ostream& out);
 
 }  // namespace memreel

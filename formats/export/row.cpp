@@ -2,7 +2,7 @@
 
 namespace memreel {
 
-ExportRow export_row(const Trace& trace, std::size_t i) {
+ExportRow export_row(const Trace& trace, std::size_t i, const AllocationNotes& notes) {
   const Tables& tables = trace.tables;
   ExportRow row{.event = trace.events[i], .ordinal = i};
   const Origin& origin = tables[row.event.origin];
@@ -16,6 +16,15 @@ ExportRow export_row(const Trace& trace, std::size_t i) {
     const Mark& mark = tables.marks[row.event.value];
     row.mark_name = tables[mark.name];
     row.mark_phase = mark.phase == MarkPhase::instant ? "instant" : mark.phase == MarkPhase::begin ? "begin" : "end";
+  }
+  if (row.event.kind == EventKind::alloc) {
+    const auto of = [&](std::span<const std::string_view> names) {
+      const std::uint32_t id = index(row.event.allocation);
+      return id < names.size() ? names[id] : std::string_view{};
+    };
+    row.category = of(notes.category);
+    row.layer = of(notes.layer);
+    row.phase = of(notes.phase);
   }
   return row;
 }

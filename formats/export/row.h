@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "formats/export/options.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
@@ -15,12 +16,13 @@ struct ExportRow {
   std::string_view heap_name;
   std::string_view level;  // "driver", "framework"
   std::uint64_t stream_handle = 0;
-  std::uint64_t tid = 0;        // 0: not known
-  const Pool* pool = nullptr;   // null: the default pool
-  std::string_view mark_name;   // of marks only
-  std::string_view mark_phase;  // "instant", "begin", "end"; of marks only
+  std::uint64_t tid = 0;                    // 0: not known
+  const Pool* pool = nullptr;               // null: the default pool
+  std::string_view mark_name;               // of marks only
+  std::string_view mark_phase;              // "instant", "begin", "end"; of marks only
+  std::string_view category, layer, phase;  // of `alloc` events only, where they are known
 };
 
-ExportRow export_row(const Trace& trace, std::size_t i);
+ExportRow export_row(const Trace& trace, std::size_t i, const AllocationNotes& notes = {});
 
 }  // namespace memreel

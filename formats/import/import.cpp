@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include "formats/import/byte_cursor.h"
 #include "formats/import/minimalloc.h"
-#include "formats/import/read_ahead.h"
 #include "formats/import/rmm/rmm_log.h"
+#include "formats/import/source/byte_cursor.h"
+#include "formats/import/source/read_ahead.h"
 #include "formats/import/torch/torch_snapshot.h"
 #include "formats/import/xplane/xplane.h"
-#include "formats/reader/trace_reader.h"
+#include "formats/reader/load.h"
 #include "memreel/version.h"
 
 namespace memreel {
@@ -154,7 +154,7 @@ Result<void> import_bytes(OpenedFile file, const std::string& name, std::unique_
 
 Result<void> import_file(const std::filesystem::path& file, std::unique_ptr<ByteSink> sink,
                          const ImportOptions& options) {
-  Result<OpenedFile> opened = open_bytes(file);
+  Result<OpenedFile> opened = open_bytes(file, options.memory_limit);
   if (!opened) return std::move(opened).error();
   if (opened->compressed) opened->bytes = read_ahead(std::move(opened->bytes));
   return import_bytes(*std::move(opened), file.filename().string(), std::move(sink), options);
@@ -162,7 +162,7 @@ Result<void> import_file(const std::filesystem::path& file, std::unique_ptr<Byte
 
 Result<OpeningTrace> begin_to_open_trace(const std::filesystem::path& file, const ImportOptions& options,
                                          std::stop_token stop) {
-  Result<OpenedFile> opened = open_bytes(file);
+  Result<OpenedFile> opened = open_bytes(file, options.memory_limit);
   if (!opened) return std::move(opened).error();
   std::vector<std::byte> beginning(beginning_size);
   const Result<std::size_t> count = opened->bytes->read(beginning);
@@ -193,10 +193,28 @@ Result<std::shared_ptr<ByteFile>> open_trace(const std::filesystem::path& file, 
   return std::move(opening->file);
 }
 
+bool is_recognised(const std::filesystem::path& file) {
+  Result<OpenedFile> opened = open_bytes(file);
+  if (!opened) return false;
+  std::vector<std::byte> beginning(beginning_size);
+  const Result<std::size_t> count = opened->bytes->read(beginning);
+  if (!count || *count == 0) return false;
+  beginning.resize(*count);
+  const std::string_view text(reinterpret_cast<const char*>(beginning.data()), beginning.size());
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  // JSON is everybody's: a snapshot names what it has at once.
+  if (first != std::string_view::npos && (text[first] == '{' || text[first] == '['))
+    return text.find("\"segments\"") != std::string_view::npos ||
+           text.find("\"device_traces\"") != std::string_view::npos ||
+           text.find("\"total_size\"") != std::string_view::npos;
+  return looks_like_trace(beginning) ||
+         std::ranges::any_of(importers, [&](const Importer& importer) { return importer.recognises(beginning); });
+}
+
 Result<Trace> open_any(const std::filesystem::path& file, const ImportOptions& options) {
   auto trace = open_trace(file, options);
   if (!trace) return std::move(trace).error();
-  return load(*std::move(trace), file.string());
+  return load_checked(*std::move(trace), file.string(), options.memory_limit);
 }
 
 }  // namespace memreel

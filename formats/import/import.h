@@ -10,20 +10,16 @@
 #include <string>
 #include <string_view>
 
-#include "formats/import/byte_stream.h"
+#include "formats/import/source/byte_stream.h"
 #include "formats/model/result.h"
 #include "formats/reader/trace_reader.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel {
 
-struct ImportProgress {
-  std::uint64_t bytes_done = 0;
-  std::uint64_t bytes_total = 0;  // of the file as stored, compressed or not
-};
-
 struct ImportOptions {
   std::string format;  // name of a format, or empty to detect it from the content
+  Bytes memory_limit;  // of what the file decompresses to, of its values, and of its trace; 0: as its size suggests
   WriterOptions writer{.encode_in_background = true};
   std::function<void(ImportProgress)> on_progress;  // called now and then on the calling thread; may be empty
 };
@@ -61,6 +57,10 @@ Result<OpeningTrace> begin_to_open_trace(const std::filesystem::path& file, cons
 /// Once `stop` is requested an import ends with an error.
 Result<std::shared_ptr<ByteFile>> open_trace(const std::filesystem::path& file, const ImportOptions& options = {},
                                              std::stop_token stop = {});
+
+/// Whether open_any() would try to read the file: it begins like a trace or like one of the formats;
+/// JSON only when it has the keys of a snapshot near its beginning.
+bool is_recognised(const std::filesystem::path& file);
 
 /// A trace from a `.reel` file, compressed or not, or from any file that import_file() reads.
 Result<Trace> open_any(const std::filesystem::path& file, const ImportOptions& options = {});

@@ -10,12 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include "formats/model/limits.h"
+
 namespace memreel {
 namespace {
 
 constexpr std::size_t longest_line = 1U << 16U;
-constexpr std::uint64_t largest_number = std::uint64_t{1} << 62U;  // fits a time, and a sum of two does not overflow
-constexpr Bytes spacing = 512_B;                                   // of the made-up addresses
+constexpr auto largest_time = static_cast<std::uint64_t>(max_time.count()) - 1;  // one is added to some
+constexpr Bytes spacing = 512_B;                                                 // of the made-up addresses
 
 enum class Column : std::uint8_t { id, lower, upper, end, size, gaps, ignored };
 
@@ -139,17 +141,18 @@ class Reader {
     Row row;
     bool has_gaps = false;
     std::optional<std::string> bad;
-    const auto number = [&](std::string_view text, std::uint64_t& into) {
+    const auto number = [&](std::string_view text, std::uint64_t& into, std::uint64_t largest) {
       const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), into);
-      if (problem != std::errc{} || end != text.data() + text.size() || into > largest_number)
-        if (!bad) bad = "has '" + printable(text) + "' where a number below 2^62 is expected";
+      if (problem != std::errc{} || end != text.data() + text.size() || into > largest)
+        if (!bad)
+          bad = "has '" + printable(text) + "' where a number up to " + std::to_string(largest) + " is expected";
     };
     const std::size_t count = for_each_field(lines_.text(), [&](std::size_t i, std::string_view text) {
       if (i >= columns.size()) return;
-      if (columns[i] == Column::lower) number(text, row.lower);
-      if (columns[i] == Column::upper || columns[i] == Column::end) number(text, row.upper);
+      if (columns[i] == Column::lower) number(text, row.lower, largest_time);
+      if (columns[i] == Column::upper || columns[i] == Column::end) number(text, row.upper, largest_time);
       if (columns[i] == Column::end) ++row.upper;
-      if (columns[i] == Column::size) number(text, row.size.count);
+      if (columns[i] == Column::size) number(text, row.size.count, max_allocation.count);
       if (columns[i] == Column::gaps) has_gaps = !text.empty();
     });
     if (count != columns.size())
@@ -216,7 +219,7 @@ bool addressable(const std::vector<Row>& rows) {
   Bytes sum;
   for (const Row& row : rows) {
     sum += round_up(std::max(row.size, 1_B), spacing);
-    if (sum.count > largest_number) return false;
+    if (sum > max_total) return false;
   }
   return true;
 }

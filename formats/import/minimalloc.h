@@ -17,7 +17,7 @@
 #include <memory>
 #include <span>
 
-#include "formats/import/byte_cursor.h"
+#include "formats/import/source/byte_cursor.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
 #include "formats/writer/trace_writer.h"

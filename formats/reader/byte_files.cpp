@@ -66,7 +66,7 @@ class MemoryFile final : public ByteFile {
 }  // namespace
 
 Result<std::shared_ptr<ByteFile>> open_file(const std::filesystem::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // nobody may write to a pipe
   if (descriptor < 0)
     return Error{.what = "can't open: " + std::generic_category().message(errno), .where = path.string()};
   auto file = std::make_shared<DiskFile>(descriptor, path);
@@ -74,7 +74,7 @@ Result<std::shared_ptr<ByteFile>> open_file(const std::filesystem::path& path) {
   if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode))
     return Error{.what = "is not a regular file",
                  .where = path.string(),
-                 .remedy = "a trace is read by offset: save it to a file first"};
+                 .remedy = "a trace is read by offset: save it to a file"};
   return std::shared_ptr<ByteFile>(std::move(file));
 }
 

@@ -1,3 +1,5 @@
+#include "formats/reader/load.h"
+
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -9,12 +11,16 @@
 #include <utility>
 #include <vector>
 
+#include "formats/model/memory_limit.h"
+#include "formats/model/value_check.h"
 #include "formats/reader/footer.h"
 #include "formats/reader/trace_reader.h"
 #include "formats/reader/trace_stream.h"
 
 namespace memreel {
 namespace {
+
+constexpr std::uint64_t bytes_per_event = 37;
 
 struct Expected {
   std::uint64_t events = 0;
@@ -36,7 +42,7 @@ Result<Expected> expected_of(ByteFile& file) {
     expected.allocations += (*span)->footer.allocation_count;
     end = (*span)->begin;
   }
-  const std::uint64_t most = 8 * size;
+  const std::uint64_t most = std::min(8 * size, trace_memory_limit(size).count / bytes_per_event);
   return Expected{std::min(expected.events, most), std::min(expected.allocations, most)};
 }
 
@@ -64,13 +70,12 @@ void reserve(Trace& trace, const Expected& expected) {
 }
 
 /// A block takes a few bytes of a file when its events are all alike, and megabytes once unpacked.
-Result<void> check_memory(const EventColumns& events, const std::string& name) {
-  constexpr std::uint64_t bytes_per_event = 37;
-  const std::uint64_t memory =
-      static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  if (events.count() * bytes_per_event <= memory && events.count() <= std::numeric_limits<std::uint32_t>::max())
-    return {};
-  return Error{.what = "holds more events than this machine has memory for, or than can be numbered (4294967295)",
+Result<void> check_memory(const EventColumns& events, const TraceStream& stream, const std::string& name) {
+  const Bytes memory = Bytes{events.count() * bytes_per_event} + stream.memory();
+  if (memory > stream.memory_limit())
+    return over_memory_limit(name, "holds events and tables that need more than", stream.memory_limit());
+  if (events.count() <= std::numeric_limits<std::uint32_t>::max()) return {};
+  return Error{.what = "holds more events than can be numbered (4294967295)",
                .where = name,
                .remedy = "split it, or read it block by block with TraceReader"};
 }
@@ -100,11 +105,11 @@ void complete_frees(Trace& trace, std::size_t begin) {
 
 }  // namespace
 
-Result<Trace> load(std::shared_ptr<ByteFile> file, const std::string& name) {
+Result<Trace> load(std::shared_ptr<ByteFile> file, const std::string& name, Bytes memory_limit) {
   const std::uint64_t size = file->size();
   const auto expected = expected_of(*file);
   if (!expected) return expected.error();
-  auto stream = TraceStream::open(std::move(file), name);
+  auto stream = TraceStream::open(std::move(file), name, memory_limit);
   if (!stream) return std::move(stream).error();
   Trace trace;
   reserve(trace, *expected);
@@ -113,7 +118,7 @@ Result<Trace> load(std::shared_ptr<ByteFile> file, const std::string& name) {
     auto block = stream->next(trace.events);
     if (!block) return std::move(block).error();
     if (!*block) break;
-    if (auto fits = check_memory(trace.events, name); !fits) return std::move(fits).error();
+    if (auto fits = check_memory(trace.events, *stream, name); !fits) return std::move(fits).error();
     complete_frees(trace, begin);
   }
   trace.header = stream->header();
@@ -123,6 +128,15 @@ Result<Trace> load(std::shared_ptr<ByteFile> file, const std::string& name) {
   trace.tables = std::move(*stream).take_tables();
   return trace;
 }
+
+Result<Trace> load_checked(std::shared_ptr<ByteFile> file, const std::string& name, Bytes memory_limit) {
+  Result<Trace> trace = load(std::move(file), name, memory_limit);
+  if (!trace) return trace;
+  if (auto checked = ValueCheck(name).check(trace->events); !checked) return std::move(checked).error();
+  return trace;
+}
+
+Result<Trace> load(std::shared_ptr<ByteFile> file, const std::string& name) { return load(std::move(file), name, {}); }
 
 Result<Trace> load(const std::filesystem::path& path) {
   auto file = open_file(path);

@@ -1,5 +1,6 @@
 #include "formats/reader/packet_decoder.h"
 
+#include "formats/model/printable.h"
 #include "formats/wire/column.h"
 #include "formats/wire/framing.h"
 #include "formats/wire/message_reader.h"
@@ -9,7 +10,7 @@ namespace {
 
 using wire::MessageReader;
 
-constexpr std::uint64_t max_events = std::uint64_t{1} << 56U;  // two thousand years at a million a second
+constexpr std::uint64_t max_events = std::uint64_t{1} << 48U;  // nine years at a million a second
 
 HeapState decode_state(std::string_view message) {
   using Field = wire::HeapStateField;
@@ -53,16 +54,16 @@ Header decode_header(std::string_view message) {
   for (MessageReader<Field> fields(message); fields.next();) {
     switch (fields.field()) {
       case Field::producer:
-        header.producer = fields.bytes();
+        header.producer = printable(fields.bytes());
         break;
       case Field::source:
-        header.source = fields.bytes();
+        header.source = printable(fields.bytes());
         break;
       case Field::source_name:
-        header.source_name = fields.bytes();
+        header.source_name = printable(fields.bytes());
         break;
       case Field::host:
-        header.host = fields.bytes();
+        header.host = printable(fields.bytes());
         break;
       case Field::process:
         header.process = fields.uint64();
@@ -151,7 +152,8 @@ std::optional<BlockMessage> decode_block(std::string_view message) {
   }
   const bool sane = block.count >= 1 && block.count <= wire::max_events_per_block &&
                     block.allocation_count <= block.count && block.columns_size <= wire::max_columns_size &&
-                    block.first_event <= max_events && block.end_allocation() <= index(AllocationId::none);
+                    block.first_event <= max_events &&
+                    block.first_allocation <= index(AllocationId::none) - block.allocation_count;
   if (!sane) return std::nullopt;
   return block;
 }
@@ -235,9 +237,9 @@ std::optional<HeapSnapshot> decode_keyframe_rows(const KeyframeMessage& keyframe
   snapshot.allocations.reserve(delta.size());
   std::uint64_t ordinal = 0;
   for (std::size_t i = 0; i < delta.size(); ++i) {
+    if ((i > 0 && delta[i] == 0) || delta[i] >= index(AllocationId::none)) return std::nullopt;
     ordinal += delta[i];
-    if ((i > 0 && delta[i] == 0) || delta[i] >= index(AllocationId::none) || ordinal >= index(AllocationId::none))
-      return std::nullopt;
+    if (ordinal >= index(AllocationId::none)) return std::nullopt;
     snapshot.allocations.push_back({.allocation = AllocationId{static_cast<std::uint32_t>(ordinal)},
                                     .origin = OriginId{static_cast<std::uint32_t>(origin[i])},
                                     .stack = StackId{static_cast<std::uint32_t>(stack[i])},
@@ -246,11 +248,12 @@ std::optional<HeapSnapshot> decode_keyframe_rows(const KeyframeMessage& keyframe
                                     .pending = pending[i] != 0});
   }
   snapshot.segments.reserve(segment_address.size());
-  for (std::size_t i = 0; i < segment_address.size(); ++i)
+  for (std::size_t i = 0; i < segment_address.size(); ++i) {
     snapshot.segments.push_back({.address = {segment_address[i]},
                                  .size = {segment_size[i]},
                                  .origin = OriginId{static_cast<std::uint32_t>(segment_origin[i])},
                                  .mapped = segment_mapped[i] != 0});
+  }
   return snapshot;
 }
 

@@ -35,6 +35,7 @@ class PacketStream {
   /// Continues at `offset`, where a packet is known to begin.
   void seek(std::uint64_t offset) { offset_ = offset; }
 
+  std::uint64_t file_size() const { return file_->size(); }
   std::uint64_t damaged_packets() const { return damaged_packets_; }
   std::uint64_t damaged_bytes() const { return damaged_bytes_; }
   std::uint64_t truncated_bytes() const { return truncated_bytes_; }  // of the incomplete packet at the end

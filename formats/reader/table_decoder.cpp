@@ -1,7 +1,12 @@
 #include "formats/reader/table_decoder.h"
 
+#include <algorithm>
+#include <array>
+#include <limits>
 #include <vector>
 
+#include "formats/model/limits.h"
+#include "formats/model/printable.h"
 #include "formats/wire/framing.h"
 #include "formats/wire/message_reader.h"
 #include "formats/wire/schema.h"
@@ -30,6 +35,15 @@ void for_each_table(TablesRef& t, Use use) {
   use(Table::origins, t.origins);
   use(Table::marks, t.marks);
   use(Table::settings, t.settings);
+}
+
+/// While a vector of them grows.
+Bytes row_memory(Table table) {
+  static constexpr std::array<std::size_t, wire::table_count> sizes{
+      sizeof(std::string), sizeof(Module), sizeof(Frame),   sizeof(Stack) + sizeof(std::uint16_t),
+      sizeof(Heap),        sizeof(Pool),   sizeof(Stream),  sizeof(Thread),
+      sizeof(Origin),      sizeof(Mark),   sizeof(Settings)};
+  return Bytes{2 * sizes.at(static_cast<std::size_t>(table))};
 }
 
 /// Turns row numbers of the file into ids, and remembers when one of them did not exist.
@@ -236,6 +250,26 @@ void TableReader::begin_trace() {
 void TableReader::shrink_to(const wire::RowCounts& count) {
   rows_.count = count;
   for_each_table(tables_, [&](Table table, auto& rows) { rows.resize(rows_.base[table] + count[table] + 1); });
+  bound_depths();
+}
+
+/// Where a stack is too deep, its caller is taken from it, so that all that walk from frame to frame come to an end.
+void TableReader::bound_depths() {
+  static_assert(max_stack_depth < std::numeric_limits<std::uint16_t>::max());
+  depths_.resize(std::min(depths_.size(), tables_.stacks.size()));
+  for (std::size_t i = depths_.size(); i < tables_.stacks.size(); ++i) {
+    Stack& stack = tables_.stacks[i];
+    if (depths_[index(stack.caller)] == max_stack_depth) {
+      stack.caller = StackId::none;
+      ++cut_stacks_;
+    }
+    const bool has_caller = stack.caller != StackId::none;
+    depths_.push_back(static_cast<std::uint16_t>(has_caller ? depths_[index(stack.caller)] + 1 : 1));
+  }
+}
+
+bool TableReader::too_many_heaps(std::uint32_t count) const {
+  return std::uint64_t{rows_.base[Table::heaps]} + count > max_heaps;
 }
 
 bool TableReader::fill_up_to(const wire::RowCounts& expected) {
@@ -243,7 +277,7 @@ bool TableReader::fill_up_to(const wire::RowCounts& expected) {
   for (std::size_t i = 0; i < wire::table_count; ++i)
     if (expected.count[i] > rows_.count.count[i]) missing += expected.count[i] - rows_.count.count[i];
   if (missing == 0) return true;
-  if (missing_rows_ + missing > max_missing_rows) return false;
+  if (missing_rows_ + missing > max_missing_rows || too_many_heaps(expected[Table::heaps])) return false;
   missing_rows_ += missing;
   wire::RowCounts filled = rows_.count;
   for (std::size_t i = 0; i < wire::table_count; ++i) filled.count[i] = std::max(filled.count[i], expected.count[i]);
@@ -289,11 +323,16 @@ bool TableReader::add_rows(std::string_view content) {
   RowResolver rows(rows_);
   RowColumns columns;
   MessageReader<RowsField> message(content);
-  const auto added = [this](Table table) { ++rows_.count[table]; };
-  while (message.next()) {
+  const auto added = [this](Table table) {
+    ++rows_.count[table];
+    memory_ += row_memory(table);
+  };
+  while (message.next() && !over_limit()) {
     switch (message.field()) {
       case RowsField::strings:
         tables_.strings.emplace_back(message.bytes());
+        make_printable(tables_.strings.back());  // here, once, for all that ever shows them
+        memory_ += Bytes{tables_.strings.back().size()};
         added(Table::strings);
         break;
       case RowsField::frame_function:
@@ -345,6 +384,7 @@ bool TableReader::add_rows(std::string_view content) {
         break;
       case RowsField::settings:
         tables_.settings.push_back(decode_settings(MessageReader<wire::SettingsField>(message.bytes()), rows));
+        memory_ += Bytes{tables_.settings.back().entries.size() * sizeof(Settings{}.entries.front())};
         added(Table::settings);
         break;
       case RowsField::origin_heap:
@@ -363,7 +403,13 @@ bool TableReader::add_rows(std::string_view content) {
         message.skip();
     }
   }
-  return append_columns(columns, tables_, rows_, rows);
+  memory_ += row_memory(Table::frames) * columns.frame_function.size() +
+             row_memory(Table::stacks) * columns.stack_frame.size() +
+             row_memory(Table::origins) * columns.origin_heap.size();
+  if (over_limit()) return false;
+  if (!append_columns(columns, tables_, rows_, rows) || too_many_heaps(rows_.count[Table::heaps])) return false;
+  bound_depths();
+  return true;
 }
 
 }  // namespace memreel

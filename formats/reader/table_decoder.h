@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "formats/model/tables.h"
+#include "formats/model/units.h"
 #include "formats/wire/row_counts.h"
 #include "formats/wire/zstd.h"
 
@@ -27,10 +30,22 @@ struct RowSpace {
 /// The tables of a trace, growing packet by packet.
 class TableReader {
  public:
+  TableReader() = default;
+  /// Takes no more rows than that much memory holds.
+  explicit TableReader(Bytes memory_limit) : memory_limit_(memory_limit) {}
+
   const Tables& tables() const { return tables_; }
   Tables take() && { return std::move(tables_); }
   const RowSpace& rows() const { return rows_; }
   std::uint64_t missing_rows() const { return missing_rows_; }
+  /// Of the rows so far, about.
+  Bytes memory() const { return memory_; }
+  /// True once add() refused rows for which there is no memory.
+  bool over_limit() const { return memory_ > memory_limit_; }
+  /// Stacks of more than max_stack_depth frames, which begin with the outermost frame that is left.
+  std::uint64_t cut_stacks() const { return cut_stacks_; }
+
+  void set_memory_limit(Bytes limit) { memory_limit_ = limit; }
 
   /// The next trace of a concatenation: its row numbers begin again.
   void begin_trace();
@@ -44,10 +59,15 @@ class TableReader {
 
  private:
   bool add_rows(std::string_view content);
+  void bound_depths();
+  bool too_many_heaps(std::uint32_t count) const;
   void shrink_to(const wire::RowCounts& count);
 
   Tables tables_;
   RowSpace rows_;
+  Bytes memory_, memory_limit_{std::numeric_limits<std::uint64_t>::max()};
+  std::vector<std::uint16_t> depths_{0};  // by stack
+  std::uint64_t cut_stacks_ = 0;
   std::uint64_t missing_rows_ = 0;
   std::uint64_t compressed_size_ = 0, content_size_ = 0;  // of the packets so far
 };

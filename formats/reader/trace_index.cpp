@@ -11,11 +11,14 @@
 #include "formats/reader/packet_decoder.h"
 #include "formats/reader/packet_stream.h"
 #include "formats/reader/table_decoder.h"
+#include "formats/reader/trace_stream.h"
 
 namespace memreel {
 namespace {
 
 using wire::PacketField;
+
+constexpr std::uint64_t max_index_events = std::uint64_t{1} << 62U;  // of all traces of a file
 
 /// One trace of a concatenation. Events and allocations are counted from the beginning of the file.
 struct Part {
@@ -35,7 +38,8 @@ struct LoadedBlock {
 
 class TraceIndex::Impl {
  public:
-  explicit Impl(std::shared_ptr<ByteFile> file) : file_(std::move(file)) {}
+  explicit Impl(std::shared_ptr<ByteFile> file)
+      : file_(std::move(file)), memory_limit_(trace_memory_limit(file_->size())), tables_(memory_limit_) {}
 
   Result<void> build();
   const Tables& tables() const { return tables_.tables(); }
@@ -69,6 +73,7 @@ class TraceIndex::Impl {
   Result<std::uint64_t> apply(const Part& part, std::uint64_t end, LiveSet& live) const;
 
   std::shared_ptr<ByteFile> file_;
+  Bytes memory_limit_;
   TableReader tables_;
   wire::Decompressor decompressor_;
   std::vector<Block> blocks_;
@@ -105,7 +110,7 @@ Result<void> TraceIndex::Impl::build() {
   if (!done) return std::move(done).error();
   from_footer_ = *done;
   if (*done) return {};
-  tables_ = {};
+  tables_ = TableReader(memory_limit_);
   blocks_.clear();
   parts_.clear();
   return build_by_scanning();
@@ -150,6 +155,7 @@ Result<bool> TraceIndex::Impl::add_part(const FooterSpan& span) {
     }
     offset += packet.size;
   }
+  if (parts_.back().end_event > max_index_events - span.footer.event_count) return false;
   parts_.back().end_event += span.footer.event_count;
   parts_.back().end_allocation += span.footer.allocation_count;
   end_part();

@@ -4,6 +4,8 @@
 #include <protozero/exception.hpp>
 #include <utility>
 
+#include "formats/model/memory_limit.h"
+
 namespace memreel {
 namespace {
 
@@ -20,11 +22,14 @@ Losses operator+(const Losses& a, const Losses& b) {
           .history_overflowed = a.history_overflowed || b.history_overflowed};
 }
 
+/// Recorded events take bytes each, and where a program repeats itself a tenth of one.
+constexpr std::uint64_t most_events(std::uint64_t file_size) { return (std::uint64_t{4} << 20U) + 16 * file_size; }
+
 }  // namespace
 
-Result<TraceStream> TraceStream::open(std::shared_ptr<ByteFile> file, const std::string& name) {
+Result<TraceStream> TraceStream::open(std::shared_ptr<ByteFile> file, const std::string& name, Bytes memory_limit) {
   if (auto checked = check_beginning(*file, name); !checked) return std::move(checked).error();
-  TraceStream stream(std::move(file));
+  TraceStream stream(std::move(file), name, memory_limit);
   if (auto read = stream.read_beginning(); !read) return std::move(read).error();
   return stream;
 }
@@ -53,7 +58,12 @@ Result<void> TraceStream::read_beginning() {
       // handle() counts it.
     }
     handle(**packet, none);
+    if (tables_.over_limit()) return over_limit();
   }
+}
+
+Error TraceStream::over_limit() const {
+  return over_memory_limit(name_, "holds tables that need more than", memory_limit());
 }
 
 Result<std::optional<BlockSummary>> TraceStream::next(EventColumns& events) {
@@ -61,7 +71,15 @@ Result<std::optional<BlockSummary>> TraceStream::next(EventColumns& events) {
     auto packet = next_packet();
     if (!packet) return std::move(packet).error();
     if (!*packet) return std::optional<BlockSummary>{};
-    if (auto block = handle(**packet, events)) return block;
+    const std::size_t before = events.count();
+    auto block = handle(**packet, events);
+    events_read_ += events.count() - before;
+    if (tables_.over_limit()) return over_limit();
+    if (events_read_ > most_events(packets_.file_size()))
+      return Error{.what = "holds more events than a recording of its size can",
+                   .where = name_,
+                   .remedy = "it was made to take long: there is nothing in it to analyse"};
+    if (block) return block;
   }
 }
 
@@ -80,7 +98,9 @@ std::optional<BlockSummary> TraceStream::handle(const RawPacket& packet, EventCo
         begin_trace(decode_header(body->message));
         break;
       case PacketField::tables:
+        tables_.set_memory_limit(memory_limit());
         sound = tables_.add(body->message, decoder_.decompressor());
+        count_cut_stacks();
         report_.missing_rows = tables_.missing_rows();
         break;
       case PacketField::events:
@@ -121,7 +141,15 @@ void TraceStream::begin_trace(const Header& header) {
   losses_before_ = losses_;
 }
 
-void TraceStream::set_losses(const Losses& losses) { losses_ = losses_before_ + losses; }
+void TraceStream::set_losses(const Losses& losses) {
+  losses_ = losses_before_ + losses;
+  count_cut_stacks();
+}
+
+void TraceStream::count_cut_stacks() {
+  all_losses_ = losses_;
+  all_losses_.stack_table_full += tables_.cut_stacks();
+}
 
 void TraceStream::expect_event(std::uint64_t event) {
   if (event <= next_event_) return;

@@ -13,12 +13,12 @@ namespace {
 
 constexpr std::uint32_t polynomial = 0x82F63B78;  // bits reversed
 
-using Table = std::array<std::uint32_t, 256>;
+using CrcTable = std::array<std::uint32_t, 256>;
 
 /// tables[k][b]: what byte b contributes when k more bytes follow it, so that eight bytes take eight independent
 /// look-ups instead of a chain of them.
-constexpr std::array<Table, 8> make_tables() {
-  std::array<Table, 8> tables{};
+constexpr std::array<CrcTable, 8> make_tables() {
+  std::array<CrcTable, 8> tables{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
     std::uint32_t crc = byte;
     for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1U) ^ ((crc & 1U) != 0 ? polynomial : 0);
@@ -33,7 +33,7 @@ constexpr std::array<Table, 8> make_tables() {
   return tables;
 }
 
-constexpr std::array<Table, 8> tables = make_tables();
+constexpr std::array<CrcTable, 8> tables = make_tables();
 
 std::uint64_t load_little_endian(const char* from) {
   static_assert(std::endian::native == std::endian::little, "the trace is written in the machine's byte order");

@@ -1,6 +1,9 @@
 #include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <string>
@@ -17,6 +20,22 @@ Error system_error(std::string what, const std::filesystem::path& path, std::str
   return {.what = std::move(what) + ": " + std::generic_category().message(errno),
           .where = path.string(),
           .remedy = std::move(remedy)};
+}
+
+Error write_error(const std::filesystem::path& path) {
+  switch (errno) {
+    case ENOSPC:
+    case EDQUOT:
+      return system_error("can't write", path, "free some space, or write to another disk");
+    case EFBIG:
+      return system_error("can't write", path, "raise the limit on the size of files (ulimit -f)");
+    default:
+      return system_error("can't write", path);
+  }
+}
+
+Error creation_error(const std::filesystem::path& path) {
+  return system_error("can't create the file", path, errno == ENOENT ? "create its directory first" : "");
 }
 
 /// An open file, closed when it goes.
@@ -44,7 +63,7 @@ Result<void> write_all(int file, std::span<const std::byte> bytes, const std::fi
   while (!bytes.empty()) {
     const ssize_t written = ::write(file, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return system_error("can't write", path, "is the disk full?");
+    if (written < 0) return write_error(path);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
   return {};
@@ -57,7 +76,7 @@ class FileSink : public ByteSink {
   Result<void> write(std::span<const std::byte> bytes) override { return write_all(file_.number(), bytes, path_); }
 
   Result<void> close() override {
-    if (!file_.close()) return system_error("can't write", path_, "is the disk full?");
+    if (!file_.close()) return write_error(path_);
     return {};
   }
 
@@ -107,8 +126,7 @@ class GuestFileSink final : public ByteSink {
 
   Result<void> close() override {
     const int file = std::exchange(file_, -1);
-    if (identity_of(file) == identity_ && ::close(file) != 0)
-      return system_error("can't write", path_, "is the disk full?");
+    if (identity_of(file) == identity_ && ::close(file) != 0) return write_error(path_);
     return {};
   }
 
@@ -145,39 +163,89 @@ class MemorySink final : public ByteSink {
   std::vector<std::byte>& bytes_;
 };
 
+/// What cannot be foreseen, so that nobody can put something else in its place.
+std::string random_word() {
+  std::array<unsigned char, 8> bytes{};
+  while (::getrandom(bytes.data(), bytes.size(), 0) < 0 && errno == EINTR) continue;
+  std::string word;
+  for (const unsigned char byte : bytes) {
+    word += "0123456789abcdef"[byte >> 4U];
+    word += "0123456789abcdef"[byte & 15U];
+  }
+  return word;
+}
+
+/// Whether a path names an open file of a process, as /dev/stdout does once it is followed.
+bool is_descriptor(const std::filesystem::path& path) {
+  const std::string text = path.string();
+  return text.starts_with("/proc/") && path.parent_path().filename() == "fd";
+}
+
+/// What a path is once symbolic links are followed, whether or not the last of them leads to a file. Stops at open
+/// files of a process: these are links by name only.
+Result<std::filesystem::path> followed(std::filesystem::path path) {
+  constexpr int most_links = 40;  // as the kernel
+  std::error_code problem;
+  for (int i = 0; i < most_links; ++i) {
+    if (is_descriptor(path)) return path;
+    const std::filesystem::path target = std::filesystem::read_symlink(path, problem);
+    if (problem) return path;
+    path = target.is_absolute() ? target : path.parent_path() / target;
+  }
+  return Error{.what = "is a loop of symbolic links", .where = path.string(), .remedy = "name another file"};
+}
+
+/// Best effort: only root may give a file away, and a file that lost its bits is no failure of the output.
+void keep_owner_and_mode(int file, const struct stat& existing) {
+  struct stat now {};
+  if (::fstat(file, &now) != 0) return;
+  const bool other_owner = now.st_uid != existing.st_uid || now.st_gid != existing.st_gid;
+  const bool same_owner = !other_owner || ::fchown(file, existing.st_uid, existing.st_gid) == 0;
+  static_cast<void>(::fchmod(file, existing.st_mode & (same_owner ? 07777U : 0777U)));
+}
+
 }  // namespace
 
-Result<std::unique_ptr<ByteSink>> atomic_file_sink(const std::filesystem::path& path) {
-  std::error_code ignored;
-  const auto status = std::filesystem::status(path, ignored);
-  if (std::filesystem::is_directory(status))
+Result<std::unique_ptr<ByteSink>> atomic_file_sink(const std::filesystem::path& path, unsigned mode) {
+  const Result<std::filesystem::path> target = followed(path);
+  if (!target) return target.error();
+  struct stat existing {};
+  const bool exists = ::stat(target->c_str(), &existing) == 0;
+  if (exists && S_ISDIR(existing.st_mode))
     return Error{.what = "is a directory", .where = path.string(), .remedy = "name a file"};
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    // A pipe or /dev/stdout must not be replaced by a file.
-    Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (exists && (!S_ISREG(existing.st_mode) || is_descriptor(*target))) {
+    // A pipe, a device or /dev/stdout is written to, never replaced by a file.
+    Descriptor file(::open(target->c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY));
     if (!file) return system_error("can't open for writing", path);
     return std::unique_ptr<ByteSink>(std::make_unique<FileSink>(std::move(file), path));
   }
-  // Through a symbolic link, the file that it names is replaced, not the link.
-  std::filesystem::path target = std::filesystem::weakly_canonical(path, ignored);
-  if (target.empty()) target = path;
-  for (unsigned attempt = 0;; ++attempt) {
-    std::filesystem::path temporary = target;
-    temporary += "." + std::to_string(::getpid()) + "-" + std::to_string(attempt) + ".part";
-    Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    if (file)
-      return std::unique_ptr<ByteSink>(
-          std::make_unique<AtomicFileSink>(std::move(file), std::move(temporary), std::move(target)));
-    if (errno != EEXIST) return system_error("can't create the file", path, "does its directory exist?");
+  // A rename would replace a file that its owner has made read-only.
+  if (exists && ::access(target->c_str(), W_OK) != 0) return system_error("can't open for writing", path);
+  constexpr int most_attempts = 16;
+  for (int attempt = 1;; ++attempt) {
+    std::filesystem::path temporary = *target;
+    temporary += "." + random_word() + ".part";
+    Descriptor file(
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, exists ? private_mode : mode));
+    if (!file && errno == EEXIST && attempt < most_attempts) continue;
+    if (!file) return creation_error(path);
+    if (exists) keep_owner_and_mode(file.number(), existing);
+    return std::unique_ptr<ByteSink>(std::make_unique<AtomicFileSink>(std::move(file), std::move(temporary), *target));
   }
 }
 
-Result<std::unique_ptr<ByteSink>> live_file_sink(const std::filesystem::path& path) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+Result<std::unique_ptr<ByteSink>> live_file_sink(const std::filesystem::path& path, unsigned mode) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
   if (file < 0 && errno == EEXIST)
     return Error{.what = "exists already", .where = path.string(), .remedy = "remove it or choose another name"};
+  if (file < 0) return creation_error(path);
   const auto identity = identity_of(file);
-  if (!identity) return system_error("can't create the file", path, "does its directory exist?");
+  if (!identity) {
+    const Error error = creation_error(path);
+    ::close(file);
+    return error;
+  }
+  [[maybe_unused]] const int allowed = ::fchmod(file, mode);  // not every file system knows modes
   return std::unique_ptr<ByteSink>(std::make_unique<GuestFileSink>(move_up(file), *identity, path));
 }
 

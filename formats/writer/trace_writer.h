@@ -29,12 +29,17 @@ class ByteSink {
   virtual Result<void> close() = 0;
 };
 
-/// A new file that has its name only when it is complete: written under a temporary name beside `path` and renamed by
-/// close(); removed when the sink is destroyed before. For imports. A live recording uses live_file_sink().
-Result<std::unique_ptr<ByteSink>> atomic_file_sink(const std::filesystem::path& path);
+/// Permissions of a recording: it holds the command line, and what a program is called inside.
+inline constexpr unsigned private_mode = 0600;
 
-/// A file that can be opened by readers while it grows. Fails when `path` exists.
-Result<std::unique_ptr<ByteSink>> live_file_sink(const std::filesystem::path& path);
+/// A file that has its name only when it is complete: written under a temporary name beside `path` and renamed by
+/// close(); removed when the sink is destroyed before. A new file has `mode` less the umask; one that it replaces hands
+/// down its mode, and its owner where the system allows that. Through a symbolic link its target is replaced. What is
+/// no regular file (a device, a pipe) is written to. A live recording uses live_file_sink().
+Result<std::unique_ptr<ByteSink>> atomic_file_sink(const std::filesystem::path& path, unsigned mode = 0666);
+
+/// A file that can be opened by readers while it grows, with `mode` whatever the umask is. Fails when `path` exists.
+Result<std::unique_ptr<ByteSink>> live_file_sink(const std::filesystem::path& path, unsigned mode = private_mode);
 
 /// Appends to `bytes`, which must outlive the sink.
 std::unique_ptr<ByteSink> memory_sink(std::vector<std::byte>& bytes);

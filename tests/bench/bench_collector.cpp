@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "collector/agent/trace_builder.h"
 #include "collector/cuda/watch.h"
+#include "collector/trace/trace_builder.h"
 
 namespace memreel::cuda {
 namespace {

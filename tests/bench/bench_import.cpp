@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "formats/import/byte_stream.h"
 #include "formats/import/import.h"
+#include "formats/import/source/byte_stream.h"
 #include "tests/histories.h"
 
 namespace memreel {

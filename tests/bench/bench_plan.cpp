@@ -6,8 +6,8 @@
 
 #include "analyzer/plan/greedy.h"
 #include "analyzer/plan/plan.h"
-#include "analyzer/policies/planned.h"
-#include "analyzer/replay/prepared.h"
+#include "analyzer/plan/planned.h"
+#include "analyzer/replay/prepare.h"
 #include "tests/bench/synthetic.h"
 
 namespace memreel::plan {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "analyzer/policies/growing_range.h"
-#include "analyzer/policies/registry.h"
-#include "analyzer/replay/prepared.h"
+#include "analyzer/replay/prepare.h"
+#include "analyzer/replay/registry.h"
 #include "formats/import/import.h"
 #include "tests/bench/set_placement.h"
 #include "tests/bench/synthetic.h"

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/engine/engine.h"
+#include "analyzer/engine/policy.h"
 #include "analyzer/policies/growing_range.h"
-#include "analyzer/policies/policy.h"
-#include "analyzer/replay/engine.h"
-#include "analyzer/replay/prepared.h"
+#include "analyzer/replay/prepare.h"
 #include "analyzer/replay/replay.h"
 #include "tests/bench/set_placement.h"
 #include "tests/bench/synthetic.h"

@@ -16,13 +16,14 @@ SAMPLES = REPOSITORY / "samples/traces"
 SANITIZED = os.environ.get("MEMREEL_SANITIZE", "") != ""
 
 
-def run(*arguments, memory_limit=None, timeout=500):
+def run(*arguments, memory_limit=None, timeout=500, environment=None):
     """The finished process; `memory_limit` bounds its address space in bytes."""
     limit = None
     if memory_limit is not None and not SANITIZED:
         def limit():
             resource.setrlimit(resource.RLIMIT_AS, (memory_limit, memory_limit))
     return subprocess.run([MEMREEL, *map(str, arguments)], preexec_fn=limit, timeout=timeout, text=True,
+                          env=os.environ | {"COLUMNS": ""} | (environment or {}),
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 

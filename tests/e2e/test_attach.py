@@ -156,13 +156,13 @@ class Dormant(AttachTest):
     def test_for_a_while(self):
         _, pid = self.start_dormant(PROGRAM, "endless", 1, FAKE_CUDA_DELAY_US=100)
         told = self.memreel("attach", pid, "-o", "run.reel", "--duration", 0.3).stderr
-        self.assertIn("not recorded any more", told)
+        self.assertIn("recording stopped", told)
         self.assertGreater(self.document("info", self.directory / "run.reel")["time_span_ns"], 200_000_000)
 
     def test_the_program_ends_meanwhile(self):
         process, pid = self.start_dormant(PROGRAM, "endless", 1, FAKE_CUDA_DELAY_US=100)
         attach = self.run_program(MEMREEL, "attach", pid, "-o", "run.reel", "--duration", 60)
-        self.assertIn("is recorded", attach.stderr.readline())
+        self.assertIn("recording to", attach.stderr.readline())
         os.kill(pid, signal.SIGKILL)
         self.assertEqual(attach.wait(timeout=30), 0)
         self.document("info", self.directory / "run.reel")
@@ -178,7 +178,7 @@ class Entered(AttachTest):
         before = self.threads(process.pid), self.files(process.pid)
         for cycle in range(20):
             told = self.memreel("attach", process.pid, "-o", f"{cycle}.reel").stderr
-            self.assertIn("paused for", told)
+            self.assertIn("paused one thread for", told)
             begin = time.time_ns()
             time.sleep(0.03)
             end = time.time_ns()
@@ -357,7 +357,7 @@ class Python(AttachTest):
             process = self.run_program(python, "-B", "-c", SLEEPER, **variables)
             self.assertEqual(process.stdout.readline(), "ready\n")
             told = self.memreel("attach", process.pid, "--time-limit", 4, "-o", "sleeper.reel").stderr
-            self.assertIn("paused for", told)
+            self.assertIn("paused one thread for", told)
             self.memreel("detach", process.pid)
             morning.write_text("!")
             self.assertEqual(process.communicate(timeout=30), ("woke up\n", ""))
@@ -439,7 +439,7 @@ class Refusals(AttachTest):
         self.assertFalse(self.traces())
 
     def test_no_such_process(self):
-        self.refused(2 ** 22 - 3, "none with this number")
+        self.refused(2 ** 22 - 3, "no such process")
 
     def test_ended(self):
         process = subprocess.Popen(["true"])
@@ -460,7 +460,7 @@ class Refusals(AttachTest):
             f"assert ctypes.CDLL(None).ptrace(0x4206, {process.pid}, 0, 0) == 0\n"
             "print('traced', flush=True)\ntime.sleep(60)"))
         tracer.stdout.readline()
-        self.refused(process.pid, "traced already", tracer.pid)
+        self.refused(process.pid, "already being traced", tracer.pid)
 
     def test_stopped(self):
         process = self.run_program(WAITING, "poll")
@@ -485,7 +485,7 @@ class Refusals(AttachTest):
 
     def test_of_32_bits(self):
         process = self.run_program(self.program_of_32_bits())
-        self.refused(process.pid, "a program of 32 bits")
+        self.refused(process.pid, "a 32-bit program")
 
     def program_of_32_bits(self):
         """One that waits for a signal (pause(2)) again and again, and is nothing but that."""
@@ -519,7 +519,7 @@ class Refusals(AttachTest):
             self.skipTest("no mounts of one's own may be made here")
         process = self.run_program(unshare, "-m", WAITING, "poll")
         self.assertEqual(process.stdout.readline(), "ready\n")
-        self.refused(process.pid, "container", "inside of that container")
+        self.refused(process.pid, "container", "inside that container")
 
     def test_another_user(self):
         if os.geteuid() != 0:
@@ -535,7 +535,7 @@ class Refusals(AttachTest):
         if answer.returncode == 127 or "setpriv" in answer.stderr or "needs the program" in answer.stderr:
             self.skipTest("no other user may run memreel here: " + answer.stderr.strip())
         self.assertEqual(answer.returncode, 2, answer.stderr)
-        self.assertRegex(answer.stderr, "another user|can't be written|no trace can be written")
+        self.assertRegex(answer.stderr, "another user|can't write a trace")
 
     def test_bad_usage(self):
         for arguments in (["attach"], ["attach", "x"], ["attach", "0"], ["detach"], ["attach", "1", "--duration", "-1"],

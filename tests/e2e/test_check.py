@@ -1,11 +1,14 @@
 """memreel check in a pipeline: budgets, baselines, exit codes, and what it writes for others."""
 
 import json
+import pickle
+import shutil
 import subprocess
 import unittest
 import xml.etree.ElementTree as ElementTree
 
 from program import MEMREEL, SAMPLES, ProgramTest, run
+from snapshot import snapshot
 from test_documents import LOSSES
 
 SAMPLE = SAMPLES / "gpt_default.reel"
@@ -19,7 +22,7 @@ class Check(ProgramTest):
 
     def test_keys(self):
         check = self.document("check", SAMPLE, "--max-peak", "1TiB")
-        self.assertEqual(set(check), {"schema", "trace", "losses", "passed", "checks"})
+        self.assertEqual(set(check), {"schema", "trace", "losses", "missing", "passed", "checks"})
         self.assertEqual(check["schema"], "memreel.check/1")
         self.assertEqual(set(check["losses"]), LOSSES)
         for entry in check["checks"]:
@@ -71,6 +74,39 @@ class Check(ProgramTest):
         self.assertIn(lower["devices"][0]["live_at_peak"][0]["function"] + " (", reasons[0])
         self.answer("check", SAMPLE, "--baseline", baseline, "--tolerance", "100%")
 
+    def test_a_snapshot_without_history_cannot_be_judged(self):
+        document = snapshot()
+        document["device_traces"] = [[]]
+        late = self.file("late.pickle", pickle.dumps(document))
+        for budget in ("--max-reserved", "--max-peak", "--max-leaked"):
+            with self.subTest(budget):
+                process = run("check", late, budget, "1GiB")
+                self.assertEqual((process.returncode, process.stdout), (2, ""))
+                refusal = process.stderr.splitlines()[-1]  # after what is noted about any such trace
+                for mention in ("late.pickle", "missing: the history", "--allow-incomplete"):
+                    self.assertIn(mention, refusal)
+        allowed = self.document("check", late, "--max-reserved", "1GiB", "--allow-incomplete")
+        self.assertEqual(len(allowed["missing"]), 1)
+        # What was reserved is known even then, and a replay from the middle may need less.
+        failed = self.document("check", late, "--max-reserved", "1MiB", "--allow-incomplete", code=1)
+        self.assertIn("recorded", [entry["policy"] for entry in failed["checks"] if not entry["passed"]])
+        fragmentation, = self.document("report", late, "--fragmentation")["fragmentation"]["heaps"]
+        # One small block is alive in a segment of 2 MiB: not 100 %, which is what it was before that block's time.
+        self.assertGreater(fragmentation["at_peak"]["allocated_bytes"], 0)
+
+    def test_a_device_that_the_baseline_lacks_cannot_be_judged(self):
+        baseline = self.directory / "memory.json"
+        self.answer("check", SAMPLE, "--write-baseline", baseline)
+        document = json.loads(baseline.read_text())
+        document["devices"][0]["device"] = document["policies"][0]["device"] = 1
+        baseline.write_text(json.dumps(document))
+        self.assert_refused(run("check", SAMPLE, "--baseline", baseline), "memory.json", "missing: device 0")
+        self.answer("check", SAMPLE, "--max-peak", "1TiB", "--policy", "fit.best", "--baseline", baseline, code=2)
+
+    def test_a_leak_is_named_by_its_stack(self):
+        text = self.answer("check", LEAK, "--max-leaked", "1MiB", code=1).stdout
+        self.assertRegex(text, r"most is leaked by \w+ \(.*\.py\): .* at \w+ \(.*:\d+\)")
+
     def test_junit_and_markdown(self):
         junit, markdown = self.directory / "memreel.xml", self.directory / "memreel.md"
         self.answer("check", SAMPLE, "--max-peak", "1GiB", "--max-leaked", "0", "--junit", junit, "--markdown", markdown,
@@ -101,6 +137,33 @@ class Check(ProgramTest):
                                    (("check", SAMPLE, "--max-peak", "1TiB", "--junit", "/no/such/place.xml"), "place.xml")):
             with self.subTest(mention):
                 self.assert_refused(run(*arguments), mention)
+
+    def test_a_baseline_runs_no_code(self):
+        """A policy may be a library of the user's (docs/own-policy.md), and to load one is to run it."""
+        compiler = shutil.which("cc")
+        if compiler is None:
+            self.skipTest("there is no C compiler here")
+        proof = self.directory / "proof"
+        source = self.file("evil.c", f"""
+            #include <fcntl.h>
+            __attribute__((constructor)) static void begin(void) {{ open("{proof}", O_WRONLY | O_CREAT, 0600); }}
+        """.encode())
+        library = self.directory / "evil.so"
+        subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+        baseline = self.directory / "memory.json"
+        self.answer("check", SAMPLE, "--write-baseline", baseline)
+        written = json.loads(baseline.read_text())
+        for policy in (str(library), f"torch.native,{library}", f"{library}{{a=1}}"):
+            written["policies"][0]["policy"] = policy
+            baseline.write_text(json.dumps(written))
+            for more in ([], ["--policy", "torch.native"]):
+                self.assert_refused(run("check", SAMPLE, "--baseline", baseline, *more), baseline, "only the command line")
+        self.assertFalse(proof.exists())
+
+    def test_a_baseline_nested_without_end(self):
+        for key in ("schema", "policies", "devices"):
+            deep = self.file("deep.json", b'{"%s": ' % key.encode() + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}")
+            self.assert_refused(run("check", SAMPLE, "--baseline", deep), "deep.json", "is not a baseline")
 
     def test_a_baseline_that_cannot_be_written_leaves_nothing_behind(self):
         self.assert_refused(run("check", damaged := self.file("x.reel", b"x"), "--write-baseline", self.directory / "b.json"),

@@ -22,7 +22,7 @@ class Diff(ProgramTest):
         for device in diff["devices"]:
             self.assertEqual(set(device), {"device", "heap", "a", "b", "sites", "steps"})
             for side in ("a", "b"):
-                self.assertEqual(set(device[side]), {"events", "live_bytes", "live_allocations"})
+                self.assertEqual(set(device[side]), {"device", "events", "live_bytes", "live_allocations"})
             for site in device["sites"]:
                 self.assertEqual(set(site), {"change_bytes", "a_bytes", "b_bytes", "a_count", "b_count", "new", "vanished",
                                              "stack"})
@@ -51,6 +51,18 @@ class Diff(ProgramTest):
         device = self.document("diff", f"{LEAK}@event:1000", "@end")["devices"][0]
         self.assertGreater(device["sites"][0]["change_bytes"], 0)
         self.assertGreater(device["sites"][0]["b_count"], device["sites"][0]["a_count"])
+
+    def test_two_ranks_are_compared_device_by_device(self):
+        document = snapshot()
+        document["segments"][0]["device"] = 1
+        document["device_traces"] = [[], document["device_traces"][0]]
+        ranks = [self.file("rank0.pickle", pickle.dumps(snapshot())), self.file("rank1.pickle", pickle.dumps(document))]
+        for options in ((), ("--map", "0=1")):
+            device, = self.document("diff", *ranks, *options)["devices"]
+            self.assertEqual((device["a"]["device"], device["b"]["device"]), (0, 1))
+            self.assertEqual(device["a"]["live_bytes"], device["b"]["live_bytes"])
+        self.assert_refused(run("diff", *ranks, "--map", "0:1"), "--map")
+        self.assert_refused(run("diff", *ranks, "--map", "0=7"), "no device 7")
 
     def test_wrong_input_is_refused_in_one_line(self):
         snapshot_file = self.file("snapshot.pickle", pickle.dumps(snapshot()))

@@ -21,7 +21,7 @@ METRICS = {"policy", "params", "peak_live_bytes", "peak_live_event", "peak_alloc
            "seconds", "events_per_second", "device"}
 FAILURE = {"event", "requested_bytes", "live_bytes", "reserved_bytes", "capacity_bytes", "free_bytes",
            "largest_free_bytes"}
-OOM = {"event", "device", "heap", "time_ns", "verdict", "explanation", "requested_bytes", "needed_bytes", "stream", "pool",
+OOM = {"levels", "least_capacity_bytes", "device_bytes", "event", "device", "heap", "time_ns", "verdict", "explanation", "requested_bytes", "needed_bytes", "stream", "pool",
        "size_class", "live_bytes", "allocated_bytes", "pending_bytes", "reserved_bytes", "capacity_bytes",
        "device_free_bytes", "free_bytes", "holes", "hostage_bytes", "lane_free_bytes", "lane_largest_free_bytes",
        "largest_free_bytes", "stranded_stream_bytes", "stranded_pool_bytes", "fragmentation_index", "own_limit", "hole",
@@ -104,7 +104,7 @@ class Documents(ProgramTest):
 
     def test_verify(self):
         verification = self.document("verify", SAMPLE)
-        self.assertEqual(set(verification), {"schema", "trace", "exact", "devices"})
+        self.assertEqual(set(verification), {"schema", "trace", "exact", "losses", "devices"})
         self.assertEqual(verification["schema"], "memreel.verify/1")
         for device in verification["devices"]:
             self.assertEqual(set(device), {"device", "policy", "params", "exact", "allocations", "address_matches",
@@ -121,14 +121,15 @@ class Documents(ProgramTest):
 
     def test_report(self):
         report = self.document("report", SAMPLE, "--allocations")
-        self.assertEqual(set(report), {"schema", "summary", "live_at_peak", "live_at_end", "leaks", "leak_causes",
-                                       "leak_steps", "suppressed", "fragmentation", "failed_requests", "ooms"})
+        self.assertEqual(set(report), {"schema", "verdict", "summary", "live_at_peak", "live_at_end", "leaks", "leak_causes",
+                                       "leak_steps", "suppressed", "fragmentation", "failed_requests", "retried_requests",
+                                       "oom_setting", "ooms"})
         self.assertEqual(report["schema"], "memreel.report/1")
         self.assertEqual(set(report["summary"]), {"trace", "source", "events", "losses", "devices"})
         for device in report["summary"]["devices"]:
             self.assertEqual(set(device), HISTORY | {"memory_summary"})
         for heap in report["live_at_peak"] + report["live_at_end"]:
-            self.assertEqual(set(heap), GROUPS)
+            self.assertEqual(set(heap), GROUPS | {"categories"})
             self.assertEqual(sum(group["bytes"] for group in heap["groups"]), heap["bytes"])
             for group in heap["groups"]:
                 self.assertEqual(set(group), {"label", "bytes", "count", "stack", "allocations"})
@@ -147,7 +148,7 @@ class Documents(ProgramTest):
 
     def test_report_of_fragmentation(self):
         document = self.document("report", SAMPLE, "--fragmentation")
-        self.assertEqual(set(document), {"schema", "summary", "fragmentation"})
+        self.assertEqual(set(document), {"schema", "verdict", "summary", "fragmentation"})
         for heap in document["fragmentation"]["heaps"]:
             self.assertEqual(set(heap), {"device", "heap", "at_peak", "worst", "growth", "pinned_segments", "segments",
                                          "sites", "lanes", "size_classes", "over_time"})

@@ -43,7 +43,7 @@ class Leaks(ProgramTest):
         self.assertEqual((steps["from"], steps["mark"], steps["steps"]), ("marks", "step", 60))
 
     def test_evidence_is_one_sentence_with_the_line(self):
-        text = self.answer("report", LEAKS / "closures.reel", "--leaks").stdout
+        text = run("report", LEAKS / "closures.reel", "--leaks", environment={"COLUMNS": "300"}).stdout
         self.assertRegex(text, r"leak: 60 of 60 steps kept \S+ \S+ allocated at leak_programs\.py:\d+; nothing allocated "
                                r"there was ever freed")
 

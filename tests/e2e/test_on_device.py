@@ -61,7 +61,7 @@ class OnDevice(ProgramTest):
             self.assertGreaterEqual(policy["driver_seconds"], 0)
 
     def test_refusals(self):
-        self.assert_refused(run("replay", SAMPLE, "--on-device", "cuda.malloc", "--gpu", "4"), "there is no GPU 4")
+        self.assert_refused(run("replay", SAMPLE, "--on-device", "cuda.malloc", "--gpu", "4"), "no GPU 4")
         self.assert_refused(run("replay", SAMPLE, "--on-device", "bound.live"), "bound.live")
         self.assert_refused(run("replay", SAMPLE, "--on-device", "cuda.async{size=1}"), "cuda.async", "release_threshold")
         self.assert_refused(run("replay", SAMPLE, "--on-device", "cuda.malloc", "--segments-by", "magic"), "magic")

@@ -122,7 +122,7 @@ class Interposed(RecordTest):
 
     def test_it_takes_over_when_cupti_is_taken(self):
         process = self.record_program("single", 100, environment=self.environment(FAKE_CUPTI_TAKEN="Nsight Systems"))
-        self.assertIn("CUPTI is held by Nsight Systems", process.stderr)
+        self.assertIn("CUPTI is in use by Nsight Systems", process.stderr)
         self.assertEqual(self.document("info", self.trace())["source"], "interpose")
         self.assert_equals_truth()
 
@@ -130,7 +130,7 @@ class Interposed(RecordTest):
     def test_it_gives_cupti_to_who_asks(self):
         process = self.record(PYTHON, "-c", ASKS_FOR_CUPTI)
         self.assertEqual(process.stdout, "0\n", "as if nobody had it")
-        self.assertIn("CUPTI is given to another part", process.stderr)
+        self.assertIn("handing CUPTI over to another part", process.stderr)
         calls = [(row["kind"], row["size"]) for row in self.events() if row["heap"] == "cuda.driver" and
                  row["kind"] in ("alloc", "free_requested")]
         self.assertEqual(calls, [("alloc", 1000), ("alloc", 2000), ("free_requested", 1000), ("free_requested", 2000)])
@@ -144,7 +144,7 @@ class Interposed(RecordTest):
     def test_cupti_or_nothing(self):
         process = self.record_program("single", 100, options=("--backend", "cupti"),
                                       environment=self.environment(FAKE_CUPTI_TAKEN="Nsight Systems"))
-        self.assertIn("held by Nsight Systems", process.stderr)
+        self.assertIn("in use by Nsight Systems", process.stderr)
         self.assertEqual(self.traces(), [])
         self.assertEqual(len(self.truth()), 200)
 

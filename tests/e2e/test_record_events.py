@@ -9,7 +9,7 @@ class Events(RecordTest):
     def recorded(self, *mode, **arguments):
         process = self.record_program(*mode, **arguments)
         self.assertIn("none lost", process.stderr)
-        self.assertRegex(process.stderr, r"recording took about [\d.]+ % of the time")
+        self.assertRegex(process.stderr, r"recording overhead about [\d.]+ %")
         return self.assert_equals_truth()
 
     def test_one_thread(self):

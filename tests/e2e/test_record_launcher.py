@@ -129,7 +129,7 @@ class ClearSentences(RecordTest):
     def test_a_program_without_cuda(self):
         errors = self.record("true").stderr
         self.assertIn("true ended", errors)
-        self.assertIn("without having used CUDA", errors)
+        self.assertIn("without using CUDA", errors)
         self.assertEqual(self.traces(), [])
 
     def test_a_static_program(self):

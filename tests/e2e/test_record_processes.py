@@ -55,7 +55,7 @@ class Processes(RecordTest):
     def test_who_starts_the_ranks_does_not_take_their_names(self):
         errors = self.record_program("spawn", 2, 100, 1, options=["-o", "run-%r.reel"]).stderr
         self.assertEqual([trace.name for trace in self.traces()], ["run-0.reel", "run-1.reel", "run-none.reel"])
-        self.assertRegex(errors, r"memreel report run-[01].reel shows who holds the memory")
+        self.assertRegex(errors, r"memreel report run-[01].reel shows what holds the memory")
         for rank in "01":
             trace = self.directory / f"run-{rank}.reel"
             self.assert_equals_truth(trace, self.truth_of(trace))

@@ -1,5 +1,7 @@
 """Limits on GPU memory in pytest, on the fake GPU."""
 
+import re
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -51,6 +53,38 @@ class Pytest(RecordTest):
         self.assertEqual(process.returncode, code, process.stdout + process.stderr)
         return process.stdout + process.stderr
 
+    def installed(self):
+        """Where pip would have put the module, with the entry points of its pyproject.toml: pytest loads these."""
+        source = REPOSITORY / "collector/python_module"
+        site = self.directory / "site"
+        for module in ("memreel.py", "memreel_pytest.py"):
+            site.mkdir(exist_ok=True)
+            shutil.copy(source / module, site)
+        project = (source / "pyproject.toml").read_text()
+        entries = re.search(r"\[project\.entry-points\.pytest11\]\n((?:\w+ = .*\n)+)", project)[1]
+        record = site / "memreel-0.1.0.dist-info"
+        record.mkdir()
+        (record / "METADATA").write_text("Metadata-Version: 2.1\nName: memreel\nVersion: 0.1.0\n")
+        points = re.sub(r'"([^"]*)".*', r"\1", entries)
+        (record / "entry_points.txt").write_text(f"[pytest11]\n{points}")
+        return site
+
+    def test_an_installed_plugin_is_found(self):
+        site = self.installed()
+        (self.directory / "test_gpu.py").write_text(textwrap.dedent("""
+            import pytest
+            @pytest.mark.memreel_limit("1 B")
+            def test_one():
+                pass
+        """))
+        for options in ([], ["-p", "memreel_pytest"]):
+            process = subprocess.run([PYTHON, "-B", "-m", "pytest", "-p", "no:cacheprovider", "--strict-markers", *options],
+                                     cwd=self.directory, env=self.environment(PYTHONPATH=site), text=True,
+                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+            self.assertEqual(process.returncode, 0, process.stdout)
+            self.assertIn("1 passed", process.stdout)
+            self.assertIn("limits on GPU memory that were not checked", process.stdout)
+
     def test_a_limit_is_on_what_the_test_has_at_most(self):
         said = self.pytest("""
             @pytest.mark.memreel_limit("32 MiB")
@@ -70,7 +104,7 @@ class Pytest(RecordTest):
         """, code=1)
         self.assertIn("PASSED test_gpu.py::test_within", said)
         self.assertIn("FAILED test_gpu.py::test_beyond", said)
-        self.assertIn("the test had up to 33.50 MiB on device 0, 1.50 MiB more than its limit of 32.00 MiB", said)
+        self.assertIn("the test used up to 33.50 MiB on device 0, 1.50 MiB more than its limit of 32.00 MiB", said)
         self.assertIn("FAILED test_gpu.py::test_that_fails_by_itself - assert False", said)
 
     def test_what_a_test_keeps_is_a_leak(self):
@@ -98,7 +132,7 @@ class Pytest(RecordTest):
                 kept.append(alloc(1 << 20))
         """, code=1)
         self.assertIn("FAILED test_gpu.py::test_leaky", said)
-        self.assertIn("the test kept 1000 B on device 0, and may keep nothing", said)
+        self.assertIn("the test kept 1000 B on device 0; it may keep nothing", said)
         self.assertIn("1 failed, 4 passed", said)
 
     def test_a_framework_is_judged_by_its_tensors(self):
@@ -133,7 +167,7 @@ class Pytest(RecordTest):
         self.assertIn("1 test has limits on GPU memory that were not checked", said)
         self.assertIn("memreel record -- python -m pytest", said)
         said = self.pytest(tests, "--memreel-required", recorded=False, code=4)
-        self.assertIn("there is no recorder in this process", said)
+        self.assertIn("this process is not recorded", said)
 
     def test_a_limit_that_is_none(self):
         said = self.pytest("""
@@ -141,7 +175,7 @@ class Pytest(RecordTest):
             def test_one():
                 pass
         """, code=1)
-        self.assertIn("'much' is no amount of memory", said)
+        self.assertIn("'much' is not a valid size", said)
 
 
 if __name__ == "__main__":

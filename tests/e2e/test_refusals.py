@@ -1,5 +1,6 @@
 """Wrong input at every door: exit code 2 and one line that says what, where and how to mend it."""
 
+import os
 import pickle
 import struct
 import unittest
@@ -28,6 +29,12 @@ class UnreadableInput(ProgramTest):
 
     def test_directory(self):
         self.refuse_everywhere(self.directory)
+
+    def test_pipe(self):
+        """As <(...) names one: most of the commands read their input more than once."""
+        pipe = self.directory / "pipe"
+        os.mkfifo(pipe)
+        self.refuse_everywhere(pipe, "save it to a file")
 
     def test_empty_file(self):
         self.refuse_everywhere(self.file("empty.pickle", b""))
@@ -161,6 +168,27 @@ class BadUsage(ProgramTest):
                 process = run(*arguments)
                 self.assertEqual(process.returncode, 2, process.stderr)
                 self.assertNotEqual(process.stderr, "")
+
+    def test_unknown_command_suggests_the_nearest(self):
+        self.assert_refused(run("reprot", SAMPLE), "unknown command 'reprot'", "'report'")
+        self.assert_refused(run("recrod", "true"), "'record'")
+        self.assert_refused(run("frobnicate"), "unknown command 'frobnicate'", "memreel --help")
+        self.assert_refused(run(SAMPLE), f"memreel report {SAMPLE}")
+
+    def test_unknown_option_suggests_the_nearest(self):
+        self.assert_refused(run("report", SAMPLE, "--leak"), "memreel report has no option '--leak'", "'--leaks'")
+        self.assert_refused(run("replay", SAMPLE, "--capcity=24GiB"), "'--capacity'")
+        self.assert_refused(run("info", SAMPLE, "--frobnicate"), "--frobnicate", "memreel info --help")
+
+    def test_capacity_without_a_unit(self):
+        for command in (["replay", SAMPLE], ["tune", SAMPLE], ["check", SAMPLE], ["report", SAMPLE]):
+            with self.subTest(command[0]):
+                self.assert_refused(run(*command, "--capacity", "24"), "24 bytes?", "say 24GiB")
+        self.answer("replay", SAMPLE, "--policy", "fit.best", "--capacity", str(24 * GIB))
+
+    def test_unknown_question(self):
+        self.assert_refused(run("tune", SAMPLE, "--what-if", "empty_cash"), "unknown question 'empty_cash'",
+                            "available: empty_cache@step")
 
     def test_output_into_a_directory_that_does_not_exist(self):
         target = self.directory / "absent" / "out.reel"

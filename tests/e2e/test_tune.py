@@ -125,7 +125,7 @@ class Text(ProgramTest):
     def test_says_what_to_set_and_what_it_saves(self):
         text = self.answer("tune", SAMPLE).stdout
         self.assertIn("\nexport PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n", text)
-        self.assertRegex(text, r"It saves \S+ MiB, 3\.7 % of the peak\. Driver calls: 106 before, \d+ with it")
+        self.assertRegex(text, r"It saves \S+ MiB, 3\.7 % of the peak\.\s+Driver calls:\s+106\s+\(\S+ ms\)\s+before,\s+\d+\s+\(\S+ ms\)\s+with it")
         self.assertRegex(text, r"empty_cache@step: (not )?worth calling")
         for line in text.splitlines():
             self.assertEqual(line, line.rstrip())

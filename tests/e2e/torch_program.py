@@ -1,4 +1,4 @@
-"""PyTorch's allocator, acted by a script, on the fake GPU: torch_program.py LIBC10_CUDA.
+"""PyTorch's allocator, acted by a script, on the fake GPU: torch_program.py LIBC10_CUDA [fail].
 
 The script decides as PyTorch would, with all requests above 10 MiB: each has a segment of its own, rounded up to 2 MiB,
 and takes all of it when at most 1 MiB would be left.
@@ -41,4 +41,7 @@ def empty_cache():
 
 empty_cache()
 torch.fake_free(c, 0)
+if "fail" in sys.argv:
+    torch.fake_fail.argtypes = [ctypes.c_size_t] * 2
+    torch.fake_fail(4 << 40, 60 << 30)
 print(a, b, c, in_pool)

@@ -11,7 +11,7 @@ namespace fake {
 using Status = int;  // CUresult
 inline constexpr Status success = 0, invalid_value = 1, out_of_memory = 2, not_initialized = 3, invalid_device = 101,
                         invalid_context = 201, illegal_state = 401, not_found = 500, not_permitted = 800,
-                        capture_unsupported = 900, not_supported = 801;
+                        capture_unsupported = 900, not_supported = 801, not_ready = 600;
 
 using DeviceNumber = int;
 using DevicePointer = std::uint64_t;

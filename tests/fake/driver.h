@@ -37,6 +37,7 @@ struct GraphNode {
 };
 
 struct Graph {
+  std::uint64_t number = 0;  // of the capture that made it, from 1
   std::vector<std::unique_ptr<GraphNode>> nodes;
 };
 
@@ -46,6 +47,13 @@ struct GraphExec {
 
 struct Stream {
   Graph* capturing = nullptr;
+  bool joined = false;  // by an event of the stream that began the capture, which ends it for both
+  int priority = 0;
+};
+
+struct Event {
+  Graph* capturing = nullptr;  // recorded while this was captured; waiting for it joins the capture
+  std::uint64_t due = 0;       // complete once Driver::clock has come to this
 };
 
 struct Physical {
@@ -78,6 +86,9 @@ struct Driver {
   std::set<Context*> contexts;
   std::uint32_t context_count = 0;
   std::set<std::unique_ptr<Pool>> pools;
+  std::set<Stream*> streams;
+  std::uint64_t captures = 0;
+  std::uint64_t clock = 0;                 // calls about events so far; FAKE_CUDA_EVENT_DELAY
   std::map<DevicePointer, Pool*> pool_of;  // of what lives in a pool
   std::map<DevicePointer, Context*> context_of;
   std::map<void*, std::uint64_t> host;  // page-locked, with sizes
@@ -99,6 +110,9 @@ bool initialized();
 /// The device that the calling thread's context is on; `nullptr` when it has none.
 Gpu* current_gpu();
 Context* current_context();
+
+/// How many calls about events it takes until what is recorded now is complete; 0: it is at once.
+std::uint64_t event_delay();
 
 /// Adds a node to a graph, and says so to who listens: what capture does with a stream-ordered call.
 GraphNode* add_node(Graph& graph, GraphNode node);

@@ -5,6 +5,7 @@
 //   FAKE_CUDA_GPUS      how many GPUs there are [1]
 //   FAKE_CUDA_FAIL      NAME:N[,NAME:N...]: the N-th call of that function, from 1, fails for lack of memory
 //   FAKE_CUDA_DELAY_US  how long every call of a memory function takes, between its callbacks [0]
+//   FAKE_CUDA_EVENT_DELAY  an event is complete after up to so many more calls about events, drawn anew each time [0]
 //   FAKE_CUDA_ARENAS    1: cuMemAlloc and cuMemFree work per thread, without a lock: for measuring others
 // As the real driver does, cuInit loads the library that CUDA_INJECTION64_PATH names and calls its InitializeInjection.
 #include <dlfcn.h>
@@ -36,7 +37,7 @@ struct Failure {
 };
 
 struct Settings {
-  std::uint64_t memory = 8ULL << 30U, gpus = 1, delay_us = 0;
+  std::uint64_t memory = 8ULL << 30U, gpus = 1, delay_us = 0, event_delay = 0;
   std::map<std::string, Failure, std::less<>> failures;
 };
 
@@ -67,6 +68,7 @@ void start() {
   settings.memory = number_in("FAKE_CUDA_MEMORY", settings.memory);
   settings.gpus = number_in("FAKE_CUDA_GPUS", settings.gpus);
   settings.delay_us = number_in("FAKE_CUDA_DELAY_US", 0);
+  settings.event_delay = number_in("FAKE_CUDA_EVENT_DELAY", 0);
   read_failures();
   for (int i = 0; i < static_cast<int>(settings.gpus); ++i) {
     driver().gpus.push_back(std::make_unique<Gpu>(i, settings.memory));
@@ -129,6 +131,16 @@ std::uint32_t next_correlation() {
 
 Gpu* current_gpu() {
   return current != nullptr ? driver().gpus[static_cast<std::size_t>(current->device)].get() : nullptr;
+}
+
+std::uint64_t event_delay() {
+  // The same program sees the same delays; splitmix64.
+  static std::atomic<std::uint64_t> state{0};
+  if (settings.event_delay == 0) return 0;
+  std::uint64_t x = state += 0x9E3779B97F4A7C15;
+  x = (x ^ x >> 30U) * 0xBF58476D1CE4E5B9;
+  x = (x ^ x >> 27U) * 0x94D049BB133111EB;
+  return (x ^ x >> 31U) % (settings.event_delay + 1);
 }
 
 Status before_call(const Function& function) {

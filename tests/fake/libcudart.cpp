@@ -1,40 +1,50 @@
-// A fake libcudart.so.13: the runtime functions that the samples call, on top of the fake driver. The real one asks the
+// A fake libcudart.so: the runtime functions that the samples call, on top of the fake driver. The real one asks the
 // driver for private tables that nobody has documented, so it can't run on a driver that is none.
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
 
 #include "tests/fake/cuda_functions.h"
+#include "tests/fake/cudart.h"
 
-using fake::DevicePointer, fake::Status;
+using fake::device, fake::Status, fake::noted, fake::use_context;
 
 namespace {
 
 thread_local Status last_error = fake::success;
+thread_local int chosen_device = 0;
 
-/// The device's primary context, made by the first call of the process, current in every thread that calls.
-void use_context() {
-  static fake::Context* context = nullptr;
-  static std::once_flag once;
-  std::call_once(once, [] {
-    cuInit(0);
-    cuDevicePrimaryCtxRetain(&context, 0);
-  });
-  thread_local bool is_current = false;
-  if (!is_current) cuCtxSetCurrent(context);
-  is_current = true;
+}  // namespace
+
+namespace fake {
+
+int current_device() { return chosen_device; }
+
+void set_device(int number) {
+  chosen_device = number;
+  use_context();
 }
 
-/// Errors of the runtime that the samples meet have the driver's numbers.
+void use_context() {
+  static std::mutex mutex;
+  static std::map<int, Context*> contexts;
+  thread_local int current = -1;
+  if (current == chosen_device) return;
+  const std::lock_guard lock(mutex);
+  cuInit(0);
+  Context*& context = contexts[chosen_device];
+  if (context == nullptr) cuDevicePrimaryCtxRetain(&context, chosen_device);
+  cuCtxSetCurrent(context);
+  current = chosen_device;
+}
+
 Status noted(Status status) {
-  if (status != fake::success) last_error = status;
+  if (status != success) last_error = status;
   return status;
 }
 
-DevicePointer* device(void** pointer) { return reinterpret_cast<DevicePointer*>(pointer); }
-DevicePointer device(void* pointer) { return reinterpret_cast<DevicePointer>(pointer); }
-
-}  // namespace
+}  // namespace fake
 
 extern "C" {
 

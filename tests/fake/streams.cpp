@@ -25,6 +25,8 @@ using namespace fake;
 
 namespace {
 
+constexpr std::uint64_t longest_event_delay = 1U << 20U;
+
 bool is_capturing(const Stream* stream) {
   // The three legacy handles 0, 1 and 2 can't capture.
   return reinterpret_cast<std::uintptr_t>(stream) > 2 && stream->capturing != nullptr;
@@ -68,9 +70,10 @@ Status free_async(DevicePointer pointer, Stream* stream) {
   return success;
 }
 
-/// At a synchronization pools give back what is above their threshold.
+/// At a synchronization events complete, and pools give back what is above their threshold.
 void synchronize() {
   const std::lock_guard lock(driver().mutex);
+  driver().clock += longest_event_delay;
   for (auto& pool : driver().default_pools) pool->trim(pool->threshold);
   for (const auto& pool : driver().pools) pool->trim(pool->threshold);
 }
@@ -96,12 +99,19 @@ Status instantiate(GraphExec** exec, Graph* graph) {
 
 extern "C" {
 
-Status cuStreamCreate(Stream** stream, unsigned) {
+Status cuStreamCreateWithPriority(Stream** stream, unsigned, int priority) {
   if (!initialized()) return not_initialized;
-  return *stream = new Stream, success;
+  const std::lock_guard lock(driver().mutex);
+  *stream = new Stream{.priority = priority};
+  driver().streams.insert(*stream);
+  return success;
 }
-Status cuStreamCreateWithPriority(Stream** stream, unsigned flags, int) { return cuStreamCreate(stream, flags); }
-Status cuStreamDestroy_v2(Stream* stream) { return delete stream, success; }
+Status cuStreamCreate(Stream** stream, unsigned flags) { return cuStreamCreateWithPriority(stream, flags, 0); }
+Status cuStreamDestroy_v2(Stream* stream) {
+  const std::lock_guard lock(driver().mutex);
+  driver().streams.erase(stream);
+  return delete stream, success;
+}
 Status cuStreamSynchronize(Stream* stream) {
   return call({126, "cuStreamSynchronize"}, arguments::StreamSynchronize{stream},
               [] { return synchronize(), success; });
@@ -109,11 +119,30 @@ Status cuStreamSynchronize(Stream* stream) {
 Status cuCtxSynchronize() {
   return call({17, "cuCtxSynchronize"}, arguments::Nothing{}, [] { return synchronize(), success; });
 }
-Status cuStreamWaitEvent(Stream*, Event*, unsigned) { return success; }
-Status cuEventCreate(Event** event, unsigned) { return *event = reinterpret_cast<Event*>(new char), success; }
-Status cuEventRecord(Event*, Stream*) { return success; }
-Status cuEventSynchronize(Event*) { return success; }
-Status cuEventDestroy_v2(Event* event) { return delete reinterpret_cast<char*>(event), success; }
+/// In a capture, the waiting stream joins it.
+Status cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
+  const std::lock_guard lock(driver().mutex);
+  if (event->capturing == nullptr || reinterpret_cast<std::uintptr_t>(stream) <= 2) return success;
+  if (stream->capturing == nullptr) stream->joined = true;
+  return stream->capturing = event->capturing, success;
+}
+Status cuEventCreate(Event** event, unsigned) { return *event = new Event, success; }
+Status cuEventRecord(Event* event, Stream* stream) {
+  const std::lock_guard lock(driver().mutex);
+  event->capturing = is_capturing(stream) ? stream->capturing : nullptr;
+  event->due = ++driver().clock + event_delay();
+  return success;
+}
+Status cuEventQuery(Event* event) {
+  const std::lock_guard lock(driver().mutex);
+  if (event->capturing != nullptr) return capture_unsupported;
+  return ++driver().clock >= event->due ? success : not_ready;
+}
+Status cuEventSynchronize(Event* event) {
+  const std::lock_guard lock(driver().mutex);
+  return event->due = 0, success;
+}
+Status cuEventDestroy_v2(Event* event) { return delete event, success; }
 
 Status cuDeviceGetDefaultMemPool(Pool** pool, DeviceNumber device) {
   if (!initialized()) return not_initialized;
@@ -209,16 +238,32 @@ Status cuMemFreeAsync_ptsz(DevicePointer pointer, Stream* stream) {
 Status cuStreamBeginCapture_v2(Stream* stream, int mode) {
   return call({539, "cuStreamBeginCapture_v2"}, arguments::StreamBeginCapture{stream, mode}, [&] {
     if (stream == nullptr || stream->capturing != nullptr) return illegal_state;
-    return stream->capturing = new Graph, success;
+    const std::lock_guard lock(driver().mutex);
+    stream->joined = false;
+    return stream->capturing = new Graph{.number = ++driver().captures}, success;
   });
 }
 Status cuStreamEndCapture(Stream* stream, Graph** graph) {
   return call({497, "cuStreamEndCapture"}, arguments::StreamEndCapture{stream, graph}, [&] {
-    if (stream == nullptr || stream->capturing == nullptr) return illegal_state;
-    return *graph = std::exchange(stream->capturing, nullptr), success;
+    if (stream == nullptr || stream->capturing == nullptr || stream->joined) return illegal_state;
+    const std::lock_guard lock(driver().mutex);
+    *graph = stream->capturing;
+    for (Stream* each : driver().streams)
+      if (each->capturing == *graph) each->capturing = nullptr;
+    return stream->capturing = nullptr, success;
   });
 }
 Status cuStreamIsCapturing(Stream* stream, int* status) { return *status = is_capturing(stream) ? 1 : 0, success; }
+
+Status cuStreamGetCaptureInfo_v2(Stream* stream, int* status, std::uint64_t* number, Graph** graph, void***,
+                                 std::size_t* dependencies) {
+  const bool capturing = is_capturing(stream);
+  *status = capturing ? 1 : 0;
+  if (capturing && number != nullptr) *number = stream->capturing->number;
+  if (capturing && graph != nullptr) *graph = stream->capturing;
+  if (dependencies != nullptr) *dependencies = 0;
+  return success;
+}
 
 Status cuGraphCreate(Graph** graph, unsigned) { return *graph = new Graph, success; }
 Status cuGraphAddMemAllocNode(GraphNode** node, Graph* graph, GraphNode* const* dependencies, std::size_t count,

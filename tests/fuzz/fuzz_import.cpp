@@ -37,7 +37,10 @@ void require(bool condition) {
 }
 
 void import_as(const std::string& format, std::span<const std::uint8_t> data) {
-  OpenedFile file{.bytes = std::make_unique<MemoryStream>(data), .stored_size = data.size(), .where = "fuzz"};
+  OpenedFile file{.bytes = std::make_unique<MemoryStream>(data),
+                  .stored_size = data.size(),
+                  .where = "fuzz",
+                  .memory_limit = 256_MiB};
   std::vector<std::byte> trace;
   const Result<void> imported =
       import_bytes(std::move(file), "fuzz", memory_sink(trace), {.format = format, .writer = {}});

@@ -51,7 +51,7 @@ for cycle in range(cycles):
     trace = directory / f"{cycle}.reel"
     told, seconds = run("attach", pid, "-o", trace)
     begins.append(1000 * seconds)
-    if found := re.search(r"paused for ([\d.]+) (\w+)", told):
+    if found := re.search(r"paused one thread for ([\d.]+) (\w+)", told):
         pauses.append(float(found[1]) * {"us": 1e-3, "ms": 1, "s": 1e3}[found[2]])
     time.sleep(0.05)
     run("detach", "-q", pid)

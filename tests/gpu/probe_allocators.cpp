@@ -16,10 +16,11 @@
 
 #include "analyzer/device/gpu.h"
 #include "analyzer/device/real_pools.h"
+#include "analyzer/engine/engine.h"
 #include "analyzer/policies/cuda_async.h"
 #include "analyzer/policies/cuda_malloc.h"
 #include "analyzer/policies/parameters.h"
-#include "analyzer/replay/engine.h"
+#include "analyzer/replay/prepare.h"
 #include "formats/reader/trace_reader.h"
 #include "tests/gpu/probe_script.h"
 

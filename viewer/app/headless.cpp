@@ -10,20 +10,16 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "viewer/app/clock.h"
 #include "viewer/app/png.h"
 
 namespace memreel::viewer {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using Json = nlohmann::json;
 
 constexpr std::chrono::minutes patience{30};  // a hundred million events in software on a busy machine
 constexpr int settled = 3;  // frames: what a job found is drawn in the next, and laid out in the one after
-
-double milliseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 /// The frames of one kind.
 class Frames {

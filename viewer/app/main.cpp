@@ -2,7 +2,6 @@
 #include <CLI/CLI.hpp>
 #include <array>
 #include <charconv>
-#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -12,6 +11,7 @@
 #include <string_view>
 
 #include "memreel/version.h"
+#include "viewer/app/clock.h"
 #include "viewer/app/headless.h"
 #include "viewer/app/settings.h"
 #include "viewer/app/viewer.h"
@@ -19,8 +19,6 @@
 
 namespace memreel::viewer {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 struct Arguments {
   std::filesystem::path trace, compare, screenshot;
@@ -155,7 +153,7 @@ int take_pictures(const Arguments& arguments, Window& window, Viewer& viewer) {
 }
 
 int measure(const Arguments& arguments, Window& window, Viewer& viewer, Clock::time_point started) {
-  const double before = std::chrono::duration<double, std::milli>(Clock::now() - started).count();
+  const double before = milliseconds_since(started);
   const auto result = run_bench(window, viewer, arguments.trace, arguments.bench_frames, before);
   if (!result) return fail(result.error());
   arguments.json ? print_json(*result) : print_text(*result);

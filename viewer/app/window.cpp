@@ -1,6 +1,5 @@
 #include "viewer/app/window.h"
 
-#define GL_GLEXT_PROTOTYPES
 #include <GL/gl.h>
 #include <GL/glext.h>
 #include <GLFW/glfw3.h>
@@ -11,16 +10,15 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <ctime>
 #include <filesystem>
 #include <utility>
 
+#include "viewer/app/clock.h"
+
 namespace memreel::viewer {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr float text_size = 14.5F;
 
@@ -30,10 +28,6 @@ std::string find_font(std::initializer_list<const char*> candidates) {
   for (const char* path : candidates)
     if (std::filesystem::exists(path, ignored)) return path;
   return {};
-}
-
-double milliseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
 /// What this thread has computed so far, in milliseconds of a processor.

@@ -1,11 +1,6 @@
 #include "viewer/model/course_walk.h"
 
 namespace memreel::viewer {
-namespace {
-
-std::uint64_t& part(Figures& figures, Figure f) { return figures[static_cast<std::size_t>(f)]; }
-
-}  // namespace
 
 CourseWalk::CourseWalk(const Document& document, const HeapCourse& heap, std::uint32_t events)
     : document_(document), heap_(heap) {

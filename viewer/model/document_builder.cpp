@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "formats/model/device_sample.h"
+
 namespace memreel::viewer {
 namespace {
-
-std::uint64_t& part(Figures& figures, Figure f) { return figures[static_cast<std::size_t>(f)]; }
 
 std::uint64_t zigzag(std::int64_t value) {
   const auto magnitude = static_cast<std::uint64_t>(value < 0 ? -value : value);
@@ -170,7 +170,7 @@ void DocumentBuilder::add_event(Event event) {
         notable_.push_back(static_cast<std::uint32_t>(other_.size()));
       if (event.kind == EventKind::alloc_failed) failure_.push_back(static_cast<std::uint32_t>(other_.size()));
       if (event.kind == EventKind::alloc_failed) ++course_of((*tables_)[event.origin].heap).failures;
-      if (event.kind == EventKind::memory_info)
+      if (event.kind == EventKind::memory_info && samples_whole_heap((*tables_)[event.origin]))
         course_of((*tables_)[event.origin].heap).samples.push_back(static_cast<std::uint32_t>(other_.size()));
       add_other(event, 0);
       break;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -22,6 +23,7 @@ enum class Figure : std::uint8_t {
 inline constexpr std::size_t figure_count = 4;
 using Figures = std::array<std::uint64_t, figure_count>;  // by Figure
 
+inline std::uint64_t& part(Figures& figures, Figure f) { return figures[static_cast<std::size_t>(f)]; }
 inline std::uint64_t value_of(const Figures& figures, Figure f) { return figures[static_cast<std::size_t>(f)]; }
 
 /// What the figures were over a stretch of events.

@@ -5,8 +5,10 @@
 #include <condition_variable>
 #include <utility>
 
+#include "analyzer/replay/subject.h"
 #include "formats/import/import.h"
 #include "formats/reader/footer.h"
+#include "formats/reader/trace_stream.h"
 #include "viewer/model/document_builder.h"
 #include "viewer/model/subject.h"
 
@@ -169,6 +171,10 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
       builder.add(batch, reader->tables());
       events += batch.events.count();
       published_end = false;
+      constexpr std::uint64_t bytes_per_event = 37;  // as whole traces are read
+      const Bytes limit = trace_memory_limit(file->size());
+      if (Bytes{events * bytes_per_event} > limit)
+        return over_memory_limit(path_.string(), "holds events that need more than", limit);
       if (const auto now = Clock::now(); now - last >= interval) {
         last = now;
         interval = std::min(2 * interval, longest_between_publications);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "analyzer/replay/subject.h"
-#include "analyzer/replay/torch_history.h"
+#include "formats/reader/load.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel::viewer {
@@ -28,18 +28,8 @@ class OwnFile final : public ByteFile {
 
 }  // namespace
 
-bool may_be_completed(const Header& header, const Tables& tables) {
-  return std::ranges::any_of(tables.heaps, [&](const Heap& framework) {
-    if (framework.level != Level::framework) return false;
-    if (is_recording(header) && framework.observes_completion) return true;
-    return std::ranges::any_of(tables.heaps, [&](const Heap& driver) {
-      return driver.level == Level::driver && driver.device == framework.device && driver.device >= 0;
-    });
-  });
-}
-
 Result<std::shared_ptr<ByteFile>> subject_of(const std::shared_ptr<ByteFile>& file, const std::string& name) {
-  Result<Trace> trace = load(file, name);
+  Result<Trace> trace = load_checked(file, name);
   if (!trace) return std::move(trace).error();
   if (complete_subject(*trace) == 0) return std::shared_ptr<ByteFile>();
   std::vector<std::byte> bytes;

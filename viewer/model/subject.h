@@ -14,9 +14,6 @@ namespace memreel::viewer {
 /// Longer traces are shown as they were recorded: the whole trace is held for this, 37 bytes for each event.
 inline constexpr std::uint64_t longest_subject = 50'000'000;
 
-/// Whether a trace of this header and these tables may be judged otherwise than it was recorded.
-bool may_be_completed(const Header& header, const Tables& tables);
-
 /// The trace once more as it is judged, as a file in memory; null when that is as it was recorded. Events and
 /// allocations have other numbers in it, rows of tables have the same. Fails as load() does.
 Result<std::shared_ptr<ByteFile>> subject_of(const std::shared_ptr<ByteFile>& file, const std::string& name);

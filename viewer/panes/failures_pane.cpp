@@ -53,10 +53,7 @@ void FailuresPane::draw(Scene& scene, Verdicts& verdicts) {
   };
   const auto findings = verdicts.get(scene, "oom");
   if (!findings) return;
-  const auto judged = [&](std::uint64_t row) -> const OutOfMemory* {
-    const auto found = std::ranges::find(findings->ooms.examined, std::uint64_t{failure(row).at}, &OutOfMemory::event);
-    return found == findings->ooms.examined.end() ? nullptr : &*found;
-  };
+  const auto judged = [&](std::uint64_t row) -> const OutOfMemory* { return findings->ooms.of_event(failure(row).at); };
   std::string sentence = "Click a failure to go to its moment and to see why it failed.";
   for (std::uint64_t row = 0; row < count; ++row)
     if (failure(row).at == scene.selection.cursor)

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "formats/model/quantity.h"
+#include "formats/reader/load.h"
 #include "viewer/panes/verdicts.h"
 
 namespace memreel::viewer {
@@ -31,7 +32,7 @@ std::shared_ptr<const FragmentationPane::Judged> FragmentationPane::judge(
   elsewhere_.request(
       key,
       [file = scene.file, key](const Progress& progress) -> std::optional<Judged> {
-        const auto trace = load(file, "the trace");
+        const auto trace = load_checked(file, "the trace");
         if (!trace) return Judged();
         progress.set(0.4);
         if (progress.cancelled()) return std::nullopt;

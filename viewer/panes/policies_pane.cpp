@@ -9,9 +9,10 @@
 // after imgui.h
 #include <imgui_stdlib.h>
 
-#include "analyzer/replay/policy_spec.h"
+#include "analyzer/engine/policy_spec.h"
+#include "analyzer/replay/prepare.h"
 #include "formats/model/quantity.h"
-#include "formats/reader/trace_reader.h"
+#include "formats/reader/load.h"
 
 namespace memreel::viewer {
 namespace {
@@ -52,7 +53,7 @@ void PoliciesPane::request(Scene& scene) {
     const auto parsed = parse_policies(specs);
     if (!parsed) return Outcome{.problem = parsed.error().message()};
     progress.set(0.05);
-    const auto trace = load(file, "");
+    const auto trace = load_checked(file, "");
     if (!trace) return Outcome{.problem = trace.error().message()};
     if (progress.cancelled()) return std::nullopt;
     const std::vector<Prepared> heaps = prepare(*trace);

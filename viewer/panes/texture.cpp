@@ -1,6 +1,5 @@
 #include "viewer/panes/texture.h"
 
-#define GL_GLEXT_PROTOTYPES
 #include <GL/gl.h>
 #include <GL/glext.h>
 

@@ -1,6 +1,6 @@
 #include "viewer/panes/verdicts.h"
 
-#include "formats/reader/trace_reader.h"
+#include "formats/reader/load.h"
 
 namespace memreel::viewer {
 namespace {
@@ -9,7 +9,7 @@ constexpr std::uint32_t most_events = 50'000'000;  // the analyzer holds the who
 
 std::optional<Findings> judge(const std::shared_ptr<ByteFile>& file, const Progress& progress) {
   Findings findings;
-  const auto trace = load(file, "the trace");
+  const auto trace = load_checked(file, "the trace");
   if (!trace) {
     findings.problem = trace.error().message();
     return findings;

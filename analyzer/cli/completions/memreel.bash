@@ -1,6 +1,6 @@
 # `memreel record [OPTIONS] PROGRAM ARGUMENTS`: from the program's name on, words are completed as that program's own.
 _memreel_record() {
-  local word=$1 before=$2 i takes_value='^(-o|--output|--backend|--depth|--ring-events|--when-full|--sample-ms|--libcupti)$'
+  local word=$1 before=$2 i takes_value='^(-o|--output|--backend|--depth|--ring-events|--when-full|--sample-ms|--mode|--libcupti)$'
   for ((i = 2; i < COMP_CWORD; ++i)); do
     [[ ${COMP_WORDS[i]} =~ $takes_value ]] && ((++i)) && continue
     [[ ${COMP_WORDS[i]} == -- ]] && ((++i))
@@ -14,7 +14,7 @@ _memreel_record() {
   case $before in
     --backend) mapfile -t COMPREPLY < <(compgen -W 'auto cupti interpose' -- "$word") ;;
     --when-full) mapfile -t COMPREPLY < <(compgen -W 'drop block' -- "$word") ;;
-    --depth | --ring-events | --sample-ms) COMPREPLY=() ;;
+    --depth | --ring-events | --sample-ms | --mode) COMPREPLY=() ;;
     -o | --output | --libcupti) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
     *)
       if [[ $word == -* ]]; then
@@ -30,7 +30,7 @@ _memreel_record() {
 _memreel() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
   if ((COMP_CWORD == 1)); then
-    mapfile -t COMPREPLY < <(compgen -W "$(memreel --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z]*\) .*/\1/p') record attach detach view" -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W "$(memreel --help | sed -n '/^Options:/,/^A TRACE/s/^  \([a-z][a-z]*\)  .*/\1/p')" -- "$word")
     return
   fi
   if [[ $command == record ]]; then
@@ -49,6 +49,10 @@ _memreel() {
       return
       ;;
     --format)
+      if [[ $command == report ]]; then
+        mapfile -t COMPREPLY < <(compgen -W 'text json markdown html' -- "$word")
+        return
+      fi
       mapfile -t COMPREPLY < <(compgen -W "$(memreel "$command" --help | sed -n '/^Formats:/,/^$/s/^  \([a-z.]*\) .*/\1/p')" -- "$word")
       return
       ;;

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "analyzer/history/lifetimes.h"
-#include "analyzer/report/html/html_text.h"
+#include "analyzer/report/html_text.h"
 #include "analyzer/report/own_frame.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "analyzer/report/html/html_text.h"
+#include "analyzer/report/html_text.h"
 
 namespace memreel {
 namespace {

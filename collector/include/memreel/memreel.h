@@ -1,13 +1,13 @@
-/* memreel.h: tell memreel about memory that only your program knows of.
+/* memreel.h: tell memreel about memory that only your program knows about.
  *
- * A program with a memory pool of its own shows the CUDA driver a few large allocations. With the calls below it says
- * which pieces of them are whose, so that leaks, fragmentation and failures are seen where they happen. One header, C99
- * or C++11, nothing to link. Without a recorder in the process each call reads one variable and returns; a program that
- * is built with annotations runs anywhere.
+ * To the CUDA driver, a program with its own memory pool makes a few large allocations. The calls below say how the
+ * pool divides them, so that leaks, fragmentation and failures show up where they happen. One header, C99 or C++11,
+ * nothing to link. If the process is not recorded, each call reads one variable and returns: a program built with
+ * annotations runs anywhere.
  *
  *     memreel_pool pool = memreel_pool_create("activations", MEMREEL_POOL_CACHING, MEMREEL_DEVICE, 0);
  *     memreel_segment_add(pool, base, 64 << 20);           what the pool got from cudaMalloc
- *     memreel_alloc(pool, piece, bytes, stream);           what it hands out
+ *     memreel_alloc(pool, piece, bytes, stream);           what it allocates
  *     memreel_free(pool, piece);
  *     memreel_step();                                      once for each iteration of the main loop
  *
@@ -53,12 +53,12 @@ typedef enum memreel_pool_kind {
 } memreel_pool_kind;
 
 typedef enum memreel_event_kind {
-  MEMREEL_ALLOC = 1,          /* `bytes` were asked for and handed out at `address`, in order of `stream` */
-  MEMREEL_FREE = 2,           /* the program let go of `address`, and the piece can be handed out again */
-  MEMREEL_FREE_REQUESTED = 3, /* the program let go; the device may still be using it ... */
-  MEMREEL_FREE_COMPLETED = 4, /* ... now it is done */
+  MEMREEL_ALLOC = 1,          /* `bytes` were requested and allocated at `address`, in order of `stream` */
+  MEMREEL_FREE = 2,           /* the program freed `address`, and the block is free for reuse */
+  MEMREEL_FREE_REQUESTED = 3, /* the program freed it; the device may still be using it ... */
+  MEMREEL_FREE_COMPLETED = 4, /* ... now it is free for reuse */
   MEMREEL_SEGMENT_ADD = 5,    /* the pool got `bytes` at `address` from its parent */
-  MEMREEL_SEGMENT_REMOVE = 6, /* ... and gave them back */
+  MEMREEL_SEGMENT_REMOVE = 6, /* ... and returned them */
   MEMREEL_OOM = 7             /* a request for `bytes` could not be served */
 } memreel_event_kind;
 
@@ -74,15 +74,15 @@ typedef struct memreel_event {
 
 typedef enum memreel_mark_phase { MEMREEL_INSTANT = 0, MEMREEL_BEGIN = 1, MEMREEL_END = 2 } memreel_mark_phase;
 
-/* Called when recording begins in a process that has been running (memreel attach): say again which pools and segments
- * there are and what is alive in them. It runs on memreel's thread; take your pool's lock in it. */
+/* Called when recording starts in a process that is already running (memreel attach): report your pools and segments
+ * again, and what is live in them. It runs on memreel's thread; take your pool's lock in it. */
 typedef void (*memreel_state_callback)(void* user);
 
-/* What one of the program's heaps holds: the memory of a device, or that of a pool in it. Bytes as they were asked for.
- */
+/* What one of the program's heaps holds: the memory of a device, or that of a pool in it. Bytes are
+ * requested bytes. */
 typedef struct memreel_usage {
   int32_t device; /* CUDA's number; -1: the host */
-  uint32_t level; /* 0: what the driver gave; 1: what a framework or a pool gave out of that */
+  uint32_t level; /* 0: allocated from the driver; 1: from a framework or a pool */
   uint64_t live_bytes;
   uint64_t peak_bytes; /* the most that was live since peaks were last reset, or since the recording began */
 } memreel_usage;
@@ -161,7 +161,7 @@ static inline memreel_pool memreel_pool_create(const char* name, memreel_pool_ki
   return api ? api->pool_create(name, (uint32_t)kind, parent, device) : 0;
 }
 
-/* The pool is gone, and what was alive in it with it. */
+/* Destroys the pool with everything live in it. */
 static inline void memreel_pool_destroy(memreel_pool pool) {
   const memreel_api* api = memreel_recorder();
   if (api) api->pool_destroy(pool);
@@ -192,20 +192,20 @@ static inline void memreel_one(memreel_event_kind kind, memreel_pool pool, const
 static inline void memreel_segment_add(memreel_pool pool, const void* address, uint64_t bytes) {
   memreel_one(MEMREEL_SEGMENT_ADD, pool, address, bytes, 0);
 }
-/* ... and gave them back. */
+/* ... and returned them. */
 static inline void memreel_segment_remove(memreel_pool pool, const void* address) {
   memreel_one(MEMREEL_SEGMENT_REMOVE, pool, address, 0, 0);
 }
 
-/* `bytes` (as they were asked for, before rounding) are handed out at `address`; `stream` is a cudaStream_t or null. */
+/* `bytes` (as requested, before rounding) are allocated at `address`; `stream` is a cudaStream_t or null. */
 static inline void memreel_alloc(memreel_pool pool, const void* address, uint64_t bytes, const void* stream) {
   memreel_one(MEMREEL_ALLOC, pool, address, bytes, stream);
 }
-/* The program lets go of `address`. Call it before the piece can be handed out again. */
+/* The program frees `address`. Call it before the block can be reused. */
 static inline void memreel_free(memreel_pool pool, const void* address) {
   memreel_one(MEMREEL_FREE, pool, address, 0, 0);
 }
-/* For pools that wait for the device before they reuse: the program lets go ... */
+/* For pools that wait for the device before they reuse a block: the program frees it ... */
 static inline void memreel_free_requested(memreel_pool pool, const void* address) {
   memreel_one(MEMREEL_FREE_REQUESTED, pool, address, 0, 0);
 }

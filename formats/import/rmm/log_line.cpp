@@ -3,6 +3,8 @@
 #include <array>
 #include <chrono>
 
+#include "formats/model/limits.h"
+
 namespace memreel::rmm {
 namespace {
 
@@ -125,6 +127,8 @@ Complaint parse(std::string_view line, LogRecord& record) {
   if (!pointer(at, record.pointer.value) || !at.take(',')) return "the pointer is no hexadecimal number of 64 bits";
   if (!at.decimal(record.size.count) || !at.take(',')) return "the size is no number of bytes";
   if (!stream(at, record.stream)) return "it does not end with a stream";
+  if (record.action != Action::allocate_failure && !is_possible(record.pointer, record.size))
+    return "no device has such memory";
   return nullptr;
 }
 

@@ -32,11 +32,11 @@ bool SegmentReader::read_segment(Value dict) {
         good = values_.read_device(value, device);
         break;
       case Word::address:
-        good = values_.read_unsigned(value, "address", segment.address.value);
+        good = values_.read_address(value, "address", segment.address.value);
         has_address = true;
         break;
       case Word::total_size:
-        good = values_.read_unsigned(value, "total_size", segment.size.count);
+        good = values_.read_size(value, "total_size", segment.size.count);
         has_size = true;
         break;
       case Word::stream:
@@ -82,13 +82,13 @@ bool SegmentReader::read_block(Value dict, Segment& segment, std::uint64_t& addr
     bool good = true;
     switch (values_.word((*items)[i])) {
       case Word::address:  // since 2.1; before, blocks are only known to follow one another
-        good = values_.read_unsigned(value, "address", address);
+        good = values_.read_address(value, "address", address);
         break;
       case Word::size:
-        good = values_.read_unsigned(value, "size", size);
+        good = values_.read_size(value, "size", size);
         break;
       case Word::requested_size:
-        good = values_.read_unsigned(value, "requested_size", requested.emplace());
+        good = values_.read_size(value, "requested_size", requested.emplace());
         break;
       case Word::state:
         good = values_.expect(value, ValueKind::text, "state");
@@ -106,6 +106,7 @@ bool SegmentReader::read_block(Value dict, Segment& segment, std::uint64_t& addr
     if (!good) return false;
   }
   block.address = {address};
+  if (block.address > max_address) return values_.fail_address("address");
   address += size;
   block.pending = state == Word::active_pending_free || state == Word::active_awaiting_free;
   if (state != Word::active_allocated && !block.pending) return true;
@@ -123,8 +124,7 @@ bool SegmentReader::read_block_history(Value history, Block& block) {
   if (!items) return false;
   for (std::size_t i = 0; i < items->size(); i += 2) {
     const Word key = values_.word((*items)[i]);
-    if (key == Word::real_size && !values_.read_unsigned((*items)[i + 1], "real_size", block.requested.count))
-      return false;
+    if (key == Word::real_size && !values_.read_size((*items)[i + 1], "real_size", block.requested.count)) return false;
     if (key == Word::frames && !tables_.read_stack((*items)[i + 1], block.stack)) return false;
   }
   return true;

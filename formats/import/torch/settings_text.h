@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "formats/import/values.h"
+#include "formats/import/source/values.h"
 
 namespace memreel::torch {
 

@@ -142,6 +142,7 @@ struct Snapshot {
   /// "[1:0,2:0,4:0,...,32768:0]".
   std::vector<std::pair<std::string, std::string>> settings;
   std::uint64_t unknown_actions = 0;
+  std::uint64_t cut_stacks = 0;                                             // deeper than any stack may be
   std::uint64_t ring_capacity = std::numeric_limits<std::uint64_t>::max();  // entries per device
   bool ring_overflowed = false;                                             // PyTorch says so itself (2.12+)
 };

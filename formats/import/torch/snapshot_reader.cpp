@@ -64,6 +64,7 @@ Result<Snapshot> SnapshotReader::finish(Value root) {
     std::stable_sort(history.ranges.begin(), history.ranges.end(),
                      [](const Annotation& a, const Annotation& b) { return a.time_us < b.time_us; });
   }
+  snapshot_.cut_stacks = tables_.cut_stacks();
   return std::move(snapshot_);
 }
 
@@ -169,8 +170,15 @@ bool SnapshotReader::read_entry(DeviceHistory& history, Value dict) {
     if (action_word != Word::snapshot) ++snapshot_.unknown_actions;
     return true;
   }
-  if (torch::has_address(*action) && !has_address) return values_.fail("has no 'addr'");
   if (*action != Action::mark && !has_size) return values_.fail("has no 'size'");
+  if (torch::has_address(*action)) {
+    if (!has_address) return values_.fail("has no 'addr'");
+    if (entry.address > max_address.value) return values_.fail_address("addr");
+    if (entry.size > max_allocation.count) return values_.fail_size("size");
+  } else {
+    entry.address = as_request(entry.address);
+    entry.size = as_request(entry.size);
+  }
   if (*action == Action::mark) {
     const MarkId id = action_word == Word::annotate ? tables_.mark(tables_.name(metadata), Word::other)
                                                     : tables_.mark_of(entry.stack);

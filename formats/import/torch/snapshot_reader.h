@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "formats/import/document_sink.h"
+#include "formats/import/source/document_sink.h"
+#include "formats/import/source/values.h"
 #include "formats/import/torch/segment_reader.h"
 #include "formats/import/torch/snapshot.h"
 #include "formats/import/torch/table_reader.h"
 #include "formats/import/torch/value_reader.h"
 #include "formats/import/torch/words.h"
-#include "formats/import/values.h"
 #include "formats/model/result.h"
 #include "formats/writer/trace_writer.h"
 

@@ -240,7 +240,9 @@ std::int64_t first_time(const Snapshot& snapshot) {
 }  // namespace
 
 void write_trace(Snapshot snapshot, TraceWriter& writer) {
-  Losses losses{.unknown_actions = snapshot.unknown_actions, .history_overflowed = snapshot.ring_overflowed};
+  Losses losses{.stack_table_full = snapshot.cut_stacks,
+                .unknown_actions = snapshot.unknown_actions,
+                .history_overflowed = snapshot.ring_overflowed};
   const AllocatorRules rules = AllocatorRules::of(snapshot);
   const std::int64_t start = first_time(snapshot);
   std::vector<Inferred> inferred;

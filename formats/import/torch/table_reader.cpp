@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
+
+#include "formats/model/limits.h"
 
 namespace memreel::torch {
 namespace {
@@ -20,7 +23,9 @@ bool TableReader::read_stack(Value frames, StackId& into) {
     return true;
   }
   frames_.clear();
-  for (const Value frame : values_.arena().items(frames))
+  const std::span<const Value> all = values_.arena().items(frames);
+  if (all.size() > max_stack_depth) ++cut_stacks_;
+  for (const Value frame : all.first(std::min<std::size_t>(all.size(), max_stack_depth)))
     if (!read_frame(frame, frames_.emplace_back())) return false;
   // PyTorch lists the innermost frame first; the tree grows from the outermost. Consecutive stacks share most of that.
   bool shared = true;

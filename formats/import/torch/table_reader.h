@@ -29,6 +29,8 @@ class TableReader {
   MarkId mark(StringId name, Word stage);
   /// The mark of a `user_defined` entry, which is told by its only frame.
   MarkId mark_of(StackId stack);
+  /// Stacks that were too deep: they lack their outermost frames.
+  std::uint64_t cut_stacks() const { return cut_stacks_; }
 
  private:
   bool read_frame(Value dict, FrameId& into);
@@ -36,6 +38,7 @@ class TableReader {
   ValueReader& values_;
   TraceWriter& writer_;
   Places& places_;
+  std::uint64_t cut_stacks_ = 0;
   std::vector<FrameId> frames_;                            // of the stack being read
   std::vector<std::pair<FrameId, StackId>> latest_stack_;  // outermost first
 };

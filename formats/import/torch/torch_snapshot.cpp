@@ -2,11 +2,11 @@
 
 #include <utility>
 
-#include "formats/import/json_values.h"
+#include "formats/import/source/json_values.h"
+#include "formats/import/source/unpickle.h"
+#include "formats/import/source/values.h"
 #include "formats/import/torch/snapshot_reader.h"
 #include "formats/import/torch/snapshot_to_trace.h"
-#include "formats/import/unpickle.h"
-#include "formats/import/values.h"
 
 namespace memreel::torch {
 namespace {
@@ -16,7 +16,7 @@ constexpr auto pickle_proto = std::byte{0x80};
 bool is_pickle(std::span<const std::byte> beginning) { return !beginning.empty() && beginning[0] == pickle_proto; }
 
 Result<Snapshot> read_snapshot(ByteCursor& bytes, TraceWriter& writer) {
-  ValueArena arena(bytes.stored_size());
+  ValueArena arena(bytes.stored_size(), bytes.memory_limit());
   SnapshotReader reader(arena, writer);
   Result<Value> root = is_pickle(bytes.peek(1)) ? unpickle(bytes, arena, reader) : parse_json(bytes, arena, reader);
   if (!root) return std::move(root).error();

@@ -2,11 +2,12 @@
 
 #include <limits>
 
+#include "formats/model/quantity.h"
+
 namespace memreel::torch {
 namespace {
 
-// Nanoseconds since the epoch must fit 64 bits.
-constexpr std::int64_t max_time_us = std::numeric_limits<std::int64_t>::max() / 1000;
+constexpr std::int64_t max_time_us = max_time.count() / 1000;
 
 }  // namespace
 
@@ -46,6 +47,14 @@ bool ValueReader::fail_kind(Value value, ValueKind wanted, std::string_view key)
 bool ValueReader::fail_number(Value value, std::string_view key) {
   const std::string_view kind = arena_.is(value, ValueKind::integer) ? "negative" : described(arena_.kind(value));
   return fail("'" + std::string(key) + "' is " + std::string(kind) + ", expected an integer that is not negative");
+}
+
+bool ValueReader::fail_size(std::string_view key) {
+  return fail("'" + std::string(key) + "' is more than " + text_of(max_allocation) + ", which no device has");
+}
+
+bool ValueReader::fail_address(std::string_view key) {
+  return fail("'" + std::string(key) + "' is no address: 2^62 is the highest");
 }
 
 bool ValueReader::fail_used(std::string_view key) { return fail(std::string(key) + " is one that was read before"); }

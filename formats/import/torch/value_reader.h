@@ -7,9 +7,10 @@
 #include <string>
 #include <string_view>
 
+#include "formats/import/source/values.h"
 #include "formats/import/torch/snapshot.h"
 #include "formats/import/torch/words.h"
-#include "formats/import/values.h"
+#include "formats/model/limits.h"
 #include "formats/model/result.h"
 
 namespace memreel::torch {
@@ -38,6 +39,13 @@ class ValueReader {
     if (!number) return fail_number(value, key);
     into = *number;
     return true;
+  }
+  /// Of an allocation or a segment: no device has more.
+  bool read_size(Value value, std::string_view key, std::uint64_t& into) {
+    return read_unsigned(value, key, into) && (into <= max_allocation.count || fail_size(key));
+  }
+  bool read_address(Value value, std::string_view key, std::uint64_t& into) {
+    return read_unsigned(value, key, into) && (into <= max_address.value || fail_address(key));
   }
   bool read_time(Value value, std::int64_t& into);
   bool read_device(Value value, std::int32_t& into);
@@ -78,6 +86,8 @@ class ValueReader {
 
   // Kept apart so that what calls them stays small.
   [[gnu::cold, gnu::noinline]] bool fail(const std::string& what);
+  [[gnu::cold, gnu::noinline]] bool fail_size(std::string_view key);
+  [[gnu::cold, gnu::noinline]] bool fail_address(std::string_view key);
 
  private:
   static constexpr unsigned became_shift = 30;

@@ -6,10 +6,12 @@
 #include <string>
 #include <utility>
 
-#include "analyzer/replay/prepared.h"
+#include "analyzer/replay/prepare.h"
 #include "tests/unit/sample_trace.h"
 
 namespace memreel::testing {
+
+inline constexpr Address base{0x10000000};  // of the first segment, where a test has no reason for another
 
 /// A TraceBuilder for one heap of PyTorch's, where an event's stream and pool default to the first.
 class History {

@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "collector/agent/recorder.h"
 #include "collector/include/memreel/memreel.h"
+#include "collector/recorder/recorder.h"
 
 namespace memreel::annotate {
 namespace {

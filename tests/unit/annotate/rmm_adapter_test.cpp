@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "collector/agent/recorder.h"
+#include "collector/recorder/recorder.h"
 
 namespace memreel::annotate {
 namespace {

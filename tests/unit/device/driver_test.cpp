@@ -15,7 +15,7 @@ using testing::open_fake_gpu;
 TEST(Driver, SaysWhenThereIsNone) {
   const auto driver = Driver::load("/nowhere/libcuda.so.1");
   ASSERT_FALSE(driver);
-  EXPECT_NE(driver.error().message().find("there is no GPU driver here"), std::string::npos);
+  EXPECT_NE(driver.error().message().find("no GPU driver here"), std::string::npos);
 }
 
 TEST(Driver, IsTheOneThatTheEnvironmentNames) {
@@ -48,7 +48,7 @@ TEST(Gpu, SaysWhenThereIsNone) {
 TEST(Gpu, SaysWhenThereAreFewer) {
   const auto gpu = open_fake_gpu({{"FAKE_CUDA_GPUS", "2"}}, 2);
   ASSERT_FALSE(gpu);
-  EXPECT_NE(gpu.error().message().find("there is no GPU 2"), std::string::npos);
+  EXPECT_NE(gpu.error().message().find("no GPU 2"), std::string::npos);
 }
 
 TEST(Gpu, SaysWhenItCanNotBeUsed) {

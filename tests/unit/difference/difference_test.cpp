@@ -94,6 +94,36 @@ TEST(Difference, HeapsAreMatchedByDevice) {
   EXPECT_EQ(heaps->at(1).sites.size(), 1U);
 }
 
+TEST(Difference, TheOnlyDevicesOfTwoRanksAreCompared) {
+  TraceBuilder a, b;
+  a.alloc(a.origin(HeapId{1}), {0x1000}, 4_KiB);
+  b.alloc(b.origin(b.heap("torch.cuda", Level::framework, 1)), {0x1000}, 6_KiB);
+  b.alloc(b.origin(b.heap("cuda.driver", Level::driver, 0)), {0x9000}, 1_KiB);  // a context, say
+  const auto heaps = difference({a.trace(), AtEnd{}}, {b.trace(), AtEnd{}});
+  ASSERT_TRUE(heaps);
+  ASSERT_EQ(heaps->size(), 2U);
+  EXPECT_EQ(heaps->at(0).a.live.bytes, 4_KiB);
+  EXPECT_EQ(heaps->at(0).b.live.bytes, 6_KiB);
+  EXPECT_EQ(heaps->at(0).a.device, 0);
+  EXPECT_EQ(heaps->at(0).b.device, 1);
+}
+
+TEST(Difference, DevicesArePairedInOrderOrAsTold) {
+  const auto with_devices = [](std::int32_t first, std::int32_t second) {
+    TraceBuilder build;
+    build.trace().tables.heaps[1].device = first;
+    build.alloc(build.origin(HeapId{1}), {0x1000}, 4_KiB);
+    build.alloc(build.origin(build.heap("torch.cuda", Level::framework, second)), {0x1000}, 6_KiB);
+    return build.trace();
+  };
+  const Trace a = with_devices(0, 1), b = with_devices(2, 3), c = with_devices(1, 2);
+  EXPECT_EQ(match_devices(a, b, {}), (DeviceMap{{-1, -1}, {0, 2}, {1, 3}}));
+  EXPECT_EQ(match_devices(a, c, {}), (DeviceMap{{-1, -1}, {0, 1}, {1, 2}}));
+  EXPECT_EQ(match_devices(a, b, {{0, 3}}), (DeviceMap{{-1, -1}, {0, 3}, {1, 2}}));
+  EXPECT_EQ(match_devices(a, a, {{0, 1}}), (DeviceMap{{-1, -1}, {0, 1}, {1, 0}}));
+  EXPECT_FALSE(difference({a, AtEnd{}}, {b, AtEnd{}}, {{0, 7}}));
+}
+
 void step(TraceBuilder& build, OriginId origin, Bytes size) {
   build.free(build.alloc(origin, {0x1000}, size));
   Tables& tables = build.trace().tables;
@@ -131,7 +161,7 @@ TEST(Difference, StepsAreFoundWithoutMarks) {
   loop(a, [](std::uint64_t) { return 1_MiB; });
   loop(b, [](std::uint64_t round) { return round == 7 ? 3_MiB : 1_MiB; });
   const HeapDifference heap = one_heap(a, b);
-  EXPECT_EQ(heap.step_mark_b, "each begins at train.py:1");
+  EXPECT_EQ(heap.step_mark_b, "each starts at train.py:1");
   ASSERT_EQ(heap.steps.size(), 19U) << "the last round has no end";
   for (std::size_t step = 0; step < heap.steps.size(); ++step) {
     EXPECT_EQ(heap.steps[step].a, 2_MiB);

@@ -44,7 +44,7 @@ TEST(Instant, CountsTheEventsThatHappened) {
 TEST(Instant, WhatATraceDoesNotHaveIsSaid) {
   TraceBuilder build = program();
   const HeapHistory heap = heap_histories(build.trace()).at(0);
-  for (const auto& [text, mention] : {std::pair{"step:1", "no marks of steps"}, {"event:4", "4 events"}}) {
+  for (const auto& [text, mention] : {std::pair{"step:1", "marks no steps"}, {"event:4", "4 events"}}) {
     const auto count = events_at(*parse_instant(text), build.trace(), heap, {});
     ASSERT_FALSE(count) << text;
     EXPECT_NE(count.error().message().find(mention), std::string::npos) << count.error().message();

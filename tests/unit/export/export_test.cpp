@@ -36,9 +36,11 @@ TEST(ExportCsv, WritesEveryEventWithItsStackQuoted) {
   const std::vector<std::string> lines = exported(sample().trace(), "csv");
   ASSERT_EQ(lines.size(), 5U);
   EXPECT_EQ(lines[0],
-            "event,time_ns,kind,device,heap,level,pool,stream,thread,address,size,allocation,value,mark,stack");
-  EXPECT_EQ(lines[1], "0,0,alloc,0,torch.cuda,framework,,16,,4096,512,0,,,\"f (a,b.py:3);say \"\"hi\"\" (main.py:9)\"");
-  EXPECT_EQ(lines[4], "3,3000,alloc_failed,0,torch.cuda,framework,,16,,,2147483648,,0,,");
+            "event,time_ns,kind,device,heap,level,pool,stream,thread,address,size,allocation,value,mark,stack,"
+            "category,layer,phase");
+  EXPECT_EQ(lines[1],
+            "0,0,alloc,0,torch.cuda,framework,,16,,4096,512,0,,,\"f (a,b.py:3);say \"\"hi\"\" (main.py:9)\",,,");
+  EXPECT_EQ(lines[4], "3,3000,alloc_failed,0,torch.cuda,framework,,16,,,2147483648,,0,,,,,");
 }
 
 TEST(ExportJsonl, EveryLineIsAnObjectWithTheStackResolved) {

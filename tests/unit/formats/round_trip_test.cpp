@@ -1,6 +1,7 @@
 // What is written is what is read, and writing it again gives the same bytes.
 #include <gtest/gtest.h>
 
+#include "formats/model/limits.h"
 #include "formats/reader/trace_reader.h"
 #include "tests/unit/formats/random_history.h"
 
@@ -117,13 +118,42 @@ TEST(RoundTripOf, ExtremeNumbers) {
   }
 }
 
+TEST(RoundTripOf, StacksLoseTheFramesBeyondTheDeepest) {
+  FileBytes bytes;
+  TraceWriter writer(memory_sink(bytes), {});
+  StackId stack = StackId::none;
+  for (std::uint32_t i = 0; i < max_stack_depth + 2; ++i)
+    stack = writer.intern(Stack{.frame = writer.intern(Frame{.line = i + 1}), .caller = stack});
+  writer.append({.kind = EventKind::alloc, .stack = stack});
+  ASSERT_TRUE(writer.finish());
+  const auto trace = load(memory_file(bytes), "trace");
+  ASSERT_TRUE(trace);
+  std::uint32_t depth = 0;
+  for (StackId at = trace->events.stack[0]; at != StackId::none; at = trace->tables[at].caller) ++depth;
+  EXPECT_EQ(depth, 2U);
+  EXPECT_EQ(trace->losses.stack_table_full, 1U);
+}
+
+TEST(RoundTripOf, NamesBecomePrintable) {
+  FileBytes bytes;
+  TraceWriter writer(memory_sink(bytes), {.source_name = "a\nb"});
+  const StringId name = writer.intern("\x1b[31mred\xe2\x80\xae");
+  ASSERT_TRUE(writer.finish());
+  const auto trace = load(memory_file(bytes), "trace");
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(trace->tables[name], "\\x1b[31mred\\u202e");
+  EXPECT_EQ(trace->header.source_name, "a\\nb");
+}
+
 TEST(RoundTripOf, ManyRowsTakesSeveralPackets) {
   FileBytes bytes;
   TraceWriter writer(memory_sink(bytes), {});
   StackId stack = StackId::none;
   for (std::uint32_t i = 0; i < 200'000; ++i) {
     const StringId name = writer.intern("function number " + std::to_string(i));
-    stack = writer.intern(Stack{.frame = writer.intern(Frame{.function = name, .line = i}), .caller = stack});
+    const bool ends = i % 1000 == 0;
+    stack = writer.intern(
+        Stack{.frame = writer.intern(Frame{.function = name, .line = i}), .caller = ends ? StackId::none : stack});
   }
   writer.append({.kind = EventKind::alloc, .stack = stack});
   ASSERT_TRUE(writer.finish());

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "formats/reader/trace_reader.h"
 #include "tests/unit/formats/random_history.h"
@@ -230,6 +231,45 @@ TEST(AtomicFileSink, ReplacesTheTargetOfALink) {
   EXPECT_TRUE(load(directory / "target"));
 }
 
+fs::perms mode_of(const fs::path& path) { return fs::status(path).permissions(); }
+
+TEST(AtomicFileSink, HasTheModeOfTheFileItReplaces) {
+  const Directory directory;
+  const fs::path path = directory / "new.reel";
+  const auto write = [&](unsigned mode) { return TraceWriter(*atomic_file_sink(path, mode), {}).finish(); };
+  ASSERT_TRUE(write(private_mode));
+  EXPECT_EQ(mode_of(path), fs::perms(0600));
+  fs::permissions(path, fs::perms(0754));
+  ASSERT_TRUE(write(private_mode));
+  EXPECT_EQ(mode_of(path), fs::perms(0754));
+}
+
+TEST(AtomicFileSink, NobodyForeseesTheNameOfItsPart) {
+  const Directory directory;
+  std::set<std::string> names;
+  for (int i = 0; i < 8; ++i) {
+    const auto sink = atomic_file_sink(directory / "new.reel");
+    for (const fs::directory_entry& entry : fs::directory_iterator(directory / ""))
+      names.insert(entry.path().filename().string());
+  }
+  EXPECT_EQ(names.size(), 8U);
+}
+
+TEST(LiveFileSink, HasTheModeThatItIsGiven) {
+  const Directory directory;
+  ASSERT_TRUE(live_file_sink(directory / "private.reel"));
+  EXPECT_EQ(mode_of(directory / "private.reel"), fs::perms(0600));
+  ASSERT_TRUE(live_file_sink(directory / "shared.reel", 0664));
+  EXPECT_EQ(mode_of(directory / "shared.reel"), fs::perms(0664));
+}
+
+TEST(LiveFileSink, SaysWhyNot) {
+  const Directory directory;
+  const auto sink = live_file_sink(directory / "missing" / "new.reel");
+  ASSERT_FALSE(sink);
+  EXPECT_NE(sink.error().message().find("No such file or directory (create its directory first)"), std::string::npos);
+}
+
 TEST(LiveFileSink, IsReadableWhileItGrowsAndNeverReplacesAFile) {
   const Directory directory;
   const fs::path path = directory / "live.reel";
@@ -281,7 +321,8 @@ TEST(FullDisk, OfARealFile) {
   TraceWriter writer(*atomic_file_sink("/dev/full"), {});
   const auto finished = writer.finish();
   ASSERT_FALSE(finished);
-  EXPECT_EQ(finished.error().message(), "/dev/full: can't write: No space left on device (is the disk full?)");
+  EXPECT_EQ(finished.error().message(),
+            "/dev/full: can't write: No space left on device (free some space, or write to another disk)");
 }
 
 }  // namespace

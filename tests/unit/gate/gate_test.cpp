@@ -45,6 +45,25 @@ TEST(Budgets, AReasonSaysWhatByHowMuchAndWhere) {
             "at the peak most is held by step (train.py): 2.00 GiB");
 }
 
+TEST(Budgets, AReasonNamesTheStack) {
+  Measured now = run();
+  now.devices[0].sites[0].stack = {"step (train.py:7)", "main (train.py:40)"};
+  now.devices[0].leaks = {{"keep", "log.py", 3_MiB, {"keep (log.py:3)", "main (train.py:41)"}}};
+  EXPECT_THAT(check_budgets(now, {.max_peak = 1_GiB})[0].reason,
+              HasSubstr("at step (train.py:7) < main (train.py:40)"));
+  EXPECT_THAT(check_budgets(now, {.max_leaked = 0_B})[0].reason,
+              HasSubstr("most is leaked by keep (log.py): 3.00 MiB, at keep (log.py:3) < main (train.py:41)"));
+}
+
+TEST(Baseline, WhatItLacksIsNamed) {
+  Measured more = run();
+  more.devices.push_back({.device = 1});
+  more.policies.push_back({.policy = "torch.native", .device = 1});
+  more.policies.push_back({.policy = "tlsf", .device = 0});
+  EXPECT_THAT(not_in_baseline(more, run()), ::testing::ElementsAre("device 1", "tlsf on device 0"));
+  EXPECT_THAT(not_in_baseline(run(), more), IsEmpty());
+}
+
 TEST(Baseline, TheSameRunIsNoRegression) { EXPECT_THAT(failed(check_baseline(run(), run(), 0)), IsEmpty()); }
 
 TEST(Baseline, LessIsNeverARegression) {

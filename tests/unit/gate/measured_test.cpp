@@ -1,7 +1,9 @@
 #include "analyzer/gate/measured.h"
+#include "analyzer/replay/prepare.h"
 
 #include <gtest/gtest.h>
 
+#include "analyzer/gate/completeness.h"
 #include "tests/unit/sample_trace.h"
 
 namespace memreel {
@@ -41,6 +43,33 @@ TEST(Measured, DevicesAreKeptApart) {
   ASSERT_EQ(measured->devices.size(), 2U);
   EXPECT_EQ(measured->devices[1].peak_live, 5_MiB);
   EXPECT_EQ(measured->policies[1].device, 1);
+}
+
+TEST(Measured, ReservedMemoryOfACustomPoolIsWhatWasRecorded) {
+  TraceBuilder build;
+  const OriginId pool = build.origin(build.heap("my pool", Level::framework, 0));
+  build.event(EventKind::segment_alloc, pool, {0x100000}, 8_MiB);
+  build.alloc(pool, {0x100000}, 2_MiB);
+  build.alloc(pool, {0x300000}, 4_MiB);
+  const auto measured = measure(build.trace(), prepare(build.trace()), {}, {.recorded = true});
+  ASSERT_TRUE(measured);
+  ASSERT_EQ(measured->policies.size(), 1U);
+  EXPECT_EQ(measured->policies[0].policy, recorded_figures);
+  EXPECT_EQ(measured->policies[0].peak_reserved, 8_MiB);
+  EXPECT_EQ(measured->policies[0].fragmentation_at_peak, 0.75);  // when the request was served that it was got for
+}
+
+TEST(Completeness, WhatATraceLacksIsNamed) {
+  EXPECT_TRUE(what_is_missing(Trace{}).empty());
+  Trace late;
+  late.losses.preexisting_allocations = 3;
+  EXPECT_EQ(what_is_missing(late).size(), 1U);
+  Trace killed;
+  killed.file_size = 100_B;
+  EXPECT_EQ(what_is_missing(killed),
+            (std::vector<std::string>{"the end: the recorder was killed, or is still writing"}));
+  killed.read.has_footer = true;
+  EXPECT_TRUE(what_is_missing(killed).empty());
 }
 
 TEST(Measured, AnUnknownPolicyIsAnError) {

@@ -40,7 +40,7 @@ TEST(Markdown, ATableAndALineForEachFailure) {
   EXPECT_THAT(text, HasSubstr("exceeds its limits"));
   EXPECT_THAT(text, HasSubstr("2 checks, 1 failed"));
   EXPECT_THAT(text, HasSubstr("| ✅ | max-peak |  | 0 | 1.00 GiB | 2.00 GiB |"));
-  EXPECT_THAT(text, HasSubstr("- held by &lt;lambda\\> & \"co\" \\| \\*bold\\*"));
+  EXPECT_THAT(text, HasSubstr("- held by &lt;lambda&gt; &amp; \"co\" \\| \\*bold\\*"));
 }
 
 TEST(Markdown, SaysWhenAllIsWell) {

@@ -47,7 +47,7 @@ struct Format {
   std::function<std::string(const std::string&)> compress;
 };
 
-class Compressed : public testing::TestWithParam<Format> {
+class Compressed : public ::testing::TestWithParam<Format> {
  protected:
   /// Large enough for several buffers and blocks.
   static std::string snapshot_bytes() {
@@ -107,7 +107,8 @@ TEST_P(Compressed, ATraceIsOpenedToo) {
   EXPECT_EQ(opened->events, open_any(plain.path())->events);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Compressed, testing::Values(Format{"xz", xz}, Format{"gzip", gzip}, Format{"zstd", zstd}),
+INSTANTIATE_TEST_SUITE_P(All, Compressed,
+                         ::testing::Values(Format{"xz", xz}, Format{"gzip", gzip}, Format{"zstd", zstd}),
                          [](const auto& test) { return test.param.name; });
 
 TEST(Compression, GzipMayBePaddedWithZeros) {

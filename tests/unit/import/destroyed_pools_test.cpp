@@ -8,9 +8,6 @@
 namespace memreel::test {
 namespace {
 
-constexpr std::uint64_t base = 0x7F00'0000'0000;
-constexpr std::uint64_t mib = 1U << 20U;
-
 /// A history written call by call, without a segment left at its end.
 class Program {
  public:

@@ -8,9 +8,6 @@
 namespace memreel::test {
 namespace {
 
-constexpr std::uint64_t base = 0x7F00'0000'0000;
-constexpr std::uint64_t mib = 1U << 20U;
-
 std::size_t calls(const std::vector<Document>& entries, const Document& settings = Document::object()) {
   Document document = snapshot({}, entries);
   document["allocator_settings"] = settings;
@@ -140,7 +137,7 @@ struct Expected {
   std::size_t calls;
 };
 
-class EmptyCacheInHistories : public testing::TestWithParam<Expected> {};
+class EmptyCacheInHistories : public ::testing::TestWithParam<Expected> {};
 
 TEST_P(EmptyCacheInHistories, AreFound) {
   const auto file = history(GetParam().history);
@@ -163,12 +160,12 @@ TEST_P(EmptyCacheInHistories, AreFoundWithoutFrames) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EmptyCacheInHistories,
-                         testing::Values(Expected{"gpt_maxsplit", 0}, Expected{"graphs_default", 2},
-                                         Expected{"graphs_expandable", 2}, Expected{"mempool", 1},
-                                         Expected{"mempool_expandable", 1}, Expected{"oom_default", 0},
-                                         Expected{"oom_expandable", 0}, Expected{"oom_gc", 0},
-                                         Expected{"oom_maxsplit", 0}, Expected{"random_pow2_split", 3},
-                                         Expected{"resnet_expandable", 814}, Expected{"resnet_gc", 817}),
+                         ::testing::Values(Expected{"gpt_maxsplit", 0}, Expected{"graphs_default", 2},
+                                           Expected{"graphs_expandable", 2}, Expected{"mempool", 1},
+                                           Expected{"mempool_expandable", 1}, Expected{"oom_default", 0},
+                                           Expected{"oom_expandable", 0}, Expected{"oom_gc", 0},
+                                           Expected{"oom_maxsplit", 0}, Expected{"random_pow2_split", 3},
+                                           Expected{"resnet_expandable", 814}, Expected{"resnet_gc", 817}),
                          [](const auto& test) { return test.param.history; });
 
 }  // namespace

@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "formats/import/byte_cursor.h"
-#include "formats/import/unpickle.h"
+#include "formats/import/source/byte_cursor.h"
+#include "formats/import/source/unpickle.h"
 #include "tests/unit/import/pickle_encoder.h"
 
 namespace memreel::test {

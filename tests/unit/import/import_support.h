@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -14,6 +15,9 @@
 #include "tests/unit/import/pickle_encoder.h"
 
 namespace memreel::test {
+
+inline constexpr std::uint64_t mib = std::uint64_t{1} << 20U;
+inline constexpr std::uint64_t base = 0x7F00'0000'0000;  // of the first segment of snapshots
 
 /// A file that is gone with its object.
 class TemporaryFile {

@@ -29,7 +29,7 @@ HeapSnapshot state_at_end(const Trace& trace) {
   return live.snapshot();
 }
 
-class LateStart : public testing::TestWithParam<const char*> {
+class LateStart : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     const auto file = history(GetParam());
@@ -91,9 +91,10 @@ TEST_P(LateStartWithStacks, LostRecordsAreToldFromALateRecording) {
   EXPECT_TRUE(trace->losses.began_late);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LateStartWithStacks, testing::Values("leak"));
+INSTANTIATE_TEST_SUITE_P(All, LateStartWithStacks, ::testing::Values("leak"));
 INSTANTIATE_TEST_SUITE_P(All, LateStart,
-                         testing::Values("leak", "mempool", "mempool_expandable", "oom_default", "streams_expandable"));
+                         ::testing::Values("leak", "mempool", "mempool_expandable", "oom_default",
+                                           "streams_expandable"));
 
 }  // namespace
 }  // namespace memreel::test

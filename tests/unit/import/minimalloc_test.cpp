@@ -76,8 +76,7 @@ TEST(Minimalloc, DefectsAreNamedByTheirLine) {
   EXPECT_NE(refusal(header + "1,2,3,99999999999999999999\n").find("line 3 has"), std::string::npos);
   EXPECT_NE(refusal(header + "1,3,3,4\n").find("line 3 ends before it begins"), std::string::npos);
   EXPECT_NE(refusal(header + "1,2,3," + std::string(70'000, '1') + "\n").find("line 3 is longer"), std::string::npos);
-  EXPECT_NE(refusal(header + "1,2,3,4000000000000000000\n2,2,3,4000000000000000000\n").find("add up"),
-            std::string::npos);
+  EXPECT_NE(refusal(header + "1,2,3,35184372088833\n").find("a number up to 35184372088832"), std::string::npos);
 }
 
 TEST(Minimalloc, EveryBeginningOfAFileIsATraceOrOneLine) {

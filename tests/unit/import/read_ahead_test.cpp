@@ -1,4 +1,4 @@
-#include "formats/import/read_ahead.h"
+#include "formats/import/source/read_ahead.h"
 
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ class MadeUp final : public ByteStream {
   std::atomic<int>* alive_;
 };
 
-class ReadAheadOf : public testing::TestWithParam<std::uint64_t> {};
+class ReadAheadOf : public ::testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(ReadAheadOf, GivesTheSameBytesInAnyPortions) {
   for (const std::size_t portion : {std::size_t{1000}, piece - 1, piece, 3 * piece + 5}) {
@@ -67,7 +67,7 @@ TEST_P(ReadAheadOf, GivesTheSameBytesInAnyPortions) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, ReadAheadOf,
-                         testing::Values(0, 1, piece - 1, piece, piece + 1, 4 * piece, 9 * piece + 17));
+                         ::testing::Values(0, 1, piece - 1, piece, piece + 1, 4 * piece, 9 * piece + 17));
 
 TEST(ReadAhead, AnErrorComesAfterTheWholePiecesBeforeIt) {
   const auto stream = read_ahead(std::make_unique<MadeUp>(2 * piece + 9, true));

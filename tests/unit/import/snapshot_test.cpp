@@ -10,9 +10,6 @@
 namespace memreel::test {
 namespace {
 
-constexpr std::uint64_t base = 0x7F00'0000'0000;
-constexpr std::uint64_t mib = 1U << 20U;
-
 /// A segment and an allocation that comes and goes.
 std::vector<Document> simple_entries() {
   return {entry("segment_alloc", base, 2 * mib, 100), entry("alloc", base, 1000, 101),

@@ -15,13 +15,12 @@
 namespace memreel::test {
 namespace {
 
-constexpr std::uint64_t mib = std::uint64_t{1} << 20U;
-constexpr std::uint64_t base = 0x302000000;
+constexpr std::uint64_t region_base = 0x302000000;
 
 /// Two allocations of 256 B in a region of 2 MiB, the first of which is freed.
 std::vector<ProfileEvent> two_allocations(AllocatorProfile& allocator) {
-  return {allocator.alloc(10, base, 4, 256, 0), allocator.alloc(20, base + 256, 100, 256, 0),
-          allocator.free(30, base, 4, 256, 256.0 / static_cast<double>(2 * mib - 256))};
+  return {allocator.alloc(10, region_base, 4, 256, 0), allocator.alloc(20, region_base + 256, 100, 256, 0),
+          allocator.free(30, region_base, 4, 256, 256.0 / static_cast<double>(2 * mib - 256))};
 }
 
 std::string small_profile() {
@@ -56,7 +55,7 @@ TEST(XPlane, EventsBecomeAllocationsOfTheirHeap) {
                                        memory_info}));
   EXPECT_EQ(trace.header.source, "xplane");
   const Event first = events_of(trace, alloc)[0];
-  EXPECT_EQ(first.address, Address{base});
+  EXPECT_EQ(first.address, Address{region_base});
   EXPECT_EQ(first.size, 4_B);
   EXPECT_EQ(first.time, Nanoseconds(1'000'000'000 + 1000 + 10));
   const Origin& origin = trace.tables[first.origin];
@@ -82,7 +81,7 @@ TEST(XPlane, SamplesHoldWhatTheAllocatorCounted) {
 TEST(XPlane, RegionsAreDeducedAndSaySo) {
   const Trace trace = imported(small_profile());
   const Event region = events_of(trace, EventKind::segment_alloc)[0];
-  EXPECT_EQ(region.address, Address{base});
+  EXPECT_EQ(region.address, Address{region_base});
   EXPECT_EQ(region.size, 2_MiB);
   EXPECT_EQ(frames_of(trace.tables, region.stack).at(0).function, xplane::region_frame);
   EXPECT_EQ(setting(trace, 0, "regions"), "deduced");
@@ -92,16 +91,18 @@ TEST(XPlane, RegionsAreDeducedAndSaySo) {
 
 TEST(XPlane, FiguresTellAPreallocatedPool) {
   AllocatorProfile gpu("GPU_0_bfc", 100 * mib);
-  const Trace trace = imported(profile({{.events = {gpu.alloc(1, base, 4, 256, 0), gpu.alloc(2, base + 256, 4, 256, 0),
-                                                    gpu.free(3, base, 4, 256, 256.0 / (100.0 * mib - 256))}}}));
+  const Trace trace =
+      imported(profile({{.events = {gpu.alloc(1, region_base, 4, 256, 0), gpu.alloc(2, region_base + 256, 4, 256, 0),
+                                    gpu.free(3, region_base, 4, 256, 256.0 / (100.0 * mib - 256))}}}));
   EXPECT_EQ(events_of(trace, EventKind::segment_alloc).at(0).size, 100_MiB);
   EXPECT_EQ(setting(trace, 0, "allow_growth"), "false");
 }
 
 TEST(XPlane, FiguresThatNoRegionsExplainLeaveThemUnknown) {
   AllocatorProfile gpu("GPU_0_bfc");
-  const Trace trace = imported(profile({{.events = {gpu.alloc(1, base, 4, 256, 0), gpu.alloc(2, base + 256, 4, 256, 0),
-                                                    gpu.free(3, base, 4, 256, 0.25)}}}));
+  const Trace trace =
+      imported(profile({{.events = {gpu.alloc(1, region_base, 4, 256, 0), gpu.alloc(2, region_base + 256, 4, 256, 0),
+                                    gpu.free(3, region_base, 4, 256, 0.25)}}}));
   EXPECT_TRUE(events_of(trace, EventKind::segment_alloc).empty());
   EXPECT_EQ(setting(trace, 0, "regions"), "unknown");
 }
@@ -109,22 +110,22 @@ TEST(XPlane, FiguresThatNoRegionsExplainLeaveThemUnknown) {
 TEST(XPlane, RegionsDoubleAndTheirFreeSpaceDoesNotMerge) {
   AllocatorProfile gpu("GPU_0_bfc");
   // 2 MiB, then 8 MiB right behind it: too large for the 4 MiB that would have come next.
-  const Trace trace = imported(
-      profile({{.events = {gpu.alloc(1, base, 4, 256, 0),
-                           gpu.alloc(2, base + 2 * mib, 5 * mib, 5 * mib, 1 - 3.0 * mib / (5.0 * mib - 256)),
-                           gpu.free(3, base + 2 * mib, 5 * mib, 5 * mib, (2.0 * mib - 256) / (10.0 * mib - 256))}}}));
+  const Trace trace = imported(profile(
+      {{.events = {gpu.alloc(1, region_base, 4, 256, 0),
+                   gpu.alloc(2, region_base + 2 * mib, 5 * mib, 5 * mib, 1 - 3.0 * mib / (5.0 * mib - 256)),
+                   gpu.free(3, region_base + 2 * mib, 5 * mib, 5 * mib, (2.0 * mib - 256) / (10.0 * mib - 256))}}}));
   const auto regions = events_of(trace, EventKind::segment_alloc);
   ASSERT_EQ(regions.size(), 2U);
-  EXPECT_EQ(regions[1].address, Address{base + 2 * mib});
+  EXPECT_EQ(regions[1].address, Address{region_base + 2 * mib});
   EXPECT_EQ(regions[1].size, 8_MiB);
 }
 
 TEST(XPlane, ARegionThatTheDeviceRefusedIsSmaller) {
   AllocatorProfile gpu("GPU_0_bfc");
-  const std::uint64_t second = base + 1024 * mib, granted = 3774976;  // 0.9 * 4 MiB, in units of 256 B
+  const std::uint64_t second = region_base + 1024 * mib, granted = 3774976;  // 0.9 * 4 MiB, in units of 256 B
   const double free = 2.0 * mib - 256 + static_cast<double>(granted - 3 * mib);
   const Trace trace = imported(
-      profile({{.events = {gpu.alloc(1, base, 4, 256, 0),
+      profile({{.events = {gpu.alloc(1, region_base, 4, 256, 0),
                            gpu.alloc(2, second, 3 * mib, 3 * mib, static_cast<double>(granted - 3 * mib) / free)}}}));
   const auto regions = events_of(trace, EventKind::segment_alloc);
   ASSERT_EQ(regions.size(), 2U);
@@ -134,7 +135,7 @@ TEST(XPlane, ARegionThatTheDeviceRefusedIsSmaller) {
 TEST(XPlane, NothingFreeHasNoFigure) {
   AllocatorProfile gpu("GPU_0_bfc");
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  const Trace trace = imported(profile({{.events = {gpu.alloc(1, base, 2 * mib, 2 * mib, nan)}}}));
+  const Trace trace = imported(profile({{.events = {gpu.alloc(1, region_base, 2 * mib, 2 * mib, nan)}}}));
   EXPECT_EQ(setting(trace, 0, "regions"), "deduced");
 }
 
@@ -144,7 +145,7 @@ TEST(XPlane, EnclosingEventsAreTheStack) {
                                    {.name = "$closed.py:1 before", .begin_ns = 1, .duration_ns = 2},
                                    {.name = "$odd", .begin_ns = 4, .duration_ns = 50},
                                    {.name = "Execute (jit_f)", .begin_ns = 5, .duration_ns = 20}};
-  ProfileEvent allocation = gpu.alloc(10, base, 4, 256, 0);
+  ProfileEvent allocation = gpu.alloc(10, region_base, 4, 256, 0);
   for (const auto& [name, value] :
        {std::pair{"tf_op", "dense/MatMul"}, {"region_type", "output"}, {"shape", "[8,128]"}})
     allocation.stats.emplace_back(name, std::string(value));
@@ -173,9 +174,9 @@ TEST(XPlane, EventsOfAllThreadsAreInOrder) {
 
 TEST(XPlane, EachAllocatorIsAHeapHostMemoryLast) {
   AllocatorProfile host("xla_gpu_host_bfc"), collective("GPU_collectivememory_1_bfc"), gpu("GPU_0_bfc");
-  const Trace trace =
-      imported(profile({{.events = {host.alloc(1, base, 4, 256, 0), collective.alloc(2, 2 * base, 4, 256, 0),
-                                    gpu.alloc(3, 3 * base, 4, 256, 0)}}}));
+  const Trace trace = imported(
+      profile({{.events = {host.alloc(1, region_base, 4, 256, 0), collective.alloc(2, 2 * region_base, 4, 256, 0),
+                           gpu.alloc(3, 3 * region_base, 4, 256, 0)}}}));
   std::vector<std::int32_t> devices;
   for (std::size_t i = 1; i < trace.tables.heaps.size(); ++i) devices.push_back(trace.tables.heaps[i].device);
   EXPECT_EQ(devices, (std::vector<std::int32_t>{0, 1, -1}));
@@ -184,13 +185,13 @@ TEST(XPlane, EachAllocatorIsAHeapHostMemoryLast) {
 TEST(XPlane, WhatWasHeldBeforeIsALoss) {
   AllocatorProfile gpu("GPU_0_bfc");
   gpu.in_use = 1024;
-  const Trace trace =
-      imported(profile({{.events = {gpu.alloc(1, base, 4, 256, 0), gpu.free(2, base + 4096, 300, 512, 0)}}}));
+  const Trace trace = imported(
+      profile({{.events = {gpu.alloc(1, region_base, 4, 256, 0), gpu.free(2, region_base + 4096, 300, 512, 0)}}}));
   EXPECT_TRUE(trace.losses.began_late);
   EXPECT_EQ(trace.losses.preexisting_allocations, 1U);
   EXPECT_EQ(trace.losses.unmatched_frees, 0U);
   const Event before = events_of(trace, EventKind::alloc)[0];
-  EXPECT_EQ(before.address, Address{base + 4096});
+  EXPECT_EQ(before.address, Address{region_base + 4096});
   EXPECT_EQ(before.size, 300_B);
   EXPECT_EQ(frames_of(trace.tables, before.stack).at(0).function, preexisting_frame);
   EXPECT_EQ(events_of(trace, EventKind::memory_info)[0].size, 1024_B);
@@ -217,10 +218,10 @@ TEST(XPlane, StepsAndWaitsAreMarksAndFailuresAreLosses) {
   const std::string retry = "AllocatorRetry::AllocateRaw";
   const Trace trace = imported(profile(
       {{.events = {{.name = "train", .begin_ns = 0, .duration_ns = 50, .stats = {{"step_num", std::uint64_t{3}}}},
-                   gpu.alloc(10, base, 4, 256, 0),
+                   gpu.alloc(10, region_base, 4, 256, 0),
                    {.name = retry, .begin_ns = 60, .duration_ns = 10},
                    {.name = retry, .begin_ns = 80, .duration_ns = 10},
-                   gpu.alloc(85, base + 256, 4, 256, 0)}}}));
+                   gpu.alloc(85, region_base + 256, 4, 256, 0)}}}));
   std::vector<std::string> marks;
   for (const Event& event : events_of(trace, EventKind::mark)) {
     const Mark& mark = trace.tables[MarkId{static_cast<std::uint32_t>(event.value)}];
@@ -297,7 +298,7 @@ TEST(XPlane, AProfileWithoutMemoryEventsSaysHowToGetThem) {
 TEST(XPlane, DeepNestingIsCutOff) {
   AllocatorProfile gpu("GPU_0_bfc");
   std::vector<ProfileEvent> events(5000, {.name = "f", .begin_ns = 1, .duration_ns = 100});
-  events.push_back(gpu.alloc(2, base, 4, 256, 0));
+  events.push_back(gpu.alloc(2, region_base, 4, 256, 0));
   const Trace trace = imported(profile({{.events = events}}));
   EXPECT_EQ(frames_of(trace.tables, events_of(trace, EventKind::alloc)[0].stack).size(), 1024U);
 }

@@ -12,7 +12,7 @@ namespace {
 
 using testing::History;
 
-constexpr Address base{0x10000000};
+using testing::base;
 
 TEST(BlockSizes, RoundSmallRequestsTo512Bytes) {
   History history;

@@ -9,7 +9,7 @@
 namespace memreel {
 namespace {
 
-constexpr Address base{0x10000000};
+using testing::base;
 
 /// Three segments: one pinned by a small block of `leak`, one by two sites, one full.
 class Pinned : public ::testing::Test {

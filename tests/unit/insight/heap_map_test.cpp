@@ -12,7 +12,7 @@ namespace {
 
 using testing::History;
 
-constexpr Address base{0x10000000};
+using testing::base;
 constexpr HeapId heap{1};
 
 HeapMap map_after(const Trace& trace, std::uint64_t events) {

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr Address base{0x10000000};
+using testing::base;
 
 OutOfMemories judge(const Trace& trace) {
   return judge_failures(trace, recorded_blocks(trace), replay_remedies(trace));
@@ -105,6 +105,177 @@ TEST(OutOfMemory, OnlyTheFirstFailuresAreExaminedAndAllAreCounted) {
   const OutOfMemories ooms = judge(builder.trace());
   EXPECT_EQ(ooms.count, 150U);
   EXPECT_EQ(ooms.examined.size(), OutOfMemories::most_examined);
+}
+
+/// A recording of both levels: a pool on a device whose driver was asked, too.
+class BothLevels : public ::testing::Test {
+ protected:
+  BothLevels() { builder_.trace().tables.heaps[1].parent = driver_; }
+
+  void sample(Bytes used, Bytes free) {
+    builder_.push({.kind = EventKind::memory_info, .origin = below_, .size = used, .value = free.count});
+  }
+  void refuse(OriginId origin, Bytes size, Bytes device_free = {}) {
+    builder_.push({.kind = EventKind::alloc_failed, .origin = origin, .size = size, .value = device_free.count});
+  }
+  OutOfMemories judged() { return judge(builder_.trace()); }
+
+  testing::TraceBuilder builder_;
+  HeapId driver_ = builder_.heap("cuda.driver", Level::driver, 0);
+  OriginId below_ = builder_.origin(driver_), pool_ = builder_.origin(HeapId{1});
+};
+
+TEST_F(BothLevels, ARequestThatThePoolAndTwiceTheDriverRefuseFailsOnce) {
+  sample(1_GiB, 138_GiB);
+  builder_.event(EventKind::segment_alloc, pool_, base, 20_MiB);
+  builder_.alloc(pool_, base, 11_MiB);
+  refuse(below_, 4096_GiB);
+  refuse(below_, 4096_GiB);
+  refuse(pool_, 4096_GiB);
+  const OutOfMemories ooms = judged();
+  EXPECT_EQ(ooms.count, 1U);
+  ASSERT_EQ(ooms.examined.size(), 1U);
+  const OutOfMemory& oom = ooms.examined[0];
+  EXPECT_EQ(oom.event, 5U);
+  EXPECT_EQ(oom.heap, HeapId{1});
+  ASSERT_EQ(oom.refusals.size(), 2U);
+  EXPECT_EQ(oom.refusals[1].heap, driver_);
+  EXPECT_EQ(oom.refusals[1].events, (std::vector<std::uint32_t>{3, 4}));
+  EXPECT_EQ(oom.verdict, OomVerdict::larger_than_device);
+  EXPECT_TRUE(oom.survivors.empty());
+  EXPECT_EQ(oom.device_total, 139_GiB);
+  EXPECT_LE(*oom.capacity, 139_GiB);
+  EXPECT_THAT(explanation(oom), HasSubstr("4.00 TiB were asked for, and the device has 139.00 GiB in all"));
+  EXPECT_EQ(ooms.of_event(3), &oom);
+}
+
+TEST_F(BothLevels, WhatTheDriverRefusedAtFirstAndThenGaveDidNotFail) {
+  builder_.event(EventKind::segment_alloc, pool_, base, 20_MiB);
+  refuse(below_, 40_MiB);
+  builder_.event(EventKind::segment_free, pool_, base, 20_MiB);
+  builder_.event(EventKind::segment_alloc, pool_, base, 40_MiB);
+  builder_.alloc(pool_, base, 40_MiB);
+  const OutOfMemories ooms = judged();
+  EXPECT_EQ(ooms.count, 0U);
+  EXPECT_EQ(ooms.retried, 1U);
+}
+
+TEST_F(BothLevels, WhatAnotherPartOfTheProgramWasRefusedIsAFailureOfItsOwn) {
+  refuse(below_, 40_MiB);
+  builder_.free(builder_.alloc(below_, base, 2_MiB));  // it went on with less
+  refuse(pool_, 30_MiB);
+  refuse(below_, 1_MiB);  // too small to be for the request that follows
+  refuse(pool_, 30_MiB);
+  EXPECT_EQ(judged().count, 4U);
+}
+
+TEST_F(BothLevels, ThreadsAreToldApart) {
+  auto& tables = builder_.trace().tables;
+  tables.threads.push_back({.tid = 7});
+  Origin other = tables[below_];
+  other.thread = ThreadId{1};
+  tables.origins.push_back(other);
+  refuse(OriginId{static_cast<std::uint32_t>(tables.origins.size() - 1)}, 40_MiB);
+  refuse(pool_, 40_MiB);
+  EXPECT_EQ(judged().count, 2U);
+}
+
+// 100 GiB are in use, 99 by somebody else; the pool gets no more than what is free.
+TEST_F(BothLevels, TheDeviceBoundsWhatThereWas) {
+  builder_.event(EventKind::segment_alloc, pool_, base, 1_GiB);
+  builder_.alloc(pool_, base, 600_MiB);
+  sample(100_GiB, 39_GiB);
+  refuse(pool_, 60_GiB, 39_GiB);
+  const OutOfMemory oom = judged().examined.at(0);
+  EXPECT_EQ(oom.capacity, 40_GiB);
+  EXPECT_EQ(oom.verdict, OomVerdict::lack_of_memory);
+  EXPECT_FALSE(oom.own_limit());
+}
+
+TEST_F(BothLevels, WhatIsFreeInThePoolAndOnTheDeviceTogetherIsFragmented) {
+  builder_.event(EventKind::segment_alloc, pool_, base, 1_GiB);
+  builder_.alloc(pool_, base + 500_MiB, 100_MiB);
+  refuse(pool_, 600_MiB, 50_MiB);
+  EXPECT_EQ(judged().examined.at(0).verdict, OomVerdict::fragmentation);
+}
+
+TEST_F(BothLevels, ARefusalAloneDoesNotBoundTheMemory) {
+  builder_.event(EventKind::segment_alloc, pool_, base, 1_GiB);
+  builder_.alloc(pool_, base, 900_MiB);
+  refuse(pool_, 50_GiB);
+  const OutOfMemory oom = judged().examined.at(0);
+  EXPECT_EQ(oom.verdict, OomVerdict::lack_of_memory);
+  EXPECT_TRUE(oom.survivors.empty());
+  EXPECT_FALSE(oom.bounded);
+  EXPECT_THAT(explanation(oom), HasSubstr("Nothing bounds how much there was but what was refused"));
+}
+
+TEST_F(BothLevels, WhatNoDeviceHasIsTooLargeEvenWhereNothingIsKnownOfTheDevice) {
+  refuse(pool_, 4096_GiB);
+  const OutOfMemory oom = judged().examined.at(0);
+  EXPECT_EQ(oom.verdict, OomVerdict::larger_than_device);
+  EXPECT_THAT(explanation(oom), HasSubstr("no device has as much"));
+}
+
+TEST_F(BothLevels, AMemoryFractionBoundsTheMemoryWhereItIsSetWithTheSettings) {
+  auto& tables = builder_.trace().tables;
+  tables.settings.push_back(
+      {.entries = {{builder_.string("PYTORCH_CUDA_ALLOC_CONF"), builder_.string("per_process_memory_fraction:0.25")}}});
+  builder_.push({.kind = EventKind::settings, .origin = pool_, .value = tables.settings.size() - 1});
+  sample(1_GiB, 79_GiB);
+  refuse(pool_, 60_GiB, 79_GiB);
+  const OutOfMemory oom = judged().examined.at(0);
+  EXPECT_EQ(oom.capacity, 20_GiB);
+  EXPECT_EQ(oom.verdict, OomVerdict::lack_of_memory);
+  EXPECT_TRUE(oom.own_limit());
+}
+
+/// A program that asks the driver itself.
+class Native : public BothLevels {};
+
+TEST_F(Native, LackOfMemoryIsJudgedByWhatTheDeviceHadFree) {
+  builder_.alloc(below_, base, 4_GiB);
+  sample(5_GiB, 19_GiB);
+  builder_.alloc(below_, base + 4_GiB, 16_GiB);
+  refuse(below_, 8_GiB);
+  refuse(below_, 2_GiB);
+  refuse(below_, 64_GiB);
+  const OutOfMemories ooms = judged();
+  ASSERT_EQ(ooms.examined.size(), 3U);
+  EXPECT_EQ(ooms.examined[0].device_free, 3_GiB);
+  EXPECT_EQ(ooms.examined[0].live, 20_GiB);
+  EXPECT_EQ(ooms.examined[0].verdict, OomVerdict::lack_of_memory);
+  EXPECT_THAT(explanation(ooms.examined[0]), HasSubstr("3.00 GiB of the device's 24.00 GiB were free"));
+  EXPECT_EQ(ooms.examined[1].verdict, OomVerdict::unknown);
+  EXPECT_EQ(ooms.examined[2].verdict, OomVerdict::larger_than_device);
+}
+
+TEST_F(Native, WithoutSamplesNothingIsClaimed) {
+  refuse(below_, 8_GiB);
+  const OutOfMemory oom = judged().examined.at(0);
+  EXPECT_EQ(oom.verdict, OomVerdict::unknown);
+  EXPECT_EQ(oom.capacity, std::nullopt);
+  EXPECT_THAT(explanation(oom), HasSubstr("no samples of the device"));
+}
+
+TEST(OutOfMemory, TheSettingThatUsersKnowComesFirstAmongThoseThatServeARequest) {
+  const auto file = test::history("oom_default");
+  if (!file) GTEST_SKIP();
+  const Result<Trace> trace = open_any(*file);
+  ASSERT_TRUE(trace);
+  const Remedies remedies = replay_remedies(*trace);
+  const OutOfMemories ooms = judge_failures(*trace, recorded_blocks(*trace), remedies);
+  ASSERT_TRUE(ooms.answer);
+  std::size_t with_expandable = 0;
+  for (const OutOfMemory& oom : ooms.examined) {
+    for (std::size_t i = 0; i < oom.survivors.size(); ++i) {
+      if (remedies.tried[oom.survivors[i]].text != "expandable_segments:True") continue;
+      ++with_expandable;
+      const bool something_serves_all = ooms.answer->served == ooms.fragmented;
+      EXPECT_TRUE(something_serves_all || i == 0) << oom.event;
+    }
+  }
+  EXPECT_GT(with_expandable, 0U);
 }
 
 TEST(Strip, ShowsWhatIsInUse) {

@@ -9,7 +9,7 @@
 namespace memreel {
 namespace {
 
-constexpr Address base{0x10000000};
+using testing::base;
 
 TEST(Remedies, OneStreamGivesBackWhatWasStranded) {
   testing::TraceBuilder builder;

@@ -77,7 +77,7 @@ TEST(LeakEvidence, SaysHowACopyGrew) {
   EXPECT_EQ(leak.verdict, LeakVerdict::suspected);
   EXPECT_EQ(leak.count, 1U);
   EXPECT_NEAR(leak.growth_bytes_per_round, 1024, 1);
-  EXPECT_EQ(leak.evidence, "what is held at train.py:41 is replaced by something larger, in " + n + " of " + n +
+  EXPECT_EQ(leak.evidence, "what is held at train.py:41 was replaced by something larger in " + n + " of " + n +
                                " steps: 2.00 KiB after step 1, " + text_of(leak.bytes) +
                                " at the end; nothing else in the program grows with it");
 }
@@ -211,6 +211,20 @@ TEST(Leaks, WhatTheDriverUsesAndNobodyHoldsIsUnattributed) {
   const auto found = std::find_if(report.findings.begin(), report.findings.end(), [](const LeakFinding& finding) {
     return finding.verdict == LeakVerdict::unattributed;
   });
+  ASSERT_NE(found, report.findings.end());
+  EXPECT_EQ(found->bytes, 490_MiB);
+}
+
+TEST(Leaks, WhatAPoolOfTheDriverHasFreeIsNotWhatTheDeviceHas) {
+  testing::TraceBuilder build;
+  const OriginId device = build.origin(build.heap("cuda.driver", Level::driver, 0));
+  build.trace().tables.pools.push_back({.name = build.string("async")});
+  const OriginId pool = build.origin(HeapId{2}, 0, PoolId{1});
+  build.alloc(device, {4096}, 10_MiB);
+  build.push({.kind = EventKind::memory_info, .origin = device, .size = 500_MiB, .value = 0});
+  build.push({.kind = EventKind::memory_info, .origin = pool, .size = 5_MiB, .value = (34_MiB).count});
+  const LeakReport report = find_leaks(build.trace());
+  const auto found = std::ranges::find(report.findings, LeakVerdict::unattributed, &LeakFinding::verdict);
   ASSERT_NE(found, report.findings.end());
   EXPECT_EQ(found->bytes, 490_MiB);
 }

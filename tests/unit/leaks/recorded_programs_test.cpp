@@ -34,7 +34,13 @@ TEST(RecordedPrograms, OfLabelledOnesExactlyWhatLeaksIsAccused) {
   }
 }
 
-TEST(RecordedPrograms, OfTheOthersNoneIsAccusedButTheOneThatLeaks) {
+/// One program leaks, and of the 16 ranks of a job the ninth, as its truth.jsonl says; both of its recordings are
+/// there.
+bool is_known_to_leak(const std::string& name) {
+  return name == "leak" || name == "fleet16/rank9" || name == "fleet16/rank09";
+}
+
+TEST(RecordedPrograms, OfTheOthersNoneIsAccusedButThoseThatLeak) {
   for (const History& history : histories()) {
     // The larger random ones say nothing that the smaller does not.
     if (history.name.starts_with("leaks/") || history.name == "random_2m") continue;
@@ -44,7 +50,7 @@ TEST(RecordedPrograms, OfTheOthersNoneIsAccusedButTheOneThatLeaks) {
     for (const LeakFinding& finding : find_leaks(*trace).findings) {
       if (accuses(finding.verdict)) accused += finding.evidence + "\n";
     }
-    EXPECT_EQ(!accused.empty(), history.name == "leak") << history.name << "\n" << accused;
+    EXPECT_EQ(!accused.empty(), is_known_to_leak(history.name)) << history.name << "\n" << accused;
   }
 }
 

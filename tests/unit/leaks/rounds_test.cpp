@@ -65,7 +65,7 @@ TEST_F(RoundsOfATrace, TheOutermostLoopIsFoundByItsRepetition) {
   EXPECT_EQ(found.count(), 30U);
   EXPECT_EQ(found.name, "train.py:10");
   EXPECT_TRUE(found.last_is_open);
-  EXPECT_EQ(text_of(found), "30 steps, from the allocations that repeat (each begins at train.py:10)");
+  EXPECT_EQ(text_of(found), "30 steps, found by allocations that repeat (each starts at train.py:10)");
 }
 
 TEST_F(RoundsOfATrace, WithoutStacksSizesRepeat) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "collector/agent/recorder.h"
+#include "collector/recorder/recorder.h"
 
 namespace memreel::nvtx {
 namespace {

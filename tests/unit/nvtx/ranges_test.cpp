@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "collector/agent/recorder.h"
+#include "collector/recorder/recorder.h"
 #include "formats/model/tables.h"
 
 namespace memreel::nvtx {

@@ -29,7 +29,7 @@ void pass_on(void* code) { ++passed_on, below(code); }
 /// The interpreter of the process: there is one.
 Type code_type{.free = free_code};
 
-class CodeDeaths : public testing::Test {
+class CodeDeaths : public ::testing::Test {
  protected:
   void TearDown() override { unwatch_code(); }
 

@@ -67,7 +67,7 @@ Seen expected(const Frame* frame, std::size_t longest = FrameChain::longest) {
   return seen;
 }
 
-class FrameChainTest : public testing::Test {
+class FrameChainTest : public ::testing::Test {
  protected:
   Seen follow(const Frame* innermost) {
     number_ = chain_->follow(innermost, reader_);

@@ -2,9 +2,9 @@
 
 #include "analyzer/insight/timeline.h"
 #include "analyzer/report/html/flame_graph.h"
-#include "analyzer/report/html/html_text.h"
 #include "analyzer/report/html/memory_chart.h"
 #include "analyzer/report/html/page.h"
+#include "analyzer/report/html_text.h"
 #include "analyzer/report/markdown_text.h"
 #include "tests/unit/analyzer/history.h"
 
@@ -28,7 +28,7 @@ TEST(HtmlText, IsCutBetweenCodePoints) {
 }
 
 TEST(MarkdownText, MeansNothing) {
-  EXPECT_EQ(markdown_escaped("a_b*c [x](y)\n| `z`"), "a\\_b\\*c \\[x\\]\\(y\\) \\| \\`z\\`");
+  EXPECT_EQ(markdown_escaped("a_b*c [x](y)\n| `z`"), "a\\_b\\*c \\[x\\]\\(y\\)\\\\n\\| \\`z\\`");
   EXPECT_EQ(markdown_escaped("<b>&"), "&lt;b&gt;&amp;");
   EXPECT_EQ(markdown_escaped("@all"), "@<!-- -->all");
   EXPECT_EQ(markdown_escaped("see https://evil.example and www.evil.example").find("://"), std::string::npos);
@@ -37,7 +37,7 @@ TEST(MarkdownText, MeansNothing) {
 
 TEST(MarkdownText, CodeIsFencedByMoreTicksThanItHas) {
   EXPECT_EQ(markdown_code("f(x)"), "`f(x)`");
-  EXPECT_EQ(markdown_code("a``b|c\nd"), "``` a``b\\|c d ```");
+  EXPECT_EQ(markdown_code("a``b|c\nd"), "``` a``b\\|c\\nd ```");
   EXPECT_EQ(markdown_code("").size(), 4U);
 }
 

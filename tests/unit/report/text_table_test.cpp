@@ -7,9 +7,9 @@
 namespace memreel {
 namespace {
 
-std::string printed(const TextTable& table, int indent = 0) {
+std::string printed(const TextTable& table, int indent = 0, std::size_t width = 80) {
   std::ostringstream out;
-  table.print(out, indent);
+  table.print(out, indent, width);
   return out.str();
 }
 
@@ -30,9 +30,53 @@ TEST(TextTable, IndentsAndLeavesNoTrailingBlanks) {
   EXPECT_EQ(printed(table, 2), "  a  note\n  ─  ────\n  x\n");
 }
 
-TEST(TextTable, CountsCodePointsNotBytes) {
+TEST(TextTable, LastColumnContinuesBesideTheNumbers) {
+  TextTable table({{"bytes", Align::right}, {"why"}});
+  table.add_row({"1 B", "nothing allocated there was ever freed"});
+  EXPECT_EQ(printed(table, 2, 30),
+            "  bytes  why\n"
+            "  ─────  ─────────────────────\n"
+            "    1 B  nothing allocated\n"
+            "         there was ever freed\n");
+}
+
+TEST(TextTable, LastColumnGoesBelowWhereAWordHasNoRoomBeside) {
+  TextTable table({{"saves", Align::right}, {"reserved", Align::right}, {"setting"}});
+  table.add_row({"1.00 GiB", "5.00 GiB", "expandable_segments:True,max_split_size_mb:90"});
+  EXPECT_EQ(printed(table, 0, 40),
+            "   saves  reserved\n"
+            "  setting\n"
+            "────────  ────────\n"
+            "1.00 GiB  5.00 GiB\n"
+            "  expandable_segments:True,\n"
+            "  max_split_size_mb:90\n");
+}
+
+TEST(TextTable, MiddleOfOtherTextIsLeftOutAndNumbersStayWhole) {
+  TextTable table({{"allocated at"}, {"bytes", Align::right}});
+  table.add_row({"a_function_with_a_long_name (train.py:41)", "1,234,567,890,123 B"});
+  EXPECT_EQ(printed(table, 0, 40),
+            "allocated at                       bytes\n"
+            "───────────────────  ───────────────────\n"
+            "a_functio…in.py:41)  1,234,567,890,123 B\n");
+}
+
+TEST(TerminalText, CountsCodePointsNotBytes) {
   EXPECT_EQ(display_width("µs"), 2U);
   EXPECT_EQ(display_width("─"), 1U);
+}
+
+TEST(TerminalText, ClipsTheMiddleOfWhatIsTooLong) {
+  EXPECT_EQ(clipped_middle("train.py:41", 11), "train.py:41");
+  EXPECT_EQ(clipped_middle("train.py:41", 7), "tra…:41");
+  EXPECT_EQ(clipped_middle("µµµµµµ", 3), "µ…µ");
+}
+
+TEST(TerminalText, WrapsAtBlanksAndAfterCommas) {
+  EXPECT_EQ(wrapped("one two three", 2, 10), "  one two\n  three\n");
+  EXPECT_EQ(wrapped("a:1,b:2,c:3", 0, 8), "a:1,b:2,\nc:3\n");
+  EXPECT_EQ(wrapped("unbreakable", 0, 4), "unbr\neaka\nble\n");
+  EXPECT_EQ(wrapped("", 0, 4), "\n");
 }
 
 }  // namespace

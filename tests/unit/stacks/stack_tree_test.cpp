@@ -12,17 +12,17 @@
 namespace memreel::stacks {
 namespace {
 
-using Frames = std::vector<FrameKey>;
+using Keys = std::vector<FrameKey>;
 
-Frames frames_of(const StackTree& tree, StackKey key) {
-  Frames frames;
+Keys frames_of(const StackTree& tree, StackKey key) {
+  Keys frames;
   for (; key != StackKey::none; key = tree[key].caller) frames.push_back(tree[key].frame);
   return frames;
 }
 
 /// Stacks as programs have them: common outer frames, a few variants further in.
-Frames random_stack(std::mt19937& random, std::uint64_t variants) {
-  Frames outermost_first;
+Keys random_stack(std::mt19937& random, std::uint64_t variants) {
+  Keys outermost_first;
   const std::size_t depth = 1 + random() % 40;
   for (std::size_t i = 0; i < depth; ++i) outermost_first.push_back({1000 * (i + 1) + random() % variants});
   return {outermost_first.rbegin(), outermost_first.rend()};
@@ -30,16 +30,16 @@ Frames random_stack(std::mt19937& random, std::uint64_t variants) {
 
 class StackTreeTest : public ::testing::Test {
  protected:
-  StackKey insert(const Frames& frames) { return tree_.insert(frames); }
+  StackKey insert(const Keys& frames) { return tree_.insert(frames); }
 
   StackTree tree_{1U << 14U};
 };
 
 TEST_F(StackTreeTest, ReturnsTheFramesOfEveryStack) {
   std::mt19937 random(1);
-  std::map<std::uint32_t, Frames> inserted;
+  std::map<std::uint32_t, Keys> inserted;
   for (int i = 0; i < 1000; ++i) {
-    const Frames frames = random_stack(random, 2);
+    const Keys frames = random_stack(random, 2);
     const StackKey key = insert(frames);
     ASSERT_NE(key, StackKey::none);
     const auto [position, is_new] = inserted.try_emplace(static_cast<std::uint32_t>(key), frames);
@@ -72,20 +72,20 @@ TEST_F(StackTreeTest, NoFramesNoStack) {
 
 TEST(StackTree, AFullOneKnowsWhatItHasAndCountsTheRest) {
   StackTree tree(3);
-  const Frames known{{3}, {2}, {1}};
+  const Keys known{{3}, {2}, {1}};
   const StackKey key = tree.insert(known);
-  EXPECT_EQ(tree.insert(Frames{{4}, {2}, {1}}), StackKey::none);
-  EXPECT_EQ(tree.insert(Frames{{4}, {2}, {1}}), StackKey::none);
+  EXPECT_EQ(tree.insert(Keys{{4}, {2}, {1}}), StackKey::none);
+  EXPECT_EQ(tree.insert(Keys{{4}, {2}, {1}}), StackKey::none);
   EXPECT_EQ(tree.refused(), 2U);
   EXPECT_EQ(tree.size(), 3U);
   EXPECT_EQ(tree.insert(known), key);
-  EXPECT_EQ(tree.insert(Frames{{2}, {1}}), tree[key].caller);
+  EXPECT_EQ(tree.insert(Keys{{2}, {1}}), tree[key].caller);
   EXPECT_EQ(frames_of(tree, key), known);
 }
 
 TEST(StackTree, WithoutMemoryItIsFullFromTheBeginning) {
   StackTree tree(0);
-  EXPECT_EQ(tree.insert(Frames{{1}}), StackKey::none);
+  EXPECT_EQ(tree.insert(Keys{{1}}), StackKey::none);
   EXPECT_EQ(tree.refused(), 1U);
   EXPECT_EQ(tree.size(), 0U);
 }
@@ -101,7 +101,7 @@ TEST(StackTree, ThreadsAgree) {
       threads.emplace_back([&, t] {
         std::mt19937 random(7);  // the same for all
         for (int i = 0; i < stack_count; ++i) {
-          const Frames frames = random_stack(random, 2);
+          const Keys frames = random_stack(random, 2);
           keys[static_cast<std::size_t>(t)].push_back(tree.insert(frames));
         }
       });
@@ -110,7 +110,7 @@ TEST(StackTree, ThreadsAgree) {
     std::mt19937 random(7);
     std::size_t refused = 0;
     for (std::size_t i = 0; i < stack_count; ++i) {
-      const Frames frames = random_stack(random, 2);
+      const Keys frames = random_stack(random, 2);
       StackKey agreed = StackKey::none;
       for (const auto& of_thread : keys) {
         if (of_thread[i] == StackKey::none) {

@@ -53,7 +53,7 @@ struct Look {
 /// What the thread's walks have left: of one test with one unwinder, as a process has no other.
 struct Remembered {
   const Unwinder* unwinder = nullptr;
-  const testing::TestInfo* test = nullptr;
+  const ::testing::TestInfo* test = nullptr;
   StackBounds bounds;
   std::unique_ptr<EarlierWalks> walks;
   std::map<std::vector<std::uint64_t>, Addresses> frames_of;  // by words
@@ -61,7 +61,7 @@ struct Remembered {
 
 Remembered& remembered(const Unwinder* unwinder) {
   static thread_local Remembered mine;
-  const testing::TestInfo* const test = testing::UnitTest::GetInstance()->current_test_info();
+  const ::testing::TestInfo* const test = ::testing::UnitTest::GetInstance()->current_test_info();
   if (mine.unwinder != unwinder || mine.test != test)
     mine = {.unwinder = unwinder, .test = test, .walks = std::make_unique<EarlierWalks>()};
   return mine;
@@ -418,7 +418,7 @@ TEST(Unwind, DamagedTablesOfALoadedLibrary) {
   std::ifstream file(SHAPES_LIBRARY, std::ios::binary);
   const std::string sound{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   std::mt19937 random(5);
-  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / "memreel-damaged-shapes.so";
+  const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) / "memreel-damaged-shapes.so";
   // Where the tables are: the section is found by its content, the loader's header says where that begins.
   Elf64_Ehdr elf;
   std::memcpy(&elf, sound.data(), sizeof elf);

@@ -83,7 +83,7 @@ class Symbols : public ::testing::Test {
     return {path, recorded.module, {.sysroot = directory}};
   }
 
-  const fs::path directory = fs::path(testing::TempDir()) / ("memreel-symbols-" + std::to_string(getpid()));
+  const fs::path directory = fs::path(::testing::TempDir()) / ("memreel-symbols-" + std::to_string(getpid()));
   const Recorded recorded = record_fixture();
 };
 
@@ -114,6 +114,24 @@ TEST_F(Symbols, UnderASysroot) {
   // Also when all libraries lie in one directory.
   put(FIXTURE, "/libflat.so");
   EXPECT_EQ(elsewhere("/somewhere/libflat.so").at(recorded.offset).size(), 3U);
+}
+
+TEST_F(Symbols, NothingLeadsOutOfASysroot) {
+  const fs::path outside = directory.string() + "-outside";
+  fs::create_directories(outside);
+  fs::copy_file(FIXTURE, outside / "libfixture.so", fs::copy_options::overwrite_existing);
+  fs::create_directories(directory / "opt/app");
+  const auto is_found = [&](const std::string& path) { return elsewhere(path).found() == ModuleSymbols::Found::file; };
+  EXPECT_FALSE(is_found("/opt/../../" + outside.filename().string() + "/libfixture.so"));
+  fs::create_symlink(outside / "libfixture.so", directory / "opt/app/libfixture.so");
+  EXPECT_FALSE(is_found("/opt/app/libfixture.so"));
+  fs::create_symlink("../../../" + outside.filename().string(), directory / "opt/app/up");
+  EXPECT_FALSE(is_found("/opt/app/up/libfixture.so"));
+  // A link is one of the recorded machine's: absolute ones begin at its root.
+  put(FIXTURE, "/usr/lib/libreal.so");
+  fs::create_symlink("/usr/lib/libreal.so", directory / "opt/app/liblinked.so");
+  EXPECT_TRUE(is_found("/opt/app/liblinked.so"));
+  fs::remove_all(outside);
 }
 
 TEST_F(Symbols, DebugInformationApartIsFoundByBuildId) {
@@ -292,7 +310,7 @@ TEST_F(NamedFrames, ReportShowsThem) {
   EXPECT_THAT(report, HasSubstr("main (train.py:7)"));
   EXPECT_THAT(output_of(memreel + " export --format jsonl " + path.string()),
               HasSubstr(R"("function":"fixture_place","file":")"));
-  EXPECT_THAT(output_of(memreel + " symbols " + path.string()), HasSubstr("1 of 2 places in native code"));
+  EXPECT_THAT(output_of(memreel + " symbols " + path.string()), HasSubstr("named 1 of 2 native frames"));
 }
 
 TEST_F(NamedFrames, ReportSaysWhyThereAreNone) {
@@ -302,7 +320,7 @@ TEST_F(NamedFrames, ReportSaysWhyThereAreNone) {
               AllOf(HasSubstr("not found on this machine: libfixture.so"), HasSubstr("libfixture.so+0x")));
   put(FIXTURE_OTHER, "/opt/app/libfixture.so");
   EXPECT_THAT(output_of(std::string(MEMREEL) + " report --sysroot " + directory.string() + " " + path.string()),
-              HasSubstr("libfixture.so is not the one that was recorded"));
+              HasSubstr("libfixture.so is not the file that was recorded"));
 }
 
 TEST(OwnFrame, OfNativeStacks) {

@@ -48,7 +48,7 @@ namespace CUDACachingAllocator {
 using Pool = std::pair<unsigned long long, unsigned long long>;
 
 struct TraceEntry {
-  enum Action { ALLOC, FREE_REQUESTED, FREE_COMPLETED, SEGMENT_ALLOC, SEGMENT_FREE };
+  enum Action { ALLOC, FREE_REQUESTED, FREE_COMPLETED, SEGMENT_ALLOC, SEGMENT_FREE, OOM = 8 };
   Action action_;
   std::int8_t device_;
   std::size_t addr_;
@@ -177,6 +177,17 @@ extern "C" void fake_release(void* address, std::size_t segment) {
   own.record_trace(TraceEntry::SEGMENT_FREE, at, segment, own.blocks[at].stream, 0, own.blocks[at].pool, nullptr);
   free(address);
   own.reserved -= segment;
+}
+
+/// A request that the driver refuses, and once more after the cache was given back.
+extern "C" void fake_fail(std::size_t requested, std::size_t device_free) {
+  using Alloc = int(void**, std::size_t);
+  static auto* const alloc = reinterpret_cast<Alloc*>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemAlloc_v2"));
+  void* address = nullptr;
+  for (int attempt = 0; attempt < 2; ++attempt) alloc(&address, requested);
+  Native::DeviceCachingAllocator& own = Native::devices[0];
+  own.record_trace(TraceEntry::OOM, device_free, requested, nullptr, 0, {}, nullptr);
+  c10::reportOutOfMemoryToProfiler(static_cast<std::int64_t>(requested), own.allocated, own.reserved, {1, 0});
 }
 
 extern "C" void fake_report(void* address, std::int64_t change, std::size_t allocated, int type, int device) {

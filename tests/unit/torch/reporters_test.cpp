@@ -8,7 +8,7 @@
 #include <bit>
 #include <vector>
 
-#include "collector/agent/recorder.h"
+#include "collector/recorder/recorder.h"
 #include "collector/torch/checksum.h"
 #include "collector/torch/current_stream.h"
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "analyzer/replay/prepare.h"
 #include "analyzer/replay/replay.h"
 #include "formats/import/import.h"
 #include "tests/histories.h"
@@ -18,7 +19,7 @@ struct Prediction {
   const char* policy;
 };
 
-class Predictions : public testing::TestWithParam<Prediction> {};
+class Predictions : public ::testing::TestWithParam<Prediction> {};
 
 Bytes recorded_peak(const Trace& trace) {
   Bytes reserved, peak;
@@ -46,14 +47,14 @@ TEST_P(Predictions, MeetWhatPyTorchReserved) {
 
 INSTANTIATE_TEST_SUITE_P(
     PyTorch, Predictions,
-    testing::Values(Prediction{"gpt_default", "gpt_expandable", "torch.native{expandable_segments=True}"},
-                    Prediction{"gpt_default", "gpt_maxsplit", "torch.native{max_split_size_mb=128}"},
-                    Prediction{"gpt_maxsplit", "gpt_default", "torch.native"},
-                    Prediction{"gpt_expandable", "gpt_default", "torch.native"},
-                    Prediction{"gpt_expandable", "gpt_maxsplit", "torch.native{max_split_size_mb=128}"},
-                    // Blocks of one size abound: the peak depends on the addresses of segments.
-                    Prediction{"convnet_s2_default", "convnet_s2_pow2", "torch.native{roundup_power2_divisions=4}"},
-                    Prediction{"convnet_s2_pow2", "convnet_s2_default", "torch.native"}),
+    ::testing::Values(Prediction{"gpt_default", "gpt_expandable", "torch.native{expandable_segments=True}"},
+                      Prediction{"gpt_default", "gpt_maxsplit", "torch.native{max_split_size_mb=128}"},
+                      Prediction{"gpt_maxsplit", "gpt_default", "torch.native"},
+                      Prediction{"gpt_expandable", "gpt_default", "torch.native"},
+                      Prediction{"gpt_expandable", "gpt_maxsplit", "torch.native{max_split_size_mb=128}"},
+                      // Blocks of one size abound: the peak depends on the addresses of segments.
+                      Prediction{"convnet_s2_default", "convnet_s2_pow2", "torch.native{roundup_power2_divisions=4}"},
+                      Prediction{"convnet_s2_pow2", "convnet_s2_default", "torch.native"}),
     [](const auto& test) { return std::string(test.param.recorded) + "_to_" + test.param.other; });
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "analyzer/policies/registry.h"
 #include "analyzer/policies/torch_settings.h"
+#include "analyzer/replay/registry.h"
 #include "tests/unit/analyzer/history.h"
 
 namespace memreel {

@@ -1,4 +1,5 @@
 #include "analyzer/tune/tune.h"
+#include "analyzer/replay/prepare.h"
 
 #include <gtest/gtest.h>
 
@@ -200,7 +201,7 @@ TEST(Tune, UnknownPoliciesAreErrors) {
   const std::array heaps{growing_batches()};
   EXPECT_FALSE(tune(heaps, TorchSettings{}.spec(), {.allocators = *parse_policies("nosuch")}));
   EXPECT_FALSE(tune(heaps, {.name = "nosuch", .parameters = {}}, {}));
-  EXPECT_FALSE(tune(heaps, TorchSettings{}.spec(), {.questions = {*parse_what_if("nosuch")}}));
+  EXPECT_FALSE(tune(heaps, TorchSettings{}.spec(), {.questions = {*parse_what_if("fit.best{nosuch=1}")}}));
 }
 
 TEST(Tune, ProgressEndsWhereItSaidItWould) {

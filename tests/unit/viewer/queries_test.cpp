@@ -249,6 +249,7 @@ TEST(Device, WhatNoHeapAccountsForIsWhatItsDriverSaysIsUsedBesides) {
   }
 
   // Every sample is in one column: the extremes of all columns are those of the samples, at any width.
+  ASSERT_NE(sampled_course(document, HeapId{1}), nullptr);
   const HeapCourse& course = *sampled_course(document, HeapId{1});
   EXPECT_EQ(course.heap, driver);
   const Nanoseconds begin = document.first_time(), end = document.last_time() + Nanoseconds{1};

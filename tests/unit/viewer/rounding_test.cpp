@@ -58,14 +58,14 @@ TEST_P(RoundingOf, AHeapIsThatOfItsMap) {
   EXPECT_GT(most, 0_B);
 }
 
-std::vector<test::History> some_histories() {
+std::vector<test::History> torch_histories() {
   std::vector<test::History> some;
   for (const char* name : {"gpt_default", "gpt_expandable", "streams_default", "graphs_default", "oom_default", "leak"})
     if (const auto file = test::history(name)) some.push_back({name, *file});
   return some;
 }
 
-INSTANTIATE_TEST_SUITE_P(Recorded, RoundingOf, ::testing::ValuesIn(some_histories()),
+INSTANTIATE_TEST_SUITE_P(Recorded, RoundingOf, ::testing::ValuesIn(torch_histories()),
                          [](const auto& history) { return history.param.name; });
 
 TEST(Rounding, OfOtherAllocatorsIsNotKnown) {

@@ -93,7 +93,7 @@ void expect_like_set(FitIndex<Tie>& index, BlockTable& table, const Workload& lo
   expect_same(index, model, any_size());
 }
 
-class FitIndexLikeSet : public testing::TestWithParam<Workload> {};
+class FitIndexLikeSet : public ::testing::TestWithParam<Workload> {};
 
 TEST_P(FitIndexLikeSet, LowestFirst) {
   BlockTable table;
@@ -112,12 +112,12 @@ TEST_P(FitIndexLikeSet, OldestFirst) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, FitIndexLikeSet,
-                         testing::Values(Workload{"Few", 16_MiB, 20, 0}, Workload{"Any", 32_GiB, 5000, 0},
-                                         Workload{"Small", 16_KiB, 3000, 0}, Workload{"OneSize", 0_B, 6000, 1},
-                                         Workload{"OneBin", 0_B, 6000, 20},
-                                         Workload{"AsLargeAsCanBe", BestFitIndex::max_size, 5000, 0},
-                                         Workload{"AnyAddress", 1_GiB, 3000, 0, 64},
-                                         Workload{"OneSizeAnyAddress", 0_B, 3000, 3, 64}),
+                         ::testing::Values(Workload{"Few", 16_MiB, 20, 0}, Workload{"Any", 32_GiB, 5000, 0},
+                                           Workload{"Small", 16_KiB, 3000, 0}, Workload{"OneSize", 0_B, 6000, 1},
+                                           Workload{"OneBin", 0_B, 6000, 20},
+                                           Workload{"AsLargeAsCanBe", BestFitIndex::max_size, 5000, 0},
+                                           Workload{"AnyAddress", 1_GiB, 3000, 0, 64},
+                                           Workload{"OneSizeAnyAddress", 0_B, 3000, 3, 64}),
                          [](const auto& test) { return test.param.name; });
 
 TEST(BestFitIndex, TakesTheLowestAddressOfEqualSizes) {

@@ -1,5 +1,6 @@
 // The rules of TensorFlow's allocator, one by one.
 #include "analyzer/policies/bfc.h"
+#include "analyzer/replay/registry.h"
 
 #include <gtest/gtest.h>
 

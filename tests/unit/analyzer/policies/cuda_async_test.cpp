@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analyzer/policies/registry.h"
+#include "analyzer/replay/registry.h"
 
 namespace memreel {
 namespace {

@@ -5,13 +5,16 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/policies/policy.h"
-#include "analyzer/replay/device.h"
-#include "analyzer/replay/prepared.h"
+#include "analyzer/engine/device.h"
+#include "analyzer/engine/policy.h"
+#include "analyzer/engine/prepared.h"
 
 namespace memreel::testing {
 
-inline DeviceModel limited_to(Bytes capacity) { return {.kind = DeviceModel::Kind::capacity, .capacity = capacity}; }
+/// `told`: the policy can ask how much is left.
+inline DeviceModel limited_to(Bytes capacity, bool told = false) {
+  return {.kind = DeviceModel::Kind::capacity, .capacity = capacity, .told = told};
+}
 
 /// On lanes of the default stream, another stream, and a private pool, unless others are given.
 template <Policy P, class Settings = typename P::Settings>

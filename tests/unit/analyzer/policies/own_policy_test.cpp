@@ -1,4 +1,5 @@
 #include "analyzer/policies/own_policy.h"
+#include "analyzer/replay/prepare.h"
 
 #include <gtest/gtest.h>
 

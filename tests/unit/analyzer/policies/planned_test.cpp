@@ -1,5 +1,6 @@
 // plan.size and plan.best as policies: they serve every request where the plan says, and hold what it says.
-#include "analyzer/policies/planned.h"
+#include "analyzer/plan/planned.h"
+#include "analyzer/replay/registry.h"
 
 #include <gtest/gtest.h>
 
@@ -9,13 +10,13 @@
 #include "analyzer/replay/replay.h"
 #include "tests/bench/synthetic.h"
 #include "tests/unit/analyzer/history.h"
+#include "tests/unit/analyzer/policies/driven.h"
 
 namespace memreel {
 namespace {
 
 using testing::History;
-
-DeviceModel limited_to(Bytes capacity) { return {.kind = DeviceModel::Kind::capacity, .capacity = capacity}; }
+using testing::limited_to;
 
 /// Requests, frees with and without a wait for the device, failures and empty_cache, in random order.
 Prepared random_heap(std::uint64_t seed) {

@@ -8,9 +8,9 @@
 #include <map>
 #include <optional>
 
+#include "analyzer/engine/device.h"
+#include "analyzer/engine/policy.h"
 #include "analyzer/heap/block_table.h"
-#include "analyzer/policies/policy.h"
-#include "analyzer/replay/device.h"
 #include "tests/bench/synthetic.h"
 
 namespace memreel::testing {

@@ -9,9 +9,9 @@
 #include <set>
 #include <vector>
 
+#include "analyzer/engine/device.h"
 #include "analyzer/policies/rmm_arena.h"
 #include "analyzer/policies/rmm_pool.h"
-#include "analyzer/replay/device.h"
 
 namespace memreel::testing {
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analyzer/policies/registry.h"
+#include "analyzer/replay/registry.h"
 
 namespace memreel {
 namespace {
@@ -101,20 +101,22 @@ TEST(TorchConf, UnknownKeysNameTheKnownOnes) {
   EXPECT_NE(settings.error().message().find("max_split_size_mb"), std::string::npos);
 }
 
-class BadConf : public testing::TestWithParam<const char*> {};
+class BadConf : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(BadConf, IsRefused) { EXPECT_FALSE(parse_alloc_conf(GetParam())); }
 
-INSTANTIATE_TEST_SUITE_P(
-    Texts, BadConf,
-    testing::Values("max_split_size_mb:19", "max_split_size_mb:unlimited", "max_split_size_mb",
-                    "garbage_collection_threshold:0", "garbage_collection_threshold:0.0",
-                    "garbage_collection_threshold:1.0", "expandable_segments:true", "expandable_segments:1",
-                    "large_segment_size_mb:8", "max_non_split_rounding_mb:19",
-                    "large_segment_size_mb:12,max_non_split_rounding_mb:15", "roundup_power2_divisions:3",
-                    "roundup_power2_divisions:0", "roundup_power2_divisions:[300:4]", "roundup_power2_divisions:[64:3]",
-                    "roundup_power2_divisions:[64:4", "per_process_memory_fraction:1.5", "backend:foo", "foo:1",
-                    "large_segment_size_mb:64,max_split_size_mb:32", "expandable_segments:True},{"));
+INSTANTIATE_TEST_SUITE_P(Texts, BadConf,
+                         ::testing::Values("max_split_size_mb:19", "max_split_size_mb:unlimited", "max_split_size_mb",
+                                           "garbage_collection_threshold:0", "garbage_collection_threshold:0.0",
+                                           "garbage_collection_threshold:1.0", "expandable_segments:true",
+                                           "expandable_segments:1", "large_segment_size_mb:8",
+                                           "max_non_split_rounding_mb:19",
+                                           "large_segment_size_mb:12,max_non_split_rounding_mb:15",
+                                           "roundup_power2_divisions:3", "roundup_power2_divisions:0",
+                                           "roundup_power2_divisions:[300:4]", "roundup_power2_divisions:[64:3]",
+                                           "roundup_power2_divisions:[64:4", "per_process_memory_fraction:1.5",
+                                           "backend:foo", "foo:1", "large_segment_size_mb:64,max_split_size_mb:32",
+                                           "expandable_segments:True},{"));
 
 }  // namespace
 }  // namespace memreel

@@ -5,44 +5,25 @@
 
 #include <vector>
 
+#include "analyzer/engine/device.h"
+#include "analyzer/engine/prepared.h"
 #include "analyzer/policies/torch_native.h"
-#include "analyzer/replay/device.h"
-#include "analyzer/replay/prepared.h"
+#include "tests/unit/analyzer/policies/driven.h"
+#include "tests/unit/analyzer/policies/driven_torch.h"
 
 namespace memreel {
 namespace {
 
-DeviceModel limited_to(Bytes capacity, bool told = false) {
-  return {.kind = DeviceModel::Kind::capacity, .capacity = capacity, .told = told};
-}
+using testing::limited_to;
 
-/// A policy driven by hand: lane 0 is the default stream, lane 1 another stream, lane 2 a private pool.
-class Torch {
- public:
-  explicit Torch(TorchSettings settings = {.expandable = true}, DeviceModel model = {})
-      : device_(model, {}), policy_(heap(), settings, device_) {}
-
-  bool alloc(std::uint32_t slot, Bytes size, std::uint32_t lane = 0) { return policy_.allocate(slot, size, lane); }
-  void free(std::uint32_t slot) { policy_.free(slot, {}); }
-  Address at(std::uint32_t slot) const { return policy_.block_of(slot).address; }
-  Bytes offset(std::uint32_t slot, std::uint32_t from = 0) const { return at(slot) - at(from); }
-  Bytes size(std::uint32_t slot) const { return policy_.block_of(slot).size; }
-  Bytes reserved() const { return policy_.use().reserved; }
-  TorchNative<>* operator->() { return &policy_; }
-
- private:
-  static Prepared heap() {
-    Prepared heap;
-    heap.lanes = {{.stream_handle = 0}, {.stream = StreamId{1}, .stream_handle = 7}, {.pool = PoolId{1}}};
-    heap.slot_count = 16;
-    return heap;
-  }
-  SimulatedDevice device_;
-  TorchNative<> policy_;
+/// With expandable segments unless other settings are given.
+struct ExpandableTorch : testing::DrivenTorch {
+  explicit ExpandableTorch(TorchSettings settings = {.expandable = true}, DeviceModel model = {})
+      : DrivenTorch(settings, model) {}
 };
 
 TEST(TorchExpandable, MapsWhatTheRequestNeedsInWholeRuns) {
-  Torch torch;
+  ExpandableTorch torch;
   torch.alloc(0, 3_MiB);
   EXPECT_EQ(torch.reserved(), 20_MiB);
   torch.alloc(1, 38_MiB);  // 17 MiB are there already: 21 more take two runs
@@ -55,23 +36,23 @@ TEST(TorchExpandable, MapsWhatTheRequestNeedsInWholeRuns) {
 }
 
 TEST(TorchExpandable, LargeRunsHaveTheSizeOfASegment) {
-  Torch torch({.large_segment = 32_MiB, .expandable = true});
+  ExpandableTorch torch({.large_segment = 32_MiB, .expandable = true});
   torch.alloc(0, 3_MiB);
   EXPECT_EQ(torch.reserved(), 32_MiB);
 }
 
 TEST(TorchExpandable, SplitsLargeBlocksDownTo512Bytes) {
-  Torch torch;
+  ExpandableTorch torch;
   torch.alloc(0, 20_MiB - 512_B);
   EXPECT_EQ(torch.size(0), 20_MiB - 512_B);
-  Torch limited({.max_split_size = 20_MiB, .expandable = true});
+  ExpandableTorch limited({.max_split_size = 20_MiB, .expandable = true});
   limited.alloc(0, 30_MiB);  // even above max_split_size
   EXPECT_EQ(limited.size(0), 30_MiB);
   EXPECT_EQ(limited.reserved(), 40_MiB);
 }
 
 TEST(TorchExpandable, ABlockThatCouldGrowIsTheLastChoice) {
-  Torch torch;
+  ExpandableTorch torch;
   torch.alloc(0, 10_MiB);
   torch.alloc(1, 6_MiB);
   torch.free(0);  // a hole of 10 MiB, and 4 MiB before unmapped addresses
@@ -80,7 +61,7 @@ TEST(TorchExpandable, ABlockThatCouldGrowIsTheLastChoice) {
 }
 
 TEST(TorchExpandable, OfTwoThatCouldGrowTheOneThatCanGrowLess) {
-  Torch torch;
+  ExpandableTorch torch;
   torch.alloc(0, 40_MiB);
   torch.alloc(1, 2_MiB);  // 42 of 60 MiB are taken
   torch.free(0);
@@ -94,7 +75,7 @@ TEST(TorchExpandable, OfTwoThatCouldGrowTheOneThatCanGrowLess) {
 }
 
 TEST(TorchExpandable, GrowsFromTheFreeBlockBeforeTheLowestUnmappedOneThatHasRoom) {
-  Torch torch;
+  ExpandableTorch torch;
   torch.alloc(0, 15_MiB);
   torch.alloc(1, 25_MiB);
   torch.alloc(2, 20_MiB);
@@ -108,7 +89,7 @@ TEST(TorchExpandable, GrowsFromTheFreeBlockBeforeTheLowestUnmappedOneThatHasRoom
 }
 
 TEST(TorchExpandable, MappingGoesOnAcrossFreeBlocks) {
-  Torch torch;
+  ExpandableTorch torch;
   for (const std::uint32_t slot : {0U, 1U, 2U}) torch.alloc(slot, slot == 2 ? 30_MiB : 20_MiB);
   torch.free(0);
   torch->empty_cache();  // 0 to 20 is unmapped
@@ -119,7 +100,7 @@ TEST(TorchExpandable, MappingGoesOnAcrossFreeBlocks) {
 }
 
 TEST(TorchExpandable, StreamsPoolsAndSizeClassesHaveRangesOfTheirOwn) {
-  Torch torch;
+  ExpandableTorch torch;
   torch.alloc(0, 1_KiB, 0);
   torch.alloc(1, 1_KiB, 1);
   torch.alloc(2, 1_KiB, 2);
@@ -128,7 +109,7 @@ TEST(TorchExpandable, StreamsPoolsAndSizeClassesHaveRangesOfTheirOwn) {
 }
 
 TEST(TorchExpandable, ReleasingUnmapsTheWholeRunsInsideAFreeBlock) {
-  Torch torch;
+  ExpandableTorch torch;
   torch.alloc(0, 5_MiB);
   torch.alloc(1, 50_MiB);
   torch.alloc(2, 5_MiB);
@@ -140,7 +121,7 @@ TEST(TorchExpandable, ReleasingUnmapsTheWholeRunsInsideAFreeBlock) {
 }
 
 TEST(TorchExpandable, ARangeOfWhichNothingIsMappedIsGivenUp) {
-  Torch torch;
+  ExpandableTorch torch;
   torch.alloc(0, 5_MiB);
   const Address first = torch.at(0);
   torch.free(0);
@@ -151,24 +132,24 @@ TEST(TorchExpandable, ARangeOfWhichNothingIsMappedIsGivenUp) {
 }
 
 TEST(TorchExpandable, TheLimitIsCheckedAsIfSegmentsWereTaken) {
-  Torch torch({.expandable = true}, limited_to(42_MiB, true));
+  ExpandableTorch torch({.expandable = true}, limited_to(42_MiB, true));
   EXPECT_TRUE(torch.alloc(0, 22_MiB));  // a segment of 22 MiB would fit, so two runs are mapped
   EXPECT_EQ(torch.reserved(), 40_MiB);
   EXPECT_FALSE(torch.alloc(1, 19_MiB));  // needs one MiB of memory, but as a segment 20
-  Torch exceeding({.expandable = true}, limited_to(22_MiB, true));
+  ExpandableTorch exceeding({.expandable = true}, limited_to(22_MiB, true));
   EXPECT_TRUE(exceeding.alloc(0, 22_MiB));
   EXPECT_EQ(exceeding.reserved(), 40_MiB);  // more than the limit, as with the real one
 }
 
 TEST(TorchExpandable, WhatTheDeviceHasNoneIsMappedBeyond) {
-  Torch torch({.expandable = true}, limited_to(30_MiB));
+  ExpandableTorch torch({.expandable = true}, limited_to(30_MiB));
   EXPECT_FALSE(torch.alloc(0, 22_MiB));
   EXPECT_EQ(torch.reserved(), 0_B);
   EXPECT_TRUE(torch.alloc(0, 20_MiB));
 }
 
 TEST(TorchExpandable, AFailedRequestLeavesWhatWasMappedBeforeTheRefusal) {
-  Torch torch({.expandable = true}, limited_to(90_MiB));
+  ExpandableTorch torch({.expandable = true}, limited_to(90_MiB));
   torch.alloc(0, 20_MiB);
   torch.alloc(1, 20_MiB);
   torch.alloc(2, 20_MiB);
@@ -182,7 +163,7 @@ TEST(TorchExpandable, AFailedRequestLeavesWhatWasMappedBeforeTheRefusal) {
 }
 
 TEST(TorchExpandable, CollectingGarbagePassesItBy) {
-  Torch torch({.garbage_collection_threshold = 0.1, .expandable = true}, limited_to(200_MiB));
+  ExpandableTorch torch({.garbage_collection_threshold = 0.1, .expandable = true}, limited_to(200_MiB));
   for (std::uint32_t i = 1; i < 4; ++i) {
     torch.alloc(0, 20_MiB * i);
     torch.free(0);
@@ -191,7 +172,7 @@ TEST(TorchExpandable, CollectingGarbagePassesItBy) {
 }
 
 TEST(TorchExpandable, ReleasingOversizeBlocksPassesItBy) {
-  Torch torch({.max_split_size = 20_MiB, .expandable = true}, limited_to(100_MiB));
+  ExpandableTorch torch({.max_split_size = 20_MiB, .expandable = true}, limited_to(100_MiB));
   torch.alloc(0, 40_MiB);
   torch.alloc(1, 20_MiB, 1);
   torch.free(0);
@@ -201,7 +182,7 @@ TEST(TorchExpandable, ReleasingOversizeBlocksPassesItBy) {
 }
 
 TEST(TorchExpandable, OversizeRequestsTakeBlocksOfAboutTheirSize) {
-  Torch torch({.max_split_size = 64_MiB, .expandable = true});
+  ExpandableTorch torch({.max_split_size = 64_MiB, .expandable = true});
   torch.alloc(0, 100_MiB);
   torch.alloc(1, 10_MiB);
   torch.free(0);

@@ -1,39 +1,18 @@
 #include "analyzer/policies/torch_native.h"
+#include "analyzer/replay/registry.h"
 
 #include <gtest/gtest.h>
 
-#include "analyzer/replay/device.h"
-#include "analyzer/replay/prepared.h"
+#include "analyzer/engine/device.h"
+#include "analyzer/engine/prepared.h"
+#include "tests/unit/analyzer/policies/driven.h"
+#include "tests/unit/analyzer/policies/driven_torch.h"
 
 namespace memreel {
 namespace {
 
-/// A policy driven by hand: lane 0 is the default stream, lane 1 another stream, lane 2 a private pool.
-class Torch {
- public:
-  explicit Torch(TorchSettings settings = {}, DeviceModel model = {})
-      : device_(model, {}), policy_(heap(), settings, device_) {}
-
-  /// Allocates into a slot; false when it failed.
-  bool alloc(std::uint32_t slot, Bytes size, std::uint32_t lane = 0) { return policy_.allocate(slot, size, lane); }
-  void free(std::uint32_t slot) { policy_.free(slot, {}); }
-  Address at(std::uint32_t slot) const { return policy_.block_of(slot).address; }
-  Bytes size(std::uint32_t slot) const { return policy_.block_of(slot).size; }
-  Bytes reserved() const { return policy_.use().reserved; }
-  TorchNative<>* operator->() { return &policy_; }
-
- private:
-  static Prepared heap() {
-    Prepared heap;
-    heap.lanes = {{.stream_handle = 0}, {.stream = StreamId{1}, .stream_handle = 7}, {.pool = PoolId{1}}};
-    heap.slot_count = 16;
-    return heap;
-  }
-  SimulatedDevice device_;
-  TorchNative<> policy_;
-};
-
-DeviceModel limited_to(Bytes capacity) { return {.kind = DeviceModel::Kind::capacity, .capacity = capacity}; }
+using testing::limited_to;
+using Torch = testing::DrivenTorch;
 
 TEST(TorchNative, TakesTheFrontOfTheSmallestBlockThatFits) {
   Torch torch;

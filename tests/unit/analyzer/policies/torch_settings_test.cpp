@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analyzer/policies/registry.h"
+#include "analyzer/replay/registry.h"
 
 namespace memreel {
 namespace {
@@ -59,6 +59,20 @@ TEST(TorchSettings, HugeRequestsDoNotWrapAround) {
   EXPECT_GT(settings.segment_size(settings.round(huge)), 1_GiB);
 }
 
+TEST(TorchSettings, WhatWasRecordedOutOfRangeKeepsItsDefault) {
+  for (const char* const key : {"max_split_size", "large_segment_size", "max_non_split_rounding_size",
+                                "garbage_collection_threshold", "roundup_power2_divisions", "PYTORCH_CUDA_ALLOC_CONF"})
+    for (const char* const value : {"1", "3", "1048577", "1125899906842624", "18446744073709551615", "0.00001", "1.5",
+                                    "-1", "nan", "max_split_size_mb:1", "[3:5]"}) {
+      const TorchSettings settings = TorchSettings::recorded({{key, value}});
+      const auto again = TorchSettings::parse(settings.spec());
+      ASSERT_TRUE(again) << key << ' ' << value << ": " << again.error().message();
+      EXPECT_EQ(again->spec(), settings.spec()) << key << ' ' << value;
+    }
+  EXPECT_EQ(TorchSettings::recorded({{"max_split_size", "1"}}).max_split_size, TorchSettings::unlimited);
+  EXPECT_EQ(TorchSettings::recorded({{"max_split_size", "134217728"}}).max_split_size, 128_MiB);
+}
+
 TEST(TorchSettings, ASpecOfSettingsGivesTheSameSettings) {
   const TorchSettings settings = parsed({{"max_split_size_mb", "128"},
                                          {"garbage_collection_threshold", "0.6"},
@@ -92,7 +106,7 @@ TEST(TorchSettings, WhatSnapshotsDoNotListIsReadFromTheVariable) {
   EXPECT_EQ(settings.max_split_size, TorchSettings::unlimited);
 }
 
-class BadTorchParameter : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+class BadTorchParameter : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 TEST_P(BadTorchParameter, IsRefusedByName) {
   const auto [key, value] = GetParam();
@@ -103,13 +117,13 @@ TEST_P(BadTorchParameter, IsRefusedByName) {
 
 INSTANTIATE_TEST_SUITE_P(
     Values, BadTorchParameter,
-    testing::Values(std::pair{"max_split_size_mb", "19"}, std::pair{"max_split_size_mb", "-1"},
-                    std::pair{"max_split_size_mb", "64MiB"}, std::pair{"max_split_size_mb", ""},
-                    std::pair{"garbage_collection_threshold", "1"}, std::pair{"garbage_collection_threshold", "0.5x"},
-                    std::pair{"garbage_collection_threshold", "nan"}, std::pair{"roundup_power2_divisions", "3"},
-                    std::pair{"roundup_power2_divisions", "[64:3]"}, std::pair{"roundup_power2_divisions", "[300:4]"},
-                    std::pair{"roundup_power2_divisions", "[256:4"}, std::pair{"large_segment_size_mb", "5"},
-                    std::pair{"no_such_setting", "1"}));
+    ::testing::Values(std::pair{"max_split_size_mb", "19"}, std::pair{"max_split_size_mb", "-1"},
+                      std::pair{"max_split_size_mb", "64MiB"}, std::pair{"max_split_size_mb", ""},
+                      std::pair{"garbage_collection_threshold", "1"}, std::pair{"garbage_collection_threshold", "0.5x"},
+                      std::pair{"garbage_collection_threshold", "nan"}, std::pair{"roundup_power2_divisions", "3"},
+                      std::pair{"roundup_power2_divisions", "[64:3]"}, std::pair{"roundup_power2_divisions", "[300:4]"},
+                      std::pair{"roundup_power2_divisions", "[256:4"}, std::pair{"large_segment_size_mb", "5"},
+                      std::pair{"no_such_setting", "1"}));
 
 }  // namespace
 }  // namespace memreel

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analyzer/policies/bfc.h"
+#include "analyzer/replay/prepare.h"
 #include "analyzer/replay/replay.h"
 #include "analyzer/replay/verify.h"
 #include "formats/import/import.h"

@@ -1,4 +1,4 @@
-#include "analyzer/replay/device.h"
+#include "analyzer/engine/device.h"
 
 #include <gtest/gtest.h>
 

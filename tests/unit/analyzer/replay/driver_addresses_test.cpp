@@ -1,5 +1,5 @@
 // Addresses of segments against what a real driver answered, and what must hold of them whatever is asked.
-#include "analyzer/replay/driver_addresses.h"
+#include "analyzer/engine/driver_addresses.h"
 
 #include <gtest/gtest.h>
 

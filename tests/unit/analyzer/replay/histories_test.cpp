@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "analyzer/replay/memory_summary.h"
-#include "analyzer/replay/prepared.h"
+#include "analyzer/replay/prepare.h"
 #include "analyzer/replay/recorded_capacity.h"
 #include "analyzer/replay/replay.h"
 #include "analyzer/replay/verify.h"
@@ -16,7 +16,7 @@
 namespace memreel {
 namespace {
 
-class RecordedHistory : public testing::TestWithParam<const char*> {
+class RecordedHistory : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     const auto file = test::history(GetParam());
@@ -78,18 +78,19 @@ TEST_P(RecordedHistory, SummaryAddsUp) {
 
 INSTANTIATE_TEST_SUITE_P(
     PyTorch, RecordedHistory,
-    testing::Values("decode_default", "gpt_default", "streams_default", "oom_default", "threads", "leak", "random_2m",
-                    "ddp_rank0", "ddp_rank1", "two_gpus", "mempool", "gpt_maxsplit", "gpt_pow2", "oom_gc",
-                    "oom_maxsplit", "random_pow2_split", "resnet_gc", "gpt_expandable", "resnet_expandable",
-                    "streams_expandable", "mempool_expandable", "oom_expandable", "graphs_default", "graphs_expandable",
-                    // Recorded by tests/gpu/record_matrix.py.
-                    "captures_s63_default", "captures_s64_expandable", "capture_streams_s71_default",
-                    "mempools_s82_default", "mempools_s83_expandable", "borrow_s91_expandable", "pressure_s2_gc",
-                    "pressure_s7_expandable_maxsplit", "oom_s12_expandable_gc", "oom_s14_nonsplit",
-                    "streams_s32_expandable_pow2", "convnet_s2_default", "convnet_s2_pow2",
-                    // By tests/gpu/verify_random.py.
-                    "mempools_s93428_segment", "mixed_s5952_maxsplit_gc", "mixed_s23877_maxsplit_gc",
-                    "mixed_s70637_expandable", "mixed_s7792_expandable_gc", "peers_s80731_gc"),
+    ::testing::Values("decode_default", "gpt_default", "streams_default", "oom_default", "threads", "leak", "random_2m",
+                      "ddp_rank0", "ddp_rank1", "two_gpus", "mempool", "gpt_maxsplit", "gpt_pow2", "oom_gc",
+                      "oom_maxsplit", "random_pow2_split", "resnet_gc", "gpt_expandable", "resnet_expandable",
+                      "streams_expandable", "mempool_expandable", "oom_expandable", "graphs_default",
+                      "graphs_expandable",
+                      // Recorded by tests/gpu/record_matrix.py.
+                      "captures_s63_default", "captures_s64_expandable", "capture_streams_s71_default",
+                      "mempools_s82_default", "mempools_s83_expandable", "borrow_s91_expandable", "pressure_s2_gc",
+                      "pressure_s7_expandable_maxsplit", "oom_s12_expandable_gc", "oom_s14_nonsplit",
+                      "streams_s32_expandable_pow2", "convnet_s2_default", "convnet_s2_pow2",
+                      // By tests/gpu/verify_random.py.
+                      "mempools_s93428_segment", "mixed_s5952_maxsplit_gc", "mixed_s23877_maxsplit_gc",
+                      "mixed_s70637_expandable", "mixed_s7792_expandable_gc", "peers_s80731_gc"),
     [](const auto& test) { return std::string(test.param); });
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "analyzer/replay/prepare.h"
 #include "analyzer/replay/replay.h"
 #include "analyzer/replay/steps.h"
 #include "tests/bench/synthetic.h"

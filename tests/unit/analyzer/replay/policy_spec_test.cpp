@@ -1,4 +1,4 @@
-#include "analyzer/replay/policy_spec.h"
+#include "analyzer/engine/policy_spec.h"
 
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ TEST(PolicySpec, WhatTextWritesIsParsedBack) {
   EXPECT_EQ(again->at(0), spec);
 }
 
-class MalformedSpec : public testing::TestWithParam<const char*> {};
+class MalformedSpec : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(MalformedSpec, IsOneLineThatShowsHow) {
   const auto specs = parse_policies(GetParam());
@@ -45,8 +45,8 @@ TEST_P(MalformedSpec, IsOneLineThatShowsHow) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Texts, MalformedSpec,
-                         testing::Values("", ",", "a,", ",a", "a{", "a}", "a{b}", "a{=1}", "a{b=1,b=2}", "{b=1}",
-                                         "a{b=1}c", "a=b"));
+                         ::testing::Values("", ",", "a,", ",a", "a{", "a}", "a{b}", "a{=1}", "a{b=1,b=2}", "{b=1}",
+                                           "a{b=1}c", "a=b"));
 
 }  // namespace
 }  // namespace memreel

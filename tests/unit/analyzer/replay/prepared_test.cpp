@@ -1,4 +1,4 @@
-#include "analyzer/replay/prepared.h"
+#include "analyzer/replay/prepare.h"
 
 #include <gtest/gtest.h>
 

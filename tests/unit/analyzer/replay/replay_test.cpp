@@ -1,5 +1,5 @@
 #include "analyzer/replay/replay.h"
-#include "analyzer/policies/registry.h"
+#include "analyzer/replay/registry.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "analyzer/replay/prepared.h"
+#include "analyzer/replay/prepare.h"
 #include "tests/bench/synthetic.h"
 #include "tests/unit/analyzer/history.h"
 

@@ -1,5 +1,6 @@
 // A trace is replayed with the same result from memory, block by block, and however many threads do it.
 #include "analyzer/replay/streamed_trace.h"
+#include "analyzer/replay/prepare.h"
 
 #include <gtest/gtest.h>
 
@@ -112,6 +113,85 @@ TEST(StreamedTrace, GivesTheSameResultsAsOneInMemory) {
     const auto indexed = replay(prepare(*loaded), specs, {.series_points = 37, .threads = 2});
     ASSERT_TRUE(indexed);
     expect_same(*in_memory, *indexed);
+  }
+}
+
+/// A recording of PyTorch and of the driver below it, at random: segments that the driver gave, other allocations of
+/// the driver's, requests that fail at both levels, and samples of the device.
+Trace both_levels(std::uint64_t seed, bool framework_tells_segments) {
+  testing::TraceBuilder build;
+  build.trace().header.source = "cupti";
+  const HeapId torch{1}, driver = build.heap("cuda.driver", Level::driver, 0);
+  const OriginId of_torch = build.origin(torch), of_driver = build.origin(driver);
+  synthetic::Random random(seed);
+  struct Segment {
+    Address address;
+    Bytes size;
+    AllocationId region, block;
+  };
+  std::vector<Segment> segments;
+  std::vector<AllocationId> others;
+  std::uint64_t next = 1;
+  Bytes used;
+  for (int i = 0; i < 3000; ++i) {
+    const Address address{next << 28U};
+    if (random.chance(3) && segments.size() < 20) {
+      ++next;
+      const Bytes size = 2_MiB * (6 + random.below(20));
+      const AllocationId region = build.alloc(of_driver, address, size);
+      if (framework_tells_segments) build.event(EventKind::segment_alloc, of_torch, address, size);
+      segments.push_back({address, size, region, build.alloc(of_torch, address, size - 4096_B)});
+      used += size;
+    } else if (random.chance(3) && !segments.empty()) {
+      const Segment gone = segments[random.below(segments.size())];
+      std::erase_if(segments, [&](const Segment& each) { return each.address == gone.address; });
+      build.free(gone.block);
+      if (framework_tells_segments) build.event(EventKind::segment_free, of_torch, gone.address, gone.size);
+      build.free(gone.region);
+      used -= gone.size;
+    } else if (random.chance(4)) {
+      ++next;
+      others.push_back(build.alloc(of_driver, address, 3_MiB));
+    } else if (random.chance(4) && !others.empty()) {
+      build.free(others.back());
+      others.pop_back();
+    } else if (random.chance(60)) {
+      const Bytes size = random.chance(4) ? Bytes{std::uint64_t{1} << 42U} : 900_MiB;
+      for (int t = 0; t < 2; ++t) build.push({.kind = EventKind::alloc_failed, .origin = of_driver, .size = size});
+      build.push({.kind = EventKind::alloc_failed, .origin = of_torch, .size = size});
+    } else if (random.chance(20)) {
+      build.push({.kind = EventKind::memory_info, .origin = of_driver, .size = used, .value = (1_GiB - used).count});
+    }
+  }
+  return std::move(build.trace());
+}
+
+TEST(StreamedTrace, LevelsAreTiedAndLimitsDeducedAsInMemory) {
+  const std::vector<PolicySpec> specs{{.name = "torch.native"}, {.name = "cuda.malloc"}, {.name = "fit.best"}};
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    const Trace recorded = both_levels(seed + 1, seed % 2 == 0);
+    const TraceFile file(recorded, seed % 3 == 0 ? 7 : 1000);
+    auto loaded = load(file.path());
+    ASSERT_TRUE(loaded);
+    EXPECT_GT(complete_subject(*loaded), 0U);
+    const std::vector<Prepared> heaps = prepare(*loaded);
+    const auto streamed = StreamedTrace::open(file.path());
+    ASSERT_TRUE(streamed) << streamed.error().message();
+    EXPECT_EQ((*streamed)->event_count(), loaded->events.count());
+    ASSERT_EQ((*streamed)->heaps().size(), heaps.size());
+    for (std::size_t i = 0; i < heaps.size(); ++i) {
+      EXPECT_EQ((*streamed)->heaps()[i].implied_capacity, heaps[i].implied_capacity);
+      EXPECT_LE(heaps[i].implied_capacity, 2_GiB) << "of a device of 1 GiB, where 4 TiB were refused";
+    }
+    const auto histories = heap_histories(*loaded);
+    ASSERT_EQ((*streamed)->histories().size(), histories.size());
+    for (std::size_t i = 0; i < histories.size(); ++i)
+      EXPECT_EQ((*streamed)->histories()[i].peak_reserved, histories[i].peak_reserved);
+    const auto in_memory = replay(heaps, specs, {});
+    const auto block_by_block = replay((*streamed)->heaps(), specs, {.rows = streamed->get()});
+    ASSERT_TRUE(in_memory && block_by_block);
+    expect_same(*in_memory, *block_by_block);
   }
 }
 

@@ -66,6 +66,22 @@ TEST(Verify, PoolsOfARecordingThatEndOneAfterAnotherGiveBackAlone) {
   EXPECT_TRUE(verified(trace).exact());
 }
 
+TEST(Verify, OriginsOfDeducedCallsMayNeedRoomOfTheirOwn) {
+  for (std::uint32_t pools = 1; pools < 20; ++pools) {  // among them as many as the table has room for
+    History history;
+    for (std::uint32_t pool = 0; pool < pools; ++pool) {
+      history.segment_alloc(segment + 64_MiB * pool, 20_MiB, pool);
+      history.free(history.alloc(5_MiB, segment + 64_MiB * pool, 0, pool));
+    }
+    for (std::uint32_t pool = 0; pool < pools; ++pool) history.segment_free(segment + 64_MiB * pool, 20_MiB, pool);
+    Trace trace = history.trace();
+    trace.header.source = "cupti";
+    trace.tables.origins.shrink_to_fit();
+    infer_torch_calls(trace);
+    for (const OriginId origin : trace.events.origin) ASSERT_LT(index(origin), trace.tables.origins.size());
+  }
+}
+
 TEST(Verify, SettingsThatChangedAreNamedWhereTheReplayDiverges) {
   const std::map<std::string, std::string> unlimited{{"max_split_size", "-1"}}, limited{{"max_split_size", "20971520"}};
   const auto history = [&](const std::map<std::string, std::string>& then, Address last) {

@@ -1,5 +1,5 @@
 // The hooks' clock tells the time that the system tells.
-#include "collector/agent/clock.h"
+#include "collector/recorder/clock.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Whose backward pass an allocation belongs to.
-#include "collector/agent/forward_stacks.h"
+#include "collector/trace/forward_stacks.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Who waits for a lock that somebody else, or nobody, will let go of.
-#include "collector/agent/gate.h"
+#include "collector/recorder/gate.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // The contract between launcher and library: what one writes, the other reads.
-#include "collector/agent/options.h"
+#include "collector/options/options.h"
 
 #include <gmock/gmock.h>
 
 #include <map>
 
-#include "collector/agent/journal.h"
+#include "collector/options/journal.h"
 
 namespace memreel::agent {
 namespace {
@@ -34,6 +34,8 @@ TEST(Options, WhatIsWrittenIsRead) {
                         .dormant = true,
                         .torch = false,
                         .python = false,
+                        .mode = 0640,
+                        .mask = false,
                         .libcupti = "/x/libcupti.so.13"};
   Environment environment;
   for (const auto& [name, value] : to_environment(options)) environment[name] = value;
@@ -55,11 +57,16 @@ TEST(Options, AWrongValueIsRefusedWithItsNameAndWhatMayStandThere) {
                                                {"MEMREEL_FLUSH_MS", "0"},
                                                {"MEMREEL_BACKEND", "CUPTI"},
                                                {"MEMREEL_DORMANT", "yes"},
+                                               {"MEMREEL_MODE", "0"},
+                                               {"MEMREEL_MODE", "440"},
+                                               {"MEMREEL_MODE", "689"},
+                                               {"MEMREEL_MODE", "1777"},
                                                {"MEMREEL_TORCH", ""},
                                                {"MEMREEL_PYTHON", "2"}}) {
     const auto options = read({{name, value}});
     ASSERT_FALSE(options) << name << "=" << value;
-    EXPECT_THAT(options.error().message(), testing::StartsWith(name + ": can't be \"" + value + "\" (set it to "));
+    EXPECT_THAT(options.error().message(),
+                ::testing::StartsWith(name + ": invalid value \"" + value + "\" (set it to "));
   }
 }
 

@@ -1,5 +1,5 @@
 // Records on their way from many threads to one.
-#include "collector/agent/recorder.h"
+#include "collector/recorder/recorder.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>

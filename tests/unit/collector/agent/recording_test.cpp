@@ -1,5 +1,5 @@
 // From the first call of a program to its trace.
-#include "collector/agent/recording.h"
+#include "collector/trace/recording.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 TEST(Recording, EveryCallIsInTheTraceOrCountedAsLost) {
   constexpr std::uint64_t per_thread = 5000;
   constexpr unsigned threads = 4;
-  const auto folder = std::filesystem::path(testing::TempDir()) / "recording_test";
+  const auto folder = std::filesystem::path(::testing::TempDir()) / "recording_test";
   for (int run = 0; run < 20; ++run) {
     std::filesystem::remove_all(folder);
     std::filesystem::create_directories(folder);

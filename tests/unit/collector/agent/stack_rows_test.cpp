@@ -1,5 +1,5 @@
 // Stacks through modules that come and go while a program is recorded, with loaders old and new.
-#include "collector/agent/stack_rows.h"
+#include "collector/trace/stack_rows.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // What records mean: the trace that comes out of them, read back.
-#include "collector/agent/trace_builder.h"
+#include "collector/trace/trace_builder.h"
 
 #include <gmock/gmock.h>
 
@@ -13,7 +13,7 @@ namespace memreel::agent {
 namespace {
 
 /// Builds a trace of records that are given one drain at a time.
-class TraceBuilderTest : public testing::Test {
+class TraceBuilderTest : public ::testing::Test {
  protected:
   /// Records in order, each with the next sequence number and a millisecond later.
   std::vector<Record> in_order(std::vector<Record> records) {
@@ -61,7 +61,7 @@ class TraceBuilderTest : public testing::Test {
   Trace trace_;
 };
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 Record alloc(std::uint64_t address, std::uint64_t size, Space space = Space::linear, std::uint16_t context = 1) {
   return {.address = address, .size = size, .context = context, .kind = RecordKind::alloc, .space = space};
@@ -169,9 +169,9 @@ TEST_F(TraceBuilderTest, AContextTakesWithItWhatIsItsOwn) {
        {.context = 1, .kind = RecordKind::context_destroyed}});
   const auto all = events();
   EXPECT_THAT(std::vector(all.begin() + 5, all.end()),
-              testing::UnorderedElementsAre("free_requested cuda.driver/0 1000 1",
-                                            "free_requested cuda.driver/0 4000 4 managed",
-                                            "free_requested cuda.driver/0 5000 5 array (estimated)"));
+              ::testing::UnorderedElementsAre("free_requested cuda.driver/0 1000 1",
+                                              "free_requested cuda.driver/0 4000 4 managed",
+                                              "free_requested cuda.driver/0 5000 5 array (estimated)"));
 }
 
 TEST_F(TraceBuilderTest, ResettingADeviceTakesItsPoolsAlong) {
@@ -372,8 +372,8 @@ TEST_F(TraceBuilderTest, WhatIsAliveInAPoolGoesWithIt) {
   add({own(RecordKind::alloc, 7, 0x10, 1), own(RecordKind::alloc, 7, 0x20, 2), own(RecordKind::free_requested, 7, 0x20),
        own(RecordKind::own_pool_gone, 7)});
   EXPECT_THAT(events(), ElementsAre("alloc pool 7/0 10 1", "alloc pool 7/0 20 2", "free_requested pool 7/0 20 2",
-                                    "free_requested pool 7/0 10 1", testing::StartsWith("free_completed pool 7/0"),
-                                    testing::StartsWith("free_completed pool 7/0")));
+                                    "free_requested pool 7/0 10 1", ::testing::StartsWith("free_completed pool 7/0"),
+                                    ::testing::StartsWith("free_completed pool 7/0")));
 }
 
 TEST_F(TraceBuilderTest, AnAllocationAtALiveAddressEndsTheOneBefore) {

@@ -1,19 +1,19 @@
 // What a program is told about its heaps while it runs.
-#include "collector/agent/usage.h"
+#include "collector/recorder/usage.h"
 
 #include <gmock/gmock.h>
 
 #include <chrono>
 #include <thread>
 
-#include "collector/agent/recorder.h"
+#include "collector/recorder/recorder.h"
 
 namespace memreel::agent {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 const Heap driver{.level = Level::driver, .device = 0};
 const Heap pool{.level = Level::framework, .device = 1};

@@ -31,7 +31,7 @@ class GrowingFile final : public ByteFile {
 };
 
 /// A trace that grows: written with one hand, read with the other.
-class LiveMemoryTest : public testing::Test {
+class LiveMemoryTest : public ::testing::Test {
  protected:
   OriginId heap(const char* name, Level level, HeapId parent, std::int16_t device = 0) {
     last_ = writer_.intern(Heap{.name = writer_.intern(name),

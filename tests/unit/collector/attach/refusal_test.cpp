@@ -39,7 +39,7 @@ TEST(Refusal, OneLineEach) {
 
 TEST(Refusal, WhatIsNoProgramToJoin) {
   EXPECT_THAT(check_alive(::getpid()).error().message(), HasSubstr("memreel itself"));
-  EXPECT_THAT(check_alive(-1).error().message(), HasSubstr("none with this number"));
+  EXPECT_THAT(check_alive(-1).error().message(), HasSubstr("no such process"));
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ T* pointer(std::uint64_t number) {
   return reinterpret_cast<T*>(number);  // NOLINT(performance-no-int-to-ptr): an opaque handle
 }
 
-class DecoderTest : public testing::Test {
+class DecoderTest : public ::testing::Test {
  protected:
   static constexpr KnownObjects::Known context{.number = 7, .device = 3};
 

@@ -10,12 +10,12 @@ namespace memreel::cuda {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
-class FindCupti : public testing::Test {
+class FindCupti : public ::testing::Test {
  protected:
   void SetUp() override { fs::create_directories(root_); }
   void TearDown() override { fs::remove_all(root_); }
@@ -29,7 +29,7 @@ class FindCupti : public testing::Test {
     return static_cast<std::size_t>(std::find(candidates.begin(), candidates.end(), candidate) - candidates.begin());
   }
 
-  fs::path root_ = fs::path(testing::TempDir()) / ("find_cupti_" + std::to_string(::getpid()));
+  fs::path root_ = fs::path(::testing::TempDir()) / ("find_cupti_" + std::to_string(::getpid()));
 };
 
 TEST_F(FindCupti, ACopyThatIsLoadedIsTheOnlyOne) {

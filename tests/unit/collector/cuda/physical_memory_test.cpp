@@ -8,8 +8,8 @@
 namespace memreel::cuda {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 TEST(PhysicalMemory, ReleasedWhileMappedItLivesUntilItIsUnmapped) {
   PhysicalMemory memory;

@@ -1,0 +1,107 @@
+#include "analyzer/category/category.h"
+
+#include <algorithm>
+
+namespace memreel {
+namespace {
+
+constexpr std::array<std::string_view, category_count> category_names{
+    "unknown",   "parameter", "buffer",         "gradient",      "optimizer_state", "activation", "input",
+    "temporary", "kv_cache",  "parameter_copy", "communication", "workspace",       "graph_pool"};
+constexpr std::array<std::string_view, phase_count> phase_names{"other", "forward", "backward", "optimizer"};
+
+constexpr auto evidence_rows = [] {
+  using enum Evidence;
+  return std::array{
+      EvidenceRow{none, "none", Category::unknown, 0, "nothing says what it is for"},
+      EvidenceRow{module_parameter, "module_parameter", Category::parameter, 0.97,
+                  "made where nn.Module._apply moves parameters"},
+      EvidenceRow{module_buffer, "module_buffer", Category::buffer, 0.97, "made where nn.Module._apply moves buffers"},
+      EvidenceRow{loaded_weights, "loaded_weights", Category::parameter, 0.9,
+                  "made by code that builds modules or loads weights, and kept"},
+      EvidenceRow{gets_gradient, "gets_gradient", Category::parameter, 0.8,
+                  "made before the first step, kept, and a gradient of its size comes back"},
+      EvidenceRow{constructed, "constructed", Category::parameter, 0.5,
+                  "made by a constructor before the first forward pass, and kept"},
+      EvidenceRow{norm_statistics, "norm_statistics", Category::buffer, 0.8,
+                  "made by the constructor of a batch norm after its parameters, and kept"},
+      EvidenceRow{module_copy, "module_copy", Category::parameter_copy, 0.9, "made by copy.deepcopy of a module"},
+      EvidenceRow{sizes_of_parameters, "sizes_of_parameters", Category::parameter_copy, 0.8,
+                  "made together at one place and kept, with the sizes that the parameters have"},
+      EvidenceRow{cleared_by_zero_grad, "cleared_by_zero_grad", Category::gradient, 0.99,
+                  "made in the backward pass and freed by zero_grad"},
+      EvidenceRow{gradient_of_parameter, "gradient_of_parameter", Category::gradient, 0.95,
+                  "made in the backward pass, outlives it, and has the size of a parameter"},
+      EvidenceRow{survives_backward, "survives_backward", Category::gradient, 0.6,
+                  "made in the backward pass and outlives it; the parameters were made before the recording"},
+      EvidenceRow{reduced_shard, "reduced_shard", Category::gradient, 0.8,
+                  "what a collective of the backward pass left to the optimizer"},
+      EvidenceRow{bucket_is_gradient, "bucket_is_gradient", Category::gradient, 0.8,
+                  "a bucket of DistributedDataParallel in a program whose gradients are views of buckets"},
+      EvidenceRow{gradient_buffer, "gradient_buffer", Category::gradient, 0.9,
+                  "made by code that lays out gradients in one buffer"},
+      EvidenceRow{optimizer_keeps, "optimizer_keeps", Category::optimizer_state, 0.97,
+                  "made inside an optimizer's step and outlives it"},
+      EvidenceRow{carried_like_parameters, "carried_like_parameters", Category::optimizer_state, 0.6,
+                  "made after a backward pass, outlives the steps, and has the size of a parameter"},
+      EvidenceRow{
+          state_before_recording, "state_before_recording", Category::optimizer_state, 0.6,
+          "made before the recording with the sizes of the parameters, by a program whose optimizer makes no state"},
+      EvidenceRow{freed_by_backward, "freed_by_backward", Category::activation, 0.95,
+                  "made in a forward pass and freed by the backward pass"},
+      EvidenceRow{recomputed_for_backward, "recomputed_for_backward", Category::activation, 0.85,
+                  "made by a forward pass that checkpointing repeats, and freed by the backward pass"},
+      EvidenceRow{held_past_backward, "held_past_backward", Category::activation, 0.6,
+                  "made in a forward pass and held by the program beyond the backward pass"},
+      EvidenceRow{forward_at_end, "forward_at_end", Category::activation, 0.5,
+                  "the recording ends in a forward pass that frees little of what it makes"},
+      EvidenceRow{feeds_forward, "feeds_forward", Category::input, 0.8,
+                  "made between steps outside of any module, and live when the forward pass begins"},
+      EvidenceRow{held_until_backward, "held_until_backward", Category::input, 0.8,
+                  "made between steps outside of any module, and freed by the backward pass"},
+      EvidenceRow{loads_data, "loads_data", Category::input, 0.9, "made by code that moves batches to the device"},
+      EvidenceRow{steps_read_it, "steps_read_it", Category::input, 0.5,
+                  "made before the first step outside of any module, and kept by a program whose steps load nothing"},
+      EvidenceRow{freed_in_pass, "freed_in_pass", Category::temporary, 0.95, "made and freed within one pass"},
+      EvidenceRow{cache_code, "cache_code", Category::kv_cache, 0.95, "made by code of a key-value cache"},
+      EvidenceRow{carried_between_calls, "carried_between_calls", Category::kv_cache, 0.8,
+                  "made inside one call of a model that is never trained, and replaced inside a later one"},
+      EvidenceRow{rest_of_serving, "rest_of_serving", Category::kv_cache, 0.5,
+                  "held outside of the modules of a model that is never trained, over many calls"},
+      EvidenceRow{gathered_shards, "gathered_shards", Category::parameter_copy, 0.8,
+                  "made where FSDP gathers the parameters of a module"},
+      EvidenceRow{collective_code, "collective_code", Category::communication, 0.9,
+                  "made by code of a collective or of its buckets"},
+      EvidenceRow{driver_library, "driver_library", Category::communication, 0.9,
+                  "made by NCCL or another library of collectives"},
+      EvidenceRow{workspace_size, "workspace_size", Category::workspace, 0.8,
+                  "made once for a stream, never freed, and of a size that cuBLAS takes"},
+      EvidenceRow{workspace_code, "workspace_code", Category::workspace, 0.9,
+                  "made by cuBLAS, cuDNN or their wrappers"},
+      EvidenceRow{private_pool, "private_pool", Category::graph_pool, 0.7,
+                  "held in a private pool beyond the pass that made it"},
+  };
+}();
+
+constexpr bool in_order() {
+  for (std::size_t i = 0; i < evidence_rows.size(); ++i)
+    if (static_cast<std::size_t>(evidence_rows[i].evidence) != i) return false;
+  return static_cast<std::size_t>(Evidence::private_pool) + 1 == evidence_rows.size();
+}
+static_assert(in_order());
+
+}  // namespace
+
+std::string_view name_of(Category category) { return category_names[static_cast<std::size_t>(category)]; }
+
+std::optional<Category> category_by_name(std::string_view name) {
+  const auto* const found = std::ranges::find(category_names, name);
+  if (found == category_names.end()) return std::nullopt;
+  return static_cast<Category>(found - category_names.begin());
+}
+
+std::string_view name_of(Phase phase) { return phase_names[static_cast<std::size_t>(phase)]; }
+
+const EvidenceRow& row_of(Evidence evidence) { return evidence_rows[static_cast<std::size_t>(evidence)]; }
+
+}  // namespace memreel

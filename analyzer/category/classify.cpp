@@ -1,0 +1,444 @@
+#include "analyzer/category/classify.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+
+#include "analyzer/category/observations.h"
+#include "analyzer/category/sites.h"
+
+namespace memreel {
+namespace {
+
+/// Sizes that PyTorch gives cuBLAS and cuBLASLt to work in (at::cuda::getChosenWorkspaceSize, CUBLAS_WORKSPACE_CONFIG):
+/// ":4096:8" on Hopper and newer, ":4096:2:16:8" before; cuBLASLt's default of 1 MiB.
+constexpr std::array workspace_sizes{32_MiB, 8320_KiB, 1_MiB};
+
+/// A call's arguments and results live through this many calls at most: they are held until the next ones replace them.
+constexpr std::uint32_t calls_of_passing = 2;
+
+/// A name, or nothing while it depends on what the other allocations turn out to be.
+using Conclusion = std::optional<Evidence>;
+
+class Classifier {
+ public:
+  explicit Classifier(const Trace& trace)
+      : trace_(trace), seen_(observe(trace)), evidence_(seen_.allocations.size(), Evidence::none) {}
+
+  Categories classify() && {
+    split_lines();
+    for (std::uint32_t id = 0; id < evidence_.size(); ++id) {
+      const Conclusion direct = conclude_alone(seen_.allocations[id]);
+      if (direct)
+        evidence_[id] = *direct;
+      else
+        open_.push_back(AllocationId{id});
+    }
+    count_sizes();
+    if (seen_.trains())
+      conclude_training();
+    else
+      conclude_serving();
+    conclude_like_others();
+    conclude_private_pools();
+    Categories categories{.evidence = std::move(evidence_), .phase = {}, .stacks = {}};
+    categories.phase.reserve(seen_.allocations.size());
+    for (const Observation& of : seen_.allocations) categories.phase.push_back(of.phase);
+    categories.stacks = std::move(seen_.stacks);
+    return categories;
+  }
+
+ private:
+  const Observation& observation(AllocationId id) const { return seen_.allocations[index(id)]; }
+  const StackMeaning& meaning(AllocationId id) const { return seen_.meaning(observation(id)); }
+  Evidence& evidence(AllocationId id) { return evidence_[index(id)]; }
+
+  /// Parameters and buffers differ by the line of one function only. Lines move between releases, their order does not:
+  /// nn.Module._apply takes parameters, their gradients, buffers; a batch norm makes weight, bias, and three
+  /// statistics.
+  void split_lines() {
+    std::set<std::uint32_t> moves, norms;
+    for (const Observation& of : seen_.allocations) {
+      const StackMeaning& stack = seen_.meaning(of);
+      if (stack.purpose == Purpose::move_module) moves.insert(stack.line);
+      if (stack.purpose == Purpose::norm) norms.insert(stack.line);
+    }
+    if (moves.size() >= 2) first_buffer_line_ = *moves.rbegin();
+    if (moves.size() >= 3) gradient_line_ = *std::next(moves.begin());
+    if (norms.size() >= 3) first_statistics_line_ = *std::prev(norms.end(), 3);
+  }
+
+  Evidence of_moved(const StackMeaning& stack) const {
+    if (stack.line >= first_buffer_line_) return Evidence::module_buffer;
+    return stack.line == gradient_line_ ? Evidence::gradient_of_parameter : Evidence::module_parameter;
+  }
+
+  /// What the allocation's own frames, phases and life say.
+  Conclusion conclude_alone(const Observation& of) const {
+    if (of.begin == never) return Evidence::none;
+    const StackMeaning& stack = seen_.meaning(of);
+    if (stack.purpose == Purpose::move_module) return of_moved(stack);
+    if (!of.torch) return outside_of_torch(stack);
+    if (const Conclusion by_purpose = conclude_by_purpose(of, stack)) return by_purpose;
+    if (stack.preexisting) return Evidence::none;
+    if (stack.purpose != Purpose::none && stack.purpose != Purpose::compute) return std::nullopt;
+    switch (of.phase) {
+      case Phase::forward:
+        return conclude_forward(of);
+      case Phase::backward:
+        return conclude_backward(of, stack);
+      case Phase::optimizer:
+        return of.outlives_its_pass() ? Conclusion{} : Evidence::freed_in_pass;
+      case Phase::other:
+        break;
+    }
+    return conclude_other(of);
+  }
+
+  static Evidence outside_of_torch(const StackMeaning& stack) {
+    if (stack.purpose == Purpose::collective) return Evidence::driver_library;
+    return stack.purpose == Purpose::workspace ? Evidence::workspace_code : Evidence::none;
+  }
+
+  Conclusion conclude_by_purpose(const Observation& of, const StackMeaning& stack) const {
+    const bool is_kept = of.outlives_its_pass() || of.begin >= seen_.last_forward;
+    switch (stack.purpose) {
+      case Purpose::optimizer:
+        return of.outlives_its_pass() ? Evidence::optimizer_keeps : Evidence::freed_in_pass;
+      case Purpose::optimizer_state:
+        return is_kept ? Evidence::optimizer_keeps : Evidence::freed_in_pass;
+      case Purpose::zero_grad:
+        return Evidence::freed_in_pass;
+      case Purpose::gradient_buffer:
+        return Evidence::gradient_buffer;
+      case Purpose::weights:
+        return is_kept ? Evidence::loaded_weights : Evidence::freed_in_pass;
+      case Purpose::norm:
+        return stack.line >= first_statistics_line_ ? Evidence::norm_statistics : Evidence::loaded_weights;
+      case Purpose::copy:
+        return is_kept ? Evidence::module_copy : Evidence::freed_in_pass;
+      case Purpose::kv_cache:
+        return of.freed_by_backward ? Evidence::freed_by_backward : Evidence::cache_code;
+      case Purpose::gathered:
+        return Evidence::gathered_shards;
+      case Purpose::collective:
+        return of.phase == Phase::backward && of.outlives_its_pass() ? Evidence::reduced_shard
+                                                                     : Evidence::collective_code;
+      case Purpose::workspace:
+        return Evidence::workspace_code;
+      case Purpose::data:
+        return of.meets_forward ? Evidence::loads_data : Evidence::freed_in_pass;
+      default:
+        return std::nullopt;
+    }
+  }
+
+  Conclusion conclude_forward(const Observation& of) const {
+    if (of.freed_by_backward) return Evidence::freed_by_backward;
+    if (!of.is_freed() || !seen_.trains()) return std::nullopt;
+    return backward_between(of) ? Evidence::held_past_backward : Evidence::freed_in_pass;
+  }
+
+  Conclusion conclude_backward(const Observation& of, const StackMeaning& stack) const {
+    const bool ends_in_it =
+        of.is_freed() && of.freed_in == of.made_in && (of.freed_by_backward || !seen_.phases.frees_have_stacks);
+    if (ends_in_it && (stack.in_module || stack.phase == Phase::forward))  // checkpointing repeats a forward pass
+      return of.freed_in_module ? Evidence::freed_in_pass : Evidence::recomputed_for_backward;
+    if (ends_in_it) return Evidence::freed_in_pass;
+    if (of.freed_by_zero_grad) return Evidence::cleared_by_zero_grad;
+    return std::nullopt;
+  }
+
+  Conclusion conclude_other(const Observation& of) const {
+    if (seen_.is_kept_from_setup(of)) return std::nullopt;
+    if (of.meets_forward && seen_.trains())
+      return of.freed_by_backward ? Evidence::held_until_backward : Evidence::feeds_forward;
+    if (of.meets_forward) return std::nullopt;
+    if (of.freed_by_backward) return Evidence::freed_by_backward;
+    if (!of.outlives_its_pass()) return Evidence::freed_in_pass;
+    return std::nullopt;
+  }
+
+  bool backward_between(const Observation& of) const {
+    const std::span passes = std::span(seen_.phases.of_pass).subspan(of.made_in, of.freed_in - of.made_in + 1);
+    return std::ranges::find(passes, Phase::backward) != passes.end();
+  }
+
+  void count_sizes() {
+    for (std::uint32_t id = 0; id < evidence_.size(); ++id) {
+      const Observation& of = seen_.allocations[id];
+      switch (evidence_[id]) {
+        case Evidence::module_parameter:
+        case Evidence::loaded_weights:
+          parameter_sizes_.add(of.size);
+          last_parameter_ = of.begin;
+          break;
+        case Evidence::cleared_by_zero_grad:
+          gradient_sizes_.add(of.size);
+          break;
+        case Evidence::feeds_forward:
+        case Evidence::held_until_backward:
+        case Evidence::loads_data:
+          largest_input_ = std::max(largest_input_.value_or(0_B), of.size);
+          break;
+        default:
+          break;
+      }
+    }
+    for (const AllocationId id : open_)
+      if (observation(id).phase == Phase::backward && !is_in_last_pass(observation(id)))
+        gradient_sizes_.add(observation(id).size);
+  }
+
+  bool is_in_last_pass(const Observation& of) const { return of.made_in == seen_.last_pass(); }
+
+  static bool is_workspace(const Observation& of) {
+    return !of.is_freed() && std::ranges::find(workspace_sizes, of.size) != workspace_sizes.end();
+  }
+
+  // A program that trains: parameters before gradients, gradients before all else.
+  void conclude_training() {
+    conclude_setup();
+    count_kept();
+    for (const AllocationId id : open_) {
+      const Observation& of = observation(id);
+      if (evidence(id) != Evidence::none) continue;
+      if (of.phase == Phase::backward)
+        evidence(id) = of_survivor(of);
+      else if (of.phase == Phase::forward && is_workspace(of))
+        evidence(id) = Evidence::workspace_size;
+      else if (of.phase == Phase::forward && is_kept_each_pass(of.stack))
+        evidence(id) = Evidence::held_past_backward;
+      else if (of.phase != Phase::forward && of.made_in > 0 && of.outlives_its_pass() && parameter_sizes_.has(of.size))
+        evidence(id) = Evidence::carried_like_parameters;
+    }
+    conclude_buckets();
+    conclude_late_state();
+  }
+
+  /// A recording that began late knows parameters that are still live by their frames, and state by its sizes.
+  void conclude_late_state() {
+    if (std::ranges::find(evidence_, Evidence::optimizer_keeps) != evidence_.end()) return;
+    if (std::ranges::find(seen_.phases.of_pass, Phase::optimizer) == seen_.phases.of_pass.end()) return;
+    std::vector<AllocationId> candidates;
+    SizeCounts sizes;
+    for (std::uint32_t id = 0; id < evidence_.size(); ++id) {
+      const Observation& of = seen_.allocations[id];
+      if (evidence_[id] != Evidence::none || of.begin == never || !seen_.meaning(of).preexisting) continue;
+      candidates.push_back(AllocationId{id});
+      sizes.add(of.size);
+    }
+    // No optimizer keeps more than twice the parameters; what is more is something else as well.
+    for (const AllocationId id : candidates) {
+      const Bytes size = observation(id).size;
+      if (sizes.count(size) <= 2 * parameter_sizes_.count(size)) evidence(id) = Evidence::state_before_recording;
+    }
+  }
+
+  /// What was made before the first forward pass, is kept, and has no purpose that its frames know.
+  void conclude_setup() {
+    std::map<StackId, std::vector<AllocationId>> by_stack;
+    for (const AllocationId id : open_)
+      if (observation(id).phase == Phase::other && seen_.is_kept_from_setup(observation(id)))
+        by_stack[observation(id).stack].push_back(id);
+    const bool knows_parameters = !parameter_sizes_.empty();
+    // At least a quarter as many as there are parameters: a batch may have the size of one by chance.
+    const std::uint32_t known = parameter_sizes_.total();
+    for (const auto& [stack, ids] : by_stack) {
+      const bool constructor = seen_.stacks[index(stack)].purpose == Purpose::constructor;
+      const auto like_parameter = [&](AllocationId id) {
+        const Bytes size = observation(id).size;  // or of the other precision
+        return parameter_sizes_.has(size) || parameter_sizes_.has(size + size) ||
+               parameter_sizes_.has({size.count / 2U});
+      };
+      const bool copies =
+          !constructor && 4 * ids.size() >= known && ids.size() >= 2 && std::ranges::all_of(ids, like_parameter);
+      for (const AllocationId id : ids) {
+        const bool has_gradient = gradient_sizes_.has(observation(id).size);
+        if (copies)
+          evidence(id) = Evidence::sizes_of_parameters;
+        else if ((constructor || !knows_parameters) && has_gradient)
+          evidence(id) = Evidence::gets_gradient;
+        else if (constructor && is_among_parameters(observation(id)))
+          evidence(id) = Evidence::constructed;
+        else if (!largest_input_ && observation(id).meets_forward)
+          evidence(id) = Evidence::steps_read_it;
+      }
+    }
+    for (const AllocationId id : open_)
+      if (category_of(evidence(id)) == Category::parameter) parameter_sizes_.add(observation(id).size);
+  }
+
+  /// Whether a constructor ran while the modules were made, not after them.
+  bool is_among_parameters(const Observation& of) const {
+    return last_parameter_ == never || of.begin < last_parameter_;
+  }
+
+  Evidence of_survivor(const Observation& of) const {
+    if (parameter_sizes_.has(of.size)) return Evidence::gradient_of_parameter;
+    if (is_workspace(of)) return Evidence::workspace_size;
+    return parameter_sizes_.empty() && !is_in_last_pass(of) ? Evidence::survives_backward : Evidence::none;
+  }
+
+  /// In how many passes each stack made something that a backward pass did not free.
+  void count_kept() {
+    kept_passes_.assign(seen_.stacks.size(), {});
+    for (const AllocationId id : open_) {
+      const Observation& of = observation(id);
+      if (of.phase != Phase::forward || !backward_between(of)) continue;
+      KeptPasses& kept = kept_passes_[index(of.stack)];
+      if (kept.last != of.made_in) ++kept.count;
+      kept.last = of.made_in;
+    }
+  }
+
+  /// What is made once and kept may be a table that a module caches; what each pass adds is kept of it.
+  bool is_kept_each_pass(StackId stack) const { return kept_passes_[index(stack)].count >= 3; }
+
+  void conclude_buckets() {
+    const bool has_gradients = std::ranges::any_of(
+        evidence_, [](Evidence e) { return category_of(e) == Category::gradient && e != Evidence::gradient_buffer; });
+    if (has_gradients) return;
+    for (std::uint32_t id = 0; id < evidence_.size(); ++id)
+      if (evidence_[id] == Evidence::collective_code && seen_.allocations[id].outlives_its_pass())
+        evidence_[id] = Evidence::bucket_is_gradient;
+  }
+
+  // A program that only calls a model. Calls are told apart by what the program allocates between them.
+  void conclude_serving() {
+    count_calls();
+    Sites sites(seen_.stacks.size());
+    std::uint64_t unfreed = 0;
+    std::uint64_t made = 0;
+    for (const AllocationId id : open_) {
+      const Observation& of = observation(id);
+      if (of.phase == Phase::forward) {
+        sites.add(of.stack, id);
+        ++made;
+        if (!of.is_freed()) ++unfreed;
+      } else if (of.phase == Phase::other && of.meets_forward && calls_in_life(of) <= calls_of_passing) {
+        evidence(id) = Evidence::feeds_forward;
+        largest_input_ = std::max(largest_input_.value_or(0_B), of.size);
+      }
+    }
+    for (const AllocationId id : open_)
+      if (observation(id).phase == Phase::other && evidence(id) == Evidence::none) evidence(id) = of_held_outside(id);
+    for (const std::vector<AllocationId>& site : sites.of_stack()) conclude_site(site, 2 * unfreed > made);
+  }
+
+  Evidence of_held_outside(AllocationId id) const {
+    const Observation& of = observation(id);
+    if (!of.meets_forward) return of.outlives_its_pass() ? Evidence::none : Evidence::freed_in_pass;
+    if (meaning(id).purpose == Purpose::constructor && is_among_parameters(of)) return Evidence::constructed;
+    return of.size > largest_input_.value_or(0_B) ? Evidence::rest_of_serving : Evidence::none;
+  }
+
+  void count_calls() {
+    calls_before_.clear();
+    std::uint32_t calls = 0;
+    bool inside = false;
+    const EventColumns& events = trace_.events;
+    for (std::size_t i = 0; i < events.count(); ++i) {
+      calls_before_.push_back(calls);
+      const StackMeaning& stack = seen_.stacks[index(events.stack[i])];
+      if (events.kind[i] != EventKind::alloc || !stack.has_python) continue;
+      if (stack.in_module && !inside) ++calls;
+      inside = stack.in_module;
+    }
+    calls_before_.push_back(calls);
+  }
+
+  /// How many calls of the model begin during the allocation's life.
+  std::uint32_t calls_in_life(const Observation& of) const {
+    const std::size_t end = of.is_freed() ? of.end : trace_.events.count();
+    return calls_before_[end] - calls_before_[of.begin + 1];
+  }
+
+  /// What one call leaves to the next is replaced inside it, or stays for many: a result is soon freed outside.
+  void conclude_site(const std::vector<AllocationId>& site, bool forward_keeps) {
+    std::size_t carried = 0;
+    std::size_t passing = 0;
+    for (const AllocationId id : site) {
+      const Observation& of = observation(id);
+      const std::uint32_t calls = calls_in_life(of);
+      if (calls == 0 && of.is_freed()) ++passing;
+      if (calls > calls_of_passing || (calls > 0 && of.is_freed() && of.freed_in_module)) ++carried;
+    }
+    const bool carries = carried > 0 && carried >= passing;
+    for (const AllocationId id : site) {
+      const Observation& of = observation(id);
+      if (is_workspace(of))
+        evidence(id) = Evidence::workspace_size;
+      else if (carries && (calls_in_life(of) > 0 || !of.is_freed()))
+        evidence(id) = Evidence::carried_between_calls;
+      else if (of.is_freed())
+        evidence(id) = Evidence::freed_in_pass;
+      else if (forward_keeps)
+        evidence(id) = Evidence::forward_at_end;
+    }
+  }
+
+  /// What is live when the recording ends has no end to judge by: what its site's others are decides, where they agree.
+  void conclude_like_others() {
+    struct Votes {
+      std::array<std::uint32_t, category_count> count{};
+      std::array<Evidence, category_count> evidence{};
+    };
+    std::map<StackId, Votes> votes;
+    for (const AllocationId id : open_)
+      if (evidence(id) == Evidence::none && observation(id).torch && !observation(id).is_freed() &&
+          observation(id).begin > seen_.first_forward && meaning(id).has_python)
+        votes.try_emplace(observation(id).stack);
+    if (votes.empty()) return;
+    for (std::uint32_t id = 0; id < evidence_.size(); ++id) {
+      if (evidence_[id] == Evidence::none) continue;
+      const auto found = votes.find(seen_.allocations[id].stack);
+      if (found == votes.end()) continue;
+      const auto category = static_cast<std::size_t>(category_of(evidence_[id]));
+      ++found->second.count[category];
+      found->second.evidence[category] = evidence_[id];
+    }
+    for (const AllocationId id : open_) {
+      const auto found = votes.find(observation(id).stack);
+      if (evidence(id) != Evidence::none || observation(id).is_freed() || found == votes.end()) continue;
+      const auto& count = found->second.count;
+      const auto most = static_cast<std::size_t>(std::ranges::max_element(count) - count.begin());
+      if (count[most] > 0)
+        evidence(id) = found->second.evidence[most];
+      else if (is_in_last_pass(observation(id)) && observation(id).phase == Phase::forward && seen_.trains())
+        evidence(id) = Evidence::forward_at_end;
+    }
+  }
+
+  void conclude_private_pools() {
+    const bool captures =
+        std::ranges::any_of(seen_.stacks, [](const StackMeaning& s) { return s.purpose == Purpose::capture; });
+    if (!captures) return;
+    for (const AllocationId id : open_)
+      if (evidence(id) == Evidence::none && observation(id).private_pool) evidence(id) = Evidence::private_pool;
+  }
+
+  const Trace& trace_;
+  Observations seen_;
+  std::vector<Evidence> evidence_;  // by AllocationId
+  std::vector<AllocationId> open_;  // for which conclude_alone() has no answer
+  struct KeptPasses {
+    std::uint32_t last = 0;
+    std::uint32_t count = 0;
+  };
+  std::vector<KeptPasses> kept_passes_;  // by StackId
+  SizeCounts parameter_sizes_, gradient_sizes_;
+  std::optional<Bytes> largest_input_;
+  std::vector<std::uint32_t> calls_before_;  // calls of modules that began before each event
+  std::uint32_t last_parameter_ = never;     // the event that made it
+  std::uint32_t first_buffer_line_ = never, gradient_line_ = never, first_statistics_line_ = never;
+};
+
+}  // namespace
+
+Categories classify(const Trace& trace) { return Classifier(trace).classify(); }
+
+}  // namespace memreel

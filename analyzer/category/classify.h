@@ -1,0 +1,24 @@
+// What every allocation of a trace is for.
+#pragma once
+
+#include <vector>
+
+#include "analyzer/category/category.h"
+#include "analyzer/category/stack_meanings.h"
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+struct Categories {
+  std::vector<Evidence> evidence;    // by AllocationId; category_of() names the category
+  std::vector<Phase> phase;          // by AllocationId: when it was made
+  std::vector<StackMeaning> stacks;  // by StackId
+
+  Category category(AllocationId id) const { return category_of(evidence[index(id)]); }
+};
+
+/// From frames, phases, sizes and lives; no names of programs. Unknown stays unknown. Linear in events and stacks.
+/// docs/categories.md has the rules and what each rests on.
+Categories classify(const Trace& trace);
+
+}  // namespace memreel

@@ -1,0 +1,176 @@
+#include "analyzer/category/frame_rules.h"
+
+#include <algorithm>
+#include <array>
+
+namespace memreel {
+namespace {
+
+// The first rule that fits a frame counts; of a stack's frames, the innermost that has one.
+constexpr auto frame_rules = [] {
+  using P = Phase;
+  using enum Purpose;
+  return std::array{
+      // Modules.
+      FrameRule{"torch/nn/modules/module.py", "_call_impl|_wrapped_call_impl|_slow_forward|inner|__call__", P::forward,
+                compute, "every call of a module goes through here"},
+      FrameRule{"torch/nn/modules/module.py", "_apply", P::other, move_module, ".to(), .cuda(), .half() of a module"},
+      FrameRule{"torch/nn/modules/module.py", "zero_grad", P::optimizer, zero_grad, "frees gradients"},
+      FrameRule{"torch/nn/modules/module.py", "load_state_dict|_load_from_state_dict", P::other, weights,
+                "weights of a checkpoint"},
+      FrameRule{"torch/nn/modules/transformer.py", "_get_clones", P::other, weights,
+                "layers are deep copies of the first"},
+      FrameRule{"torch/nn/modules/batchnorm.py", "__init__", P::other, norm, "a batch norm made on the device"},
+      FrameRule{"torch/nn/modules/", "__init__|reset_parameters|_reset_parameters", P::other, weights,
+                "a module made on the device"},
+      FrameRule{"torch/nn/parameter.py", "__deepcopy__", P::other, copy, "a parameter is copied with its module"},
+      FrameRule{"torch/nn/parameter.py", "__new__|materialize", P::other, weights, "a parameter is made"},
+      FrameRule{"torch/_tensor.py", "__deepcopy__", P::other, copy, "a buffer is copied with its module"},
+      FrameRule{"torch/nn/utils/clip_grad.py", "", P::optimizer, none, "runs between the backward pass and the step"},
+      FrameRule{"torch/nn/functional.py", "", P::forward, none, "operators of a forward pass, the loss among them"},
+      FrameRule{"transformers/loss/", "", P::forward, none, "the loss of a model"},
+
+      // Frames that pass a call on.
+      FrameRule{"transformers/utils/", "wrapper", P::other, wrapper, "decorators of models"},
+      FrameRule{"torch/_dynamo/", "", P::other, wrapper, "runs what was compiled, or what was not"},
+      FrameRule{"torch/_compile.py", "", P::other, wrapper, "runs what is not compiled"},
+      FrameRule{"torch/utils/_contextlib.py", "", P::other, wrapper, "decorators such as no_grad"},
+      FrameRule{"contextlib.py", "", P::other, wrapper, "decorators that are context managers"},
+
+      // The backward pass, as far as Python sees it.
+      FrameRule{"torch/_tensor.py", "backward", P::backward, none, "Tensor.backward"},
+      FrameRule{"torch/autograd/graph.py", "_engine_run_backward", P::backward, none, "autograd's engine runs"},
+      FrameRule{"torch/autograd/__init__.py", "backward|grad|_make_grads", P::backward, none,
+                "torch.autograd.backward"},
+      FrameRule{"", "*torch::autograd::Engine::", P::backward, none, "a thread of autograd's engine"},
+      FrameRule{"", "*torch::autograd::PyNode::apply", P::backward, none, "autograd's engine calls Python"},
+
+      // Optimizers.
+      FrameRule{"torch/optim/swa_utils.py", "__init__", P::other, copy, "a moving average copies the model"},
+      FrameRule{"torch/optim/swa_utils.py", "", P::other, none, "updates a moving average in place"},
+      FrameRule{"torch/optim/lr_scheduler.py", "", P::other, none, "schedules, no memory"},
+      FrameRule{"torch/optim/", "zero_grad", P::optimizer, zero_grad, "frees gradients"},
+      FrameRule{"torch/optim/", "", P::optimizer, optimizer, "every optimizer's step goes through here"},
+      FrameRule{"torch/amp/grad_scaler.py", "_lazy_init_scale_growth_tracker", P::other, optimizer_state,
+                "the scale is kept for good"},
+      FrameRule{"torch/cuda/amp/grad_scaler.py", "_lazy_init_scale_growth_tracker", P::other, optimizer_state,
+                "the same before 2.3"},
+      FrameRule{"torch/amp/grad_scaler.py", "scale|apply_scale", P::forward, none, "scales the loss"},
+      FrameRule{"torch/cuda/amp/grad_scaler.py", "scale|apply_scale", P::forward, none, "the same before 2.3"},
+      FrameRule{"torch/amp/grad_scaler.py", "", P::optimizer, none, "unscales and steps"},
+      FrameRule{"torch/cuda/amp/grad_scaler.py", "", P::optimizer, none, "the same before 2.3"},
+      FrameRule{"apex/optimizers/", "", P::optimizer, optimizer, "optimizers of apex"},
+      FrameRule{"bitsandbytes/optim/", "", P::optimizer, optimizer, "optimizers of bitsandbytes"},
+      FrameRule{"torchao/optim/", "", P::optimizer, optimizer, "optimizers of torchao"},
+      FrameRule{"deepspeed/ops/", "step", P::optimizer, optimizer, "optimizers of DeepSpeed"},
+      FrameRule{"megatron/core/optimizer/", "", P::optimizer, optimizer, "optimizers of Megatron"},
+
+      // Distributed training.
+      FrameRule{"torch/nn/parallel/distributed.py", "_ddp_init_helper|_build_params_for_reducer|_pre_forward", P::other,
+                collective, "buckets of DistributedDataParallel"},
+      FrameRule{"*_fsdp_collectives.py", "foreach_reduce|foreach_all_gather|*reduce_scatter|*all_gather", P::other,
+                collective, "buffers of FSDP's collectives"},
+      FrameRule{"*_fsdp_param.py",
+                "init_all_gather_outputs|alloc_all_gather_outputs|init_unsharded_param|alloc_storage", P::other,
+                gathered, "a module's parameters, gathered"},
+      FrameRule{"*_fsdp_param.py", "*init_sharded", P::other, weights, "the shard of a parameter"},
+      FrameRule{"torch/distributed/fsdp/_flat_param.py", "*unshard", P::other, gathered, "a flat parameter, gathered"},
+      FrameRule{"torch/distributed/fsdp/_flat_param.py", "*flatten|*init|shard", P::other, weights, "a flat parameter"},
+      FrameRule{"torch/distributed/fsdp/", "_reduce_grad|_post_backward_hook|*reduce_scatter", P::other, collective,
+                "gradients are reduced to shards"},
+      FrameRule{"torch/distributed/distributed_c10d.py", "", P::other, collective, "a collective"},
+      FrameRule{"torch/distributed/utils.py", "_sync_params_and_buffers|_verify_param_shape_across_processes", P::other,
+                collective, "DistributedDataParallel compares and spreads parameters"},
+      FrameRule{"torch/distributed/_functional_collectives.py", "", P::other, collective, "a collective"},
+      FrameRule{"megatron/core/distributed/param_and_grad_buffer.py", "", P::other, gradient_buffer,
+                "gradients in one buffer"},
+      FrameRule{"deepspeed/runtime/zero/", "*ipg|*bucket|*reduce", P::other, collective, "buckets of ZeRO"},
+      FrameRule{"", "*nccl", P::other, collective, "NCCL"},
+
+      // Caches of generation.
+      FrameRule{"transformers/cache_utils.py", "", P::other, kv_cache, "keys and values of earlier tokens"},
+      FrameRule{"*kv_cache", "", P::other, kv_cache, "keys and values of earlier tokens"},
+      FrameRule{"mem_cache/memory_pool.py", "", P::other, kv_cache, "SGLang's pool of keys and values"},
+      FrameRule{"", "*kv_cache", P::other, kv_cache, "the function says so"},
+      FrameRule{"", "*kvcache", P::other, kv_cache, "the function says so"},
+
+      // Weights.
+      FrameRule{"transformers/modeling_utils.py", "from_pretrained|_load_pretrained_model|*_state_dict_into_meta_model",
+                P::other, weights, "weights of a checkpoint"},
+      FrameRule{"transformers/core_model_loading.py", "", P::other, weights, "weights of a checkpoint"},
+      FrameRule{"accelerate/utils/modeling.py", "set_module_tensor_to_device", P::other, weights,
+                "weights of a checkpoint"},
+      FrameRule{"safetensors/", "", P::other, weights, "weights of a checkpoint"},
+      FrameRule{"torch/serialization.py", "", P::other, weights, "weights of a checkpoint"},
+      FrameRule{"", "create_weights", P::other, weights, "vLLM's layers"},
+
+      // Batches.
+      FrameRule{"torch/utils/data/", "", P::other, data, "a data loader"},
+      FrameRule{"accelerate/utils/operations.py", "send_to_device", P::other, data, "a batch goes to the device"},
+      FrameRule{"transformers/trainer.py", "_prepare_input|_prepare_inputs", P::other, data,
+                "a batch goes to the device"},
+      FrameRule{"", "move_data_to_device|batch_to_device|transfer_batch_to_device", P::other, data,
+                "a batch goes to the device"},
+
+      FrameRule{"torch/cuda/graphs.py", "capture_begin|capture_end|__enter__|__exit__", P::other, capture,
+                "a CUDA graph is captured"},
+
+      // Scratch of libraries.
+      FrameRule{"", "*Workspace", P::other, workspace, "scratch of cuBLAS or cuDNN"},
+      FrameRule{"*libcublas", "", P::other, workspace, "cuBLAS"},
+      FrameRule{"*libcudnn", "", P::other, workspace, "cuDNN"},
+      FrameRule{"*libnccl", "", P::other, collective, "NCCL"},
+
+      // Last: anybody's constructor.
+      FrameRule{"", "__init__", P::other, constructor, "parameters and buffers are made by constructors of modules"},
+  };
+}();
+
+bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+/// At a boundary of the path: "torch/optim/" is not in "mytorch/optim/".
+bool has_folder(std::string_view path, std::string_view folder) {
+  for (std::size_t at = path.find(folder); at != std::string_view::npos; at = path.find(folder, at + 1))
+    if (at == 0 || path[at - 1] == '/') return true;
+  return false;
+}
+
+bool fits_file(std::string_view path, std::string_view pattern) {
+  if (pattern.empty()) return true;
+  if (pattern.front() == '*') return contains(path.substr(path.rfind('/') + 1), pattern.substr(1));
+  if (pattern.back() == '/') return has_folder(path, pattern);
+  if (!path.ends_with(pattern)) return false;
+  return path.size() == pattern.size() || path[path.size() - pattern.size() - 1] == '/';
+}
+
+bool fits_function(std::string_view function, std::string_view pattern) {
+  if (pattern.empty()) return true;
+  while (!pattern.empty()) {
+    const std::size_t end = std::min(pattern.find('|'), pattern.size());
+    const std::string_view name = pattern.substr(0, end);
+    if (name.front() == '*' ? contains(function, name.substr(1)) : function == name) return true;
+    pattern.remove_prefix(std::min(end + 1, pattern.size()));
+  }
+  return false;
+}
+
+}  // namespace
+
+const FrameRule* rule_of(const FrameText& frame) {
+  const std::string_view file = frame.file.empty() ? frame.module_path : frame.file;
+  // Qualified names of Python ("Module._apply") end with the plain one.
+  std::string_view function = frame.function;
+  if (file.ends_with(".py")) function.remove_prefix(std::min(function.rfind('.') + 1, function.size()));
+  const auto* const found = std::ranges::find_if(frame_rules, [&](const FrameRule& rule) {
+    return fits_function(function, rule.function) && fits_file(file, rule.file);
+  });
+  return found == frame_rules.end() ? nullptr : found;
+}
+
+bool starts_python(const FrameText& outermost) {
+  static constexpr std::array<std::string_view, 6> names{"<module>",  "_bootstrap",          "_bootstrap_inner",
+                                                         "_run_code", "_run_module_as_main", "spawn_main"};
+  return std::ranges::find(names, outermost.function) != names.end();
+}
+
+}  // namespace memreel

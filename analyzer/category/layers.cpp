@@ -1,0 +1,42 @@
+#include "analyzer/category/layers.h"
+
+#include <algorithm>
+
+namespace memreel {
+namespace {
+
+/// The stacks whose frames are calls of modules, innermost first.
+std::vector<StackId> layers_of(const Tables& tables, const std::vector<StackMeaning>& stacks, StackId stack) {
+  std::vector<StackId> layers;
+  for (StackId at = stacks[index(stack)].layer; at != StackId::none; at = stacks[index(tables[at].caller)].layer)
+    layers.push_back(at);
+  return layers;
+}
+
+bool is_of_torch(std::string_view file) {
+  return file.starts_with("torch/") || file.find("/torch/") != std::string_view::npos;
+}
+
+}  // namespace
+
+std::string layer_label(const Tables& tables, const std::vector<StackMeaning>& stacks, StackId stack) {
+  const std::vector<StackId> layers = layers_of(tables, stacks, stack);
+  if (layers.empty()) return {};
+  const auto text = [&](StackId layer) { return frame_text(tables, tables[layer].frame); };
+  const auto own = std::ranges::find_if(layers, [&](StackId layer) { return !is_of_torch(text(layer).file); });
+  return text_of(text(own == layers.end() ? layers.front() : *own));
+}
+
+std::string layer_path(const Tables& tables, const std::vector<StackMeaning>& stacks, StackId stack) {
+  std::string path;
+  const std::vector<StackId> layers = layers_of(tables, stacks, stack);
+  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+    const FrameText frame = frame_text(tables, tables[*layer].frame);
+    if (!path.empty()) path += '/';
+    path += frame.file.substr(frame.file.rfind('/') + 1);
+    path += ':' + std::to_string(frame.line);
+  }
+  return path;
+}
+
+}  // namespace memreel

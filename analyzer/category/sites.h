@@ -1,0 +1,44 @@
+// Allocations grouped by the stack that made them, and the sizes that tie gradients and state to parameters.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "formats/model/ids.h"
+#include "formats/model/units.h"
+
+namespace memreel {
+
+/// How many allocations have each size.
+class SizeCounts {
+ public:
+  void add(Bytes size) { ++counts_[size.count]; }
+  std::uint32_t count(Bytes size) const {
+    const auto found = counts_.find(size.count);
+    return found == counts_.end() ? 0 : found->second;
+  }
+  bool has(Bytes size) const { return counts_.contains(size.count); }
+  bool empty() const { return counts_.empty(); }
+  std::uint32_t total() const {
+    std::uint32_t sum = 0;
+    for (const auto& [size, count] : counts_) sum += count;
+    return sum;
+  }
+
+ private:
+  std::unordered_map<std::uint64_t, std::uint32_t> counts_;
+};
+
+/// Allocations by the stack that made them.
+class Sites {
+ public:
+  explicit Sites(std::size_t stacks) : of_stack_(stacks) {}
+  void add(StackId stack, AllocationId id) { of_stack_[index(stack)].push_back(id); }
+  const std::vector<std::vector<AllocationId>>& of_stack() const { return of_stack_; }
+
+ private:
+  std::vector<std::vector<AllocationId>> of_stack_;
+};
+
+}  // namespace memreel

@@ -1,0 +1,23 @@
+// Categories, layers and phases of a trace's allocations as texts, as exports want them.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/export/options.h"
+#include "formats/model/trace.h"
+
+namespace memreel::cli {
+
+struct AllocationNames {
+  std::vector<std::string_view> category, layer, phase;  // by AllocationId
+  std::deque<std::string> layers;                        // what `layer` points into
+
+  AllocationNotes notes() const { return {.category = category, .layer = layer, .phase = phase}; }
+};
+
+AllocationNames allocation_names(const Trace& trace);
+
+}  // namespace memreel::cli

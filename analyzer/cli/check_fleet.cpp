@@ -1,0 +1,174 @@
+#include "analyzer/cli/check_fleet.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <utility>
+
+#include "analyzer/cli/arguments.h"
+#include "analyzer/cli/json.h"
+#include "analyzer/cli/output_file.h"
+#include "analyzer/fleet/fleet_gate.h"
+#include "analyzer/fleet/inputs.h"
+#include "analyzer/fleet/map.h"
+#include "analyzer/gate/summaries.h"
+#include "analyzer/report/text_table.h"
+
+namespace memreel::cli {
+namespace {
+
+Result<void> read_size(std::optional<Bytes>& into, const std::string& text, const char* option) {
+  if (text.empty()) return {};
+  const Result<Bytes> size = parse_size(text, option);
+  if (!size) return size.error();
+  into = *size;
+  return {};
+}
+
+Result<FleetBudgets> budgets_of(const CheckFleetArguments& arguments) {
+  FleetBudgets budgets;
+  Result<void> done = read_size(budgets.max_reserved, arguments.max_reserved, "--max-reserved");
+  if (done) done = read_size(budgets.max_p99, arguments.max_p99, "--max-p99");
+  if (done) done = read_size(budgets.min_headroom, arguments.min_headroom, "--min-headroom");
+  if (done) done = read_size(budgets.max_leaked, arguments.max_leaked, "--max-leaked");
+  if (!done) return std::move(done).error();
+  if (const std::string& text = arguments.max_imbalance; !text.empty()) {
+    double ratio = 0;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), ratio);
+    if (problem != std::errc{} || end != text.data() + text.size() || !(ratio >= 1))
+      return Error{
+          .what = "'" + text + "' is no ratio", .where = "--max-imbalance", .remedy = "1.2: a fifth above the mean"};
+    budgets.max_imbalance = ratio;
+  }
+  return budgets;
+}
+
+Result<FleetBaseline> read_baseline_of_job(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream || std::filesystem::is_directory(file))
+    return Error{.what = "can't be opened",
+                 .where = file.string(),
+                 .remedy = "write it with memreel check --fleet FILES --write-baseline F"};
+  return parse_fleet_baseline(std::string{std::istreambuf_iterator<char>(stream), {}}, file.string());
+}
+
+Result<Fleet> fleet_of(const CheckFleetArguments& arguments) {
+  FleetOptions options;
+  if (auto done = read_size(options.capacity, arguments.capacity, "--capacity"); !done) return std::move(done).error();
+  const Result<FleetInputs> inputs = find_inputs(arguments.files);
+  if (!inputs) return inputs.error();
+  ProgressBar bar("reading " + std::to_string(inputs->files.size()) + " recordings");
+  MapOptions map;
+  map.on_progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
+  return assemble_fleet(summarize_recordings(inputs->files, map), options);
+}
+
+/// Ranks that are not there, or were not read whole, are a check that fails: what can't be seen is not within a budget.
+Check completeness_of(const Fleet& fleet) {
+  std::uint64_t incomplete = fleet.missing.size();
+  std::string first;
+  for (const FleetRow& row : fleet.rows) {
+    const RankStatus status = row.summary.status;
+    if (status == RankStatus::ok || status == RankStatus::duplicate) continue;
+    if (row.judged()) ++incomplete;
+    if (first.empty())
+      first = "rank " + std::to_string(row.rank) + " is " + std::string(name_of(status)) + ": " + row.summary.reason;
+  }
+  return {.name = "complete", .device = -1, .value = incomplete, .limit = std::uint64_t{0}, .reason = first};
+}
+
+/// A number without a unit of its own: an imbalance, or how many ranks.
+std::string figure_text(const Check& check, const Figure& figure) {
+  if (const auto* ratio = std::get_if<double>(&figure); ratio != nullptr && check.name == "max-imbalance") {
+    const std::string hundredths = std::to_string(static_cast<std::uint64_t>(*ratio * 100 + 0.5));
+    return hundredths.substr(0, hundredths.size() - 2) + "." + hundredths.substr(hundredths.size() - 2);
+  }
+  if (const auto* count = std::get_if<std::uint64_t>(&figure)) return std::to_string(*count) + " ranks";
+  return text_of(figure);
+}
+
+Json json_of_figure(const Figure& figure) {
+  if (const auto* bytes = std::get_if<Bytes>(&figure)) return bytes->count;
+  if (const auto* ratio = std::get_if<double>(&figure)) return *ratio;
+  return std::get<std::uint64_t>(figure);
+}
+
+void print_checks(const std::vector<Check>& checks, bool passed, const CheckFleetArguments& arguments) {
+  const auto rank_of = [](const Check& check) { return check.device < 0 ? Json(nullptr) : Json(check.device); };
+  if (arguments.json) {
+    Json list = Json::array();
+    for (const Check& check : checks) {
+      const bool bytes = std::holds_alternative<Bytes>(check.value);
+      list.push_back({{"name", check.name},
+                      {"rank", rank_of(check)},
+                      {"unit", bytes                      ? "bytes"
+                               : check.name == "complete" ? "ranks"
+                                                          : "ratio"},
+                      {"value", json_of_figure(check.value)},
+                      {"limit", json_of_figure(check.limit)},
+                      {"passed", check.passed()},
+                      {"reason", check.passed() ? Json(nullptr) : Json(check.reason)}});
+    }
+    Json files = Json::array();
+    for (const std::filesystem::path& file : arguments.files) files.push_back(file.string());
+    print_json(
+        {{"schema", "memreel.check/1"}, {"fleet", std::move(files)}, {"passed", passed}, {"checks", std::move(list)}});
+    return;
+  }
+  TextTable table({{""}, {"check"}, {"rank", Align::right}, {"value", Align::right}, {"limit", Align::right}});
+  for (const Check& check : checks)
+    table.add_row({check.passed() ? "ok" : "FAILED", check.name, check.device < 0 ? "" : std::to_string(check.device),
+                   figure_text(check, check.value), figure_text(check, check.limit)});
+  table.print(std::cout);
+  for (const Check& check : checks)
+    if (!check.passed()) std::cout << '\n' << red("failed") << ": " << check.reason;
+  if (!passed) std::cout << '\n';
+}
+
+Result<void> write_text(const std::filesystem::path& file, const std::string& text) {
+  if (file.empty()) return {};
+  return write_output(file, [&](std::ostream& out) -> Result<void> {
+    out << text;
+    return {};
+  });
+}
+
+}  // namespace
+
+Exit run_check_fleet(const CheckFleetArguments& arguments) {
+  const Result<FleetBudgets> budgets = budgets_of(arguments);
+  if (!budgets) return fail(budgets.error());
+  if (!budgets->any() && arguments.baseline.empty() && arguments.write_baseline.empty())
+    return fail({.what = "there is nothing to check",
+                 .remedy = "give a budget such as --max-reserved 70GiB or --min-headroom 4GiB, or a --baseline"});
+  std::optional<FleetBaseline> before;
+  if (!arguments.baseline.empty()) {
+    Result<FleetBaseline> baseline = read_baseline_of_job(arguments.baseline);
+    if (!baseline) return fail(baseline.error());
+    before = *std::move(baseline);
+  }
+  const Result<Fleet> fleet = fleet_of(arguments);
+  if (!fleet) return fail(fleet.error());
+  Result<std::vector<Check>> checks = check_fleet(*fleet, *budgets);
+  if (!checks) return fail(checks.error());
+  checks->insert(checks->begin(), completeness_of(*fleet));
+  if (before) {
+    const std::vector<Check> more = check_fleet(*fleet, *before, arguments.tolerance);
+    if (more.empty())
+      return fail({.what = "has no rank in common with this job", .where = arguments.baseline.string()});
+    checks->insert(checks->end(), more.begin(), more.end());
+  }
+  const std::string subject = std::to_string(fleet->world_size) + " ranks";
+  Result<void> written = write_text(arguments.junit, junit_of(*checks, subject));
+  if (written) written = write_text(arguments.markdown, markdown_of(*checks, subject));
+  if (written && !arguments.write_baseline.empty())
+    written = write_text(arguments.write_baseline, text_of(baseline_of(*fleet)));
+  if (!written) return fail(written.error());
+  const bool passed = std::ranges::all_of(*checks, &Check::passed);
+  print_checks(*checks, passed, arguments);
+  return passed ? Exit::done : Exit::negative;
+}
+
+}  // namespace memreel::cli

@@ -1,0 +1,27 @@
+// memreel check --fleet: budgets and a baseline for all ranks of a job.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analyzer/cli/console.h"
+
+namespace memreel::cli {
+
+struct CheckFleetArguments {
+  std::vector<std::filesystem::path> files;
+  std::string max_reserved, max_p99, max_imbalance, min_headroom, max_leaked, capacity;
+  double tolerance = 0;
+  std::filesystem::path baseline, write_baseline, junit, markdown;
+  bool json = false;
+
+  /// Whether something was asked for that only a job has.
+  bool any_budget() const { return !max_p99.empty() || !max_imbalance.empty() || !min_headroom.empty(); }
+};
+
+Exit run_check_fleet(const CheckFleetArguments& arguments);
+
+}  // namespace memreel::cli

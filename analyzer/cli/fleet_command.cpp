@@ -1,0 +1,305 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analyzer/cli/arguments.h"
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/fleet.h"
+#include "analyzer/cli/output_file.h"
+#include "analyzer/fleet/inputs.h"
+#include "analyzer/fleet/map.h"
+#include "analyzer/fleet/shard.h"
+#include "analyzer/fleet/tables.h"
+#include "formats/model/quantity.h"
+
+namespace memreel::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct FleetArguments {
+  std::vector<fs::path> files;
+  fs::path out, html, parquet;
+  std::optional<std::uint32_t> world_size;
+  std::string mesh, capacity, rank_pattern, memory_limit, shard, engine;
+  std::uint64_t time_limit = 0;
+  std::size_t top = 10;
+  unsigned jobs = 0;
+  bool json = false, no_setting = false, allow_incomplete = false, resume = false;
+};
+
+struct FleetQuestion {
+  FleetOptions fleet;
+  MapOptions map;
+};
+
+Result<FleetQuestion> fleet_question_of(const FleetArguments& arguments) {
+  FleetQuestion question;
+  question.fleet.world_size = arguments.world_size;
+  if (!arguments.mesh.empty()) {
+    Result<Mesh> mesh = Mesh::parse(arguments.mesh);
+    if (!mesh) return std::move(mesh).error();
+    question.fleet.mesh = *std::move(mesh);
+  }
+  if (!arguments.capacity.empty()) {
+    const Result<Bytes> capacity = parse_size(arguments.capacity, "--capacity");
+    if (!capacity) return capacity.error();
+    question.fleet.capacity = *capacity;
+  }
+  if (!arguments.rank_pattern.empty()) {
+    Result<RankNames> names = RankNames::pattern(arguments.rank_pattern);
+    if (!names) return std::move(names).error();
+    question.map.names = *std::move(names);
+  }
+  if (!arguments.memory_limit.empty()) {
+    const Result<Bytes> memory = parse_size(arguments.memory_limit, "--memory-limit");
+    if (!memory) return memory.error();
+    question.map.limits.memory = *memory;
+  }
+  if (arguments.time_limit > 0) question.map.limits.time = std::chrono::seconds(arguments.time_limit);
+  question.map.out = arguments.out;
+  question.map.jobs = arguments.jobs;
+  question.map.resume = arguments.resume;
+  return question;
+}
+
+Result<void> write_files(const FleetArguments& arguments, const FleetReport& report) {
+  if (!arguments.html.empty()) {
+    auto written = write_output(arguments.html, [&](std::ostream& out) -> Result<void> {
+      write_fleet_html(report, out);
+      return {};
+    });
+    if (!written) return written;
+  }
+  if (arguments.parquet.empty()) return {};
+  std::error_code problem;
+  fs::create_directories(arguments.parquet, problem);
+  if (problem) return Error{.what = problem.message(), .where = arguments.parquet.string()};
+  for (const FleetTable& table : fleet_tables(report.fleet, report.setting ? &*report.setting : nullptr)) {
+    auto written = write_output(arguments.parquet / table.name, [&](std::ostream& out) -> Result<void> {
+      out << table.content;
+      return {};
+    });
+    if (!written) return written;
+  }
+  return {};
+}
+
+/// What follows from the summaries.
+Exit judge(std::vector<RankSummary> summaries, std::vector<fs::path> skipped, const FleetArguments& arguments,
+           const FleetQuestion& question) {
+  Result<Fleet> fleet = assemble_fleet(std::move(summaries), question.fleet);
+  if (!fleet) return fail(fleet.error());
+  FleetReport report{.fleet = *std::move(fleet), .setting = {}, .skipped = std::move(skipped)};
+  if (!arguments.no_setting && report.fleet.decides)
+    report.setting = find_common_setting(report.fleet, {.capacity = question.fleet.capacity,
+                                                        .out = arguments.out,
+                                                        .limits = question.map.limits,
+                                                        .jobs = arguments.jobs});
+  if (auto written = write_files(arguments, report); !written) return fail(written.error());
+  if (arguments.json)
+    write_fleet_json(report, std::cout);
+  else
+    print_fleet_text(report, arguments.top, std::cout);
+  const bool answered = report.fleet.complete() || (arguments.allow_incomplete && report.fleet.decides);
+  return answered ? Exit::done : Exit::negative;
+}
+
+/// Puts memreel_ray.py in this program's place: it calls `fleet map` for every file and then `fleet merge`.
+Exit run_ray(const FleetArguments& arguments, const std::vector<fs::path>& files) {
+  if (arguments.out.empty())
+    return fail({.what = "--engine ray keeps its results in a directory that all nodes share",
+                 .where = "--engine",
+                 .remedy = "-o OUT"});
+  std::error_code problem;
+  std::vector<std::string> words{"python3",
+                                 "-m",
+                                 "memreel_ray",
+                                 "--memreel",
+                                 fs::read_symlink("/proc/self/exe", problem).string(),
+                                 "--out",
+                                 fs::absolute(arguments.out).string()};
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {option, value});
+  };
+  add("--rank-pattern", arguments.rank_pattern);
+  add("--memory-limit", arguments.memory_limit);
+  if (arguments.time_limit > 0) add("--time-limit", std::to_string(arguments.time_limit));
+  if (arguments.world_size) add("--world-size", std::to_string(*arguments.world_size));
+  add("--mesh", arguments.mesh);
+  add("--capacity", arguments.capacity);
+  add("--html", arguments.html.string());
+  add("--parquet", arguments.parquet.string());
+  add("--top", std::to_string(arguments.top));
+  if (arguments.json) words.emplace_back("--json");
+  if (arguments.no_setting) words.emplace_back("--no-setting");
+  if (arguments.allow_incomplete) words.emplace_back("--allow-incomplete");
+  if (arguments.resume) words.emplace_back("--resume");
+  words.emplace_back("--");
+  for (const fs::path& file : files) words.push_back(file.string());
+  std::vector<char*> raw;
+  for (std::string& word : words) raw.push_back(word.data());
+  raw.push_back(nullptr);
+  execvp(raw.front(), raw.data());
+  return fail({.what = "python3 can't be started", .where = "--engine ray", .remedy = "pip install memreel[ray]"});
+}
+
+Exit run_fleet(const FleetArguments& arguments) {
+  Result<FleetQuestion> question = fleet_question_of(arguments);
+  if (!question) return fail(question.error());
+  if (!arguments.engine.empty() && arguments.engine != "ray")
+    return fail({.what = "no engine '" + arguments.engine + "'",
+                 .where = "--engine",
+                 .remedy = "ray; for MPI start memreel-fleet-mpi with mpirun"});
+  if (arguments.files.empty())
+    return fail(
+        {.what = "no recordings are named", .remedy = "memreel fleet FILES or directories; see memreel fleet --help"});
+  Result<FleetInputs> inputs = find_inputs(arguments.files);
+  if (!inputs) return fail(inputs.error());
+  if (arguments.engine == "ray") return run_ray(arguments, inputs->files);
+  std::vector<RankSummary> summaries;
+  {
+    ProgressBar bar("reading " + std::to_string(inputs->files.size()) + " recordings");
+    question->map.on_progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
+    summaries = summarize_recordings(inputs->files, question->map);
+  }
+  return judge(std::move(summaries), std::move(inputs->skipped), arguments, *question);
+}
+
+std::optional<std::string> environment_variable(const char* name) {
+  const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing here changes the environment
+  if (value == nullptr) return std::nullopt;
+  return value;
+}
+
+Exit run_map(const FleetArguments& arguments) {
+  Result<FleetQuestion> question = fleet_question_of(arguments);
+  if (!question) return fail(question.error());
+  const Result<Shard> shard = arguments.shard.empty() ? shard_of(environment_variable) : parse_shard(arguments.shard);
+  if (!shard) return fail(shard.error());
+  Result<FleetInputs> inputs = find_inputs(arguments.files);
+  if (!inputs) return fail(inputs.error());
+  const std::vector<fs::path> files = files_of_shard(std::move(inputs->files), shard->index, shard->count);
+  const Result<MapOutcome> outcome = [&] {
+    ProgressBar bar("reading " + std::to_string(files.size()) + " recordings");
+    question->map.on_progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
+    return map_recordings(files, question->map);
+  }();
+  if (!outcome) return fail(outcome.error());
+  std::string text =
+      text_of(outcome->done) + (outcome->done == 1 ? " result" : " results") + " in " + arguments.out.string();
+  if (outcome->left > 0) text += ", " + text_of(outcome->left) + " were there";
+  if (!shard->from.empty())
+    text += "; part " + std::to_string(shard->index) + " of " + std::to_string(shard->count) + " (" + shard->from + ")";
+  std::cout << text << '\n';
+  return Exit::done;
+}
+
+Exit run_merge(const FleetArguments& arguments) {
+  const Result<FleetQuestion> question = fleet_question_of(arguments);
+  if (!question) return fail(question.error());
+  Result<std::vector<RankSummary>> summaries = read_results(arguments.out);
+  if (!summaries) return fail(summaries.error());
+  return judge(*std::move(summaries), {}, arguments, *question);
+}
+
+void add_judging_options(CLI::App& command, FleetArguments& arguments) {
+  command
+      .add_option("--world-size", arguments.world_size,
+                  "How many ranks the job has [what recordings say, else the highest rank]")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--mesh", arguments.mesh, "How ranks are laid out, slowest axis first, e.g. pp=4,dp=4");
+  command.add_option("--capacity", arguments.capacity, "Memory of each device, e.g. 80GiB [as recorded]");
+  command.add_flag("--no-setting", arguments.no_setting, "Don't search for a setting that suits all ranks");
+  command.add_flag("--allow-incomplete", arguments.allow_incomplete,
+                   "Exit code 0 also when ranks are missing or were not read whole");
+  command.add_option("--top", arguments.top, "How many rows a table has in text [10]")->check(CLI::PositiveNumber);
+  command.add_option("--html", arguments.html, "Write a page with charts, too");
+  command.add_option("--parquet", arguments.parquet,
+                     "Write the tables ranks, settings, sites and timeline into this directory, too");
+  command.add_flag("--json", arguments.json, "One JSON document (memreel.fleet/1) instead of text");
+}
+
+void add_reading_options(CLI::App& command, FleetArguments& arguments) {
+  command.add_option(
+      "--rank-pattern", arguments.rank_pattern,
+      "Regular expression whose first group is the rank, for names that don't have it as rank3 or 3.reel");
+}
+
+void add_limits(CLI::App& command, FleetArguments& arguments) {
+  command.add_option("--jobs,-j", arguments.jobs, "Recordings read at once [one per core]");
+  command.add_option("--memory-limit", arguments.memory_limit, "Memory that reading one recording may take [16GiB]");
+  command.add_option("--time-limit", arguments.time_limit, "Seconds that reading one recording may take [600]");
+}
+
+void add_map_command(CLI::App& fleet, const std::shared_ptr<FleetArguments>& arguments, Exit& exit) {
+  CLI::App* const map =
+      fleet.add_subcommand("map", "One part of the work, for many machines: a result file per recording");
+  map->add_option("FILES", arguments->files, "Recordings or directories of them")->required();
+  map->add_option("-o,--output", arguments->out, "Directory of the results, which all parts share")->required();
+  map->add_option(
+      "--shard", arguments->shard,
+      "Which part, of how many, e.g. 0/8 [what Slurm, Open MPI, PMI, torchrun or Kubernetes say, else all]");
+  map->add_flag("--resume", arguments->resume, "Leave what was done before, unless the recording has changed");
+  add_reading_options(*map, *arguments);
+  add_limits(*map, *arguments);
+  map->footer(
+      "Results are renamed into place when they are whole; who is killed loses only what was in hand. Equal "
+      "recordings\n"
+      "make equal results, whatever the parts.\n\n"
+      "Examples:\n"
+      "  srun memreel fleet map job/ -o results && memreel fleet merge results\n"
+      "  memreel fleet map job/ -o results --shard 0/2 & memreel fleet map job/ -o results --shard 1/2 & wait");
+  map->callback([arguments, &exit] { exit = run_map(*arguments); });
+}
+
+void add_merge_command(CLI::App& fleet, const std::shared_ptr<FleetArguments>& arguments, Exit& exit) {
+  CLI::App* const merge = fleet.add_subcommand("merge", "The answer from the results of fleet map");
+  merge->add_option("OUT", arguments->out, "Directory of the results")->required();
+  add_judging_options(*merge, *arguments);
+  add_limits(*merge, *arguments);
+  merge->footer(
+      "The search for a common setting opens the recordings again, one or two of each class; --no-setting does "
+      "without.");
+  merge->callback([arguments, &exit] { exit = run_merge(*arguments); });
+}
+
+}  // namespace
+
+void add_fleet_command(CLI::App& app, Exit& exit) {
+  CLI::App* const command =
+      app.add_subcommand("fleet", "Judge all ranks of a job: who decides, who stands out, who leaks, what helps all");
+  const auto arguments = std::make_shared<FleetArguments>();
+  command->add_option("FILES", arguments->files, "Recordings or directories of them, of any format that import reads");
+  add_judging_options(*command, *arguments);
+  add_reading_options(*command, *arguments);
+  add_limits(*command, *arguments);
+  command->add_option("--engine", arguments->engine,
+                      "ray: work on the nodes of a Ray cluster (pip install memreel[ray])");
+  command->add_option("-o,--output", arguments->out, "With an engine: directory of the results, which all nodes share");
+  command->add_flag("--resume", arguments->resume, "With an engine: leave what was done before");
+  add_map_command(*command, arguments, exit);
+  add_merge_command(*command, arguments, exit);
+  command->footer(
+      "Exit code 0: every rank's recording was read whole; 1: some are missing or damaged, which the answer says;\n"
+      "2: bad usage, or nothing to read.\n\n"
+      "Examples:\n"
+      "  memreel record -o 'job/%r.reel' -- torchrun --nproc-per-node 8 train.py\n"
+      "  memreel fleet job/\n"
+      "  memreel fleet job/ --mesh pp=4,dp=4 --capacity 80GiB --html job.html\n"
+      "  memreel fleet snapshots/*.pickle --json | jq .decides");
+  command->callback([command, arguments, &exit] {
+    if (command->get_subcommands().empty()) exit = run_fleet(*arguments);
+  });
+}
+
+}  // namespace memreel::cli

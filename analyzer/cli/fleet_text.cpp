@@ -1,0 +1,325 @@
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <string>
+
+#include "analyzer/cli/console.h"
+#include "analyzer/cli/fleet.h"
+#include "analyzer/report/own_frame.h"
+#include "analyzer/report/text_table.h"
+#include "analyzer/tune/search_space.h"
+#include "formats/model/quantity.h"
+
+namespace memreel::cli {
+namespace {
+
+constexpr std::size_t page_width = 100;
+
+std::string cut(std::string text, std::size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 3 && (static_cast<unsigned char>(text[most - 3]) & 0xC0U) == 0x80) --most;
+  return text.substr(0, most - 3) + "...";
+}
+
+/// Writes `text` in lines of at most `page_width` columns, those after the first indented by `indent`. The first begins
+/// in column `column`.
+void wrap(std::ostream& out, const std::string& text, std::size_t indent, std::size_t column) {
+  bool first = true;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    if (!first && column + 1 + word.size() > page_width) {
+      out << '\n' << std::string(indent, ' ');
+      column = indent;
+    } else if (!first) {
+      out << ' ';
+      ++column;
+    }
+    out << cut(word, page_width - indent);
+    column += word.size();
+    first = false;
+    at = end + 1;
+  }
+  out << '\n';
+}
+
+std::string site_text(const std::vector<CodeFrame>& frames) {
+  std::vector<FrameText> texts;
+  for (const CodeFrame& frame : frames)
+    texts.push_back({.function = frame.function, .file = frame.file, .line = frame.line});
+  if (texts.empty()) return "(no stack)";
+  FrameText own = own_frame(texts);
+  own.file = own.file.substr(own.file.rfind('/') + 1);
+  return text_of(own);
+}
+
+std::string ratio(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.2f", value);
+  return text.data();
+}
+
+std::vector<std::uint32_t> sorted_ranks(const Fleet& fleet, const std::vector<std::uint32_t>& rows) {
+  std::vector<std::uint32_t> ranks;
+  for (const std::uint32_t row : rows) ranks.push_back(fleet.rows[row].rank);
+  std::ranges::sort(ranks);
+  return ranks;
+}
+
+std::string headroom_of(const FleetRow& row) {
+  if (!row.headroom) return "";
+  const std::int64_t bytes = *row.headroom;
+  return (bytes < 0 ? "-" : "") + text_of(Bytes{static_cast<std::uint64_t>(bytes < 0 ? -bytes : bytes)});
+}
+
+/// "pp 1, dp 2"
+std::string mesh_of(const FleetRow& row) {
+  std::string text;
+  for (const Coordinate& at : row.summary.identity.coordinates)
+    text += (text.empty() ? "" : ", ") + at.axis + " " + std::to_string(at.at);
+  return text;
+}
+
+class TextPage {
+ public:
+  TextPage(const FleetReport& report, std::size_t top, std::ostream& out)
+      : report_(report), fleet_(report.fleet), top_(top), out_(out) {}
+
+  void print() {
+    print_heading();
+    if (!fleet_.decides) {
+      print_troubles();
+      return;
+    }
+    print_decision();
+    print_classes();
+    print_imbalance();
+    print_outliers();
+    print_leaks();
+    print_sites();
+    print_setting();
+    print_troubles();
+  }
+
+ private:
+  void line(const std::string& text, std::size_t indent = 0) {
+    out_ << std::string(indent, ' ');
+    wrap(out_, text, indent + 2, indent);
+  }
+
+  void print_heading() {
+    const auto world = static_cast<std::uint64_t>(fleet_.world_size);
+    std::string text;
+    if (fleet_.missing.empty())
+      text = "all " + memreel::text_of(world) + " ranks";
+    else
+      text = memreel::text_of(std::uint64_t{fleet_.missing.size()}) + " of " + memreel::text_of(world) +
+             " ranks missing: " + text_of_ranks(fleet_.missing);
+    const auto classes = fleet_.classes.size();
+    if (classes > 0)
+      text += "; " + std::to_string(classes) + (classes == 1 ? " class" : " classes") + " of equal requests";
+    line(text);
+  }
+
+  void print_decision() {
+    const Decision& decision = *fleet_.decides;
+    out_ << '\n' << bold("decides") << "  ";
+    wrap(out_,
+         "rank " + std::to_string(fleet_.rows[decision.row].rank) + place(fleet_.rows[decision.row]) + ": " +
+             decision.why,
+         9, 9);
+    if (!decision.next.empty()) {
+      out_ << "next     ";
+      std::string ranks;
+      for (const std::uint32_t row : decision.next)
+        ranks += (ranks.empty() ? "" : ", ") + std::to_string(fleet_.rows[row].rank);
+      wrap(out_, (decision.next.size() == 1 ? "rank " : "ranks ") + ranks, 9, 9);
+    }
+    if (decision.fails_first) {
+      out_ << "fails    ";
+      wrap(out_, "rank " + std::to_string(fleet_.rows[*decision.fails_first].rank) + " first: " + decision.fails_why, 9,
+           9);
+    }
+  }
+
+  static std::string place(const FleetRow& row) {
+    std::string text = mesh_of(row);
+    if (!row.summary.identity.host.empty())
+      text += (text.empty() ? "" : ", ") + row.summary.identity.host + ", GPU " + std::to_string(row.summary.device);
+    return text.empty() ? "" : " (" + cut(text, 50) + ")";
+  }
+
+  void print_classes() {
+    out_ << '\n';
+    TextTable table({{"peak reserved", Align::right},
+                     {"allocated", Align::right},
+                     {"live", Align::right},
+                     {"headroom", Align::right},
+                     {"count", Align::right},
+                     {"ranks that make the same requests"}});
+    std::vector<const RankClass*> classes;
+    for (const RankClass& c : fleet_.classes) classes.push_back(&c);
+    const bool many = classes.size() > top_;
+    if (many) std::ranges::stable_sort(classes, std::greater{}, [](const RankClass* c) { return c->peak_reserved; });
+    for (std::size_t i = 0; i < std::min(top_, classes.size()); ++i) {
+      const RankClass& c = *classes[i];
+      const auto worst = std::ranges::max_element(
+          c.rows, {}, [&](std::uint32_t row) { return fleet_.rows[row].summary.peak_reserved; });
+      const RankSummary& s = fleet_.rows[*worst].summary;
+      std::string ranks = cut(text_of_ranks(sorted_ranks(fleet_, c.rows)), 26);
+      if (c.deviates_from)
+        ranks += " (like rank " + std::to_string(fleet_.rows[fleet_.classes[*c.deviates_from].rows.front()].rank) + ")";
+      table.add_row({memreel::text_of(s.peak_reserved), memreel::text_of(s.peak_allocated),
+                     memreel::text_of(s.peak_live), headroom_of(fleet_.rows[*worst]), std::to_string(c.rows.size()),
+                     std::move(ranks)});
+    }
+    table.print(out_, 2);
+    if (many) line("and " + std::to_string(classes.size() - top_) + " more classes", 2);
+  }
+
+  void print_imbalance() {
+    const Imbalance& imbalance = fleet_.imbalance;
+    out_ << '\n';
+    line("imbalance: the highest peak is " + ratio(imbalance.max_over_mean) + " times the mean, " +
+         memreel::text_of(imbalance.mean) + "; 99 % of ranks stay within " + memreel::text_of(imbalance.p99));
+    for (const AxisImbalance& axis : imbalance.axes) {
+      const auto heaviest = std::ranges::max_element(axis.means);
+      line(axis.axis + ": " + text_of_share(axis.share_of_variance) + " of the variance; " + axis.axis + " " +
+               std::to_string(heaviest - axis.means.begin()) + " is heaviest, " + memreel::text_of(*heaviest) +
+               " on average, " + ratio(axis.max_over_mean) + " times the mean",
+           2);
+    }
+  }
+
+  void print_outliers() {
+    if (fleet_.outliers.empty()) return;
+    out_ << '\n' << bold("outliers") << '\n';
+    for (std::size_t i = 0; i < std::min(top_, fleet_.outliers.size()); ++i) {
+      const Outlier& outlier = fleet_.outliers[i];
+      line("rank " + std::to_string(fleet_.rows[outlier.row].rank) + " " + outlier.why, 2);
+      for (std::size_t k = 0; k < std::min<std::size_t>(3, outlier.sites.size()); ++k) {
+        const SiteDelta& site = outlier.sites[k];
+        line(memreel::text_of(site.here) + " against " + memreel::text_of(site.there) + " on rank " +
+                 std::to_string(fleet_.rows[outlier.neighbour].rank) + ": " + cut(site_text(site.frames), 60),
+             4);
+      }
+    }
+    if (fleet_.outliers.size() > top_) line("and " + std::to_string(fleet_.outliers.size() - top_) + " more", 2);
+  }
+
+  void print_leaks() {
+    out_ << '\n';
+    if (fleet_.leaks.empty()) {
+      line("no rank leaks");
+      return;
+    }
+    out_ << bold("leaks") << '\n';
+    for (std::size_t i = 0; i < std::min(top_, fleet_.leaks.size()); ++i) {
+      const RankLeak& leak = fleet_.leaks[i].leak;
+      line("rank " + std::to_string(fleet_.rows[fleet_.leaks[i].row].rank) + ": " + memreel::text_of(leak.bytes) +
+               " in " + memreel::text_of(leak.count) + " allocations, " +
+               memreel::text_of(Bytes{static_cast<std::uint64_t>(leak.growth_bytes_per_step)}) + " more each " +
+               (leak.program_steps ? "step" : "interval") + (leak.verdict == "leak" ? "" : " (suspected)") + ": " +
+               cut(site_text(leak.frames), 60),
+           2);
+    }
+    if (fleet_.leaks.size() > top_) line("and " + std::to_string(fleet_.leaks.size() - top_) + " more", 2);
+  }
+
+  void print_sites() {
+    if (fleet_.sites.empty()) return;
+    out_ << '\n';
+    TextTable table({{"at the peaks", Align::right},
+                     {"most", Align::right},
+                     {"on rank", Align::right},
+                     {"ranks", Align::right},
+                     {"held by"}});
+    for (std::size_t i = 0; i < std::min<std::size_t>({5, top_, fleet_.sites.size()}); ++i) {
+      const FleetSite& site = fleet_.sites[i];
+      table.add_row({memreel::text_of(site.sum), memreel::text_of(site.max),
+                     std::to_string(fleet_.rows[site.max_row].rank), std::to_string(site.ranks),
+                     cut(site_text(site.frames), 50)});
+    }
+    table.print(out_, 2);
+  }
+
+  void print_setting() {
+    if (!report_.setting) return;
+    const CommonSetting& setting = *report_.setting;
+    out_ << '\n';
+    if (!setting.best) {
+      line(setting.why);
+    } else {
+      line("one setting for all ranks " + setting.why);
+      out_ << "  " << bold(export_line(setting.candidates[*setting.best])) << '\n';
+      line("the deciding rank: " + memreel::text_of(setting.decider_before) + " before, " +
+               memreel::text_of(setting.decider_after) + " with it",
+           2);
+      std::vector<std::uint32_t> worse;
+      for (const std::size_t i : setting.worse)
+        for (const std::uint32_t row : fleet_.classes[setting.classes[i].klass].rows)
+          worse.push_back(fleet_.rows[row].rank);
+      std::ranges::sort(worse);
+      line(worse.empty()
+               ? "no rank gets worse"
+               : (worse.size() == 1 ? "worse with it: rank " : "worse with it: ranks ") + text_of_ranks(worse),
+           2);
+      if (setting.peak_per_class < setting.peak_after)
+        line("with a setting for each class: " + memreel::text_of(setting.peak_per_class) + " at most", 2);
+    }
+    print_proof(setting);
+  }
+
+  void print_proof(const CommonSetting& setting) {
+    std::uint64_t allocations = 0, matches = 0, files = 0;
+    for (const ClassSettings& c : setting.classes) {
+      allocations += c.allocations + c.witness_allocations;
+      matches += c.address_matches + c.witness_matches;
+      files += (c.allocations > 0 ? 1U : 0U) + (c.witness_allocations > 0 ? 1U : 0U);
+      if (!c.problem.empty())
+        line("rank " + std::to_string(fleet_.rows[c.row].rank) + " was not replayed: " + c.problem, 2);
+    }
+    if (files > 0)
+      line("replays repeat " + memreel::text_of(matches) + " of " + memreel::text_of(allocations) + " addresses of " +
+               std::to_string(files) + " ranks: one or two of each class",
+           2);
+  }
+
+  /// Rows that were not read whole, and what else was found.
+  void print_troubles() {
+    bool any = false;
+    std::size_t shown = 0, hidden = 0;
+    for (const FleetRow& row : fleet_.rows) {
+      const RankSummary& s = row.summary;
+      if (s.status == RankStatus::ok || s.status == RankStatus::missing) continue;
+      if (!any) out_ << '\n';
+      any = true;
+      if (++shown > top_) {
+        ++hidden;
+        continue;
+      }
+      const std::string name = s.file.substr(s.file.rfind('/') + 1);
+      line("rank " + std::to_string(row.rank) + (row.rank_assumed ? " (assumed)" : "") + ", " + name + ": " +
+           std::string(name_of(s.status)) + ": " + s.reason);
+    }
+    if (hidden > 0) line("and " + std::to_string(hidden) + " more");
+    if (std::ranges::any_of(fleet_.rows, &FleetRow::rank_assumed))
+      line("nothing says which ranks these are, so files are numbered in the order of their names (--rank-pattern)");
+    if (!report_.skipped.empty())
+      line("not read, being no recordings: " + std::to_string(report_.skipped.size()) + " files, such as " +
+           report_.skipped.front().filename().string());
+  }
+
+  const FleetReport& report_;
+  const Fleet& fleet_;
+  std::size_t top_;
+  std::ostream& out_;
+};
+
+}  // namespace
+
+void print_fleet_text(const FleetReport& report, std::size_t top, std::ostream& out) {
+  TextPage(report, top, out).print();
+}
+
+}  // namespace memreel::cli

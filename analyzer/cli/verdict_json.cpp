@@ -1,0 +1,83 @@
+#include "analyzer/cli/verdict_json.h"
+
+namespace memreel::cli {
+namespace {
+
+/// Null for what is not known: no name, no steps.
+Json known(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+Json known(std::uint32_t number) { return number == 0 ? Json(nullptr) : Json(number); }
+
+Json json_of(const Tables& tables, const Verdict::Decides& decides) {
+  return {{"device", decides.device},
+          {"heap", tables[tables[decides.heap].name]},
+          {"devices", decides.devices},
+          {"peak_live_bytes", decides.peak_live.count},
+          {"peak_reserved_bytes", decides.peak_reserved.count},
+          {"peak_event", decides.peak_event},
+          {"peak_after_ns", decides.peak_time.count()},
+          {"step", known(decides.step)},
+          {"steps", known(decides.steps)},
+          {"failed_requests", decides.failed},
+          {"fragmentation_failures", decides.fragmented},
+          {"first_failure", decides.failed == 0 ? Json(nullptr)
+                                                : Json{{"requested_bytes", decides.requested.count},
+                                                       {"live_bytes", decides.live.count},
+                                                       {"reason", known(decides.reason)},
+                                                       {"site", decides.site}}}};
+}
+
+Json json_of(const Holders& holders) {
+  Json parts = Json::array();
+  for (const Holder& holder : holders.parts) parts.push_back({{"label", holder.label}, {"bytes", holder.bytes.count}});
+  return {{"by", holders.by}, {"bytes", holders.total.count}, {"parts", std::move(parts)}};
+}
+
+Json json_of(const Verdict::Leaks& leaks) {
+  return {{"steps", known(leaks.steps)}, {"unit", known(leaks.unit)},
+          {"bytes", leaks.bytes.count},  {"growth_bytes_per_step", leaks.growth_bytes_per_step},
+          {"causes", leaks.causes},      {"site", known(leaks.site)},
+          {"suspected", leaks.suspected}};
+}
+
+Json json_of(const Verdict::Fragments& found) {
+  return {{"reserved_bytes", found.reserved.count},
+          {"allocated_bytes", found.allocated.count},
+          {"unreleasable_bytes", found.unreleasable.count},
+          {"fragmentation", found.share},
+          {"free_at_failure_bytes", found.free_at_failure.count},
+          {"largest_at_failure_bytes", found.largest_at_failure.count},
+          {"site", known(found.site)}};
+}
+
+Json json_of(const Verdict::Setting& setting) {
+  return {{"kind", setting.is_torch ? "setting" : "allocator"},
+          {"recommended", known(setting.text)},
+          {"needs_release", known(setting.needs)},
+          {"peak_reserved_bytes", setting.peak.count},
+          {"saved_bytes", setting.saved.count},
+          {"failed_allocations", setting.failed},
+          {"failed_allocations_as_recorded", setting.failed_before},
+          {"tried", setting.tried},
+          {"exact", setting.exact}};
+}
+
+template <class Part>
+Json part_of(const std::optional<Part>& part) {
+  return part ? json_of(*part) : Json(nullptr);
+}
+
+}  // namespace
+
+Json json_of_verdict(const Tables& tables, const Verdict& verdict) {
+  Json lines = Json::array();
+  for (const VerdictLine& line : lines_of(verdict))
+    lines.push_back({{"topic", line.topic}, {"text", line.text}, {"alarm", line.alarm}});
+  return {{"lines", std::move(lines)},
+          {"decides", verdict.decides ? json_of(tables, *verdict.decides) : Json(nullptr)},
+          {"held_by", part_of(verdict.holders)},
+          {"leaks", part_of(verdict.leaks)},
+          {"fragmentation", part_of(verdict.fragmentation)},
+          {"setting", part_of(verdict.setting)}};
+}
+
+}  // namespace memreel::cli

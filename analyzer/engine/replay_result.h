@@ -1,0 +1,91 @@
+// What comes of one policy and one heap.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "analyzer/engine/policy_spec.h"
+#include "formats/model/ids.h"
+#include "formats/model/result.h"
+#include "formats/model/units.h"
+
+namespace memreel {
+
+/// How much memory the device has for the policy.
+struct DeviceModel {
+  enum class Kind : std::uint8_t { unlimited, capacity };
+  Kind kind = Kind::unlimited;
+  Bytes capacity{};   // of all segments together
+  bool told = false;  // it is a limit that the program keeps by itself, e.g. a memory fraction: a policy that maps
+                      // memory in runs may exceed it by part of a run, as the real allocator may
+};
+
+/// A value of a metric over a stretch of the trace.
+struct SeriesPoint {
+  std::uint64_t first_event = 0;
+  Bytes live_max, allocated_max, reserved_max;
+  double external_fragmentation_max = 0;
+};
+
+struct DriverCalls {
+  std::uint64_t malloc = 0, free = 0, map = 0, unmap = 0, sync = 0;
+  std::uint64_t malloc_async = 0, free_async = 0;          // of a pool of the driver
+  std::uint64_t malloc_shared = 0, free_shared = 0;        // those of malloc and free for which no memory changed hands
+  Bytes malloc_bytes, free_bytes, map_bytes, unmap_bytes;  // that the device gave and got back
+
+  DriverCalls& operator+=(const DriverCalls& other);
+  friend bool operator==(const DriverCalls&, const DriverCalls&) = default;
+};
+
+/// The first request that a policy could not serve.
+struct ReplayFailure {
+  std::uint64_t event = 0;
+  Bytes requested, live, reserved, capacity;
+  Bytes free, largest_free;  // inside the policy's segments
+};
+
+/// Free memory that was large enough for a request and belonged to another stream or pool.
+struct StrandedMemory {
+  Bytes bytes;  // most at any time
+  std::uint64_t event = 0;
+};
+
+/// What the free memory inside a policy's segments was worth. Definitions: docs/metrics.md.
+struct FreeMemory {
+  static constexpr std::array<Bytes, 4> sizes{2_MiB, 20_MiB, 64_MiB, 256_MiB};
+  std::array<double, sizes.size()> unusable{};  // for each of `sizes`, highest
+  StrandedMemory stranded_stream, stranded_pool;
+};
+
+/// What one policy did with one heap. Definitions: docs/metrics.md.
+struct ReplayResult {
+  static constexpr std::size_t most_failed_events = 4096;
+
+  PolicySpec policy;  // with every parameter, defaults included
+  HeapId heap = HeapId::none;
+  std::int32_t device = 0;
+  DeviceModel device_model;
+  std::uint64_t events = 0;
+  Bytes peak_live, peak_allocated, peak_reserved, end_reserved;
+  std::uint64_t peak_live_event = 0, peak_allocated_event = 0, peak_reserved_event = 0;  // index in the trace
+  double fragmentation_at_peak = 0;         // 1 - allocated/reserved when reserved first reached its peak
+  double external_fragmentation_max = 0;    // max over time of (free - largest free)/free
+  double internal_waste = 0;                // 1 - live/allocated when reserved first reached its peak
+  std::optional<FreeMemory> free_memory;    // when asked for, of policies that say where they place
+  std::optional<double> address_stability;  // likewise, when the trace marks its steps
+  std::uint64_t failed_allocations = 0;
+  std::optional<ReplayFailure> first_failure;
+  std::vector<std::uint32_t> failed_events;  // index in the trace of the first most_failed_events
+  DriverCalls driver_calls;
+  std::optional<Bytes> min_capacity;  // least capacity without a failure; when asked for
+  double seconds = 0;                 // of the replay itself, on one core
+  std::optional<Error> defect;        // a policy of the user's broke its contract: the other figures mean nothing
+  std::vector<SeriesPoint> series;    // at most ReplayOptions::series_points
+  bool gave_up = false;               // more was reserved than was of interest: all figures are up to then
+
+  double overhead() const;  // peak reserved / peak live; 0 when nothing lived
+};
+
+}  // namespace memreel

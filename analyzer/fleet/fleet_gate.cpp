@@ -1,0 +1,153 @@
+#include "analyzer/fleet/fleet_gate.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "formats/model/quantity.h"
+
+namespace memreel {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view schema = "memreel.fleet-baseline/1";
+
+/// The judged row where `figure` is highest.
+template <class Figure>
+const FleetRow& highest(const Fleet& fleet, Figure figure) {
+  const FleetRow* best = nullptr;
+  for (const FleetRow& row : fleet.rows)
+    if (row.judged() && (best == nullptr || figure(*best) < figure(row))) best = &row;
+  return *best;
+}
+
+Bytes peak_of(const FleetRow& row) { return row.summary.peak_reserved; }
+
+Bytes leaked_of(const FleetRow& row) {
+  Bytes sum;
+  for (const RankLeak& leak : row.summary.leaks) sum += leak.bytes;
+  return sum;
+}
+
+std::string rank_text(const FleetRow& row) { return "rank " + std::to_string(row.rank); }
+
+Check bytes_check(std::string name, const FleetRow& row, Bytes value, Bytes limit, const std::string& subject) {
+  Check check{.name = std::move(name), .device = static_cast<std::int32_t>(row.rank), .value = value, .limit = limit};
+  if (value > limit)
+    check.reason = subject + " of " + rank_text(row) + ": " + text_of(value) + ", " + text_of(value - limit) +
+                   " more than the " + text_of(limit) + " allowed";
+  return check;
+}
+
+Result<Check> headroom_check(const Fleet& fleet, Bytes least) {
+  for (const FleetRow& row : fleet.rows)
+    if (row.judged() && !row.headroom)
+      return Error{.what = "the recording of " + rank_text(row) + " doesn't say how large its device is",
+                   .where = "--min-headroom",
+                   .remedy = "give it with --capacity"};
+  const FleetRow& row = highest(fleet, [](const FleetRow& r) { return -*r.headroom; });
+  const bool negative = *row.headroom < 0;
+  const Bytes left{negative ? 0 : static_cast<std::uint64_t>(*row.headroom)};
+  Check check{.name = "min-headroom", .device = static_cast<std::int32_t>(row.rank), .value = left, .limit = least};
+  if (negative || left < least)
+    check.reason = "headroom of " + rank_text(row) + ": " + (negative ? "none" : text_of(left)) + ", and " +
+                   text_of(least) + " is asked for; at its peak " + text_of(row.summary.peak_reserved) + " of " +
+                   text_of(*row.summary.capacity) + " are reserved";
+  return check;
+}
+
+}  // namespace
+
+Result<std::vector<Check>> check_fleet(const Fleet& fleet, const FleetBudgets& budgets) {
+  if (fleet.classes.empty()) return Error{.what = "no recording can be judged"};
+  std::vector<Check> checks;
+  const FleetRow& heaviest = highest(fleet, peak_of);
+  if (budgets.max_reserved)
+    checks.push_back(bytes_check("max-reserved", heaviest, peak_of(heaviest), *budgets.max_reserved, "reserved peak"));
+  if (budgets.max_p99) {
+    Check check{.name = "max-p99", .device = -1, .value = fleet.imbalance.p99, .limit = *budgets.max_p99};
+    if (fleet.imbalance.p99 > *budgets.max_p99)
+      check.reason = "1 % of ranks reserve more than " + text_of(fleet.imbalance.p99) + ", " +
+                     text_of(*budgets.max_p99) + " is allowed; most: " + rank_text(heaviest) + ", " +
+                     text_of(peak_of(heaviest));
+    checks.push_back(std::move(check));
+  }
+  if (budgets.max_imbalance) {
+    Check check{
+        .name = "max-imbalance", .device = -1, .value = fleet.imbalance.max_over_mean, .limit = *budgets.max_imbalance};
+    if (fleet.imbalance.max_over_mean > *budgets.max_imbalance)
+      check.reason = rank_text(heaviest) + " reserves " + text_of(peak_of(heaviest)) + " at its peak, the mean is " +
+                     text_of(fleet.imbalance.mean);
+    checks.push_back(std::move(check));
+  }
+  if (budgets.min_headroom) {
+    Result<Check> check = headroom_check(fleet, *budgets.min_headroom);
+    if (!check) return std::move(check).error();
+    checks.push_back(*std::move(check));
+  }
+  if (budgets.max_leaked) {
+    const FleetRow& leaking = highest(fleet, leaked_of);
+    checks.push_back(bytes_check("max-leaked", leaking, leaked_of(leaking), *budgets.max_leaked, "leaked memory"));
+  }
+  return checks;
+}
+
+FleetBaseline baseline_of(const Fleet& fleet) {
+  FleetBaseline baseline;
+  for (const RankClass& c : fleet.classes) {
+    FleetBaseline::Class& entry = baseline.classes.emplace_back();
+    for (const std::uint32_t row : c.rows) entry.ranks.push_back(fleet.rows[row].rank);
+    entry.peak_reserved = c.peak_reserved;
+  }
+  return baseline;
+}
+
+std::string text_of(const FleetBaseline& baseline) {
+  Json classes = Json::array();
+  for (const FleetBaseline::Class& c : baseline.classes)
+    classes.push_back({{"ranks", c.ranks}, {"peak_reserved_bytes", c.peak_reserved.count}});
+  return Json{{"schema", schema}, {"classes", std::move(classes)}}.dump(1) + "\n";
+}
+
+Result<FleetBaseline> parse_fleet_baseline(std::string_view text, const std::string& where) {
+  const Error bad{.what = "is not a baseline of a job (" + std::string(schema) + ")",
+                  .where = where,
+                  .remedy = "write it anew with memreel check --fleet FILES --write-baseline F"};
+  const Json document = Json::parse(text, nullptr, false);
+  if (!document.is_object() || document.value("schema", Json()) != schema || !document.contains("classes")) return bad;
+  FleetBaseline baseline;
+  try {
+    for (const Json& entry : document.at("classes"))
+      baseline.classes.push_back({.ranks = entry.at("ranks").get<std::vector<std::uint32_t>>(),
+                                  .peak_reserved = {entry.at("peak_reserved_bytes").get<std::uint64_t>()}});
+  } catch (const Json::exception&) {
+    return bad;
+  }
+  return baseline;
+}
+
+std::vector<Check> check_fleet(const Fleet& fleet, const FleetBaseline& before, double tolerance) {
+  std::map<std::uint32_t, const FleetRow*> now;
+  for (const FleetRow& row : fleet.rows)
+    if (row.judged()) now[row.rank] = &row;
+  std::vector<Check> checks;
+  for (const FleetBaseline::Class& c : before.classes) {
+    const FleetRow* worst = nullptr;
+    for (const std::uint32_t rank : c.ranks) {
+      const auto found = now.find(rank);
+      if (found != now.end() && (worst == nullptr || peak_of(*worst) < peak_of(*found->second))) worst = found->second;
+    }
+    if (worst == nullptr) continue;
+    const Bytes limit{c.peak_reserved.count +
+                      static_cast<std::uint64_t>(static_cast<double>(c.peak_reserved.count) * tolerance)};
+    Check check = bytes_check("baseline reserved, ranks " + text_of_ranks(c.ranks), *worst, peak_of(*worst), limit,
+                              "reserved peak");
+    if (!check.passed()) check.reason += ", before " + text_of(c.peak_reserved);
+    checks.push_back(std::move(check));
+  }
+  return checks;
+}
+
+}  // namespace memreel

@@ -1,0 +1,54 @@
+// Budgets and baselines for a whole job.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/fleet/fleet.h"
+#include "analyzer/gate/gate.h"
+#include "formats/model/result.h"
+
+namespace memreel {
+
+struct FleetBudgets {
+  std::optional<Bytes> max_reserved;    // of any rank
+  std::optional<Bytes> max_p99;         // that 99 % of ranks stay within
+  std::optional<double> max_imbalance;  // the highest peak over the mean
+  std::optional<Bytes> min_headroom;    // of any rank
+  std::optional<Bytes> max_leaked;      // of any rank
+
+  bool any() const { return max_reserved || max_p99 || max_imbalance || min_headroom || max_leaked; }
+};
+
+/// One check for each budget. Check::device is the rank that it is about, -1 when it is about all.
+/// Errors: a headroom is asked for and not known of every rank; nothing could be read.
+Result<std::vector<Check>> check_fleet(const Fleet& fleet, const FleetBudgets& budgets);
+
+/// The peak of each class, by its ranks.
+struct FleetBaseline {
+  struct Class {
+    std::vector<std::uint32_t> ranks;
+    Bytes peak_reserved;
+
+    friend bool operator==(const Class&, const Class&) = default;
+  };
+  std::vector<Class> classes;
+
+  friend bool operator==(const FleetBaseline&, const FleetBaseline&) = default;
+};
+
+FleetBaseline baseline_of(const Fleet& fleet);
+
+/// JSON that a person can read and a diff shows well.
+std::string text_of(const FleetBaseline& baseline);
+/// `where`: the file's name, for errors.
+Result<FleetBaseline> parse_fleet_baseline(std::string_view text, const std::string& where);
+
+/// None of the ranks of a class may reserve more than its highest did by more than `tolerance`, a share of it. Ranks
+/// that are not there now are not judged.
+std::vector<Check> check_fleet(const Fleet& fleet, const FleetBaseline& before, double tolerance);
+
+}  // namespace memreel

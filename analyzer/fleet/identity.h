@@ -1,0 +1,48 @@
+// Which process of a job a recording is of.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <regex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/fleet/mesh.h"
+#include "formats/model/result.h"
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+struct Identity {
+  std::string job;  // of the scheduler; empty: not known
+  std::optional<std::uint32_t> rank, world_size, local_rank;
+  std::string host;
+  std::uint64_t process = 0;
+  std::uint32_t attempt = 0;            // of the launcher: how often the job was restarted
+  std::vector<Coordinate> coordinates;  // on the mesh, when it is known
+
+  friend bool operator==(const Identity&, const Identity&) = default;
+};
+
+/// Where a rank's number is looked for when the recording does not say it.
+class RankNames {
+ public:
+  /// Finds "rank3.reel", "rank_03.pickle.xz", "rank-3/snapshot.pickle", "3.reel", "snapshot_3.pickle".
+  RankNames() = default;
+
+  /// An own pattern: an ECMAScript regular expression whose first group is the number. Errors: it is none.
+  static Result<RankNames> pattern(const std::string& text);
+
+  /// The number in the names of the file and its directories; the file's own name comes first.
+  std::optional<std::uint32_t> rank_of(const std::filesystem::path& file) const;
+
+ private:
+  std::optional<std::regex> own_;
+};
+
+/// What the recording says, and what its name says of the rest.
+Identity identify(const Header& header, const std::filesystem::path& file, const RankNames& names);
+
+}  // namespace memreel

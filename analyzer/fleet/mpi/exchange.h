@@ -1,0 +1,54 @@
+// Work shared out by MPI: whoever is free takes the next piece that it can reach.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "analyzer/fleet/child_processes.h"
+
+namespace memreel::mpi {
+
+/// MPI from its beginning to its end. One per process.
+class Session {
+ public:
+  Session(int& argc, char**& argv);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session();
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  bool first() const { return rank_ == 0; }
+
+ private:
+  int rank_ = 0, size_ = 1;
+};
+
+/// Ends every process of the job, with this exit code.
+[[noreturn]] void end_all(int code);
+
+/// Texts of the first process, on every process.
+std::vector<std::string> broadcast(const Session& session, std::vector<std::string> texts);
+
+/// A file and which processes can read it: those on whose node it lies, or all.
+struct Item {
+  std::filesystem::path file;
+  std::uint64_t bytes = 0;
+  std::vector<int> processes;
+};
+
+/// What the processes see, largest first; on every process what it can reach itself, on the first one all of it.
+std::vector<Item> gather(const Session& session, const std::vector<std::filesystem::path>& files);
+
+/// Calls `work(i)` once for each of `count` items, in child processes, up to `jobs` at once on each process. The first
+/// process hands items out, in their order, to whoever asks and may take them, and works itself meanwhile. `done` is
+/// called where the work was done. Everybody returns when all is done.
+void share_out(const Session& session, std::size_t count, unsigned jobs, const ChildLimits& limits,
+               const std::function<bool(std::size_t item, int process)>& may_take,
+               const std::function<std::string(std::size_t)>& work,
+               const std::function<void(std::size_t, ChildOutcome)>& done);
+
+}  // namespace memreel::mpi

@@ -1,0 +1,257 @@
+// memreel-fleet-mpi: the work of `memreel fleet` on many nodes. Files are read where they lie, and what is found are
+// result files in a directory that all share; the answer is then that of `memreel fleet merge`, which finds all done.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "analyzer/fleet/inputs.h"
+#include "analyzer/fleet/map.h"
+#include "analyzer/fleet/mpi/exchange.h"
+#include "analyzer/fleet/settings.h"
+#include "formats/model/quantity.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace memreel;
+
+constexpr int unusable = 2;
+
+struct Arguments {
+  std::vector<fs::path> files;
+  fs::path out;
+  std::string mesh, capacity, rank_pattern, memory_limit;
+  std::optional<std::uint32_t> world_size;
+  std::uint64_t time_limit = 600;
+  unsigned jobs = 1;
+  bool resume = false, no_setting = false;
+};
+
+int fail(const Error& error) {
+  std::cerr << "memreel-fleet-mpi: error: " << error.message() << '\n';
+  return unusable;
+}
+
+struct Question {
+  FleetOptions fleet;
+  MapOptions map;
+};
+
+Result<Question> question_of(const Arguments& arguments) {
+  Question question;
+  question.fleet.world_size = arguments.world_size;
+  question.map.out = fs::absolute(arguments.out).lexically_normal();
+  question.map.resume = arguments.resume;
+  question.map.limits.time = std::chrono::seconds(arguments.time_limit);
+  if (!arguments.mesh.empty()) {
+    Result<Mesh> mesh = Mesh::parse(arguments.mesh);
+    if (!mesh) return std::move(mesh).error();
+    question.fleet.mesh = *std::move(mesh);
+  }
+  if (!arguments.rank_pattern.empty()) {
+    Result<RankNames> names = RankNames::pattern(arguments.rank_pattern);
+    if (!names) return std::move(names).error();
+    question.map.names = *std::move(names);
+  }
+  const auto size = [](const std::string& text, const char* option) {
+    Result<Bytes> bytes = parse_bytes(text);
+    if (!bytes) bytes.error().where = option;
+    return bytes;
+  };
+  if (!arguments.memory_limit.empty()) {
+    const Result<Bytes> memory = size(arguments.memory_limit, "--memory-limit");
+    if (!memory) return memory.error();
+    question.map.limits.memory = *memory;
+  }
+  if (!arguments.capacity.empty()) {
+    const Result<Bytes> capacity = size(arguments.capacity, "--capacity");
+    if (!capacity) return capacity.error();
+    question.fleet.capacity = *capacity;
+  }
+  return question;
+}
+
+/// Who can read a file, by its path.
+class Reach {
+ public:
+  explicit Reach(const std::vector<mpi::Item>& items) {
+    for (const mpi::Item& item : items) processes_[item.file.string()] = {item.processes.begin(), item.processes.end()};
+  }
+  bool has(const std::string& file, int process) const {
+    const auto found = processes_.find(file);
+    return found == processes_.end() || found->second.contains(process);
+  }
+
+ private:
+  std::map<std::string, std::set<int>> processes_;
+};
+
+/// Round one: a summary of each recording.
+std::optional<Error> map_all(const mpi::Session& session, const std::vector<std::string>& files, const Reach& reach,
+                             const Arguments& arguments, const MapOptions& options) {
+  std::optional<Error> problem;
+  mpi::share_out(
+      session, files.size(), arguments.jobs, options.limits,
+      [&](std::size_t i, int process) { return reach.has(files[i], process); },
+      [&](std::size_t i) {
+        if (options.resume && has_result(options.out, files[i])) return std::string();
+        return judge_recording(files[i], options);
+      },
+      [&](std::size_t i, const ChildOutcome& outcome) {
+        if (outcome.output.empty() && outcome.failure.empty()) return;
+        if (auto kept = keep_outcome(files[i], outcome, options); !kept && !problem) problem = std::move(kept).error();
+      });
+  return problem;
+}
+
+/// Round two: what the heaviest classes propose is replayed on all of them. Outcomes are kept in files, from which
+/// `fleet merge` takes them.
+void find_settings(const mpi::Session& session, const Fleet& fleet, const Reach& reach, const Arguments& arguments,
+                   const SettingOptions& options) {
+  std::vector<std::string> proposing, replayed;  // file and witness in turn
+  if (session.first()) {
+    for (const std::uint32_t i : proposing_classes(fleet))
+      proposing.push_back(replay_task(fleet, fleet.classes[i]).file);
+    for (const RankClass& c : fleet.classes) {
+      const ReplayTask task = replay_task(fleet, c);
+      replayed.insert(replayed.end(), {task.file, task.witness});
+    }
+  }
+  proposing = mpi::broadcast(session, std::move(proposing));
+  replayed = mpi::broadcast(session, std::move(replayed));
+  const auto nothing = [](std::size_t, const ChildOutcome&) {};
+  mpi::share_out(
+      session, proposing.size(), arguments.jobs, options.limits,
+      [&](std::size_t i, int process) { return reach.has(proposing[i], process); },
+      [&](std::size_t i) { return propose_settings(proposing[i], options); }, nothing);
+  std::vector<std::string> candidates;
+  if (session.first()) {
+    std::vector<std::vector<std::string>> proposals;
+    for (const std::string& file : proposing) proposals.push_back(read_proposals(propose_settings(file, options)));
+    candidates = union_of(proposals);
+  }
+  candidates = mpi::broadcast(session, std::move(candidates));
+  mpi::share_out(
+      session, replayed.size() / 2, arguments.jobs, options.limits,
+      [&](std::size_t i, int process) {
+        const std::string& witness = replayed[2 * i + 1];
+        return reach.has(replayed[2 * i], process) && (witness.empty() || reach.has(witness, process));
+      },
+      [&](std::size_t i) {
+        return replay_settings({.file = replayed[2 * i], .witness = replayed[2 * i + 1]}, candidates, options);
+      },
+      nothing);
+}
+
+/// The words of `memreel fleet merge` that say the same as ours, and what follows `--` on our command line.
+std::vector<std::string> merge_words(const Arguments& arguments, const std::vector<std::string>& rest) {
+  std::error_code problem;
+  const fs::path self = fs::read_symlink("/proc/self/exe", problem);
+  std::vector<std::string> words{(self.parent_path() / "memreel").string(), "fleet", "merge", arguments.out.string()};
+  if (!arguments.mesh.empty()) words.insert(words.end(), {"--mesh", arguments.mesh});
+  if (!arguments.capacity.empty()) words.insert(words.end(), {"--capacity", arguments.capacity});
+  if (arguments.world_size) words.insert(words.end(), {"--world-size", std::to_string(*arguments.world_size)});
+  if (arguments.no_setting) words.emplace_back("--no-setting");
+  words.insert(words.end(), rest.begin(), rest.end());
+  return words;
+}
+
+int become(std::vector<std::string> words) {
+  std::vector<char*> raw;
+  for (std::string& word : words) raw.push_back(word.data());
+  raw.push_back(nullptr);
+  execv(raw.front(), raw.data());
+  return fail({.what = "is not there to say what was found", .where = words.front()});
+}
+
+/// All that is done together. What is returned on the first process says whether there is an answer.
+std::optional<Error> work(const mpi::Session& session, const Arguments& arguments, const Question& question) {
+  // A node without files of its own still helps with what all can reach, and in the second round.
+  const Result<FleetInputs> inputs = find_inputs(arguments.files);
+  const std::vector<mpi::Item> items = mpi::gather(session, inputs ? inputs->files : std::vector<fs::path>{});
+  std::vector<std::string> files;
+  for (const mpi::Item& item : items) files.push_back(item.file.string());
+  const Reach reach(items);
+  files = mpi::broadcast(session, std::move(files));
+  if (files.empty()) return inputs ? Error{.what = "no recordings there"} : inputs.error();
+  std::error_code problem;
+  fs::create_directories(question.map.out, problem);
+  if (problem) return Error{.what = problem.message(), .where = question.map.out.string()};
+  if (auto failed = map_all(session, files, reach, arguments, question.map)) return failed;
+  if (arguments.no_setting) return std::nullopt;
+
+  Fleet fleet;
+  if (session.first()) {
+    Result<std::vector<RankSummary>> summaries = read_results(question.map.out);
+    if (!summaries) return std::move(summaries).error();
+    Result<Fleet> assembled = assemble_fleet(*std::move(summaries), question.fleet);
+    if (!assembled) return std::move(assembled).error();
+    fleet = *std::move(assembled);
+  }
+  find_settings(session, fleet, reach, arguments,
+                {.capacity = question.fleet.capacity, .out = question.map.out, .limits = question.map.limits});
+  return std::nullopt;
+}
+
+void add_options(CLI::App& app, Arguments& arguments) {
+  app.add_option("FILES", arguments.files, "Recordings or directories of them, as each node sees them")->required();
+  app.add_option("-o,--output", arguments.out, "Directory of the results, which all nodes share")->required();
+  app.add_flag("--resume", arguments.resume, "Leave what was done before");
+  app.add_option("--jobs,-j", arguments.jobs, "Recordings that each process reads at once [1]")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--rank-pattern", arguments.rank_pattern, "As in memreel fleet");
+  app.add_option("--world-size", arguments.world_size, "As in memreel fleet");
+  app.add_option("--mesh", arguments.mesh, "As in memreel fleet");
+  app.add_option("--capacity", arguments.capacity, "As in memreel fleet");
+  app.add_flag("--no-setting", arguments.no_setting, "As in memreel fleet");
+  app.add_option("--memory-limit", arguments.memory_limit, "Memory that reading one recording may take [16GiB]");
+  app.add_option("--time-limit", arguments.time_limit, "Seconds that reading one recording may take [600]");
+  app.footer(
+      "What follows -- is for memreel fleet merge, which the first process becomes at the end.\n\n"
+      "Examples:\n"
+      "  srun --ntasks-per-node=1 memreel-fleet-mpi /local/job -o results -- --json\n"
+      "  mpirun -n 4 memreel-fleet-mpi job/ -o results --mesh pp=4,dp=4");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  char** const separator =
+      std::find_if(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--"; });
+  std::vector<std::string> rest(std::min(separator + 1, argv + argc), argv + argc);
+  Arguments arguments;
+  CLI::App app("memreel fleet on many nodes, by MPI.", "memreel-fleet-mpi");
+  add_options(app, arguments);
+  try {
+    app.parse(static_cast<int>(separator - argv), argv);
+  } catch (const CLI::ParseError& problem) {
+    if (problem.get_exit_code() == 0) return app.exit(problem);
+    return fail({.what = problem.what(), .remedy = "see memreel-fleet-mpi --help"});
+  }
+  const Result<Question> question = question_of(arguments);
+  if (!question) return fail(question.error());
+  bool first = false;
+  std::optional<Error> problem;
+  {
+    const mpi::Session session(argc, argv);
+    first = session.first();
+    problem = work(session, arguments, *question);
+    if (problem) {
+      // Others may wait for this process: it takes them with it. What is done stays done.
+      const int code = fail(*problem);
+      mpi::end_all(code);
+    }
+  }
+  if (!first) return 0;
+  return become(merge_words(arguments, rest));
+}

@@ -1,0 +1,155 @@
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "analyzer/fleet/fleet_parts.h"
+#include "formats/model/quantity.h"
+
+namespace memreel::fleet_parts {
+namespace {
+
+using Rows = std::vector<std::uint32_t>;
+
+constexpr double deviations = 5;             // of the median absolute deviation; what is normal stays within three
+constexpr double least_share = 0.02;         // of the median: less is nobody's concern
+constexpr std::size_t least_neighbours = 5;  // for those that share no requests
+constexpr std::size_t sites_shown = 5;
+constexpr std::size_t sites_kept = 100;
+constexpr std::array<std::string_view, 4> replica_axes{"dp", "fsdp", "ddp", "replica"};
+
+/// Ranks that should need the same: a class and what deviates from it. Those of which no two do the same, since each
+/// has data of its own, are neighbours where they are replicas of each other on the mesh, or all of them without one.
+std::vector<Rows> neighbourhoods(const Fleet& fleet) {
+  std::vector<Rows> by_class(fleet.classes.size());
+  std::vector<bool> has_deviations(fleet.classes.size());
+  for (std::uint32_t i = 0; i < fleet.classes.size(); ++i) {
+    const RankClass& c = fleet.classes[i];
+    if (c.deviates_from) has_deviations[*c.deviates_from] = true;
+    Rows& rows = by_class[c.deviates_from.value_or(i)];
+    rows.insert(rows.end(), c.rows.begin(), c.rows.end());
+  }
+  std::vector<Rows> result;
+  std::map<std::string, Rows> alone;
+  for (std::uint32_t i = 0; i < fleet.classes.size(); ++i) {
+    if (by_class[i].empty() || fleet.classes[i].deviates_from) continue;
+    if (fleet.classes[i].rows.size() > 1 || has_deviations[i]) {
+      result.push_back(std::move(by_class[i]));
+      continue;
+    }
+    std::string stage;
+    for (const Coordinate& at : fleet.rows[by_class[i].front()].summary.identity.coordinates)
+      if (std::ranges::find(replica_axes, at.axis) == replica_axes.end())
+        stage += at.axis + std::to_string(at.at) + " ";
+    Rows& rows = alone[stage];
+    rows.insert(rows.end(), by_class[i].begin(), by_class[i].end());
+  }
+  for (auto& [stage, rows] : alone)
+    if (rows.size() >= least_neighbours) result.push_back(std::move(rows));
+  return result;
+}
+
+double peak_of(const Fleet& fleet, std::uint32_t row) {
+  return static_cast<double>(fleet.rows[row].summary.peak_reserved.count);
+}
+
+double median_of(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[(values.size() - 1) / 2];
+}
+
+Bytes leaked_by(const RankSummary& summary) {
+  Bytes sum;
+  for (const RankLeak& leak : summary.leaks) sum += leak.bytes;
+  return sum;
+}
+
+/// What a rank holds at its peak against what another does, by stack.
+std::vector<SiteDelta> compare(const RankSummary& here, const RankSummary& there) {
+  std::map<std::uint64_t, SiteDelta> sites;
+  for (const RankSite& site : here.sites) sites[site.id] = {.frames = site.frames, .here = site.at_peak, .there = {}};
+  for (const RankSite& site : there.sites) {
+    SiteDelta& delta = sites[site.id];
+    if (delta.frames.empty()) delta.frames = site.frames;
+    delta.there = site.at_peak;
+  }
+  std::vector<SiteDelta> list;
+  for (auto& [id, delta] : sites)
+    if (delta.here != delta.there) list.push_back(std::move(delta));
+  const auto size = [](const SiteDelta& d) { return std::max(d.here, d.there) - std::min(d.here, d.there); };
+  std::ranges::stable_sort(list, [&](const SiteDelta& a, const SiteDelta& b) { return size(a) > size(b); });
+  if (list.size() > sites_shown) list.resize(sites_shown);
+  return list;
+}
+
+std::string why_of(const Fleet& fleet, const Outlier& outlier, const Rows& neighbours, Bytes leaked) {
+  std::vector<std::uint32_t> ranks;
+  for (const std::uint32_t row : neighbours)
+    if (row != outlier.row) ranks.push_back(fleet.rows[row].rank);
+  std::ranges::sort(ranks);
+  std::string why = "reserves " +
+                    text_of(Bytes{static_cast<std::uint64_t>(outlier.bytes < 0 ? -outlier.bytes : outlier.bytes)}) +
+                    (outlier.bytes < 0 ? " less" : " more") + " than the median of its neighbours, " +
+                    (ranks.size() > 1 ? "ranks " : "rank ") + text_of_ranks(ranks);
+  if (leaked > 0_B) why += "; it leaks " + text_of(leaked);
+  return why;
+}
+
+void judge_neighbours(Fleet& fleet, const Rows& rows) {
+  if (rows.size() < 2) return;
+  std::vector<double> peaks, distances, leaks;
+  for (const std::uint32_t row : rows) {
+    peaks.push_back(peak_of(fleet, row));
+    leaks.push_back(static_cast<double>(leaked_by(fleet.rows[row].summary).count));
+  }
+  const double median = median_of(peaks), usual_leak = median_of(leaks);
+  for (const double peak : peaks) distances.push_back(std::abs(peak - median));
+  const double allowed = std::max(deviations * median_of(distances), least_share * median);
+  // The neighbour to compare with: at the median, and the first of those.
+  std::uint32_t middle = rows.front();
+  for (const std::uint32_t row : rows)
+    if (peak_of(fleet, row) == median && peak_of(fleet, middle) != median) middle = row;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const bool leaks_alone = leaks[i] > 0 && usual_leak == 0;
+    if (distances[i] <= allowed && !leaks_alone) continue;
+    Outlier outlier{.row = rows[i], .neighbour = middle, .bytes = static_cast<std::int64_t>(peaks[i] - median)};
+    if (middle != rows[i]) outlier.sites = compare(fleet.rows[rows[i]].summary, fleet.rows[middle].summary);
+    outlier.why = why_of(fleet, outlier, rows, leaks_alone ? leaked_by(fleet.rows[rows[i]].summary) : 0_B);
+    fleet.outliers.push_back(std::move(outlier));
+  }
+}
+
+}  // namespace
+
+void find_outliers(Fleet& fleet) {
+  for (const Rows& rows : neighbourhoods(fleet)) judge_neighbours(fleet, rows);
+  std::ranges::sort(fleet.outliers, {}, &Outlier::row);
+}
+
+void find_leaks_and_sites(Fleet& fleet) {
+  std::map<std::uint64_t, FleetSite> sites;
+  for (std::uint32_t i = 0; i < fleet.rows.size(); ++i) {
+    if (!fleet.rows[i].judged()) continue;
+    const RankSummary& summary = fleet.rows[i].summary;
+    for (const RankLeak& leak : summary.leaks) fleet.leaks.push_back({.row = i, .leak = leak});
+    for (const RankSite& held : summary.sites) {
+      if (held.at_peak == 0_B) continue;
+      FleetSite& site = sites[held.id];
+      if (site.frames.empty()) site.frames = held.frames;
+      site.id = held.id;
+      site.sum += held.at_peak;
+      ++site.ranks;
+      if (held.at_peak <= site.max) continue;
+      site.max = held.at_peak;
+      site.max_row = i;
+    }
+  }
+  std::ranges::stable_sort(fleet.leaks, std::greater{}, [](const FleetLeak& l) { return l.leak.bytes; });
+  for (auto& [id, site] : sites) fleet.sites.push_back(std::move(site));
+  std::ranges::stable_sort(fleet.sites, std::greater{}, &FleetSite::sum);
+  for (const FleetSite& site : fleet.sites)
+    if (site.ranks < fleet.judged() && fleet.some_ranks.size() < sites_kept) fleet.some_ranks.push_back(site);
+  if (fleet.sites.size() > sites_kept) fleet.sites.resize(sites_kept);
+}
+
+}  // namespace memreel::fleet_parts

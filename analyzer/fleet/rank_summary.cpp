@@ -1,0 +1,280 @@
+#include "analyzer/fleet/rank_summary.h"
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+#include <utility>
+
+#include "analyzer/history/lifetimes.h"
+#include "analyzer/insight/block_sizes.h"
+#include "analyzer/insight/leaks.h"
+#include "analyzer/insight/timeline.h"
+#include "analyzer/replay/program_heaps.h"
+#include "analyzer/replay/subject.h"
+#include "analyzer/report/shortcomings.h"
+#include "formats/import/import.h"
+#include "formats/model/flat_map.h"
+#include "formats/model/stack_text.h"
+#include "formats/reader/trace_reader.h"
+#include "formats/wire/crc32c.h"
+
+namespace memreel {
+namespace {
+
+constexpr std::array<std::string_view, 7> status_names{"ok",      "overflowed", "truncated", "damaged",
+                                                       "hostile", "duplicate",  "missing"};
+
+std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+std::uint64_t hash_text(std::uint64_t hash, std::string_view text) {
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;  // FNV-1a
+  return mix_bits(hash);
+}
+
+/// Frames as they are the same on every rank, computed once for each stack.
+class Sites {
+ public:
+  explicit Sites(const Tables& tables) : tables_(tables) {}
+
+  /// Innermost first. Native frames without a name say little, so they stand only where nothing else does.
+  std::vector<CodeFrame> frames(StackId stack) const {
+    std::vector<CodeFrame> named, unnamed;
+    for (StackId at = stack; at != StackId::none; at = tables_[at].caller) {
+      const FrameText text = frame_text(tables_, tables_[at].frame);
+      if (!text.function.empty() || !text.file.empty())
+        named.push_back({std::string(text.function), std::string(text.file), text.line});
+      else if (!text.module_path.empty())
+        unnamed.push_back({std::string(base_name(text.module_path)), "", 0});
+    }
+    return named.empty() ? unnamed : named;
+  }
+
+  std::uint64_t id(StackId stack) {
+    const auto [found, is_new] = ids_.try_emplace(index(stack), 0);
+    if (is_new) {
+      std::uint64_t hash = 0xCBF29CE484222325;
+      for (const CodeFrame& frame : frames(stack)) {
+        hash = hash_text(hash, frame.function);
+        hash = hash_text(hash, base_name(frame.file));  // checkouts lie in different directories
+        hash = mix_bits(hash + frame.line);
+      }
+      found->second = hash;
+    }
+    return found->second;
+  }
+
+ private:
+  const Tables& tables_;
+  std::unordered_map<std::uint32_t, std::uint64_t> ids_;
+};
+
+/// The heap of the program that reserved most, which stands for the process: a limit is a device's.
+const HeapHistory* main_heap(const std::vector<HeapHistory>& histories, const std::vector<Prepared>& heaps) {
+  const HeapHistory* main = nullptr;
+  for (const HeapHistory& history : histories) {
+    if (std::ranges::find(heaps, history.heap, &Prepared::heap) == heaps.end()) continue;
+    const auto weight = [](const HeapHistory& h) { return std::max(h.peak_reserved, h.peak_live); };
+    if (main == nullptr || weight(history) > weight(*main)) main = &history;
+  }
+  return main;
+}
+
+void add_sites(const Trace& trace, const HeapHistory& heap, Sites& sites, RankSummary& summary) {
+  struct Held {
+    StackId stack = StackId::none;
+    Bytes at_peak, at_end;
+    std::uint64_t count = 0;
+  };
+  std::unordered_map<std::uint64_t, Held> held;
+  for (const Lifetime& life : lifetimes(trace)) {
+    if (life.begin == never || trace.tables[trace.events.origin[life.begin]].heap != heap.heap) continue;
+    const bool peak = life.live_after(heap.peak_live_event + 1);
+    const bool end = life.live_after(trace.events.count());
+    if (!peak && !end) continue;
+    const StackId stack = trace.events.stack[life.begin];
+    Held& at = held[sites.id(stack)];
+    at.stack = stack;
+    if (peak) {
+      at.at_peak += trace.events.size[life.begin];
+      ++at.count;
+    }
+    if (end) at.at_end += trace.events.size[life.begin];
+  }
+  std::vector<std::pair<std::uint64_t, Held>> all(held.begin(), held.end());
+  const auto keep = [&](Bytes Held::*when) {
+    std::ranges::sort(all, [when](const auto& a, const auto& b) {
+      return a.second.*when != b.second.*when ? a.second.*when > b.second.*when : a.first < b.first;
+    });
+    for (std::size_t i = 0; i < std::min(all.size(), RankSummary::most_sites); ++i) {
+      const auto& [id, at] = all[i];
+      if (at.*when == 0_B || std::ranges::find(summary.sites, id, &RankSite::id) != summary.sites.end()) continue;
+      summary.sites.push_back({.id = id,
+                               .frames = sites.frames(at.stack),
+                               .at_peak = at.at_peak,
+                               .at_end = at.at_end,
+                               .count_at_peak = at.count});
+    }
+  };
+  keep(&Held::at_peak);
+  keep(&Held::at_end);
+  std::ranges::sort(summary.sites, {}, &RankSite::id);
+}
+
+void add_leaks(const Trace& trace, const HeapHistory& heap, Sites& sites, RankSummary& summary) {
+  const LeakReport report = find_leaks(trace);
+  const auto rounds = std::ranges::find(report.heaps, heap.heap, &HeapRounds::heap);
+  for (const LeakFinding& finding : report.findings) {
+    if (!accuses(finding.verdict) || finding.heap != heap.heap) continue;
+    const bool marked = rounds != report.heaps.end() && rounds->rounds.source != RoundSource::allocations;
+    summary.leaks.push_back({.verdict = std::string(name_of(finding.verdict)),
+                             .bytes = finding.bytes,
+                             .count = finding.count,
+                             .growth_bytes_per_step = finding.growth_bytes_per_round,
+                             .steps = finding.rounds,
+                             .program_steps = marked,
+                             .site = sites.id(finding.stack),
+                             .frames = sites.frames(finding.stack)});
+  }
+  std::ranges::stable_sort(summary.leaks, std::greater{}, &RankLeak::bytes);
+}
+
+void add_timeline(const Trace& trace, HeapId heap, RankSummary& summary) {
+  const auto lines = memory_timelines(trace, recorded_blocks(trace), RankSummary::timeline_columns);
+  const auto line = std::ranges::find(lines, heap, &MemoryTimeline::heap);
+  if (line == lines.end()) return;
+  for (const MemoryColumn& column : line->columns) {
+    summary.reserved.push_back(column.reserved.most);
+    summary.allocated.push_back(column.allocated.most);
+    summary.peak_allocated = std::max(summary.peak_allocated, column.allocated.most);
+  }
+}
+
+/// Samples of the device, and what the process had from the driver beside the framework.
+void add_device(const Trace& trace, const std::vector<HeapHistory>& histories, const HeapHistory& main,
+                RankSummary& summary) {
+  const EventColumns& events = trace.events;
+  for (std::size_t i = 0; i < events.count(); ++i) {
+    if (events.kind[i] == EventKind::alloc_failed && !summary.first_failure &&
+        trace.tables[events.origin[i]].heap == main.heap)
+      summary.first_failure = events.size[i];
+    if (events.kind[i] != EventKind::memory_info) continue;
+    const std::int32_t device = trace.tables[trace.tables[events.origin[i]].heap].device;
+    if (device != summary.device) continue;
+    const Bytes free{events.address_or_value[i]};
+    summary.capacity = std::max(summary.capacity.value_or(0_B), events.size[i] + free);
+    summary.least_free = std::min(summary.least_free.value_or(free), free);
+  }
+  for (const HeapHistory& history : histories)
+    if (history.heap != main.heap && trace.tables[history.heap].device == summary.device &&
+        trace.tables[history.heap].level == Level::driver)
+      summary.other += history.peak_live;
+}
+
+void judge_trust(const Trace& trace, RankSummary& summary) {
+  const Losses& losses = trace.losses;
+  summary.lost_events = losses.ring_full + losses.hook_refused + trace.read.missing_events;
+  if (trace.read.damaged_packets > 0 || trace.read.missing_rows > 0)
+    summary.status = RankStatus::damaged;
+  else if (trace.read.truncated_bytes > 0 || (trace.file_size != 0_B && !trace.read.has_footer))
+    summary.status = RankStatus::truncated;
+  else if (losses.ring_full > 0 || losses.began_late || losses.history_overflowed)
+    summary.status = RankStatus::overflowed;
+  if (summary.status == RankStatus::ok) return;
+  for (const std::string& line : shortcomings(trace)) summary.reason += (summary.reason.empty() ? "" : "; ") + line;
+}
+
+}  // namespace
+
+std::string_view name_of(RankStatus status) { return status_names.at(static_cast<std::size_t>(status)); }
+
+std::string RankSummary::key() const {
+  return identity.job + "\n" + (identity.rank ? std::to_string(*identity.rank) : "?");
+}
+
+RankSummary summarize(Trace trace, const std::filesystem::path& file, const RankNames& names) {
+  RankSummary summary{.file = file.string()};
+  summary.identity = identify(trace.header, file, names);
+  summary.source = trace.header.source;
+  summary.producer = trace.header.producer;
+  judge_trust(trace, summary);
+  complete_subject(trace);
+  summary.events = trace.events.count();
+  if (summary.events > 0) {
+    summary.begin = trace.events.time.front();
+    summary.end = *std::ranges::max_element(trace.events.time);
+  }
+  const std::vector<Prepared> heaps = program_heaps(trace);
+  const std::vector<HeapHistory> histories = heap_histories(trace);
+  const HeapHistory* const main = main_heap(histories, heaps);
+  if (main == nullptr) {
+    if (summary.reason.empty()) summary.reason = "it holds no allocations";
+    return summary;
+  }
+  summary.has_memory = true;
+  summary.device = trace.tables[main->heap].device;
+  const Prepared& heap = *std::ranges::find(heaps, main->heap, &Prepared::heap);
+  summary.settings = heap.settings;
+  if (const auto policy = recorded_policy(trace, heaps)) summary.policy = policy->text();
+  summary.allocations = main->allocations;
+  summary.failed_allocations = main->failures;
+  summary.peak_live = main->peak_live;
+  summary.end_live = main->end_live;
+  add_timeline(trace, main->heap, summary);
+  summary.peak_allocated = std::max(summary.peak_allocated, main->peak_live);
+  // Where segments are not recorded, what is live is what is known to have been reserved.
+  const bool segments = main->peak_reserved != 0_B;
+  summary.peak_reserved = segments ? main->peak_reserved : summary.peak_allocated;
+  summary.end_reserved = segments ? main->end_reserved : main->end_live;
+  const std::uint64_t event = segments ? main->peak_reserved_event : main->peak_live_event;
+  if (event < trace.events.count()) summary.peak_reserved_time = trace.events.time[event] - summary.begin;
+  if (!segments) summary.reserved = summary.allocated;
+  add_device(trace, histories, *main, summary);
+  if (heap.implied_capacity)
+    summary.capacity = std::min(summary.capacity.value_or(*heap.implied_capacity), *heap.implied_capacity);
+  summary.requests = hash_requests(heaps);
+  Sites sites(trace.tables);
+  add_sites(trace, *main, sites, summary);
+  add_leaks(trace, *main, sites, summary);
+  return summary;
+}
+
+RankSummary unreadable(const std::filesystem::path& file, const RankNames& names, const std::string& reason) {
+  std::error_code problem;
+  const std::uintmax_t size = std::filesystem::file_size(file, problem);
+  RankSummary summary{
+      .file = file.string(), .bytes = problem ? 0 : size, .status = RankStatus::hostile, .reason = reason};
+  summary.identity = identify(Header{}, file, names);
+  return summary;
+}
+
+RankSummary summarize(const std::filesystem::path& file, const RankNames& names) {
+  RankSummary unread{.file = file.string(), .status = RankStatus::damaged};
+  unread.identity = identify(Header{}, file, names);
+  const auto bytes = open_file(file);
+  if (!bytes) {
+    unread.reason = bytes.error().message();
+    return unread;
+  }
+  std::uint32_t checksum = 0;
+  std::uint64_t size = 0;
+  for (std::vector<std::byte> piece(std::size_t{1} << 20U);;) {
+    const Result<std::size_t> count = (*bytes)->read(size, piece);
+    if (!count || *count == 0) break;
+    const std::string_view view(reinterpret_cast<const char*>(piece.data()), *count);
+    checksum = static_cast<std::uint32_t>(mix_bits(checksum + (std::uint64_t{wire::crc32c(view)} << 32U)));
+    size += *count;
+  }
+  unread.bytes = size;
+  unread.checksum = checksum;
+  Result<Trace> trace = open_any(file, {.writer = {}});
+  if (!trace) {
+    unread.reason = trace.error().what;
+    return unread;
+  }
+  RankSummary summary = summarize(*std::move(trace), file, names);
+  summary.bytes = size;
+  summary.checksum = checksum;
+  return summary;
+}
+
+}  // namespace memreel

@@ -1,0 +1,126 @@
+#include "analyzer/fleet/request_hash.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <unordered_map>
+
+#include "formats/model/flat_map.h"
+
+namespace memreel {
+namespace {
+
+// A polynomial of the chunk's requests, from which the oldest can be taken out when a new one comes.
+constexpr std::uint64_t chunk_base = 0x9E3779B97F4A7C15;
+constexpr std::uint64_t power_of_chunk_base() {
+  std::uint64_t power = 1;
+  for (std::size_t i = 0; i < RequestHash::chunk_length; ++i) power *= chunk_base;
+  return power;
+}
+
+std::uint64_t combine(std::uint64_t hash, std::uint64_t value) { return mix_bits(hash * 31 + value + 1); }
+
+class Hasher {
+ public:
+  void add(const Prepared& heap) {
+    std::vector<std::uint32_t> ordinal(heap.slot_count);
+    std::vector<Bytes> size(heap.slot_count);
+    std::map<std::uint32_t, std::uint64_t> lanes;  // numbered as they are first asked for memory
+    std::uint32_t count = 0;
+    whole_ = combine(whole_, static_cast<std::uint64_t>(heap.device) + 2);
+    for (std::size_t row = 0; row < heap.count(); ++row) {
+      const std::uint32_t slot = heap.slot[row];
+      switch (heap.op[row]) {
+        case Op::alloc:
+        case Op::alloc_failed: {
+          const std::uint64_t lane = lanes.try_emplace(heap.lane[row], lanes.size()).first->second;
+          const bool failed = heap.op[row] == Op::alloc_failed;
+          if (!failed) {
+            ordinal[slot] = count++;
+            size[slot] = heap.size[row];
+          }
+          request(heap.size[row], lane * 2 + (failed ? 1 : 0));
+          break;
+        }
+        case Op::free:
+        case Op::free_requested:
+          // Sums don't depend on the order: a burst is a multiset.
+          freed_ordinals_ += mix_bits(ordinal[slot] + 1ULL);
+          freed_sizes_ += mix_bits(size[slot].count + 1);
+          break;
+        case Op::empty_cache:
+          whole_ = combine(combine(whole_, freed_ordinals_), 0xE3);
+          break;
+        default:
+          break;  // when the device was done, and who waited for it, differs from run to run
+      }
+    }
+    whole_ = combine(whole_, freed_ordinals_);
+    freed_ordinals_ = freed_sizes_ = 0;
+    if (in_chunk_ < RequestHash::chunk_length) ++chunks_[mix_bits(chunk_)];  // a short program is one chunk
+    chunk_ = in_chunk_ = 0;
+    latest_ = {};
+  }
+
+  RequestHash result() && {
+    RequestHash hash{.whole = whole_, .requests = requests_};
+    for (const auto& [chunk, times] : chunks_) hash.sketch.push_back({chunk, times});
+    std::ranges::sort(hash.sketch, {}, &RequestChunk::hash);
+    if (hash.sketch.size() > RequestHash::most_chunks) hash.sketch.resize(RequestHash::most_chunks);
+    return hash;
+  }
+
+ private:
+  void request(Bytes size, std::uint64_t where) {
+    ++requests_;
+    whole_ = combine(combine(combine(whole_, freed_ordinals_), size.count), where);
+    const std::uint64_t item = combine(combine(mix_bits(freed_sizes_), size.count), where);
+    std::uint64_t& oldest = latest_.at(in_chunk_ % RequestHash::chunk_length);
+    chunk_ = chunk_ * chunk_base + item - oldest * power_of_chunk_base();
+    oldest = item;
+    if (++in_chunk_ >= RequestHash::chunk_length) ++chunks_[mix_bits(chunk_)];
+    freed_ordinals_ = freed_sizes_ = 0;
+  }
+
+  std::uint64_t whole_ = 0, requests_ = 0;
+  std::uint64_t freed_ordinals_ = 0, freed_sizes_ = 0;  // since the latest request
+  std::uint64_t chunk_ = 0, in_chunk_ = 0;              // of the heap's latest requests, and how many there were
+  std::array<std::uint64_t, RequestHash::chunk_length> latest_{};
+  std::unordered_map<std::uint64_t, std::uint64_t> chunks_;
+};
+
+/// The largest hash of which a sketch says whether it occurs.
+std::uint64_t horizon(std::span<const RequestChunk> sketch) {
+  return sketch.size() < RequestHash::most_chunks ? std::numeric_limits<std::uint64_t>::max() : sketch.back().hash;
+}
+
+}  // namespace
+
+RequestHash hash_requests(std::span<const Prepared> heaps) {
+  Hasher hasher;
+  for (const Prepared& heap : heaps) hasher.add(heap);
+  return std::move(hasher).result();
+}
+
+double similarity(std::span<const RequestChunk> a, std::span<const RequestChunk> b) {
+  const std::uint64_t end = std::min(horizon(a), horizon(b));
+  std::uint64_t least = 0, most = 0;
+  std::size_t i = 0, j = 0;
+  const auto more = [end](std::span<const RequestChunk> chunks, std::size_t at) {
+    return at < chunks.size() && chunks[at].hash <= end;
+  };
+  while (more(a, i) || more(b, j)) {
+    if (!more(b, j) || (more(a, i) && a[i].hash < b[j].hash)) {
+      most += a[i++].times;
+    } else if (!more(a, i) || b[j].hash < a[i].hash) {
+      most += b[j++].times;
+    } else {
+      least += std::min(a[i].times, b[j].times);
+      most += std::max(a[i++].times, b[j++].times);
+    }
+  }
+  return most == 0 ? 0 : static_cast<double>(least) / static_cast<double>(most);
+}
+
+}  // namespace memreel

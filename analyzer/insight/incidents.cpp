@@ -1,0 +1,127 @@
+#include "analyzer/insight/incidents.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <utility>
+
+namespace memreel {
+namespace {
+
+/// A refusal that may turn out to be a part of a larger one.
+struct Open {
+  Incident incident;
+  bool got_more = false;  // a heap above got memory since
+};
+
+class Finder {
+ public:
+  explicit Finder(const Trace& trace) : trace_(trace) {}
+
+  Incidents find() {
+    const EventColumns& events = trace_.events;
+    for (std::uint32_t i = 0; i < events.count(); ++i) {
+      const EventKind kind = events.kind[i];
+      if (kind == EventKind::alloc_failed)
+        refused(i);
+      else if (!open_.empty() &&
+               (kind == EventKind::alloc || kind == EventKind::segment_alloc || kind == EventKind::segment_map))
+        served(i);
+    }
+    for (auto& [thread, open] : open_) close(open);
+    std::ranges::sort(result_.failed, {}, &Incident::event);
+    return std::move(result_);
+  }
+
+ private:
+  /// Where a request and the refusals that it meets show: one thread's, on one device.
+  using ThreadKey = std::pair<std::uint32_t, std::int32_t>;
+
+  const Origin& origin_of(std::uint32_t event) const { return trace_.tables[trace_.events.origin[event]]; }
+
+  ThreadKey thread_of(std::uint32_t event) const {
+    const Origin& origin = origin_of(event);
+    return {index(origin.thread), trace_.tables[origin.heap].device};
+  }
+
+  /// Whether `heap` sub-allocates, perhaps through others, what `below` gives. Parents may be damaged: they end.
+  bool is_above(HeapId heap, HeapId below) const {
+    for (std::size_t depth = 0; depth < trace_.tables.heaps.size(); ++depth) {
+      heap = trace_.tables[heap].parent;
+      if (heap == below) return below != HeapId::none;
+      if (heap == HeapId::none) return false;
+    }
+    return false;
+  }
+
+  /// Whether what was refused at `event` is what a request for `size` bytes needs.
+  bool serves(std::uint32_t event, Bytes size) const {
+    const Tables& tables = trace_.tables;
+    return trace_.events.size[event] >= size || tables[tables[origin_of(event).pool].name] == "physical";
+  }
+
+  void refused(std::uint32_t event) {
+    const HeapId heap = origin_of(event).heap;
+    const Bytes size = trace_.events.size[event];
+    std::vector<Open>& open = open_[thread_of(event)];
+    Incident incident{.event = event, .refusals = {{.heap = heap, .requested = size, .events = {event}}}};
+    while (!open.empty()) {
+      Incident& last = open.back().incident;
+      const Refusal& top = last.refusals.front();
+      if (open.back().got_more || !is_above(heap, top.heap) || !serves(last.event, size)) break;
+      // Below one heap a request is tried again as it was.
+      if (incident.refusals.size() > 1 && incident.refusals[1].heap == top.heap) {
+        Refusal& again = incident.refusals[1];
+        if (again.requested != top.requested) break;
+        again.events.insert(again.events.begin(), top.events.begin(), top.events.end());
+      } else if (incident.refusals.size() == 1) {
+        incident.refusals.insert(incident.refusals.end(), last.refusals.begin(), last.refusals.end());
+      } else {
+        break;
+      }
+      open.pop_back();
+    }
+    const bool may_be_part = std::ranges::any_of(trace_.tables.heaps, [&](const Heap& h) { return h.parent == heap; });
+    if (!may_be_part) {
+      close(open);
+      result_.failed.push_back(std::move(incident));
+    } else {
+      open.push_back({.incident = std::move(incident)});
+    }
+  }
+
+  void served(std::uint32_t event) {
+    const auto found = open_.find(thread_of(event));
+    if (found == open_.end() || found->second.empty()) return;
+    std::vector<Open>& open = found->second;
+    const HeapId heap = origin_of(event).heap;
+    const HeapId refused = open.back().incident.refusals.front().heap;
+    if (heap == refused || trace_.events.kind[event] != EventKind::alloc) {
+      for (Open& each : open) each.got_more = true;
+      return;
+    }
+    if (open.back().got_more && is_above(heap, refused)) {
+      // Tries of one request ask for the same.
+      const Bytes size = open.back().incident.refusals.front().requested;
+      while (!open.empty() && open.back().got_more && open.back().incident.refusals.front().requested == size)
+        open.pop_back();
+      ++result_.retried;
+    }
+    close(open);
+  }
+
+  void close(std::vector<Open>& open) {
+    for (Open& each : open) result_.failed.push_back(std::move(each.incident));
+    open.clear();
+  }
+
+  const Trace& trace_;
+  std::map<ThreadKey, std::vector<Open>> open_;
+  Incidents result_;
+};
+
+}  // namespace
+
+Incidents find_incidents(const Trace& trace) { return Finder(trace).find(); }
+
+}  // namespace memreel

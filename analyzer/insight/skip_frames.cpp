@@ -1,0 +1,185 @@
+#include "analyzer/insight/skip_frames.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "analyzer/insight/suppressions.h"
+#include "analyzer/report/own_frame.h"
+#include "formats/model/stack_text.h"
+
+namespace memreel {
+namespace {
+
+using Frames = std::vector<FrameId>;  // innermost first
+
+Frames frames_in(const Tables& tables, StackId stack) {
+  Frames frames;
+  for (; stack != StackId::none; stack = tables[stack].caller) frames.push_back(tables[stack].frame);
+  return frames;
+}
+
+bool is_named(std::string_view file, std::string_view name) { return file.substr(file.rfind('/') + 1) == name; }
+
+/// Of collector/include/memreel/memreel.h or collector/python_module/memreel.py, wherever a program keeps its copy.
+bool says_memreel(const FrameText& frame) {
+  return is_named(frame.file, "memreel.py") || is_named(frame.file, "memreel.h");
+}
+
+/// What is known of each frame of a trace, looked up once.
+class FrameKinds {
+ public:
+  FrameKinds(const Tables& tables, std::span<const std::string> patterns) : kinds_(tables.frames.size()) {
+    for (std::uint32_t f = 0; f < tables.frames.size(); ++f) {
+      const FrameText text = frame_text(tables, FrameId{f});
+      kinds_[f] = {.is_annotation = says_memreel(text),
+                   .is_library = memreel::is_library(text),
+                   .is_skipped = std::ranges::any_of(patterns, [&](const std::string& pattern) {
+                     return matches(pattern, text.function) || matches(pattern, text.file);
+                   })};
+    }
+  }
+
+  bool is_annotation(FrameId frame) const { return kinds_[index(frame)].is_annotation; }
+  bool is_library(FrameId frame) const { return kinds_[index(frame)].is_library; }
+  bool is_skipped(FrameId frame) const { return kinds_[index(frame)].is_skipped; }
+
+ private:
+  struct Kind {
+    bool is_annotation, is_library, is_skipped;
+  };
+  std::vector<Kind> kinds_;
+};
+
+/// Without annotations, what they call, and what is to be skipped. A stack of nothing else stays as it is.
+Frames shortened(const Frames& frames, const FrameKinds& kinds) {
+  // Nothing is inside of an annotation but the way into the recorder.
+  auto begin = std::ranges::find_if(frames, [&](FrameId frame) { return kinds.is_annotation(frame); });
+  if (begin == frames.end()) begin = frames.begin();
+  while (begin != frames.end() && kinds.is_annotation(*begin)) ++begin;
+  Frames rest;
+  std::copy_if(begin, frames.end(), std::back_inserter(rest), [&](FrameId frame) { return !kinds.is_skipped(frame); });
+  return rest.empty() ? frames : rest;
+}
+
+/// Rows of the table of stacks, each once.
+class StackRows {
+ public:
+  explicit StackRows(Tables& tables) : tables_(&tables) {
+    for (std::uint32_t s = 1; s < tables.stacks.size(); ++s)
+      rows_.try_emplace({tables.stacks[s].frame, tables.stacks[s].caller}, StackId{s});
+  }
+
+  StackId of(std::span<const FrameId> frames) {
+    StackId stack = StackId::none;
+    for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
+      const auto [row, is_new] = rows_.try_emplace({*frame, stack}, StackId(tables_->stacks.size()));
+      if (is_new) tables_->stacks.push_back({.frame = *frame, .caller = stack});
+      stack = row->second;
+    }
+    return stack;
+  }
+
+ private:
+  Tables* tables_;
+  std::map<std::pair<FrameId, StackId>, StackId> rows_;
+};
+
+/// PyTorch's own frames, inside of the user's, tell what an allocation is for.
+bool is_torch(std::string_view heap) { return heap.starts_with("torch."); }
+
+using SourcePlace = std::tuple<std::string_view, std::string_view, std::uint32_t>;  // function, file, line
+
+/// How many frames of `frames` lead up to its `count` innermost of the user's own, these included.
+std::size_t frames_through(const Frames& frames, const FrameKinds& kinds, std::size_t count) {
+  std::size_t i = 0;
+  for (; i < frames.size() && count > 0; ++i)
+    if (!kinds.is_library(frames[i])) --count;
+  return i;
+}
+
+/// Of how many own frames, counted from the innermost, all `stacks` have the same; 0 where no two of them differ
+/// further out.
+std::size_t wrapper_depth(const Tables& tables, const std::vector<Frames>& stacks, const FrameKinds& kinds) {
+  const auto place = [&](const Frames& frames, std::size_t depth) -> std::optional<SourcePlace> {
+    const std::size_t through = frames_through(frames, kinds, depth + 1);
+    if (through == 0 || frames_through(frames, kinds, depth) == through || kinds.is_library(frames[through - 1]))
+      return std::nullopt;
+    const FrameText frame = frame_text(tables, frames[through - 1]);
+    return SourcePlace{frame.function, frame.file, frame.line};
+  };
+  constexpr std::size_t deepest = 32;
+  for (std::size_t depth = 0; depth < deepest; ++depth) {
+    const auto first = place(stacks.front(), depth);
+    bool same = true;
+    for (const Frames& frames : stacks) {
+      const auto here = place(frames, depth);
+      if (!here) return 0;
+      same = same && here == first;
+    }
+    if (!same) return depth;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::vector<std::string> skip_frames(Trace& trace, std::span<const std::string> patterns) {
+  Tables& tables = trace.tables;
+  EventColumns& events = trace.events;
+  const FrameKinds kinds(tables, patterns);
+  StackRows rows(tables);
+  std::unordered_map<StackId, Frames> shorter;                       // by the stack of before
+  std::unordered_map<HeapId, std::unordered_set<StackId>> of_heaps;  // where allocations were made
+  std::unordered_set<HeapId> with_unknown;
+  for (std::size_t i = 0; i < events.count(); ++i) {
+    const StackId stack = events.stack[i];
+    const HeapId heap = tables[events.origin[i]].heap;
+    if (stack == StackId::none) {
+      if (events.kind[i] == EventKind::alloc) with_unknown.insert(heap);
+      continue;
+    }
+    if (!shorter.contains(stack)) shorter.emplace(stack, shortened(frames_in(tables, stack), kinds));
+    if (events.kind[i] == EventKind::alloc) of_heaps[heap].insert(stack);
+  }
+
+  std::vector<std::string> sentences;
+  std::unordered_map<HeapId, std::size_t> depths;
+  for (const auto& [heap, stacks] : of_heaps) {
+    if (stacks.size() < 2 || with_unknown.contains(heap) || is_torch(tables[tables[heap].name])) continue;
+    std::vector<Frames> frames;
+    for (const StackId stack : stacks) frames.push_back(shorter[stack]);
+    const std::size_t depth = wrapper_depth(tables, frames, kinds);
+    if (depth == 0) continue;
+    depths[heap] = depth;
+    const std::size_t through = frames_through(frames.front(), kinds, depth);
+    sentences.push_back("all allocations of " + tables[tables[heap].name] + " go through " +
+                        text_of(frame_text(tables, frames.front()[through - 1])) + ": stacks begin at its callers");
+  }
+  std::ranges::sort(sentences);
+
+  std::map<std::pair<StackId, std::size_t>, StackId> now;
+  for (std::size_t i = 0; i < events.count(); ++i) {
+    const StackId stack = events.stack[i];
+    if (stack == StackId::none) continue;
+    const auto depth = depths.find(tables[events.origin[i]].heap);
+    const std::size_t count = depth == depths.end() ? 0 : depth->second;
+    const auto [place, is_new] = now.try_emplace({stack, count}, StackId::none);
+    if (is_new) {
+      const Frames& frames = shorter[stack];
+      const std::size_t through = frames_through(frames, kinds, count);
+      place->second = rows.of(std::span(frames).subspan(through < frames.size() ? through : 0));
+    }
+    events.stack[i] = place->second;
+  }
+  return sentences;
+}
+
+}  // namespace memreel

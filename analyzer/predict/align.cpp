@@ -1,0 +1,243 @@
+#include "analyzer/predict/align.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+namespace memreel {
+namespace {
+
+// Scores. Only their proportions matter: a size that fits outweighs opening a gap, one that can't be outweighs nothing.
+constexpr std::int32_t size_fits = 16, size_plausible = 6, size_implausible = -6;
+constexpr std::int32_t lifetime_equal = 4, lifetime_differs = -4;
+constexpr std::uint32_t long_lifetime = 8;
+constexpr std::int32_t gap_open = -9, gap_extend = -1;
+constexpr std::int32_t impossible = -(1 << 28);
+
+/// After so many requests that are alike two recordings are taken to be at the same point of the program.
+constexpr std::size_t agreement = 12;
+/// How far that point is looked for, and how many pairs of requests are weighed.
+constexpr std::size_t most_left_out = 1U << 14U, most_pairs = 1U << 25U;
+
+using Rows = std::span<const Request>;
+
+class Score {
+ public:
+  explicit Score(std::span<const Ratio> ratios) : ratios_(ratios) {
+    for (const Ratio& ratio : ratios) {
+      const double factor = static_cast<double>(ratio.to) / static_cast<double>(ratio.from);
+      least_ = std::min(least_, factor);
+      most_ = std::max(most_, factor);
+    }
+  }
+
+  /// Of two requests of the same site.
+  std::int32_t operator()(const Request& a, const Request& b) const { return of_sizes(a, b) + of_lifetimes(a, b); }
+
+ private:
+  std::int32_t of_sizes(const Request& a, const Request& b) const {
+    if (a.size == b.size) return size_fits;
+    for (const Ratio& ratio : ratios_)
+      if (a.size.count * ratio.to == b.size.count * ratio.from) return size_fits;
+    const double factor =
+        static_cast<double>(b.size.count) / static_cast<double>(std::max<std::uint64_t>(a.size.count, 1));
+    return factor >= least_ && factor <= most_ ? size_plausible : size_implausible;
+  }
+
+  static std::int32_t of_lifetimes(const Request& a, const Request& b) {
+    if (a.lifetime == Request::kept || b.lifetime == Request::kept)
+      return a.lifetime == b.lifetime ? lifetime_equal : lifetime_differs;
+    // Longer ones depend on how often loops go round.
+    const std::uint32_t less = std::min(a.lifetime, b.lifetime), more = std::max(a.lifetime, b.lifetime);
+    if (less >= long_lifetime) return 0;
+    if (less == more) return lifetime_equal;
+    return more - less <= 2 ? 0 : lifetime_differs;
+  }
+
+  std::span<const Ratio> ratios_;
+  double least_ = 1, most_ = 1;
+};
+
+/// Aligns a piece of `a` with a piece of `b` by dynamic programming with affine gaps (Gotoh 1982).
+class Piece {
+ public:
+  Piece(Rows a, Rows b, const Score& score) : a_(a), b_(b), score_(score) {}
+
+  /// Calls `pair(i, j)` for each pair of partners.
+  template <class Pair>
+  void align(Pair pair) {
+    const std::size_t columns = b_.size() + 1;
+    steps_.assign((a_.size() + 1) * columns, 0);
+    std::vector<std::int32_t> best(columns), down(columns, impossible);
+    for (std::size_t j = 1; j < columns; ++j) {
+      best[j] = gap_open + gap_extend * static_cast<std::int32_t>(j);
+      steps_[j] = from_right | (j > 1 ? right_extends : 0);
+    }
+    for (std::size_t i = 1; i <= a_.size(); ++i) {
+      std::int32_t diagonal = best[0];
+      best[0] = gap_open + gap_extend * static_cast<std::int32_t>(i);
+      std::uint8_t* const steps = &steps_[i * columns];
+      steps[0] = static_cast<std::uint8_t>(from_down | (i > 1 ? down_extends : 0));
+      std::int32_t right = impossible;
+      const Request& a = a_[i - 1];
+      for (std::size_t j = 1; j < columns; ++j) {
+        std::uint8_t step = 0;
+        const std::int32_t extended_down = down[j] + gap_extend, opened_down = best[j] + gap_open + gap_extend;
+        if (extended_down >= opened_down) step |= down_extends;
+        down[j] = std::max(extended_down, opened_down);
+        const std::int32_t extended_right = right + gap_extend, opened_right = best[j - 1] + gap_open + gap_extend;
+        if (extended_right >= opened_right) step |= right_extends;
+        right = std::max(extended_right, opened_right);
+        const Request& b = b_[j - 1];
+        std::int32_t here = a.site == b.site ? diagonal + score_(a, b) : impossible;
+        if (down[j] > here) {
+          here = down[j];
+          step |= from_down;
+        }
+        if (right > here) {
+          here = right;
+          step = static_cast<std::uint8_t>((step & ~from_down) | from_right);
+        }
+        diagonal = best[j];
+        best[j] = here;
+        steps[j] = step;
+      }
+    }
+    trace_back(columns, pair);
+  }
+
+ private:
+  static constexpr std::uint8_t from_down = 1, from_right = 2, down_extends = 4, right_extends = 8;
+
+  template <class Pair>
+  void trace_back(std::size_t columns, Pair pair) const {
+    std::size_t i = a_.size(), j = b_.size();
+    std::uint8_t inside = 0;  // of a gap that goes on
+    while (i > 0 || j > 0) {
+      const std::uint8_t step = steps_[i * columns + j];
+      const std::uint8_t way = inside != 0 ? inside : step & (from_down | from_right);
+      if (way == from_down) {
+        inside = (step & down_extends) != 0 ? from_down : 0;
+        --i;
+      } else if (way == from_right) {
+        inside = (step & right_extends) != 0 ? from_right : 0;
+        --j;
+      } else {
+        pair(--i, --j);
+      }
+    }
+  }
+
+  Rows a_, b_;
+  const Score& score_;
+  std::vector<std::uint8_t> steps_;
+};
+
+/// The n-th request of a site is the n-th of the other, as long as that keeps the order.
+template <class Pair>
+void pair_by_ordinal(Rows a, Rows b, Pair pair) {
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> rows_of;
+  for (std::uint32_t i = 0; i < a.size(); ++i) rows_of[a[i].site].push_back(i);
+  std::unordered_map<std::uint32_t, std::size_t> taken;
+  std::uint32_t behind = 0;
+  for (std::uint32_t j = 0; j < b.size(); ++j) {
+    const auto found = rows_of.find(b[j].site);
+    if (found == rows_of.end()) continue;
+    std::size_t& next = taken[b[j].site];
+    if (next >= found->second.size()) continue;
+    const std::uint32_t i = found->second[next++];
+    if (i < behind) continue;
+    behind = i + 1;
+    pair(i, j);
+  }
+}
+
+template <class Pair>
+void align_piece(Rows a, Rows b, const Score& score, Pair pair) {
+  if (a.empty() || b.empty()) return;
+  if (a.size() * b.size() <= most_pairs)
+    Piece(a, b, score).align(pair);
+  else
+    pair_by_ordinal(a, b, pair);
+}
+
+/// Whether two requests could hardly be more alike.
+bool alike(const Request& a, const Request& b, const Score& score) {
+  return a.site == b.site && score(a, b) >= size_fits;
+}
+
+/// How many of the next `agreement` requests are alike, or all that are left of both.
+bool agree(Rows a, Rows b, const Score& score) {
+  const std::size_t length = std::min({a.size(), b.size(), agreement});
+  if (length < agreement && a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < length; ++i)
+    if (!alike(a[i], b[i], score)) return false;
+  return true;
+}
+
+struct Distance {
+  std::size_t a = 0, b = 0;
+};
+
+/// How little has to be left out until both agree again; all of them when that is too far away.
+Distance until_agreement(Rows a, Rows b, const Score& score) {
+  for (std::size_t all = 1; all <= std::min(a.size() + b.size(), most_left_out); ++all)
+    for (std::size_t left = all > b.size() ? all - b.size() : 0; left <= std::min(all, a.size()); ++left)
+      if (agree(a.subspan(left), b.subspan(all - left), score)) return {left, all - left};
+  return {a.size(), b.size()};
+}
+
+/// Most stretches of two recordings are alike request by request. What is between them is weighed.
+template <class Pair>
+void align_section(Rows a, Rows b, const Score& score, Pair pair) {
+  std::size_t at_a = 0, at_b = 0;
+  while (at_a < a.size() || at_b < b.size()) {
+    while (at_a < a.size() && at_b < b.size() && alike(a[at_a], b[at_b], score)) pair(at_a++, at_b++);
+    const Distance skip = until_agreement(a.subspan(at_a), b.subspan(at_b), score);
+    align_piece(a.subspan(at_a, skip.a), b.subspan(at_b, skip.b), score,
+                [&](std::size_t i, std::size_t j) { pair(at_a + i, at_b + j); });
+    at_a += skip.a;
+    at_b += skip.b;
+  }
+}
+
+}  // namespace
+
+std::vector<Ratio> growth_ratios(std::span<const std::uint64_t> from, std::span<const std::uint64_t> to) {
+  std::vector<Ratio> ratios{Ratio{}};
+  for (std::size_t p = 0; p < from.size(); ++p) {
+    if (from[p] == to[p]) continue;
+    const std::size_t before = ratios.size();
+    for (std::size_t i = 0; i < before; ++i) {
+      Ratio ratio = ratios[i];
+      for (int power = 1; power <= 2; ++power) {
+        ratio.to *= to[p];
+        ratio.from *= from[p];
+        ratios.push_back(ratio);
+      }
+    }
+  }
+  return ratios;
+}
+
+std::vector<std::uint32_t> align(const Requests& a, const Requests& b, std::span<const Ratio> ratios) {
+  std::vector<std::uint32_t> partner(b.rows.size(), no_partner);
+  const Score score(ratios);
+  const auto align_rows = [&](std::size_t a_from, std::size_t a_to, std::size_t b_from, std::size_t b_to) {
+    align_section(Rows(a.rows).subspan(a_from, a_to - a_from), Rows(b.rows).subspan(b_from, b_to - b_from), score,
+                  [&](std::size_t i, std::size_t j) { partner[b_from + j] = static_cast<std::uint32_t>(a_from + i); });
+  };
+  if (a.ends.size() != b.ends.size()) {
+    align_rows(0, a.rows.size(), 0, b.rows.size());
+    return partner;
+  }
+  std::uint32_t a_from = 0, b_from = 0;
+  for (std::size_t section = 0; section < a.ends.size(); ++section) {
+    align_rows(a_from, a.ends[section], b_from, b.ends[section]);
+    a_from = a.ends[section];
+    b_from = b.ends[section];
+  }
+  return partner;
+}
+
+}  // namespace memreel

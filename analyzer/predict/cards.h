@@ -1,0 +1,25 @@
+// How much memory graphics cards have for a program.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "formats/model/units.h"
+
+namespace memreel {
+
+struct Card {
+  std::string_view name;  // as people write it: "H100-80GB"
+  Bytes memory;           // total that CUDA reports; less than the name says, for ECC and the driver take theirs
+};
+
+std::span<const Card> cards();
+
+/// Of a name in any case, "RTX" or "NVIDIA" before it or not, or null.
+const Card* find_card(std::string_view name);
+
+/// What a process takes of a card besides what its allocator reserves, where no recording says: CUDA's context, the
+/// code of kernels, and the handles of cuBLAS and cuDNN.
+inline constexpr Bytes assumed_context = 600_MiB;
+
+}  // namespace memreel

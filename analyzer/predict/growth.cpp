@@ -1,0 +1,220 @@
+#include "analyzer/predict/growth.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+namespace memreel {
+namespace {
+
+__extension__ using Wide = __int128;
+using Powers = std::vector<std::uint8_t>;
+
+constexpr std::uint8_t most_power = 2;
+constexpr std::size_t most_terms = 3;
+constexpr std::array<std::uint64_t, 8> multiples{2, 4, 8, 16, 32, 64, 128, 256};
+
+/// False on overflow.
+bool multiply(Wide a, Wide b, Wide& result) { return !__builtin_mul_overflow(a, b, &result); }
+
+Wide term_at(std::span<const std::uint8_t> powers, std::span<const std::uint64_t> values, std::uint64_t multiple) {
+  Wide product = 1;
+  for (std::size_t p = 0; p < powers.size(); ++p) {
+    const Wide value = (values[p] + multiple - 1) / multiple * multiple;
+    for (int k = 0; k < powers[p]; ++k) product *= value;
+  }
+  return product;
+}
+
+/// Of a matrix of at most 3 x 3, or none on overflow.
+std::optional<Wide> determinant(const std::vector<std::vector<Wide>>& m) {
+  if (m.size() == 1) return m[0][0];
+  Wide sum = 0;
+  for (std::size_t column = 0; column < m.size(); ++column) {
+    std::vector<std::vector<Wide>> minor;
+    for (std::size_t row = 1; row < m.size(); ++row) {
+      minor.emplace_back();
+      for (std::size_t c = 0; c < m.size(); ++c)
+        if (c != column) minor.back().push_back(m[row][c]);
+    }
+    const std::optional<Wide> inner = determinant(minor);
+    Wide part = 0;
+    if (!inner || !multiply(m[0][column], *inner, part)) return std::nullopt;
+    if (__builtin_add_overflow(sum, column % 2 == 0 ? part : -part, &sum)) return std::nullopt;
+  }
+  return sum;
+}
+
+Wide gcd_of(Wide a, Wide b) {
+  if (a < 0) a = -a;
+  if (b < 0) b = -b;
+  while (b != 0) std::swap(a %= b, b);
+  return a;
+}
+
+/// Every power of the parameters, the lower first; of equal ones those of the first parameters.
+std::vector<Powers> all_powers(std::size_t parameters) {
+  std::vector<Powers> all{Powers(parameters, 0)};
+  for (std::size_t p = 0; p < parameters; ++p)
+    for (std::size_t i = 0, before = all.size(); i < before; ++i)
+      for (std::uint8_t power = 1; power <= most_power; ++power) {
+        all.push_back(all[i]);
+        all.back()[p] = power;
+      }
+  std::ranges::stable_sort(all, {},
+                           [](const Powers& powers) { return std::accumulate(powers.begin(), powers.end(), 0); });
+  return all;
+}
+
+bool is_one(const Powers& powers) {
+  return std::ranges::all_of(powers, [](std::uint8_t power) { return power == 0; });
+}
+
+std::string digits(Wide value) {
+  if (value < 0) return "-" + digits(-value);
+  if (value < 10) return std::string(1, static_cast<char>('0' + static_cast<int>(value)));
+  return digits(value / 10) + static_cast<char>('0' + static_cast<int>(value % 10));
+}
+
+/// Calls `use` with every choice of `count` of `from`, in order, until it returns true.
+template <class Use>
+bool any_choice(std::span<const Powers> from, std::size_t count, std::vector<Powers>& chosen, Use use) {
+  if (count == 0) return use(chosen);
+  for (std::size_t i = 0; i + count <= from.size(); ++i) {
+    chosen.push_back(from[i]);
+    const bool done = any_choice(from.subspan(i + 1), count - 1, chosen, use);
+    chosen.pop_back();
+    if (done) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+SizeGrowth SizeGrowth::constant(Bytes size, std::size_t parameters) {
+  SizeGrowth growth;
+  growth.powers_.push_back(Powers(parameters, 0));
+  growth.numerators_.push_back(size.count);
+  return growth;
+}
+
+SizeGrowth::Wide SizeGrowth::numerator_at(std::span<const std::uint64_t> values) const {
+  Wide sum = 0;
+  for (std::size_t t = 0; t < powers_.size(); ++t) sum += numerators_[t] * term_at(powers_[t], values, multiple_);
+  return sum;
+}
+
+Bytes SizeGrowth::at(std::span<const std::uint64_t> values) const {
+  const Wide numerator = numerator_at(values);
+  if (numerator <= 0) return {};
+  return {static_cast<std::uint64_t>((numerator + denominator_ - 1) / denominator_)};
+}
+
+bool SizeGrowth::falls() const {
+  if (std::ranges::none_of(numerators_, [](Wide n) { return n < 0; })) return false;
+  // "n - 1" is a shape: all but the first of a sequence.
+  const bool line = powers_.size() == 2 && degree() == 1 && is_one(powers_.front());
+  return !line || numerators_[1] < 0 || -numerators_[0] > 2 * numerators_[1];
+}
+
+bool SizeGrowth::is_constant() const { return degree() == 0; }
+
+unsigned SizeGrowth::degree() const {
+  unsigned degree = 0;
+  for (const Powers& powers : powers_)
+    for (const std::uint8_t power : powers) degree = std::max<unsigned>(degree, power);
+  return degree;
+}
+
+std::string SizeGrowth::text(std::span<const std::string> names) const {
+  std::string text;
+  for (std::size_t t = 0; t < powers_.size(); ++t) {
+    const Wide common = gcd_of(numerators_[t], denominator_);
+    const Wide numerator = numerators_[t] / common, denominator = denominator_ / common;
+    if (!text.empty()) text += numerator < 0 ? " - " : " + ";
+    text += digits(text.empty() || numerator >= 0 ? numerator : -numerator);
+    if (denominator != 1) text += "/" + digits(denominator);
+    for (std::size_t p = 0; p < names.size(); ++p) {
+      if (powers_[t][p] == 0) continue;
+      text += " " + names[p];
+      if (multiple_ > 1) text += "(to " + std::to_string(multiple_) + ")";
+      if (powers_[t][p] > 1) text += "^" + std::to_string(powers_[t][p]);
+    }
+  }
+  return text;
+}
+
+std::optional<SizeGrowth> SizeGrowth::solve(std::span<const SizePoint> points, std::span<const Powers> powers,
+                                            std::uint64_t multiple, Bytes tolerance) {
+  // Cramer's rule over the first points, of which as many are needed as there are terms, and the rest has to agree.
+  const std::size_t n = powers.size();
+  std::vector<std::vector<Wide>> system;
+  std::vector<Wide> sizes;
+  for (const SizePoint& point : points.first(n)) {
+    system.emplace_back();
+    for (const Powers& term : powers) system.back().push_back(term_at(term, point.at, multiple));
+    sizes.push_back(point.size.count);
+  }
+  const std::optional<Wide> whole = determinant(system);
+  if (!whole || *whole == 0) return std::nullopt;
+  SizeGrowth growth;
+  growth.powers_.assign(powers.begin(), powers.end());
+  growth.multiple_ = multiple;
+  growth.denominator_ = *whole;
+  for (std::size_t t = 0; t < n; ++t) {
+    std::vector<std::vector<Wide>> replaced = system;
+    for (std::size_t row = 0; row < n; ++row) replaced[row][t] = sizes[row];
+    const std::optional<Wide> part = determinant(replaced);
+    if (!part || *part == 0) return std::nullopt;  // 0: a simpler function would do
+    growth.numerators_.push_back(*part);
+  }
+  Wide common = growth.denominator_;
+  for (const Wide numerator : growth.numerators_) common = gcd_of(common, numerator);
+  if (growth.denominator_ < 0) common = -common;
+  growth.denominator_ /= common;
+  for (Wide& numerator : growth.numerators_) numerator /= common;
+  const Wide most = growth.denominator_ * static_cast<Wide>(tolerance.count);
+  for (const SizePoint& point : points.subspan(n)) {
+    const Wide missed = growth.numerator_at(point.at) - growth.denominator_ * static_cast<Wide>(point.size.count);
+    if (missed > most || missed < -most) return std::nullopt;
+  }
+  growth.confirmed_ = points.size() > n;
+  return growth;
+}
+
+std::optional<SizeGrowth> SizeGrowth::through(std::span<const SizePoint> given, bool curves, Bytes tolerance) {
+  const std::size_t parameters = given.front().at.size();
+  if (given.size() == 1) return std::nullopt;
+  std::vector<SizePoint> points(given.begin(), given.end());
+  std::swap(points.front(), points.back());
+  if (points.size() > 2) std::swap(points[1], points.back());  // the two furthest apart define it
+  if (std::ranges::all_of(points, [&](const SizePoint& point) { return point.size == points.front().size; })) {
+    SizeGrowth growth = constant(points.front().size, parameters);
+    growth.confirmed_ = true;
+    return growth;
+  }
+  const std::vector<Powers> all = all_powers(parameters);
+  std::optional<SizeGrowth> found;
+  std::vector<Powers> chosen;
+  const auto look = [&](std::size_t terms, std::uint64_t multiple) {
+    return any_choice(all, terms, chosen, [&](std::span<const Powers> powers) {
+      std::optional<SizeGrowth> growth = solve(points, powers, multiple, tolerance);
+      if (!growth) return false;
+      // Rounding can make two of the points one, and a fall through those is confirmed by nothing.
+      if (growth->falls() && (!growth->confirmed_ || multiple > 1)) return false;
+      if (multiple > 1 && !growth->confirmed_) return false;
+      if (terms == most_terms && !growth->confirmed_ && !curves) return false;
+      found = std::move(growth);
+      return true;
+    });
+  };
+  for (std::size_t terms = 1; terms <= std::min(most_terms, points.size()); ++terms) {
+    if (look(terms, 1)) return found;
+    if (terms < points.size())
+      for (const std::uint64_t multiple : multiples)
+        if (look(terms, multiple)) return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace memreel

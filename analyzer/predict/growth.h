@@ -1,0 +1,68 @@
+// How the size of a request follows from the program's parameters.
+//
+// Sizes are products of shapes, so an exact polynomial of few terms is looked for by integer arithmetic; never a fit by
+// least squares, which always finds something. The simplest that passes through every recorded size is taken: first one
+// power of the parameters (a constant, b x, c x^2, b x y ...), then two terms, then three. Where none does and there
+// are recordings enough, the parameters are tried rounded up to a multiple, as kernels pad shapes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "formats/model/units.h"
+
+namespace memreel {
+
+/// The values of the parameters of one recording or prediction, in the order of their names. All positive.
+using Values = std::vector<std::uint64_t>;
+
+/// A recorded size and where it was recorded.
+struct SizePoint {
+  std::span<const std::uint64_t> at;
+  Bytes size;
+};
+
+/// An exact function of the parameters.
+class SizeGrowth {
+ public:
+  static SizeGrowth constant(Bytes size, std::size_t parameters);
+
+  /// Bytes at `values`, rounded up; never negative.
+  Bytes at(std::span<const std::uint64_t> values) const;
+
+  bool is_constant() const;
+  /// Whether more sizes were recorded than the function has terms: it was not only drawn through them.
+  bool confirmed() const { return confirmed_; }
+  std::size_t terms() const { return powers_.size(); }
+  /// The highest power of any parameter.
+  unsigned degree() const;
+  /// "1536 + 4096 batch", with `names` of the parameters.
+  std::string text(std::span<const std::string> names) const;
+
+  /// The function through `points`, which are at different values and at least one; none when there is none that could
+  /// be one. A term of negative sign is taken only when the function is confirmed. `curves`: whether three terms of one
+  /// parameter may be drawn through three points, which nothing confirms.
+  /// `tolerance`: by how much it may miss those of the points that don't define it.
+  static std::optional<SizeGrowth> through(std::span<const SizePoint> points, bool curves, Bytes tolerance = {});
+
+ private:
+  __extension__ using Wide = __int128;
+
+  static std::optional<SizeGrowth> solve(std::span<const SizePoint> points,
+                                         std::span<const std::vector<std::uint8_t>> powers, std::uint64_t multiple,
+                                         Bytes tolerance);
+  /// Whether a term is negative that can't come from a shape.
+  bool falls() const;
+  Wide numerator_at(std::span<const std::uint64_t> values) const;
+
+  std::vector<std::vector<std::uint8_t>> powers_;  // of each term
+  std::vector<Wide> numerators_;
+  Wide denominator_ = 1;
+  std::uint64_t multiple_ = 1;  // parameters are rounded up to it
+  bool confirmed_ = false;
+};
+
+}  // namespace memreel

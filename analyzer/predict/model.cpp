@@ -1,0 +1,394 @@
+#include "analyzer/predict/model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "analyzer/predict/align.h"
+
+namespace memreel {
+namespace {
+
+/// What kernels add to a size to align it.
+constexpr Bytes padding = 512_B;
+
+/// Periods of a loop over which sizes are compared that grow in jumps.
+constexpr std::uint32_t most_periods = 16;
+
+/// Share by which a count may miss its function and still be said to follow it.
+constexpr double count_tolerance = 0.1;
+
+using Partners = std::vector<std::uint32_t>;
+
+/// For each recording, which of its requests is the partner of each request of the base: neighbours are the most alike,
+/// so those further away are found through them.
+std::vector<Partners> partners_of_base(Recordings recordings, std::size_t base) {
+  std::vector<Partners> partners(recordings.size());
+  Partners& own = partners[base];
+  own.resize(recordings[base]->requests.rows.size());
+  for (std::uint32_t row = 0; row < own.size(); ++row) own[row] = row;
+  const auto follow = [&](std::size_t from, std::size_t to) {
+    const Recording& a = *recordings[to];
+    const Recording& b = *recordings[from];
+    const Partners step = align(a.requests, b.requests, growth_ratios(a.at, b.at));
+    partners[to] = partners[from];
+    for (std::uint32_t& row : partners[to])
+      if (row != no_partner) row = step[row];
+  };
+  for (std::size_t i = base; i > 0; --i) follow(i, i - 1);
+  for (std::size_t i = base; i + 1 < recordings.size(); ++i) follow(i, i + 1);
+  return partners;
+}
+
+class Learner {
+ public:
+  Learner(Recordings recordings, std::size_t base)
+      : recordings_(recordings), base_(base), partners_(partners_of_base(recordings, base)) {
+    model_.base = recordings[base];
+  }
+
+  Model run() {
+    find_sizes();
+    find_repeats();
+    inherit_sizes();
+    add_up();
+    return std::move(model_);
+  }
+
+ private:
+  const std::vector<Request>& rows() const { return recordings_[base_]->requests.rows; }
+
+  std::vector<std::optional<Bytes>> sizes_of(std::uint32_t row) const {
+    std::vector<std::optional<Bytes>> sizes;
+    for (std::size_t r = 0; r < recordings_.size(); ++r) {
+      const std::uint32_t partner = partners_[r][row];
+      sizes.push_back(partner == no_partner ? std::nullopt
+                                            : std::optional(recordings_[r]->requests.rows[partner].size));
+    }
+    return sizes;
+  }
+
+  /// Requests of equal sizes everywhere share a rule.
+  void find_sizes() {
+    const bool curves = find_sizes(false) && recordings_.size() > 2;
+    if (curves) find_sizes(true);
+  }
+
+  /// Returns whether any confirmed function is curved: only then may others be, that nothing confirms.
+  bool find_sizes(bool curves) {
+    std::map<std::vector<std::optional<Bytes>>, std::uint32_t> known;
+    bool curved = false;
+    model_.rules.clear();
+    model_.rule_of.assign(rows().size(), 0);
+    for (std::uint32_t row = 0; row < rows().size(); ++row) {
+      std::vector<std::optional<Bytes>> sizes = sizes_of(row);
+      const auto [at, is_new] = known.try_emplace(std::move(sizes), static_cast<std::uint32_t>(model_.rules.size()));
+      if (is_new) {
+        model_.rules.push_back(rule_of(at->first, curves));
+        const std::optional<SizeGrowth>& growth = model_.rules.back().exact;
+        curved = curved || (growth && growth->confirmed() && growth->degree() > 1);
+      }
+      model_.rule_of[row] = at->second;
+    }
+    return curved;
+  }
+
+  SizeRule rule_of(const std::vector<std::optional<Bytes>>& sizes, bool curves) const {
+    SizeRule rule{.base = *sizes[base_], .least = *sizes[base_], .most = *sizes[base_]};
+    std::vector<SizePoint> points;
+    for (std::size_t r = 0; r < sizes.size(); ++r) {
+      if (!sizes[r]) continue;
+      points.push_back({.at = recordings_[r]->at, .size = *sizes[r]});
+      rule.least = std::min(rule.least, *sizes[r]);
+      rule.most = std::max(rule.most, *sizes[r]);
+    }
+    rule.exact = SizeGrowth::through(points, curves);
+    if (!rule.exact) rule.likely = likely_growth(points, curves ? 2 : 1);
+    return rule;
+  }
+
+  /// Of sizes that no function passes through, as those of workspaces: a library pads them a little, and takes another
+  /// algorithm now and then. What the larger recordings say counts more.
+  static std::optional<SizeGrowth> likely_growth(std::span<const SizePoint> points, int highest_power) {
+    if (points.size() < 2) return std::nullopt;
+    if (points.size() > 2)
+      if (std::optional<SizeGrowth> all = SizeGrowth::through(points, false, padding); all && all->confirmed())
+        return all;
+    for (std::size_t last = points.size() - 1; last > 0; --last) {
+      std::optional<SizeGrowth> growth = SizeGrowth::through(points.subspan(last - 1, 2), false, padding);
+      if (growth && growth->confirmed()) return growth;
+    }
+    std::optional<SizeGrowth> line = SizeGrowth::through(points.last(2), false);
+    const double factor = std::pow(scale(points.back().at, points[points.size() - 2].at), highest_power);
+    const double grown =
+        static_cast<double>(points.back().size.count) / static_cast<double>(points[points.size() - 2].size.count);
+    return line && grown <= factor ? line : std::nullopt;
+  }
+
+  /// Stretches that the neighbour below lacks, when the requests of their sites grow by a rule.
+  void find_repeats() {
+    if (base_ == 0) return;
+    const Partners& below = partners_[base_ - 1];
+    std::uint32_t section = 0;
+    const std::vector<std::uint32_t>& ends = recordings_[base_]->requests.ends;
+    for (std::uint32_t row = 0; row < rows().size();) {
+      while (row >= ends[section]) ++section;
+      if (below[row] != no_partner) {
+        ++row;
+        continue;
+      }
+      std::uint32_t behind = row;
+      while (behind < ends[section] && below[behind] == no_partner) ++behind;
+      for (const Stretch& stretch : stretches(row, behind - row, ends[section])) consider(stretch, section);
+      row = behind;
+    }
+  }
+
+  struct Stretch {
+    std::uint32_t first = 0, count = 0, period = 0;
+  };
+
+  enum class Likeness : std::uint8_t { exact, near };
+
+  std::vector<Stretch> stretches(std::uint32_t first, std::uint32_t count, std::uint32_t end) const {
+    for (const Likeness likeness : {Likeness::exact, Likeness::near})
+      if (std::vector<Stretch> found = stretches(first, count, end, likeness); !found.empty()) return found;
+    return {{first, count, count}};
+  }
+
+  /// Two loops that follow each other may make one stretch: the last rounds of the one and the first of the other.
+  std::vector<Stretch> stretches(std::uint32_t first, std::uint32_t count, std::uint32_t end, Likeness likeness) const {
+    Stretch ends_loop{first, 0, 1}, begins_loop{first + count, 0, 1};
+    for (std::uint32_t period = 1; period <= count; ++period) {
+      std::uint32_t rows = 0;
+      while (rows < count && period <= first && repeats_after(first + rows, period, likeness)) ++rows;
+      if (rows / period * period > ends_loop.count) ends_loop = {first, rows / period * period, period};
+      if (ends_loop.count == count) return {ends_loop};
+      rows = 0;
+      while (rows < count && repeats_before(first + count - 1 - rows, period, end, likeness)) ++rows;
+      rows = rows / period * period;
+      if (rows > begins_loop.count) begins_loop = {first + count - rows, rows, period};
+    }
+    if (begins_loop.count == count) return {begins_loop};
+    const std::uint32_t rest = count - ends_loop.count;
+    if (begins_loop.count < rest || rest % begins_loop.period != 0) return {};
+    return {ends_loop, {first + ends_loop.count, rest, begins_loop.period}};
+  }
+
+  void consider(const Stretch& stretch, std::uint32_t section) {
+    const auto [first, count, period] = stretch;
+    std::set<std::uint32_t> sites;
+    for (std::uint32_t row = first; row < first + count; ++row) sites.insert(rows()[row].site);
+    std::vector<std::uint64_t> counts;
+    for (const Recording* recording : recordings_) counts.push_back(count_of(recording->requests, sites, section));
+    if (counts[base_] <= counts[base_ - 1]) return;
+    std::vector<SizePoint> points;
+    for (std::size_t r = 0; r < recordings_.size(); ++r) points.push_back({recordings_[r]->at, Bytes{counts[r]}});
+    std::optional<SizeGrowth> growth = count_growth(points);
+    if (!growth) return;
+    Repeat repeat{.first = first,
+                  .count = count,
+                  .period = period,
+                  .requests = *std::move(growth),
+                  .added = counts[base_] - counts[base_ - 1]};
+    choose_unit(repeat, recordings_[base_]->requests.ends[section]);
+    model_.repeats.push_back(std::move(repeat));
+  }
+
+  /// The last period, for in it sizes have grown furthest. But of a stretch that frees what the units of repeats before
+  /// it asked for, the period that does: then a copy of the one is undone by a copy of the other. Where a period begins
+  /// is arbitrary, and it may be any of the loop that the stretch is of.
+  void choose_unit(Repeat& repeat, std::uint32_t end) const {
+    const std::uint32_t period = repeat.period;
+    std::uint32_t first = repeat.first, behind = repeat.first + repeat.count;
+    repeat.unit = behind - period;
+    while (first > 0 && !is_copied(first - 1) && repeats_before(first - 1, period, end, Likeness::exact)) --first;
+    while (behind < end && repeats_before(behind - period, period, end, Likeness::exact)) ++behind;
+    std::uint32_t most = 0;
+    for (std::uint32_t unit = first; unit + period <= behind; ++unit) {
+      const std::uint32_t freed = freed_of_units(unit, period);
+      if (freed < most || freed == 0) continue;
+      most = freed;
+      repeat.unit = unit;
+    }
+    repeat.backwards = most > 0;
+  }
+
+  bool is_copied(std::uint32_t row) const { return model_.repeat_of(row) != nullptr; }
+
+  /// How many requests of the units so far are freed while `count` rows from `first` on are asked for.
+  std::uint32_t freed_of_units(std::uint32_t first, std::uint32_t count) const {
+    std::uint32_t freed = 0;
+    for (const Repeat& repeat : model_.repeats)
+      for (std::uint32_t row = repeat.unit; row < repeat.unit + repeat.period; ++row) {
+        const std::uint32_t lifetime = rows()[row].lifetime;
+        const std::uint64_t asked = std::uint64_t{row} + lifetime;  // the last request before the free
+        if (lifetime != Request::kept && asked >= first && asked < std::uint64_t{first} + count) ++freed;
+      }
+    return freed;
+  }
+
+  std::uint64_t count_of(const Requests& requests, const std::set<std::uint32_t>& sites, std::uint32_t section) const {
+    std::uint32_t from = 0, to = static_cast<std::uint32_t>(requests.rows.size());
+    if (requests.ends.size() == recordings_[base_]->requests.ends.size()) {
+      from = section == 0 ? 0 : requests.ends[section - 1];
+      to = requests.ends[section];
+    }
+    std::uint64_t count = 0;
+    for (std::uint32_t row = from; row < to; ++row) count += sites.contains(requests.rows[row].site) ? 1U : 0U;
+    return count;
+  }
+
+  /// A function of one or two terms through the counts; with some tolerance when the rest of them decides it.
+  std::optional<SizeGrowth> count_growth(std::vector<SizePoint> points) const {
+    if (points.size() == 2) return SizeGrowth::through(points, false);
+    if (std::optional<SizeGrowth> exact = SizeGrowth::through(points, false); exact && exact->confirmed()) return exact;
+    const SizePoint smallest = points.front();
+    const std::vector<SizePoint> larger(points.begin() + 1, points.end());
+    std::optional<SizeGrowth> growth = SizeGrowth::through(larger, false);
+    if (!growth) return std::nullopt;
+    const auto wanted = static_cast<double>(smallest.size.count);
+    const auto found = static_cast<double>(growth->at(smallest.at).count);
+    const auto span = static_cast<double>(larger.back().size.count) - wanted;
+    return std::abs(found - wanted) <= count_tolerance * span ? growth : std::nullopt;
+  }
+
+  /// Whether a request is as the one `period` rows before it, or has grown as much as that one had; or nearly so.
+  bool repeats_after(std::uint32_t row, std::uint32_t period, Likeness likeness) const {
+    const Request& now = rows()[row];
+    const Request& before = rows()[row - period];
+    if (now.site != before.site) return false;
+    if (now.size == before.size) return true;
+    if (likeness == Likeness::near) return is_near(now.size, before.size);
+    if (row < 2 * period) return false;
+    const Request& earlier = rows()[row - 2 * period];
+    return earlier.site == now.site && now.size + earlier.size == before.size + before.size;
+  }
+
+  bool repeats_before(std::uint32_t row, std::uint32_t period, std::uint32_t end, Likeness likeness) const {
+    if (row + period >= end || rows()[row].site != rows()[row + period].site) return false;
+    const Bytes size = rows()[row].size, next = rows()[row + period].size;
+    return size == next || (likeness == Likeness::near && is_near(size, next));
+  }
+
+  static bool is_near(Bytes a, Bytes b) {
+    return std::max(a, b).count - std::min(a, b).count <= std::max(a, b).count / 8;
+  }
+
+  /// What only the base has grows as the last request before it that is like it: of the same site and size.
+  void inherit_sizes() {
+    std::map<std::pair<std::uint32_t, Bytes>, std::uint32_t> like;
+    for (std::uint32_t row = 0; row < rows().size(); ++row) {
+      const auto key = std::pair(rows()[row].site, rows()[row].size);
+      if (model_.rules[model_.rule_of[row]].exact)
+        like[key] = model_.rule_of[row];
+      else if (const auto found = like.find(key); found != like.end())
+        model_.rule_of[row] = found->second;
+    }
+    for (const Repeat& repeat : model_.repeats)
+      for (std::uint32_t row = repeat.first; row < repeat.first + repeat.count; ++row)
+        if (!model_.rules[model_.rule_of[row]].exact) {
+          SizeRule fixed = model_.rules[model_.rule_of[row]];
+          fixed.exact = SizeGrowth::constant(fixed.base, recordings_[base_]->at.size());
+          model_.rule_of[row] = static_cast<std::uint32_t>(model_.rules.size());
+          model_.rules.push_back(std::move(fixed));
+        }
+  }
+
+  void add_up() {
+    auto repeat = model_.repeats.begin();
+    for (std::uint32_t row = 0; row < rows().size(); ++row) {
+      while (repeat != model_.repeats.end() && row >= repeat->first + repeat->count) ++repeat;
+      const bool repeated = repeat != model_.repeats.end() && row >= repeat->first;
+      bool paired = repeated;
+      for (std::size_t r = 0; r < recordings_.size() && !paired; ++r)
+        paired = r != base_ && partners_[r][row] != no_partner;
+      model_.requested += rows()[row].size;
+      if (paired) model_.aligned += rows()[row].size;
+      if (model_.rules[model_.rule_of[row]].exact) model_.exact += rows()[row].size;
+    }
+  }
+
+  Recordings recordings_;
+  std::size_t base_;
+  std::vector<Partners> partners_;
+  Model model_;
+};
+
+}  // namespace
+
+Bytes SizeRule::at(std::span<const std::uint64_t> values, double factor, Assumption::Size assumed) const {
+  if (exact) return exact->at(values);
+  const auto grown = [&](Bytes size, double by) {
+    return Bytes{static_cast<std::uint64_t>(static_cast<double>(size.count) * by)};
+  };
+  if (assumed == Assumption::Size::least) return std::min(least, grown(base, factor));
+  if (assumed == Assumption::Size::most) return grown(most, std::max(factor, 1.0));
+  return likely ? likely->at(values) : grown(base, factor);
+}
+
+const Repeat* Model::repeat_of(std::uint32_t row) const {
+  const auto behind = std::ranges::upper_bound(repeats, row, {}, &Repeat::unit);
+  if (behind == repeats.begin()) return nullptr;
+  const Repeat& repeat = *std::prev(behind);
+  return row < repeat.unit + repeat.period ? &repeat : nullptr;
+}
+
+double Model::factor(std::span<const std::uint64_t> values) const {
+  std::vector<std::uint64_t> requests(rules.size());
+  for (const std::uint32_t rule : rule_of) ++requests[rule];
+  double now = 0, then = 0;
+  for (std::size_t rule = 0; rule < rules.size(); ++rule) {
+    const std::optional<SizeGrowth>& growth = rules[rule].exact;
+    if (!growth || growth->is_constant()) continue;
+    now += static_cast<double>(requests[rule]) * static_cast<double>(growth->at(values).count);
+    then += static_cast<double>(requests[rule]) * static_cast<double>(growth->at(base->at).count);
+  }
+  return now > 0 && then > 0 ? now / then : scale(values, base->at);
+}
+
+Bytes Model::size_of(std::uint32_t row, std::uint32_t copy, std::span<const std::uint64_t> values, double factor,
+                     const Assumption& assumption) const {
+  const Bytes size = original_size(row, values, factor, assumption);
+  if (copy == 0) return size;
+  const std::uint32_t period = repeat_of(row)->period;
+  const std::vector<Request>& rows = base->requests.rows;
+  const auto bytes = [&](std::uint32_t of) {
+    return static_cast<std::int64_t>(original_size(of, values, factor, assumption).count);
+  };
+  // From one period to the next when that was the same twice; else over more of them: sizes may grow in jumps.
+  std::uint32_t periods = 0;
+  while (periods < most_periods && row >= (periods + 1) * period &&
+         rows[row - (periods + 1) * period].site == rows[row].site)
+    ++periods;
+  if (periods == 0) return size;
+  if (periods >= 2 && bytes(row) - bytes(row - period) == bytes(row - period) - bytes(row - 2 * period)) periods = 1;
+  const std::int64_t growth = bytes(row) - bytes(row - periods * period);
+  const std::int64_t grown = bytes(row) + growth * static_cast<std::int64_t>(copy) / static_cast<std::int64_t>(periods);
+  return grown < 0 ? size : Bytes{static_cast<std::uint64_t>(grown)};
+}
+
+double scale(std::span<const std::uint64_t> to, std::span<const std::uint64_t> from) {
+  double product = 1;
+  for (std::size_t p = 0; p < to.size(); ++p) product *= static_cast<double>(to[p]) / static_cast<double>(from[p]);
+  return product;
+}
+
+Assumption::Size Assumption::of(std::uint32_t rule) const {
+  if (draw == 0) return all;
+  std::uint64_t hash = (draw * 0x1'0000'0000ULL + rule) * 0x9E37'79B9'7F4A'7C15ULL;  // SplitMix64
+  hash = (hash ^ (hash >> 30U)) * 0xBF58'476D'1CE4'E5B9ULL;
+  hash = (hash ^ (hash >> 27U)) * 0x94D0'49BB'1331'11EBULL;
+  return static_cast<Size>((hash >> 33U) % 3);
+}
+
+Model learn(Recordings recordings, std::size_t base) { return Learner(recordings, base).run(); }
+
+std::int64_t Repeat::periods(std::span<const std::uint64_t> values, std::span<const std::uint64_t> base_values) const {
+  const auto wanted = static_cast<double>(requests.at(values).count);
+  const auto have = static_cast<double>(requests.at(base_values).count);
+  return std::llround((wanted - have) / static_cast<double>(added) * (count / period));
+}
+
+}  // namespace memreel

@@ -1,0 +1,13 @@
+// Gives the allocations of a synthetic trace the places that an allocator gives them.
+#pragma once
+
+#include "analyzer/policies/torch_settings.h"
+#include "analyzer/predict/synthesize.h"
+
+namespace memreel {
+
+/// Replays PyTorch's allocator with `settings` over the trace of `film`: every allocation gets its address, and the
+/// segments that it takes from the device and gives back become events. The device has no limit.
+void place(Film& film, const TorchSettings& settings);
+
+}  // namespace memreel

@@ -1,0 +1,273 @@
+#include "analyzer/predict/predict.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "analyzer/predict/place.h"
+#include "analyzer/predict/replayed_film.h"
+
+namespace memreel {
+namespace {
+
+/// Requests of which less is uncertain than this can hardly move a peak.
+constexpr Bytes least_uncertain = 1_MiB;
+/// Assumptions that are replayed for each base where sizes are uncertain.
+constexpr std::uint64_t draws = 17;
+/// The least share of the reserved peak by which the range exceeds what was replayed, for each doubling of the largest
+/// recording: libraries may choose otherwise than in any recording.
+constexpr double least_margin = 0.005;
+constexpr double least_aligned = 0.5;
+constexpr std::uint64_t furthest = 1U << 20U;
+
+std::string text_of(const Values& at, const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t p = 0; p < names.size(); ++p) text += (p > 0 ? "," : "") + names[p] + "=" + std::to_string(at[p]);
+  return text;
+}
+
+Peaks peaks_of(const ReplayResult& result) {
+  return {.live = result.peak_live, .allocated = result.peak_allocated, .reserved = result.peak_reserved};
+}
+
+DeviceModel device_of(const std::optional<Bytes>& capacity) {
+  if (!capacity) return {};
+  return {.kind = DeviceModel::Kind::capacity, .capacity = *capacity};
+}
+
+Bytes middle(std::vector<Bytes> values) {
+  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
+  return values[values.size() / 2];
+}
+
+double distance(Bytes a, Bytes b) {
+  return std::abs(static_cast<double>(a.count) - static_cast<double>(b.count)) /
+         static_cast<double>(std::max(b, 1_B).count);
+}
+
+/// The largest recording that is not larger than `at`; else the smallest. With `repeats` never the smallest, which
+/// can't tell which of its requests are repeats.
+std::size_t base_for(Recordings recordings, const Values& at, bool repeats) {
+  std::size_t base = repeats ? 1 : 0;
+  for (std::size_t r = 0; r < recordings.size(); ++r)
+    if (scale(at, recordings[r]->at) >= 1) base = std::max(base, r);
+  return base;
+}
+
+bool is_uncertain(const Model& model, const Values& at) {
+  const double factor = model.factor(at);
+  return std::ranges::any_of(model.rules, [&](const SizeRule& rule) {
+    return !rule.exact && rule.at(at, factor, Assumption::Size::most) >= least_uncertain;
+  });
+}
+
+std::vector<const Recording*> pointers_to(const std::vector<std::unique_ptr<Recording>>& recordings) {
+  std::vector<const Recording*> pointers;
+  for (const auto& recording : recordings) pointers.push_back(recording.get());
+  return pointers;
+}
+
+/// What most speaks for, without the range.
+std::optional<Peaks> predict_left_out(Recordings others, const Values& at, const PolicySpec& policy) {
+  if (others.size() < 2) return std::nullopt;
+  const bool repeats = !learn(others, 1).repeats.empty();
+  // Of repeats there are no fewer than in the smallest recording.
+  if (repeats && scale(at, others.front()->at) < 1) return std::nullopt;
+  const Model model = learn(others, base_for(others, at, repeats));
+  return peaks_of(ReplayedFilm(model, at).replay(policy, {}, {}));
+}
+
+Result<Peaks> replay_recording(const Recording& recording, const PolicySpec& policy) {
+  std::vector<Prepared> heaps = prepare(recording.trace);
+  std::erase_if(heaps, [&](const Prepared& heap) { return heap.heap != recording.heap; });
+  const std::array specs{policy};
+  Result<std::vector<ReplayResult>> results =
+      replay(heaps, specs, {.device = DeviceModel{}, .series_points = 1, .threads = 1});
+  if (!results) return std::move(results).error();
+  if (results->empty()) return Error{.what = "holds no requests to learn from", .where = recording.file.string()};
+  return peaks_of(results->front());
+}
+
+}  // namespace
+
+Result<Predictor> Predictor::make(std::vector<Recording> recordings, PredictOptions options) {
+  if (recordings.size() < 2)
+    return Error{.what = "one recording can't say what grows", .remedy = "give two or three, at different values"};
+  std::ranges::stable_sort(recordings, [](const Recording& a, const Recording& b) { return scale(a.at, b.at) < 1; });
+  Predictor made;
+  made.options_ = std::move(options);
+  for (Recording& recording : recordings) {
+    for (const auto& other : made.recordings_)
+      if (other->at == recording.at)
+        return Error{.what = "two recordings are at " + text_of(recording.at, made.options_.names),
+                     .where = recording.file.string(),
+                     .remedy = "give one for each value"};
+    recording.requests = requests_of(recording.trace, recording.heap);
+    made.recordings_.push_back(std::make_unique<Recording>(std::move(recording)));
+  }
+  const Recording& largest = *made.recordings_.back();
+  auto next_site = static_cast<std::uint32_t>(largest.trace.tables.stacks.size());
+  for (const auto& recording : made.recordings_)
+    if (recording.get() != &largest)
+      next_site =
+          adopt_sites(largest.trace.tables, largest.requests, recording->trace.tables, recording->requests, next_site);
+  const std::vector<const Recording*> all = pointers_to(made.recordings_);
+  for (std::size_t base = 0; base < all.size(); ++base) {
+    Result<Peaks> peaks = replay_recording(*all[base], made.options_.policy);
+    if (!peaks) return std::move(peaks).error();
+    made.recorded_.push_back(*peaks);
+    made.models_.push_back(learn(all, base));
+    const Model& model = made.models_.back();
+    const double aligned =
+        static_cast<double>(model.aligned.count) / static_cast<double>(std::max(model.requested, 1_B).count);
+    if (aligned < least_aligned)
+      return Error{
+          .what = "can't be aligned with the other recordings: " + std::to_string(std::lround(aligned * 100)) +
+                  " % of the bytes that it requests have a counterpart in another",
+          .where = all[base]->file.string(),
+          .remedy = "record the same program with the same settings, stacks included, and change nothing but " +
+                    text_of(all[base]->at, made.options_.names)};
+  }
+  double worst = 0;
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    std::vector<const Recording*> others = all;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(r));
+    made.left_out_.push_back({.at = all[r]->at,
+                              .recorded = made.recorded_[r],
+                              .predicted = predict_left_out(others, all[r]->at, made.options_.policy)});
+    // Only those that were predicted from smaller ones say how well larger ones can be.
+    if (const auto& predicted = made.left_out_.back().predicted; predicted && r + 1 == all.size())
+      worst = distance(predicted->reserved, made.recorded_[r].reserved);
+  }
+  made.margin_ = std::max(least_margin, std::min(worst / 2, 0.02));
+  return made;
+}
+
+Prediction Predictor::predict(const Values& at) const {
+  const std::vector<const Recording*> all = pointers_to(recordings_);
+  const std::size_t base = base_for(all, at, !models_[1].repeats.empty());
+  struct Member {
+    std::size_t base = 0;
+    Assumption assumption;
+    Peaks peaks;
+  };
+  std::vector<Member> members;
+  const auto add = [&](std::size_t from) {
+    ReplayedFilm film(models_[from], at);
+    const bool uncertain = is_uncertain(models_[from], at);
+    using Size = Assumption::Size;
+    std::vector<Assumption> assumptions{{.all = Size::likely}};
+    if (uncertain) {
+      assumptions.push_back({.all = Size::least});
+      assumptions.push_back({.all = Size::most});
+      for (std::uint64_t draw = 1; draw <= draws; ++draw) assumptions.push_back({.draw = draw});
+    }
+    for (const Assumption& assumption : assumptions)
+      members.push_back({from, assumption, peaks_of(film.replay(options_.policy, {}, assumption))});
+  };
+  add(base);
+  // What the next smaller recording chose may be what a larger run chooses. With repeats it makes other requests.
+  if (members.size() > 1 && base > 0 && models_[base].repeats.empty()) add(base - 1);
+
+  std::vector<Bytes> live, reserved;
+  for (const Member& member : members) {
+    live.push_back(member.peaks.live);
+    reserved.push_back(member.peaks.reserved);
+  }
+  const Bytes middle_live = middle(live), middle_reserved = middle(reserved);
+  const Member& chosen = *std::ranges::min_element(members, {}, [&](const Member& member) {
+    return distance(member.peaks.live, middle_live) + distance(member.peaks.reserved, middle_reserved);
+  });
+  Prediction prediction{.at = at, .peaks = chosen.peaks, .assumption = chosen.assumption, .base = chosen.base};
+  const double doublings = std::abs(std::log2(scale(at, recordings_[base]->at)));
+  const double margin = margin_ * (1 + doublings);
+  const auto times = [](Bytes size, double factor) {
+    return Bytes{static_cast<std::uint64_t>(static_cast<double>(size.count) * factor)};
+  };
+  // Where copies are put decides about a segment more or less.
+  const Bytes segment = models_[base].repeats.empty() ? TorchSettings::small_segment : TorchSettings{}.large_segment;
+  const Bytes low = times(*std::ranges::min_element(reserved), std::max(0.0, 1 - margin));
+  prediction.reserved_low = low > segment ? low - segment : Bytes{};
+  prediction.reserved_high = times(*std::ranges::max_element(reserved), 1 + margin) + segment;
+  if (options_.capacity) {
+    ReplayedFilm film(models_[chosen.base], at);
+    prediction.first_failure =
+        film.replay(options_.policy, device_of(options_.capacity), chosen.assumption).first_failure;
+  }
+  return prediction;
+}
+
+std::uint64_t Predictor::largest_that_fits(const Values& at, std::size_t which) const {
+  const auto fits = [&](std::uint64_t value) {
+    Values tried = at;
+    tried[which] = value;
+    return !predict(tried).first_failure;
+  };
+  std::uint64_t recorded = 1;
+  for (const auto& recording : recordings_) recorded = std::max(recorded, recording->at[which]);
+  std::uint64_t good = 0, bad = recorded;
+  while (fits(bad)) {
+    good = bad;
+    if (bad >= recorded * furthest) return good;
+    bad *= 2;
+  }
+  while (bad - good > 1) {
+    const std::uint64_t between = good + (bad - good) / 2;
+    (fits(between) ? good : bad) = between;
+  }
+  return good;
+}
+
+Film Predictor::film(const Prediction& prediction) const {
+  const Model& model = models_[prediction.base];
+  Film film = synthesize(model, prediction.at, prediction.assumption);
+  film.trace.header.source_name += " at " + text_of(prediction.at, options_.names);
+  if (const Result<TorchSettings> settings = TorchSettings::parse(options_.policy);
+      options_.policy.name == "torch.native" && settings)
+    place(film, *settings);
+  return film;
+}
+
+std::vector<SiteGrowth> Predictor::growth(const Prediction& prediction) const {
+  const Model& model = models_[prediction.base];
+  std::map<StackId, SiteGrowth> sites;
+  const auto add_up = [&](const Values& at, Bytes SiteGrowth::*bytes) {
+    ReplayedFilm replayed(model, at);
+    const double factor = model.factor(at);
+    const ReplayResult result = replayed.replay({.name = "bound.live"}, {}, prediction.assumption);
+    const Trace& trace = replayed.film().trace;
+    std::vector<bool> freed(trace.allocation_events.size());
+    for (std::uint32_t i = 0; i <= result.peak_live_event && i < trace.events.count(); ++i)
+      if (trace.events.kind[i] == EventKind::free_requested) freed[index(trace.events.allocation[i])] = true;
+    for (std::size_t a = 0; a < freed.size() && trace.allocation_events[a] <= result.peak_live_event; ++a) {
+      if (freed[a]) continue;
+      const StackId stack = trace.events.stack[trace.allocation_events[a]];
+      SiteGrowth& site = sites[stack];
+      site.stack = stack;
+      const Film::Source& source = replayed.film().sources[a];
+      site.*bytes += model.size_of(source.row, source.copy, at, factor, prediction.assumption);
+    }
+  };
+  add_up(recordings_[prediction.base]->at, &SiteGrowth::recorded);
+  add_up(prediction.at, &SiteGrowth::predicted);
+  std::vector<SiteGrowth> result;
+  for (const auto& [stack, site] : sites) result.push_back(site);
+  std::ranges::sort(result, std::greater{}, [](const SiteGrowth& site) {
+    return static_cast<std::int64_t>(site.predicted.count) - static_cast<std::int64_t>(site.recorded.count);
+  });
+  return result;
+}
+
+double Predictor::aligned_share() const {
+  const Model& model = models_.back();
+  return static_cast<double>(model.aligned.count) / static_cast<double>(std::max(model.requested, 1_B).count);
+}
+
+double Predictor::exact_share() const {
+  const Model& model = models_.back();
+  return static_cast<double>(model.exact.count) / static_cast<double>(std::max(model.requested, 1_B).count);
+}
+
+}  // namespace memreel

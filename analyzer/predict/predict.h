@@ -1,0 +1,94 @@
+// Record small, know large: what a program will need at sizes at which it never ran.
+//
+// Recordings of the program at two or more sizes are aligned (align.h); how each request grows is learned (growth.h,
+// model.h); the requests of the size that is asked about are written as a trace (synthesize.h) and replayed through the
+// allocator. Where a request's size is no function of the parameters, as workspaces of a library that chooses its
+// algorithm, many assumptions are replayed, from more than one recording, and the median is the prediction.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analyzer/predict/model.h"
+#include "analyzer/predict/synthesize.h"
+#include "analyzer/replay/replay.h"
+#include "formats/model/result.h"
+
+namespace memreel {
+
+struct PredictOptions {
+  std::vector<std::string> names;  // of the parameters
+  PolicySpec policy;               // the allocator of the run that is predicted
+  std::optional<Bytes> capacity;   // of its device
+};
+
+/// The peaks that a recording has when the allocator of the prediction replays it.
+struct Peaks {
+  Bytes live, allocated, reserved;
+};
+
+struct Prediction {
+  Values at;
+  Peaks peaks;
+  Bytes reserved_low, reserved_high;           // the range in which the truth is expected
+  std::optional<ReplayFailure> first_failure;  // under the capacity, if there is one
+  Bytes failed_request;                        // of first_failure
+  Assumption assumption;                       // of the trace that has these peaks ...
+  std::size_t base = 0;                        // ... and the recording that it was made from
+};
+
+/// A recording, predicted from the others.
+struct LeftOut {
+  Values at;
+  Peaks recorded;
+  std::optional<Peaks> predicted;  // none: the others are too few, or smaller runs can't be made of them
+};
+
+/// Memory of one call stack when most is live.
+struct SiteGrowth {
+  StackId stack = StackId::none;  // of the recording that the prediction was made from
+  Bytes recorded, predicted;
+};
+
+class Predictor {
+ public:
+  /// Orders the recordings by their values and learns from them.
+  /// Errors: fewer than two; two at the same values; no requests; less than half of the requested bytes of one
+  /// recording have a counterpart in another.
+  static Result<Predictor> make(std::vector<Recording> recordings, PredictOptions options);
+
+  Prediction predict(const Values& at) const;
+
+  /// The largest whole number of parameter `which`, the others as in `at`, for which the prediction fits the capacity;
+  /// 0: none. Looks up to 2^20 times the largest that was recorded.
+  std::uint64_t largest_that_fits(const Values& at, std::size_t which) const;
+
+  /// The trace that has the peaks of `prediction`; its allocations are placed when PyTorch's allocator is replayed.
+  Film film(const Prediction& prediction) const;
+
+  /// The call stacks with the most memory at the live peak of `prediction`, those that grow the most first.
+  std::vector<SiteGrowth> growth(const Prediction& prediction) const;
+
+  const std::vector<std::unique_ptr<Recording>>& recordings() const { return recordings_; }
+  const std::vector<Peaks>& recorded() const { return recorded_; }
+  const std::vector<LeftOut>& left_out() const { return left_out_; }
+  const PredictOptions& options() const { return options_; }
+  /// Of the largest recording: bytes of requests that have a counterpart in others, and of those whose sizes follow an
+  /// exact function.
+  double aligned_share() const;
+  double exact_share() const;
+
+ private:
+  Predictor() = default;
+
+  std::vector<std::unique_ptr<Recording>> recordings_;  // ascending
+  std::vector<Model> models_;                           // one for each as the base
+  std::vector<Peaks> recorded_;
+  std::vector<LeftOut> left_out_;
+  PredictOptions options_;
+  double margin_ = 0;  // share of the reserved peak that the range has beyond what was replayed
+};
+
+}  // namespace memreel

@@ -1,0 +1,177 @@
+#include "analyzer/predict/synthesize.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+namespace memreel {
+namespace {
+
+constexpr std::uint32_t nothing = std::numeric_limits<std::uint32_t>::max();
+
+class Synthesis {
+ public:
+  Synthesis(const Model& model, std::span<const std::uint64_t> values, const Assumption& assumption)
+      : model_(model),
+        base_(*model.base),
+        events_(base_.trace.events),
+        rows_(base_.requests.rows),
+        values_(values),
+        factor_(model.factor(values)),
+        assumption_(assumption) {}
+
+  Film run() {
+    film_.heap = base_.heap;
+    trace_.header = base_.trace.header;
+    trace_.header.source = synthetic_source;
+    trace_.tables = base_.trace.tables;
+    trace_.losses = base_.trace.losses;
+    prepare();
+    auto repeat = model_.repeats.begin();
+    for (std::uint32_t event = 0; event < events_.count(); ++event) {
+      if (repeat != model_.repeats.end() && event == rows_[repeat->unit].event)
+        event = write_repeat(*repeat++);
+      else
+        write(event, {});
+    }
+    return std::move(film_);
+  }
+
+ private:
+  enum class State : std::uint8_t { absent, live, awaiting };
+  struct Copy {
+    AllocationId id = AllocationId::none;
+    State state = State::absent;
+  };
+
+  void prepare() {
+    row_of_.assign(base_.trace.allocation_events.size(), nothing);
+    for (std::uint32_t row = 0; row < rows_.size(); ++row) row_of_[index(events_.allocation[rows_[row].event])] = row;
+    copies_of_.assign(rows_.size(), 0);
+    absent_.assign(rows_.size(), false);
+    for (const Repeat& repeat : model_.repeats) {
+      const std::int64_t periods = repeat.periods(values_, base_.at);
+      if (periods >= 0) {
+        std::fill_n(copies_of_.begin() + repeat.unit, repeat.period, static_cast<std::uint32_t>(periods));
+      } else {
+        const auto fewer = std::min<std::uint64_t>(static_cast<std::uint64_t>(-periods) * repeat.period, repeat.count);
+        std::fill_n(absent_.begin() + (repeat.first + repeat.count - static_cast<std::uint32_t>(fewer)), fewer, true);
+      }
+    }
+    // States of the original and of each copy, one after the other.
+    first_copy_.reserve(rows_.size() + 1);
+    std::size_t total = 0;
+    for (std::uint32_t row = 0; row < rows_.size(); ++row) {
+      first_copy_.push_back(total);
+      total += 1 + copies_of_[row];
+    }
+    first_copy_.push_back(total);
+    state_.resize(total);
+  }
+
+  /// Which part of a repeat is written; none: what is outside of any.
+  struct Part {
+    const Repeat* repeat = nullptr;
+    std::uint32_t copy = 0;          // 0: the original
+    std::uint32_t before = nothing;  // the copy that was written before it
+  };
+
+  /// The event behind the last that belongs to a repeat's unit.
+  std::uint32_t end_of(const Repeat& repeat) const {
+    const std::uint32_t row = repeat.unit + repeat.period;
+    const std::uint32_t next = row < rows_.size() ? rows_[row].event : static_cast<std::uint32_t>(events_.count());
+    // A mark ends it: what comes behind is another step's.
+    for (std::uint32_t event = rows_[row - 1].event + 1; event < next; ++event)
+      if (events_.kind[event] == EventKind::mark) return event;
+    return next;
+  }
+
+  /// Returns the last event that was written.
+  std::uint32_t write_repeat(const Repeat& repeat) {
+    const std::uint32_t begin = rows_[repeat.unit].event, end = end_of(repeat);
+    const std::uint32_t copies = copies_of_[repeat.unit];
+    Part part{.repeat = &repeat};
+    for (std::uint32_t i = 0; i <= copies; ++i) {
+      part.copy = repeat.backwards ? copies - i : i;
+      for (std::uint32_t event = begin; event < end; ++event) write(event, part);
+      part.before = part.copy;
+    }
+    return end - 1;
+  }
+
+  void write(std::uint32_t at, const Part& part) {
+    const EventKind kind = events_.kind[at];
+    if (is_segment(kind) || kind == EventKind::memory_info || kind == EventKind::alloc_failed) return;
+    const HeapId heap = base_.trace.tables[events_.origin[at]].heap;
+    if (heap != HeapId::none && heap != base_.heap && kind != EventKind::mark) return;
+    if (kind == EventKind::alloc) return write_alloc(at, part.copy);
+    if (is_free(kind)) return write_free(at, part);
+    if (part.copy == 0) trace_.events.push_back(events_[at]);
+  }
+
+  void write_alloc(std::uint32_t at, std::uint32_t copy) {
+    const std::uint32_t row = row_of_[index(events_.allocation[at])];
+    if (row == nothing || absent_[row]) return;
+    Event event = events_[at];
+    event.size = model_.size_of(row, copy, values_, factor_, assumption_);
+    event.address = next_address_;
+    next_address_ = next_address_ + round_up(event.size + 1_B, 512_B);
+    event.allocation = AllocationId{static_cast<std::uint32_t>(trace_.allocation_events.size())};
+    trace_.allocation_events.push_back(static_cast<std::uint32_t>(trace_.events.count()));
+    trace_.events.push_back(event);
+    film_.sources.push_back({.row = row, .copy = copy});
+    state_[first_copy_[row] + copy] = {.id = event.allocation, .state = State::live};
+  }
+
+  void write_free(std::uint32_t at, const Part& part) {
+    const AllocationId allocation = events_.allocation[at];
+    const std::uint32_t row = allocation == AllocationId::none ? nothing : row_of_[index(allocation)];
+    if (row == nothing) return;
+    const bool copied = copies_of_[row] > 0;
+    if (part.repeat == nullptr || (!copied && part.before == nothing)) {  // whatever is left of it
+      for (std::size_t c = first_copy_[row]; c < first_copy_[row + 1]; ++c) free(at, state_[c]);
+    } else if (copied) {
+      if (part.copy <= copies_of_[row]) free(at, state_[first_copy_[row] + part.copy]);
+    } else {
+      const std::uint32_t later = row + part.repeat->period;  // what stands as far into the unit
+      if (row < part.repeat->unit && later >= part.repeat->unit && copies_of_[later] > 0)
+        free(at, state_[first_copy_[later] + part.before]);
+    }
+  }
+
+  void free(std::uint32_t at, Copy& copy) {
+    const bool requested = events_.kind[at] == EventKind::free_requested;
+    if (copy.state != (requested ? State::live : State::awaiting)) return;
+    copy.state = requested ? State::awaiting : State::absent;
+    Event event = events_[at];
+    const std::uint32_t began = trace_.allocation_events[index(copy.id)];
+    event.allocation = copy.id;
+    event.address = trace_.events.address(began);
+    event.size = trace_.events.size[began];
+    trace_.events.push_back(event);
+  }
+
+  const Model& model_;
+  const Recording& base_;
+  const EventColumns& events_;
+  const std::vector<Request>& rows_;
+  std::span<const std::uint64_t> values_;
+  double factor_;
+  const Assumption& assumption_;
+  Film film_;
+  Trace& trace_ = film_.trace;
+  std::vector<std::uint32_t> row_of_;     // by allocation of the base
+  std::vector<std::uint32_t> copies_of_;  // by row; 0 outside of repeats' units
+  std::vector<bool> absent_;              // by row: a smaller program has no such request
+  std::vector<std::size_t> first_copy_;   // by row, in state_
+  std::vector<Copy> state_;
+  Address next_address_{std::uint64_t{1} << 40U};
+};
+
+}  // namespace
+
+Film synthesize(const Model& model, std::span<const std::uint64_t> values, const Assumption& assumption) {
+  return Synthesis(model, values, assumption).run();
+}
+
+}  // namespace memreel

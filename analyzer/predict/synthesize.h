@@ -1,0 +1,36 @@
+// Writes what a program would do at values of its parameters that were not recorded.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "analyzer/predict/model.h"
+#include "formats/model/synthetic.h"
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+/// A synthetic trace, and what each of its allocations was made from.
+struct Film {
+  /// What an allocation was made from: a request of the base, or (from 1 on) one of its copies.
+  struct Source {
+    std::uint32_t row = 0, copy = 0;
+  };
+
+  Trace trace;
+  HeapId heap = HeapId::none;
+  std::vector<Source> sources;  // by allocation
+};
+
+/// The events of the model's base, in their order, with the sizes that its requests have at `values`, and with as many
+/// repeats as there are then. Only the heap that was judged; no segments, which are the allocator's doing. Every
+/// allocation lies at an address of its own: place() gives them those of an allocator. The header says that it is
+/// synthetic.
+///
+/// A copy of a repeat frees what its original freed: of what the repeat, or another one, asked for the copy of the same
+/// number; of what stood before the repeat as far as its period is long, what the copy written before it asked for.
+/// What a copy leaves to be freed later is freed where its original is.
+Film synthesize(const Model& model, std::span<const std::uint64_t> values, const Assumption& assumption = {});
+
+}  // namespace memreel

@@ -1,0 +1,286 @@
+#include "analyzer/replay/prepare.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "analyzer/replay/implied_capacity.h"
+#include "analyzer/replay/steps.h"
+#include "formats/model/flat_map.h"
+
+namespace memreel {
+namespace {
+
+/// An allocation that is not completed.
+struct Allocation {
+  AllocationId id = AllocationId::none;
+  HeapId heap = HeapId::none;
+  std::uint32_t slot = 0;
+  Bytes size;
+  bool requested = false;  // the program let go of it
+};
+
+/// Those that are alive, by id. Nothing remains of those that are gone.
+class Allocations {
+ public:
+  void add(const Allocation& allocation) {
+    std::uint32_t place = 0;
+    if (empty_places_.empty()) {
+      place = static_cast<std::uint32_t>(allocations_.size());
+      allocations_.push_back(allocation);
+    } else {
+      place = empty_places_.back();
+      empty_places_.pop_back();
+      allocations_[place] = allocation;
+    }
+    places_.put(allocation.id, place);
+  }
+  Allocation* find(AllocationId id) {
+    const std::uint32_t place = places_.find(id);
+    return place == absent ? nullptr : &allocations_[place];
+  }
+  void remove(AllocationId id) {
+    empty_places_.push_back(places_.find(id));
+    places_.erase(id);
+  }
+
+ private:
+  struct Hash {
+    std::uint64_t operator()(AllocationId id) const { return mix_bits(index(id)); }
+  };
+  FlatMap<AllocationId, Hash> places_;
+  std::vector<Allocation> allocations_;
+  std::vector<std::uint32_t> empty_places_;
+};
+
+/// Builds the columns of one heap.
+class HeapBuilder {
+ public:
+  HeapBuilder(HeapId id, const Heap& heap, const Tables& tables)
+      : tables_(&tables), completes_at_request_(!heap.observes_completion) {
+    heap_.heap = id;
+    heap_.device = heap.device;
+    heap_.level = heap.level;
+  }
+
+  std::uint32_t alloc(const Origin& origin, Bytes size, std::uint32_t event) {
+    const std::uint32_t slot = take_slot();
+    push(Op::alloc, slot, lane(origin), size, event);
+    return slot;
+  }
+
+  void alloc_failed(const Origin& origin, Bytes size, std::uint32_t event) {
+    failed_ = true;
+    push(Op::alloc_failed, 0, lane(origin), size, event);
+  }
+
+  void empty_cache(const Origin& origin, std::uint32_t event) {
+    if (origin.pool == PoolId::default_pool)
+      push(Op::empty_cache, 0, 0, {}, event);
+    else
+      push(Op::empty_pool, 0, lane(origin), {}, event);
+  }
+
+  void pool_end(const Origin& origin, std::uint32_t event) { push(Op::pool_ended, 0, lane(origin), {}, event); }
+
+  /// True when the free is also the completion.
+  bool free_requested(std::uint32_t slot, const Origin& origin, Bytes size, std::uint32_t event) {
+    push(completes_at_request_ ? Op::free : Op::free_requested, slot, lane(origin), size, event);
+    if (completes_at_request_) free_slots_.push_back(slot);
+    return completes_at_request_;
+  }
+
+  void free_completed(std::uint32_t slot, const Origin& origin, bool was_requested, Bytes size, std::uint32_t event) {
+    const bool directly_after = !heap_.op.empty() && heap_.op.back() == Op::free_requested && heap_.slot.back() == slot;
+    if (was_requested && directly_after)
+      heap_.op.back() = Op::free;
+    else
+      push(was_requested ? Op::free_completed : Op::free, slot, lane(origin), size, event);
+    free_slots_.push_back(slot);
+  }
+
+  void synchronized(const Origin& origin, std::uint64_t how, std::uint32_t event) {
+    const auto lane_of = [&](StreamId stream) { return lane({.pool = PoolId::default_pool, .stream = stream}); };
+    if (how == sync_device) {
+      push(Op::device_synchronized, 0, 0, {}, event);
+    } else if (how == sync_stream) {
+      push(Op::stream_synchronized, 0, lane_of(origin.stream), {}, event);
+    } else if (how - sync_edge < tables_->streams.size()) {
+      const StreamId awaited{static_cast<std::uint32_t>(how - sync_edge)};
+      push(Op::stream_waits, lane_of(awaited), lane_of(origin.stream), {}, event);
+    }
+  }
+
+  void segment(Address address, Bytes size) { heap_.segments.push_back({address, size}); }
+
+  void settings(const Settings& settings) {
+    for (const auto& [key, value] : settings.entries) heap_.settings[(*tables_)[key]] = (*tables_)[value];
+  }
+
+  std::int32_t device() const { return heap_.device; }
+  bool used() const { return (heap_.slot_count > 0 || failed_) && !is_host_memory_of_driver(); }
+
+  /// Null when there are none.
+  const Prepared* take_rows() {
+    for_each_column([](auto& column) { column.clear(); }, taken_);
+    // The latest request to free may become a free when its completion comes.
+    const std::size_t kept = !heap_.op.empty() && heap_.op.back() == Op::free_requested ? 1 : 0;
+    const std::size_t count = heap_.count() - kept;
+    if (count == 0) return nullptr;
+    for_each_column(
+        [&](auto& from, auto& to) {
+          to.swap(from);
+          from.assign(to.begin() + static_cast<std::ptrdiff_t>(count), to.end());
+          to.resize(count);
+        },
+        heap_, taken_);
+    return &taken_;
+  }
+  Prepared take(const ImpliedCapacities& capacities) && {
+    heap_.implied_capacity = capacities.bounds(heap_.heap).most;
+    return std::move(heap_);
+  }
+
+ private:
+  template <class Function, class... Heaps>
+  static void for_each_column(const Function& function, Heaps&... heaps) {
+    function(heaps.op...);
+    function(heaps.slot...);
+    function(heaps.lane...);
+    function(heaps.size...);
+    function(heaps.event...);
+  }
+
+  void push(Op op, std::uint32_t slot, std::uint32_t lane, Bytes size, std::uint32_t event) {
+    heap_.op.push_back(op);
+    heap_.slot.push_back(slot);
+    heap_.lane.push_back(lane);
+    heap_.size.push_back(size);
+    heap_.event.push_back(event);
+  }
+
+  std::uint32_t take_slot() {
+    if (free_slots_.empty()) return heap_.slot_count++;
+    const std::uint32_t slot = free_slots_.back();
+    free_slots_.pop_back();
+    return slot;
+  }
+
+  std::uint32_t lane(const Origin& origin) {
+    const auto [found, is_new] =
+        lanes_.try_emplace({origin.pool, origin.stream}, static_cast<std::uint32_t>(heap_.lanes.size()));
+    if (is_new)
+      heap_.lanes.push_back(
+          {.pool = origin.pool, .stream = origin.stream, .stream_handle = (*tables_)[origin.stream].handle});
+    return found->second;
+  }
+
+  /// Page-locked memory: no allocator of device memory would have served these requests.
+  bool is_host_memory_of_driver() const { return heap_.device < 0 && heap_.level == Level::driver; }
+
+  const Tables* tables_;
+  Prepared heap_;
+  Prepared taken_;  // rows, no longer in heap_
+  std::map<std::pair<PoolId, StreamId>, std::uint32_t> lanes_;
+  std::vector<std::uint32_t> free_slots_;
+  bool completes_at_request_ = false;
+  bool failed_ = false;  // at least once to allocate
+};
+
+}  // namespace
+
+/// Sorts events to the heaps they belong to.
+class Preparation::Impl {
+ public:
+  explicit Impl(const Tables& tables) : tables_(tables), capacities_(tables) {}
+
+  void add(const EventColumns& events, std::uint32_t first_event) {
+    for (auto i = static_cast<std::uint32_t>(heaps_.size()); i < tables_.heaps.size(); ++i)
+      heaps_.emplace_back(HeapId{i}, tables_.heaps[i], tables_);
+    for (std::uint32_t i = 0; i < events.count(); ++i) {
+      const EventKind kind = events.kind[i];
+      const Origin& origin = tables_[events.origin[i]];
+      if (kind == EventKind::alloc || is_free(kind))
+        add_allocation_event(kind, origin, events.allocation[i], events.size[i], first_event + i);
+      else
+        add_other(kind, origin, events.address_or_value[i], events.size[i], first_event + i);
+    }
+  }
+
+  const Prepared* take_rows(HeapId heap) {
+    return index(heap) < heaps_.size() ? heaps_[index(heap)].take_rows() : nullptr;
+  }
+
+  std::vector<Prepared> finish() && {
+    std::vector<Prepared> used;
+    for (HeapBuilder& heap : heaps_)
+      if (heap.used()) used.push_back(std::move(heap).take(capacities_));
+    for (Prepared& heap : used)
+      for (const Heap& other : tables_.heaps) heap.pooled |= heap.heap != HeapId::none && other.parent == heap.heap;
+    return used;
+  }
+
+ private:
+  void add_allocation_event(EventKind kind, const Origin& origin, AllocationId id, Bytes size, std::uint32_t event) {
+    if (id == AllocationId::none) return;  // freed, but the trace never saw it allocated
+    Allocation* const allocation = allocations_.find(id);
+    if (kind == EventKind::alloc) {
+      HeapBuilder& heap = heaps_[index(origin.heap)];
+      capacities_.see(kind, origin.heap, origin, size, 0);
+      if (allocation == nullptr)
+        allocations_.add({.id = id, .heap = origin.heap, .slot = heap.alloc(origin, size, event), .size = size});
+      return;
+    }
+    if (allocation == nullptr) return;  // damaged traces free twice
+    HeapBuilder& heap = heaps_[index(allocation->heap)];
+    capacities_.see(kind, allocation->heap, origin, allocation->size, 0);
+    bool completed = true;
+    if (kind == EventKind::free_completed)
+      heap.free_completed(allocation->slot, origin, allocation->requested, allocation->size, event);
+    else if (!allocation->requested)
+      completed = heap.free_requested(allocation->slot, origin, allocation->size, event);
+    else
+      return;
+    allocation->requested = true;
+    if (completed) allocations_.remove(id);
+  }
+
+  void add_other(EventKind kind, const Origin& origin, std::uint64_t address_or_value, Bytes size,
+                 std::uint32_t event) {
+    HeapBuilder& heap = heaps_[index(origin.heap)];
+    capacities_.see(kind, origin.heap, origin, size, address_or_value);
+    if (kind == EventKind::segment_alloc && size > 0_B) heap.segment(Address{address_or_value}, size);
+    if (kind == EventKind::alloc_failed) heap.alloc_failed(origin, size, event);
+    if (kind == EventKind::empty_cache) heap.empty_cache(origin, event);
+    if (kind == EventKind::pool_end) heap.pool_end(origin, event);
+    if (kind == EventKind::settings) heap.settings(tables_[SettingsId{static_cast<std::uint32_t>(address_or_value)}]);
+    if (kind == EventKind::sync)
+      for (HeapBuilder& each : heaps_)  // streams are the device's, whichever heap heard of it
+        if (each.device() == heap.device()) each.synchronized(origin, address_or_value, event);
+  }
+
+  const Tables& tables_;
+  std::vector<HeapBuilder> heaps_;
+  ImpliedCapacities capacities_;
+  Allocations allocations_;
+};
+
+Preparation::Preparation(const Tables& tables) : impl_(std::make_unique<Impl>(tables)) {}
+Preparation::Preparation(Preparation&&) noexcept = default;
+Preparation& Preparation::operator=(Preparation&&) noexcept = default;
+Preparation::~Preparation() = default;
+void Preparation::add(const EventColumns& events, std::uint32_t first_event) { impl_->add(events, first_event); }
+const Prepared* Preparation::take_rows(HeapId heap) { return impl_->take_rows(heap); }
+std::vector<Prepared> Preparation::finish() && { return std::move(*impl_).finish(); }
+
+std::vector<Prepared> prepare(const Trace& trace) {
+  Preparation preparation(trace.tables);
+  preparation.add(trace.events, 0);
+  std::vector<Prepared> heaps = std::move(preparation).finish();
+  for (Prepared& heap : heaps)
+    for (const std::uint32_t end : find_steps(trace, heap.heap).ends)
+      heap.step_ends.push_back(
+          static_cast<std::uint32_t>(std::ranges::lower_bound(heap.event, end) - heap.event.begin()));
+  return heaps;
+}
+
+}  // namespace memreel

@@ -1,0 +1,42 @@
+#include "analyzer/replay/program_heaps.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "analyzer/policies/torch_settings.h"
+#include "analyzer/replay/prepare.h"
+#include "analyzer/replay/replay.h"
+#include "analyzer/replay/torch_history.h"
+
+namespace memreel {
+namespace {
+
+/// `heaps` without those that are not wanted, unless that were all.
+template <class Wanted>
+std::vector<Prepared> preferring(std::vector<Prepared> heaps, Wanted wanted) {
+  if (std::ranges::any_of(heaps, wanted)) std::erase_if(heaps, [&](const Prepared& heap) { return !wanted(heap); });
+  return heaps;
+}
+
+}  // namespace
+
+std::vector<Prepared> only_requests(std::vector<Prepared> heaps) {
+  return preferring(std::move(heaps), [](const Prepared& heap) { return heap.level == Level::framework; });
+}
+
+std::vector<Prepared> program_heaps(const Trace& trace) {
+  return preferring(only_requests(prepare(trace)), [&](const Prepared& heap) { return is_torch(trace, heap); });
+}
+
+std::optional<PolicySpec> recorded_policy(const Trace& trace, const std::vector<Prepared>& heaps) {
+  if (heaps.empty() || !is_torch(trace, heaps.front())) return std::nullopt;
+  PolicySpec recorded = TorchSettings::recorded(heaps.front().settings).spec();
+  const auto info = std::ranges::find(policies(), recorded.name, &PolicyInfo::name);
+  std::erase_if(recorded.parameters, [&](const auto& parameter) {
+    const auto usual = info->defaults.find(parameter.first);
+    return usual != info->defaults.end() && usual->second == parameter.second;
+  });
+  return recorded;
+}
+
+}  // namespace memreel

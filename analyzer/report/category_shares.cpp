@@ -1,0 +1,63 @@
+#include "analyzer/report/category_shares.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "analyzer/category/layers.h"
+#include "analyzer/report/labels.h"
+
+namespace memreel {
+namespace {
+
+struct Tally {
+  Bytes bytes;
+  std::uint64_t count = 0;
+  std::map<Evidence, Bytes> by_evidence;
+  std::map<StackId, Bytes> by_stack;
+};
+
+std::vector<CategoryShare::Holder> holders_of(const Trace& trace, const Categories& categories, const Tally& tally) {
+  std::map<std::string, Bytes> by_label;
+  for (const auto& [stack, bytes] : tally.by_stack) {
+    std::string label = layer_label(trace.tables, categories.stacks, stack);
+    by_label[label.empty() ? site_label(trace.tables, stack) : label] += bytes;
+  }
+  std::vector<CategoryShare::Holder> holders;
+  for (const auto& [label, bytes] : by_label) holders.push_back({label, bytes});
+  std::ranges::stable_sort(holders, std::ranges::greater{}, &CategoryShare::Holder::bytes);
+  return holders;
+}
+
+}  // namespace
+
+std::vector<CategoryShare> category_shares(const Trace& trace, const std::vector<Lifetime>& lives,
+                                           const Categories& categories, HeapId heap, std::uint64_t events) {
+  std::array<Tally, category_count> tallies;
+  for (std::uint32_t a = 0; a < lives.size(); ++a) {
+    if (!lives[a].live_after(events)) continue;
+    const std::uint32_t begin = lives[a].begin;
+    if (trace.tables[trace.events.origin[begin]].heap != heap) continue;
+    Tally& tally = tallies.at(static_cast<std::size_t>(categories.category(AllocationId{a})));
+    const Bytes size = trace.events.size[begin];
+    tally.bytes += size;
+    ++tally.count;
+    tally.by_evidence[categories.evidence[a]] += size;
+    tally.by_stack[trace.events.stack[begin]] += size;
+  }
+  std::vector<CategoryShare> shares;
+  for (std::size_t c = 0; c < category_count; ++c) {
+    const Tally& tally = tallies.at(c);
+    if (tally.count == 0) continue;
+    const auto most = std::ranges::max_element(tally.by_evidence, {}, [](const auto& entry) { return entry.second; });
+    shares.push_back({.category = static_cast<Category>(c),
+                      .bytes = tally.bytes,
+                      .count = tally.count,
+                      .evidence = most->first,
+                      .holders = holders_of(trace, categories, tally)});
+  }
+  std::ranges::stable_sort(shares, std::ranges::greater{}, &CategoryShare::bytes);
+  return shares;
+}
+
+}  // namespace memreel

@@ -1,0 +1,32 @@
+// What is live at an instant, by what it is for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/category/classify.h"
+#include "analyzer/history/lifetimes.h"
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+struct CategoryShare {
+  struct Holder {
+    std::string label;  // a module's call; else a line of the program
+    Bytes bytes;
+  };
+
+  Category category = Category::unknown;
+  Bytes bytes;
+  std::uint64_t count = 0;
+  Evidence evidence = Evidence::none;  // of most of its bytes
+  std::vector<Holder> holders;         // largest first
+};
+
+/// The allocations of `heap` that are live after the first `events` events, largest category first. Categories that
+/// nothing has are left out.
+std::vector<CategoryShare> category_shares(const Trace& trace, const std::vector<Lifetime>& lives,
+                                           const Categories& categories, HeapId heap, std::uint64_t events);
+
+}  // namespace memreel

@@ -1,0 +1,222 @@
+#include "analyzer/verdict/verdict.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "analyzer/report/labels.h"
+#include "analyzer/tune/search_space.h"
+
+namespace memreel {
+namespace {
+
+/// Below this share of the peak a setting is not worth the change, as in tune.
+constexpr double worth_it = 0.01;
+/// A site that holds more than this explains nothing.
+constexpr double nearly_all = 0.9;
+
+bool is_framework(const Tables& tables, const HeapHistory& history) {
+  return tables[history.heap].level == Level::framework;
+}
+
+std::string innermost_label(const Tables& tables, StackId stack) {
+  const std::vector<FrameText> frames = frames_of(tables, stack);
+  if (frames.empty() || frames.front().function.empty()) return site_label(tables, stack);
+  return text_of(frames.front());
+}
+
+std::vector<Holder> grouped(const std::map<StackId, Bytes>& stacks, const Tables& tables,
+                            std::string (*label)(const Tables&, StackId)) {
+  std::map<std::string, Bytes> groups;
+  for (const auto& [stack, bytes] : stacks) groups[label(tables, stack)] += bytes;
+  std::vector<Holder> holders;
+  for (const auto& [name, bytes] : groups) holders.push_back({name, bytes});
+  std::ranges::stable_sort(holders, std::ranges::greater{}, &Holder::bytes);
+  return holders;
+}
+
+Verdict::Decides decides(const Trace& trace, const HeapHistory& heap, const Findings& findings) {
+  const Tables& tables = trace.tables;
+  Verdict::Decides decides{.heap = heap.heap,
+                           .device = tables[heap.heap].device,
+                           .peak_live = heap.peak_live,
+                           .peak_reserved = heap.peak_reserved,
+                           .peak_event = heap.peak_reserved > 0_B ? heap.peak_reserved_event : heap.peak_live_event};
+  std::set<std::int32_t> devices;
+  for (const HeapHistory& other : findings.heaps)
+    if (is_framework(tables, other) == is_framework(tables, heap) && tables[other.heap].device >= 0)
+      devices.insert(tables[other.heap].device);
+  decides.devices = devices.size();
+  if (decides.peak_event < trace.events.count())
+    decides.peak_time = trace.events.time[decides.peak_event] - trace.events.time.front();
+  if (findings.leaks != nullptr)
+    for (const HeapRounds& judged : findings.leaks->heaps) {
+      if (judged.heap != heap.heap || judged.rounds.unit() != std::string_view("step")) continue;
+      const auto& ends = judged.rounds.ends;
+      const auto done = std::ranges::lower_bound(ends, decides.peak_event) - ends.begin();
+      decides.steps = judged.rounds.count();
+      decides.step = std::min(decides.steps, static_cast<std::uint32_t>(done) + 1);
+    }
+  if (findings.ooms == nullptr || findings.ooms->examined.empty()) return decides;
+  const OutOfMemory& first = findings.ooms->examined.front();
+  decides.failed = findings.ooms->count;
+  decides.fragmented = static_cast<std::uint64_t>(
+      std::ranges::count(findings.ooms->examined, OomVerdict::fragmentation, &OutOfMemory::verdict));
+  decides.reason = first.verdict == OomVerdict::unknown ? "" : std::string(name_of(first.verdict));
+  decides.site = site_label(tables, trace.events.stack[first.event]);
+  decides.requested = first.requested;
+  decides.live = first.live;
+  return decides;
+}
+
+std::optional<Verdict::Leaks> leaks_of(const Trace& trace, const LeakReport& report) {
+  if (report.heaps.empty()) return std::nullopt;
+  Verdict::Leaks leaks;
+  for (const HeapRounds& heap : report.heaps) {
+    if (heap.rounds.count() <= leaks.steps) continue;
+    leaks.steps = heap.rounds.count();
+    leaks.unit = heap.rounds.unit();
+  }
+  leaks.causes = report.causes.size();
+  leaks.suspected = true;
+  for (const LeakCause& cause : report.causes) {
+    leaks.bytes += cause.bytes;
+    leaks.growth_bytes_per_step += cause.growth_bytes_per_round;
+  }
+  for (const LeakFinding& finding : report.findings)
+    if (finding.verdict == LeakVerdict::leak) leaks.suspected = false;
+  if (!report.causes.empty() && report.causes.front().frame != FrameId::none)
+    leaks.site = text_of(frame_text(trace.tables, report.causes.front().frame));
+  return leaks;
+}
+
+std::optional<Verdict::Fragments> fragments_of(const std::vector<Fragmentation>& heaps, HeapId heap,
+                                               const OutOfMemories* ooms) {
+  const auto found = std::ranges::find(heaps, heap, &Fragmentation::heap);
+  if (found == heaps.end()) return std::nullopt;
+  const FragmentationPoint& peak = found->at_peak;
+  Verdict::Fragments fragments{.reserved = peak.reserved,
+                               .allocated = peak.allocated,
+                               .unreleasable = peak.hostage,
+                               .site = found->sites.empty() ? "" : found->sites.front().label,
+                               .share = peak.fragmentation()};
+  if (ooms == nullptr) return fragments;
+  const auto failure = std::ranges::find(ooms->examined, OomVerdict::fragmentation, &OutOfMemory::verdict);
+  if (failure != ooms->examined.end()) {
+    fragments.free_at_failure = failure->free;
+    fragments.largest_at_failure = failure->largest_in_lane;
+  }
+  return fragments;
+}
+
+/// The settings of PYTORCH_CUDA_ALLOC_CONF; commas in brackets don't separate them.
+std::set<std::string> settings_in(const std::string& conf) {
+  std::set<std::string> settings;
+  std::string setting;
+  int depth = 0;
+  for (const char c : conf + ",") {
+    depth += c == '[' ? 1 : c == ']' ? -1 : 0;
+    if (c != ',' || depth != 0) {
+      setting += c;
+      continue;
+    }
+    if (!setting.empty()) settings.insert(setting);
+    setting.clear();
+  }
+  return settings;
+}
+
+/// "max_split_size_mb:90", "without max_split_size_mb:90", "PyTorch's defaults".
+std::string change_between(const std::string& before, const std::string& after) {
+  if (after.empty()) return std::string(pytorch_defaults);
+  const std::set<std::string> old_settings = settings_in(before), new_settings = settings_in(after);
+  std::string added, removed;
+  for (const std::string& setting : new_settings)
+    if (!old_settings.contains(setting)) added += (added.empty() ? "" : ",") + setting;
+  for (const std::string& setting : old_settings)
+    if (!new_settings.contains(setting)) removed += (removed.empty() ? "" : ",") + setting;
+  return added.empty() ? "without " + removed : added;
+}
+
+/// Of those tried, the best that such a program can use.
+bool is_usable(const Remedy& remedy, bool is_torch) {
+  return is_torch ? remedy.kind == RemedyKind::setting : remedy.outcome.policy.name == "cuda.async";
+}
+
+std::optional<Verdict::Setting> setting_of(const Remedies& remedies, const HeapHistory& heap, bool exact) {
+  Verdict::Setting setting{.is_torch = remedies.is_torch, .peak = remedies.baseline_peak, .exact = exact};
+  setting.failed_before = remedies.is_torch ? remedies.baseline.failures() : heap.failures;
+  setting.failed = setting.failed_before;
+  setting.live_share = remedies.baseline_peak == 0_B ? 0
+                                                     : static_cast<double>(heap.peak_live.count) /
+                                                           static_cast<double>(remedies.baseline_peak.count);
+  const Remedy* best = nullptr;
+  for (const Remedy& remedy : remedies.tried) {
+    if (!is_usable(remedy, remedies.is_torch)) continue;
+    ++setting.tried;
+    if (best == nullptr) best = &remedy;
+  }
+  if (best == nullptr) return std::nullopt;
+  setting.best_saved = remedies.gives_back(*best);
+  const bool serves_more = best->outcome.failures() < setting.failed_before;
+  const bool saves = best->outcome.failures() == setting.failed_before &&
+                     static_cast<double>(setting.best_saved) >= worth_it * static_cast<double>(setting.peak.count) &&
+                     setting.best_saved > 0;
+  // With a limit that requests failed at, what counts is that they are served, not a lower peak.
+  if (setting.failed_before > 0 ? !serves_more : !saves) return setting;
+  setting.text = setting.change = best->text;
+  if (remedies.is_torch) {
+    setting.needs = needs_release(best->outcome.policy);
+    setting.change = change_between(conf_of(remedies.baseline.policy), conf_of(best->outcome.policy));
+  }
+  setting.peak = best->outcome.peak_reserved();
+  setting.saved = Bytes{static_cast<std::uint64_t>(std::max<std::int64_t>(0, setting.best_saved))};
+  setting.failed = best->outcome.failures();
+  return setting;
+}
+
+}  // namespace
+
+Holders holders_by_stack(const Trace& trace, const std::vector<Lifetime>& lives, HeapId heap, std::uint64_t events) {
+  std::map<StackId, Bytes> stacks;
+  Holders holders;
+  for (const Lifetime& life : lives) {
+    if (!life.live_after(events) || trace.tables[trace.events.origin[life.begin]].heap != heap) continue;
+    stacks[trace.events.stack[life.begin]] += trace.events.size[life.begin];
+    holders.total += trace.events.size[life.begin];
+  }
+  holders.parts = grouped(stacks, trace.tables, site_label);
+  if (holders.parts.empty()) return holders;
+  const auto share = static_cast<double>(holders.parts.front().bytes.count) / static_cast<double>(holders.total.count);
+  if (share < nearly_all) return holders;
+  std::vector<Holder> innermost = grouped(stacks, trace.tables, innermost_label);
+  if (innermost.size() > holders.parts.size()) holders = {"function", std::move(innermost), holders.total};
+  return holders;
+}
+
+const HeapHistory* deciding_heap(const Tables& tables, std::span<const HeapHistory> heaps) {
+  const HeapHistory* best = nullptr;
+  const auto rank = [&](const HeapHistory& h) {
+    return std::tuple(is_framework(tables, h), std::max(h.peak_reserved, h.peak_live), h.peak_live);
+  };
+  for (const HeapHistory& heap : heaps)
+    if (heap.allocations > 0 || heap.failures > 0)
+      if (best == nullptr || rank(heap) > rank(*best)) best = &heap;
+  return best;
+}
+
+Verdict make_verdict(const Trace& trace, const Findings& findings) {
+  Verdict verdict;
+  const HeapHistory* const heap = deciding_heap(trace.tables, findings.heaps);
+  if (heap == nullptr) return verdict;
+  verdict.decides = decides(trace, *heap, findings);
+  if (findings.holders != nullptr && !findings.holders->parts.empty()) verdict.holders = *findings.holders;
+  if (findings.leaks != nullptr) verdict.leaks = leaks_of(trace, *findings.leaks);
+  if (findings.fragmentation != nullptr)
+    verdict.fragmentation = fragments_of(*findings.fragmentation, heap->heap, findings.ooms);
+  if (findings.remedies != nullptr) verdict.setting = setting_of(*findings.remedies, *heap, findings.exact);
+  return verdict;
+}
+
+}  // namespace memreel

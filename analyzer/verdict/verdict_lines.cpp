@@ -1,0 +1,156 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "analyzer/report/terminal_text.h"
+#include "analyzer/verdict/verdict.h"
+#include "formats/model/quantity.h"
+
+namespace memreel {
+namespace {
+
+constexpr std::size_t room = 68;  // of 80 columns, beside the longest topic
+constexpr std::size_t most_holders = 3;
+/// Less than this of the peak is no fragmentation that anybody would act on.
+constexpr double fragmented = 0.05;
+
+/// A place in at most `width` columns: "step (train.py:41)", else "train.py:41", else the ends of it.
+std::string name(const std::string& text, std::size_t width) {
+  if (display_width(text) <= width) return text;
+  const std::size_t open = text.rfind(" (");
+  if (open != std::string::npos && text.ends_with(')') && display_width(text) - open - 3 <= width)
+    return text.substr(open + 2, text.size() - open - 3);
+  return clipped_middle(text, width);
+}
+
+/// `before`, a place and `after` in one line.
+std::string line_with(const std::string& before, const std::string& place, const std::string& after = {}) {
+  const std::size_t rest = display_width(before) + display_width(after);
+  return before + name(place, room - std::min(room - 12, rest)) + after;
+}
+
+/// "61 %"; "0.4 %" where less than one would read as nothing.
+std::string percent(double share) {
+  const double value = share * 100;
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), value < 9.95 ? "%.1f %%" : "%.0f %%", value);
+  return text.data();
+}
+
+double share_of(Bytes part, Bytes whole) {
+  return whole == 0_B ? 0 : static_cast<double>(part.count) / static_cast<double>(whole.count);
+}
+
+Bytes rate(double bytes) { return Bytes{static_cast<std::uint64_t>(std::max(0.0, bytes))}; }
+
+std::string counted(std::uint64_t count, const std::string& unit) {
+  return text_of(count) + " " + unit + (count == 1 ? "" : "s");
+}
+
+VerdictLine line_of_peak(const Verdict::Decides& decides) {
+  const std::string gpu =
+      decides.devices > 1 ? " on GPU " + std::to_string(decides.device) + " of " + text_of(decides.devices) : "";
+  std::string text = decides.peak_reserved > 0_B ? text_of(decides.peak_reserved) + " reserved" + gpu + ", " +
+                                                       text_of(decides.peak_live) + " live"
+                                                 : text_of(decides.peak_live) + " live" + gpu;
+  if (decides.steps > 0)
+    text += ", step " + text_of(std::uint64_t{decides.step}) + " of " + text_of(std::uint64_t{decides.steps});
+  return {"peak", text, false};
+}
+
+VerdictLine line_of_failures(const Verdict::Decides& decides) {
+  const std::string requested = text_of(decides.requested);
+  if (decides.failed == 1)
+    return {"OOM",
+            line_with(requested + " refused at ", decides.site, decides.reason.empty() ? "" : ": " + decides.reason),
+            true};
+  std::string text = text_of(decides.failed) + " failed";
+  if (decides.fragmented > 0)
+    text += decides.fragmented == decides.failed ? " by fragmentation"
+                                                 : " (" + text_of(decides.fragmented) + " by fragmentation)";
+  return {"OOM", line_with(text + ", first " + requested + " at ", decides.site), true};
+}
+
+VerdictLine line_of(const Holders& holders) {
+  constexpr std::size_t least_name = 34;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(most_holders, holders.parts.size()); ++i) {
+    const Holder& holder = holders.parts[i];
+    const double share = share_of(holder.bytes, holders.total);
+    if (i > 0 && share < 0.01) break;
+    const std::string part = (i > 0 ? ", " : "") + name(holder.label, least_name) + " " + percent(share);
+    if (i > 0 && display_width(text + part) > room) break;
+    text += part;
+  }
+  return {"held by", text, false};
+}
+
+VerdictLine line_of(const Verdict::Leaks& leaks) {
+  if (leaks.steps == 0) return {"leaks", "not judged: too few steps or allocations", false};
+  if (leaks.bytes == 0_B) return {"leaks", "none over " + counted(leaks.steps, leaks.unit), false};
+  const std::string before = std::string(leaks.suspected ? "suspected: " : "") +
+                             text_of(rate(leaks.growth_bytes_per_step)) + " per " + leaks.unit;
+  std::string after = ", " + text_of(leaks.bytes) + " in all";
+  if (leaks.causes > 1) after = " and " + text_of(leaks.causes - 1) + " more" + after;
+  if (leaks.site.empty()) return {"leaks", before + after, true};
+  return {"leaks", line_with(before + " at ", leaks.site, after), true};
+}
+
+VerdictLine line_of(const Verdict::Fragments& found) {
+  if (found.free_at_failure > 0_B)
+    return {"fragmented",
+            "at the first such failure " + text_of(found.free_at_failure) + " free, largest block " +
+                text_of(found.largest_at_failure),
+            true};
+  const Bytes unused = found.reserved - std::min(found.reserved, found.allocated);
+  if (found.share < fragmented)
+    return {"fragmented", "little: " + percent(1 - found.share) + " of the peak was in use", false};
+  std::string text = percent(found.share) + " of the peak (" + text_of(unused) + ") unused";
+  if (found.unreleasable > 0_B) text += ", " + text_of(found.unreleasable) + " unreleasable";
+  return {"fragmented", text, false};
+}
+
+VerdictLine line_of(const Verdict::Setting& setting) {
+  const std::string topic = setting.is_torch ? "set" : "use";
+  const std::string proof = setting.exact ? ", exact replay" : ", by replay";
+  if (!setting.text.empty()) {
+    const std::string needs = setting.needs.empty() ? "" : " (" + setting.needs + "+)";
+    std::string effect;
+    if (setting.failed_before > 0 && setting.failed == 0)
+      effect = ": no request fails";
+    else if (setting.failed_before > 0)
+      effect = ": " + text_of(setting.failed) + " fail instead of " + text_of(setting.failed_before);
+    else
+      effect = (setting.change == pytorch_defaults ? " save " : " saves ") + text_of(setting.saved) + " (" +
+               percent(share_of(setting.saved, setting.peak + setting.saved)) + ")";
+    if (display_width(setting.change + needs + effect + proof) <= room)
+      return {topic, setting.change + needs + effect + proof, false};
+    return {topic, line_with("", setting.change, needs + effect + (setting.exact ? ", exact" : "")), false};
+  }
+  std::string text = "nothing: ";
+  if (setting.failed_before > 0)
+    text += "none of " + counted(setting.tried, "change") + " tried serves more requests";
+  else if (setting.live_share >= 1 - fragmented)
+    text += percent(std::min(1.0, setting.live_share)) + " of the peak is live memory";
+  else if (setting.best_saved > 0)
+    text += "the best of " + counted(setting.tried, "change") + " tried saves under 1 %";
+  else
+    text += "none of " + counted(setting.tried, "change") + " tried needs less";
+  return {topic, text + proof, false};
+}
+
+}  // namespace
+
+std::vector<VerdictLine> lines_of(const Verdict& verdict) {
+  if (!verdict.decides) return {{"peak", "nothing was allocated while this was recorded", false}};
+  std::vector<VerdictLine> lines;
+  lines.push_back(verdict.decides->failed > 0 ? line_of_failures(*verdict.decides) : line_of_peak(*verdict.decides));
+  if (verdict.holders) lines.push_back(line_of(*verdict.holders));
+  if (verdict.leaks) lines.push_back(line_of(*verdict.leaks));
+  if (verdict.fragmentation) lines.push_back(line_of(*verdict.fragmentation));
+  if (verdict.setting) lines.push_back(line_of(*verdict.setting));
+  return lines;
+}
+
+}  // namespace memreel

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Checks every #include against the table of which folder may include which (cmake/arrows.txt), and the table against
+cycles. Exit 1: an arrow that is not allowed, each on a line with file and number.
+
+  cmake/check_includes.py            checks
+  cmake/check_includes.py --table    prints the table as docs/ARCHITECTURE.md shows it"""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = ("formats", "collector", "analyzer", "viewer")
+INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
+
+
+def read_table(text):
+    """{folder: {folders it may include}} of lines `FOLDER: FOLDER...`, which may go on below; `#` begins a comment."""
+    table = {}
+    folder = None
+    for line in text.splitlines():
+        before, colon, after = line.split("#")[0].rpartition(":")
+        if colon:
+            folder = before.strip()
+        table.setdefault(folder, set()).update(after.split())
+    table.pop(None, None)
+    return table
+
+
+def cycle(table):
+    """The folders of one cycle in order, the first again at the end; or none."""
+    done, path = set(), []
+
+    def walk(folder):
+        if folder in path:
+            return path[path.index(folder):] + [folder]
+        if folder in done:
+            return None
+        path.append(folder)
+        for next_folder in sorted(table.get(folder, ())):
+            found = walk(next_folder)
+            if found:
+                return found
+        done.add(path.pop())
+        return None
+
+    return next(filter(None, map(walk, sorted(table))), None)
+
+
+def findings(root, table):
+    """Lines that say what is wrong."""
+    around = cycle(table)
+    if around:
+        yield "cmake/arrows.txt: a cycle: " + " -> ".join(around)
+    for folder in sorted({*table, *(f for allowed in table.values() for f in allowed)}):
+        if folder not in table:
+            yield f"cmake/arrows.txt: {folder} may be included and has no line of its own"
+        if not (root / folder).is_dir():
+            yield f"cmake/arrows.txt: there is no folder {folder}"
+    for file in sorted(f for room in ROOMS for f in (root / room).rglob("*") if f.suffix in (".h", ".cpp")):
+        folder = file.parent.relative_to(root).as_posix()
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            include = INCLUDE.match(line)
+            if not include or not (root / include[1]).is_file():
+                continue  # of the same folder, or generated
+            included = Path(include[1]).parent.as_posix()
+            if included != folder and included not in table.get(folder, ()):
+                yield (f"{file.relative_to(root)}:{number}: {folder} may not include {included} "
+                       f"(allowed: {' '.join(sorted(table.get(folder, ()))) or 'nothing'}; see cmake/arrows.txt)")
+
+
+def markdown(table):
+    yield "| folder | may include |"
+    yield "|---|---|"
+    for folder, allowed in table.items():
+        yield f"| `{folder}` | {', '.join(f'`{f}`' for f in sorted(allowed)) or 'nothing'} |"
+
+
+def main():
+    table = read_table((ROOT / "cmake/arrows.txt").read_text())
+    if sys.argv[1:] == ["--table"]:
+        print("\n".join(markdown(table)))
+        return 0
+    found = list(findings(ROOT, table))
+    guide = ROOT / "docs/ARCHITECTURE.md"
+    if guide.exists() and "\n".join(markdown(table)) not in guide.read_text():
+        found.append("docs/ARCHITECTURE.md: not the table of cmake/arrows.txt; print it with: cmake/check_includes.py --table")
+    print("\n".join(found), end="\n" if found else "")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

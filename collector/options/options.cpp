@@ -1,0 +1,218 @@
+#include "collector/options/options.h"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+
+namespace memreel::agent {
+namespace {
+
+/// One environment variable: how its text becomes a member, and the reverse.
+struct Variable {
+  const char* name;
+  const char* expected;  // what the text may be
+  bool (*set)(Options& options, const std::string& text);
+  std::string (*text)(const Options& options);
+};
+
+template <class Integer>
+std::optional<Integer> number_in(std::string_view text, Integer least, Integer most, int base = 10) {
+  Integer value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most) return std::nullopt;
+  return value;
+}
+
+template <auto Member>
+bool set_text(Options& options, const std::string& text) {
+  options.*Member = text;
+  return true;
+}
+
+template <auto Member>
+std::string text_of(const Options& options) {
+  return options.*Member;
+}
+
+template <auto Member, std::uint32_t Least, std::uint32_t Most>
+bool set_number(Options& options, const std::string& text) {
+  const auto value = number_in(text, Least, Most);
+  if (value) options.*Member = *value;
+  return value.has_value();
+}
+
+template <auto Member>
+std::string number_of(const Options& options) {
+  return std::to_string(options.*Member);
+}
+
+template <auto Member, std::uint32_t Least, std::uint32_t Most>
+bool set_milliseconds(Options& options, const std::string& text) {
+  const auto value = number_in(text, Least, Most);
+  if (value) options.*Member = std::chrono::milliseconds(*value);
+  return value.has_value();
+}
+
+template <auto Member>
+std::string milliseconds_of(const Options& options) {
+  return std::to_string((options.*Member).count());
+}
+
+template <auto Member>
+bool set_switch(Options& options, const std::string& text) {
+  if (text != "0" && text != "1") return false;
+  options.*Member = text == "1";
+  return true;
+}
+
+template <auto Member>
+std::string switch_of(const Options& options) {
+  return options.*Member ? "1" : "0";
+}
+
+bool set_ring_events(Options& options, const std::string& text) {
+  const auto value = number_in<std::uint32_t>(text, 64, 1U << 24U);
+  if (value) options.ring_events = std::bit_ceil(*value);
+  return value.has_value();
+}
+
+bool set_when_full(Options& options, const std::string& text) {
+  if (text != "drop" && text != "block") return false;
+  options.when_full = text == "drop" ? WhenFull::drop : WhenFull::block;
+  return true;
+}
+
+constexpr std::array<const char*, 3> backends{"auto", "cupti", "interpose"};
+
+bool set_backend(Options& options, const std::string& text) {
+  for (std::size_t i = 0; i < backends.size(); ++i) {
+    if (text != backends[i]) continue;
+    options.backend = static_cast<BackendChoice>(i);
+    return true;
+  }
+  return false;
+}
+
+bool set_mode(Options& options, const std::string& text) {
+  const auto mode = parse_mode(text);
+  if (mode) options.mode = *mode;
+  return mode.has_value();
+}
+
+std::string text_of_mode(const Options& options) {
+  std::array<char, 16> text{};
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), options.mode, 8);
+  return {text.data(), end};
+}
+
+bool set_output(Options& options, const std::string& text) {
+  options.output = text;
+  return !text.empty();
+}
+
+constexpr std::array variables{
+    Variable{"MEMREEL_OUTPUT", "a file name", set_output, text_of<&Options::output>},
+    Variable{"MEMREEL_JOURNAL", "a file name", set_text<&Options::journal>, text_of<&Options::journal>},
+    Variable{"MEMREEL_RING_EVENTS", "a number from 64 to 16777216", set_ring_events, number_of<&Options::ring_events>},
+    Variable{
+        "MEMREEL_WHEN_FULL", "drop or block", set_when_full,
+        [](const Options& options) -> std::string { return options.when_full == WhenFull::drop ? "drop" : "block"; }},
+    Variable{"MEMREEL_DEPTH", "a number from 0 to 1024", set_number<&Options::depth, 0, 1024>,
+             number_of<&Options::depth>},
+    Variable{"MEMREEL_SAMPLE_MS", "milliseconds from 0 to 3600000",
+             set_milliseconds<&Options::sample_period, 0, 3600000>, milliseconds_of<&Options::sample_period>},
+    Variable{"MEMREEL_FLUSH_MS", "milliseconds from 1 to 1000", set_milliseconds<&Options::flush_period, 1, 1000>,
+             milliseconds_of<&Options::flush_period>},
+    Variable{"MEMREEL_BACKEND", "auto, cupti or interpose", set_backend,
+             [](const Options& options) -> std::string { return backends[static_cast<std::size_t>(options.backend)]; }},
+    Variable{"MEMREEL_DORMANT", "0 or 1", set_switch<&Options::dormant>, switch_of<&Options::dormant>},
+    Variable{"MEMREEL_TORCH", "0 or 1", set_switch<&Options::torch>, switch_of<&Options::torch>},
+    Variable{"MEMREEL_PYTHON", "0 or 1", set_switch<&Options::python>, switch_of<&Options::python>},
+    Variable{"MEMREEL_MODE", "octal digits from 600 to 777", set_mode, text_of_mode},
+    Variable{"MEMREEL_MASK", "0 or 1", set_switch<&Options::mask>, switch_of<&Options::mask>},
+    Variable{"MEMREEL_LIBCUPTI", "a file name", set_text<&Options::libcupti>, text_of<&Options::libcupti>},
+};
+
+std::optional<std::string> environment(const char* name) {
+  const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing here sets variables
+  if (value == nullptr) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::optional<std::uint32_t> parse_mode(std::string_view text) {
+  const auto mode = number_in<std::uint32_t>(text, 0600, 0777, 8);
+  return mode && (*mode & 0600U) == 0600U ? mode : std::nullopt;
+}
+
+Result<Options> read_options(const Lookup& lookup) {
+  Options options;
+  for (const Variable& variable : variables) {
+    const std::optional<std::string> text = lookup(variable.name);
+    if (text && !variable.set(options, *text))
+      return Error{.what = "invalid value \"" + *text + "\"",
+                   .where = variable.name,
+                   .remedy = std::string("set it to ") + variable.expected + ", or unset it"};
+  }
+  return options;
+}
+
+Result<Options> options_from_environment() { return read_options(environment); }
+
+std::vector<std::pair<std::string, std::string>> to_environment(const Options& options) {
+  std::vector<std::pair<std::string, std::string>> result;
+  result.reserve(variables.size());
+  for (const Variable& variable : variables) result.emplace_back(variable.name, variable.text(options));
+  return result;
+}
+
+ProcessNames process_names() {
+  ProcessNames names{.process = static_cast<std::uint64_t>(::getpid())};
+  utsname system{};
+  if (::uname(&system) == 0) names.host = static_cast<const char*>(system.nodename);
+  for (const char* const variable : {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    if (const auto rank = environment(variable); rank && !rank->empty()) {
+      names.rank = *rank;
+      break;
+    }
+  }
+  return names;
+}
+
+std::string trace_name(std::string_view pattern, const ProcessNames& names, unsigned attempt) {
+  std::string name;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const char next = pattern[i] == '%' && i + 1 < pattern.size() ? pattern[i + 1] : '\0';
+    switch (next) {
+      case 'p':
+        name += std::to_string(names.process);
+        break;
+      case 'h':
+        name += names.host;
+        break;
+      case 'r':
+        name += names.rank.empty() ? "none" : names.rank;
+        break;
+      case '%':
+        name += '%';
+        break;
+      default:
+        name += pattern[i];
+        continue;
+    }
+    ++i;
+  }
+  if (attempt == 0) return name;
+  std::filesystem::path path = name;
+  const std::string extension = path.extension().string();
+  path.replace_extension();
+  return path.string() + "-" + std::to_string(attempt) + extension;
+}
+
+}  // namespace memreel::agent

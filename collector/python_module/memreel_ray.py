@@ -1,0 +1,113 @@
+"""memreel fleet on a Ray cluster: `memreel fleet --engine ray -o OUT FILES`.
+
+Each recording is a task that runs `memreel fleet map` on the node where the file lies, or on any; a task whose worker or
+node is lost runs again. Results are files in OUT, which every node must see; the answer is that of `memreel fleet merge`.
+memreel itself has to be installed at the same path on every node.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+RETRIES = 4
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(prog="memreel fleet --engine ray")
+    parser.add_argument("--memreel", default="memreel")
+    parser.add_argument("--out", required=True)
+    for option in ("--rank-pattern", "--memory-limit", "--time-limit", "--world-size", "--mesh", "--capacity", "--html",
+                   "--parquet", "--top"):
+        parser.add_argument(option)
+    for flag in ("--json", "--no-setting", "--allow-incomplete", "--resume"):
+        parser.add_argument(flag, action="store_true")
+    parser.add_argument("files", nargs="+")
+    return parser.parse_args(arguments)
+
+
+def options(arguments, *names):
+    """Those of `names` that were given, as words of a command line."""
+    words = []
+    for name in names:
+        value = getattr(arguments, name.lstrip("-").replace("-", "_"))
+        if value is True:
+            words.append(name)
+        elif value not in (None, False):
+            words += [name, value]
+    return words
+
+
+def map_file(command, file):
+    """Runs in a task. A worker that is lost takes the child with it, and the task is tried elsewhere."""
+    process = subprocess.run([*command, file], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                             stderr=subprocess.PIPE, text=True)
+    return file, process.returncode, process.stderr.strip()
+
+
+def nodes_of(ray, files):
+    """Which node each file lies on: those that this one does not have are looked for on the others."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    here = ray.get_runtime_context().get_node_id()
+    missing = [file for file in files if not os.path.exists(file)]
+    others = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["NodeID"] != here]
+    if not missing or not others:
+        return {}
+    look = ray.remote(num_cpus=0)(lambda names: [name for name in names if os.path.exists(name)])
+    answers = [look.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(missing)
+               for node in others]
+    found = {}
+    for node, names in zip(others, ray.get(answers)):
+        for name in names:
+            found.setdefault(name, node)
+    return found
+
+
+def run(arguments):
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    if not ray.is_initialized():
+        ray.init(log_to_driver=False, logging_level="error")
+    command = [arguments.memreel, "fleet", "map", "-o", arguments.out, "--shard", "0/1", "--jobs", "1",
+               *options(arguments, "--rank-pattern", "--memory-limit", "--time-limit", "--resume")]
+    task = ray.remote(num_cpus=1, max_retries=RETRIES, retry_exceptions=True)(map_file)
+    nodes = nodes_of(ray, arguments.files)
+    largest_first = sorted(arguments.files, key=lambda file: -os.path.getsize(file) if os.path.exists(file) else 0)
+    pending = []
+    for file in largest_first:
+        place = {}
+        if file in nodes:
+            place["scheduling_strategy"] = NodeAffinitySchedulingStrategy(nodes[file], soft=True)
+        pending.append(task.options(**place).remote(command, file))
+    failed = 0
+    while pending:
+        done, pending = ray.wait(pending)
+        for file, code, message in ray.get(done):
+            if code != 0:
+                failed += 1
+                print(message or f"memreel: error: {file}: memreel fleet map ended with {code}", file=sys.stderr)
+    return failed
+
+
+def main(words=None):
+    arguments = parse(words if words is not None else sys.argv[1:])
+    try:
+        import ray  # noqa: F401
+    except ImportError:
+        print("memreel: error: --engine ray: Ray is not installed for " + sys.executable + " (pip install memreel[ray])",
+              file=sys.stderr)
+        return 2
+    Path(arguments.out).mkdir(parents=True, exist_ok=True)
+    if run(arguments) > 0:
+        return 2
+    merge = [arguments.memreel, "fleet", "merge", arguments.out,
+             *options(arguments, "--world-size", "--mesh", "--capacity", "--html", "--parquet", "--top", "--json",
+                      "--no-setting", "--allow-incomplete", "--memory-limit", "--time-limit")]
+    return subprocess.run(merge, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

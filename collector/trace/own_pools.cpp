@@ -1,0 +1,102 @@
+#include "collector/trace/own_pools.h"
+
+#include <algorithm>
+
+namespace memreel::agent {
+
+OwnPools::Pool& OwnPools::make(std::uint64_t number, std::uint64_t parent, std::int16_t device, HeapId driver,
+                               std::string_view name) {
+  const auto outer = pools_.find(parent);
+  // Pools of one name are still two: the number tells them apart.
+  const Tables& tables = writer_->tables();
+  const bool taken = std::ranges::any_of(pools_, [&](const auto& other) {
+    const Heap& heap = tables[other.second.heap];
+    return heap.device == device && tables[heap.name] == name;
+  });
+  const std::string text = name.empty() ? "pool " + std::to_string(number)
+                           : taken      ? std::string(name) + " " + std::to_string(number)
+                                        : std::string(name);
+  Pool& pool = pools_[number];
+  pool = {};
+  pool.heap = writer_->intern(Heap{.name = writer_->intern(text),
+                                   .level = Level::framework,
+                                   .device = device,
+                                   .parent = outer != pools_.end() ? outer->second.heap : driver});
+  return pool;
+}
+
+OwnPools::Pools::iterator OwnPools::pool_at(std::uint64_t address) {
+  return std::ranges::find_if(pools_, [&](const auto& pool) { return pool.second.live.contains(address); });
+}
+
+void OwnPools::let_go(Pool& pool, std::uint64_t address) {
+  if (pool.live.erase(address) != 0) pool.requested.insert(address);
+  step(pool, {.kind = EventKind::free_requested, .address = {address}});
+}
+
+void OwnPools::complete(Pool& pool, std::uint64_t address) {
+  pool.requested.erase(address);
+  step(pool, {.kind = EventKind::free_completed, .address = {address}});
+}
+
+const std::vector<OwnPools::Step>& OwnPools::steps(const Record& record, HeapId driver, std::string_view name) {
+  steps_.clear();
+  if (record.kind == RecordKind::own_pool_made) {
+    make(record.object, record.stream, record.device, driver, name);
+    return steps_;
+  }
+  const auto known = record.object != 0 ? pools_.find(record.object) : pool_at(record.address);
+  if (record.object == 0 && known == pools_.end()) return steps_;
+  // A pool that was made before the recording began: of it, nothing is known but its number.
+  Pool& pool = known != pools_.end() ? known->second : make(record.object, 0, record.device, driver, "");
+
+  switch (record.kind) {
+    case RecordKind::own_pool_gone:
+      while (!pool.live.empty()) let_go(pool, *pool.live.begin());
+      while (!pool.requested.empty()) complete(pool, *pool.requested.begin());
+      for (const auto& [address, size] : pool.segments)
+        step(pool, {.kind = EventKind::segment_free, .address = {address}, .size = {size}});
+      pools_.erase(record.object);
+      break;
+    case RecordKind::alloc:
+      if (pool.live.contains(record.address)) let_go(pool, record.address);
+      if (pool.requested.contains(record.address)) complete(pool, record.address);
+      pool.live.insert(record.address);
+      step(pool, {.kind = EventKind::alloc, .address = {record.address}, .size = {record.size}});
+      break;
+    case RecordKind::resized:
+      let_go(pool, record.address);
+      complete(pool, record.address);
+      pool.live.insert(record.address);
+      step(pool, {.kind = EventKind::alloc, .address = {record.address}, .size = {record.size}});
+      break;
+    case RecordKind::free:
+      let_go(pool, record.address);
+      complete(pool, record.address);
+      break;
+    case RecordKind::free_requested:
+      let_go(pool, record.address);
+      break;
+    case RecordKind::free_completed:
+      complete(pool, record.address);
+      break;
+    case RecordKind::segment_added:
+      pool.segments[record.address] = record.size;
+      step(pool, {.kind = EventKind::segment_alloc, .address = {record.address}, .size = {record.size}});
+      break;
+    case RecordKind::segment_removed:
+      step(pool, {.kind = EventKind::segment_free,
+                  .address = {record.address},
+                  .size = {pool.segments.contains(record.address) ? pool.segments[record.address] : 0}});
+      pool.segments.erase(record.address);
+      break;
+    case RecordKind::alloc_failed:
+      step(pool, {.kind = EventKind::alloc_failed, .size = {record.size}});
+      break;
+    default:
+      break;
+  }
+  return steps_;
+}
+
+}  // namespace memreel::agent

@@ -1,0 +1,50 @@
+// The program's own pools (collector/include/memreel/memreel.h) as heaps of the trace.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "collector/recorder/record.h"
+#include "formats/writer/trace_writer.h"
+
+namespace memreel::agent {
+
+/// Memory: what is alive in the pools.
+class OwnPools {
+ public:
+  explicit OwnPools(TraceWriter& writer) : writer_(&writer) {}
+
+  /// An event that a record stands for: without time, stack, stream and thread, which are the record's.
+  struct Step {
+    HeapId heap = HeapId::none;
+    Event event;
+  };
+
+  /// `record` is of Space::own. `driver` is the heap of the driver on the record's device, `name` what its number for a
+  /// name stands for. The result is valid until the next call.
+  const std::vector<Step>& steps(const Record& record, HeapId driver, std::string_view name);
+
+ private:
+  struct Pool {
+    HeapId heap = HeapId::none;
+    std::unordered_map<std::uint64_t, std::uint64_t> segments;  // address -> size
+    std::unordered_set<std::uint64_t> live, requested;          // addresses: in use; let go, but not yet done with
+  };
+
+  using Pools = std::unordered_map<std::uint64_t, Pool>;
+
+  Pools::iterator pool_at(std::uint64_t address);
+  Pool& make(std::uint64_t number, std::uint64_t parent, std::int16_t device, HeapId driver, std::string_view name);
+  void step(const Pool& pool, Event event) { steps_.push_back({pool.heap, event}); }
+  void let_go(Pool& pool, std::uint64_t address);
+  void complete(Pool& pool, std::uint64_t address);
+
+  TraceWriter* writer_;
+  Pools pools_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace memreel::agent

@@ -1,0 +1,160 @@
+#include "collector/trace/recording.h"
+
+#include <ctime>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "collector/recorder/own_thread.h"
+#include "collector/stacks/nap.h"
+#include "collector/trace/command_line.h"
+#include "collector/trace/trace_builder.h"
+#include "memreel/version.h"
+
+namespace memreel::agent {
+namespace {
+
+struct NewFile {
+  std::string name;
+  std::unique_ptr<ByteSink> sink;
+};
+
+/// Under the pattern's name, or with a number added when that exists: a small one, or else the process's, which seldom
+/// is another's. Thousands of processes may look for a name at once.
+Result<NewFile> create(const std::string& pattern, unsigned mode, const ProcessNames& names) {
+  constexpr unsigned small = 100, most = 1'000'000;
+  for (unsigned attempt = 0;; ++attempt) {
+    std::error_code ignored;
+    const auto number = attempt <= small ? attempt : static_cast<unsigned>(names.process) + attempt - small - 1;
+    const std::string name = std::filesystem::absolute(trace_name(pattern, names, number), ignored).string();
+    auto sink = live_file_sink(name, mode);
+    if (sink) return NewFile{name, *std::move(sink)};
+    if (!std::filesystem::exists(std::filesystem::symlink_status(name, ignored)) || attempt == most)
+      return sink.error();
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Recording>> Recording::begin(const Options& options, Recorder& recorder, const Subject& subject,
+                                                    std::function<void(const Outcome&)> failed) {
+  auto file = create(options.output, options.mode, process_names());
+  if (!file) return file.error();
+  std::unique_ptr<Recording> recording(
+      new Recording(options, recorder, subject, file->name, std::move(file->sink), std::move(failed)));
+  if (!recording->start_thread()) {
+    std::error_code ignored;
+    std::filesystem::remove(file->name, ignored);
+    return Error{.what = "can't start a thread",
+                 .where = recording->trace(),
+                 .remedy = "raise the limit on threads (ulimit -u)"};
+  }
+  recording->await_opened();
+  return recording;
+}
+
+/// A program that is killed at once must leave a file that opens. The wait has an end, because the program may hold the
+/// loader's lock, which the new thread can need.
+void Recording::await_opened() const {
+  constexpr std::chrono::microseconds pause{50};
+  for (int turn = 0; turn < 1000 && !opened_.load(std::memory_order_acquire); ++turn) stacks::nap(pause);
+}
+
+Recording::Recording(Options options, Recorder& recorder, Subject subject, std::string trace,
+                     std::unique_ptr<ByteSink> sink, std::function<void(const Outcome&)> failed)
+    : options_(std::move(options)),
+      recorder_(&recorder),
+      subject_(std::move(subject)),
+      trace_(std::move(trace)),
+      sink_(std::move(sink)),
+      failed_(std::move(failed)),
+      lost_before_(subject_.recorder_is_new ? 0 : recorder.lost()),
+      cost_before_(subject_.recorder_is_new ? 0 : recorder.cost_ns()),
+      refused_before_(subject_.recorder_is_new ? 0 : recorder.stacks().refused()) {}
+
+bool Recording::start_thread() {
+  return start_own_thread(
+      thread_, "memreel",
+      [](void* self) -> void* {
+        static_cast<Recording*>(self)->run();
+        return nullptr;
+      },
+      this);
+}
+
+void Recording::run() {
+  const ProcessNames names = process_names();
+  const std::vector<std::string> arguments = own_arguments();
+  TraceWriter writer(std::move(sink_),
+                     {.producer = "memreel " + std::string(version),
+                      .source = subject_.source,
+                      .source_name = options_.mask ? masked_text_of_arguments(arguments) : text_of_arguments(arguments),
+                      .host = names.host,
+                      .process = names.process});
+  opened_.store(true, std::memory_order_release);
+  TraceBuilder builder(*recorder_, writer, subject_.own_code);
+  recorder_->attend();
+  std::vector<Record> batch;
+  std::uint64_t in_file = 0;
+  const auto take = [&](Recorder::Draining how) {
+    batch.clear();
+    recorder_->drain(batch, how);
+    builder.add(batch);
+    recorder_->settle();
+    writer.set_losses({.ring_full = recorder_->lost() - lost_before_,
+                       .stack_table_full = recorder_->stacks().refused() - refused_before_,
+                       .hook_refused = builder.hook_lost(),
+                       .preexisting_allocations = builder.held_before(),
+                       .began_late = subject_.began_late});
+    events_ = builder.event_count();
+    lost_ = recorder_->lost() - lost_before_ + builder.hook_lost();
+  };
+  const auto sum_up = [&](Result<void> result) {
+    timespec spent{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
+    outcome_ = {
+        .trace = trace_,
+        .events = in_file,
+        .lost = recorder_->lost() - lost_before_ + builder.hook_lost() + builder.event_count() - in_file,
+        .cost_ns = recorder_->cost_ns() - cost_before_,
+        .own_ns = static_cast<std::uint64_t>(spent.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(spent.tv_nsec),
+        .result = std::move(result)};
+  };
+
+  auto flushed = std::chrono::steady_clock::now();
+  Result<void> written;
+  while (!ending_.load(std::memory_order_acquire) && written) {
+    recorder_->wait(options_.flush_period);
+    take(Recorder::Draining::in_order);
+    if (const auto now = std::chrono::steady_clock::now(); now - flushed >= options_.flush_period) {
+      if (subject_.look_around) subject_.look_around();
+      written = writer.flush();
+      if (written) in_file = builder.event_count();
+      flushed = now;
+    }
+  }
+  if (!written) {
+    recorder_->fail();
+    has_failed_.store(true, std::memory_order_release);
+    take(Recorder::Draining::in_order);
+    sum_up(written);
+    failed_(outcome_);
+    while (!ending_.load(std::memory_order_acquire)) recorder_->wait(std::chrono::seconds(1));
+  }
+  take(Recorder::Draining::in_order);
+  take(Recorder::Draining::everything);
+  const auto finished = writer.finish();  // the first failure, if there was one
+  if (finished) in_file = builder.event_count();
+  sum_up(finished);
+}
+
+std::optional<Recording::Outcome> Recording::end() {
+  recorder_->close();
+  ending_.store(true, std::memory_order_release);
+  recorder_->wake();
+  if (!join_own_thread(thread_, std::chrono::seconds(10))) return std::nullopt;
+  return outcome_;
+}
+
+}  // namespace memreel::agent

@@ -1,0 +1,88 @@
+// A trace that is being written: the file and the thread that fills it.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "collector/options/options.h"
+#include "collector/recorder/recorder.h"
+#include "collector/stacks/module_table.h"
+#include "formats/model/result.h"
+#include "formats/writer/trace_writer.h"
+
+namespace memreel::agent {
+
+class Recording {
+ public:
+  struct Subject {
+    std::string source;  // which backend
+    bool began_late = false;
+    bool recorder_is_new = false;  // all that it has counted is this recording's
+    stacks::AddressRange own_code;
+    std::function<void()> look_around;  // called by the writing thread every now and then
+  };
+
+  /// What a recording has come to.
+  struct Outcome {
+    std::string trace;
+    std::uint64_t events = 0;   // in the file
+    std::uint64_t lost = 0;     // and not
+    std::uint64_t cost_ns = 0;  // time of the program's threads, estimated
+    std::uint64_t own_ns = 0;   // processor time of the writing thread
+    Result<void> result;        // what went wrong, e.g. a full disk
+  };
+
+  /// Creates the file and starts the thread, with all signals blocked. `failed` is called by that thread when writing
+  /// fails: from then on events are only counted, as lost, until end().
+  static Result<std::unique_ptr<Recording>> begin(const Options& options, Recorder& recorder, const Subject& subject,
+                                                  std::function<void(const Outcome&)> failed);
+
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+  /// After end() only.
+  ~Recording() = default;
+
+  /// Closes the recorder, writes what it still holds, completes the file. None when the thread does not get on for some
+  /// seconds: the file is then as it would be had the program been killed, and this must not be destroyed.
+  std::optional<Outcome> end();
+
+  const std::string& trace() const { return trace_; }
+
+  /// Whether writing has failed.
+  bool has_failed() const { return has_failed_.load(std::memory_order_acquire); }
+
+  /// What is in the trace by now, or will be within moments. Any thread.
+  struct Progress {
+    std::uint64_t events = 0, lost = 0;
+  };
+  Progress progress() const { return {.events = events_, .lost = lost_}; }
+
+ private:
+  Recording(Options options, Recorder& recorder, Subject subject, std::string trace, std::unique_ptr<ByteSink> sink,
+            std::function<void(const Outcome&)> failed);
+  bool start_thread();
+  void await_opened() const;
+  void run();
+
+  Options options_;
+  Recorder* recorder_;
+  Subject subject_;
+  std::string trace_;
+  std::unique_ptr<ByteSink> sink_;
+  std::function<void(const Outcome&)> failed_;
+  // What the recorder has counted for the traces before this one. Read before any thread records for this one.
+  std::uint64_t lost_before_, cost_before_, refused_before_;
+  pthread_t thread_{};
+  std::atomic<bool> opened_ = false;  // the file begins as a trace
+  std::atomic<bool> ending_ = false, has_failed_ = false;
+  std::atomic<std::uint64_t> events_ = 0, lost_ = 0;
+  Outcome outcome_;  // the thread's, until it is joined
+};
+
+}  // namespace memreel::agent

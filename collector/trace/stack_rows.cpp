@@ -1,0 +1,75 @@
+#include "collector/trace/stack_rows.h"
+
+#include <filesystem>
+
+namespace memreel::agent {
+
+StackRows::StackRows(Recorder& recorder, TraceWriter& writer, stacks::AddressRange own_code)
+    : recorder_(&recorder), writer_(&writer), own_code_(own_code) {
+  modules_.refresh();
+}
+
+void StackRows::refresh() {
+  recorder_->unwinder().refresh();
+  if (modules_.refresh().empty()) return;
+  // Other code may be at the same addresses from now on: rules for unwinding it and rows made of it may be wrong.
+  recorder_->unwinder().forget();
+  known_.assign(known_.size(), false);
+}
+
+StackId StackRows::row(stacks::StackKey key) {
+  const auto index_of = [](stacks::StackKey k) { return static_cast<std::size_t>(k); };
+  if (key == stacks::StackKey::none) return StackId::none;
+  if (rows_.size() <= index_of(key)) {
+    rows_.resize(index_of(key) + 1);
+    known_.resize(index_of(key) + 1);
+  }
+  for (stacks::StackKey k = key; k != stacks::StackKey::none && !known_[index_of(k)]; k = recorder_->stacks()[k].caller)
+    unknown_.push_back(k);
+  for (; !unknown_.empty(); unknown_.pop_back()) {
+    const std::size_t i = index_of(unknown_.back());
+    rows_[i] = translate(recorder_->stacks()[unknown_.back()]);
+    known_[i] = true;
+  }
+  return rows_[index_of(key)];
+}
+
+/// The caller has its row.
+StackId StackRows::translate(stacks::StackTree::Node node) {
+  const StackId caller =
+      node.caller == stacks::StackKey::none ? StackId::none : rows_[static_cast<std::size_t>(node.caller)];
+  if (is_ours(node.frame)) return caller;
+  const FrameId frame = node.frame.is_python() ? python_frame(node.frame) : native_frame(node.frame.code_address());
+  return writer_->intern(Stack{.frame = frame, .caller = caller});
+}
+
+bool StackRows::is_ours(stacks::FrameKey frame) const {
+  if (frame.is_python()) return false;
+  if (own_code_.contains(frame.code_address())) return true;
+  const auto module = modules_.find(frame.code_address());
+  return module != stacks::ModuleTable::none &&
+         std::filesystem::path(modules_[module].path).filename().string().starts_with("libcupti.so");
+}
+
+FrameId StackRows::native_frame(std::uintptr_t code) {
+  const auto module = modules_.find(code);
+  if (module == stacks::ModuleTable::none) return writer_->intern(Frame{.module_offset = code});
+  while (module_rows_.size() <= module) {
+    const stacks::LoadedModule& loaded = modules_[module_rows_.size()];
+    module_rows_.push_back(writer_->intern(Module{.path = writer_->intern(loaded.path),
+                                                  .build_id = loaded.build_id,
+                                                  .base = {loaded.range.begin},
+                                                  .size = {loaded.range.end - loaded.range.begin}}));
+  }
+  return writer_->intern(Frame{.module = module_rows_[module], .module_offset = code - modules_[module].range.begin});
+}
+
+FrameId StackRows::python_frame(stacks::FrameKey frame) {
+  FrameText text;
+  const PythonFrames* const python = recorder_->python();
+  if (python != nullptr && python->describe != nullptr) python->describe(frame, text);
+  return writer_->intern(
+      Frame{.function = writer_->intern(text.function), .file = writer_->intern(text.file), .line = text.line});
+}
+
+}  // namespace memreel::agent

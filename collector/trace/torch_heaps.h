@@ -1,0 +1,38 @@
+// What PyTorch's allocator tells of itself (collector/torch/allocator_trace.h) as heaps of the trace: one for each
+// device, as an imported history of PyTorch's has them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "collector/recorder/record.h"
+#include "formats/writer/trace_writer.h"
+
+namespace memreel::agent {
+
+/// What the torch heap of a device is called.
+inline constexpr std::string_view torch_heap_name = "torch.cuda";
+
+class TorchHeaps {
+ public:
+  explicit TorchHeaps(TraceWriter& writer) : writer_(&writer) {}
+
+  /// The events that a record stands for: without time and stack, which are the record's. `record` is of
+  /// Space::torch_traced and comes from `thread`, `driver` is the heap of the driver on its device, `pool` the name
+  /// that its object stands for. The result is valid until the next call.
+  const std::vector<Event>& events(const Record& record, ThreadId thread, HeapId driver,
+                                   std::span<const std::byte> pool);
+
+ private:
+  HeapId heap_of(std::int16_t device, HeapId driver);
+
+  TraceWriter* writer_;
+  std::unordered_map<std::int16_t, HeapId> heaps_;  // by device
+  std::vector<Event> events_;
+};
+
+}  // namespace memreel::agent

@@ -1,0 +1,142 @@
+// From records to the events of a trace: which heap an event belongs to, which allocation a free ends, what goes with a
+// context. docs/collector.md describes the heaps.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "collector/cuda/physical_memory.h"
+#include "collector/recorder/record.h"
+#include "collector/recorder/recorder.h"
+#include "collector/torch/checksum.h"
+#include "collector/trace/forward_stacks.h"
+#include "collector/trace/own_pools.h"
+#include "collector/trace/stack_rows.h"
+#include "collector/trace/torch_heaps.h"
+#include "formats/model/flat_map.h"
+#include "formats/writer/trace_writer.h"
+
+namespace memreel::agent {
+
+/// Used by one thread: the writing thread. Memory: what is alive.
+class TraceBuilder {
+ public:
+  TraceBuilder(Recorder& recorder, TraceWriter& writer, stacks::AddressRange own_code = {});
+
+  /// `records` follow in order those of the calls before.
+  void add(std::span<const Record> records);
+
+  std::uint64_t event_count() const { return events_; }
+  /// Of calls that could not be observed, and of gaps in what PyTorch reported.
+  std::uint64_t hook_lost() const { return hook_lost_; }
+  /// How many allocations of before the recording are known.
+  std::uint64_t held_before() const { return held_before_; }
+
+ private:
+  /// Addresses are unique within one of these.
+  enum class Namespace : std::uint8_t { device, host, handle, torch };
+
+  struct Place {
+    std::uint64_t address = 0;
+    Namespace space = Namespace::device;
+    friend bool operator==(const Place&, const Place&) = default;
+  };
+  struct PlaceHash {
+    std::uint64_t operator()(const Place& place) const {
+      return mix_bits(place.address + static_cast<std::uint64_t>(place.space));
+    }
+  };
+
+  /// What is needed of an allocation when it goes.
+  struct Live {
+    AllocationId allocation = AllocationId::none;
+    Record record;  // how it began
+    bool used = false;
+  };
+
+  /// Of addresses; what is behind them is not an allocation of ours.
+  struct Range {
+    std::uint64_t size = 0;
+    std::int16_t device = 0;
+    std::uint32_t openings = 1;
+    bool imported = false;  // another process's memory is behind them
+  };
+
+  /// What a thread took away last, until it is known to have gone.
+  struct Taken {
+    Record record;
+    std::optional<Live> live;
+  };
+
+  static Namespace namespace_of(Space space);
+
+  void add_one(const Record& record);
+  void alloc(Record record);
+  void free(const Record& record);
+  void give_back(const Record& cancelled);
+  void alloc_failed(const Record& record);
+  void handle_created(const Record& record);
+  void mapped(const Record& record);
+  void unmapped(const Record& record);
+  void end_all(const Record& because);
+  void graph_memory(const Record& record);
+  void imported(const Record& record);
+  bool closed(const Record& record);
+  void memory_info(const Record& record);
+  void mark(const Record& record);
+  void own(const Record& record);
+  void held(const Record& record);
+  void torch(const Record& record);
+  void check_sum(const Record& record);
+
+  void end(const Record& because, std::uint32_t slot);
+  std::uint32_t keep(const Place& place, const Live& live);
+  void end_piece(const Record& because, cuda::PhysicalMemory::Number number);
+  void free_live(const Record& because, const Live& live);
+  void segment(EventKind kind, const Record& record, std::string_view heap, const Range& range);
+  AllocationId append(const Record& record, Event event);
+
+  std::string_view name_of(std::uint64_t number) const;
+  OriginId origin_of(const Record& record);
+  HeapId driver_heap(std::int16_t device);
+  HeapId heap_of(Space space, std::int16_t device);
+  PoolId pool_of(const Record& record);
+  ThreadId thread_row(std::uint32_t thread);
+
+  TraceWriter* writer_;
+  Recorder* recorder_;
+  StackRows stacks_;
+
+  FlatMap<Place, PlaceHash> slots_;  // of live_
+  std::vector<Live> live_;
+  std::vector<std::uint32_t> empty_;
+  std::unordered_map<std::uint32_t, Taken> taken_;  // by thread
+
+  cuda::PhysicalMemory physical_;
+  std::unordered_map<cuda::PhysicalMemory::Number, Live> pieces_;
+  std::map<std::uint64_t, Range> mappings_, graph_nodes_, imports_;   // by address
+  std::unordered_map<std::uint64_t, std::int16_t> imported_handles_;  // the device that each names memory of
+  std::unordered_map<std::int16_t, std::uint64_t> chosen_pools_;      // by device
+  std::unordered_map<std::uint64_t, std::int16_t> pool_devices_;      // of pools that the program made
+
+  bool hears_of_held_ = false;         // between held_begin and held_end
+  FlatMap<Place, PlaceHash> touched_;  // since held_begin
+  std::uint64_t held_before_ = 0;
+
+  OwnPools own_pools_;
+  TorchHeaps torch_heaps_;
+  ForwardStacks forward_stacks_;
+  std::unordered_map<std::int16_t, torch::Checksum> checksums_;  // by device
+
+  Record last_;  // origin_of() was asked about it, with this answer
+  OriginId last_origin_ = OriginId::none;
+  std::unordered_map<std::uint32_t, ThreadId> threads_;
+  std::uint64_t events_ = 0, hook_lost_ = 0;
+};
+
+}  // namespace memreel::agent

@@ -1,0 +1,28 @@
+// Tables as Apache Parquet, which pandas, Polars, DuckDB, Spark and spreadsheets read.
+// Format: https://parquet.apache.org/docs/file-format/; metadata are Thrift's compact protocol.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace memreel {
+
+/// A column of a table; an empty optional is a null.
+struct ParquetColumn {
+  using Integers = std::vector<std::optional<std::int64_t>>;
+  using Reals = std::vector<std::optional<double>>;
+  using Texts = std::vector<std::optional<std::string>>;
+
+  std::string name;
+  std::variant<Integers, Reals, Texts> values;
+};
+
+/// A whole file: one row group, a page for each column, values plain and compressed by zstd. Columns have equally many
+/// values, each less than 2 GiB together.
+std::string parquet_file(std::span<const ParquetColumn> columns);
+
+}  // namespace memreel

@@ -1,0 +1,235 @@
+#include "formats/import/source/decompress.h"
+
+#include <lzma.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "formats/model/memory_limit.h"
+
+namespace memreel {
+namespace {
+
+constexpr std::size_t buffer_size = std::size_t{1} << 18U;
+constexpr std::uint64_t decoder_memory = std::uint64_t{256} << 20U;
+
+/// The undecoded bytes at hand, refilled from the file.
+class StoredBytes {
+ public:
+  explicit StoredBytes(std::unique_ptr<ByteStream> stream) : stream_(std::move(stream)), buffer_(buffer_size) {}
+
+  /// True when there are bytes at hand; false at the end of the file.
+  Result<bool> refill() {
+    if (used_ < count_) return true;
+    Result<std::size_t> count = stream_->read(buffer_);
+    if (!count) return std::move(count).error();
+    before_ += count_;
+    used_ = 0;
+    count_ = *count;
+    return count_ > 0;
+  }
+  std::span<const std::byte> at_hand() const { return std::span(buffer_).subspan(used_, count_ - used_); }
+  void skip(std::size_t count) { used_ += count; }
+  std::uint64_t position() const { return before_ + used_; }
+
+ private:
+  std::unique_ptr<ByteStream> stream_;
+  std::vector<std::byte> buffer_;
+  std::size_t used_ = 0;
+  std::size_t count_ = 0;
+  std::uint64_t before_ = 0;  // bytes of the file that precede the buffer
+};
+
+/// What the three decoders share: errors that say where, and the loop that fills a request.
+class Decompressor : public ByteStream {
+ public:
+  Decompressor(std::unique_ptr<ByteStream> stored, std::string name, std::string_view format, Bytes most)
+      : stored_(std::move(stored)), name_(std::move(name)), format_(format), most_(most) {}
+
+  Result<std::size_t> read(std::span<std::byte> into) final {
+    std::size_t filled = 0;
+    while (filled < into.size() && !ended_) {
+      Result<bool> more = stored_.refill();
+      if (!more) return std::move(more).error();
+      Result<std::size_t> count = *more ? decode(into.subspan(filled)) : at_end(into.subspan(filled));
+      if (!count) return count;
+      filled += *count;
+    }
+    decoded_ += Bytes{filled};
+    if (decoded_ > most_) return over_memory_limit(name_, "decompresses to more than", most_);
+    return filled;
+  }
+  std::uint64_t stored_position() const final { return stored_.position(); }
+
+ protected:
+  /// Decodes from stored_ into `into`; both are not empty. Returns how many bytes it made.
+  virtual Result<std::size_t> decode(std::span<std::byte> into) = 0;
+  /// The file has no more bytes: sets ended_ when that is a proper end, fails when it is not.
+  virtual Result<std::size_t> at_end(std::span<std::byte> into) = 0;
+
+  Error damaged(const std::string& why) const {
+    return {.what = std::string(format_) + " data is damaged: " + why,
+            .where = name_,
+            .offset = stored_.position(),
+            .remedy = "copy the file again"};
+  }
+  Error cut_off() const {
+    return {.what = std::string(format_) + " data ends early",
+            .where = name_,
+            .offset = stored_.position(),
+            .remedy = "the file was cut off: copy it again"};
+  }
+
+  StoredBytes stored_;
+  bool ended_ = false;
+
+ private:
+  std::string name_;
+  std::string_view format_;
+  Bytes most_, decoded_;
+};
+
+class XzStream final : public Decompressor {
+ public:
+  XzStream(std::unique_ptr<ByteStream> stored, std::string name, Bytes most)
+      : Decompressor(std::move(stored), std::move(name), "xz", most),
+        status_(lzma_stream_decoder(&state_, decoder_memory, LZMA_CONCATENATED)) {}
+  ~XzStream() override { lzma_end(&state_); }
+
+ private:
+  Result<std::size_t> decode(std::span<std::byte> into) override { return step(into, LZMA_RUN); }
+  Result<std::size_t> at_end(std::span<std::byte> into) override { return step(into, LZMA_FINISH); }
+
+  Result<std::size_t> step(std::span<std::byte> into, lzma_action action) {
+    const std::span<const std::byte> from = stored_.at_hand();
+    state_.next_in = reinterpret_cast<const std::uint8_t*>(from.data());
+    state_.avail_in = from.size();
+    state_.next_out = reinterpret_cast<std::uint8_t*>(into.data());
+    state_.avail_out = into.size();
+    if (status_ == LZMA_OK) status_ = lzma_code(&state_, action);
+    stored_.skip(from.size() - state_.avail_in);
+    switch (status_) {
+      case LZMA_OK:
+        break;
+      case LZMA_STREAM_END:
+        ended_ = true;
+        break;
+      case LZMA_BUF_ERROR:
+        return cut_off();
+      case LZMA_MEMLIMIT_ERROR:
+        return damaged("it asks for more than 256 MiB to be decoded");
+      default:
+        return damaged("liblzma error " + std::to_string(status_));
+    }
+    return into.size() - state_.avail_out;
+  }
+
+  lzma_stream state_ = LZMA_STREAM_INIT;
+  lzma_ret status_;
+};
+
+class GzipStream final : public Decompressor {
+ public:
+  GzipStream(std::unique_ptr<ByteStream> stored, std::string name, Bytes most)
+      : Decompressor(std::move(stored), std::move(name), "gzip", most), status_(inflateInit2(&state_, gzip_only)) {}
+  ~GzipStream() override { inflateEnd(&state_); }
+
+ private:
+  Result<std::size_t> decode(std::span<std::byte> into) override {
+    const std::span<const std::byte> from = stored_.at_hand();
+    if (between_members_) {
+      // gzip pads members to tape blocks with zeros.
+      if (from[0] == std::byte{0}) {
+        stored_.skip(1);
+        return std::size_t{0};
+      }
+      status_ = inflateReset(&state_);
+      between_members_ = false;
+    }
+    const std::size_t wanted = std::min(into.size(), buffer_size);
+    // zlib's interface lacks const; it does not write there.
+    state_.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(from.data()));  // NOLINT
+    state_.avail_in = static_cast<uInt>(from.size());
+    state_.next_out = reinterpret_cast<Bytef*>(into.data());
+    state_.avail_out = static_cast<uInt>(wanted);
+    if (status_ == Z_OK) status_ = inflate(&state_, Z_NO_FLUSH);
+    stored_.skip(from.size() - state_.avail_in);
+    if (status_ == Z_STREAM_END)
+      between_members_ = true;
+    else if (status_ != Z_OK)
+      return damaged(state_.msg != nullptr ? state_.msg : "zlib error " + std::to_string(status_));
+    return wanted - state_.avail_out;
+  }
+  Result<std::size_t> at_end(std::span<std::byte>) override {
+    if (!between_members_) return cut_off();
+    ended_ = true;
+    return std::size_t{0};
+  }
+
+  static constexpr int gzip_only = MAX_WBITS + 16;  // 16: a gzip header is expected, not a bare zlib one
+  z_stream state_{};
+  int status_;
+  bool between_members_ = false;
+};
+
+class ZstdStream final : public Decompressor {
+ public:
+  ZstdStream(std::unique_ptr<ByteStream> stored, std::string name, Bytes most)
+      : Decompressor(std::move(stored), std::move(name), "zstd", most), state_(ZSTD_createDCtx()) {}
+
+ private:
+  struct Free {
+    void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
+  };
+
+  Result<std::size_t> decode(std::span<std::byte> into) override { return step(into); }
+  Result<std::size_t> at_end(std::span<std::byte> into) override {
+    Result<std::size_t> count = step(into);  // what the decoder still holds
+    if (!count || *count > 0) return count;
+    if (!between_frames_) return cut_off();
+    ended_ = true;
+    return count;
+  }
+
+  Result<std::size_t> step(std::span<std::byte> into) {
+    ZSTD_inBuffer in{stored_.at_hand().data(), stored_.at_hand().size(), 0};
+    ZSTD_outBuffer out{into.data(), into.size(), 0};
+    if (in.size == 0 && between_frames_) return std::size_t{0};
+    const std::size_t status = ZSTD_decompressStream(state_.get(), &out, &in);
+    stored_.skip(in.pos);
+    if (ZSTD_isError(status) != 0) return damaged(ZSTD_getErrorName(status));
+    between_frames_ = status == 0;
+    return out.pos;
+  }
+
+  std::unique_ptr<ZSTD_DCtx, Free> state_;
+  bool between_frames_ = false;
+};
+
+template <std::size_t N>
+bool begins_with(std::span<const std::byte> bytes, const std::array<unsigned, N>& magic) {
+  return bytes.size() >= N && std::equal(magic.begin(), magic.end(), bytes.begin(),
+                                         [](unsigned m, std::byte b) { return m == std::to_integer<unsigned>(b); });
+}
+
+}  // namespace
+
+Compression compression_of(std::span<const std::byte> beginning) {
+  if (begins_with<6>(beginning, {0xFD, '7', 'z', 'X', 'Z', 0x00})) return Compression::xz;
+  if (begins_with<3>(beginning, {0x1F, 0x8B, 0x08})) return Compression::gzip;
+  if (begins_with<4>(beginning, {0x28, 0xB5, 0x2F, 0xFD})) return Compression::zstd;
+  return Compression::none;
+}
+
+std::unique_ptr<ByteStream> decompress(Compression compression, std::unique_ptr<ByteStream> stored, std::string name,
+                                       Bytes most) {
+  if (compression == Compression::xz) return std::make_unique<XzStream>(std::move(stored), std::move(name), most);
+  if (compression == Compression::gzip) return std::make_unique<GzipStream>(std::move(stored), std::move(name), most);
+  return std::make_unique<ZstdStream>(std::move(stored), std::move(name), most);
+}
+
+}  // namespace memreel

@@ -1,0 +1,191 @@
+#include "formats/import/source/json_values.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace memreel {
+namespace {
+
+constexpr std::string_view white_space = " \t\r\n";
+
+/// Lets the parser pull characters through the cursor.
+class Characters {
+ public:
+  // The standard library's names for what an iterator says of itself. NOLINTBEGIN(readability-identifier-naming)
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = char;
+  // NOLINTEND(readability-identifier-naming)
+
+  Characters() = default;  // the end
+  explicit Characters(ByteCursor& bytes) : bytes_(&bytes) {}
+
+  char operator*() const { return static_cast<char>(std::to_integer<unsigned char>(bytes_->peek(1)[0])); }
+  Characters& operator++() {
+    blanks_ = is_blank() ? blanks_ + 1 : 0;
+    bytes_->take(1);
+    // The parser keeps all that it has seen since the last token.
+    while (blanks_ > most_blanks && !ended() && is_blank()) bytes_->take(1);
+    return *this;
+  }
+  /// Only against the end.
+  friend bool operator==(const Characters& a, const Characters& b) { return a.ended() == b.ended(); }
+  friend bool operator!=(const Characters& a, const Characters& b) { return !(a == b); }
+
+ private:
+  static constexpr std::size_t most_blanks = std::size_t{1} << 16U;
+
+  bool is_blank() const { return white_space.find(**this) != std::string_view::npos; }
+  bool ended() const { return bytes_ == nullptr || bytes_->peek(1).empty(); }
+  ByteCursor* bytes_ = nullptr;
+  std::size_t blanks_ = 0;  // in a row
+};
+
+/// Builds values from the parser's events.
+class Builder final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  Builder(const ByteCursor& bytes, ValueArena& arena, DocumentSink& sink) : bytes_(bytes), arena_(arena), sink_(sink) {}
+
+  bool null() override { return add({}); }
+  bool boolean(bool value) override { return add(ValueArena::boolean(value)); }
+  bool number_integer(number_integer_t value) override { return add(arena_.integer(value)); }
+  bool number_unsigned(number_unsigned_t value) override { return add(arena_.integer(value)); }
+  bool number_float(number_float_t value, const string_t&) override { return add(arena_.number(value)); }
+  bool string(string_t& value) override { return add(text(value)); }
+  bool binary(binary_t&) override { return false; }  // not in JSON
+  bool key(string_t& value) override {
+    const Value name = text(value);
+    const Value container = open_.back().container;
+    return (!arena_.full() && arena_.append(container, std::span(&name, 1))) || fail_too_large();
+  }
+  bool start_object(std::size_t) override { return open(ValueKind::dict); }
+  bool end_object() override { return close(); }
+  bool start_array(std::size_t) override { return open(ValueKind::list); }
+  bool end_array() override { return close(); }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception& what) override {
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while ...": from "line" on.
+    const std::string_view text = what.what();
+    const std::size_t at = text.find("line ");
+    failed_ = Error{.what = "JSON: " + std::string(at == std::string_view::npos ? text : text.substr(at)),
+                    .where = bytes_.where(),
+                    .offset = bytes_.position(),
+                    .remedy = "the file is damaged or cut off: write it again"};
+    return false;
+  }
+
+  Result<Value> result() const {
+    if (bytes_.failure()) return *bytes_.failure();
+    if (failed_) return *failed_;
+    return root_;
+  }
+
+ private:
+  struct Open {
+    Value container;
+    ValueArena::Extent before;           // it was made
+    std::optional<std::size_t> streams;  // the sink takes its items: as which list
+  };
+
+  Value text(const std::string& value) {
+    arena_.begin_text();
+    if (arena_.full()) return {};
+    arena_.add_text(std::as_bytes(std::span(value)));
+    return arena_.end_text();
+  }
+
+  bool open(ValueKind kind) {
+    if (open_.size() == deepest) {
+      failed_ = Error{.what = "lists and objects nest more than " + std::to_string(deepest) + " deep",
+                      .where = bytes_.where(),
+                      .offset = bytes_.position(),
+                      .remedy = "memreel reads what torch.cuda.memory._snapshot returns"};
+      return false;
+    }
+    Open container{.before = arena_.extent()};
+    container.container = arena_.make(kind);
+    if (kind == ValueKind::list) container.streams = streamed_as();
+    open_.push_back(container);
+    return !arena_.full() || fail_too_large();
+  }
+
+  bool close() {
+    const Open closed = open_.back();
+    open_.pop_back();
+    return add(closed.container, closed.before);
+  }
+
+  bool add(Value value) { return add(value, std::nullopt); }
+
+  /// Puts a finished value where it belongs: the root, a container, or the sink, after which what was made since
+  /// `before` is forgotten.
+  bool add(Value value, std::optional<ValueArena::Extent> before) {
+    if (arena_.full()) return fail_too_large();
+    if (open_.empty()) {
+      root_ = value;
+      return true;
+    }
+    const Open& into = open_.back();
+    if (!into.streams) return arena_.append(into.container, std::span(&value, 1)) || fail_too_large();
+    const Result<void> taken = sink_.take(*into.streams, into.container, std::span(&value, 1));
+    if (!taken) {
+      failed_ = taken.error();
+      if (failed_->where.empty()) failed_->where = bytes_.where();
+      return false;
+    }
+    if (before) arena_.truncate(*before);
+    return true;
+  }
+
+  /// When the list that begins here is root[streamed_key()][i]: i.
+  std::optional<std::size_t> streamed_as() const {
+    if (open_.size() != 2 || !arena_.is(open_[0].container, ValueKind::dict) ||
+        !arena_.is(open_[1].container, ValueKind::list))
+      return std::nullopt;
+    const Value key = arena_.items(open_[0].container).back();
+    if (arena_.text(key) != sink_.streamed_key()) return std::nullopt;
+    return arena_.items(open_[1].container).size();
+  }
+
+  bool fail_too_large() {
+    failed_ = arena_.too_large(bytes_.where(), bytes_.position());
+    return false;
+  }
+
+  static constexpr std::size_t deepest = 256;
+
+  const ByteCursor& bytes_;
+  ValueArena& arena_;
+  DocumentSink& sink_;
+  std::vector<Open> open_;
+  Value root_;
+  std::optional<Error> failed_;
+};
+
+}  // namespace
+
+bool looks_like_json(std::span<const std::byte> beginning) {
+  const std::string_view text(reinterpret_cast<const char*>(beginning.data()), beginning.size());
+  const std::size_t first = text.find_first_not_of(white_space);
+  if (first == std::string_view::npos || (text[first] != '{' && text[first] != '[')) return false;
+  const std::size_t second = text.find_first_not_of(white_space, first + 1);
+  // Pickles of protocol 0 and 1 may begin with an opening bracket too.
+  return second == std::string_view::npos ||
+         std::string_view("{[]}\"-0123456789tfn").find(text[second]) != std::string_view::npos;
+}
+
+Result<Value> parse_json(ByteCursor& bytes, ValueArena& arena, DocumentSink& sink) {
+  Builder builder(bytes, arena, sink);
+  nlohmann::json::sax_parse(Characters(bytes), Characters(), &builder);
+  return builder.result();
+}
+
+}  // namespace memreel

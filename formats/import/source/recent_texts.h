@@ -1,0 +1,62 @@
+// Short texts of a document that came lately.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "formats/import/source/values.h"
+
+namespace memreel {
+
+/// Pickles repeat a text for every object that had a string of its own, as each entry of a history has the name of its
+/// action.
+class RecentTexts {
+ public:
+  /// A text of at most 16 bytes. What follows its `length` bytes is 0.
+  struct Text {
+    std::uint64_t first = 0, second = 0;
+    std::uint64_t length = 0;
+
+    static constexpr std::size_t most = 2 * sizeof first;
+    /// `bytes`: `most` of them, whatever the length.
+    static Text of(std::span<const std::byte> bytes, std::uint64_t length) {
+      constexpr std::uint64_t half = most / 2;
+      const auto kept = [](std::uint64_t word, std::uint64_t count) {
+        return count >= half ? word : word & ((std::uint64_t{1} << (8 * count)) - 1);
+      };
+      Text text{.length = length};
+      std::memcpy(&text.first, bytes.data(), half);
+      std::memcpy(&text.second, bytes.data() + half, half);
+      text.first = kept(text.first, length);
+      text.second = length > half ? kept(text.second, length - half) : 0;
+      return text;
+    }
+    friend bool operator==(const Text&, const Text&) = default;
+  };
+
+  /// Its value when it came lately; null otherwise.
+  const Value* find(const Text& text) const {
+    const Known& known = known_[slot_of(text)];
+    return known.text == text ? &known.value : nullptr;
+  }
+  void add(const Text& text, Value value) { known_[slot_of(text)] = {text, value}; }
+
+ private:
+  struct Known {
+    Text text{.length = Text::most + 1};  // none has that length
+    Value value;
+  };
+  static constexpr unsigned slots_log2 = 7;
+
+  static std::size_t slot_of(const Text& text) {
+    constexpr std::uint64_t odd = 0x9E37'79B9'7F4A'7C15;  // 2^64 divided by the golden ratio
+    return ((text.first ^ (text.second * odd)) * odd) >> (64 - slots_log2);
+  }
+
+  std::array<Known, std::size_t{1} << slots_log2> known_;
+};
+
+}  // namespace memreel

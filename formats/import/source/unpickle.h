@@ -1,0 +1,19 @@
+// Reads a pickle of plain data. Nothing in it is ever executed: opcodes that name, call or build anything but numbers,
+// texts, lists, tuples and dicts are refused.
+#pragma once
+
+#include "formats/import/source/byte_cursor.h"
+#include "formats/import/source/document_sink.h"
+#include "formats/import/source/values.h"
+#include "formats/model/result.h"
+
+namespace memreel {
+
+/// Reads the pickle (protocol 2 to 5) that begins at `bytes` and returns its root value. What `sink` streams is missing
+/// from that value: those lists are used.
+///
+/// Errors name the opcode and its byte. Memory: the values, the memo and the stack, each at most a constant multiple of
+/// the bytes read; sizes that the pickle declares are never believed before their bytes are there.
+Result<Value> unpickle(ByteCursor& bytes, ValueArena& arena, DocumentSink& sink);
+
+}  // namespace memreel

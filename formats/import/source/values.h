@@ -1,0 +1,228 @@
+// The values of a parsed document (pickle or JSON): numbers, texts, lists and dictionaries, eight bytes each, in one
+// arena. Values may be shared and may even contain themselves; nothing here follows references, so neither costs
+// anything.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/model/result.h"
+#include "formats/model/units.h"
+
+namespace memreel {
+
+enum class ValueKind : std::uint8_t {
+  none,
+  boolean,
+  integer,
+  huge_integer,  // does not fit 64 bits; its value is not kept
+  number,        // floating point
+  text,
+  list,
+  tuple,
+  dict,
+};
+
+/// "an integer", "a list": for error texts.
+std::string_view described(ValueKind kind);
+
+/// A number of up to 61 bits, a constant, or a reference to an object of the arena that made it.
+class Value {
+ public:
+  Value() = default;  // none
+
+  friend bool operator==(Value, Value) = default;
+
+ private:
+  friend class ValueArena;
+  enum class Tag : std::uint8_t { none, no, yes, integer, object };
+  static constexpr unsigned tag_bits = 3;
+
+  constexpr Value(Tag tag, std::uint64_t payload) : bits_(payload << tag_bits | static_cast<std::uint64_t>(tag)) {}
+  Tag tag() const { return static_cast<Tag>(bits_ & 7U); }
+  std::uint32_t object() const { return static_cast<std::uint32_t>(bits_ >> tag_bits); }
+  std::int64_t integer() const { return static_cast<std::int64_t>(bits_) >> tag_bits; }
+
+  std::uint64_t bits_ = 0;
+};
+
+/// Owns the values of one document.
+///
+/// An object is a header of 8 bytes; the items of containers lie in a second array, texts in a third. Two ways lead to
+/// memory that does not grow with the document: an object that has been dealt with is marked `used` and keeps only a
+/// number for its later references, and the items of used objects are reclaimed by recycle().
+class ValueArena {
+ public:
+  static constexpr Bytes no_limit{std::numeric_limits<std::uint64_t>::max()};
+
+  /// `document_size` (bytes; 0: not known) tells how much is likely to come. Beyond `memory_limit` bytes it is full().
+  explicit ValueArena(std::uint64_t document_size = 0, Bytes memory_limit = no_limit);
+
+  // ---- making values
+
+  static Value boolean(bool value) { return {value ? Value::Tag::yes : Value::Tag::no, 0}; }
+  Value integer(std::int64_t value) {
+    if (value >= 0) return integer(static_cast<std::uint64_t>(value));
+    if (value < -static_cast<std::int64_t>(inline_limit)) return huge_integer();
+    return {Value::Tag::integer, static_cast<std::uint64_t>(value)};
+  }
+  Value integer(std::uint64_t value) {
+    if (value < inline_limit) return {Value::Tag::integer, value};
+    return boxed(ValueKind::integer, std::bit_cast<Value>(value));
+  }
+  Value number(double value);
+  Value huge_integer() { return make(ValueKind::huge_integer); }
+  /// A container without items. Fails (none) only when the document has more than 2^32 objects, see full().
+  Value make(ValueKind kind) {
+    if (objects_.size() >= most_) {
+      full_ = true;
+      return {};
+    }
+    objects_.emplace_back().kind = kind;
+    return reference(objects_.size() - 1);
+  }
+  /// A text that is given in pieces: begin_text(), any number of add_text(), end_text().
+  void begin_text() {
+    make(ValueKind::text);
+    if (full_) return;
+    objects_.back().first = static_cast<std::uint32_t>(texts_.size());
+    texts_.push_back('\0');
+  }
+  void add_text(std::span<const std::byte> piece) {
+    full_ = full_ || texts_.size() > most_;
+    if (full_) return;
+    texts_.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  }
+  Value end_text() {
+    if (full_) return {};
+    const std::size_t length = texts_.size() - objects_.back().first - 1;
+    full_ = length > max_count || texts_.size() > most_;
+    objects_.back().count = length & max_count;
+    return reference(objects_.size() - 1);
+  }
+
+  /// Appends to a list, or keys and values in turn to a dict. `items` is not part of this arena.
+  /// False when the container is already used, or would exceed what the arena can hold.
+  [[nodiscard]] bool append(Value container, std::span<const Value> items);
+
+  /// True once the document is larger than the arena can address (4 Gi objects, items, or bytes of text) or may hold.
+  bool full() const { return full_; }
+  /// The memory that a parser may use for as much as the arena may.
+  Bytes memory_limit() const { return memory_limit_; }
+  /// The error for a document of which the arena, or its parser, is full.
+  Error too_large(const std::string& where, std::uint64_t offset) const;
+
+  // ---- reading values
+
+  ValueKind kind(Value value) const {
+    switch (value.tag()) {
+      case Value::Tag::none:
+        return ValueKind::none;
+      case Value::Tag::no:
+      case Value::Tag::yes:
+        return ValueKind::boolean;
+      case Value::Tag::integer:
+        return ValueKind::integer;
+      case Value::Tag::object:
+        break;
+    }
+    return objects_[value.object()].kind;
+  }
+  bool is(Value value, ValueKind kind_wanted) const { return kind(value) == kind_wanted; }
+
+  std::optional<bool> as_boolean(Value value) const;
+  std::optional<std::int64_t> as_signed(Value value) const {
+    if (value.tag() == Value::Tag::integer) return value.integer();
+    return as_signed_boxed(value);
+  }
+  std::optional<std::uint64_t> as_unsigned(Value value) const {
+    if (value.tag() == Value::Tag::integer) {
+      if (value.integer() < 0) return std::nullopt;
+      return static_cast<std::uint64_t>(value.integer());
+    }
+    if (!is(value, ValueKind::integer)) return std::nullopt;
+    return std::bit_cast<std::uint64_t>(items_[objects_[value.object()].first]);
+  }
+  std::optional<double> as_number(Value value) const;  // integers too
+  /// Only for texts. Valid until the next text is made.
+  std::string_view text(Value value) const {
+    const Object& object = objects_[value.object()];
+    return std::string_view(texts_).substr(object.first + std::size_t{1}, object.count);
+  }
+  /// Only for texts: a byte for the reader of the document to remember what it recognised. 0 at first.
+  std::uint8_t text_note(Value value) const {
+    return static_cast<std::uint8_t>(texts_[objects_[value.object()].first]);
+  }
+  void set_text_note(Value value, std::uint8_t note) {
+    texts_[objects_[value.object()].first] = static_cast<char>(note);
+  }
+  /// Of a list or tuple; of a dict its keys and values in turn. Empty once used. Valid until the next append().
+  std::span<const Value> items(Value container) const {
+    const Object& object = objects_[container.object()];
+    if (object.used) return {};
+    return std::span(items_).subspan(object.first, object.count);
+  }
+
+  // ---- forgetting values
+
+  /// Only for containers: its items are no longer needed, `result` stands for it from now on.
+  void use(Value container, std::uint32_t result) {
+    Object& object = objects_[container.object()];
+    object.used = 1;
+    object.first = result;
+    object.count = 0;
+  }
+  /// The `result` given to use(), or nothing when it was not used.
+  std::optional<std::uint32_t> used(Value container) const {
+    const Object& object = objects_[container.object()];
+    if (object.used == 0) return std::nullopt;
+    return object.first;
+  }
+
+  /// How much there is at an instant.
+  struct Extent {
+    std::size_t objects = 0, items = 0, texts = 0;
+  };
+  Extent extent() const { return {objects_.size(), items_.size(), texts_.size()}; }
+  /// Reclaims the items of those containers made since the last call that are used now. Cost: what was made since.
+  void recycle();
+  /// Forgets everything made since `extent`; nothing older may refer to it.
+  void truncate(Extent extent);
+
+ private:
+  static constexpr std::uint64_t inline_limit = std::uint64_t{1} << 60U;
+  static constexpr std::size_t max_count = (std::size_t{1} << 27U) - 1;
+  static constexpr std::size_t max_index = std::numeric_limits<std::uint32_t>::max();
+  static constexpr std::size_t bytes_for_each = 16;  // of a vector that has grown to hold eight
+
+  struct Object {
+    std::uint32_t first = 0;  // index in items_ or texts_; of a used container: its result
+    std::uint32_t count : 27 = 0;
+    std::uint32_t used : 1 = 0;
+    ValueKind kind : 4 = ValueKind::none;
+  };
+  static_assert(sizeof(Object) == 8);
+
+  Value reference(std::size_t object) const { return {Value::Tag::object, object}; }
+  Value boxed(ValueKind kind, Value content);
+  std::optional<std::int64_t> as_signed_boxed(Value value) const;
+  bool holds_items(const Object& object) const { return object.kind != ValueKind::text && !object.used; }
+
+  std::vector<Object> objects_;
+  std::vector<Value> items_;
+  std::string texts_;      // each: a note, then the text
+  Extent recycled_;        // what the last recycle() left
+  bool grew_old_ = false;  // an object older than that got items since
+  Bytes memory_limit_;
+  std::size_t most_;  // objects, items, and bytes of text
+  bool full_ = false;
+};
+
+}  // namespace memreel

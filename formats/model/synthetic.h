@@ -1,0 +1,15 @@
+// Traces that nobody recorded.
+#pragma once
+
+#include <string_view>
+
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+/// Header::source of a trace that `memreel predict` wrote. Its source_name says of what, and at which values.
+inline constexpr std::string_view synthetic_source = "memreel.predict";
+
+inline bool is_synthetic(const Header& header) { return header.source == synthetic_source; }
+
+}  // namespace memreel

@@ -1,0 +1,59 @@
+#include "formats/model/value_check.h"
+
+#include <bit>
+#include <string_view>
+
+namespace memreel {
+namespace {
+
+/// What is beyond the limits; empty when nothing is.
+std::string_view beyond_limits(EventKind kind, Nanoseconds time, std::uint64_t address, Bytes size) {
+  if (!is_possible(time)) return "has a time that no clock shows";
+  if (has_address(kind) && Address{address} > max_address) return "has an address that no device has";
+  if (has_address(kind) && size > max_allocation) return "is of more memory than any device has";
+  return {};
+}
+
+/// Whether all numbers are so small that none needs a look.
+bool all_small(const EventColumns& events) {
+  static_assert(std::has_single_bit(max_allocation.count) && std::has_single_bit(max_address.value));
+  std::uint64_t times = 0, numbers = 0, sizes = 0;
+  for (std::size_t i = 0; i < events.count(); ++i) {
+    const std::int64_t time = events.time[i].count();
+    times |= static_cast<std::uint64_t>(time < 0 ? ~time : time);
+    numbers |= events.address_or_value[i];
+    sizes |= events.size[i].count;
+  }
+  return times < static_cast<std::uint64_t>(max_time.count()) && numbers < max_address.value &&
+         sizes < max_allocation.count;
+}
+
+}  // namespace
+
+Result<void> ValueCheck::check(EventColumns& events) {
+  const auto impossible = [&](std::size_t i, std::string_view what) {
+    return Error{.what = "event " + std::to_string(first_event_ + i) + " (" + std::string(name_of(events.kind[i])) +
+                         ") " + std::string(what),
+                 .where = where_,
+                 .remedy = "the file is damaged, or was made up"};
+  };
+  const bool look = !all_small(events);
+  for (std::size_t i = 0; i < events.count(); ++i) {
+    const EventKind kind = events.kind[i];
+    if (look) {
+      const std::string_view what = beyond_limits(kind, events.time[i], events.address_or_value[i], events.size[i]);
+      if (!what.empty()) return impossible(i, what);
+      if (!has_address(kind) && has_size(kind)) {
+        events.size[i] = {as_request(events.size[i].count)};
+        events.address_or_value[i] = as_request(events.address_or_value[i]);
+      }
+    }
+    if (!counts_in_total(kind)) continue;
+    total_ += events.size[i];  // each is far below the limit
+    if (total_ > max_total) return impossible(i, "makes the memory of all more than a trace can have");
+  }
+  first_event_ += events.count();
+  return {};
+}
+
+}  // namespace memreel

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""What a job of many ranks costs: time for each file as their number grows, memory, and what a second process gives.
+
+fleet.py MEMREEL HISTORIES [--ranks 1024] [--setting]: copies of the sixteen recordings in HISTORIES/fleet16, named rank0 and so
+on. Times are of processors, which neighbours on a busy machine hardly change; memory is the largest of any process.
+"""
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+MPI_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_plm_rsh_agent": "sh",
+                   "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
+                   "OMPI_MCA_mpi_yield_when_idle": "1"}
+
+
+def make_job(directory, histories, ranks):
+    sources = [histories / f"fleet16/rank{rank}.reel" for rank in range(16)]
+    for rank in range(ranks):
+        shutil.copyfile(sources[rank % 16], directory / f"rank{rank}.reel")
+    return [directory / f"rank{rank}.reel" for rank in range(ranks)]
+
+
+def measure(*command, environment=None):
+    """Seconds of processors and of the clock, the largest process in MiB, and what it printed."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env={**os.environ, **(environment or {})})
+    output, errors = process.communicate()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if process.returncode not in (0, 1):
+        sys.exit(errors)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return used, time.monotonic() - began, after.ru_maxrss / 1024, output
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("memreel", type=Path)
+    parser.add_argument("histories", type=Path)
+    parser.add_argument("--ranks", type=int, default=1024)
+    parser.add_argument("--setting", action="store_true", help="search for the common setting as well")
+    arguments = parser.parse_args()
+    options = ["--json"] if arguments.setting else ["--json", "--no-setting"]
+    with tempfile.TemporaryDirectory(prefix="memreel-bench-fleet-") as name:
+        directory = Path(name)
+        (directory / "job").mkdir()
+        files = make_job(directory / "job", arguments.histories, arguments.ranks)
+        print(f"{'ranks':>6} {'events':>12} {'processor s':>12} {'ms/file':>8} {'clock s':>8} {'largest process MiB':>20}")
+        counts = [count for count in (16, 64, 256, 1024, 4096) if count < arguments.ranks] + [arguments.ranks]
+        for count in counts:
+            used, clock, memory, output = measure(arguments.memreel, "fleet", *files[:count], *options)
+            events = sum(row["events"] for row in json.loads(output)["ranks"])
+            print(f"{count:6} {events:12,} {used:12.2f} {1000 * used / count:8.1f} {clock:8.2f} {memory:20.1f}", flush=True)
+        program = arguments.memreel.with_name("memreel-fleet-mpi")
+        if program.exists() and shutil.which("mpirun"):
+            some = directory / "some"
+            some.mkdir()
+            make_job(some, arguments.histories, min(arguments.ranks, 256))
+            clocks = []
+            for processes in (1, 2):
+                out = directory / f"mpi{processes}"
+                used, clock, memory, _ = measure("mpirun", "-n", processes, program, some, "-o", out, "--no-setting", "--", "--json",
+                                                 environment=MPI_ENVIRONMENT)
+                clocks.append(clock)
+                print(f"MPI, {processes} processes: {used:.2f} processor s, {clock:.2f} clock s")
+            print(f"two processes of MPI are {clocks[0] / clocks[1]:.2f} times as fast as one")
+
+
+if __name__ == "__main__":
+    main()

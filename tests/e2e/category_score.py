@@ -1,0 +1,98 @@
+"""How much of what programs said about their own memory memreel says as well: precision and recall by category.
+
+    category_score.py [FILE.pickle.xz...]    labelled histories; default: all in shared/histories/labels
+"""
+
+import json
+import lzma
+import os
+import subprocess
+import sys
+from collections import defaultdict
+
+import histories
+
+LABELS = histories.SHARED / "labels"
+MEMREEL = os.environ.get("MEMREEL", "memreel")
+# A copy of the parameters has the name of its kind; autocast's copies of weights are kept for the backward pass.
+EXPECTED = {"ema": {"parameter_copy"}, "activation": {"activation", "parameter_copy"}}
+NAME = {"ema": "parameter_copy"}
+
+
+def labelled():
+    return sorted(LABELS.glob("*.pickle.xz"))
+
+
+class Instant:
+    """Labelled bytes at one instant: by label, those of each name that memreel gave."""
+
+    def __init__(self, labels, live):
+        self.where = f"step {labels['step']}, {labels['when']}"
+        self.named = {label: defaultdict(int) for label in labels["blocks"]}
+        for label, blocks in labels["blocks"].items():
+            for address in blocks:
+                category, size = live[int(address)]
+                self.named[label][category] += size
+
+    def bytes(self, label):
+        return sum(self.named[label].values())
+
+    def right(self, label):
+        return sum(self.named[label][category] for category in EXPECTED.get(label, {label}))
+
+    def share(self, amounts):
+        total = sum(self.bytes(label) for label in self.named)
+        return sum(amounts) / total if total else 0
+
+    def share_right(self):
+        return self.share(self.right(label) for label in self.named)
+
+    def share_unknown(self):
+        return self.share(named["unknown"] for named in self.named.values())
+
+
+def score(history):
+    """The labelled instants of a history, in order."""
+    labels = json.loads(lzma.open(str(history).replace(".pickle.xz", ".labels.json.xz")).read())
+    pending = {instant["marker_bytes"]: instant for instant in labels["instants"]}
+    live, instants = {}, []
+    with subprocess.Popen([MEMREEL, "export", history, "--format", "jsonl"], stdout=subprocess.PIPE) as export:
+        for line in export.stdout:
+            row = json.loads(line)
+            if row["kind"] == "free_requested":
+                live.pop(row["address"], None)
+            if row["kind"] != "alloc":
+                continue
+            if row["size"] in pending:
+                instants.append(Instant(pending.pop(row["size"]), live))
+            live[row["address"]] = (row["category"], row["size"])
+    if export.returncode or pending:
+        raise RuntimeError(f"{history}: exit {export.returncode}, {len(pending)} instants not met")
+    return instants
+
+
+def main(files):
+    print(f"{'program':20} {'instants':>8} {'least right %':>13} {'most unknown %':>14}")
+    for history in files:
+        instants = score(history)
+        name = os.path.basename(history).removesuffix(".pickle.xz")
+        print(f"{name:20} {len(instants):8} {100 * min(map(Instant.share_right, instants)):13.2f} "
+              f"{100 * max(map(Instant.share_unknown, instants)):14.2f}")
+        answers, right_answers = defaultdict(int), defaultdict(int)
+        for instant in instants:
+            for label, by_category in instant.named.items():
+                for category, size in by_category.items():
+                    answers[category] += size
+                    right_answers[category] += size * (category in EXPECTED.get(label, {label}))
+        for label in sorted({label for instant in instants for label in instant.named}):
+            total = sum(instant.bytes(label) for instant in instants if label in instant.named)
+            right = sum(instant.right(label) for instant in instants if label in instant.named)
+            name = NAME.get(label, label)
+            precision = f"{100 * right_answers[name] / answers[name]:6.2f} %" if answers[name] else "     -  "
+            if total:
+                print(f"    {label:16} recall {100 * right / total:6.2f} %   precision {precision}   "
+                      f"{total / 2**20 / len(instants):9.1f} MiB")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or labelled())

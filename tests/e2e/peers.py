@@ -1,0 +1,23 @@
+"""Python packages of others that tests compare memreel with, in an environment of their own below build/."""
+
+import os
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+from program import MEMREEL
+
+ENVIRONMENT = Path(os.environ.get("MEMREEL_PEERS", Path(MEMREEL).resolve().parents[1] / "peers"))
+
+
+def python_with(*packages):
+    """The interpreter of an environment that has `packages`, installed with pip when they are missing."""
+    python = ENVIRONMENT / "bin/python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", ENVIRONMENT], check=True)
+    if subprocess.run([python, "-c", "import " + ", ".join(packages)], capture_output=True).returncode != 0:
+        done = subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise unittest.SkipTest("pip can't install " + ", ".join(packages) + ": " + done.stderr.strip().splitlines()[-1])
+    return python

@@ -1,0 +1,127 @@
+"""Programs of any size, as PyTorch would record them: what `memreel predict` learns from, and what it has to find."""
+
+import pickle
+
+ROW_BYTES = 4
+
+
+class Recorder:
+    """Requests and frees with stacks, steps, and addresses that are never used twice."""
+
+    def __init__(self, file):
+        self.file = file
+        self.entries, self.annotations, self.sizes, self.next_address = [], [], {}, 0x7F0000000000
+
+    def now(self):
+        return 1_700_000_000_000_000 + len(self.entries)
+
+    def add(self, action, address, size, line):
+        frames = [{"name": "work", "filename": self.file, "line": line}, {"name": "<module>", "filename": self.file, "line": 1}]
+        self.entries.append({"action": action, "addr": address, "size": size, "stream": 0, "time_us": self.now(), "frames": frames})
+
+    def alloc(self, size, line):
+        address, self.next_address = self.next_address, self.next_address + size // 512 * 512 + 1024
+        self.sizes[address] = size
+        self.add("alloc", address, size, line)
+        return address
+
+    def free(self, *addresses):
+        for address in addresses:
+            size = self.sizes.pop(address)
+            self.add("free_requested", address, size, 0)
+            self.add("free_completed", address, size, 0)
+
+    def step(self, stage):
+        self.annotations.append({"name": "step", "stage": stage, "device": 0, "time_us": self.now()})
+
+    def snapshot(self):
+        settings = {"PYTORCH_CUDA_ALLOC_CONF": "", "max_split_size": -1, "garbage_collection_threshold": 0.0,
+                    "expandable_segments": False, "roundup_power2_divisions": {}}
+        return {"segments": [], "device_traces": [self.entries], "allocator_settings": settings,
+                "external_annotations": self.annotations}
+
+    def pickle(self):
+        return pickle.dumps(self.snapshot(), protocol=4)
+
+
+def training(layers=3, batch=2, seq=64, width=256, steps=3):
+    """A transformer: activations of a layer grow with the batch and the sequence, its attention with the sequence's
+    square, its weights with the width's square. The backward pass goes through the layers the other way."""
+    made = Recorder("train.py")
+    embedding = made.alloc(1000 * width * ROW_BYTES, 10)
+    weights = [[made.alloc(4 * width * width * ROW_BYTES, 11), made.alloc(width * ROW_BYTES, 12)] for _ in range(layers)]
+    states = []
+    for step in range(steps):
+        made.step("START")
+        batch_input = made.alloc(batch * seq * 8, 20)
+        hidden = made.alloc(batch * seq * width * ROW_BYTES, 21)
+        saved = []
+        for _ in range(layers):
+            attention = made.alloc(batch * 8 * seq * seq * 2, 30)
+            workspace = made.alloc(3 << 20, 31)
+            output = made.alloc(batch * seq * width * ROW_BYTES, 32)
+            made.free(workspace)
+            saved.append((attention, output))
+        logits = made.alloc(batch * seq * 1000 * ROW_BYTES, 40)
+        gradient = made.alloc(batch * seq * width * ROW_BYTES, 41)
+        gradients = []
+        for attention, output in reversed(saved):
+            scratch = made.alloc(batch * 8 * seq * seq * 2, 50)
+            weight_gradient = made.alloc(4 * width * width * ROW_BYTES, 51)
+            bias_gradient = made.alloc(width * ROW_BYTES, 52)
+            made.free(scratch, attention)
+            following = made.alloc(batch * seq * width * ROW_BYTES, 53)
+            made.free(gradient, output)
+            gradient = following
+            gradients += [weight_gradient, bias_gradient]
+        made.free(gradient, logits, hidden, batch_input)
+        if step == 0:
+            for layer in weights:
+                for weight in layer:
+                    states.append(made.alloc(made.sizes[weight], 60))
+        made.free(*gradients)
+        made.step("END")
+    assert embedding in made.sizes
+    return made
+
+
+def generation(tokens=16, batch=2, layers=2, width=512, steps=2):
+    """A decoder that copies its growing cache at every token."""
+    made = Recorder("generate.py")
+    for _ in range(layers):
+        made.alloc(12 * width * width * 2, 10)
+    for _ in range(steps):
+        made.step("START")
+        prompt = made.alloc(batch * 32 * 8, 20)
+        cache = [made.alloc(batch * 32 * width * 2, 21) for _ in range(layers)]
+        for token in range(tokens):
+            hidden = made.alloc(batch * width * 2, 30)
+            for layer in range(layers):
+                longer = made.alloc(batch * (33 + token) * width * 2, 31)
+                scores = made.alloc(batch * 8 * (33 + token) * 4, 32)
+                made.free(cache[layer], scores)
+                cache[layer] = longer
+            logits = made.alloc(batch * 32000 * 4, 33)
+            made.free(hidden, logits)
+        made.free(*cache, prompt)
+        made.step("END")
+    return made
+
+
+def convolutions(batch, steps=3):
+    """A library that takes another algorithm, with another workspace, for larger batches."""
+    made = Recorder("convolve.py")
+    weights = [made.alloc(9 * 256 * 256 * 4, 10) for _ in range(4)]
+    for _ in range(steps):
+        made.step("START")
+        saved = []
+        for layer in range(4):
+            saved.append(made.alloc(batch * 256 * 784 * 4, 20))
+            workspace = batch * (2 << 20) + 147 if batch < 4 + layer else 17_000_003 + batch * (1 << 19)
+            made.free(made.alloc(workspace, 21))
+        for output in reversed(saved):
+            gradient = made.alloc(batch * 256 * 784 * 4, 30)
+            made.free(output, gradient)
+        made.step("END")
+    assert weights[0] in made.sizes
+    return made

@@ -1,0 +1,272 @@
+"""memreel fleet: one answer for the ranks of a job, over recordings of a real one and over broken ones."""
+
+import json
+import re
+import shutil
+import unittest
+
+import histories
+from program import SAMPLES, SANITIZED, ProgramTest, run
+
+FLEET16 = histories.SHARED / "fleet16"
+SAMPLE = SAMPLES / "gpt_default.reel"
+LEAK = SAMPLES / "leak.reel"
+LONG = SAMPLES / "decode_default.reel"  # of more than one block of events
+
+
+def reels():
+    return [FLEET16 / f"rank{rank}.reel" for rank in range(16)]
+
+
+@unittest.skipUnless((FLEET16 / "truth.jsonl").exists(), "the recordings of 16 ranks are not here")
+class Sixteen(ProgramTest):
+    """Four pipeline stages of four replicas: rank 6 had one longer step, rank 9 leaks."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.truth = [json.loads(line) for line in (FLEET16 / "truth.jsonl").read_text().splitlines()]
+        process = run("fleet", *reels(), "--mesh", "pp=4,dp=4", "--json")
+        cls.code, cls.errors = process.returncode, process.stderr
+        cls.fleet = json.loads(process.stdout)
+
+    def test_everybody_is_there(self):
+        self.assertEqual(self.code, 0, self.errors)
+        self.assertEqual(self.fleet["schema"], "memreel.fleet/1")
+        self.assertEqual(self.fleet["world_size"], 16)
+        self.assertEqual(self.fleet["missing_ranks"], [])
+        self.assertEqual([row["rank"] for row in self.fleet["ranks"]], list(range(16)))
+        self.assertEqual({row["status"] for row in self.fleet["ranks"]}, {"ok"})
+
+    def test_peaks_are_those_that_pytorch_reported(self):
+        for row, truth in zip(self.fleet["ranks"], self.truth):
+            with self.subTest(rank=row["rank"]):
+                self.assertEqual(row["peak_allocated_bytes"], truth["peak_allocated"])
+                self.assertEqual(row["peak_reserved_bytes"], truth["peak_reserved"])
+
+    def test_the_rank_with_the_highest_peak_decides(self):
+        decider = max(self.truth, key=lambda rank: rank["peak_reserved"])["rank"]
+        self.assertEqual(self.fleet["decides"]["rank"], decider)
+        self.assertEqual(len(self.fleet["decides"]["next"]), 10)
+
+    def test_replicas_are_classes(self):
+        self.assertEqual([c["ranks"] for c in self.fleet["classes"]],
+                         [[0, 1, 2, 3], [4, 5, 7], [6], [8, 10, 11], [9], [12, 13, 14, 15]])
+
+    def test_outliers_are_compared_with_their_own_stage(self):
+        outliers = {outlier["rank"]: outlier for outlier in self.fleet["outliers"]}
+        self.assertEqual(sorted(outliers), [6, 9])
+        self.assertIn(outliers[6]["neighbour"], (4, 5, 7))
+        self.assertIn(outliers[9]["neighbour"], (8, 10, 11))
+        by_rank = {rank["rank"]: rank["peak_reserved"] for rank in self.truth}
+        self.assertEqual(outliers[6]["bytes"], by_rank[6] - by_rank[4])
+        self.assertEqual(outliers[9]["bytes"], by_rank[9] - by_rank[8])
+        self.assertTrue(outliers[9]["sites"][0]["stack"])
+
+    def test_the_leak_and_no_other(self):
+        self.assertEqual({leak["rank"] for leak in self.fleet["leaks"]}, {9})
+        leaked = sum(leak["bytes"] for leak in self.fleet["leaks"])
+        truth = sum(rank["leaked_bytes"] for rank in self.truth)
+        self.assertAlmostEqual(leaked, truth, delta=0.05 * truth)
+        self.assertEqual(self.fleet["leaks"][0]["stack"][0]["line"], 26)
+
+    def test_stages_differ_and_replicas_hardly(self):
+        axes = {axis["axis"]: axis for axis in self.fleet["imbalance"]["axes"]}
+        self.assertEqual(set(axes), {"pp", "dp"})
+        peaks = [rank["peak_reserved"] for rank in self.truth]
+        mean = sum(peaks) / 16
+        between = sum(4 * (sum(peaks[4 * s:4 * s + 4]) / 4 - mean) ** 2 for s in range(4))
+        self.assertAlmostEqual(axes["pp"]["share_of_variance"], between / sum((p - mean) ** 2 for p in peaks), places=6)
+        self.assertAlmostEqual(self.fleet["imbalance"]["max_over_mean"], max(peaks) / mean, places=6)
+
+    def test_the_common_setting_is_replayed_on_every_class(self):
+        setting = self.fleet["setting"]
+        self.assertEqual([c["ranks"] for c in setting["classes"]], [c["ranks"] for c in self.fleet["classes"]])
+        for c in setting["classes"]:
+            with self.subTest(ranks=c["ranks"]):
+                self.assertIsNone(c["problem"])
+                replay = self.document("replay", FLEET16 / f"rank{c['replayed']}.reel", "--policy", "torch.native")
+                self.assertEqual(c["recorded"]["peak_reserved_bytes"], replay["policies"][0]["peak_reserved_bytes"])
+                self.assertGreater(c["allocations"], 0)
+                self.assertEqual(c["address_matches"], c["allocations"])
+                self.assertEqual(c["witness_address_matches"], c["witness_allocations"])
+                self.assertEqual(c["witness"] is None, len(c["ranks"]) == 1)
+                self.assertEqual([o["setting"] for o in c["outcomes"]], setting["candidates"])
+        if setting["recommended"] is not None:
+            chosen = setting["candidates"].index(setting["recommended"])
+            after = max(c["outcomes"][chosen]["peak_reserved_bytes"] for c in setting["classes"])
+            self.assertEqual(setting["max_peak_reserved_bytes"]["after"], after)
+            self.assertLess(after, setting["max_peak_reserved_bytes"]["before"])
+
+    def test_a_directory_with_other_files_and_second_recordings(self):
+        fleet = self.document("fleet", FLEET16, "--no-setting")
+        self.assertEqual([c["ranks"] for c in fleet["classes"]], [c["ranks"] for c in self.fleet["classes"]])
+        duplicates = [row for row in fleet["ranks"] if row["status"] == "duplicate"]
+        self.assertEqual([row["rank"] for row in duplicates], [0, 9])
+        for row in duplicates:
+            self.assertEqual(row["peak_reserved_bytes"], self.truth[row["rank"]]["peak_reserved"])
+        self.assertTrue(any(name.endswith("truth.jsonl") for name in fleet["skipped_files"]))
+
+    def test_missing_ranks_are_the_first_thing_said(self):
+        files = [file for rank, file in enumerate(reels()) if rank not in (3, 4, 5)]
+        process = self.answer("fleet", *files, "--no-setting", "--world-size", 17, code=1)
+        self.assertEqual(process.stdout.splitlines()[0].split(";")[0], "4 of 17 ranks missing: 3-5, 16")
+        self.answer("fleet", *files, "--no-setting", "--allow-incomplete")
+
+    def test_a_smaller_device_says_who_fails_first(self):
+        fleet = self.document("fleet", *reels(), "--no-setting", "--capacity", "1200MiB")
+        fails = fleet["decides"]["fails_first"]
+        self.assertEqual(fails["rank"], 6)
+        self.assertLess(next(row["headroom_bytes"] for row in fleet["ranks"] if row["rank"] == 6), 0)
+
+    def test_text_fits_a_terminal(self):
+        text = self.answer("fleet", FLEET16, "--mesh", "pp=4,dp=4").stdout
+        for line in text.splitlines():
+            self.assertLessEqual(len(line), 100, line)
+        for mention in ("all 16 ranks; 6 classes", "rank 6", "rank 9", "192.00 MiB", "train.py:26", "pp 0"):
+            self.assertIn(mention, text)
+
+
+class Broken(ProgramTest):
+    """Whatever the files are, each is a row."""
+
+    def job(self, **files):
+        directory = self.directory / "job"
+        directory.mkdir(exist_ok=True)
+        for name, content in files.items():
+            (directory / f"{name}.reel").write_bytes(content)
+        return directory
+
+    def fleet(self, *arguments, code=1):
+        fleet = self.document("fleet", *arguments, "--no-setting", code=code)
+        return fleet, {row["rank"]: row for row in fleet["ranks"] if row["status"] != "duplicate"}
+
+    def test_each_kind_of_damage_is_a_row_with_its_reason(self):
+        whole = LONG.read_bytes()
+        damaged = bytearray(whole)
+        for at in range(len(whole) * 9 // 10, len(whole) * 9 // 10 + 200):
+            damaged[at] ^= 0x5A
+        fleet, rows = self.fleet(self.job(rank0=whole, rank1=whole[:len(whole) * 9 // 10], rank2=bytes(damaged),
+                                          rank3=b"nothing of the kind", rank5=whole))
+        self.assertEqual({rank: row["status"] for rank, row in rows.items()},
+                         {0: "ok", 1: "truncated", 2: "damaged", 3: "damaged", 4: "missing", 5: "ok"})
+        for rank in (1, 2, 3, 4):
+            self.assertTrue(rows[rank]["reason"])
+        self.assertEqual(fleet["missing_ranks"], [3, 4])
+        self.assertIsNone(rows[3]["peak_reserved_bytes"])
+        self.assertGreater(rows[1]["peak_reserved_bytes"], 0)
+        self.assertGreater(rows[2]["peak_reserved_bytes"], 0)
+        self.assertEqual(fleet["losses"]["damaged"], 2)
+
+    @unittest.skipIf(SANITIZED, "address space can't be limited under a sanitizer")
+    def test_a_file_that_takes_too_much_memory_is_hostile(self):
+        fleet, rows = self.fleet(self.job(rank0=LONG.read_bytes()), "--memory-limit", "12MiB")
+        self.assertEqual(rows[0]["status"], "hostile")
+        self.assertIsNone(fleet["decides"])
+
+    def test_the_later_of_two_attempts_is_judged(self):
+        job = self.job(rank0=SAMPLE.read_bytes())
+        (job / "restart").mkdir()
+        shutil.copy(LEAK, job / "restart/rank0.reel")
+        fleet, rows = self.fleet(job, code=0)
+        self.assertEqual([row["status"] for row in fleet["ranks"]], ["ok", "duplicate"])
+        self.assertIn("is judged for this rank", fleet["ranks"][1]["reason"])
+
+    def test_ranks_come_from_names(self):
+        for name, rank in (("rank_3", 3), ("Rank-4", 4), ("5", 5), ("snapshot_6", 6)):
+            with self.subTest(name):
+                job = self.directory / name
+                job.mkdir()
+                shutil.copy(SAMPLE, job / f"{name}.reel")
+                self.assertEqual(self.fleet(job, "--allow-incomplete", code=0)[0]["decides"]["rank"], rank)
+        directory = self.directory / "worker/rank7"
+        directory.mkdir(parents=True)
+        shutil.copy(SAMPLE, directory / "snapshot.reel")
+        self.assertEqual(self.fleet(directory, "--allow-incomplete", code=0)[0]["decides"]["rank"], 7)
+        own = self.fleet(directory.parent, "--allow-incomplete", "--rank-pattern", "wor(k)er", code=0)[0]
+        self.assertTrue(own["ranks"][0]["rank_assumed"])
+
+    def test_same_requests_are_one_class_whatever_the_file_is_called(self):
+        fleet, _ = self.fleet(self.job(rank0=SAMPLE.read_bytes(), rank1=SAMPLE.read_bytes(), rank2=LEAK.read_bytes()),
+                              code=0)
+        self.assertEqual([c["ranks"] for c in fleet["classes"]], [[0, 1], [2]])
+
+    def test_refusals(self):
+        job = self.job(rank0=SAMPLE.read_bytes())
+        for arguments, mention in (((self.directory / "nowhere",), "does not exist"),
+                                   ((job, "--mesh", "pp4"), "pp=4,dp=4"),
+                                   ((job, "--mesh", "pp=2", "--world-size", 3), "--mesh"),
+                                   ((job, "--rank-pattern", "("), "--rank-pattern"),
+                                   ((job, "--rank-pattern", "rank"), "parentheses"),
+                                   ((job, "--capacity", "much"), "--capacity")):
+            with self.subTest(arguments=arguments):
+                self.assert_refused(run("fleet", *arguments), mention)
+        empty = self.directory / "empty"
+        empty.mkdir()
+        self.assert_refused(run("fleet", empty), "no recordings")
+        self.job(rank9=SAMPLE.read_bytes())
+        self.assert_refused(run("fleet", job, "--world-size", 4), "rank 9", "--world-size")
+
+    def test_commands_for_one_recording_say_what_to_do_with_several(self):
+        job = self.job(rank0=SAMPLE.read_bytes(), rank1=LEAK.read_bytes())
+        for command in (("report", job), ("check", job, "--max-peak", "1GiB"), ("info", job)):
+            self.assert_refused(run(*command), "holds 2 recordings", "memreel fleet", "check --fleet", "rank0.reel")
+
+
+class Check(ProgramTest):
+    """memreel check --fleet: budgets and a baseline by class."""
+
+    def setUp(self):
+        super().setUp()
+        self.job = self.directory / "job"
+        self.job.mkdir()
+        for rank in range(3):
+            shutil.copy(SAMPLE, self.job / f"rank{rank}.reel")
+        shutil.copy(LEAK, self.job / "rank3.reel")
+        self.ranks = self.document("fleet", self.job, "--no-setting")["ranks"]
+        self.peak = max(row["peak_reserved_bytes"] for row in self.ranks)
+
+    def check(self, *arguments, code=0):
+        return {check["name"]: check for check in self.document("check", "--fleet", self.job, *arguments, code=code)["checks"]}
+
+    def test_each_budget_passes_at_its_figure_and_fails_beyond(self):
+        mean = sum(row["peak_reserved_bytes"] for row in self.ranks) / 4
+        headroom = 80 * 2**30 - self.peak
+        for option, figure, beyond in (("--max-reserved", self.peak, self.peak - 1), ("--max-p99", self.peak, self.peak - 1),
+                                       ("--max-imbalance", self.peak / mean + 1e-9, self.peak / mean - 1e-6)):
+            with self.subTest(option):
+                self.assertTrue(all(check["passed"] for check in self.check(option, figure).values()))
+                failed = self.check(option, beyond, code=1)[option.lstrip("-")]
+                self.assertFalse(failed["passed"])
+                self.assertTrue(failed["reason"])
+        least = self.check("--min-headroom", "1GiB", "--capacity", "80GiB")["min-headroom"]["value"]
+        self.assertLessEqual(least, headroom)
+        self.check("--min-headroom", least, "--capacity", "80GiB")
+        self.check("--min-headroom", least + 1, "--capacity", "80GiB", code=1)
+
+    def test_leaks_name_the_rank(self):
+        self.assertEqual(self.check("--max-leaked", "1MiB", code=1)["max-leaked"]["rank"], 3)
+
+    def test_a_missing_rank_is_within_no_budget(self):
+        (self.job / "rank1.reel").unlink()
+        self.assertIn("rank 1 is missing", self.check("--max-reserved", "1TiB", code=1)["complete"]["reason"])
+
+    def test_a_baseline_accepts_its_own_job_and_names_the_class_that_grew(self):
+        baseline = self.directory / "baseline.json"
+        self.check("--write-baseline", baseline)
+        self.check("--baseline", baseline, "--tolerance", "0")
+        document = json.loads(baseline.read_text())
+        self.assertEqual([c["ranks"] for c in document["classes"]], [[0, 1, 2], [3]])
+        document["classes"][0]["peak_reserved_bytes"] -= 2**20
+        baseline.write_text(json.dumps(document))
+        failed = self.check("--baseline", baseline, "--tolerance", "0", code=1)["baseline reserved, ranks 0-2"]
+        self.assertIn("1.00 MiB more", failed["reason"])
+
+    def test_refusals(self):
+        self.assert_refused(run("check", "--fleet", self.job), "nothing to check")
+        self.assert_refused(run("check", "--fleet", self.job, "--max-peak", "1GiB"), "--max-p99")
+        self.assert_refused(run("check", SAMPLE, "--min-headroom", "1GiB"), "--fleet")
+        self.assert_refused(run("check", "--fleet", self.job, "--max-imbalance", "0.5"), "--max-imbalance")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,143 @@
+"""memreel fleet map, merge and memreel-fleet-mpi: the same bytes and the same answer, whoever does the work."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+import histories
+from program import MEMREEL, SAMPLES, ProgramTest, run
+
+FLEET16 = histories.SHARED / "fleet16"
+MPI = os.environ.get("MEMREEL_FLEET_MPI", "")
+# mpirun as root in a container: Open MPI asks twice whether that is meant.
+MPI_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+                   "OMPI_MCA_plm_rsh_agent": "sh", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+LAUNCHERS = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "RANK", "WORLD_SIZE", "JOB_COMPLETION")
+
+
+def content_of(out):
+    """What a directory of results holds: names and bytes. A killed process may leave what it had not renamed."""
+    return {file.name: file.read_bytes() for file in sorted(out.iterdir()) if file.suffix != ".partial"}
+
+
+class Parts(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.job = self.directory / "job"
+        self.job.mkdir()
+        samples = sorted(SAMPLES.glob("*.reel"), key=lambda file: file.stat().st_size)[:4]
+        for rank in range(6):
+            shutil.copy(samples[rank % 4], self.job / f"rank{rank}.reel")
+        (self.job / "rank6.reel").write_bytes(samples[0].read_bytes()[:1000])
+        self.expected = self.mapped("whole", "--shard", "0/1")
+
+    def mapped(self, name, *arguments, environment=None):
+        out = self.directory / name
+        clean = {key: value for key, value in os.environ.items() if not key.startswith(LAUNCHERS)}
+        process = subprocess.run([MEMREEL, "fleet", "map", self.job, "-o", out, *arguments], text=True,
+                                 capture_output=True, env={**clean, **(environment or {})}, timeout=500)
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.said = process.stdout
+        return content_of(out)
+
+    def test_a_result_for_every_recording_and_nothing_else(self):
+        self.assertEqual(len(self.expected), 7)
+        self.assertTrue(all(name.endswith(".rank") for name in self.expected))
+
+    def test_parts_make_the_same_bytes_in_any_order(self):
+        for part in (2, 0, 1):
+            parts = self.mapped("parts", "--shard", f"{part}/3")
+        self.assertEqual(parts, self.expected)
+
+    def test_the_part_comes_from_the_launcher(self):
+        for name, variables in (("slurm", ("SLURM_PROCID", "SLURM_NTASKS")), ("kubernetes", ("JOB_COMPLETION_INDEX", "JOB_COMPLETIONS")),
+                                ("torchrun", ("RANK", "WORLD_SIZE")), ("mpich", ("PMI_RANK", "PMI_SIZE"))):
+            with self.subTest(name):
+                first = self.mapped(name, environment=dict(zip(variables, ("0", "2"))))
+                self.assertLess(len(first), 7)
+                self.assertIn(variables[0], self.said)
+                self.assertEqual(self.mapped(name, environment=dict(zip(variables, ("1", "2")))), self.expected)
+
+    def test_resume_does_what_is_left_and_what_has_changed(self):
+        out = self.directory / "whole"
+        gone, broken, *_ = sorted(out.iterdir())
+        gone.unlink()
+        broken.write_bytes(b"half a resu")
+        self.assertEqual(self.mapped("whole", "--resume"), self.expected)
+        self.assertTrue(self.said.startswith("2 results"), self.said)
+        self.mapped("whole", "--resume")
+        self.assertTrue(self.said.startswith("0 results"), self.said)
+        shutil.copy(self.job / "rank1.reel", self.job / "rank0.reel")
+        os.utime(self.job / "rank0.reel", (time.time() + 10,) * 2)
+        self.mapped("whole", "--resume")
+        self.assertTrue(self.said.startswith("1 result "), self.said)
+
+    def test_a_killed_worker_costs_only_what_it_had_in_hand(self):
+        out = self.directory / "killed"
+        worker = subprocess.Popen([MEMREEL, "fleet", "map", self.job, "-o", out, "--jobs", "1"], stdout=subprocess.DEVNULL)
+        while worker.poll() is None and not (out.exists() and any(out.glob("*.rank"))):
+            time.sleep(0.002)
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+        self.assertEqual(self.mapped("killed", "--resume"), self.expected)
+
+    def test_merging_says_what_one_process_says(self):
+        direct = self.document("fleet", self.job, "--no-setting", code=1)
+        merged = self.document("fleet", "merge", self.directory / "whole", "--no-setting", code=1)
+        self.assertEqual(merged, direct)
+
+    def test_a_result_that_is_none_is_refused(self):
+        out = self.directory / "whole"
+        next(out.iterdir()).write_bytes(b"half a resu")
+        self.assert_refused(run("fleet", "merge", out), "no rank summary", "fleet map")
+        self.assert_refused(run("fleet", "merge", self.directory / "job"), "holds no results")
+        self.assert_refused(run("fleet", "merge", self.directory / "nowhere"), "nowhere")
+
+    def test_refusals(self):
+        self.assert_refused(run("fleet", "map", self.job, "-o", self.directory / "x", "--shard", "3/3"), "--shard")
+        (self.directory / "file").write_text("")
+        self.assert_refused(run("fleet", "map", self.job, "-o", self.directory / "file/x"), "file/x")
+
+
+@unittest.skipUnless(MPI and os.path.exists(MPI) and shutil.which("mpirun"), "this build has no memreel-fleet-mpi")
+class Mpi(Parts):
+    """The same with processes of MPI, whose number differs."""
+
+    def mpirun(self, count, out, *arguments, files=None):
+        return subprocess.run(["mpirun", "-n", str(count), MPI, files or self.job, "-o", self.directory / out, *arguments],
+                              env={**os.environ, **MPI_ENVIRONMENT}, text=True, capture_output=True, timeout=500)
+
+    def test_four_processes_make_the_same_bytes_and_say_the_same(self):
+        process = self.mpirun(4, "mpi", "--no-setting", "--", "--json")
+        self.assertEqual(process.returncode, 1, process.stderr)  # one recording is cut off
+        self.assertEqual(content_of(self.directory / "mpi"), self.expected)
+        self.assertEqual(json.loads(process.stdout), self.document("fleet", self.job, "--no-setting", code=1))
+
+    def test_resume(self):
+        out = self.directory / "whole"
+        next(out.iterdir()).unlink()
+        process = self.mpirun(2, "whole", "--resume", "--no-setting")
+        self.assertEqual(process.returncode, 1, process.stderr)
+        self.assertEqual(content_of(out), self.expected)
+
+    def test_the_common_setting_is_found_in_two_rounds(self):
+        (self.job / "rank6.reel").unlink()
+        direct = self.document("fleet", self.job)["setting"]
+        for count in (1, 3):
+            process = self.mpirun(count, f"settings{count}", "--", "--json")
+            self.assertEqual(process.returncode, 0, process.stderr)
+            self.assertEqual(json.loads(process.stdout)["setting"], direct)
+        self.assertEqual(content_of(self.directory / "settings1"), content_of(self.directory / "settings3"))
+
+    def test_nothing_to_read_ends_every_process(self):
+        process = self.mpirun(2, "nothing", files=self.directory / "nowhere")
+        self.assertNotEqual(process.returncode, 0)
+        self.assertIn("does not exist", process.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

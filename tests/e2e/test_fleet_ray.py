@@ -1,0 +1,79 @@
+"""memreel fleet --engine ray: tasks on a cluster of this machine, one of whose workers is killed."""
+
+import json
+import os
+import shutil
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import peers
+from program import MEMREEL, REPOSITORY, SAMPLES, ProgramTest
+from test_fleet_parts import content_of
+
+MODULE = REPOSITORY / "collector/python_module"
+STARTED = "import ray; ray.init(num_cpus=2, log_to_driver=False, logging_level='error', include_dashboard=False); " \
+          "import memreel_ray, sys; sys.exit(memreel_ray.main(sys.argv[1:]))"
+
+
+def workers_of(process):
+    """Processes below `process` that run a task of Ray now."""
+    tree = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True).stdout.splitlines()[1:]
+    rows = [(int(pid), int(parent), args) for pid, parent, args in (line.split(None, 2) for line in tree)]
+    below = {process}
+    for _ in range(6):
+        below |= {pid for pid, parent, _ in rows if parent in below}
+    return [pid for pid, _, args in rows if pid in below and args.startswith("ray::map_file")]
+
+
+class Ray(ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.python = peers.python_with("ray")
+
+    def setUp(self):
+        super().setUp()
+        self.job = self.directory / "job"
+        self.job.mkdir()
+        samples = sorted(SAMPLES.glob("*.reel"), key=lambda file: file.stat().st_size)[:4]
+        for rank in range(12):
+            shutil.copy(samples[rank % 4], self.job / f"rank{rank}.reel")
+        self.expected = self.answer("fleet", "map", self.job, "-o", self.directory / "expected", "--shard", "0/1")
+        self.environment = {**os.environ, "PYTHONPATH": str(MODULE), "PATH": f"{Path(self.python).parent}:{os.environ['PATH']}",
+                            "RAY_USAGE_STATS_ENABLED": "0"}
+
+    def test_the_same_bytes_and_the_same_answer(self):
+        out = self.directory / "out"
+        process = subprocess.run([MEMREEL, "fleet", "--engine", "ray", "-o", out, self.job, "--no-setting", "--json"], text=True,
+                                 capture_output=True, env=self.environment, timeout=500)
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertEqual(content_of(out), content_of(self.directory / "expected"))
+        self.assertEqual(json.loads(process.stdout), self.document("fleet", self.job, "--no-setting"))
+
+    def test_a_killed_worker_changes_nothing(self):
+        out = self.directory / "out"
+        # Recordings that take a while, so that there is something to kill.
+        slow = self.directory / "slow-memreel"
+        slow.write_text(f"#!/bin/sh\nsleep 1\nexec {MEMREEL} \"$@\"\n")
+        slow.chmod(0o755)
+        files = sorted(str(file) for file in self.job.iterdir())
+        driver = subprocess.Popen([self.python, "-c", STARTED, "--memreel", slow, "--out", out, "--no-setting", "--json", "--", *files],
+                                  env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        killed = []
+
+        def kill():
+            while driver.poll() is None and not killed:
+                for worker in workers_of(driver.pid):
+                    os.kill(worker, 9)
+                    killed.append(worker)
+                    break
+                time.sleep(0.05)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        output, errors = driver.communicate(timeout=500)
+        killer.join()
+        self.assertTrue(killed, "no worker was seen")
+        self.assertEqual(driver.returncode, 0, errors)
+        self.assertEqual(content_of(out), content_of(self.directory / "expected"))

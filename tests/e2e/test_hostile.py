@@ -1,0 +1,228 @@
+"""No file can hurt, and no name: every command on recordings that were made, or damaged, to do harm."""
+
+import gzip
+import itertools
+import json
+import lzma
+import pickle
+import re
+import shutil
+import subprocess
+import unittest
+from pathlib import Path
+
+try:
+    import zstandard
+except ImportError:  # a Python of the user's own
+    zstandard = None
+
+from program import MEMREEL, REPOSITORY, SANITIZED, SAMPLES, ProgramTest, run
+
+HOSTILE = sorted(path for path in (REPOSITORY / "tests/data/hostile").iterdir() if path.suffix in (".reel", ".pickle", ".json"))
+GIB = 1 << 30
+HANGS = 120  # seconds; nothing here takes ten
+POLICIES = ("bound.live,bound.pages,cuda.malloc,cuda.async,torch.native,torch.expandable,tf.bfc,jax.default,jax.growth,"
+            "ort.arena,rmm.pool,rmm.arena,rmm.binning,pool.exact,fit.first,fit.best,fit.next,buddy,tlsf,slab,gmlake,vpmm,"
+            "plan.size,plan.best").split(",")
+EVERY_SECTION = ("--leaks", "--fragmentation", "--oom", "--allocations")
+MISLEADING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def commands(trace, directory):
+    """Every command, with each of its formats: arguments, and the file that is written."""
+    yield ["info", trace], None
+    yield ["info", trace, "--json"], None
+    yield ["verify", trace], None
+    yield ["report", trace], None
+    yield ["report", trace, *EVERY_SECTION], None
+    for by in ("stack", "function", "module", "thread", "stream", "pool"):
+        yield ["report", trace, "--by", by], None
+    for form in ("json", "markdown", "html"):
+        yield ["report", trace, *EVERY_SECTION, "--format", form], None
+    yield ["tune", trace], None
+    yield ["tune", trace, "--json"], None
+    yield ["check", trace, "--max-peak", "1GiB", "--max-leaked", "0", "--junit", directory / "junit.xml", "--markdown",
+           directory / "check.md"], directory / "check.md"
+    yield ["diff", trace, "@end"], None
+    yield ["diff", trace, SAMPLES / "leak.reel"], None
+    yield ["diff", SAMPLES / "leak.reel", trace, "--json"], None
+    for form in ("csv", "jsonl", "speedscope", "minimalloc"):
+        yield ["export", trace, "--format", form, "-o", directory / ("exported." + form)], directory / ("exported." + form)
+    for form in ("perfetto", "pprof"):  # not text
+        yield ["export", trace, "--format", form, "-o", directory / ("exported." + form)], None
+    yield ["import", trace, "-o", directory / "imported.reel"], None
+    for policy in POLICIES:
+        yield ["replay", trace, "--policy", policy], None
+    for policy in ("torch.native", "cuda.async", "tf.bfc", "rmm.pool"):
+        yield ["replay", trace, "--policy", policy, "--capacity", "1GiB", "--json"], None
+
+
+class HostileTest(ProgramTest):
+    def assert_survives(self, *arguments):
+        """Within a gibibyte, with one of the three exit codes, and without a word of the C++ library's."""
+        process = run(*arguments, memory_limit=GIB, timeout=HANGS)
+        line = "memreel " + " ".join(map(str, arguments))
+        self.assertIn(process.returncode, (0, 1, 2), f"{line}\n{process.stderr}")
+        self.assertNotIn("bad_alloc", process.stderr, line)
+        self.assertNotIn("std::", process.stderr, line)
+        return process
+
+
+@unittest.skipIf(SANITIZED, "the corpora are replayed in one process instead: tests/fuzz")
+class Files(HostileTest):
+    def check(self, name):
+        directory = self.directory
+        for arguments, _ in commands(name, directory):
+            self.assert_survives(*arguments)
+
+
+def add_test(path):
+    def test(self):
+        self.check(path)
+    setattr(Files, "test_" + path.stem.replace(".", "_") + "_" + path.suffix[1:], test)
+
+
+for hostile in HOSTILE:
+    add_test(hostile)
+
+
+def deep_pickle(frames):
+    """A snapshot of which one stack has that many frames."""
+    entry = {"action": "alloc", "addr": 1 << 40, "size": 512, "stream": 0, "time_us": 1,
+             "frames": [{"name": f"f{i}", "filename": "f.py", "line": i} for i in range(frames)]}
+    return pickle.dumps({"segments": [], "device_traces": [[entry]]}, protocol=4)
+
+
+def entry(action, address, size, time=1):
+    return {"action": action, "addr": address, "size": size, "stream": 0, "time_us": time, "frames": []}
+
+
+class Bounds(HostileTest):
+    def snapshot(self, entries, **more):
+        return self.file("snapshot.json", json.dumps({"segments": [], "device_traces": [entries], **more}).encode())
+
+    def test_bombs_end_with_one_line(self):
+        bomb = b'{"device_traces": [[' + b" " * (260 << 20)
+        bombs = [("gz", gzip.compress(bomb, 1)), ("xz", lzma.compress(bomb, preset=0))]
+        if zstandard:
+            bombs.append(("zst", zstandard.ZstdCompressor(level=1).compress(bomb)))
+        for name, compressed in bombs:
+            file = self.file("bomb.json." + name, compressed)
+            process = run("info", file, memory_limit=GIB, timeout=HANGS)
+            self.assert_refused(process, file, "decompresses to more than 256.00 MiB", "--max-memory")
+
+    def test_max_memory_allows_more_and_less(self):
+        document = json.dumps({"segments": [], "device_traces": [[entry("alloc", 1 << 40, 512)]]}).encode()
+        packed = self.file("large.json.gz", gzip.compress(document + b" " * (300 << 20), 1))
+        self.assert_refused(run("info", packed), "decompresses to more than")
+        self.answer("info", packed, "--max-memory", "1GiB")
+        self.assert_refused(run("info", packed, "--max-memory", "1MiB"), "1.00 MiB")
+        self.assert_refused(run("info", packed, "--max-memory", "much"), "--max-memory")
+
+    def test_what_no_device_has_is_refused(self):
+        for action, address, size, mentions in (
+                ("alloc", 1 << 40, 1 << 50, "'size' is more than 32.00 TiB"),
+                ("segment_alloc", (1 << 64) - 4096, 8192, "'addr' is no address"),
+                ("free_requested", (1 << 63), 512, "'addr' is no address")):
+            trace = self.snapshot([entry(action, address, size)])
+            self.assert_refused(run("report", trace), "device_traces[0][0]", mentions)
+
+    def test_a_request_that_failed_may_be_of_any_size(self):
+        trace = self.snapshot([entry("alloc", 1 << 40, 512), dict(entry("oom", 0, (1 << 64) - 1), device_free=1 << 63)])
+        self.answer("report", trace, "--oom")
+        self.answer("replay", trace, "--policy", "torch.native,rmm.pool,buddy")
+
+    def test_times_out_of_range_are_refused(self):
+        self.assert_refused(run("info", self.snapshot([entry("alloc", 1 << 40, 512, (1 << 63) - 1)])), "'time_us'")
+
+    def test_settings_out_of_range_keep_their_defaults(self):
+        for key, value in itertools.product(
+                ("max_split_size", "max_non_split_rounding_size", "large_segment_size", "garbage_collection_threshold",
+                 "roundup_power2_divisions"), (1, 3, 1 << 20, 1 << 50, 1 << 63, 1e-5, 1e300, "x")):
+            trace = self.snapshot([entry("segment_alloc", 1 << 40, 20 << 20), entry("alloc", 1 << 40, 5 << 20),
+                                   dict(entry("oom", 0, 30 << 20), device_free=0)], allocator_settings={key: value})
+            self.assert_survives("report", trace, *EVERY_SECTION)
+            self.assert_survives("tune", trace)
+
+    def test_deep_stacks_are_cut_and_counted(self):
+        deep = self.file("deep.pickle", deep_pickle(20_000))
+        process = self.answer("report", deep, "--by", "stack")
+        self.assertIn("1 event lost its stack, or the frames of it beyond the 4,096th", process.stderr)
+        self.assertIn("f0", process.stdout)
+        self.assertNotIn("beyond", self.answer("report", self.file("shallow.pickle", deep_pickle(4096))).stderr)
+
+    def test_deep_json_is_refused(self):
+        nested = self.file("nested.json", b'{"device_traces": ' + b"[" * 100_000)
+        self.assert_refused(run("info", nested), "nest more than 256 deep")
+
+    @unittest.skipIf(SANITIZED, "a sanitizer ends the program where memory ends")
+    def test_the_end_of_memory_is_said(self):
+        numbers = self.file("numbers.json", b'{"x": [' + b"0," * 12_000_000 + b"0]}")
+        process = run("report", numbers, memory_limit=120 << 20)
+        self.assert_refused(process, "not enough memory", f"'memreel report {numbers}'")
+
+
+class Names(HostileTest):
+    trace = REPOSITORY / "tests/data/hostile/inj.pickle"
+
+    def assert_clean(self, text, what):
+        found = MISLEADING.search(text)
+        context = "" if found is None else repr(text[max(0, found.start() - 60):found.end() + 20])
+        self.assertIsNone(found, f"{what}: {context}")
+        for line in text.splitlines():
+            self.assertFalse(line.startswith("memreel: note: forged"), what)
+
+    def test_nothing_a_name_says_reaches_the_terminal_raw(self):
+        for arguments, output in commands(self.trace, self.directory):
+            process = run(*arguments)
+            what = " ".join(map(str, arguments[:4]))
+            self.assertIn(process.returncode, (0, 1, 2), what + process.stderr)
+            self.assert_clean(process.stdout, what)
+            self.assert_clean(process.stderr, what)
+            if output is not None and output.exists():
+                self.assert_clean(output.read_bytes().decode("utf-8"), what)
+
+    def test_names_can_still_be_told_apart(self):
+        shown = self.answer("report", self.trace, "--by", "stack", "--top", "50").stdout
+        self.assertIn("\\x1b]0;OWNED", shown)
+        self.assertIn("\\u202egnp.exe", shown)
+        self.assertIn("a\\nmemreel: note: forged line", shown)
+
+    def test_names_of_files_are_names(self):
+        hostile = self.directory / "e\x1b[31m\nvil\u202e.reel"
+        hostile.write_bytes(b"no trace")
+        process = run("info", hostile)
+        self.assert_clean(process.stderr, "an error")
+        self.assertEqual(len(process.stderr.splitlines()), 1)
+
+    def test_no_spreadsheet_computes_a_name(self):
+        rows = self.answer("export", self.trace, "--format", "csv").stdout.splitlines()
+        self.assertTrue(any("\"'=HYPERLINK" in row for row in rows))
+        for row in rows[1:]:
+            self.assertIsNone(re.search(r'(^|,)"?[=+@]', row), row)
+
+    def test_markdown_of_check_mentions_nobody(self):
+        hostile = self.directory / "@octocat <b> www.evil.example.pickle"
+        hostile.write_bytes(self.trace.read_bytes())
+        markdown = self.directory / "check.md"
+        self.answer("check", hostile, "--max-peak", "1GiB", "--markdown", markdown)
+        text = markdown.read_text()
+        self.assertNotIn("@octocat", text)
+        self.assertNotIn("<b>", text)
+        self.assertNotIn("www.evil", text)
+
+
+@unittest.skipIf(SANITIZED or shutil.which("readelf") is None, "sanitized programs are for tests; readelf looks at others")
+class Hardening(unittest.TestCase):
+    def test_programs_can_not_be_bent_after_they_start(self):
+        directory = Path(MEMREEL).parent
+        programs = [directory / name for name in ("memreel", "memreel-attach", "memreel-record", "memreel-view")]
+        for program in filter(Path.exists, programs):
+            dynamic = subprocess.run(["readelf", "-dlW", program], text=True, stdout=subprocess.PIPE, check=True).stdout
+            self.assertRegex(dynamic, r"FLAGS_1.*\bNOW\b", program)
+            self.assertIn("GNU_RELRO", dynamic, program)
+            self.assertRegex(dynamic, r"GNU_STACK.* RW ", program)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,143 @@
+"""Files that commands write: complete or not there, and nothing is destroyed that is not a regular file of the user's."""
+
+import os
+import stat
+import subprocess
+import threading
+import unittest
+
+from program import MEMREEL, SAMPLES, ProgramTest, run
+
+SAMPLE = SAMPLES / "graphs_default.reel"
+PICKLE = SAMPLES / "captures_s63_default.pickle.xz"
+# Each writes the file that is appended.
+WRITERS = {
+    "report": ("report", SAMPLE, "--format", "html", "-o"),
+    "export": ("export", SAMPLE, "--format", "csv", "-o"),
+    "import": ("import", PICKLE, "-o"),
+    "symbols": ("symbols", SAMPLE, "-o"),
+    "baseline": ("check", SAMPLE, "--write-baseline"),
+    "junit": ("check", SAMPLE, "--max-peak", "1TiB", "--junit"),
+    "markdown": ("check", SAMPLE, "--max-peak", "1TiB", "--markdown"),
+}
+
+
+class OutputFiles(ProgramTest):
+    def expected(self, arguments):
+        plain = self.directory / "plain"
+        self.answer(*arguments, plain)
+        content = plain.read_bytes()
+        plain.unlink()
+        return content
+
+    def test_symbolic_link_leads_to_the_file_that_is_written(self):
+        for name, arguments in WRITERS.items():
+            with self.subTest(name):
+                target = self.file(f"{name}.target", b"old")
+                link = self.directory / f"{name}.link"
+                link.symlink_to(target.name)
+                self.answer(*arguments, link)
+                self.assertTrue(link.is_symlink())
+                self.assertEqual(target.read_bytes(), self.expected(arguments))
+
+    def test_link_to_a_file_that_is_not_there_yet(self):
+        for name, arguments in WRITERS.items():
+            with self.subTest(name):
+                link = self.directory / f"{name}.link"
+                link.symlink_to(f"{name}.absent")
+                self.answer(*arguments, link)
+                self.assertTrue(link.is_symlink())
+                self.assertTrue((self.directory / f"{name}.absent").is_file())
+
+    def test_links_in_a_circle_are_refused(self):
+        link = self.directory / "link"
+        link.symlink_to("link")
+        for name, arguments in WRITERS.items():
+            with self.subTest(name):
+                self.assert_refused(run(*arguments, link), "symbolic links")
+
+    def test_pipe_is_written_to(self):
+        for name, arguments in WRITERS.items():
+            with self.subTest(name):
+                pipe = self.directory / f"{name}.pipe"
+                os.mkfifo(pipe)
+                received = []
+                reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()), daemon=True)
+                reader.start()
+                self.answer(*arguments, pipe)
+                reader.join(60)
+                self.assertTrue(stat.S_ISFIFO(pipe.lstat().st_mode))
+                self.assertEqual(received, [self.expected(arguments)])
+
+    def test_device_is_written_to(self):
+        device = self.directory / "full"
+        device.symlink_to("/dev/full")
+        try:
+            own = self.directory / "null"
+            os.mknod(own, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+            with open(own, "wb"):
+                pass
+        except OSError:
+            own = None  # only root may
+        for name, arguments in WRITERS.items():
+            with self.subTest(name):
+                self.assertEqual(run(*arguments, device).returncode, 2)
+                self.assertTrue(device.is_symlink())
+                if own:
+                    self.answer(*arguments, own)
+                    self.assertTrue(stat.S_ISCHR(own.lstat().st_mode))
+
+    def test_mode_is_kept(self):
+        for name, arguments in WRITERS.items():
+            with self.subTest(name):
+                target = self.file(name, b"old")
+                target.chmod(0o640)
+                self.answer(*arguments, target)
+                self.assertEqual(stat.S_IMODE(target.stat().st_mode), 0o640)
+
+    def test_input_is_never_the_output(self):
+        trace = self.file("trace.reel", SAMPLE.read_bytes())
+        link = self.directory / "link.reel"
+        link.symlink_to(trace.name)
+        for name, arguments in WRITERS.items():
+            with self.subTest(name):
+                if name == "symbols":
+                    continue  # writes into the trace itself, which is what it is for
+                self.assert_refused(run(*[trace if a in (SAMPLE, PICKLE) else a for a in arguments], link),
+                                    "overwrite the input")
+                self.assertEqual(trace.read_bytes(), SAMPLE.read_bytes())
+
+    def test_nothing_is_left_of_what_failed(self):
+        damaged = self.file("damaged.pickle", b"\x80\x04]")
+        before = set(self.directory.iterdir())
+        for name, arguments in WRITERS.items():
+            with self.subTest(name):
+                run(*[damaged if a in (SAMPLE, PICKLE) else a for a in arguments], self.directory / "out")
+                self.assertEqual(set(self.directory.iterdir()), before)
+
+    def test_name_of_the_unfinished_file_is_not_foreseeable(self):
+        # Somebody else's file under a name that an earlier version used is left alone.
+        trap = self.directory / "out.html.partial"
+        trap.symlink_to(self.file("precious", b"precious"))
+        self.answer("report", SAMPLE, "-o", self.directory / "out.html")
+        self.assertEqual((self.directory / "precious").read_bytes(), b"precious")
+        self.assertTrue(trap.is_symlink())
+
+
+class FullOutput(unittest.TestCase):
+    def test_a_full_standard_output_is_an_error(self):
+        commands = [["--help"], ["--version"], ["info", SAMPLE], ["report", SAMPLE], ["report", SAMPLE, "--json"],
+                    ["report", SAMPLE, "--format", "html"], ["report", SAMPLE, "--format", "markdown"],
+                    ["report", SAMPLE, "--leaks"], ["replay", SAMPLE, "--policy", "bound.live"], ["tune", SAMPLE],
+                    ["verify", SAMPLE], ["check", SAMPLE, "--max-peak", "1TiB"], ["check", SAMPLE, "--max-peak", "1"],
+                    ["diff", f"{SAMPLE}@0s", "@end"], ["export", SAMPLE, "--format", "csv"]]
+        for command in commands:
+            with self.subTest(command), open("/dev/full", "wb") as full:
+                process = subprocess.run([MEMREEL, *map(str, command)], stdin=subprocess.DEVNULL, stdout=full,
+                                         stderr=subprocess.PIPE, text=True, timeout=500)
+                self.assertEqual(process.returncode, 2, process.stderr)
+                self.assertIn("standard output", process.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

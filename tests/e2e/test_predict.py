@@ -1,0 +1,242 @@
+"""memreel predict: what a larger run will need, judged by that larger run."""
+
+import json
+import unittest
+
+import histories
+from program import ProgramTest, run
+from scaled_program import convolutions, generation, training
+from test_documents import FAILURE
+
+PREDICTION = {"value", "peak_live_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "peak_reserved_low_bytes",
+              "peak_reserved_high_bytes", "fits", "first_failure", "growth"}
+
+
+class Predicting(ProgramTest):
+    def record(self, program, **parameters):
+        name = "-".join(f"{key}{value}" for key, value in parameters.items())
+        file = self.file(f"{program.__name__}-{name}.pickle", program(**parameters).pickle())
+        return ",".join(f"{key}={value}" for key, value in parameters.items()) + f":{file}"
+
+    def truth(self, recording):
+        return self.document("replay", recording.split(":", 1)[1], "--policy", "torch.native")["policies"][0]
+
+    def predict(self, program, recorded, target, **fixed):
+        """The document of predicting `target` from `recorded`, lists of the parameters of runs of `program`."""
+        recordings = [self.record(program, **at) for at in recorded]
+        to = ",".join(f"{key}={value}" for key, value in target.items())
+        return self.document("predict", *recordings, "--to", to, **fixed)
+
+    def assert_exact(self, program, recorded, target):
+        prediction = self.predict(program, recorded, target)["predictions"][0]
+        truth = self.truth(self.record(program, **target))
+        for key in ("peak_live_bytes", "peak_allocated_bytes", "peak_reserved_bytes"):
+            self.assertEqual(prediction[key], truth[key], key)
+        self.assertLessEqual(prediction["peak_reserved_low_bytes"], truth["peak_reserved_bytes"])
+        self.assertGreaterEqual(prediction["peak_reserved_high_bytes"], truth["peak_reserved_bytes"])
+
+
+class Sizes(Predicting):
+    def test_a_batch_makes_lines(self):
+        self.assert_exact(training, [{"batch": 1}, {"batch": 2}, {"batch": 4}], {"batch": 24})
+
+    def test_two_recordings_are_enough_for_lines(self):
+        self.assert_exact(training, [{"batch": 1}, {"batch": 3}], {"batch": 12})
+
+    def test_a_sequence_makes_squares(self):
+        self.assert_exact(training, [{"seq": 64}, {"seq": 128}, {"seq": 192}], {"seq": 1024})
+
+    def test_a_width_makes_squares(self):
+        self.assert_exact(training, [{"width": 128}, {"width": 256}, {"width": 384}], {"width": 1536})
+
+    def test_two_parameters_make_products(self):
+        recorded = [{"batch": b, "seq": s} for b, s in ((1, 64), (2, 64), (1, 128), (2, 192))]
+        self.assert_exact(training, recorded, {"batch": 6, "seq": 512})
+
+
+class Counts(Predicting):
+    def test_more_layers(self):
+        self.assert_exact(training, [{"layers": 2}, {"layers": 3}, {"layers": 4}], {"layers": 12})
+
+    def test_layers_in_uneven_strides(self):
+        prediction = self.predict(training, [{"layers": 2}, {"layers": 4}, {"layers": 7}], {"layers": 24})["predictions"][0]
+        truth = self.truth(self.record(training, layers=24))
+        self.assertEqual(prediction["peak_live_bytes"], truth["peak_live_bytes"])
+        self.assertLessEqual(prediction["peak_reserved_low_bytes"], truth["peak_reserved_bytes"])
+        self.assertGreaterEqual(prediction["peak_reserved_high_bytes"], truth["peak_reserved_bytes"])
+
+    def test_more_tokens(self):
+        self.assert_exact(generation, [{"tokens": 8}, {"tokens": 16}, {"tokens": 24}], {"tokens": 100})
+
+    def test_as_many_requests_as_were_recorded(self):
+        trace = self.directory / "large.reel"
+        recordings = [self.record(training, layers=n) for n in (2, 3, 5)]
+        self.answer("predict", *recordings, "--to", "layers=16", "-o", trace)
+        recorded = self.record(training, layers=16).split(":", 1)[1]
+        kinds = [self.document("info", file)["kinds"] for file in (trace, recorded)]
+        self.assertEqual(kinds[0]["alloc"], kinds[1]["alloc"])
+        self.assertEqual(kinds[0]["free_requested"], kinds[1]["free_requested"])
+
+
+class Uncertain(Predicting):
+    def test_jumps_are_bounded_not_fitted(self):
+        """Workspaces of another algorithm follow no function: they widen the range, and the truth is in it."""
+        for target in (8, 12, 24):
+            document = self.predict(convolutions, [{"batch": 2}, {"batch": 4}, {"batch": 5}], {"batch": target})
+            prediction = document["predictions"][0]
+            truth = self.truth(self.record(convolutions, batch=target))
+            self.assertLess(document["exact_share"], 1)
+            self.assertLessEqual(prediction["peak_reserved_low_bytes"], truth["peak_reserved_bytes"])
+            self.assertGreaterEqual(prediction["peak_reserved_high_bytes"], truth["peak_reserved_bytes"])
+
+    def test_another_program_is_refused(self):
+        other = "batch=4:" + self.record(generation, tokens=8).split(":", 1)[1]
+        process = run("predict", self.record(training, batch=1), self.record(training, batch=2), other, "--to", "batch=8")
+        self.assert_refused(process, "can't be aligned")
+
+
+class Capacity(Predicting):
+    def setUp(self):
+        super().setUp()
+        self.recordings = [self.record(training, batch=n) for n in (1, 2, 4)]
+
+    def test_the_largest_that_fits(self):
+        document = self.document("predict", *self.recordings, "--capacity", "256MiB")
+        largest = document["largest_that_fits"]
+        for batch, fits in ((largest, True), (largest + 1, False)):
+            recorded = self.record(training, batch=batch).split(":", 1)[1]
+            truth = self.document("replay", recorded, "--policy", "torch.native", "--capacity", "256MiB")["policies"][0]
+            self.assertEqual(truth["first_failure"] is None, fits, batch)
+
+    def test_of_those_that_were_asked_for(self):
+        document = self.document("predict", *self.recordings, "--capacity", "256MiB", "--to", "batch=8,16,32,512")
+        fitting = [p["value"] for p in document["predictions"] if p["fits"]]
+        self.assertEqual(document["largest_that_fits"], max(fitting))
+        self.assertGreaterEqual(document["largest_whole_number_that_fits"], max(fitting))
+        for prediction in document["predictions"]:
+            self.assertEqual(set(prediction), PREDICTION)
+            if not prediction["fits"]:
+                self.assertEqual(set(prediction["first_failure"]), FAILURE)
+
+    def test_a_card(self):
+        document = self.document("predict", *self.recordings, "--capacity", "nvidia h100-80gb", "--to", "batch=8")
+        self.assertEqual(document["card"], "H100-80GB")
+        self.assertTrue(document["other_bytes_assumed"])
+        self.assertLess(document["capacity_bytes"], 80 << 30)
+        self.assertTrue(document["predictions"][0]["fits"])
+
+
+class Document(Predicting):
+    def test_keys(self):
+        document = self.predict(training, [{"batch": 1}, {"batch": 2}, {"batch": 4}], {"batch": 8})
+        self.assertEqual(set(document), {
+            "schema", "parameter", "recordings", "aligned_share", "exact_share", "leave_one_out", "capacity_bytes", "card",
+            "other_bytes", "other_bytes_assumed", "predictions", "largest_that_fits", "largest_whole_number_that_fits",
+            "policy", "params"})
+        self.assertEqual(document["schema"], "memreel.predict/1")
+        self.assertEqual(document["parameter"], "batch")
+        self.assertEqual(document["aligned_share"], 1)
+        self.assertEqual([r["value"] for r in document["recordings"]], [1, 2, 4])
+        self.assertEqual([r["value"] for r in document["leave_one_out"]], [1, 2, 4])
+        for left_out in document["leave_one_out"]:
+            self.assertEqual(left_out["reserved_error"], 0)
+            self.assertEqual(left_out["live_error"], 0)
+        self.assertIsNone(document["predictions"][0]["fits"])
+        growth = document["predictions"][0]["growth"]
+        self.assertEqual(growth[0]["stack"][0]["file"], "train.py")
+        self.assertGreater(growth[0]["predicted_bytes"], growth[0]["recorded_bytes"])
+
+    def test_text(self):
+        recordings = [self.record(training, batch=n) for n in (1, 2, 4)]
+        text = self.answer("predict", *recordings, "--to", "batch=8,16", "--capacity", "A100-40GB").stdout
+        self.assertIn("batch 16", text)
+        self.assertIn("exact", text)
+        self.assertIn("the largest batch that fits is", text)
+        self.assertIn("which is assumed", text)
+
+
+class Synthetic(Predicting):
+    """The trace that is written is one like any other."""
+
+    def setUp(self):
+        super().setUp()
+        recordings = [self.record(training, batch=n) for n in (1, 2, 4)]
+        self.trace = self.directory / "large.reel"
+        self.prediction = self.document("predict", *recordings, "--to", "batch=16", "-o", self.trace)["predictions"][0]
+
+    def test_it_replays_to_what_was_predicted(self):
+        replayed = self.document("replay", self.trace, "--policy", "torch.native")["policies"][0]
+        for key in ("peak_live_bytes", "peak_allocated_bytes", "peak_reserved_bytes"):
+            self.assertEqual(replayed[key], self.prediction[key], key)
+
+    def test_its_addresses_are_the_allocators(self):
+        self.assertTrue(self.document("verify", self.trace)["exact"])
+
+    def test_nothing_overlaps_and_all_that_is_freed_was_live(self):
+        live, kept = {}, 0
+        for line in self.answer("export", self.trace, "--format", "jsonl").stdout.splitlines():
+            event = json.loads(line)
+            if event["kind"] == "alloc":
+                begin = int(str(event["address"]), 0)
+                live[begin] = begin + event["size"]
+            elif event["kind"] == "free_completed":
+                del live[int(str(event["address"]), 0)]
+        ends = sorted(live.items())
+        for (_, end), (begin, _) in zip(ends, ends[1:]):
+            self.assertLessEqual(end, begin)
+        self.assertGreater(len(live), kept)
+
+    def test_it_says_that_it_is_synthetic(self):
+        self.assertIn("synthetic", self.answer("info", self.trace).stderr)
+        self.assertIn("synthetic", self.answer("report", self.trace, "--format", "markdown").stdout)
+
+
+class Refusals(Predicting):
+    def test_what_is_wrong_is_said(self):
+        one, two = self.record(training, batch=1), self.record(training, batch=2)
+        for arguments, mention in ((["x.pickle", two, "--to", "batch=4"], "NAME=VALUE:FILE"),
+                                   ([one, "--to", "batch=4"], "two or three"),
+                                   ([one, one, "--to", "batch=4"], "batch=1"),
+                                   ([one, two.replace("batch", "seq"), "--to", "batch=4"], "other parameters"),
+                                   ([one, two, "--to", "seq=4"], "'seq'"),
+                                   ([one, two, "--to", "batch=0"], "--to"),
+                                   ([one, two, "--to", "batch=4,x"], "--to"),
+                                   ([one, two], "--capacity"),
+                                   ([one, two, "--capacity", "H101"], "H100-80GB"),
+                                   ([one, two, "--to", "batch=4,8", "-o", self.directory / "x.reel"], "-o"),
+                                   ([one, two, "--to", "batch=4", "--policy", "no.such"], "no.such"),
+                                   ([one, "batch=2:" + str(self.directory / "missing"), "--to", "batch=4"], "missing")):
+            self.assert_refused(run("predict", *arguments), mention)
+
+
+SCALE = histories.SHARED / "scale"
+
+
+@unittest.skipUnless((SCALE / "truth.jsonl").exists(), "no recordings at growing sizes")
+class Recorded(Predicting):
+    """Real programs at growing sizes: from the three smallest to every larger one."""
+
+    def test_predictions(self):
+        truth = {}
+        for line in (SCALE / "truth.jsonl").read_text().splitlines():
+            run_ = json.loads(line)
+            if run_["limit_gib"] is None and not run_["conf"]:
+                truth.setdefault(run_["program"], {})[run_["x"]] = run_
+        live, reserved, covered = [], [], []
+        for program, sizes in truth.items():
+            small, large = sorted(sizes)[:3], sorted(sizes)[3:]
+            recordings = [f"x={x}:{SCALE / f'{program}-{x}.pickle.xz'}" for x in small]
+            document = self.document("predict", *recordings, "--to", "x=" + ",".join(map(str, large)))
+            for prediction in document["predictions"]:
+                real = sizes[prediction["value"]]
+                live.append(abs(prediction["peak_live_bytes"] / real["peak_requested"] - 1))
+                reserved.append(abs(prediction["peak_reserved_bytes"] / real["peak_reserved"] - 1))
+                covered.append(prediction["peak_reserved_low_bytes"] <= real["peak_reserved"]
+                               <= prediction["peak_reserved_high_bytes"])
+        self.assertLessEqual(sorted(live)[len(live) // 2], 0.005)
+        self.assertLessEqual(sorted(reserved)[len(reserved) // 2], 0.01)
+        self.assertGreaterEqual(sum(covered) / len(covered), 0.95)
+
+
+if __name__ == "__main__":
+    unittest.main()

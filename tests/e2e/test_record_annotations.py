@@ -1,0 +1,136 @@
+"""What a program says of its own pools is in the trace, whenever it says it and in whichever language."""
+
+import shutil
+import subprocess
+import sys
+import unittest
+
+from program import REPOSITORY
+from recorded import FAKE, RecordTest
+
+# The order of the documentation's own example: pools are made, and steps begin, before anything calls CUDA.
+IN_PYTHON = """
+import ctypes, sys
+sys.path.insert(0, sys.argv[1])
+import memreel
+
+outer = memreel.pool("outer", "caching", device=0)
+def build():
+    inner = memreel.pool("inner", "slab", parent=outer)
+    outer.segment_add(0x10000, 4096)
+    inner.alloc(0x10000, 100)
+    return inner
+inner = build()
+memreel.step()
+with memreel.tag("warm-up"):
+    cuda = ctypes.CDLL("libcuda.so.1")
+    assert cuda.cuInit(0) == 0
+    assert cuda.cuCtxCreate_v2(ctypes.byref(ctypes.c_void_p()), 0, 0) == 0
+    pointer = ctypes.c_uint64()
+    assert cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(1 << 20)) == 0
+inner.free(0x10000)
+"""
+
+IN_C = """
+#include "memreel/memreel.h"
+int cuInit(unsigned);
+int cuCtxCreate_v2(void**, unsigned, int);
+int cuMemAlloc_v2(unsigned long long*, size_t);
+
+int main(void) {
+  void* context = 0;
+  unsigned long long pointer = 0;
+  memreel_pool outer = memreel_pool_create("outer", MEMREEL_POOL_CACHING, MEMREEL_DEVICE, 0);
+  memreel_pool inner = memreel_pool_create("inner", MEMREEL_POOL_SLAB, outer, 0);
+  memreel_segment_add(outer, (void*)0x10000, 4096);
+  memreel_alloc(inner, (void*)0x10000, 100, 0);
+  memreel_step();
+  memreel_tag_push("warm-up");
+  if (cuInit(0) != 0 || cuCtxCreate_v2(&context, 0, 0) != 0 || cuMemAlloc_v2(&pointer, 1 << 20) != 0) return 1;
+  memreel_tag_pop("warm-up");
+  memreel_free(inner, (void*)0x10000);
+  return 0;
+}
+"""
+
+IN_CPP = """
+#include "memreel/memreel.h"
+extern "C" int cuInit(unsigned);
+extern "C" int cuCtxCreate_v2(void**, unsigned, int);
+extern "C" int cuMemAlloc_v2(unsigned long long*, size_t);
+
+int main() {
+  auto* const place = reinterpret_cast<void*>(0x10000);
+  static const memreel::annotated_pool outer("outer", MEMREEL_POOL_CACHING);
+  static const memreel::annotated_pool inner("inner", MEMREEL_POOL_SLAB, outer.id());
+  outer.segment_add(place, 4096);
+  inner.alloc(place, 100);
+  memreel_step();
+  {
+    const memreel::scoped_tag tag("warm-up");
+    void* context = nullptr;
+    unsigned long long pointer = 0;
+    if (cuInit(0) != 0 || cuCtxCreate_v2(&context, 0, 0) != 0 || cuMemAlloc_v2(&pointer, 1 << 20) != 0) return 1;
+  }
+  inner.free(place);
+}
+"""
+
+
+class BeforeTheFirstCall(RecordTest):
+    def check(self, *command, options=()):
+        self.assertIn("none lost", self.record(*command, options=options).stderr)
+        events = self.events()
+        by_heap = {}
+        for row in events:
+            if "address" in row:
+                by_heap.setdefault(row["heap"], []).append((row["kind"], row["address"], row["size"]))
+        self.assertEqual(by_heap["outer"][0], ("segment_alloc", 0x10000, 4096))
+        self.assertEqual(by_heap["inner"][:2], [("alloc", 0x10000, 100), ("free_requested", 0x10000, 100)])
+        self.assertEqual(by_heap["cuda.driver"][0][0::2], ("alloc", 1 << 20))
+        marks = [(row["mark"], row.get("phase", "instant")) for row in events if row["kind"] == "mark"]
+        self.assertEqual(marks, [("step", "instant"), ("warm-up", "begin"), ("warm-up", "end")])
+        times = [row["time_ns"] for row in events]
+        self.assertEqual(times, sorted(times))
+        return events
+
+    def compiled(self, name, source, *options):
+        compiler = shutil.which("c++" if name.endswith("cpp") else "cc")
+        if compiler is None:
+            self.skipTest("there is no compiler here")
+        program = self.directory / "program"
+        subprocess.run([compiler, "-g", "-O1", *options, "-I", REPOSITORY / "collector/include", "-o", program,
+                        self.file(name, source.encode()), f"-L{FAKE}", "-l:libcuda.so.1"], check=True)
+        return program
+
+    def test_in_python(self):
+        events = self.check(sys.executable, "-c", IN_PYTHON, REPOSITORY / "collector/python_module")
+        stack = next(row["stack"] for row in events if row["kind"] == "alloc" and row["heap"] == "inner")
+        self.assertEqual(stack[0]["function"], "build")  # neither memreel.py nor ctypes
+
+    def test_in_c(self):
+        events = self.check(self.compiled("program.c", IN_C, "-std=c99"))
+        stack = next(row["stack"] for row in events if row["kind"] == "alloc" and row["heap"] == "inner")
+        self.assertEqual(stack[0]["function"], "main")
+        self.assertTrue(stack[0]["file"].endswith("program.c"), stack)
+
+    def test_in_cpp(self):
+        self.check(self.compiled("program.cpp", IN_CPP, "-std=c++11"))
+
+    def test_more_than_the_ring_has_room_for(self):
+        script = IN_PYTHON.replace("memreel.step()", "[memreel.mark('early') for _ in range(1000)]")
+        for policy in ("drop", "block"):
+            self.record(sys.executable, "-c", script, REPOSITORY / "collector/python_module",
+                        options=["--ring-events", 64, "--when-full", policy, "-o", f"{policy}.reel"])
+            events = self.events(self.directory / f"{policy}.reel")
+            self.assertEqual(sum(row.get("mark") == "early" for row in events), 1000)
+            self.assertEqual(self.losses(self.directory / f"{policy}.reel")["ring_full"], 0)
+
+    def test_without_cuda_there_is_still_no_trace(self):
+        script = IN_PYTHON.split("with memreel.tag")[0] + "assert memreel.usage() == []\n"
+        self.record(sys.executable, "-c", script, REPOSITORY / "collector/python_module")
+        self.assertFalse(self.traces())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,98 @@
+"""The lines that open every report, read once and kept: tests/golden/verdicts/NAME.txt.
+
+MEMREEL_WRITE_GOLDEN=1 writes them anew; read each before keeping it.
+"""
+
+import html
+import os
+import re
+import unittest
+from pathlib import Path
+
+from program import REPOSITORY, SAMPLES, ProgramTest, run
+
+GOLDEN = REPOSITORY / "tests/golden/verdicts"
+HISTORIES = REPOSITORY.parent / "shared/histories"
+SUFFIXES = (".reel", ".pickle.xz", ".xplane.pb.gz")
+TOPICS = {"OOM", "peak", "held by", "leaks", "fragmented", "set", "use"}
+
+
+def verdict(path, *arguments):
+    """The lines that open the text."""
+    process = run("report", path, *arguments)
+    if process.returncode != 0:
+        raise AssertionError(f"{path}: {process.stderr}")
+    return process.stdout.split("\n\n", 1)[0]
+
+
+class Verdict(ProgramTest):
+    maxDiff = None
+
+    def golden(self, folder, name):
+        kept = GOLDEN / f"{name}.txt"
+        shown = ""
+        for path in sorted(folder.iterdir()):
+            if path.name.endswith(SUFFIXES):
+                shown += f"{path.name}\n{verdict(path)}\n\n"
+        if os.environ.get("MEMREEL_WRITE_GOLDEN"):
+            kept.parent.mkdir(exist_ok=True)
+            kept.write_text(shown)
+        self.assertEqual(shown, kept.read_text())
+
+    def test_samples(self):
+        self.golden(SAMPLES, "samples")
+
+    @unittest.skipUnless(HISTORIES.is_dir(), "the shared histories are not here")
+    def test_histories(self):
+        self.golden(HISTORIES, "histories")
+
+    @unittest.skipUnless((HISTORIES / "leaks").is_dir(), "the shared histories are not here")
+    def test_leaks(self):
+        self.golden(HISTORIES / "leaks", "leaks")
+
+    def test_at_most_five_lines_of_a_terminal(self):
+        for path in sorted(SAMPLES.iterdir()):
+            if path.name.endswith(SUFFIXES):
+                with self.subTest(path.name):
+                    lines = verdict(path).splitlines()
+                    self.assertLessEqual(len(lines), 5, lines)
+                    for line in lines:
+                        self.assertLessEqual(len(line), 80, line)
+                        self.assertTrue(any(line.startswith(topic + " ") for topic in TOPICS), line)
+
+    def test_summary_is_behind_an_option(self):
+        sample = SAMPLES / "gpt_default.reel"
+        self.assertNotIn("total allocated", self.answer("report", sample).stdout)
+        self.assertIn("total allocated", self.answer("report", sample, "--summary").stdout)
+
+    def test_says_the_same_in_every_format(self):
+        for name in ("gpt_default", "leak", "oom_default", "streams_default"):
+            sample = SAMPLES / f"{name}.reel"
+            with self.subTest(name):
+                lines = [(line["topic"], line["text"]) for line in self.document("report", sample)["verdict"]["lines"]]
+                text = run("report", sample, environment={"COLUMNS": "300"}).stdout.split("\n\n", 1)[0]
+                self.assertEqual([re.split(r"  +", line, maxsplit=1) for line in text.splitlines()],
+                                 [list(line) for line in lines])
+                page = self.answer("report", sample, "--format", "html").stdout
+                listed = re.findall(r"<li(?: class=alarm)?><b>(.*?)</b>: (.*?)</li>", page)
+                self.assertEqual([(html.unescape(topic), html.unescape(said)) for topic, said in listed], lines)
+                markdown = self.answer("report", sample, "--format", "markdown").stdout
+                listed = re.findall(r"(?m)^- \*\*(.*?)\*\*: (.*)$", markdown)
+                self.assertEqual([(topic, re.sub(r"\\(.)", r"\1", said)) for topic, said in listed], lines)
+
+    def test_sections_have_the_lines_that_belong_to_them(self):
+        verdicts = {option: self.document("report", SAMPLES / "leak.reel", *option)["verdict"]
+                    for option in ((), ("--leaks",), ("--fragmentation",))}
+        self.assertTrue(all(verdicts[()].values()))
+        self.assertIsNone(verdicts["--leaks",]["setting"])
+        self.assertEqual(verdicts["--leaks",]["leaks"], verdicts[()]["leaks"])
+        self.assertIsNone(verdicts["--fragmentation",]["leaks"])
+        self.assertEqual(verdicts["--fragmentation",]["setting"], verdicts[()]["setting"])
+
+    def test_a_trace_without_allocations(self):
+        empty = self.file("cut.reel", (SAMPLES / "gpt_default.reel").read_bytes()[:16])
+        self.assertRegex(verdict(empty), r"^peak +nothing was allocated")
+
+
+if __name__ == "__main__":
+    unittest.main()

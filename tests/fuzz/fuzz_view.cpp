@@ -1,0 +1,12 @@
+// Any recording may be opened by the viewer.
+#include <cstddef>
+#include <cstdint>
+
+#include "tests/fuzz/recording_mutator.h"
+#include "tests/fuzz/viewing.h"
+
+// NOLINTNEXTLINE(readability-identifier-naming)
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  memreel::fuzz::view({data, size});
+  return 0;
+}

@@ -1,0 +1,336 @@
+#include "tests/fuzz/hostile_mutation.h"
+
+#include <zstd.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <protozero/pbf_reader.hpp>
+#include <protozero/pbf_writer.hpp>
+#include <utility>
+#include <vector>
+
+#include "formats/reader/trace_reader.h"
+#include "formats/wire/framing.h"
+#include "formats/wire/schema.h"
+
+namespace memreel::fuzz {
+namespace {
+
+using Json = nlohmann::json;
+using Random = std::mt19937;
+
+std::size_t below(std::size_t limit, Random& random) {
+  return std::uniform_int_distribution<std::size_t>(0, limit - 1)(random);
+}
+
+/// A number at which something may break, or one near `from`.
+std::uint64_t hostile(std::uint64_t from, Random& random) {
+  constexpr std::uint64_t one = 1;
+  static constexpr std::array<std::uint64_t, 18> numbers{0,
+                                                         1,
+                                                         2,
+                                                         511,
+                                                         512,
+                                                         one << 20U,
+                                                         (one << 21U) - 1,
+                                                         one << 31U,
+                                                         (one << 32U) - 1,
+                                                         one << 44U,
+                                                         one << 45U,
+                                                         (one << 45U) + 1,
+                                                         one << 46U,
+                                                         one << 56U,
+                                                         one << 61U,
+                                                         one << 62U,
+                                                         one << 63U,
+                                                         ~std::uint64_t{0}};
+  switch (below(6, random)) {
+    case 0:
+      return from + 1;
+    case 1:
+      return from - 1;
+    case 2:
+      return from * 2;
+    case 3:
+      return from ^ one << below(64, random);
+    default:
+      return numbers.at(below(numbers.size(), random));
+  }
+}
+
+// ---- protobuf
+
+/// A field: a number, or bytes.
+struct Field {
+  std::uint32_t tag = 0;
+  protozero::pbf_wire_type type = protozero::pbf_wire_type::varint;
+  std::uint64_t number = 0;
+  std::string bytes;
+};
+using Message = std::vector<Field>;
+
+std::optional<Message> parsed(const std::string& text) {
+  Message message;
+  try {
+    for (protozero::pbf_reader reader(text); reader.next();) {
+      Field field{.tag = reader.tag(), .type = reader.wire_type()};
+      if (field.type == protozero::pbf_wire_type::varint)
+        field.number = reader.get_uint64();
+      else if (field.type == protozero::pbf_wire_type::fixed64)
+        field.number = reader.get_fixed64();
+      else if (field.type == protozero::pbf_wire_type::fixed32)
+        field.number = reader.get_fixed32();
+      else
+        field.bytes = reader.get_bytes();
+      message.push_back(std::move(field));
+    }
+  } catch (const protozero::exception&) {
+    return std::nullopt;
+  }
+  return message;
+}
+
+std::string serialized(const Message& message) {
+  std::string text;
+  protozero::pbf_writer writer(text);
+  for (const Field& field : message) {
+    if (field.type == protozero::pbf_wire_type::varint)
+      writer.add_uint64(field.tag, field.number);
+    else if (field.type == protozero::pbf_wire_type::fixed64)
+      writer.add_fixed64(field.tag, field.number);
+    else if (field.type == protozero::pbf_wire_type::fixed32)
+      writer.add_fixed32(field.tag, static_cast<std::uint32_t>(field.number));
+    else
+      writer.add_bytes(field.tag, field.bytes);
+  }
+  return text;
+}
+
+Field* find(Message& message, std::uint32_t tag) {
+  const auto found = std::ranges::find(message, tag, &Field::tag);
+  return found == message.end() ? nullptr : &*found;
+}
+
+/// The varints of a column.
+std::optional<std::vector<std::uint64_t>> numbers_of(const std::string& column) {
+  std::vector<std::uint64_t> numbers;
+  const char* at = column.data();
+  const char* const end = at + column.size();
+  try {
+    while (at != end) numbers.push_back(protozero::decode_varint(&at, end));
+  } catch (const protozero::exception&) {
+    return std::nullopt;
+  }
+  return numbers;
+}
+
+std::string column_of(const std::vector<std::uint64_t>& numbers) {
+  std::string column;
+  for (const std::uint64_t number : numbers) protozero::write_varint(std::back_inserter(column), number);
+  return column;
+}
+
+void change_column(std::string& column, Random& random) {
+  auto numbers = numbers_of(column);
+  if (!numbers || numbers->empty()) return;
+  std::uint64_t& number = numbers->at(below(numbers->size(), random));
+  number = hostile(number, random);
+  column = column_of(*numbers);
+}
+
+/// A name that would hurt a terminal.
+std::string hostile_name(Random& random) {
+  static const std::array<std::string, 6> names{"\x1b]0;x\x07",
+                                                "a\nmemreel: note: x",
+                                                "\xe2\x80\xae"
+                                                "x",
+                                                "\xff\xfe",
+                                                "=1+1",
+                                                std::string(5000, 'n')};
+  return names.at(below(names.size(), random));
+}
+
+/// Of rows or columns that were compressed.
+void change_content(Message& content, bool is_tables, Random& random) {
+  if (content.empty()) return;
+  const std::size_t i = below(content.size(), random);
+  Field& field = content[i];
+  switch (below(8, random)) {
+    case 0:
+      content.erase(content.begin() + static_cast<std::ptrdiff_t>(i));
+      return;
+    case 1:
+      content.push_back(Field(field));
+      return;
+    default:
+      break;
+  }
+  const bool is_text = is_tables && field.tag == static_cast<std::uint32_t>(wire::RowsField::strings);
+  if (field.type != protozero::pbf_wire_type::length_delimited) {
+    field.number = hostile(field.number, random);
+  } else if (is_text) {
+    field.bytes = hostile_name(random);
+  } else if (!is_tables && field.tag == static_cast<std::uint32_t>(wire::ColumnField::kind)) {
+    if (!field.bytes.empty()) field.bytes[below(field.bytes.size(), random)] = static_cast<char>(below(18, random));
+  } else if (auto inner = is_tables ? parsed(field.bytes) : std::nullopt; inner && !inner->empty()) {
+    Field& of_row = inner->at(below(inner->size(), random));
+    of_row.number = hostile(of_row.number, random);
+    field.bytes = serialized(*inner);
+  } else {
+    change_column(field.bytes, random);
+  }
+}
+
+/// Changes what the frame in `frame_tag` holds, and the size that stands beside it.
+bool change_frame(Message& message, std::uint32_t frame_tag, std::uint32_t size_tag, bool is_tables, Random& random) {
+  Field* const frame = find(message, frame_tag);
+  Field* const size = find(message, size_tag);
+  if (frame == nullptr || size == nullptr || size->number > wire::max_content_size) return false;
+  std::string content(size->number, '\0');
+  const std::size_t got = ZSTD_decompress(content.data(), content.size(), frame->bytes.data(), frame->bytes.size());
+  if (ZSTD_isError(got) != 0) return false;
+  content.resize(got);
+  auto inner = parsed(content);
+  if (!inner) return false;
+  change_content(*inner, is_tables, random);
+  content = serialized(*inner);
+  std::string compressed(ZSTD_compressBound(content.size()), '\0');
+  compressed.resize(ZSTD_compress(compressed.data(), compressed.size(), content.data(), content.size(), 1));
+  frame->bytes = std::move(compressed);
+  size->number = content.size();
+  return true;
+}
+
+void change_message(wire::PacketField kind, Message& message, Random& random) {
+  const auto tag = [](auto field) { return static_cast<std::uint32_t>(field); };
+  if (below(4, random) != 0) {
+    if (kind == wire::PacketField::tables &&
+        change_frame(message, tag(wire::TablesField::rows_zstd), tag(wire::TablesField::rows_size), true, random))
+      return;
+    if (kind == wire::PacketField::events &&
+        change_frame(message, tag(wire::BlockField::columns_zstd), tag(wire::BlockField::columns_size), false, random))
+      return;
+    if (kind == wire::PacketField::keyframe &&
+        change_frame(message, tag(wire::KeyframeField::rows_zstd), tag(wire::KeyframeField::rows_size), false, random))
+      return;
+  }
+  if (message.empty()) return;
+  Field& field = message[below(message.size(), random)];
+  if (field.type == protozero::pbf_wire_type::length_delimited)
+    change_column(field.bytes, random);
+  else
+    field.number = hostile(field.number, random);
+}
+
+std::vector<std::string> packets_of(std::string_view trace) {
+  std::vector<std::string> packets;
+  while (const auto head = wire::parse_head(trace)) {
+    if (head->packet_size > trace.size()) break;
+    packets.emplace_back(trace.substr(0, head->packet_size));
+    trace.remove_prefix(head->packet_size);
+  }
+  if (!trace.empty()) packets.emplace_back(trace);
+  return packets;
+}
+
+std::string mutated_trace(std::string_view trace, Random& random) {
+  std::vector<std::string> packets = packets_of(trace);
+  if (packets.empty()) return std::string(trace);
+  const std::size_t i = below(packets.size(), random);
+  const auto at = packets.begin() + static_cast<std::ptrdiff_t>(i);
+  const std::size_t way = below(16, random);
+  if (way == 0) {
+    packets.erase(at);
+  } else if (way == 1) {
+    packets.insert(at, std::string(packets[below(packets.size(), random)]));
+  } else if (way == 2) {
+    const std::vector<std::string> again = packets;  // a concatenation
+    packets.insert(packets.end(), again.begin(), again.end());
+  } else if (auto body = parsed(packets[i].substr(std::min(packets[i].size(), wire::head_size)));
+             body && !body->empty()) {
+    Field& field = body->front();
+    if (auto message = parsed(field.bytes)) {
+      change_message(static_cast<wire::PacketField>(field.tag), *message, random);
+      field.bytes = serialized(*message);
+      packets[i] = wire::open_packet() + serialized(*body);
+      wire::seal_packet(packets[i]);
+    }
+  }
+  std::string whole;
+  for (const std::string& packet : packets) whole += packet;
+  return whole;
+}
+
+// ---- JSON
+
+/// Values of a document, in order.
+void collect(Json& value, std::vector<Json*>& values) {
+  values.push_back(&value);
+  if (value.is_structured())
+    for (Json& item : value) collect(item, values);
+}
+
+std::string mutated_json(Json document, Random& random) {
+  std::vector<Json*> values;
+  collect(document, values);
+  Json& value = *values[below(values.size(), random)];
+  if (value.is_number()) {
+    value = hostile(value.is_number_unsigned() ? value.get<std::uint64_t>() : 0, random);
+  } else if (value.is_string()) {
+    static constexpr std::array actions{"alloc",        "free_requested", "free_completed", "segment_alloc",
+                                        "segment_free", "segment_map",    "segment_unmap",  "oom",
+                                        "user_defined"};
+    value = below(3, random) == 0 ? hostile_name(random) : actions.at(below(actions.size(), random));
+  } else if (value.is_array() && !value.empty()) {
+    const std::size_t i = below(value.size(), random);
+    if (below(2, random) == 0)
+      value.erase(i);
+    else
+      value.insert(value.begin() + static_cast<std::ptrdiff_t>(i), Json(value[below(value.size(), random)]));
+  } else if (value.is_boolean()) {
+    value = !value.get<bool>();
+  }
+  return document.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// ---- pickles
+
+/// Opcodes with a number behind them, and how many bytes it takes.
+constexpr std::array<std::pair<unsigned char, std::size_t>, 4> number_opcodes{
+    {{'K', 1}, {'M', 2}, {'J', 4}, {0x8A, 0}}};
+
+std::string mutated_pickle(std::string_view pickle, Random& random) {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i + 9 < pickle.size(); ++i)
+    for (const auto& [opcode, size] : number_opcodes)
+      if (static_cast<unsigned char>(pickle[i]) == opcode) places.push_back(i);
+  if (places.empty()) return std::string(pickle);
+  const std::size_t at = places[below(places.size(), random)];
+  std::size_t size = 0;
+  for (const auto& [opcode, bytes] : number_opcodes)
+    if (static_cast<unsigned char>(pickle[at]) == opcode) size = bytes;
+  if (size == 0) size = 1 + std::min<std::size_t>(static_cast<unsigned char>(pickle[at + 1]), 8);
+  std::uint64_t number = 0;
+  for (std::size_t i = 0; i < std::min<std::size_t>(size, 8); ++i)
+    number |= std::uint64_t{static_cast<unsigned char>(pickle[at + 1 + i])} << (8 * i);
+  number = hostile(number, random);
+  std::string replaced(pickle.substr(0, at));
+  replaced += {static_cast<char>(0x8A), 9};  // LONG1, with a byte more for the sign
+  for (unsigned i = 0; i < 8; ++i) replaced += static_cast<char>(number >> (8 * i) & 0xFFU);
+  replaced += '\0';
+  return replaced + std::string(pickle.substr(at + 1 + size));
+}
+
+}  // namespace
+
+std::string mutated(std::span<const std::uint8_t> recording, std::mt19937& random) {
+  const std::string_view text(reinterpret_cast<const char*>(recording.data()), recording.size());
+  if (looks_like_trace(std::as_bytes(recording))) return mutated_trace(text, random);
+  if (!recording.empty() && recording[0] == 0x80) return mutated_pickle(text, random);
+  Json document = Json::parse(text, nullptr, false);
+  return document.is_discarded() ? std::string(text) : mutated_json(std::move(document), random);
+}
+
+}  // namespace memreel::fuzz

@@ -1,0 +1,118 @@
+#include "tests/fuzz/viewing.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "formats/import/import.h"
+#include "formats/model/value_check.h"
+#include "formats/reader/trace_reader.h"
+#include "viewer/model/alignment.h"
+#include "viewer/model/allocation_list.h"
+#include "viewer/model/allocation_map.h"
+#include "viewer/model/course_columns.h"
+#include "viewer/model/device_memory.h"
+#include "viewer/model/document_builder.h"
+#include "viewer/model/heap_at.h"
+#include "viewer/model/recording_cost.h"
+#include "viewer/model/rounding.h"
+#include "viewer/model/stack_weights.h"
+#include "viewer/model/stacked_course.h"
+#include "viewer/model/subject.h"
+
+namespace memreel::fuzz {
+namespace {
+
+using namespace viewer;
+
+/// The bytes as a trace; null when they are none, and can't be imported.
+std::shared_ptr<ByteFile> trace_of(std::span<const std::uint8_t> recording, std::vector<std::byte>& imported) {
+  if (looks_like_trace(std::as_bytes(recording))) return memory_file(std::as_bytes(recording));
+  class Whole final : public ByteStream {
+   public:
+    explicit Whole(std::span<const std::byte> bytes) : bytes_(bytes) {}
+    Result<std::size_t> read(std::span<std::byte> into) override {
+      const std::size_t count = std::min(into.size(), bytes_.size() - at_);
+      std::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(at_), count, into.begin());
+      at_ += count;
+      return count;
+    }
+    std::uint64_t stored_position() const override { return at_; }
+
+   private:
+    std::span<const std::byte> bytes_;
+    std::size_t at_ = 0;
+  };
+  OpenedFile file{.bytes = std::make_unique<Whole>(std::as_bytes(recording)),
+                  .stored_size = recording.size(),
+                  .where = "fuzz",
+                  .memory_limit = 64_MiB};
+  if (!import_bytes(std::move(file), "fuzz", memory_sink(imported), {.writer = {}})) return nullptr;
+  return memory_file(imported);
+}
+
+std::shared_ptr<const Document> document_of(const std::shared_ptr<ByteFile>& file) {
+  auto reader = TraceReader::open(file, "fuzz");
+  if (!reader) return nullptr;
+  DocumentBuilder builder(64);
+  ValueCheck values("fuzz");
+  for (EventBatch batch;;) {
+    const auto more = reader->next(batch);
+    if (!more || !*more) break;
+    if (!values.check(batch.events)) return nullptr;
+    builder.add(batch, reader->tables());
+  }
+  return builder.publish(*reader, file->size(), true);
+}
+
+void ask(const Document& document, const HeapCourse& course) {
+  std::atomic<float> share = 0;
+  const Progress progress({}, share);
+  const HeapId heap = course.heap;
+  const Nanoseconds begin = document.first_time(), end = document.last_time();
+  const std::uint32_t all = document.event_count();
+  course_columns(document, course, begin, end, 100);
+  course_columns(document, course, begin + (end - begin) / 3, begin + (end - begin) / 2, 7);
+  free_columns(document, course, begin, end, 10);
+  sampled_course(document, heap);
+  unattributed(document, heap, all);
+  for (const AllocationOrder order : {AllocationOrder::begin, AllocationOrder::size, AllocationOrder::lifetime,
+                                      AllocationOrder::address, AllocationOrder::stack})
+    list_allocations(document, {.heap = heap, .text = order == AllocationOrder::size ? "f" : "", .order = order},
+                     progress);
+  draw_map(
+      document, {.heap = heap, .begin = begin, .end = end, .width = 60, .height = 40}, [](std::uint32_t) { return 0U; },
+      0, progress);
+  allocation_at(document, heap, end, Address{1});
+  const auto rounding = find_rounding(document, progress);
+  for (const std::uint32_t events : {0U, all / 2, all})
+    heap_at(document, heap, events, rounding ? &*rounding : nullptr);
+  for (const Weighing weighing : {Weighing::live_at_cursor, Weighing::allocated, Weighing::peak})
+    if (const auto weights = weigh_stacks(document, {.weighing = weighing, .heap = heap, .end_event = all}, progress))
+      flame_graph(*document.tables, *weights);
+  for (std::size_t by = 0; by < split_count; ++by)
+    split_course(document, {.heap = heap, .by = static_cast<SplitBy>(by)}, progress);
+  if (const Steps steps = steps_of(document, heap); !steps.ends.empty()) SideScale::by_step(document, steps);
+}
+
+void ask(const std::shared_ptr<ByteFile>& file) {
+  const auto document = document_of(file);
+  if (document == nullptr || document->empty()) return;
+  recording_share(*document);
+  has_known_rounding(*document);
+  for (const HeapCourse& course : document->heaps) ask(*document, course);
+}
+
+}  // namespace
+
+void view(std::span<const std::uint8_t> recording) {
+  std::vector<std::byte> imported;
+  const std::shared_ptr<ByteFile> file = trace_of(recording, imported);
+  if (file == nullptr) return;
+  ask(file);
+  if (const auto subject = subject_of(file, "fuzz"); subject && *subject != nullptr) ask(*subject);
+}
+
+}  // namespace memreel::fuzz

@@ -1,0 +1,12 @@
+// What the viewer computes to show a recording, without a window.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace memreel::fuzz {
+
+/// Builds the viewer's model of a recording and asks it all that the panes ask, once for each heap.
+void view(std::span<const std::uint8_t> recording);
+
+}  // namespace memreel::fuzz

@@ -1,0 +1,98 @@
+"""Libraries that stand in for those of NVIDIA that a wheel links: every function is there, does nothing and returns 0.
+
+A wheel of PyTorch names a dozen libraries beside CUDA's runtime (cuBLAS, cuDNN, NCCL...). Its allocator needs none of them, but
+the dynamic linker needs all of their symbols. So each gets an empty library of its name, with the versions that are asked for, and
+one library more, to be preloaded, has the symbols.
+"""
+
+import pathlib
+import re
+import subprocess
+from collections import defaultdict
+
+SYSTEM = re.compile(r"(ld-linux.*|lib(c|m|dl|rt|pthread|util|gcc_s|stdc\+\+|gomp|z)[.-].*)")
+NVIDIA = re.compile(r"_{0,2}(cu|nccl|nv)[A-Za-z]")  # how its functions begin
+UNVERSIONED = "memreel_stubs"
+
+
+def readelf(*arguments):
+    return subprocess.run(["readelf", "-W", *arguments], capture_output=True, text=True, check=True).stdout
+
+
+def needed(library):
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", readelf("-d", library))
+
+
+def versions_needed(library):
+    """(library, version) pairs that the dynamic linker insists on before it runs anything."""
+    pairs, file = [], None
+    for line in readelf("-V", library).partition("Version needs section")[2].splitlines():
+        if found := re.search(r"File: (\S+)", line):
+            file = found[1]
+        elif found := re.search(r"Name: (\S+)", line):
+            pairs.append((file, found[1]))
+    return pairs
+
+
+def symbols(library):
+    """Names that the library defines, and (name, version) of the functions that it wants from others; version None: any."""
+    defined, wanted = set(), set()
+    for line in readelf("--dyn-syms", library).splitlines():
+        field = line.split()
+        if len(field) < 8 or not field[0].endswith(":"):
+            continue
+        name, _, version = field[7].partition("@")
+        if field[6] != "UND":
+            defined.add(name)
+        elif field[4] != "WEAK" and name:
+            wanted.add((name, version.lstrip("@") or None))
+    return defined, wanted
+
+
+def compile_library(path, source, versions):
+    script, code = path.with_suffix(".map"), path.with_suffix(".s")
+    script.write_text("".join(f"{version} {{ global: {names} }};\n" for version, names in versions.items()))
+    code.write_text(source)
+    subprocess.run(["gcc", "-shared", "-nostdlib", "-o", path, f"-Wl,-soname,{path.name}", f"-Wl,--version-script={script}", code],
+                   check=True)
+    script.unlink()
+    code.unlink()
+
+
+def make(wheel, provided, out):
+    """Writes the stand-ins for the libraries below `wheel` into `out`. `provided`: libraries that are there already.
+
+    Returns the library to preload.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    ours = [file for file in wheel.rglob("*.so*") if file.is_file() and file.read_bytes()[:4] == b"\x7fELF"]
+    present = {file.name for file in [*ours, *provided]}
+    wanted, defined, sonames, insisted = set(), set(), set(), set()
+    for file in ours:
+        has, wants = symbols(file)
+        defined |= has
+        wanted |= wants
+        sonames |= set(needed(file))
+        insisted |= set(versions_needed(file))
+    for file in provided:
+        defined |= symbols(file)[0]
+
+    missing = {name for name in sonames if name not in present and not SYSTEM.match(name)}
+    versions = defaultdict(set)  # of the missing libraries' symbols, and of CUDA's runtime
+    for name, version in wanted:
+        if name not in defined and NVIDIA.match(name):
+            versions[version or UNVERSIONED].add(name)
+    for i, soname in enumerate(sorted(missing)):
+        mark = f"memreel_stub_{i}"
+        nodes = {version: f"{mark}_{j};" for j, version in enumerate(sorted(v for file, v in insisted if file == soname))}
+        source = "".join(f".globl {name[:-1]}\n{name[:-1]}: ret\n" for name in nodes.values()) or f".globl {mark}\n{mark}: ret\n"
+        compile_library(out / soname, ".text\n" + source, nodes or {UNVERSIONED: f"{mark};"})
+
+    preload = out / "libmemreel-stubs.so"
+    source, nodes = ".text\nmemreel_nothing: xor %eax, %eax\nret\n", {}
+    for version, names in versions.items():
+        nodes[version] = " ".join(f"{name};" for name in sorted(names))
+        source += "".join(f'.globl "{name}"\n.type "{name}", @function\n.set "{name}", memreel_nothing\n' for name in names)
+    compile_library(preload, source, nodes)
+    return preload
+

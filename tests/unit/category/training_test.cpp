@@ -1,0 +1,372 @@
+#include <gtest/gtest.h>
+
+#include "tests/unit/category/program.h"
+
+namespace memreel {
+namespace {
+
+using testing::Program;
+using P = Program;
+
+/// A training loop whose parts can be left out or put in: three steps, as programs that were recorded take them.
+struct Training {
+  Program program;
+  std::vector<AllocationId> parameters, gradients, activations, inputs, temporaries, states;
+
+  void setup() {
+    parameters = {program.alloc(4096, P::parameter()), program.alloc(64, P::parameter())};
+    program.alloc(8, P::buffer());
+  }
+  AllocationId input() {
+    inputs.push_back(program.alloc(96, P::user(10)));
+    return inputs.back();
+  }
+  void forward() {
+    temporaries.push_back(program.alloc(700, P::module(11)));
+    activations.push_back(program.alloc(500, P::module(12)));
+    program.free(temporaries.back(), P::module(13));
+    activations.push_back(program.alloc(40, P::user(21)));  // the loss
+  }
+  void backward(bool makes_gradients) {
+    const AllocationId first = program.alloc(500, P::engine());
+    for (const AllocationId id : {activations[activations.size() - 2], activations.back()})
+      program.free(id, P::engine());
+    if (makes_gradients)
+      for (const std::uint64_t kib : {4096U, 64U}) gradients.push_back(program.alloc(kib, P::engine()));
+    program.free(first, P::engine());
+    temporaries.push_back(first);
+  }
+  void step() {
+    temporaries.push_back(program.alloc(4096, P::optimizer("_multi_tensor_adam", 700)));
+    if (states.empty())
+      for (const std::uint64_t kib : {4096U, 64U, 4096U, 64U}) states.push_back(program.alloc(kib, P::state()));
+    program.free(temporaries.back(), P::optimizer("adam", 900));
+  }
+  void zero_grad() {
+    for (std::size_t i = gradients.size() - 2; i < gradients.size(); ++i) program.free(gradients[i], P::zero_grad());
+  }
+};
+
+void expect(const Categories& categories, const std::vector<AllocationId>& ids, Category category) {
+  for (const AllocationId id : ids)
+    EXPECT_EQ(name_of(categories.category(id)), name_of(category))
+        << "allocation " << index(id) << ": " << row_of(categories.evidence[index(id)]).name;
+}
+
+void expect_all(Training& training) {
+  const Categories categories = training.program.classify();
+  expect(categories, training.parameters, Category::parameter);
+  expect(categories, training.gradients, Category::gradient);
+  expect(categories, training.activations, Category::activation);
+  expect(categories, training.inputs, Category::input);
+  expect(categories, training.temporaries, Category::temporary);
+  expect(categories, training.states, Category::optimizer_state);
+}
+
+TEST(Training, EachPartOfAStepIsNamed) {
+  Training t;
+  t.setup();
+  for (int i = 0; i < 3; ++i) {
+    const AllocationId input = t.input();
+    t.forward();
+    t.backward(true);
+    t.step();
+    t.zero_grad();
+    t.program.free(input, P::user(42));
+  }
+  expect_all(t);
+  EXPECT_EQ(t.program.classify().category(AllocationId{2}), Category::buffer);
+}
+
+TEST(Training, GradientsThatAreSetToZeroStay) {
+  Training t;
+  t.setup();
+  for (int i = 0; i < 3; ++i) {
+    const AllocationId input = t.input();
+    t.forward();
+    t.backward(i == 0);
+    t.step();
+    t.program.free(input, P::user(42));
+  }
+  expect_all(t);
+}
+
+TEST(Training, GradientsAccumulateOverSmallerBatches) {
+  Training t;
+  t.setup();
+  for (int i = 0; i < 3; ++i) {
+    for (int part = 0; part < 3; ++part) {
+      const AllocationId input = t.input();
+      t.forward();
+      t.backward(part == 0);
+      if (part > 0) {  // added to those of the first part
+        const AllocationId added = t.program.alloc(4096, P::engine());
+        t.program.free(added, P::engine());
+        t.temporaries.push_back(added);
+      }
+      t.program.free(input, P::user(42));
+    }
+    t.step();
+    t.zero_grad();
+  }
+  expect_all(t);
+}
+
+TEST(Training, EvaluationBetweenStepsKeepsNothingForABackwardPass) {
+  Training t;
+  t.setup();
+  for (int i = 0; i < 3; ++i) {
+    const AllocationId input = t.input();
+    t.forward();
+    t.backward(true);
+    t.step();
+    t.zero_grad();
+    t.program.free(input, P::user(42));
+    const AllocationId held_out = t.input();
+    const AllocationId hidden = t.program.alloc(500, P::module(12));
+    t.program.free(hidden, P::module(13));
+    t.temporaries.push_back(hidden);
+    t.program.free(held_out, P::user(50));
+  }
+  expect_all(t);
+}
+
+TEST(Training, CheckpointingRepeatsForwardPasses) {
+  Training t;
+  t.setup();
+  for (int i = 0; i < 3; ++i) {
+    const AllocationId input = t.input();
+    t.forward();
+    const AllocationId again = t.program.alloc(800, P::recompute());
+    const AllocationId scratch = t.program.alloc(900, P::recompute());
+    t.program.free(scratch, P::recompute());
+    t.program.free(again, P::engine());
+    t.activations.insert(t.activations.end() - 2, again);
+    t.temporaries.push_back(scratch);
+    t.backward(true);
+    t.step();
+    t.zero_grad();
+    t.program.free(input, P::user(42));
+  }
+  expect_all(t);
+}
+
+TEST(Training, FrozenParametersHaveNoGradients) {
+  Training t;
+  t.setup();
+  t.parameters.push_back(t.program.alloc(16384, P::parameter()));
+  for (int i = 0; i < 3; ++i) {
+    const AllocationId input = t.input();
+    t.forward();
+    t.backward(true);
+    t.step();
+    t.zero_grad();
+    t.program.free(input, P::user(42));
+  }
+  expect_all(t);
+}
+
+TEST(Training, ScalerKeepsItsScaleAndUnscalesInTheStep) {
+  Training t;
+  t.setup();
+  t.states.push_back(t.program.alloc(1, P::within({"_lazy_init_scale_growth_tracker@torch/amp/grad_scaler.py:180",
+                                                   "scale@torch/amp/grad_scaler.py:200"},
+                                                  P::user(22))));
+  for (int i = 0; i < 3; ++i) {
+    const AllocationId input = t.input();
+    t.forward();
+    t.backward(true);
+    const P::Stack unscale = P::within({"_unscale_grads_@torch/amp/grad_scaler.py:250"}, P::user(23));
+    t.temporaries.push_back(t.program.alloc(2, unscale));
+    t.program.free(t.temporaries.back(), unscale);
+    t.step();
+    t.zero_grad();
+    t.program.free(input, P::user(42));
+  }
+  expect_all(t);
+}
+
+TEST(Training, AMovingAverageIsACopyOfTheParameters) {
+  Training t;
+  t.setup();
+  const AllocationId copied = t.program.alloc(
+      4096, P::within({"__deepcopy__@torch/nn/parameter.py:79", "deepcopy@python3.12/copy.py:143"}, P::user(2)));
+  const std::vector<AllocationId> cloned{t.program.alloc(4096, P::user(3)), t.program.alloc(64, P::user(3))};
+  for (int i = 0; i < 3; ++i) {
+    const AllocationId input = t.input();
+    t.forward();
+    t.backward(true);
+    t.step();
+    t.zero_grad();
+    t.program.free(input, P::user(42));
+  }
+  expect_all(t);
+  const Categories categories = t.program.classify();
+  EXPECT_EQ(categories.category(copied), Category::parameter_copy);
+  expect(categories, cloned, Category::parameter_copy);
+}
+
+TEST(Training, ParametersMadeOnTheDeviceAreKnownByTheirGradients) {
+  Training t;
+  t.parameters = {t.program.alloc(4096, P::within({"__init__@model.py:5"}, P::user(1))),
+                  t.program.alloc(64, P::within({"__init__@torch/nn/modules/linear.py:100"}, P::user(1)))};
+  for (int i = 0; i < 3; ++i) {
+    const AllocationId input = t.input();
+    t.forward();
+    t.backward(true);
+    t.step();
+    t.zero_grad();
+    t.program.free(input, P::user(42));
+  }
+  expect_all(t);
+}
+
+TEST(Training, CapturedStepsKeepTheirGradientsInThePool) {
+  Training t;
+  t.setup();
+  const AllocationId fixed = t.program.alloc(96, P::user(10));
+  const PoolId pool = t.program.private_pool();
+  const P::Stack capture = P::within({"capture_begin@torch/cuda/graphs.py:115"}, P::user(30));
+  t.program.pass(capture);
+  const AllocationId activation = t.program.alloc(500, P::module(12), pool);
+  const AllocationId output = t.program.alloc(40, P::module(14), pool);
+  t.program.free(activation, P::engine());
+  t.gradients = {t.program.alloc(4096, P::engine(), pool), t.program.alloc(64, P::engine(), pool)};
+  t.program.pass(P::zero_grad());
+  t.program.pass(P::module(12));
+  const Categories categories = t.program.classify();
+  expect(categories, t.gradients, Category::gradient);
+  expect(categories, {activation}, Category::activation);
+  expect(categories, {fixed}, Category::input);
+  expect(categories, {output}, Category::graph_pool);
+}
+
+TEST(Training, BucketsOfDistributedDataParallelAreCommunicationBesideGradients) {
+  const P::Stack helper = P::within({"_ddp_init_helper@torch/nn/parallel/distributed.py:1200"}, P::user(2));
+  for (const bool views : {false, true}) {
+    Training t;
+    t.setup();
+    const AllocationId bucket = t.program.alloc(4160, helper);
+    for (int i = 0; i < 3; ++i) {
+      const AllocationId input = t.input();
+      t.forward();
+      t.backward(!views);
+      t.step();
+      if (!views) t.zero_grad();
+      t.program.free(input, P::user(42));
+    }
+    expect_all(t);
+    EXPECT_EQ(t.program.classify().category(bucket), views ? Category::gradient : Category::communication);
+  }
+}
+
+TEST(Training, ShardsAreGatheredAndReduced) {
+  Training t;
+  t.setup();
+  const P::Stack gather =
+      P::within({"alloc_all_gather_outputs@torch/distributed/fsdp/_fully_shard/_fsdp_param.py:500"}, P::module(11));
+  const P::Stack reduce{"foreach_reduce@torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py:400",
+                        "apply@torch/autograd/function.py:311"};
+  std::vector<AllocationId> gathered, reduced, buffers;
+  for (int i = 0; i < 3; ++i) {
+    const AllocationId input = t.input();
+    gathered.push_back(t.program.alloc(9000, gather));
+    t.forward();
+    t.program.free(gathered.back(), P::module(15));
+    t.backward(false);
+    buffers.push_back(t.program.alloc(9000, reduce));
+    reduced.push_back(t.program.alloc(4500, reduce));
+    t.program.free(buffers.back(), P::engine());
+    t.step();
+    t.program.free(reduced.back(), P::zero_grad());
+    t.program.free(input, P::user(42));
+  }
+  expect_all(t);
+  const Categories categories = t.program.classify();
+  expect(categories, gathered, Category::parameter_copy);
+  expect(categories, reduced, Category::gradient);
+  expect(categories, buffers, Category::communication);
+}
+
+TEST(Training, OptimizersInsideTheBackwardPassKeepTheirState) {
+  Training t;
+  t.setup();
+  const P::Stack hooked{"_init_group@torch/optim/adam.py:178", "wrapper@torch/optim/optimizer.py:533",
+                        "hook@train.py:5"};
+  for (int i = 0; i < 3; ++i) {
+    const AllocationId input = t.input();
+    t.forward();
+    t.backward(false);
+    if (i == 0) t.states = {t.program.alloc(4096, hooked), t.program.alloc(64, hooked)};
+    t.program.free(input, P::user(42));
+    t.program.pass(P::user(43));
+  }
+  expect_all(t);
+}
+
+TEST(Training, WorkspacesAreNotTakenForGradients) {
+  Training t;
+  t.setup();
+  const AllocationId input = t.input();
+  t.forward();
+  const AllocationId workspace = t.program.alloc(32 << 10U, P::engine());
+  t.backward(true);
+  t.step();
+  t.zero_grad();
+  t.program.free(input, P::user(42));
+  t.program.pass(P::module(12));
+  EXPECT_EQ(t.program.classify().category(workspace), Category::workspace);
+}
+
+TEST(Training, WithoutStacksOfFreesThePassSaysWhoFreed) {
+  Training t;
+  t.setup();
+  for (int i = 0; i < 3; ++i) {
+    const AllocationId input = t.input();
+    t.forward();
+    t.backward(true);
+    t.step();
+    t.zero_grad();
+    t.program.free(input, P::user(42));
+  }
+  EventColumns& events = t.program.build().trace().events;
+  for (std::size_t i = 0; i < events.count(); ++i)
+    if (events.kind[i] == EventKind::free_requested) events.stack[i] = StackId::none;
+  expect_all(t);
+}
+
+TEST(Training, WhatIsLiveWhenTheRecordingEndsIsLikeTheOthersOfItsPlace) {
+  Training t;
+  t.setup();
+  for (int i = 0; i < 2; ++i) {
+    const AllocationId input = t.input();
+    t.forward();
+    t.backward(true);
+    t.step();
+    t.zero_grad();
+    t.program.free(input, P::user(42));
+  }
+  t.input();
+  t.forward();
+  expect_all(t);
+}
+
+TEST(Training, PhasesFollowTheStep) {
+  Training t;
+  t.setup();
+  t.input();
+  t.forward();
+  t.backward(true);
+  t.step();
+  const Categories categories = t.program.classify();
+  const auto phase = [&](AllocationId id) { return categories.phase[index(id)]; };
+  EXPECT_EQ(phase(t.parameters[0]), Phase::other);
+  EXPECT_EQ(phase(t.inputs[0]), Phase::other);
+  EXPECT_EQ(phase(t.activations[0]), Phase::forward);
+  EXPECT_EQ(phase(t.activations[1]), Phase::forward);  // the loss
+  EXPECT_EQ(phase(t.gradients[0]), Phase::backward);
+  EXPECT_EQ(phase(t.states[0]), Phase::optimizer);
+}
+
+}  // namespace
+}  // namespace memreel

@@ -1,0 +1,163 @@
+#include "analyzer/fleet/fleet.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/fleet/ranks.h"
+
+namespace memreel {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+Fleet assembled(std::vector<RankSummary> summaries, FleetOptions options = {}) {
+  Result<Fleet> fleet = assemble_fleet(std::move(summaries), options);
+  EXPECT_TRUE(fleet) << fleet.error().message();
+  return fleet ? *std::move(fleet) : Fleet{};
+}
+
+std::vector<std::uint32_t> ranks_of(const Fleet& fleet, const RankClass& c) {
+  std::vector<std::uint32_t> ranks;
+  for (const std::uint32_t row : c.rows) ranks.push_back(fleet.rows[row].rank);
+  return ranks;
+}
+
+TEST(Fleet, SaysTheSameWhateverTheOrderAndHoweverOften) {
+  const RankSummary a = rank_of(0, 1, 1_GiB), b = rank_of(1, 1, 1_GiB), c = rank_of(2, 2, 3_GiB);
+  const Fleet once = assembled({a, b, c}), again = assembled({c, a, c, b, a});
+  ASSERT_EQ(again.rows.size(), once.rows.size());
+  for (std::size_t i = 0; i < once.rows.size(); ++i) EXPECT_EQ(again.rows[i].summary, once.rows[i].summary);
+  ASSERT_EQ(again.classes.size(), 2U);
+  EXPECT_THAT(ranks_of(again, again.classes[0]), ElementsAre(0, 1));
+  EXPECT_EQ(again.rows[again.decides->row].rank, 2U);
+}
+
+TEST(Fleet, TheLeastHeadroomDecidesNotTheHighestPeak) {
+  RankSummary small = rank_of(0, 1, 10_GiB), large = rank_of(1, 2, 20_GiB);
+  small.capacity = 16_GiB;
+  large.capacity = 80_GiB;
+  small.other = 1_GiB;
+  const Fleet fleet = assembled({small, large});
+  EXPECT_EQ(fleet.rows[fleet.decides->row].rank, 0U);
+  EXPECT_EQ(fleet.rows[0].headroom, std::int64_t{5} << 30);
+  EXPECT_THAT(fleet.decides->why, HasSubstr("5.00 GiB of 16.00 GiB left"));
+  large.capacity.reset();  // then headroom can't be compared
+  EXPECT_EQ(assembled({small, large}).decides->row, 1U);
+}
+
+TEST(Fleet, MissingRanksAreRows) {
+  const Fleet fleet = assembled({rank_of(1, 1, 1_GiB), rank_of(4, 1, 1_GiB)}, {.world_size = 6});
+  EXPECT_THAT(fleet.missing, ElementsAre(0, 2, 3, 5));
+  ASSERT_EQ(fleet.rows.size(), 6U);
+  EXPECT_EQ(fleet.rows[3].summary.status, RankStatus::missing);
+  EXPECT_FALSE(fleet.complete());
+  EXPECT_EQ(text_of_ranks(fleet.missing), "0, 2, 3, 5");
+  EXPECT_EQ(text_of_ranks({0, 1, 2, 5, 7, 8, 9}), "0-2, 5, 7-9");
+}
+
+TEST(Fleet, OfTwoRecordingsTheCompleteOneIsJudgedThenTheLater) {
+  RankSummary first = rank_of(0, 1, 1_GiB), second = rank_of(0, 1, 2_GiB);
+  second.file = "/job/again/rank0.reel";
+  second.begin = Nanoseconds{5000};
+  second.end = Nanoseconds{6000};
+  EXPECT_EQ(assembled({first, second}).imbalance.max, 2_GiB);
+  second.status = RankStatus::truncated;
+  const Fleet fleet = assembled({first, second});
+  EXPECT_EQ(fleet.imbalance.max, 1_GiB);
+  EXPECT_EQ(fleet.rows[1].summary.status, RankStatus::duplicate);
+  EXPECT_THAT(fleet.rows[1].summary.reason, HasSubstr("rank0.reel is judged"));
+}
+
+TEST(Fleet, ARankThatLostEventsDoesNotDecideInSilence) {
+  RankSummary s = rank_of(0, 1, 2_GiB);
+  s.status = RankStatus::overflowed;
+  EXPECT_THAT(assembled({s, rank_of(1, 1, 1_GiB)}).decides->why, HasSubstr("overflowed"));
+}
+
+/// Requests of which nine tenths are those of `program`.
+RankSummary nearly(std::uint32_t rank, std::uint64_t program, Bytes reserved) {
+  RankSummary s = rank_of(rank, 1000 + rank, reserved);
+  s.requests.sketch = {{program, 90}, {1000 + rank, 10}};
+  return s;
+}
+
+TEST(Fleet, AnOutlierIsComparedWithTheClassThatItIsMostLike) {
+  std::vector<RankSummary> ranks;
+  for (std::uint32_t rank = 0; rank < 3; ++rank) ranks.push_back(rank_of(rank, 1, 4_GiB));
+  ranks.push_back(nearly(3, 1, 6_GiB));
+  for (std::uint32_t rank = 4; rank < 7; ++rank) ranks.push_back(rank_of(rank, 2, 8_GiB));
+  const Fleet fleet = assembled(ranks);
+  ASSERT_EQ(fleet.outliers.size(), 1U);
+  EXPECT_EQ(fleet.rows[fleet.outliers[0].row].rank, 3U);
+  EXPECT_EQ(fleet.outliers[0].bytes, std::int64_t{2} << 30);
+  EXPECT_LT(fleet.rows[fleet.outliers[0].neighbour].rank, 3U);
+  EXPECT_EQ(fleet.classes[1].deviates_from, 0U);
+}
+
+TEST(Fleet, HeavierStagesAndRanksOfTheirOwnDataAreNoOutliers) {
+  std::vector<RankSummary> ranks;
+  for (std::uint32_t rank = 0; rank < 8; ++rank)
+    ranks.push_back(rank_of(rank, rank < 4 ? 1 : 2, rank < 4 ? 4_GiB : 9_GiB));
+  EXPECT_THAT(assembled(ranks).outliers, IsEmpty());
+  ranks.clear();
+  for (std::uint32_t rank = 0; rank < 8; ++rank)
+    ranks.push_back(rank_of(rank, rank, 4_GiB + Bytes{rank * 10'000'000ULL}));
+  EXPECT_THAT(assembled(ranks).outliers, IsEmpty());
+  ranks[5].peak_reserved = 9_GiB;
+  const Fleet fleet = assembled(ranks);
+  ASSERT_EQ(fleet.outliers.size(), 1U);
+  EXPECT_EQ(fleet.rows[fleet.outliers[0].row].rank, 5U);
+}
+
+TEST(Fleet, AHeavyStageAndALeakingReplicaDifferByAxis) {
+  const auto on = [](std::vector<Bytes> peaks) {
+    std::vector<RankSummary> ranks;
+    for (std::uint32_t rank = 0; rank < 4; ++rank) ranks.push_back(rank_of(rank, rank, peaks[rank]));
+    const Fleet fleet = assembled(ranks, {.mesh = *Mesh::parse("pp=2,dp=2")});
+    return std::pair(fleet.imbalance.axes[0].share_of_variance, fleet.imbalance.axes[1].share_of_variance);
+  };
+  EXPECT_EQ(on({2_GiB, 2_GiB, 1_GiB, 1_GiB}), std::pair(1.0, 0.0));
+  EXPECT_EQ(on({2_GiB, 1_GiB, 2_GiB, 1_GiB}), std::pair(0.0, 1.0));
+}
+
+TEST(Fleet, WhatExceedsTheCapacityFailsFirstThenWhatLeaks) {
+  RankSummary steady = rank_of(0, 1, 7_GiB), leaking = rank_of(1, 2, 4_GiB);
+  leaking.leaks = {
+      {.verdict = "leak", .bytes = 1_GiB, .growth_bytes_per_step = double(1 << 28), .program_steps = true}};
+  const Fleet slow = assembled({steady, leaking}, {.capacity = 8_GiB});
+  ASSERT_TRUE(slow.decides->fails_first);
+  EXPECT_EQ(slow.rows[*slow.decides->fails_first].rank, 1U);
+  EXPECT_THAT(slow.decides->fails_why, HasSubstr("16 steps"));
+  const Fleet now = assembled({steady, leaking}, {.capacity = 6_GiB});
+  EXPECT_EQ(now.rows[*now.decides->fails_first].rank, 0U);
+  EXPECT_LT(*now.rows[0].headroom, 0);
+}
+
+TEST(Fleet, RecordingsThatKnowNoRankAreNumbered) {
+  RankSummary a = rank_of(7, 1, 1_GiB), b = rank_of(8, 1, 1_GiB), c = rank_of(0, 1, 1_GiB);
+  a.identity.rank.reset();
+  b.identity.rank.reset();
+  const Fleet fleet = assembled({a, b, c});
+  EXPECT_EQ(fleet.world_size, 3U);
+  EXPECT_TRUE(fleet.rows[1].rank_assumed);
+  EXPECT_FALSE(fleet.rows[0].rank_assumed);
+}
+
+TEST(Fleet, RefusesAWorldThatDoesNotHold) {
+  EXPECT_FALSE(assemble_fleet({rank_of(4, 1, 1_GiB)}, {.world_size = 4}));
+  EXPECT_FALSE(assemble_fleet({rank_of(0, 1, 1_GiB)}, {.world_size = 3, .mesh = *Mesh::parse("pp=2")}));
+  EXPECT_FALSE(assemble_fleet({rank_of(4'000'000, 1, 1_GiB)}, {}));
+}
+
+TEST(Fleet, NothingReadableIsNoAnswer) {
+  RankSummary s{.file = "/job/rank0.reel", .status = RankStatus::hostile, .reason = "it crashed"};
+  s.identity.rank = 0;
+  const Fleet fleet = assembled({s});
+  EXPECT_FALSE(fleet.decides);
+  EXPECT_THAT(fleet.missing, ElementsAre(0));
+}
+
+}  // namespace
+}  // namespace memreel

@@ -1,0 +1,118 @@
+#include "analyzer/fleet/request_hash.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace memreel {
+namespace {
+
+/// Requests of one heap, written by hand.
+class Program {
+ public:
+  std::uint32_t alloc(std::uint64_t bytes, std::uint32_t lane = 0) {
+    const std::uint32_t slot = heap_.slot_count++;
+    push(Op::alloc, slot, bytes, lane);
+    return slot;
+  }
+  void free(std::uint32_t slot) { push(Op::free, slot, heap_.size[slot_row(slot)].count, 0); }
+  RequestHash hash() const { return hash_requests(std::span(&heap_, 1)); }
+
+ private:
+  void push(Op op, std::uint32_t slot, std::uint64_t bytes, std::uint32_t lane) {
+    heap_.op.push_back(op);
+    heap_.slot.push_back(slot);
+    heap_.lane.push_back(lane);
+    heap_.size.push_back({bytes});
+    heap_.event.push_back(static_cast<std::uint32_t>(heap_.event.size()));
+  }
+  std::size_t slot_row(std::uint32_t slot) const {
+    for (std::size_t row = 0;; ++row)
+      if (heap_.op[row] == Op::alloc && heap_.slot[row] == slot) return row;
+  }
+  Prepared heap_;
+};
+
+TEST(RequestHash, DoesNotDependOnTheOrderOfFreesBetweenTwoRequests) {
+  const auto program = [](bool swapped) {
+    Program p;
+    const std::uint32_t a = p.alloc(100), b = p.alloc(200);
+    p.free(swapped ? b : a);
+    p.free(swapped ? a : b);
+    p.alloc(300);
+    return p.hash();
+  };
+  EXPECT_EQ(program(false), program(true));
+}
+
+TEST(RequestHash, DependsOnWhatIsFreedBeforeARequest) {
+  const auto program = [](bool before) {
+    Program p;
+    const std::uint32_t a = p.alloc(100);
+    if (before) p.free(a);
+    p.alloc(300);
+    if (!before) p.free(a);
+    return p.hash().whole;
+  };
+  EXPECT_NE(program(false), program(true));
+}
+
+TEST(RequestHash, TellsApartWhichOfTwoEqualBlocksIsFreed) {
+  const auto program = [](bool second) {
+    Program p;
+    const std::uint32_t a = p.alloc(100), b = p.alloc(100);
+    p.free(second ? b : a);
+    p.alloc(100);
+    return p.hash().whole;
+  };
+  EXPECT_NE(program(false), program(true));
+}
+
+TEST(RequestHash, DependsOnSizesTheirOrderAndStreams) {
+  const auto program = [](std::uint64_t first, std::uint64_t second, std::uint32_t lane) {
+    Program p;
+    p.alloc(first);
+    p.alloc(second, lane);
+    return p.hash().whole;
+  };
+  EXPECT_EQ(program(1, 2, 0), program(1, 2, 0));
+  EXPECT_NE(program(1, 2, 0), program(2, 1, 0));
+  EXPECT_NE(program(1, 2, 0), program(1, 3, 0));
+  EXPECT_NE(program(1, 2, 0), program(1, 2, 1));
+}
+
+/// So many steps of the same thousand requests; one of them may be another program's.
+RequestHash steps(std::uint32_t count, std::uint32_t odd, std::uint32_t seed = 1) {
+  Program p;
+  for (std::uint32_t step = 0; step < count; ++step) {
+    std::mt19937 random(step == odd ? 99 : seed);
+    std::vector<std::uint32_t> held;
+    for (int i = 0; i < 1000; ++i) held.push_back(p.alloc(512 * (1 + random() % 1000)));
+    for (const std::uint32_t slot : held) p.free(slot);
+  }
+  return p.hash();
+}
+
+TEST(Similarity, OfRanksThatDifferInOneStepOfTenIsNineTenths) {
+  const RequestHash usual = steps(10, 10), odd = steps(10, 5), other = steps(10, 10, 2);
+  EXPECT_NE(usual.whole, odd.whole);
+  EXPECT_DOUBLE_EQ(similarity(usual.sketch, usual.sketch), 1);
+  EXPECT_NEAR(similarity(usual.sketch, odd.sketch), 9.0 / 11, 0.05);
+  EXPECT_LT(similarity(usual.sketch, other.sketch), 0.1);
+}
+
+TEST(Similarity, IsFairForSketchesThatAreFull) {
+  // 200,000 requests without repetition have more chunks than a sketch holds.
+  const auto program = [](std::uint32_t seed) {
+    Program p;
+    std::mt19937 same(1), own(seed);
+    for (int i = 0; i < 200'000; ++i) p.alloc(1 + (i < 100'000 ? same() : own()));
+    return p.hash();
+  };
+  const RequestHash a = program(2), b = program(3);
+  EXPECT_EQ(a.sketch.size(), RequestHash::most_chunks);
+  EXPECT_NEAR(similarity(a.sketch, b.sketch), 1.0 / 3, 0.12);
+}
+
+}  // namespace
+}  // namespace memreel

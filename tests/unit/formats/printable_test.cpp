@@ -1,0 +1,53 @@
+#include "formats/model/printable.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace memreel {
+namespace {
+
+TEST(Printable, PlainTextStays) {
+  for (const char* const text : {"", "train.py:41", "C:\\kernels\\f.cu", "größer als 層", "\xf0\x9f\x94\xa5 fire"}) {
+    EXPECT_TRUE(is_printable(text)) << text;
+    EXPECT_EQ(printable(text), text);
+  }
+}
+
+TEST(Printable, WhatATerminalObeysIsSpelledOut) {
+  EXPECT_EQ(printable("\x1b]0;owned\x07"), "\\x1b]0;owned\\x07");
+  EXPECT_EQ(printable("a\nb\r\tc\x7f"), "a\\nb\\r\\tc\\x7f");
+  EXPECT_EQ(printable(std::string_view("\0x", 2)), "\\x00x");
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "31m"),
+            "\\u009b31m")
+      << "an escape of one character";
+}
+
+TEST(Printable, WhatTurnsOrHidesTextIsSpelledOut) {
+  EXPECT_EQ(printable("\xe2\x80\xaegnp.exe"), "\\u202egnp.exe");
+  EXPECT_EQ(printable("\xe2\x81\xa6x\xe2\x81\xa9"), "\\u2066x\\u2069");
+  EXPECT_EQ(printable("a\xe2\x80\xa8"
+                      "b"),
+            "a\\u2028b");
+  EXPECT_EQ(printable("\xef\xbb\xbfx"), "\\ufeffx");
+}
+
+TEST(Printable, WhatIsNoUtf8IsSpelledOutByteByByte) {
+  EXPECT_EQ(printable("\xff\xfe"), "\\xff\\xfe");
+  EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf") << "longer than need be";
+  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80") << "half of a pair";
+  EXPECT_EQ(printable("\xf5\x80\x80\x80"), "\\xf5\\x80\\x80\\x80") << "beyond Unicode";
+  EXPECT_EQ(printable("ab\xe2\x82"), "ab\\xe2\\x82") << "cut off";
+  EXPECT_FALSE(is_printable("ab\xe2\x82"));
+}
+
+TEST(Printable, WhatItMakesIsPrintable) {
+  std::string all;
+  for (int first = 0; first < 256; ++first)
+    for (int second = 0; second < 256; ++second) all += {static_cast<char>(first), static_cast<char>(second)};
+  EXPECT_TRUE(is_printable(printable(all)));
+}
+
+}  // namespace
+}  // namespace memreel

@@ -1,0 +1,158 @@
+#include "analyzer/predict/synthesize.h"
+
+#include <gmock/gmock.h>
+
+#include <map>
+#include <set>
+
+#include "analyzer/predict/place.h"
+#include "tests/unit/sample_trace.h"
+
+namespace memreel {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::TraceBuilder;
+
+/// A program of nested loops: what a layer keeps is freed in the opposite order.
+Recording nested(std::uint64_t layers, std::uint64_t batch) {
+  TraceBuilder build;
+  const OriginId origin = build.origin(HeapId{1});
+  const StackId weight = build.stack({"weight@a.py:1"}), forward = build.stack({"forward@a.py:2"}),
+                scratch = build.stack({"scratch@a.py:3"}), backward = build.stack({"backward@a.py:4"}),
+                loss = build.stack({"loss@a.py:5"});
+  std::uint64_t next = 1 << 20;
+  const auto alloc = [&](std::uint64_t size, StackId stack) {
+    next += 1 << 20;
+    return build.alloc(origin, Address{next}, Bytes{size}, stack);
+  };
+  for (std::uint64_t layer = 0; layer < layers; ++layer) alloc(4096, weight);
+  std::vector<AllocationId> kept;
+  for (std::uint64_t layer = 0; layer < layers; ++layer) {
+    kept.push_back(alloc(1000 * batch, forward));
+    build.free(alloc(300, scratch));
+  }
+  const AllocationId last = alloc(64 * batch, loss);
+  for (; !kept.empty(); kept.pop_back()) {
+    const AllocationId gradient = alloc(1000 * batch, backward);
+    build.free(kept.back());
+    build.free(gradient);
+  }
+  build.free(last);
+  Recording recording{.at = {layers, batch}, .trace = std::move(build.trace()), .heap = HeapId{1}};
+  recording.requests = requests_of(recording.trace, recording.heap);
+  return recording;
+}
+
+/// Learned from runs of (layers, batch), with the last as the base.
+class Learned {
+ public:
+  explicit Learned(const std::vector<std::pair<std::uint64_t, std::uint64_t>>& runs) {
+    for (const auto& [layers, batch] : runs) recordings_.push_back(nested(layers, batch));
+    std::vector<const Recording*> pointers;
+    std::uint32_t next = 100;
+    Recording& base = recordings_.back();
+    for (Recording& recording : recordings_) {
+      if (&recording != &base)
+        next = adopt_sites(base.trace.tables, base.requests, recording.trace.tables, recording.requests, next);
+      pointers.push_back(&recording);
+    }
+    model_ = learn(pointers, pointers.size() - 1);
+  }
+  const Model& model() const { return model_; }
+
+ private:
+  std::vector<Recording> recordings_;
+  Model model_;
+};
+
+std::vector<std::uint64_t> sizes_of(const Trace& trace) {
+  std::vector<std::uint64_t> sizes;
+  for (const std::uint32_t event : trace.allocation_events) sizes.push_back(trace.events.size[event].count);
+  return sizes;
+}
+
+/// Frees are of what is live, in the right order, once; live allocations don't overlap.
+void expect_sound(const Trace& trace) {
+  std::map<std::uint64_t, std::uint64_t> live;  // address -> end
+  std::set<std::uint32_t> awaiting;
+  for (std::size_t i = 0; i < trace.events.count(); ++i) {
+    const Event event = trace.events[i];
+    if (event.kind == EventKind::alloc) {
+      ASSERT_EQ(trace.allocation_events[index(event.allocation)], i);
+      const auto [at, is_new] = live.emplace(event.address.value, event.address.value + event.size.count);
+      ASSERT_TRUE(is_new);
+      ASSERT_TRUE(at == live.begin() || std::prev(at)->second <= at->first);
+      ASSERT_TRUE(std::next(at) == live.end() || at->second <= std::next(at)->first);
+    } else if (event.kind == EventKind::free_requested) {
+      ASSERT_TRUE(live.contains(event.address.value));
+      ASSERT_EQ(event.size, trace.events.size[trace.allocation_events[index(event.allocation)]]);
+      ASSERT_TRUE(awaiting.insert(index(event.allocation)).second);
+    } else if (event.kind == EventKind::free_completed) {
+      ASSERT_EQ(awaiting.erase(index(event.allocation)), 1U);
+      ASSERT_EQ(live.erase(event.address.value), 1U);
+    }
+  }
+}
+
+TEST(Synthesize, RepeatsARecordingAtItsOwnValues) {
+  const Learned learned({{2, 1}, {2, 2}, {2, 4}});
+  const Film film = synthesize(learned.model(), Values{2, 4});
+  EXPECT_EQ(sizes_of(film.trace), sizes_of(nested(2, 4).trace));
+  expect_sound(film.trace);
+}
+
+TEST(Synthesize, ScalesSizes) {
+  const Learned learned({{2, 1}, {2, 2}, {2, 4}});
+  EXPECT_EQ(sizes_of(synthesize(learned.model(), Values{2, 50}).trace), sizes_of(nested(2, 50).trace));
+}
+
+TEST(Synthesize, AddsRepeatsInOrder) {
+  const Learned learned({{2, 3}, {3, 3}, {5, 3}});
+  for (const std::uint64_t layers : {6U, 7U, 9U, 20U}) {
+    const Film film = synthesize(learned.model(), Values{layers, 3});
+    EXPECT_EQ(sizes_of(film.trace), sizes_of(nested(layers, 3).trace)) << layers;
+    expect_sound(film.trace);
+  }
+}
+
+TEST(Synthesize, FreesWhatTheLargeProgramFrees) {
+  const Learned learned({{2, 3}, {3, 3}, {5, 3}});
+  const Film film = synthesize(learned.model(), Values{12, 3});
+  const Trace real = nested(12, 3).trace;
+  const auto live_over_time = [](const Trace& trace) {
+    std::vector<std::uint64_t> live;
+    std::uint64_t now = 0;
+    for (std::size_t i = 0; i < trace.events.count(); ++i) {
+      if (trace.events.kind[i] == EventKind::alloc) live.push_back(now += trace.events.size[i].count);
+      if (trace.events.kind[i] == EventKind::free_requested) now -= trace.events.size[i].count;
+    }
+    return live;
+  };
+  EXPECT_EQ(live_over_time(film.trace), live_over_time(real));
+}
+
+TEST(Synthesize, SaysWhatItIs) {
+  const Learned learned({{2, 1}, {2, 2}});
+  EXPECT_EQ(synthesize(learned.model(), Values{2, 8}).trace.header.source, synthetic_source);
+}
+
+TEST(Place, GivesAddressesAndSegments) {
+  const Learned learned({{2, 1}, {2, 2}, {2, 4}});
+  Film film = synthesize(learned.model(), Values{2, 5000});
+  place(film, TorchSettings{});
+  expect_sound(film.trace);
+  std::map<std::uint64_t, std::uint64_t> segments;
+  for (std::size_t i = 0; i < film.trace.events.count(); ++i) {
+    const Event event = film.trace.events[i];
+    if (event.kind == EventKind::segment_alloc) segments[event.address.value] = event.address.value + event.size.count;
+    if (event.kind != EventKind::alloc) continue;
+    const auto segment = segments.upper_bound(event.address.value);
+    ASSERT_NE(segment, segments.begin());
+    EXPECT_LE(event.address.value + event.size.count, std::prev(segment)->second);
+  }
+  EXPECT_FALSE(segments.empty());
+}
+
+}  // namespace
+}  // namespace memreel
