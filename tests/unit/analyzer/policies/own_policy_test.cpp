@@ -1,11 +1,12 @@
 #include "analyzer/policies/own_policy.h"
-#include "analyzer/replay/prepare.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "analyzer/replay/prepare.h"
+#include "analyzer/replay/replay.h"
 #include "tests/bench/synthetic.h"
 #include "tests/unit/analyzer/policies/random_program.h"
 
