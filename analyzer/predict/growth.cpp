@@ -144,6 +144,77 @@ std::string SizeGrowth::text(std::span<const std::string> names) const {
   return text;
 }
 
+SizeGrowth SizeGrowth::shape() const {
+  SizeGrowth shape = *this;
+  Wide common = 0;
+  Powers least = powers_.front();
+  for (std::size_t t = 0; t < powers_.size(); ++t) {
+    common = gcd_of(common, numerators_[t]);
+    for (std::size_t p = 0; p < least.size(); ++p) least[p] = std::min(least[p], powers_[t][p]);
+  }
+  for (std::size_t t = 0; t < powers_.size(); ++t) {
+    shape.numerators_[t] /= common;
+    for (std::size_t p = 0; p < least.size(); ++p) shape.powers_[t][p] -= least[p];
+  }
+  shape.denominator_ = 1;
+  return shape;
+}
+
+SizeGrowth SizeGrowth::times(const SizeGrowth& other) const {
+  SizeGrowth product;
+  product.multiple_ = multiple_;
+  for (std::size_t a = 0; a < powers_.size(); ++a)
+    for (std::size_t b = 0; b < other.powers_.size(); ++b) {
+      Powers powers = powers_[a];
+      for (std::size_t p = 0; p < powers.size(); ++p) powers[p] += other.powers_[b][p];
+      const Wide numerator = numerators_[a] * other.numerators_[b];
+      const auto same = std::ranges::find(product.powers_, powers);
+      if (same != product.powers_.end()) {
+        product.numerators_[static_cast<std::size_t>(same - product.powers_.begin())] += numerator;
+        continue;
+      }
+      product.powers_.push_back(std::move(powers));
+      product.numerators_.push_back(numerator);
+    }
+  return product;
+}
+
+std::optional<SizeGrowth> SizeGrowth::scaled_through(std::span<const SizePoint> points) const {
+  const Wide value = numerator_at(points.front().at), size = points.front().size.count;
+  if (value <= 0) return std::nullopt;
+  for (const SizePoint& point : points) {
+    Wide here = 0, there = 0;
+    if (!multiply(numerator_at(point.at), size, here) || !multiply(value, point.size.count, there) || here != there)
+      return std::nullopt;
+  }
+  SizeGrowth scaled = *this;
+  const Wide common = gcd_of(size, value);
+  for (Wide& numerator : scaled.numerators_)
+    if (!multiply(numerator, size / common, numerator)) return std::nullopt;
+  scaled.denominator_ = value / common;
+  scaled.confirmed_ = points.size() > 1;
+  return scaled;
+}
+
+std::optional<SizeGrowth> SizeGrowth::product_through(std::span<const SizePoint> points,
+                                                      std::span<const SizeGrowth> shapes) {
+  if (points.size() < 2) return std::nullopt;
+  std::vector<SizeGrowth> alone;  // no parameter, each, and products of several
+  for (const Powers& powers : all_powers(points.front().at.size())) {
+    if (std::ranges::any_of(powers, [](std::uint8_t power) { return power > 1; })) continue;
+    alone.push_back(constant({1}, powers.size()));
+    alone.back().powers_.front() = powers;
+  }
+  for (std::size_t a = 0; a < shapes.size(); ++a)
+    for (std::size_t b = a; b < shapes.size(); ++b) {
+      if (shapes[a].multiple_ != shapes[b].multiple_) continue;
+      const SizeGrowth product = shapes[a].times(shapes[b]);
+      for (const SizeGrowth& parameters : alone)
+        if (std::optional<SizeGrowth> found = product.times(parameters).scaled_through(points)) return found;
+    }
+  return std::nullopt;
+}
+
 std::optional<SizeGrowth> SizeGrowth::solve(std::span<const SizePoint> points, std::span<const Powers> powers,
                                             std::uint64_t multiple, Bytes tolerance) {
   // Cramer's rule over the first points, of which as many are needed as there are terms, and the rest has to agree.

@@ -3,7 +3,8 @@
 // Sizes are products of shapes, so an exact polynomial of few terms is looked for by integer arithmetic; never a fit by
 // least squares, which always finds something. The simplest that passes through every recorded size is taken: first one
 // power of the parameters (a constant, b x, c x^2, b x y ...), then two terms, then three. Where none does and there
-// are recordings enough, the parameters are tried rounded up to a multiple, as kernels pad shapes.
+// are recordings enough, the parameters are tried rounded up to a multiple, as kernels pad shapes. What a program's
+// other requests say about its shapes makes functions of more terms known from as few recordings: product_through().
 #pragma once
 
 #include <cstdint>
@@ -48,6 +49,16 @@ class SizeGrowth {
   /// `tolerance`: by how much it may miss those of the points that don't define it.
   static std::optional<SizeGrowth> through(std::span<const SizePoint> points, bool curves, Bytes tolerance = {});
 
+  /// What a function of several terms says about a shape: the same without what its terms have in common. Of
+  /// "4096 batch + 64 batch seq" that is "64 + seq".
+  SizeGrowth shape() const;
+  /// The multiple of a product of two of `shapes`, and of the parameters themselves, that passes through all `points`,
+  /// more than one: attention over n + 1 tokens takes a multiple of their square.
+  static std::optional<SizeGrowth> product_through(std::span<const SizePoint> points,
+                                                   std::span<const SizeGrowth> shapes);
+
+  friend bool operator==(const SizeGrowth&, const SizeGrowth&) = default;
+
  private:
   __extension__ using Wide = __int128;
 
@@ -56,6 +67,9 @@ class SizeGrowth {
                                          Bytes tolerance);
   /// Whether a term is negative that can't come from a shape.
   bool falls() const;
+  SizeGrowth times(const SizeGrowth& other) const;
+  /// This, times a number, through all of `points`.
+  std::optional<SizeGrowth> scaled_through(std::span<const SizePoint> points) const;
   Wide numerator_at(std::span<const std::uint64_t> values) const;
 
   std::vector<std::vector<std::uint8_t>> powers_;  // of each term

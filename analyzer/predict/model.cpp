@@ -13,8 +13,14 @@ namespace {
 /// What kernels add to a size to align it.
 constexpr Bytes padding = 512_B;
 
-/// Periods of a loop over which sizes are compared that grow in jumps.
-constexpr std::uint32_t most_periods = 16;
+/// How many periods of a loop are looked at to see how sizes grow from one to the next.
+constexpr std::uint32_t most_periods = 32;
+
+/// Shapes of which products are tried.
+constexpr std::size_t most_shapes = 12;
+
+/// Share of a unit's requests that are freed in a stretch which undoes it.
+constexpr double least_share_freed = 1.0 / 32;
 
 /// Share by which a count may miss its function and still be said to follow it.
 constexpr double count_tolerance = 0.1;
@@ -71,30 +77,51 @@ class Learner {
 
   /// Requests of equal sizes everywhere share a rule.
   void find_sizes() {
-    const bool curves = find_sizes(false) && recordings_.size() > 2;
-    if (curves) find_sizes(true);
+    find_sizes({}, false);
+    const std::vector<SizeGrowth> shapes = confirmed_shapes();
+    const bool curves = recordings_.size() > 2 && std::ranges::any_of(model_.rules, [](const SizeRule& rule) {
+                          return rule.exact && rule.exact->confirmed() && rule.exact->degree() > 1;
+                        });
+    if (curves || !shapes.empty()) find_sizes(shapes, curves);
   }
 
-  /// Returns whether any confirmed function is curved: only then may others be, that nothing confirms.
-  bool find_sizes(bool curves) {
+  /// `curves`: whether functions may be curved that nothing confirms, as when there are some that are confirmed.
+  void find_sizes(std::span<const SizeGrowth> shapes, bool curves) {
     std::map<std::vector<std::optional<Bytes>>, std::uint32_t> known;
-    bool curved = false;
     model_.rules.clear();
     model_.rule_of.assign(rows().size(), 0);
     for (std::uint32_t row = 0; row < rows().size(); ++row) {
       std::vector<std::optional<Bytes>> sizes = sizes_of(row);
       const auto [at, is_new] = known.try_emplace(std::move(sizes), static_cast<std::uint32_t>(model_.rules.size()));
-      if (is_new) {
-        model_.rules.push_back(rule_of(at->first, curves));
-        const std::optional<SizeGrowth>& growth = model_.rules.back().exact;
-        curved = curved || (growth && growth->confirmed() && growth->degree() > 1);
-      }
+      if (is_new) model_.rules.push_back(rule_of(at->first, shapes, curves));
       model_.rule_of[row] = at->second;
     }
-    return curved;
   }
 
-  SizeRule rule_of(const std::vector<std::optional<Bytes>>& sizes, bool curves) const {
+  /// Those of sizes that more recordings confirm than define them, the most frequent first.
+  std::vector<SizeGrowth> confirmed_shapes() const {
+    std::vector<std::uint32_t> requests(model_.rules.size());
+    for (const std::uint32_t rule : model_.rule_of) ++requests[rule];
+    std::vector<std::pair<SizeGrowth, std::uint32_t>> shapes;
+    for (std::size_t rule = 0; rule < model_.rules.size(); ++rule) {
+      const std::optional<SizeGrowth>& growth = model_.rules[rule].exact;
+      if (!growth || !growth->confirmed() || growth->terms() < 2) continue;
+      const SizeGrowth shape = growth->shape();
+      const auto known = std::ranges::find(shapes, shape, &std::pair<SizeGrowth, std::uint32_t>::first);
+      if (known != shapes.end())
+        known->second += requests[rule];
+      else
+        shapes.emplace_back(shape, requests[rule]);
+    }
+    std::ranges::stable_sort(shapes, std::greater{}, &std::pair<SizeGrowth, std::uint32_t>::second);
+    std::vector<SizeGrowth> most;
+    for (const auto& [shape, count] : shapes)
+      if (most.size() < most_shapes) most.push_back(shape);
+    return most;
+  }
+
+  SizeRule rule_of(const std::vector<std::optional<Bytes>>& sizes, std::span<const SizeGrowth> shapes,
+                   bool curves) const {
     SizeRule rule{.base = *sizes[base_], .least = *sizes[base_], .most = *sizes[base_]};
     std::vector<SizePoint> points;
     for (std::size_t r = 0; r < sizes.size(); ++r) {
@@ -103,7 +130,9 @@ class Learner {
       rule.least = std::min(rule.least, *sizes[r]);
       rule.most = std::max(rule.most, *sizes[r]);
     }
-    rule.exact = SizeGrowth::through(points, curves);
+    rule.exact = SizeGrowth::through(points, false);
+    if (!rule.exact && points.size() > 2) rule.exact = SizeGrowth::product_through(points, shapes);
+    if (!rule.exact && curves) rule.exact = SizeGrowth::through(points, true);
     if (!rule.exact) rule.likely = likely_growth(points, curves ? 2 : 1);
     return rule;
   }
@@ -192,22 +221,26 @@ class Learner {
                   .period = period,
                   .requests = *std::move(growth),
                   .added = counts[base_] - counts[base_ - 1]};
-    choose_unit(repeat, recordings_[base_]->requests.ends[section]);
+    choose_unit(repeat, section);
     model_.repeats.push_back(std::move(repeat));
   }
 
-  /// The last period, for in it sizes have grown furthest. But of a stretch that frees what the units of repeats before
-  /// it asked for, the period that does: then a copy of the one is undone by a copy of the other. Where a period begins
-  /// is arbitrary, and it may be any of the loop that the stretch is of.
-  void choose_unit(Repeat& repeat, std::uint32_t end) const {
+  /// The last period, for in it sizes have grown furthest; where they don't grow, the last but one, for what stands
+  /// around a loop is freed in its first round or after its last. But of a stretch that frees what the units of repeats
+  /// before it asked for, the period that does: then a copy of the one is undone by a copy of the other. Where a period
+  /// begins is arbitrary, and it may be any of the loop that the stretch is of.
+  void choose_unit(Repeat& repeat, std::uint32_t section) const {
+    const std::uint32_t end = recordings_[base_]->requests.ends[section];
     const std::uint32_t period = repeat.period;
     std::uint32_t first = repeat.first, behind = repeat.first + repeat.count;
     repeat.unit = behind - period;
     while (first > 0 && !is_copied(first - 1) && repeats_before(first - 1, period, end, Likeness::exact)) --first;
     while (behind < end && repeats_before(behind - period, period, end, Likeness::exact)) ++behind;
+    if (behind - first >= 3 * period && repeats_before_all(behind - 2 * period, period, end))
+      repeat.unit = behind - 2 * period;
     std::uint32_t most = 0;
     for (std::uint32_t unit = first; unit + period <= behind; ++unit) {
-      const std::uint32_t freed = freed_of_units(unit, period);
+      const std::uint32_t freed = freed_of_units(unit, period, section);
       if (freed < most || freed == 0) continue;
       most = freed;
       repeat.unit = unit;
@@ -215,17 +248,30 @@ class Learner {
     repeat.backwards = most > 0;
   }
 
+  std::uint32_t begin_of(std::uint32_t section) const {
+    return section == 0 ? 0 : recordings_[base_]->requests.ends[section - 1];
+  }
+
   bool is_copied(std::uint32_t row) const { return model_.repeat_of(row) != nullptr; }
 
-  /// How many requests of the units so far are freed while `count` rows from `first` on are asked for.
-  std::uint32_t freed_of_units(std::uint32_t first, std::uint32_t count) const {
+  /// How many requests of the section's units so far are freed while `count` rows from `first` on are asked for. Few of
+  /// a unit's are chance, as when a variable is given its next value, and don't count; nor do those of a unit that is
+  /// mostly freed elsewhere.
+  std::uint32_t freed_of_units(std::uint32_t first, std::uint32_t count, std::uint32_t section) const {
     std::uint32_t freed = 0;
-    for (const Repeat& repeat : model_.repeats)
-      for (std::uint32_t row = repeat.unit; row < repeat.unit + repeat.period; ++row) {
+    for (const Repeat& repeat : model_.repeats) {
+      if (repeat.unit < begin_of(section)) continue;
+      const std::uint32_t behind = repeat.unit + repeat.period;
+      std::uint32_t here = 0, left = 0;
+      for (std::uint32_t row = repeat.unit; row < behind; ++row) {
         const std::uint32_t lifetime = rows()[row].lifetime;
         const std::uint64_t asked = std::uint64_t{row} + lifetime;  // the last request before the free
-        if (lifetime != Request::kept && asked >= first && asked < std::uint64_t{first} + count) ++freed;
+        if (lifetime == Request::kept || asked < behind) continue;
+        ++left;
+        if (asked >= first && asked < std::uint64_t{first} + count) ++here;
       }
+      if (2 * here >= left && here >= least_share_freed * repeat.period) freed += here;
+    }
     return freed;
   }
 
@@ -270,6 +316,12 @@ class Learner {
     if (row + period >= end || rows()[row].site != rows()[row + period].site) return false;
     const Bytes size = rows()[row].size, next = rows()[row + period].size;
     return size == next || (likeness == Likeness::near && is_near(size, next));
+  }
+
+  bool repeats_before_all(std::uint32_t first, std::uint32_t period, std::uint32_t end) const {
+    for (std::uint32_t row = first; row < first + period; ++row)
+      if (!repeats_before(row, period, end, Likeness::exact)) return false;
+    return true;
   }
 
   static bool is_near(Bytes a, Bytes b) {
@@ -357,16 +409,31 @@ Bytes Model::size_of(std::uint32_t row, std::uint32_t copy, std::span<const std:
   const auto bytes = [&](std::uint32_t of) {
     return static_cast<std::int64_t>(original_size(of, values, factor, assumption).count);
   };
-  // From one period to the next when that was the same twice; else over more of them: sizes may grow in jumps.
-  std::uint32_t periods = 0;
-  while (periods < most_periods && row >= (periods + 1) * period &&
-         rows[row - (periods + 1) * period].site == rows[row].site)
-    ++periods;
-  if (periods == 0) return size;
-  if (periods >= 2 && bytes(row) - bytes(row - period) == bytes(row - period) - bytes(row - 2 * period)) periods = 1;
-  const std::int64_t growth = bytes(row) - bytes(row - periods * period);
-  const std::int64_t grown = bytes(row) + growth * static_cast<std::int64_t>(copy) / static_cast<std::int64_t>(periods);
-  return grown < 0 ? size : Bytes{static_cast<std::uint64_t>(grown)};
+  // Walks back through the periods before. Only a rise that came twice is taken to come again: sizes of one line of
+  // code may differ for other reasons, as those of an optimizer's state do.
+  struct Rise {
+    std::uint32_t periods = 0;  // how far back
+    std::int64_t bytes = 0;
+  };
+  std::optional<Rise> last;
+  std::int64_t after = bytes(row);
+  for (std::uint32_t k = 1; k <= most_periods && row >= k * period; ++k) {
+    const std::uint32_t earlier = row - k * period;
+    if (rows[earlier].site != rows[row].site) break;
+    const std::int64_t before = bytes(earlier);
+    const Rise rise{k, after - before};
+    after = before;
+    if (rise.bytes == 0) continue;
+    if (!last) {
+      last = rise;
+      continue;
+    }
+    if (rise.bytes != last->bytes) break;
+    const std::uint32_t stride = rise.periods - last->periods;
+    const std::int64_t grown = bytes(row) + rise.bytes * ((last->periods - 1 + copy) / stride);
+    return grown < 0 ? size : Bytes{static_cast<std::uint64_t>(grown)};
+  }
+  return size;
 }
 
 double scale(std::span<const std::uint64_t> to, std::span<const std::uint64_t> from) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "analyzer/predict/place.h"
@@ -176,7 +177,10 @@ Prediction Predictor::predict(const Values& at) const {
     live.push_back(member.peaks.live);
     reserved.push_back(member.peaks.reserved);
   }
-  const Bytes middle_live = middle(live), middle_reserved = middle(reserved);
+  const Bytes middle_live = middle(live);
+  // No assumption is likelier than another: the middle of the range has the smallest largest error.
+  const auto [least_reserved, most_reserved] = std::ranges::minmax(reserved);
+  const Bytes middle_reserved{std::midpoint(least_reserved.count, most_reserved.count)};
   const Member& chosen = *std::ranges::min_element(members, {}, [&](const Member& member) {
     return distance(member.peaks.live, middle_live) + distance(member.peaks.reserved, middle_reserved);
   });
@@ -188,9 +192,9 @@ Prediction Predictor::predict(const Values& at) const {
   };
   // Where copies are put decides about a segment more or less.
   const Bytes segment = models_[base].repeats.empty() ? TorchSettings::small_segment : TorchSettings{}.large_segment;
-  const Bytes low = times(*std::ranges::min_element(reserved), std::max(0.0, 1 - margin));
+  const Bytes low = times(least_reserved, std::max(0.0, 1 - margin));
   prediction.reserved_low = low > segment ? low - segment : Bytes{};
-  prediction.reserved_high = times(*std::ranges::max_element(reserved), 1 + margin) + segment;
+  prediction.reserved_high = times(most_reserved, 1 + margin) + segment;
   if (options_.capacity) {
     ReplayedFilm film(models_[chosen.base], at);
     prediction.first_failure =

@@ -3,7 +3,8 @@
 // Recordings of the program at two or more sizes are aligned (align.h); how each request grows is learned (growth.h,
 // model.h); the requests of the size that is asked about are written as a trace (synthesize.h) and replayed through the
 // allocator. Where a request's size is no function of the parameters, as workspaces of a library that chooses its
-// algorithm, many assumptions are replayed, from more than one recording, and the median is the prediction.
+// algorithm, many assumptions are replayed, from more than one recording, and the one in the middle of the range is the
+// prediction.
 #pragma once
 
 #include <memory>

@@ -44,45 +44,68 @@ class Recorder:
         return pickle.dumps(self.snapshot(), protocol=4)
 
 
-def training(layers=3, batch=2, seq=64, width=256, steps=3):
+def forward(made, layers, batch, seq, width):
+    batch_input = made.alloc(batch * seq * 8, 20)
+    hidden = made.alloc(batch * seq * width * ROW_BYTES, 21)
+    saved = []
+    for _ in range(layers):
+        attention = made.alloc(batch * 8 * seq * seq * 2, 30)
+        workspace = made.alloc(3 << 20, 31)
+        output = made.alloc(batch * seq * width * ROW_BYTES, 32)
+        made.free(workspace)
+        saved.append((attention, output))
+    return saved, batch_input, hidden
+
+
+def backward(made, saved, batch_input, hidden, batch, seq, width):
+    logits = made.alloc(batch * seq * 1000 * ROW_BYTES, 40)
+    gradient = made.alloc(batch * seq * width * ROW_BYTES, 41)
+    gradients = []
+    for attention, output in reversed(saved):
+        scratch = made.alloc(batch * 8 * seq * seq * 2, 50)
+        weight_gradient = made.alloc(4 * width * width * ROW_BYTES, 51)
+        bias_gradient = made.alloc(width * ROW_BYTES, 52)
+        made.free(scratch, attention)
+        following = made.alloc(batch * seq * width * ROW_BYTES, 53)
+        made.free(gradient, output)
+        gradient = following
+        gradients += [weight_gradient, bias_gradient]
+    made.free(gradient, logits, hidden, batch_input)
+    return gradients
+
+
+def training(layers=3, batch=2, seq=64, width=256, micro=1, steps=3):
     """A transformer: activations of a layer grow with the batch and the sequence, its attention with the sequence's
-    square, its weights with the width's square. The backward pass goes through the layers the other way."""
+    square, its weights with the width's square. The backward pass goes through the layers the other way; of several
+    micro batches, the first keeps its gradients, and those of others are added to them. The optimizer's state is made
+    by one line of code, whatever its size."""
     made = Recorder("train.py")
-    embedding = made.alloc(1000 * width * ROW_BYTES, 10)
+    outer = [made.alloc(width * ROW_BYTES, 13), made.alloc(1000 * width * ROW_BYTES, 10)]
     weights = [[made.alloc(4 * width * width * ROW_BYTES, 11), made.alloc(width * ROW_BYTES, 12)] for _ in range(layers)]
-    states = []
+    states, loss = [], []
     for step in range(steps):
         made.step("START")
-        batch_input = made.alloc(batch * seq * 8, 20)
-        hidden = made.alloc(batch * seq * width * ROW_BYTES, 21)
-        saved = []
-        for _ in range(layers):
-            attention = made.alloc(batch * 8 * seq * seq * 2, 30)
-            workspace = made.alloc(3 << 20, 31)
-            output = made.alloc(batch * seq * width * ROW_BYTES, 32)
-            made.free(workspace)
-            saved.append((attention, output))
-        logits = made.alloc(batch * seq * 1000 * ROW_BYTES, 40)
-        gradient = made.alloc(batch * seq * width * ROW_BYTES, 41)
         gradients = []
-        for attention, output in reversed(saved):
-            scratch = made.alloc(batch * 8 * seq * seq * 2, 50)
-            weight_gradient = made.alloc(4 * width * width * ROW_BYTES, 51)
-            bias_gradient = made.alloc(width * ROW_BYTES, 52)
-            made.free(scratch, attention)
-            following = made.alloc(batch * seq * width * ROW_BYTES, 53)
-            made.free(gradient, output)
-            gradient = following
-            gradients += [weight_gradient, bias_gradient]
-        made.free(gradient, logits, hidden, batch_input)
+        for _ in range(micro):
+            held = forward(made, layers, batch, seq, width)
+            last, loss = loss, [made.alloc(4, 42)]
+            made.free(*last)
+            fresh = backward(made, *held, batch, seq, width)
+            if gradients:
+                made.free(*fresh)
+            else:
+                gradients = fresh
         if step == 0:
-            for layer in weights:
-                for weight in layer:
-                    states.append(made.alloc(made.sizes[weight], 60))
+            for weight in [*outer, *(weight for layer in weights for weight in layer)]:
+                states.append(made.alloc(made.sizes[weight], 60))
         made.free(*gradients)
         made.step("END")
-    assert embedding in made.sizes
     return made
+
+
+def vision(side):
+    """The same over an image's patches and one token more: its attention grows with the fourth power of the side."""
+    return training(seq=(side // 16) ** 2 + 1)
 
 
 def generation(tokens=16, batch=2, layers=2, width=512, steps=2):

@@ -5,7 +5,7 @@ import unittest
 
 import histories
 from program import ProgramTest, run
-from scaled_program import convolutions, generation, training
+from scaled_program import convolutions, generation, training, vision
 from test_documents import FAILURE
 
 PREDICTION = {"value", "peak_live_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "peak_reserved_low_bytes",
@@ -49,6 +49,9 @@ class Sizes(Predicting):
     def test_a_width_makes_squares(self):
         self.assert_exact(training, [{"width": 128}, {"width": 256}, {"width": 384}], {"width": 1536})
 
+    def test_an_image_side_makes_squares_of_squares(self):
+        self.assert_exact(vision, [{"side": 64}, {"side": 96}, {"side": 128}], {"side": 384})
+
     def test_two_parameters_make_products(self):
         recorded = [{"batch": b, "seq": s} for b, s in ((1, 64), (2, 64), (1, 128), (2, 192))]
         self.assert_exact(training, recorded, {"batch": 6, "seq": 512})
@@ -58,12 +61,20 @@ class Counts(Predicting):
     def test_more_layers(self):
         self.assert_exact(training, [{"layers": 2}, {"layers": 3}, {"layers": 4}], {"layers": 12})
 
+    def test_more_layers_than_one(self):
+        """What stands before a single layer's state, made by the same line, says nothing about the next layer's."""
+        self.assert_exact(training, [{"layers": 1}, {"layers": 2}, {"layers": 3}], {"layers": 12})
+
     def test_layers_in_uneven_strides(self):
         prediction = self.predict(training, [{"layers": 2}, {"layers": 4}, {"layers": 7}], {"layers": 24})["predictions"][0]
         truth = self.truth(self.record(training, layers=24))
         self.assertEqual(prediction["peak_live_bytes"], truth["peak_live_bytes"])
         self.assertLessEqual(prediction["peak_reserved_low_bytes"], truth["peak_reserved_bytes"])
         self.assertGreaterEqual(prediction["peak_reserved_high_bytes"], truth["peak_reserved_bytes"])
+
+    def test_more_micro_batches(self):
+        """Only the first keeps its gradients: copies are of another."""
+        self.assert_exact(training, [{"micro": 1}, {"micro": 2}, {"micro": 3}], {"micro": 16})
 
     def test_more_tokens(self):
         self.assert_exact(generation, [{"tokens": 8}, {"tokens": 16}, {"tokens": 24}], {"tokens": 100})

@@ -69,6 +69,39 @@ TEST(SizeGrowth, OfSeveralParametersIsAProduct) {
   EXPECT_EQ(growth->at(Values{32, 4096}), Bytes{size(32, 4096)});
 }
 
+TEST(SizeGrowth, MultipliesShapesThatAreKnown) {
+  // A picture of n pixels a side has (n / 16)^2 patches, and attention sees one token more.
+  const auto tokens = [](std::uint64_t side) { return side / 16 * (side / 16) + 1; };
+  const std::optional<SizeGrowth> hidden = learned({64, 96, 128}, [&](auto x) { return 192 * 4 * tokens(x); });
+  ASSERT_TRUE(hidden && hidden->confirmed());
+  const std::vector<Values> at{{64}, {96}, {128}};
+  std::vector<SizePoint> points;
+  for (const Values& x : at) points.push_back({x, Bytes{12 * tokens(x[0]) * tokens(x[0])}});
+  const std::vector<SizeGrowth> shapes{hidden->shape()};
+  const std::optional<SizeGrowth> attention = SizeGrowth::product_through(points, shapes);
+  ASSERT_TRUE(attention);
+  EXPECT_TRUE(attention->confirmed());
+  EXPECT_EQ(attention->at(Values{1024}), Bytes{12 * tokens(1024) * tokens(1024)});
+  points.back().size += 1_B;
+  EXPECT_FALSE(SizeGrowth::product_through(points, shapes));
+}
+
+TEST(SizeGrowth, MultipliesShapesOfSeveralParameters) {
+  const auto size = [](std::uint64_t batch, std::uint64_t n) { return batch * 8 * (n + 1) * (n + 1); };
+  const std::vector<Values> at{{1, 64}, {2, 64}, {2, 128}, {4, 192}};
+  std::vector<SizePoint> points, squares;
+  for (const Values& v : at) {
+    points.push_back({v, Bytes{v[0] * 768 * (v[1] + 1)}});
+    squares.push_back({v, Bytes{size(v[0], v[1])}});
+  }
+  const std::optional<SizeGrowth> hidden = SizeGrowth::through(points, false);
+  ASSERT_TRUE(hidden && hidden->confirmed());
+  const std::vector<SizeGrowth> shapes{hidden->shape()};
+  const std::optional<SizeGrowth> attention = SizeGrowth::product_through(squares, shapes);
+  ASSERT_TRUE(attention);
+  EXPECT_EQ(attention->at(Values{64, 4096}), Bytes{size(64, 4096)});
+}
+
 TEST(SizeGrowth, MissesByNoMoreThanItsTolerance) {
   const Function padded = [](std::uint64_t x) { return x * 2'973'696 + (x == 4 ? 147 : 16); };
   EXPECT_FALSE(learned({4, 8, 12}, padded));
