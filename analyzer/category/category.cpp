@@ -8,6 +8,9 @@ namespace {
 constexpr std::array<std::string_view, category_count> category_names{
     "unknown",   "parameter", "buffer",         "gradient",      "optimizer_state", "activation", "input",
     "temporary", "kv_cache",  "parameter_copy", "communication", "workspace",       "graph_pool"};
+constexpr std::array<std::string_view, category_count> category_words{
+    "unknown",     "parameters", "buffers",          "gradients",     "optimizer state", "activations", "inputs",
+    "temporaries", "KV cache",   "parameter copies", "communication", "workspaces",      "graph pools"};
 constexpr std::array<std::string_view, phase_count> phase_names{"other", "forward", "backward", "optimizer"};
 
 constexpr auto evidence_rows = [] {
@@ -91,6 +94,8 @@ constexpr bool in_order() {
 static_assert(in_order());
 
 }  // namespace
+
+std::string_view words_of(Category category) { return category_words.at(static_cast<std::size_t>(category)); }
 
 std::string_view name_of(Category category) { return category_names[static_cast<std::size_t>(category)]; }
 

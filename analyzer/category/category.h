@@ -29,6 +29,8 @@ inline constexpr std::size_t category_count = 13;
 /// "parameter", "optimizer_state"...
 std::string_view name_of(Category category);
 std::optional<Category> category_by_name(std::string_view name);
+/// For people: "parameters", "optimizer state"...
+std::string_view words_of(Category category);
 
 /// A part of a training step; `other` is everything between and outside of them: setup, data loading, evaluation's own
 /// code.

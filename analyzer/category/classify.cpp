@@ -158,7 +158,7 @@ class Classifier {
       return of.freed_by_backward ? Evidence::held_until_backward : Evidence::feeds_forward;
     if (of.meets_forward) return std::nullopt;
     if (of.freed_by_backward) return Evidence::freed_by_backward;
-    if (!of.outlives_its_pass()) return Evidence::freed_in_pass;
+    if (seen_.first_forward != never && !of.outlives_its_pass()) return Evidence::freed_in_pass;
     return std::nullopt;
   }
 
@@ -357,6 +357,24 @@ class Classifier {
     return calls_before_[end] - calls_before_[of.begin + 1];
   }
 
+  /// Whether calls of the model leave more and more that no later call replaces: nobody's cache, but what the program
+  /// keeps of results, or a leak.
+  bool accumulates(const std::vector<AllocationId>& site) const {
+    std::set<std::uint32_t> keeping;  // calls
+    std::size_t kept = 0;
+    std::size_t replaced = 0;
+    for (const AllocationId id : site) {
+      const Observation& of = observation(id);
+      if (of.is_freed()) {
+        if (of.freed_in_module && calls_in_life(of) > 0) ++replaced;
+        continue;
+      }
+      ++kept;
+      keeping.insert(calls_before_[of.begin]);
+    }
+    return kept > replaced && keeping.size() > calls_of_passing && 2 * keeping.size() > calls_before_.back();
+  }
+
   /// What one call leaves to the next is replaced inside it, or stays for many: a result is soon freed outside.
   void conclude_site(const std::vector<AllocationId>& site, bool forward_keeps) {
     std::size_t carried = 0;
@@ -367,7 +385,7 @@ class Classifier {
       if (calls == 0 && of.is_freed()) ++passing;
       if (calls > calls_of_passing || (calls > 0 && of.is_freed() && of.freed_in_module)) ++carried;
     }
-    const bool carries = carried > 0 && carried >= passing;
+    const bool carries = carried > 0 && carried >= passing && !accumulates(site);
     for (const AllocationId id : site) {
       const Observation& of = observation(id);
       if (is_workspace(of))

@@ -167,6 +167,19 @@ const FrameRule* rule_of(const FrameText& frame) {
   return found == frame_rules.end() ? nullptr : found;
 }
 
+bool is_of_torch(std::string_view file) { return has_folder(file, "torch/"); }
+
+bool calls_own_module(std::span<const FrameText> frames, std::size_t i) {
+  const auto purpose = [&](std::size_t at) {
+    const FrameRule* const rule = rule_of(frames[at]);
+    return rule == nullptr ? Purpose::none : rule->purpose;
+  };
+  if (frames[i].module != ModuleId::none || is_of_torch(frames[i].file) || purpose(i) == Purpose::wrapper) return false;
+  std::size_t caller = i + 1;
+  while (caller < frames.size() && purpose(caller) == Purpose::wrapper) ++caller;
+  return caller < frames.size() && purpose(caller) == Purpose::compute;
+}
+
 bool starts_python(const FrameText& outermost) {
   static constexpr std::array<std::string_view, 6> names{"<module>",  "_bootstrap",          "_bootstrap_inner",
                                                          "_run_code", "_run_module_as_main", "spawn_main"};

@@ -1,7 +1,9 @@
 // What a frame of a stack says about the memory that is made above it: one table.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "analyzer/category/category.h"
@@ -42,6 +44,13 @@ struct FrameRule {
 
 /// The first rule that the frame fits; null when none does.
 const FrameRule* rule_of(const FrameText& frame);
+
+/// Whether frames[i] is a call of a module that is not one of PyTorch's own: nn.Module's machinery calls it, directly
+/// or through frames that only pass a call on. Innermost frame first.
+bool calls_own_module(std::span<const FrameText> frames, std::size_t i);
+
+/// Whether a source file is one of PyTorch's.
+bool is_of_torch(std::string_view file);
 
 /// Whether Python code that has this frame as its outermost was started by a program or by a thread of Python's, not
 /// entered from native code.

@@ -13,18 +13,14 @@ std::vector<StackId> layers_of(const Tables& tables, const std::vector<StackMean
   return layers;
 }
 
-bool is_of_torch(std::string_view file) {
-  return file.starts_with("torch/") || file.find("/torch/") != std::string_view::npos;
-}
-
 }  // namespace
 
-std::string layer_label(const Tables& tables, const std::vector<StackMeaning>& stacks, StackId stack) {
+FrameText layer_frame(const Tables& tables, const std::vector<StackMeaning>& stacks, StackId stack) {
   const std::vector<StackId> layers = layers_of(tables, stacks, stack);
   if (layers.empty()) return {};
   const auto text = [&](StackId layer) { return frame_text(tables, tables[layer].frame); };
   const auto own = std::ranges::find_if(layers, [&](StackId layer) { return !is_of_torch(text(layer).file); });
-  return text_of(text(own == layers.end() ? layers.front() : *own));
+  return text(own == layers.end() ? layers.front() : *own);
 }
 
 std::string layer_path(const Tables& tables, const std::vector<StackMeaning>& stacks, StackId stack) {

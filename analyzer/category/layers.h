@@ -9,9 +9,9 @@
 
 namespace memreel {
 
-/// The innermost call of a module that is not one of PyTorch's own, as "forward (transformers/models/gpt2/x.py:240)";
-/// of PyTorch's where there are no others. Empty: the stack is in no module.
-std::string layer_label(const Tables& tables, const std::vector<StackMeaning>& stacks, StackId stack);
+/// The innermost call of a module that is not one of PyTorch's own; of PyTorch's where there are no others. Without
+/// function and file: the stack is in no module.
+FrameText layer_frame(const Tables& tables, const std::vector<StackMeaning>& stacks, StackId stack);
 
 /// All of them, outermost first: "x.py:682/x.py:305/linear.py:134".
 std::string layer_path(const Tables& tables, const std::vector<StackMeaning>& stacks, StackId stack);

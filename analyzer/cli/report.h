@@ -47,6 +47,7 @@ struct Sections {
 struct Report {
   GroupBy by = GroupBy::stack;
   Sections sections;
+  Categories categories;  // of all allocations
   std::vector<MemorySummary> summaries;
   std::vector<HeapReport> heaps;
   LeakReport leaks;

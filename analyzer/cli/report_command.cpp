@@ -30,7 +30,7 @@ struct ReportArguments {
 LiveView live_view(const Trace& trace, const std::vector<Lifetime>& lives, HeapId heap, std::uint64_t events,
                    GroupBy by, const Categories& categories) {
   LiveView view{.events = events,
-                .groups = live_groups(trace, lives, heap, events, by),
+                .groups = live_groups(trace, lives, categories, heap, events, by),
                 .categories = category_shares(trace, lives, categories, heap, events)};
   for (const LiveGroup& group : view.groups) {
     view.bytes += group.bytes;
@@ -98,7 +98,10 @@ Verdict verdict_on(const Trace& trace, const std::vector<Lifetime>& lives, const
   Holders holders;
   const HeapHistory* const decides = deciding_heap(trace.tables, heaps);
   if (report.sections.live && decides != nullptr) {
-    holders = holders_by_stack(trace, lives, decides->heap, decides->peak_live_event + 1);
+    const auto heap =
+        std::ranges::find(report.heaps, decides->heap, [](const HeapReport& h) { return h.history.heap; });
+    holders = holders_by_category(heap->at_peak.categories);
+    if (holders.parts.empty()) holders = holders_by_stack(trace, lives, decides->heap, decides->peak_live_event + 1);
     findings.holders = &holders;
   }
   if (report.sections.leaks) findings.leaks = &report.leaks;
@@ -116,15 +119,15 @@ Report make_report(const Trace& trace, GroupBy by, const Sections& sections, con
   // Other allocators have no such summary, which is no error of the report.
   if (Result<std::vector<MemorySummary>> summaries = memory_summaries(trace)) report.summaries = *std::move(summaries);
   const std::vector<Lifetime> lives = lifetimes(trace);
-  const Categories categories = sections.live ? classify(trace) : Categories{};
+  if (sections.live) report.categories = classify(trace);
   for (const HeapHistory& history : heap_histories(trace)) {
     const auto summary = std::find_if(report.summaries.begin(), report.summaries.end(),
                                       [&](const MemorySummary& s) { return s.heap == history.heap; });
     report.heaps.push_back({.history = history, .summary = summary == report.summaries.end() ? nullptr : &*summary});
     if (!sections.live) continue;
     const std::uint64_t peak = history.allocations == 0 ? 0 : history.peak_live_event + 1;
-    report.heaps.back().at_peak = live_view(trace, lives, history.heap, peak, by, categories);
-    report.heaps.back().at_end = live_view(trace, lives, history.heap, trace.events.count(), by, categories);
+    report.heaps.back().at_peak = live_view(trace, lives, history.heap, peak, by, report.categories);
+    report.heaps.back().at_end = live_view(trace, lives, history.heap, trace.events.count(), by, report.categories);
   }
   if (sections.leaks) report.leaks = find_leaks(trace, leak_options);
   if (sections.fragmentation || sections.ooms) {
@@ -143,9 +146,10 @@ void add_report_command(CLI::App& app, Exit& exit) {
   const auto arguments = std::make_shared<ReportArguments>();
   command->add_option("TRACE", arguments->options.file, "Trace, or any file that import reads")->required();
   add_memory_option(*command, arguments->memory_limit);
-  command->add_option("--by", arguments->by,
-                      "Group live memory by stack, line, function, module, thread, stream, pool or device; line and "
-                      "function are the innermost of your own code [line]");
+  command->add_option(
+      "--by", arguments->by,
+      "Group live memory by stack, line, function, module, library, layer, category, phase, thread, stream, pool "
+      "or device; line and function are the innermost of your own code or of a model's layer [line]");
   command->add_option("--top", arguments->options.top, "Groups to show per table [10]");
   command->add_flag("--leaks", arguments->sections.leaks,
                     "What is kept step after step and never freed, and what is kept for a reason");

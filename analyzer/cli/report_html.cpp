@@ -110,12 +110,18 @@ class Page {
   void pictures() {
     const RecordedBlocks blocks = recorded_blocks(trace_);
     const std::vector<MemoryTimeline> timelines = memory_timelines(trace_, blocks, columns);
+    const std::vector<CategoryTimeline> categories = category_timelines(trace_, report_.categories, columns);
     std::size_t drawn = 0;
     for (const HeapReport& heap : report_.heaps) {
       const HeapId id = heap.history.heap;
       const auto timeline = std::ranges::find(timelines, id, &MemoryTimeline::heap);
       if (timeline == timelines.end() || drawn++ == most_heaps) continue;
       body_ += "<h2>" + cell(heap_title(trace_.tables, id)) + "</h2>\n" + memory_chart(*timeline);
+      if (says_something(heap.at_peak.categories)) {
+        body_ += "<h3>What it was for</h3>\n";
+        body_ += category_chart(*timeline, *std::ranges::find(categories, id, &CategoryTimeline::heap));
+        categories_of(heap.at_peak);
+      }
       body_ += "<h3>Who held the " + text_of(heap.at_peak.bytes) + " at the peak of live memory</h3>\n";
       body_ +=
           "<p class=quiet>Callers above, width is bytes<i class=keys style=\"background:var(--own)\"></i>your code"
@@ -124,6 +130,15 @@ class Page {
       groups(heap.at_peak);
     }
     body_ += more(std::min(drawn, most_heaps), timelines.size());
+  }
+
+  void categories_of(const LiveView& view) {
+    HtmlTable table({{"at the peak", true}, {"share", true}, {"count", true}, {"category"}, {"most of it"}});
+    for (const CategoryShare& share : view.categories)
+      table.add_row({text_of(share.bytes), text_of_share(share_of(share.bytes, view.bytes)), text_of(share.count),
+                     std::string(words_of(share.category)),
+                     cell(share.holders.empty() ? "" : share.holders.front().label)});
+    body_ += table.text();
   }
 
   void groups(const LiveView& view) {

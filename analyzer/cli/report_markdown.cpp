@@ -46,6 +46,15 @@ void write_live(std::ostream& out, const Report& report) {
     const LiveView& view = report.heaps[h].at_peak;
     if (view.groups.empty()) continue;
     open_section(out, "Who held the " + text_of(view.bytes) + " at the peak");
+    if (says_something(view.categories)) {
+      row(out, {"bytes", "share", "category", "most of it"});
+      row(out, {"---:", "---:", "---", "---"});
+      for (const CategoryShare& share : view.categories)
+        row(out, {text_of(share.bytes), text_of_share(share_of(share.bytes, view.bytes)),
+                  std::string(words_of(share.category)),
+                  share.holders.empty() ? "" : markdown_code(share.holders.front().label)});
+      out << '\n';
+    }
     row(out, {"bytes", "share", "count", std::string(name_of(report.by))});
     row(out, {"---:", "---:", "---:", "---"});
     for (std::size_t i = 0; i < std::min(most_table_rows, view.groups.size()); ++i) {

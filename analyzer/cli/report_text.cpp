@@ -63,12 +63,11 @@ void print_name(const std::string& name) {
 
 /// What the memory is for; nothing when nothing is known of any of it.
 void print_categories(const LiveView& view) {
-  if (std::ranges::all_of(view.categories, [](const auto& share) { return share.category == Category::unknown; }))
-    return;
+  if (!says_something(view.categories)) return;
   TextTable table({{"category"}, {"bytes", Align::right}, {"share", Align::right}, {"most of it"}});
   for (const CategoryShare& share : view.categories) {
     const double part = static_cast<double>(share.bytes.count) / static_cast<double>(view.bytes.count);
-    table.add_row({std::string(name_of(share.category)), text_of(share.bytes), text_of_share(part),
+    table.add_row({std::string(words_of(share.category)), text_of(share.bytes), text_of_share(part),
                    share.holders.empty() ? "" : share.holders.front().label});
   }
   table.print(std::cout, 2);

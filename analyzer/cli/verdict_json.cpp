@@ -28,7 +28,10 @@ Json json_of(const Tables& tables, const Verdict::Decides& decides) {
 
 Json json_of(const Holders& holders) {
   Json parts = Json::array();
-  for (const Holder& holder : holders.parts) parts.push_back({{"label", holder.label}, {"bytes", holder.bytes.count}});
+  for (const Holder& holder : holders.parts)
+    parts.push_back({{"label", holder.label},
+                     {"bytes", holder.bytes.count},
+                     {"mostly", holder.mostly.empty() ? Json(nullptr) : Json(holder.mostly)}});
   return {{"by", holders.by}, {"bytes", holders.total.count}, {"parts", std::move(parts)}};
 }
 

@@ -37,7 +37,7 @@ void add(const Trace& trace, StackId stack, Bytes bytes, SiteBytes& sites) {
 /// Adds what each function holds when `heap` is at its peak.
 void add_sites(const Trace& trace, const std::vector<Lifetime>& lives, const HeapHistory& heap, SiteBytes& sites) {
   if (heap.allocations == 0) return;
-  for (const LiveGroup& group : live_groups(trace, lives, heap.heap, heap.peak_live_event + 1, GroupBy::stack))
+  for (const LiveGroup& group : live_groups(trace, lives, {}, heap.heap, heap.peak_live_event + 1, GroupBy::stack))
     add(trace, group.stack, group.bytes, sites);
 }
 

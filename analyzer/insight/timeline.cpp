@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "analyzer/insight/time_columns.h"
+
 namespace memreel {
 namespace {
 
@@ -78,16 +80,9 @@ std::vector<MemoryTimeline> memory_timelines(const Trace& trace, const RecordedB
   if (events.count() == 0 || columns == 0) return {};
   std::vector<TimelineBuilder> heaps;
   for (std::uint32_t h = 0; h < trace.tables.heaps.size(); ++h) heaps.emplace_back(HeapId{h}, columns);
-  const Nanoseconds begin = events.time.front();
-  const Nanoseconds end = *std::ranges::max_element(events.time);
-  const bool timed = end > begin;
-  const double span = timed ? static_cast<double>((end - begin).count()) : static_cast<double>(events.count());
-  std::size_t column = 0;
+  TimeColumns time(events, columns);
   for (std::size_t i = 0; i < events.count(); ++i) {
-    const double at = timed ? static_cast<double>((events.time[i] - begin).count()) : static_cast<double>(i);
-    // Times can go back a little where threads meet; a picture's don't.
-    column = std::max(column, std::min(columns - 1, static_cast<std::size_t>(std::max(0.0, at) / span *
-                                                                             static_cast<double>(columns))));
+    const std::size_t column = time.column(i);
     const AllocationId id = events.allocation[i];
     heaps[index(trace.tables[events.origin[i]].heap)].see(
         events.kind[i],
@@ -98,9 +93,9 @@ std::vector<MemoryTimeline> memory_timelines(const Trace& trace, const RecordedB
   for (TimelineBuilder& heap : heaps) {
     if (!heap.used()) continue;
     timelines.push_back(std::move(heap).take(columns));
-    if (timed) {
-      timelines.back().begin = begin;
-      timelines.back().end = end;
+    if (time.timed()) {
+      timelines.back().begin = time.begin();
+      timelines.back().end = time.end();
     }
   }
   return timelines;

@@ -6,6 +6,7 @@
 
 #include "analyzer/category/layers.h"
 #include "analyzer/report/labels.h"
+#include "analyzer/report/own_frame.h"
 
 namespace memreel {
 namespace {
@@ -17,11 +18,22 @@ struct Tally {
   std::map<StackId, Bytes> by_stack;
 };
 
+/// Files without directories: one line has room for little more.
+std::string label_of(const Tables& tables, const Categories& categories, StackId stack) {
+  FrameText place = layer_frame(tables, categories.stacks, stack);
+  if (place.file.empty()) {
+    const std::vector<FrameText> frames = frames_of(tables, stack);
+    if (frames.empty()) return std::string(no_stack_label);
+    place = explaining_frame(frames);
+  }
+  place.file.remove_prefix(place.file.rfind('/') + 1);
+  return text_of(place);
+}
+
 std::vector<CategoryShare::Holder> holders_of(const Trace& trace, const Categories& categories, const Tally& tally) {
   std::map<std::string, Bytes> by_label;
   for (const auto& [stack, bytes] : tally.by_stack) {
-    std::string label = layer_label(trace.tables, categories.stacks, stack);
-    by_label[label.empty() ? site_label(trace.tables, stack) : label] += bytes;
+    by_label[label_of(trace.tables, categories, stack)] += bytes;
   }
   std::vector<CategoryShare::Holder> holders;
   for (const auto& [label, bytes] : by_label) holders.push_back({label, bytes});
@@ -58,6 +70,10 @@ std::vector<CategoryShare> category_shares(const Trace& trace, const std::vector
   }
   std::ranges::stable_sort(shares, std::ranges::greater{}, &CategoryShare::bytes);
   return shares;
+}
+
+bool says_something(std::span<const CategoryShare> shares) {
+  return std::ranges::any_of(shares, [](const CategoryShare& share) { return share.category != Category::unknown; });
 }
 
 }  // namespace memreel

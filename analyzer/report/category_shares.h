@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,5 +29,8 @@ struct CategoryShare {
 /// nothing has are left out.
 std::vector<CategoryShare> category_shares(const Trace& trace, const std::vector<Lifetime>& lives,
                                            const Categories& categories, HeapId heap, std::uint64_t events);
+
+/// Whether anything is known of any of it.
+bool says_something(std::span<const CategoryShare> shares);
 
 }  // namespace memreel

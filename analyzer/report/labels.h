@@ -2,16 +2,29 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "formats/model/stack_text.h"
 #include "formats/model/tables.h"
 
 namespace memreel {
 
-/// "train.py:41"; the function when there is no file; "(no stack)" when there is nothing.
+/// What stands for a stack that was not recorded.
+inline constexpr std::string_view no_stack_label = "(no stack)";
+
+/// "train.py:41", "transformers/activations.py:66" of an installed package; the function when there is no file; "(no
+/// stack)" when there is nothing.
 std::string line_label(const FrameText& frame);
 
-/// The place in the user's own code (own_frame.h): "step (train.py:41)", or "(no stack)".
+/// Whose code asked for memory: the innermost native module outside CUDA and PyTorch's allocators ("libnccl.so.2"); of
+/// Python, the installed package ("transformers"); "own code" when that is neither.
+std::string library_label(const std::vector<FrameText>& frames);
+
+/// "step (train.py:41)", with the file as in line_label().
+std::string place_label(FrameText frame);
+
+/// The place that explains (own_frame.h): "step (train.py:41)", or "(no stack)".
 std::string site_label(const Tables& tables, StackId stack);
 
 }  // namespace memreel

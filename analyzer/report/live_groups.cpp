@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 
+#include "analyzer/category/layers.h"
 #include "analyzer/report/labels.h"
 #include "analyzer/report/own_frame.h"
 #include "formats/model/origin_text.h"
@@ -11,24 +12,48 @@
 namespace memreel {
 namespace {
 
-constexpr std::array<std::string_view, 8> names{"stack",  "line",   "function", "module",
-                                                "thread", "stream", "pool",     "device"};
+constexpr std::array<std::string_view, 12> names{"stack",    "line",  "function", "module", "library", "layer",
+                                                 "category", "phase", "thread",   "stream", "pool",    "device"};
 
-std::string stack_label(const Tables& tables, StackId stack, GroupBy by) {
+/// What decides the label of a group, so that each label is made once and not once per allocation.
+enum class Key : std::uint8_t { stack, origin, category, phase };
+
+Key key_of(GroupBy by) {
+  switch (by) {
+    case GroupBy::category:
+      return Key::category;
+    case GroupBy::phase:
+      return Key::phase;
+    case GroupBy::thread:
+    case GroupBy::stream:
+    case GroupBy::pool:
+    case GroupBy::device:
+      return Key::origin;
+    default:
+      return Key::stack;
+  }
+}
+
+std::string stack_label(const Tables& tables, const Categories& categories, StackId stack, GroupBy by) {
+  if (by == GroupBy::layer) {
+    std::string path = layer_path(tables, categories.stacks, stack);
+    return path.empty() ? "(in no module)" : path;
+  }
   const std::vector<FrameText> frames = frames_of(tables, stack);
   if (frames.empty()) return "(no stack)";
-  const FrameText own = own_frame(frames);
   switch (by) {
+    case GroupBy::library:
+      return library_label(frames);
     case GroupBy::function:
-      return std::string(own.function);
+      return std::string(explaining_frame(frames).function);
     case GroupBy::module: {
       const std::string& path = tables[tables[frames.front().module].path];
-      return path.empty() ? std::string(own.file) : path;
+      return path.empty() ? std::string(own_frame(frames).file) : path;
     }
     case GroupBy::line:
-      return line_label(own);
+      return line_label(explaining_frame(frames));
     default:
-      return text_of(own);
+      return text_of(explaining_frame(frames));
   }
 }
 
@@ -48,10 +73,6 @@ std::string origin_label(const Tables& tables, const Origin& origin, GroupBy by)
   }
 }
 
-bool is_by_stack(GroupBy by) {
-  return by == GroupBy::stack || by == GroupBy::line || by == GroupBy::function || by == GroupBy::module;
-}
-
 }  // namespace
 
 std::optional<GroupBy> group_by_name(std::string_view name) {
@@ -64,13 +85,38 @@ std::string_view name_of(GroupBy by) { return names.at(static_cast<std::size_t>(
 
 std::vector<std::string_view> group_by_names() { return {names.begin(), names.end()}; }
 
-std::vector<LiveGroup> live_groups(const Trace& trace, const std::vector<Lifetime>& lives, HeapId heap,
-                                   std::uint64_t events, GroupBy by) {
-  // First by the id that decides the label, so that each label is made once and not once per allocation.
+bool needs_categories(GroupBy by) { return by == GroupBy::layer || by == GroupBy::category || by == GroupBy::phase; }
+
+std::vector<LiveGroup> live_groups(const Trace& trace, const std::vector<Lifetime>& lives, const Categories& categories,
+                                   HeapId heap, std::uint64_t events, GroupBy by) {
   struct Part {
     Bytes bytes;
     std::vector<AllocationId> allocations;
     StackId stack = StackId::none;
+  };
+  const auto key = [&, kind = key_of(by)](std::uint32_t allocation, OriginId origin, StackId stack) {
+    switch (kind) {
+      case Key::stack:
+        return index(stack);
+      case Key::origin:
+        return index(origin);
+      case Key::category:
+        return static_cast<std::uint32_t>(categories.category(AllocationId{allocation}));
+      default:
+        return static_cast<std::uint32_t>(categories.phase[allocation]);
+    }
+  };
+  const auto label_of = [&, kind = key_of(by)](std::uint32_t id) -> std::string {
+    switch (kind) {
+      case Key::stack:
+        return stack_label(trace.tables, categories, StackId{id}, by);
+      case Key::origin:
+        return origin_label(trace.tables, trace.tables[OriginId{id}], by);
+      case Key::category:
+        return std::string(name_of(static_cast<Category>(id)));
+      default:
+        return std::string(name_of(static_cast<Phase>(id)));
+    }
   };
   std::map<std::uint32_t, Part> parts;
   for (std::uint32_t a = 0; a < lives.size(); ++a) {
@@ -78,7 +124,7 @@ std::vector<LiveGroup> live_groups(const Trace& trace, const std::vector<Lifetim
     const OriginId origin = trace.events.origin[lives[a].begin];
     if (trace.tables[origin].heap != heap) continue;
     const StackId stack = trace.events.stack[lives[a].begin];
-    Part& part = parts[is_by_stack(by) ? index(stack) : index(origin)];
+    Part& part = parts[key(a, origin, stack)];
     part.bytes += trace.events.size[lives[a].begin];
     part.allocations.push_back(AllocationId{a});
     if (part.stack == StackId::none) part.stack = stack;
@@ -87,11 +133,10 @@ std::vector<LiveGroup> live_groups(const Trace& trace, const std::vector<Lifetim
   std::vector<LiveGroup> groups;
   std::map<std::string, std::size_t> by_label;
   std::vector<Bytes> largest_part;
-  for (auto& [key, part] : parts) {
-    std::string label = is_by_stack(by) ? stack_label(trace.tables, part.stack, by)
-                                        : origin_label(trace.tables, trace.tables[OriginId{key}], by);
+  for (auto& [id, part] : parts) {
+    std::string label = label_of(id);
     // Two different stacks can read the same in one line; they stay two groups.
-    const std::string group_key = by == GroupBy::stack ? std::to_string(key) : label;
+    const std::string group_key = by == GroupBy::stack ? std::to_string(id) : label;
     const auto [position, is_new] = by_label.try_emplace(group_key, groups.size());
     if (is_new) {
       groups.push_back({.label = std::move(label)});

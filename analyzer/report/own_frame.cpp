@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "analyzer/category/frame_rules.h"
+
 namespace memreel {
 
 bool is_library_file(std::string_view file) {
@@ -13,21 +15,30 @@ bool is_library_file(std::string_view file) {
                      [&](std::string_view mark) { return file.find(mark) != std::string_view::npos; });
 }
 
+bool is_runtime(std::string_view library) {
+  static constexpr std::array<std::string_view, 11> names{"libcuda",  "libcudart",  "libcupti",  "libnvidia",
+                                                          "libc.so",  "libstdc++",  "libgcc_s",  "libm.so",
+                                                          "ld-linux", "libpthread", "libmemreel"};
+  return std::ranges::any_of(names, [&](std::string_view name) { return library.starts_with(name); });
+}
+
 bool is_library(const FrameText& frame) {
   if (!frame.file.empty() || frame.module_path.empty()) return is_library_file(frame.file);
-  static constexpr std::array<std::string_view, 10> names{"libcuda",  "libcudart", "libcupti", "libnvidia",
-                                                          "libc.so",  "libstdc++", "libgcc_s", "libm.so",
-                                                          "ld-linux", "libpthread"};
   const std::string_view path = frame.module_path;
   const std::string_view name = path.substr(path.rfind('/') + 1);
   return path.starts_with('[') || path.starts_with("/lib/") || path.starts_with("/lib64/") || is_library_file(path) ||
-         name.starts_with("python3") || name.starts_with("libpython") || name.starts_with("libmemreel") ||
-         std::any_of(names.begin(), names.end(), [&](std::string_view n) { return name.starts_with(n); });
+         name.starts_with("python3") || name.starts_with("libpython") || is_runtime(name);
 }
 
 FrameText own_frame(const std::vector<FrameText>& frames) {
   const auto own = std::find_if(frames.begin(), frames.end(), [](const FrameText& f) { return !is_library(f); });
   if (own != frames.end()) return *own;
+  return frames.empty() ? FrameText{} : frames.front();
+}
+
+FrameText explaining_frame(const std::vector<FrameText>& frames) {
+  for (std::size_t i = 0; i < frames.size(); ++i)
+    if (!is_library(frames[i]) || calls_own_module(frames, i)) return frames[i];
   return frames.empty() ? FrameText{} : frames.front();
 }
 

@@ -12,11 +12,18 @@ namespace memreel {
 /// than to the user.
 bool is_library_file(std::string_view file);
 
+/// Whether a shared library, by its file name, is CUDA's, the compiler's or the system's: what everything goes through.
+bool is_runtime(std::string_view library);
+
 /// Whether a frame is in code that somebody else brought. Of native code without a known source file the module
 /// decides: the system's, the compiler's and CUDA's libraries are nobody's own.
 bool is_library(const FrameText& frame);
 
 /// The innermost frame in the user's own code; the innermost of all when there is none; empty for an empty stack.
 FrameText own_frame(const std::vector<FrameText>& frames);
+
+/// The innermost frame that explains: in the user's own code, or the call of a module that a library other than PyTorch
+/// brought (a transformer's block rather than the line `loss = model(x)`). Otherwise as own_frame().
+FrameText explaining_frame(const std::vector<FrameText>& frames);
 
 }  // namespace memreel

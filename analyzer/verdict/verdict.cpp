@@ -16,6 +16,8 @@ constexpr double worth_it = 0.01;
 /// A site that holds more than this explains nothing.
 constexpr double nearly_all = 0.9;
 
+double share_of(Bytes part, Bytes whole) { return static_cast<double>(part.count) / static_cast<double>(whole.count); }
+
 bool is_framework(const Tables& tables, const HeapHistory& history) {
   return tables[history.heap].level == Level::framework;
 }
@@ -31,7 +33,7 @@ std::vector<Holder> grouped(const std::map<StackId, Bytes>& stacks, const Tables
   std::map<std::string, Bytes> groups;
   for (const auto& [stack, bytes] : stacks) groups[label(tables, stack)] += bytes;
   std::vector<Holder> holders;
-  for (const auto& [name, bytes] : groups) holders.push_back({name, bytes});
+  for (const auto& [name, bytes] : groups) holders.push_back({.label = name, .bytes = bytes, .mostly = {}});
   std::ranges::stable_sort(holders, std::ranges::greater{}, &Holder::bytes);
   return holders;
 }
@@ -178,6 +180,24 @@ std::optional<Verdict::Setting> setting_of(const Remedies& remedies, const HeapH
 
 }  // namespace
 
+Holders holders_by_category(std::span<const CategoryShare> shares) {
+  Holders holders{.by = "category"};
+  Bytes known;
+  for (const CategoryShare& share : shares) {
+    holders.total += share.bytes;
+    if (share.category != Category::unknown) known += share.bytes;
+  }
+  if (known == 0_B || known < holders.total - known) return holders;
+  if (share_of(shares.front().bytes, holders.total) > nearly_all) return holders;
+  for (const CategoryShare& share : shares) {
+    const CategoryShare::Holder& most = share.holders.front();
+    const bool concentrated = most.bytes > share.bytes - most.bytes && most.label != no_stack_label;
+    holders.parts.push_back(
+        {std::string(words_of(share.category)), share.bytes, concentrated ? most.label : std::string()});
+  }
+  return holders;
+}
+
 Holders holders_by_stack(const Trace& trace, const std::vector<Lifetime>& lives, HeapId heap, std::uint64_t events) {
   std::map<StackId, Bytes> stacks;
   Holders holders;
@@ -188,8 +208,7 @@ Holders holders_by_stack(const Trace& trace, const std::vector<Lifetime>& lives,
   }
   holders.parts = grouped(stacks, trace.tables, site_label);
   if (holders.parts.empty()) return holders;
-  const auto share = static_cast<double>(holders.parts.front().bytes.count) / static_cast<double>(holders.total.count);
-  if (share < nearly_all) return holders;
+  if (share_of(holders.parts.front().bytes, holders.total) < nearly_all) return holders;
   std::vector<Holder> innermost = grouped(stacks, trace.tables, innermost_label);
   if (innermost.size() > holders.parts.size()) holders = {"function", std::move(innermost), holders.total};
   return holders;

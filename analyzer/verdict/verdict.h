@@ -13,6 +13,7 @@
 #include "analyzer/insight/leaks.h"
 #include "analyzer/insight/out_of_memory.h"
 #include "analyzer/insight/remedies.h"
+#include "analyzer/report/category_shares.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
@@ -21,16 +22,20 @@ namespace memreel {
 struct Holder {
   std::string label;
   Bytes bytes;
+  std::string mostly;  // of a category: the place that most of it is from, if that is more than half; else empty
 };
 
 /// Who holds the live memory of one heap at an instant.
 struct Holders {
-  std::string by = "site";    // what `parts` are: "site", "function"
+  std::string by = "site";    // what `parts` are: "category", "site", "function"
   std::vector<Holder> parts;  // largest first
   Bytes total;                // of all parts
 };
 
-/// By the innermost frame of the user's own code; by the innermost frame of all where that is the same for nearly
+/// By category, where it is known of at least half of the bytes and not the same for nearly all; else without parts.
+Holders holders_by_category(std::span<const CategoryShare> shares);
+
+/// By the frame that explains; by the innermost frame of all where that is the same for nearly
 /// everything but the innermost frames tell parts apart.
 Holders holders_by_stack(const Trace& trace, const std::vector<Lifetime>& lives, HeapId heap, std::uint64_t events);
 

@@ -24,6 +24,14 @@ std::string name(const std::string& text, std::size_t width) {
   return clipped_middle(text, width);
 }
 
+/// "train.py:41" of "step (src/train.py:41)".
+std::string base_name(const std::string& place) {
+  const std::size_t open = place.rfind(" (");
+  std::string path =
+      open == std::string::npos || !place.ends_with(')') ? place : place.substr(open + 2, place.size() - open - 3);
+  return clipped_middle(path.substr(path.rfind('/') + 1), 34);
+}
+
 /// `before`, a place and `after` in one line.
 std::string line_with(const std::string& before, const std::string& place, const std::string& after = {}) {
   const std::size_t rest = display_width(before) + display_width(after);
@@ -74,16 +82,24 @@ VerdictLine line_of_failures(const Verdict::Decides& decides) {
 
 VerdictLine line_of(const Holders& holders) {
   constexpr std::size_t least_name = 34;
-  std::string text;
+  std::string first, rest;
   for (std::size_t i = 0; i < std::min(most_holders, holders.parts.size()); ++i) {
     const Holder& holder = holders.parts[i];
     const double share = share_of(holder.bytes, holders.total);
     if (i > 0 && share < 0.01) break;
-    const std::string part = (i > 0 ? ", " : "") + name(holder.label, least_name) + " " + percent(share);
-    if (i > 0 && display_width(text + part) > room) break;
-    text += part;
+    const std::string part = name(holder.label, least_name) + " " + percent(share);
+    if (i == 0) {
+      first = part;
+      continue;
+    }
+    if (display_width(first + rest + ", " + part) > room) break;
+    rest += ", " + part;
   }
-  return {"held by", text, false};
+  if (!holders.parts.empty() && !holders.parts.front().mostly.empty()) {
+    const std::string place = " (most at " + base_name(holders.parts.front().mostly) + ")";
+    if (display_width(first + place + rest) <= room) first += place;
+  }
+  return {"held by", first + rest, false};
 }
 
 VerdictLine line_of(const Verdict::Leaks& leaks) {

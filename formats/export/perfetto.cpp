@@ -61,6 +61,7 @@ struct Counter {
 struct HeapCounters {
   std::optional<Counter> live, allocated, reserved, used;
   std::map<PoolId, Counter> pools;
+  std::map<std::string_view, Counter> categories;
 };
 
 class PerfettoWriter {
@@ -130,6 +131,12 @@ class PerfettoWriter {
     change(counter(heap.live, "live", origin), events.size[begin], is_more);
     if (!options_.block_sizes.empty())
       change(counter(heap.allocated, "allocated", origin), options_.block_sizes[index(id)], is_more);
+    if (!options_.notes.category.empty()) {
+      const std::string_view category = options_.notes.category[index(id)];
+      Counter& of_category = heap.categories[category];
+      if (of_category.track == 0) of_category.track = describe_counter("live: " + std::string(category), origin);
+      change(of_category, events.size[begin], is_more);
+    }
     if (heap.pools.empty()) return;
     Counter& pool = heap.pools[trace_.tables[origin].pool];
     if (pool.track == 0)

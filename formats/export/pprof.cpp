@@ -75,7 +75,7 @@ class ProfileWriter {
     add_sample_type("alloc_space", "bytes");
     add_sample_type("inuse_objects", "count");
     add_sample_type("inuse_space", "bytes");
-    for (const StackWeight& weight : stack_weights(trace, options.events)) add_sample(weight);
+    for (const StackWeight& weight : stack_weights(trace, options.events, options.notes)) add_sample(weight);
     add([&](auto& profile) {
       profile.add_int64(ProfileField::default_sample_type, number_of("inuse_space"));
       profile.add_int64(
@@ -129,6 +129,9 @@ class ProfileWriter {
       for (const std::uint64_t value : {weight.made, weight.made_bytes.count, weight.live, weight.live_bytes.count})
         sample.add_int64(SampleField::value, static_cast<std::int64_t>(value));
       add_labels(sample, tables_[weight.origin]);
+      if (!weight.category.empty()) add_label(sample, "category", weight.category);
+      if (!weight.layer.empty()) add_label(sample, "layer", weight.layer);
+      if (!weight.phase.empty()) add_label(sample, "phase", weight.phase);
     });
   }
 

@@ -1,6 +1,7 @@
 #include "formats/export/stack_weights.h"
 
 #include <algorithm>
+#include <functional>
 #include <tuple>
 
 #include "formats/model/flat_map.h"
@@ -11,11 +12,14 @@ namespace {
 struct Site {
   StackId stack = StackId::none;
   OriginId origin = OriginId::none;
+  std::string_view category, phase;
   friend bool operator==(const Site&, const Site&) = default;
 };
 struct SiteHash {
   std::uint64_t operator()(const Site& site) const {
-    return mix_bits(std::uint64_t{index(site.stack)} << 32U | index(site.origin));
+    const std::hash<std::string_view> hash;
+    return mix_bits((std::uint64_t{index(site.stack)} << 32U | index(site.origin)) + hash(site.category) +
+                    3 * hash(site.phase));
   }
 };
 
@@ -53,7 +57,8 @@ std::vector<std::uint64_t> events_until_peak(const Trace& trace) {
 
 }  // namespace
 
-std::vector<StackWeight> stack_weights(const Trace& trace, std::optional<std::uint64_t> events_shown) {
+std::vector<StackWeight> stack_weights(const Trace& trace, std::optional<std::uint64_t> events_shown,
+                                       const AllocationNotes& notes) {
   const EventColumns& events = trace.events;
   const std::vector<std::uint64_t> until =
       events_shown ? std::vector(trace.tables.heaps.size(), *events_shown) : events_until_peak(trace);
@@ -62,13 +67,22 @@ std::vector<StackWeight> stack_weights(const Trace& trace, std::optional<std::ui
   for (std::size_t i = 0; i < events.count(); ++i) {
     if (!is_of_allocation(events, i)) continue;
     const std::uint32_t begin = trace.allocation_events[index(events.allocation[i])];
-    const Site site{.stack = events.stack[begin], .origin = events.origin[begin]};
+    const std::uint32_t id = index(events.allocation[i]);
+    const auto noted = [&](std::span<const std::string_view> texts) { return texts.empty() ? "" : texts[id]; };
+    const Site site{.stack = events.stack[begin],
+                    .origin = events.origin[begin],
+                    .category = noted(notes.category),
+                    .phase = noted(notes.phase)};
     if (i >= until[index(trace.tables[site.origin].heap)]) continue;
     std::uint32_t number = numbers.find(site);
     if (number == absent) {
       number = static_cast<std::uint32_t>(weights.size());
       numbers.put(site, number);
-      weights.push_back({.stack = site.stack, .origin = site.origin});
+      weights.push_back({.stack = site.stack,
+                         .origin = site.origin,
+                         .category = site.category,
+                         .layer = noted(notes.layer),
+                         .phase = site.phase});
     }
     StackWeight& weight = weights[number];
     if (events.kind[i] == EventKind::alloc) {
@@ -82,7 +96,7 @@ std::vector<StackWeight> stack_weights(const Trace& trace, std::optional<std::ui
     }
   }
   std::sort(weights.begin(), weights.end(), [](const StackWeight& a, const StackWeight& b) {
-    return std::tie(a.stack, a.origin) < std::tie(b.stack, b.origin);
+    return std::tie(a.stack, a.origin, a.category, a.phase) < std::tie(b.stack, b.origin, b.category, b.phase);
   });
   return weights;
 }

@@ -42,7 +42,7 @@ _memreel() {
     return
   fi
   case $before in
-    --by) mapfile -t COMPREPLY < <(compgen -W 'stack line function module thread stream pool device' -- "$word") && return ;;
+    --by) mapfile -t COMPREPLY < <(compgen -W 'stack line function module library layer category phase thread stream pool device' -- "$word") && return ;;
     --what-if) mapfile -t COMPREPLY < <(compgen -W 'empty_cache@step empty_cache@every: empty_cache@oom no-empty_cache pool.exact' -- "$word") && return ;;
     --policy | --allocators)
       mapfile -t COMPREPLY < <(compgen -W "$(memreel replay --help | sed -n '/^Policies/,/^$/s/^  \([a-z][a-z.]*\) .*/\1/p')" -- "$word")

@@ -51,6 +51,7 @@ ol.stack{margin:4px 0 10px;padding-left:32px;color:var(--quiet)}
 .legend{display:flex;flex-wrap:wrap;gap:4px 18px;font-size:13px;color:var(--quiet);margin-bottom:6px}
 .legend span{background:none}.legend span::before{content:"";display:inline-block;width:11px;height:11px;border-radius:3px;margin-right:6px;vertical-align:-1px}
 .legend .reserved::before{background:var(--orange);opacity:.5}.legend .allocated::before{background:var(--sky)}
+.legend .key::before{background:var(--key)}
 .legend .live::before{background:var(--blue)}.legend .failed::before{background:var(--bad);width:2px;border-radius:0}
 .flame{position:relative;overflow:hidden;border-radius:8px;background:var(--panel);margin:10px 0}
 .flame div{position:absolute;height:19px;line-height:19px;padding:0 5px;font-size:12px;white-space:nowrap;overflow:hidden;
@@ -68,11 +69,13 @@ th,td{padding-right:14px}}
 constexpr std::string_view script = R"js(
 const say=m=>m>=1024?(m/1024).toFixed(2)+' GiB':m+' MiB';
 document.querySelectorAll('.plot').forEach(plot=>{
- const r=plot.dataset.r.split(','),l=plot.dataset.l.split(','),span=+plot.dataset.span,cursor=plot.querySelector('.cursor');
+ const names=plot.dataset.names.split('|'),values=plot.dataset.values.split('|').map(v=>v.split(',')),
+  span=+plot.dataset.span,cursor=plot.querySelector('.cursor');
  plot.addEventListener('pointermove',e=>{
-  const box=plot.getBoundingClientRect(),x=Math.min(.9999,Math.max(0,(e.clientX-box.left)/box.width)),i=Math.floor(x*r.length);
+  const box=plot.getBoundingClientRect(),x=Math.min(.9999,Math.max(0,(e.clientX-box.left)/box.width)),i=Math.floor(x*values[0].length);
   cursor.style.display='block';cursor.style.left=x*100+'%';
-  plot.title=(span>0?(x*span).toPrecision(4)+' s: ':'')+'live '+say(+l[i])+' of '+say(+r[i])+' reserved, at most';});
+  plot.title=[span>0?(x*span).toPrecision(4)+' s, at most:':'at most:'].concat(
+   names.map((name,n)=>[name,+values[n][i]]).filter(([,v])=>v>0).reverse().map(([name,v])=>name+' '+say(v))).join('\n');});
  plot.addEventListener('pointerleave',()=>cursor.style.display='none');});
 document.querySelectorAll('.flame').forEach(flame=>{
  const nodes=[...flame.children].map(n=>({n,l:parseFloat(n.style.left),w:parseFloat(n.style.width),t:parseFloat(n.style.top)}));

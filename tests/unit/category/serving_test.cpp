@@ -49,6 +49,19 @@ TEST(Serving, PagesThatAreMadeInCallsStayForMany) {
   for (const AllocationId page : pages) EXPECT_EQ(categories.category(page), Category::kv_cache);
 }
 
+TEST(Serving, WhatEveryCallLeavesAndNoneReplacesIsNoCache) {
+  Program program;
+  program.alloc(4096, P::parameter());
+  std::vector<AllocationId> states;
+  AllocationId logits = AllocationId::none;
+  for (int step = 0; step < 12; ++step) {
+    states.push_back(program.alloc(256, P::module(12)));
+    call(program, logits);
+  }
+  const Categories categories = program.classify();
+  for (const AllocationId state : states) EXPECT_NE(categories.category(state), Category::kv_cache);
+}
+
 TEST(Serving, PoolsMadeBeforeTheFirstCallAreTheCache) {
   Program program;
   program.alloc(4096, P::parameter());

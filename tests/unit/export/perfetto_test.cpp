@@ -91,6 +91,18 @@ TEST(ExportPerfetto, CountersFollowWhatIsLiveAndReserved) {
   }
 }
 
+TEST(ExportPerfetto, EachCategoryHasACounter) {
+  TraceBuilder build;
+  const AllocationId weights = build.alloc(build.origin(HeapId{1}), {0x1000}, 500_B);
+  build.alloc(build.origin(HeapId{1}), {0x2000}, 100_B);
+  build.free(weights);
+  const std::vector<std::string_view> categories{"parameter", "activation"};
+  const Shown result = shown(
+      build.trace(), {.events = {}, .block_sizes = {}, .notes = {.category = categories, .layer = {}, .phase = {}}});
+  EXPECT_THAT(result.values("device 0 torch.cuda: live: parameter"), ElementsAre(500, 0));
+  EXPECT_THAT(result.values("device 0 torch.cuda: live: activation"), ElementsAre(100));
+}
+
 TEST(ExportPerfetto, AllocatedBytesAreShownWhereRoundingIsKnown) {
   TraceBuilder build;
   build.free(build.alloc(build.origin(HeapId{1}), {0x1000}, 500_B));

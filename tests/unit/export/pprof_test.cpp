@@ -169,5 +169,23 @@ TEST_F(PprofTest, AProfileLargerThanTheBufferIsWhole) {
   EXPECT_EQ(total, 2000 * 2001 / 2);
 }
 
+TEST_F(PprofTest, WhatOneStackMadeForDifferentPurposesIsDifferentSamples) {
+  TraceBuilder build;
+  const StackId stack = build.stack({"forward@model.py:7"});
+  build.alloc(build.origin(HeapId{1}), {0x1000}, 500_B, stack);
+  build.alloc(build.origin(HeapId{1}), {0x2000}, 100_B, stack);
+  const std::vector<std::string_view> categories{"activation", "temporary"}, layers{"model.py:7", "model.py:7"},
+      phases{"forward", "forward"};
+  const std::vector<Site> samples =
+      sites(build.trace(),
+            {.events = {}, .block_sizes = {}, .notes = {.category = categories, .layer = layers, .phase = phases}});
+  ASSERT_EQ(samples.size(), 2U);
+  EXPECT_EQ(samples[0].labels.at("category"), "activation");
+  EXPECT_EQ(samples[0].labels.at("layer"), "model.py:7");
+  EXPECT_EQ(samples[0].labels.at("phase"), "forward");
+  EXPECT_EQ(samples[0].values.at("inuse_space bytes"), 500);
+  EXPECT_EQ(samples[1].labels.at("category"), "temporary");
+}
+
 }  // namespace
 }  // namespace memreel

@@ -67,6 +67,31 @@ TEST(Timeline, OfATraceWithoutTimesCountsEvents) {
   EXPECT_EQ(timelines.front().columns[1].live, (MemoryRange{2_MiB, 4_MiB}));
 }
 
+TEST(CategoryTimeline, AddsUpToTheMostThatWasLiveInEachColumn) {
+  testing::TraceBuilder builder;
+  const OriginId origin = builder.origin(HeapId{1});
+  std::vector<AllocationId> held;
+  Categories categories;
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    held.push_back(builder.alloc(origin, base + 8_MiB * i, 1_KiB * (1 + i * 37 % 101)));
+    categories.evidence.push_back(i % 3 == 0 ? Evidence::module_parameter : Evidence::freed_by_backward);
+    if (i % 4 == 3) builder.free(held[i / 2]);
+  }
+  const auto timelines = memory_timelines(builder.trace(), recorded_blocks(builder.trace()), 23);
+  const auto by_category = category_timelines(builder.trace(), categories, 23);
+  ASSERT_EQ(by_category.size(), 1U);
+  ASSERT_EQ(by_category.front().columns.size(), 23U);
+  for (std::size_t c = 0; c < 23; ++c) {
+    Bytes sum;
+    for (const Bytes bytes : by_category.front().columns[c]) sum += bytes;
+    EXPECT_EQ(sum, timelines.front().columns[c].live.most) << c;
+  }
+  const std::string html = category_chart(timelines.front(), by_category.front());
+  EXPECT_NE(html.find("parameters"), std::string::npos);
+  EXPECT_NE(html.find("activations"), std::string::npos);
+  EXPECT_EQ(html.find("gradients"), std::string::npos);
+}
+
 TEST(FlameGraph, AddsUpCallersAndEscapesTheirNames) {
   testing::TraceBuilder builder;
   const OriginId origin = builder.origin(HeapId{1});

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "analyzer/report/labels.h"
 #include "tests/unit/sample_trace.h"
 
 namespace memreel {
@@ -26,7 +27,7 @@ class LiveGroups : public ::testing::Test {
   }
 
   std::vector<LiveGroup> groups(std::uint64_t events, GroupBy by) {
-    return live_groups(build_.trace(), lifetimes(build_.trace()), HeapId{1}, events, by);
+    return live_groups(build_.trace(), lifetimes(build_.trace()), classify(build_.trace()), HeapId{1}, events, by);
   }
 
   TraceBuilder build_;
@@ -44,6 +45,40 @@ TEST_F(LiveGroups, ByLineMeansTheInnermostLineOfTheUsersOwnCode) {
 }
 
 TEST_F(LiveGroups, ByStackKeepsStacksApartThatShareALine) { EXPECT_EQ(groups(4, GroupBy::stack).size(), 3U); }
+
+TEST(LiveGroupsOfAModel, ALibrarysModuleExplainsMoreThanTheLineThatCallsTheModel) {
+  TraceBuilder build;
+  const StackId stack = build.stack({"forward@site-packages/torch/nn/modules/linear.py:134",
+                                     "_call_impl@site-packages/torch/nn/modules/module.py:1776",
+                                     "forward@site-packages/transformers/models/gpt2/modeling_gpt2.py:240",
+                                     "wrapper@site-packages/transformers/utils/generic.py:900",
+                                     "_call_impl@site-packages/torch/nn/modules/module.py:1776", "step@train.py:41",
+                                     "<module>@train.py:50"});
+  build.alloc(build.origin(HeapId{1}), {0x1000}, 4_MiB, stack);
+  const auto label = [&](GroupBy by) {
+    return live_groups(build.trace(), lifetimes(build.trace()), classify(build.trace()), HeapId{1}, 1, by)
+        .front()
+        .label;
+  };
+  EXPECT_EQ(label(GroupBy::line), "transformers/models/gpt2/modeling_gpt2.py:240");
+  EXPECT_EQ(label(GroupBy::library), "torch");
+  EXPECT_EQ(label(GroupBy::layer), "modeling_gpt2.py:240/linear.py:134");
+  EXPECT_EQ(label(GroupBy::phase), "forward");
+  EXPECT_EQ(label(GroupBy::category), "activation");
+}
+
+TEST(LibraryLabel, CudaAndPyTorchsAllocatorAreNobodysOwn) {
+  TraceBuilder build;
+  const auto label = [&](std::vector<FrameText> frames) { return library_label(frames); };
+  const FrameText driver{.function = "cuMemAlloc_v2", .module = ModuleId{1}, .module_path = "/usr/lib/libcuda.so.1"};
+  const FrameText caching{.function = "malloc", .module = ModuleId{2}, .module_path = "/x/torch/lib/libc10_cuda.so"};
+  const FrameText nccl{.function = "ncclCommInitRank", .module = ModuleId{3}, .module_path = "/x/lib/libnccl.so.2"};
+  const FrameText own{
+      .function = "main", .file = "train.cpp", .line = 3, .module = ModuleId{4}, .module_path = "/x/train"};
+  EXPECT_EQ(label({driver, nccl, own}), "libnccl.so.2");
+  EXPECT_EQ(label({driver, caching, own}), "own code");
+  EXPECT_EQ(label({driver}), "not known");
+}
 
 TEST_F(LiveGroups, WhatWasFreedIsGone) {
   const std::vector<LiveGroup> streams = groups(5, GroupBy::stream);

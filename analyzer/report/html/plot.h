@@ -1,0 +1,35 @@
+// What pictures over time have in common: an SVG that stretches to the width of the page, its axes, and the values that
+// are shown to who points at it.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/model/units.h"
+
+namespace memreel {
+
+/// A value for each column.
+struct PlotSeries {
+  std::string_view name;
+  std::vector<Bytes> values;
+};
+
+struct Plot {
+  std::string legend;  // HTML
+  std::string label;   // for who can't see it
+  std::string shapes;  // SVG, in a box as wide as there are columns, 1000 high
+  Bytes highest;       // at the top
+  std::size_t columns = 0;
+  double seconds = 0;  // 0: columns are of events
+  std::vector<PlotSeries> series;
+};
+
+std::string plot_html(const Plot& plot);
+
+/// A path below steps from column to column, closed at the bottom.
+std::string steps_path(std::span<const Bytes> values, Bytes highest);
+
+}  // namespace memreel
