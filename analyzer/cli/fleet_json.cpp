@@ -30,6 +30,7 @@ Json json_of(const FleetRow& row) {
   return {{"rank", row.rank},
           {"rank_assumed", row.rank_assumed},
           {"host", s.identity.host.empty() ? Json(nullptr) : Json(s.identity.host)},
+          {"local_rank", s.identity.local_rank ? Json(*s.identity.local_rank) : Json(nullptr)},
           {"device", s.has_memory ? Json(s.device) : Json(nullptr)},
           {"file", s.file.empty() ? Json(nullptr) : Json(s.file)},
           {"job", s.identity.job.empty() ? Json(nullptr) : Json(s.identity.job)},
@@ -192,6 +193,7 @@ void write_fleet_json(const FleetReport& report, std::ostream& out) {
   for (const FleetRow& row : fleet.rows) ranks.push_back(json_of(row));
   Json skipped = Json::array();
   for (const auto& file : report.skipped) skipped.push_back(file.string());
+  for (const std::string& file : report.fleet.launchers) skipped.push_back(file);
   print_json({{"schema", "memreel.fleet/1"},
               {"world_size", fleet.world_size},
               {"missing_ranks", fleet.missing},

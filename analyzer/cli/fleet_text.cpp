@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <string>
 
@@ -308,6 +309,9 @@ class TextPage {
     if (!report_.skipped.empty())
       line("not read, being no recordings: " + std::to_string(report_.skipped.size()) + " files, such as " +
            report_.skipped.front().filename().string());
+    if (!fleet_.launchers.empty())
+      line("left out, having neither a rank nor memory: " + std::to_string(fleet_.launchers.size()) + ", such as " +
+           std::filesystem::path(fleet_.launchers.front()).filename().string());
   }
 
   const FleetReport& report_;

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <iostream>
 #include <string>
@@ -41,6 +43,31 @@ double bytes_per_event(const Trace& trace) {
 
 std::string_view name_of(Level level) { return level == Level::driver ? "driver" : "framework"; }
 
+Json json_of(const Variables& variables) {
+  Json json = Json::object();
+  for (const auto& [name, value] : variables) json[name] = value;
+  return json;
+}
+
+/// "2026-11-23 12:39:22 UTC".
+std::string text_of_date(Nanoseconds since_epoch) {
+  const std::time_t seconds = std::chrono::floor<std::chrono::seconds>(since_epoch).count();
+  std::tm date{};
+  std::array<char, 64> text{};
+  if (gmtime_r(&seconds, &date) == nullptr) return "?";
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &date)};
+}
+
+/// Where and when it was recorded, and with what.
+void print_origin(const Header& header) {
+  if (!header.host.empty() && header.process != 0)
+    std::cout << "  process  " << header.process << " on " << header.host
+              << (header.start.count() == 0 ? "" : ", recorded from " + text_of_date(header.start)) << '\n';
+  std::string versions;
+  for (const auto& [name, version] : header.versions) versions += (versions.empty() ? "" : ", ") + name + " " + version;
+  if (!versions.empty()) std::cout << "  versions " << versions << '\n';
+}
+
 void print_info_json(const Trace& trace) {
   const KindCounts counts = count_kinds(trace.events);
   Json kinds = Json::object();
@@ -68,6 +95,11 @@ void print_info_json(const Trace& trace) {
               {"source", trace.header.source},
               {"source_name", trace.header.source_name},
               {"producer", trace.header.producer},
+              {"host", trace.header.host.empty() ? Json(nullptr) : Json(trace.header.host)},
+              {"process", trace.header.process == 0 ? Json(nullptr) : Json(trace.header.process)},
+              {"start_ns", trace.header.start.count() == 0 ? Json(nullptr) : Json(trace.header.start.count())},
+              {"environment", json_of(trace.header.environment)},
+              {"versions", json_of(trace.header.versions)},
               {"events", trace.events.count()},
               {"kinds", kinds},
               {"devices", devices},
@@ -84,6 +116,7 @@ void print_info_text(const Trace& trace) {
   std::snprintf(density.data(), density.size(), "%.2f", bytes_per_event(trace));
   std::cout << bold(trace.header.source_name) << "  (" << trace.header.source << ", " << trace.header.producer
             << ")\n\n";
+  print_origin(trace.header);
   std::cout << "  events   " << text_of(std::uint64_t{trace.events.count()}) << " over "
             << text_of_seconds(std::chrono::duration<double>(time_span(trace.events)).count()) << '\n'
             << "  stacks   " << text_of(std::uint64_t{trace.tables.stacks.size() - 1}) << '\n'

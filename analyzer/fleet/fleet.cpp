@@ -14,13 +14,13 @@ namespace {
 constexpr std::uint32_t most_ranks = 1U << 20U;
 
 /// Of two recordings of one rank, whether `a` is the better one: complete before incomplete, then the later attempt.
-/// Two that ran at the same time are of one attempt, and the one that saw more requests knows more.
+/// Of two that ran at the same time the one that saw more requests knows more.
 bool is_better(const RankSummary& a, const RankSummary& b) {
   const auto trust = [](const RankSummary& s) { return s.usable() ? 10 - static_cast<int>(s.status) : 0; };
   if (trust(a) != trust(b)) return trust(a) > trust(b);
-  if (a.identity.attempt != b.identity.attempt) return a.identity.attempt > b.identity.attempt;
   const bool at_once = a.begin < b.end && b.begin < a.end;
   if (!at_once && a.begin != b.begin) return a.begin > b.begin;
+  if (a.identity.attempt != b.identity.attempt) return a.identity.attempt > b.identity.attempt;
   return std::tuple(a.allocations, a.events, b.file) > std::tuple(b.allocations, b.events, a.file);
 }
 
@@ -31,6 +31,24 @@ void drop_repetitions(std::vector<RankSummary>& summaries) {
     return a.file == b.file && a.checksum == b.checksum && a.bytes == b.bytes;
   };
   summaries.erase(std::unique(summaries.begin(), summaries.end(), same), summaries.end());
+}
+
+/// Where a name has the place on the mesh and nothing has the number, the mesh does.
+void place_on(const Mesh& mesh, std::vector<RankSummary>& summaries) {
+  for (RankSummary& summary : summaries)
+    if (!summary.identity.rank) summary.identity.rank = mesh.rank_at(summary.identity.coordinates);
+}
+
+/// What starts the ranks may have been recorded as well: it has no rank where others have, and no memory.
+std::vector<std::string> take_launchers(std::vector<RankSummary>& summaries) {
+  std::vector<std::string> files;
+  if (std::ranges::none_of(summaries, [](const RankSummary& s) { return s.identity.rank.has_value(); })) return files;
+  const auto first = std::stable_partition(summaries.begin(), summaries.end(), [](const RankSummary& s) {
+    return s.identity.rank || s.has_memory || s.status != RankStatus::ok;
+  });
+  for (auto at = first; at != summaries.end(); ++at) files.push_back(std::move(at->file));
+  summaries.erase(first, summaries.end());
+  return files;
 }
 
 /// Recordings that say nothing of their rank get the numbers that are free, in the order of their names.
@@ -75,7 +93,11 @@ std::uint32_t world_of(const std::vector<FleetRow>& rows, const FleetOptions& op
   if (options.world_size) return *options.world_size;
   if (options.mesh) return options.mesh->size();
   std::uint32_t world = 0;
-  for (const FleetRow& row : rows) world = std::max({world, row.rank + 1, row.summary.identity.world_size.value_or(0)});
+  for (const FleetRow& row : rows) {
+    world = std::max(world, row.rank + 1);
+    if (row.summary.status != RankStatus::duplicate)
+      world = std::max(world, row.summary.identity.world_size.value_or(0));
+  }
   return world;
 }
 
@@ -135,7 +157,9 @@ bool Fleet::complete() const {
 
 Result<Fleet> assemble_fleet(std::vector<RankSummary> summaries, const FleetOptions& options) {
   drop_repetitions(summaries);
-  Fleet fleet{.rows = rows_of(std::move(summaries))};
+  if (options.mesh) place_on(*options.mesh, summaries);
+  Fleet fleet{.launchers = take_launchers(summaries)};
+  fleet.rows = rows_of(std::move(summaries));
   find_duplicates(fleet.rows);
   fleet.world_size = world_of(fleet.rows, options);
   if (const auto fine = check_world(fleet.rows, fleet.world_size, options); !fine) return fine.error();

@@ -93,6 +93,7 @@ struct Fleet {
   std::uint32_t world_size = 0;
   std::vector<std::uint32_t> missing;  // ranks without a recording that can be judged
   std::vector<FleetRow> rows;          // by rank; of one rank, the one that is judged first
+  std::vector<std::string> launchers;  // files of processes that have neither a rank nor memory
   std::vector<RankClass> classes;      // by their first rank
   std::optional<Decision> decides;     // none: nothing can be judged
   Imbalance imbalance;

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <charconv>
 
+#include "formats/model/launchers.h"
+
 namespace memreel {
 namespace {
 
-std::optional<std::uint32_t> number_of(const std::string& text) {
+constexpr std::uint32_t most_ranks = 1U << 20U;
+
+std::optional<std::uint32_t> number_of(std::string_view text) {
   std::uint32_t number = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (text.empty() || problem != std::errc{} || end != text.data() + text.size()) return std::nullopt;
@@ -23,6 +27,36 @@ std::optional<std::uint32_t> match(const std::string& text, const std::regex& pa
 std::string stem_of(const std::filesystem::path& file) {
   const std::string name = file.filename().string();
   return name.substr(0, name.find('.', 1));
+}
+
+std::string_view value_of(const Variables& environment, const char* name) {
+  const auto found = name == nullptr ? environment.end() : environment.find(name);
+  return found == environment.end() ? std::string_view{} : found->second;
+}
+
+/// What the innermost launcher said. One that started a single process says nothing of what that started in turn.
+void add_place(const Variables& environment, Identity& identity) {
+  const auto is_set = [&](const char* name) { return environment.contains(name); };
+  for (const Launcher& launcher : launchers) {
+    if (!may_have_started(launcher, is_set)) continue;
+    const auto rank = number_of(value_of(environment, launcher.rank));
+    const auto world = number_of(value_of(environment, launcher.world_size));
+    if (!rank || *rank >= most_ranks || world == 1U) continue;
+    identity.rank = rank;
+    if (world && *world > *rank && *world <= most_ranks) identity.world_size = world;
+    identity.local_rank = number_of(value_of(environment, launcher.local_rank));
+    return;
+  }
+}
+
+void add_job(const Variables& environment, Identity& identity) {
+  const std::string_view array = value_of(environment, "SLURM_ARRAY_JOB_ID");
+  identity.job = value_of(environment, "SLURM_JOB_ID");
+  if (!array.empty())
+    identity.job = std::string(array) + "_" + std::string(value_of(environment, "SLURM_ARRAY_TASK_ID"));
+  if (identity.job.empty()) identity.job = value_of(environment, "TORCHELASTIC_RUN_ID");
+  for (const char* const restarts : {"SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT"})
+    identity.attempt += number_of(value_of(environment, restarts)).value_or(0);
 }
 
 }  // namespace
@@ -58,9 +92,15 @@ std::optional<std::uint32_t> RankNames::rank_of(const std::filesystem::path& fil
 
 Identity identify(const Header& header, const std::filesystem::path& file, const RankNames& names) {
   Identity identity{.host = header.host, .process = header.process};
-  identity.rank = names.rank_of(file);
-  // memreel-HOST-PID.reel: a process, no rank.
-  if (identity.rank && header.process != 0 && *identity.rank == header.process) identity.rank.reset();
+  add_place(header.environment, identity);
+  add_job(header.environment, identity);
+  if (names.are_own() || !identity.rank) {
+    auto named = names.rank_of(file);
+    // memreel-HOST-PID.reel: a process, no rank.
+    if (named && header.process != 0 && *named == header.process) named.reset();
+    if (named && named != identity.rank) identity.world_size = identity.local_rank = std::nullopt;
+    if (named) identity.rank = named;
+  }
   identity.coordinates = coordinates_in(file.string());
   return identity;
 }

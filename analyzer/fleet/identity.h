@@ -38,11 +38,14 @@ class RankNames {
   /// The number in the names of the file and its directories; the file's own name comes first.
   std::optional<std::uint32_t> rank_of(const std::filesystem::path& file) const;
 
+  /// Whether a user said where the number is, who knows better than a recording does.
+  bool are_own() const { return own_.has_value(); }
+
  private:
   std::optional<std::regex> own_;
 };
 
-/// What the recording says, and what its name says of the rest.
+/// What the recording says, and what its name says of the rest: recordings by memreel hold what their launcher said.
 Identity identify(const Header& header, const std::filesystem::path& file, const RankNames& names);
 
 }  // namespace memreel

@@ -55,6 +55,16 @@ std::vector<Coordinate> Mesh::coordinates(std::uint32_t rank) const {
   return at;
 }
 
+std::optional<std::uint32_t> Mesh::rank_at(std::span<const Coordinate> coordinates) const {
+  std::uint32_t rank = 0;
+  for (const Axis& axis : axes_) {
+    const auto found = std::ranges::find(coordinates, axis.name, &Coordinate::axis);
+    if (found == coordinates.end() || found->at >= axis.size) return std::nullopt;
+    rank = rank * axis.size + found->at;
+  }
+  return rank;
+}
+
 std::vector<Coordinate> coordinates_in(std::string_view path) {
   std::vector<Coordinate> found;
   for (std::size_t i = 0; i < path.size();) {

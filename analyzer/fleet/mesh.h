@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,8 @@ class Mesh {
   std::uint32_t size() const;
   /// Errors are the caller's: `rank` is below size().
   std::vector<Coordinate> coordinates(std::uint32_t rank) const;
+  /// The reverse, when every axis is there and within its size.
+  std::optional<std::uint32_t> rank_at(std::span<const Coordinate> coordinates) const;
 
  private:
   std::vector<Axis> axes_;

@@ -1,24 +1,13 @@
 #include "analyzer/fleet/shard.h"
 
-#include <array>
 #include <charconv>
+
+#include "formats/model/launchers.h"
 
 namespace memreel {
 namespace {
 
 constexpr std::uint32_t most_shards = 1U << 20U;
-
-struct Names {
-  const char* index;
-  const char* count;
-};
-// A launcher inside another one comes first: torchrun in a step of Slurm, mpirun in an allocation.
-constexpr std::array<Names, 6> launchers{{{"RANK", "WORLD_SIZE"},
-                                          {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-                                          {"PMI_RANK", "PMI_SIZE"},
-                                          {"PMIX_RANK", "PMIX_SIZE"},
-                                          {"SLURM_PROCID", "SLURM_NTASKS"},
-                                          {"JOB_COMPLETION_INDEX", "JOB_COMPLETIONS"}}};
 
 std::optional<std::uint32_t> number_in(std::string_view text) {
   std::uint32_t number = 0;
@@ -27,11 +16,12 @@ std::optional<std::uint32_t> number_in(std::string_view text) {
   return number;
 }
 
-Result<Shard> shard_from(const std::string& index, const std::string& count, const Names& names) {
+Result<Shard> shard_from(const std::string& index, const std::string& count, const char* index_name,
+                         const char* count_name) {
   const auto i = number_in(index), n = number_in(count);
-  if (i && n && *i < *n && *n <= most_shards) return Shard{.index = *i, .count = *n, .from = names.index};
+  if (i && n && *i < *n && *n <= most_shards) return Shard{.index = *i, .count = *n, .from = index_name};
   return Error{
-      .what = std::string(names.index) + "=" + index + " and " + names.count + "=" + count + " are no part of a whole",
+      .what = std::string(index_name) + "=" + index + " and " + count_name + "=" + count + " are no part of a whole",
       .remedy = "say which part it is: --shard 0/8"};
 }
 
@@ -43,18 +33,19 @@ Result<std::optional<Shard>> array_of(const Environment& environment) {
   const auto step = number_in(environment("SLURM_ARRAY_TASK_STEP").value_or("1"));
   const auto at = number_in(*id);
   const bool fine = first && step && at && *step > 0 && *at >= *first;
-  Result<Shard> shard = shard_from(fine ? std::to_string((*at - *first) / *step) : *id, *count,
-                                   {"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT"});
+  Result<Shard> shard = shard_from(fine ? std::to_string((*at - *first) / *step) : *id, *count, "SLURM_ARRAY_TASK_ID",
+                                   "SLURM_ARRAY_TASK_COUNT");
   if (!shard) return std::move(shard).error();
   return std::optional(*std::move(shard));
 }
 
 /// A process of a launcher, if it is one of several.
 Result<std::optional<Shard>> process_of(const Environment& environment) {
-  for (const Names& names : launchers) {
-    const auto index = environment(names.index), count = environment(names.count);
+  for (const Launcher& launcher : launchers) {
+    if (launcher.world_size == nullptr || !may_have_started(launcher, environment)) continue;
+    const auto index = environment(launcher.rank), count = environment(launcher.world_size);
     if (!index || !count) continue;
-    Result<Shard> shard = shard_from(*index, *count, names);
+    Result<Shard> shard = shard_from(*index, *count, launcher.rank, launcher.world_size);
     if (!shard) return std::move(shard).error();
     if (shard->count > 1) return std::optional(*std::move(shard));
   }

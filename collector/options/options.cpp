@@ -8,6 +8,9 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
+
+#include "formats/model/launchers.h"
 
 namespace memreel::agent {
 namespace {
@@ -176,8 +179,10 @@ ProcessNames process_names() {
   ProcessNames names{.process = static_cast<std::uint64_t>(::getpid())};
   utsname system{};
   if (::uname(&system) == 0) names.host = static_cast<const char*>(system.nodename);
-  for (const char* const variable : {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
-    if (const auto rank = environment(variable); rank && !rank->empty()) {
+  for (const Launcher& launcher : launchers) {
+    if (!may_have_started(launcher, environment)) continue;
+    const auto rank = environment(launcher.rank);
+    if (rank && number_in<std::uint32_t>(*rank, 0, std::numeric_limits<std::uint32_t>::max())) {
       names.rank = *rank;
       break;
     }

@@ -69,7 +69,7 @@ struct ProcessNames {
   std::string rank;  // empty: the process has none
 };
 
-/// This process: its pid, its host, and the first of RANK, OMPI_COMM_WORLD_RANK, PMI_RANK and SLURM_PROCID that is set.
+/// This process: its pid, its host, and the rank that the innermost launcher gives it (launchers.h).
 ProcessNames process_names();
 
 /// `pattern` with %p the process id, %h the host, %r the rank ("none" where there is none, as in what starts the ranks)

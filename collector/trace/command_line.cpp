@@ -37,7 +37,7 @@ bool is_one_of(const std::array<std::string_view, Size>& list, std::string_view 
 bool names_a_secret(std::string_view name) {
   constexpr std::array<std::string_view, 8> anywhere{"password", "passwd",  "passphrase", "pwd",
                                                      "secret",   "secrets", "apikey",     "credentials"};
-  constexpr std::array<std::string_view, 5> last{"token", "auth", "credential", "bearer", "pass"};
+  constexpr std::array<std::string_view, 6> last{"token", "auth", "credential", "bearer", "pass", "jwt"};
   constexpr std::array<std::string_view, 9> before_key{"api",  "access",  "secret",  "private",   "auth",
                                                        "hmac", "account", "signing", "encryption"};
   const std::vector<std::string> words = words_of(name);
@@ -138,6 +138,10 @@ std::string text_of_arguments(std::span<const std::string> arguments) {
   std::string text;
   for (const std::string& argument : arguments) text += (text.empty() ? "" : " ") + argument;
   return text;
+}
+
+std::string masked_value(std::string_view name, const std::string& value) {
+  return names_a_secret(name) ? std::string(mask) : masked_argument(value, false);
 }
 
 std::string masked_text_of_arguments(std::span<const std::string> arguments) {

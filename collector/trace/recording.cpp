@@ -1,7 +1,11 @@
 #include "collector/trace/recording.h"
 
+#include <unistd.h>
+
+#include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -9,6 +13,7 @@
 #include "collector/recorder/own_thread.h"
 #include "collector/stacks/nap.h"
 #include "collector/trace/command_line.h"
+#include "collector/trace/job.h"
 #include "collector/trace/trace_builder.h"
 #include "memreel/version.h"
 
@@ -69,6 +74,8 @@ Recording::Recording(Options options, Recorder& recorder, Subject subject, std::
       trace_(std::move(trace)),
       sink_(std::move(sink)),
       failed_(std::move(failed)),
+      start_(std::chrono::system_clock::now().time_since_epoch()),
+      environment_(job_environment(::environ, options_.mask)),
       lost_before_(subject_.recorder_is_new ? 0 : recorder.lost()),
       cost_before_(subject_.recorder_is_new ? 0 : recorder.cost_ns()),
       refused_before_(subject_.recorder_is_new ? 0 : recorder.stacks().refused()) {}
@@ -86,12 +93,16 @@ bool Recording::start_thread() {
 void Recording::run() {
   const ProcessNames names = process_names();
   const std::vector<std::string> arguments = own_arguments();
+  std::ifstream maps("/proc/self/maps");
   TraceWriter writer(std::move(sink_),
                      {.producer = "memreel " + std::string(version),
                       .source = subject_.source,
                       .source_name = options_.mask ? masked_text_of_arguments(arguments) : text_of_arguments(arguments),
                       .host = names.host,
-                      .process = names.process});
+                      .process = names.process,
+                      .start = start_,
+                      .environment = environment_,
+                      .versions = loaded_versions(maps)});
   opened_.store(true, std::memory_order_release);
   TraceBuilder builder(*recorder_, writer, subject_.own_code);
   recorder_->attend();

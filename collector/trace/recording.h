@@ -14,6 +14,7 @@
 #include "collector/recorder/recorder.h"
 #include "collector/stacks/module_table.h"
 #include "formats/model/result.h"
+#include "formats/model/trace.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel::agent {
@@ -76,6 +77,9 @@ class Recording {
   std::string trace_;
   std::unique_ptr<ByteSink> sink_;
   std::function<void(const Outcome&)> failed_;
+  // Of the process when begin() was called, by the program's own thread: another one may change its environment.
+  Nanoseconds start_;
+  Variables environment_;
   // What the recorder has counted for the traces before this one. Read before any thread records for this one.
   std::uint64_t lost_before_, cost_before_, refused_before_;
   pthread_t thread_{};

@@ -1,7 +1,10 @@
 // A whole trace in memory: what load() returns and every analysis reads.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,6 +14,10 @@
 
 namespace memreel {
 
+/// Texts by name. A header has at most max_variables of each kind.
+using Variables = std::map<std::string, std::string, std::less<>>;
+inline constexpr std::size_t max_variables = 256;
+
 /// What a trace says about itself, written first in the file.
 struct Header {
   std::string producer;     // "memreel 0.1.0"
@@ -18,6 +25,9 @@ struct Header {
   std::string source_name;  // base name of the imported file, or the program's command line
   std::string host;
   std::uint64_t process = 0;
+  Nanoseconds start{};      // when the recording began, since the Unix epoch; 0 when not known
+  Variables environment{};  // which process of which job it is (launchers.h), and how its allocator was set
+  Variables versions{};     // of what the process had loaded: "python", "torch", "cuda.driver", "cuda.runtime"
 
   friend bool operator==(const Header&, const Header&) = default;
 };

@@ -1,5 +1,7 @@
 #include "formats/reader/packet_decoder.h"
 
+#include <utility>
+
 #include "formats/model/printable.h"
 #include "formats/wire/column.h"
 #include "formats/wire/framing.h"
@@ -31,6 +33,25 @@ HeapState decode_state(std::string_view message) {
     }
   }
   return state;
+}
+
+/// The first of a name counts, as for getenv(3).
+void decode_variable(std::string_view message, Variables& variables) {
+  using Field = wire::VariableField;
+  std::string name, value;
+  for (MessageReader<Field> fields(message); fields.next();) {
+    switch (fields.field()) {
+      case Field::name:
+        name = printable(fields.bytes());
+        break;
+      case Field::value:
+        value = printable(fields.bytes());
+        break;
+      default:
+        fields.skip();
+    }
+  }
+  if (variables.size() < max_variables) variables.try_emplace(std::move(name), std::move(value));
 }
 
 }  // namespace
@@ -67,6 +88,15 @@ Header decode_header(std::string_view message) {
         break;
       case Field::process:
         header.process = fields.uint64();
+        break;
+      case Field::start_ns:
+        header.start = Nanoseconds(fields.sint64());
+        break;
+      case Field::environment:
+        decode_variable(fields.bytes(), header.environment);
+        break;
+      case Field::versions:
+        decode_variable(fields.bytes(), header.versions);
         break;
       default:
         fields.skip();

@@ -21,7 +21,11 @@ enum class HeaderField : protozero::pbf_tag_type {
   source_name = 4,
   host = 5,
   process = 6,
+  start_ns = 7,
+  environment = 8,
+  versions = 9,
 };
+enum class VariableField : protozero::pbf_tag_type { name = 1, value = 2 };
 inline constexpr std::uint32_t format_version = 1;
 
 enum class TablesField : protozero::pbf_tag_type { rows_zstd = 1, rows_size = 2, rows_before = 3 };

@@ -63,6 +63,14 @@ std::string encode_rows(const HeapSnapshot& snapshot) {
   return content;
 }
 
+void add_variables(pbf_builder<wire::HeaderField>& message, wire::HeaderField field, const Variables& variables) {
+  for (const auto& [name, value] : variables) {
+    pbf_builder<wire::VariableField> variable(message, field);
+    variable.add_string(wire::VariableField::name, name);
+    variable.add_string(wire::VariableField::value, value);
+  }
+}
+
 }  // namespace
 
 std::string encode_header(const Header& header) {
@@ -74,6 +82,9 @@ std::string encode_header(const Header& header) {
     if (!header.source_name.empty()) message.add_string(Field::source_name, header.source_name);
     if (!header.host.empty()) message.add_string(Field::host, header.host);
     add_number(message, Field::process, header.process);
+    if (header.start.count() != 0) message.add_sint64(Field::start_ns, header.start.count());
+    add_variables(message, Field::environment, header.environment);
+    add_variables(message, Field::versions, header.versions);
   });
 }
 

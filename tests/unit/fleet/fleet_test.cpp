@@ -57,6 +57,44 @@ TEST(Fleet, MissingRanksAreRows) {
   EXPECT_EQ(text_of_ranks({0, 1, 2, 5, 7, 8, 9}), "0-2, 5, 7-9");
 }
 
+TEST(Fleet, TheWorldIsAsLargeAsTheLauncherSaid) {
+  RankSummary early = rank_of(0, 1, 1_GiB), late = rank_of(0, 1, 1_GiB);
+  late.file = "/job/restarted/rank0.reel";
+  late.begin = Nanoseconds{3000};
+  late.end = Nanoseconds{4000};
+  early.identity.world_size = 8;
+  late.identity.world_size = 4;  // of an elastic job
+  EXPECT_EQ(assembled({early}).world_size, 8U);
+  const Fleet fleet = assembled({early, late});
+  EXPECT_EQ(fleet.world_size, 4U);
+  EXPECT_THAT(fleet.missing, ElementsAre(1, 2, 3));
+}
+
+TEST(Fleet, WhatStartsTheRanksIsNone) {
+  RankSummary launcher;
+  launcher.file = "/job/none.reel";
+  const Fleet fleet = assembled({rank_of(0, 1, 1_GiB), launcher, rank_of(1, 1, 1_GiB)});
+  EXPECT_EQ(fleet.world_size, 2U);
+  EXPECT_TRUE(fleet.complete());
+  EXPECT_THAT(fleet.launchers, ElementsAre("/job/none.reel"));
+  EXPECT_EQ(assembled({launcher}).rows.size(), 1U);  // nothing else knows its rank
+}
+
+TEST(Fleet, DirectoriesSayThePlaceOnTheMesh) {
+  const auto placed = [](std::uint32_t stage, std::uint32_t replica) {
+    RankSummary s = rank_of(0, 1, 1_GiB);
+    s.file = "/job/" + std::to_string(stage) + std::to_string(replica);
+    s.identity.rank.reset();
+    s.identity.coordinates = {{"dp", replica}, {"pp", stage}};
+    return s;
+  };
+  const Fleet fleet = assembled({placed(1, 0), placed(0, 1), placed(1, 1)}, {.mesh = *Mesh::parse("pp=2,dp=2")});
+  EXPECT_THAT(fleet.missing, ElementsAre(0));
+  EXPECT_EQ(fleet.rows[1].summary.file, "/job/01");
+  EXPECT_EQ(fleet.rows[2].summary.file, "/job/10");
+  EXPECT_FALSE(fleet.rows[1].rank_assumed);
+}
+
 TEST(Fleet, OfTwoRecordingsTheCompleteOneIsJudgedThenTheLater) {
   RankSummary first = rank_of(0, 1, 1_GiB), second = rank_of(0, 1, 2_GiB);
   second.file = "/job/again/rank0.reel";

@@ -33,6 +33,89 @@ TEST(Identity, AProcessIdIsNoRank) {
   EXPECT_EQ(identify({.process = 4711}, "/job/memreel-host-4711.reel", {}).rank, std::nullopt);
 }
 
+Identity identity_in(Variables environment, const char* file = "/job/train.reel", const RankNames& names = {}) {
+  return identify({.environment = std::move(environment)}, file, names);
+}
+
+TEST(Identity, IsWhatTheLauncherSaid) {
+  const Identity torchrun = identity_in({{"RANK", "5"},
+                                         {"WORLD_SIZE", "16"},
+                                         {"LOCAL_RANK", "1"},
+                                         {"TORCHELASTIC_RUN_ID", "run7"},
+                                         {"TORCHELASTIC_RESTART_COUNT", "2"}},
+                                        "/job/rank9.reel");
+  EXPECT_EQ(torchrun.rank, 5U);  // the recording knows better than its name
+  EXPECT_EQ(torchrun.world_size, 16U);
+  EXPECT_EQ(torchrun.local_rank, 1U);
+  EXPECT_EQ(torchrun.job, "run7");
+  EXPECT_EQ(torchrun.attempt, 2U);
+  EXPECT_EQ(
+      identity_in({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}})
+          .rank,
+      1U);
+  EXPECT_EQ(identity_in({{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}}).world_size, 4U);
+  EXPECT_EQ(identity_in({{"PMIX_RANK", "2"}}).rank, 2U);
+  const Identity slurm = identity_in({{"SLURM_PROCID", "3"},
+                                      {"SLURM_NTASKS", "8"},
+                                      {"SLURM_LOCALID", "0"},
+                                      {"SLURM_JOB_ID", "4712"},
+                                      {"SLURM_STEP_ID", "0"},
+                                      {"SLURM_ARRAY_JOB_ID", "4711"},
+                                      {"SLURM_ARRAY_TASK_ID", "1"},
+                                      {"SLURM_RESTART_COUNT", "1"}});
+  EXPECT_EQ(slurm.rank, 3U);
+  EXPECT_EQ(slurm.local_rank, 0U);
+  EXPECT_EQ(slurm.job, "4711_1");
+  EXPECT_EQ(slurm.attempt, 1U);
+  EXPECT_EQ(identity_in({{"JOB_COMPLETION_INDEX", "6"}, {"JOB_COMPLETIONS", "8"}}).rank, 6U);
+}
+
+TEST(Identity, ComesFromTheInnerLauncher) {
+  const Identity identity = identity_in({{"SLURM_PROCID", "1"},
+                                         {"SLURM_NTASKS", "2"},
+                                         {"SLURM_JOB_ID", "4711"},
+                                         {"SLURM_STEP_ID", "0"},
+                                         {"RANK", "11"},
+                                         {"WORLD_SIZE", "16"}});
+  EXPECT_EQ(identity.rank, 11U);
+  EXPECT_EQ(identity.world_size, 16U);
+  EXPECT_EQ(identity.job, "4711");
+}
+
+TEST(Identity, ALauncherOfOneProcessSaysNothingOfItsChildren) {
+  EXPECT_EQ(identity_in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}}, "/job/rank3.reel").rank, 3U);
+  EXPECT_EQ(identity_in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}}).rank, std::nullopt);
+}
+
+TEST(Identity, ABatchScriptIsNoneOfItsTasks) {
+  const Identity identity = identity_in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "4711"}});
+  EXPECT_EQ(identity.rank, std::nullopt);
+  EXPECT_EQ(identity.job, "4711");
+}
+
+TEST(Identity, APatternOfTheUserComesFirst) {
+  const Identity identity =
+      identity_in({{"RANK", "5"}, {"WORLD_SIZE", "16"}}, "/job/worker-7.reel", *RankNames::pattern("worker-([0-9]+)"));
+  EXPECT_EQ(identity.rank, 7U);
+  EXPECT_EQ(identity.world_size, std::nullopt);  // of another numbering
+}
+
+TEST(Identity, StrangeValuesSayNothing) {
+  for (const char* const rank : {"", "-1", "3x", " 3", "99999999999", "4000000000", "1048576"})
+    EXPECT_EQ(identity_in({{"RANK", rank}, {"WORLD_SIZE", "16"}}).rank, std::nullopt) << rank;
+  for (const char* const world : {"", "0", "3", "-1", "4000000000"})
+    EXPECT_EQ(identity_in({{"RANK", "3"}, {"WORLD_SIZE", world}}).world_size, std::nullopt) << world;
+}
+
+TEST(Mesh, FindsTheRankOfAPlace) {
+  const Result<Mesh> mesh = Mesh::parse("pp=4,dp=2,tp=3");
+  ASSERT_TRUE(mesh);
+  for (std::uint32_t rank = 0; rank < mesh->size(); ++rank) EXPECT_EQ(mesh->rank_at(mesh->coordinates(rank)), rank);
+  EXPECT_EQ(mesh->rank_at(coordinates_in("/job/tp2_dp1_pp3/x.pickle")), 23U);
+  EXPECT_EQ(mesh->rank_at(coordinates_in("/job/pp3_dp1/x.pickle")), std::nullopt);
+  EXPECT_EQ(mesh->rank_at(coordinates_in("/job/pp4_dp1_tp0/x.pickle")), std::nullopt);
+}
+
 TEST(Mesh, CountsFromTheSlowestAxis) {
   const Result<Mesh> mesh = Mesh::parse("pp=4,dp=2,tp=3");
   ASSERT_TRUE(mesh);

@@ -41,6 +41,13 @@ TEST(Shard, OfASlurmArrayCountsFromItsFirstTask) {
               1, 4);
 }
 
+TEST(Shard, OfABatchScriptIsTheWhole) {
+  std::map<std::string, std::string> batch{{"SLURM_JOB_ID", "1"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}};
+  expect_part(in(batch), 0, 1);
+  batch.emplace("SLURM_STEP_ID", "0");
+  expect_part(in(batch), 0, 4);
+}
+
 TEST(Shard, OfAProcessInAnArrayIsAPartOfAPart) {
   expect_part(
       in({{"SLURM_ARRAY_TASK_ID", "1"}, {"SLURM_ARRAY_TASK_COUNT", "2"}, {"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "3"}}),

@@ -64,6 +64,32 @@ TEST_P(RoundTrip, KeepsEveryEventAndEveryRow) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RoundTrip, ::testing::Range<std::uint64_t>(1, 33));
 
+TEST(RoundTripOfHeader, KeepsTheJob) {
+  FileBytes bytes;
+  const Header header{.host = "node7",
+                      .process = 42,
+                      .start = Nanoseconds{1'763'901'562'000'000'001},
+                      .environment = {{"RANK", "3"}, {"SLURM_JOB_NAME", ""}, {"WORLD_SIZE", "16"}},
+                      .versions = {{"torch", "2.8.0"}}};
+  TraceWriter writer(memory_sink(bytes), header);
+  ASSERT_TRUE(writer.finish());
+  const auto trace = load(memory_file(bytes), "trace");
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(trace->header, header);
+}
+
+TEST(RoundTripOfHeader, KeepsAsManyVariablesAsAReaderBears) {
+  FileBytes bytes;
+  Header header;
+  for (int i = 0; i < 1000; ++i) header.environment.emplace("SLURM_" + std::to_string(1000 + i), "\x1b");
+  TraceWriter writer(memory_sink(bytes), header);
+  ASSERT_TRUE(writer.finish());
+  const auto trace = load(memory_file(bytes), "trace");
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(trace->header.environment.size(), max_variables);
+  EXPECT_EQ(trace->header.environment.at("SLURM_1000"), "\\x1b");
+}
+
 TEST(RoundTripOf, SyntheticHistories) {
   for (const std::uint32_t steps : {0U, 20U}) {
     const Trace made = synthetic_trace({.events = 200'000, .live = 3000, .streams = 3, .steps = steps});
