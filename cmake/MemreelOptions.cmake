@@ -3,6 +3,7 @@
 include(GNUInstallDirs)
 
 option(MEMREEL_TESTS "Build the tests" ON)
+option(MEMREEL_PEERS "Build what only ./dev test --peers needs, when it is found" OFF)
 option(MEMREEL_BENCH "Build the benchmarks" OFF)
 option(MEMREEL_FUZZ "Build the fuzzers (needs Clang)" OFF)
 option(MEMREEL_VIEW "Build the viewer, when what it needs is found" ON)

@@ -96,6 +96,17 @@ std::string heat_map(const Fleet& fleet) {
   return svg + "</svg></div>\n";
 }
 
+/// "By place, pp downwards and dp to the right: darker reserves more".
+std::string heat_map_title(const Fleet& fleet) {
+  std::string right;
+  const auto& axes = fleet.imbalance.axes;
+  for (std::size_t i = 1; i < axes.size(); ++i) right += (i == 1 ? "" : ", ") + axes[i].axis;
+  if (axes.empty()) return "By rank: darker reserves more";
+  return "By place, " +
+         html_escaped(axes.front().axis + " downwards" + (right.empty() ? "" : " and " + right + " to the right")) +
+         ": darker reserves more";
+}
+
 /// A line through the columns of a timeline, as SVG's path data.
 std::string line_path(const std::vector<Bytes>& column, double highest, bool closed) {
   std::string path;
@@ -207,7 +218,7 @@ void write_fleet_html(const FleetReport& report, std::ostream& out) {
       body += "</li>";
     }
     body += "</ul>\n<h2>The deciding rank beside the median</h2>\n" + timelines(fleet) + "<h2>Over all ranks</h2>\n" +
-            histogram(fleet) + "<h3>By place: darker reserves more</h3>\n" + heat_map(fleet) + "<h2>Classes</h2>\n" +
+            histogram(fleet) + "<h3>" + heat_map_title(fleet) + "</h3>\n" + heat_map(fleet) + "<h2>Classes</h2>\n" +
             classes_table(fleet);
   }
   body += findings(fleet);

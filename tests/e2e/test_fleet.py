@@ -1,17 +1,28 @@
 """memreel fleet: one answer for the ranks of a job, over recordings of a real one and over broken ones."""
 
 import json
+import pickle
 import re
 import shutil
 import unittest
 
 import histories
+import snapshot
+import xspace
 from program import SAMPLES, SANITIZED, ProgramTest, run
 
 FLEET16 = histories.SHARED / "fleet16"
 SAMPLE = SAMPLES / "gpt_default.reel"
 LEAK = SAMPLES / "leak.reel"
 LONG = SAMPLES / "decode_default.reel"  # of more than one block of events
+
+
+def size_text(size):
+    """As people write it: "1.25 GiB"."""
+    for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if size >= unit:
+            return f"{size / unit:.2f} {name}"
+    return f"{size} B"
 
 
 def reels():
@@ -185,6 +196,20 @@ class Broken(ProgramTest):
         own = self.fleet(directory.parent, "--allow-incomplete", "--rank-pattern", "wor(k)er", code=0)[0]
         self.assertTrue(own["ranks"][0]["rank_assumed"])
 
+    def test_formats_may_be_mixed(self):
+        job = self.job(rank0=SAMPLE.read_bytes())
+        (job / "rank1.pickle").write_bytes(pickle.dumps(snapshot.snapshot()))
+        (job / "rank2.xplane.pb").write_bytes(xspace.profile())
+        shutil.copy(SAMPLES / "rmm_third_run.csv", job / "rank3.csv")
+        fleet, rows = self.fleet(job, "--allow-incomplete", code=0)
+        self.assertEqual(sorted(rows), [0, 1, 2, 3])
+        self.assertEqual(fleet["missing_ranks"], [])
+        for rank, file in ((0, "rank0.reel"), (1, "rank1.pickle"), (2, "rank2.xplane.pb"), (3, "rank3.csv")):
+            devices = self.document("info", job / file)["devices"]
+            self.assertEqual(rows[rank]["peak_live_bytes"], max(device["peak_live_bytes"] for device in devices), file)
+            self.assertTrue(rows[rank]["file"].endswith(file))
+        self.assertEqual(fleet["decides"]["rank"], 3)
+
     def test_same_requests_are_one_class_whatever_the_file_is_called(self):
         fleet, _ = self.fleet(self.job(rank0=SAMPLE.read_bytes(), rank1=SAMPLE.read_bytes(), rank2=LEAK.read_bytes()),
                               code=0)
@@ -210,6 +235,49 @@ class Broken(ProgramTest):
         job = self.job(rank0=SAMPLE.read_bytes(), rank1=LEAK.read_bytes())
         for command in (("report", job), ("check", job, "--max-peak", "1GiB"), ("info", job)):
             self.assert_refused(run(*command), "holds 2 recordings", "memreel fleet", "check --fleet", "rank0.reel")
+
+
+class Page(ProgramTest):
+    """The HTML page holds the figures of the JSON document."""
+
+    def setUp(self):
+        super().setUp()
+        job = self.directory / "job"
+        job.mkdir()
+        for rank, name in enumerate(("gpt_default", "leak", "gpt_default", "decode_default")):
+            shutil.copy(SAMPLES / f"{name}.reel", job / f"rank{rank}.reel")
+        page = self.directory / "fleet.html"
+        self.fleet = self.document("fleet", job, "--mesh", "pp=2,dp=2", "--html", page)
+        self.peaks = [row["peak_reserved_bytes"] for row in self.fleet["ranks"]]
+        self.page = page.read_text()
+        self.bars = re.findall(r"<title>(\d+) ranks?: (.*?) to (.*?)</title>", self.page)
+        self.cells = re.findall(r"<rect x=([\d.]+) y=([\d.]+) [^>]*opacity:([\d.]+)\"><title>rank (\d+): (.*?)</title>", self.page)
+
+    def test_the_histogram_has_every_rank(self):
+        self.assertEqual(sum(int(count) for count, _, _ in self.bars), 4)
+        self.assertEqual(max(int(count) for count, _, _ in self.bars), 2)
+        self.assertEqual(self.bars[0][1], size_text(min(self.peaks)))
+        self.assertEqual(self.bars[-1][2], size_text(max(self.peaks)))
+
+    def test_the_heat_map_is_the_mesh(self):
+        self.assertEqual([(int(rank), title) for _, _, _, rank, title in self.cells],
+                         [(rank, f"{size_text(self.peaks[rank])}, pp {rank // 2}, dp {rank % 2}") for rank in range(4)])
+        self.assertEqual(self.cells[0][1], self.cells[1][1])
+        self.assertLess(float(self.cells[0][1]), float(self.cells[2][1]))  # the next stage is below
+        self.assertLess(float(self.cells[0][0]), float(self.cells[1][0]))
+        self.assertIn("By place, pp downwards and dp to the right", self.page)
+        darkest = max(self.cells, key=lambda cell: float(cell[2]))
+        self.assertEqual(int(darkest[3]), self.fleet["decides"]["rank"])
+
+    def test_the_deciding_rank_is_drawn_beside_the_median(self):
+        decider = self.fleet["decides"]["rank"]
+        median = self.peaks.index(self.fleet["imbalance"]["median_peak_reserved_bytes"])
+        self.assertIn(f"rank {decider}, reserved", self.page)
+        self.assertIn(f"rank {median}, reserved (median)", self.page)
+        # Heights of the paths: the plot is 200 high, the highest peak 190.
+        for path, peak in ((r'class=reserved d="(.*?)"', max(self.peaks)), (r'non-scaling-stroke" d="(.*?)"', self.peaks[median])):
+            top = min(float(y) for _, y in re.findall(r"[ML]([\d.]+) ([\d.]+)", re.search(path, self.page)[1]))
+            self.assertAlmostEqual(top, 200 - 190 * peak / max(self.peaks), delta=0.1)
 
 
 class Check(ProgramTest):

@@ -2,17 +2,19 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import time
 import unittest
 
-import histories
-from program import MEMREEL, SAMPLES, ProgramTest, run
+from processes import processes_below
+from program import MEMREEL, REPOSITORY, SAMPLES, ProgramTest, run
 
-FLEET16 = histories.SHARED / "fleet16"
+LONG = SAMPLES / "decode_default.reel"
 MPI = os.environ.get("MEMREEL_FLEET_MPI", "")
+MPIRUN = os.environ.get("MEMREEL_MPIRUN", "mpirun")
 # mpirun as root in a container: Open MPI asks twice whether that is meant.
 MPI_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
                    "OMPI_MCA_plm_rsh_agent": "sh", "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
@@ -21,12 +23,14 @@ MPI_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIR
 LAUNCHERS = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "RANK", "WORLD_SIZE", "JOB_COMPLETION")
 
 
-def content_of(out):
+def content_of(out, names="*"):
     """What a directory of results holds: names and bytes. A killed process may leave what it had not renamed."""
-    return {file.name: file.read_bytes() for file in sorted(out.iterdir()) if file.suffix != ".partial"}
+    return {file.name: file.read_bytes() for file in sorted(out.glob(names)) if file.suffix != ".partial"}
 
 
-class Parts(ProgramTest):
+class Recordings(ProgramTest):
+    """Six recordings, one cut off, and what `fleet map` makes of them: self.expected."""
+
     def setUp(self):
         super().setUp()
         self.job = self.directory / "job"
@@ -46,6 +50,8 @@ class Parts(ProgramTest):
         self.said = process.stdout
         return content_of(out)
 
+
+class Parts(Recordings):
     def test_a_result_for_every_recording_and_nothing_else(self):
         self.assertEqual(len(self.expected), 7)
         self.assertTrue(all(name.endswith(".rank") for name in self.expected))
@@ -63,6 +69,20 @@ class Parts(ProgramTest):
                 self.assertLess(len(first), 7)
                 self.assertIn(variables[0], self.said)
                 self.assertEqual(self.mapped(name, environment=dict(zip(variables, ("1", "2")))), self.expected)
+
+    def test_every_pod_of_the_documented_job_does_its_part(self):
+        """samples/fleet/kubernetes.yaml, with what Kubernetes tells the pods of an indexed job."""
+        page = (REPOSITORY / "samples/fleet/kubernetes.yaml").read_text()
+        command = json.loads(re.search(r"command: (\[.*\])", page)[1])
+        completions = int(re.search(r"completions: (\d+)", page)[1])
+        environment = dict(re.findall(r"- name: (JOB_\w+)\n\s+value: \"(.*)\"", page))
+        self.assertEqual(environment, {"JOB_COMPLETIONS": str(completions)})
+        out = self.directory / "pods"
+        here = {"memreel": MEMREEL, "/job/recordings": self.job, "/job/results": out}
+        for index in reversed(range(completions)):
+            subprocess.run([here.get(word, word) for word in command], check=True, stdout=subprocess.DEVNULL,
+                           env={**os.environ, **environment, "JOB_COMPLETION_INDEX": str(index)})
+        self.assertEqual(content_of(out), self.expected)
 
     def test_resume_does_what_is_left_and_what_has_changed(self):
         out = self.directory / "whole"
@@ -105,13 +125,19 @@ class Parts(ProgramTest):
         self.assert_refused(run("fleet", "map", self.job, "-o", self.directory / "file/x"), "file/x")
 
 
-@unittest.skipUnless(MPI and os.path.exists(MPI) and shutil.which("mpirun"), "this build has no memreel-fleet-mpi")
-class Mpi(Parts):
+@unittest.skipUnless(MPI and os.path.exists(MPI) and shutil.which(MPIRUN), "this build has no memreel-fleet-mpi")
+class Mpi(Recordings):
     """The same with processes of MPI, whose number differs."""
 
+    def start(self, count, out, *arguments, files=None):
+        return subprocess.Popen([MPIRUN, "-n", str(count), MPI, files or self.job, "-o", self.directory / out, *arguments],
+                                env={**os.environ, **MPI_ENVIRONMENT}, text=True, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE)
+
     def mpirun(self, count, out, *arguments, files=None):
-        return subprocess.run(["mpirun", "-n", str(count), MPI, files or self.job, "-o", self.directory / out, *arguments],
-                              env={**os.environ, **MPI_ENVIRONMENT}, text=True, capture_output=True, timeout=500)
+        process = self.start(count, out, *arguments, files=files)
+        output, errors = process.communicate(timeout=500)
+        return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
     def test_four_processes_make_the_same_bytes_and_say_the_same(self):
         process = self.mpirun(4, "mpi", "--no-setting", "--", "--json")
@@ -125,6 +151,26 @@ class Mpi(Parts):
         process = self.mpirun(2, "whole", "--resume", "--no-setting")
         self.assertEqual(process.returncode, 1, process.stderr)
         self.assertEqual(content_of(out), self.expected)
+
+    def test_what_a_lost_process_did_is_kept(self):
+        for copy in range(2, 100):
+            shutil.copy(LONG, self.job / f"rank{copy}.reel")
+        expected = self.mapped("all", "--shard", "0/1")
+        out = self.directory / "lost"
+        job = self.start(4, "lost", "--no-setting")
+        while job.poll() is None and not (out.exists() and any(out.glob("*.rank"))):
+            time.sleep(0.002)
+        # The first is one of the four; those that it has started to read recordings come behind it.
+        worker = next(process for process, command in processes_below(job.pid) if command.startswith(MPI))
+        os.kill(worker, signal.SIGKILL)
+        job.communicate(timeout=500)
+        self.assertNotEqual(job.returncode, 0)
+        kept = content_of(out)
+        self.assertLess(0, len(kept))
+        self.assertLess(len(kept), len(expected))
+        self.assertEqual(kept, {name: expected[name] for name in kept})
+        self.mpirun(4, "lost", "--resume", "--no-setting")
+        self.assertEqual(content_of(out), expected)
 
     def test_the_common_setting_is_found_in_two_rounds(self):
         (self.job / "rank6.reel").unlink()

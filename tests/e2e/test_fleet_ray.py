@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import peers
+from processes import processes_below
 from program import MEMREEL, REPOSITORY, SAMPLES, ProgramTest
 from test_fleet_parts import content_of
 
@@ -19,12 +20,7 @@ STARTED = "import ray; ray.init(num_cpus=2, log_to_driver=False, logging_level='
 
 def workers_of(process):
     """Processes below `process` that run a task of Ray now."""
-    tree = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True).stdout.splitlines()[1:]
-    rows = [(int(pid), int(parent), args) for pid, parent, args in (line.split(None, 2) for line in tree)]
-    below = {process}
-    for _ in range(6):
-        below |= {pid for pid, parent, _ in rows if parent in below}
-    return [pid for pid, _, args in rows if pid in below and args.startswith("ray::map_file")]
+    return [pid for pid, command in processes_below(process) if command.startswith("ray::map_file")]
 
 
 class Ray(ProgramTest):

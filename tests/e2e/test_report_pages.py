@@ -46,6 +46,24 @@ class Pages(ProgramTest):
             self.assertEqual(seen, {"wide": "false", "zoomed": "100%", "plot": "true"}, process.stderr)
             self.assertNotIn("<title>taken", process.stdout)
 
+    @unittest.skipUnless(BROWSER, "no browser is installed (package chromium): pages were not looked at in one")
+    def test_page_of_a_fleet_in_a_browser(self):
+        page, picture = self.directory / "fleet.html", self.directory / "fleet.png"
+        self.answer("fleet", SAMPLES / "gpt_default.reel", SAMPLES / "leak.reel", SAMPLES / "decode_default.reel", "--html", page)
+        # Where charts are, by their rectangles, and whether the page is wider than the window.
+        probe = ("<script>const r=document.querySelectorAll('.plot rect');const of=e=>e.getBoundingClientRect();"
+                 "document.documentElement.dataset.wide=document.documentElement.scrollWidth>innerWidth;"
+                 "document.documentElement.dataset.drawn=[...r].every(e=>of(e).width>5&&of(e).height>5)&&r.length>=6;</script>")
+        page.write_text(page.read_text().replace("</body>", probe + "</body>"))
+        browser = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1000,1400",
+                   f"--user-data-dir={self.directory}/profile"]
+        dom = subprocess.run([*browser, "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=120)
+        self.assertEqual(dom.returncode, 0, dom.stderr)
+        self.assertEqual(dict(re.findall(r'data-(wide|drawn)="([^"]*)"', dom.stdout[:1000])), {"wide": "false", "drawn": "true"})
+        shot = subprocess.run([*browser, f"--screenshot={picture}", page.as_uri()], capture_output=True, text=True, timeout=120)
+        self.assertEqual(shot.returncode, 0, shot.stderr)
+        self.assertGreater(picture.stat().st_size, 10_000)
+
 
 if __name__ == "__main__":
     unittest.main()
