@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import subprocess
 import time
 import unittest
@@ -298,6 +299,63 @@ class Screenshots(ViewTest):
         self.assertLessEqual(bench["start"]["window_ms"], bench["start"]["first_frame_ms"])
         self.assertLessEqual(bench["start"]["first_frame_ms"], bench["first_paint_ms"])
         self.assertLessEqual(bench["first_paint_ms"], bench["complete_ms"])
+
+
+class Ranks(ViewTest):
+    """Several recordings in one window."""
+
+    def setUp(self):
+        super().setUp()
+        self.job = self.directory / "job"
+        self.job.mkdir()
+        for rank, name in enumerate(("gpt_default", "decode_default", "leak")):
+            shutil.copy(SAMPLES / f"{name}.reel", self.job / f"rank{rank}.reel")
+        (self.job / "rank3.reel").write_bytes(b"nothing of the kind")
+
+    def test_a_directory_is_a_list_of_ranks(self):
+        view = self.open(self.job)
+        shown = view.settled()
+        self.assertEqual([rank["name"] for rank in shown["ranks"]], ["rank 0", "rank 1", "rank 2", "rank 3"])
+        peaks = [max(device["peak_reserved_bytes"] for device in json.loads(run("info", file, "--json").stdout)["devices"])
+                 for file in sorted(self.job.iterdir())[:3]]
+        self.assertEqual([rank["peak_reserved_bytes"] for rank in shown["ranks"][:3]], peaks)
+        self.assertTrue(shown["ranks"][3]["problem"])
+        self.assertEqual((shown["tab"], shown["file"]), ("ranks", str(self.job / "rank0.reel")))
+
+        # A click shows a rank, a right click compares the shown one with it.
+        clicked = view.click_on("rank/2")
+        self.assertEqual((clicked["tab"], clicked["file"]), ("ranks", str(self.job / "rank2.reel")))
+        self.assertEqual(clicked["live_bytes"], max(
+            device["peak_live_bytes"] for device in json.loads(run("info", self.job / "rank2.reel", "--json").stdout)["devices"]))
+        x, y, width, height = clicked["places"]["rank/1"]
+        compared = view.click(x + width / 2, y + height / 2, button=3)
+        self.assertEqual((compared["tab"], compared["other"]), ("compare", str(self.job / "rank1.reel")))
+        self.assertEqual(view.key("r")["tab"], "ranks")
+
+        # The list above does the same.
+        view.click_on("rank list")
+        chosen = view.click_on("rank list/0")
+        self.assertEqual(chosen["file"], str(self.job / "rank0.reel"))
+        # What can't be shown says why, and the others stay within reach.
+        view.click_on("rank/3")
+        self.assertIn("welcome", view.settled()["places"])
+        view.click_on("rank list")
+        self.assertEqual(view.click_on("rank list/1")["file"], str(self.job / "rank1.reel"))
+        self.end(view)
+
+    def test_a_picture_of_all_ranks(self):
+        shot = self.directory / "ranks.png"
+        done = self.screen.view(self.job, "--screenshot", shot, "--pane", "ranks", "--size", "900x500")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        width, _, rows = picture(shot)
+        self.assertGreater(ink(rows, width)[0], 0.05)
+
+    def test_refusals(self):
+        for arguments, mention in (((self.directory / "nowhere", self.job), "nowhere"),
+                                   ((self.job, "--bench-frames", "3"), "--bench-frames"),
+                                   ((SAMPLES / "leak.reel", "--pane", "ranks", "--screenshot", "x.png"), "--pane ranks")):
+            with self.subTest(arguments=arguments):
+                self.assert_refused(self.screen.view(*arguments), mention)
 
 
 if __name__ == "__main__":

@@ -82,6 +82,7 @@ Result<void> take_screenshots(Window& window, Viewer& viewer, const std::filesys
   std::vector<std::string_view> panes(fixed_names.begin(), fixed_names.end());
   panes.insert(panes.end(), tab_names.begin(), tab_names.end());
   for (const std::string_view pane : panes) {
+    if (!viewer.has_tab(pane)) continue;
     viewer.maximise(pane);
     const std::filesystem::path file = folder / (std::string(pane) + ".png");
     if (auto done = take_screenshot(window, viewer, file, few_colours); !done) return done;

@@ -48,15 +48,19 @@ void Viewer::draw() {
   last_frame_ = now;
   ++frames_;
   if (std::exchange(close_wanted_, false)) close();
+  if (ranks_) choose(std::exchange(choice_, {}));
   follow_document();
-  if (!window_.dropped_files().empty()) open(window_.dropped_files().front());
+  if (const auto& dropped = window_.dropped_files(); dropped.size() > 1)
+    open_ranks({dropped.begin(), dropped.end()});
+  else if (!dropped.empty())
+    open(dropped.front());
   const std::uint32_t cursor_before = selection_.cursor;
   handle_keys(seconds);
   if (selection_.cursor != cursor_before) cursor_follows_ = false;
 
   selection_.cursor = std::min(selection_.cursor, document_->event_count());
   places_.clear();
-  busy_ = false;
+  busy_ = ranks_ != nullptr && !ranks_->complete();
   update_heap();
   Scene scene{.document = document_,
               .file = source_ ? source_->file() : nullptr,
@@ -126,6 +130,13 @@ void Viewer::draw_named(Scene& scene, std::string_view name) {
     panes_->compare.draw(scene);
   else if (name == "policies")
     panes_->policies.draw(scene);
+  else if (name == "ranks" && ranks_)
+    draw_rank_grid(scene);
+}
+
+void Viewer::draw_rank_grid(Scene& scene) {
+  if (const RankChoice choice = draw_ranks(scene, *ranks_, source_->path()); choice.show || choice.compare)
+    choice_ = choice;
 }
 
 void Viewer::splitter(const char* name, bool vertical, float total, float sign, float& share) {
@@ -194,6 +205,7 @@ void Viewer::draw_bottom(Scene& scene) {
   note_place(scene, "bottom", {from.x, from.y, from.x + size.x, from.y + size.y});
   ImDrawList& list = *ImGui::GetWindowDrawList();
   for (const std::string_view name : tab_names) {
+    if (!has_tab(name)) continue;
     std::string title = name == "oom" ? "OOM" : std::string(name);
     title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
     if (name == "oom" && !document_->columns.failure.empty())

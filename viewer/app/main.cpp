@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "memreel/version.h"
 #include "viewer/app/clock.h"
@@ -21,7 +22,8 @@ namespace memreel::viewer {
 namespace {
 
 struct Arguments {
-  std::filesystem::path trace, compare, screenshot;
+  std::vector<std::filesystem::path> traces;  // one, or of several ranks
+  std::filesystem::path compare, screenshot;
   std::string size = "1600x1000", at, pane, split, colour, policies;
   double scale = 0;
   std::uint64_t bench_frames = 0;
@@ -154,16 +156,36 @@ int take_pictures(const Arguments& arguments, Window& window, Viewer& viewer) {
 
 int measure(const Arguments& arguments, Window& window, Viewer& viewer, Clock::time_point started) {
   const double before = milliseconds_since(started);
-  const auto result = run_bench(window, viewer, arguments.trace, arguments.bench_frames, before);
+  const auto result = run_bench(window, viewer, arguments.traces.front(), arguments.bench_frames, before);
   if (!result) return fail(result.error());
   arguments.json ? print_json(*result) : print_text(*result);
   return 0;
+}
+
+/// One file as it is named, which may have been deleted since; of several, and of directories, the recordings.
+Result<std::vector<std::filesystem::path>> files_of(const Arguments& arguments) {
+  std::error_code problem;
+  const auto& named = arguments.traces;
+  if (named.empty() || (named.size() == 1 && !std::filesystem::is_directory(named.front(), problem))) return named;
+  if (arguments.bench_frames != 0)
+    return Error{.what = "measures one file", .where = "--bench-frames", .remedy = "name one"};
+  return recordings_in(named);
+}
+
+std::string title_of(const std::vector<std::filesystem::path>& files) {
+  if (files.empty()) return "memreel";
+  return files.front().filename().string() +
+         (files.size() == 1 ? "" : " and " + std::to_string(files.size() - 1) + " more") + " - memreel";
 }
 
 int run(const Arguments& arguments, Clock::time_point started) {
   const auto size = parse_size(arguments.size);
   if (!size) return fail(size.error());
   if (const auto known = check_pane(arguments.pane); !known) return fail(known.error());
+  const auto files = files_of(arguments);
+  if (!files) return fail(files.error());
+  if (arguments.pane == "ranks" && files->size() < 2)
+    return fail({.what = "there is one recording", .where = "--pane ranks", .remedy = "name several, or a directory"});
 
   const std::filesystem::path path =
       arguments.headless() || arguments.control ? std::filesystem::path() : settings_path();
@@ -173,17 +195,18 @@ int run(const Arguments& arguments, Clock::time_point started) {
 
   // Reading begins while the window is made, which takes longer than the first events.
   std::unique_ptr<Source> source;
-  if (!arguments.trace.empty()) source = std::make_unique<Source>(arguments.trace, [] { Window::wake(); });
-  auto window =
-      Window::open({.title = arguments.trace.empty() ? "memreel" : arguments.trace.filename().string() + " - memreel",
-                    .width = size->first,
-                    .height = size->second,
-                    .scale = arguments.headless() && arguments.scale == 0 ? 1 : arguments.scale,
-                    .offscreen = arguments.headless()});
+  if (files->size() == 1) source = std::make_unique<Source>(files->front(), [] { Window::wake(); });
+  auto window = Window::open({.title = title_of(*files),
+                              .width = size->first,
+                              .height = size->second,
+                              .scale = arguments.headless() && arguments.scale == 0 ? 1 : arguments.scale,
+                              .offscreen = arguments.headless()});
   if (!window) return fail(window.error());
   Viewer viewer(**window, settings);
   if (source)
     viewer.open(std::move(source));
+  else if (!files->empty())
+    viewer.open_ranks(*files);
   else if (!settings.tour_done)
     viewer.begin_tour();
   if (!arguments.compare.empty()) {
@@ -208,7 +231,7 @@ int parse_and_run(int argc, char** argv) {
   CLI::App app("memreel view shows a trace: its timeline, every allocation, the heap at any instant.", "memreel view");
   app.set_version_flag("--version", "memreel " + std::string(version));
   Arguments arguments;
-  app.add_option("TRACE", arguments.trace, "Trace, or any file that import reads");
+  app.add_option("TRACE", arguments.traces, "Trace, or any file that import reads; several, or a directory: all ranks");
   app.add_option("--compare", arguments.compare, "Another trace: who holds more at its peak, who less");
   app.add_option("--screenshot", arguments.screenshot, "Write one picture (PNG) and end; no window appears");
   app.add_option("--size", arguments.size, "Of the window or the picture, in pixels [1600x1000]");
@@ -229,6 +252,7 @@ int parse_and_run(int argc, char** argv) {
       "Examples:\n"
       "  memreel view run.reel\n"
       "  memreel view snapshot.pickle --at peak\n"
+      "  memreel view job/\n"
       "  xvfb-run -a memreel view run.reel --screenshot map.png --pane map --size 1600x1000\n\n"
       "Exit code: 0 done; 2 bad usage or input that can't be read.");
   // As `memreel view` starts it, the first argument is the command's name.

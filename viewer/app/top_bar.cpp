@@ -80,6 +80,7 @@ void Viewer::draw_top_bar(Scene& scene) {
     close_wanted_ = ImGui::SmallButton("Cancel");
     note_item(scene, "cancel");
   }
+  if (ranks_) draw_rank_list(scene);
   if (!document_->heaps.empty()) {
     ImGui::SameLine();
     ImGui::SetNextItemWidth(scene.px(190));
@@ -111,6 +112,26 @@ void Viewer::draw_top_bar(Scene& scene) {
   const ImVec2 below = ImGui::GetCursorScreenPos();
   fill(*ImGui::GetWindowDrawList(), {0, below.y, ImGui::GetIO().DisplaySize.x, below.y + scene.px(1)}, theme_.ground);
   ImGui::Dummy({0, scene.px(1)});
+}
+
+void Viewer::draw_rank_list(Scene& scene) {
+  const auto& files = ranks_->files();
+  const auto shown = static_cast<std::size_t>(std::ranges::find(files, source_->path()) - files.begin());
+  ImGui::SameLine();
+  ImGui::SetNextItemWidth(scene.px(130));
+  if (ImGui::BeginCombo("##rank", shown < files.size() ? ranks_->name(shown).c_str() : "another file")) {
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      const auto course = ranks_->course(i);
+      std::string label = ranks_->name(i);
+      if (course && course->problem.empty()) label += "   peak " + text_of(course->peak_reserved);
+      ImGui::PushID(static_cast<int>(i));
+      if (ImGui::Selectable(label.c_str(), i == shown)) choice_.show = i;
+      note_item(scene, "rank list/" + std::to_string(i));
+      ImGui::PopID();
+    }
+    ImGui::EndCombo();
+  }
+  note_item(scene, "rank list");
 }
 
 void Viewer::draw_search(Scene& scene) {

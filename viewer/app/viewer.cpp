@@ -54,6 +54,19 @@ void Viewer::open(const std::filesystem::path& file) {
   open(std::make_unique<Source>(file, [] { Window::wake(); }));
 }
 
+void Viewer::open_ranks(std::vector<std::filesystem::path> files) {
+  open(files.front());
+  ranks_ = std::make_unique<const Ranks>(std::move(files), [] { Window::wake(); });
+  show_tab("ranks");
+}
+
+void Viewer::choose(const RankChoice& choice) {
+  if (choice.show && ranks_->files()[*choice.show] != source_->path()) open(ranks_->files()[*choice.show]);
+  if (!choice.compare) return;
+  compare_with(ranks_->files()[*choice.compare]);
+  show_tab("compare");
+}
+
 void Viewer::close() {
   // What panes hold of the last trace means nothing in the next.
   panes_ = std::make_unique<Panes>();
@@ -338,9 +351,13 @@ void Viewer::make_commands() {
       selection_.clear();
     }
   });
-  for (std::size_t i = 0; i < tab_names.size(); ++i)
+  constexpr std::size_t digits = 9;
+  for (std::size_t i = 0; i < digits; ++i)
     add("Show " + std::string(tab_names.at(i)), std::to_string(i + 1), GLFW_KEY_1 + static_cast<int>(i), 0,
         [this, i] { show_tab(tab_names.at(i)); });
+  add("Show ranks", "R", GLFW_KEY_R, 0, [this] {
+    if (ranks_) show_tab("ranks");
+  });
   for (const std::string_view name : fixed_names)
     add("Show only the " + std::string(name), "", 0, 0, [this, name] { maximise(name); });
   add("Show all panes", "Esc", 0, 0, [this] { maximise(""); });
@@ -410,6 +427,8 @@ Json Viewer::state() const {
       {"matches", panes_->allocations.matches()},
       {"clipboard", clipboard()},
       {"compared", compared(panes_->compare)},
+      {"ranks", Json::array()},
+      {"other", panes_->compare.other()},
       {"file", source_ ? Json(source_->path().string()) : Json(nullptr)},
       {"tour", tour_step_},
       {"tab", tab_},
@@ -422,6 +441,13 @@ Json Viewer::state() const {
       {"reserved_bytes", heap_.reserved.count},
       {"rounding_bytes", heap_.rounding ? Json(heap_.rounding->count) : Json(nullptr)},
       {"places", places}};
+  for (std::size_t i = 0; ranks_ && i < ranks_->files().size(); ++i) {
+    const auto course = ranks_->course(i);
+    state["ranks"].push_back({{"name", ranks_->name(i)},
+                              {"file", ranks_->files()[i].string()},
+                              {"peak_reserved_bytes", course ? Json(course->peak_reserved.count) : Json(nullptr)},
+                              {"problem", course ? Json(course->problem) : Json(nullptr)}});
+  }
   for (const Overlay& overlay : overlays_) state["overlays"].push_back(overlay.name);
   if (selection_.allocation && *selection_.allocation < document_->allocation_count()) {
     const Allocation a = document_->allocation(*selection_.allocation);

@@ -25,14 +25,15 @@
 #include "viewer/panes/list_panes.h"
 #include "viewer/panes/map_pane.h"
 #include "viewer/panes/policies_pane.h"
+#include "viewer/panes/ranks_pane.h"
 #include "viewer/panes/timeline_pane.h"
 #include "viewer/panes/verdicts.h"
 
 namespace memreel::viewer {
 
 /// The tabs of the lower half, by the names that `--pane` takes.
-inline constexpr std::array<std::string_view, 9> tab_names{"allocations",   "stacks", "flame",    "segments", "leaks",
-                                                           "fragmentation", "oom",    "policies", "compare"};
+inline constexpr std::array<std::string_view, 10> tab_names{"allocations",   "stacks", "flame",    "segments", "leaks",
+                                                            "fragmentation", "oom",    "policies", "compare",  "ranks"};
 /// Panes that are always there.
 inline constexpr std::array<std::string_view, 4> fixed_names{"timeline", "map", "heap", "inspector"};
 
@@ -60,6 +61,8 @@ class Viewer {
   Viewer(Window& window, Settings settings);
 
   void open(const std::filesystem::path& file);
+  /// Several recordings: the first is shown, and each can be.
+  void open_ranks(std::vector<std::filesystem::path> files);
   /// Shows no file, and gives up reading it.
   void close();
   /// Shows what is being read already. `is_sample`: it is none of the user's files.
@@ -77,6 +80,8 @@ class Viewer {
   void run_policies() { panes_->policies.run(); }
   /// Another trace, for the pane that compares.
   void compare_with(const std::filesystem::path& file) { panes_->compare.set_other(file.string()); }
+  /// Whether there is something on a tab for what is open.
+  bool has_tab(std::string_view name) const { return name != "ranks" || ranks_ != nullptr; }
 
   /// Draws a frame.
   void draw();
@@ -105,6 +110,9 @@ class Viewer {
   void focus();
   void make_commands();
   void draw_top_bar(Scene& scene);
+  void draw_rank_list(Scene& scene);
+  void draw_rank_grid(Scene& scene);
+  void choose(const RankChoice& choice);
   void draw_search(Scene& scene);
   void draw_unknowns(Scene& scene);
   void draw_panes(Scene& scene);
@@ -120,6 +128,8 @@ class Viewer {
   Settings settings_;
   Theme theme_;
   std::unique_ptr<Source> source_;
+  std::unique_ptr<const Ranks> ranks_;  // null: one file is open
+  RankChoice choice_;                   // with the next frame: this one's scene is of the file
   std::shared_ptr<const Document> document_ = std::make_shared<const Document>();
   Selection selection_;
   TimeRange followed_view_;     // all of the trace as it was; while that is shown, what is added is shown, too

@@ -1,0 +1,64 @@
+#include "viewer/model/ranks.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "analyzer/fleet/inputs.h"
+#include "analyzer/fleet/rank_summary.h"
+
+namespace memreel::viewer {
+namespace {
+
+RankCourse course_of(const std::filesystem::path& file) {
+  RankSummary summary = summarize(file, RankNames());
+  RankCourse course{.name = file.filename().string(),
+                    .problem = summary.usable() ? "" : std::move(summary.reason),
+                    .peak_reserved = summary.peak_reserved,
+                    .peak_live = summary.peak_live,
+                    .reserved = std::move(summary.reserved),
+                    .allocated = std::move(summary.allocated)};
+  if (summary.identity.rank) course.name = "rank " + std::to_string(*summary.identity.rank);
+  return course;
+}
+
+}  // namespace
+
+Result<std::vector<std::filesystem::path>> recordings_in(std::span<const std::filesystem::path> named) {
+  Result<FleetInputs> inputs = find_inputs(named);
+  if (!inputs) return std::move(inputs).error();
+  return std::move(inputs->files);
+}
+
+Ranks::Ranks(std::vector<std::filesystem::path> files, std::function<void()> wake)
+    : files_(std::move(files)), courses_(files_.size()) {
+  thread_ = std::jthread([this, wake = std::move(wake)](const std::stop_token& stop) {
+    for (std::size_t i = 0; i < files_.size() && !stop.stop_requested(); ++i) {
+      auto course = std::make_shared<const RankCourse>(course_of(files_[i]));
+      {
+        const std::lock_guard lock(mutex_);
+        courses_[i] = std::move(course);
+      }
+      read_.store(i + 1, std::memory_order_release);
+      wake();
+    }
+  });
+}
+
+std::shared_ptr<const RankCourse> Ranks::course(std::size_t file) const {
+  const std::lock_guard lock(mutex_);
+  return courses_[file];
+}
+
+std::string Ranks::name(std::size_t file) const {
+  const auto course = this->course(file);
+  return course ? course->name : files_[file].filename().string();
+}
+
+Bytes Ranks::highest() const {
+  Bytes highest;
+  for (std::size_t i = 0; i < files_.size(); ++i)
+    if (const auto course = this->course(i)) highest = std::max(highest, course->peak_reserved);
+  return highest;
+}
+
+}  // namespace memreel::viewer
