@@ -103,9 +103,9 @@ void print_checks(const std::vector<Check>& checks, bool passed, const CheckFlee
       const bool bytes = std::holds_alternative<Bytes>(check.value);
       list.push_back({{"name", check.name},
                       {"rank", rank_of(check)},
-                      {"unit", bytes                      ? "bytes"
-                               : check.name == "complete" ? "ranks"
-                                                          : "ratio"},
+                      {"unit", bytes                                                ? "bytes"
+                               : std::holds_alternative<std::uint64_t>(check.value) ? "ranks"
+                                                                                    : "ratio"},
                       {"value", json_of_figure(check.value)},
                       {"limit", json_of_figure(check.limit)},
                       {"passed", check.passed()},

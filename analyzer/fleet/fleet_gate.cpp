@@ -41,6 +41,14 @@ Check bytes_check(std::string name, const FleetRow& row, Bytes value, Bytes limi
   return check;
 }
 
+/// A baseline comes from a file, so nothing says that the sum can be counted.
+Bytes with_tolerance(Bytes bytes, double tolerance) {
+  const double limit = static_cast<double>(bytes.count) * (1 + tolerance);
+  constexpr double most = 0x1p63;
+  return limit >= most ? std::max(bytes, Bytes{std::uint64_t{1} << 63U})
+                       : std::max(bytes, Bytes{static_cast<std::uint64_t>(limit)});
+}
+
 Result<Check> headroom_check(const Fleet& fleet, Bytes least) {
   for (const FleetRow& row : fleet.rows)
     if (row.judged() && !row.headroom)
@@ -69,9 +77,8 @@ Result<std::vector<Check>> check_fleet(const Fleet& fleet, const FleetBudgets& b
   if (budgets.max_p99) {
     Check check{.name = "max-p99", .device = -1, .value = fleet.imbalance.p99, .limit = *budgets.max_p99};
     if (fleet.imbalance.p99 > *budgets.max_p99)
-      check.reason = "1 % of ranks reserve more than " + text_of(fleet.imbalance.p99) + ", " +
-                     text_of(*budgets.max_p99) + " is allowed; most: " + rank_text(heaviest) + ", " +
-                     text_of(peak_of(heaviest));
+      check.reason = "99 % of ranks reserve up to " + text_of(fleet.imbalance.p99) + ", " + text_of(*budgets.max_p99) +
+                     " is allowed; most: " + rank_text(heaviest) + ", " + text_of(peak_of(heaviest));
     checks.push_back(std::move(check));
   }
   if (budgets.max_imbalance) {
@@ -140,12 +147,22 @@ std::vector<Check> check_fleet(const Fleet& fleet, const FleetBaseline& before, 
       if (found != now.end() && (worst == nullptr || peak_of(*worst) < peak_of(*found->second))) worst = found->second;
     }
     if (worst == nullptr) continue;
-    const Bytes limit{c.peak_reserved.count +
-                      static_cast<std::uint64_t>(static_cast<double>(c.peak_reserved.count) * tolerance)};
+    const Bytes limit = with_tolerance(c.peak_reserved, tolerance);
     Check check = bytes_check("baseline reserved, ranks " + text_of_ranks(c.ranks), *worst, peak_of(*worst), limit,
                               "reserved peak");
     if (!check.passed()) check.reason += ", before " + text_of(c.peak_reserved);
     checks.push_back(std::move(check));
+    for (const std::uint32_t rank : c.ranks) now.erase(rank);
+  }
+  if (!now.empty()) {
+    std::vector<std::uint32_t> unknown;
+    for (const auto& [rank, row] : now) unknown.push_back(rank);
+    checks.push_back(
+        {.name = "baseline ranks",
+         .device = -1,
+         .value = std::uint64_t{unknown.size()},
+         .limit = std::uint64_t{0},
+         .reason = "rank " + text_of_ranks(unknown) + ": not in the baseline, so nothing says what is more"});
   }
   return checks;
 }

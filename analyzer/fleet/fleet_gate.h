@@ -48,7 +48,7 @@ std::string text_of(const FleetBaseline& baseline);
 Result<FleetBaseline> parse_fleet_baseline(std::string_view text, const std::string& where);
 
 /// None of the ranks of a class may reserve more than its highest did by more than `tolerance`, a share of it. Ranks
-/// that are not there now are not judged.
+/// that are not there now are not judged; those that were not there then are a check that fails.
 std::vector<Check> check_fleet(const Fleet& fleet, const FleetBaseline& before, double tolerance);
 
 }  // namespace memreel

@@ -328,6 +328,15 @@ class Check(ProgramTest):
         baseline.write_text(json.dumps(document))
         failed = self.check("--baseline", baseline, "--tolerance", "0", code=1)["baseline reserved, ranks 0-2"]
         self.assertIn("1.00 MiB more", failed["reason"])
+        self.assertIn(failed["rank"], (0, 1, 2))
+
+    def test_a_baseline_without_a_rank_does_not_pass_it(self):
+        baseline = self.directory / "baseline.json"
+        self.check("--write-baseline", baseline)
+        shutil.copy(SAMPLE, self.job / "rank4.reel")
+        unknown = self.check("--baseline", baseline, code=1)["baseline ranks"]
+        self.assertEqual((unknown["value"], unknown["limit"], unknown["unit"]), (1, 0, "ranks"))
+        self.assertIn("rank 4", unknown["reason"])
 
     def test_refusals(self):
         self.assert_refused(run("check", "--fleet", self.job), "nothing to check")

@@ -14,6 +14,9 @@ inline std::string dump(const Trace& trace) {
   const Header& h = trace.header;
   out << "header " << h.producer << '|' << h.source << '|' << h.source_name << '|' << h.host << '|' << h.process
       << '\n';
+  if (h.start.count() != 0) out << "start " << h.start.count() << '\n';
+  for (const auto& [name, value] : h.environment) out << "environment " << name << '=' << value << '\n';
+  for (const auto& [name, value] : h.versions) out << "version " << name << '=' << value << '\n';
   const Losses& l = trace.losses;
   out << "losses " << l.ring_full << ' ' << l.stack_table_full << ' ' << l.hook_refused << ' ' << l.unknown_actions
       << ' ' << l.unmatched_frees << ' ' << l.preexisting_allocations << ' ' << l.began_late << ' '

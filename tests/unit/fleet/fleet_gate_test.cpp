@@ -1,0 +1,86 @@
+#include "analyzer/fleet/fleet_gate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/fleet/ranks.h"
+
+namespace memreel {
+namespace {
+
+using testing::HasSubstr;
+
+/// As many ranks as peaks, each of a class of its own kind.
+Fleet fleet_of(const std::vector<Bytes>& peaks, std::optional<Bytes> capacity = {}) {
+  std::vector<RankSummary> summaries;
+  for (std::uint32_t rank = 0; rank < peaks.size(); ++rank)
+    summaries.push_back(rank_of(rank, peaks[rank].count, peaks[rank]));
+  return *assemble_fleet(std::move(summaries), {.capacity = capacity});
+}
+
+Check only_check(const Fleet& fleet, const FleetBudgets& budgets) {
+  const auto checks = check_fleet(fleet, budgets);
+  EXPECT_TRUE(checks);
+  EXPECT_EQ(checks->size(), 1U);
+  return checks->front();
+}
+
+TEST(FleetGate, NinetyNinePercentLeaveOutTheHighestHundredth) {
+  std::vector<Bytes> peaks(200, 1_GiB);
+  peaks[7] = peaks[8] = 3_GiB;  // one in a hundred
+  EXPECT_TRUE(only_check(fleet_of(peaks), {.max_p99 = 1_GiB}).passed());
+  EXPECT_FALSE(only_check(fleet_of(peaks), {.max_reserved = 1_GiB}).passed());
+  peaks[9] = 2_GiB;
+  const Check check = only_check(fleet_of(peaks), {.max_p99 = 1_GiB});
+  EXPECT_EQ(std::get<Bytes>(check.value), 2_GiB);
+  EXPECT_THAT(check.reason, HasSubstr("rank 7"));
+}
+
+TEST(FleetGate, TheMaximumNamesItsRank) {
+  const Check check = only_check(fleet_of({1_GiB, 3_GiB, 2_GiB}), {.max_reserved = 2_GiB});
+  EXPECT_EQ(check.device, 1);
+  EXPECT_THAT(check.reason, HasSubstr("1.00 GiB more"));
+}
+
+TEST(FleetGate, ImbalanceIsTheHighestOverTheMean) {
+  const Fleet fleet = fleet_of({1_GiB, 1_GiB, 4_GiB});
+  EXPECT_TRUE(only_check(fleet, {.max_imbalance = 2.0}).passed());
+  EXPECT_THAT(only_check(fleet, {.max_imbalance = 1.99}).reason, HasSubstr("rank 2 reserves 4.00 GiB"));
+}
+
+TEST(FleetGate, HeadroomIsThatOfTheTightestRank) {
+  const Fleet fleet = fleet_of({1_GiB, 6_GiB}, 8_GiB);
+  EXPECT_TRUE(only_check(fleet, {.min_headroom = 2_GiB}).passed());
+  const Check check = only_check(fleet, {.min_headroom = 3_GiB});
+  EXPECT_EQ(check.device, 1);
+  EXPECT_EQ(std::get<Bytes>(check.value), 2_GiB);
+  EXPECT_FALSE(only_check(fleet_of({1_GiB, 9_GiB}, 8_GiB), {.min_headroom = 0_B}).passed());
+  EXPECT_FALSE(check_fleet(fleet_of({1_GiB}), {.min_headroom = 1_GiB}));  // nobody knows of how much
+}
+
+TEST(FleetGate, ABaselineIsByClass) {
+  const Fleet before = fleet_of({1_GiB, 1_GiB, 4_GiB});
+  const FleetBaseline baseline = *parse_fleet_baseline(text_of(baseline_of(before)), "f");
+  EXPECT_EQ(baseline, baseline_of(before));
+  const auto failed = [&](const Fleet& now, double tolerance) {
+    std::vector<std::string> names;
+    for (const Check& check : check_fleet(now, baseline, tolerance))
+      if (!check.passed()) names.push_back(check.name);
+    return names;
+  };
+  EXPECT_THAT(failed(before, 0), testing::IsEmpty());
+  // Below the job's highest peak, and yet more than its class had.
+  EXPECT_THAT(failed(fleet_of({1_GiB, 2_GiB, 4_GiB}), 0.5), testing::ElementsAre("baseline reserved, ranks 0, 1"));
+  EXPECT_THAT(failed(fleet_of({1_GiB, 2_GiB, 4_GiB}), 1), testing::IsEmpty());
+  EXPECT_THAT(failed(fleet_of({1_GiB, 1_GiB, 4_GiB, 1_GiB}), 0), testing::ElementsAre("baseline ranks"));
+}
+
+TEST(FleetGate, ABaselineBeyondMeasureIsNoLimit) {
+  const FleetBaseline baseline{.classes = {{.ranks = {0}, .peak_reserved = {~std::uint64_t{0}}}}};
+  const std::vector<Check> checks = check_fleet(fleet_of({1_GiB}), baseline, 1e300);
+  ASSERT_EQ(checks.size(), 1U);
+  EXPECT_TRUE(checks.front().passed());
+}
+
+}  // namespace
+}  // namespace memreel
