@@ -1,216 +1,19 @@
 #include "analyzer/cli/predict_command.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <memory>
 #include <utility>
 
-#include "analyzer/cli/arguments.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output_file.h"
-#include "analyzer/cli/subject.h"
+#include "analyzer/cli/predict_inputs.h"
 #include "analyzer/predict/cards.h"
-#include "analyzer/replay/registry.h"
-#include "formats/model/quantity.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel::cli {
 namespace {
-
-struct PredictArguments {
-  std::vector<std::string> recordings;
-  std::vector<std::string> to;
-  std::string capacity;
-  std::string policy;
-  std::filesystem::path output;
-  Bytes memory_limit;
-  bool json = false;
-};
-
-/// Values of parameters as they are written, in the order of their names.
-struct NamedValues {
-  std::vector<std::string> names;
-  std::vector<std::vector<std::uint64_t>> values;
-};
-
-/// "batch=8,16,seq=512". Errors name `where`.
-Result<NamedValues> parse_values(std::string_view text, const std::string& where) {
-  NamedValues parsed;
-  const auto refuse = [&](const std::string& what) {
-    return Error{.what = what, .where = where, .remedy = "write NAME=NUMBER, several separated by commas"};
-  };
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    std::string_view word = text.substr(begin, end - begin);
-    begin = end + 1;
-    if (const std::size_t equals = word.find('='); equals != std::string_view::npos) {
-      if (equals == 0) return refuse("a parameter without a name");
-      const std::string name(word.substr(0, equals));
-      if (std::ranges::find(parsed.names, name) != parsed.names.end()) return refuse("two values of " + name);
-      parsed.names.push_back(name);
-      parsed.values.emplace_back();
-      word.remove_prefix(equals + 1);
-    }
-    std::uint64_t value = 0;
-    const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    constexpr std::uint64_t most = std::uint64_t{1} << 32U;  // products of powers stay within 128 bits
-    if (parsed.names.empty() || error != std::errc{} || rest != word.data() + word.size() || value == 0 || value > most)
-      return refuse("'" + std::string(word) + "' is not a positive whole number of a parameter");
-    parsed.values.back().push_back(value);
-  }
-  return parsed;
-}
-
-/// Its heap is that of which the most is requested.
-Result<HeapId> busiest_heap(const Trace& trace, const std::vector<Prepared>& heaps, const std::string& file) {
-  if (heaps.empty()) return Error{.what = "holds no allocations to learn from", .where = file};
-  std::vector<std::uint64_t> bytes(trace.tables.heaps.size());
-  for (const Prepared& heap : heaps)
-    for (std::size_t row = 0; row < heap.count(); ++row)
-      if (heap.op[row] == Op::alloc) bytes[index(heap.heap)] += heap.size[row].count;
-  return std::ranges::max_element(heaps, {}, [&](const Prepared& heap) { return bytes[index(heap.heap)]; })->heap;
-}
-
-struct Inputs {
-  std::vector<std::string> names;
-  std::vector<Recording> recordings;
-  PolicySpec policy;
-};
-
-Result<PolicySpec> policy_of(const Trace& trace, const std::vector<Prepared>& heaps, const PredictArguments& arguments,
-                             const std::string& file) {
-  PolicySpec spec;
-  if (!arguments.policy.empty()) {
-    Result<std::vector<PolicySpec>> specs = parse_policies(arguments.policy);
-    if (!specs) return std::move(specs).error();
-    if (specs->size() != 1) return Error{.what = "a prediction is made for one policy", .where = "--policy"};
-    spec = specs->front();
-  } else if (const auto recorded = recorded_policy(trace, heaps)) {
-    spec = *recorded;
-  } else {
-    return Error{.what = "the allocator that this program ran with is not PyTorch's",
-                 .where = file,
-                 .remedy = "name one with --policy, e.g. --policy cuda.malloc"};
-  }
-  Result<BoundPolicy> bound = bind_policy(spec);
-  if (!bound) return std::move(bound).error();
-  return bound->spec;
-}
-
-Result<Inputs> open_inputs(const PredictArguments& arguments) {
-  Inputs inputs;
-  std::uint64_t largest = 0;
-  for (const std::string& argument : arguments.recordings) {
-    const std::size_t colon = argument.find(':');
-    const std::size_t equals = argument.find('=');
-    if (colon == std::string::npos || equals == std::string::npos || equals > colon)
-      return Error{.what = "'" + argument + "' does not say at which value it was recorded",
-                   .remedy = "write NAME=VALUE:FILE, e.g. batch=4:snapshot.pickle"};
-    const std::string file = argument.substr(colon + 1);
-    if (!arguments.output.empty())
-      if (Result<void> differ = must_differ(file, arguments.output); !differ) return std::move(differ).error();
-    Result<NamedValues> at = parse_values(std::string_view(argument).substr(0, colon), argument);
-    if (!at) return std::move(at).error();
-    if (inputs.names.empty()) inputs.names = at->names;
-    if (at->names != inputs.names)
-      return Error{.what = "names other parameters than the recordings before it", .where = argument};
-    Values values;
-    std::uint64_t size = 1;
-    for (const std::vector<std::uint64_t>& value : at->values) {
-      if (value.size() != 1) return Error{.what = "a recording was made at one value", .where = argument};
-      values.push_back(value.front());
-      size *= value.front();
-    }
-    Result<Trace> trace = open_subject(file, arguments.memory_limit);
-    if (!trace) return std::move(trace).error();
-    const std::vector<Prepared> heaps = program_heaps(*trace);
-    const Result<HeapId> heap = busiest_heap(*trace, heaps, file);
-    if (!heap) return heap.error();
-    if (size >= largest) {  // settings are those of the largest
-      largest = size;
-      Result<PolicySpec> policy = policy_of(*trace, heaps, arguments, file);
-      if (!policy) return std::move(policy).error();
-      inputs.policy = *std::move(policy);
-    }
-    inputs.recordings.push_back({.file = file, .at = std::move(values), .trace = *std::move(trace), .heap = *heap});
-  }
-  return inputs;
-}
-
-/// Every combination of the values asked for; a parameter that is not named keeps its largest.
-Result<std::vector<Values>> targets_of(const PredictArguments& arguments, const std::vector<std::string>& names,
-                                       const Values& largest) {
-  std::vector<std::vector<std::uint64_t>> wanted(names.size());
-  for (const std::string& text : arguments.to) {
-    Result<NamedValues> parsed = parse_values(text, "--to");
-    if (!parsed) return std::move(parsed).error();
-    for (std::size_t i = 0; i < parsed->names.size(); ++i) {
-      const auto name = std::ranges::find(names, parsed->names[i]);
-      if (name == names.end())
-        return Error{.what = "no recording names a parameter '" + parsed->names[i] + "'", .where = "--to"};
-      auto& values = wanted[static_cast<std::size_t>(name - names.begin())];
-      values.insert(values.end(), parsed->values[i].begin(), parsed->values[i].end());
-    }
-  }
-  std::vector<Values> targets{Values{}};
-  for (std::size_t p = 0; p < names.size(); ++p) {
-    if (wanted[p].empty()) wanted[p].push_back(largest[p]);
-    std::vector<Values> longer;
-    for (const Values& target : targets)
-      for (const std::uint64_t value : wanted[p]) {
-        longer.push_back(target);
-        longer.back().push_back(value);
-      }
-    targets = std::move(longer);
-  }
-  return targets;
-}
-
-/// What of the device was in use besides the allocator's segments, by the samples of a recording.
-std::optional<Bytes> sampled_others(const std::vector<Recording>& recordings) {
-  std::optional<Bytes> most;
-  for (const Recording& recording : recordings) {
-    const EventColumns& events = recording.trace.events;
-    Bytes reserved;
-    for (std::size_t i = 0; i < events.count(); ++i) {
-      const EventKind kind = events.kind[i];
-      if (kind == EventKind::memory_info && events.size[i] >= reserved)
-        most = std::max(most.value_or(Bytes{}), events.size[i] - reserved);
-      if (recording.trace.tables[events.origin[i]].heap != recording.heap) continue;
-      if (kind == EventKind::segment_alloc || kind == EventKind::segment_map) reserved += events.size[i];
-      if (kind == EventKind::segment_free || kind == EventKind::segment_unmap) reserved -= events.size[i];
-    }
-  }
-  return most;
-}
-
-Result<PredictDevice> device_of(const std::string& capacity, const std::vector<Recording>& recordings) {
-  PredictDevice device;
-  if (capacity.empty()) return device;
-  const Card* const card = find_card(capacity);
-  if (card == nullptr) {
-    Result<Bytes> size = parse_size(capacity, "--capacity");
-    if (!size) {
-      std::string names;
-      for (const Card& known : cards()) names += (names.empty() ? "" : ", ") + std::string(known.name);
-      size.error().remedy = "give a size, e.g. 24GiB, or a card: " + names;
-      return std::move(size).error();
-    }
-    device.capacity = *size;
-    return device;
-  }
-  const std::optional<Bytes> sampled = sampled_others(recordings);
-  device.card = card->name;
-  device.others = sampled.value_or(assumed_context);
-  device.assumed = !sampled;
-  if (device.others >= card->memory)
-    return Error{.what = "the recording shows more memory in use beside the allocator than the card has",
-                 .where = "--capacity"};
-  device.capacity = card->memory - device.others;
-  return device;
-}
 
 Result<void> write_film(const Film& film, const std::filesystem::path& output) {
   Result<std::unique_ptr<ByteSink>> sink = atomic_file_sink(output);
@@ -221,8 +24,57 @@ Result<void> write_film(const Film& film, const std::filesystem::path& output) {
   return writer.finish();
 }
 
+/// The parameter that is searched: the first of which several values are asked for, else one that is not as recorded.
+std::size_t searched(const std::vector<Values>& targets, const Values& largest) {
+  for (std::size_t p = 0; p < largest.size(); ++p)
+    if (std::ranges::any_of(targets, [&](const Values& at) { return at[p] != targets.front()[p]; })) return p;
+  for (std::size_t p = 0; p < largest.size(); ++p)
+    if (!targets.empty() && targets.front()[p] != largest[p]) return p;
+  return 0;
+}
+
+void find_largest(const Predictor& predictor, const std::vector<Values>& targets, PredictReport& report) {
+  for (const Prediction& prediction : report.predictions)
+    if (!prediction.first_failure) report.largest = std::max(report.largest.value_or(0), prediction.at[report.which]);
+  const Values& largest = predictor.recordings().back()->at;
+  report.largest_whole = predictor.largest_that_fits(targets.empty() ? largest : targets.front(), report.which);
+  if (!targets.empty()) return;
+  Values at = largest;
+  if (*report.largest_whole > 0) {
+    at[report.which] = *report.largest_whole;
+    report.largest = report.largest_whole;
+  }
+  report.predictions.push_back(predictor.predict(at));
+}
+
+/// With --tune for every prediction; else for the smallest that does not fit, if the search is short.
+void find_settings(const Predictor& predictor, bool all, PredictReport& report) {
+  constexpr std::size_t most_requests = 200'000;
+  report.settings.resize(report.predictions.size());
+  std::optional<std::size_t> smallest;
+  for (std::size_t i = 0; i < report.predictions.size(); ++i) {
+    const Prediction& prediction = report.predictions[i];
+    if (all) report.settings[i] = better_setting(predictor, prediction);
+    if (prediction.first_failure && (!smallest || scale(prediction.at, report.predictions[*smallest].at) < 1))
+      smallest = i;
+  }
+  if (!all && smallest && predictor.recordings().back()->requests.rows.size() <= most_requests)
+    report.settings[*smallest] = better_setting(predictor, report.predictions[*smallest]);
+}
+
+Result<void> write_files(const Predictor& predictor, const PredictReport& report, const PredictArguments& arguments) {
+  if (!arguments.output.empty())
+    if (Result<void> written = write_film(predictor.film(report.predictions.front()), arguments.output); !written)
+      return written;
+  if (arguments.html.empty()) return {};
+  return write_output(arguments.html, [&](std::ostream& out) -> Result<void> {
+    write_predict_html(predictor, report, out);
+    return {};
+  });
+}
+
 Exit run_predict(const PredictArguments& arguments) {
-  Result<Inputs> inputs = open_inputs(arguments);
+  Result<PredictInputs> inputs = open_inputs(arguments);
   if (!inputs) return fail(inputs.error());
   PredictReport report;
   Result<PredictDevice> device = device_of(arguments.capacity, inputs->recordings);
@@ -243,28 +95,12 @@ Exit run_predict(const PredictArguments& arguments) {
   if (!arguments.output.empty() && targets->size() > 1)
     return fail({.what = "one trace holds one prediction", .where = "-o", .remedy = "give one value with --to"});
 
-  std::size_t which = 0;  // the parameter that is searched: the first of which several values are asked for
-  for (std::size_t p = names.size(); p-- > 0;)
-    if (std::ranges::any_of(*targets, [&](const Values& at) { return at[p] != targets->front()[p]; })) which = p;
-  report.searched = names[which];
+  report.which = searched(*targets, largest);
   for (const Values& at : *targets) report.predictions.push_back(predictor->predict(at));
-  if (report.device.capacity) {
-    for (const Prediction& prediction : report.predictions)
-      if (!prediction.first_failure) report.largest = std::max(report.largest.value_or(0), prediction.at[which]);
-    report.largest_whole = predictor->largest_that_fits(targets->empty() ? largest : targets->front(), which);
-    if (targets->empty()) {
-      Values at = largest;
-      if (*report.largest_whole > 0) {
-        at[which] = *report.largest_whole;
-        report.largest = report.largest_whole;
-      }
-      report.predictions.push_back(predictor->predict(at));
-    }
-  }
-  if (!arguments.output.empty())
-    if (const Result<void> written = write_film(predictor->film(report.predictions.front()), arguments.output);
-        !written)
-      return fail(written.error());
+  if (report.device.capacity) find_largest(*predictor, *targets, report);
+  find_settings(*predictor, arguments.tune, report);
+  for (const Prediction& prediction : report.predictions) report.held.push_back(predictor->held(prediction));
+  if (const Result<void> written = write_files(*predictor, report, arguments); !written) return fail(written.error());
   if (arguments.json)
     print_predict_json(*predictor, report);
   else
@@ -295,6 +131,9 @@ void add_predict_command(CLI::App& app, Exit& exit) {
   command->add_option("--policy", arguments->policy, "Allocator of the predicted run, as in replay [the recorded one]");
   command->add_option("-o,--output", arguments->output,
                       "Write the predicted run as a trace, which every command reads");
+  command->add_option("--html", arguments->html, "Write a page with the chart, too");
+  command->add_flag("--tune", arguments->tune,
+                    "Find the best setting for every predicted run, not only for the first that does not fit");
   add_memory_option(*command, arguments->memory_limit);
   command->add_flag("--json", arguments->json, "One JSON document (memreel.predict/1) instead of text");
   command->footer("Cards: " + known +
@@ -303,6 +142,8 @@ void add_predict_command(CLI::App& app, Exit& exit) {
                   "  memreel predict batch=1:a.pickle batch=2:b.pickle batch=4:c.pickle --to batch=8,16,32\n"
                   "  memreel predict batch=1:a.pickle batch=2:b.pickle batch=4:c.pickle --capacity H100-80GB\n"
                   "  memreel predict seq=256:a.reel seq=512:b.reel seq=768:c.reel --to seq=4096 -o long.reel\n"
+                  "  memreel predict batch=1:a.pickle batch=2:b.pickle batch=4:c.pickle --to batch=8,16,32 --capacity "
+                  "L4 --html fits.html\n"
                   "  memreel predict batch=1,seq=256:a.reel batch=2,seq=256:b.reel batch=1,seq=512:c.reel "
                   "--to batch=4,seq=1024");
   command->callback([arguments, &exit] { exit = run_predict(*arguments); });

@@ -37,17 +37,36 @@ Json json_of(const LeftOut& left_out, const std::vector<std::string>& names) {
   return json;
 }
 
-Json json_of_sites(const Predictor& predictor, const Prediction& prediction) {
+Json json_of_sites(const Predictor& predictor, const Prediction& prediction, const HeldAtPeak& held) {
   constexpr std::size_t most_sites = 10;
   const Tables& tables = predictor.recordings()[prediction.base]->trace.tables;
   Json sites = Json::array();
-  for (const SiteGrowth& site : predictor.growth(prediction)) {
+  for (const HeldBySite& site : held.sites) {
     if (sites.size() == most_sites) break;
     sites.push_back({{"stack", json_of_stack(tables, site.stack)},
                      {"recorded_bytes", site.recorded.count},
                      {"predicted_bytes", site.predicted.count}});
   }
   return sites;
+}
+
+Json json_of_categories(const Predictor& predictor, const Prediction& prediction, const HeldAtPeak& held) {
+  Json categories = Json::array();
+  for (const HeldByCategory& category : held.categories) {
+    const std::optional<double> growth = bytes_per_unit(predictor, prediction, category);
+    categories.push_back({{"category", name_of(category.category)},
+                          {"recorded_bytes", category.recorded.count},
+                          {"predicted_bytes", category.predicted.count},
+                          {"bytes_per_unit", growth ? Json(*growth) : Json(nullptr)}});
+  }
+  return categories;
+}
+
+Json json_of(const PredictSetting& setting, const PredictReport& report) {
+  if (setting.conf.empty()) return nullptr;
+  return {{"setting", setting.conf},
+          {"peak_reserved_bytes", setting.peak_reserved.count},
+          {"fits", report.device.capacity ? Json(true) : Json(nullptr)}};
 }
 
 }  // namespace
@@ -65,14 +84,18 @@ void print_predict_json(const Predictor& predictor, const PredictReport& report)
   Json left_out = Json::array();
   for (const LeftOut& one : predictor.left_out()) left_out.push_back(json_of(one, names));
   Json predictions = Json::array();
-  for (const Prediction& prediction : report.predictions) {
+  for (std::size_t i = 0; i < report.predictions.size(); ++i) {
+    const Prediction& prediction = report.predictions[i];
     Json json{{"value", json_of(prediction.at, names)}};
     add_peaks(json, prediction.peaks, "");
     json["peak_reserved_low_bytes"] = prediction.reserved_low.count;
     json["peak_reserved_high_bytes"] = prediction.reserved_high.count;
     json["fits"] = report.device.capacity ? Json(!prediction.first_failure) : Json(nullptr);
     json["first_failure"] = cli::json_of(prediction.first_failure);
-    json["growth"] = json_of_sites(predictor, prediction);
+    json["growth"] = json_of_sites(predictor, prediction, report.held[i]);
+    json["categories"] = json_of_categories(predictor, prediction, report.held[i]);
+    json["settings_tried"] = report.settings[i].tried;
+    json["setting"] = json_of(report.settings[i], report);
     predictions.push_back(std::move(json));
   }
   const PredictDevice& device = report.device;

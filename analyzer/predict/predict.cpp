@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 #include <numeric>
 #include <utility>
 
@@ -120,6 +119,7 @@ Result<Predictor> Predictor::make(std::vector<Recording> recordings, PredictOpti
     if (!peaks) return std::move(peaks).error();
     made.recorded_.push_back(*peaks);
     made.models_.push_back(learn(all, base));
+    made.categories_.push_back(classify(all[base]->trace));
     const Model& model = made.models_.back();
     const double aligned =
         static_cast<double>(model.aligned.count) / static_cast<double>(std::max(model.requested, 1_B).count);
@@ -234,34 +234,22 @@ Film Predictor::film(const Prediction& prediction) const {
   return film;
 }
 
-std::vector<SiteGrowth> Predictor::growth(const Prediction& prediction) const {
-  const Model& model = models_[prediction.base];
-  std::map<StackId, SiteGrowth> sites;
-  const auto add_up = [&](const Values& at, Bytes SiteGrowth::*bytes) {
-    ReplayedFilm replayed(model, at);
-    const double factor = model.factor(at);
-    const ReplayResult result = replayed.replay({.name = "bound.live"}, {}, prediction.assumption);
-    const Trace& trace = replayed.film().trace;
-    std::vector<bool> freed(trace.allocation_events.size());
-    for (std::uint32_t i = 0; i <= result.peak_live_event && i < trace.events.count(); ++i)
-      if (trace.events.kind[i] == EventKind::free_requested) freed[index(trace.events.allocation[i])] = true;
-    for (std::size_t a = 0; a < freed.size() && trace.allocation_events[a] <= result.peak_live_event; ++a) {
-      if (freed[a]) continue;
-      const StackId stack = trace.events.stack[trace.allocation_events[a]];
-      SiteGrowth& site = sites[stack];
-      site.stack = stack;
-      const Film::Source& source = replayed.film().sources[a];
-      site.*bytes += model.size_of(source.row, source.copy, at, factor, prediction.assumption);
-    }
-  };
-  add_up(recordings_[prediction.base]->at, &SiteGrowth::recorded);
-  add_up(prediction.at, &SiteGrowth::predicted);
-  std::vector<SiteGrowth> result;
-  for (const auto& [stack, site] : sites) result.push_back(site);
-  std::ranges::sort(result, std::greater{}, [](const SiteGrowth& site) {
-    return static_cast<std::int64_t>(site.predicted.count) - static_cast<std::int64_t>(site.recorded.count);
-  });
-  return result;
+HeldAtPeak Predictor::held(const Prediction& prediction) const {
+  return held_at_peak(models_[prediction.base], categories_[prediction.base], prediction.at, prediction.assumption);
+}
+
+std::vector<Prediction> Predictor::curve(const Values& from, const Values& to, std::size_t which,
+                                         std::size_t count) const {
+  const std::uint64_t begin = std::min(from[which], to[which]), span = std::max(from[which], to[which]) - begin;
+  const std::uint64_t steps = std::max<std::uint64_t>(1, std::min<std::uint64_t>(span, count - 1));
+  std::vector<Prediction> curve;
+  for (std::uint64_t step = 0; step <= (span == 0 ? 0 : steps); ++step) {
+    Values at = to;
+    at[which] = begin + static_cast<std::uint64_t>(static_cast<double>(span) * static_cast<double>(step) /
+                                                   static_cast<double>(steps));
+    curve.push_back(predict(at));
+  }
+  return curve;
 }
 
 double Predictor::aligned_share() const {

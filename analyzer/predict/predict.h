@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/predict/held.h"
 #include "analyzer/predict/model.h"
 #include "analyzer/predict/synthesize.h"
 #include "analyzer/replay/replay.h"
@@ -47,12 +48,6 @@ struct LeftOut {
   std::optional<Peaks> predicted;  // none: the others are too few, or smaller runs can't be made of them
 };
 
-/// Memory of one call stack when most is live.
-struct SiteGrowth {
-  StackId stack = StackId::none;  // of the recording that the prediction was made from
-  Bytes recorded, predicted;
-};
-
 class Predictor {
  public:
   /// Orders the recordings by their values and learns from them.
@@ -69,8 +64,11 @@ class Predictor {
   /// The trace that has the peaks of `prediction`; its allocations are placed when PyTorch's allocator is replayed.
   Film film(const Prediction& prediction) const;
 
-  /// The call stacks with the most memory at the live peak of `prediction`, those that grow the most first.
-  std::vector<SiteGrowth> growth(const Prediction& prediction) const;
+  /// Predictions of parameter `which` at up to `count` values between those of `from` and of `to`, evenly spaced, both
+  /// included; the other parameters as in `to`.
+  std::vector<Prediction> curve(const Values& from, const Values& to, std::size_t which, std::size_t count) const;
+
+  HeldAtPeak held(const Prediction& prediction) const;
 
   const std::vector<std::unique_ptr<Recording>>& recordings() const { return recordings_; }
   const std::vector<Peaks>& recorded() const { return recorded_; }
@@ -86,6 +84,7 @@ class Predictor {
 
   std::vector<std::unique_ptr<Recording>> recordings_;  // ascending
   std::vector<Model> models_;                           // one for each as the base
+  std::vector<Categories> categories_;                  // likewise
   std::vector<Peaks> recorded_;
   std::vector<LeftOut> left_out_;
   PredictOptions options_;

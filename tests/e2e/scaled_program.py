@@ -148,3 +148,17 @@ def convolutions(batch, steps=3):
         made.step("END")
     assert weights[0] in made.sizes
     return made
+
+
+def pinned(batch, steps=3):
+    """Small results keep the segments of what was large before: PyTorch can use them again only when they expand."""
+    made = Recorder("pin.py")
+    for _ in range(steps):
+        made.step("START")
+        results = []
+        for _ in range(4):
+            made.free(made.alloc(batch * (12 << 20), 10))
+            results.append(made.alloc(3 << 19, 11))
+        made.step("END")
+        made.free(*results)
+    return made

@@ -32,6 +32,10 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.completed("report", "x.reel", "--format", ""), ["text", "json", "markdown", "html"])
         self.assertIn("perfetto", self.completed("export", "x.reel", "--format", ""))
 
+    def test_cards(self):
+        self.assertIn("H100-80GB", self.completed("predict", "batch=1:x.pickle", "--capacity", "H"))
+        self.assertEqual(self.completed("tune", "x.reel", "--capacity", ""), [])
+
     def test_options(self):
         self.assertIn("--leaks", self.completed("report", "x.reel", "--le"))
 

@@ -1,15 +1,17 @@
 """memreel predict: what a larger run will need, judged by that larger run."""
 
+import collections
 import json
+import re
 import unittest
 
 import histories
 from program import ProgramTest, run
-from scaled_program import convolutions, generation, training, vision
+from scaled_program import convolutions, generation, pinned, training, vision
 from test_documents import FAILURE
 
 PREDICTION = {"value", "peak_live_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "peak_reserved_low_bytes",
-              "peak_reserved_high_bytes", "fits", "first_failure", "growth"}
+              "peak_reserved_high_bytes", "fits", "first_failure", "growth", "categories", "settings_tried", "setting"}
 
 
 class Predicting(ProgramTest):
@@ -137,6 +139,80 @@ class Capacity(Predicting):
         self.assertTrue(document["predictions"][0]["fits"])
 
 
+class Setting(Predicting):
+    def setUp(self):
+        super().setUp()
+        self.recordings = [self.record(pinned, batch=n) for n in (1, 2, 4)]
+
+    def test_the_setting_that_lets_it_fit(self):
+        trace = self.directory / "large.reel"
+        document = self.document("predict", *self.recordings, "--to", "batch=24", "--capacity", "400MiB", "-o", trace)
+        prediction = document["predictions"][0]
+        self.assertFalse(prediction["fits"])
+        self.assertGreater(prediction["settings_tried"], 0)
+        self.assertEqual(prediction["setting"]["setting"], "expandable_segments:True")
+        self.assertTrue(prediction["setting"]["fits"])
+        tuned = self.document("tune", trace, "--capacity", "400MiB")
+        self.assertEqual(tuned["recommended"], "expandable_segments:True")
+        self.assertEqual(tuned["candidates"][0]["peak_reserved_bytes"], prediction["setting"]["peak_reserved_bytes"])
+        text = self.answer("predict", *self.recordings, "--to", "batch=24", "--capacity", "400MiB").stdout
+        self.assertIn("batch 24 fits with expandable_segments:True", text)
+
+    def test_only_the_smallest_that_does_not_fit_unless_all_are_asked_for(self):
+        arguments = ("predict", *self.recordings, "--to", "batch=32,24,2", "--capacity", "450MiB")
+        tried = [p["settings_tried"] > 0 for p in self.document(*arguments)["predictions"]]
+        self.assertEqual(tried, [False, True, False])
+        tried = [p["settings_tried"] > 0 for p in self.document(*arguments, "--tune")["predictions"]]
+        self.assertEqual(tried, [True, True, True])
+
+    def test_none_when_what_is_live_is_too_much(self):
+        document = self.document("predict", *self.recordings, "--to", "batch=24", "--capacity", "200MiB")
+        self.assertIsNone(document["predictions"][0]["setting"])
+
+
+class Page(Predicting):
+    """The chart has the numbers that the document has."""
+
+    def test_chart(self):
+        recordings = [self.record(training, batch=n) for n in (1, 2, 4)]
+        page = self.directory / "page.html"
+        document = self.document("predict", *recordings, "--to", "batch=8,16", "--capacity", "64MiB", "--html", page)
+        html = page.read_text()
+        highest, furthest = (int(re.search(f'data-{name}="([0-9]+)"', html)[1]) for name in ("max", "to"))
+        self.assertEqual(furthest, 16)
+
+        def dots(kind):
+            return [tuple(map(float, at)) for at in re.findall(rf'class="dot-{kind}"[^>]* d="M([0-9.]+) ([0-9.]+)h0"', html)]
+
+        def expected(points):
+            return [(960 * 0.98 * p["value"] / furthest, 320 * (1 - p[key] / highest))
+                    for p in points for key in ("peak_reserved_bytes", "peak_live_bytes")]
+
+        for kind, key in (("recorded", "recordings"), ("predicted", "predictions")):
+            drawn, wanted = dots(kind), expected(document[key])
+            self.assertEqual(len(drawn), len(wanted))
+            for got, want in zip(drawn, wanted):
+                self.assertAlmostEqual(got[0], want[0], delta=0.1)
+                self.assertAlmostEqual(got[1], want[1], delta=0.1)
+        limit = float(re.search(r'class=limit [^>]* d="M0 ([0-9.]+)H', html)[1])
+        self.assertAlmostEqual(limit, 320 * (1 - (64 << 20) / highest), delta=0.1)
+        self.assertIn(f"is {document['largest_whole_number_that_fits']}", html)
+        self.assertIn("not recorded", html)
+
+    def test_a_limit_far_above_is_said_not_drawn(self):
+        recordings = [self.record(training, batch=n) for n in (1, 2, 4)]
+        page = self.directory / "page.html"
+        self.answer("predict", *recordings, "--to", "batch=8", "--capacity", "T4", "--html", page)
+        self.assertNotIn("class=limit", page.read_text())
+        self.assertRegex(page.read_text(), "T4, [0-9.]+ GiB, lies far above the chart")
+
+    def test_names_are_text(self):
+        file = self.record(training, batch=1).split(":", 1)[1], self.record(training, batch=2).split(":", 1)[1]
+        page = self.directory / "page.html"
+        self.answer("predict", f"<b>=1:{file[0]}", f"<b>=2:{file[1]}", "--to", "<b>=4", "--html", page)
+        self.assertNotIn("<b>", page.read_text().replace("<b>needs", ""))
+
+
 class Document(Predicting):
     def test_keys(self):
         document = self.predict(training, [{"batch": 1}, {"batch": 2}, {"batch": 4}], {"batch": 8})
@@ -156,6 +232,10 @@ class Document(Predicting):
         growth = document["predictions"][0]["growth"]
         self.assertEqual(growth[0]["stack"][0]["file"], "train.py")
         self.assertGreater(growth[0]["predicted_bytes"], growth[0]["recorded_bytes"])
+        categories = document["predictions"][0]["categories"]
+        self.assertEqual(sum(c["predicted_bytes"] for c in categories), document["predictions"][0]["peak_live_bytes"])
+        for category in categories:
+            self.assertEqual(category["bytes_per_unit"], (category["predicted_bytes"] - category["recorded_bytes"]) / 4)
 
     def test_text(self):
         recordings = [self.record(training, batch=n) for n in (1, 2, 4)]
@@ -246,7 +326,40 @@ class Recorded(Predicting):
                                <= prediction["peak_reserved_high_bytes"])
         self.assertLessEqual(sorted(live)[len(live) // 2], 0.005)
         self.assertLessEqual(sorted(reserved)[len(reserved) // 2], 0.01)
+        self.assertLessEqual(sorted(reserved)[int(len(reserved) * 0.9)], 0.03)
         self.assertGreaterEqual(sum(covered) / len(covered), 0.95)
+
+    def test_what_grows_by_category(self):
+        recordings = [f"batch={n}:{SCALE / f'gpt_batch-{n}.pickle.xz'}" for n in (1, 2, 3)]
+        document = self.document("predict", *recordings, "--to", "batch=16")
+        per_sample = {c["category"]: c["bytes_per_unit"] for c in document["predictions"][0]["categories"]}
+        for constant in ("parameter", "optimizer_state"):
+            self.assertEqual(per_sample[constant], 0)
+        self.assertGreater(per_sample["activation"], 300 << 20)
+
+    def test_the_trace_of_a_size_that_was_recorded(self):
+        """As many requests in every step, and 99 % of their bytes in requests of the same sizes."""
+        for program, small, large in (("gpt_batch", (1, 2, 3), 6), ("decode_batch", (1, 2, 4), 32)):
+            with self.subTest(program):
+                trace = self.directory / "large.reel"
+                self.answer("predict", *(f"x={x}:{SCALE / f'{program}-{x}.pickle.xz'}" for x in small), "--to", f"x={large}",
+                            "-o", trace)
+                made, real = (self.steps(file) for file in (trace, SCALE / f"{program}-{large}.pickle.xz"))
+                self.assertEqual([len(step) for step in made], [len(step) for step in real])
+                for ours, theirs in zip(made, real):
+                    equal = collections.Counter(ours) & collections.Counter(theirs)
+                    self.assertGreaterEqual(sum(size * count for size, count in equal.items()), 0.99 * sum(theirs))
+
+    def steps(self, file):
+        """Sizes of the requests of each step, those before the first and after the last included."""
+        steps = [[]]
+        for line in self.answer("export", file, "--format", "jsonl").stdout.splitlines():
+            event = json.loads(line)
+            if event["kind"] == "alloc":
+                steps[-1].append(event["size"])
+            elif event["kind"] == "mark" and event.get("mark") == "step":
+                steps.append([])
+        return steps
 
 
 if __name__ == "__main__":

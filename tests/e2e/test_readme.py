@@ -8,12 +8,15 @@ import unittest
 from pathlib import Path
 
 from program import MEMREEL, REPOSITORY, ProgramTest
+from scaled_program import training
 from snapshot import snapshot
 
 
 class Readme(ProgramTest):
     def test_commands_run_as_shown(self):
         self.file("snapshot.pickle", pickle.dumps(snapshot()))
+        for name, batch in (("a", 1), ("b", 2), ("c", 4)):
+            self.file(f"{name}.pickle", training(batch=batch).pickle())
         environment = dict(os.environ, PATH=f"{Path(MEMREEL).parent}:{os.environ['PATH']}")
         blocks = re.findall(r"(?s)```sh\n(.*?)```", (REPOSITORY / "README.md").read_text())
         commands = re.findall(r"(?m)^memreel .*", "".join(blocks))

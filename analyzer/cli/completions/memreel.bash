@@ -48,6 +48,11 @@ _memreel() {
       mapfile -t COMPREPLY < <(compgen -W "$(memreel replay --help | sed -n '/^Policies/,/^$/s/^  \([a-z][a-z.]*\) .*/\1/p')" -- "$word")
       return
       ;;
+    --capacity)
+      [[ $command == predict ]] || { COMPREPLY=() && return; }
+      mapfile -t COMPREPLY < <(compgen -W "$(memreel predict --help | sed -n '/^Cards:/,/^$/s/^\(Cards:\)\{0,1\}//p')" -- "$word")
+      return
+      ;;
     --format)
       if [[ $command == report ]]; then
         mapfile -t COMPREPLY < <(compgen -W 'text json markdown html' -- "$word")

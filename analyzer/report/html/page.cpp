@@ -48,6 +48,7 @@ ol.stack{margin:4px 0 10px;padding-left:32px;color:var(--quiet)}
 .plot .top{top:4px}.plot .middle{top:50%;transform:translateY(-50%)}
 .cursor{position:absolute;top:0;bottom:0;width:1px;background:var(--text);opacity:.5;display:none;pointer-events:none}
 .axis{display:flex;justify-content:space-between;font-size:12px;color:var(--quiet);padding:2px 2px 0}
+.ticks{position:relative;height:20px;font-size:12px;color:var(--quiet)}.ticks span{position:absolute;top:2px}
 .legend{display:flex;flex-wrap:wrap;gap:4px 18px;font-size:13px;color:var(--quiet);margin-bottom:6px}
 .legend span{background:none}.legend span::before{content:"";display:inline-block;width:11px;height:11px;border-radius:3px;margin-right:6px;vertical-align:-1px}
 .legend .reserved::before{background:var(--orange);opacity:.5}.legend .allocated::before{background:var(--sky)}
@@ -68,7 +69,7 @@ th,td{padding-right:14px}}
 // Works without: charts and flames are there, and titles say what scripts say sooner.
 constexpr std::string_view script = R"js(
 const say=m=>m>=1024?(m/1024).toFixed(2)+' GiB':m+' MiB';
-document.querySelectorAll('.plot').forEach(plot=>{
+document.querySelectorAll('.plot[data-names]').forEach(plot=>{
  const names=plot.dataset.names.split('|'),values=plot.dataset.values.split('|').map(v=>v.split(',')),
   span=+plot.dataset.span,cursor=plot.querySelector('.cursor');
  plot.addEventListener('pointermove',e=>{

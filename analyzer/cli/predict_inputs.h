@@ -1,0 +1,41 @@
+// What `memreel predict` is asked, read from its arguments.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "analyzer/cli/predict_command.h"
+#include "formats/model/result.h"
+
+namespace memreel::cli {
+
+struct PredictArguments {
+  std::vector<std::string> recordings;
+  std::vector<std::string> to;
+  std::string capacity;
+  std::string policy;
+  std::filesystem::path output;
+  Bytes memory_limit;
+  std::filesystem::path html;
+  bool tune = false;
+  bool json = false;
+};
+
+/// The recordings, opened, and the allocator that predicted runs have.
+struct PredictInputs {
+  std::vector<std::string> names;  // of the parameters
+  std::vector<Recording> recordings;
+  PolicySpec policy;
+};
+
+Result<PredictInputs> open_inputs(const PredictArguments& arguments);
+
+/// Every combination of the values asked for; a parameter that is not named keeps its value of `largest`.
+Result<std::vector<Values>> targets_of(const PredictArguments& arguments, const std::vector<std::string>& names,
+                                       const Values& largest);
+
+/// `capacity`: a size, or a card's name; of the latter, what the recordings' samples show to be in use is taken off.
+Result<PredictDevice> device_of(const std::string& capacity, const std::vector<Recording>& recordings);
+
+}  // namespace memreel::cli

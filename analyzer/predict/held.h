@@ -1,0 +1,31 @@
+// What holds the memory when most of it is live: in a prediction, and in the recording that it was made from.
+#pragma once
+
+#include <vector>
+
+#include "analyzer/category/classify.h"
+#include "analyzer/predict/model.h"
+
+namespace memreel {
+
+struct HeldBySite {
+  StackId stack = StackId::none;  // of the recording
+  Bytes recorded, predicted;
+};
+
+struct HeldByCategory {
+  Category category = Category::unknown;
+  Bytes recorded, predicted;
+};
+
+/// What grows most comes first.
+struct HeldAtPeak {
+  std::vector<HeldBySite> sites;
+  std::vector<HeldByCategory> categories;
+};
+
+/// `categories`: of the model's base. Replays both runs.
+HeldAtPeak held_at_peak(const Model& model, const Categories& categories, const Values& at,
+                        const Assumption& assumption);
+
+}  // namespace memreel
