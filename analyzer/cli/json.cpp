@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "formats/model/stack_text.h"
+#include "formats/model/synthetic.h"
 
 namespace memreel::cli {
 
@@ -35,7 +36,8 @@ Json json_of_losses(const Trace& trace) {
           {"damaged_bytes", read.damaged_bytes},
           {"truncated_bytes", read.truncated_bytes},
           {"unknown_packets", read.unknown_packets},
-          {"unknown_events", read.unknown_events}};
+          {"unknown_events", read.unknown_events},
+          {"synthetic", is_synthetic(trace.header)}};
 }
 
 Json json_of(const std::optional<ReplayFailure>& failure) {

@@ -6,6 +6,7 @@
 #include "analyzer/cli/insight_words.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/cli/report_leaks.h"
+#include "analyzer/report/shortcomings.h"
 #include "analyzer/report/text_table.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
@@ -140,6 +141,7 @@ void print_heap(const Trace& trace, const Report& report, const HeapReport& heap
 }  // namespace
 
 void print_report_text(const Trace& trace, const Report& report, const ReportOptions& options) {
+  if (const std::string line = provenance(trace.header); !line.empty()) std::cout << line << "\n\n";
   if (report.sections.live) print_verdict(lines_of(report.verdict));  // a section says its own
   bool first = !report.sections.live;
   const auto separate = [&] {

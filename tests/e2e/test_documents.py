@@ -11,7 +11,7 @@ POLICIES = "bound.live,cuda.malloc,torch.native,fit.best"
 
 LOSSES = {"ring_full", "stack_table_full", "hook_refused", "unknown_actions", "unmatched_frees", "preexisting_allocations",
           "began_late", "history_overflowed", "damaged_packets", "damaged_bytes", "truncated_bytes", "unknown_packets",
-          "unknown_events"}
+          "unknown_events", "synthetic"}
 HISTORY = {"device", "heap", "allocations", "frees", "failed_allocations", "peak_live_bytes", "peak_live_event",
            "end_live_bytes", "end_live_allocations", "peak_reserved_bytes", "peak_reserved_event", "end_reserved_bytes"}
 METRICS = {"policy", "params", "peak_live_bytes", "peak_live_event", "peak_allocated_bytes", "peak_allocated_event",

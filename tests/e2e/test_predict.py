@@ -279,7 +279,12 @@ class Synthetic(Predicting):
 
     def test_it_says_that_it_is_synthetic(self):
         self.assertIn("synthetic", self.answer("info", self.trace).stderr)
-        self.assertIn("synthetic", self.answer("report", self.trace, "--format", "markdown").stdout)
+        for output in ("text", "markdown", "html"):
+            self.assertIn("synthetic: predicted from recordings", self.answer("report", self.trace, "--format", output).stdout)
+        for command in ("info", "replay", "verify", "tune", "check"):
+            arguments = ("--max-peak", "100GiB") if command == "check" else ()
+            self.assertIs(self.document(command, self.trace, *arguments)["losses"]["synthetic"], True, command)
+        self.assertIs(self.document("report", self.trace)["summary"]["losses"]["synthetic"], True)
 
 
 class Refusals(Predicting):

@@ -9,6 +9,7 @@ import unittest
 from pathlib import Path
 
 from program import SAMPLES, run
+from scaled_program import training
 from viewing import HEIGHT, PATIENCE, VIEW, WIDTH, View, ViewTest, ink, picture
 
 
@@ -191,6 +192,18 @@ class Files(ViewTest):
         file = self.file("damaged.reel", bytes(data))
         process = self.screen.view(file, "--screenshot", self.directory / "a.png", "--size", "700x500")
         self.assertEqual(process.returncode, 0, process.stderr)
+
+    def test_a_predicted_trace_is_called_synthetic(self):
+        recordings = []
+        for batch in (1, 2):
+            recordings.append(f"batch={batch}:" + str(self.file(f"{batch}.pickle", training(batch=batch).pickle())))
+        trace = self.directory / "large.reel"
+        self.answer("predict", *recordings, "--to", "batch=8", "-o", trace)
+        for file, synthetic in ((trace, True), (SAMPLES / "gpt_default.reel", False)):
+            view = View(self.screen, file)
+            self.assertEqual("synthetic" in view.settled()["places"], synthetic)
+            self.assertEqual(view.quit(), (0, ""))
+            view.close()
 
     def test_bad_usage_is_refused(self):
         trace = SAMPLES / "leak.reel"

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "formats/model/quantity.h"
+#include "formats/model/synthetic.h"
 #include "viewer/app/viewer.h"
 #include "viewer/model/device_memory.h"
 #include "viewer/model/labels.h"
@@ -75,6 +76,13 @@ void Viewer::draw_top_bar(Scene& scene) {
   ImGui::AlignTextToFramePadding();
   const std::string name = source_ ? source_->path().filename().string() : "memreel";
   ImGui::TextUnformatted(name.c_str());
+  if (is_synthetic(document_->header)) {
+    ImGui::SameLine();
+    ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(theme_.alarm), "synthetic");
+    if (ImGui::IsItemHovered())
+      ImGui::SetTooltip("Predicted from recordings, not recorded: %s", document_->header.source_name.c_str());
+    note_item(scene, "synthetic");
+  }
   if (const Stage stage = this->status().stage; stage == Stage::importing || stage == Stage::reading) {
     ImGui::SameLine();
     close_wanted_ = ImGui::SmallButton("Cancel");
