@@ -2,6 +2,7 @@
 #include <charconv>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,7 +35,7 @@ struct CheckArguments {
   Bytes memory_limit;
   std::string max_peak, max_reserved, max_leaked, max_fragmentation, capacity, tolerance;
   CheckFleetArguments fleet;  // what only a job has
-  std::vector<std::string> policies;
+  std::vector<std::string> policies, max_category;
   std::filesystem::path baseline, write_baseline, junit, markdown;
   LeakArguments leaks;
   SymbolOptions symbols;
@@ -75,6 +76,28 @@ Result<void> set(std::optional<Value>& into, const std::string& text, const char
   return {};
 }
 
+/// "activation=20GiB".
+Result<std::map<Category, Bytes>> parse_categories(const std::vector<std::string>& texts) {
+  std::map<Category, Bytes> limits;
+  for (const std::string& text : texts) {
+    const std::size_t equals = std::min(text.find('='), text.size());
+    const std::optional<Category> category = category_by_name(text.substr(0, equals));
+    if (!category || equals == text.size()) {
+      std::string known;
+      for (std::size_t c = 0; c < category_count; ++c)
+        known += (c == 0 ? "" : ", ") + std::string(name_of(static_cast<Category>(c)));
+      return Error{
+          .what = category ? "'" + text + "' names no size" : "unknown category '" + text.substr(0, equals) + "'",
+          .where = "--max-category",
+          .remedy = "e.g. activation=20GiB; categories: " + known};
+    }
+    const Result<Bytes> limit = parse_size(text.substr(equals + 1), "--max-category");
+    if (!limit) return limit.error();
+    limits[*category] = *limit;
+  }
+  return limits;
+}
+
 Result<Budgets> budgets_of(const CheckArguments& arguments) {
   Budgets budgets{.all_served = !arguments.capacity.empty()};
   Result<void> done = set(budgets.max_peak, arguments.max_peak, "--max-peak", parse_size);
@@ -82,6 +105,9 @@ Result<Budgets> budgets_of(const CheckArguments& arguments) {
   if (done) done = set(budgets.max_leaked, arguments.max_leaked, "--max-leaked", parse_size);
   if (done) done = set(budgets.max_fragmentation, arguments.max_fragmentation, "--max-fragmentation", parse_share);
   if (!done) return std::move(done).error();
+  Result<std::map<Category, Bytes>> categories = parse_categories(arguments.max_category);
+  if (!categories) return std::move(categories).error();
+  budgets.max_category = *std::move(categories);
   return budgets;
 }
 
@@ -139,6 +165,7 @@ Result<Question> question_of(const CheckArguments& arguments) {
   Result<LeakOptions> leaks = leak_options(arguments.leaks);
   if (!leaks) return std::move(leaks).error();
   question.measure.leak_options = *std::move(leaks);
+  for (const auto& entry : question.budgets.max_category) question.measure.categories.insert(entry.first);
   question.measure.leaks =
       question.budgets.max_leaked || !arguments.baseline.empty() || !arguments.write_baseline.empty();
   return question;
@@ -243,8 +270,9 @@ Result<void> write_files(const CheckArguments& arguments, const std::vector<Chec
 /// What both kinds of check take is said once on the command line.
 Exit run_check_of_job(const CheckArguments& arguments) {
   CheckFleetArguments job = arguments.fleet;
-  if (!arguments.max_peak.empty() || !arguments.max_fragmentation.empty() || !arguments.policies.empty())
-    return fail({.what = "--max-peak, --max-fragmentation and --policy are for one recording",
+  if (!arguments.max_peak.empty() || !arguments.max_fragmentation.empty() || !arguments.max_category.empty() ||
+      !arguments.policies.empty())
+    return fail({.what = "--max-peak, --max-category, --max-fragmentation and --policy are for one recording",
                  .where = "--fleet",
                  .remedy = "for a job: --max-reserved, --max-p99, --max-imbalance, --min-headroom, --max-leaked"});
   if (!arguments.file.empty()) job.files.insert(job.files.begin(), arguments.file);
@@ -293,6 +321,12 @@ Exit run_check(const CheckArguments& arguments) {
   const Result<Measured> measured = measure(*trace, heaps, question->policies, question->measure);
   if (!measured) return fail(measured.error());
 
+  const std::vector<std::string> uses = unknown_uses(*measured, question->budgets);
+  if (const Result<void> complete =
+          judge_completeness(arguments, uses, arguments.file, "record with stacks (docs/categories.md)");
+      !complete)
+    return fail(complete.error());
+  missing.insert(missing.end(), uses.begin(), uses.end());
   std::vector<Check> checks = check_budgets(*measured, question->budgets);
   if (question->baseline) {
     std::vector<std::string> lacks = not_in_baseline(*measured, *question->baseline);
@@ -336,6 +370,11 @@ void add_check_command(CLI::App& app, Exit& exit) {
   command->add_option("--max-leaked", arguments->max_leaked, "Limit of bytes in leaked or suspected allocations");
   command->add_option("--max-fragmentation", arguments->max_fragmentation,
                       "Limit of the share of reserved memory that is unused at the peak: 0.15 or 15%");
+  command
+      ->add_option("--max-category", arguments->max_category,
+                   "Limit of live bytes of one category, e.g. activation=20GiB; repeatable, comma lists")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command->add_option("--capacity", arguments->capacity, "Fail unless a device of this size serves every request");
   command->add_option(
       "--policy", arguments->policies,
@@ -358,6 +397,7 @@ void add_check_command(CLI::App& app, Exit& exit) {
       "history is missing.\n\n"
       "Examples:\n"
       "  memreel check run.reel --max-reserved 9GiB --max-leaked 0\n"
+      "  memreel check run.reel --max-category activation=20GiB,kv_cache=8GiB\n"
       "  memreel check run.reel --policy torch.native,torch.expandable --max-fragmentation 10%\n"
       "  memreel check run.reel --write-baseline memory-baseline.json\n"
       "  memreel check run.reel --baseline memory-baseline.json --tolerance 2% --junit memreel.xml\n"

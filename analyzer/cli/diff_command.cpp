@@ -14,6 +14,7 @@
 #include "analyzer/cli/json.h"
 #include "analyzer/cli/subject.h"
 #include "analyzer/difference/difference.h"
+#include "analyzer/report/labels.h"
 #include "analyzer/report/own_frame.h"
 #include "analyzer/report/text_table.h"
 #include "formats/model/quantity.h"
@@ -45,7 +46,7 @@ std::string signed_text(std::uint64_t a, std::uint64_t b) {
 std::string where_of(const SiteChange& site, const Tables& a, const Tables& b) {
   const bool in_b = site.stack_b != StackId::none;
   const std::vector<FrameText> frames = in_b ? frames_of(b, site.stack_b) : frames_of(a, site.stack_a);
-  return frames.empty() ? "(no stack)" : text_of(own_frame(frames));
+  return frames.empty() ? "(no stack)" : short_label(explaining_frame(frames));
 }
 
 std::string_view word_for(const SiteChange& site) {
@@ -78,6 +79,34 @@ void print_steps(const HeapDifference& heap) {
   std::cout << '\n' << wrapped(text, 2);
 }
 
+/// What gradient checkpointing changed, when one side has it and the other has not.
+std::string checkpointing_text(const HeapDifference& heap) {
+  if (heap.recomputes_a == heap.recomputes_b) return "";
+  const auto activations = std::ranges::find(heap.categories, Category::activation, &CategoryChange::category);
+  if (activations == heap.categories.end()) return "";
+  const std::string which = heap.recomputes_b ? "only now" : "only before";
+  return "gradient checkpointing, " + which + ": activations " + text_of(activations->a) + " -> " +
+         text_of(activations->b) +
+         (activations->place.empty() ? ""
+                                     : ", most of it at " + activations->place + ": " +
+                                           signed_text(activations->place_a, activations->place_b));
+}
+
+void print_categories(const HeapDifference& heap) {
+  const auto changed = [](const CategoryChange& change) { return change.a != change.b; };
+  if (std::ranges::none_of(heap.categories, changed)) return;
+  std::cout << '\n';
+  if (const std::string text = checkpointing_text(heap); !text.empty()) std::cout << wrapped(text, 2) << '\n';
+  TextTable table(
+      {{"change", Align::right}, {"before", Align::right}, {"now", Align::right}, {"category"}, {"most of it"}});
+  for (const CategoryChange& change : heap.categories)
+    if (changed(change))
+      table.add_row({signed_text(change.a, change.b), text_of(change.a), text_of(change.b),
+                     std::string(words_of(change.category)),
+                     change.place.empty() ? "" : change.place + " " + signed_text(change.place_a, change.place_b)});
+  table.print(std::cout, 2);
+}
+
 void print_text(const HeapDifference& heap, const DiffArguments& arguments, const FileAt& at_a, const FileAt& at_b,
                 const Tables& a, const Tables& b) {
   const bool renumbered = heap.a.heap != HeapId::none && heap.b.heap != HeapId::none && heap.a.device != heap.b.device;
@@ -85,6 +114,7 @@ void print_text(const HeapDifference& heap, const DiffArguments& arguments, cons
                     (renumbered ? " (device " + std::to_string(heap.a.device) + " before)" : ""))
             << ": " << signed_text(heap.a.live.bytes, heap.b.live.bytes) << '\n'
             << wrapped("before  " + held_text(heap.a, at_a), 2) << wrapped("now     " + held_text(heap.b, at_b), 2);
+  print_categories(heap);
   if (heap.sites.empty()) {
     std::cout << "\n  the same stacks hold the same bytes\n";
   } else {
@@ -131,8 +161,22 @@ Json json_of(const HeapDifference& heap, const Tables& a, const Tables& b) {
   Json steps = Json::array();
   for (const StepPeaks& step : heap.steps)
     steps.push_back({{"a_peak_live_bytes", step.a.count}, {"b_peak_live_bytes", step.b.count}});
-  return {{"device", heap.device}, {"heap", heap.name},         {"a", json_of(heap.a)},
-          {"b", json_of(heap.b)},  {"sites", std::move(sites)}, {"steps", std::move(steps)}};
+  Json categories = Json::array();
+  for (const CategoryChange& change : heap.categories)
+    categories.push_back({{"category", name_of(change.category)},
+                          {"change_bytes", memreel::change(change.a, change.b)},
+                          {"a_bytes", change.a.count},
+                          {"b_bytes", change.b.count},
+                          {"place", change.place.empty() ? Json(nullptr) : Json(change.place)},
+                          {"place_change_bytes", memreel::change(change.place_a, change.place_b)}});
+  return {{"device", heap.device},
+          {"heap", heap.name},
+          {"a", json_of(heap.a)},
+          {"b", json_of(heap.b)},
+          {"categories", std::move(categories)},
+          {"checkpointing", {{"a", heap.recomputes_a}, {"b", heap.recomputes_b}}},
+          {"sites", std::move(sites)},
+          {"steps", std::move(steps)}};
 }
 
 /// "0=1": device 0 of the first trace is device 1 of the second.

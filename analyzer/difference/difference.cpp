@@ -21,7 +21,8 @@ struct HeapView {
   HeapHistory history;
   Steps steps;
   std::uint64_t events = 0;
-  std::vector<Holding> held;      // by stack
+  std::vector<Holding> held;  // by stack
+  Purposes purposes;
   std::vector<Bytes> step_peaks;  // of each step of the whole trace
 };
 
@@ -128,6 +129,10 @@ Result<std::vector<HeapView>> views_of(const Side& side) {
     views.push_back(std::move(view));
   }
   follow(side.trace, views);
+  const Categories categories = classify(side.trace);
+  const std::vector<Lifetime> lives = lifetimes(side.trace);
+  for (HeapView& view : views)
+    view.purposes = purposes_of(side.trace, categories, lives, view.history.heap, view.events);
   return views;
 }
 
@@ -170,6 +175,12 @@ HeapDifference compare(const Trace& trace_a, const HeapView* a, const Trace& tra
     if (site.a != site.b) result.sites.push_back(site);
   }
   std::sort(result.sites.begin(), result.sites.end(), more_important);
+  const Purposes nothing;
+  const Purposes& of_a = a != nullptr ? a->purposes : nothing;
+  const Purposes& of_b = b != nullptr ? b->purposes : nothing;
+  result.categories = category_changes(of_a, of_b);
+  result.recomputes_a = of_a.recomputes;
+  result.recomputes_b = of_b.recomputes;
   if (a != nullptr && b != nullptr) {
     result.step_mark_a = a->steps.mark;
     result.step_mark_b = b->steps.mark;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analyzer/difference/instant.h"
+#include "analyzer/difference/purposes.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
 
@@ -51,9 +52,11 @@ struct HeapDifference {
   std::string name;
   std::int32_t device = 0;
   SideState a, b;
-  std::vector<SiteChange> sites;         // that changed: most bytes of change first, either way; growth before loss
-  std::string step_mark_a, step_mark_b;  // or, when steps were found without marks, where each begins
-  std::vector<StepPeaks> steps;          // as many as both have
+  std::vector<SiteChange> sites;  // that changed: most bytes of change first, either way; growth before loss
+  std::vector<CategoryChange> categories;
+  bool recomputes_a = false, recomputes_b = false;  // gradient checkpointing
+  std::string step_mark_a, step_mark_b;             // or, when steps were found without marks, where each begins
+  std::vector<StepPeaks> steps;                     // as many as both have
 };
 
 struct Side {

@@ -142,7 +142,26 @@ std::vector<Check> check_budgets(const Measured& now, const Budgets& budgets) {
       checks.push_back(judge("max-leaked", "", d.device, "leaked memory", d.leaked, *budgets.max_leaked,
                              most_leaked(now, d.device)));
   }
+  for (const DeviceFigures& d : now.devices)
+    for (const auto& [category, limit] : budgets.max_category) {
+      const CategoryFigures& figures = d.categories.at(category);
+      checks.push_back(judge("max-category " + std::string(name_of(category)), "", d.device,
+                             "peak of " + std::string(words_of(category)), figures.peak, limit,
+                             figures.place.empty() ? "" : "; most of it is made at " + figures.place));
+    }
   return checks;
+}
+
+std::vector<std::string> unknown_uses(const Measured& now, const Budgets& budgets) {
+  std::vector<std::string> unknown;
+  for (const DeviceFigures& d : now.devices)
+    for (const auto& [category, limit] : budgets.max_category) {
+      const CategoryFigures& figures = d.categories.at(category);
+      if (figures.peak <= limit && figures.peak_with_unknown > limit)
+        unknown.push_back("the use of " + text_of(figures.peak_with_unknown - figures.peak) + " on " +
+                          on_device(d.device) + ", which may be " + std::string(words_of(category)));
+    }
+  return unknown;
 }
 
 std::vector<Check> check_baseline(const Measured& now, const Measured& before, double tolerance) {

@@ -1,6 +1,7 @@
 // Budgets and baselines: does a run need more memory than it may, or than it did?
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -17,9 +18,12 @@ struct Budgets {
   std::optional<Bytes> max_reserved;        // for each policy
   std::optional<Bytes> max_leaked;          //
   std::optional<double> max_fragmentation;  // when reserved is at its peak, for each policy; 0 to 1
+  std::map<Category, Bytes> max_category;   // live bytes of each at its own peak
   bool all_served = false;                  // no request may fail
 
-  bool any() const { return max_peak || max_reserved || max_leaked || max_fragmentation || all_served; }
+  bool any() const {
+    return max_peak || max_reserved || max_leaked || max_fragmentation || !max_category.empty() || all_served;
+  }
 };
 
 /// A figure that is judged: memory, a share of 1, or a number of requests.
@@ -37,6 +41,10 @@ struct Check {
 
 /// One check for each budget, device and policy that it concerns.
 std::vector<Check> check_budgets(const Measured& now, const Budgets& budgets);
+
+/// Budgets of categories that pass only if memory of unknown use is for something else: "the use of 1.20 GiB, which
+/// may be activations".
+std::vector<std::string> unknown_uses(const Measured& now, const Budgets& budgets);
 
 /// What `now` has and `before` lacks, so that it can't be compared: "device 1", "torch.native on device 0".
 std::vector<std::string> not_in_baseline(const Measured& now, const Measured& before);

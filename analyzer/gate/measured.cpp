@@ -1,10 +1,12 @@
 #include "analyzer/gate/measured.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <utility>
 
 #include "analyzer/history/lifetimes.h"
+#include "analyzer/report/category_shares.h"
 #include "analyzer/report/live_groups.h"
 #include "analyzer/report/own_frame.h"
 #include "formats/model/stack_text.h"
@@ -61,20 +63,66 @@ std::vector<SiteFigures> largest(const Trace& trace, const SiteBytes& bytes) {
   return sites;
 }
 
+/// Adds the peaks of `heap`: those of a device's heaps may be at different times.
+void add_categories(const Trace& trace, const std::vector<Lifetime>& lives, const Categories& categories, HeapId heap,
+                    std::map<Category, CategoryFigures>& figures) {
+  struct Peak {
+    Bytes most, most_with_unknown;
+    std::uint64_t events = 0;
+  };
+  std::array<Bytes, category_count> live{};
+  std::map<Category, Peak> peaks;
+  for (const auto& entry : figures) peaks[entry.first];
+  const EventColumns& events = trace.events;
+  for (std::size_t i = 0; i < events.count(); ++i) {
+    const AllocationId id = events.allocation[i];
+    const bool is_more = events.kind[i] == EventKind::alloc;
+    if (id == AllocationId::none || (!is_more && events.kind[i] != EventKind::free_requested)) continue;
+    const std::uint32_t begin = trace.allocation_events[index(id)];
+    if (trace.tables[events.origin[begin]].heap != heap) continue;
+    Bytes& of_category = live.at(static_cast<std::size_t>(categories.category(id)));
+    of_category = is_more ? of_category + events.size[begin] : of_category - events.size[begin];
+    if (!is_more) continue;
+    const Bytes unknown = live.at(static_cast<std::size_t>(Category::unknown));
+    for (auto& [category, peak] : peaks) {
+      const Bytes now = live.at(static_cast<std::size_t>(category));
+      peak.most_with_unknown = std::max(peak.most_with_unknown, category == Category::unknown ? now : now + unknown);
+      if (now <= peak.most) continue;
+      peak.most = now;
+      peak.events = i + 1;
+    }
+  }
+  for (auto& [category, peak] : peaks) {
+    CategoryFigures& of_category = figures[category];
+    const bool decides = peak.most > of_category.peak;
+    of_category.peak += peak.most;
+    of_category.peak_with_unknown += peak.most_with_unknown;
+    if (!decides) continue;
+    const std::vector<CategoryShare> shares = category_shares(trace, lives, categories, heap, peak.events);
+    const auto share = std::ranges::find(shares, category, &CategoryShare::category);
+    if (share != shares.end()) of_category.place = share->holders.front().label;
+  }
+}
+
 std::vector<DeviceFigures> device_figures(const Trace& trace, std::span<const Prepared> heaps,
                                           const MeasureOptions& options) {
   struct OfDevice {
     Bytes peak_live, leaked;
     SiteBytes sites, leaks;
+    std::map<Category, CategoryFigures> categories;
   };
   std::map<std::int32_t, OfDevice> by_device;
   const std::vector<Lifetime> lives = lifetimes(trace);
   const std::vector<HeapHistory> histories = heap_histories(trace);
+  const Categories categories = options.categories.empty() ? Categories{} : classify(trace);
   for (const Prepared& heap : heaps) {
     const auto history = std::ranges::find(histories, heap.heap, &HeapHistory::heap);
     if (history == histories.end()) continue;
-    by_device[heap.device].peak_live += history->peak_live;
-    add_sites(trace, lives, *history, by_device[heap.device].sites);
+    OfDevice& of = by_device[heap.device];
+    of.peak_live += history->peak_live;
+    add_sites(trace, lives, *history, of.sites);
+    for (const Category category : options.categories) of.categories[category];
+    if (!of.categories.empty()) add_categories(trace, lives, categories, heap.heap, of.categories);
   }
   if (options.leaks) {
     for (const LeakFinding& finding : find_leaks(trace, options.leak_options).findings) {
@@ -90,7 +138,8 @@ std::vector<DeviceFigures> device_figures(const Trace& trace, std::span<const Pr
                        .peak_live = of.peak_live,
                        .leaked = of.leaked,
                        .sites = largest(trace, of.sites),
-                       .leaks = largest(trace, of.leaks)});
+                       .leaks = largest(trace, of.leaks),
+                       .categories = of.categories});
   return devices;
 }
 

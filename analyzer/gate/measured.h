@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "analyzer/category/category.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/insight/leaks.h"
 #include "analyzer/replay/replay.h"
@@ -39,6 +42,13 @@ struct SiteFigures {
   }
 };
 
+/// The most that one category held at once.
+struct CategoryFigures {
+  Bytes peak;
+  Bytes peak_with_unknown;  // of it and what has no known category: the least that is proven not to be exceeded
+  std::string place;        // that held most of it at its peak (category_shares.h)
+};
+
 /// What holds for a device whatever the policy.
 struct DeviceFigures {
   std::int32_t device = 0;
@@ -46,6 +56,7 @@ struct DeviceFigures {
   Bytes leaked;                    // by stacks that are judged `leak` or `suspected`
   std::vector<SiteFigures> sites;  // live at the peak of live bytes, largest first; the largest `max_sites`
   std::vector<SiteFigures> leaks;  // what `leaked` is made of, likewise
+  std::map<Category, CategoryFigures> categories;  // those that MeasureOptions asks for
 
   /// Whether a baseline has the same: it stores where memory is held, not where it leaks.
   friend bool operator==(const DeviceFigures& a, const DeviceFigures& b) {
@@ -68,6 +79,7 @@ struct Measured {
 struct MeasureOptions {
   std::optional<DeviceModel> device;  // as in ReplayOptions
   bool leaks = true;                  // find them: costs another pass
+  std::set<Category> categories;      // to measure
   bool recorded = false;              // add recorded_figures, of devices on which reserved memory was recorded
   LeakOptions leak_options;
 };

@@ -18,22 +18,10 @@ struct Tally {
   std::map<StackId, Bytes> by_stack;
 };
 
-/// Files without directories: one line has room for little more.
-std::string label_of(const Tables& tables, const Categories& categories, StackId stack) {
-  FrameText place = layer_frame(tables, categories.stacks, stack);
-  if (place.file.empty()) {
-    const std::vector<FrameText> frames = frames_of(tables, stack);
-    if (frames.empty()) return std::string(no_stack_label);
-    place = explaining_frame(frames);
-  }
-  place.file.remove_prefix(place.file.rfind('/') + 1);
-  return text_of(place);
-}
-
 std::vector<CategoryShare::Holder> holders_of(const Trace& trace, const Categories& categories, const Tally& tally) {
   std::map<std::string, Bytes> by_label;
   for (const auto& [stack, bytes] : tally.by_stack) {
-    by_label[label_of(trace.tables, categories, stack)] += bytes;
+    by_label[holder_label(trace.tables, categories, stack)] += bytes;
   }
   std::vector<CategoryShare::Holder> holders;
   for (const auto& [label, bytes] : by_label) holders.push_back({label, bytes});
@@ -42,6 +30,16 @@ std::vector<CategoryShare::Holder> holders_of(const Trace& trace, const Categori
 }
 
 }  // namespace
+
+std::string holder_label(const Tables& tables, const Categories& categories, StackId stack) {
+  FrameText place = layer_frame(tables, categories.stacks, stack);
+  if (place.file.empty()) {
+    const std::vector<FrameText> frames = frames_of(tables, stack);
+    if (frames.empty()) return std::string(no_stack_label);
+    place = explaining_frame(frames);
+  }
+  return short_label(place);
+}
 
 std::vector<CategoryShare> category_shares(const Trace& trace, const std::vector<Lifetime>& lives,
                                            const Categories& categories, HeapId heap, std::uint64_t events) {

@@ -12,6 +12,10 @@
 
 namespace memreel {
 
+/// The call of a module that a stack lies in, else the place that explains, else "(no stack)": "forward
+/// (modeling_gpt2.py:240)". Files are without directories: one line has room for little more.
+std::string holder_label(const Tables& tables, const Categories& categories, StackId stack);
+
 struct CategoryShare {
   struct Holder {
     std::string label;  // a module's call; else a line of the program

@@ -44,6 +44,11 @@ std::string place_label(FrameText frame) {
   return text_of(frame);
 }
 
+std::string short_label(FrameText frame) {
+  frame.file = base_name(frame.file);
+  return text_of(frame);
+}
+
 std::string site_label(const Tables& tables, StackId stack) {
   const std::vector<FrameText> frames = frames_of(tables, stack);
   return frames.empty() ? std::string(no_stack_label) : place_label(explaining_frame(frames));

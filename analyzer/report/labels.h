@@ -24,6 +24,9 @@ std::string library_label(const std::vector<FrameText>& frames);
 /// "step (train.py:41)", with the file as in line_label().
 std::string place_label(FrameText frame);
 
+/// "step (train.py:41)", with the file's name alone: for tables, whose lines have room for little more.
+std::string short_label(FrameText frame);
+
 /// The place that explains (own_frame.h): "step (train.py:41)", or "(no stack)".
 std::string site_label(const Tables& tables, StackId stack);
 

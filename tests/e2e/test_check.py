@@ -40,6 +40,29 @@ class Check(ProgramTest):
                 self.assertFalse(failed["passed"])
                 self.assertIn("device 0", failed["checks"][0]["reason"])
 
+    def test_categories(self):
+        held = {entry["category"]: entry["bytes"]
+                for entry in self.document("report", SAMPLE)["live_at_peak"][0]["categories"]}
+        failed = self.document("check", SAMPLE, "--max-category", f"activation={held['activation'] // 2},parameter=1TiB",
+                               code=1)
+        checks = {entry["name"]: entry for entry in failed["checks"]}
+        self.assertTrue(checks["max-category parameter"]["passed"])
+        activations = checks["max-category activation"]
+        self.assertGreaterEqual(activations["value"], held["activation"])  # at its own peak
+        self.assertRegex(activations["reason"], r"peak of activations on device 0: .*; most of it is made at forward \(")
+
+    def test_memory_of_unknown_use_may_be_any_category(self):
+        sample = SAMPLES / "streams_default.reel"  # allocates without a model
+        peak = self.document("report", sample)["live_at_peak"][0]["bytes"]
+        self.assert_refused(run("check", sample, "--max-category", f"activation={peak // 2}"), "may be activations",
+                            "--allow-incomplete")
+        self.answer("check", sample, "--max-category", f"activation={peak // 2}", "--allow-incomplete")
+        self.answer("check", sample, "--max-category", f"activation={peak}")
+
+    def test_unknown_categories_are_refused(self):
+        self.assert_refused(run("check", SAMPLE, "--max-category", "heat=1GiB"), "unknown category 'heat'", "activation")
+        self.assert_refused(run("check", SAMPLE, "--max-category", "activation"), "names no size")
+
     def test_leaked_memory(self):
         self.answer("check", SAMPLE, "--max-leaked", "0")
         text = self.answer("check", LEAK, "--max-leaked", "1MiB", code=1).stdout

@@ -20,7 +20,7 @@ class Diff(ProgramTest):
             self.assertEqual(set(diff[side]), {"trace", "instant", "losses"})
             self.assertEqual(set(diff[side]["losses"]), LOSSES)
         for device in diff["devices"]:
-            self.assertEqual(set(device), {"device", "heap", "a", "b", "sites", "steps"})
+            self.assertEqual(set(device), {"device", "heap", "a", "b", "categories", "checkpointing", "sites", "steps"})
             for side in ("a", "b"):
                 self.assertEqual(set(device[side]), {"device", "events", "live_bytes", "live_allocations"})
             for site in device["sites"]:
@@ -35,6 +35,16 @@ class Diff(ProgramTest):
             device = self.document("diff", a, b)["devices"][0]
             self.assertEqual(sum(site["change_bytes"] for site in device["sites"]),
                              device["b"]["live_bytes"] - device["a"]["live_bytes"])
+
+    def test_categories_add_up_and_name_the_layer(self):
+        device = self.document("diff", f"{SAMPLE}@peak", "@end")["devices"][0]
+        categories = {entry.pop("category"): entry for entry in device["categories"]}
+        self.assertEqual(sum(entry["change_bytes"] for entry in categories.values()),
+                         device["b"]["live_bytes"] - device["a"]["live_bytes"])
+        self.assertRegex(categories["activation"]["place"], r"^forward \([a-z_0-9]+\.py:\d+\)$")
+        self.assertEqual(categories["parameter"]["change_bytes"], 0)
+        text = self.answer("diff", f"{SAMPLE}@peak", "@end").stdout
+        self.assertRegex(text, r"(?m)^ +-\S+ GiB .* activations +forward")
 
     def test_live_bytes_are_those_of_the_report(self):
         device = self.document("diff", f"{SAMPLE}@peak", "@end")["devices"][0]

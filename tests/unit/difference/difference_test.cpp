@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/category/program.h"
 #include "tests/unit/sample_trace.h"
 
 namespace memreel {
@@ -51,6 +52,31 @@ TEST(Difference, NamesWhatGrewWhatIsNewAndWhatIsGone) {
 }
 
 // Allocations that moved to another stack cancel out in the sum, and are seen by stack.
+TEST(Difference, SaysWhatCheckpointingSaved) {
+  using testing::Program;
+  const auto step = [](bool checkpointed) {
+    Program program;
+    program.alloc(64, Program::parameter());
+    const AllocationId kept = program.alloc(checkpointed ? 10 : 100, Program::module());
+    if (checkpointed) {
+      const AllocationId again = program.alloc(90, Program::recompute());
+      program.free(again, Program::engine());
+    }
+    program.free(kept, Program::engine());
+    program.pass(Program::state());
+    return program;
+  };
+  Program without = step(false), with = step(true);
+  const HeapDifference heap = one_heap(without.build(), with.build(), AtEvent{1});
+  EXPECT_FALSE(heap.recomputes_a);
+  EXPECT_TRUE(heap.recomputes_b);
+  ASSERT_FALSE(heap.categories.empty());
+  EXPECT_EQ(heap.categories[0].category, Category::activation);
+  EXPECT_EQ(heap.categories[0].a, 100_KiB);
+  EXPECT_EQ(heap.categories[0].b, 10_KiB);
+  EXPECT_EQ(heap.categories[0].place, "forward (linear.py:10)");
+}
+
 TEST(Difference, AddsUpToTheDifferenceOfWhatIsLive) {
   TraceBuilder a, b;
   const OriginId of_a = a.origin(HeapId{1});
