@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -62,7 +63,10 @@ class Parts(Recordings):
         self.assertEqual(parts, self.expected)
 
     def test_the_part_comes_from_the_launcher(self):
-        for name, variables in (("slurm", ("SLURM_PROCID", "SLURM_NTASKS")), ("kubernetes", ("JOB_COMPLETION_INDEX", "JOB_COMPLETIONS")),
+        for name, variables in (("slurm", ("SLURM_PROCID", "SLURM_NTASKS")),
+                                ("slurm-array", ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT")),
+                                ("kubernetes", ("JOB_COMPLETION_INDEX", "JOB_COMPLETIONS")),
+                                ("openmpi", ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")),
                                 ("torchrun", ("RANK", "WORLD_SIZE")), ("mpich", ("PMI_RANK", "PMI_SIZE"))):
             with self.subTest(name):
                 first = self.mapped(name, environment=dict(zip(variables, ("0", "2"))))
@@ -97,6 +101,29 @@ class Parts(Recordings):
         os.utime(self.job / "rank0.reel", (time.time() + 10,) * 2)
         self.mapped("whole", "--resume")
         self.assertTrue(self.said.startswith("1 result "), self.said)
+
+    def test_whatever_was_done_before_the_rest_makes_the_same_bytes(self):
+        out = self.directory / "some"
+        for done in range(len(self.expected)):
+            shutil.rmtree(out, ignore_errors=True)
+            out.mkdir()
+            for name, content in list(self.expected.items())[:done]:
+                (out / name).write_bytes(content)
+            self.assertEqual(self.mapped("some", "--resume"), self.expected)
+            self.assertTrue(self.said.startswith(f"{len(self.expected) - done} result"), self.said)
+
+    def test_a_full_disk_keeps_what_was_whole(self):
+        """Writing fails as on a full disk: files may have so many bytes, and more is an error instead of a signal."""
+        largest = max(map(len, self.expected.values()))
+        out = self.directory / "full"
+        process = subprocess.run([MEMREEL, "fleet", "map", self.job, "-o", out, "--shard", "0/1"], text=True, capture_output=True,
+                                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (largest - 1, largest - 1)),
+                                 restore_signals=False)  # Python ignores SIGXFSZ, and so does what it starts
+        self.assert_refused(process, "can't be written", "disk")
+        kept = content_of(out)
+        self.assertEqual(kept, {name: self.expected[name] for name in kept})
+        self.assertEqual([file.name for file in out.iterdir() if file.name not in kept], [])
+        self.assertEqual(self.mapped("full", "--resume"), self.expected)
 
     def test_a_killed_worker_costs_only_what_it_had_in_hand(self):
         out = self.directory / "killed"
