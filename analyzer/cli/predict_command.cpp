@@ -9,7 +9,9 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output_file.h"
 #include "analyzer/cli/predict_inputs.h"
+#include "analyzer/predict/arguments.h"
 #include "analyzer/predict/cards.h"
+#include "analyzer/predict/chart.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel::cli {
@@ -22,15 +24,6 @@ Result<void> write_film(const Film& film, const std::filesystem::path& output) {
   writer.extend_tables(film.trace.tables);
   for (std::size_t i = 0; i < film.trace.events.count(); ++i) writer.append(film.trace.events[i]);
   return writer.finish();
-}
-
-/// The parameter that is searched: the first of which several values are asked for, else one that is not as recorded.
-std::size_t searched(const std::vector<Values>& targets, const Values& largest) {
-  for (std::size_t p = 0; p < largest.size(); ++p)
-    if (std::ranges::any_of(targets, [&](const Values& at) { return at[p] != targets.front()[p]; })) return p;
-  for (std::size_t p = 0; p < largest.size(); ++p)
-    if (!targets.empty() && targets.front()[p] != largest[p]) return p;
-  return 0;
 }
 
 void find_largest(const Predictor& predictor, const std::vector<Values>& targets, PredictReport& report) {
@@ -77,7 +70,7 @@ Exit run_predict(const PredictArguments& arguments) {
   Result<PredictInputs> inputs = open_inputs(arguments);
   if (!inputs) return fail(inputs.error());
   PredictReport report;
-  Result<PredictDevice> device = device_of(arguments.capacity, inputs->recordings);
+  Result<PredictDevice> device = predict_device(arguments.capacity, inputs->recordings);
   if (!device) return fail(device.error());
   report.device = *std::move(device);
   const std::vector<std::string> names = inputs->names;
@@ -87,7 +80,7 @@ Exit run_predict(const PredictArguments& arguments) {
   if (!predictor) return fail(predictor.error());
 
   const Values largest = predictor->recordings().back()->at;
-  Result<std::vector<Values>> targets = targets_of(arguments, names, largest);
+  Result<std::vector<Values>> targets = parse_targets(arguments.to, names, largest);
   if (!targets) return fail(targets.error());
   if (arguments.to.empty() && !arguments.capacity.empty()) targets->clear();
   if (arguments.to.empty() && arguments.capacity.empty())
@@ -95,7 +88,7 @@ Exit run_predict(const PredictArguments& arguments) {
   if (!arguments.output.empty() && targets->size() > 1)
     return fail({.what = "one trace holds one prediction", .where = "-o", .remedy = "give one value with --to"});
 
-  report.which = searched(*targets, largest);
+  report.which = searched_parameter(*targets, largest);
   for (const Values& at : *targets) report.predictions.push_back(predictor->predict(at));
   if (report.device.capacity) find_largest(*predictor, *targets, report);
   find_settings(*predictor, arguments.tune, report);

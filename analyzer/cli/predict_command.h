@@ -7,17 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/predict/device.h"
 #include "analyzer/predict/predict.h"
 
 namespace memreel::cli {
-
-/// The device that predictions are made for.
-struct PredictDevice {
-  std::optional<Bytes> capacity;  // that the allocator may reserve
-  std::string card;               // its name; empty when a size was given
-  Bytes others;                   // of the card, what the allocator can't have
-  bool assumed = true;            // `others` is not from a recording
-};
 
 /// What a search for a better setting found for one prediction.
 struct PredictSetting {

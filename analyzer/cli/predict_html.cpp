@@ -11,7 +11,6 @@
 namespace memreel::cli {
 namespace {
 
-constexpr std::size_t curve_points = 17;
 constexpr std::size_t most_rows = 12;
 
 class PredictPage {
@@ -25,7 +24,7 @@ class PredictPage {
     body_ = "<h1>" + html_escaped(title) +
             "</h1>\n<p class=quiet>Predicted from recordings, not recorded: " + html_escaped(recordings()) + "</p>\n";
     headlines();
-    body_ += growth_chart(chart());
+    body_ += growth_chart(make_growth_chart(predictor_, report_.predictions, report_.which, report_.device));
     predictions();
     recorded();
     if (!report_.held.empty()) held();
@@ -70,47 +69,6 @@ class PredictPage {
     if (device.card.empty()) return {};
     return " (" + device.card + " less " + text_of(device.others) + (device.assumed ? ", assumed," : "") +
            " for other things)";
-  }
-
-  /// Along the parameter that is searched; the others are as in the first prediction.
-  GrowthChart chart() const {
-    const std::size_t which = report_.which;
-    GrowthChart chart{.parameter = names_[which],
-                      .limit = report_.device.capacity,
-                      .limit_name = report_.device.card.empty() ? "capacity" : report_.device.card};
-    if (report_.predictions.empty()) return chart;
-    const auto along = [&](const Values& at) {
-      Values like = report_.predictions.front().at;
-      like[which] = at[which];
-      return like == at;
-    };
-    Values from = report_.predictions.front().at, to = from;
-    for (std::size_t r = 0; r < predictor_.recordings().size(); ++r) {
-      const Values& at = predictor_.recordings()[r]->at;
-      if (!along(at)) continue;
-      const Peaks& peaks = predictor_.recorded()[r];
-      chart.recorded.push_back({at[which], peaks.live, peaks.reserved});
-      from[which] = std::min(from[which], at[which]);
-      to[which] = std::max(to[which], at[which]);
-    }
-    const auto add = [&](const Prediction& p, bool asked) {
-      chart.predicted.push_back({p.at[which], p.peaks.live, p.peaks.reserved, p.reserved_low, p.reserved_high, asked});
-    };
-    for (const Prediction& prediction : report_.predictions) {
-      if (!along(prediction.at)) continue;
-      add(prediction, true);
-      from[which] = std::min(from[which], prediction.at[which]);
-      to[which] = std::max(to[which], prediction.at[which]);
-    }
-    const auto drawn = [&](const Prediction& p) {
-      return std::ranges::any_of(chart.predicted,
-                                 [&](const GrowthChart::Predicted& known) { return known.at == p.at[which]; });
-    };
-    for (const Prediction& prediction : predictor_.curve(from, to, which, curve_points))
-      if (!drawn(prediction)) add(prediction, false);
-    std::ranges::sort(chart.predicted, {}, &GrowthChart::Predicted::at);
-    std::ranges::sort(chart.recorded, {}, &GrowthChart::Recorded::at);
-    return chart;
   }
 
   void predictions() {

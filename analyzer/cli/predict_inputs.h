@@ -31,11 +31,4 @@ struct PredictInputs {
 
 Result<PredictInputs> open_inputs(const PredictArguments& arguments);
 
-/// Every combination of the values asked for; a parameter that is not named keeps its value of `largest`.
-Result<std::vector<Values>> targets_of(const PredictArguments& arguments, const std::vector<std::string>& names,
-                                       const Values& largest);
-
-/// `capacity`: a size, or a card's name; of the latter, what the recordings' samples show to be in use is taken off.
-Result<PredictDevice> device_of(const std::string& capacity, const std::vector<Recording>& recordings);
-
 }  // namespace memreel::cli

@@ -205,6 +205,39 @@ class Files(ViewTest):
             self.assertEqual(view.quit(), (0, ""))
             view.close()
 
+    def test_a_prediction_is_a_chart(self):
+        recordings = [f"batch={n}:" + str(self.file(f"{n}.pickle", training(batch=n).pickle())) for n in (1, 2, 4)]
+        arguments = (*recordings, "--to", "batch=8,16", "--capacity", "64MiB")
+        document = self.document("predict", *arguments)
+        view = View(self.screen, *arguments)
+        shown = view.settled()
+        self.assertEqual((shown["tab"], shown["file"]), ("prediction", recordings[-1].split(":", 1)[1]))
+        wanted = [{key: p[key] for key in ("value", "peak_live_bytes", "peak_reserved_bytes")} for p in document["predictions"]]
+        self.assertEqual(shown["prediction"], {"problem": "", "predicted": wanted})
+        places = {name.removeprefix("prediction/"): place for name, place in shown["places"].items()
+                  if name.startswith("prediction/")}
+        self.assertEqual(set(places), {"limit", *(f"{kind}/{n}" for kind in ("reserved", "live") for n in (8, 16)),
+                                       *(f"recorded {kind}/{n}" for kind in ("reserved", "live") for n in (1, 2, 4))})
+        middle = {name: (x + width / 2, y + height / 2) for name, (x, y, width, height) in places.items()}
+        # Bytes are a straight line upwards, values one to the right.
+        peaks = {p["value"]: p["peak_reserved_bytes"] for p in document["predictions"]}
+        scale = (middle["reserved/8"][1] - middle["limit"][1]) / ((64 << 20) - peaks[8])
+        self.assertAlmostEqual(middle["reserved/16"][1], middle["reserved/8"][1] - scale * (peaks[16] - peaks[8]), delta=2)
+        self.assertAlmostEqual(middle["live/16"][0] - middle["live/8"][0], 2 * (middle["live/8"][0] - middle["recorded live/4"][0]),
+                               delta=2)
+        self.assertEqual(view.quit(), (0, ""))
+        view.close()
+
+    def test_a_prediction_that_cannot_be_made_is_explained(self):
+        recordings = [f"batch={n}:" + str(self.file(f"{n}.pickle", training(batch=n).pickle())) for n in (1, 2)]
+        view = View(self.screen, *recordings, "--to", "seq=4")
+        self.assertIn("'seq'", view.settled()["prediction"]["problem"])
+        self.assertEqual(view.quit(), (0, ""))
+        view.close()
+        for arguments in ((recordings[0], "other.pickle"), ("other.pickle", "--to", "batch=8"),
+                          ("other.pickle", "--pane", "prediction")):
+            self.assert_refused(self.screen.view(*arguments, "--screenshot", self.directory / "x.png"))
+
     def test_bad_usage_is_refused(self):
         trace = SAMPLES / "leak.reel"
         self.assert_refused(self.screen.view(trace, "--size", "10"), "--size")

@@ -60,7 +60,7 @@ void Viewer::draw() {
 
   selection_.cursor = std::min(selection_.cursor, document_->event_count());
   places_.clear();
-  busy_ = ranks_ != nullptr && !ranks_->complete();
+  busy_ = (ranks_ != nullptr && !ranks_->complete()) || (prediction_ != nullptr && prediction_->result() == nullptr);
   update_heap();
   Scene scene{.document = document_,
               .file = source_ ? source_->file() : nullptr,
@@ -132,6 +132,8 @@ void Viewer::draw_named(Scene& scene, std::string_view name) {
     panes_->policies.draw(scene);
   else if (name == "ranks" && ranks_)
     draw_rank_grid(scene);
+  else if (name == "prediction" && prediction_)
+    draw_prediction(scene, prediction_->result().get());
 }
 
 void Viewer::draw_rank_grid(Scene& scene) {

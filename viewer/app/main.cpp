@@ -24,6 +24,8 @@ namespace {
 struct Arguments {
   std::vector<std::filesystem::path> traces;  // one, or of several ranks
   std::filesystem::path compare, screenshot;
+  std::vector<std::string> to;  // of a prediction
+  std::string capacity;
   std::string size = "1600x1000", at, pane, split, colour, policies;
   double scale = 0;
   std::uint64_t bench_frames = 0;
@@ -172,6 +174,22 @@ Result<std::vector<std::filesystem::path>> files_of(const Arguments& arguments) 
   return recordings_in(named);
 }
 
+/// Those of a prediction; empty: files are only to be shown.
+Result<std::vector<RecordingArgument>> recordings_of(const Arguments& arguments) {
+  std::vector<std::string> words;
+  for (const std::filesystem::path& trace : arguments.traces)
+    if (is_recording_argument(trace.string())) words.push_back(trace.string());
+  if (words.empty()) {
+    if (arguments.to.empty() && arguments.capacity.empty()) return std::vector<RecordingArgument>();
+    return Error{.what = "nothing says at which values the recordings were made",
+                 .where = arguments.to.empty() ? "--capacity" : "--to",
+                 .remedy = "name recordings with their values: batch=1:a.pickle batch=2:b.pickle"};
+  }
+  if (words.size() != arguments.traces.size())
+    return Error{.what = "some files have a value and others have none", .remedy = "write NAME=VALUE:FILE for each"};
+  return parse_recordings(words);
+}
+
 std::string title_of(const std::vector<std::filesystem::path>& files) {
   if (files.empty()) return "memreel";
   return files.front().filename().string() +
@@ -182,8 +200,15 @@ int run(const Arguments& arguments, Clock::time_point started) {
   const auto size = parse_size(arguments.size);
   if (!size) return fail(size.error());
   if (const auto known = check_pane(arguments.pane); !known) return fail(known.error());
-  const auto files = files_of(arguments);
+  const auto predicted = recordings_of(arguments);
+  if (!predicted) return fail(predicted.error());
+  const auto files =
+      predicted->empty() ? files_of(arguments) : std::vector<std::filesystem::path>{predicted->back().file};
   if (!files) return fail(files.error());
+  if (arguments.pane == "prediction" && predicted->empty())
+    return fail({.what = "nothing says what is to be predicted",
+                 .where = "--pane prediction",
+                 .remedy = "name recordings with their values: batch=1:a.pickle batch=2:b.pickle"});
   if (arguments.pane == "ranks" && files->size() < 2)
     return fail({.what = "there is one recording", .where = "--pane ranks", .remedy = "name several, or a directory"});
 
@@ -195,7 +220,8 @@ int run(const Arguments& arguments, Clock::time_point started) {
 
   // Reading begins while the window is made, which takes longer than the first events.
   std::unique_ptr<Source> source;
-  if (files->size() == 1) source = std::make_unique<Source>(files->front(), [] { Window::wake(); });
+  if (files->size() == 1 && predicted->empty())
+    source = std::make_unique<Source>(files->front(), [] { Window::wake(); });
   auto window = Window::open({.title = title_of(*files),
                               .width = size->first,
                               .height = size->second,
@@ -205,6 +231,9 @@ int run(const Arguments& arguments, Clock::time_point started) {
   Viewer viewer(**window, settings);
   if (source)
     viewer.open(std::move(source));
+  else if (!predicted->empty())
+    viewer.open_prediction(
+        std::make_unique<const PredictionJob>(*predicted, arguments.to, arguments.capacity, [] { Window::wake(); }));
   else if (!files->empty())
     viewer.open_ranks(*files);
   else if (!settings.tour_done)
@@ -231,7 +260,12 @@ int parse_and_run(int argc, char** argv) {
   CLI::App app("memreel view shows a trace: its timeline, every allocation, the heap at any instant.", "memreel view");
   app.set_version_flag("--version", "memreel " + std::string(version));
   Arguments arguments;
-  app.add_option("TRACE", arguments.traces, "Trace, or any file that import reads; several, or a directory: all ranks");
+  app.add_option("TRACE", arguments.traces,
+                 "Trace, or any file that import reads; several, or a directory: all ranks; NAME=VALUE:TRACE, several: "
+                 "what larger runs need");
+  app.add_option("--to", arguments.to, "Of recordings at several sizes: values to predict, e.g. batch=8,16,32")
+      ->allow_extra_args(false);
+  app.add_option("--capacity", arguments.capacity, "With them: memory of the device, or a card's name");
   app.add_option("--compare", arguments.compare, "Another trace: who holds more at its peak, who less");
   app.add_option("--screenshot", arguments.screenshot, "Write one picture (PNG) and end; no window appears");
   app.add_option("--size", arguments.size, "Of the window or the picture, in pixels [1600x1000]");
@@ -253,6 +287,7 @@ int parse_and_run(int argc, char** argv) {
       "  memreel view run.reel\n"
       "  memreel view snapshot.pickle --at peak\n"
       "  memreel view job/\n"
+      "  memreel view batch=1:a.pickle batch=2:b.pickle batch=4:c.pickle --to batch=8,16 --capacity L4\n"
       "  xvfb-run -a memreel view run.reel --screenshot map.png --pane map --size 1600x1000\n\n"
       "Exit code: 0 done; 2 bad usage or input that can't be read.");
   // As `memreel view` starts it, the first argument is the command's name.

@@ -60,6 +60,12 @@ void Viewer::open_ranks(std::vector<std::filesystem::path> files) {
   show_tab("ranks");
 }
 
+void Viewer::open_prediction(std::unique_ptr<const PredictionJob> prediction) {
+  open(prediction->recordings().back().file);
+  prediction_ = std::move(prediction);
+  show_tab("prediction");
+}
+
 void Viewer::choose(const RankChoice& choice) {
   if (choice.show && ranks_->files()[*choice.show] != source_->path()) open(ranks_->files()[*choice.show]);
   if (!choice.compare) return;
@@ -428,6 +434,7 @@ Json Viewer::state() const {
       {"clipboard", clipboard()},
       {"compared", compared(panes_->compare)},
       {"ranks", Json::array()},
+      {"prediction", nullptr},
       {"other", panes_->compare.other()},
       {"file", source_ ? Json(source_->path().string()) : Json(nullptr)},
       {"tour", tour_step_},
@@ -447,6 +454,13 @@ Json Viewer::state() const {
                               {"file", ranks_->files()[i].string()},
                               {"peak_reserved_bytes", course ? Json(course->peak_reserved.count) : Json(nullptr)},
                               {"problem", course ? Json(course->problem) : Json(nullptr)}});
+  }
+  if (const auto view = prediction_ ? prediction_->result() : nullptr) {
+    state["prediction"] = {{"problem", view->problem}, {"predicted", Json::array()}};
+    for (const GrowthChart::Predicted& p : view->chart.predicted)
+      if (p.asked)
+        state["prediction"]["predicted"].push_back(
+            {{"value", p.at}, {"peak_live_bytes", p.live.count}, {"peak_reserved_bytes", p.reserved.count}});
   }
   for (const Overlay& overlay : overlays_) state["overlays"].push_back(overlay.name);
   if (selection_.allocation && *selection_.allocation < document_->allocation_count()) {

@@ -25,6 +25,7 @@
 #include "viewer/panes/list_panes.h"
 #include "viewer/panes/map_pane.h"
 #include "viewer/panes/policies_pane.h"
+#include "viewer/panes/prediction_pane.h"
 #include "viewer/panes/ranks_pane.h"
 #include "viewer/panes/timeline_pane.h"
 #include "viewer/panes/verdicts.h"
@@ -32,8 +33,9 @@
 namespace memreel::viewer {
 
 /// The tabs of the lower half, by the names that `--pane` takes.
-inline constexpr std::array<std::string_view, 10> tab_names{"allocations",   "stacks", "flame",    "segments", "leaks",
-                                                            "fragmentation", "oom",    "policies", "compare",  "ranks"};
+inline constexpr std::array<std::string_view, 11> tab_names{"allocations", "stacks",        "flame",     "segments",
+                                                            "leaks",       "fragmentation", "oom",       "policies",
+                                                            "compare",     "ranks",         "prediction"};
 /// Panes that are always there.
 inline constexpr std::array<std::string_view, 4> fixed_names{"timeline", "map", "heap", "inspector"};
 
@@ -63,6 +65,8 @@ class Viewer {
   void open(const std::filesystem::path& file);
   /// Several recordings: the first is shown, and each can be.
   void open_ranks(std::vector<std::filesystem::path> files);
+  /// Recordings of a program at several sizes: the last is shown, and what larger runs will need.
+  void open_prediction(std::unique_ptr<const PredictionJob> prediction);
   /// Shows no file, and gives up reading it.
   void close();
   /// Shows what is being read already. `is_sample`: it is none of the user's files.
@@ -81,7 +85,9 @@ class Viewer {
   /// Another trace, for the pane that compares.
   void compare_with(const std::filesystem::path& file) { panes_->compare.set_other(file.string()); }
   /// Whether there is something on a tab for what is open.
-  bool has_tab(std::string_view name) const { return name != "ranks" || ranks_ != nullptr; }
+  bool has_tab(std::string_view name) const {
+    return (name != "ranks" || ranks_ != nullptr) && (name != "prediction" || prediction_ != nullptr);
+  }
 
   /// Draws a frame.
   void draw();
@@ -128,8 +134,9 @@ class Viewer {
   Settings settings_;
   Theme theme_;
   std::unique_ptr<Source> source_;
-  std::unique_ptr<const Ranks> ranks_;  // null: one file is open
-  RankChoice choice_;                   // with the next frame: this one's scene is of the file
+  std::unique_ptr<const Ranks> ranks_;               // null: one file is open
+  std::unique_ptr<const PredictionJob> prediction_;  // null: none was asked for
+  RankChoice choice_;                                // with the next frame: this one's scene is of the file
   std::shared_ptr<const Document> document_ = std::make_shared<const Document>();
   Selection selection_;
   TimeRange followed_view_;     // all of the trace as it was; while that is shown, what is added is shown, too

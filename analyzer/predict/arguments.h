@@ -1,0 +1,34 @@
+// What a person writes to ask for a prediction: "batch=4:snapshot.pickle", "batch=8,16".
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analyzer/engine/prepared.h"
+#include "analyzer/predict/model.h"
+#include "formats/model/result.h"
+
+namespace memreel {
+
+struct RecordingArgument {
+  std::vector<std::string> names;  // of the parameters
+  Values at;
+  std::string file;
+};
+
+/// "batch=4,seq=512:FILE". Errors: there is no value, or it is no positive whole number below 2^32.
+Result<RecordingArgument> parse_recording(const std::string& text);
+
+/// All of them; they have to name the same parameters.
+Result<std::vector<RecordingArgument>> parse_recordings(std::span<const std::string> texts);
+
+/// Every combination of the values in `to`, each "batch=8,16"; a parameter that is not named keeps its value of
+/// `largest`.
+Result<std::vector<Values>> parse_targets(std::span<const std::string> to, const std::vector<std::string>& names,
+                                          const Values& largest);
+
+/// The heap of which the most is requested. Errors name `file`: there is none.
+Result<HeapId> busiest_heap(const Trace& trace, std::span<const Prepared> heaps, const std::string& file);
+
+}  // namespace memreel
