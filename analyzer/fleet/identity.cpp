@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <charconv>
 
+#include "analyzer/report/html_text.h"
 #include "formats/model/launchers.h"
 
 namespace memreel {
 namespace {
 
 constexpr std::uint32_t most_ranks = 1U << 20U;
+constexpr std::size_t longest_name = 100;  // of a host or a job, in bytes: a line has room for no more
 
 std::optional<std::uint32_t> number_of(std::string_view text) {
   std::uint32_t number = 0;
@@ -55,6 +57,7 @@ void add_job(const Variables& environment, Identity& identity) {
   if (!array.empty())
     identity.job = std::string(array) + "_" + std::string(value_of(environment, "SLURM_ARRAY_TASK_ID"));
   if (identity.job.empty()) identity.job = value_of(environment, "TORCHELASTIC_RUN_ID");
+  identity.job = clipped(identity.job, longest_name);
   for (const char* const restarts : {"SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT"})
     identity.attempt += number_of(value_of(environment, restarts)).value_or(0);
 }
@@ -91,7 +94,7 @@ std::optional<std::uint32_t> RankNames::rank_of(const std::filesystem::path& fil
 }
 
 Identity identify(const Header& header, const std::filesystem::path& file, const RankNames& names) {
-  Identity identity{.host = header.host, .process = header.process};
+  Identity identity{.host = clipped(header.host, longest_name), .process = header.process};
   add_place(header.environment, identity);
   add_job(header.environment, identity);
   if (names.are_own() || !identity.rank) {

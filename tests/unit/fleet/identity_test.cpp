@@ -107,6 +107,13 @@ TEST(Identity, StrangeValuesSayNothing) {
     EXPECT_EQ(identity_in({{"RANK", "3"}, {"WORLD_SIZE", world}}).world_size, std::nullopt) << world;
 }
 
+TEST(Identity, NamesFitALine) {
+  const std::string endless(1'000'000, 'x');
+  const Identity identity = identify({.host = endless, .environment = {{"SLURM_JOB_ID", endless}}}, "/job/x.reel", {});
+  EXPECT_LT(identity.host.size(), 120U);
+  EXPECT_LT(identity.job.size(), 120U);
+}
+
 TEST(Mesh, FindsTheRankOfAPlace) {
   const Result<Mesh> mesh = Mesh::parse("pp=4,dp=2,tp=3");
   ASSERT_TRUE(mesh);
