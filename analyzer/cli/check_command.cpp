@@ -359,6 +359,11 @@ void add_check_command(CLI::App& app, Exit& exit) {
   command->add_option("TRACE", arguments->file, "Trace, or any file that import reads");
   command->add_option("--fleet", arguments->fleet.files,
                       "Judge all ranks of a job: recordings or directories of them (docs/fleet.md)");
+  command
+      ->add_option("--world-size", arguments->fleet.world_size,
+                   "With --fleet: how many ranks the job has [what recordings say, else the highest rank]")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--rank-pattern", arguments->fleet.rank_pattern, "With --fleet: as in memreel fleet");
   command->add_option("--max-p99", arguments->fleet.max_p99, "With --fleet: most reserved bytes of 99 % of the ranks");
   command->add_option("--max-imbalance", arguments->fleet.max_imbalance,
                       "With --fleet: highest reserved peak over the mean, e.g. 1.2");

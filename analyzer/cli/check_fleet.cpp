@@ -55,12 +55,17 @@ Result<FleetBaseline> read_baseline_of_job(const std::filesystem::path& file) {
 }
 
 Result<Fleet> fleet_of(const CheckFleetArguments& arguments) {
-  FleetOptions options;
+  FleetOptions options{.world_size = arguments.world_size, .mesh = {}, .capacity = {}};
+  MapOptions map;
+  if (!arguments.rank_pattern.empty()) {
+    Result<RankNames> names = RankNames::pattern(arguments.rank_pattern);
+    if (!names) return std::move(names).error();
+    map.names = *std::move(names);
+  }
   if (auto done = read_size(options.capacity, arguments.capacity, "--capacity"); !done) return std::move(done).error();
   const Result<FleetInputs> inputs = find_inputs(arguments.files);
   if (!inputs) return inputs.error();
   ProgressBar bar("reading " + std::to_string(inputs->files.size()) + " recordings");
-  MapOptions map;
   map.on_progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
   return assemble_fleet(summarize_recordings(inputs->files, map), options);
 }

@@ -13,7 +13,8 @@ namespace memreel::cli {
 
 struct CheckFleetArguments {
   std::vector<std::filesystem::path> files;
-  std::string max_reserved, max_p99, max_imbalance, min_headroom, max_leaked, capacity;
+  std::string max_reserved, max_p99, max_imbalance, min_headroom, max_leaked, capacity, rank_pattern;
+  std::optional<std::uint32_t> world_size;  // none: what recordings say, else the highest rank
   double tolerance = 0;
   std::filesystem::path baseline, write_baseline, junit, markdown;
   bool json = false;

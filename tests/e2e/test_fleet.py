@@ -318,6 +318,18 @@ class Check(ProgramTest):
         (self.job / "rank1.reel").unlink()
         self.assertIn("rank 1 is missing", self.check("--max-reserved", "1TiB", code=1)["complete"]["reason"])
 
+    def test_the_last_rank_may_be_the_missing_one(self):
+        self.check("--max-reserved", "1TiB", "--world-size", "4")
+        self.assertIn("rank 4 is missing", self.check("--max-reserved", "1TiB", "--world-size", "5", code=1)["complete"]["reason"])
+
+    def test_ranks_come_from_a_pattern(self):
+        for file in sorted(self.job.iterdir()):
+            file.rename(self.job / file.name.replace("rank", "worker"))
+        (self.job / "worker3.reel").rename(self.job / "worker8.reel")
+        leaked = self.check("--max-leaked", "1MiB", "--rank-pattern", "worker([0-9]+)", code=1)["max-leaked"]
+        self.assertEqual(leaked["rank"], 8)
+        self.assert_refused(run("check", "--fleet", self.job, "--max-reserved", "1GiB", "--rank-pattern", "x"), "--rank-pattern")
+
     def test_a_baseline_accepts_its_own_job_and_names_the_class_that_grew(self):
         baseline = self.directory / "baseline.json"
         self.check("--write-baseline", baseline)
