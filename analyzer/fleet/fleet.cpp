@@ -13,13 +13,14 @@ namespace {
 
 constexpr std::uint32_t most_ranks = 1U << 20U;
 
+bool ran_at_once(const RankSummary& a, const RankSummary& b) { return a.begin < b.end && b.begin < a.end; }
+
 /// Of two recordings of one rank, whether `a` is the better one: complete before incomplete, then the later attempt.
 /// Of two that ran at the same time the one that saw more requests knows more.
 bool is_better(const RankSummary& a, const RankSummary& b) {
   const auto trust = [](const RankSummary& s) { return s.usable() ? 10 - static_cast<int>(s.status) : 0; };
   if (trust(a) != trust(b)) return trust(a) > trust(b);
-  const bool at_once = a.begin < b.end && b.begin < a.end;
-  if (!at_once && a.begin != b.begin) return a.begin > b.begin;
+  if (!ran_at_once(a, b) && a.begin != b.begin) return a.begin > b.begin;
   if (a.identity.attempt != b.identity.attempt) return a.identity.attempt > b.identity.attempt;
   return std::tuple(a.allocations, a.events, b.file) > std::tuple(b.allocations, b.events, a.file);
 }
@@ -37,6 +38,29 @@ void drop_repetitions(std::vector<RankSummary>& summaries) {
 void place_on(const Mesh& mesh, std::vector<RankSummary>& summaries) {
   for (RankSummary& summary : summaries)
     if (!summary.identity.rank) summary.identity.rank = mesh.rank_at(summary.identity.coordinates);
+}
+
+/// Processes of one rank that hold memory at the same time, none of them less than a tenth of another, are no attempts
+/// at the same: what the launcher started has started workers in its turn, or these are two jobs. Its number does not
+/// tell them apart.
+void forget_shared_ranks(std::vector<RankSummary>& summaries) {
+  constexpr std::uint64_t helper = 10;  // a process beside a rank's own holds less than that part of it
+  const auto are_two = [](const RankSummary& a, const RankSummary& b) {
+    const auto [less, more] = std::minmax(a.peak_live.count, b.peak_live.count);
+    return std::tie(a.identity.host, a.identity.process) != std::tie(b.identity.host, b.identity.process) &&
+           ran_at_once(a, b) && less >= more / helper;
+  };
+  std::map<std::uint32_t, std::vector<RankSummary*>> recorded;
+  for (RankSummary& s : summaries)
+    if (s.identity.rank && s.identity.process != 0 && s.has_memory) recorded[*s.identity.rank].push_back(&s);
+  for (const auto& [rank, group] : recorded) {
+    std::set<RankSummary*> shared;
+    for (std::size_t i = 0; i < group.size(); ++i)
+      for (std::size_t k = i + 1; k < group.size(); ++k)
+        if (are_two(*group[i], *group[k])) shared.insert({group[i], group[k]});
+    for (RankSummary* const s : shared)
+      s->identity.rank = s->identity.world_size = s->identity.local_rank = std::nullopt;
+  }
 }
 
 /// What starts the ranks may have been recorded as well: it has no rank where others have, and no memory.
@@ -158,6 +182,7 @@ bool Fleet::complete() const {
 Result<Fleet> assemble_fleet(std::vector<RankSummary> summaries, const FleetOptions& options) {
   drop_repetitions(summaries);
   if (options.mesh) place_on(*options.mesh, summaries);
+  forget_shared_ranks(summaries);
   Fleet fleet{.launchers = take_launchers(summaries)};
   fleet.rows = rows_of(std::move(summaries));
   find_duplicates(fleet.rows);

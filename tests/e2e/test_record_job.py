@@ -58,11 +58,20 @@ class Job(RecordTest):
         self.assertEqual(text.splitlines()[0].split(";")[0], "2 of 5 ranks missing: 2, 4")
 
     def test_a_second_process_of_a_rank_is_no_other_rank(self):
-        self.record_ranks((0, 0), 2)
+        first = f"RANK=0 WORLD_SIZE=2 {PROGRAM} single 10; "
+        self.record("sh", "-c", first + first, options=["-o", "job/%r.reel"])
         self.assertEqual(sorted(file.name for file in self.job.iterdir()), ["0-1.reel", "0.reel"])
         fleet = self.fleet(code=1)
         self.assertEqual([(row["rank"], row["status"]) for row in fleet["ranks"]],
                          [(0, "ok"), (0, "duplicate"), (1, "missing")])
+
+    def test_workers_that_a_task_starts_are_no_duplicates(self):
+        script = f"for worker in 0 1 2; do {PROGRAM} single 20 & done; wait"
+        self.record("sh", "-c", script, options=["-o", "job/%r-%p.reel"],
+                    environment=self.environment(SLURM_PROCID=0, SLURM_NTASKS=2, FAKE_CUDA_DELAY_US=20_000))
+        fleet = self.fleet()
+        self.assertEqual([(row["rank"], row["rank_assumed"], row["status"]) for row in fleet["ranks"]],
+                         [(rank, True, "ok") for rank in range(3)])
 
     def test_what_starts_the_ranks_is_none(self):
         script = f"{PROGRAM} initialize; " + TORCHRUN.format(ranks="0 1", world=2, program=PROGRAM)

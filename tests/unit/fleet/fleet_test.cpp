@@ -70,6 +70,29 @@ TEST(Fleet, TheWorldIsAsLargeAsTheLauncherSaid) {
   EXPECT_THAT(fleet.missing, ElementsAre(1, 2, 3));
 }
 
+TEST(Fleet, WorkersOfATaskAreNoDuplicates) {
+  const auto worker = [](std::uint64_t process, Bytes peak) {
+    RankSummary s = rank_of(0, 1, peak);  // all say what Slurm told the task that started them
+    s.file = "/job/" + std::to_string(process);
+    s.identity.process = process;
+    s.identity.world_size = 2;
+    return s;
+  };
+  const Fleet fleet = assembled({worker(11, 4_GiB), worker(12, 4_GiB), worker(13, 1_GiB)});
+  EXPECT_EQ(fleet.world_size, 3U);
+  EXPECT_EQ(fleet.judged(), 3U);
+  EXPECT_TRUE(fleet.rows[0].rank_assumed);
+
+  // A helper of a rank is not another one; nor is what ran before it.
+  RankSummary before = worker(14, 4_GiB);
+  before.begin = Nanoseconds{1};
+  before.end = Nanoseconds{500};
+  const Fleet alone = assembled({worker(11, 40_GiB), worker(12, 1_GiB), before});
+  EXPECT_EQ(alone.judged(), 1U);
+  EXPECT_EQ(alone.rows[0].summary.file, "/job/11");
+  EXPECT_FALSE(alone.rows[0].rank_assumed);
+}
+
 TEST(Fleet, WhatStartsTheRanksIsNone) {
   RankSummary launcher;
   launcher.file = "/job/none.reel";
