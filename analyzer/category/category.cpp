@@ -105,6 +105,12 @@ std::optional<Category> category_by_name(std::string_view name) {
   return static_cast<Category>(found - category_names.begin());
 }
 
+std::optional<Phase> phase_by_name(std::string_view name) {
+  const auto* const found = std::ranges::find(phase_names, name);
+  if (found == phase_names.end()) return std::nullopt;
+  return static_cast<Phase>(found - phase_names.begin());
+}
+
 std::string_view name_of(Phase phase) { return phase_names[static_cast<std::size_t>(phase)]; }
 
 const EvidenceRow& row_of(Evidence evidence) { return evidence_rows[static_cast<std::size_t>(evidence)]; }

@@ -38,6 +38,7 @@ enum class Phase : std::uint8_t { other, forward, backward, optimizer };
 inline constexpr std::size_t phase_count = 4;
 
 std::string_view name_of(Phase phase);
+std::optional<Phase> phase_by_name(std::string_view name);
 
 /// How a category is known. Each has one row in the table of evidence.
 enum class Evidence : std::uint8_t {

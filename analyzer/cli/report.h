@@ -4,13 +4,16 @@
 #include <cstdint>
 #include <filesystem>
 #include <iosfwd>
+#include <optional>
 #include <vector>
 
+#include "analyzer/difference/instant.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/insight/fragmentation.h"
 #include "analyzer/insight/leaks.h"
 #include "analyzer/insight/out_of_memory.h"
 #include "analyzer/insight/remedies.h"
+#include "analyzer/insight/span_peaks.h"
 #include "analyzer/replay/memory_summary.h"
 #include "analyzer/report/category_shares.h"
 #include "analyzer/report/live_groups.h"
@@ -32,6 +35,9 @@ struct HeapReport {
   HeapHistory history;
   const MemorySummary* summary = nullptr;  // null for heaps that are not PyTorch's
   LiveView at_peak, at_end;
+  std::optional<LiveView> at_instant;  // that was asked for
+  std::vector<PhasePeak> phases;
+  std::vector<RangePeak> ranges;
 };
 
 /// Which parts of a report were asked for.
@@ -47,7 +53,8 @@ struct Sections {
 struct Report {
   GroupBy by = GroupBy::stack;
   Sections sections;
-  Categories categories;  // of all allocations
+  std::optional<Instant> instant;  // to show instead of the peak and the end
+  Categories categories;           // of all allocations
   std::vector<MemorySummary> summaries;
   std::vector<HeapReport> heaps;
   LeakReport leaks;
@@ -57,8 +64,15 @@ struct Report {
   Verdict verdict;    // on the parts that were asked for
 };
 
-/// Parts that were not asked for are empty.
-Report make_report(const Trace& trace, GroupBy by, const Sections& sections, const LeakOptions& leak_options);
+struct ReportQuestion {
+  GroupBy by = GroupBy::line;
+  Sections sections;
+  std::optional<Instant> instant;
+  LeakOptions leaks;
+};
+
+/// Parts that were not asked for are empty. Errors: the trace has no such instant.
+Result<Report> make_report(const Trace& trace, const ReportQuestion& question);
 
 struct ReportOptions {
   std::filesystem::path file;

@@ -20,6 +20,7 @@ struct ReportArguments {
   Bytes memory_limit;
   SymbolOptions symbols;
   std::string by = "line";
+  std::string at;
   std::string format;  // empty: as the output is called, else text
   std::filesystem::path output;
   bool json = false;
@@ -72,6 +73,12 @@ Exit run_report(const ReportArguments& arguments) {
     for (const std::string_view name : group_by_names()) known += (known.empty() ? "" : ", ") + std::string(name);
     return fail({.what = "can't group by '" + arguments.by + "'", .where = "--by", .remedy = "available: " + known});
   }
+  std::optional<Instant> instant;
+  if (!arguments.at.empty()) {
+    Result<Instant> parsed = parse_instant(arguments.at);
+    if (!parsed) return fail({.what = parsed.error().what, .where = "--at", .remedy = parsed.error().remedy});
+    instant = *std::move(parsed);
+  }
   const Result<LeakOptions> leaks = leak_options(arguments.leaks);
   if (!leaks) return fail(leaks.error());
   if (Result<void> differ = must_differ(arguments.options.file, arguments.output); !differ) return fail(differ.error());
@@ -79,7 +86,10 @@ Exit run_report(const ReportArguments& arguments) {
   if (!trace) return fail(trace.error());
   Sections sections = arguments.sections;
   if (!sections.any()) sections = {.live = true, .leaks = true, .fragmentation = true, .ooms = true};
-  const Report report = make_report(*trace, *by, sections, *leaks);
+  const Result<Report> made =
+      make_report(*trace, {.by = *by, .sections = sections, .instant = instant, .leaks = *leaks});
+  if (!made) return fail(made.error());
+  const Report& report = *made;
   if (document == documents.end()) {
     print_report_text(*trace, report, arguments.options);
     return Exit::done;
@@ -114,8 +124,9 @@ Verdict verdict_on(const Trace& trace, const std::vector<Lifetime>& lives, const
 
 }  // namespace
 
-Report make_report(const Trace& trace, GroupBy by, const Sections& sections, const LeakOptions& leak_options) {
-  Report report{.by = by, .sections = sections};
+Result<Report> make_report(const Trace& trace, const ReportQuestion& question) {
+  const Sections& sections = question.sections;
+  Report report{.by = question.by, .sections = sections, .instant = question.instant};
   // Other allocators have no such summary, which is no error of the report.
   if (Result<std::vector<MemorySummary>> summaries = memory_summaries(trace)) report.summaries = *std::move(summaries);
   const std::vector<Lifetime> lives = lifetimes(trace);
@@ -125,11 +136,20 @@ Report make_report(const Trace& trace, GroupBy by, const Sections& sections, con
                                       [&](const MemorySummary& s) { return s.heap == history.heap; });
     report.heaps.push_back({.history = history, .summary = summary == report.summaries.end() ? nullptr : &*summary});
     if (!sections.live) continue;
-    const std::uint64_t peak = history.allocations == 0 ? 0 : history.peak_live_event + 1;
-    report.heaps.back().at_peak = live_view(trace, lives, history.heap, peak, by, report.categories);
-    report.heaps.back().at_end = live_view(trace, lives, history.heap, trace.events.count(), by, report.categories);
+    HeapReport& heap = report.heaps.back();
+    const auto view = [&](std::uint64_t events) {
+      return live_view(trace, lives, history.heap, events, question.by, report.categories);
+    };
+    heap.at_peak = view(history.allocations == 0 ? 0 : history.peak_live_event + 1);
+    heap.at_end = view(trace.events.count());
+    heap.phases = phase_peaks(trace, report.categories, history.heap);
+    heap.ranges = range_peaks(trace, history.heap);
+    if (!question.instant) continue;
+    const Result<std::uint64_t> events = events_at(*question.instant, trace, history, find_steps(trace, history.heap));
+    if (!events) return Error{.what = events.error().what, .where = "--at", .remedy = events.error().remedy};
+    heap.at_instant = view(*events);
   }
-  if (sections.leaks) report.leaks = find_leaks(trace, leak_options);
+  if (sections.leaks) report.leaks = find_leaks(trace, question.leaks);
   if (sections.fragmentation || sections.ooms) {
     const RecordedBlocks blocks = recorded_blocks(trace);
     report.remedies = replay_remedies(trace);
@@ -150,6 +170,9 @@ void add_report_command(CLI::App& app, Exit& exit) {
       "--by", arguments->by,
       "Group live memory by stack, line, function, module, library, layer, category, phase, thread, stream, pool "
       "or device; line and function are the innermost of your own code or of a model's layer [line]");
+  command->add_option("--at", arguments->at,
+                      "Instant to show, rather than the peak and the end: peak, end, step:N, event:N, phase:forward, "
+                      "range:NAME (its peak), 12.5s");
   command->add_option("--top", arguments->options.top, "Groups to show per table [10]");
   command->add_flag("--leaks", arguments->sections.leaks,
                     "What is kept step after step and never freed, and what is kept for a reason");
@@ -171,6 +194,7 @@ void add_report_command(CLI::App& app, Exit& exit) {
       "Examples:\n"
       "  memreel report run.reel\n"
       "  memreel report run.reel --by stack --top 3\n"
+      "  memreel report run.reel --at phase:backward --by layer\n"
       "  memreel report run.reel --leaks --suppress 'leak:my_cache'\n"
       "  memreel report run.reel -o run.html\n"
       "  memreel report run.reel --fragmentation\n"

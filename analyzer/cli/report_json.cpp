@@ -65,6 +65,25 @@ Json json_of(const Trace& trace, const HeapReport& heap, const LiveView& view, c
           {"groups", groups}};
 }
 
+Json json_of_spans(const Trace& trace, const HeapReport& heap) {
+  Json phases = Json::array();
+  for (const PhasePeak& at : heap.phases)
+    phases.push_back(
+        {{"phase", name_of(at.phase)}, {"peak_live_bytes", at.peak.live.count}, {"events", at.peak.events}});
+  Json ranges = Json::array();
+  for (const RangePeak& range : heap.ranges)
+    ranges.push_back({{"name", range.name},
+                      {"parent", range.parent ? Json(*range.parent) : Json(nullptr)},
+                      {"count", range.count},
+                      {"peak_live_bytes", range.peak.live.count},
+                      {"events", range.peak.events},
+                      {"rise_bytes", range.rise.count}});
+  return {{"device", trace.tables[heap.history.heap].device},
+          {"heap", trace.tables[trace.tables[heap.history.heap].name]},
+          {"phases", std::move(phases)},
+          {"ranges", std::move(ranges)}};
+}
+
 Json json_of_summary(const Trace& trace, const Report& report, const ReportOptions& options) {
   Json devices = Json::array();
   for (const HeapReport& h : report.heaps) {
@@ -95,15 +114,20 @@ Json json_of_summary(const Trace& trace, const Report& report, const ReportOptio
 void write_report_json(const Trace& trace, const Report& report, const ReportOptions& options, std::ostream& out) {
   Json at_peak = Json::array();
   Json at_end = Json::array();
+  Json at_instant = Json::array();
+  Json spans = Json::array();
   if (report.sections.live)
     for (const HeapReport& heap : report.heaps) {
       at_peak.push_back(json_of(trace, heap, heap.at_peak, report, options.allocations));
       at_end.push_back(json_of(trace, heap, heap.at_end, report, options.allocations));
+      if (heap.at_instant) at_instant.push_back(json_of(trace, heap, *heap.at_instant, report, options.allocations));
+      spans.push_back(json_of_spans(trace, heap));
     }
   Json document{{"schema", "memreel.report/1"},
                 {"verdict", json_of_verdict(trace.tables, report.verdict)},
                 {"summary", json_of_summary(trace, report, options)}};
-  if (report.sections.live) document.update({{"live_at_peak", at_peak}, {"live_at_end", at_end}});
+  if (report.sections.live) document.update({{"live_at_peak", at_peak}, {"live_at_end", at_end}, {"peaks", spans}});
+  if (report.instant) document["live_at"] = {{"instant", text_of(*report.instant)}, {"heaps", at_instant}};
   if (report.sections.leaks) add_leaks(document, trace, report.leaks, options.allocations);
   if (report.sections.fragmentation) document["fragmentation"] = json_of_fragmentation(trace, report);
   if (report.sections.ooms) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iostream>
+#include <span>
 #include <string>
 
 #include "analyzer/cli/console.h"
@@ -111,6 +112,24 @@ void print_live(const Trace& trace, const LiveView& view, const std::string& whe
   }
 }
 
+/// The highest peaks of phases and ranges, the latter below those that they are in.
+void print_spans(const HeapReport& heap, const ReportOptions& options) {
+  TextTable table({{"peak live", Align::right}, {"rise", Align::right}, {"times", Align::right}, {"phase or range"}});
+  if (heap.phases.size() > 1)
+    for (const PhasePeak& at : heap.phases)
+      table.add_row({text_of(at.peak.live), "", "", "phase " + std::string(name_of(at.phase))});
+  std::size_t left = heap.ranges.size();
+  for (const RangePeak& range : std::span(heap.ranges).first(std::min(options.top, heap.ranges.size()))) {
+    table.add_row({text_of(range.peak.live), text_of(range.rise), text_of(range.count),
+                   std::string(std::min<std::size_t>(2 * range.depth, 24), ' ') + range.name});
+    --left;
+  }
+  if (table.empty()) return;
+  std::cout << '\n' << bold("peaks of phases and ranges") << '\n' << '\n';
+  table.print(std::cout, 2);
+  if (left > 0) std::cout << "  ... and " << text_of(std::uint64_t{left}) << " more ranges (--top)\n";
+}
+
 /// Topics in a column of their own, text beside.
 void print_verdict(const std::vector<VerdictLine>& lines) {
   std::size_t topics = 0;
@@ -134,7 +153,12 @@ void print_heap(const Trace& trace, const Report& report, const HeapReport& heap
     print_summary(*heap.summary);
     std::cout << '\n';
   }
+  if (heap.at_instant) {
+    print_live(trace, *heap.at_instant, text_of(*report.instant), report.by, options);
+    return;
+  }
   print_live(trace, heap.at_peak, "at the peak", report.by, options);
+  print_spans(heap, options);
   print_live(trace, heap.at_end, "at the end", report.by, options);
 }
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "analyzer/category/classify.h"
+#include "analyzer/insight/span_peaks.h"
 #include "formats/model/quantity.h"
 
 namespace memreel {
@@ -50,6 +52,22 @@ std::uint64_t events_until(const Trace& trace, Nanoseconds since_start) {
   return i;
 }
 
+/// A heap that does nothing in the phase holds nothing of interest then.
+std::uint64_t events_at_phase(Phase phase, const Trace& trace, HeapId heap) {
+  for (const PhasePeak& at : phase_peaks(trace, classify(trace), heap))
+    if (at.phase == phase) return at.peak.events;
+  return 0;
+}
+
+Result<std::uint64_t> events_at_range(std::string_view name, const Trace& trace, HeapId heap) {
+  std::optional<SpanPeak> highest;
+  for (const RangePeak& range : range_peaks(trace, heap))
+    if (range.name == name && (!highest || range.peak.live > highest->live)) highest = range.peak;
+  if (highest) return highest->events;
+  return Error{.what = "the trace has no range '" + std::string(name) + "'",
+               .remedy = "memreel report lists the ranges of a trace"};
+}
+
 }  // namespace
 
 Result<Instant> parse_instant(std::string_view text) {
@@ -59,12 +77,18 @@ Result<Instant> parse_instant(std::string_view text) {
     if (const auto number = parse_count(text.substr(5)); number && *number > 0) return Instant{AfterStep{*number}};
   } else if (text.starts_with("event:")) {
     if (const auto index = parse_count(text.substr(6))) return Instant{AtEvent{*index}};
+  } else if (text.starts_with("phase:")) {
+    if (const auto phase = phase_by_name(text.substr(6))) return Instant{AtPhase{*phase}};
+  } else if (text.starts_with("range:")) {
+    if (text.size() > 6) return Instant{AtRange{std::string(text.substr(6))}};
   } else if (const auto time = parse_time(text)) {
     return Instant{AtTime{*time}};
   }
-  return Error{
-      .what = "unknown instant '" + std::string(text) + "'",
-      .remedy = "available: peak, end, step:N (from 1), event:N, or a time since the start such as 12.5s or 300ms"};
+  return Error{.what = "unknown instant '" + std::string(text) + "'",
+               .remedy =
+                   "available: peak, end, step:N (from 1), event:N, phase:forward|backward|optimizer|other, "
+                   "range:NAME, or a time "
+                   "since the start such as 12.5s or 300ms"};
 }
 
 std::string text_of(const Instant& instant) {
@@ -74,7 +98,9 @@ std::string text_of(const Instant& instant) {
                  [](AtEvent event) { return "after event " + text_of(event.index); },
                  [](AtTime time) {
                    return "after " + text_of_seconds(std::chrono::duration<double>(time.since_start).count());
-                 }},
+                 },
+                 [](AtPhase at) { return "at the peak of phase " + std::string(name_of(at.phase)); },
+                 [](const AtRange& range) { return "at the peak of range " + range.name; }},
       instant);
 }
 
@@ -98,7 +124,9 @@ Result<std::uint64_t> events_at(const Instant& instant, const Trace& trace, cons
                    if (event.index >= all) return Error{.what = "the trace has " + text_of(all) + " events, from 0"};
                    return event.index + 1;
                  },
-                 [&](AtTime time) -> Result<std::uint64_t> { return events_until(trace, time.since_start); }},
+                 [&](AtTime time) -> Result<std::uint64_t> { return events_until(trace, time.since_start); },
+                 [&](AtPhase at) -> Result<std::uint64_t> { return events_at_phase(at.phase, trace, heap.heap); },
+                 [&](const AtRange& range) { return events_at_range(range.name, trace, heap.heap); }},
       instant);
 }
 

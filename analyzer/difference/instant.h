@@ -9,6 +9,7 @@
 #include <string_view>
 #include <variant>
 
+#include "analyzer/category/category.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/replay/steps.h"
 #include "formats/model/result.h"
@@ -32,15 +33,25 @@ struct AtTime {
   Nanoseconds since_start{};
 };
 
-using Instant = std::variant<AtPeak, AtEnd, AfterStep, AtEvent, AtTime>;
+/// When live bytes first were at their most within a phase of a step.
+struct AtPhase {
+  Phase phase = Phase::other;
+};
+/// Likewise within ranges that the program names so.
+struct AtRange {
+  std::string name;
+};
 
-/// "peak", "end", "step:40", "event:1000", "12.5s", "300ms".
+using Instant = std::variant<AtPeak, AtEnd, AfterStep, AtEvent, AtTime, AtPhase, AtRange>;
+
+/// "peak", "end", "step:40", "event:1000", "12.5s", "300ms", "phase:forward", "range:NAME".
 Result<Instant> parse_instant(std::string_view text);
 
 /// "at the peak", "after step 40"...
 std::string text_of(const Instant& instant);
 
-/// How many events of the trace have happened at the instant, for `heap`. Errors: the trace has no such step or event.
+/// How many events of the trace have happened at the instant, for `heap`. Errors: the trace has no such step, event,
+/// phase or range.
 Result<std::uint64_t> events_at(const Instant& instant, const Trace& trace, const HeapHistory& heap,
                                 const Steps& steps);
 

@@ -39,6 +39,15 @@ class Html(ProgramTest):
         self.assertEqual([path.name for path in self.directory.glob("report.html*")], ["report.html"])
         return output.read_text(encoding="utf-8")
 
+    def test_peaks_of_phases_and_what_was_live_then(self):
+        report = self.document("report", SAMPLES / "gpt_default.reel", "--at", "phase:forward")
+        peaks = report["peaks"][0]
+        phases = {peak["phase"]: peak["peak_live_bytes"] for peak in peaks["phases"]}
+        self.assertEqual(max(phases.values()), report["live_at_peak"][0]["bytes"])
+        self.assertEqual(phases["forward"], report["live_at"]["heaps"][0]["bytes"])
+        self.assertEqual({peak["name"]: peak["count"] for peak in peaks["ranges"]}["Optimizer.step#AdamW.step"], 12)
+        self.assert_refused(run("report", SAMPLES / "gpt_default.reel", "--at", "range:nowhere"), "no range 'nowhere'")
+
     def test_page_has_every_section_and_needs_no_network(self):
         for name in ("gpt_default", "oom_default", "leak", "streams_default"):
             with self.subTest(name):
