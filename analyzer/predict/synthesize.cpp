@@ -67,6 +67,54 @@ class Synthesis {
     }
     first_copy_.push_back(total);
     state_.resize(total);
+    find_neighbours();
+  }
+
+  /// What a round of a loop keeps may be freed in the round before or after the one that frees the rest of it, as the
+  /// input of a layer. Then the unit that frees the rest frees the same of a neighbour.
+  struct Neighbour {
+    std::uint32_t row = nothing;     // in the unit of `repeat`: what the neighbour stands for
+    const Repeat* repeat = nullptr;  // null: there is none
+    bool earlier = false;            // the neighbour stands before the unit
+  };
+
+  void find_neighbours() {
+    neighbour_.resize(rows_.size());
+    freed_with_neighbour_.resize(rows_.size());
+    std::vector<std::uint32_t> freed(rows_.size(), nothing);  // events
+    for (std::uint32_t event = 0; event < events_.count(); ++event) {
+      if (!is_free(events_.kind[event]) || events_.allocation[event] == AllocationId::none) continue;
+      const std::uint32_t row = row_of_[index(events_.allocation[event])];
+      if (row != nothing) freed[row] = std::min(freed[row], event);
+    }
+    const auto in_unit = [&](std::uint32_t event, const Repeat& freeing) {
+      return event != nothing && event >= rows_[freeing.unit].event && event < end_of(freeing);
+    };
+    const auto find = [&](const Repeat& repeat, std::uint32_t row, std::uint32_t other) {
+      if (other >= rows_.size() || copies_of_[other] > 0 || rows_[other].site != rows_[row].site) return false;
+      const bool found = std::ranges::any_of(model_.repeats, [&](const Repeat& freeing) {
+        return &freeing != &repeat && copies_of_[freeing.unit] == copies_of_[repeat.unit] &&
+               in_unit(freed[other], freeing);
+      });
+      if (!found) return false;
+      const Neighbour neighbour{.row = row, .repeat = &repeat, .earlier = other < row};
+      neighbour_[other] = freed_with_neighbour_[row] = neighbour;
+      return true;
+    };
+    for (const Repeat& repeat : model_.repeats) {
+      if (copies_of_[repeat.unit] == 0) continue;
+      for (std::uint32_t row = repeat.unit; row < repeat.unit + repeat.period; ++row) {
+        const bool with_the_rest =
+            std::ranges::any_of(model_.repeats, [&](const Repeat& freeing) { return in_unit(freed[row], freeing); });
+        if (freed[row] == nothing || with_the_rest) continue;
+        if (row < repeat.period || !find(repeat, row, row - repeat.period)) find(repeat, row, row + repeat.period);
+      }
+    }
+  }
+
+  /// The copy (0: the original) that stands at a place in time among those of a repeat, and the other way.
+  static std::uint32_t in_time(const Repeat& repeat, std::uint32_t copies, std::uint32_t place) {
+    return repeat.backwards ? copies - place : place;
   }
 
   /// Which part of a repeat is written; none: what is outside of any.
@@ -128,6 +176,15 @@ class Synthesis {
     const std::uint32_t row = allocation == AllocationId::none ? nothing : row_of_[index(allocation)];
     if (row == nothing) return;
     const bool copied = copies_of_[row] > 0;
+    if (const Neighbour& of = neighbour_[row]; part.repeat != nullptr && of.repeat != nullptr) {
+      const std::uint32_t copies = copies_of_[of.row], place = in_time(*of.repeat, copies, part.copy);
+      if (place == (of.earlier ? 0 : copies)) return free(at, state_[first_copy_[row]]);
+      return free(at, state_[first_copy_[of.row] + in_time(*of.repeat, copies, of.earlier ? place - 1 : place + 1)]);
+    }
+    if (const Neighbour& of = freed_with_neighbour_[row]; part.repeat == nullptr && of.repeat != nullptr) {
+      const std::uint32_t copies = copies_of_[row];
+      return free(at, state_[first_copy_[row] + in_time(*of.repeat, copies, of.earlier ? copies : 0)]);
+    }
     if (part.repeat == nullptr || (!copied && part.before == nothing)) {  // whatever is left of it
       for (std::size_t c = first_copy_[row]; c < first_copy_[row + 1]; ++c) free(at, state_[c]);
     } else if (copied) {
@@ -160,10 +217,12 @@ class Synthesis {
   const Assumption& assumption_;
   Film film_;
   Trace& trace_ = film_.trace;
-  std::vector<std::uint32_t> row_of_;     // by allocation of the base
-  std::vector<std::uint32_t> copies_of_;  // by row; 0 outside of repeats' units
-  std::vector<bool> absent_;              // by row: a smaller program has no such request
-  std::vector<std::size_t> first_copy_;   // by row, in state_
+  std::vector<std::uint32_t> row_of_;            // by allocation of the base
+  std::vector<std::uint32_t> copies_of_;         // by row; 0 outside of repeats' units
+  std::vector<bool> absent_;                     // by row: a smaller program has no such request
+  std::vector<std::size_t> first_copy_;          // by row, in state_
+  std::vector<Neighbour> neighbour_;             // by row outside of units: freed in one, instead of which
+  std::vector<Neighbour> freed_with_neighbour_;  // by row of a unit: its other copies are
   std::vector<Copy> state_;
   Address next_address_{std::uint64_t{1} << 40U};
 };

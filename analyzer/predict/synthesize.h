@@ -30,7 +30,8 @@ struct Film {
 ///
 /// A copy of a repeat frees what its original freed: of what the repeat, or another one, asked for the copy of the same
 /// number; of what stood before the repeat as far as its period is long, what the copy written before it asked for.
-/// What a copy leaves to be freed later is freed where its original is.
+/// What a copy leaves to be freed later is freed where its original is; but what its round frees of the round before or
+/// after it, every copy's round does.
 Film synthesize(const Model& model, std::span<const std::uint64_t> values, const Assumption& assumption = {});
 
 }  // namespace memreel

@@ -49,6 +49,13 @@ class Learned {
  public:
   explicit Learned(const std::vector<std::pair<std::uint64_t, std::uint64_t>>& runs) {
     for (const auto& [layers, batch] : runs) recordings_.push_back(nested(layers, batch));
+    learn_all();
+  }
+  explicit Learned(std::vector<Recording> recordings) : recordings_(std::move(recordings)) { learn_all(); }
+  const Model& model() const { return model_; }
+
+ private:
+  void learn_all() {
     std::vector<const Recording*> pointers;
     std::uint32_t next = 100;
     Recording& base = recordings_.back();
@@ -59,9 +66,7 @@ class Learned {
     }
     model_ = learn(pointers, pointers.size() - 1);
   }
-  const Model& model() const { return model_; }
 
- private:
   std::vector<Recording> recordings_;
   Model model_;
 };
@@ -95,6 +100,55 @@ void expect_sound(const Trace& trace) {
   }
 }
 
+/// Live bytes after each allocation.
+std::vector<std::uint64_t> live_over_time(const Trace& trace) {
+  std::vector<std::uint64_t> live;
+  std::uint64_t now = 0;
+  for (std::size_t i = 0; i < trace.events.count(); ++i) {
+    if (trace.events.kind[i] == EventKind::alloc) live.push_back(now += trace.events.size[i].count);
+    if (trace.events.kind[i] == EventKind::free_requested) now -= trace.events.size[i].count;
+  }
+  return live;
+}
+
+/// Loops of which a round frees most of what the same round of the first kept, and one thing of the round before it:
+/// `rounds_early` 1, as the input of a layer; or behind it: -1.
+Recording shifted(std::uint64_t layers, int rounds_early) {
+  TraceBuilder build;
+  const OriginId origin = build.origin(HeapId{1});
+  const StackId forward = build.stack({"forward@a.py:2"}), input = build.stack({"input@a.py:3"}),
+                backward = build.stack({"backward@a.py:4"}), loss = build.stack({"loss@a.py:5"});
+  std::uint64_t next = 1 << 20;
+  const auto alloc = [&](std::uint64_t size, StackId stack) {
+    next += 1 << 20;
+    return build.alloc(origin, Address{next}, Bytes{size}, stack);
+  };
+  std::vector<AllocationId> kept, inputs, more;
+  for (std::uint64_t layer = 0; layer < layers; ++layer) {
+    inputs.push_back(alloc(700, input));
+    kept.push_back(alloc(1000, forward));
+    more.push_back(alloc(1100, forward));
+  }
+  const auto free_input = [&](std::uint64_t layer) {
+    if (layer < layers) build.free(inputs[layer]);  // else it wrapped around: there is none
+  };
+  const AllocationId last = alloc(64, loss);
+  if (rounds_early == 1) free_input(layers - 1);
+  for (std::uint64_t layer = layers; layer-- > 0;) {
+    const AllocationId gradient = alloc(300, backward);
+    build.free(kept[layer]);
+    build.free(more[layer]);
+    free_input(rounds_early == 1 ? layer - 1 : layer + 1);
+    build.free(gradient);
+  }
+  alloc(64, loss);
+  if (rounds_early == -1) free_input(0);
+  build.free(last);
+  Recording recording{.at = {layers, 1}, .trace = std::move(build.trace()), .heap = HeapId{1}};
+  recording.requests = requests_of(recording.trace, recording.heap);
+  return recording;
+}
+
 TEST(Synthesize, RepeatsARecordingAtItsOwnValues) {
   const Learned learned({{2, 1}, {2, 2}, {2, 4}});
   const Film film = synthesize(learned.model(), Values{2, 4});
@@ -120,16 +174,18 @@ TEST(Synthesize, FreesWhatTheLargeProgramFrees) {
   const Learned learned({{2, 3}, {3, 3}, {5, 3}});
   const Film film = synthesize(learned.model(), Values{12, 3});
   const Trace real = nested(12, 3).trace;
-  const auto live_over_time = [](const Trace& trace) {
-    std::vector<std::uint64_t> live;
-    std::uint64_t now = 0;
-    for (std::size_t i = 0; i < trace.events.count(); ++i) {
-      if (trace.events.kind[i] == EventKind::alloc) live.push_back(now += trace.events.size[i].count);
-      if (trace.events.kind[i] == EventKind::free_requested) now -= trace.events.size[i].count;
-    }
-    return live;
-  };
   EXPECT_EQ(live_over_time(film.trace), live_over_time(real));
+}
+
+TEST(Synthesize, FreesInTheRoundBeforeOrAfterWhatTheLargeProgramDoes) {
+  for (const int rounds_early : {1, -1}) {
+    std::vector<Recording> recordings;
+    for (const std::uint64_t layers : {3U, 4U, 6U}) recordings.push_back(shifted(layers, rounds_early));
+    const Learned learned(std::move(recordings));
+    const Film film = synthesize(learned.model(), Values{12, 1});
+    EXPECT_EQ(live_over_time(film.trace), live_over_time(shifted(12, rounds_early).trace)) << rounds_early;
+    expect_sound(film.trace);
+  }
 }
 
 TEST(Synthesize, SaysWhatItIs) {
