@@ -142,7 +142,8 @@ Result<Predictor> Predictor::make(std::vector<Recording> recordings, PredictOpti
     if (const auto& predicted = made.left_out_.back().predicted; predicted && r + 1 == all.size())
       worst = distance(predicted->reserved, made.recorded_[r].reserved);
   }
-  made.margin_ = std::max(least_margin, std::min(worst / 2, 0.02));
+  // What has no counterpart is as it was in one recording: it may be anything else in a larger run.
+  made.margin_ = std::max(least_margin, std::min(worst / 2, 0.02)) + (1 - made.aligned_share());
   return made;
 }
 

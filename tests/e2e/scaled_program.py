@@ -131,6 +131,19 @@ def generation(tokens=16, batch=2, layers=2, width=512, steps=2):
     return made
 
 
+def ragged(batch, steps=3):
+    """How often it asks for the same again depends on its data."""
+    made = Recorder("ragged.py")
+    for _ in range(steps):
+        made.step("START")
+        for _ in range(8):
+            made.free(made.alloc(batch * (4 << 20), 10))
+        for _ in range({1: 2, 2: 1}.get(batch, 3)):
+            made.free(made.alloc(3 << 20, 20))
+        made.step("END")
+    return made
+
+
 def convolutions(batch, steps=3):
     """A library that takes another algorithm, with another workspace, for larger batches."""
     made = Recorder("convolve.py")

@@ -7,7 +7,7 @@ import unittest
 
 import histories
 from program import ProgramTest, run
-from scaled_program import convolutions, generation, pinned, training, vision
+from scaled_program import convolutions, generation, pinned, ragged, training, vision
 from test_documents import FAILURE
 
 PREDICTION = {"value", "peak_live_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "peak_reserved_low_bytes",
@@ -101,6 +101,14 @@ class Uncertain(Predicting):
             self.assertLess(document["exact_share"], 1)
             self.assertLessEqual(prediction["peak_reserved_low_bytes"], truth["peak_reserved_bytes"])
             self.assertGreaterEqual(prediction["peak_reserved_high_bytes"], truth["peak_reserved_bytes"])
+
+    def test_what_has_no_counterpart_widens_the_range(self):
+        document = self.predict(ragged, [{"batch": 1}, {"batch": 2}, {"batch": 4}], {"batch": 8})
+        prediction = document["predictions"][0]
+        self.assertLess(document["aligned_share"], 0.99)
+        for bound in ("low", "high"):
+            beyond = abs(prediction[f"peak_reserved_{bound}_bytes"] / prediction["peak_reserved_bytes"] - 1)
+            self.assertGreater(beyond, 2 * (1 - document["aligned_share"]))
 
     def test_another_program_is_refused(self):
         other = "batch=4:" + self.record(generation, tokens=8).split(":", 1)[1]
