@@ -59,10 +59,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
   # False alarms inside std::string's operator+ (GCC bug 105651).
   target_compile_options(memreel_options INTERFACE -Wno-restrict)
 endif()
-if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  # It takes every file of a unit for a header, where an unnamed namespace would be a mistake; and a local name may be
+if(CMAKE_UNITY_BUILD)
+  # GCC takes every file of a unit for a header, where an unnamed namespace would be a mistake; and a local name may be
   # that of another file's constant. Builds file by file keep both warnings where they mean something.
-  target_compile_options(memreel_options INTERFACE -Wno-subobject-linkage -Wno-shadow)
+  target_compile_options(memreel_options INTERFACE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endif()
 # The hot loops (opcodes of a pickle, kinds of events) decide by switches whose outcome repeats in patterns. Comparisons
 # are predicted well there; jumps through a table are not, least of all on virtual machines: they cost a fifth of an import.

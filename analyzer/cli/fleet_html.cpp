@@ -38,7 +38,7 @@ std::string histogram(const Fleet& fleet) {
   std::vector<std::uint64_t> peaks;
   for (const FleetRow& row : fleet.rows)
     if (row.judged()) peaks.push_back(row.summary.peak_reserved.count);
-  const auto [least, most] = std::ranges::minmax(peaks);
+  const std::uint64_t least = std::ranges::min(peaks), most = std::ranges::max(peaks);
   const double span = std::max(1.0, static_cast<double>(most - least));
   std::array<std::size_t, bins> counts{};
   for (const std::uint64_t peak : peaks)

@@ -12,7 +12,7 @@ std::vector<StackId> sites_of(const Requests& requests) {
   sites.reserve(requests.rows.size());
   for (const Request& request : requests.rows) sites.push_back(StackId{request.site});
   std::ranges::sort(sites);
-  sites.erase(std::ranges::unique(sites).begin(), sites.end());
+  sites.erase(std::unique(sites.begin(), sites.end()), sites.end());
   return sites;
 }
 

@@ -6,12 +6,19 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <iostream>
+#include <map>
 #include <streambuf>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/fleet.h"
+#include "analyzer/fleet/fleet.h"
+#include "analyzer/fleet/map.h"
+#include "analyzer/fleet/rank_file.h"
 #include "analyzer/replay/replay.h"
+#include "formats/wire/crc32c.h"
 
 namespace memreel::fuzz {
 namespace {
@@ -62,6 +69,19 @@ class MemoryFile {
   int descriptor_;
 };
 
+/// Only the one that is run: adding all of them takes longer than most of them run.
+void add_command(std::string_view name, CLI::App& app, cli::Exit& exit) {
+  using Add = void (*)(CLI::App&, cli::Exit&);
+  static const std::map<std::string_view, Add> all{
+      {"check", cli::add_check_command},   {"diff", cli::add_diff_command},       {"export", cli::add_export_command},
+      {"info", cli::add_info_command},     {"predict", cli::add_predict_command}, {"replay", cli::add_replay_command},
+      {"report", cli::add_report_command}, {"tune", cli::add_tune_command},       {"verify", cli::add_verify_command},
+  };
+  all.at(name)(app, exit);
+}
+
+const std::string sample = MEMREEL_SAMPLES "/graphs_default.reel";
+
 /// "TRACE" stands for the recording.
 std::vector<Arguments> all_commands() {
   std::vector<Arguments> all{
@@ -75,8 +95,17 @@ std::vector<Arguments> all_commands() {
       {"tune", "TRACE", "--json"},
       {"check", "TRACE", "--max-peak", "1GiB", "--max-reserved", "2GiB", "--max-leaked", "1MiB", "--max-fragmentation",
        "0.5"},
+      {"check", "TRACE", "--capacity", "1GiB", "--json"},
       {"diff", "TRACE", "@end"},
       {"diff", "TRACE", "@event:3", "--json"},
+      {"diff", sample, "TRACE"},
+      {"predict", "batch=1:TRACE", "batch=2:TRACE", "--to", "batch=8"},
+      {"predict", "batch=1:" + sample, "batch=2:TRACE", "--capacity", "1GiB", "--json"},
+      {"tune", "TRACE", "--what-if", "empty_cache@step"},
+      // What is no recording, but is read as well.
+      {"check", sample, "--baseline", "TRACE"},
+      {"report", sample, "--leaks", "--suppressions", "TRACE"},
+      {"replay", sample, "--policy", "torch.native", "--unit-costs", "TRACE"},
   };
   for (const char* const by : {"stack", "line", "function", "module", "thread", "stream", "pool", "device"})
     all.push_back({"report", "TRACE", "--by", by});
@@ -96,27 +125,47 @@ const std::vector<Arguments>& commands() {
   return all;
 }
 
+/// A job of two ranks, of which one did what the recording says; or of which one's result it is.
+void judge_fleet(const std::string& path, std::span<const std::uint8_t> recording) {
+  const std::string_view bytes(reinterpret_cast<const char*>(recording.data()), recording.size());
+  std::vector<RankSummary> ranks;
+  for (const std::string& result : {std::string(bytes), judge_recording(path, {}), judge_recording(sample, {})})
+    if (Result<RankSummary> rank = decode_rank(result, "fuzz")) ranks.push_back(*std::move(rank));
+  Result<Fleet> fleet = assemble_fleet(std::move(ranks), {.capacity = 1_GiB});
+  if (!fleet) return;
+  const cli::FleetReport report{.fleet = *std::move(fleet), .setting = {}, .skipped = {}};
+  cli::print_fleet_text(report, 10, std::cout);
+  cli::write_fleet_json(report, std::cout);
+  cli::write_fleet_html(report, std::cout);
+}
+
 }  // namespace
 
-std::size_t command_count() { return commands().size(); }
+std::size_t command_count() { return commands().size() + 1; }
 
 void run_command(std::size_t which, std::span<const std::uint8_t> recording) {
   const MemoryFile file(recording);
+  const Silence silence;
+  if (which == commands().size()) return judge_fleet(file.path(), recording);
   Arguments arguments = commands()[which];
   for (std::string& argument : arguments)
-    if (argument == "TRACE") argument = file.path();
+    if (const std::size_t at = argument.find("TRACE"); at != std::string::npos) argument.replace(at, 5, file.path());
   std::vector<const char*> argv{"memreel"};
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  const Silence silence;
   CLI::App app("memreel", "memreel");
   cli::Exit exit = cli::Exit::done;
-  cli::add_commands(app, exit);
+  add_command(arguments.front(), app, exit);
   try {
     app.parse(static_cast<int>(argv.size()), argv.data());
   } catch (const CLI::ParseError&) {
     std::abort();  // none of these lines is wrong
   }
   if (static_cast<int>(exit) < 0 || static_cast<int>(exit) > 2) std::abort();
+}
+
+void run_some_command(std::span<const std::uint8_t> recording) {
+  const std::string_view text(reinterpret_cast<const char*>(recording.data()), recording.size());
+  run_command(wire::crc32c(text) % command_count(), recording);
 }
 
 }  // namespace memreel::fuzz

@@ -7,6 +7,7 @@
 
 #include "collector/stacks/code_map.h"
 #include "tests/bench/synthetic.h"
+#include "tests/fuzz/corpus.h"
 
 // NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
@@ -85,6 +86,13 @@ TEST(FuzzCallFrames, DamagedHeaders) {
     input[4] = '\0';
     if (input.size() > 9) input.replace(5, 4, "\1\x1B\3\x3B");
     run(input + frames.substr(0, random.below(frames.size())));
+  }
+}
+
+TEST(FuzzCallFrames, SurvivesTheCorpus) {
+  for (const auto& file : fuzz::files_in(MEMREEL_CORPUS_DIR "/fuzz_call_frames")) {
+    const fuzz::Input input = fuzz::content_of(file);
+    LLVMFuzzerTestOneInput(input.data(), input.size());
   }
 }
 

@@ -2,50 +2,46 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <random>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "tests/fuzz/commands.h"
+#include "tests/fuzz/corpus.h"
 #include "tests/fuzz/hostile_mutation.h"
 #include "tests/fuzz/viewing.h"
 
 namespace memreel::fuzz {
 namespace {
 
-using Bytes = std::vector<std::uint8_t>;
-
-std::vector<std::filesystem::path> recordings() {
-  std::vector<std::filesystem::path> found;
-  for (const char* const directory : {MEMREEL_HOSTILE_DIR, MEMREEL_CORPUS_DIR})
-    for (const auto& entry : std::filesystem::directory_iterator(directory))
-      if (entry.is_regular_file() && entry.path().extension() != ".md") found.push_back(entry.path());
-  std::ranges::sort(found);
-  return found;
-}
-
-Bytes content_of(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
 class Commands : public testing::TestWithParam<std::filesystem::path> {};
 
 TEST_P(Commands, AllOfThemSurvive) {
-  const Bytes recording = content_of(GetParam());
+  const Input recording = content_of(GetParam());
   ASSERT_FALSE(recording.empty());
   for (std::size_t which = 0; which < command_count(); ++which) run_command(which, recording);
   view(recording);
 }
 
+TEST(EveryCommand, SurvivesTheCorpus) {
+  const auto files = files_in(MEMREEL_CORPUS_DIR "/fuzz_commands");
+  ASSERT_FALSE(files.empty());
+  for (const auto& file : files) run_some_command(content_of(file));
+}
+
+TEST(Viewing, SurvivesTheCorpus) {
+  const auto files = files_in(MEMREEL_CORPUS_DIR "/fuzz_view");
+  ASSERT_FALSE(files.empty());
+  for (const auto& file : files) view(content_of(file));
+}
+
 TEST_P(Commands, SomeOfThemSurviveItsChangedVersions) {
   constexpr int versions = 20;
   std::mt19937 random(1);
-  const Bytes recording = content_of(GetParam());
+  const Input recording = content_of(GetParam());
   for (int i = 0; i < versions; ++i) {
     std::string changed = mutated(recording, random);
     changed = mutated({reinterpret_cast<const std::uint8_t*>(changed.data()), changed.size()}, random);
@@ -55,7 +51,7 @@ TEST_P(Commands, SomeOfThemSurviveItsChangedVersions) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Fuzz, Commands, testing::ValuesIn(recordings()), [](const auto& file) {
+INSTANTIATE_TEST_SUITE_P(Fuzz, Commands, testing::ValuesIn(files_in(MEMREEL_HOSTILE_DIR)), [](const auto& file) {
   std::string name = file.param.filename().string();
   std::ranges::replace_if(
       name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/fuzz/corpus.h"
 #include "tests/unit/import/import_support.h"
 #include "tests/unit/import/xplane_encoder.h"
 
@@ -88,6 +89,13 @@ TEST(FuzzImport, DamagedRecordingsAreHandled) {
       }
       offer(input);
     }
+  }
+}
+
+TEST(FuzzImport, SurvivesTheCorpus) {
+  for (const auto& file : fuzz::files_in(MEMREEL_CORPUS_DIR "/fuzz_import")) {
+    const fuzz::Input input = fuzz::content_of(file);
+    LLVMFuzzerTestOneInput(input.data(), input.size());
   }
 }
 

@@ -14,6 +14,7 @@
 
 #include "formats/wire/schema.h"
 #include "tests/bench/synthetic.h"
+#include "tests/fuzz/corpus.h"
 
 // NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
@@ -129,6 +130,13 @@ TEST(FuzzReader, Noise) {
     std::string noise(random.below(300), '\0');
     for (char& byte : noise) byte = static_cast<char>(random.next());
     run(noise);
+  }
+}
+
+TEST(FuzzReader, SurvivesTheCorpus) {
+  for (const auto& file : fuzz::files_in(MEMREEL_CORPUS_DIR "/fuzz_reader")) {
+    const fuzz::Input input = fuzz::content_of(file);
+    LLVMFuzzerTestOneInput(input.data(), input.size());
   }
 }
 
