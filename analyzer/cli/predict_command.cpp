@@ -88,6 +88,8 @@ Exit run_predict(const PredictArguments& arguments) {
   if (!arguments.output.empty() && targets->size() > 1)
     return fail({.what = "one trace holds one prediction", .where = "-o", .remedy = "give one value with --to"});
 
+  for (const Values& at : *targets)
+    if (const Result<void> possible = predictor->can_predict(at); !possible) return fail(possible.error());
   report.which = searched_parameter(*targets, largest);
   for (const Values& at : *targets) report.predictions.push_back(predictor->predict(at));
   if (report.device.capacity) find_largest(*predictor, *targets, report);

@@ -455,7 +455,15 @@ Model learn(Recordings recordings, std::size_t base) { return Learner(recordings
 std::int64_t Repeat::periods(std::span<const std::uint64_t> values, std::span<const std::uint64_t> base_values) const {
   const auto wanted = static_cast<double>(requests.at(values).count);
   const auto have = static_cast<double>(requests.at(base_values).count);
-  return std::llround((wanted - have) / static_cast<double>(added) * (count / period));
+  constexpr double most = 1U << 31U;
+  return std::llround(std::clamp((wanted - have) / static_cast<double>(added) * (count / period), -most, most));
+}
+
+double Model::requests(std::span<const std::uint64_t> values) const {
+  auto requests = static_cast<double>(base->requests.rows.size());
+  for (const Repeat& repeat : repeats)
+    requests += static_cast<double>(repeat.periods(values, base->at)) * repeat.period;
+  return std::max(requests, 0.0);
 }
 
 }  // namespace memreel

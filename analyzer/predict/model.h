@@ -74,6 +74,8 @@ struct Model {
   /// `factor`: factor() at `values`.
   Bytes size_of(std::uint32_t row, std::uint32_t copy, std::span<const std::uint64_t> values, double factor,
                 const Assumption& assumption) const;
+  /// How many requests the program makes at `values`, about.
+  double requests(std::span<const std::uint64_t> values) const;
   /// The repeat of which a row is copied, or null.
   const Repeat* repeat_of(std::uint32_t row) const;
 

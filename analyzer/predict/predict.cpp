@@ -21,6 +21,8 @@ constexpr std::uint64_t draws = 17;
 constexpr double least_margin = 0.005;
 constexpr double least_aligned = 0.5;
 constexpr std::uint64_t furthest = 1U << 20U;
+constexpr double longest_run = 1U << 22U;  // requests
+constexpr double longest_search = 50e6;    // requests of all runs that are replayed for it, at least
 
 std::string text_of(const Values& at, const std::vector<std::string>& names) {
   std::string text;
@@ -204,11 +206,26 @@ Prediction Predictor::predict(const Values& at) const {
   return prediction;
 }
 
+Result<void> Predictor::can_predict(const Values& at) const {
+  for (const Model& model : models_)
+    if (model.requests(at) > longest_run)
+      return Error{.what = "a run at " + text_of(at, options_.names) + " makes more requests than can be replayed",
+                   .remedy = "ask for less"};
+  return {};
+}
+
 std::uint64_t Predictor::largest_that_fits(const Values& at, std::size_t which) const {
+  // Of runs that make as many requests as were recorded, all are replayed.
+  constexpr double tries = 64;
+  double recorded_requests = 0, replayed = 0;
+  for (const auto& recording : recordings_) recorded_requests += static_cast<double>(recording->requests.rows.size());
+  const double most = std::max(longest_search, tries * draws * recorded_requests);
   const auto fits = [&](std::uint64_t value) {
     Values tried = at;
     tried[which] = value;
-    return !predict(tried).first_failure;
+    if (!can_predict(tried)) return false;
+    for (const Model& model : models_) replayed += draws * model.requests(tried);
+    return replayed <= most && !predict(tried).first_failure;
   };
   std::uint64_t recorded = 1;
   for (const auto& recording : recordings_) recorded = std::max(recorded, recording->at[which]);

@@ -55,10 +55,16 @@ class Predictor {
   /// recording have a counterpart in another.
   static Result<Predictor> make(std::vector<Recording> recordings, PredictOptions options);
 
+  /// `at`: of a run that can_predict().
   Prediction predict(const Values& at) const;
 
+  /// Errors: the run at these values makes more requests, 4 million, than are made up.
+  Result<void> can_predict(const Values& at) const;
+
   /// The largest whole number of parameter `which`, the others as in `at`, for which the prediction fits the capacity;
-  /// 0: none. Looks up to 2^20 times the largest that was recorded.
+  /// 0: none. Looks up to 2^20 times the largest that was recorded, and no further than can_predict(), nor for
+  /// longer than it takes when all runs make as many requests as those recorded: then it is the largest that is known
+  /// to fit.
   std::uint64_t largest_that_fits(const Values& at, std::size_t which) const;
 
   /// The trace that has the peaks of `prediction`; its allocations are placed when PyTorch's allocator is replayed.

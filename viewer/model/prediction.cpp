@@ -48,6 +48,7 @@ Result<GrowthChart> chart_of(const std::vector<RecordingArgument>& arguments, st
   std::vector<Prediction> predictions;
   for (const Values& at : *targets) {
     if (stop.stop_requested()) return Error{.what = "cancelled"};
+    if (const Result<void> possible = predictor->can_predict(at); !possible) return possible.error();
     predictions.push_back(predictor->predict(at));
   }
   return make_growth_chart(*predictor, predictions, searched_parameter(*targets, largest), *device);
