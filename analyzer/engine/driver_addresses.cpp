@@ -22,7 +22,7 @@ DriverAddresses::DriverAddresses(std::span<const RecordedSegment> recorded)
 
 void DriverAddresses::see_recorded(std::size_t segment) {
   const Address address = recorded_[segment].address;
-  const Bytes size = recorded_[segment].size;
+  const Bytes size = std::max(recorded_[segment].size, 1_B);
   const auto in_made_region = [&] {
     const auto after = made_regions_.upper_bound(address);
     return after != made_regions_.begin() && address < std::prev(after)->second;
@@ -93,7 +93,9 @@ std::optional<Address> DriverAddresses::take_by_rules(Bytes size) {
     region = region_of(*address);
   }
   const Address address = regions_[region].holes.lower_bound({size, Address{}})->second;
-  allocate(hole_at_.at(address), address, size);
+  const auto hole = hole_at_.find(address);
+  if (hole == hole_at_.end()) return std::nullopt;
+  allocate(hole->second, address, size);
   return address;
 }
 

@@ -114,7 +114,7 @@ class TorchCalls::Inference {
 
   void find(std::vector<TorchCall>& calls) {
     const torch::AllocatorRules rules = rules_of(TorchSettings::recorded(settings_));
-    const auto runs = torch::find_releases(history_, 0, places_, rules, *tables_);
+    const auto runs = torch::find_releases(history_, 0_B, places_, rules, *tables_);
     for (const torch::ReleaseCall& call : torch::find_release_calls(history_, places_, runs)) {
       const PoolId pool = call.place ? pool_of(*call.place) : PoolId::default_pool;
       calls.push_back({events_[call.entry], call.kind, origin_in(origins_[call.entry], pool)});

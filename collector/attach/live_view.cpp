@@ -132,6 +132,7 @@ std::string table(const LiveMemory& memory, const Tables& tables, const Losses& 
     std::string line = padded(text_of(stack.live), 13) + "  " + padded(text_of(stack.count), 8) + "  " +
                        text_of_stack(tables, stack.stack);
     line.resize(std::min(line.size(), columns - 1));
+    while (!is_printable(line)) line.pop_back();  // half a character
     text += line + "\n";
   }
   return text + "\nq to stop recording";

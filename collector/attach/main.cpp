@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -177,8 +178,8 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace memreel::attach
 
-int main(int argc, char** argv) try { return memreel::attach::run(argc, argv); } catch (const std::exception& problem) {
-  // Only exhaustion is left: no function of this project throws.
-  std::fprintf(stderr, "memreel: error: %s\n", problem.what());
-  return memreel::attach::unusable;
+int main(int argc, char** argv) try { return memreel::attach::run(argc, argv); } catch (const std::bad_alloc&) {
+  return memreel::attach::fail({.what = "there is not enough memory for memreel attach", .remedy = "free memory"});
+} catch (const std::exception& problem) {
+  return memreel::attach::fail({.what = problem.what()});  // no function of this project throws
 }

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -161,8 +162,8 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace memreel::record
 
-int main(int argc, char** argv) try { return memreel::record::run(argc, argv); } catch (const std::exception& problem) {
-  // Only exhaustion is left: no function of this project throws.
-  std::fprintf(stderr, "memreel: error: %s\n", problem.what());
-  return 2;
+int main(int argc, char** argv) try { return memreel::record::run(argc, argv); } catch (const std::bad_alloc&) {
+  return memreel::record::fail({.what = "there is not enough memory for memreel record", .remedy = "free memory"});
+} catch (const std::exception& problem) {
+  return memreel::record::fail({.what = problem.what()});  // no function of this project throws
 }

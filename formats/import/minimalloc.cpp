@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "formats/model/limits.h"
+#include "formats/model/total_bytes.h"
 
 namespace memreel {
 namespace {
@@ -216,10 +217,10 @@ void write(const std::vector<Row>& rows, TraceWriter& writer) {
 
 /// Whether the made-up addresses, none used twice, are numbers.
 bool addressable(const std::vector<Row>& rows) {
-  Bytes sum;
+  TotalBytes sum;
   for (const Row& row : rows) {
     sum += round_up(std::max(row.size, 1_B), spacing);
-    if (sum > max_total) return false;
+    if (sum.bytes() > max_total) return false;
   }
   return true;
 }

@@ -49,8 +49,8 @@ Result<void> ValueCheck::check(EventColumns& events) {
       }
     }
     if (!counts_in_total(kind)) continue;
-    total_ += events.size[i];  // each is far below the limit
-    if (total_ > max_total) return impossible(i, "makes the memory of all more than a trace can have");
+    total_ += events.size[i];
+    if (total_.bytes() > max_total) return impossible(i, "makes the memory of all more than a trace can have");
   }
   first_event_ += events.count();
   return {};

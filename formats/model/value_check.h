@@ -7,6 +7,7 @@
 
 #include "formats/model/limits.h"
 #include "formats/model/result.h"
+#include "formats/model/total_bytes.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
@@ -24,7 +25,7 @@ class ValueCheck {
  private:
   std::string where_;
   std::uint64_t first_event_ = 0;  // of the next columns
-  Bytes total_;
+  TotalBytes total_;
 };
 
 }  // namespace memreel

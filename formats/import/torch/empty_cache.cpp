@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "formats/import/torch/recorded_heap.h"
+#include "formats/model/total_bytes.h"
 
 namespace memreel::torch {
 namespace {
@@ -13,8 +14,8 @@ namespace {
 struct Run {
   std::size_t first = 0;
   std::size_t end = 0;
-  Bytes released;
-  Bytes acquired;              // by the segments that follow
+  TotalBytes released;
+  TotalBytes acquired;         // by the segments that follow
   std::size_t after = 0;       // the entry behind the segments that follow
   std::optional<Entry> next;   // the entry that follows the run
   std::optional<Entry> alloc;  // the alloc that follows the segments
@@ -31,10 +32,10 @@ class EmptyCacheFinder {
     // handed out, the history is followed from its beginning.
     follows_ = rules_.expandable && rules_.max_split_size < Bytes{std::numeric_limits<std::uint64_t>::max()} &&
                reserved == Bytes{};
-    scan(reserved);
+    scan(TotalBytes(reserved));
     std::vector<ReleaseRun> found;
     std::size_t covered = 0;  // by runs
-    Bytes held = reserved;
+    TotalBytes held(reserved);
     for (const std::size_t i : segment_entries_) {
       if (i < covered) continue;
       if (acquires_segment(entries_[i].action())) {
@@ -43,8 +44,9 @@ class EmptyCacheFinder {
       }
       const Run run = run_at(i);
       const bool named = is_named(run);
-      found.push_back({.first = i, .end = run.end, .is_call = named || is_call(run, held), .is_empty_cache = named});
-      held -= std::min(run.released, held);
+      found.push_back(
+          {.first = i, .end = run.end, .is_call = named || is_call(run, held.bytes()), .is_empty_cache = named});
+      held -= run.released.bytes();
       covered = run.end;
     }
     return found;
@@ -52,20 +54,20 @@ class EmptyCacheFinder {
 
  private:
   /// Finds the entries that change what the device holds, and what it was allowed to hold at least.
-  void scan(Bytes reserved) {
-    allowed_ = reserved;
+  void scan(TotalBytes reserved) {
+    allowed_ = reserved.bytes();
     std::size_t covered = 0;  // by mallocs
     for (std::size_t i = 0; i < entries_.count(); ++i) {
       const Entry& entry = entries_[i];
       if (acquires_segment(entry.action())) {
         if (i >= covered) {
           const Run malloc = run_at(i);
-          allowed_ = std::max(allowed_, reserved + wanted(malloc));
+          allowed_ = std::max(allowed_, (reserved + wanted(malloc)).bytes());
           covered = malloc.after;
         }
         reserved += Bytes{entry.size};
       } else if (releases_segment(entry.action())) {
-        reserved -= std::min(Bytes{entry.size}, reserved);
+        reserved -= Bytes{entry.size};
       } else {
         continue;
       }
@@ -75,7 +77,7 @@ class EmptyCacheFinder {
 
   /// What a malloc asked the device for. When it maps memory, it may get more, or less, than it had to ask for.
   Bytes wanted(const Run& run) const {
-    return run.alloc ? rules_.segment_size(rules_.rounded({run.alloc->size})) : run.acquired;
+    return run.alloc ? rules_.segment_size(rules_.rounded({run.alloc->size})) : run.acquired.bytes();
   }
 
   Run run_at(std::size_t first) const {
@@ -106,7 +108,7 @@ class EmptyCacheFinder {
     const bool gets_something = acquires_segment(run.next->action()) || (follows_ && run.alloc);
     if (!gets_something) return true;
     if (run.alloc && could_have_served(run)) return true;
-    const bool fitted = reserved_before + wanted(run) <= allowed_;
+    const bool fitted = (TotalBytes(reserved_before) + wanted(run)).bytes() <= allowed_;
     return fitted && !could_be_garbage_collection(run, reserved_before);
   }
 
@@ -185,9 +187,9 @@ class EmptyCacheFinder {
 
 }  // namespace
 
-std::vector<ReleaseRun> find_releases(const DeviceHistory& history, std::uint64_t reserved, const Places& places,
+std::vector<ReleaseRun> find_releases(const DeviceHistory& history, Bytes reserved, const Places& places,
                                       const AllocatorRules& rules, const Tables& tables) {
-  return EmptyCacheFinder(history, places, rules, tables).find({reserved});
+  return EmptyCacheFinder(history, places, rules, tables).find(reserved);
 }
 
 }  // namespace memreel::torch

@@ -36,8 +36,8 @@ struct ReleaseRun {
 /// 3 and 4 find calls from native code, e.g. cuDNN's benchmark mode in a convolution, which share the stack of the
 /// operator's next malloc. What remains ambiguous is the allocator's. Calls that released nothing leave no trace.
 ///
-/// `reserved` is what the device held when the history began, in bytes.
-std::vector<ReleaseRun> find_releases(const DeviceHistory& history, std::uint64_t reserved, const Places& places,
+/// `reserved` is what the device held when the history began.
+std::vector<ReleaseRun> find_releases(const DeviceHistory& history, Bytes reserved, const Places& places,
                                       const AllocatorRules& rules, const Tables& tables);
 
 }  // namespace memreel::torch

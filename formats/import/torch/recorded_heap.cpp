@@ -21,7 +21,7 @@ UnitId RecordedHeap::acquire(const Entry& entry, std::uint64_t stream) {
   }
   Unit& unit = at(id);
   unit.fresh = true;
-  unit.held += entry.size;
+  unit.held += Bytes{entry.size};
   unit.end = std::max(unit.end, entry.address + entry.size);
   const auto [piece, is_new] = pieces_.try_emplace(entry.address, Piece{.size = entry.size, .unit = id});
   if (is_new) set_free(piece);
@@ -41,8 +41,8 @@ UnitId RecordedHeap::release(const Entry& entry) {
   for (const auto& [from, to] : {std::pair{begin, entry.address}, std::pair{gone, end}})
     if (from < to) put_free(pieces_.try_emplace(from, Piece{.size = to - from, .unit = id}).first);
   Unit& unit = at(id);
-  unit.held -= std::min(unit.held, entry.size);
-  if (unit.held == 0) alive_.erase(id);
+  unit.held -= Bytes{entry.size};
+  if (unit.held.bytes() == 0_B) alive_.erase(id);
   return id;
 }
 

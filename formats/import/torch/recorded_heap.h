@@ -10,6 +10,7 @@
 
 #include "formats/import/torch/allocator_rules.h"
 #include "formats/import/torch/snapshot.h"
+#include "formats/model/total_bytes.h"
 
 namespace memreel::torch {
 
@@ -19,8 +20,8 @@ enum class UnitId : std::uint32_t { none = 0xFFFF'FFFF };
 struct Unit {
   std::uint64_t begin = 0, end = 0;  // a range: as far as it was ever mapped
   std::uint64_t stream = 0;
-  std::uint64_t held = 0;  // bytes; 0: it was given back
-  bool small = false;      // serves small requests
+  TotalBytes held;     // none: it was given back
+  bool small = false;  // serves small requests
   bool expandable = false;
   bool fresh = true;             // it, or memory in it, was got for the request that follows
   UnitId before = UnitId::none;  // what served the request before it was got, on its stream

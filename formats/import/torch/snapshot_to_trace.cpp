@@ -12,6 +12,7 @@
 #include "formats/import/torch/empty_cache.h"
 #include "formats/import/torch/pools.h"
 #include "formats/import/torch/preexisting.h"
+#include "formats/model/total_bytes.h"
 
 namespace memreel::torch {
 namespace {
@@ -57,8 +58,9 @@ Inferred infer(DeviceHistory& history, Places& places, const AllocatorRules& rul
   // On a thread of its own: it takes as long as the two that follow, which need nothing of it.
   auto allocations = std::async(find_preexisting_allocations, std::cref(history));
   result.segments = find_preexisting_segments(history);
-  std::uint64_t reserved = 0;
-  for (const PreexistingSegment& segment : result.segments) reserved += segment.size.count;
+  TotalBytes preexisting;
+  for (const PreexistingSegment& segment : result.segments) preexisting += segment.size;
+  const Bytes reserved = preexisting.bytes();
   result.releases = find_releases(history, reserved, places, rules, tables);
   result.allocations = allocations.get();
   if (result.began_late() || result.releases.empty()) return result;

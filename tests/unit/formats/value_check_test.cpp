@@ -21,6 +21,18 @@ std::string refusal(const Event& event) {
   return checked ? "" : checked.error().message();
 }
 
+TEST(TotalBytes, NeitherBeginsAnewNorFallsBelowZero) {
+  constexpr Bytes most{~std::uint64_t{0}};
+  TotalBytes total(1_B);
+  total += most;
+  total += 1_B;
+  EXPECT_EQ(total.bytes(), most);
+  total -= most;
+  total -= 1_B;
+  EXPECT_EQ(total.bytes(), 0_B);
+  EXPECT_EQ((TotalBytes(most) + 2_B).bytes(), most);
+}
+
 TEST(ValueCheck, TheLargestNumbersPass) {
   Event largest = sound;
   largest.time = max_time;

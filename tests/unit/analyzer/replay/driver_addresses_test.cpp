@@ -99,8 +99,11 @@ TEST(DriverAddresses, NeverOverlap) {
     const auto below = [&](std::uint64_t n) { return random() % n; };
     // Any addresses at all, also such as no driver gives.
     std::vector<RecordedSegment> recorded;
+    const bool by_page = seed % 2 == 0;
     for (unsigned i = 0; i < 200; ++i)
-      recorded.push_back({.address = {high.value + below(300) * (2_MiB).count}, .size = 2_MiB * (1 + below(30))});
+      recorded.push_back(
+          {.address = {high.value + (by_page ? below(300) * (2_MiB).count : below((600_MiB).count))},
+           .size = by_page ? 2_MiB * (1 + below(30)) : Bytes{below(3) == 0 ? 0 : below((60_MiB).count)}});
     DriverAddresses addresses(recorded);
     std::map<Address, Bytes> taken;
     Address lowest = high, highest = high + 1_GiB;
