@@ -16,12 +16,13 @@ SAMPLES = REPOSITORY / "samples/traces"
 SANITIZED = os.environ.get("MEMREEL_SANITIZE", "") != ""
 
 
-def run(*arguments, memory_limit=None, timeout=500, environment=None):
-    """The finished process; `memory_limit` bounds its address space in bytes."""
-    limit = None
-    if memory_limit is not None and not SANITIZED:
-        def limit():
-            resource.setrlimit(resource.RLIMIT_AS, (memory_limit, memory_limit))
+def run(*arguments, memory_limit=None, processor_limit=None, timeout=500, environment=None):
+    """The finished process; `memory_limit` bounds its address space in bytes, `processor_limit` its processor time in
+    seconds. Neither does under a sanitizer."""
+    def limit():
+        for kind, most in ((resource.RLIMIT_AS, memory_limit), (resource.RLIMIT_CPU, processor_limit)):
+            if most is not None and not SANITIZED:
+                resource.setrlimit(kind, (most, most))
     return subprocess.run([MEMREEL, *map(str, arguments)], preexec_fn=limit, timeout=timeout, text=True,
                           env=os.environ | {"COLUMNS": ""} | (environment or {}),
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

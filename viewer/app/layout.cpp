@@ -64,6 +64,7 @@ void Viewer::draw() {
   update_heap();
   Scene scene{.document = document_,
               .file = source_ ? source_->file() : nullptr,
+              .memory_limit = memory_limit_,
               .selection = selection_,
               .theme = theme_,
               .scale = window_.scale(),

@@ -6,11 +6,14 @@
 #include <exception>
 #include <iostream>
 #include <memory>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "formats/model/printable.h"
+#include "formats/model/quantity.h"
 #include "memreel/version.h"
 #include "viewer/app/clock.h"
 #include "viewer/app/headless.h"
@@ -26,7 +29,7 @@ struct Arguments {
   std::filesystem::path compare, screenshot;
   std::vector<std::string> to;  // of a prediction
   std::string capacity;
-  std::string size = "1600x1000", at, pane, split, colour, policies;
+  std::string size = "1600x1000", max_memory, at, pane, split, colour, policies;
   double scale = 0;
   std::uint64_t bench_frames = 0;
   bool json = false, light = false, dark = false, control = false, few_colours = false;
@@ -37,7 +40,7 @@ struct Arguments {
 constexpr std::string_view all_panes = "all";  // --pane
 
 int fail(const Error& error) {
-  std::cerr << "memreel: error: " << error.message() << '\n';
+  std::cerr << "memreel: error: " << printable(error.message()) << '\n';
   return 2;
 }
 
@@ -53,6 +56,14 @@ Result<std::pair<int, int>> parse_size(const std::string& text) {
   return Error{.what = "'" + text + "' is not a size",
                .where = "--size",
                .remedy = "write it as 1600x1000; 200x150 to 16384x16384"};
+}
+
+/// --max-memory; 0 without one.
+Result<Bytes> parse_memory_limit(const std::string& text) {
+  if (text.empty()) return Bytes{};
+  const Result<Bytes> limit = parse_bytes(text);
+  if (limit && *limit > 0_B) return limit;
+  return Error{.what = "'" + text + "' is not a size", .where = "--max-memory", .remedy = "write it as 4GiB"};
 }
 
 Result<void> check_pane(const std::string& pane) {
@@ -199,6 +210,8 @@ std::string title_of(const std::vector<std::filesystem::path>& files) {
 int run(const Arguments& arguments, Clock::time_point started) {
   const auto size = parse_size(arguments.size);
   if (!size) return fail(size.error());
+  const auto memory_limit = parse_memory_limit(arguments.max_memory);
+  if (!memory_limit) return fail(memory_limit.error());
   if (const auto known = check_pane(arguments.pane); !known) return fail(known.error());
   const auto predicted = recordings_of(arguments);
   if (!predicted) return fail(predicted.error());
@@ -221,14 +234,15 @@ int run(const Arguments& arguments, Clock::time_point started) {
   // Reading begins while the window is made, which takes longer than the first events.
   std::unique_ptr<Source> source;
   if (files->size() == 1 && predicted->empty())
-    source = std::make_unique<Source>(files->front(), [] { Window::wake(); });
+    source = std::make_unique<Source>(
+        files->front(), [] { Window::wake(); }, *memory_limit);
   auto window = Window::open({.title = title_of(*files),
                               .width = size->first,
                               .height = size->second,
                               .scale = arguments.headless() && arguments.scale == 0 ? 1 : arguments.scale,
                               .offscreen = arguments.headless()});
   if (!window) return fail(window.error());
-  Viewer viewer(**window, settings);
+  Viewer viewer(**window, settings, *memory_limit);
   if (source)
     viewer.open(std::move(source));
   else if (!predicted->empty())
@@ -269,6 +283,9 @@ int parse_and_run(int argc, char** argv) {
   app.add_option("--compare", arguments.compare, "Another trace: who holds more at its peak, who less");
   app.add_option("--screenshot", arguments.screenshot, "Write one picture (PNG) and end; no window appears");
   app.add_option("--size", arguments.size, "Of the window or the picture, in pixels [1600x1000]");
+  app.add_option(
+      "--max-memory", arguments.max_memory,
+      "Most memory that a file may ask for, e.g. 4GiB [64 times its size, at most a quarter of the machine's]");
   app.add_option("--scale", arguments.scale, "Pixels per unit of length, e.g. 2 [as the screen says]")
       ->check(CLI::Range(0.5, 4.0));
   app.add_option("--at", arguments.at,
@@ -306,7 +323,9 @@ int parse_and_run(int argc, char** argv) {
 
 int main(int argc, char** argv) try {
   return memreel::viewer::parse_and_run(argc, argv);
+} catch (const std::bad_alloc&) {
+  return memreel::viewer::fail(
+      {.what = "there is not enough memory to show it", .remedy = "free memory, or take a machine with more"});
 } catch (const std::exception& problem) {
-  std::fprintf(stderr, "memreel: error: %s\n", problem.what());
-  return 2;
+  return memreel::viewer::fail({.what = problem.what()});
 }

@@ -45,13 +45,17 @@ Json compared(const ComparePane& pane) {
 
 }  // namespace
 
-Viewer::Viewer(Window& window, Settings settings)
-    : window_(window), settings_(std::move(settings)), theme_(settings_.dark ? dark_theme() : light_theme()) {
+Viewer::Viewer(Window& window, Settings settings, Bytes memory_limit)
+    : window_(window),
+      settings_(std::move(settings)),
+      memory_limit_(memory_limit),
+      theme_(settings_.dark ? dark_theme() : light_theme()) {
   make_commands();
 }
 
 void Viewer::open(const std::filesystem::path& file) {
-  open(std::make_unique<Source>(file, [] { Window::wake(); }));
+  open(std::make_unique<Source>(
+      file, [] { Window::wake(); }, memory_limit_));
 }
 
 void Viewer::open_ranks(std::vector<std::filesystem::path> files) {

@@ -60,7 +60,7 @@ struct Panes {
 
 class Viewer {
  public:
-  Viewer(Window& window, Settings settings);
+  Viewer(Window& window, Settings settings, Bytes memory_limit = {});
 
   void open(const std::filesystem::path& file);
   /// Several recordings: the first is shown, and each can be.
@@ -132,6 +132,7 @@ class Viewer {
 
   Window& window_;
   Settings settings_;
+  Bytes memory_limit_;
   Theme theme_;
   std::unique_ptr<Source> source_;
   std::unique_ptr<const Ranks> ranks_;               // null: one file is open

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <new>
 #include <optional>
 #include <stop_token>
 #include <thread>
@@ -27,7 +28,8 @@ class Progress {
 
 /// The value that belongs to a key, or the latest that could be computed meanwhile. Used from one thread.
 ///
-/// One job runs at a time; of the keys that are asked for while it does, only the last is computed.
+/// One job runs at a time; of the keys that are asked for while it does, only the last is computed. One that needs more
+/// memory than there is is given up.
 template <class Key, class Value>
 class Background {
  public:
@@ -90,6 +92,7 @@ class Background {
     std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
     std::atomic<float> share{0};
     std::atomic<bool> done{false};
+    bool out_of_memory = false;  // once it is done
     std::optional<Value> result;
     std::jthread thread;  // last: it uses the others
     explicit Job(Key k) : key(std::move(k)) {}
@@ -99,7 +102,11 @@ class Background {
     job_ = std::make_unique<Job>(key);
     Job* job = job_.get();
     job->thread = std::jthread([job, work = std::move(work)](const std::stop_token& stop) {
-      job->result = work(Progress(stop, job->share));
+      try {
+        job->result = work(Progress(stop, job->share));
+      } catch (const std::bad_alloc&) {
+        job->out_of_memory = true;
+      }
       job->done.store(true, std::memory_order_release);
     });
   }
@@ -112,6 +119,7 @@ class Background {
       value_ = std::make_shared<const Value>(*std::move(job->result));
       value_key_ = job->key;
     }
+    if (job->out_of_memory) given_up_ = !next_;
     if (next_) {
       start(*wanted_, std::exchange(next_, nullptr));
     } else if (!job->result && !given_up_) {

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <new>
 #include <utility>
 
 #include "analyzer/replay/subject.h"
 #include "formats/import/import.h"
+#include "formats/model/value_check.h"
 #include "formats/reader/footer.h"
 #include "formats/reader/trace_stream.h"
 #include "viewer/model/document_builder.h"
@@ -28,6 +30,18 @@ std::uint64_t expected_events(ByteFile& file) {
   return std::max<std::uint64_t>(size / 4, 1);
 }
 
+/// `work`, which may need more memory than there is.
+template <class Work>
+Result<void> within_memory(const std::filesystem::path& file, const Work& work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return Error{.what = "there is not enough memory to show it",
+                 .where = file.string(),
+                 .remedy = "free memory, or take a machine with more"};
+  }
+}
+
 /// Waits, but not for longer than until `stop`.
 void wait(const std::stop_token& stop, std::chrono::milliseconds duration) {
   std::mutex mutex;
@@ -38,9 +52,10 @@ void wait(const std::stop_token& stop, std::chrono::milliseconds duration) {
 
 }  // namespace
 
-Source::Source(std::filesystem::path path, std::function<void()> changed)
+Source::Source(std::filesystem::path path, std::function<void()> changed, Bytes memory_limit)
     : path_(std::move(path)),
       changed_(std::move(changed)),
+      memory_limit_(memory_limit),
       document_(std::make_shared<const Document>()),
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
@@ -102,7 +117,12 @@ class Source::Import {
 };
 
 void Source::run(const std::stop_token& stop) {
-  ImportOptions options;
+  if (auto done = within_memory(path_, [&] { return open_and_read(stop); }); !done)
+    set_status({.stage = Stage::failed, .error = done.error()});
+}
+
+Result<void> Source::open_and_read(const std::stop_token& stop) {
+  ImportOptions options{.memory_limit = memory_limit_};
   auto last = Clock::now();
   options.on_progress = [&](ImportProgress p) {
     const auto now = Clock::now();
@@ -112,21 +132,20 @@ void Source::run(const std::stop_token& stop) {
                 .progress = static_cast<double>(p.bytes_done) / static_cast<double>(p.bytes_total)});
   };
   auto opening = begin_to_open_trace(path_, options, stop);
-  if (!opening) return set_status({.stage = Stage::failed, .error = opening.error()});
+  if (!opening) return std::move(opening).error();
   std::optional<Import> import;
   if (opening->import)
-    import.emplace(std::move(opening->import));
-  else
-    set_file(opening->file);
-  if (auto done = read(stop, opening->file, import ? &*import : nullptr); !done)
-    set_status({.stage = Stage::failed, .error = done.error()});
-}
+    import.emplace([&] { return within_memory(path_, opening->import);
+});
+else set_file(opening->file);
+return read(stop, opening->file, import ? &*import : nullptr);
+}  // namespace memreel::viewer
 
 /// Reads a trace that was read to its end once more, as it is judged, and publishes that. False when that is as it was
 /// recorded.
 Result<bool> Source::publish_subject(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file,
                                      const TraceReader& raw) {
-  const auto subject = subject_of(file, path_.string());
+  const auto subject = subject_of(file, path_.string(), memory_limit_);
   if (!subject) return subject.error();
   if (*subject == nullptr) return false;
   auto reader = TraceReader::open(*subject, path_.string());
@@ -157,6 +176,7 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
   auto reader = TraceReader::open(file, path_.string());
   if (!reader) return std::move(reader).error();
   DocumentBuilder builder;
+  ValueCheck values(path_.string());
   EventBatch batch;
   std::uint64_t events = 0;
   auto interval = first_publication;
@@ -168,11 +188,12 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
     auto more = reader->next(batch);
     if (!more) return std::move(more).error();
     if (*more) {
+      if (auto checked = values.check(batch.events); !checked) return checked;
       builder.add(batch, reader->tables());
       events += batch.events.count();
       published_end = false;
       constexpr std::uint64_t bytes_per_event = 37;  // as whole traces are read
-      const Bytes limit = trace_memory_limit(file->size());
+      const Bytes limit = memory_limit_ == 0_B ? trace_memory_limit(file->size()) : memory_limit_;
       if (Bytes{events * bytes_per_event} > limit)
         return over_memory_limit(path_.string(), "holds events that need more than", limit);
       if (const auto now = Clock::now(); now - last >= interval) {

@@ -30,8 +30,9 @@ struct SourceStatus {
 /// Reads on a thread of its own, which ends with this object. What is imported is read while it is.
 class Source {
  public:
-  /// `changed` is called on that thread whenever document() or status() has changed; may be empty.
-  explicit Source(std::filesystem::path path, std::function<void()> changed = {});
+  /// `changed` is called on that thread whenever document() or status() has changed; may be empty. `memory_limit`: what
+  /// the file may ask for; 0: as its size suggests.
+  explicit Source(std::filesystem::path path, std::function<void()> changed = {}, Bytes memory_limit = {});
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
   ~Source();
@@ -48,6 +49,7 @@ class Source {
   class Import;
 
   void run(const std::stop_token& stop);
+  Result<void> open_and_read(const std::stop_token& stop);
   Result<void> read(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file, Import* import);
   Result<bool> publish_subject(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file,
                                const TraceReader& raw);
@@ -57,6 +59,7 @@ class Source {
 
   std::filesystem::path path_;
   std::function<void()> changed_;
+  Bytes memory_limit_;
   mutable std::mutex mutex_;
   std::shared_ptr<const Document> document_;
   std::shared_ptr<ByteFile> file_;

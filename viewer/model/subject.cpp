@@ -28,8 +28,9 @@ class OwnFile final : public ByteFile {
 
 }  // namespace
 
-Result<std::shared_ptr<ByteFile>> subject_of(const std::shared_ptr<ByteFile>& file, const std::string& name) {
-  Result<Trace> trace = load_checked(file, name);
+Result<std::shared_ptr<ByteFile>> subject_of(const std::shared_ptr<ByteFile>& file, const std::string& name,
+                                             Bytes memory_limit) {
+  Result<Trace> trace = load_checked(file, name, memory_limit);
   if (!trace) return std::move(trace).error();
   if (complete_subject(*trace) == 0) return std::shared_ptr<ByteFile>();
   std::vector<std::byte> bytes;

@@ -15,7 +15,8 @@ namespace memreel::viewer {
 inline constexpr std::uint64_t longest_subject = 50'000'000;
 
 /// The trace once more as it is judged, as a file in memory; null when that is as it was recorded. Events and
-/// allocations have other numbers in it, rows of tables have the same. Fails as load() does.
-Result<std::shared_ptr<ByteFile>> subject_of(const std::shared_ptr<ByteFile>& file, const std::string& name);
+/// allocations have other numbers in it, rows of tables have the same. Fails as load_checked() does.
+Result<std::shared_ptr<ByteFile>> subject_of(const std::shared_ptr<ByteFile>& file, const std::string& name,
+                                             Bytes memory_limit = {});
 
 }  // namespace memreel::viewer

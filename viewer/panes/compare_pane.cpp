@@ -84,7 +84,7 @@ std::shared_ptr<const Document> ComparePane::read_other(Scene& scene) {
     say(scene, "The other trace was not read.");
     return nullptr;
   }
-  if (!source_) source_ = std::make_unique<Source>(other_, scene.wake);
+  if (!source_) source_ = std::make_unique<Source>(other_, scene.wake, scene.memory_limit);
   const SourceStatus status = source_->status();
   auto document = source_->document();
   if (status.stage == Stage::failed && status.error) {

@@ -31,8 +31,8 @@ std::shared_ptr<const FragmentationPane::Judged> FragmentationPane::judge(
   }
   elsewhere_.request(
       key,
-      [file = scene.file, key](const Progress& progress) -> std::optional<Judged> {
-        const auto trace = load_checked(file, "the trace");
+      [file = scene.file, limit = scene.memory_limit, key](const Progress& progress) -> std::optional<Judged> {
+        const auto trace = load_checked(file, "the trace", limit);
         if (!trace) return Judged();
         progress.set(0.4);
         if (progress.cancelled()) return std::nullopt;

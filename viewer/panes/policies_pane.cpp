@@ -49,30 +49,32 @@ PoliciesPane::PoliciesPane()
 
 void PoliciesPane::request(Scene& scene) {
   if (wanted_.empty() || !scene.file) return;
-  replay_.request(wanted_, [file = scene.file, specs = wanted_](const Progress& progress) -> std::optional<Outcome> {
-    const auto parsed = parse_policies(specs);
-    if (!parsed) return Outcome{.problem = parsed.error().message()};
-    progress.set(0.05);
-    const auto trace = load_checked(file, "");
-    if (!trace) return Outcome{.problem = trace.error().message()};
-    if (progress.cancelled()) return std::nullopt;
-    const std::vector<Prepared> heaps = prepare(*trace);
-    progress.set(0.3);
-    ReplayOptions options;
-    options.series_points = 2048;
-    // As many at once as there are cores, so that it can be given up in between.
-    const std::size_t at_once = std::max(std::thread::hardware_concurrency(), 1U);
-    Outcome outcome;
-    for (std::size_t done = 0; done < parsed->size(); done += at_once) {
-      if (progress.cancelled()) return std::nullopt;
-      const std::size_t end = std::min(done + at_once, parsed->size());
-      auto results = replay(heaps, std::span(*parsed).subspan(done, end - done), options);
-      if (!results) return Outcome{.problem = results.error().message()};
-      std::ranges::move(*results, std::back_inserter(outcome.results));
-      progress.set(0.3 + 0.7 * static_cast<double>(end) / static_cast<double>(parsed->size()));
-    }
-    return outcome;
-  });
+  replay_.request(wanted_,
+                  [file = scene.file, limit = scene.memory_limit,
+                   specs = wanted_](const Progress& progress) -> std::optional<Outcome> {
+                    const auto parsed = parse_policies(specs);
+                    if (!parsed) return Outcome{.problem = parsed.error().message()};
+                    progress.set(0.05);
+                    const auto trace = load_checked(file, "the trace", limit);
+                    if (!trace) return Outcome{.problem = trace.error().message()};
+                    if (progress.cancelled()) return std::nullopt;
+                    const std::vector<Prepared> heaps = prepare(*trace);
+                    progress.set(0.3);
+                    ReplayOptions options;
+                    options.series_points = 2048;
+                    // As many at once as there are cores, so that it can be given up in between.
+                    const std::size_t at_once = std::max(std::thread::hardware_concurrency(), 1U);
+                    Outcome outcome;
+                    for (std::size_t done = 0; done < parsed->size(); done += at_once) {
+                      if (progress.cancelled()) return std::nullopt;
+                      const std::size_t end = std::min(done + at_once, parsed->size());
+                      auto results = replay(heaps, std::span(*parsed).subspan(done, end - done), options);
+                      if (!results) return Outcome{.problem = results.error().message()};
+                      std::ranges::move(*results, std::back_inserter(outcome.results));
+                      progress.set(0.3 + 0.7 * static_cast<double>(end) / static_cast<double>(parsed->size()));
+                    }
+                    return outcome;
+                  });
 }
 
 void PoliciesPane::draw(Scene& scene) {

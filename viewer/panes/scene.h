@@ -30,6 +30,7 @@ struct Overlay {
 struct Scene {
   std::shared_ptr<const Document> document;  // jobs keep it
   std::shared_ptr<ByteFile> file;            // the whole trace, for jobs; null while it is imported
+  Bytes memory_limit;                        // what it may ask for; 0: as its size suggests
   Selection& selection;
   const Theme& theme;
   float scale = 1;        // pixels per unit of length

@@ -7,9 +7,9 @@ namespace {
 
 constexpr std::uint32_t most_events = 50'000'000;  // the analyzer holds the whole trace: 37 bytes for each event
 
-std::optional<Findings> judge(const std::shared_ptr<ByteFile>& file, const Progress& progress) {
+std::optional<Findings> judge(const std::shared_ptr<ByteFile>& file, Bytes memory_limit, const Progress& progress) {
   Findings findings;
-  const auto trace = load_checked(file, "the trace");
+  const auto trace = load_checked(file, "the trace", memory_limit);
   if (!trace) {
     findings.problem = trace.error().message();
     return findings;
@@ -56,8 +56,8 @@ Colour verdict_colour(const Theme& theme, LeakVerdict verdict) {
 
 std::shared_ptr<const Findings> Verdicts::ask(Scene& scene) {
   if (scene.doc().event_count() > most_events || !scene.file || !scene.doc().complete) return nullptr;
-  findings_.request(scene.doc().event_count(),
-                    [file = scene.file](const Progress& progress) { return judge(file, progress); });
+  findings_.request(scene.doc().event_count(), [file = scene.file, limit = scene.memory_limit](
+                                                   const Progress& progress) { return judge(file, limit, progress); });
   if (!findings_.is_current()) scene.busy = true;
   return findings_.value();
 }

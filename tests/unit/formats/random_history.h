@@ -23,7 +23,9 @@ using FileBytes = std::vector<std::byte>;
 /// times that go backwards.
 class RandomHistory {
  public:
-  RandomHistory(TraceWriter& writer, std::uint64_t seed) : writer_(writer), random_(seed) {
+  /// Sizes have up to `size_bits` bits.
+  RandomHistory(TraceWriter& writer, std::uint64_t seed, unsigned size_bits = 64)
+      : writer_(writer), random_(seed), size_bits_(size_bits) {
     for (std::uint32_t i = 0; i < 3; ++i) {
       const HeapId heap = writer.intern(Heap{.name = writer.intern("heap" + std::to_string(i)),
                                              .level = i == 0 ? Level::driver : Level::framework,
@@ -76,6 +78,7 @@ class RandomHistory {
 
   /// Numbers of every magnitude.
   std::uint64_t number() { return random_.next() >> random_.below(64); }
+  Bytes size() { return {number() >> (64U - size_bits_)}; }
 
   void append_one() {
     if (random_.chance(500)) add_origin(HeapId{1 + static_cast<std::uint32_t>(random_.below(3))});
@@ -127,7 +130,7 @@ class RandomHistory {
 
   void append_alloc(Event event) {
     event.address = {random_.below(400) << 9U};
-    event.size = {number()};
+    event.size = size();
     event.allocation = writer_.append(event);
     live_[{heap_of(event.origin), event.address.value}] = event;
     allocs_.push_back(event);
@@ -142,7 +145,7 @@ class RandomHistory {
       event.origin = freed.origin;
     } else if (random_.chance(10) || live_.empty()) {
       event.address = {random_.below(1'000'000)};
-      event.size = {number()};
+      event.size = size();
     } else {
       auto at = live_.begin();
       std::advance(at, random_.below(live_.size()));
@@ -172,6 +175,7 @@ class RandomHistory {
 
   TraceWriter& writer_;
   synthetic::Random random_;
+  unsigned size_bits_;
   std::vector<OriginId> origins_;
   std::map<Place, Event> live_;
   std::vector<Event> allocs_;
@@ -181,14 +185,21 @@ class RandomHistory {
 };
 
 /// A small trace with everything in it.
-inline FileBytes random_trace(std::uint64_t seed, std::uint64_t events, const WriterOptions& options = {}) {
+inline FileBytes random_trace(std::uint64_t seed, std::uint64_t events, const WriterOptions& options = {},
+                              unsigned size_bits = 64) {
   FileBytes bytes;
   TraceWriter writer(memory_sink(bytes), {.producer = "test", .source = "random", .process = seed}, options);
-  RandomHistory history(writer, seed);
+  RandomHistory history(writer, seed, size_bits);
   history.append(events);
   writer.set_losses({.ring_full = 3, .began_late = true});
   std::ignore = writer.finish();
   return bytes;
+}
+
+/// The same within formats/model/limits.h.
+inline FileBytes possible_trace(std::uint64_t seed, std::uint64_t events, const WriterOptions& options = {}) {
+  constexpr unsigned size_bits = 44;  // 2^18 of them are no more than a trace may have
+  return random_trace(seed, events, options, size_bits);
 }
 
 }  // namespace memreel::testing

@@ -27,7 +27,7 @@ namespace {
 
 class Queries : public ::testing::Test {
  protected:
-  Queries() : bytes_(memreel::testing::random_trace(9, 12'000, {.events_per_block = 900})) {
+  Queries() : bytes_(memreel::testing::possible_trace(9, 12'000, {.events_per_block = 900})) {
     opened_ = open(memory_file(bytes_), 500);
   }
   const Document& document() const { return opened_.last(); }
@@ -412,7 +412,7 @@ TEST(Background, WhatIsGivenUpIsNotComputedAgainUntilItIsWanted) {
 }
 
 TEST(SelectionOf, ZoomKeepsTheAnchorAndHistoryGoesBack) {
-  const auto bytes = memreel::testing::random_trace(2, 3'000, {});
+  const auto bytes = memreel::testing::possible_trace(2, 3'000, {});
   const Opened opened = open(memory_file(bytes));
   const Document& document = opened.last();
   Selection selection;

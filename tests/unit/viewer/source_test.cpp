@@ -51,7 +51,7 @@ class SourceOf : public ::testing::Test {
 };
 
 TEST_F(SourceOf, ATraceIsReadToItsEnd) {
-  const auto bytes = memreel::testing::random_trace(1, 4'000, {.events_per_block = 300});
+  const auto bytes = memreel::testing::possible_trace(1, 4'000, {.events_per_block = 300});
   const Source source(file("a.reel", bytes));
   ASSERT_TRUE(eventually([&] { return source.status().stage == Stage::complete; }));
   EXPECT_EQ(source.document()->event_count(), load(memory_file(bytes), "a")->events.count());
@@ -77,7 +77,7 @@ TEST_F(SourceOf, WhatIsNoTraceFailsWithItsReason) {
 }
 
 TEST_F(SourceOf, AGrowingFileIsFollowedToItsEnd) {
-  const auto bytes = memreel::testing::random_trace(5, 6'000, {.events_per_block = 200});
+  const auto bytes = memreel::testing::possible_trace(5, 6'000, {.events_per_block = 200});
   const auto half = std::span(bytes).first(bytes.size() / 2), rest = std::span(bytes).subspan(bytes.size() / 2);
   const auto path = file("a.reel", half);
   const Source source(path);
@@ -166,14 +166,33 @@ TEST_F(SourceOf, ARecordingHasTheCallsThatPyTorchLeavesNoRecordOf) {
 }
 
 TEST_F(SourceOf, OneLevelIsShownAsItWasRecorded) {
-  const auto bytes = memreel::testing::random_trace(7, 500);
+  const auto bytes = memreel::testing::possible_trace(7, 500);
   const Source source(file("a.reel", bytes));
   ASSERT_TRUE(eventually([&] { return source.status().stage == Stage::complete; }));
   EXPECT_FALSE(source.document()->renumbered);
 }
 
+TEST_F(SourceOf, WhatNoDeviceHasFailsWithItsReason) {
+  memreel::testing::TraceBuilder build;
+  const OriginId origin = build.origin(HeapId{1});
+  build.alloc(origin, {0x1000}, {std::uint64_t{1} << 50U});
+  const Source source(file("a.reel", written(build.trace())));
+  ASSERT_TRUE(eventually([&] { return source.status().stage == Stage::failed; }));
+  EXPECT_NE(source.status().error->message().find("event 0 (alloc) is of more memory than any device has"),
+            std::string::npos)
+      << source.status().error->message();
+  EXPECT_TRUE(source.document()->empty());
+}
+
+TEST_F(SourceOf, WhatAsksForMoreMemoryThanAllowedFails) {
+  const auto bytes = memreel::testing::possible_trace(1, 4'000);
+  const Source source(file("a.reel", bytes), {}, 64_KiB);
+  ASSERT_TRUE(eventually([&] { return source.status().stage == Stage::failed; }));
+  EXPECT_NE(source.status().error->message().find("--max-memory"), std::string::npos);
+}
+
 TEST_F(SourceOf, CanBeGivenUpAtAnyTime) {
-  const auto bytes = memreel::testing::random_trace(6, 20'000, {.events_per_block = 100});
+  const auto bytes = memreel::testing::possible_trace(6, 20'000, {.events_per_block = 100});
   const auto path = file("a.reel", bytes);
   for (int i = 0; i < 10; ++i) {
     const Source source(path);

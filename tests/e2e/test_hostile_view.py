@@ -1,0 +1,57 @@
+"""No file can hurt the viewer: every pane, of recordings that were made, or damaged, to do harm."""
+
+import os
+import resource
+import subprocess
+import unittest
+
+from program import SANITIZED
+from test_hostile import GIB, HOSTILE
+from viewing import VIEW, ViewTest
+
+SECONDS = 100 if SANITIZED else 10  # of processor time, for all panes
+RESIDENT = 2 * GIB if SANITIZED else GIB
+
+
+class Viewer(ViewTest):
+    def look_at(self, *arguments):
+        """Every pane of a recording, one after the other: the exit code, and what was said."""
+        def limit():
+            resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+        with subprocess.Popen([VIEW, *map(str, arguments), "--screenshot", self.directory / "panes", "--pane", "all",
+                               "--size", "400x300"], env=self.screen.environment, preexec_fn=limit, text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+            said = process.stderr.read()
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertIn(process.returncode, (0, 2), said)
+        self.assertLess(usage.ru_maxrss << 10, RESIDENT)
+        return process.returncode, said
+
+    def refused(self, *arguments):
+        code, said = self.look_at(*arguments)
+        self.assertEqual((code, len(said.splitlines())), (2, 1), said)
+        return said
+
+    def test_max_memory_allows_less(self):
+        self.assertIn("--max-memory", self.refused(HOSTILE[0].parent / "pad1.reel", "--max-memory", "1KiB"))
+        self.assertIn("--max-memory: 'much' is not a size", self.refused(HOSTILE[0], "--max-memory", "much"))
+
+    def test_names_of_files_are_names(self):
+        hostile = self.file("e\x1b[31m\nvil.reel", b"no trace")
+        self.assertIn("e\\x1b[31m\\nvil.reel", self.refused(hostile))
+
+
+def add_test(path):
+    def test(self):
+        code, said = self.look_at(path)
+        self.assertEqual(len(said.splitlines()), 0 if code == 0 else 1, said)
+    setattr(Viewer, "test_" + path.stem.replace(".", "_") + "_" + path.suffix[1:], test)
+
+
+for hostile in HOSTILE:
+    add_test(hostile)
+
+
+if __name__ == "__main__":
+    unittest.main()
