@@ -1,4 +1,4 @@
-# What `cmake --install` puts where: the programs, the schema for readers in other languages, the documentation.
+# What `cmake --install` puts where: the programs, the schemas for readers in other languages, the documentation.
 install(TARGETS memreel memreel-attach memreel-record RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(TARGET memreel-fleet-mpi)
   install(TARGETS memreel-fleet-mpi RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT mpi)
@@ -11,6 +11,8 @@ if(MEMREEL_VIEWER)
   install(FILES samples/traces/gpt_default.reel DESTINATION share/memreel/samples COMPONENT viewer)
 endif()
 install(DIRECTORY formats/proto/memreel DESTINATION ${CMAKE_INSTALL_DATADIR}/memreel/proto FILES_MATCHING PATTERN "*.proto")
+install(DIRECTORY docs/schema/ DESTINATION ${CMAKE_INSTALL_DATADIR}/memreel/schema COMPONENT schema
+  FILES_MATCHING PATTERN "*.json")
 install(DIRECTORY analyzer/include/memreel collector/include/memreel DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 # Made to be installed with pip, into whichever Python the programs run.
 install(DIRECTORY collector/python_module/ DESTINATION ${CMAKE_INSTALL_DATADIR}/memreel/python

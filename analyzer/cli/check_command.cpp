@@ -187,7 +187,7 @@ Result<void> choose_policies(const CheckArguments& arguments, const Trace& trace
   };
   question.measure.recorded = std::ranges::all_of(heaps, reserved_is_known);
   if (budgets.all_served || ((budgets.max_reserved || budgets.max_fragmentation) && !question.measure.recorded))
-    return Error{.what = "the allocator that this program ran with is not PyTorch's",
+    return Error{.what = "this program did not use PyTorch's allocator",
                  .where = arguments.file.string(),
                  .remedy = "name what to replay with --policy, e.g. --policy cuda.malloc"};
   return {};
@@ -318,7 +318,10 @@ Exit run_check(const CheckArguments& arguments) {
     // A replay from the middle may need less than what the program had reserved by then.
     question->measure.recorded |= !missing.empty();
   }
-  const Result<Measured> measured = measure(*trace, heaps, question->policies, question->measure);
+  const Result<Measured> measured = [&] {
+    const ProgressBar bar("replaying");
+    return measure(*trace, heaps, question->policies, question->measure);
+  }();
   if (!measured) return fail(measured.error());
 
   const std::vector<std::string> uses = unknown_uses(*measured, question->budgets);
@@ -331,14 +334,13 @@ Exit run_check(const CheckArguments& arguments) {
   if (question->baseline) {
     std::vector<std::string> lacks = not_in_baseline(*measured, *question->baseline);
     if (const Result<void> complete = judge_completeness(arguments, lacks, arguments.baseline,
-                                                         "write it anew with memreel check --write-baseline");
+                                                         "write a new one with memreel check --write-baseline");
         !complete)
       return fail(complete.error());
     for (std::string& lack : lacks) missing.push_back(lack + " in the baseline");
     const std::vector<Check> more = check_baseline(*measured, *question->baseline, question->tolerance);
     if (more.empty())
-      return fail(
-          {.what = "has no policy and no device in common with this run", .where = arguments.baseline.string()});
+      return fail({.what = "has no policy or device in common with this run", .where = arguments.baseline.string()});
     checks.insert(checks.end(), more.begin(), more.end());
   }
   if (const Result<void> written = write_files(arguments, checks, *measured); !written) return fail(written.error());
@@ -364,11 +366,12 @@ void add_check_command(CLI::App& app, Exit& exit) {
                    "With --fleet: how many ranks the job has [what recordings say, else the highest rank]")
       ->check(CLI::PositiveNumber);
   command->add_option("--rank-pattern", arguments->fleet.rank_pattern, "With --fleet: as in memreel fleet");
-  command->add_option("--max-p99", arguments->fleet.max_p99, "With --fleet: most reserved bytes of 99 % of the ranks");
+  command->add_option("--max-p99", arguments->fleet.max_p99,
+                      "With --fleet: limit of the 99th percentile of reserved bytes");
   command->add_option("--max-imbalance", arguments->fleet.max_imbalance,
                       "With --fleet: highest reserved peak over the mean, e.g. 1.2");
   command->add_option("--min-headroom", arguments->fleet.min_headroom,
-                      "With --fleet: least that is left of any rank's device, e.g. 4GiB");
+                      "With --fleet: minimum headroom on any rank, e.g. 4GiB");
   add_memory_option(*command, arguments->memory_limit);
   command->add_option("--max-peak", arguments->max_peak, "Limit of live bytes on each device, e.g. 9GiB");
   command->add_option("--max-reserved", arguments->max_reserved, "Limit of reserved bytes under each policy");
@@ -391,7 +394,7 @@ void add_check_command(CLI::App& app, Exit& exit) {
   command->add_option("--junit", arguments->junit, "Write the result as JUnit XML");
   command->add_option("--markdown", arguments->markdown, "Write the result as a comment for a pull request");
   command->add_flag("--allow-incomplete", arguments->allow_incomplete,
-                    "Judge what there is when the trace, or the baseline, lacks something; else that is exit code 2");
+                    "Judge an incomplete trace or baseline by what it has, instead of exit code 2");
   add_suppression_options(*command, arguments->leaks);
   add_stack_options(*command, arguments->symbols);
   command->add_flag("--json", arguments->json, "One JSON document (memreel.check/1) instead of text");

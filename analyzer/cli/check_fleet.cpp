@@ -39,7 +39,7 @@ Result<FleetBudgets> budgets_of(const CheckFleetArguments& arguments) {
     const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), ratio);
     if (problem != std::errc{} || end != text.data() + text.size() || !(ratio >= 1))
       return Error{
-          .what = "'" + text + "' is no ratio", .where = "--max-imbalance", .remedy = "1.2: a fifth above the mean"};
+          .what = "'" + text + "' is not a ratio", .where = "--max-imbalance", .remedy = "1.2: a fifth above the mean"};
     budgets.max_imbalance = ratio;
   }
   return budgets;
@@ -146,7 +146,7 @@ Exit run_check_fleet(const CheckFleetArguments& arguments) {
   const Result<FleetBudgets> budgets = budgets_of(arguments);
   if (!budgets) return fail(budgets.error());
   if (!budgets->any() && arguments.baseline.empty() && arguments.write_baseline.empty())
-    return fail({.what = "there is nothing to check",
+    return fail({.what = "nothing to check",
                  .remedy = "give a budget such as --max-reserved 70GiB or --min-headroom 4GiB, or a --baseline"});
   std::optional<FleetBaseline> before;
   if (!arguments.baseline.empty()) {

@@ -36,24 +36,42 @@ Exit fail(const Error& error) {
 
 void note(std::string_view text) { std::cerr << "memreel: note: " << printable(text) << '\n'; }
 
-ProgressBar::ProgressBar(std::string label)
-    : label_(printable(label)), next_draw_(Clock::now() + patience), enabled_(isatty(STDERR_FILENO) == 1) {}
-
-ProgressBar::~ProgressBar() {
-  if (drawn_) std::cerr << "\r\x1b[K" << std::flush;
+ProgressBar::ProgressBar(std::string label) : label_(printable(label)) {
+  if (isatty(STDERR_FILENO) == 1) drawing_ = std::jthread([this](const std::stop_token& stop) { draw_until(stop); });
 }
 
+ProgressBar::~ProgressBar() = default;
+
 void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
-  if (!enabled_ || total == 0) return;
-  const auto now = Clock::now();
-  if (now < next_draw_) return;
-  next_draw_ = now + redraw;
-  drawn_ = true;
-  const double share = std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
-  const auto filled = static_cast<std::uint64_t>(share * static_cast<double>(bar_width));
-  std::string bar;
-  for (std::uint64_t i = 0; i < bar_width; ++i) bar += i < filled ? "█" : "░";
-  std::cerr << '\r' << label_ << ' ' << bar << ' ' << static_cast<int>(share * 100) << " %\x1b[K" << std::flush;
+  if (total != 0) share_ = std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
+}
+
+void ProgressBar::draw_until(const std::stop_token& stop) {
+  const auto start = std::chrono::steady_clock::now();
+  bool drawn = false;
+  std::unique_lock lock(mutex_);
+  const auto is_over = [&](std::chrono::milliseconds wait) {
+    return stopped_.wait_for(lock, stop, wait, [&] { return stop.stop_requested(); });
+  };
+  for (auto wait = patience; !is_over(wait); wait = redraw) {
+    draw(std::chrono::steady_clock::now() - start);
+    drawn = true;
+  }
+  if (drawn) std::cerr << "\r\x1b[K" << std::flush;
+}
+
+void ProgressBar::draw(std::chrono::steady_clock::duration elapsed) const {
+  const double share = share_;
+  std::string line = label_;
+  if (share < 0) {
+    line += " " + std::to_string(std::chrono::duration_cast<std::chrono::seconds>(elapsed).count()) + " s";
+  } else {
+    const auto filled = static_cast<std::uint64_t>(share * static_cast<double>(bar_width));
+    line += " ";
+    for (std::uint64_t i = 0; i < bar_width; ++i) line += i < filled ? "█" : "░";
+    line += " " + std::to_string(static_cast<int>(share * 100)) + " %";
+  }
+  std::cerr << '\r' + line + "\x1b[K" << std::flush;
 }
 
 std::string bold(std::string_view text, int fd) { return styled(text, "1", fd); }

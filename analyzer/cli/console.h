@@ -2,10 +2,15 @@
 // error.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
+#include <stop_token>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "formats/model/result.h"
 
@@ -24,8 +29,9 @@ Exit fail(const Error& error);
 /// Prints "memreel: note: ..." in one line.
 void note(std::string_view text);
 
-/// A bar on standard error while something takes long; nothing when standard error is not a terminal, or when it is
-/// over before a person would wonder.
+/// A line on standard error while something takes long: what is done, with a bar once update() has said how far it is,
+/// else with the seconds that it has taken. Nothing when standard error is not a terminal, or when it is over before a
+/// person would wonder.
 class ProgressBar {
  public:
   explicit ProgressBar(std::string label);
@@ -33,14 +39,18 @@ class ProgressBar {
   ProgressBar& operator=(const ProgressBar&) = delete;
   ~ProgressBar();
 
+  /// From any thread. Cheap: it is drawn by a thread of its own.
   void update(std::uint64_t done, std::uint64_t total);
 
  private:
-  using Clock = std::chrono::steady_clock;
+  void draw_until(const std::stop_token& stop);
+  void draw(std::chrono::steady_clock::duration elapsed) const;
+
   std::string label_;
-  Clock::time_point next_draw_;
-  bool enabled_;
-  bool drawn_ = false;
+  std::atomic<double> share_ = -1;  // negative: not known
+  std::mutex mutex_;
+  std::condition_variable_any stopped_;
+  std::jthread drawing_;  // last: it uses all of the above
 };
 
 /// Wraps text for bold or dim where `fd` is a terminal and NO_COLOR is not set; else returns it unchanged.

@@ -229,7 +229,10 @@ Exit run_diff(const DiffArguments& arguments) {
   prepare_subject(*a, at_a->file, arguments.symbols);
   if (other) prepare_subject(**other, at_b->file, arguments.symbols);
   const Trace& b = other ? **other : *a;
-  const Result<std::vector<HeapDifference>> heaps = difference({*a, *at_a->instant}, {b, *at_b->instant}, *map);
+  const Result<std::vector<HeapDifference>> heaps = [&] {
+    const ProgressBar bar("comparing");
+    return difference({*a, *at_a->instant}, {b, *at_b->instant}, *map);
+  }();
   if (!heaps) return fail(heaps.error());
   if (arguments.json) {
     Json list = Json::array();
@@ -273,11 +276,11 @@ void add_diff_command(CLI::App& app, Exit& exit) {
       "moved\n"
       "or the program was loaded elsewhere.\n\n"
       "Instants:\n"
-      "  @peak      when live memory first was at its most (without an instant)\n"
+      "  @peak      at the first peak of live memory (the default)\n"
       "  @end       after the last event\n"
-      "  @step:40   after the fortieth step, as the trace marks them or they show by repeating\n"
-      "  @event:N   after the event with that number\n"
-      "  @12.5s     so long after the first event; also ms, us, ns\n\n"
+      "  @step:40   after step 40, as marked in the trace or found by repetition\n"
+      "  @event:N   after event N\n"
+      "  @12.5s     12.5 s after the first event; also ms, us, ns\n\n"
       "Examples:\n"
       "  memreel diff monday.reel today.reel\n"
       "  memreel diff run.reel@step:10 @step:50\n"

@@ -9,6 +9,7 @@
 #include "analyzer/cli/allocation_names.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/input.h"
+#include "analyzer/cli/json.h"
 #include "analyzer/cli/output_file.h"
 #include "analyzer/cli/subject.h"
 #include "analyzer/difference/instant.h"
@@ -29,6 +30,7 @@ struct ExportArguments {
   std::string format;
   std::string at;
   SymbolOptions symbols;
+  bool json = false;
 };
 
 /// How many events have happened at an instant; nothing for the peak, which each heap has its own of. Steps are those
@@ -45,12 +47,23 @@ Result<std::optional<std::uint64_t>> events_shown(const Trace& trace, const std:
   return std::optional(*events);
 }
 
+Json document_of(const ExportArguments& arguments, const Trace& trace) {
+  std::error_code not_a_file;
+  const std::uintmax_t size = fs::file_size(arguments.output, not_a_file);
+  return {{"schema", "memreel.export/1"},   {"trace", arguments.file.string()},
+          {"format", arguments.format},     {"output", arguments.output.string()},
+          {"events", trace.events.count()}, {"bytes", not_a_file ? Json(nullptr) : Json(size)},
+          {"losses", json_of_losses(trace)}};
+}
+
 Exit run_export(const ExportArguments& arguments) {
   const Result<ExportFormat> format = find_export_format(arguments.format);
   if (!format) return fail(format.error());
   if (!arguments.at.empty() && format->scope != ExportScope::instant)
     return fail({.what = "--format " + arguments.format + " shows the whole trace, not an instant of it",
                  .remedy = "leave out --at"});
+  if (arguments.json)
+    if (Result<void> room = leaves_room_for_json(arguments.output); !room) return fail(room.error());
   if (Result<void> differ = must_differ(arguments.file, arguments.output); !differ) return fail(differ.error());
   const Result<Trace> trace = format->scope == ExportScope::events
                                   ? open_input(arguments.file, arguments.memory_limit, arguments.symbols)
@@ -64,7 +77,9 @@ Exit run_export(const ExportArguments& arguments) {
   const ExportOptions options{.events = *events, .block_sizes = blocks.sizes, .notes = names.notes()};
   const Result<void> written = write_output(
       arguments.output, [&](std::ostream& out) { return export_trace(*trace, arguments.format, options, out); });
-  return written ? Exit::done : fail(written.error());
+  if (!written) return fail(written.error());
+  if (arguments.json) print_json(document_of(arguments, *trace));
+  return Exit::done;
 }
 
 }  // namespace
@@ -86,6 +101,7 @@ void add_export_command(CLI::App& app, Exit& exit) {
   command->add_option("--at", arguments->at,
                       "Instant to show: peak, end, step:N, event:N, 12.5s (pprof, speedscope) [peak]");
   add_stack_options(*command, arguments->symbols);
+  command->add_flag("--json", arguments->json, "With -o: one JSON document about the file (memreel.export/1)");
   command->footer("Formats:" + formats +
                   "\n\nExamples:\n"
                   "  memreel export run.reel --format csv -o run.csv\n"

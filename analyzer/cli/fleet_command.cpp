@@ -100,11 +100,13 @@ Exit judge(std::vector<RankSummary> summaries, std::vector<fs::path> skipped, co
   Result<Fleet> fleet = assemble_fleet(std::move(summaries), question.fleet);
   if (!fleet) return fail(fleet.error());
   FleetReport report{.fleet = *std::move(fleet), .setting = {}, .skipped = std::move(skipped)};
-  if (!arguments.no_setting && report.fleet.decides)
+  if (!arguments.no_setting && report.fleet.decides) {
+    const ProgressBar bar("replaying settings on every class");
     report.setting = find_common_setting(report.fleet, {.capacity = question.fleet.capacity,
                                                         .out = arguments.out,
                                                         .limits = question.map.limits,
                                                         .jobs = arguments.jobs});
+  }
   if (auto written = write_files(arguments, report); !written) return fail(written.error());
   if (arguments.json)
     write_fleet_json(report, std::cout);
@@ -150,19 +152,19 @@ Exit run_ray(const FleetArguments& arguments, const std::vector<fs::path>& files
   for (std::string& word : words) raw.push_back(word.data());
   raw.push_back(nullptr);
   execvp(raw.front(), raw.data());
-  return fail({.what = "python3 can't be started", .where = "--engine ray", .remedy = "pip install memreel[ray]"});
+  return fail({.what = "can't start python3", .where = "--engine ray", .remedy = "pip install memreel[ray]"});
 }
 
 Exit run_fleet(const FleetArguments& arguments) {
   Result<FleetQuestion> question = fleet_question_of(arguments);
   if (!question) return fail(question.error());
   if (!arguments.engine.empty() && arguments.engine != "ray")
-    return fail({.what = "no engine '" + arguments.engine + "'",
+    return fail({.what = "unknown engine '" + arguments.engine + "'",
                  .where = "--engine",
-                 .remedy = "ray; for MPI start memreel-fleet-mpi with mpirun"});
+                 .remedy = "available: ray; for MPI start memreel-fleet-mpi with mpirun"});
   if (arguments.files.empty())
     return fail(
-        {.what = "no recordings are named", .remedy = "memreel fleet FILES or directories; see memreel fleet --help"});
+        {.what = "no recordings given", .remedy = "memreel fleet FILES or directories; see memreel fleet --help"});
   Result<FleetInputs> inputs = find_inputs(arguments.files);
   if (!inputs) return fail(inputs.error());
   if (arguments.engine == "ray") return run_ray(arguments, inputs->files);
@@ -221,11 +223,11 @@ void add_judging_options(CLI::App& command, FleetArguments& arguments) {
   command.add_option("--capacity", arguments.capacity, "Memory of each device, e.g. 80GiB [as recorded]");
   command.add_flag("--no-setting", arguments.no_setting, "Don't search for a setting that suits all ranks");
   command.add_flag("--allow-incomplete", arguments.allow_incomplete,
-                   "Exit code 0 also when ranks are missing or were not read whole");
-  command.add_option("--top", arguments.top, "How many rows a table has in text [10]")->check(CLI::PositiveNumber);
-  command.add_option("--html", arguments.html, "Write a page with charts, too");
+                   "Exit code 0 even if ranks are missing or incomplete");
+  command.add_option("--top", arguments.top, "Rows to show per table [10]")->check(CLI::PositiveNumber);
+  command.add_option("--html", arguments.html, "Also write an HTML page with charts");
   command.add_option("--parquet", arguments.parquet,
-                     "Write the tables ranks, settings, sites and timeline into this directory, too");
+                     "Also write the tables ranks, settings, sites and timeline into this directory");
   command.add_flag("--json", arguments.json, "One JSON document (memreel.fleet/1) instead of text");
 }
 
@@ -243,19 +245,18 @@ void add_limits(CLI::App& command, FleetArguments& arguments) {
 
 void add_map_command(CLI::App& fleet, const std::shared_ptr<FleetArguments>& arguments, Exit& exit) {
   CLI::App* const map =
-      fleet.add_subcommand("map", "One part of the work, for many machines: a result file per recording");
+      fleet.add_subcommand("map", "Do one part of the work, on many machines: a result file per recording");
   map->add_option("FILES", arguments->files, "Recordings or directories of them")->required();
   map->add_option("-o,--output", arguments->out, "Directory of the results, which all parts share")->required();
   map->add_option(
       "--shard", arguments->shard,
       "Which part, of how many, e.g. 0/8 [what Slurm, Open MPI, PMI, torchrun or Kubernetes say, else all]");
-  map->add_flag("--resume", arguments->resume, "Leave what was done before, unless the recording has changed");
+  map->add_flag("--resume", arguments->resume, "Skip recordings that are done, unless they have changed");
   add_reading_options(*map, *arguments);
   add_limits(*map, *arguments);
   map->footer(
-      "Results are renamed into place when they are whole; who is killed loses only what was in hand. Equal "
-      "recordings\n"
-      "make equal results, whatever the parts.\n\n"
+      "Results are renamed into place when complete, so a killed process loses only its current one. How the work is\n"
+      "divided does not change the results.\n\n"
       "Examples:\n"
       "  srun memreel fleet map job/ -o results && memreel fleet merge results\n"
       "  memreel fleet map job/ -o results --shard 0/2 & memreel fleet map job/ -o results --shard 1/2 & wait");
@@ -263,7 +264,7 @@ void add_map_command(CLI::App& fleet, const std::shared_ptr<FleetArguments>& arg
 }
 
 void add_merge_command(CLI::App& fleet, const std::shared_ptr<FleetArguments>& arguments, Exit& exit) {
-  CLI::App* const merge = fleet.add_subcommand("merge", "The answer from the results of fleet map");
+  CLI::App* const merge = fleet.add_subcommand("merge", "Combine the results of fleet map into one answer");
   merge->add_option("OUT", arguments->out, "Directory of the results")->required();
   add_judging_options(*merge, *arguments);
   add_limits(*merge, *arguments);
@@ -276,8 +277,8 @@ void add_merge_command(CLI::App& fleet, const std::shared_ptr<FleetArguments>& a
 }  // namespace
 
 void add_fleet_command(CLI::App& app, Exit& exit) {
-  CLI::App* const command =
-      app.add_subcommand("fleet", "Judge all ranks of a job: who decides, who stands out, who leaks, what helps all");
+  CLI::App* const command = app.add_subcommand(
+      "fleet", "Judge all ranks of a job: which rank decides, stands out or leaks, and what helps all");
   const auto arguments = std::make_shared<FleetArguments>();
   command->add_option("FILES", arguments->files, "Recordings or directories of them, of any format that import reads");
   add_judging_options(*command, *arguments);
@@ -286,11 +287,11 @@ void add_fleet_command(CLI::App& app, Exit& exit) {
   command->add_option("--engine", arguments->engine,
                       "ray: work on the nodes of a Ray cluster (pip install memreel[ray])");
   command->add_option("-o,--output", arguments->out, "With an engine: directory of the results, which all nodes share");
-  command->add_flag("--resume", arguments->resume, "With an engine: leave what was done before");
+  command->add_flag("--resume", arguments->resume, "With an engine: skip recordings that are done");
   add_map_command(*command, arguments, exit);
   add_merge_command(*command, arguments, exit);
   command->footer(
-      "Exit code 0: every rank's recording was read whole; 1: some are missing or damaged, which the answer says;\n"
+      "Exit code 0: every rank's recording is complete; 1: some are missing or damaged, and the answer says which;\n"
       "2: bad usage, or nothing to read.\n\n"
       "Examples:\n"
       "  memreel record -o 'job/%r.reel' -- torchrun --nproc-per-node 8 train.py\n"

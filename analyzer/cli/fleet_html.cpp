@@ -192,7 +192,7 @@ std::string findings(const Fleet& fleet) {
     if (row.summary.status != RankStatus::ok && ++shown <= most_fleet_rows)
       troubles.add_row({std::to_string(row.rank), std::string(name_of(row.summary.status)),
                         html_escaped(clipped(row.summary.reason, 500))});
-  if (shown > 0) html += "<h2>Not read whole: " + std::to_string(shown) + "</h2>\n" + troubles.text();
+  if (shown > 0) html += "<h2>Incomplete: " + std::to_string(shown) + "</h2>\n" + troubles.text();
   return html;
 }
 

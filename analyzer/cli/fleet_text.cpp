@@ -305,9 +305,9 @@ class TextPage {
     }
     if (hidden > 0) line("and " + std::to_string(hidden) + " more");
     if (std::ranges::any_of(fleet_.rows, &FleetRow::rank_assumed))
-      line("nothing says which ranks these are, so files are numbered in the order of their names (--rank-pattern)");
+      line("no rank numbers found: files are numbered in the order of their names (--rank-pattern)");
     if (!report_.skipped.empty())
-      line("not read, being no recordings: " + std::to_string(report_.skipped.size()) + " files, such as " +
+      line("skipped, not recordings: " + std::to_string(report_.skipped.size()) + " files, such as " +
            report_.skipped.front().filename().string());
     if (!fleet_.launchers.empty())
       line("left out, having neither a rank nor memory: " + std::to_string(fleet_.launchers.size()) + ", such as " +

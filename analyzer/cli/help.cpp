@@ -30,7 +30,7 @@ const std::array<Group, 5>& groups() {
       {"Record", {"record", "attach", "detach", "dump", "top", "import", "symbols"}},
       {"Find out who holds the memory, what leaks, and why it ran out", {"report", "view", "diff", "info", "export"}},
       {"Find out what would need less", {"tune", "replay", "verify", "predict"}},
-      {"Watch over all ranks", {"fleet"}},
+      {"Judge all ranks of a job", {"fleet"}},
       {"Keep it that way in continuous integration", {"check"}},
   }};
   return all;

@@ -4,6 +4,7 @@
 
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/input.h"
+#include "analyzer/cli/json.h"
 #include "analyzer/cli/output_file.h"
 #include "formats/import/import.h"
 #include "formats/model/printable.h"
@@ -20,6 +21,7 @@ struct ImportArguments {
   Bytes memory_limit;
   fs::path output;
   std::string format;
+  bool json = false;
 };
 
 // "gpt.v2.pickle.xz" becomes "gpt.v2.reel" in the current directory.
@@ -31,9 +33,41 @@ fs::path default_output(const fs::path& input) {
   return name.replace_extension(".reel");
 }
 
+/// The document is about the trace as it was written, which is read again for it.
+Result<Json> document_of(const ImportArguments& arguments, const fs::path& output) {
+  const Result<std::shared_ptr<ByteFile>> file = open_file(output);
+  if (!file) return file.error();
+  Result<TraceReader> reader = TraceReader::open(*file, output.string());
+  if (!reader) return std::move(reader).error();
+  EventBatch batch;
+  std::uint64_t events = 0;
+  for (Result<bool> more = reader->next(batch); !more || *more; more = reader->next(batch)) {
+    if (!more) return std::move(more).error();
+    events += batch.events.count();
+  }
+  return Json{{"schema", "memreel.import/1"},
+              {"input", arguments.file.string()},
+              {"output", output.string()},
+              {"source", reader->header().source},
+              {"events", events},
+              {"bytes", (*file)->size()},
+              {"losses", json_of_losses(reader->header(), reader->losses(), reader->report())}};
+}
+
+Result<void> must_be_readable_again(const fs::path& output) {
+  if (std::error_code ignored; !fs::exists(output, ignored) || fs::is_regular_file(output, ignored)) return {};
+  return Error{.what = "not a regular file, and --json reads the trace again",
+               .where = output.string(),
+               .remedy = "name another file, or leave out --json"};
+}
+
 Exit run_import(const ImportArguments& arguments) {
   const fs::path output = arguments.output.empty() ? default_output(arguments.file) : arguments.output;
   if (Result<void> differ = must_differ(arguments.file, output); !differ) return fail(differ.error());
+  if (arguments.json) {
+    if (Result<void> room = leaves_room_for_json(output); !room) return fail(room.error());
+    if (Result<void> readable = must_be_readable_again(output); !readable) return fail(readable.error());
+  }
   Result<std::unique_ptr<ByteSink>> sink = atomic_file_sink(output, private_mode);
   if (!sink) return fail(sink.error());
   {
@@ -45,6 +79,13 @@ Exit run_import(const ImportArguments& arguments) {
     if (const Result<void> done = import_file(arguments.file, *std::move(sink), options); !done)
       return fail(done.error());
   }
+  if (arguments.json) {
+    const Result<Json> document = document_of(arguments, output);
+    if (!document) return fail(document.error());
+    print_json(*document);
+    return Exit::done;
+  }
+  if (is_standard_output(output)) return Exit::done;
   std::error_code ignored;
   const Bytes size{fs::file_size(output, ignored)};
   std::cout << printable(output.string()) << " (" << text_of(size) << ")\n";
@@ -65,6 +106,7 @@ void add_import_command(CLI::App& app, Exit& exit) {
     formats += "\n  " + std::string(format.name) + "  " + std::string(format.description);
   }
   command->add_option("--format", arguments->format, "Format of FILE [found from its content]");
+  command->add_flag("--json", arguments->json, "One JSON document (memreel.import/1) instead of text");
   command->footer("Formats:" + formats +
                   "\n\nExamples:\n"
                   "  memreel import snapshot.pickle                 writes snapshot.reel\n"

@@ -35,27 +35,27 @@ std::string oom_setting_text(const Report& report) {
   const OutOfMemories& ooms = report.ooms;
   if (ooms.fragmented == 0) return {};
   const std::string of = ooms.fragmented == 1 ? "the request" : "the " + text_of(ooms.fragmented) + " requests";
-  if (!ooms.answer) return "No setting that was replayed serves " + of + " that fragmentation failed.";
+  if (!ooms.answer) return "None of the settings tried serves " + of + " that failed by fragmentation.";
   const std::string setting = report.remedies.tried[ooms.answer->remedy].text;
   if (ooms.answer->served == ooms.fragmented)
     return setting + " serves " + (ooms.fragmented == 1 ? of : "all of " + of) +
-           " that fragmentation failed, by replay.";
+           " that failed by fragmentation, by replay.";
   return setting + " serves most: " + text_of(ooms.answer->served) + " of " + of +
-         " that fragmentation failed, by replay.";
+         " that failed by fragmentation, by replay.";
 }
 
 std::string survivors_text(const Report& report, const OutOfMemory& oom) {
   static constexpr std::size_t most_named = 5;
   if (oom.verdict == OomVerdict::larger_than_device) return "No setting and no allocator serves it.";
-  if (oom.level == Level::driver) return "No setting was replayed: the program asked the driver itself.";
-  if (!oom.capacity) return "No setting was replayed: how much memory there was is not known.";
-  if (report.remedies.tried.empty()) return "No setting was replayed: the allocator has none that are known.";
+  if (oom.level == Level::driver) return "No settings tried: the program asked the driver directly.";
+  if (!oom.capacity) return "No settings tried: the capacity is unknown.";
+  if (report.remedies.tried.empty()) return "No settings tried: memreel knows none for this allocator.";
   if (oom.verdict == OomVerdict::lack_of_memory) return "No setting helps: the program must hold less at that moment.";
   const std::string at = " at " + text_of(*oom.capacity);
   if (oom.survivors.empty())
     return "None of the " + text_of(std::uint64_t{report.remedies.tried.size()}) +
-           " settings that were replayed would have survived" + at + ".";
-  std::string text = "Would have survived" + at + ", replayed: ";
+           " settings tried would have survived" + at + ".";
+  std::string text = "Would have survived" + at + ", by replay: ";
   for (std::size_t i = 0; i < std::min(most_named, oom.survivors.size()); ++i)
     text += (i > 0 ? "; " : "") + report.remedies.tried[oom.survivors[i]].text;
   if (oom.survivors.size() > most_named)

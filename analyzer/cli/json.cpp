@@ -21,9 +21,9 @@ Json json_of_stack(const Tables& tables, StackId stack) {
   return frames;
 }
 
-Json json_of_losses(const Trace& trace) {
-  const Losses& losses = trace.losses;
-  const ReadReport& read = trace.read;
+Json json_of_losses(const Trace& trace) { return json_of_losses(trace.header, trace.losses, trace.read); }
+
+Json json_of_losses(const Header& header, const Losses& losses, const ReadReport& read) {
   return {{"ring_full", losses.ring_full},
           {"stack_table_full", losses.stack_table_full},
           {"hook_refused", losses.hook_refused},
@@ -37,7 +37,7 @@ Json json_of_losses(const Trace& trace) {
           {"truncated_bytes", read.truncated_bytes},
           {"unknown_packets", read.unknown_packets},
           {"unknown_events", read.unknown_events},
-          {"synthetic", is_synthetic(trace.header)}};
+          {"synthetic", is_synthetic(header)}};
 }
 
 Json json_of(const std::optional<ReplayFailure>& failure) {

@@ -24,6 +24,7 @@ void print_json(const Json& document, std::ostream& out);
 Json json_of_stack(const Tables& tables, StackId stack);
 
 /// {"ring_full":0,...}: every counter of Losses and what the reader had to skip.
+Json json_of_losses(const Header& header, const Losses& losses, const ReadReport& read);
 Json json_of_losses(const Trace& trace);
 
 /// The value of `first_failure`.

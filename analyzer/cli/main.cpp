@@ -84,7 +84,7 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const std::bad_alloc&) {
-    std::string what = "there is not enough memory for 'memreel";
+    std::string what = "not enough memory for 'memreel";
     for (int i = 1; i < std::min(argc, 3); ++i) what += " " + std::string(argv[i]);
     return static_cast<int>(memreel::cli::fail(
         {.what = what + "'", .remedy = "free memory, take a machine with more, or a shorter trace"}));

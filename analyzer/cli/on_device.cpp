@@ -78,15 +78,15 @@ Json json_of(const OnDevice& real, std::span<const ReplayResult> models,
 }
 
 void print_table(const OnDevice& real, std::span<const ReplayResult> models) {
-  TextTable table({{"run for real"},
+  TextTable table({{"run on the GPU"},
                    {"device", Align::right},
                    {"peak reserved", Align::right},
                    {"model", Align::right},
                    {"difference", Align::right},
                    {"failed", Align::right},
                    {"driver calls", Align::right},
-                   {"in them", Align::right},
-                   {"in all", Align::right}});
+                   {"time in calls", Align::right},
+                   {"total time", Align::right}});
   const std::size_t heaps = real.results.size() / real.specs.size();
   for (std::size_t i = 0; i < real.results.size(); ++i) {
     const auto& [run, device_peak, calls] = real.results[i];

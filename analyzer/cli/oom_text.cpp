@@ -20,23 +20,24 @@ void print_numbers(const OutOfMemory& oom) {
   TextTable table({{"bytes", Align::right}, {"at that moment"}});
   const auto add = [&](Bytes bytes, const std::string& what) { table.add_row({text_of(bytes), what}); };
   add(oom.requested, "requested");
-  if (oom.needed != oom.requested) add(oom.needed, "that a new segment for it takes");
+  if (oom.needed != oom.requested) add(oom.needed, "size of a new segment for it");
   add(oom.live, "live (requested and not freed)");
   if (oom.level == Level::framework) {
-    add(oom.allocated, "allocated (with rounding and tails)");
-    if (oom.pending > 0_B) add(oom.pending, "awaiting free: freed, the device still busy with it");
+    add(oom.allocated, "allocated (with rounding and unsplit remainders)");
+    if (oom.pending > 0_B) add(oom.pending, "awaiting free: freed, but still used by another stream");
     add(oom.reserved, "reserved by the pool");
     add(oom.free, "free in the pool, in " + text_of(oom.holes) + (oom.holes == 1 ? " block" : " blocks"));
     add(oom.free_in_lane, "of it for this stream, pool and size");
     add(oom.largest_in_lane, "the largest free block for this stream, pool and size");
     add(oom.largest_free, "the largest free block of any");
   }
-  if (oom.stranded.other_streams > 0_B) add(oom.stranded.other_streams, "free on other streams, in holes large enough");
-  if (oom.stranded.other_pools > 0_B) add(oom.stranded.other_pools, "free in other pools, in holes large enough");
+  if (oom.stranded.other_streams > 0_B)
+    add(oom.stranded.other_streams, "free on other streams, in blocks large enough");
+  if (oom.stranded.other_pools > 0_B) add(oom.stranded.other_pools, "free in other pools, in blocks large enough");
   if (oom.capacity) add(*oom.capacity, "capacity, at most");
   if (oom.device_free)
     add(*oom.device_free, oom.sample_age ? "free on the device, by its samples" : "free on the device");
-  if (oom.device_total) add(*oom.device_total, "the device has in all");
+  if (oom.device_total) add(*oom.device_total, "memory of the device");
   table.print(std::cout, 4);
 }
 
@@ -57,7 +58,7 @@ void print_hole(const Trace& trace, const OutOfMemory& oom, const HoleMap& hole,
       row.push_back(text_of_time(now - event.time));
       row.push_back(site_label(trace.tables, event.stack));
     } else if (i == hole.hole) {
-      row.insert(row.end(), {"", "<- the hole"});
+      row.insert(row.end(), {"", "<- this free block"});
     }
     table.add_row(std::move(row));
   }
@@ -77,27 +78,24 @@ void print_oom(const Trace& trace, const Report& report, const OutOfMemory& oom)
   print_wrapped(survivors_text(report, oom), 2);
   std::cout << '\n';
   print_numbers(oom);
-  if (oom.hole_in_lane) print_hole(trace, oom, *oom.hole_in_lane, "around the largest hole for this request");
-  if (oom.largest_hole) print_hole(trace, oom, *oom.largest_hole, "around the largest hole of any stream and pool");
+  if (oom.hole_in_lane) print_hole(trace, oom, *oom.hole_in_lane, "around the largest free block for this request");
+  if (oom.largest_hole)
+    print_hole(trace, oom, *oom.largest_hole, "around the largest free block of any stream and pool");
 }
 
 /// All failures in a line each.
 void print_overview(const Trace& trace, const Report& report, std::size_t top) {
   TextTable table({{"event", Align::right},
                    {"requested", Align::right},
-                   {"live", Align::right},
-                   {"reserved", Align::right},
-                   {"largest hole", Align::right},
+                   {"largest free", Align::right},
                    {"verdict"},
                    {"survives with"},
                    {"where"}});
-  const std::string nothing = report.remedies.tried.empty() ? "" : "nothing tried";
   const std::size_t shown = std::min(top, report.ooms.examined.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const OutOfMemory& oom = report.ooms.examined[i];
-    table.add_row({text_of(oom.event), text_of(oom.requested), text_of(oom.live), text_of(oom.reserved),
-                   text_of(oom.largest_in_lane), std::string(name_of(oom.verdict)),
-                   oom.survivors.empty() ? nothing : report.remedies.tried[oom.survivors.front()].text,
+    table.add_row({text_of(oom.event), text_of(oom.requested), text_of(oom.largest_in_lane),
+                   std::string(name_of(oom.verdict)), survivor_text(report.remedies, oom),
                    site_label(trace.tables, trace.events.stack[oom.event])});
   }
   table.print(std::cout, 2);

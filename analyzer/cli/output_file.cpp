@@ -1,5 +1,8 @@
 #include "analyzer/cli/output_file.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <array>
 #include <iostream>
 #include <memory>
@@ -64,6 +67,22 @@ Result<void> must_differ(const std::filesystem::path& input, const std::filesyst
   std::error_code ignored;
   if (!std::filesystem::equivalent(input, output, ignored)) return {};
   return Error{.what = "the output would overwrite the input", .where = output.string(), .remedy = "name another file"};
+}
+
+bool is_standard_output(const std::filesystem::path& output) {
+  if (output.empty()) return true;
+  // std::filesystem::equivalent() does not compare pipes.
+  struct stat named {
+  }, standard{};
+  return ::stat(output.c_str(), &named) == 0 && ::fstat(STDOUT_FILENO, &standard) == 0 &&
+         named.st_dev == standard.st_dev && named.st_ino == standard.st_ino;
+}
+
+Result<void> leaves_room_for_json(const std::filesystem::path& output) {
+  if (!is_standard_output(output)) return {};
+  return Error{.what = "--json writes to standard output, where the output itself goes",
+               .where = "--json",
+               .remedy = "name a file with -o"};
 }
 
 Result<void> flush_output() {

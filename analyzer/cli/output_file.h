@@ -17,6 +17,12 @@ Result<void> write_output(const std::filesystem::path& file, const std::function
 /// Fails when `output` is the file `input`, which writing it would destroy.
 Result<void> must_differ(const std::filesystem::path& input, const std::filesystem::path& output);
 
+/// Whether a command writes to standard output when it is given `output`: it is empty, or names the same file.
+bool is_standard_output(const std::filesystem::path& output);
+
+/// Fails when `output` is standard output, where the document of --json goes.
+Result<void> leaves_room_for_json(const std::filesystem::path& output);
+
 /// Hands what was printed to standard output to the system. Fails when it did not take everything.
 Result<void> flush_output();
 

@@ -30,6 +30,7 @@ void find_largest(const Predictor& predictor, const std::vector<Values>& targets
   for (const Prediction& prediction : report.predictions)
     if (!prediction.first_failure) report.largest = std::max(report.largest.value_or(0), prediction.at[report.which]);
   const Values& largest = predictor.recordings().back()->at;
+  const ProgressBar bar("searching for the largest that fits");
   report.largest_whole = predictor.largest_that_fits(targets.empty() ? largest : targets.front(), report.which);
   if (!targets.empty()) return;
   Values at = largest;
@@ -43,6 +44,7 @@ void find_largest(const Predictor& predictor, const std::vector<Values>& targets
 /// With --tune for every prediction; else for the smallest that does not fit, if the search is short.
 void find_settings(const Predictor& predictor, bool all, PredictReport& report) {
   constexpr std::size_t most_requests = 200'000;
+  const ProgressBar bar("replaying settings");
   report.settings.resize(report.predictions.size());
   std::optional<std::size_t> smallest;
   for (std::size_t i = 0; i < report.predictions.size(); ++i) {
@@ -74,9 +76,11 @@ Exit run_predict(const PredictArguments& arguments) {
   if (!device) return fail(device.error());
   report.device = *std::move(device);
   const std::vector<std::string> names = inputs->names;
-  Result<Predictor> predictor =
-      Predictor::make(std::move(inputs->recordings),
-                      {.names = names, .policy = std::move(inputs->policy), .capacity = report.device.capacity});
+  Result<Predictor> predictor = [&] {
+    const ProgressBar bar("learning from the recordings");
+    return Predictor::make(std::move(inputs->recordings),
+                           {.names = names, .policy = std::move(inputs->policy), .capacity = report.device.capacity});
+  }();
   if (!predictor) return fail(predictor.error());
 
   const Values largest = predictor->recordings().back()->at;
@@ -84,14 +88,17 @@ Exit run_predict(const PredictArguments& arguments) {
   if (!targets) return fail(targets.error());
   if (arguments.to.empty() && !arguments.capacity.empty()) targets->clear();
   if (arguments.to.empty() && arguments.capacity.empty())
-    return fail({.what = "nothing is asked for", .remedy = "say --to " + names.front() + "=N, --capacity, or both"});
+    return fail({.what = "nothing to predict", .remedy = "say --to " + names.front() + "=N, --capacity, or both"});
   if (!arguments.output.empty() && targets->size() > 1)
     return fail({.what = "one trace holds one prediction", .where = "-o", .remedy = "give one value with --to"});
 
   for (const Values& at : *targets)
     if (const Result<void> possible = predictor->can_predict(at); !possible) return fail(possible.error());
   report.which = searched_parameter(*targets, largest);
-  for (const Values& at : *targets) report.predictions.push_back(predictor->predict(at));
+  for (ProgressBar bar("predicting"); const Values& at : *targets) {
+    report.predictions.push_back(predictor->predict(at));
+    bar.update(report.predictions.size(), targets->size());
+  }
   if (report.device.capacity) find_largest(*predictor, *targets, report);
   find_settings(*predictor, arguments.tune, report);
   for (const Prediction& prediction : report.predictions) report.held.push_back(predictor->held(prediction));
@@ -126,7 +133,7 @@ void add_predict_command(CLI::App& app, Exit& exit) {
   command->add_option("--policy", arguments->policy, "Allocator of the predicted run, as in replay [the recorded one]");
   command->add_option("-o,--output", arguments->output,
                       "Write the predicted run as a trace, which every command reads");
-  command->add_option("--html", arguments->html, "Write a page with the chart, too");
+  command->add_option("--html", arguments->html, "Also write an HTML page with the chart");
   command->add_flag("--tune", arguments->tune,
                     "Find the best setting for every predicted run, not only for the first that does not fit");
   add_memory_option(*command, arguments->memory_limit);

@@ -23,7 +23,7 @@ Result<PolicySpec> policy_of(const Trace& trace, const std::vector<Prepared>& he
   } else if (const auto recorded = recorded_policy(trace, heaps)) {
     spec = *recorded;
   } else {
-    return Error{.what = "the allocator that this program ran with is not PyTorch's",
+    return Error{.what = "this program did not use PyTorch's allocator",
                  .where = file,
                  .remedy = "name one with --policy, e.g. --policy cuda.malloc"};
   }

@@ -285,7 +285,12 @@ Exit run_replay(const ReplayArguments& arguments) {
   // What is run for real is modelled too, for the comparison.
   std::vector<PolicySpec> specs = *modelled;
   specs.insert(specs.end(), real_specs->begin(), real_specs->end());
-  const Result<std::vector<ReplayResult>> results = replay(heaps, specs, *options);
+  const Result<std::vector<ReplayResult>> results = [&] {
+    ProgressBar bar("replaying");
+    options->on_progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
+    return replay(heaps, specs, *options);
+  }();
+  options->on_progress = {};
   if (!results) return fail(results.error());
   if (input->streamed) {
     if (const Result<void> read = input->streamed->status(); !read) return fail(read.error());

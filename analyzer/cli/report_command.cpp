@@ -101,6 +101,11 @@ Exit run_report(const ReportArguments& arguments) {
   return written ? Exit::done : fail(written.error());
 }
 
+Categories classify_shown(const Trace& trace) {
+  const ProgressBar bar("classifying allocations");
+  return classify(trace);
+}
+
 Verdict verdict_on(const Trace& trace, const std::vector<Lifetime>& lives, const Report& report) {
   std::vector<HeapHistory> heaps;
   for (const HeapReport& heap : report.heaps) heaps.push_back(heap.history);
@@ -130,7 +135,7 @@ Result<Report> make_report(const Trace& trace, const ReportQuestion& question) {
   // Other allocators have no such summary, which is no error of the report.
   if (Result<std::vector<MemorySummary>> summaries = memory_summaries(trace)) report.summaries = *std::move(summaries);
   const std::vector<Lifetime> lives = lifetimes(trace);
-  if (sections.live) report.categories = classify(trace);
+  if (sections.live) report.categories = classify_shown(trace);
   for (const HeapHistory& history : heap_histories(trace)) {
     const auto summary = std::find_if(report.summaries.begin(), report.summaries.end(),
                                       [&](const MemorySummary& s) { return s.heap == history.heap; });
@@ -149,10 +154,18 @@ Result<Report> make_report(const Trace& trace, const ReportQuestion& question) {
     if (!events) return Error{.what = events.error().what, .where = "--at", .remedy = events.error().remedy};
     heap.at_instant = view(*events);
   }
-  if (sections.leaks) report.leaks = find_leaks(trace, question.leaks);
+  if (sections.leaks) {
+    const ProgressBar bar("looking for leaks");
+    report.leaks = find_leaks(trace, question.leaks);
+  }
   if (sections.fragmentation || sections.ooms) {
     const RecordedBlocks blocks = recorded_blocks(trace);
-    report.remedies = replay_remedies(trace);
+    {
+      ProgressBar bar("replaying settings");
+      report.remedies = replay_remedies(trace, remedy_rows, 0,
+                                        [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); });
+    }
+    const ProgressBar bar("judging the heap");
     if (sections.fragmentation) report.fragmentation = find_fragmentation(trace, blocks);
     if (sections.ooms) report.ooms = judge_failures(trace, blocks, report.remedies);
   }
@@ -162,7 +175,7 @@ Result<Report> make_report(const Trace& trace, const ReportQuestion& question) {
 
 void add_report_command(CLI::App& app, Exit& exit) {
   CLI::App* const command =
-      app.add_subcommand("report", "Say who holds the memory, what leaks, what fragments it and why it ran out");
+      app.add_subcommand("report", "Show who holds the memory, what leaks, what fragments it and why it ran out");
   const auto arguments = std::make_shared<ReportArguments>();
   command->add_option("TRACE", arguments->options.file, "Trace, or any file that import reads")->required();
   add_memory_option(*command, arguments->memory_limit);
@@ -175,10 +188,10 @@ void add_report_command(CLI::App& app, Exit& exit) {
                       "range:NAME (its peak), 12.5s");
   command->add_option("--top", arguments->options.top, "Groups to show per table [10]");
   command->add_flag("--leaks", arguments->sections.leaks,
-                    "What is kept step after step and never freed, and what is kept for a reason");
+                    "Memory that grows step after step and is never freed, and what is held, not leaked");
   add_leak_options(*command, arguments->leaks);
   command->add_flag("--fragmentation", arguments->sections.fragmentation,
-                    "What makes free memory unreleasable, strands it or is lost to rounding, and what gives it back");
+                    "What makes free memory unreleasable or stranded, what rounding takes, and what saves memory");
   command->add_flag("--oom", arguments->sections.ooms,
                     "Why each request failed, and the settings that would have served it");
   command->add_flag("--summary", arguments->options.summary,

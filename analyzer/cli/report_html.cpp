@@ -157,7 +157,7 @@ class Page {
     body_ += "<h2>Leaks</h2>\n";
     const auto accused = static_cast<std::size_t>(
         std::ranges::count_if(leaks.findings, [](const LeakFinding& finding) { return accuses(finding.verdict); }));
-    if (accused == 0) body_ += "<p>Nothing is kept in step after step: no leak.</p>\n";
+    if (accused == 0) body_ += "<p>No leaks.</p>\n";
     for (std::size_t i = 0; i < std::min(most_rows, accused); ++i) {
       const LeakFinding& finding = leaks.findings[i];
       body_ += "<h3><span class=bad>" + html_escaped(name_of(finding.verdict)) + "</span> " + text_of(finding.bytes) +
@@ -171,14 +171,12 @@ class Page {
       const LeakFinding& finding = leaks.findings[i];
       table.add_row({text_of(finding.bytes), std::string(name_of(finding.verdict)), cell(finding.evidence)});
     }
-    if (shown > 0)
-      body_ += "<h3>Held, and no leak</h3>\n" + table.text() + more(shown, leaks.findings.size() - accused);
+    if (shown > 0) body_ += "<h3>Held, not leaked</h3>\n" + table.text() + more(shown, leaks.findings.size() - accused);
   }
 
   void fragmentation() {
     body_ += "<h2>Fragmentation</h2>\n";
-    if (report_.fragmentation.empty())
-      body_ += "<p>No heap of this trace records its segments, so nothing can be said about holes in them.</p>\n";
+    if (report_.fragmentation.empty()) body_ += "<p>Not known: no segments were recorded.</p>\n";
     for (std::size_t i = 0; i < std::min(most_heaps, report_.fragmentation.size()); ++i)
       fragmentation_of(report_.fragmentation[i]);
     remedies();
@@ -188,17 +186,17 @@ class Page {
     const FragmentationPoint& peak = found.at_peak;
     body_ += "<h3>" + cell(heap_title(trace_.tables, found.heap)) + ": " + text_of(peak.allocated) + " of " +
              text_of(peak.reserved) + " allocated at the reserved peak</h3>\n";
-    HtmlTable made({{"bytes", true}, {"what the peak was made of"}});
+    HtmlTable made({{"bytes", true}, {"what they were"}});
     const auto add = [&](Bytes bytes, const char* what) {
       if (bytes > 0_B) made.add_row({text_of(bytes), what});
     };
     add(peak.requested, "live, as requested");
-    add(peak.allocated - std::min(peak.requested, peak.allocated), "rounding and unsplit tails");
-    add(peak.pending, "freed, but the device was still busy with it");
-    add(peak.hostage, "free, but pinned: something beside it was alive");
-    add(peak.free() - peak.hostage, "free, in pieces that could have been given back");
+    add(peak.allocated - std::min(peak.requested, peak.allocated), "rounding and unsplit remainders");
+    add(peak.pending, "awaiting free: freed, but still used by another stream");
+    add(peak.hostage, "unreleasable: free, in a segment with active blocks");
+    add(peak.free() - peak.hostage, "free, in segments that could have been released");
     body_ += made.text();
-    HtmlTable sites({{"pinned", true}, {"alone", true}, {"segments", true}, {"own bytes", true}, {"who pins"}});
+    HtmlTable sites({{"unreleasable", true}, {"alone", true}, {"segments", true}, {"bytes", true}, {"allocated at"}});
     const std::size_t shown = std::min(most_rows, found.sites.size());
     for (std::size_t i = 0; i < shown; ++i) {
       const PinningSite& site = found.sites[i];
@@ -217,9 +215,9 @@ class Page {
 
   void remedies() {
     const Remedies& remedies = report_.remedies;
-    HtmlTable table({{"gives back", true},
-                     {"peak reserved", true},
-                     {"driver calls", true},
+    HtmlTable table({{"saves", true},
+                     {"reserved", true},
+                     {"calls", true},
                      {"failed", true},
                      {remedies.is_torch ? "setting" : "allocator"}});
     std::size_t shown = 0;
@@ -230,7 +228,7 @@ class Page {
                      text_of(remedy.outcome.failures()), "<code>" + cell(remedy.text) + "</code>"});
       ++shown;
     }
-    if (shown > 0) body_ += "<h3>What gives memory back, replayed</h3>\n" + table.text();
+    if (shown > 0) body_ += "<h3>What saves memory, by replay</h3>\n" + table.text();
   }
 
   void ooms() {
@@ -252,8 +250,8 @@ class Page {
              text_of_time(since_start(trace_, event.time)) + " after the start: " + std::string(name_of(oom.verdict)) +
              "</summary>\n";
     body_ += paragraph(explanation(oom)) + paragraph(survivors_text(report_, oom));
-    if (oom.hole_in_lane) hole(oom, *oom.hole_in_lane, "Around the largest hole for this request");
-    if (oom.largest_hole) hole(oom, *oom.largest_hole, "Around the largest hole of any stream and pool");
+    if (oom.hole_in_lane) hole(oom, *oom.hole_in_lane, "Around the largest free block for this request");
+    if (oom.largest_hole) hole(oom, *oom.largest_hole, "Around the largest free block of any stream and pool");
     body_ += stack_details(trace_, "Stack of the request", event.stack) + "</details>\n";
   }
 
@@ -272,7 +270,7 @@ class Page {
         row.push_back(text_of_time(now - birth.time));
         row.push_back(cell(site_label(trace_.tables, birth.stack)));
       } else if (i == hole.hole) {
-        row.insert(row.end(), {"", "<span class=quiet>the hole</span>"});
+        row.insert(row.end(), {"", "<span class=quiet>this free block</span>"});
       }
       table.add_row(row);
     }

@@ -84,7 +84,7 @@ void write_leaks(std::ostream& out, const Trace& trace, const LeakReport& leaks)
 void write_fragmentation(std::ostream& out, const Report& report) {
   if (report.fragmentation.empty()) return;
   open_section(out, "Fragmentation");
-  row(out, {"gives back", "peak reserved", "setting, replayed"});
+  row(out, {"saves", "reserved", "setting, by replay"});
   row(out, {"---:", "---:", "---"});
   std::size_t shown = 0;
   for (const Remedy& remedy : report.remedies.tried) {
@@ -95,7 +95,7 @@ void write_fragmentation(std::ostream& out, const Report& report) {
   const Fragmentation& found = report.fragmentation.front();
   if (!found.sites.empty()) {
     out << '\n';
-    row(out, {"pinned", "alone", "own bytes", "who pins"});
+    row(out, {"unreleasable", "alone", "bytes", "allocated at"});
     row(out, {"---:", "---:", "---:", "---"});
     for (std::size_t i = 0; i < std::min(most_table_rows, found.sites.size()); ++i) {
       const PinningSite& site = found.sites[i];
@@ -108,13 +108,14 @@ void write_fragmentation(std::ostream& out, const Report& report) {
 void write_ooms(std::ostream& out, const Trace& trace, const Report& report) {
   if (report.ooms.count == 0) return;
   open_section(out, "Out of memory");
-  row(out, {"requested", "live", "reserved", "largest hole", "verdict", "survives with", "where"});
+  row(out, {"requested", "live", "reserved", "largest free", "verdict", "survives with", "where"});
   row(out, {"---:", "---:", "---:", "---:", "---", "---", "---"});
   for (std::size_t i = 0; i < std::min(most_table_rows, report.ooms.examined.size()); ++i) {
     const OutOfMemory& oom = report.ooms.examined[i];
     row(out, {text_of(oom.requested), text_of(oom.live), text_of(oom.reserved), text_of(oom.largest_in_lane),
               std::string(name_of(oom.verdict)),
-              oom.survivors.empty() ? "" : markdown_code(report.remedies.tried[oom.survivors.front()].text),
+              oom.survivors.empty() ? survivor_text(report.remedies, oom)
+                                    : markdown_code(survivor_text(report.remedies, oom)),
               markdown_code(site_label(trace.tables, trace.events.stack[oom.event]))});
   }
   out << '\n' << markdown_escaped(explanation(report.ooms.examined.front())) << '\n';

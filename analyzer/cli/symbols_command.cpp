@@ -3,6 +3,8 @@
 
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/input.h"
+#include "analyzer/cli/json.h"
+#include "analyzer/cli/output_file.h"
 #include "analyzer/symbols/bundle.h"
 #include "formats/model/printable.h"
 #include "formats/model/quantity.h"
@@ -15,16 +17,28 @@ struct SymbolsArguments {
   std::filesystem::path output;
   SymbolOptions symbols;
   bool quiet = false;
+  bool json = false;
 };
 
 Exit run_symbols(const SymbolsArguments& arguments) {
   const std::filesystem::path& output = arguments.output.empty() ? arguments.file : arguments.output;
+  if (arguments.json)
+    if (Result<void> room = leaves_room_for_json(output); !room) return fail(room.error());
   Result<SymbolFindings> findings = [&] {
     ProgressBar bar("naming native frames");
     return bundle_symbols(arguments.file, output, arguments.symbols,
                           [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); });
   }();
   if (!findings) return fail(findings.error());
+  if (arguments.json) {
+    print_json({{"schema", "memreel.symbols/1"},
+                {"trace", arguments.file.string()},
+                {"output", output.string()},
+                {"native_frames", findings->native_frames},
+                {"named_frames", findings->named},
+                {"problems", findings->problems}});
+    return Exit::done;
+  }
   for (const std::string& line : findings->problems) note(arguments.file.filename().string() + ": " + line);
   if (arguments.quiet) return Exit::done;
   std::cout << printable(output.string()) << ": named " << text_of(findings->named) << " of "
@@ -42,6 +56,7 @@ void add_symbols_command(CLI::App& app, Exit& exit) {
   command->add_option("-o,--output", arguments->output, "Trace to write [TRACE itself]");
   add_symbol_options(*command, arguments->symbols);
   command->add_flag("-q,--quiet", arguments->quiet, "Print problems only");
+  command->add_flag("--json", arguments->json, "One JSON document (memreel.symbols/1) instead of text");
   command->footer(
       "Examples:\n"
       "  memreel symbols run.reel\n"

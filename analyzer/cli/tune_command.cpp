@@ -58,7 +58,7 @@ Result<PolicySpec> baseline_of(const Trace& trace, const std::vector<Prepared>& 
     return Error{.what = "the program ran with one policy", .where = "--policy"};
   }
   if (const auto recorded = recorded_policy(trace, heaps)) return *recorded;
-  return Error{.what = "the allocator that this program ran with is not PyTorch's",
+  return Error{.what = "this program did not use PyTorch's allocator",
                .where = arguments.file.string(),
                .remedy =
                    "name it with --policy, e.g. --policy cuda.malloc, and what to compare it with: --allocators "

@@ -109,14 +109,14 @@ std::string verdict_on_calls(const TuneResult& result, const Alternative& altern
   if (kind == WhatIf::Kind::empty_cache_at_oom) {
     if (base.failures() == 0) return text + "nothing fails, so it is never called.";
     if (other.failures() == base.failures())
-      return text + "no use: before a request fails, the allocator itself releases all that it can.";
+      return text + "useless: before a request fails, the allocator releases all it can by itself.";
     return text + text_of(base.failures()) + " failures without it, " + text_of(other.failures()) + " with it.";
   }
   const bool removed = kind == WhatIf::Kind::no_empty_cache;
   const Outcome& with = removed ? base : other;
   const Outcome& without = removed ? other : base;
   if (alternative.calls == 0)
-    return text + (removed ? "the program does not call it." : "the program is shorter than that.");
+    return text + (removed ? "the program does not call it." : "the program ends before the first call.");
   const auto per_call = [&](double more) { return more / static_cast<double>(alternative.calls); };
   const double more_calls =
       static_cast<double>(count_of(with.driver_calls())) - static_cast<double>(count_of(without.driver_calls()));

@@ -44,10 +44,10 @@ Result<UnitCosts> read_unit_costs(const std::filesystem::path& file) {
     costs.measured_on = where->get<std::string>();
   for (const auto& [name, call] : calls->items()) {
     const auto kind = std::ranges::find(driver_call_names, name);
-    if (kind == driver_call_names.end()) return bad("knows a call '" + name + "' that memreel does not");
+    if (kind == driver_call_names.end()) return bad("unknown call '" + name + "'");
     const auto fixed = call.is_object() ? seconds_in(call, "fixed_seconds") : std::nullopt;
     const auto per_mib = call.is_object() ? seconds_in(call, "seconds_per_mib") : std::nullopt;
-    if (!fixed || !per_mib) return bad("has no sensible times for '" + name + "'");
+    if (!fixed || !per_mib) return bad("invalid times for '" + name + "'");
     costs.of[static_cast<std::size_t>(kind - driver_call_names.begin())] = {*fixed, *per_mib};
   }
   return costs;

@@ -63,7 +63,10 @@ void print_text(const Verification& v) {
 Exit run_verify(const VerifyArguments& arguments) {
   const Result<Trace> trace = open_subject(arguments.file, arguments.memory_limit);
   if (!trace) return fail(trace.error());
-  Result<std::vector<Verification>> verified = verify(*trace);
+  Result<std::vector<Verification>> verified = [&] {
+    const ProgressBar bar("replaying the recorded allocator");
+    return verify(*trace);
+  }();
   if (!verified) {
     verified.error().where = arguments.file.string();
     return fail(verified.error());

@@ -136,7 +136,7 @@ Result<void> check_world(const std::vector<FleetRow>& rows, std::uint32_t world,
                    .where = row.summary.file,
                    .remedy = "leave it out, or give the right --world-size or --mesh"};
   if (world > most_ranks)
-    return Error{.what = "a rank beyond " + std::to_string(most_ranks) + " is not believable",
+    return Error{.what = "a rank beyond " + std::to_string(most_ranks) + " is implausible",
                  .remedy = "say where the rank is in the names with --rank-pattern"};
   return {};
 }
@@ -152,7 +152,7 @@ void add_missing(Fleet& fleet) {
     if (there.contains(rank)) continue;
     FleetRow row{.summary = {}, .rank = rank};
     row.summary.status = RankStatus::missing;
-    row.summary.reason = "there is no recording of it";
+    row.summary.reason = "no recording";
     row.summary.identity.rank = rank;
     fleet.rows.push_back(std::move(row));
   }

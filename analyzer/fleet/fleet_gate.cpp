@@ -121,7 +121,7 @@ std::string text_of(const FleetBaseline& baseline) {
 Result<FleetBaseline> parse_fleet_baseline(std::string_view text, const std::string& where) {
   const Error bad{.what = "is not a baseline of a job (" + std::string(schema) + ")",
                   .where = where,
-                  .remedy = "write it anew with memreel check --fleet FILES --write-baseline F"};
+                  .remedy = "write a new one with memreel check --fleet FILES --write-baseline F"};
   const Json document = Json::parse(text, nullptr, false);
   if (!document.is_object() || document.value("schema", Json()) != schema || !document.contains("classes")) return bad;
   FleetBaseline baseline;

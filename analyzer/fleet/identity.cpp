@@ -69,7 +69,7 @@ Result<RankNames> RankNames::pattern(const std::string& text) {
   try {
     names.own_.emplace(text, std::regex::ECMAScript | std::regex::icase);
   } catch (const std::regex_error&) {
-    return Error{.what = "'" + text + "' is no regular expression",
+    return Error{.what = "'" + text + "' is not a regular expression",
                  .where = "--rank-pattern",
                  .remedy = "such as 'worker-([0-9]+)'"};
   }

@@ -16,7 +16,7 @@ bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
 Error no_mesh(std::string_view text) {
-  return {.what = "'" + std::string(text) + "' is no mesh", .where = "--mesh", .remedy = "such as pp=4,dp=4"};
+  return {.what = "'" + std::string(text) + "' is not a mesh", .where = "--mesh", .remedy = "such as pp=4,dp=4"};
 }
 
 }  // namespace

@@ -511,12 +511,12 @@ Result<RankSummary> decode_rank(std::string_view bytes, const std::string& where
     const std::uint32_t version = read(bytes, summary);
     if (version == rank_version) return summary;
     if (version > rank_version)
-      return Error{.what = "is of a newer memreel (version " + std::to_string(version) + ")",
+      return Error{.what = "was made by a newer memreel (version " + std::to_string(version) + ")",
                    .where = where,
                    .remedy = "merge it with the memreel that made it"};
   } catch (const protozero::exception&) {
   }
-  return Error{.what = "is no rank summary", .where = where, .remedy = "make it again with memreel fleet map"};
+  return Error{.what = "is not a rank summary", .where = where, .remedy = "make it again with memreel fleet map"};
 }
 
 }  // namespace memreel

@@ -20,9 +20,9 @@ Result<Shard> shard_from(const std::string& index, const std::string& count, con
                          const char* count_name) {
   const auto i = number_in(index), n = number_in(count);
   if (i && n && *i < *n && *n <= most_shards) return Shard{.index = *i, .count = *n, .from = index_name};
-  return Error{
-      .what = std::string(index_name) + "=" + index + " and " + count_name + "=" + count + " are no part of a whole",
-      .remedy = "say which part it is: --shard 0/8"};
+  return Error{.what = std::string(index_name) + "=" + index + " and " + count_name + "=" + count +
+                       " do not name a part such as 0 of 8",
+               .remedy = "say which part it is: --shard 0/8"};
 }
 
 /// Slurm counts an array from SLURM_ARRAY_TASK_MIN.
@@ -60,7 +60,7 @@ Result<Shard> parse_shard(std::string_view text) {
   const auto count = slash == std::string_view::npos ? std::nullopt : number_in(text.substr(slash + 1));
   if (index && count && *index < *count && *count <= most_shards)
     return Shard{.index = *index, .count = *count, .from = "--shard"};
-  return Error{.what = "'" + std::string(text) + "' is no part of a whole",
+  return Error{.what = "'" + std::string(text) + "' is not a part such as 0/8",
                .where = "--shard",
                .remedy = "0/8 is the first of eight parts, 7/8 the last"};
 }

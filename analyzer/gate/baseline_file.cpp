@@ -99,7 +99,7 @@ std::string baseline_text(const Measured& measured) {
 Result<Measured> parse_baseline(std::string_view text, const std::string& where) {
   const auto bad = [&](std::string what) {
     return Error{
-        .what = std::move(what), .where = where, .remedy = "write it anew with memreel check --write-baseline"};
+        .what = std::move(what), .where = where, .remedy = "write a new one with memreel check --write-baseline"};
   };
   // What is nested deeper than a baseline is dropped: copying or ending it would take the stack.
   constexpr int deepest = 8;

@@ -6,12 +6,12 @@ namespace memreel {
 
 std::vector<std::string> what_is_missing(const Losses& losses, const ReadReport& read, Bytes file_size) {
   std::vector<std::string> missing;
-  if (losses.history_overflowed) missing.emplace_back("the oldest events, which the recorder's ring overwrote");
+  if (losses.history_overflowed) missing.emplace_back("the oldest events, overwritten in the recorder's ring buffer");
   if (losses.began_late || losses.preexisting_allocations > 0)
     missing.emplace_back("the history before the recording began, when the program already held memory");
   if (losses.ring_full > 0) missing.push_back(text_of(losses.ring_full) + " events that the recorder dropped");
   if (losses.hook_refused > 0) missing.push_back(text_of(losses.hook_refused) + " calls that could not be observed");
-  if (!read.intact()) missing.emplace_back("what was in the damaged parts of the file");
+  if (!read.intact()) missing.emplace_back("the damaged parts of the file");
   if (!read.has_footer && file_size != 0_B)
     missing.emplace_back("the end: the recorder was killed, or is still writing");
   return missing;

@@ -32,7 +32,7 @@ std::string most_held(const Measured& now, std::int32_t device) {
   const DeviceFigures* const figures = figures_of(now, device);
   if (figures == nullptr || figures->sites.empty()) return "";
   const SiteFigures& site = figures->sites.front();
-  return "; at the peak most is held by " + place_of(site) + ": " + text_of(site.bytes) + by_stack(site);
+  return "; at the peak, most is held by " + place_of(site) + ": " + text_of(site.bytes) + by_stack(site);
 }
 
 /// "; most is leaked by step (train.py): 2.10 GiB, at ...".
@@ -64,7 +64,7 @@ std::string most_grown(const Measured& now, const Measured& before, std::int32_t
          by_stack(*grown);
 }
 
-constexpr const char* what_pins = "; memreel report --fragmentation names what pins it";
+constexpr const char* what_pins = "; memreel report --fragmentation shows what keeps it from being released";
 std::string on_device(std::int32_t device) { return device < 0 ? "host memory" : "device " + std::to_string(device); }
 
 std::string under(const std::string& policy) {

@@ -36,7 +36,7 @@ struct PinningSite {
   Bytes bytes;                    // of these blocks
 };
 
-/// Live blocks of similar requested size, and what rounding and unsplit tails cost them.
+/// Live blocks of similar requested size, and what rounding and unsplit remainders cost them.
 struct SizeClass {
   Bytes least;  // a power of two: requests from here to below twice as much; 0 for empty requests
   std::uint64_t count = 0;

@@ -107,6 +107,9 @@ OutOfMemories judge_failures(const Trace& trace, const RecordedBlocks& blocks, c
 /// The verdict in a few sentences with its numbers.
 std::string explanation(const OutOfMemory& oom);
 
+/// The first setting that serves a request, or that none of those tried does; empty where none can.
+std::string survivor_text(const Remedies& remedies, const OutOfMemory& oom);
+
 /// A line of `width` characters for the bytes from `begin` to `end`: full, partly or not at all in use.
 std::string strip_of(std::span<const HeapBlock> blocks, Address begin, Address end, std::size_t width);
 

@@ -8,37 +8,38 @@ namespace memreel {
 namespace {
 
 std::string arithmetic(const OutOfMemory& oom) {
-  return text_of(oom.live) + " were live and " + text_of(oom.requested) + " were asked for";
+  return text_of(oom.live) + " live and " + text_of(oom.requested) + " requested";
 }
 
 std::string of_all(const OutOfMemory& oom) { return oom.capacity ? ", of at most " + text_of(*oom.capacity) : ""; }
 
 std::string larger_than_device(const OutOfMemory& oom) {
-  std::string text = "Larger than the device: " + text_of(oom.requested) + " were asked for, and ";
-  if (oom.device_total) return text + "the device has " + text_of(*oom.device_total) + " in all.";
-  text += "no device has as much. Nothing in the trace says how much this one has";
+  std::string text = "Larger than the device: " + text_of(oom.requested) + " requested, but ";
+  if (oom.device_total) return text + "the device has " + text_of(*oom.device_total) + " in total.";
+  text += "no device has as much. The trace does not say how much this one has";
   if (oom.device_free && !oom.sample_age) text += "; " + text_of(*oom.device_free) + " of it were free";
   return text + ".";
 }
 
 std::string lack_of_memory(const OutOfMemory& oom) {
   if (oom.level == Level::driver) {
-    return text_of(oom.requested) + " were asked of the driver, and " + text_of(*oom.device_free) +
-           " of the device's " + text_of(*oom.device_total) + " were free. The program held " + text_of(oom.live) + ".";
+    return text_of(oom.requested) + " requested from the driver, with " + text_of(*oom.device_free) +
+           " of the device's " + text_of(*oom.device_total) + " free. The program held " + text_of(oom.live) + ".";
   }
-  if (!oom.capacity) return arithmetic(oom) + ", and only " + text_of(oom.free) + " of the pool were free.";
+  if (!oom.capacity) return arithmetic(oom) + ", with only " + text_of(oom.free) + " free in the pool.";
   if (oom.live > *oom.capacity || oom.requested > *oom.capacity - oom.live)
-    return arithmetic(oom) + ", more than the " + text_of(*oom.capacity) +
-           " that there were at most, wherever they lay.";
+    return arithmetic(oom) + ", more than the capacity of at most " + text_of(*oom.capacity) +
+           ", however they are placed.";
   if (oom.bounded && !oom.own_limit()) return arithmetic(oom) + ", more than the pool and the device had left.";
-  return arithmetic(oom) + ". Nothing bounds how much there was but what was refused: it was at least " +
-         text_of(oom.least_capacity) + " and at most " + text_of(*oom.capacity) + ", probably too little.";
+  return arithmetic(oom) + ". Only what was refused bounds the capacity: at least " + text_of(oom.least_capacity) +
+         " and at most " + text_of(*oom.capacity) + ", probably too little.";
 }
 
 std::string not_known(const OutOfMemory& oom) {
-  if (oom.level != Level::driver) return arithmetic(oom) + ". The trace does not say how much memory there was.";
+  if (oom.level != Level::driver)
+    return arithmetic(oom) + ". The trace does not say how much memory there was in total.";
   const std::string asked =
-      text_of(oom.requested) + " were asked of the driver while the program held " + text_of(oom.live);
+      text_of(oom.requested) + " requested from the driver while the program held " + text_of(oom.live);
   if (!oom.device_free) return asked + ". The trace has no samples of the device.";
   return asked + ". By the last sample, the device had " + text_of(*oom.device_free) +
          " free: another program took them since, or a limit applies.";
@@ -60,30 +61,29 @@ std::string what_the_driver_refused(const OutOfMemory& oom) {
 }
 
 std::string where_the_free_memory_was(const OutOfMemory& oom) {
-  if (oom.holes == 0) return " The pool had no free memory: all of it went to rounding and unsplit tails.";
+  if (oom.holes == 0) return " The pool had no free memory: all of it went to rounding and unsplit remainders.";
   std::string text = " The pool had " + text_of(oom.free) + " free in " + text_of(oom.holes) +
-                     (oom.holes == 1 ? " hole" : " holes") + ". The largest that this request may use has " +
+                     (oom.holes == 1 ? " block" : " blocks") + ". The largest that this request may use has " +
                      text_of(oom.largest_in_lane);
   if (oom.largest_free > oom.largest_in_lane)
     text += ", the largest on any stream or pool " + text_of(oom.largest_free);
   text += ".";
   if (oom.needed > oom.requested && oom.capacity && *oom.capacity >= oom.reserved)
     text += " A new segment would have taken " + text_of(oom.needed) + ", and " +
-            text_of(*oom.capacity - oom.reserved) + " were left.";
+            text_of(*oom.capacity - oom.reserved) + " was left.";
   if (oom.hostage > 0_B)
-    text += " " + text_of(oom.hostage) +
-            " of the free memory can't be given back, because something in the same segment is still allocated.";
+    text += " " + text_of(oom.hostage) + " of the free memory is unreleasable: its segments have active blocks.";
   return text;
 }
 
 std::string who_else_has_it(const OutOfMemory& oom) {
   std::string text;
   if (oom.stranded.other_streams > 0_B)
-    text += " " + text_of(oom.stranded.other_streams) + " are free in holes large enough, but on other streams.";
+    text += " " + text_of(oom.stranded.other_streams) + " is free in blocks large enough, but on other streams.";
   if (oom.stranded.other_pools > 0_B)
-    text += " " + text_of(oom.stranded.other_pools) + " are free in holes large enough, but in other pools.";
+    text += " " + text_of(oom.stranded.other_pools) + " is free in blocks large enough, but in other pools.";
   if (oom.pending > 0_B)
-    text += " " + text_of(oom.pending) + " were freed already, but the device was not done with them.";
+    text += " " + text_of(oom.pending) + " is awaiting free: freed, but still used by another stream.";
   return text;
 }
 
@@ -103,13 +103,18 @@ std::string explanation(const OutOfMemory& oom) {
              who_else_has_it(oom);
       break;
     case OomVerdict::unknown:
-      text = "Not known: " + not_known(oom);
+      text = "Unknown: " + not_known(oom);
       break;
   }
   if (oom.own_limit() && oom.verdict != OomVerdict::larger_than_device)
     text += " The device itself had " + text_of(*oom.device_free) +
-            " free: what refused is a limit of the program's own (a memory fraction).";
+            " free: what refused is a limit that the program set (a memory fraction).";
   return text + what_the_driver_refused(oom);
+}
+
+std::string survivor_text(const Remedies& remedies, const OutOfMemory& oom) {
+  if (!oom.survivors.empty()) return remedies.tried[oom.survivors.front()].text;
+  return oom.verdict == OomVerdict::fragmentation && !remedies.tried.empty() ? "none of those tried" : "";
 }
 
 std::string strip_of(std::span<const HeapBlock> blocks, Address begin, Address end, std::size_t width) {

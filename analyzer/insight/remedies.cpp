@@ -1,6 +1,7 @@
 #include "analyzer/insight/remedies.h"
 
 #include <algorithm>
+#include <atomic>
 #include <tuple>
 #include <utility>
 
@@ -100,15 +101,18 @@ Trial trial_of(const PolicySpec& spec, std::span<const Prepared> heaps) {
 }
 
 /// Those for which there was not enough memory stay empty.
-void run_all(std::span<Trial> trials, unsigned threads) {
+void run_all(std::span<Trial> trials, unsigned threads,
+             const std::function<void(std::uint64_t done, std::uint64_t total)>& on_progress) {
   if (trials.empty()) return;
   const std::size_t heaps = trials.front().heaps.size();
+  std::atomic<std::uint64_t> done = 0;
   static_cast<void>(in_parallel(trials.size() * heaps, threads, [&](std::size_t i) {
     Trial& trial = trials[i / heaps];
     const Prepared& heap = trial.heaps[i % heaps];
     ReplayResult& result = trial.outcome.heaps[i % heaps];
     result = trial.policy.run(heap, {.device = implied_device(heap)});
     result.policy = trial.policy.spec;
+    if (on_progress) on_progress(++done, trials.size() * heaps);
   }));
 }
 
@@ -138,7 +142,8 @@ std::string_view name_of(RemedyKind kind) {
   return "one_stream";
 }
 
-Remedies replay_remedies(const Trace& trace, std::uint64_t rows, unsigned threads) {
+Remedies replay_remedies(const Trace& trace, std::uint64_t rows, unsigned threads,
+                         const std::function<void(std::uint64_t done, std::uint64_t total)>& on_progress) {
   Remedies remedies{.heaps = pools_of(trace)};
   if (remedies.heaps.empty()) return remedies;
   const std::span<const Prepared> heaps = remedies.heaps;
@@ -167,7 +172,7 @@ Remedies replay_remedies(const Trace& trace, std::uint64_t rows, unsigned thread
   for (const Candidate& candidate : candidates)
     trials.push_back(trial_of(candidate.policy, candidate.kind == RemedyKind::one_stream ? one_stream : heaps));
   if (remedies.is_torch) trials.push_back(trial_of(baseline, heaps));
-  run_all(trials, threads);
+  run_all(trials, threads, on_progress);
 
   if (remedies.is_torch) {
     remedies.baseline = std::move(trials.back().outcome);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -53,7 +54,9 @@ inline constexpr std::uint64_t remedy_rows = 30'000'000;
 /// the allocators that replace them. Of long traces fewer, as `rows` says; the first candidate always.
 ///
 /// Nothing is tried for programs that take their memory from the driver without a pool.
-Remedies replay_remedies(const Trace& trace, std::uint64_t rows = remedy_rows, unsigned threads = 0);
+/// `on_progress` is called by any thread, after each replay.
+Remedies replay_remedies(const Trace& trace, std::uint64_t rows = remedy_rows, unsigned threads = 0,
+                         const std::function<void(std::uint64_t done, std::uint64_t total)>& on_progress = {});
 
 /// Whether a request that failed when it was recorded (event `failure` of `heap`) is served in a replay, and none
 /// before it fails that did not fail when it was recorded. `recorded`: events of the recorded failures, ascending.

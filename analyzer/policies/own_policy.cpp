@@ -216,7 +216,7 @@ std::string missing_functions(const memreel_policy& rules) {
 
 Result<std::shared_ptr<const Library>> load(const std::string& file) {
   std::error_code ignored;
-  if (!std::filesystem::exists(file, ignored)) return Error{.what = "there is no such file", .where = file};
+  if (!std::filesystem::exists(file, ignored)) return Error{.what = "no such file", .where = file};
   auto library = std::make_shared<Library>();
   // A name without a slash would be looked for where the system keeps its libraries.
   const std::string path = file.find('/') == std::string::npos ? "./" + file : file;
@@ -228,9 +228,9 @@ Result<std::shared_ptr<const Library>> load(const std::string& file) {
   }
   using Get = const memreel_policy*();
   const auto get = reinterpret_cast<Get*>(dlsym(library->handle, "memreel_policy_get"));
-  if (get == nullptr) return refused(file, "is no policy: it does not export memreel_policy_get");
+  if (get == nullptr) return refused(file, "is not a policy: it does not export memreel_policy_get");
   const memreel_policy* const rules = get();
-  if (rules == nullptr) return refused(file, "is no policy: memreel_policy_get() returned nothing");
+  if (rules == nullptr) return refused(file, "is not a policy: memreel_policy_get() returned nothing");
   if (rules->version != MEMREEL_POLICY_VERSION)
     return refused(file, "was built for version " + std::to_string(rules->version) +
                              " of the policy interface, this memreel has version " +

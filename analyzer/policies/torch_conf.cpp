@@ -25,8 +25,8 @@ Result<void> check_backend(const PolicySpec& spec, const std::string& value) {
   if (value == "cudaMallocAsync")
     return Error{.what = "policy " + spec.name + ": backend:cudaMallocAsync is another allocator, CUDA's own",
                  .remedy = "ask for the policy cuda.async"};
-  return Error{.what = "policy " + spec.name + ": there is no backend '" + value + "'",
-               .remedy = "PyTorch knows native and cudaMallocAsync"};
+  return Error{.what = "policy " + spec.name + ": unknown backend '" + value + "'",
+               .remedy = "available: native, cudaMallocAsync"};
 }
 
 /// What torch.native takes as a default and PyTorch refuses.

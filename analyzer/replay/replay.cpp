@@ -1,6 +1,7 @@
 #include "analyzer/replay/replay.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "analyzer/engine/parallel.h"
@@ -87,7 +88,12 @@ Result<std::vector<ReplayResult>> replay(std::span<const Prepared> heaps, std::s
     }
   }
   std::vector<ReplayResult> results(jobs.size());
-  if (!in_parallel(jobs.size(), options.threads, [&](std::size_t i) { results[i] = run(jobs[i], options); }))
+  std::atomic<std::uint64_t> done = 0;
+  const bool enough_memory = in_parallel(jobs.size(), options.threads, [&](std::size_t i) {
+    results[i] = run(jobs[i], options);
+    if (options.on_progress) options.on_progress(++done, jobs.size());
+  });
+  if (!enough_memory)
     return Error{.what = "not enough host memory for the replay", .remedy = "replay fewer policies at once"};
   for (ReplayResult& result : results)
     if (result.defect) return *std::move(result.defect);

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -25,6 +27,7 @@ struct ReplayOptions {
   bool placement_metrics = false;   // also find free_memory and address_stability
   unsigned threads = 0;             // 0: one per core
   const RowSource* rows = nullptr;  // of heaps whose columns are empty, see streamed_trace.h
+  std::function<void(std::uint64_t done, std::uint64_t total)> on_progress;  // by any thread, after each run
 };
 
 /// Every policy, in the order of the documentation.

@@ -122,7 +122,7 @@ std::string why_it_may_diverge(const Trace& trace, HeapId heap) {
            "this";
   if (const auto event = change_of_settings(trace, heap))
     return "the allocator's settings changed while the program ran (event " + std::to_string(*event) +
-           "): the last ones are taken for all of it";
+           "): the last ones are used throughout";
   return "a snapshot holds the allocator's settings at its end: had they been others before, it would look like this";
 }
 
@@ -143,8 +143,8 @@ Result<std::vector<Verification>> verify(const Trace& trace) {
     return Error{.what = "nothing to verify: no heap of this trace records an allocator whose rules memreel knows",
                  .where = trace.header.source_name,
                  .remedy =
-                     "known are PyTorch's, from torch.cuda.memory._dump_snapshot(), and that of TensorFlow and "
-                     "JAX, from jax.profiler.trace()"};
+                     "supported: PyTorch's, from torch.cuda.memory._dump_snapshot(), and TensorFlow's and "
+                     "JAX's, from jax.profiler.trace()"};
   return verifications;
 }
 

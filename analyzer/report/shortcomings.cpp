@@ -15,11 +15,11 @@ std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& re
         "the recorder's ring overflowed: the oldest events are missing (record with a larger max_entries)");
   }
   if (losses.began_late) {
-    const std::string held =
-        losses.preexisting_allocations == 0
-            ? "what was allocated before it is not known"
-            : text_of(losses.preexisting_allocations) + " allocations were made before it, their stacks are not known";
-    lines.push_back("the recording began late: " + held);
+    const std::uint64_t older = losses.preexisting_allocations;
+    lines.push_back("the recording began late: " +
+                    (older == 0   ? "what was allocated before it is not known"
+                     : older == 1 ? "1 allocation is older, and its stack is not known"
+                                  : text_of(older) + " allocations are older, and their stacks are not known"));
   }
   say(losses.ring_full, "event was dropped because the recorder's ring was full",
       "events were dropped because the recorder's ring was full");
@@ -31,12 +31,13 @@ std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& re
   say(losses.unmatched_frees, "free is of an allocation that was never recorded",
       "frees are of allocations that were never recorded");
   if (read.damaged_packets != 0 || read.damaged_bytes != 0) {
-    lines.push_back("damaged: " + text_of(read.damaged_packets) + " packets, " + text_of(Bytes{read.damaged_bytes}) +
+    lines.push_back("damaged: " + text_of(read.damaged_packets) +
+                    (read.damaged_packets == 1 ? " packet, " : " packets, ") + text_of(Bytes{read.damaged_bytes}) +
                     " skipped");
   }
   say(read.missing_events, "event was lost with them", "events were lost with them");
   if (read.truncated_bytes != 0) {
-    lines.push_back("incomplete: the last " + text_of(Bytes{read.truncated_bytes}) + " are the beginning of a packet");
+    lines.push_back("incomplete: the last " + text_of(Bytes{read.truncated_bytes}) + " are an unfinished packet");
   }
   say(read.unknown_packets, "packet is of a kind newer than this version",
       "packets are of kinds newer than this version");

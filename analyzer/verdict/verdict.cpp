@@ -146,6 +146,12 @@ bool is_usable(const Remedy& remedy, bool is_torch) {
   return is_torch ? remedy.kind == RemedyKind::setting : remedy.outcome.policy.name == "cuda.async";
 }
 
+/// Whether the history before the recording made the peak: a replay of the rest says nothing about it.
+bool lacks_the_peak(const Trace& trace, const Remedies& remedies, const HeapHistory& heap) {
+  return trace.losses.began_late && static_cast<double>(remedies.baseline_peak.count) <
+                                        static_cast<double>(heap.peak_reserved.count) * (1 - worth_it);
+}
+
 std::optional<Verdict::Setting> setting_of(const Remedies& remedies, const HeapHistory& heap, bool exact) {
   Verdict::Setting setting{.is_torch = remedies.is_torch, .peak = remedies.baseline_peak, .exact = exact};
   setting.failed_before = remedies.is_torch ? remedies.baseline.failures() : heap.failures;
@@ -234,7 +240,8 @@ Verdict make_verdict(const Trace& trace, const Findings& findings) {
   if (findings.leaks != nullptr) verdict.leaks = leaks_of(trace, *findings.leaks);
   if (findings.fragmentation != nullptr)
     verdict.fragmentation = fragments_of(*findings.fragmentation, heap->heap, findings.ooms);
-  if (findings.remedies != nullptr) verdict.setting = setting_of(*findings.remedies, *heap, findings.exact);
+  if (findings.remedies != nullptr && !lacks_the_peak(trace, *findings.remedies, *heap))
+    verdict.setting = setting_of(*findings.remedies, *heap, findings.exact);
   return verdict;
 }
 

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -17,6 +18,7 @@
 #include "collector/attach/process.h"
 #include "collector/attach/session.h"
 #include "collector/options/options.h"
+#include "collector/record/document.h"
 #include "collector/record/output.h"
 #include "collector/record/recording_options.h"
 #include "collector/record/summary.h"
@@ -31,6 +33,7 @@ namespace {
 constexpr int unusable = 2;  // bad usage, as in every command
 
 struct Request {
+  std::string target;  // as the user typed it
   pid_t process = 0;
   agent::Options options;
   std::string output;     // empty: the default
@@ -39,6 +42,7 @@ struct Request {
   double interval = 1;    // seconds
   bool live = false;
   bool quiet = false;
+  bool json = false;
 };
 
 void say(std::string_view text) { std::fprintf(stderr, "%.*s", static_cast<int>(text.size()), text.data()); }
@@ -50,17 +54,19 @@ int fail(const Error& error) {
 
 void describe_attach(CLI::App& app, Request& request) {
   app.set_version_flag("--version", "memreel " + std::string(version));
-  app.add_option("PID", request.process, "The process to record")->required()->check(CLI::PositiveNumber);
+  app.add_option("PID", request.target, "The process to record")->required();
   app.add_option("-o,--output", request.output, "Trace file; %p is the process id, %h the host [memreel-%h-%p.reel]");
   app.add_option("--duration", request.duration, "Seconds to record, then detach [until memreel detach]")
       ->check(CLI::PositiveNumber);
-  app.add_flag("--live", request.live, "Show what holds the memory while recording; q or Ctrl-C detaches");
+  CLI::Option* const live =
+      app.add_flag("--live", request.live, "Show what holds the memory while recording; q or Ctrl-C detaches");
   app.add_option("--interval", request.interval, "Seconds between updates of --live [1]")
       ->check(CLI::Range(0.1, 3600.0));
   app.add_option("--time-limit", request.time_limit, "Seconds to wait for the program to respond [5]")
       ->check(CLI::Range(0.1, 3600.0));
   record::add_recording_options(app, request.options);
   app.add_flag("-q,--quiet", request.quiet, "Print nothing but errors");
+  app.add_flag("--json", request.json, "Print one JSON document at the end (memreel.attach/1)")->excludes(live);
   app.footer(
       "Records what a running program does with GPU memory from now on. A program started with memreel record\n"
       "--dormant starts recording. Python 3.14 is asked to load memreel's library. In any other program, one thread "
@@ -76,8 +82,9 @@ void describe_attach(CLI::App& app, Request& request) {
 
 void describe_detach(CLI::App& app, Request& request) {
   app.set_version_flag("--version", "memreel " + std::string(version));
-  app.add_option("PID", request.process, "The recorded process")->required()->check(CLI::PositiveNumber);
+  app.add_option("PID", request.target, "The recorded process")->required();
   app.add_flag("-q,--quiet", request.quiet, "Print nothing but errors");
+  app.add_flag("--json", request.json, "Print one JSON document (memreel.detach/1)");
   app.footer(
       "Stops a recording that memreel attach started. The program runs on as before.\n\n"
       "Examples:\n"
@@ -85,9 +92,23 @@ void describe_detach(CLI::App& app, Request& request) {
       "Exit code: 0 done; 2 if the process is not being recorded.");
 }
 
+/// The process that the user means. Errors: no such number; those of that name are suggested.
+Result<pid_t> parse_process(const std::string& text, const std::string& command) {
+  pid_t process = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), process);
+  if (problem == std::errc() && end == text.data() + text.size() && process > 0) return process;
+  std::string remedy;
+  for (const pid_t found : attach::processes_named(text))
+    remedy += (remedy.empty() ? "did you mean " : " or ") + std::to_string(found) + " (" + printable(text) + ")";
+  if (!remedy.empty())
+    remedy += "?";
+  else
+    remedy = "say " + command + " 4711; nvidia-smi lists the processes that use the GPU";
+  return Error{.what = "'" + text + "' is not a process id", .where = "PID", .remedy = remedy};
+}
+
 std::string name_of(pid_t process) {
-  std::string name = attach::read_proc(process, "comm").value_or("");
-  name.erase(std::remove(name.begin(), name.end(), '\n'), name.end());
+  const std::string name = attach::command_name(process);
   return "process " + std::to_string(process) + (name.empty() ? "" : " (" + printable(name) + ")");
 }
 
@@ -101,6 +122,18 @@ std::string text_of_door(const attach::Joined& joined) {
       return "paused one thread for " + text_of_seconds(std::chrono::duration<double>(joined.pause).count());
   }
   return {};
+}
+
+std::string_view name_of(attach::Joined::Door door) {
+  switch (door) {
+    case attach::Joined::Door::open:
+      return "loaded";
+    case attach::Joined::Door::python:
+      return "python";
+    case attach::Joined::Door::entered:
+      break;
+  }
+  return "thread";
 }
 
 /// Until it is over, a signal asks for the end, or the process is gone. True when it is gone.
@@ -122,15 +155,43 @@ bool wait_for_end(const attach::KnownProcess& process, double seconds) {
   return false;
 }
 
-int detach(const Request& request, const std::string& name) {
+int print(const record::Json& document) {
+  const std::string text = record::text_of(document);
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return 0;
+  return fail({.what = "can't write everything",
+               .where = "standard output",
+               .remedy = "is the disk full, or the pipe closed?"});
+}
+
+/// Ends the recording and says what it came to.
+Result<record::RecordedTrace> stop(const Request& request, const std::string& name) {
   const auto ended = attach::leave(request.process);
-  if (!ended) return fail(ended.error());
+  if (!ended) return ended.error();
   const std::string trace((*ended)["trace"]);
   if (trace.empty())
-    return fail({.what = "is not being recorded", .where = name, .remedy = "memreel attach starts a recording"});
+    return Error{.what = "is not being recorded", .where = name, .remedy = "memreel attach starts a recording"};
+  record::RecordedTrace recorded = record::recorded_trace(trace, static_cast<std::uint64_t>(request.process));
   if (!request.quiet)
-    say("memreel: " + name + ": recording stopped\n  " + record::summary_of_trace(trace, "then") + "\n");
-  return 0;
+    say("memreel: " + name + ": recording stopped\n  " + record::summary_of_trace(recorded, "then") + "\n");
+  return recorded;
+}
+
+int detach(const Request& request) {
+  const std::string command = attach::command_name(request.process);
+  const auto recorded = stop(request, name_of(request.process));
+  if (!recorded) return fail(recorded.error());
+  if (!request.json) return 0;
+  return print({{"schema", "memreel.detach/1"},
+                {"process", request.process},
+                {"name", command},
+                {"recorded", record::json_of(*recorded)}});
+}
+
+record::Json attach_document(const Request& request, const std::string& command, const attach::Joined& joined,
+                             std::string_view state, record::Json recorded) {
+  return {{"schema", "memreel.attach/1"},    {"process", request.process},       {"name", command},
+          {"method", name_of(joined.door)},  {"pause_ns", joined.pause.count()}, {"state", state},
+          {"trace", joined.status["trace"]}, {"recorded", std::move(recorded)}};
 }
 
 int attach_to(Request& request) {
@@ -142,17 +203,25 @@ int attach_to(Request& request) {
                                    std::chrono::milliseconds(static_cast<std::int64_t>(request.time_limit * 1000)));
   if (!joined) return fail(joined.error());
   const std::string name = name_of(request.process);
+  const std::string command = attach::command_name(request.process);
   const std::string trace(joined->status["trace"]);
   const bool stays = request.duration == 0 && !request.live;
   if (!request.quiet)
     say("memreel: " + name + ": recording to " + printable(trace) + "; " + text_of_door(*joined) + "\n" +
         (stays ? "  memreel detach " + std::to_string(request.process) + " stops the recording\n" : ""));
-  if (stays) return 0;
+  const auto finish = [&](std::string_view state, record::Json recorded) {
+    return request.json ? print(attach_document(request, command, *joined, state, std::move(recorded))) : 0;
+  };
+  if (stays) return finish("recording", nullptr);
   const bool gone = request.live ? attach::show_live(process, trace, request.interval, request.duration)
                                  : wait_for_end(process, request.duration);
-  if (!gone && !process.has_ended()) return detach(request, name);
-  if (!request.quiet) say("memreel: " + name + " has ended\n  " + record::summary_of_trace(trace) + "\n");
-  return 0;
+  if (!gone && !process.has_ended()) {
+    const auto recorded = stop(request, name);
+    return recorded ? finish("stopped", record::json_of(*recorded)) : fail(recorded.error());
+  }
+  const auto recorded = record::recorded_trace(trace, static_cast<std::uint64_t>(request.process));
+  if (!request.quiet) say("memreel: " + name + " has ended\n  " + record::summary_of_trace(recorded) + "\n");
+  return finish("ended", record::json_of(recorded));
 }
 
 int run(int argc, char** argv) {
@@ -172,7 +241,10 @@ int run(int argc, char** argv) {
     if (problem.get_exit_code() == 0) return app.exit(problem);
     return fail({.what = problem.what(), .remedy = "see " + command + " --help"});
   }
-  return detaches ? detach(request, name_of(request.process)) : attach_to(request);
+  const auto process = parse_process(request.target, command);
+  if (!process) return fail(process.error());
+  request.process = *process;
+  return detaches ? detach(request) : attach_to(request);
 }
 
 }  // namespace

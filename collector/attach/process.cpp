@@ -4,6 +4,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <system_error>
 
@@ -15,6 +16,17 @@ std::optional<Number> number_in(std::string_view text) {
   Number value = 0;
   const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
   return end.ec == std::errc() && end.ptr == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+/// Names in a directory that are numbers, in order.
+std::vector<pid_t> numbers_in(const std::string& directory) {
+  std::vector<pid_t> numbers;
+  std::error_code problem;
+  std::filesystem::directory_iterator entry(directory, problem), end;
+  for (; !problem && entry != end; entry.increment(problem))
+    if (const auto number = number_in<pid_t>(entry->path().filename().string())) numbers.push_back(*number);
+  std::ranges::sort(numbers);
+  return numbers;
 }
 
 }  // namespace
@@ -41,6 +53,22 @@ std::optional<std::uint64_t> start_time(pid_t process) {
   return number_in<std::uint64_t>(rest.substr(0, rest.find(' ')));
 }
 
+std::string command_name(pid_t process) {
+  std::string name = read_proc(process, "comm").value_or("");
+  if (name.ends_with('\n')) name.pop_back();
+  return name;
+}
+
+std::vector<pid_t> processes_named(std::string_view name) {
+  constexpr std::size_t most = 3;
+  std::vector<pid_t> found;
+  for (const pid_t process : numbers_in("/proc"))
+    if (command_name(process) == name) found.push_back(process);
+  std::ranges::sort(found, std::greater());
+  if (found.size() > most) found.resize(most);
+  return found;
+}
+
 bool KnownProcess::has_ended() const {
   if (!start_ || start_time(number_) != start_) return true;
   // The first thread may end before the others: it stays like that until they have.
@@ -61,14 +89,6 @@ std::optional<std::uint64_t> number_in_own_namespace(pid_t process) {
   return number_in<std::uint64_t>(std::string_view(numbers).substr(numbers.rfind('\t') + 1));
 }
 
-std::vector<pid_t> threads_of(pid_t process) {
-  std::vector<pid_t> threads;
-  std::error_code problem;
-  std::filesystem::directory_iterator entry("/proc/" + std::to_string(process) + "/task", problem), end;
-  for (; !problem && entry != end; entry.increment(problem))
-    if (const auto thread = number_in<pid_t>(entry->path().filename().string())) threads.push_back(*thread);
-  std::ranges::sort(threads);
-  return threads;
-}
+std::vector<pid_t> threads_of(pid_t process) { return numbers_in("/proc/" + std::to_string(process) + "/task"); }
 
 }  // namespace memreel::attach

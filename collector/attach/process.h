@@ -30,6 +30,12 @@ class KnownProcess {
   std::optional<std::uint64_t> start_;
 };
 
+/// What the kernel calls it, at most 15 bytes; empty when it is gone.
+std::string command_name(pid_t process);
+
+/// At most three processes that the kernel calls so, the latest first.
+std::vector<pid_t> processes_named(std::string_view name);
+
 /// The number by which it knows itself: another than ours when it is in a container.
 std::optional<std::uint64_t> number_in_own_namespace(pid_t process);
 

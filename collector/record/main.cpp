@@ -7,8 +7,10 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <memory>
 #include <new>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +19,7 @@
 #include "collector/options/options.h"
 #include "collector/record/bundle.h"
 #include "collector/record/child.h"
+#include "collector/record/document.h"
 #include "collector/record/environment.h"
 #include "collector/record/executable.h"
 #include "collector/record/output.h"
@@ -24,6 +27,7 @@
 #include "collector/record/summary.h"
 #include "formats/model/printable.h"
 #include "formats/model/result.h"
+#include "formats/writer/trace_writer.h"
 #include "memreel/version.h"
 
 namespace memreel::record {
@@ -36,6 +40,7 @@ struct Request {
   std::string output;  // empty: the default
   bool bundle_symbols = false;
   bool quiet = false;
+  std::string document;  // where the JSON document goes; empty: nowhere
   std::vector<std::string> program;
 };
 
@@ -66,6 +71,8 @@ void describe(CLI::App& app, Request& request) {
   app.add_flag("--bundle-symbols", request.bundle_symbols,
                "Add symbol names of native frames to the trace, to read it on another machine");
   app.add_flag("-q,--quiet", request.quiet, "Print nothing at the end");
+  app.add_option("--json", request.document,
+                 "File for one JSON document about the recording (memreel.record/1); standard output is the program's");
   app.footer(
       "Records what PROGRAM and the processes it starts do with GPU memory. Each process writes its own trace.\n"
       "The program's output, exit code and signals pass through. Existing files are never overwritten: the trace\n"
@@ -102,6 +109,23 @@ class Journal {
   std::string path_;
 };
 
+/// Where the document will go: found out before the program runs. Null when none was asked for.
+Result<std::unique_ptr<ByteSink>> document_sink(const std::string& file) {
+  if (file.empty()) return std::unique_ptr<ByteSink>();
+  // Whoever forgets the file has named a program instead.
+  if (std::error_code problem; std::filesystem::is_regular_file(file, problem) && ::access(file.c_str(), X_OK) == 0)
+    return Error{.what = "is a program, and --json takes the file for the document",
+                 .where = file,
+                 .remedy = "memreel record --json FILE -- PROGRAM ARGUMENTS"};
+  return atomic_file_sink(file);
+}
+
+Result<void> write_document(ByteSink& sink, const Json& document) {
+  const std::string text = text_of(document);
+  if (Result<void> written = sink.write(std::as_bytes(std::span(text))); !written) return written;
+  return sink.close();
+}
+
 Result<Ending> record(Request& request) {
   auto executable = find_executable(request.program.front(), variable("PATH").value_or("/usr/local/bin:/usr/bin:/bin"));
   if (!executable) return std::move(executable).error();
@@ -110,6 +134,9 @@ Result<Ending> record(Request& request) {
   auto output = output_pattern(request.output.empty() ? request.options.output : request.output);
   if (!output) return std::move(output).error();
   request.options.output = *std::move(output);
+
+  const auto document = document_sink(request.document);
+  if (!document) return document.error();
 
   const Journal journal;
   request.options.journal = journal.path();
@@ -124,6 +151,10 @@ Result<Ending> record(Request& request) {
   if (request.bundle_symbols) {
     // The program has ended as it has; that names are missing is no reason to say otherwise.
     if (const auto bundled = bundle_symbols(entries); !bundled) fail(bundled.error());
+  }
+  if (*document) {
+    const Json json = record_document(request.program.front(), *ending, entries);
+    if (const auto written = write_document(**document, json); !written) fail(written.error());
   }
   if (!request.quiet) say(summary_of(request.program.front(), *ending, entries, request.options.dormant));
   return ending;

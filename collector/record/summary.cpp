@@ -1,11 +1,9 @@
 #include "collector/record/summary.h"
 
-#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <fstream>
 
-#include "collector/record/trace_facts.h"
 #include "formats/model/printable.h"
 #include "formats/model/quantity.h"
 
@@ -38,33 +36,20 @@ std::string memory_text(const std::map<std::int32_t, DeviceFacts>& devices, std:
   return text.empty() ? "no device memory" : text;
 }
 
-std::string text_of_facts(const std::string& trace, const Result<TraceFacts>& facts, std::string_view moment,
-                          std::uint64_t lost) {
-  const std::string name = nearest_name(trace);
-  if (!facts) return name + " can't be read: " + printable(facts.error().message());
-  return name + " (" + text_of(facts->file_size) + "): " + memory_text(facts->devices, moment) + "; " +
-         counted(facts->events, "event") + ", " + (lost == 0 ? std::string("none lost") : text_of(lost) + " lost");
+std::string text_of_facts(const RecordedTrace& trace, std::string_view moment) {
+  const std::string name = nearest_name(trace.file);
+  if (!trace.facts) return name + " can't be read: " + printable(trace.facts.error().message());
+  return name + " (" + text_of(trace.facts->file_size) + "): " + memory_text(trace.facts->devices, moment) + "; " +
+         counted(trace.facts->events, "event") + ", " +
+         (trace.lost == 0 ? std::string("none lost") : text_of(trace.lost) + " lost");
 }
 
-/// What is not in the trace. A disk that ran full keeps the library from writing that down.
-std::uint64_t lost_of(const Result<TraceFacts>& facts, const JournalEntry* ended) {
-  if (!facts) return 0;
-  if (ended == nullptr) return facts->lost;
-  return std::max(facts->lost, ended->lost + ended->events - std::min(ended->events, facts->events));
-}
-
-/// `ended` is null when the process was killed before it could say so.
-std::string describe(const JournalEntry& began, const JournalEntry* ended, std::chrono::nanoseconds time) {
-  const auto facts = facts_of(began.trace);
-  std::string text = text_of_facts(began.trace, facts, ended != nullptr && !ended->text.empty() ? "then" : "at exit",
-                                   lost_of(facts, ended));
-  if (!facts) return text;
-  if (ended != nullptr && time.count() > 0)
-    text += "; recording overhead about " +
-            text_of_share(static_cast<double>(ended->cost_ns) / static_cast<double>(time.count()));
-  if (ended != nullptr && !ended->text.empty()) text += "; recording stopped early: " + printable(ended->text);
-  if (!facts->complete && ended == nullptr)
-    text += "; process " + std::to_string(began.process) + " was killed; what it had recorded is kept";
+std::string describe(const RecordedTrace& trace) {
+  std::string text = text_of_facts(trace, trace.stopped.empty() ? "at exit" : "then");
+  if (!trace.facts) return text;
+  if (trace.overhead) text += "; recording overhead about " + text_of_share(*trace.overhead);
+  if (!trace.stopped.empty()) text += "; recording stopped early: " + printable(trace.stopped);
+  if (trace.killed) text += "; process " + std::to_string(trace.process) + " was killed; what it had recorded is kept";
   return text;
 }
 
@@ -86,9 +71,8 @@ std::vector<JournalEntry> read_journal(const std::filesystem::path& journal) {
   return entries;
 }
 
-std::string summary_of_trace(const std::string& trace, std::string_view moment) {
-  const auto facts = facts_of(trace);
-  return text_of_facts(trace, facts, moment, facts ? facts->lost : 0);
+std::string summary_of_trace(const RecordedTrace& trace, std::string_view moment) {
+  return text_of_facts(trace, moment);
 }
 
 std::string summary_of(const std::string& program, const Ending& ending, const std::vector<JournalEntry>& journal,
@@ -104,16 +88,13 @@ std::string summary_of(const std::string& program, const Ending& ending, const s
       refusals += "\n  process " + std::to_string(entry.process) + " was not recorded: " + printable(entry.text);
     if (entry.what != JournalEntry::What::began) continue;
     if (++traces > most_shown) continue;
-    // The last that it said: whose disk is full goes on counting what it loses.
-    const auto ended = std::find_if(journal.rbegin(), journal.rend(), [&](const JournalEntry& other) {
-      return other.what == JournalEntry::What::ended && other.trace == entry.trace;
-    });
-    const std::uint64_t events = ended == journal.rend() ? 1 : ended->events;
+    const RecordedTrace trace = recorded_trace(entry, journal, ending.time);
+    const std::uint64_t events = trace.facts ? trace.facts->events : 0;
     if (fullest.empty() || events > most) {
       fullest = nearest_name(entry.trace);
       most = events;
     }
-    text += "\n  " + describe(entry, ended == journal.rend() ? nullptr : &*ended, ending.time);
+    text += "\n  " + describe(trace);
   }
   if (traces > most_shown) text += "\n  and " + counted(traces - most_shown, "trace") + " more";
   text += refusals;

@@ -8,6 +8,7 @@
 
 #include "collector/options/journal.h"
 #include "collector/record/child.h"
+#include "collector/record/recorded_trace.h"
 
 namespace memreel::record {
 
@@ -16,7 +17,7 @@ std::vector<agent::JournalEntry> read_journal(const std::filesystem::path& journ
 
 /// "run.reel (1.20 MiB): GPU 0: peak 3.50 GiB, 12.0 MiB live at exit; 1,234 events, none lost", or why it can't be
 /// read. `moment` is when the trace ends.
-std::string summary_of_trace(const std::string& trace, std::string_view moment = "at exit");
+std::string summary_of_trace(const RecordedTrace& trace, std::string_view moment = "at exit");
 
 /// One paragraph, lines ended by newlines. `program` is its name as the user typed it; `dormant`: it was to record only
 /// when asked.

@@ -53,7 +53,7 @@ Result<ExportFormat> find_export_format(std::string_view name) {
     if (format.name == name) return format;
   std::string known;
   for (const ExportFormat& f : formats) known += (known.empty() ? "" : ", ") + std::string(f.name);
-  return Error{.what = "there is no export format '" + std::string(name) + "'", .remedy = "known: " + known};
+  return Error{.what = "unknown export format '" + std::string(name) + "'", .remedy = "known: " + known};
 }
 
 Result<void> export_trace(const Trace& trace, std::string_view format, const ExportOptions& options,

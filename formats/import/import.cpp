@@ -65,14 +65,14 @@ Result<const Importer*> find_importer(ByteCursor& bytes, const std::string& form
     const auto named = std::find_if(importers.begin(), importers.end(),
                                     [&](const Importer& importer) { return importer.format.name == format; });
     if (named != importers.end()) return &*named;
-    return Error{.what = "unknown import format '" + format + "'", .remedy = "known formats: " + known_formats()};
+    return Error{.what = "unknown import format '" + format + "'", .remedy = "available: " + known_formats()};
   }
   const std::span<const std::byte> beginning = bytes.peek(beginning_size);
   if (bytes.failure()) return *bytes.failure();
   if (beginning.empty())
     return Error{.what = "the file is empty", .where = bytes.where(), .remedy = "record or dump it again"};
   if (looks_like_trace(beginning))
-    return Error{.what = "is a memreel trace already", .where = bytes.where(), .remedy = "open it without importing"};
+    return Error{.what = "is already a memreel trace", .where = bytes.where(), .remedy = "open it without importing"};
   const auto found = std::find_if(importers.begin(), importers.end(),
                                   [&](const Importer& importer) { return importer.recognises(beginning); });
   if (found != importers.end()) return &*found;
@@ -81,9 +81,9 @@ Result<const Importer*> find_importer(ByteCursor& bytes, const std::string& form
     return Error{.what = "looks like a pickle of protocol 0 or 1, which is not supported",
                  .where = bytes.where(),
                  .remedy = "dump again with pickle.dump(snapshot, file, protocol=4)"};
-  return Error{.what = "is of no known format",
+  return Error{.what = "unrecognized format",
                .where = bytes.where(),
-               .remedy = "known formats, also compressed with xz, gzip or zstd: " + known_formats()};
+               .remedy = "available, also compressed with xz, gzip or zstd: " + known_formats()};
 }
 
 Result<void> read_rest(ByteStream& bytes, std::vector<std::byte>& into) {

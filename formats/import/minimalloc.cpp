@@ -124,7 +124,7 @@ class Reader {
       rows.push_back(*row);
     }
     if (bytes_.failure()) return *bytes_.failure();
-    if (lines_.too_long()) return error("is longer than 64 KiB", "this is no list of buffers");
+    if (lines_.too_long()) return error("is longer than 64 KiB", "this is not a list of buffers");
     return rows;
   }
 

@@ -127,8 +127,8 @@ class Bounds(HostileTest):
     def test_what_no_device_has_is_refused(self):
         for action, address, size, mentions in (
                 ("alloc", 1 << 40, 1 << 50, "'size' is more than 32.00 TiB"),
-                ("segment_alloc", (1 << 64) - 4096, 8192, "'addr' is no address"),
-                ("free_requested", (1 << 63), 512, "'addr' is no address")):
+                ("segment_alloc", (1 << 64) - 4096, 8192, "'addr' is not an address"),
+                ("free_requested", (1 << 63), 512, "'addr' is not an address")):
             trace = self.snapshot([entry(action, address, size)])
             self.assert_refused(run("report", trace), "device_traces[0][0]", mentions)
 

@@ -35,6 +35,23 @@ class Help(ProgramTest):
         self.assertRegex(self.answer("--version").stdout, r"\d+\.\d+\.\d+")
 
 
+class Words(ProgramTest):
+    """docs/glossary.md has the words; these are those that were replaced."""
+    REPLACED = re.compile(r"\b(holes?|hostages?|pinn(ed|ing)|tails?|let go of|given up on|known are|is no [a-z]+|nothing tried)\b")
+
+    def test_help_and_reports_use_the_words_of_the_glossary(self):
+        oom, leak = SAMPLES / "oom_default.reel", SAMPLES / "leak.reel"
+        commands = [[command, "--help"] for command in COMMANDS]
+        for trace in (SAMPLE, oom, leak):
+            commands += [["report", trace], ["report", trace, "--leaks"], ["report", trace, "--fragmentation"],
+                         ["report", trace, "--oom"], ["report", trace, "--format", "markdown"],
+                         ["report", trace, "--format", "html"], ["tune", trace], ["replay", trace], ["verify", trace]]
+        for command in commands:
+            with self.subTest(command):
+                process = run(*command)
+                self.assertEqual(self.REPLACED.findall(process.stdout + process.stderr), [])
+
+
 class Tables(ProgramTest):
     POLICIES = ("bound.live", "cuda.malloc", "torch.native", "fit.best")
 

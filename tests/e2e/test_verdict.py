@@ -4,6 +4,7 @@ MEMREEL_WRITE_GOLDEN=1 writes them anew; read each before keeping it.
 """
 
 import html
+import json
 import os
 import re
 import unittest
@@ -88,6 +89,18 @@ class Verdict(ProgramTest):
         self.assertEqual(verdicts["--leaks",]["leaks"], verdicts[()]["leaks"])
         self.assertIsNone(verdicts["--fragmentation",]["leaks"])
         self.assertEqual(verdicts["--fragmentation",]["setting"], verdicts[()]["setting"])
+
+    def test_nothing_is_said_of_settings_where_the_history_is_missing(self):
+        base, size, live = 1 << 40, 6 << 30, 4 << 30
+        block = {"requested_size": 0, "state": "inactive", "frames": []}
+        segment = {"device": 0, "address": base, "total_size": size, "allocated_size": live, "active_size": live,
+                   "requested_size": live, "stream": 0, "segment_type": "large", "is_expandable": False, "blocks": [
+                       block | {"size": live, "requested_size": live, "state": "active_allocated", "address": base},
+                       block | {"size": size - live, "address": base + live}]}
+        snapshot = self.file("snapshot.json", json.dumps({"segments": [segment], "device_traces": [[]]}).encode())
+        self.assertRegex(verdict(snapshot), r"(?m)^peak +6.00 GiB reserved, 4.00 GiB live")
+        self.assertNotRegex(verdict(snapshot), r"(?m)^set ")
+        self.assertIsNone(self.document("report", snapshot)["verdict"]["setting"])
 
     def test_a_trace_without_allocations(self):
         empty = self.file("cut.reel", (SAMPLES / "gpt_default.reel").read_bytes()[:16])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from program import SAMPLES, run
 from scaled_program import training
+from schema import defects
 from viewing import HEIGHT, PATIENCE, VIEW, WIDTH, View, ViewTest, ink, picture
 
 
@@ -337,6 +338,7 @@ class Screenshots(ViewTest):
         self.assertEqual(process.returncode, 0, process.stderr)
         bench = json.loads(process.stdout)
         self.assertEqual(bench["schema"], "memreel.view-bench/1")
+        self.assertEqual(defects(bench), [])
         self.assertGreater(bench["resident_bytes"], 0)
         for spread in ("own_ms", "ui_ms", "build_ms", "hand_over_ms", "submit_ms", "vertices", "draw_calls", "frame_ms",
                        "raster_ms", "scrub_ms", "scrub_own_ms", "table_ms", "table_own_ms"):

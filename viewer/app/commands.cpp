@@ -84,7 +84,7 @@ void Commands::draw_palette(const Window& window) {
     ImGui::SameLine(width - ImGui::CalcTextSize(command.shortcut.c_str()).x - 20 * scale);
     ImGui::TextDisabled("%s", command.shortcut.c_str());
   }
-  if (found.empty()) ImGui::TextDisabled("Nothing is called that.");
+  if (found.empty()) ImGui::TextDisabled("No such command.");
   if (entered && !found.empty()) wanted = found[static_cast<std::size_t>(chosen_)];
   if (wanted != nullptr || pressed(GLFW_KEY_ESCAPE) > 0) palette_ = false;
   ImGui::End();

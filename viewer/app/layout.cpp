@@ -31,7 +31,7 @@ constexpr std::array<Stop, 5> tour{{
      "allocation lights up in every pane. Click to keep it."},
     {"heap", "The heap at the cursor",
      "Segments in address order, a lane for each pool and stream; what is dark is free. The "
-     "largest hole is outlined. Press . and , to go from event to event."},
+     "largest free block is outlined. Press . and , to go from event to event."},
     {"inspector", "Who, when, why", "The life of what is selected, and its stack with your own line first."},
     {"bottom", "Lists and replays",
      "Allocations, stacks, a flame graph, segments, failures; and Policies: what another "

@@ -74,7 +74,7 @@ Result<void> check_pane(const std::string& pane) {
   for (const std::string_view name : fixed_names) known += std::string(name) + ", ";
   for (const std::string_view name : tab_names) known += std::string(name) + ", ";
   known += all_panes;
-  return Error{.what = "there is no pane '" + pane + "'", .where = "--pane", .remedy = "there are: " + known};
+  return Error{.what = "unknown pane '" + pane + "'", .where = "--pane", .remedy = "available: " + known};
 }
 
 nlohmann::json json_of(const Spread& spread) { return {{"p50", spread.p50}, {"p99", spread.p99}, {"max", spread.max}}; }
@@ -280,7 +280,7 @@ int parse_and_run(int argc, char** argv) {
   app.add_option("--to", arguments.to, "Of recordings at several sizes: values to predict, e.g. batch=8,16,32")
       ->allow_extra_args(false);
   app.add_option("--capacity", arguments.capacity, "With them: memory of the device, or a card's name");
-  app.add_option("--compare", arguments.compare, "Another trace: who holds more at its peak, who less");
+  app.add_option("--compare", arguments.compare, "Another trace to compare with, at its peak");
   app.add_option("--screenshot", arguments.screenshot, "Write one picture (PNG) and end; no window appears");
   app.add_option("--size", arguments.size, "Of the window or the picture, in pixels [1600x1000]");
   app.add_option(

@@ -45,7 +45,7 @@ Unknown unattributed_memory(const Scene& scene) {
                        "contexts, code, other processes."};
   } else if (const HeapCourse* const sampled = sampled_course(scene.doc(), scene.selection.heap)) {
     unknown.because = {scene.tables()[sampled->heap].level == Level::driver
-                           ? "The device was not asked before the cursor."
+                           ? "No sample of the device before the cursor."
                            : "Only the framework was asked, and it counts its own memory."};
   } else {
     unknown.because = {"This trace has no samples of the device's memory, so what others use is not known."};

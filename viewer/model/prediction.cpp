@@ -30,7 +30,7 @@ Result<GrowthChart> chart_of(const std::vector<RecordingArgument>& arguments, st
     recordings.push_back({.file = argument.file, .at = argument.at, .trace = *std::move(trace), .heap = *heap});
   }
   if (!policy)
-    return Error{.what = "the allocator that this program ran with is not PyTorch's",
+    return Error{.what = "this program did not use PyTorch's allocator",
                  .remedy = "memreel predict --policy names another"};
   Result<BoundPolicy> bound = bind_policy(*policy);
   if (!bound) return std::move(bound).error();

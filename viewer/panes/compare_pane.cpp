@@ -98,7 +98,7 @@ std::shared_ptr<const Document> ComparePane::read_other(Scene& scene) {
     given_up_ = true;
     source_.reset();
   }
-  say(scene, "Who holds more, and who holds less, is said here.");
+  say(scene, "Shows who holds more and who holds less.");
   return nullptr;
 }
 
@@ -183,7 +183,7 @@ void ComparePane::draw(Scene& scene) {
   if (!comparison_.is_current()) scene.busy = true;
   draw_job(scene, "compare", "Comparing", comparison_);
   const auto comparison = comparison_.value();
-  if (!comparison) return say(scene, "Who holds more, and who holds less, is said here.");
+  if (!comparison) return say(scene, "Shows who holds more and who holds less.");
   if (comparison->changes.empty())
     return say(scene, "Both hold the same.", instants ? "Keep an instant as A, then move the cursor." : "");
   draw_changes(scene, comparison);

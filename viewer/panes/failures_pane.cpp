@@ -33,7 +33,7 @@ FailuresPane::FailuresPane()
                      {"at", 100, true, 1},
                      {"live then", 100, true, 2},
                      {"reserved then", 110, true, 3},
-                     {"largest hole", 100, true, 4},
+                     {"largest free", 100, true, 4},
                      {"verdict", 130, false},
                      {"survives with", 260, false},
                      {"who", 0, false}}) {}
@@ -78,8 +78,7 @@ void FailuresPane::draw(Scene& scene, Verdicts& verdicts) {
       case 5:
         return oom != nullptr ? std::string(name_of(oom->verdict)) : "not examined";
       case 6:
-        if (oom == nullptr || oom->survivors.empty()) return "nothing that was tried";
-        return findings->remedies.tried[oom->survivors.front()].text;
+        return oom != nullptr ? survivor_text(findings->remedies, *oom) : "";
       default:
         return stack_label(scene.tables(), f.event.stack);
     }

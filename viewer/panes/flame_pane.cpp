@@ -32,7 +32,7 @@ void FlamePane::draw(Scene& scene, Verdicts& verdicts) {
   note_place(scene, "flame", area);
   ImDrawList& list = *ImGui::GetWindowDrawList();
   if (!is_ready || shown_->front().bytes == 0) return explain_no_weights(scene, area, weighing_, is_ready);
-  if (shown_->size() == 1) return explain(scene, area, "What is weighed has no stacks.");
+  if (shown_->size() == 1) return explain(scene, area, "No stacks were recorded.");
   if (ImGui::IsItemHovered()) {
     scroll_ -= scene.px(40) * ImGui::GetIO().MouseWheel;
     if (key_pressed(ImGuiKey_Backspace)) {

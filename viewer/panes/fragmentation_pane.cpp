@@ -14,8 +14,7 @@ FragmentationPane::FragmentationPane()
                       {"who", 0, false}}),
       remedies_(
           "remedies",
-          {{"gives back", 84, true, 0}, {"peak reserved", 100, true, 1}, {"failed", 50, true, 2}, {"with", 0, false}}) {
-}
+          {{"saves", 84, true, 0}, {"peak reserved", 100, true, 1}, {"failed", 50, true, 2}, {"with", 0, false}}) {}
 
 std::shared_ptr<const FragmentationPane::Judged> FragmentationPane::judge(
     Scene& scene, const std::shared_ptr<const Findings>& findings, const Key& key) {
@@ -58,8 +57,7 @@ void FragmentationPane::draw(Scene& scene, Verdicts& verdicts) {
   };
   const Document& document = scene.doc();
   const HeapCourse* const course = scene.course();
-  if (course == nullptr || !course->has_segments)
-    return say("This heap records no segments, so nothing can be said about holes in them.");
+  if (course == nullptr || !course->has_segments) return say("Not known: no segments were recorded.");
   const std::uint32_t first = scene.selection.first_event(document), end = scene.selection.end_event(document);
   const auto none = [&] {
     say("Nothing was reserved and allocated in this range of time.", "Zoom out with S, or press 0 for all of it.");
@@ -69,14 +67,14 @@ void FragmentationPane::draw(Scene& scene, Verdicts& verdicts) {
                 .event = document.highest(*course, Figure::reserved, first, end),
                 .version = document.event_count()};
   const auto judged = judge(scene, findings, key);
-  if (!judged) return say("What pins free memory when most is reserved in view is said here.");
+  if (!judged) return say("Shows what keeps free memory from being released at the reserved peak in view.");
   if (!*judged) return none();
   const FragmentationPoint& peak = (*judged)->at_peak;
   const float button = ImGui::CalcTextSize("go there").x + scene.px(24);
   ImGui::PushTextWrapPos(std::max(ImGui::GetContentRegionMax().x - button, scene.px(100)));
   ImGui::TextUnformatted((text_of(peak.free()) + " of " + text_of(peak.reserved) +
                           " were free when most was reserved in view, " + text_of(peak.hostage) +
-                          " of them pinned by what lives beside")
+                          " of them unreleasable")
                              .c_str());
   ImGui::PopTextWrapPos();
   ImGui::SameLine();

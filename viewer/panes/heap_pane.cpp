@@ -125,7 +125,7 @@ void draw_block(ImDrawList& list, const Area& area, float requested, Colour colo
 void tell_segment(const Scene& scene, const HeldSegment& segment) {
   ImGui::BeginTooltip();
   ImGui::TextUnformatted((text_of(segment.size) + " at " + address_text(segment.address)).c_str());
-  ImGui::TextDisabled("%s in use in %s blocks, largest hole %s", text_of(segment.held).c_str(),
+  ImGui::TextDisabled("%s in use in %s blocks, largest free block %s", text_of(segment.held).c_str(),
                       text_of(std::uint64_t{segment.blocks}).c_str(), text_of(segment.largest_hole_size).c_str());
   if (scene.heap.rounding) ImGui::TextDisabled("%s rounding", text_of(segment.rounding).c_str());
   ImGui::EndTooltip();
@@ -137,10 +137,11 @@ void HeapPane::draw_title(Scene& scene) {
   const HeapAt& heap = scene.heap;
   const Document& document = scene.doc();
   std::string title = "heap at event " + text_of(std::uint64_t{heap.event});
-  if (heap.largest_hole) title += "   largest hole " + text_of(heap.segments[*heap.largest_hole].largest_hole_size);
+  if (heap.largest_hole)
+    title += "   largest free block " + text_of(heap.segments[*heap.largest_hole].largest_hole_size);
   if (heap.largest_hole && !heap.pin_before && !heap.pin_after) title += ", all of a segment";
   ImGui::TextDisabled("%s", title.c_str());
-  const char* word = " pinned by";
+  const char* word = " kept by";
   const auto pin = [&](const std::optional<std::uint32_t>& block, const char* name) {
     if (!block) return;
     const HeldBlock& b = heap.blocks[*block];
@@ -186,7 +187,7 @@ void HeapPane::draw_legend(Scene& scene) {
       note_item(scene, "heap/rounding not known");
   }
   if (scene.course() != nullptr && scene.course()->has_pending)
-    legend_entry(scene, "pending, paler", mix(theme.category(0), theme.segment, 0.55), text_of(heap.pending));
+    legend_entry(scene, "awaiting free, paler", mix(theme.category(0), theme.segment, 0.55), text_of(heap.pending));
   if (heap.rounding) return;
   ImGui::SameLine(0, scene.px(18));
   draw_job(scene, "heap/rounding", "Finding what rounding takes", scene.rounding);

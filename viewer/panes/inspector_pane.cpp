@@ -86,14 +86,14 @@ void InspectorPane::draw_allocation(Scene& scene, std::uint32_t id) {
       rounding && rounding->is_known(origin.heap) && id < rounding->extra.size())
     property("rounding", text_of(rounding->of(id)) + " more", column);
   property("allocated", when(document, a.begin), column);
-  property("let go of", a.requested == never ? "never" : when(document, a.requested), column);
+  property("free requested", a.requested == never ? "never" : when(document, a.requested), column);
   if (a.requested != never) {
     property("lived",
              seconds(document.time(a.requested) - document.time(a.begin)) + ",  " +
                  text_of(std::uint64_t{a.requested - a.begin}) + " events",
              column);
     if (a.completed != never && a.completed > a.requested + 1)
-      property("then pending", seconds(document.time(a.completed) - document.time(a.requested)), column);
+      property("then awaiting free", seconds(document.time(a.completed) - document.time(a.requested)), column);
   }
   property("pool", pool_label(tables, origin.pool), column);
   property("stream", stream_label(tables, origin.stream), column);

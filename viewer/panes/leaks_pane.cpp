@@ -75,7 +75,7 @@ void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {
         return text_of(shown[row].count);
       case 3:
         return accuses(f.verdict)
-                   ? text_of(Bytes{static_cast<std::uint64_t>(std::max(0.0, f.growth_bytes_per_round))}) + " a round"
+                   ? text_of(Bytes{static_cast<std::uint64_t>(std::max(0.0, f.growth_bytes_per_round))}) + " a step"
                    : "";
       case 4:
         return stack_label(scene.tables(), f.stack);

@@ -83,7 +83,7 @@ std::vector<MapPane::Entry> MapPane::named_colours(const Scene& scene) {
     for (const LeakVerdict v : {LeakVerdict::leak, LeakVerdict::suspected, LeakVerdict::resident, LeakVerdict::cache,
                                 LeakVerdict::warm_up, LeakVerdict::sawtooth, LeakVerdict::unknown_before_attach})
       entries.push_back({std::string(name_of(v)), verdict_colour(theme, v), {}});
-    entries.push_back({"let go of", theme.rest(), {}});
+    entries.push_back({"free requested", theme.rest(), {}});
   } else if (by == MapColour::stream || by == MapColour::pool) {
     const bool by_stream = by == MapColour::stream;
     std::set<std::uint32_t> seen;

@@ -12,7 +12,7 @@ SegmentsPane::SegmentsPane()
                           {"in use", 100, true, 1},
                           {"rounding", 90, true, 5},
                           {"blocks", 80, true, 2},
-                          {"largest hole", 110, true, 3},
+                          {"largest free", 110, true, 3},
                           {"address", 140, true, 4},
                           {"kind", 70, false},
                           {"pool", 140, false},

@@ -74,7 +74,7 @@ std::shared_ptr<const Findings> Verdicts::get(Scene& scene, const char* name) {
   if (!scene.file || !scene.doc().complete) return say("Judged when all of the trace is read.");
   auto findings = ask(scene);
   draw_job(scene, name, "Judging", findings_);
-  if (!findings) return say("What leaks, what pins free memory and why requests failed is said here.");
+  if (!findings) return say("Shows what leaks, what is unreleasable and why requests failed.");
   if (!findings->problem.empty()) return say(findings->problem);
   return findings;
 }

@@ -1,6 +1,6 @@
 # `memreel record [OPTIONS] PROGRAM ARGUMENTS`: from the program's name on, words are completed as that program's own.
 _memreel_record() {
-  local word=$1 before=$2 i takes_value='^(-o|--output|--backend|--depth|--ring-events|--when-full|--sample-ms|--mode|--libcupti)$'
+  local word=$1 before=$2 i takes_value='^(-o|--output|--backend|--depth|--ring-events|--when-full|--sample-ms|--mode|--libcupti|--json)$'
   for ((i = 2; i < COMP_CWORD; ++i)); do
     [[ ${COMP_WORDS[i]} =~ $takes_value ]] && ((++i)) && continue
     [[ ${COMP_WORDS[i]} == -- ]] && ((++i))
@@ -15,7 +15,7 @@ _memreel_record() {
     --backend) mapfile -t COMPREPLY < <(compgen -W 'auto cupti interpose' -- "$word") ;;
     --when-full) mapfile -t COMPREPLY < <(compgen -W 'drop block' -- "$word") ;;
     --depth | --ring-events | --sample-ms | --mode) COMPREPLY=() ;;
-    -o | --output | --libcupti) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+    -o | --output | --libcupti | --json) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
     *)
       if [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(memreel record --help | grep -oE -- '^ +[^ ]+' | grep -oE -- '--[a-z-]+')" -- "$word")

@@ -202,7 +202,7 @@ Result<void> judge(const Tally& tally, const std::string& where) {
   constexpr auto remedy = "a log of RMM's logging_resource_adaptor has lines of Thread,Time,Action,Pointer,Size,Stream";
   if (tally.skipped > tally.records)
     return Error{.what = std::to_string(tally.skipped) + " of " + std::to_string(tally.lines) +
-                         " lines are no records; the first is line " + std::to_string(tally.bad_line) + ": " +
+                         " lines are not records; the first is line " + std::to_string(tally.bad_line) + ": " +
                          tally.complaint,
                  .where = where,
                  .offset = tally.bad_offset,

@@ -377,7 +377,7 @@ bool Unpickler::refuse() {
   constexpr std::string_view digits = "0123456789ABCDEF";
   const std::string hex{'0', 'x', digits[opcode_ >> 4U], digits[opcode_ & 15U]};
   const std::string_view name = pickle_opcode_name(opcode_);
-  if (name.empty()) return fail(hex + " is no opcode");
+  if (name.empty()) return fail(hex + " is not an opcode");
   return fail("refused opcode " + std::string(name) + " (" + hex +
                   "): only plain lists, dicts, texts and numbers are read, nothing is executed",
               "a snapshot written by torch.cuda.memory._dump_snapshot has no such opcode");

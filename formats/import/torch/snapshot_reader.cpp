@@ -97,7 +97,7 @@ bool SnapshotReader::read_root(Value root) {
     if (!good) return false;
     values_.at({});
   }
-  return is_snapshot || values_.fail("is no PyTorch memory snapshot: it has neither 'segments' nor 'device_traces'");
+  return is_snapshot || values_.fail("is not a PyTorch memory snapshot: it has neither 'segments' nor 'device_traces'");
 }
 
 // ---- histories
@@ -244,7 +244,7 @@ bool SnapshotReader::read_settings(Value settings) {
     if (!values_.expect((*items)[i], ValueKind::text, "a key of allocator_settings")) return false;
     std::string key(values_.arena().text((*items)[i]));
     std::optional<std::string> value = settings_text(values_.arena(), (*items)[i + 1]);
-    if (!value) return values_.fail("allocator_settings: the value of '" + key + "' is no setting");
+    if (!value) return values_.fail("allocator_settings: the value of '" + key + "' is not a setting");
     snapshot_.settings.emplace_back(std::move(key), std::move(*value));
     if (!read_setting(values_.word((*items)[i]), (*items)[i + 1])) return false;
   }

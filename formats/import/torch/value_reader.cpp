@@ -22,7 +22,7 @@ bool ValueReader::read_time(Value value, std::int64_t& into) {
 bool ValueReader::read_device(Value value, std::int32_t& into) {
   const std::optional<std::int64_t> device = arena_.as_signed(value);
   if (!device || *device < -1 || *device > std::numeric_limits<std::int32_t>::max())
-    return fail("'device' is no CUDA ordinal");
+    return fail("'device' is not a CUDA ordinal");
   into = static_cast<std::int32_t>(*device);
   return true;
 }
@@ -54,7 +54,7 @@ bool ValueReader::fail_size(std::string_view key) {
 }
 
 bool ValueReader::fail_address(std::string_view key) {
-  return fail("'" + std::string(key) + "' is no address: 2^62 is the highest");
+  return fail("'" + std::string(key) + "' is not an address: 2^62 is the highest");
 }
 
 bool ValueReader::fail_used(std::string_view key) { return fail(std::string(key) + " is one that was read before"); }

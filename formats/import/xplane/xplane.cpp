@@ -64,7 +64,7 @@ class SpaceReader {
       case WireType::bytes:
         break;
       default:
-        return damaged(begin, "is no protobuf field");
+        return damaged(begin, "is not a protobuf field");
     }
     const auto length = varint();
     if (!length || *length > most_plane_bytes) return damaged(begin, "the length of a field is malformed");
@@ -158,7 +158,7 @@ Result<void> import_xspace(ByteCursor& bytes, Header header, std::unique_ptr<Byt
     if (!recording) return recording.error();
     write_trace(*recording, writer);
   } catch (const std::bad_alloc&) {
-    return Error{.what = "there is not enough memory for this profile",
+    return Error{.what = "not enough memory for this profile",
                  .where = bytes.where(),
                  .remedy = "profile a shorter part of the program"};
   }

@@ -38,7 +38,7 @@ TEST(Pickle, ExecutableOpcodesAreRefusedByNameAndByte) {
     const std::string message = refusal(proto4("}"s + code));
     EXPECT_NE(message.find("byte 3: refused opcode " + name + " "), std::string::npos) << message;
   }
-  EXPECT_NE(refusal(proto4("\xFF"s)).find("0xFF is no opcode"), std::string::npos);
+  EXPECT_NE(refusal(proto4("\xFF"s)).find("0xFF is not an opcode"), std::string::npos);
 }
 
 TEST(Pickle, OldProtocolsAreRefusedWithARemedy) {

@@ -135,7 +135,7 @@ TEST(RmmLog, OtherOutputInBetweenIsSkippedAndCounted) {
 TEST(RmmLog, WhatIsMostlySomethingElseIsAnErrorThatNamesTheLine) {
   const std::string message =
       refusal(header + "1,00:00:00.000001,allocate,0x100,8,0x0\n1,2,3\n1,25:00:00.000001,free\n");
-  EXPECT_NE(message.find("2 of 4 lines are no records"), std::string::npos) << message;
+  EXPECT_NE(message.find("2 of 4 lines are not records"), std::string::npos) << message;
   EXPECT_NE(message.find("line 3: the time is not HH:MM:SS.ffffff"), std::string::npos) << message;
   EXPECT_NE(message.find("byte 78"), std::string::npos) << message;
   EXPECT_NE(message.find("Thread,Time,Action"), std::string::npos) << message;

@@ -55,8 +55,8 @@ TEST_F(Holes, IsFragmentationWhenTheRequestWouldFitIfPlacedWell) {
   EXPECT_EQ(oom.hole_in_lane->segment.address, base);
   ASSERT_TRUE(oom.largest_hole);
   EXPECT_EQ(oom.largest_hole->segment.address, base + 64_MiB);
-  EXPECT_THAT(explanation(oom), HasSubstr("Fragmentation: 6.00 MiB were live and 15.00 MiB were asked for"));
-  EXPECT_THAT(explanation(oom), HasSubstr("16.00 MiB are free in holes large enough, but on other streams"));
+  EXPECT_THAT(explanation(oom), HasSubstr("Fragmentation: 6.00 MiB live and 15.00 MiB requested"));
+  EXPECT_THAT(explanation(oom), HasSubstr("16.00 MiB is free in blocks large enough, but on other streams"));
 }
 
 TEST_F(Holes, IsLackOfMemoryWhenNoPlacementWouldDo) {
@@ -77,7 +77,7 @@ TEST_F(Holes, IsLackOfMemoryWhenNoPlacementWouldDo) {
 
 TEST_F(Holes, ALimitOfTheProgramIsToldFromAFullDevice) {
   EXPECT_TRUE(fail(15_MiB, 80_GiB).own_limit());
-  EXPECT_THAT(explanation(fail(15_MiB, 80_GiB)), HasSubstr("a limit of the program's own"));
+  EXPECT_THAT(explanation(fail(15_MiB, 80_GiB)), HasSubstr("a limit that the program set"));
 }
 
 TEST(OutOfMemory, FullDeviceIsNoLimitOfTheProgram) {
@@ -145,7 +145,7 @@ TEST_F(BothLevels, ARequestThatThePoolAndTwiceTheDriverRefuseFailsOnce) {
   EXPECT_TRUE(oom.survivors.empty());
   EXPECT_EQ(oom.device_total, 139_GiB);
   EXPECT_LE(*oom.capacity, 139_GiB);
-  EXPECT_THAT(explanation(oom), HasSubstr("4.00 TiB were asked for, and the device has 139.00 GiB in all"));
+  EXPECT_THAT(explanation(oom), HasSubstr("4.00 TiB requested, but the device has 139.00 GiB in total"));
   EXPECT_EQ(ooms.of_event(3), &oom);
 }
 
@@ -207,7 +207,7 @@ TEST_F(BothLevels, ARefusalAloneDoesNotBoundTheMemory) {
   EXPECT_EQ(oom.verdict, OomVerdict::lack_of_memory);
   EXPECT_TRUE(oom.survivors.empty());
   EXPECT_FALSE(oom.bounded);
-  EXPECT_THAT(explanation(oom), HasSubstr("Nothing bounds how much there was but what was refused"));
+  EXPECT_THAT(explanation(oom), HasSubstr("Only what was refused bounds the capacity"));
 }
 
 TEST_F(BothLevels, WhatNoDeviceHasIsTooLargeEvenWhereNothingIsKnownOfTheDevice) {
@@ -245,7 +245,7 @@ TEST_F(Native, LackOfMemoryIsJudgedByWhatTheDeviceHadFree) {
   EXPECT_EQ(ooms.examined[0].device_free, 3_GiB);
   EXPECT_EQ(ooms.examined[0].live, 20_GiB);
   EXPECT_EQ(ooms.examined[0].verdict, OomVerdict::lack_of_memory);
-  EXPECT_THAT(explanation(ooms.examined[0]), HasSubstr("3.00 GiB of the device's 24.00 GiB were free"));
+  EXPECT_THAT(explanation(ooms.examined[0]), HasSubstr("3.00 GiB of the device's 24.00 GiB free"));
   EXPECT_EQ(ooms.examined[1].verdict, OomVerdict::unknown);
   EXPECT_EQ(ooms.examined[2].verdict, OomVerdict::larger_than_device);
 }

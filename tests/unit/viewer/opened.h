@@ -50,6 +50,7 @@ inline std::vector<std::byte> written(const Trace& trace) {
   intern(trace.tables.stacks);
   intern(trace.tables.heaps);
   intern(trace.tables.streams);
+  intern(trace.tables.pools);
   intern(trace.tables.marks);
   intern(trace.tables.origins);
   for (std::size_t i = 0; i < trace.events.count(); ++i) static_cast<void>(writer.append(trace.events[i]));

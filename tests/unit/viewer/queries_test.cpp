@@ -224,6 +224,40 @@ TEST(Split, TagsAreInnermostRangesAndStepsTheMainLoop) {
   EXPECT_EQ(held_by(opened.last(), SplitBy::step), (Held{{"step 1", 1 + 2 + 4}, {"step 2", 16 + 32}, {"step 3", 64}}));
 }
 
+TEST(Device, WhatAPoolSaysOfItselfIsNothingThatTheDeviceSays) {
+  memreel::testing::TraceBuilder builder;  // heap 1: a framework's
+  const HeapId framework{1}, driver = builder.heap("cuda.driver", Level::driver, 0);
+  Tables& tables = builder.trace().tables;
+  const auto pool_of = [&](std::string_view name) {
+    tables.pools.push_back({.name = builder.string(name)});
+    return PoolId{static_cast<std::uint32_t>(tables.pools.size() - 1)};
+  };
+  const OriginId pool = builder.origin(framework, 0, pool_of("nodes")),
+                 part = builder.origin(driver, 0, pool_of("arrays"));
+  const auto sample = [&](OriginId origin, std::uint64_t used, std::uint64_t free) {
+    builder.push({.kind = EventKind::memory_info, .origin = origin, .size = {used}, .value = free});
+  };
+  builder.alloc(builder.origin(framework), {0x20'0000}, {200});
+  sample(pool, 100, 34);
+  sample(part, 50, 7);  // all that is known of the driver's heap
+  {
+    const Opened opened = open(memory_file(written(builder.trace())));
+    for (const HeapId heap : {framework, driver}) {
+      EXPECT_EQ(sampled_course(opened.last(), heap), nullptr) << "nobody asked the device";
+      EXPECT_EQ(unattributed(opened.last(), heap, opened.last().event_count()), std::nullopt);
+    }
+  }
+  sample(builder.origin(driver), 1000, 9000);
+  sample(pool, 100, 34);
+  const Opened opened = open(memory_file(written(builder.trace())));
+  const Document& document = opened.last();
+  ASSERT_NE(sampled_course(document, framework), nullptr);
+  EXPECT_EQ(sampled_course(document, framework)->heap, driver);
+  EXPECT_EQ(sample_before(document, *sampled_course(document, framework), document.event_count())->free, 9000_B)
+      << "the device's, not that of the pool which spoke later";
+  EXPECT_EQ(unattributed(document, framework, document.event_count()), 1000_B);
+}
+
 TEST(Device, WhatNoHeapAccountsForIsWhatItsDriverSaysIsUsedBesides) {
   memreel::testing::TraceBuilder builder;  // heap 1: a framework's
   const HeapId driver = builder.heap("cuda.driver", Level::driver, 0);

@@ -98,7 +98,7 @@ TEST(OwnPolicy, EveryWrongAnswerIsNamed) {
 }
 
 TEST(OwnPolicy, WhatIsNoPolicyIsRefused) {
-  EXPECT_EQ(refusal({.name = "./nowhere.so", .parameters = {}}), "./nowhere.so: there is no such file");
+  EXPECT_EQ(refusal({.name = "./nowhere.so", .parameters = {}}), "./nowhere.so: no such file");
   EXPECT_NE(refusal({.name = library("no_symbol"), .parameters = {}}).find("does not export memreel_policy_get"),
             std::string::npos);
   EXPECT_NE(refusal({.name = library("old_version"), .parameters = {}}).find("built for version 7"), std::string::npos);

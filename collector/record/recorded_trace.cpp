@@ -1,0 +1,34 @@
+#include "collector/record/recorded_trace.h"
+
+#include <algorithm>
+
+namespace memreel::record {
+
+using agent::JournalEntry;
+
+RecordedTrace recorded_trace(const std::string& file, std::uint64_t process) {
+  RecordedTrace trace{.file = file, .process = process, .facts = facts_of(file), .overhead = {}, .stopped = {}};
+  if (trace.facts) trace.lost = trace.facts->lost;
+  return trace;
+}
+
+RecordedTrace recorded_trace(const JournalEntry& began, const std::vector<JournalEntry>& journal,
+                             std::chrono::nanoseconds time) {
+  RecordedTrace trace = recorded_trace(began.trace, began.process);
+  // The last that it said: whose disk is full goes on counting what it loses.
+  const auto ended = std::find_if(journal.rbegin(), journal.rend(), [&](const JournalEntry& other) {
+    return other.what == JournalEntry::What::ended && other.trace == began.trace;
+  });
+  if (ended == journal.rend()) {
+    trace.killed = trace.facts && !trace.facts->complete;
+    return trace;
+  }
+  trace.stopped = ended->text;
+  if (time.count() > 0) trace.overhead = static_cast<double>(ended->cost_ns) / static_cast<double>(time.count());
+  // What is not in the trace: a disk that ran full keeps the library from writing that down.
+  if (trace.facts)
+    trace.lost = std::max(trace.lost, ended->lost + ended->events - std::min(ended->events, trace.facts->events));
+  return trace;
+}
+
+}  // namespace memreel::record
