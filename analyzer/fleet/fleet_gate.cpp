@@ -14,12 +14,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view schema = "memreel.fleet-baseline/1";
 
-/// The judged row where `figure` is highest.
+/// The judged row where `figure` is highest; there is one.
 template <class Figure>
 const FleetRow& highest(const Fleet& fleet, Figure figure) {
-  const FleetRow* best = nullptr;
+  const FleetRow* best = &fleet.rows.front();
   for (const FleetRow& row : fleet.rows)
-    if (row.judged() && (best == nullptr || figure(*best) < figure(row))) best = &row;
+    if (row.judged() && (!best->judged() || figure(*best) < figure(row))) best = &row;
   return *best;
 }
 

@@ -179,10 +179,13 @@ int measure(const Arguments& arguments, Window& window, Viewer& viewer, Clock::t
 Result<std::vector<std::filesystem::path>> files_of(const Arguments& arguments) {
   std::error_code problem;
   const auto& named = arguments.traces;
-  if (named.empty() || (named.size() == 1 && !std::filesystem::is_directory(named.front(), problem))) return named;
-  if (arguments.bench_frames != 0)
+  const bool as_named = named.empty() || (named.size() == 1 && !std::filesystem::is_directory(named.front(), problem));
+  if (!as_named && arguments.bench_frames != 0)
     return Error{.what = "measures one file", .where = "--bench-frames", .remedy = "name one"};
-  return recordings_in(named);
+  auto files = as_named ? Result<std::vector<std::filesystem::path>>(named) : recordings_in(named);
+  if (files && files->size() < 2 && arguments.pane == "ranks")
+    return Error{.what = "there is one recording", .where = "--pane ranks", .remedy = "name several, or a directory"};
+  return files;
 }
 
 /// Those of a prediction; empty: files are only to be shown.
@@ -222,8 +225,6 @@ int run(const Arguments& arguments, Clock::time_point started) {
     return fail({.what = "nothing says what is to be predicted",
                  .where = "--pane prediction",
                  .remedy = "name recordings with their values: batch=1:a.pickle batch=2:b.pickle"});
-  if (arguments.pane == "ranks" && files->size() < 2)
-    return fail({.what = "there is one recording", .where = "--pane ranks", .remedy = "name several, or a directory"});
 
   const std::filesystem::path path =
       arguments.headless() || arguments.control ? std::filesystem::path() : settings_path();
