@@ -27,10 +27,6 @@ Nanoseconds since_start(const Trace& trace, Nanoseconds time) {
   return trace.events.count() == 0 ? Nanoseconds{} : time - trace.events.time.front();
 }
 
-double share_of(Bytes part, Bytes whole) {
-  return whole == 0_B ? 0 : static_cast<double>(part.count) / static_cast<double>(whole.count);
-}
-
 std::string oom_setting_text(const Report& report) {
   const OutOfMemories& ooms = report.ooms;
   if (ooms.fragmented == 0) return {};

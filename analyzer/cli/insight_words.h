@@ -18,9 +18,6 @@ std::string text_of_time(Nanoseconds duration);
 /// How long after the first event.
 Nanoseconds since_start(const Trace& trace, Nanoseconds time);
 
-/// 0 when there is no whole.
-double share_of(Bytes part, Bytes whole);
-
 /// The one setting for the whole program, in a sentence; empty when no request failed by fragmentation.
 std::string oom_setting_text(const Report& report);
 

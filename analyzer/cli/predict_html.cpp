@@ -11,7 +11,7 @@
 namespace memreel::cli {
 namespace {
 
-constexpr std::size_t most_rows = 12;
+constexpr std::size_t most_growths = 12;
 
 class PredictPage {
  public:
@@ -113,7 +113,7 @@ class PredictPage {
     }
     body_ += "<h2>Live at the peak</h2>\n" + categories.text();
     HtmlTable sites({{before, true}, {after, true}, {"where"}});
-    for (std::size_t s = 0; s < std::min(most_rows, held.sites.size()); ++s)
+    for (std::size_t s = 0; s < std::min(most_growths, held.sites.size()); ++s)
       sites.add_row({text_of(held.sites[s].recorded), text_of(held.sites[s].predicted),
                      html_escaped(clipped(site_label(base.trace.tables, held.sites[s].stack), 160))});
     body_ += sites.text();

@@ -11,8 +11,6 @@
 namespace memreel {
 namespace {
 
-constexpr std::uint32_t most_ranks = 1U << 20U;
-
 bool ran_at_once(const RankSummary& a, const RankSummary& b) { return a.begin < b.end && b.begin < a.end; }
 
 /// Of two recordings of one rank, whether `a` is the better one: complete before incomplete, then the later attempt.

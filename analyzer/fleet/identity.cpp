@@ -9,7 +9,6 @@
 namespace memreel {
 namespace {
 
-constexpr std::uint32_t most_ranks = 1U << 20U;
 constexpr std::size_t longest_name = 100;  // of a host or a job, in bytes: a line has room for no more
 
 std::optional<std::uint32_t> number_of(std::string_view text) {

@@ -15,6 +15,9 @@
 
 namespace memreel {
 
+/// A job with more ranks is not believed.
+inline constexpr std::uint32_t most_ranks = 1U << 20U;
+
 struct Identity {
   std::string job;  // of the scheduler; empty: not known
   std::optional<std::uint32_t> rank, world_size, local_rank;

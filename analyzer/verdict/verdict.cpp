@@ -7,6 +7,7 @@
 
 #include "analyzer/report/labels.h"
 #include "analyzer/tune/search_space.h"
+#include "formats/model/quantity.h"
 
 namespace memreel {
 namespace {
@@ -15,8 +16,6 @@ namespace {
 constexpr double worth_it = 0.01;
 /// A site that holds more than this explains nothing.
 constexpr double nearly_all = 0.9;
-
-double share_of(Bytes part, Bytes whole) { return static_cast<double>(part.count) / static_cast<double>(whole.count); }
 
 bool is_framework(const Tables& tables, const HeapHistory& history) {
   return tables[history.heap].level == Level::framework;

@@ -46,10 +46,6 @@ std::string percent(double share) {
   return text.data();
 }
 
-double share_of(Bytes part, Bytes whole) {
-  return whole == 0_B ? 0 : static_cast<double>(part.count) / static_cast<double>(whole.count);
-}
-
 Bytes rate(double bytes) { return Bytes{static_cast<std::uint64_t>(std::max(0.0, bytes))}; }
 
 std::string counted(std::uint64_t count, const std::string& unit) {

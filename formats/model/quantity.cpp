@@ -51,6 +51,10 @@ std::string text_of_seconds(double seconds) {
   return fixed(seconds * 1e6, 0) + " us";
 }
 
+double share_of(Bytes part, Bytes whole) {
+  return whole == 0_B ? 0 : static_cast<double>(part.count) / static_cast<double>(whole.count);
+}
+
 std::string text_of_share(double share) { return fixed(share * 100, 1) + " %"; }
 
 Result<Bytes> parse_bytes(std::string_view text) {

@@ -19,6 +19,9 @@ std::string text_of(std::uint64_t count);
 /// "1.5 s", "120 ms", "35 us".
 std::string text_of_seconds(double seconds);
 
+/// 0 of nothing.
+double share_of(Bytes part, Bytes whole);
+
 /// "0.137" as "13.7 %".
 std::string text_of_share(double share);
 

@@ -1,23 +1,16 @@
 #include "analyzer/report/html/growth_chart.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <set>
 
+#include "analyzer/report/html/plot.h"
 #include "analyzer/report/html_text.h"
 #include "formats/model/quantity.h"
 
 namespace memreel {
 namespace {
 
-constexpr double width = 960, height = 320;
-
-std::string number(double value) {
-  std::array<char, 32> text{};
-  const int length = std::snprintf(text.data(), text.size(), "%.5g", value);
-  return {text.data(), static_cast<std::size_t>(length)};
-}
+constexpr double chart_width = 960, chart_height = 320;
 
 class Chart {
  public:
@@ -34,12 +27,12 @@ class Chart {
   std::string html() const {
     if (furthest_ == 0) return {};
     std::string html = "<figure class=chart>\n" + legend();
-    html += "<div class=plot style=\"height:" + number(height) + "px\" data-max=\"" + std::to_string(highest_.count) +
-            "\" data-to=\"" + std::to_string(furthest_) + "\">\n<svg viewBox=\"0 0 " + number(width) + " " +
-            number(height) + "\" preserveAspectRatio=none role=img aria-label=\"memory over " +
-            html_escaped(chart_.parameter) + "\">\n";
+    html += "<div class=plot style=\"height:" + svg_number(chart_height) + "px\" data-max=\"" +
+            std::to_string(highest_.count) + "\" data-to=\"" + std::to_string(furthest_) + "\">\n<svg viewBox=\"0 0 " +
+            svg_number(chart_width) + " " + svg_number(chart_height) +
+            "\" preserveAspectRatio=none role=img aria-label=\"memory over " + html_escaped(chart_.parameter) + "\">\n";
     for (const double at : {0.25, 0.5, 0.75})
-      html += "<path class=grid d=\"M0 " + number(at * height) + "H" + number(width) + "\"/>\n";
+      html += "<path class=grid d=\"M0 " + svg_number(at * chart_height) + "H" + svg_number(chart_width) + "\"/>\n";
     html += range() + curve("reserved", &GrowthChart::Predicted::reserved, "--orange") +
             curve("live", &GrowthChart::Predicted::live, "--blue");
     for (const GrowthChart::Predicted& point : chart_.predicted) {
@@ -53,7 +46,8 @@ class Chart {
     }
     if (draws_limit_)
       html += "<path class=limit style=\"fill:none;stroke:var(--bad);stroke-width:1.5;stroke-dasharray:6 4;" +
-              std::string(thin) + "\" d=\"M0 " + number(y(*chart_.limit)) + "H" + number(width) + "\"/>\n";
+              std::string(thin) + "\" d=\"M0 " + svg_number(y(*chart_.limit)) + "H" + svg_number(chart_width) +
+              "\"/>\n";
     html += "</svg>\n<span class=top>" + text_of(highest_) + "</span><span class=middle>" +
             text_of(Bytes{highest_.count / 2}) + "</span>\n</div>\n" + ticks() + "</figure>\n";
     if (chart_.limit && !draws_limit_)
@@ -70,11 +64,13 @@ class Chart {
     highest_ = std::max(highest_, bytes);
   }
 
-  double x(std::uint64_t at) const { return width * static_cast<double>(at) / static_cast<double>(furthest_) * 0.98; }
-  double y(Bytes bytes) const {
-    return height * (1 - static_cast<double>(bytes.count) / static_cast<double>(std::max(highest_, 1_B).count));
+  double x(std::uint64_t at) const {
+    return chart_width * static_cast<double>(at) / static_cast<double>(furthest_) * 0.98;
   }
-  std::string point(std::uint64_t at, Bytes bytes) const { return number(x(at)) + " " + number(y(bytes)); }
+  double y(Bytes bytes) const {
+    return chart_height * (1 - static_cast<double>(bytes.count) / static_cast<double>(std::max(highest_, 1_B).count));
+  }
+  std::string point(std::uint64_t at, Bytes bytes) const { return svg_number(x(at)) + " " + svg_number(y(bytes)); }
 
   std::string legend() const {
     std::string html =
@@ -122,7 +118,7 @@ class Chart {
     double free_from = 60;
     for (const std::uint64_t value : values) {
       if (x(value) < free_from) continue;
-      html += "<span style=\"left:" + number(100 * x(value) / width) + "%;transform:translateX(-50%)\">" +
+      html += "<span style=\"left:" + svg_number(100 * x(value) / chart_width) + "%;transform:translateX(-50%)\">" +
               text_of(value) + "</span>";
       free_from = x(value) + 36;
     }

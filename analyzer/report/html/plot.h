@@ -27,6 +27,9 @@ struct Plot {
   std::vector<PlotSeries> series;
 };
 
+/// As SVG writes it, with five figures.
+std::string svg_number(double value);
+
 std::string plot_html(const Plot& plot);
 
 /// A path below steps from column to column, closed at the bottom.
