@@ -17,6 +17,9 @@ class Readme(ProgramTest):
         self.file("snapshot.pickle", pickle.dumps(snapshot()))
         for name, batch in (("a", 1), ("b", 2), ("c", 4)):
             self.file(f"{name}.pickle", training(batch=batch).pickle())
+        (self.directory / "job").mkdir()
+        for rank in range(2):
+            self.file(f"job/rank{rank}.pickle", pickle.dumps(snapshot()))
         environment = dict(os.environ, PATH=f"{Path(MEMREEL).parent}:{os.environ['PATH']}")
         blocks = re.findall(r"(?s)```sh\n(.*?)```", (REPOSITORY / "README.md").read_text())
         commands = re.findall(r"(?m)^memreel .*", "".join(blocks))
