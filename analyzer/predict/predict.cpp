@@ -22,7 +22,7 @@ constexpr double least_margin = 0.005;
 constexpr double least_aligned = 0.5;
 constexpr std::uint64_t furthest = 1U << 20U;
 constexpr double longest_run = 1U << 22U;  // requests
-constexpr double longest_search = 50e6;    // requests of all runs that are replayed for it, at least
+constexpr double longest_search = 16e6;    // requests of all runs that are replayed for it, at least
 
 std::string text_of(const Values& at, const std::vector<std::string>& names) {
   std::string text;

@@ -142,7 +142,7 @@ class Parts(Recordings):
     def test_a_result_that_is_none_is_refused(self):
         out = self.directory / "whole"
         next(out.iterdir()).write_bytes(b"half a resu")
-        self.assert_refused(run("fleet", "merge", out), "no rank summary", "fleet map")
+        self.assert_refused(run("fleet", "merge", out), "is not a rank summary", "fleet map")
         self.assert_refused(run("fleet", "merge", self.directory / "job"), "holds no results")
         self.assert_refused(run("fleet", "merge", self.directory / "nowhere"), "nowhere")
 

@@ -42,7 +42,7 @@ TEST(Budgets, AReasonSaysWhatByHowMuchAndWhere) {
   const auto checks = check_budgets(run(), {.max_reserved = 5_GiB});
   EXPECT_EQ(checks[0].reason,
             "peak of reserved memory on device 0 with torch.native: 6.00 GiB, 1.00 GiB more than the 5.00 GiB allowed; "
-            "at the peak most is held by step (train.py): 2.00 GiB");
+            "at the peak, most is held by step (train.py): 2.00 GiB");
 }
 
 TEST(Budgets, AReasonNamesTheStack) {
