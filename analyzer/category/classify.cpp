@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <tuple>
 
 #include "analyzer/category/observations.h"
 #include "analyzer/category/sites.h"
@@ -38,6 +39,7 @@ class Classifier {
         open_.push_back(AllocationId{id});
     }
     count_sizes();
+    count_alike();
     if (seen_.trains())
       conclude_training();
     else
@@ -195,8 +197,23 @@ class Classifier {
 
   bool is_in_last_pass(const Observation& of) const { return of.made_in == seen_.last_pass(); }
 
-  static bool is_workspace(const Observation& of) {
+  static bool has_size_of_workspace(const Observation& of) {
     return !of.is_freed() && std::ranges::find(workspace_sizes, of.size) != workspace_sizes.end();
+  }
+
+  using Alike = std::tuple<StackId, OriginId, Bytes>;
+
+  Alike alike(const Observation& of) const { return {of.stack, trace_.events.origin[of.begin], of.size}; }
+
+  void count_alike() {
+    for (const AllocationId id : open_)
+      if (has_size_of_workspace(observation(id))) ++alike_[alike(observation(id))];
+  }
+
+  /// A handle keeps one for each stream: what a stack leaves again and again is something else of that size.
+  bool is_workspace(const Observation& of) const {
+    const auto found = alike_.find(alike(of));
+    return has_size_of_workspace(of) && found != alike_.end() && found->second == 1;
   }
 
   // A program that trains: parameters before gradients, gradients before all else.
@@ -447,7 +464,8 @@ class Classifier {
     std::uint32_t last = 0;
     std::uint32_t count = 0;
   };
-  std::vector<KeptPasses> kept_passes_;  // by StackId
+  std::vector<KeptPasses> kept_passes_;   // by StackId
+  std::map<Alike, std::uint32_t> alike_;  // kept allocations that have the size of a workspace
   SizeCounts parameter_sizes_, gradient_sizes_;
   std::optional<Bytes> largest_input_;
   std::vector<std::uint32_t> calls_before_;  // calls of modules that began before each event

@@ -318,6 +318,23 @@ TEST(Training, WorkspacesAreNotTakenForGradients) {
   EXPECT_EQ(t.program.classify().category(workspace), Category::workspace);
 }
 
+TEST(Training, WhatEveryStepKeepsIsNoWorkspaceWhateverItsSize) {
+  Training t;
+  t.setup();
+  std::vector<AllocationId> kept;
+  for (int step = 0; step < 5; ++step) {
+    const AllocationId input = t.input();
+    t.forward();
+    kept.push_back(t.program.alloc(1 << 10U, P::module(17)));
+    t.backward(true);
+    t.step();
+    t.zero_grad();
+    t.program.free(input, P::user(42));
+  }
+  const Categories categories = t.program.classify();
+  for (const AllocationId id : kept) EXPECT_NE(categories.category(id), Category::workspace);
+}
+
 TEST(Training, WithoutStacksOfFreesThePassSaysWhoFreed) {
   Training t;
   t.setup();
