@@ -1,4 +1,4 @@
-"""Wrong input at every door: exit code 2 and one line that says what, where and how to mend it."""
+"""Wrong input at every door: exit code 2 and one line that says what, where and how to fix it."""
 
 import os
 import pickle
