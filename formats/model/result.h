@@ -10,7 +10,7 @@
 
 namespace memreel {
 
-/// One line for a person: what is wrong, where, and how to mend it.
+/// One line for a person: what is wrong, where, and how to fix it.
 struct Error {
   std::string what;                     // "unexpected opcode GLOBAL (0x63)"
   std::string where;                    // file name or option; may be empty
