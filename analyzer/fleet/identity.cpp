@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <regex>
+#include <utility>
 
 #include "analyzer/report/html_text.h"
 #include "formats/model/launchers.h"
@@ -64,23 +66,19 @@ void add_job(const Variables& environment, Identity& identity) {
 }  // namespace
 
 Result<RankNames> RankNames::pattern(const std::string& text) {
+  Result<NamePattern> pattern = NamePattern::parse(text);
+  if (!pattern) return std::move(pattern).error();
   RankNames names;
-  try {
-    names.own_.emplace(text, std::regex::ECMAScript | std::regex::icase);
-  } catch (const std::regex_error&) {
-    return Error{.what = "'" + text + "' is not a regular expression",
-                 .where = "--rank-pattern",
-                 .remedy = "such as 'worker-([0-9]+)'"};
-  }
-  if (names.own_->mark_count() == 0)
-    return Error{.what = "'" + text + "' has no group that is the rank",
-                 .where = "--rank-pattern",
-                 .remedy = "put the number in parentheses: 'worker-([0-9]+)'"};
+  names.own_ = *std::move(pattern);
   return names;
 }
 
 std::optional<std::uint32_t> RankNames::rank_of(const std::filesystem::path& file) const {
-  if (own_) return match(file.string(), *own_);
+  if (own_) {
+    const std::string name = file.string();
+    const std::optional<std::string_view> number = own_->first_group(name);
+    return number ? number_of(*number) : std::nullopt;
+  }
   static const std::regex named("rank[-_=]?([0-9]{1,7})(?![0-9])", std::regex::ECMAScript | std::regex::icase);
   static const std::regex only("^([0-9]{1,7})$");
   static const std::regex last("[-_]([0-9]{1,7})$");

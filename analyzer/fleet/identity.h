@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <regex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "analyzer/fleet/mesh.h"
+#include "analyzer/fleet/name_pattern.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
 
@@ -35,7 +35,7 @@ class RankNames {
   /// Finds "rank3.reel", "rank_03.pickle.xz", "rank-3/snapshot.pickle", "3.reel", "snapshot_3.pickle".
   RankNames() = default;
 
-  /// An own pattern: an ECMAScript regular expression whose first group is the number. Errors: it is none.
+  /// An own pattern: a regular expression whose first group is the number. Errors: as NamePattern::parse().
   static Result<RankNames> pattern(const std::string& text);
 
   /// The number in the names of the file and its directories; the file's own name comes first.
@@ -45,7 +45,7 @@ class RankNames {
   bool are_own() const { return own_.has_value(); }
 
  private:
-  std::optional<std::regex> own_;
+  std::optional<NamePattern> own_;
 };
 
 /// What the recording says, and what its name says of the rest: recordings by memreel hold what their launcher said.

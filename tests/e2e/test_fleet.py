@@ -196,6 +196,12 @@ class Broken(ProgramTest):
         own = self.fleet(directory.parent, "--allow-incomplete", "--rank-pattern", "wor(k)er", code=0)[0]
         self.assertTrue(own["ranks"][0]["rank_assumed"])
 
+    def test_no_pattern_makes_the_search_long(self):
+        job = self.job(**{"a" * 200: SAMPLE.read_bytes()})
+        for pattern in ("(.*)" * 60 + "x7", "(a*)*b7", "(a|aa)+7b"):
+            fleet, _ = self.fleet(job, "--allow-incomplete", "--rank-pattern", pattern, code=0)
+            self.assertTrue(fleet["ranks"][0]["rank_assumed"], pattern)
+
     def test_formats_may_be_mixed(self):
         job = self.job(rank0=SAMPLE.read_bytes())
         (job / "rank1.pickle").write_bytes(pickle.dumps(snapshot.snapshot()))
@@ -222,6 +228,9 @@ class Broken(ProgramTest):
                                    ((job, "--mesh", "pp=2", "--world-size", 3), "--mesh"),
                                    ((job, "--rank-pattern", "("), "--rank-pattern"),
                                    ((job, "--rank-pattern", "rank"), "parentheses"),
+                                   ((job, "--rank-pattern", "(.*)" * 100), "256 bytes"),
+                                   ((job, "--rank-pattern", "((a{900}){900})"), "repeats too much"),
+                                   ((job, "--rank-pattern", r"(a)\1"), "not supported"),
                                    ((job, "--capacity", "much"), "--capacity")):
             with self.subTest(arguments=arguments):
                 self.assert_refused(run("fleet", *arguments), mention)
