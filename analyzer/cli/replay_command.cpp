@@ -238,7 +238,7 @@ bool is_too_large(const std::filesystem::path& file) {
 Result<ReplayInput> input_of(const ReplayArguments& arguments) {
   ReplayInput input;
   if (arguments.stream || is_too_large(arguments.file)) {
-    Result<std::unique_ptr<StreamedTrace>> streamed = StreamedTrace::open(arguments.file);
+    Result<std::unique_ptr<StreamedTrace>> streamed = StreamedTrace::open(arguments.file, arguments.memory_limit);
     if (!streamed) return std::move(streamed).error();
     input.trace = (*streamed)->trace();
     if (const std::string line = provenance(input.trace.header); !line.empty())

@@ -247,7 +247,7 @@ RankSummary unreadable(const std::filesystem::path& file, const RankNames& names
   return summary;
 }
 
-RankSummary summarize(const std::filesystem::path& file, const RankNames& names) {
+RankSummary summarize(const std::filesystem::path& file, const RankNames& names, Bytes memory_limit) {
   RankSummary unread{.file = file.string(), .status = RankStatus::damaged};
   unread.identity = identify(Header{}, file, names);
   const auto bytes = open_file(file);
@@ -257,7 +257,7 @@ RankSummary summarize(const std::filesystem::path& file, const RankNames& names)
   }
   std::uint32_t checksum = 0;
   std::uint64_t size = 0;
-  for (std::vector<std::byte> piece(std::size_t{1} << 20U);;) {
+  for (std::vector<std::byte> piece(std::min<std::uint64_t>(std::size_t{1} << 20U, (*bytes)->size()));;) {
     const Result<std::size_t> count = (*bytes)->read(size, piece);
     if (!count || *count == 0) break;
     const std::string_view view(reinterpret_cast<const char*>(piece.data()), *count);
@@ -266,7 +266,7 @@ RankSummary summarize(const std::filesystem::path& file, const RankNames& names)
   }
   unread.bytes = size;
   unread.checksum = checksum;
-  Result<Trace> trace = open_any(file, {.writer = {}});
+  Result<Trace> trace = open_any(file, {.memory_limit = memory_limit, .writer = {}});
   if (!trace) {
     unread.reason = trace.error().what;
     return unread;

@@ -105,7 +105,7 @@ struct RankSummary {
 
 /// Opens and judges one recording. Never fails: what can't be read is a summary with the status that says so.
 /// `names`: for recordings that don't know their rank.
-RankSummary summarize(const std::filesystem::path& file, const RankNames& names);
+RankSummary summarize(const std::filesystem::path& file, const RankNames& names, Bytes memory_limit = {});
 
 /// Of a recording that could not be read without harm.
 RankSummary unreadable(const std::filesystem::path& file, const RankNames& names, const std::string& reason);

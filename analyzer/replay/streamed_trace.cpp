@@ -9,10 +9,10 @@
 namespace memreel {
 namespace {
 
-Result<TraceReader> open_reader(const std::filesystem::path& path) {
+Result<TraceReader> open_reader(const std::filesystem::path& path, Bytes memory_limit) {
   Result<std::shared_ptr<ByteFile>> file = open_file(path);
   if (!file) return std::move(file).error();
-  return TraceReader::open(*std::move(file), path.string());
+  return TraceReader::open(*std::move(file), path.string(), memory_limit);
 }
 
 /// Calls `take(events)` for each block, the first `most_events` events or so, until it returns false. Returns how many
@@ -63,11 +63,11 @@ struct StreamedFigures {
 
 }  // namespace
 
-Result<std::unique_ptr<StreamedTrace>> StreamedTrace::open(const std::filesystem::path& path) {
+Result<std::unique_ptr<StreamedTrace>> StreamedTrace::open(const std::filesystem::path& path, Bytes memory_limit) {
   constexpr std::uint64_t all = std::numeric_limits<std::uint64_t>::max();
-  Result<TraceReader> reader = open_reader(path);
+  Result<TraceReader> reader = open_reader(path, memory_limit);
   if (!reader) return std::move(reader).error();
-  std::unique_ptr<StreamedTrace> result(new StreamedTrace(path));
+  std::unique_ptr<StreamedTrace> result(new StreamedTrace(path, memory_limit));
   std::optional<StreamedFigures> figures(std::in_place, reader->tables());
   result->subject_.emplace(reader->tables());
   SubjectStream& subject = *result->subject_;
@@ -82,7 +82,7 @@ Result<std::unique_ptr<StreamedTrace>> StreamedTrace::open(const std::filesystem
       .header = reader->header(), .tables = reader->tables(), .losses = reader->losses(), .read = reader->report()};
   if (subject.end_first_pass(reader->header(), reader->tables())) {
     const auto once_more = [&](const auto& take) -> Result<void> {
-      Result<TraceReader> again = open_reader(path);
+      Result<TraceReader> again = open_reader(path, memory_limit);
       if (!again) return std::move(again).error();
       const Result<std::uint64_t> read = read_blocks(*again, path, *count, [&](const EventColumns& events) {
         take(events);
@@ -125,7 +125,7 @@ std::size_t StreamedTrace::row_count(HeapId heap) const { return row_counts_[ind
 
 void StreamedTrace::for_each_piece(HeapId heap, const std::function<bool(const Prepared& piece)>& take) const {
   const Result<void> done = [&]() -> Result<void> {
-    Result<TraceReader> reader = open_reader(path_);
+    Result<TraceReader> reader = open_reader(path_, memory_limit_);
     if (!reader) return std::move(reader).error();
     const Tables& tables = subject_ ? trace_.tables : reader->tables();
     Preparation preparation(tables);

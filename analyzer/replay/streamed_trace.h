@@ -26,8 +26,9 @@ namespace memreel {
 /// The file must not change meanwhile; of one that is being written, replays see what was there at first.
 class StreamedTrace final : public RowSource {
  public:
-  /// Reads the file once, and twice more where its levels are to be tied. Errors: as TraceReader::open().
-  static Result<std::unique_ptr<StreamedTrace>> open(const std::filesystem::path& path);
+  /// Reads the file once, and twice more where its levels are to be tied. `memory_limit` and errors: as
+  /// TraceReader::open().
+  static Result<std::unique_ptr<StreamedTrace>> open(const std::filesystem::path& path, Bytes memory_limit = {});
 
   /// As of prepare(), without rows and steps.
   const std::vector<Prepared>& heaps() const { return heaps_; }
@@ -44,9 +45,10 @@ class StreamedTrace final : public RowSource {
   Result<void> status() const;
 
  private:
-  explicit StreamedTrace(std::filesystem::path path) : path_(std::move(path)) {}
+  StreamedTrace(std::filesystem::path path, Bytes memory_limit) : path_(std::move(path)), memory_limit_(memory_limit) {}
 
   std::filesystem::path path_;
+  Bytes memory_limit_;
   std::vector<Prepared> heaps_;
   std::vector<HeapHistory> histories_;
   std::vector<std::size_t> row_counts_;  // by HeapId

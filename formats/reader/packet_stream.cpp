@@ -32,7 +32,7 @@ Result<void> check_beginning(ByteFile& file, const std::string& name) {
   if (*got == 0) return Error{.what = "the file is empty", .where = name, .remedy = "nothing was recorded in it"};
   if (wire::may_become_head(std::string_view(beginning).substr(0, *got))) return {};
 
-  beginning.resize(search_for_beginning);
+  beginning.resize(std::min<std::uint64_t>(search_for_beginning, file.size()));
   got = file.read(0, std::as_writable_bytes(std::span(beginning)));
   if (!got) return std::move(got).error();
   beginning.resize(*got);

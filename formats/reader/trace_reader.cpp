@@ -17,8 +17,8 @@ TraceReader::TraceReader(TraceReader&&) noexcept = default;
 TraceReader& TraceReader::operator=(TraceReader&&) noexcept = default;
 TraceReader::~TraceReader() = default;
 
-Result<TraceReader> TraceReader::open(std::shared_ptr<ByteFile> file, const std::string& name) {
-  auto stream = TraceStream::open(std::move(file), name);
+Result<TraceReader> TraceReader::open(std::shared_ptr<ByteFile> file, const std::string& name, Bytes memory_limit) {
+  auto stream = TraceStream::open(std::move(file), name, memory_limit);
   if (!stream) return std::move(stream).error();
   return TraceReader(std::make_unique<Impl>(*std::move(stream)));
 }

@@ -42,8 +42,9 @@ struct EventBatch {
 /// Streams a trace from its beginning. Memory: the tables and one block.
 class TraceReader {
  public:
-  /// Fails only when the file can't be read or does not begin as a trace; damage further on is skipped and counted.
-  static Result<TraceReader> open(std::shared_ptr<ByteFile> file, const std::string& name);
+  /// Fails only when the file can't be read, does not begin as a trace or asks for too much; damage further on is
+  /// skipped and counted. `memory_limit`: what its tables may take; 0: as the file's size suggests.
+  static Result<TraceReader> open(std::shared_ptr<ByteFile> file, const std::string& name, Bytes memory_limit = {});
   TraceReader(TraceReader&&) noexcept;
   TraceReader& operator=(TraceReader&&) noexcept;
   ~TraceReader();

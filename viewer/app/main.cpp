@@ -247,8 +247,8 @@ int run(const Arguments& arguments, Clock::time_point started) {
   if (source)
     viewer.open(std::move(source));
   else if (!predicted->empty())
-    viewer.open_prediction(
-        std::make_unique<const PredictionJob>(*predicted, arguments.to, arguments.capacity, [] { Window::wake(); }));
+    viewer.open_prediction(std::make_unique<const PredictionJob>(
+        *predicted, arguments.to, arguments.capacity, [] { Window::wake(); }, *memory_limit));
   else if (!files->empty())
     viewer.open_ranks(*files);
   else if (!settings.tour_done)

@@ -60,7 +60,8 @@ void Viewer::open(const std::filesystem::path& file) {
 
 void Viewer::open_ranks(std::vector<std::filesystem::path> files) {
   open(files.front());
-  ranks_ = std::make_unique<const Ranks>(std::move(files), [] { Window::wake(); });
+  ranks_ = std::make_unique<const Ranks>(
+      std::move(files), [] { Window::wake(); }, memory_limit_);
   show_tab("ranks");
 }
 

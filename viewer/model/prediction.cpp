@@ -11,12 +11,12 @@ namespace memreel::viewer {
 namespace {
 
 Result<GrowthChart> chart_of(const std::vector<RecordingArgument>& arguments, std::vector<std::string> to,
-                             const std::string& capacity, const std::stop_token& stop) {
+                             const std::string& capacity, Bytes memory_limit, const std::stop_token& stop) {
   std::vector<Recording> recordings;
   std::optional<PolicySpec> policy;
   Values largest;
   for (const RecordingArgument& argument : arguments) {
-    Result<Trace> trace = open_any(argument.file);
+    Result<Trace> trace = open_any(argument.file, {.memory_limit = memory_limit});
     if (!trace) return std::move(trace).error();
     if (stop.stop_requested()) return Error{.what = "cancelled"};
     complete_subject(*trace);
@@ -57,21 +57,21 @@ Result<GrowthChart> chart_of(const std::vector<RecordingArgument>& arguments, st
 }  // namespace
 
 PredictionJob::PredictionJob(std::vector<RecordingArgument> recordings, std::vector<std::string> to,
-                             std::string capacity, std::function<void()> wake)
+                             std::string capacity, std::function<void()> wake, Bytes memory_limit)
     : recordings_(std::move(recordings)) {
-  thread_ = std::jthread(
-      [this, to = std::move(to), capacity = std::move(capacity), wake = std::move(wake)](const std::stop_token& stop) {
-        PredictionView view;
-        if (Result<GrowthChart> chart = chart_of(recordings_, to, capacity, stop))
-          view.chart = *std::move(chart);
-        else
-          view.problem = chart.error().message();
-        {
-          const std::lock_guard lock(mutex_);
-          result_ = std::make_shared<const PredictionView>(std::move(view));
-        }
-        wake();
-      });
+  thread_ = std::jthread([this, to = std::move(to), capacity = std::move(capacity), wake = std::move(wake),
+                          memory_limit](const std::stop_token& stop) {
+    PredictionView view;
+    if (Result<GrowthChart> chart = chart_of(recordings_, to, capacity, memory_limit, stop))
+      view.chart = *std::move(chart);
+    else
+      view.problem = chart.error().message();
+    {
+      const std::lock_guard lock(mutex_);
+      result_ = std::make_shared<const PredictionView>(std::move(view));
+    }
+    wake();
+  });
 }
 
 std::shared_ptr<const PredictionView> PredictionJob::result() const {

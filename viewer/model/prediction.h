@@ -11,6 +11,7 @@
 
 #include "analyzer/predict/arguments.h"
 #include "analyzer/predict/chart.h"
+#include "formats/model/units.h"
 
 namespace memreel::viewer {
 
@@ -23,9 +24,10 @@ struct PredictionView {
 class PredictionJob {
  public:
   /// `to`: values to predict, as in `memreel predict`; none: twice, four and eight times the largest recording.
-  /// `wake` is called, by that thread, when it is done.
+  /// `wake` is called, by that thread, when it is done. `memory_limit`: what each recording may ask for; 0: as its size
+  /// suggests.
   PredictionJob(std::vector<RecordingArgument> recordings, std::vector<std::string> to, std::string capacity,
-                std::function<void()> wake);
+                std::function<void()> wake, Bytes memory_limit = {});
 
   const std::vector<RecordingArgument>& recordings() const { return recordings_; }
   /// Null: not done yet.

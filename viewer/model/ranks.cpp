@@ -9,8 +9,8 @@
 namespace memreel::viewer {
 namespace {
 
-RankCourse course_of(const std::filesystem::path& file) {
-  RankSummary summary = summarize(file, RankNames());
+RankCourse course_of(const std::filesystem::path& file, Bytes memory_limit) {
+  RankSummary summary = summarize(file, RankNames(), memory_limit);
   RankCourse course{.name = file.filename().string(),
                     .problem = summary.usable() ? "" : std::move(summary.reason),
                     .peak_reserved = summary.peak_reserved,
@@ -29,11 +29,11 @@ Result<std::vector<std::filesystem::path>> recordings_in(std::span<const std::fi
   return std::move(inputs->files);
 }
 
-Ranks::Ranks(std::vector<std::filesystem::path> files, std::function<void()> wake)
+Ranks::Ranks(std::vector<std::filesystem::path> files, std::function<void()> wake, Bytes memory_limit)
     : files_(std::move(files)), courses_(files_.size()) {
-  thread_ = std::jthread([this, wake = std::move(wake)](const std::stop_token& stop) {
+  thread_ = std::jthread([this, wake = std::move(wake), memory_limit](const std::stop_token& stop) {
     for (std::size_t i = 0; i < files_.size() && !stop.stop_requested(); ++i) {
-      auto course = std::make_shared<const RankCourse>(course_of(files_[i]));
+      auto course = std::make_shared<const RankCourse>(course_of(files_[i], memory_limit));
       {
         const std::lock_guard lock(mutex_);
         courses_[i] = std::move(course);

@@ -31,8 +31,9 @@ Result<std::vector<std::filesystem::path>> recordings_in(std::span<const std::fi
 /// Reads one file after the other on a thread of its own.
 class Ranks {
  public:
-  /// `wake` is called, by that thread, whenever there is something new.
-  Ranks(std::vector<std::filesystem::path> files, std::function<void()> wake);
+  /// `wake` is called, by that thread, whenever there is something new. `memory_limit`: what each file may ask for; 0:
+  /// as its size suggests.
+  Ranks(std::vector<std::filesystem::path> files, std::function<void()> wake, Bytes memory_limit = {});
 
   const std::vector<std::filesystem::path>& files() const { return files_; }
   /// Null: not read yet.

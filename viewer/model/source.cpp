@@ -148,7 +148,7 @@ Result<bool> Source::publish_subject(const std::stop_token& stop, const std::sha
   const auto subject = subject_of(file, path_.string(), memory_limit_);
   if (!subject) return subject.error();
   if (*subject == nullptr) return false;
-  auto reader = TraceReader::open(*subject, path_.string());
+  auto reader = TraceReader::open(*subject, path_.string(), memory_limit_);
   if (!reader) return std::move(reader).error();
   DocumentBuilder builder;
   for (EventBatch batch; !stop.stop_requested();) {
@@ -173,7 +173,7 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
   while (import != nullptr && !import->done() && file->size() == 0 && !stop.stop_requested()) wait(stop, import_check);
   if (import != nullptr && import->done() && !import->result()) return import->result();
   if (stop.stop_requested()) return {};
-  auto reader = TraceReader::open(file, path_.string());
+  auto reader = TraceReader::open(file, path_.string(), memory_limit_);
   if (!reader) return std::move(reader).error();
   DocumentBuilder builder;
   ValueCheck values(path_.string());

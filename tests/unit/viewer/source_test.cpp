@@ -15,6 +15,8 @@
 #include "tests/unit/formats/random_history.h"
 #include "tests/unit/sample_trace.h"
 #include "viewer/model/device_memory.h"
+#include "viewer/model/prediction.h"
+#include "viewer/model/ranks.h"
 
 namespace memreel::viewer {
 namespace {
@@ -189,6 +191,44 @@ TEST_F(SourceOf, WhatAsksForMoreMemoryThanAllowedFails) {
   const Source source(file("a.reel", bytes), {}, 64_KiB);
   ASSERT_TRUE(eventually([&] { return source.status().stage == Stage::failed; }));
   EXPECT_NE(source.status().error->message().find("--max-memory"), std::string::npos);
+}
+
+/// A trace of two events, with a name of 128 KiB.
+std::vector<std::byte> with_large_tables() {
+  memreel::testing::TraceBuilder build;
+  const OriginId origin = build.origin(HeapId{1});
+  build.free(build.alloc(origin, {0x1000}, 1_MiB, build.stack({std::string(std::size_t{1} << 17U, 'f') + "@a.py:1"})));
+  return written(build.trace());
+}
+
+TEST_F(SourceOf, TablesAreHeldToTheSameLimit) {
+  const auto path = file("a.reel", with_large_tables());
+  const Source refused(path, {}, 64_KiB);
+  ASSERT_TRUE(eventually([&] { return refused.status().stage == Stage::failed; }));
+  EXPECT_NE(refused.status().error->message().find("holds tables that need more than 64.00 KiB"), std::string::npos)
+      << refused.status().error->message();
+  const Source shown(path, {}, 1_MiB);
+  ASSERT_TRUE(eventually([&] { return shown.status().stage == Stage::complete; }));
+}
+
+TEST_F(SourceOf, RanksAndPredictionsAreHeldToTheSameLimit) {
+  const auto path = file("rank0.reel", with_large_tables());
+  const auto problem_of_rank = [&](Bytes limit) {
+    const Ranks ranks(
+        {path}, [] {}, limit);
+    EXPECT_TRUE(eventually([&] { return ranks.complete(); }));
+    return ranks.course(0)->problem;
+  };
+  EXPECT_NE(problem_of_rank(64_KiB).find("more than 64.00 KiB"), std::string::npos) << problem_of_rank(64_KiB);
+  EXPECT_EQ(problem_of_rank(1_MiB), "");
+  const auto problem_of_prediction = [&](Bytes limit) {
+    const PredictionJob job(
+        {{.names = {"batch"}, .at = {1}, .file = path.string()}}, {}, "", [] {}, limit);
+    EXPECT_TRUE(eventually([&] { return job.result() != nullptr; }));
+    return job.result()->problem;
+  };
+  EXPECT_NE(problem_of_prediction(64_KiB).find("more than 64.00 KiB"), std::string::npos);
+  EXPECT_EQ(problem_of_prediction(1_MiB).find("more than"), std::string::npos);
 }
 
 TEST_F(SourceOf, CanBeGivenUpAtAnyTime) {
