@@ -145,19 +145,19 @@ Json json_of(const SideState& side) {
           {"live_allocations", side.live.count}};
 }
 
-Json json_of(const HeapDifference& heap, const Tables& a, const Tables& b) {
-  Json sites = Json::array();
-  for (const SiteChange& site : heap.sites) {
-    sites.push_back(
-        {{"change_bytes", change(site.a.bytes, site.b.bytes)},
-         {"a_bytes", site.a.bytes.count},
-         {"b_bytes", site.b.bytes.count},
-         {"a_count", site.a.count},
-         {"b_count", site.b.count},
-         {"new", site.is_new()},
-         {"vanished", site.vanished()},
-         {"stack", site.stack_b != StackId::none ? json_of_stack(b, site.stack_b) : json_of_stack(a, site.stack_a)}});
-  }
+Json json_of(const SiteChange& site, const Tables& a, const Tables& b) {
+  return {{"change_bytes", change(site.a.bytes, site.b.bytes)},
+          {"a_bytes", site.a.bytes.count},
+          {"b_bytes", site.b.bytes.count},
+          {"a_count", site.a.count},
+          {"b_count", site.b.count},
+          {"new", site.is_new()},
+          {"vanished", site.vanished()},
+          {"stack", site.stack_b != StackId::none ? json_of_stack(b, site.stack_b) : json_of_stack(a, site.stack_a)}};
+}
+
+/// All but its sites.
+Json json_of(const HeapDifference& heap) {
   Json steps = Json::array();
   for (const StepPeaks& step : heap.steps)
     steps.push_back({{"a_peak_live_bytes", step.a.count}, {"b_peak_live_bytes", step.b.count}});
@@ -175,8 +175,29 @@ Json json_of(const HeapDifference& heap, const Tables& a, const Tables& b) {
           {"b", json_of(heap.b)},
           {"categories", std::move(categories)},
           {"checkpointing", {{"a", heap.recomputes_a}, {"b", heap.recomputes_b}}},
-          {"sites", std::move(sites)},
           {"steps", std::move(steps)}};
+}
+
+/// A trace may have as many sites as it has stacks, and a stack thousands of frames: one site at a time is in memory.
+void print_document(Json document, std::span<const HeapDifference> heaps, const Tables& a, const Tables& b) {
+  const auto print_open = [](Json& object, std::string_view key) {
+    object[std::string(key)] = Json::array();
+    std::string text = one_line(object);
+    text.resize(text.size() - std::string_view("]}").size());
+    std::cout << text;
+  };
+  print_open(document, "devices");
+  std::string_view next_heap = "\n";
+  for (const HeapDifference& heap : heaps) {
+    std::cout << std::exchange(next_heap, ",\n");
+    Json object = json_of(heap);
+    print_open(object, "sites");
+    std::string_view next_site = "\n  ";
+    for (const SiteChange& site : heap.sites)
+      std::cout << std::exchange(next_site, ",\n  ") << one_line(json_of(site, a, b));
+    std::cout << "]}";
+  }
+  std::cout << "]}\n";
 }
 
 /// "0=1": device 0 of the first trace is device 1 of the second.
@@ -235,13 +256,11 @@ Exit run_diff(const DiffArguments& arguments) {
   }();
   if (!heaps) return fail(heaps.error());
   if (arguments.json) {
-    Json list = Json::array();
-    for (const HeapDifference& heap : *heaps) list.push_back(json_of(heap, a->tables, b.tables));
-    print_json(
+    print_document(
         {{"schema", "memreel.diff/1"},
          {"a", {{"trace", at_a->file.string()}, {"instant", text_of(*at_a->instant)}, {"losses", json_of_losses(*a)}}},
-         {"b", {{"trace", at_b->file.string()}, {"instant", text_of(*at_b->instant)}, {"losses", json_of_losses(b)}}},
-         {"devices", list}});
+         {"b", {{"trace", at_b->file.string()}, {"instant", text_of(*at_b->instant)}, {"losses", json_of_losses(b)}}}},
+        *heaps, a->tables, b.tables);
   } else {
     std::string_view separator;
     for (const HeapDifference& heap : *heaps) {

@@ -13,6 +13,8 @@ void print_json(const Json& document, std::ostream& out) {
   out << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
+std::string one_line(const Json& part) { return part.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
 Json json_of_stack(const Tables& tables, StackId stack) {
   Json frames = Json::array();
   for (const FrameText& frame : frames_of(tables, stack)) {

@@ -5,6 +5,7 @@
 #include <iosfwd>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "analyzer/replay/replay.h"
@@ -19,6 +20,9 @@ using Json = nlohmann::ordered_json;
 /// error.
 void print_json(const Json& document);
 void print_json(const Json& document, std::ostream& out);
+
+/// A part of a document, to be written on its own: on one line, and likewise with text that is not UTF-8.
+std::string one_line(const Json& part);
 
 /// [{"function":..,"file":..,"line":..}], innermost first.
 Json json_of_stack(const Tables& tables, StackId stack);

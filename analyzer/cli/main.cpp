@@ -5,12 +5,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <iostream>
 #include <new>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analyzer/cli/commands.h"
@@ -78,9 +80,24 @@ int run(int argc, char** argv) {
   return static_cast<int>(printed(exit));
 }
 
+/// Where memory ends while something is destroyed nobody can catch that.
+[[noreturn]] void end_without_memory() {
+  const std::exception_ptr thrown = std::current_exception();
+  try {
+    if (thrown) std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    constexpr std::string_view line = "memreel: error: not enough memory (free memory, or take a machine with more)\n";
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+    ::_exit(static_cast<int>(Exit::unusable));
+  } catch (...) {
+  }
+  std::abort();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::set_terminate(end_without_memory);
   try {
     return run(argc, argv);
   } catch (const std::bad_alloc&) {

@@ -188,14 +188,14 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
     auto more = reader->next(batch);
     if (!more) return std::move(more).error();
     if (*more) {
-      if (auto checked = values.check(batch.events); !checked) return checked;
-      builder.add(batch, reader->tables());
       events += batch.events.count();
-      published_end = false;
       constexpr std::uint64_t bytes_per_event = 37;  // as whole traces are read
       const Bytes limit = memory_limit_ == 0_B ? trace_memory_limit(file->size()) : memory_limit_;
       if (Bytes{events * bytes_per_event} > limit)
         return over_memory_limit(path_.string(), "holds events that need more than", limit);
+      if (auto checked = values.check(batch.events); !checked) return checked;
+      builder.add(batch, reader->tables());
+      published_end = false;
       if (const auto now = Clock::now(); now - last >= interval) {
         last = now;
         interval = std::min(2 * interval, longest_between_publications);
