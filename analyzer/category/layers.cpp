@@ -13,6 +13,19 @@ std::vector<StackId> layers_of(const Tables& tables, const std::vector<StackMean
   return layers;
 }
 
+/// Names that a program gives to modules are paths of Python's names; a class and its number have a space between them.
+bool is_named(const std::string& instance) { return instance.find(' ') == std::string::npos; }
+
+std::string instance_path(const Tables& tables, const std::vector<StackMeaning>& stacks, StackId call) {
+  std::string path;
+  for (; call != StackId::none; call = stacks[index(tables[call].caller)].call) {
+    const std::string& instance = tables[tables[tables[call].frame].instance];
+    path = path.empty() ? instance : instance + "/" + path;
+    if (is_named(instance)) break;
+  }
+  return path;
+}
+
 }  // namespace
 
 FrameText layer_frame(const Tables& tables, const std::vector<StackMeaning>& stacks, StackId stack) {
@@ -24,6 +37,7 @@ FrameText layer_frame(const Tables& tables, const std::vector<StackMeaning>& sta
 }
 
 std::string layer_path(const Tables& tables, const std::vector<StackMeaning>& stacks, StackId stack) {
+  if (const StackId call = stacks[index(stack)].call; call != StackId::none) return instance_path(tables, stacks, call);
   std::string path;
   const std::vector<StackId> layers = layers_of(tables, stacks, stack);
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {

@@ -13,7 +13,9 @@ namespace memreel {
 /// function and file: the stack is in no module.
 FrameText layer_frame(const Tables& tables, const std::vector<StackMeaning>& stacks, StackId stack);
 
-/// All of them, outermost first: "x.py:682/x.py:305/linear.py:134".
+/// The innermost module that the stack is a call of, where the recording knows modules: as the program named it,
+/// "transformer.h.3.mlp", else by its class and number and those that it was called by, "GPT2Model 0/GPT2Block
+/// 3/GPT2MLP 3". Otherwise all calls of modules, outermost first: "x.py:682/x.py:305/linear.py:134".
 std::string layer_path(const Tables& tables, const std::vector<StackMeaning>& stacks, StackId stack);
 
 }  // namespace memreel

@@ -61,12 +61,13 @@ std::vector<StackMeaning> stack_meanings(const Tables& tables) {
     StackMeaning meaning = meanings[index(stack.caller)];  // callers come first
     if (frame.backward_of) {
       // What follows is the operator's stack, not a caller's.
-      meaning = {.phase = Phase::backward, .by_engine = true, .layer = meaning.layer};
+      meaning = {.phase = Phase::backward, .by_engine = true, .layer = meaning.layer, .call = meaning.call};
     } else {
       if (frame.python && !meaning.has_python) meaning.by_engine = meaning.by_engine || !frame.starts_python;
       meaning.has_python = meaning.has_python || frame.python;
       meaning.preexisting = meaning.preexisting || frame.preexisting;
       enter(frame, StackId{s}, meaning);
+      if (tables[stack.frame].instance != StringId::none) meaning.call = StackId{s};
       if (frame.rule != nullptr) apply(*frame.rule, tables[stack.frame], meaning);
     }
     meaning.has_frames = true;

@@ -20,6 +20,7 @@ struct StackMeaning {
   bool preexisting = false;    // made before the recording began
   bool enters_module = false;  // the frame that this calls is a module's own
   StackId layer = StackId::none;  // the innermost part of the stack whose frame is a call of a module
+  StackId call = StackId::none;   // the innermost part whose frame says which module it calls
   std::uint32_t line = 0;         // of the frame that `purpose` is from
 };
 

@@ -12,6 +12,7 @@
 
 #include "analyzer/difference/stack_match.h"
 #include "analyzer/insight/rounds.h"
+#include "formats/model/same_code.h"
 
 namespace memreel {
 namespace {
@@ -84,6 +85,7 @@ void follow(const Trace& trace, std::vector<HeapView>& views) {
       if (trace.tables.origins[o].heap == views[v].history.heap) by_origin[o] = &courses[v];
 
   const EventColumns& events = trace.events;
+  const std::vector<StackId> site = same_code(trace.tables);
   std::size_t next_end = 0;  // no step of any heap ends before
   const auto end_steps = [&](std::size_t event) {
     next_end = std::numeric_limits<std::size_t>::max();
@@ -98,9 +100,9 @@ void follow(const Trace& trace, std::vector<HeapView>& views) {
     Course* const course = by_origin[index(events.origin[begin])];
     if (course == nullptr) continue;
     if (kind == EventKind::alloc)
-      course->add(i, events.stack[begin], events.size[begin]);
+      course->add(i, site[index(events.stack[begin])], events.size[begin]);
     else
-      course->remove(i, events.stack[begin], events.size[begin]);
+      course->remove(i, site[index(events.stack[begin])], events.size[begin]);
   }
   end_steps(events.count());
 }

@@ -4,6 +4,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "formats/model/same_code.h"
+
 namespace memreel {
 namespace {
 
@@ -42,7 +44,8 @@ void sort_by_id(std::vector<Held>& held) {
 
 /// What the events say, before it is told apart by stacks.
 struct Census {
-  std::vector<Tally> tallies;         // by stack
+  std::vector<StackId> site;          // by stack: that which all stacks of the same code are counted as
+  std::vector<Tally> tallies;         // by site
   std::vector<Crossing> crossings;    // allocations that outlived their round, and were freed
   std::vector<std::uint32_t> births;  // by allocation: the round, while it is alive
 };
@@ -54,7 +57,8 @@ Census census_of(const Trace& trace, HeapId heap, const Rounds& rounds) {
   for (std::size_t origin = 0; origin < is_ours.size(); ++origin)
     is_ours[origin] = trace.tables.origins[origin].heap == heap ? 1 : 0;
 
-  Census census{.tallies = std::vector<Tally>(trace.tables.stacks.size()),
+  Census census{.site = same_code(trace.tables),
+                .tallies = std::vector<Tally>(trace.tables.stacks.size()),
                 .crossings = {},
                 .births = std::vector<std::uint32_t>(trace.allocation_events.size(), not_here)};
   std::uint32_t round = 0;
@@ -67,12 +71,12 @@ Census census_of(const Trace& trace, HeapId heap, const Rounds& rounds) {
     if (kind == EventKind::alloc) {
       if (is_ours[index(events.origin[i])] == 0 || reserves.contains(events.address(i).value)) continue;
       census.births[index(id)] = round;
-      ++census.tallies[index(events.stack[i])].allocations;
+      ++census.tallies[index(census.site[index(events.stack[i])])].allocations;
       continue;
     }
     const std::uint32_t birth = std::exchange(census.births[index(id)], not_here);
     if (birth == not_here) continue;
-    const StackId stack = events.stack[trace.allocation_events[index(id)]];
+    const StackId stack = census.site[index(events.stack[trace.allocation_events[index(id)]])];
     Tally& tally = census.tallies[index(stack)];
     ++tally.frees;
     tally.last_free = round;
@@ -86,7 +90,7 @@ Census census_of(const Trace& trace, HeapId heap, const Rounds& rounds) {
 }  // namespace
 
 std::vector<Population> populations(const Trace& trace, HeapId heap, const Rounds& rounds) {
-  auto [tallies, crossings, births] = census_of(trace, heap, rounds);
+  auto [site, tallies, crossings, births] = census_of(trace, heap, rounds);
   std::vector<Population> found;
   for (std::uint32_t stack = 0; stack < tallies.size(); ++stack) {
     Tally& tally = tallies[stack];
@@ -103,7 +107,7 @@ std::vector<Population> populations(const Trace& trace, HeapId heap, const Round
   for (std::uint32_t a = 0; a < births.size(); ++a) {
     if (births[a] == not_here) continue;
     const std::uint32_t event = trace.allocation_events[a];
-    found[tallies[index(trace.events.stack[event])].population].held.push_back(
+    found[tallies[index(site[index(trace.events.stack[event])])].population].held.push_back(
         {.id = AllocationId{a}, .birth = births[a], .size = trace.events.size[event]});
   }
   for (Population& population : found) sort_by_id(population.held);

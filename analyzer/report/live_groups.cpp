@@ -8,6 +8,7 @@
 #include "analyzer/report/labels.h"
 #include "analyzer/report/own_frame.h"
 #include "formats/model/origin_text.h"
+#include "formats/model/same_code.h"
 
 namespace memreel {
 namespace {
@@ -94,10 +95,11 @@ std::vector<LiveGroup> live_groups(const Trace& trace, const std::vector<Lifetim
     std::vector<AllocationId> allocations;
     StackId stack = StackId::none;
   };
+  const std::vector<StackId> code = by == GroupBy::layer ? std::vector<StackId>() : same_code(trace.tables);
   const auto key = [&, kind = key_of(by)](std::uint32_t allocation, OriginId origin, StackId stack) {
     switch (kind) {
       case Key::stack:
-        return index(stack);
+        return index(code.empty() ? stack : code[index(stack)]);
       case Key::origin:
         return index(origin);
       case Key::category:

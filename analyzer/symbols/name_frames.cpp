@@ -43,14 +43,15 @@ class NewRows {
   }
 
   FrameId frame(const Frame& frame) {
-    const auto key = std::tuple(frame.function, frame.file, frame.line, frame.module, frame.module_offset);
+    const auto key =
+        std::tuple(frame.function, frame.file, frame.line, frame.module, frame.module_offset, frame.instance);
     const auto [position, is_new] = frames_.try_emplace(key, FrameId(tables_->frames.size()));
     if (is_new) tables_->frames.push_back(frame);
     return position->second;
   }
 
  private:
-  using FrameKey = std::tuple<StringId, StringId, std::uint32_t, ModuleId, std::uint64_t>;
+  using FrameKey = std::tuple<StringId, StringId, std::uint32_t, ModuleId, std::uint64_t, StringId>;
   Tables* tables_;
   std::unordered_map<std::string, StringId> strings_;
   std::map<FrameKey, FrameId> frames_;

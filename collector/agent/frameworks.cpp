@@ -28,7 +28,12 @@ constexpr PythonFrames python_frames{
     .describe =
         [](stacks::FrameKey frame, FrameText& text) {
           python::Place place = walker().describe(frame);
-          text = {std::move(place.function), std::move(place.file), place.line};
+          text = {.function = std::move(place.function),
+                  .file = std::move(place.file),
+                  .line = place.line,
+                  .module_type = std::move(place.module_type),
+                  .module_name = std::move(place.module_name),
+                  .module_id = place.module_id};
         },
 };
 
@@ -47,6 +52,7 @@ std::string note_other_allocator(Recorder& recorder) {
 
 std::string look_for_frameworks(const Options& options, Recorder& recorder, bool began_late) {
   using Trust = python::FrameWalker::Trust;
+  annotate::name_modules_with([](const void* module, std::string_view name) { walker().name_module(module, name); });
   torch::set_recorded(options.torch);
   torch::set_followed(!began_late);
   if (options.torch) torch::look();

@@ -160,8 +160,16 @@ std::size_t usage(memreel_usage* heaps, std::size_t room, std::uint32_t reset) {
   return found.size();
 }
 
+std::atomic<ModuleNamer> namer;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): the program calls C
+
+void name_module(const void* module, const char* name) {
+  const KeepErrno keep;
+  if (const ModuleNamer give = namer.load()) give(module, name == nullptr ? std::string_view() : name);
+}
+
 constexpr memreel_api api{
-    sizeof(memreel_api), MEMREEL_API_VERSION, pool_create, pool_destroy, take_events, mark, on_attach, snapshot, usage};
+    sizeof(memreel_api), MEMREEL_API_VERSION, pool_create, pool_destroy, take_events, mark, on_attach, snapshot, usage,
+    name_module};
 
 }  // namespace
 
@@ -174,6 +182,8 @@ void ask_for_state() {
   for (Callback& callback : callbacks)
     if (const memreel_state_callback function = callback.function.load()) function(callback.user.load());
 }
+
+void name_modules_with(ModuleNamer give) { namer.store(give); }
 
 void introduce() {
   std::vector<std::string> modules;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace memreel::annotate {
 
@@ -12,6 +13,12 @@ void ask_for_state();
 /// Shows this library to annotations in modules that looked for a recorder before it came. It takes the dynamic
 /// loader's lock: never from a callback.
 void introduce();
+
+/// Who keeps the names that a program gives to its modules: a live object, and its name; empty: none.
+using ModuleNamer = void (*)(const void* module, std::string_view name);
+
+/// To be called before the program may give names; again does no harm.
+void name_modules_with(ModuleNamer give);
 
 /// A number for a pool of the program's own, which no other has.
 std::uint64_t next_pool();

@@ -34,11 +34,13 @@ class FrameChain {
   struct Seen {
     const void* frame;
     const void* code;
-    std::uintptr_t instruction;
+    std::uint32_t instruction;  // of an address the lower half: no two instructions of a code object have the same
     std::uint32_t
-        version;        // tells the code from what may take its place; 0: nothing does, the frame has to be read again
-    bool is_shim;       // no frame of Python's: of its code nothing is known but where it is
-    std::uint8_t mark;  // the frame's own, where it has one
+        version;  // tells the code from what may take its place; 0: nothing does, the frame has to be read again
+    std::uintptr_t is_shim : 1;   // no frame of Python's: of its code nothing is known but where it is
+    std::uintptr_t mark : 1;      // the frame's own, where it has one
+    std::uintptr_t has_self : 1;  // it counts which object the frame is a call of
+    std::uintptr_t self : 61;     // which one
   };
   static_assert(sizeof(Seen) == 32);  // two to a line of the cache: all of them are looked at in every walk
 

@@ -2,7 +2,7 @@
 
 #include <array>
 #include <cstddef>
-#include <type_traits>
+#include <utility>
 
 #include "collector/python/code_deaths.h"
 #include "collector/python/line_table.h"
@@ -63,19 +63,20 @@ class FrameWalker::Reader {
   explicit Reader(FrameWalker& walker) : walker_(walker), layout_(walker.interpreter_->layout) {}
 
   const void* read(const void* frame, Seen& seen, Meaning& meaning) const {
-    const Earlier earlier{seen.code, seen.version, meaning.key};
+    const Earlier earlier{seen.code, seen.version, meaning.key, seen.has_self != 0};
     const std::uint8_t owner =
         style == Activations::each_frame ? 0 : python::read<std::uint8_t>(frame, layout_.frame_owner);
     seen.frame = frame;
     seen.code = python::read<const void*>(frame, layout_.frame_code);
-    seen.instruction = python::read<Instruction>(frame, layout_.frame_instruction);
-    seen.is_shim = style == Activations::shim_frame && owner >= layout_.lowest_shim_owner;
+    seen.instruction = python::read<std::uint32_t>(frame, layout_.frame_instruction);
+    seen.is_shim = style == Activations::shim_frame && owner >= layout_.lowest_shim_owner ? 1 : 0;
+    seen.has_self = 0;
     meaning = {};
     if constexpr (style == Activations::marked_frame) {
-      seen.mark = python::read<std::uint8_t>(frame, layout_.frame_is_entry);
-      meaning.is_entry = seen.mark != 0;
+      meaning.is_entry = python::read<std::uint8_t>(frame, layout_.frame_is_entry) != 0;
+      seen.mark = meaning.is_entry ? 1 : 0;
     }
-    if (seen.is_shim)
+    if (seen.is_shim != 0)
       meaning.is_entry = true;
     else
       understand(seen, meaning, owner, earlier);
@@ -84,19 +85,24 @@ class FrameWalker::Reader {
 
   auto comparison() const {
     return [instruction_at = layout_.frame_instruction, code_at = layout_.frame_code, caller_at = layout_.frame_caller,
-            mark_at = layout_.frame_is_entry, version_at = layout_.code_version,
-            epoch = style == Activations::shim_frame ? 0 : code_epoch()](const Seen& seen, const void* caller) {
+            mark_at = layout_.frame_is_entry, self_at = layout_.frame_locals, type_at = layout_.object_type,
+            version_at = layout_.code_version, epoch = style == Activations::shim_frame ? 0 : code_epoch(),
+            names = walker_.instances_.epoch()](const Seen& seen, const void* caller) {
       // Hardly ever one of them differs, so there is one branch for all. A code object that is a function's is never a
       // shim's.
       std::uintptr_t difference = bits(python::read<const void*>(seen.frame, code_at)) ^ bits(seen.code);
       difference |= bits(python::read<const void*>(seen.frame, caller_at)) ^ bits(caller);
-      if (seen.is_shim) return difference == 0;
-      difference |= python::read<Instruction>(seen.frame, instruction_at) ^ seen.instruction;
+      if (seen.is_shim != 0) return difference == 0;
+      difference |= python::read<std::uint32_t>(seen.frame, instruction_at) ^ seen.instruction;
       if constexpr (style == Activations::marked_frame)
         difference |= std::uintptr_t{python::read<std::uint8_t>(seen.frame, mark_at)} ^ seen.mark;
       if (difference != 0 || seen.version == 0) return false;
-      if constexpr (style != Activations::shim_frame) return seen.version == epoch;
-      return seen.version == python::read<std::uint32_t>(untagged(seen.code), version_at);
+      const std::uint32_t version =
+          style != Activations::shim_frame ? epoch : python::read<std::uint32_t>(untagged(seen.code), version_at);
+      // Only where the code is the same, what is in the place of `self` is an object.
+      return seen.version == version &&
+             (seen.has_self == 0 ||
+              seen.self == self_of(untagged(python::read<const void*>(seen.frame, self_at)), type_at, names));
     };
   }
 
@@ -106,12 +112,19 @@ class FrameWalker::Reader {
     const void* code;
     std::uint32_t version;
     FrameKey key;
+    bool had_self;
   };
 
-  /// As it lies in the frame: an offset, later a pointer.
-  using Instruction = std::conditional_t<style == Activations::each_frame, std::uint32_t, std::uintptr_t>;
-
   static std::uintptr_t bits(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
+  /// What Seen::self holds: tells objects apart, by their addresses and types, and what was shown of them under earlier
+  /// names.
+  static std::uintptr_t self_of(const void* object, std::size_t type_at, std::uint32_t names) {
+    constexpr std::uintptr_t odd = 0x9E3779B97F4A7C15, other_odd = 0xD6E8FEB86659FD93;
+    if (object == nullptr) return 0;
+    return (bits(object) * odd + bits(python::read<const void*>(object, type_at)) * other_odd +
+            (std::uintptr_t{names} << 32U)) >>
+           3U;
+  }
 
   /// The instruction that a frame is at, in units of two bytes from the start of its code; -1 before the first.
   std::int64_t position_of(const Seen& seen) const {
@@ -125,8 +138,9 @@ class FrameWalker::Reader {
       case InstructionField::pointer:
         break;
     }
-    const std::uintptr_t begin = bits(untagged(seen.code)) + layout_.code_instructions;
-    return seen.instruction < begin ? -1 : static_cast<std::int64_t>(seen.instruction - begin) / unit;
+    const auto begin = static_cast<std::uint32_t>(bits(untagged(seen.code)) + layout_.code_instructions);
+    const auto distance = static_cast<std::int32_t>(seen.instruction - begin);
+    return distance < 0 ? -1 : distance / unit;
   }
 
   void understand(Seen& seen, Meaning& meaning, std::uint8_t owner, const Earlier& earlier) const {
@@ -139,11 +153,23 @@ class FrameWalker::Reader {
         style == Activations::each_frame || position >= python::read<std::int32_t>(code, layout_.code_first_traceable);
     const bool is_shown = is_set_up || owner == owned_by_generator;
     const bool is_same_code = version != 0 && earlier.version == version && earlier.code == seen.code;
-    const std::uint32_t known = is_same_code && earlier.key.is_python() ? earlier.key.code() : 0;
-    const std::uint32_t number = !is_shown ? 0 : known != 0 ? known : walker_.number_of(code, version);
+    const std::uint32_t known = is_same_code && earlier.key.is_python() && !earlier.had_self ? earlier.key.code() : 0;
+    std::uint32_t number = !is_shown ? 0 : known != 0 ? known : walker_.number_of(code, version);
+    if (number != 0 && number == walker_.module_call_.load(std::memory_order_relaxed))
+      number = number_of_call(number, seen);
     if (number != 0) meaning.key = FrameKey::python(number, static_cast<std::uint32_t>(position));
     seen.version = number != 0 && is_set_up ? version : 0;  // else another may own it, or it has a number next time
     if constexpr (style == Activations::each_frame) meaning.is_entry = number != 0;
+  }
+
+  /// A call of a module is another frame for each module.
+  std::uint32_t number_of_call(std::uint32_t code, Seen& seen) const {
+    const auto* const self = untagged(python::read<const void*>(seen.frame, layout_.frame_locals));
+    seen.has_self = 1;
+    const std::uint32_t names = walker_.instances_.epoch();
+    const std::uint32_t number = self == nullptr ? code : walker_.instances_.number_of(code, self, layout_);
+    seen.self = self_of(self, layout_.object_type, names) & ~std::uintptr_t{0} >> 3U;
+    return number;
   }
 
   FrameWalker& walker_;
@@ -204,6 +230,7 @@ std::uint32_t FrameWalker::number_by_content(const void* code, KnownCodes::Known
   const bool still = known.number != 0 && codes_.equal(known.number, *view);
   if (still && known.version == 0) return known.number;
   if (!still) known.number = codes_.number_of(*view);
+  if (!still && is_module_call(*view)) module_call_.store(known.number, std::memory_order_relaxed);
   if (known.number != 0) known_.set(code, known);
   return known.number;
 }
@@ -262,7 +289,7 @@ FrameWalker::Trust FrameWalker::compare_with_api() {
     const FrameKey walked_frame = walked[compared];
     const int line = api.line_of(frame);
     Api::Object* const code = api.code_of(frame);
-    same = number_of(code, version_of(code, interpreter_->layout)) == walked_frame.code() &&
+    same = number_of(code, version_of(code, interpreter_->layout)) == code_of(walked_frame) &&
            describe(walked_frame).line == static_cast<std::uint32_t>(line > 0 ? line : 0);
     api.release(code);
     Api::Object* const caller = api.caller_of(frame);
@@ -288,10 +315,31 @@ void FrameWalker::refuse(const char* why) {
   }
 }
 
+/// The number of a frame's code object, whatever it is a call of.
+std::uint32_t FrameWalker::code_of(FrameKey frame) const {
+  return Instances::is_instance(frame.code()) ? instances_[frame.code()].code : frame.code();
+}
+
 Place FrameWalker::describe(FrameKey frame) const {
-  const CodeView code = codes_[frame.code()];
-  return {to_utf8(code.name), to_utf8(code.file),
-          line_of(interpreter_->layout.lines, code.lines, code.first_line, frame.position())};
+  const CodeView code = codes_[code_of(frame)];
+  Place place{.function = to_utf8(code.name),
+              .file = to_utf8(code.file),
+              .line = line_of(interpreter_->layout.lines, code.lines, code.first_line, frame.position())};
+  if (Instances::is_instance(frame.code())) {
+    Instances::Instance instance = instances_[frame.code()];
+    place.module_type = std::move(instance.type);
+    place.module_name = std::move(instance.name);
+    place.module_id = instance.object;
+  }
+  return place;
+}
+
+void FrameWalker::name_module(const void* module, std::string_view name) {
+  const Trust trust = this->trust();
+  if (trust == Trust::refused || module == nullptr) return;
+  // A program may name its modules before anybody looked for its interpreter. Where an object's type is, is everywhere
+  // the same.
+  instances_.name(module, name, trust == Trust::absent ? Layout{} : interpreter_->layout);
 }
 
 }  // namespace memreel::python

@@ -15,9 +15,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "collector/python/code_table.h"
 #include "collector/python/frame_chain.h"
+#include "collector/python/instances.h"
 #include "collector/python/interpreter.h"
 #include "collector/python/known_codes.h"
 #include "collector/stacks/merge.h"
@@ -29,6 +31,11 @@ struct Place {
   std::string function;  // the qualified name from CPython 3.11 on, else the name
   std::string file;
   std::uint32_t line = 0;  // 0: the instruction belongs to no line
+
+  // Of a call of an nn.Module: which one. Empty, 0: of none.
+  std::string module_type;       // its class
+  std::string module_name;       // as the program named it, if it did
+  std::uintptr_t module_id = 0;  // as Python's id() says
 
   friend bool operator==(const Place&, const Place&) = default;
 };
@@ -59,6 +66,9 @@ class FrameWalker {
   /// What a Python frame that walk() gave stands for. Any thread, but with allocation.
   Place describe(stacks::FrameKey frame) const;
 
+  /// From now on frames that are calls of this module, a live object, are shown with this name; empty: with none.
+  void name_module(const void* module, std::string_view name);
+
   /// Compares a walk with the C API. The calling thread holds the GIL. Returns trust().
   Trust compare_with_api();
 
@@ -78,6 +88,7 @@ class FrameWalker {
   auto with_reader(Work work);
   std::uint32_t number_of(const void* code, std::uint32_t version);
   std::uint32_t number_by_content(const void* code, KnownCodes::Known known);
+  std::uint32_t code_of(stacks::FrameKey frame) const;
   bool prove(const void* thread_state);
   void refuse(const char* why);
 
@@ -89,6 +100,8 @@ class FrameWalker {
   std::string reason_;
   CodeTable codes_;
   KnownCodes known_;
+  Instances instances_;
+  std::atomic<std::uint32_t> module_call_ = 0;  // number of the code that all calls of modules go through; 0: not seen
 };
 
 }  // namespace memreel::python

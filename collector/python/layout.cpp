@@ -14,6 +14,7 @@ constexpr Layout layout_3_9{
     .frame_code = 32,
     .frame_caller = 24,
     .frame_instruction = 104,
+    .frame_locals = 360,
     .code_file = 104,
     .code_name = 112,
     .code_first_line = 40,
@@ -25,6 +26,7 @@ constexpr Layout layout_3_10 = [] {
   layout.instruction = InstructionField::unit_offset;
   layout.lines = LineFormat::line_ranges;
   layout.frame_instruction = 96;
+  layout.frame_locals = 352;
   return layout;
 }();
 
@@ -39,6 +41,7 @@ constexpr Layout layout_3_11{
     .frame_instruction = 56,
     .frame_owner = 69,
     .frame_is_entry = 68,
+    .frame_locals = 72,
     .code_file = 112,
     .code_name = 128,
     .code_first_line = 72,
@@ -77,6 +80,7 @@ constexpr Layout layout_3_13 = [] {
 constexpr Layout layout_3_14 = [] {
   Layout layout = layout_3_13;
   layout.frame_owner = 74;
+  layout.frame_locals = 80;
   layout.code_instructions = 208;
   layout.code_first_traceable = 192;
   return layout;
@@ -85,13 +89,13 @@ constexpr Layout layout_3_14 = [] {
 /// Which 64-bit words of `_Py_DebugOffsets` hold what (Include/internal/pycore_runtime.h of 3.13,
 /// pycore_debug_offsets.h of 3.14 and 3.15).
 struct DebugWords {
-  std::size_t thread_frame, frame_caller, frame_code, frame_instruction, frame_owner;
+  std::size_t thread_frame, frame_caller, frame_code, frame_instruction, frame_locals, frame_owner;
   std::size_t code_file, code_name, code_line_table, code_first_line, code_instructions;
   std::size_t object_type, bytes_size, bytes_data, text_state, text_length, text_ascii_data;
 };
-constexpr DebugWords words_3_13{23, 29, 30, 31, 33, 35, 37, 38, 39, 43, 45, 65, 66, 68, 69, 70};
-constexpr DebugWords words_3_14{26, 32, 33, 34, 36, 40, 42, 43, 44, 48, 51, 75, 76, 78, 79, 80};
-constexpr DebugWords words_3_15{26, 40, 41, 42, 44, 48, 50, 51, 52, 56, 59, 87, 88, 90, 91, 92};
+constexpr DebugWords words_3_13{23, 29, 30, 31, 32, 33, 35, 37, 38, 39, 43, 45, 65, 66, 68, 69, 70};
+constexpr DebugWords words_3_14{26, 32, 33, 34, 35, 36, 40, 42, 43, 44, 48, 51, 75, 76, 78, 79, 80};
+constexpr DebugWords words_3_15{26, 40, 41, 42, 43, 44, 48, 50, 51, 52, 56, 59, 87, 88, 90, 91, 92};
 
 const DebugWords* words_of(unsigned minor) {
   switch (minor) {
@@ -155,6 +159,7 @@ std::optional<DebugOffsets> read_debug_offsets(const void* debug_offsets, unsign
   layout.frame_caller = offset(words.frame_caller);
   layout.frame_code = offset(words.frame_code);
   layout.frame_instruction = offset(words.frame_instruction);
+  layout.frame_locals = offset(words.frame_locals);
   layout.frame_owner = offset(words.frame_owner);
   layout.code_file = offset(words.code_file);
   layout.code_name = offset(words.code_name);

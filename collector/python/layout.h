@@ -45,6 +45,7 @@ struct Layout {
   std::uint16_t frame_instruction = 0;
   std::uint16_t frame_owner = absent;
   std::uint16_t frame_is_entry = absent;
+  std::uint16_t frame_locals = 0;  // the first of its local variables: of a method, `self`
 
   // PyCodeObject
   std::uint16_t code_file = 0;
@@ -55,8 +56,9 @@ struct Layout {
   std::uint16_t code_first_traceable = absent;  // frames that stand before this instruction are not shown
   std::uint16_t code_version = absent;          // a number that no other code object had before
 
-  // PyObject, PyVarObject, PyBytesObject, PyUnicodeObject
+  // PyObject, PyTypeObject, PyVarObject, PyBytesObject, PyUnicodeObject
   std::uint16_t object_type = 8;
+  std::uint16_t type_name = 24;  // of a PyTypeObject: text in UTF-8 that ends with a zero
   std::uint16_t bytes_size = 16;
   std::uint16_t bytes_data = 32;
   std::uint16_t text_length = 16;

@@ -17,6 +17,8 @@ nothing: a program that uses it runs anywhere.
     pool.alloc(address, nbytes, stream)      # what it allocates
     pool.free(address)
 
+    memreel.name_modules(model)              # reports say "transformer.h.3.mlp"
+
     memreel.usage()                          # what the program holds now, and its peak
 
 Addresses and streams are integers. Every call may be made by any thread.
@@ -24,8 +26,10 @@ Addresses and streams are integers. Every call may be made by any thread.
 import collections
 import contextlib
 import ctypes
+import weakref
 
-__all__ = ["recording", "step", "mark", "tag", "snapshot", "usage", "Usage", "pool", "Pool", "steps_of_optimizers"]
+__all__ = ["recording", "step", "mark", "tag", "snapshot", "name_modules", "usage", "Usage", "pool", "Pool",
+           "steps_of_optimizers"]
 
 _VERSION = 1  # MEMREEL_API_VERSION of collector/include/memreel/memreel.h
 
@@ -55,7 +59,8 @@ class _Api(ctypes.Structure):  # memreel_api
                 ("on_attach", ctypes.c_void_p),
                 ("snapshot", ctypes.PYFUNCTYPE(None)),
                 # This one waits, so others may have the GIL.
-                ("usage", ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.POINTER(_Usage), ctypes.c_size_t, ctypes.c_uint32))]
+                ("usage", ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.POINTER(_Usage), ctypes.c_size_t, ctypes.c_uint32)),
+                ("name_module", ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p))]
 
 
 _api = None
@@ -111,6 +116,23 @@ def snapshot():
     api = _recorder()
     if api:
         api.snapshot()
+
+
+def name_modules(model, name=""):
+    """From now on calls of the modules of `model`, a torch.nn.Module, are recorded under their paths in it:
+    "transformer.h.3.mlp", as model.named_modules() says; `name` stands before them, and for the model itself (its class
+    where there is none).
+
+    Without it they are told apart by their classes and numbers, "GPT2MLP 3". Call it again where modules are replaced.
+    """
+    api = _recorder()
+    if not api or api.size < _Api.name_module.offset + _Api.name_module.size:
+        return
+    for path, module in model.named_modules(prefix=name):
+        text = (path or type(model).__name__).encode()
+        # Another module may be made where this one was.
+        weakref.finalize(module, api.name_module, id(module), None).atexit = False
+        api.name_module(id(module), text)
 
 
 Usage = collections.namedtuple("Usage", ["device", "level", "live_bytes", "peak_bytes"])

@@ -27,6 +27,8 @@ namespace memreel::agent {
 struct FrameText {
   std::string function, file;
   std::uint32_t line = 0;
+  std::string module_type, module_name;  // of a call of an nn.Module: its class, and what the program calls it
+  std::uintptr_t module_id = 0;
 };
 
 /// Who knows Python's frames. The first three are called in hooks: no lock, no allocation, no GIL.

@@ -68,8 +68,20 @@ FrameId StackRows::python_frame(stacks::FrameKey frame) {
   FrameText text;
   const PythonFrames* const python = recorder_->python();
   if (python != nullptr && python->describe != nullptr) python->describe(frame, text);
-  return writer_->intern(
-      Frame{.function = writer_->intern(text.function), .file = writer_->intern(text.file), .line = text.line});
+  return writer_->intern(Frame{.function = writer_->intern(text.function),
+                               .file = writer_->intern(text.file),
+                               .line = text.line,
+                               .instance = instance_row(text)});
+}
+
+/// "transformer.h.3.mlp" where the program named it, else "GPT2MLP 3": classes are counted from 0 in the order in which
+/// their instances were first called.
+StringId StackRows::instance_row(const FrameText& text) {
+  if (!text.module_name.empty()) return writer_->intern(text.module_name);
+  if (text.module_type.empty()) return StringId::none;
+  auto& seen = instances_[text.module_type];
+  const std::size_t number = seen.try_emplace(text.module_id, seen.size()).first->second;
+  return writer_->intern(text.module_type + " " + std::to_string(number));
 }
 
 }  // namespace memreel::agent

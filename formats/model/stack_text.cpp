@@ -4,7 +4,12 @@ namespace memreel {
 
 FrameText frame_text(const Tables& tables, FrameId id) {
   const Frame& frame = tables[id];
-  return {tables[frame.function], tables[frame.file], frame.line, frame.module, tables[tables[frame.module].path]};
+  return {.function = tables[frame.function],
+          .file = tables[frame.file],
+          .line = frame.line,
+          .module = frame.module,
+          .module_path = tables[tables[frame.module].path],
+          .instance = tables[frame.instance]};
 }
 
 std::vector<FrameText> frames_of(const Tables& tables, StackId stack) {
@@ -21,6 +26,7 @@ std::string text_of(const FrameText& frame) {
   text += frame.file;
   if (frame.line != 0) text += ":" + std::to_string(frame.line);
   if (!frame.function.empty()) text += ")";
+  if (!frame.instance.empty()) text += " [" + std::string(frame.instance) + "]";
   return text;
 }
 

@@ -20,6 +20,7 @@ struct FrameText {
   std::uint32_t line = 0;  // 0: not known
   ModuleId module = ModuleId::none;
   std::string_view module_path;  // empty for Python's frames
+  std::string_view instance;     // of a call of an nn.Module: which one
 };
 
 /// A frame's texts. The views live as long as `tables`.
@@ -28,7 +29,7 @@ FrameText frame_text(const Tables& tables, FrameId id);
 /// Frames of a stack, innermost first.
 std::vector<FrameText> frames_of(const Tables& tables, StackId stack);
 
-/// "function (file:line)".
+/// "function (file:line)", and which module it calls, "[transformer.h.3.mlp]".
 std::string text_of(const FrameText& frame);
 
 }  // namespace memreel

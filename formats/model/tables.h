@@ -36,6 +36,7 @@ struct Frame {
   std::uint32_t line = 0;
   ModuleId module = ModuleId::none;
   std::uint64_t module_offset = 0;
+  StringId instance = StringId::none;  // of a call of an nn.Module: which one, "transformer.h.3.mlp" or "GPT2MLP 3"
 
   friend bool operator==(const Frame&, const Frame&) = default;
 };

@@ -203,26 +203,29 @@ Settings decode_settings(MessageReader<wire::SettingsField> message, RowResolver
 
 /// The columns of frames, stacks and origins, as they lie in the message.
 struct RowColumns {
-  std::vector<std::uint64_t> frame_function, frame_file, frame_line, frame_module, frame_module_offset;
+  std::vector<std::uint64_t> frame_function, frame_file, frame_line, frame_module, frame_module_offset, frame_instance;
   std::vector<std::uint64_t> stack_frame, stack_caller_back;
   std::vector<std::uint64_t> origin_heap, origin_pool, origin_stream, origin_thread;
 
   bool consistent() const {
     const std::size_t frames = frame_function.size(), origins = origin_heap.size();
     return frame_file.size() == frames && frame_line.size() == frames && frame_module.size() == frames &&
-           frame_module_offset.size() == frames && stack_frame.size() == stack_caller_back.size() &&
-           origin_pool.size() == origins && origin_stream.size() == origins && origin_thread.size() == origins;
+           frame_module_offset.size() == frames && (frame_instance.empty() || frame_instance.size() == frames) &&
+           stack_frame.size() == stack_caller_back.size() && origin_pool.size() == origins &&
+           origin_stream.size() == origins && origin_thread.size() == origins;
   }
 };
 
 bool append_columns(const RowColumns& columns, Tables& tables, RowSpace& space, RowResolver& rows) {
   if (!columns.consistent()) return false;
   for (std::size_t i = 0; i < columns.frame_function.size(); ++i)
-    tables.frames.push_back({.function = rows.string(columns.frame_function[i]),
-                             .file = rows.string(columns.frame_file[i]),
-                             .line = static_cast<std::uint32_t>(columns.frame_line[i]),
-                             .module = rows.get<ModuleId>(Table::modules, columns.frame_module[i]),
-                             .module_offset = columns.frame_module_offset[i]});
+    tables.frames.push_back(
+        {.function = rows.string(columns.frame_function[i]),
+         .file = rows.string(columns.frame_file[i]),
+         .line = static_cast<std::uint32_t>(columns.frame_line[i]),
+         .module = rows.get<ModuleId>(Table::modules, columns.frame_module[i]),
+         .module_offset = columns.frame_module_offset[i],
+         .instance = columns.frame_instance.empty() ? StringId::none : rows.string(columns.frame_instance[i])});
   space.count[Table::frames] += static_cast<std::uint32_t>(columns.frame_function.size());
   for (std::size_t i = 0; i < columns.stack_frame.size(); ++i) {
     const std::uint32_t row = ++space.count[Table::stacks];
@@ -349,6 +352,9 @@ bool TableReader::add_rows(std::string_view content) {
         break;
       case RowsField::frame_module_offset:
         columns.frame_module_offset = message.numbers();
+        break;
+      case RowsField::frame_instance:
+        columns.frame_instance = message.numbers();
         break;
       case RowsField::stack_frame:
         columns.stack_frame = message.numbers();

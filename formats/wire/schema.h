@@ -50,6 +50,7 @@ enum class RowsField : protozero::pbf_tag_type {
   origin_pool = 17,
   origin_stream = 18,
   origin_thread = 19,
+  frame_instance = 20,
 };
 enum class ModuleField : protozero::pbf_tag_type { path = 1, build_id = 2, base = 3, size = 4 };
 enum class HeapField : protozero::pbf_tag_type {

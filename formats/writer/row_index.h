@@ -24,7 +24,8 @@ inline std::uint64_t hash_of(const Module& row) {
   return hash_all(index(row.path), hash_of(row.build_id), row.base.value, row.size.count);
 }
 inline std::uint64_t hash_of(const Frame& row) {
-  return hash_all(index(row.function), index(row.file), row.line, index(row.module), row.module_offset);
+  return hash_all(index(row.function), index(row.file), row.line, index(row.module), row.module_offset,
+                  index(row.instance));
 }
 inline std::uint64_t hash_of(const Stack& row) {
   return mix_bits((std::uint64_t{index(row.frame)} << 32U) | index(row.caller));

@@ -1,5 +1,6 @@
 #include "formats/writer/table_encoder.h"
 
+#include <algorithm>
 #include <concepts>
 #include <protozero/pbf_builder.hpp>
 
@@ -91,6 +92,9 @@ void write_frames(RowsWriter& rows, const Tables& tables, RowRange range) {
   rows.column(RowsField::frame_line, range, [&](std::uint32_t i) { return frames[i].line; });
   rows.column(RowsField::frame_module, range, [&](std::uint32_t i) { return index(frames[i].module); });
   rows.column(RowsField::frame_module_offset, range, [&](std::uint32_t i) { return frames[i].module_offset; });
+  const auto has_instance = [&](const Frame& frame) { return frame.instance != StringId::none; };
+  if (std::any_of(frames.begin() + range.begin, frames.begin() + range.end, has_instance))
+    rows.column(RowsField::frame_instance, range, [&](std::uint32_t i) { return index(frames[i].instance); });
 }
 
 void write_stacks(RowsWriter& rows, const Tables& tables, RowRange range) {

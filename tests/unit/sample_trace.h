@@ -1,10 +1,10 @@
 // A hand-made trace small enough to be judged by eye, for tests of everything that reads traces.
 #pragma once
 
-#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "formats/model/trace.h"
 
@@ -27,18 +27,22 @@ class TraceBuilder {
     return last<OriginId>(trace_.tables.origins);
   }
 
-  /// Frames innermost first, as "function@file:line".
-  StackId stack(std::initializer_list<std::string_view> frames) {
+  /// Frames innermost first, as "function@file:line"; with " [GPT2MLP 3]" behind, a call of that module.
+  StackId stack(const std::vector<std::string_view>& frames) {
     StackId caller = StackId::none;
     for (auto frame = std::rbegin(frames); frame != std::rend(frames); ++frame) {
       const std::size_t at = frame->find('@');
       const std::size_t colon = frame->rfind(':');
+      const std::size_t instance = frame->find(" [");
       const StringId function = string(frame->substr(0, at));
       const StringId file = string(frame->substr(at + 1, colon - at - 1));
       trace_.tables.frames.push_back(
           {.function = function,
            .file = file,
-           .line = static_cast<std::uint32_t>(std::stoul(std::string(frame->substr(colon + 1))))});
+           .line = static_cast<std::uint32_t>(std::stoul(std::string(frame->substr(colon + 1)))),
+           .instance = instance == std::string_view::npos
+                           ? StringId::none
+                           : string(frame->substr(instance + 2, frame->size() - instance - 3))});
       trace_.tables.stacks.push_back({last<FrameId>(trace_.tables.frames), caller});
       caller = last<StackId>(trace_.tables.stacks);
     }

@@ -98,6 +98,7 @@ typedef struct memreel_api {
   void (*on_attach)(memreel_state_callback callback, void* user);
   void (*snapshot)(void);
   size_t (*usage)(memreel_usage* heaps, size_t room, uint32_t reset);
+  void (*name_module)(const void* module, const char* name); /* a live nn.Module; no name, or "": takes it back */
 } memreel_api;
 
 #define MEMREEL_API_VERSION 1
@@ -116,7 +117,7 @@ extern void* dlsym(void* library, const char* name)
         __attribute__((weak));
 
 __attribute__((unused)) static const memreel_api* memreel_absent(void) {
-  static const memreel_api absent = {0, 0, 0, 0, 0, 0, 0, 0, 0};
+  static const memreel_api absent = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
   return &absent;
 }
 

@@ -160,6 +160,21 @@ TEST(RoundTripOf, StacksLoseTheFramesBeyondTheDeepest) {
   EXPECT_EQ(trace->losses.stack_table_full, 1U);
 }
 
+TEST(RoundTripOf, FramesKeepTheModuleThatTheyCall) {
+  FileBytes bytes;
+  TraceWriter writer(memory_sink(bytes), {});
+  const StringId function = writer.intern("_wrapped_call_impl");
+  const FrameId plain = writer.intern(Frame{.function = function, .line = 1});
+  const FrameId named = writer.intern(Frame{.function = function, .line = 1, .instance = writer.intern("h.0.mlp")});
+  const FrameId other = writer.intern(Frame{.function = function, .line = 1, .instance = writer.intern("h.1.mlp")});
+  ASSERT_TRUE(writer.finish());
+  const auto trace = load(memory_file(bytes), "trace");
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(trace->tables[trace->tables[plain].instance], "");
+  EXPECT_EQ(trace->tables[trace->tables[named].instance], "h.0.mlp");
+  EXPECT_EQ(trace->tables[trace->tables[other].instance], "h.1.mlp");
+}
+
 TEST(RoundTripOf, NamesBecomePrintable) {
   FileBytes bytes;
   TraceWriter writer(memory_sink(bytes), {.source_name = "a\nb"});

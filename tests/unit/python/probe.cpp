@@ -45,7 +45,12 @@ __attribute__((visibility("default"))) int probe_compare() { return static_cast<
 __attribute__((visibility("default"))) const char* probe_reason() { return walker().reason().c_str(); }
 __attribute__((visibility("default"))) unsigned long long probe_refused() { return walker().refused_codes(); }
 
-/// The frames of the calling thread as lines of "entry TAB line TAB file TAB function", at most `depth` of them.
+__attribute__((visibility("default"))) void probe_name_module(const void* module, const char* name) {
+  walker().name_module(module, name == nullptr ? "" : name);
+}
+
+/// The frames of the calling thread as lines of "entry TAB line TAB file TAB function TAB module", at most `depth` of
+/// them. Module: its name; else its class, "@" and its address; else nothing.
 __attribute__((visibility("default"))) std::size_t probe_walk(char* out, std::size_t size, std::size_t depth) {
   walker().walk(chain());
   std::vector<memreel::stacks::PythonFrame> frames(std::min(depth, FrameChain::longest));
@@ -54,7 +59,10 @@ __attribute__((visibility("default"))) std::size_t probe_walk(char* out, std::si
   for (std::size_t i = 0; i < count; ++i) {
     const auto place = walker().describe(frames[i].key);
     text += frames[i].is_entry ? "1\t" : "0\t";
-    text += std::to_string(place.line) + "\t" + place.file + "\t" + place.function + "\n";
+    text += std::to_string(place.line) + "\t" + place.file + "\t" + place.function + "\t" + place.module_name;
+    if (place.module_name.empty() && !place.module_type.empty())
+      text += place.module_type + "@" + std::to_string(place.module_id);
+    text += "\n";
   }
   return put(text, out, size);
 }

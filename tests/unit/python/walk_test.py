@@ -25,6 +25,8 @@ def load(path):
         library.probe_reason.restype = ctypes.c_char_p
         library.probe_refused.restype = ctypes.c_ulonglong
         library.probe_walk_only.argtypes = [ctypes.c_size_t]
+        library.probe_name_module.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+        library.probe_name_module.restype = None
     return with_gil, without_gil
 
 
@@ -37,7 +39,14 @@ def walk(library, depth=4096):
         BUFFER.bytes = ctypes.create_string_buffer(1 << 20)
     size = library.probe_walk(BUFFER.bytes, len(BUFFER.bytes), depth)
     rows = [line.split("\t") for line in BUFFER.bytes.raw[:size].decode().split("\n")[:-1]]
-    return [(int(line), file, function, entry == "1") for entry, line, file, function in rows[::-1]]
+    return [(int(line), file, function, entry == "1") for entry, line, file, function, _ in rows[::-1]]
+
+
+def modules(library):
+    """What the walk says of the modules that are being called, outermost first."""
+    walk(library)
+    size = library.probe_walk(BUFFER.bytes, len(BUFFER.bytes), 4096)
+    return [line.split("\t")[4] for line in BUFFER.bytes.raw[:size].decode().split("\n")[-2::-1] if line.split("\t")[4]]
 
 
 def name_of(code):
@@ -79,6 +88,31 @@ def decorated(function):
     def wrapper(*args, **kwargs):
         return function(*args, **kwargs)
     return wrapper
+
+
+# As PyTorch's file has it, of which every module's __call__ is.
+MODULE = {}
+exec(compile("""
+class Module:
+    def _wrapped_call_impl(self, *args, **kwargs):
+        return self._call_impl(*args, **kwargs)
+
+    def _call_impl(self, *args, **kwargs):
+        forward = lambda: self.forward(*args, **kwargs)
+        return forward()
+
+    __call__ = _wrapped_call_impl
+""", "/usr/lib/python3/dist-packages/torch/nn/modules/module.py", "exec"), MODULE)
+
+
+class Inner(MODULE["Module"]):
+    def forward(self, library=None): return modules(library or GIL)
+
+
+class Sequence(MODULE["Module"]):
+    library = None
+
+    def forward(self): return [part(self.library) for part in self.parts]
 
 
 class Walk(unittest.TestCase):
@@ -340,6 +374,46 @@ class Walk(unittest.TestCase):
         entries = [entry for *_, entry in frames[-4:]]  # lambda, middle, inner, walk
         expected = [True] * 4 if sys.version_info < (3, 11) else [True, False, False, False]
         self.assertEqual(entries, expected)
+
+    def test_modules_are_told_apart(self):
+        inner, outer = [Inner(), Inner(), Inner()], Sequence()
+        outer.parts = inner
+        expected = [[f"Sequence@{id(outer)}", f"Inner@{id(part)}"] for part in inner]
+        for _ in range(3):
+            # The same call at the same place, so nothing but the object differs from walk to walk.
+            self.assertEqual(outer(), expected)
+
+    def test_named_modules(self):
+        inner, outer = [Inner(), Inner()], Sequence()
+        outer.parts = inner
+        outer()
+        GIL.probe_name_module(id(inner[1]), b"h.1.mlp")
+        self.assertEqual(outer(), [[f"Sequence@{id(outer)}", name] for name in (f"Inner@{id(inner[0])}", "h.1.mlp")])
+        GIL.probe_name_module(id(outer), b"transformer")
+        self.assertEqual(outer(), [["transformer", name] for name in (f"Inner@{id(inner[0])}", "h.1.mlp")])
+        GIL.probe_name_module(id(inner[1]), None)
+        self.assertEqual(outer()[1], ["transformer", f"Inner@{id(inner[1])}"])
+        GIL.probe_name_module(id(outer), None)
+        self.assertEqual(outer()[0][0], f"Sequence@{id(outer)}")
+
+    def test_another_class_at_the_same_address(self):
+        class Other(MODULE["Module"]):
+            def forward(self): return modules(GIL)
+        for n in range(50):
+            part = (Inner, Other)[n % 2]()
+            self.assertEqual(part()[-1], f"{type(part).__name__}@{id(part)}")
+            del part
+
+    def test_modules_without_the_gil(self):
+        part = Sequence()
+        part.parts = [Inner()]
+        part.library = NO_GIL
+        self.assertEqual(part()[0][0], f"Sequence@{id(part)}")
+
+    def test_other_methods_of_that_name_are_no_modules(self):
+        class Thing:
+            def _wrapped_call_impl(self): return modules(GIL)
+        self.assertEqual(Thing()._wrapped_call_impl(), [])
 
     def test_nothing_is_left_out(self):
         self.assertEqual(GIL.probe_refused(), 0)

@@ -67,6 +67,40 @@ TEST(LiveGroupsOfAModel, ALibrarysModuleExplainsMoreThanTheLineThatCallsTheModel
   EXPECT_EQ(label(GroupBy::category), "activation");
 }
 
+/// What a model with two blocks holds; `instances`: outer and inner module of each.
+std::vector<LiveGroup> groups_of_blocks(std::vector<std::pair<std::string, std::string>> instances, GroupBy by) {
+  TraceBuilder build;
+  std::uint64_t address = 0x1000;
+  for (const auto& [outer, inner] : instances) {
+    const std::string call = "_wrapped_call_impl@site-packages/torch/nn/modules/module.py:1775 [";
+    const std::string outer_call = call + outer + "]", inner_call = call + inner + "]";
+    const StackId stack = build.stack({"forward@site-packages/torch/nn/modules/linear.py:134", inner_call,
+                                       "forward@model.py:12", outer_call, "step@train.py:41"});
+    build.alloc(build.origin(HeapId{1}), {address += 0x10000}, 4_KiB, stack);
+  }
+  return live_groups(build.trace(), lifetimes(build.trace()), classify(build.trace()), HeapId{1}, instances.size(), by);
+}
+
+TEST(LiveGroupsOfAModel, ALayerIsTheModuleThatTheRecordingNames) {
+  const auto labels = [](const std::vector<LiveGroup>& groups) {
+    std::vector<std::string> labels;
+    for (const LiveGroup& group : groups) labels.push_back(group.label);
+    return labels;
+  };
+  EXPECT_EQ(labels(groups_of_blocks({{"h.0", "h.0.fc"}, {"h.1", "h.1.fc"}}, GroupBy::layer)),
+            (std::vector<std::string>{"h.0.fc", "h.1.fc"}));
+  EXPECT_EQ(labels(groups_of_blocks({{"Block 0", "Linear 0"}, {"Block 1", "Linear 1"}}, GroupBy::layer)),
+            (std::vector<std::string>{"Block 0/Linear 0", "Block 1/Linear 1"}));
+  EXPECT_EQ(labels(groups_of_blocks({{"h.0", "Lora 0"}}, GroupBy::layer)), (std::vector<std::string>{"h.0/Lora 0"}));
+}
+
+TEST(LiveGroupsOfAModel, WhatEachBlockDoesIsOnePlaceInCode) {
+  const auto groups = groups_of_blocks({{"h.0", "h.0.fc"}, {"h.1", "h.1.fc"}, {"h.2", "h.2.fc"}}, GroupBy::stack);
+  ASSERT_EQ(groups.size(), 1U);
+  EXPECT_EQ(groups[0].count, 3U);
+  EXPECT_EQ(groups[0].bytes, 12_KiB);
+}
+
 TEST(LibraryLabel, CudaAndPyTorchsAllocatorAreNobodysOwn) {
   TraceBuilder build;
   const auto label = [&](std::vector<FrameText> frames) { return library_label(frames); };
