@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <string_view>
 #include <tuple>
 #include <unordered_map>
 
@@ -12,10 +13,11 @@ namespace {
 /// For each FrameId the first frame of the same code.
 std::vector<FrameId> first_frames(const Tables& tables) {
   std::vector<FrameId> first;
-  std::map<std::tuple<StringId, StringId, std::uint32_t, ModuleId, std::uint64_t>, FrameId> known;
+  std::map<std::tuple<std::string_view, std::string_view, std::uint32_t, ModuleId, std::uint64_t>, FrameId> known;
   for (std::uint32_t f = 0; f < tables.frames.size(); ++f) {
     const Frame& frame = tables.frames[f];
-    const std::tuple key(frame.function, frame.file, frame.line, frame.module, frame.module_offset);
+    const std::string_view function = tables[frame.function], file = tables[frame.file];
+    const std::tuple key{function, file, frame.line, frame.module, frame.module_offset};
     first.push_back(known.try_emplace(key, FrameId{f}).first->second);
   }
   return first;

@@ -68,7 +68,7 @@ TEST(LiveGroupsOfAModel, ALibrarysModuleExplainsMoreThanTheLineThatCallsTheModel
 }
 
 /// What a model with two blocks holds; `instances`: outer and inner module of each.
-std::vector<LiveGroup> groups_of_blocks(std::vector<std::pair<std::string, std::string>> instances, GroupBy by) {
+std::vector<LiveGroup> groups_of_blocks(const std::vector<std::pair<std::string, std::string>>& instances, GroupBy by) {
   TraceBuilder build;
   std::uint64_t address = 0x1000;
   for (const auto& [outer, inner] : instances) {
@@ -83,9 +83,9 @@ std::vector<LiveGroup> groups_of_blocks(std::vector<std::pair<std::string, std::
 
 TEST(LiveGroupsOfAModel, ALayerIsTheModuleThatTheRecordingNames) {
   const auto labels = [](const std::vector<LiveGroup>& groups) {
-    std::vector<std::string> labels;
-    for (const LiveGroup& group : groups) labels.push_back(group.label);
-    return labels;
+    std::vector<std::string> texts;
+    for (const LiveGroup& group : groups) texts.push_back(group.label);
+    return texts;
   };
   EXPECT_EQ(labels(groups_of_blocks({{"h.0", "h.0.fc"}, {"h.1", "h.1.fc"}}, GroupBy::layer)),
             (std::vector<std::string>{"h.0.fc", "h.1.fc"}));
