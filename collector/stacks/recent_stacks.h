@@ -14,7 +14,7 @@ namespace memreel::stacks {
 
 /// Keys of stacks by the words that stand for them (see unwind.h), so that a stack that comes again costs a hash and a
 /// comparison, however its frames were found. All zero bytes is its first state: it may lie in fresh memory from mmap,
-/// and need not be constructed. Used by one thread at a time, with one tree. 560 KiB, touched as they fill.
+/// and need not be constructed. Used by one thread at a time, with one tree. 1.4 MiB, touched as they fill.
 class RecentStacks {
  public:
   class Place {
@@ -70,8 +70,8 @@ class RecentStacks {
     return mixed ^ mixed >> 32U;
   }
 
-  std::array<Entry, 2048> entries_;
-  std::array<std::uint64_t, 1U << 16U> words_;
+  std::array<Entry, 1U << 14U> entries_;  // a large model's step has some thousand
+  std::array<std::uint64_t, 1U << 17U> words_;
   std::uint32_t used_;  // of the words
 };
 
