@@ -20,6 +20,7 @@
 #include "analyzer/cli/unit_costs_file.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/replay/streamed_trace.h"
+#include "analyzer/replay/torch_rules.h"
 #include "analyzer/replay/unit_costs.h"
 #include "analyzer/report/shortcomings.h"
 #include "analyzer/report/text_table.h"
@@ -32,6 +33,7 @@ namespace {
 struct ReplayArguments {
   std::filesystem::path file;
   Bytes memory_limit;
+  std::string torch_version;
   std::vector<std::string> policies;
   std::vector<std::string> on_device;
   GpuArguments gpu;
@@ -127,7 +129,8 @@ Level replayed_level(const std::vector<Prepared>& heaps) {
 }
 
 void print_replay_json(const ReplayInput& input, const std::vector<PolicyResults>& groups,
-                       const ReplayArguments& arguments, const std::optional<UnitCosts>& costs, const Json& on_device) {
+                       const ReplayArguments& arguments, const std::optional<UnitCosts>& costs, const TorchRules& rules,
+                       const Json& on_device) {
   Json policies = Json::array();
   for (const PolicyResults group : groups) {
     Json policy = json_of(worst_device(group), arguments, costs);
@@ -141,6 +144,7 @@ void print_replay_json(const ReplayInput& input, const std::vector<PolicyResults
                  {"events", input.event_count},
                  {"losses", json_of_losses(input.trace)},
                  {"policies", policies}});
+  if (!rules.text.empty()) document["torch_rules"] = rules.text;
   if (!on_device.is_null()) document["on_device"] = on_device;
   print_json(document);
 }
@@ -160,7 +164,7 @@ std::string label_of(const PolicySpec& asked) { return asked.text(); }
 
 void print_heap_table(const Trace& trace, const HeapHistory& history, const std::vector<PolicySpec>& specs,
                       const std::vector<PolicyResults>& groups, bool with_min_capacity,
-                      const std::optional<UnitCosts>& costs) {
+                      const std::optional<UnitCosts>& costs, const TorchRules& rules) {
   std::vector<TableColumn> columns{{"peak reserved", Align::right}, {"/ live", Align::right}, {"frag.", Align::right},
                                    {"at the end", Align::right},    {"failed", Align::right}, {"calls", Align::right}};
   if (costs) columns.push_back({"driver time", Align::right});
@@ -195,7 +199,9 @@ void print_heap_table(const Trace& trace, const HeapHistory& history, const std:
   const DeviceModel device = groups.front().front().device_model;
   std::cout << bold(trace.tables[heap.name] + ", device " + std::to_string(heap.device)) << ": "
             << text_of(history.allocations) << " allocations, peak live " << text_of(history.peak_live)
-            << "\n  device memory: " << memory_of(device) << "\n\n";
+            << "\n  device memory: " << memory_of(device);
+  if (rules.told) std::cout << "\n  rules: " << rules.text;
+  std::cout << "\n\n";
   table.print(std::cout, 2);
 
   for (std::size_t s = 0; s < groups.size(); ++s) {
@@ -276,6 +282,8 @@ Exit run_replay(const ReplayArguments& arguments) {
   const Result<ReplayInput> input = input_of(arguments);
   if (!input) return fail(input.error());
   const std::vector<Prepared>& heaps = input->heaps;
+  const Result<TorchRules> rules = torch_rules(input->trace, heaps, arguments.torch_version);
+  if (!rules) return fail(rules.error());
   if (input->streamed && !real_specs->empty()) {
     return fail({.what = "too large to run on a device, which needs it in memory",
                  .where = arguments.file.string(),
@@ -285,6 +293,8 @@ Exit run_replay(const ReplayArguments& arguments) {
   // What is run for real is modelled too, for the comparison.
   std::vector<PolicySpec> specs = *modelled;
   specs.insert(specs.end(), real_specs->begin(), real_specs->end());
+  const std::vector<PolicySpec> asked = specs;
+  set_torch_rules(specs, *rules);
   const Result<std::vector<ReplayResult>> results = [&] {
     ProgressBar bar("replaying");
     options->on_progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
@@ -305,7 +315,7 @@ Exit run_replay(const ReplayArguments& arguments) {
 
   if (arguments.json) {
     print_replay_json(
-        *input, groups, arguments, costs,
+        *input, groups, arguments, costs, *rules,
         *on_device ? json_of(**on_device, models, [&](const ReplayResult& r) { return json_of(r, arguments, costs); })
                    : Json(nullptr));
     return Exit::done;
@@ -316,7 +326,7 @@ Exit run_replay(const ReplayArguments& arguments) {
         std::any_of(heaps.begin(), heaps.end(), [&](const Prepared& p) { return p.heap == history.heap; });
     if (!replayed) continue;
     if (!std::exchange(first, false)) std::cout << '\n';
-    print_heap_table(input->trace, history, specs, groups, options->find_min_capacity, costs);
+    print_heap_table(input->trace, history, asked, groups, options->find_min_capacity, costs, *rules);
   }
   if (*on_device) print_table(**on_device, models);
   return Exit::done;
@@ -329,6 +339,10 @@ void add_replay_command(CLI::App& app, Exit& exit) {
   const auto arguments = std::make_shared<ReplayArguments>();
   command->add_option("TRACE", arguments->file, "Trace, or any file that import reads")->required();
   add_memory_option(*command, arguments->memory_limit);
+  command->add_option(
+      "--torch-version", arguments->torch_version,
+      "The release of PyTorch whose rules are replayed, e.g. 2.12 [the one that the history tells, else "
+      "2.11]");
   command
       ->add_option("--policy", arguments->policies,
                    "Policies to compare, e.g. torch.native{max_split_size_mb=128}; repeatable, comma lists [" +

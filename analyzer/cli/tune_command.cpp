@@ -21,6 +21,7 @@ namespace {
 struct TuneArguments {
   std::filesystem::path file;
   Bytes memory_limit;
+  std::string torch_version;
   std::string policy;
   std::string capacity;
   std::vector<std::string> allocators;
@@ -85,16 +86,22 @@ Exit run_tune(const TuneArguments& arguments) {
   if (heaps.empty()) return fail({.what = "holds no allocations to replay", .where = arguments.file.string()});
   const Result<PolicySpec> baseline = baseline_of(*trace, heaps, arguments);
   if (!baseline) return fail(baseline.error());
+  const Result<TorchRules> rules = torch_rules(*trace, heaps, arguments.torch_version);
+  if (!rules) return fail(rules.error());
+  std::vector<PolicySpec> ran_with{*baseline};
+  if (!arguments.torch_version.empty()) ran_with.front().parameters.erase(std::string(TorchSettings::tie_break_key));
+  set_torch_rules(ran_with, *rules);
+  set_torch_rules(options->allocators, *rules);
   add_default_question(heaps, *options);
 
   const Result<TuneResult> result = [&] {
     ProgressBar bar("replaying settings");
     options->on_progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
-    return tune(heaps, *baseline, *options);
+    return tune(heaps, ran_with.front(), *options);
   }();
   if (!result) return fail(result.error());
 
-  TuneReport report{.file = arguments.file, .top = arguments.top};
+  TuneReport report{.file = arguments.file, .top = arguments.top, .rules = *rules};
   report.steps = find_steps(*trace, heaps.front().heap);
   for (const HeapHistory& history : heap_histories(*trace))
     for (const Prepared& heap : heaps)
@@ -113,6 +120,10 @@ void add_tune_command(CLI::App& app, Exit& exit) {
   const auto arguments = std::make_shared<TuneArguments>();
   command->add_option("TRACE", arguments->file, "Trace, or any file that import reads")->required();
   add_memory_option(*command, arguments->memory_limit);
+  command->add_option(
+      "--torch-version", arguments->torch_version,
+      "The release of PyTorch whose rules are replayed, e.g. 2.12 [the one that the history tells, else "
+      "2.11]");
   command->add_option(
       "--capacity", arguments->capacity,
       "Memory of the device, e.g. 24GiB, or unlimited: which settings fit? [implied by recorded failures, "

@@ -7,6 +7,7 @@
 #include "analyzer/cli/json.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/replay/steps.h"
+#include "analyzer/replay/torch_rules.h"
 #include "analyzer/tune/tune.h"
 
 namespace memreel::cli {
@@ -16,6 +17,7 @@ struct TuneReport {
   std::size_t top = 10;               // settings per table in text
   std::vector<HeapHistory> recorded;  // of the heaps that were replayed
   Steps steps;
+  TorchRules rules;
 
   Bytes recorded_peak() const;  // of the worst device; 0 when the trace has no segments
 };

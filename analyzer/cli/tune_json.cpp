@@ -77,21 +77,23 @@ void print_tune_json(const Trace& trace, const TuneResult& result, const TuneRep
   const Outcome* const best = result.recommended();
   const ReplayResult& base = result.baseline.worst();
   const bool limited = base.device_model.kind == DeviceModel::Kind::capacity;
-  print_json({{"schema", "memreel.tune/1"},
-              {"trace", report.file.string()},
-              {"losses", json_of_losses(trace)},
-              {"capacity_bytes", limited ? Json(base.device_model.capacity.count) : Json(nullptr)},
-              {"steps", report.steps.ends.size()},
-              {"step_mark", report.steps.mark},
-              {"baseline", baseline},
-              {"candidates", candidates},
-              {"settings_tried", result.tried},
-              {"settings_given_up", result.given_up},
-              {"allocators", allocators},
-              {"what_if", alternatives},
-              {"recommended", best != nullptr ? Json(conf_of(best->policy)) : Json(nullptr)},
-              {"export", best != nullptr ? Json(export_line(conf_of(best->policy))) : Json(nullptr)},
-              {"verdict", verdict(result)}});
+  Json document({{"schema", "memreel.tune/1"},
+                 {"trace", report.file.string()},
+                 {"losses", json_of_losses(trace)},
+                 {"capacity_bytes", limited ? Json(base.device_model.capacity.count) : Json(nullptr)},
+                 {"steps", report.steps.ends.size()},
+                 {"step_mark", report.steps.mark},
+                 {"baseline", baseline},
+                 {"candidates", candidates},
+                 {"settings_tried", result.tried},
+                 {"settings_given_up", result.given_up},
+                 {"allocators", allocators},
+                 {"what_if", alternatives},
+                 {"recommended", best != nullptr ? Json(conf_of(best->policy)) : Json(nullptr)},
+                 {"export", best != nullptr ? Json(export_line(conf_of(best->policy))) : Json(nullptr)},
+                 {"verdict", verdict(result)}});
+  if (!report.rules.text.empty()) document["torch_rules"] = report.rules.text;
+  print_json(document);
 }
 
 }  // namespace memreel::cli

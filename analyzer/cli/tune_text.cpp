@@ -72,6 +72,7 @@ void print_heading(const Trace& trace, const TuneResult& result, const TuneRepor
       std::cout << "  peak reserved as recorded " << text_of(history.peak_reserved) << '\n';
   }
   const DeviceModel& device = result.baseline.worst().device_model;
+  if (report.rules.told) std::cout << "rules " << report.rules.text << '\n';
   if (result.limited) std::cout << "device memory " << text_of(device.capacity) << '\n';
   if (result.baseline.heaps.size() > 1) std::cout << "settings are ranked by the device with the highest peak\n";
   std::cout << "  reserved: at the peak; calls, cost: of the driver, on an H200\n\n";

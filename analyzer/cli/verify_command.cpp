@@ -17,6 +17,7 @@ namespace {
 struct VerifyArguments {
   std::filesystem::path file;
   Bytes memory_limit;
+  std::string torch_version;
   bool json = false;
 };
 
@@ -40,6 +41,7 @@ Json json_of(const Verification& v) {
               {"peak_reserved_bytes", v.peak_reserved.count},
               {"recorded_peak_reserved_bytes", v.recorded_peak_reserved.count},
               {"first_divergence", json_of(v.first_divergence)}};
+  if (!v.rules.empty()) device["rules"] = v.rules;
   if (!v.note.empty()) device["note"] = v.note;
   return device;
 }
@@ -50,6 +52,7 @@ void print_text(const Verification& v) {
             << text_of(v.address_matches) << " of " << text_of(v.allocations) << "\n  segment events  "
             << text_of(v.segment_matches) << " of " << text_of(v.segment_events) << "\n  peak reserved   "
             << text_of(v.peak_reserved) << ", recorded " << text_of(v.recorded_peak_reserved) << '\n';
+  if (!v.rules.empty()) std::cout << "  rules           " << v.rules << '\n';
   if (!v.note.empty()) std::cout << "  note            " << v.note << '\n';
   if (v.first_divergence) {
     const Divergence& d = *v.first_divergence;
@@ -65,10 +68,10 @@ Exit run_verify(const VerifyArguments& arguments) {
   if (!trace) return fail(trace.error());
   Result<std::vector<Verification>> verified = [&] {
     const ProgressBar bar("replaying the recorded allocator");
-    return verify(*trace);
+    return verify(*trace, {.torch_release = arguments.torch_version});
   }();
   if (!verified) {
-    verified.error().where = arguments.file.string();
+    if (verified.error().where != "--torch-version") verified.error().where = arguments.file.string();
     return fail(verified.error());
   }
   const bool exact = std::all_of(verified->begin(), verified->end(), [](const Verification& v) { return v.exact(); });
@@ -93,6 +96,8 @@ void add_verify_command(CLI::App& app, Exit& exit) {
   const auto arguments = std::make_shared<VerifyArguments>();
   command->add_option("TRACE", arguments->file, "Trace, or any file that import reads")->required();
   add_memory_option(*command, arguments->memory_limit);
+  command->add_option("--torch-version", arguments->torch_version,
+                      "The release of PyTorch whose rules are replayed, e.g. 2.12 [the one that the history tells]");
   command->add_flag("--json", arguments->json, "One JSON document (memreel.verify/1) instead of text");
   command->footer(
       "Exit code 1 if the replay differs from the recording anywhere.\n\n"

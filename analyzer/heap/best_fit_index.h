@@ -46,6 +46,13 @@ class BlockAges {
     since_[index(id)] = ++now_;
   }
 
+  /// As old as another block.
+  void inherit(BlockId id, BlockId from) {
+    if (index(id) >= since_.size()) [[unlikely]]
+      since_.resize(index(id) + index(id) / 2 + 1);
+    since_[index(id)] = since_[index(from)];
+  }
+
   /// The lower, the older. The block must have been renewed once.
   std::uint64_t since(BlockId id) const { return since_[index(id)]; }
 

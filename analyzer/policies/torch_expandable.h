@@ -32,16 +32,19 @@ struct MappedBytes {
   std::uint64_t runs = 0;
 };
 
+template <class Tie>
 class TorchExpandable {
  public:
-  TorchExpandable(TorchPools& pools, Device& device) : pools_(pools), table_(pools.table()), device_(device) {}
+  using Arena = TorchArena<Tie>;
+
+  TorchExpandable(TorchPools<Tie>& pools, Device& device) : pools_(pools), table_(pools.table()), device_(device) {}
 
   /// Whether any block can be part of a range.
   bool used() const { return !ranges_.empty(); }
 
   /// What is searched for is the block that leaves the least behind: one that can grow counts with what it can grow to.
   /// `found`: the smallest that fits.
-  BlockId prefer_bounded(const TorchArena& arena, BlockId found) const {
+  BlockId prefer_bounded(const Arena& arena, BlockId found) const {
     while (table_[found].expandable && grows(table_[found])) {  // the others are as small as can be
       const BlockId next = arena.free.after(found);
       if (next == BlockId::none || capacity(next) >= capacity(found)) break;
@@ -51,14 +54,14 @@ class TorchExpandable {
   }
 
   /// The first block from `found` on that is no part of a range, or none.
-  BlockId skip(const TorchArena& arena, BlockId found) const {
+  BlockId skip(const Arena& arena, BlockId found) const {
     while (found != BlockId::none && table_[found].expandable) found = arena.free.after(found);
     return found;
   }
 
   /// A block of at least `size` bytes that is neither free nor anything else yet; none when the device refuses, though
   /// some memory may have been mapped before it did. `mapped` is called for each piece that was mapped.
-  BlockId allocate(TorchArena& arena, Bytes size, Bytes run, auto&& mapped) {
+  BlockId allocate(Arena& arena, Bytes size, Bytes run, auto&& mapped) {
     BlockId block = find(arena, size);
     if (block == BlockId::none) block = reserve(arena, size, run);
     if (block == BlockId::none) return block;
@@ -77,14 +80,19 @@ class TorchExpandable {
     const Bytes end = range.run * ((offset + table_[id].size) / range.run);
     if (begin >= end) return;
     pools_.take_out(id);
-    if (begin > offset) pools_.put_free(table_.split_front(id, begin - offset));
+    if (begin > offset) {
+      const BlockId front = table_.split_front(id, begin - offset);
+      pools_.note_made(front);
+      pools_.put_free(front);
+    }
     if (table_[id].size > end - begin) {
       const BlockId front = table_.split_front(id, end - begin);
+      pools_.note_made_behind(front, id);
       pools_.put_free(id);
       id = front;
     }
     device_.unmap(base + begin, end - begin);
-    TorchArena& arena = pools_.arena_of(table_[id]);
+    Arena& arena = pools_.arena_of(table_[id]);
     unmapped(MappedBytes{arena.small, end - begin, (end - begin) / range.run});
     put_unmapped(arena, id);
     if (!table_[id].is_split()) give_up(arena, id);
@@ -113,7 +121,7 @@ class TorchExpandable {
 
   const Ranges::value_type& range_of(Address address) const { return *std::prev(ranges_.upper_bound(address)); }
 
-  BlockId find(const TorchArena& arena, Bytes size) const {
+  BlockId find(const Arena& arena, Bytes size) const {
     for (const auto& [address, unmapped] : arena.unmapped) {
       const BlockId before = table_[unmapped].previous;
       const BlockId first = before != BlockId::none && table_[before].state == BlockState::free ? before : unmapped;
@@ -124,18 +132,19 @@ class TorchExpandable {
     return BlockId::none;
   }
 
-  BlockId reserve(TorchArena& arena, Bytes size, Bytes run) {
+  BlockId reserve(Arena& arena, Bytes size, Bytes run) {
     const auto addresses = device_.reserve_addresses(size, run);
     if (!addresses) return BlockId::none;
     ranges_.emplace(addresses->address, Range{run});
     const BlockId block = table_.add(addresses->address, addresses->size, arena.number);
     table_[block].expandable = true;
+    pools_.note_made(block);
     put_unmapped(arena, block);
     return block;
   }
 
   /// Maps the front of an unmapped block: `size` bytes rounded up to runs, or all of it.
-  BlockId map(TorchArena& arena, BlockId id, Bytes size, auto&& mapped) {
+  BlockId map(Arena& arena, BlockId id, Bytes size, auto&& mapped) {
     const Bytes run = range_of(table_[id].address).second.run;
     const Bytes taken = std::min(whole_runs(size, run), table_[id].size);
     if (!device_.map(table_[id].address, taken)) return BlockId::none;
@@ -143,6 +152,7 @@ class TorchExpandable {
     arena.unmapped.erase(table_[id].address);
     if (taken < table_[id].size) {
       const BlockId front = table_.split_front(id, taken);
+      pools_.note_made_behind(front, id);
       arena.unmapped.emplace(table_[id].address, id);
       id = front;
     }
@@ -151,7 +161,7 @@ class TorchExpandable {
     return id;
   }
 
-  void put_unmapped(TorchArena& arena, BlockId id) {
+  void put_unmapped(Arena& arena, BlockId id) {
     Block& block = table_[id];
     block.state = BlockState::unmapped;
     const auto merges = [&](BlockId other) {
@@ -164,7 +174,7 @@ class TorchExpandable {
     arena.unmapped.emplace(block.address, id);
   }
 
-  void give_up(TorchArena& arena, BlockId id) {
+  void give_up(Arena& arena, BlockId id) {
     const Address base = table_[id].address;
     arena.unmapped.erase(base);
     ranges_.erase(base);
@@ -172,7 +182,7 @@ class TorchExpandable {
     device_.release_addresses(base);
   }
 
-  TorchPools& pools_;
+  TorchPools<Tie>& pools_;
   BlockTable& table_;
   Device& device_;
   Ranges ranges_;

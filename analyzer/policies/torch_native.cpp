@@ -16,6 +16,8 @@ ReplayResult run(const Prepared& heap, const TorchSettings& settings, const RunO
     model.told = true;
   }
   if (settings.tie_break == TorchSettings::TieBreak::address) return run_policy<TorchNative<>>(heap, settings, options);
+  if (settings.tie_break == TorchSettings::TieBreak::block_counter)
+    return run_policy<TorchNative<NoTorchObserver, OldestFirst>>(heap, settings, options);
   SimulatedDevice device(model, {}, options.backing, SimulatedDevice::Placing::ascending);
   TorchNative<> policy(heap, settings, device);
   ReplayResult result = Replay<TorchNative<>>(heap, policy, options).run();

@@ -57,9 +57,12 @@ struct NoTorchObserver {
   void failed() {}
 };
 
-template <class Observer = NoTorchObserver>
+/// `Tie`: which of several free blocks of a size is taken (TorchSettings::TieBreak).
+template <class Observer = NoTorchObserver, class Tie = LowestFirst>
 class TorchNative {
  public:
+  using Arena = TorchArena<Tie>;
+
   /// `device` must outlive the policy.
   TorchNative(const Prepared& heap, const TorchSettings& settings, Device& device, Observer observer = {})
       : settings_(settings),
@@ -77,7 +80,7 @@ class TorchNative {
   bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane) {
     const Bytes rounded = divides_ ? settings_.round(requested) : TorchSettings::round_to_block(requested);
     const bool small = TorchSettings::is_small(rounded);
-    TorchArena& arena = pools_.of_lane(lane, small);
+    Arena& arena = pools_.of_lane(lane, small);
     BlockId block = take_free(arena, rounded);
     if (block == BlockId::none) [[unlikely]]
       block = make_room(arena, rounded);
@@ -133,7 +136,7 @@ class TorchNative {
   void for_each_free(auto&& visit) const {
     table_.for_each([&](const Block& block) {
       if (block.state != BlockState::free) return;
-      const TorchArena& arena = pools_.arena_of(block);
+      const Arena& arena = pools_.arena_of(block);
       visit(FreeBlock{.size = block.size, .pool = arena.pool, .stream = arena.stream});
     });
   }
@@ -152,7 +155,7 @@ class TorchNative {
   const Observer& observer() const { return observer_; }
 
  private:
-  [[gnu::always_inline]] BlockId take_free(TorchArena& arena, Bytes rounded) {
+  [[gnu::always_inline]] BlockId take_free(Arena& arena, Bytes rounded) {
     if (collects_garbage_) pools_.count_search(arena);
     auto found = arena.free.search(rounded);
     if (!found) return BlockId::none;
@@ -170,7 +173,7 @@ class TorchNative {
     return found.block;
   }
 
-  BlockId make_room(TorchArena& arena, Bytes rounded) {
+  BlockId make_room(Arena& arena, Bytes rounded) {
     if (collects_garbage_) collect_garbage();
     BlockId block = take_new(arena, rounded);
     if (block == BlockId::none && release_oversize(arena, rounded)) block = take_new(arena, rounded);
@@ -183,7 +186,7 @@ class TorchNative {
   }
 
   /// Memory that the device gives.
-  BlockId take_new(TorchArena& arena, Bytes rounded) {
+  BlockId take_new(Arena& arena, Bytes rounded) {
     const Bytes size = settings_.segment_size(rounded);
     if (settings_.expandable) {
       if (!device_.allows(size)) return BlockId::none;
@@ -198,7 +201,9 @@ class TorchNative {
     ++calls_.malloc;
     pools_.use().reserved += size;
     observer_.segment_reserved(arena.small, size);
-    return table_.add(*address, size, arena.number);
+    const BlockId block = table_.add(*address, size, arena.number);
+    pools_.note_made(block);
+    return block;
   }
 
   BlockId hand_out(std::uint32_t slot, BlockId block, Bytes requested, Bytes rounded, bool small) {
@@ -209,6 +214,7 @@ class TorchNative {
     const bool split = splits(rest, rounded, small);
     if (split) {
       taken = table_.split_front(block, rounded);
+      pools_.note_made(taken);
       pools_.put_free(block);
     }
     Block& result = table_[taken];
@@ -261,7 +267,7 @@ class TorchNative {
   bool is_whole_segment(BlockId id) const { return !table_[id].is_split() && !table_[id].expandable; }
 
   /// One oversize block that is as large as the request, or the largest ones until together they are.
-  bool release_oversize(const TorchArena& arena, Bytes rounded) {
+  bool release_oversize(const Arena& arena, Bytes rounded) {
     if (settings_.max_split_size == TorchSettings::unlimited) return false;
     const Bytes wanted = std::max(rounded, settings_.max_split_size);
     if (const BlockId block = arena.free.find(wanted); block != BlockId::none && !table_[block].expandable) {
@@ -293,7 +299,7 @@ class TorchNative {
   /// Segments first, then runs of expandable ones.
   void release_unused(PoolId pool, bool small) {
     std::vector<BlockId> expandable;
-    for (const TorchArena& arena : pools_.of_pool(pool, small))
+    for (const Arena& arena : pools_.of_pool(pool, small))
       for (const BlockId id : arena.free.ordered()) {
         if (is_whole_segment(id))
           release(id);
@@ -331,7 +337,7 @@ class TorchNative {
     if (use().reserved <= threshold) return;
     const Bytes target = use().reserved - threshold;
     std::vector<BlockId> blocks;
-    for (const TorchArena& arena : pools_.of_pool(PoolId::default_pool, false))
+    for (const Arena& arena : pools_.of_pool(PoolId::default_pool, false))
       for (const BlockId id : arena.free.ordered())
         if (is_whole_segment(id)) blocks.push_back(id);
     const auto age = [&](BlockId id) { return static_cast<double>(pools_.age(id)); };
@@ -356,9 +362,9 @@ class TorchNative {
   Device& device_;
   [[no_unique_address]] Observer observer_;
   bool collects_garbage_;
-  TorchPools pools_;
+  TorchPools<Tie> pools_;
   BlockTable& table_;
-  TorchExpandable expandable_;
+  TorchExpandable<Tie> expandable_;
   DriverCalls calls_;
   std::vector<BlockId> block_of_;  // by slot
   std::uint64_t pending_ = 0;      // blocks in that state

@@ -10,6 +10,7 @@
 #include <map>
 #include <span>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "analyzer/engine/policy.h"
@@ -19,9 +20,11 @@
 
 namespace memreel {
 
-/// Blocks that can stand in for one another: of one pool, size class and stream.
+/// Blocks that can stand in for one another: of one pool, size class and stream. `Tie`: which of several of a size is
+/// the first.
+template <class Tie>
 struct TorchArena {
-  BestFitIndex free;
+  FitIndex<Tie> free;
   std::map<Address, BlockId> unmapped;  // addresses of expandable segments without memory behind them
   std::uint32_t number = 0;
   std::uint32_t size_class = 0;
@@ -30,26 +33,30 @@ struct TorchArena {
   StreamId stream = StreamId::default_stream;
 };
 
+/// `Tie` is LowestFirst, or OldestFirst for the release that numbers its blocks (TorchSettings::TieBreak).
+template <class Tie>
 class TorchPools {
  public:
+  using Arena = TorchArena<Tie>;
+
   /// `counts_searches`: ages of blocks are asked for.
   TorchPools(const Prepared& heap, bool counts_searches) : counts_searches_(counts_searches) { build(heap); }
   TorchPools(const TorchPools&) = delete;  // the indexes point into the table
   TorchPools& operator=(const TorchPools&) = delete;
 
-  TorchArena& of_lane(std::uint32_t lane, bool small) { return *arenas_of_lane_[lane][small ? 1 : 0]; }
-  const TorchArena& of_lane(std::uint32_t lane, bool small) const { return *arenas_of_lane_[lane][small ? 1 : 0]; }
+  Arena& of_lane(std::uint32_t lane, bool small) { return *arenas_of_lane_[lane][small ? 1 : 0]; }
+  const Arena& of_lane(std::uint32_t lane, bool small) const { return *arenas_of_lane_[lane][small ? 1 : 0]; }
   PoolId pool_of(std::uint32_t lane) const { return of_lane(lane, false).pool; }
-  TorchArena& arena_of(const Block& block) { return arenas_[block.arena]; }
-  const TorchArena& arena_of(const Block& block) const { return arenas_[block.arena]; }
+  Arena& arena_of(const Block& block) { return arenas_[block.arena]; }
+  const Arena& arena_of(const Block& block) const { return arenas_[block.arena]; }
 
   /// Those of a pool's size class, in the order in which their blocks are looked through: by stream handle.
-  std::span<TorchArena> of_pool(PoolId pool, bool small) {
+  std::span<Arena> of_pool(PoolId pool, bool small) {
     const auto found = classes_.find({pool, small});
     if (found == classes_.end()) return {};
     return std::span(arenas_).subspan(found->second.first, found->second.count);
   }
-  std::span<const TorchArena> all() const { return arenas_; }
+  std::span<const Arena> all() const { return arenas_; }
 
   BlockTable& table() { return table_; }
   const BlockTable& table() const { return table_; }
@@ -59,7 +66,7 @@ class TorchPools {
   [[gnu::always_inline]] void put_free(BlockId id) {
     Block& block = table_[id];
     block.state = BlockState::free;
-    TorchArena& arena = arenas_[block.arena];
+    Arena& arena = arenas_[block.arena];
     arena.free.insert(id);
     use_.free += block.size;
     largest_free_ = std::max(largest_free_, block.size);
@@ -72,7 +79,7 @@ class TorchPools {
     count_out(table_[id].size);
   }
   /// What a search in the arena found.
-  [[gnu::always_inline]] void take_out(TorchArena& arena, const BestFitIndex::Found& found) {
+  [[gnu::always_inline]] void take_out(Arena& arena, const typename FitIndex<Tie>::Found& found) {
     arena.free.erase(found);
     count_out(table_[found.block].size);
   }
@@ -84,7 +91,19 @@ class TorchPools {
     return table_.absorb_free_neighbours(id, [&](BlockId neighbour) { take_out(neighbour); });
   }
 
-  void count_search(const TorchArena& arena) {
+  /// What the allocator numbers as it makes them: blocks, be it of new memory or cut off another one.
+  void note_made(BlockId id) {
+    if constexpr (numbers_blocks) ages_.renew(id);
+  }
+  /// A block was cut in two, and `front`, which the table made, is the one that the allocator had before.
+  void note_made_behind(BlockId front, BlockId rest) {
+    if constexpr (numbers_blocks) {
+      ages_.inherit(front, rest);
+      ages_.renew(rest);
+    }
+  }
+
+  void count_search(const Arena& arena) {
     if (counts_searches_) ++searches_[arena.size_class];
   }
 
@@ -93,6 +112,15 @@ class TorchPools {
 
  private:
   static constexpr unsigned unit_log2 = 9;  // TorchSettings::min_block
+  static constexpr bool numbers_blocks = std::is_same_v<Tie, OldestFirst>;
+  struct NoAges {};
+
+  Tie tie() const {
+    if constexpr (numbers_blocks)
+      return Tie(ages_);
+    else
+      return Tie();
+  }
 
   struct Range {
     std::size_t first = 0, count = 0;
@@ -111,7 +139,7 @@ class TorchPools {
       const auto [size_class, is_new] = classes_.try_emplace({pool, small}, Range{.first = number});
       ++size_class->second.count;
       if (is_new) searches_.push_back(0);
-      arenas_.push_back({.free = BestFitIndex(table_, unit_log2),
+      arenas_.push_back({.free = FitIndex<Tie>(table_, unit_log2, tie()),
                          .number = number,
                          .size_class = static_cast<std::uint32_t>(searches_.size() - 1),
                          .small = small,
@@ -131,20 +159,21 @@ class TorchPools {
 
   [[gnu::noinline]] void find_largest_free() {
     largest_free_ = {};
-    for (const TorchArena& arena : arenas_) largest_free_ = std::max(largest_free_, arena.free.largest());
+    for (const Arena& arena : arenas_) largest_free_ = std::max(largest_free_, arena.free.largest());
   }
 
-  void note_age(BlockId id, const TorchArena& arena) {
+  void note_age(BlockId id, const Arena& arena) {
     if (freed_at_.size() < table_.limit()) freed_at_.resize(table_.limit());
     freed_at_[index(id)] = searches_[arena.size_class];
   }
 
   bool counts_searches_;
   BlockTable table_;
+  [[no_unique_address]] std::conditional_t<numbers_blocks, BlockAges, NoAges> ages_;
   HeapUse use_;
   Bytes largest_free_;
-  std::vector<TorchArena> arenas_;                          // by pool, size class and stream handle
-  std::vector<std::array<TorchArena*, 2>> arenas_of_lane_;  // large, small
+  std::vector<Arena> arenas_;                          // by pool, size class and stream handle
+  std::vector<std::array<Arena*, 2>> arenas_of_lane_;  // large, small
   std::map<std::pair<PoolId, bool>, Range> classes_;
   std::vector<std::uint64_t> searches_;  // by size class
   std::vector<std::uint64_t> freed_at_;  // by block: the searches there had been when it became free

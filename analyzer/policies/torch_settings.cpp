@@ -22,7 +22,9 @@ constexpr const char* divisions_key = "roundup_power2_divisions";
 constexpr const char* expandable_key = "expandable_segments";
 constexpr std::array conf_variables{"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"};
 constexpr const char* fraction_key = "per_process_memory_fraction";
-constexpr std::array<std::string_view, 2> tie_breaks{"address", "segment_counter"};  // by TieBreak
+// By TieBreak.
+constexpr std::array<std::string_view, 3> tie_breaks{"address", "block_counter", "segment_counter"};
+constexpr std::array<std::string_view, 3> tie_break_releases{"2.1 to 2.11", "2.12", "2.13 and newer"};
 constexpr const char* threshold_key = "garbage_collection_threshold";
 
 using Divisions = std::array<std::uint32_t, 16>;
@@ -139,9 +141,24 @@ Result<TorchSettings> TorchSettings::parse(const PolicySpec& spec) {
   settings.memory_fraction = *fraction;
   const auto tie_break = std::find(tie_breaks.begin(), tie_breaks.end(), given.at(std::string(tie_break_key)));
   if (tie_break == tie_breaks.end())
-    return bad_parameter(spec, std::string(tie_break_key), "'address' or 'segment_counter'");
+    return bad_parameter(spec, std::string(tie_break_key), "'address', 'block_counter' or 'segment_counter'");
   settings.tie_break = static_cast<TieBreak>(tie_break - tie_breaks.begin());
   return settings;
+}
+
+std::optional<TorchSettings::TieBreak> TorchSettings::tie_break_of(std::string_view release) {
+  constexpr std::string_view major = "2.";
+  constexpr std::uint64_t numbers_blocks = 12;  // the minor release
+  if (!release.starts_with(major)) return std::nullopt;
+  release.remove_prefix(major.size());
+  const auto minor = parse_integer(release.substr(0, release.find_first_not_of("0123456789")));
+  if (!minor || *minor == 0) return std::nullopt;
+  if (*minor < numbers_blocks) return TieBreak::address;
+  return *minor == numbers_blocks ? TieBreak::block_counter : TieBreak::segment_counter;
+}
+
+std::string_view TorchSettings::releases_of(TieBreak tie_break) {
+  return tie_break_releases[static_cast<std::size_t>(tie_break)];
 }
 
 double TorchSettings::recorded_fraction(const std::map<std::string, std::string>& settings) {
@@ -162,6 +179,8 @@ TorchSettings TorchSettings::recorded(const std::map<std::string, std::string>& 
     result = *given;
     result.memory_fraction = TorchSettings{}.memory_fraction;  // a limit shows in what was refused
   }
+  if (const auto release = settings.find(std::string(release_key)); release != settings.end())
+    result.tie_break = tie_break_of(release->second).value_or(TieBreak::address);
   // What a snapshot lists was in force, whatever the variable says; -1 stands for the default, which is no limit.
   const auto bytes = [&](const char* key, Bytes TorchSettings::*value) {
     const auto found = settings.find(key);

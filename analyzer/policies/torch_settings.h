@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -22,10 +23,20 @@
 namespace memreel {
 
 struct TorchSettings {
-  /// Which of several free blocks of a size is taken: the one at the lowest address, or (since PR #183591) of the
-  /// segment that was got first.
-  enum class TieBreak : std::uint8_t { address, segment_counter };
+  /// Which of several free blocks of a size is taken. Shown by histories of each release, from its wheel above a
+  /// made-up CUDA (tests/lab): PR #178362 brought the second, PR #183591 the third.
+  enum class TieBreak : std::uint8_t {
+    address,          // the one at the lowest address: 2.1 to 2.11
+    block_counter,    // the one that was made first, be it as a segment or cut off another block: 2.12
+    segment_counter,  // the one of the segment that was got first, in it the lowest address: from 2.13 on
+  };
   static constexpr std::string_view tie_break_key = "tie_break";
+  /// What the import of a snapshot adds to `allocator_settings` where the snapshot tells its release: "2.12".
+  static constexpr std::string_view release_key = "pytorch_release";
+  /// Of a release such as "2.12", "2.13.0+cu130" or "2.14 or newer"; nothing when the text names none from 2.1 on.
+  static std::optional<TieBreak> tie_break_of(std::string_view release);
+  /// The releases with a rule: "2.1 to 2.11".
+  static std::string_view releases_of(TieBreak tie_break);
 
   static constexpr Bytes min_block = 512_B;         // every size is a multiple of it
   static constexpr Bytes max_small = 1_MiB;         // the largest rounded size that the small pools serve

@@ -2,11 +2,11 @@
 
 #include <utility>
 
-#include "analyzer/policies/torch_native.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/recorded_capacity.h"
 #include "analyzer/replay/recorded_device.h"
 #include "analyzer/replay/recorded_run.h"
+#include "analyzer/replay/recorded_torch.h"
 #include "analyzer/replay/torch_history.h"
 
 namespace memreel {
@@ -84,13 +84,16 @@ MemorySummary summarize(const Trace& trace, const Prepared& heap) {
   MemorySummary summary{.heap = heap.heap, .device = heap.device};
   const TorchSettings settings = TorchSettings::recorded(heap.settings);
   RecordedDevice device(trace, heap, recorded_capacity(trace, heap, settings));
-  TorchNative<SummaryObserver> policy(heap, settings, device, {heap.slot_count + 1, settings.max_split_size, summary});
   bool same_addresses = true;
-  run_recorded(heap, heap.count(), policy, device, [&](std::size_t row, bool served) {
-    if (heap.op[row] == Op::alloc)
-      same_addresses &= served && policy.block_of(heap.slot[row]).address == trace.events.address(heap.event[row]);
-    return true;
-  });
+  const auto compare = [&](auto& policy, auto real) {
+    run_recorded(heap, heap.count(), policy, device, [&](std::size_t row, bool served) {
+      if (heap.op[row] == Op::alloc)
+        same_addresses &=
+            served && real(policy.block_of(heap.slot[row]).address) == trace.events.address(heap.event[row]);
+      return true;
+    });
+  };
+  with_torch(heap, settings, device, compare, SummaryObserver(heap.slot_count + 1, settings.max_split_size, summary));
   device.finish();
   summary.exact = same_addresses && !device.mismatch() && why_not_reproducible(trace).empty();
   return summary;

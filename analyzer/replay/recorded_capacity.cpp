@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "analyzer/policies/torch_native.h"
 #include "analyzer/replay/recorded_device.h"
 #include "analyzer/replay/recorded_run.h"
+#include "analyzer/replay/recorded_torch.h"
 
 namespace memreel {
 namespace {
@@ -14,10 +14,11 @@ constexpr std::size_t most_tries = 100;
 
 bool repeats(const Trace& trace, const Prepared& heap, const TorchSettings& settings, Bytes capacity) {
   RecordedDevice device(trace, heap, capacity);
-  TorchNative<> policy(heap, settings, device);
-  bool same = true;
-  run_recorded(heap, heap.count(), policy, device, [&](std::size_t, bool) { return same = !device.mismatch(); });
-  return same;
+  return with_torch(heap, settings, device, [&](auto& policy, auto) {
+    bool same = true;
+    run_recorded(heap, heap.count(), policy, device, [&](std::size_t, bool) { return same = !device.mismatch(); });
+    return same;
+  });
 }
 
 /// Limits at which collecting would have gone on after some of the releases of a request, the largest first.

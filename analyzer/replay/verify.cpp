@@ -4,12 +4,13 @@
 #include <string_view>
 #include <utility>
 
-#include "analyzer/policies/torch_native.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/recorded_capacity.h"
 #include "analyzer/replay/recorded_device.h"
 #include "analyzer/replay/recorded_run.h"
+#include "analyzer/replay/recorded_torch.h"
 #include "analyzer/replay/torch_history.h"
+#include "analyzer/replay/torch_rules.h"
 #include "analyzer/replay/verify_bfc.h"
 #include "formats/model/origin_text.h"
 
@@ -17,14 +18,14 @@ namespace memreel {
 namespace {
 
 /// The free blocks that the request of `row` had to choose from, nearest to its size.
-std::vector<std::string> free_blocks(const TorchNative<>& policy, const Prepared& heap, std::size_t row) {
+std::vector<std::string> free_blocks(const auto& policy, auto real, const Prepared& heap, std::size_t row) {
   const Bytes wanted = policy.settings().round(heap.size[row]);
   const std::vector<Block> blocks = policy.candidates(heap.lane[row], heap.size[row]);
   const auto fits = std::find_if(blocks.begin(), blocks.end(), [&](const Block& b) { return b.size >= wanted; });
   const auto first = fits - std::min<std::ptrdiff_t>(fits - blocks.begin(), most_free_blocks / 2);
   std::vector<std::string> lines;
   for (auto block = first; block != blocks.end() && lines.size() < most_free_blocks; ++block)
-    lines.push_back(std::to_string(block->size.count) + " bytes at " + hexadecimal(block->address.value) +
+    lines.push_back(std::to_string(block->size.count) + " bytes at " + hexadecimal(real(block->address).value) +
                     (block->is_split() ? "" : ", a whole segment") + (block->size < wanted ? ", too small" : ""));
   return lines;
 }
@@ -38,16 +39,18 @@ class Verifier {
   Verification run() {
     result_ = {.heap = heap_.heap, .device = heap_.device, .policy = settings_.spec()};
     RecordedDevice device(trace_, heap_, capacity_);
-    TorchNative<> policy(heap_, settings_, device);
     std::optional<std::size_t> diverged;
-    run_recorded(heap_, heap_.count(), policy, device, [&](std::size_t row, bool served) {
-      // What became of segments comes first: it is the cause when the address differs too.
-      if (device.mismatch()) diverge(*device.mismatch());
-      if (heap_.op[row] == Op::alloc) compare_address(row, served ? &policy.block_of(heap_.slot[row]) : nullptr);
-      if (heap_.op[row] == Op::alloc_failed && served)
-        diverge({heap_.event[row], "the request failed", "the policy served it"});
-      if (result_.first_divergence && !diverged) diverged = row;
-      return true;
+    with_torch(heap_, settings_, device, [&](auto& policy, auto real) {
+      run_recorded(heap_, heap_.count(), policy, device, [&](std::size_t row, bool served) {
+        // What became of segments comes first: it is the cause when the address differs too.
+        if (device.mismatch()) diverge(*device.mismatch());
+        if (heap_.op[row] == Op::alloc)
+          compare_address(row, served ? std::optional(real(policy.block_of(heap_.slot[row]).address)) : std::nullopt);
+        if (heap_.op[row] == Op::alloc_failed && served)
+          diverge({heap_.event[row], "the request failed", "the policy served it"});
+        if (result_.first_divergence && !diverged) diverged = row;
+        return true;
+      });
     });
     device.finish();
     if (device.mismatch()) diverge(*device.mismatch());
@@ -60,16 +63,16 @@ class Verifier {
   }
 
  private:
-  void compare_address(std::size_t row, const Block* block) {
+  void compare_address(std::size_t row, std::optional<Address> address) {
     ++result_.allocations;
     const Address recorded = trace_.events.address(heap_.event[row]);
-    if (block && block->address == recorded) {
+    if (address == recorded) {
       ++result_.address_matches;
       return;
     }
     diverge({heap_.event[row],
              "alloc of " + std::to_string(heap_.size[row].count) + " bytes at " + hexadecimal(recorded.value),
-             block ? "the policy put it at " + hexadecimal(block->address.value) : "the policy failed"});
+             address ? "the policy put it at " + hexadecimal(address->value) : "the policy failed"});
   }
 
   void diverge(const RecordedDevice::Mismatch& mismatch) {
@@ -80,9 +83,10 @@ class Verifier {
   std::vector<std::string> free_blocks_before(std::size_t row) const {
     if (heap_.op[row] != Op::alloc && heap_.op[row] != Op::alloc_failed) return {};
     RecordedDevice device(trace_, heap_, capacity_);
-    TorchNative<> policy(heap_, settings_, device);
-    run_recorded(heap_, row, policy, device, [](std::size_t, bool) { return true; });
-    return free_blocks(policy, heap_, row);
+    return with_torch(heap_, settings_, device, [&](auto& policy, auto real) {
+      run_recorded(heap_, row, policy, device, [](std::size_t, bool) { return true; });
+      return free_blocks(policy, real, heap_, row);
+    });
   }
 
   const Trace& trace_;
@@ -126,15 +130,40 @@ std::string why_it_may_diverge(const Trace& trace, HeapId heap) {
   return "a snapshot holds the allocator's settings at its end: had they been others before, it would look like this";
 }
 
+Verification verify_torch(const Trace& trace, const Prepared& heap, const TorchSettings& settings) {
+  return Verifier(trace, heap, settings, recorded_capacity(trace, heap, settings)).run();
+}
+
+/// By the rules of the release that the heap's settings name, else by those that repeat the history.
+Verification verify_torch(const Trace& trace, const Prepared& heap, const TorchRules& rules) {
+  TorchSettings settings = TorchSettings::recorded(heap.settings);
+  settings.tie_break = rules.tie_break;
+  Verification verified = verify_torch(trace, heap, settings);
+  verified.rules = rules.text;
+  // Newer snapshots do tell, unless an older memreel imported them; recordings do not.
+  if (rules.told || !verified.first_divergence || !why_not_reproducible(trace).empty()) return verified;
+  for (const auto newer : {TorchSettings::TieBreak::segment_counter, TorchSettings::TieBreak::block_counter}) {
+    settings.tie_break = newer;
+    Verification tried = verify_torch(trace, heap, settings);
+    if (tried.first_divergence) continue;
+    tried.rules =
+        torch_releases(newer) + ": the history does not tell its release, and the rules of 2.1 to 2.11 differ from it";
+    return tried;
+  }
+  verified.rules += ": the history does not tell its release, and no other rules repeat it";
+  return verified;
+}
+
 }  // namespace
 
-Result<std::vector<Verification>> verify(const Trace& trace) {
+Result<std::vector<Verification>> verify(const Trace& trace, const VerifyOptions& options) {
   std::vector<Verification> verifications;
   for (const Prepared& heap : prepare(trace)) {
     if (is_bfc(heap)) verifications.push_back(verify_bfc(trace, heap));
     if (!is_torch(trace, heap)) continue;
-    const TorchSettings settings = TorchSettings::recorded(heap.settings);
-    verifications.push_back(Verifier(trace, heap, settings, recorded_capacity(trace, heap, settings)).run());
+    const Result<TorchRules> rules = torch_rules(heap.settings, options.torch_release);
+    if (!rules) return rules.error();
+    verifications.push_back(verify_torch(trace, heap, *rules));
     Verification& verified = verifications.back();
     verified.note = why_not_reproducible(trace);
     if (verified.note.empty() && verified.first_divergence) verified.note = why_it_may_diverge(trace, heap.heap);

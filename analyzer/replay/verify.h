@@ -30,15 +30,23 @@ struct Verification {
   std::uint64_t segment_events = 0, segment_matches = 0;
   Bytes peak_reserved, recorded_peak_reserved;
   std::optional<Divergence> first_divergence;
-  std::string note;  // why exactness can't be claimed at all ("history began late"); else empty
+  std::string rules;  // whose rules these are, and how that is known: "PyTorch 2.12, as the snapshot tells"
+  std::string note;   // why exactness can't be claimed at all ("history began late"); else empty
 
   bool exact() const {
     return note.empty() && !first_divergence && address_matches == allocations && segment_matches == segment_events;
   }
 };
 
+/// Which release's rules a history of PyTorch is held against.
+struct VerifyOptions {
+  std::string torch_release;  // "2.12"; empty: what the history tells
+};
+
 /// Verifies every framework-level heap with the policy and settings it was recorded under. Errors: no heap of the trace
-/// records an allocator that memreel knows the rules of.
-Result<std::vector<Verification>> verify(const Trace& trace);
+/// records an allocator that memreel knows the rules of; a release of PyTorch that there is none of. A history of
+/// PyTorch that does not tell its release is held against the rules of 2.11, and where it differs against the others:
+/// those that repeat all of it are its.
+Result<std::vector<Verification>> verify(const Trace& trace, const VerifyOptions& options = {});
 
 }  // namespace memreel

@@ -60,6 +60,7 @@ struct Physical {
   Gpu* gpu = nullptr;
   std::uint64_t size = 0;
   int handles = 1, mappings = 0;
+  AllocationProperties properties;
 };
 
 struct Mapping {

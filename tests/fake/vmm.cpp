@@ -53,9 +53,17 @@ Status cuMemCreate(AllocationHandle* handle, std::size_t size, const AllocationP
     Gpu& gpu = *driver().gpus[static_cast<std::size_t>(properties->location.id)];
     if (!gpu.take(size)) return out_of_memory;
     *handle = driver().next_handle++;
-    driver().physical[*handle] = {.gpu = &gpu, .size = size};
+    driver().physical[*handle] = {.gpu = &gpu, .size = size, .properties = *properties};
     return success;
   });
+}
+/// Those that it was created with.
+Status cuMemGetAllocationPropertiesFromHandle(AllocationProperties* properties, AllocationHandle handle) {
+  const std::lock_guard lock(driver().mutex);
+  const auto found = driver().physical.find(handle);
+  if (found == driver().physical.end()) return invalid_value;
+  *properties = found->second.properties;
+  return success;
 }
 Status cuMemRelease(AllocationHandle handle) {
   return call({550, "cuMemRelease"}, arguments::MemRelease{handle}, [&] {

@@ -3,7 +3,7 @@
 
     record.py OUT --count N [--seed S]
 
-A JSON line for each: file, program, conf, limit, small. PyTorch is imported once; each program runs in a fork of this process, which
+A JSON line for each: file, program, conf, limit. PyTorch is imported once; each program runs in a fork of this process, which
 has not used CUDA yet. What a release refuses (a setting that it does not know, a program that it has no API for) is drawn anew.
 """
 
@@ -34,7 +34,6 @@ SETTINGS = [  # how often a setting is drawn, its key, its values
     (0.2, "large_segment_size_mb", [20, 24, 32, 40, 64, 128]),
     (0.1, "graph_capture_record_stream_reuse", ["True"]),
 ]
-SMALL = 1500  # events of a history that is worth checking in
 
 
 def drawn(rng):
@@ -100,7 +99,7 @@ def main():
             path.unlink(missing_ok=True)
             continue
         made += 1
-        print(json.dumps({"file": path.name, "program": program, "conf": conf, "limit": memory, "small": events < SMALL}), flush=True)
+        print(json.dumps({"file": path.name, "program": program, "conf": conf, "limit": memory}), flush=True)
     print(f"{made} recorded, {refused} refused by this release", file=sys.stderr)
     return 0 if made else 1
 

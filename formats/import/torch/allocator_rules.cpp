@@ -34,28 +34,45 @@ void read_divisions(std::string_view text, std::array<std::uint32_t, 16>& divisi
   }
 }
 
-/// A number of MiB in the text of PYTORCH_CUDA_ALLOC_CONF, where the settings are that PyTorch does not list.
-void read_from_conf(std::string_view conf, std::string_view key, Bytes& into) {
+/// The value of a key in the text of PYTORCH_CUDA_ALLOC_CONF, where the settings are that PyTorch does not list; before
+/// 2.3 that is all of them.
+std::string_view value_in_conf(std::string_view conf, std::string_view key) {
   const std::size_t found = conf.find(key);
-  if (found == std::string_view::npos) return;
+  if (found == std::string_view::npos) return {};
   conf.remove_prefix(found + key.size());
+  return conf.substr(0, conf.find(','));
+}
+
+void read_mib_from_conf(std::string_view conf, std::string_view key, Bytes& into) {
   std::uint64_t mib = 0;
-  read(conf.substr(0, conf.find(',')), mib);
+  read(value_in_conf(conf, key), mib);
   if (mib > 0 && mib < std::uint64_t{1} << 30U) into = 1_MiB * mib;
+}
+
+void read_conf(std::string_view conf, AllocatorRules& rules) {
+  read_mib_from_conf(conf, "large_segment_size_mb:", rules.large_buffer);
+  rules.max_non_split_rounding = rules.large_buffer;  // its default
+  read_mib_from_conf(conf, "max_non_split_rounding_mb:", rules.max_non_split_rounding);
+  read_mib_from_conf(conf, "max_split_size_mb:", rules.max_split_size);
+  read(value_in_conf(conf, "garbage_collection_threshold:"), rules.garbage_collection_threshold);
+  rules.expandable = value_in_conf(conf, "expandable_segments:") == "True";
+  std::uint32_t division = 0;
+  read(value_in_conf(conf, "roundup_power2_divisions:"), division);
+  if (std::has_single_bit(division)) rules.divisions.fill(division);
 }
 
 }  // namespace
 
 AllocatorRules AllocatorRules::of(const Snapshot& snapshot) {
   AllocatorRules rules;
+  for (const auto& [key, value] : snapshot.settings)
+    if (key.ends_with("ALLOC_CONF")) read_conf(value, rules);
   for (const auto& [key, value] : snapshot.settings) {
-    if (key.ends_with("ALLOC_CONF")) {
-      read_from_conf(value, "large_segment_size_mb:", rules.large_buffer);
-      rules.max_non_split_rounding = rules.large_buffer;  // its default
-      read_from_conf(value, "max_non_split_rounding_mb:", rules.max_non_split_rounding);
-    }
     if (key == "garbage_collection_threshold") read(value, rules.garbage_collection_threshold);
-    if (key == "max_split_size") read(value, rules.max_split_size);
+    if (key == "max_split_size") {
+      rules.max_split_size = AllocatorRules{}.max_split_size;  // -1: none
+      read(value, rules.max_split_size);
+    }
     if (key == "max_non_split_rounding_size") read(value, rules.max_non_split_rounding);
     if (key == "roundup_power2_divisions") read_divisions(value, rules.divisions);
     if (key == "expandable_segments") rules.expandable = value == "True";

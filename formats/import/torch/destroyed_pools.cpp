@@ -35,6 +35,25 @@ bool may_hide_pools(const DeviceHistory& history, const Places& places, std::spa
   return false;
 }
 
+/// Emptying the cache begins with the default pool. What others gave back before it, with the same stack or with none,
+/// they gave back as they ended.
+std::vector<ReleaseRun> split_before_default_pool(const DeviceHistory& history, const Places& places,
+                                                  std::span<const ReleaseRun> runs) {
+  std::vector<ReleaseRun> split;
+  for (const ReleaseRun& run : runs) {
+    std::size_t first = run.first;
+    const auto is_default = [&](std::size_t i) {
+      return places[history.entries[i].place()].pool.value_or(PoolKey{}) == PoolKey{};
+    };
+    while (first < run.end && !is_default(first)) ++first;
+    const bool is_two = run.is_call && first > run.first && first < run.end;
+    if (is_two) split.push_back({.first = run.first, .end = first, .is_call = true});
+    split.push_back(run);
+    if (is_two) split.back().first = first;
+  }
+  return split;
+}
+
 }  // namespace
 
 void find_destroyed_pools(DeviceHistory& history, Places& places, const AllocatorRules& rules,
@@ -67,7 +86,7 @@ std::vector<ReleaseCall> find_release_calls(const DeviceHistory& history, const 
                                             std::span<const ReleaseRun> runs) {
   std::vector<ReleaseCall> calls;
   std::set<PoolKey> over;
-  for (const ReleaseRun& run : runs) {
+  for (const ReleaseRun& run : split_before_default_pool(history, places, runs)) {
     std::vector<ReleaseCall> ends;  // where each pool's turn begins
     std::set<PoolKey> pools;
     for (std::size_t i = run.first; i < run.end; ++i) {

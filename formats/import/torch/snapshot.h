@@ -132,7 +132,13 @@ struct DeviceHistory {
   std::uint64_t recorded = 0;      // entries of every action: how full PyTorch's ring was
   std::vector<Segment> segments;   // when the snapshot was taken, by address
   std::vector<Annotation> ranges;  // by time
+  bool states_pools = false;       // each entry says its pool
 };
+
+/// The release that a snapshot shows by what is in it. No snapshot names the release that wrote it, but each of these
+/// added something (histories recorded with each release, tests/lab/run): 2.12 pools in trace entries, 2.13 limits of
+/// the host's allocator among the settings, 2.14 the host's history.
+inline constexpr const char* release_key = "pytorch_release";  // the setting that the import adds for it
 
 struct Snapshot {
   std::map<std::int32_t, DeviceHistory> devices;  // by CUDA ordinal
@@ -145,6 +151,7 @@ struct Snapshot {
   std::uint64_t cut_stacks = 0;                                             // deeper than any stack may be
   std::uint64_t ring_capacity = std::numeric_limits<std::uint64_t>::max();  // entries per device
   bool ring_overflowed = false;                                             // PyTorch says so itself (2.12+)
+  bool has_host_traces = false;
 };
 
 }  // namespace memreel::torch

@@ -64,8 +64,19 @@ Result<Snapshot> SnapshotReader::finish(Value root) {
     std::stable_sort(history.ranges.begin(), history.ranges.end(),
                      [](const Annotation& a, const Annotation& b) { return a.time_us < b.time_us; });
   }
+  add_release();
   snapshot_.cut_stacks = tables_.cut_stacks();
   return std::move(snapshot_);
+}
+
+void SnapshotReader::add_release() {
+  // A history without events says nothing of its release, and has none to be judged.
+  if (std::ranges::none_of(snapshot_.devices, [](const auto& device) { return device.second.states_pools; })) return;
+  const bool limits_host =
+      std::ranges::any_of(snapshot_.settings, [](const auto& setting) { return setting.first == "max_cached_size"; });
+  snapshot_.settings.emplace_back(release_key, snapshot_.has_host_traces ? "2.14 or newer"
+                                               : limits_host             ? "2.13"
+                                                                         : "2.12");
 }
 
 bool SnapshotReader::read_root(Value root) {
@@ -90,6 +101,9 @@ bool SnapshotReader::read_root(Value root) {
         break;
       case Word::external_annotations:
         good = read_annotations((*items)[i + 1]);
+        break;
+      case Word::host_traces:
+        snapshot_.has_host_traces = true;
         break;
       default:
         break;
@@ -156,6 +170,7 @@ bool SnapshotReader::read_entry(DeviceHistory& history, Value dict) {
         break;
       case Word::pool_id:
         good = values_.read_pool(value, place.pool);
+        history.states_pools = true;
         break;
       case Word::user_metadata:
         metadata = value;

@@ -49,6 +49,7 @@ class SnapshotReader final : public DocumentSink {
   bool read_annotation(Value dict);
   bool read_settings(Value settings);
   bool read_setting(Word key, Value value);
+  void add_release();
 
   Snapshot snapshot_;
   ValueReader values_;

@@ -63,7 +63,7 @@ Inferred infer(DeviceHistory& history, Places& places, const AllocatorRules& rul
   const Bytes reserved = preexisting.bytes();
   result.releases = find_releases(history, reserved, places, rules, tables);
   result.allocations = allocations.get();
-  if (result.began_late() || result.releases.empty()) return result;
+  if (result.began_late() || result.releases.empty() || history.states_pools) return result;
   // Which releases are calls tells of pools; and a release that could have served the request behind it is none when
   // that is of another pool.
   constexpr int most_rounds = 4;

@@ -15,6 +15,7 @@ constexpr auto sorted_words = [] {
       Spelling{"device_traces", Word::device_traces},
       Spelling{"allocator_settings", Word::allocator_settings},
       Spelling{"external_annotations", Word::external_annotations},
+      Spelling{"host_traces", Word::host_traces},
       Spelling{"address", Word::address},
       Spelling{"blocks", Word::blocks},
       Spelling{"device", Word::device},

@@ -14,6 +14,7 @@ enum class Word : std::uint8_t {
   device_traces,
   allocator_settings,
   external_annotations,
+  host_traces,
   // segments and blocks
   address,
   blocks,

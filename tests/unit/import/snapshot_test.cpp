@@ -193,6 +193,44 @@ TEST(Snapshot, AnnotationsAndUserDefinedEntriesBecomeMarks) {
                                                                    {"kept by autograd", MarkPhase::instant}}));
 }
 
+// As one run of releases without stacks: the end of a pool, then torch.cuda.empty_cache(), which begins with the
+// default.
+TEST(Snapshot, WhatIsGivenBackBeforeTheDefaultPoolsTurnIsTheEndOfAPool) {
+  const auto of_pool = [](Document entry, int pool) {
+    entry["pool_id"] = {0, pool};
+    return entry;
+  };
+  const Trace trace = imported_ok(snapshot({}, {of_pool(entry("segment_alloc", base, 20 * mib, 100), 0),
+                                                of_pool(entry("segment_alloc", base + 64 * mib, 2 * mib, 101), 3),
+                                                of_pool(entry("segment_alloc", base + 128 * mib, 20 * mib, 102), 3),
+                                                of_pool(entry("segment_free", base + 64 * mib, 2 * mib, 103), 3),
+                                                of_pool(entry("segment_free", base + 128 * mib, 20 * mib, 104), 3),
+                                                of_pool(entry("segment_free", base, 20 * mib, 105), 0)}));
+  const auto order = kinds(trace);
+  EXPECT_EQ(std::vector(order.end() - 6, order.end()),
+            (std::vector{EventKind::pool_end, EventKind::empty_cache, EventKind::segment_free, EventKind::segment_free,
+                         EventKind::empty_cache, EventKind::segment_free}));
+}
+
+TEST(Snapshot, WhatIsInItTellsTheRelease) {
+  const auto release = [](bool states_pools, bool limits_host, bool has_host_traces) {
+    Document alloc = entry("alloc", base, 100, 101);
+    if (states_pools) alloc["pool_id"] = {0, 0};
+    Document document = snapshot({}, {entry("segment_alloc", base, 2 * mib, 100), alloc});
+    document["allocator_settings"] = {{"max_split_size", -1}};
+    if (limits_host) document["allocator_settings"]["max_cached_size"] = -1;
+    if (has_host_traces) document["host_traces"] = Document::array();
+    const Trace trace = imported_ok(document);
+    for (const auto& [key, value] : trace.tables[static_cast<SettingsId>(trace.events[0].value)].entries)
+      if (trace.tables[key] == "pytorch_release") return trace.tables[value];
+    return std::string();
+  };
+  EXPECT_EQ(release(false, false, false), "");  // 2.11 or older
+  EXPECT_EQ(release(true, false, false), "2.12");
+  EXPECT_EQ(release(true, true, false), "2.13");
+  EXPECT_EQ(release(true, true, true), "2.14 or newer");
+}
+
 TEST(Snapshot, SettingsComeFirstAsText) {
   Document document = simple();
   document["allocator_settings"] = {{"PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"},

@@ -15,6 +15,18 @@ TorchSettings parsed(const std::map<std::string, std::string>& parameters) {
   return *settings;
 }
 
+TEST(TorchSettings, ReleasesHaveTheirTieBreak) {
+  using TieBreak = TorchSettings::TieBreak;
+  EXPECT_EQ(TorchSettings::tie_break_of("2.1.2"), TieBreak::address);
+  EXPECT_EQ(TorchSettings::tie_break_of("2.11"), TieBreak::address);
+  EXPECT_EQ(TorchSettings::tie_break_of("2.12.1+cu130"), TieBreak::block_counter);
+  EXPECT_EQ(TorchSettings::tie_break_of("2.13"), TieBreak::segment_counter);
+  EXPECT_EQ(TorchSettings::tie_break_of("2.14 or newer"), TieBreak::segment_counter);
+  for (const char* none : {"", "2", "2.", "2.0", "1.13", "3.1", "two"})
+    EXPECT_FALSE(TorchSettings::tie_break_of(none)) << none;
+  EXPECT_EQ(TorchSettings::recorded({{"pytorch_release", "2.12"}}).tie_break, TieBreak::block_counter);
+}
+
 // The table of PyTorch's own test of segment sizes.
 TEST(TorchSettings, SegmentSizes) {
   const TorchSettings settings;

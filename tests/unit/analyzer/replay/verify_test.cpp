@@ -38,6 +38,74 @@ TEST(Verify, IsExactWhenTheRulesRepeatTheRecording) {
   EXPECT_EQ(result.recorded_peak_reserved, 20_MiB);
 }
 
+/// Two free blocks of 512 B, of which the lower was cut off later, and a request that goes to the one at `taken`.
+History two_equal_blocks(Bytes taken) {
+  History history;
+  history.segment_alloc(segment, 2_MiB);
+  const AllocationId first = history.alloc(512_B, segment);
+  const AllocationId second = history.alloc(512_B, segment + 512_B);
+  const AllocationId third = history.alloc(512_B, segment + 1024_B);
+  history.alloc(512_B, segment + 1536_B);
+  history.free(first);
+  history.free(second);  // swallows the first
+  const AllocationId lower = history.alloc(512_B, segment);
+  history.alloc(512_B, segment + 512_B);
+  history.free(lower);
+  history.free(third);
+  history.alloc(512_B, segment + taken);
+  return history;
+}
+
+TEST(Verify, ReleasesTakeAnotherOfSeveralEqualBlocks) {
+  const auto is_exact = [](History history, const char* release) {
+    const auto result = verify(history.trace(), {.torch_release = release});
+    EXPECT_TRUE(result && result->at(0).rules.ends_with("as asked for"));
+    return result && result->at(0).exact();
+  };
+  for (const char* by_address : {"2.1", "2.11", "2.13", "2.15.0"}) {
+    EXPECT_TRUE(is_exact(two_equal_blocks(0_B), by_address)) << by_address;
+    EXPECT_FALSE(is_exact(two_equal_blocks(1024_B), by_address)) << by_address;
+  }
+  EXPECT_FALSE(is_exact(two_equal_blocks(0_B), "2.12"));
+  EXPECT_TRUE(is_exact(two_equal_blocks(1024_B), "2.12"));
+}
+
+TEST(Verify, MemoryGotFirstIsTakenFirstSince213) {
+  // Of the second segment, which lies below the first, is as much left as of the first.
+  const auto recorded = [](Address taken) {
+    History history;
+    history.segment_alloc(segment + 20_MiB, 20_MiB);
+    const AllocationId first = history.alloc(6_MiB, segment + 20_MiB);
+    history.alloc(9_MiB, segment + 26_MiB);
+    history.segment_alloc(segment, 20_MiB);
+    const AllocationId second = history.alloc(6_MiB, segment);
+    history.alloc(9_MiB, segment + 6_MiB);
+    history.free(first);
+    history.free(second);
+    history.alloc(6_MiB, taken);
+    return history;
+  };
+  for (const char* release : {"2.11", "2.13"}) {
+    const Address taken = std::string_view(release) == "2.11" ? segment : segment + 20_MiB;
+    const auto result = verify(recorded(taken).trace(), {.torch_release = release});
+    ASSERT_TRUE(result);
+    EXPECT_TRUE(result->at(0).exact()) << release;
+  }
+}
+
+TEST(Verify, WhoseRulesTheyAreIsSaid) {
+  EXPECT_EQ(verified(two_equal_blocks(0_B).trace()).rules, "PyTorch 2.1 to 2.11");
+  const Verification tried = verified(two_equal_blocks(1024_B).trace());
+  EXPECT_TRUE(tried.exact());
+  EXPECT_NE(tried.rules.find("PyTorch 2.12: the history does not tell its release"), std::string::npos) << tried.rules;
+  History told;
+  told.settings({{"pytorch_release", "2.12"}});
+  told.segment_alloc(segment, 20_MiB);
+  told.alloc(5_MiB, segment);
+  EXPECT_EQ(verified(told.trace()).rules, "PyTorch 2.12, as the snapshot tells");
+  EXPECT_FALSE(verify(two_allocations().trace(), {.torch_release = "1.13"}));
+}
+
 TEST(Verify, AnotherAddressIsADivergenceThatShowsTheChoice) {
   History history = two_allocations();
   history.alloc(2_MiB, segment + 10_MiB);
