@@ -45,7 +45,7 @@ class Documents(ProgramTest):
 
     def test_replay(self):
         replay = self.document("replay", SAMPLE, "--policy", POLICIES)
-        self.assertEqual(set(replay), {"schema", "trace", "level", "events", "losses", "policies"})
+        self.assertEqual(set(replay), {"schema", "trace", "level", "events", "losses", "policies", "torch_rules"})
         self.assertEqual(replay["schema"], "memreel.replay/1")
         self.assertEqual(replay["level"], "framework")
         self.assertEqual([policy["policy"] for policy in replay["policies"]], POLICIES.split(","))
@@ -108,7 +108,7 @@ class Documents(ProgramTest):
         self.assertEqual(set(verification), {"schema", "trace", "exact", "losses", "devices"})
         self.assertEqual(verification["schema"], "memreel.verify/1")
         for device in verification["devices"]:
-            self.assertEqual(set(device), {"device", "policy", "params", "exact", "allocations", "address_matches",
+            self.assertEqual(set(device), {"device", "policy", "params", "rules", "exact", "allocations", "address_matches",
                                            "segment_events", "segment_matches", "peak_reserved_bytes",
                                            "recorded_peak_reserved_bytes", "first_divergence"})
 

@@ -30,7 +30,7 @@ class Document(ProgramTest):
 
     def test_keys(self):
         tune = self.document("tune", SAMPLE, "--allocators", "fit.best,cuda.malloc")
-        self.assertEqual(set(tune), {"schema", "trace", "losses", "capacity_bytes", "steps", "step_mark", "baseline",
+        self.assertEqual(set(tune), {"schema", "trace", "losses", "torch_rules", "capacity_bytes", "steps", "step_mark", "baseline",
                                      "candidates", "settings_tried", "settings_given_up", "allocators", "what_if",
                                      "recommended", "export", "verdict"})
         self.assertEqual(tune["schema"], "memreel.tune/1")
