@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <protozero/pbf_reader.hpp>
@@ -183,13 +184,25 @@ void change_content(Message& content, bool is_tables, Random& random) {
   }
 }
 
+/// Made once: they are large.
+struct Contexts {
+  std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> compression{ZSTD_createCCtx(), ZSTD_freeCCtx};
+  std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> decompression{ZSTD_createDCtx(), ZSTD_freeDCtx};
+};
+
+const Contexts& contexts() {
+  static const Contexts both;
+  return both;
+}
+
 /// Changes what the frame in `frame_tag` holds, and the size that stands beside it.
 bool change_frame(Message& message, std::uint32_t frame_tag, std::uint32_t size_tag, bool is_tables, Random& random) {
   Field* const frame = find(message, frame_tag);
   Field* const size = find(message, size_tag);
   if (frame == nullptr || size == nullptr || size->number > wire::max_content_size) return false;
   std::string content(size->number, '\0');
-  const std::size_t got = ZSTD_decompress(content.data(), content.size(), frame->bytes.data(), frame->bytes.size());
+  const std::size_t got = ZSTD_decompressDCtx(contexts().decompression.get(), content.data(), content.size(),
+                                              frame->bytes.data(), frame->bytes.size());
   if (ZSTD_isError(got) != 0) return false;
   content.resize(got);
   auto inner = parsed(content);
@@ -197,7 +210,8 @@ bool change_frame(Message& message, std::uint32_t frame_tag, std::uint32_t size_
   change_content(*inner, is_tables, random);
   content = serialized(*inner);
   std::string compressed(ZSTD_compressBound(content.size()), '\0');
-  compressed.resize(ZSTD_compress(compressed.data(), compressed.size(), content.data(), content.size(), 1));
+  compressed.resize(ZSTD_compressCCtx(contexts().compression.get(), compressed.data(), compressed.size(),
+                                      content.data(), content.size(), 1));
   frame->bytes = std::move(compressed);
   size->number = content.size();
   return true;
@@ -261,6 +275,37 @@ std::string mutated_trace(std::string_view trace, Random& random) {
   std::string whole;
   for (const std::string& packet : packets) whole += packet;
   return whole;
+}
+
+// ---- results of `fleet map`
+
+/// A number or a text of a message, or of one in it.
+void change_nested(Message& message, Random& random) {
+  if (message.empty()) return;
+  Field& field = message[below(message.size(), random)];
+  if (field.type != protozero::pbf_wire_type::length_delimited) {
+    field.number = hostile(field.number, random);
+  } else if (auto inner = below(8, random) != 0 ? parsed(field.bytes) : std::nullopt; inner && !inner->empty()) {
+    change_nested(*inner, random);
+    field.bytes = serialized(*inner);
+  } else if (below(2, random) == 0) {
+    change_column(field.bytes, random);
+  } else {
+    field.bytes = hostile_name(random);
+  }
+}
+
+std::string mutated_result(std::string_view result, Random& random) {
+  auto message = parsed(std::string(result));
+  if (!message || message->empty()) return std::string(result);
+  const std::size_t i = below(message->size(), random);
+  if (const std::size_t way = below(8, random); way == 0)
+    message->erase(message->begin() + static_cast<std::ptrdiff_t>(i));
+  else if (way == 1)
+    message->push_back(Field((*message)[i]));
+  else
+    change_nested(*message, random);
+  return serialized(*message);
 }
 
 // ---- JSON
@@ -329,6 +374,7 @@ std::string mutated(std::span<const std::uint8_t> recording, std::mt19937& rando
   const std::string_view text(reinterpret_cast<const char*>(recording.data()), recording.size());
   if (looks_like_trace(std::as_bytes(recording))) return mutated_trace(text, random);
   if (!recording.empty() && recording[0] == 0x80) return mutated_pickle(text, random);
+  if (text.starts_with(0x08)) return mutated_result(text, random);
   Json document = Json::parse(text, nullptr, false);
   return document.is_discarded() ? std::string(text) : mutated_json(std::move(document), random);
 }
