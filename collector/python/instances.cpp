@@ -12,11 +12,11 @@ namespace memreel::python {
 namespace {
 
 /// What stands before the type's name in a row. No padding: it is compared as bytes.
-struct Head {
+struct InstanceHead {
   std::uint64_t object;
   std::uint32_t code, name;  // of the code table; of the texts, 0: none
 };
-static_assert(sizeof(Head) == 16);
+static_assert(sizeof(InstanceHead) == 16);
 
 constexpr std::size_t longest_type = 128, longest_name = 1024;
 
@@ -69,7 +69,7 @@ std::uint32_t Instances::add(std::uint32_t code, const void* self, const Layout&
   const std::string_view type_text = type_name(type, layout, buffer);
   if (type_text.empty()) return code;
   const KnownCodes::Known name = names_.find(self);
-  const Head head{std::bit_cast<std::uintptr_t>(self), code, name.version == version ? name.number : 0};
+  const InstanceHead head{std::bit_cast<std::uintptr_t>(self), code, name.version == version ? name.number : 0};
   const std::uint32_t number =
       rows_.number_of({std::as_bytes(std::span(&head, 1)), std::as_bytes(std::span(type_text))});
   known_.set(self, {number, version});
@@ -78,7 +78,7 @@ std::uint32_t Instances::add(std::uint32_t code, const void* self, const Layout&
 
 Instances::Instance Instances::operator[](std::uint32_t number) const {
   const std::span row = rows_[number & ~bit];
-  Head head{};
+  InstanceHead head{};
   std::memcpy(&head, row.data(), sizeof head);
   const auto text = [](std::span<const std::byte> bytes) {
     return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
