@@ -9,9 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/engine/engine.h"
 #include "analyzer/policies/growing_range.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/registry.h"
+#include "analyzer/replay/replay.h"
 #include "formats/import/import.h"
 #include "tests/bench/set_placement.h"
 #include "tests/bench/synthetic.h"
