@@ -8,8 +8,8 @@ if(MEMREEL_SANITIZE OR NOT MEMREEL_HARDENING)
 endif()
 
 # A function with an array on its stack, or a variable whose address is taken, checks a secret before it returns. Not in
-# what runs in recorded programs at every event, where that took a sixth of the time and no bytes from outside are read
-# (docs/measurements.md).
+# what runs in recorded programs at every event, where that took a sixth of the time (docs/measurements.md): what is read
+# there is the recorded program's own memory.
 set(at_every_event "")
 foreach(target cuda interned python recorder stacks torch)
   list(APPEND at_every_event $<STREQUAL:$<TARGET_PROPERTY:NAME>,memreel_${target}>)

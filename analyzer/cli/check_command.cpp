@@ -116,8 +116,8 @@ Result<std::vector<PolicySpec>> policies_of(const CheckArguments& arguments, con
   Result<std::vector<PolicySpec>> given = parse_policy_lists(arguments.policies);
   if (!given || !baseline) return given;
   std::vector<std::string> texts;
-  for (const PolicyFigures& p : baseline->policies)
-    if (p.policy != recorded_figures && std::ranges::find(texts, p.policy) == texts.end()) texts.push_back(p.policy);
+  for (const PolicyMetrics& p : baseline->policies)
+    if (p.policy != recorded_metrics && std::ranges::find(texts, p.policy) == texts.end()) texts.push_back(p.policy);
   Result<std::vector<PolicySpec>> theirs = parse_policy_lists(texts);
   if (!theirs) return Error{.what = theirs.error().what, .where = arguments.baseline.string()};
   // To load a library is to run what is in it, and a baseline may be anybody's.
@@ -132,7 +132,7 @@ Result<std::vector<PolicySpec>> policies_of(const CheckArguments& arguments, con
 /// Whether the baseline judges what the recorded allocator reserved.
 bool has_recorded(const std::optional<Measured>& baseline) {
   return baseline &&
-         std::ranges::any_of(baseline->policies, [](const PolicyFigures& p) { return p.policy == recorded_figures; });
+         std::ranges::any_of(baseline->policies, [](const PolicyMetrics& p) { return p.policy == recorded_metrics; });
 }
 
 Result<Question> question_of(const CheckArguments& arguments) {
@@ -206,15 +206,15 @@ Result<void> judge_completeness(const CheckArguments& arguments, const std::vect
   return {};
 }
 
-Json json_of(const Figure& figure) {
-  if (const auto* bytes = std::get_if<Bytes>(&figure)) return bytes->count;
-  if (const auto* share = std::get_if<double>(&figure)) return *share;
-  return std::get<std::uint64_t>(figure);
+Json json_of(const Metric& metric) {
+  if (const auto* bytes = std::get_if<Bytes>(&metric)) return bytes->count;
+  if (const auto* share = std::get_if<double>(&metric)) return *share;
+  return std::get<std::uint64_t>(metric);
 }
 
-std::string_view unit_of(const Figure& figure) {
-  if (std::holds_alternative<Bytes>(figure)) return "bytes";
-  return std::holds_alternative<double>(figure) ? "share" : "requests";
+std::string_view unit_of(const Metric& metric) {
+  if (std::holds_alternative<Bytes>(metric)) return "bytes";
+  return std::holds_alternative<double>(metric) ? "share" : "requests";
 }
 
 Json document_of(const CheckArguments& arguments, const Trace& trace, const std::vector<Check>& checks,

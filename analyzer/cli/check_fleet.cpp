@@ -85,19 +85,19 @@ Check completeness_of(const Fleet& fleet) {
 }
 
 /// A number without a unit of its own: an imbalance, or how many ranks.
-std::string figure_text(const Check& check, const Figure& figure) {
-  if (const auto* ratio = std::get_if<double>(&figure); ratio != nullptr && check.name == "max-imbalance") {
+std::string metric_text(const Check& check, const Metric& metric) {
+  if (const auto* ratio = std::get_if<double>(&metric); ratio != nullptr && check.name == "max-imbalance") {
     const std::string hundredths = std::to_string(static_cast<std::uint64_t>(*ratio * 100 + 0.5));
     return hundredths.substr(0, hundredths.size() - 2) + "." + hundredths.substr(hundredths.size() - 2);
   }
-  if (const auto* count = std::get_if<std::uint64_t>(&figure)) return std::to_string(*count) + " ranks";
-  return text_of(figure);
+  if (const auto* count = std::get_if<std::uint64_t>(&metric)) return std::to_string(*count) + " ranks";
+  return text_of(metric);
 }
 
-Json json_of_figure(const Figure& figure) {
-  if (const auto* bytes = std::get_if<Bytes>(&figure)) return bytes->count;
-  if (const auto* ratio = std::get_if<double>(&figure)) return *ratio;
-  return std::get<std::uint64_t>(figure);
+Json json_of_metric(const Metric& metric) {
+  if (const auto* bytes = std::get_if<Bytes>(&metric)) return bytes->count;
+  if (const auto* ratio = std::get_if<double>(&metric)) return *ratio;
+  return std::get<std::uint64_t>(metric);
 }
 
 void print_checks(const std::vector<Check>& checks, bool passed, const CheckFleetArguments& arguments) {
@@ -111,8 +111,8 @@ void print_checks(const std::vector<Check>& checks, bool passed, const CheckFlee
                       {"unit", bytes                                                ? "bytes"
                                : std::holds_alternative<std::uint64_t>(check.value) ? "ranks"
                                                                                     : "ratio"},
-                      {"value", json_of_figure(check.value)},
-                      {"limit", json_of_figure(check.limit)},
+                      {"value", json_of_metric(check.value)},
+                      {"limit", json_of_metric(check.limit)},
                       {"passed", check.passed()},
                       {"reason", check.passed() ? Json(nullptr) : Json(check.reason)}});
     }
@@ -125,7 +125,7 @@ void print_checks(const std::vector<Check>& checks, bool passed, const CheckFlee
   TextTable table({{""}, {"check"}, {"rank", Align::right}, {"value", Align::right}, {"limit", Align::right}});
   for (const Check& check : checks)
     table.add_row({check.passed() ? "ok" : "FAILED", check.name, check.device < 0 ? "" : std::to_string(check.device),
-                   figure_text(check, check.value), figure_text(check, check.limit)});
+                   metric_text(check, check.value), metric_text(check, check.limit)});
   table.print(std::cout);
   for (const Check& check : checks)
     if (!check.passed()) std::cout << '\n' << red("failed") << ": " << check.reason;

@@ -72,7 +72,7 @@ Exit run_export(const ExportArguments& arguments) {
   const Result<std::optional<std::uint64_t>> events = events_shown(*trace, arguments.at);
   if (!events) return fail(events.error());
   RecordedBlocks blocks;
-  if (format->scope == ExportScope::course) blocks = recorded_blocks(*trace);
+  if (format->scope == ExportScope::series) blocks = recorded_blocks(*trace);
   const AllocationNames names = allocation_names(*trace);
   const ExportOptions options{.events = *events, .block_sizes = blocks.sizes, .notes = names.notes()};
   const Result<void> written = write_output(

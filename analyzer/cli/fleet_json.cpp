@@ -24,7 +24,7 @@ Json json_of_ranks(const Fleet& fleet, const std::vector<std::uint32_t>& rows) {
 
 Json json_of(const FleetRow& row) {
   const RankSummary& s = row.summary;
-  const auto figure = [&](Bytes bytes) { return s.has_memory ? Json(bytes.count) : Json(nullptr); };
+  const auto metric = [&](Bytes bytes) { return s.has_memory ? Json(bytes.count) : Json(nullptr); };
   Json mesh = Json::object();
   for (const Coordinate& at : s.identity.coordinates) mesh[at.axis] = at.at;
   return {{"rank", row.rank},
@@ -37,11 +37,11 @@ Json json_of(const FleetRow& row) {
           {"attempt", s.identity.attempt},
           {"mesh", std::move(mesh)},
           {"class", row.klass ? Json(*row.klass) : Json(nullptr)},
-          {"peak_live_bytes", figure(s.peak_live)},
-          {"peak_allocated_bytes", figure(s.peak_allocated)},
-          {"peak_reserved_bytes", figure(s.peak_reserved)},
-          {"end_live_bytes", figure(s.end_live)},
-          {"other_bytes", figure(s.other)},
+          {"peak_live_bytes", metric(s.peak_live)},
+          {"peak_allocated_bytes", metric(s.peak_allocated)},
+          {"peak_reserved_bytes", metric(s.peak_reserved)},
+          {"end_live_bytes", metric(s.end_live)},
+          {"other_bytes", metric(s.other)},
           {"capacity_bytes", json_of_size(s.capacity)},
           {"headroom_bytes", row.headroom ? Json(*row.headroom) : Json(nullptr)},
           {"events", s.events},

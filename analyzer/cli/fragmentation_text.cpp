@@ -35,12 +35,12 @@ void print_totals(const Trace& trace, const Fragmentation& found) {
   add(peak.requested, "live, as requested");
   add(peak.allocated - std::min(peak.requested, peak.allocated), "rounding and unsplit remainders");
   add(peak.pending, "awaiting free: freed, but still used by another stream");
-  add(peak.hostage, "unreleasable: free, in a segment with active blocks");
-  add(peak.free() - peak.hostage, "free, in segments that could have been released");
+  add(peak.unreleasable, "unreleasable: free, in a segment with active blocks");
+  add(peak.free() - peak.unreleasable, "free, in segments that could have been released");
   table.print(std::cout, 4);
   std::string last = "The peak was reserved for a request of " + text_of(found.growth.requested) + " at " +
-                     site_label(trace.tables, found.growth.stack) + " (" + place_of(trace.tables, found.growth.lane) +
-                     ")";
+                     site_label(trace.tables, found.growth.stack) + " (" +
+                     place_of(trace.tables, found.growth.pool_stream) + ")";
   if (found.growth.stranded_stream > 0_B || found.growth.stranded_pool > 0_B)
     last += "; free blocks large enough for it: " + text_of(found.growth.stranded_stream) + " on other streams, " +
             text_of(found.growth.stranded_pool) + " in other pools";
@@ -57,8 +57,8 @@ void print_over_time(const Fragmentation& found) {
   }
   std::cout << "\n  share of reserved memory that is not allocated, over time (full height: 100 %)\n    |" << line
             << "|\n";
-  std::cout << "  most unreleasable: " << text_of(found.worst.hostage) << " after event " << text_of(found.worst.events)
-            << "\n";
+  std::cout << "  most unreleasable: " << text_of(found.worst.unreleasable) << " after event "
+            << text_of(found.worst.events) << "\n";
 }
 
 void print_remedies(const Remedies& remedies, std::size_t top) {
@@ -100,7 +100,7 @@ void print_sites(const Fragmentation& found, std::size_t top) {
   const std::size_t shown = std::min(top, found.sites.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const PinningSite& site = found.sites[i];
-    table.add_row({text_of(site.hostage), text_of(site.alone), text_of(site.segments), text_of(site.blocks),
+    table.add_row({text_of(site.unreleasable), text_of(site.alone), text_of(site.segments), text_of(site.blocks),
                    text_of(site.bytes), site.label});
   }
   table.print(std::cout, 4);
@@ -116,8 +116,8 @@ void print_segments(const Trace& trace, const Fragmentation& found, std::size_t 
     const PinnedSegment& pinned = found.pinned[i];
     const HeapSegment& segment = pinned.segment;
     std::cout << '\n'
-              << wrapped(text_of(segment.hostage) + " free of " + text_of(segment.size) + " at " +
-                             hexadecimal(segment.address.value) + " (" + place_of(trace.tables, segment.lane) +
+              << wrapped(text_of(segment.unreleasable) + " free of " + text_of(segment.size) + " at " +
+                             hexadecimal(segment.address.value) + " (" + place_of(trace.tables, segment.pool_stream) +
                              "), kept by " + text_of(pinned.pin_count) +
                              (pinned.pin_count == 1 ? " block:" : " blocks:"),
                          4);
@@ -133,7 +133,7 @@ void print_segments(const Trace& trace, const Fragmentation& found, std::size_t 
   print_more(shown, found.pinned.size());
 }
 
-void print_lanes(const Trace& trace, const Fragmentation& found, std::size_t top) {
+void print_pool_streams(const Trace& trace, const Fragmentation& found, std::size_t top) {
   std::cout << "\n  " << bold("by stream and pool") << "\n\n";
   TextTable table({{"free", Align::right},
                    {"largest", Align::right},
@@ -143,15 +143,15 @@ void print_lanes(const Trace& trace, const Fragmentation& found, std::size_t top
                    {"stream"},
                    {"pool"},
                    {"sizes"}});
-  const std::size_t shown = std::min(top, found.lanes.size());
+  const std::size_t shown = std::min(top, found.pool_streams.size());
   for (std::size_t i = 0; i < shown; ++i) {
-    const LaneUse& use = found.lanes[i];
-    table.add_row({text_of(use.free()), text_of(use.largest_free), text_of(use.hostage), text_of(use.reserved),
-                   text_of(use.segments), stream_label(trace.tables, use.lane.stream),
-                   pool_label(trace.tables, use.lane.pool), use.lane.small ? "small" : "large"});
+    const PoolStreamUse& use = found.pool_streams[i];
+    table.add_row({text_of(use.free()), text_of(use.largest_free), text_of(use.unreleasable), text_of(use.reserved),
+                   text_of(use.segments), stream_label(trace.tables, use.pool_stream.stream),
+                   pool_label(trace.tables, use.pool_stream.pool), use.pool_stream.small ? "small" : "large"});
   }
   table.print(std::cout, 4);
-  print_more(shown, found.lanes.size());
+  print_more(shown, found.pool_streams.size());
 }
 
 void print_size_classes(const Fragmentation& found, std::size_t top) {
@@ -190,7 +190,7 @@ void print_fragmentation_text(const Trace& trace, const Report& report, const Re
     print_over_time(found);
     print_sites(found, options.top);
     print_segments(trace, found, options.top);
-    print_lanes(trace, found, options.top);
+    print_pool_streams(trace, found, options.top);
     print_size_classes(found, options.top);
   }
   print_remedies(report.remedies, options.top);

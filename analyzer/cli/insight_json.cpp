@@ -10,10 +10,10 @@ namespace {
 
 constexpr std::size_t most_listed = 100;  // segments and sites; a document is for reading
 
-Json json_of(const Tables& tables, const LaneKey& lane) {
-  return {{"stream", stream_label(tables, lane.stream)},
-          {"pool", pool_label(tables, lane.pool)},
-          {"size_class", lane.small ? "small" : "large"}};
+Json json_of(const Tables& tables, const PoolStreamKey& pool_stream) {
+  return {{"stream", stream_label(tables, pool_stream.stream)},
+          {"pool", pool_label(tables, pool_stream.pool)},
+          {"size_class", pool_stream.small ? "small" : "large"}};
 }
 
 Json json_of(const FragmentationPoint& point) {
@@ -25,7 +25,7 @@ Json json_of(const FragmentationPoint& point) {
           {"pending_bytes", point.pending.count},
           {"free_bytes", point.free().count},
           {"largest_free_bytes", point.largest_free.count},
-          {"hostage_bytes", point.hostage.count},
+          {"hostage_bytes", point.unreleasable.count},
           {"fragmentation", point.fragmentation()}};
 }
 
@@ -41,7 +41,7 @@ Json json_of_allocation(const Trace& trace, AllocationId id, Nanoseconds now) {
 
 Json json_of(const Trace& trace, const PeakRequest& growth) {
   Json json{{"event", growth.event}, {"requested_bytes", growth.requested.count}};
-  json.update(json_of(trace.tables, growth.lane));
+  json.update(json_of(trace.tables, growth.pool_stream));
   json["stranded_stream_bytes"] = growth.stranded_stream.count;
   json["stranded_pool_bytes"] = growth.stranded_pool.count;
   json["stack"] = json_of_stack(trace.tables, growth.stack);
@@ -56,9 +56,9 @@ Json json_of_segments(const Trace& trace, const Fragmentation& found) {
     for (const AllocationId pin : pinned.pins) pins.push_back(json_of_allocation(trace, pin, found.at_peak.time));
     Json segment{{"address", pinned.segment.address.value},
                  {"bytes", pinned.segment.size.count},
-                 {"hostage_bytes", pinned.segment.hostage.count},
+                 {"hostage_bytes", pinned.segment.unreleasable.count},
                  {"largest_free_bytes", pinned.segment.largest_free.count}};
-    segment.update(json_of(trace.tables, pinned.segment.lane));
+    segment.update(json_of(trace.tables, pinned.segment.pool_stream));
     segment["pin_count"] = pinned.pin_count;
     segment["pins"] = std::move(pins);
     segments.push_back(std::move(segment));
@@ -70,7 +70,7 @@ Json json_of_sites(const Trace& trace, const Fragmentation& found) {
   Json sites = Json::array();
   for (std::size_t i = 0; i < std::min(most_listed, found.sites.size()); ++i) {
     const PinningSite& site = found.sites[i];
-    sites.push_back({{"hostage_bytes", site.hostage.count},
+    sites.push_back({{"hostage_bytes", site.unreleasable.count},
                      {"hostage_alone_bytes", site.alone.count},
                      {"segments", site.segments},
                      {"blocks", site.blocks},
@@ -82,17 +82,17 @@ Json json_of_sites(const Trace& trace, const Fragmentation& found) {
 }
 
 Json json_of(const Trace& trace, const Fragmentation& found) {
-  Json lanes = Json::array();
-  for (const LaneUse& use : found.lanes) {
-    Json lane = json_of(trace.tables, use.lane);
-    lane.update({{"segments", use.segments},
-                 {"reserved_bytes", use.reserved.count},
-                 {"live_bytes", use.live.count},
-                 {"pending_bytes", use.pending.count},
-                 {"free_bytes", use.free().count},
-                 {"largest_free_bytes", use.largest_free.count},
-                 {"hostage_bytes", use.hostage.count}});
-    lanes.push_back(std::move(lane));
+  Json pool_streams = Json::array();
+  for (const PoolStreamUse& use : found.pool_streams) {
+    Json pool_stream = json_of(trace.tables, use.pool_stream);
+    pool_stream.update({{"segments", use.segments},
+                        {"reserved_bytes", use.reserved.count},
+                        {"live_bytes", use.live.count},
+                        {"pending_bytes", use.pending.count},
+                        {"free_bytes", use.free().count},
+                        {"largest_free_bytes", use.largest_free.count},
+                        {"hostage_bytes", use.unreleasable.count}});
+    pool_streams.push_back(std::move(pool_stream));
   }
   Json sizes = Json::array();
   for (const SizeClass& size : found.size_classes)
@@ -111,7 +111,7 @@ Json json_of(const Trace& trace, const Fragmentation& found) {
           {"pinned_segments", found.pinned.size()},
           {"segments", json_of_segments(trace, found)},
           {"sites", json_of_sites(trace, found)},
-          {"lanes", lanes},
+          {"lanes", pool_streams},
           {"size_classes", sizes},
           {"over_time", over_time}};
 }
@@ -129,11 +129,11 @@ Json json_of(const Remedies& remedies) {
   return {{"peak_reserved_bytes", remedies.baseline_peak.count}, {"not_tried", remedies.left_out}, {"tried", tried}};
 }
 
-Json json_of_hole(const Trace& trace, const std::optional<HoleMap>& hole, Nanoseconds now) {
-  if (!hole) return nullptr;
+Json json_of_gap(const Trace& trace, const std::optional<GapMap>& gap, Nanoseconds now) {
+  if (!gap) return nullptr;
   Json blocks = Json::array();
-  for (std::size_t i = hole->first_shown(); i < hole->end_shown(); ++i) {
-    const HeapBlock& block = hole->blocks[i];
+  for (std::size_t i = gap->first_shown(); i < gap->end_shown(); ++i) {
+    const HeapBlock& block = gap->blocks[i];
     blocks.push_back(
         {{"address", block.address.value},
          {"bytes", block.size.count},
@@ -141,9 +141,9 @@ Json json_of_hole(const Trace& trace, const std::optional<HoleMap>& hole, Nanose
          {"allocation",
           block.allocation == AllocationId::none ? Json(nullptr) : json_of_allocation(trace, block.allocation, now)}});
   }
-  Json json{{"bytes", hole->size().count}};
-  json.update(json_of(trace.tables, hole->segment.lane));
-  json["segment"] = {{"address", hole->segment.address.value}, {"bytes", hole->segment.size.count}};
+  Json json{{"bytes", gap->size().count}};
+  json.update(json_of(trace.tables, gap->segment.pool_stream));
+  json["segment"] = {{"address", gap->segment.address.value}, {"bytes", gap->segment.size.count}};
   json["blocks"] = std::move(blocks);
   return json;
 }
@@ -174,7 +174,7 @@ Json json_of(const Trace& trace, const Report& report, const OutOfMemory& oom) {
             {"explanation", explanation(oom)},
             {"requested_bytes", oom.requested.count},
             {"needed_bytes", oom.needed.count}};
-  json.update(json_of(trace.tables, oom.lane));
+  json.update(json_of(trace.tables, oom.pool_stream));
   json.update({{"live_bytes", oom.live.count},
                {"allocated_bytes", oom.allocated.count},
                {"pending_bytes", oom.pending.count},
@@ -184,17 +184,17 @@ Json json_of(const Trace& trace, const Report& report, const OutOfMemory& oom) {
                {"device_bytes", json_of(oom.device_total)},
                {"device_free_bytes", json_of(oom.device_free)},
                {"free_bytes", oom.free.count},
-               {"holes", oom.holes},
-               {"hostage_bytes", oom.hostage.count},
-               {"lane_free_bytes", oom.free_in_lane.count},
-               {"lane_largest_free_bytes", oom.largest_in_lane.count},
+               {"holes", oom.gaps},
+               {"hostage_bytes", oom.unreleasable.count},
+               {"lane_free_bytes", oom.free_in_pool_stream.count},
+               {"lane_largest_free_bytes", oom.largest_in_pool_stream.count},
                {"largest_free_bytes", oom.largest_free.count},
                {"stranded_stream_bytes", oom.stranded.other_streams.count},
                {"stranded_pool_bytes", oom.stranded.other_pools.count},
                {"fragmentation_index", oom.fragmentation_index},
                {"own_limit", oom.own_limit()},
-               {"hole", json_of_hole(trace, oom.hole_in_lane, event.time)},
-               {"largest_hole", json_of_hole(trace, oom.largest_hole, event.time)},
+               {"hole", json_of_gap(trace, oom.gap_in_pool_stream, event.time)},
+               {"largest_hole", json_of_gap(trace, oom.largest_gap, event.time)},
                {"levels", std::move(levels)},
                {"survivors", survivors},
                {"stack", json_of_stack(trace.tables, event.stack)}});

@@ -12,10 +12,10 @@ std::string heap_title(const Tables& tables, HeapId heap) {
   return tables[tables[heap].name] + ", device " + std::to_string(tables[heap].device);
 }
 
-std::string place_of(const Tables& tables, const LaneKey& lane) {
-  std::string text = "stream " + stream_label(tables, lane.stream);
-  if (lane.pool != PoolId::default_pool) text += ", pool " + pool_label(tables, lane.pool);
-  if (lane.small) text += ", small";
+std::string place_of(const Tables& tables, const PoolStreamKey& pool_stream) {
+  std::string text = "stream " + stream_label(tables, pool_stream.stream);
+  if (pool_stream.pool != PoolId::default_pool) text += ", pool " + pool_label(tables, pool_stream.pool);
+  if (pool_stream.small) text += ", small";
   return text;
 }
 

@@ -11,7 +11,7 @@ namespace memreel::cli {
 std::string heap_title(const Tables& tables, HeapId heap);
 
 /// "stream 0x7f.., pool (0, 1), small": what is not the default one.
-std::string place_of(const Tables& tables, const LaneKey& lane);
+std::string place_of(const Tables& tables, const PoolStreamKey& pool_stream);
 
 std::string text_of_time(Nanoseconds duration);
 

@@ -26,9 +26,9 @@ void print_numbers(const OutOfMemory& oom) {
     add(oom.allocated, "allocated (with rounding and unsplit remainders)");
     if (oom.pending > 0_B) add(oom.pending, "awaiting free: freed, but still used by another stream");
     add(oom.reserved, "reserved by the pool");
-    add(oom.free, "free in the pool, in " + text_of(oom.holes) + (oom.holes == 1 ? " block" : " blocks"));
-    add(oom.free_in_lane, "of it for this stream, pool and size");
-    add(oom.largest_in_lane, "the largest free block for this stream, pool and size");
+    add(oom.free, "free in the pool, in " + text_of(oom.gaps) + (oom.gaps == 1 ? " block" : " blocks"));
+    add(oom.free_in_pool_stream, "of it for this stream, pool and size");
+    add(oom.largest_in_pool_stream, "the largest free block for this stream, pool and size");
     add(oom.largest_free, "the largest free block of any");
   }
   if (oom.stranded.other_streams > 0_B)
@@ -41,23 +41,24 @@ void print_numbers(const OutOfMemory& oom) {
   table.print(std::cout, 4);
 }
 
-void print_hole(const Trace& trace, const OutOfMemory& oom, const HoleMap& hole, const std::string& title) {
-  const HeapSegment& segment = hole.segment;
-  std::cout << "\n  " << title << ": " << text_of(hole.size()) << ", " << place_of(trace.tables, segment.lane) << "\n";
+void print_gap(const Trace& trace, const OutOfMemory& oom, const GapMap& gap, const std::string& title) {
+  const HeapSegment& segment = gap.segment;
+  std::cout << "\n  " << title << ": " << text_of(gap.size()) << ", " << place_of(trace.tables, segment.pool_stream)
+            << "\n";
   std::cout << "    segment of " << text_of(segment.size) << " at " << hexadecimal(segment.address.value) << "\n";
-  std::cout << "    |" << strip_of(hole.blocks, segment.address, segment.end(), 64) << "|\n\n";
+  std::cout << "    |" << strip_of(gap.blocks, segment.address, segment.end(), 64) << "|\n\n";
   TextTable table(
       {{"offset", Align::right}, {"bytes", Align::right}, {"use"}, {"age", Align::right}, {"who holds it"}});
   const Nanoseconds now = trace.events.time[oom.event];
-  for (std::size_t i = hole.first_shown(); i < hole.end_shown(); ++i) {
-    const HeapBlock& block = hole.blocks[i];
+  for (std::size_t i = gap.first_shown(); i < gap.end_shown(); ++i) {
+    const HeapBlock& block = gap.blocks[i];
     std::vector<std::string> row{text_of(block.address - segment.address), text_of(block.size),
                                  std::string(name_of(block.use))};
     if (block.allocation != AllocationId::none) {
       const Event event = trace.events[trace.allocation_events[index(block.allocation)]];
       row.push_back(text_of_time(now - event.time));
       row.push_back(site_label(trace.tables, event.stack));
-    } else if (i == hole.hole) {
+    } else if (i == gap.gap) {
       row.insert(row.end(), {"", "<- this free block"});
     }
     table.add_row(std::move(row));
@@ -71,16 +72,16 @@ void print_oom(const Trace& trace, const Report& report, const OutOfMemory& oom)
             << text_of_time(since_start(trace, event.time)) << " after the start, "
             << heap_title(trace.tables, oom.heap) << ":\n"
             << wrapped(text_of(oom.requested) + " for " + site_label(trace.tables, event.stack) + " (" +
-                           place_of(trace.tables, oom.lane) + ")",
+                           place_of(trace.tables, oom.pool_stream) + ")",
                        2)
             << '\n';
   print_wrapped(explanation(oom), 2);
   print_wrapped(survivors_text(report, oom), 2);
   std::cout << '\n';
   print_numbers(oom);
-  if (oom.hole_in_lane) print_hole(trace, oom, *oom.hole_in_lane, "around the largest free block for this request");
-  if (oom.largest_hole)
-    print_hole(trace, oom, *oom.largest_hole, "around the largest free block of any stream and pool");
+  if (oom.gap_in_pool_stream)
+    print_gap(trace, oom, *oom.gap_in_pool_stream, "around the largest free block for this request");
+  if (oom.largest_gap) print_gap(trace, oom, *oom.largest_gap, "around the largest free block of any stream and pool");
 }
 
 /// All failures in a line each.
@@ -94,7 +95,7 @@ void print_overview(const Trace& trace, const Report& report, std::size_t top) {
   const std::size_t shown = std::min(top, report.ooms.examined.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const OutOfMemory& oom = report.ooms.examined[i];
-    table.add_row({text_of(oom.event), text_of(oom.requested), text_of(oom.largest_in_lane),
+    table.add_row({text_of(oom.event), text_of(oom.requested), text_of(oom.largest_in_pool_stream),
                    std::string(name_of(oom.verdict)), survivor_text(report.remedies, oom),
                    site_label(trace.tables, trace.events.stack[oom.event])});
   }

@@ -13,9 +13,9 @@ PredictSetting better_setting(const Predictor& predictor, const Prediction& pred
   const PredictOptions& options = predictor.options();
   if (options.policy.name != "torch.native") return {};
   if (options.capacity && prediction.peaks.live > *options.capacity) return {};
-  const Film film = predictor.film(prediction);
-  std::vector<Prepared> heaps = prepare(film.trace);
-  std::erase_if(heaps, [&](const Prepared& heap) { return heap.heap != film.heap; });
+  const PredictedRun predicted_run = predictor.predicted_run(prediction);
+  std::vector<Prepared> heaps = prepare(predicted_run.trace);
+  std::erase_if(heaps, [&](const Prepared& heap) { return heap.heap != predicted_run.heap; });
   TuneOptions tuning{.device = DeviceModel{}};
   if (options.capacity) tuning.device = {.kind = DeviceModel::Kind::capacity, .capacity = *options.capacity};
   const Result<TuneResult> result = tune(heaps, options.policy, tuning);

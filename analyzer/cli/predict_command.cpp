@@ -17,12 +17,12 @@
 namespace memreel::cli {
 namespace {
 
-Result<void> write_film(const Film& film, const std::filesystem::path& output) {
+Result<void> write_predicted_run(const PredictedRun& predicted_run, const std::filesystem::path& output) {
   Result<std::unique_ptr<ByteSink>> sink = atomic_file_sink(output);
   if (!sink) return std::move(sink).error();
-  TraceWriter writer(*std::move(sink), film.trace.header);
-  writer.extend_tables(film.trace.tables);
-  for (std::size_t i = 0; i < film.trace.events.count(); ++i) writer.append(film.trace.events[i]);
+  TraceWriter writer(*std::move(sink), predicted_run.trace.header);
+  writer.extend_tables(predicted_run.trace.tables);
+  for (std::size_t i = 0; i < predicted_run.trace.events.count(); ++i) writer.append(predicted_run.trace.events[i]);
   return writer.finish();
 }
 
@@ -59,7 +59,9 @@ void find_settings(const Predictor& predictor, bool all, PredictReport& report) 
 
 Result<void> write_files(const Predictor& predictor, const PredictReport& report, const PredictArguments& arguments) {
   if (!arguments.output.empty())
-    if (Result<void> written = write_film(predictor.film(report.predictions.front()), arguments.output); !written)
+    if (Result<void> written =
+            write_predicted_run(predictor.predicted_run(report.predictions.front()), arguments.output);
+        !written)
       return written;
   if (arguments.html.empty()) return {};
   return write_output(arguments.html, [&](std::ostream& out) -> Result<void> {

@@ -193,24 +193,24 @@ class Page {
     add(peak.requested, "live, as requested");
     add(peak.allocated - std::min(peak.requested, peak.allocated), "rounding and unsplit remainders");
     add(peak.pending, "awaiting free: freed, but still used by another stream");
-    add(peak.hostage, "unreleasable: free, in a segment with active blocks");
-    add(peak.free() - peak.hostage, "free, in segments that could have been released");
+    add(peak.unreleasable, "unreleasable: free, in a segment with active blocks");
+    add(peak.free() - peak.unreleasable, "free, in segments that could have been released");
     body_ += made.text();
     HtmlTable sites({{"unreleasable", true}, {"alone", true}, {"segments", true}, {"bytes", true}, {"allocated at"}});
     const std::size_t shown = std::min(most_rows, found.sites.size());
     for (std::size_t i = 0; i < shown; ++i) {
       const PinningSite& site = found.sites[i];
-      sites.add_row(
-          {text_of(site.hostage), text_of(site.alone), text_of(site.segments), text_of(site.bytes), cell(site.label)});
+      sites.add_row({text_of(site.unreleasable), text_of(site.alone), text_of(site.segments), text_of(site.bytes),
+                     cell(site.label)});
     }
     if (shown > 0) body_ += sites.text() + more(shown, found.sites.size());
-    HtmlTable lanes({{"free", true}, {"largest", true}, {"reserved", true}, {"stream and pool"}});
-    for (std::size_t i = 0; i < std::min(most_rows, found.lanes.size()); ++i) {
-      const LaneUse& use = found.lanes[i];
-      lanes.add_row({text_of(use.free()), text_of(use.largest_free), text_of(use.reserved),
-                     cell(place_of(trace_.tables, use.lane))});
+    HtmlTable pool_streams({{"free", true}, {"largest", true}, {"reserved", true}, {"stream and pool"}});
+    for (std::size_t i = 0; i < std::min(most_rows, found.pool_streams.size()); ++i) {
+      const PoolStreamUse& use = found.pool_streams[i];
+      pool_streams.add_row({text_of(use.free()), text_of(use.largest_free), text_of(use.reserved),
+                            cell(place_of(trace_.tables, use.pool_stream))});
     }
-    if (found.lanes.size() > 1) body_ += lanes.text();
+    if (found.pool_streams.size() > 1) body_ += pool_streams.text();
   }
 
   void remedies() {
@@ -250,26 +250,25 @@ class Page {
              text_of_time(since_start(trace_, event.time)) + " after the start: " + std::string(name_of(oom.verdict)) +
              "</summary>\n";
     body_ += paragraph(explanation(oom)) + paragraph(survivors_text(report_, oom));
-    if (oom.hole_in_lane) hole(oom, *oom.hole_in_lane, "Around the largest free block for this request");
-    if (oom.largest_hole) hole(oom, *oom.largest_hole, "Around the largest free block of any stream and pool");
+    if (oom.gap_in_pool_stream) gap(oom, *oom.gap_in_pool_stream, "Around the largest free block for this request");
+    if (oom.largest_gap) gap(oom, *oom.largest_gap, "Around the largest free block of any stream and pool");
     body_ += stack_details(trace_, "Stack of the request", event.stack) + "</details>\n";
   }
 
-  void hole(const OutOfMemory& oom, const HoleMap& hole, const std::string& title) {
-    body_ +=
-        "<h3>" + title + ": " + text_of(hole.size()) + " in a segment of " + text_of(hole.segment.size) + "</h3>\n";
-    body_ += "<div class=strip>" + strip_of(hole.blocks, hole.segment.address, hole.segment.end(), 72) + "</div>\n";
+  void gap(const OutOfMemory& oom, const GapMap& gap, const std::string& title) {
+    body_ += "<h3>" + title + ": " + text_of(gap.size()) + " in a segment of " + text_of(gap.segment.size) + "</h3>\n";
+    body_ += "<div class=strip>" + strip_of(gap.blocks, gap.segment.address, gap.segment.end(), 72) + "</div>\n";
     HtmlTable table({{"offset", true}, {"bytes", true}, {"use"}, {"age", true}, {"who holds it"}});
     const Nanoseconds now = trace_.events.time[oom.event];
-    for (std::size_t i = hole.first_shown(); i < hole.end_shown(); ++i) {
-      const HeapBlock& block = hole.blocks[i];
-      std::vector<std::string> row{text_of(block.address - hole.segment.address), text_of(block.size),
+    for (std::size_t i = gap.first_shown(); i < gap.end_shown(); ++i) {
+      const HeapBlock& block = gap.blocks[i];
+      std::vector<std::string> row{text_of(block.address - gap.segment.address), text_of(block.size),
                                    std::string(name_of(block.use))};
       if (block.allocation != AllocationId::none) {
         const Event birth = trace_.events[trace_.allocation_events[index(block.allocation)]];
         row.push_back(text_of_time(now - birth.time));
         row.push_back(cell(site_label(trace_.tables, birth.stack)));
-      } else if (i == hole.hole) {
+      } else if (i == gap.gap) {
         row.insert(row.end(), {"", "<span class=quiet>this free block</span>"});
       }
       table.add_row(row);

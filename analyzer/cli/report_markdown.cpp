@@ -99,7 +99,7 @@ void write_fragmentation(std::ostream& out, const Report& report) {
     row(out, {"---:", "---:", "---:", "---"});
     for (std::size_t i = 0; i < std::min(most_table_rows, found.sites.size()); ++i) {
       const PinningSite& site = found.sites[i];
-      row(out, {text_of(site.hostage), text_of(site.alone), text_of(site.bytes), markdown_code(site.label)});
+      row(out, {text_of(site.unreleasable), text_of(site.alone), text_of(site.bytes), markdown_code(site.label)});
     }
   }
   close_section(out);
@@ -112,7 +112,7 @@ void write_ooms(std::ostream& out, const Trace& trace, const Report& report) {
   row(out, {"---:", "---:", "---:", "---:", "---", "---", "---"});
   for (std::size_t i = 0; i < std::min(most_table_rows, report.ooms.examined.size()); ++i) {
     const OutOfMemory& oom = report.ooms.examined[i];
-    row(out, {text_of(oom.requested), text_of(oom.live), text_of(oom.reserved), text_of(oom.largest_in_lane),
+    row(out, {text_of(oom.requested), text_of(oom.live), text_of(oom.reserved), text_of(oom.largest_in_pool_stream),
               std::string(name_of(oom.verdict)),
               oom.survivors.empty() ? survivor_text(report.remedies, oom)
                                     : markdown_code(survivor_text(report.remedies, oom)),

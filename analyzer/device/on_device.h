@@ -19,7 +19,7 @@ struct OnDeviceOptions {
 };
 
 struct OnDeviceResult {
-  ReplayResult replay;  // the replay's figures, as the driver answered
+  ReplayResult replay;  // the replay's metrics, as the driver answered
   Bytes device_peak;    // the most that the device itself says was taken
   Tallies calls;        // every call to the driver that was made for it
 };

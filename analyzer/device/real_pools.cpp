@@ -47,10 +47,10 @@ RealPool::RealPool(const Prepared& heap, Gpu& gpu, const CudaAsyncSettings& sett
   gpu.set_pool_flag(pool_, PoolAttribute::follow_event_dependencies, settings.follow_events);
   gpu.set_pool_flag(pool_, PoolAttribute::allow_opportunistic, settings.opportunistic);
   gpu.set_pool_flag(pool_, PoolAttribute::allow_internal_dependencies, settings.internal_dependencies);
-  for (const Lane& lane : heap.lanes) {
-    const auto [found, is_new] = streams_.try_emplace(lane.stream);
+  for (const PoolStream& pool_stream : heap.pool_streams) {
+    const auto [found, is_new] = streams_.try_emplace(pool_stream.stream);
     if (is_new) found->second = gpu.create_stream();
-    stream_of_lane_.push_back(found->second);
+    stream_of_pool_stream_.push_back(found->second);
   }
 }
 
@@ -63,13 +63,13 @@ RealPool::~RealPool() {
   if (pool_ != nullptr) gpu_.destroy_pool(pool_);
 }
 
-bool RealPool::allocate(std::uint32_t slot, Bytes size, std::uint32_t lane) {
+bool RealPool::allocate(std::uint32_t slot, Bytes size, std::uint32_t pool_stream) {
   size = std::max(size, 1_B);
-  const auto pointer = gpu_.malloc_async(size, pool_, stream_of_lane_[lane]);
+  const auto pointer = gpu_.malloc_async(size, pool_, stream_of_pool_stream_[pool_stream]);
   ++calls_.malloc_async;
   measure();
   if (!pointer) return false;
-  blocks_[slot] = {.pointer = *pointer, .stream = stream_of_lane_[lane], .size = size};
+  blocks_[slot] = {.pointer = *pointer, .stream = stream_of_pool_stream_[pool_stream], .size = size};
   return true;
 }
 
@@ -94,14 +94,14 @@ void RealPool::device_synchronized() {
   measure();
 }
 
-void RealPool::stream_synchronized(std::uint32_t lane) {
-  gpu_.synchronize_stream(stream_of_lane_[lane]);
+void RealPool::stream_synchronized(std::uint32_t pool_stream) {
+  gpu_.synchronize_stream(stream_of_pool_stream_[pool_stream]);
   ++calls_.sync;
   measure();
 }
 
 void RealPool::stream_waits(std::uint32_t awaited, std::uint32_t waiting) {
-  gpu_.order(stream_of_lane_[awaited], stream_of_lane_[waiting]);
+  gpu_.order(stream_of_pool_stream_[awaited], stream_of_pool_stream_[waiting]);
 }
 
 void RealPool::measure() {

@@ -26,7 +26,7 @@ class RealMalloc {
   RealMalloc& operator=(const RealMalloc&) = delete;
   ~RealMalloc();
 
-  bool allocate(std::uint32_t slot, Bytes size, std::uint32_t lane);
+  bool allocate(std::uint32_t slot, Bytes size, std::uint32_t pool_stream);
   void free_requested(std::uint32_t slot, Bytes size);
   void free(std::uint32_t slot, Bytes size) { free_requested(slot, size); }
   void free_completed(std::uint32_t, Bytes) {}
@@ -57,13 +57,13 @@ class RealPool {
   RealPool& operator=(const RealPool&) = delete;
   ~RealPool();
 
-  bool allocate(std::uint32_t slot, Bytes size, std::uint32_t lane);
+  bool allocate(std::uint32_t slot, Bytes size, std::uint32_t pool_stream);
   void free_requested(std::uint32_t slot, Bytes size);
   void free(std::uint32_t slot, Bytes size) { free_requested(slot, size); }
   void free_completed(std::uint32_t, Bytes) {}
   void empty_cache();
   void device_synchronized();
-  void stream_synchronized(std::uint32_t lane);
+  void stream_synchronized(std::uint32_t pool_stream);
   void stream_waits(std::uint32_t awaited, std::uint32_t waiting);
 
   const HeapUse& use() const { return use_; }
@@ -86,7 +86,7 @@ class RealPool {
   HeapUse use_;
   DriverCalls calls_;
   std::map<StreamId, Stream> streams_;
-  std::vector<Stream> stream_of_lane_;
+  std::vector<Stream> stream_of_pool_stream_;
   std::vector<RealBlock> blocks_;  // by slot
   Pool pool_;
 };

@@ -37,9 +37,9 @@ Holding total(const std::vector<Holding>& held) {
 }
 
 /// What a view's heap holds as the trace goes on: after the view's events by stack, and the peak of each step.
-class Course {
+class Series {
  public:
-  explicit Course(HeapView& view) : view_(&view) {}
+  explicit Series(HeapView& view) : view_(&view) {}
 
   void add(std::size_t event, StackId stack, Bytes size) {
     live_ += size;
@@ -74,22 +74,22 @@ class Course {
 
 /// Fills in what the views hold, and the peaks of their steps; one pass over the trace.
 void follow(const Trace& trace, std::vector<HeapView>& views) {
-  std::vector<Course> courses;
+  std::vector<Series> all_series;
   for (HeapView& view : views) {
     view.held.resize(trace.tables.stacks.size());
-    courses.emplace_back(view);
+    all_series.emplace_back(view);
   }
-  std::vector<Course*> by_origin(trace.tables.origins.size());
+  std::vector<Series*> by_origin(trace.tables.origins.size());
   for (std::size_t o = 0; o < by_origin.size(); ++o)
     for (std::size_t v = 0; v < views.size(); ++v)
-      if (trace.tables.origins[o].heap == views[v].history.heap) by_origin[o] = &courses[v];
+      if (trace.tables.origins[o].heap == views[v].history.heap) by_origin[o] = &all_series[v];
 
   const EventColumns& events = trace.events;
   const std::vector<StackId> site = same_code(trace.tables);
   std::size_t next_end = 0;  // no step of any heap ends before
   const auto end_steps = [&](std::size_t event) {
     next_end = std::numeric_limits<std::size_t>::max();
-    for (Course& course : courses) next_end = std::min(next_end, course.end_steps(event));
+    for (Series& series : all_series) next_end = std::min(next_end, series.end_steps(event));
   };
   for (std::size_t i = 0; i < events.count(); ++i) {
     if (i >= next_end) end_steps(i);
@@ -97,12 +97,12 @@ void follow(const Trace& trace, std::vector<HeapView>& views) {
     if (kind != EventKind::alloc && kind != EventKind::free_requested) continue;
     if (events.allocation[i] == AllocationId::none) continue;
     const std::uint32_t begin = trace.allocation_events[index(events.allocation[i])];
-    Course* const course = by_origin[index(events.origin[begin])];
-    if (course == nullptr) continue;
+    Series* const series = by_origin[index(events.origin[begin])];
+    if (series == nullptr) continue;
     if (kind == EventKind::alloc)
-      course->add(i, site[index(events.stack[begin])], events.size[begin]);
+      series->add(i, site[index(events.stack[begin])], events.size[begin]);
     else
-      course->remove(i, site[index(events.stack[begin])], events.size[begin]);
+      series->remove(i, site[index(events.stack[begin])], events.size[begin]);
   }
   end_steps(events.count());
 }

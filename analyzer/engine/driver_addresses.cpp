@@ -50,12 +50,12 @@ void DriverAddresses::see_contexts_region(Address begin, Address end) {
   const BlockId more = blocks_.add(begin, end - begin, before);
   blocks_.link(region.last, more);
   if (blocks_[region.last].state == BlockState::free) {
-    remove_hole(region.last);
+    remove_gap(region.last);
     blocks_.absorb_previous(more);
   }
   region.last = more;
   region.end = end;
-  add_hole(more);
+  add_gap(more);
   occupy(begin, end);
 }
 
@@ -77,11 +77,11 @@ std::optional<Address> DriverAddresses::take_recorded(Bytes size) {
     if (after != region_at_.end() && after->first < end) return std::nullopt;
     add_region(address, end, false);
   }
-  const auto after = hole_at_.upper_bound(address);
-  if (after == hole_at_.begin()) return std::nullopt;
-  const BlockId hole = std::prev(after)->second;
-  if (blocks_[hole].address + blocks_[hole].size < address + size) return std::nullopt;
-  allocate(hole, address, size);
+  const auto after = gap_at_.upper_bound(address);
+  if (after == gap_at_.begin()) return std::nullopt;
+  const BlockId gap = std::prev(after)->second;
+  if (blocks_[gap].address + blocks_[gap].size < address + size) return std::nullopt;
+  allocate(gap, address, size);
   return address;
 }
 
@@ -92,10 +92,10 @@ std::optional<Address> DriverAddresses::take_by_rules(Bytes size) {
     if (!address) return std::nullopt;
     region = region_of(*address);
   }
-  const Address address = regions_[region].holes.lower_bound({size, Address{}})->second;
-  const auto hole = hole_at_.find(address);
-  if (hole == hole_at_.end()) return std::nullopt;
-  allocate(hole->second, address, size);
+  const Address address = regions_[region].gaps.lower_bound({size, Address{}})->second;
+  const auto gap = gap_at_.find(address);
+  if (gap == gap_at_.end()) return std::nullopt;
+  allocate(gap->second, address, size);
   return address;
 }
 
@@ -134,30 +134,30 @@ void DriverAddresses::add_region(Address begin, Address end, bool is_contexts) {
                       .last = blocks_.add(begin, end - begin, number),
                       .used = {},
                       .is_contexts = is_contexts,
-                      .holes = {}};
+                      .gaps = {}};
   region_at_[begin] = number;
-  add_hole(regions_[number].last);
+  add_gap(regions_[number].last);
   occupy(begin, end);
   lowest_ = std::min(lowest_, round_down(begin));
 }
 
-void DriverAddresses::add_hole(BlockId block) {
+void DriverAddresses::add_gap(BlockId block) {
   const auto [address, size] = std::pair(blocks_[block].address, blocks_[block].size);
   Region& region = regions_[blocks_[block].arena];
-  const Bytes largest = region.largest_hole();
-  hole_at_[address] = block;
-  region.holes.emplace(size, address);
+  const Bytes largest = region.largest_gap();
+  gap_at_[address] = block;
+  region.gaps.emplace(size, address);
   if (size <= largest) return;
   if (largest.count > 0) by_age_.erase(Address{region.age}, largest);
   by_age_.insert(Address{region.age}, size, BlockId{blocks_[block].arena});
 }
 
-void DriverAddresses::remove_hole(BlockId block) {
+void DriverAddresses::remove_gap(BlockId block) {
   const auto [address, size] = std::pair(blocks_[block].address, blocks_[block].size);
   Region& region = regions_[blocks_[block].arena];
-  hole_at_.erase(address);
-  region.holes.erase({size, address});
-  const Bytes largest = region.largest_hole();
+  gap_at_.erase(address);
+  region.gaps.erase({size, address});
+  const Bytes largest = region.largest_gap();
   if (size <= largest) return;
   by_age_.erase(Address{region.age}, size);
   if (largest.count > 0) by_age_.insert(Address{region.age}, largest, BlockId{blocks_[block].arena});
@@ -171,17 +171,17 @@ std::uint32_t DriverAddresses::region_of(Address address) const {
   return address < regions_[region].end ? region : none;
 }
 
-void DriverAddresses::allocate(BlockId hole, Address address, Bytes size) {
-  remove_hole(hole);
-  Region& region = regions_[blocks_[hole].arena];
-  if (blocks_[hole].address < address) add_hole(blocks_.split_front(hole, address - blocks_[hole].address));
-  if (blocks_[hole].size > size) {
-    const BlockId front = blocks_.split_front(hole, size);
-    add_hole(hole);
-    hole = front;
+void DriverAddresses::allocate(BlockId gap, Address address, Bytes size) {
+  remove_gap(gap);
+  Region& region = regions_[blocks_[gap].arena];
+  if (blocks_[gap].address < address) add_gap(blocks_.split_front(gap, address - blocks_[gap].address));
+  if (blocks_[gap].size > size) {
+    const BlockId front = blocks_.split_front(gap, size);
+    add_gap(gap);
+    gap = front;
   }
-  blocks_[hole].state = BlockState::allocated;
-  taken_at_[address.value] = hole;
+  blocks_[gap].state = BlockState::allocated;
+  taken_at_[address.value] = gap;
   region.used += size;
 }
 
@@ -194,10 +194,10 @@ void DriverAddresses::give_back(Address address) {
   region.used -= block.size;
   block.state = BlockState::free;
   blocks_.absorb_free_neighbours(id, [&](BlockId neighbour) {
-    remove_hole(neighbour);
+    remove_gap(neighbour);
     if (region.last == neighbour) region.last = id;
   });
-  if (region.used.count > 0 || region.is_contexts) return add_hole(id);
+  if (region.used.count > 0 || region.is_contexts) return add_gap(id);
   const auto number = block.arena;
   blocks_.remove(id);
   region_at_.erase(region.begin);

@@ -3,7 +3,7 @@
 // Source: measured on NVIDIA H200s with driver 580 (CUDA 13.0) under Linux 6.18; docs/measurements.md says how.
 //
 // - Memory comes in pages of 2 MiB out of regions, ranges of addresses that are multiples of 32 MiB in place and size.
-// - Of the regions with a hole that is large enough the one made last is taken, in it the smallest such hole, of
+// - Of the regions with a gap that is large enough the one made last is taken, in it the smallest such gap, of
 //   several the lowest; its front.
 // - Without one a region is made, of the size rounded up to 32 MiB, at the upper end of the highest free addresses.
 //   The 32 MiB below it must be free, too: the driver asks the system for as much more, to align what it gets.
@@ -50,9 +50,9 @@ class DriverAddresses {
     BlockId last = BlockId::none;
     Bytes used;
     bool is_contexts = false;
-    std::set<std::pair<Bytes, Address>> holes;
+    std::set<std::pair<Bytes, Address>> gaps;
 
-    Bytes largest_hole() const { return holes.empty() ? Bytes{} : holes.rbegin()->first; }
+    Bytes largest_gap() const { return gaps.empty() ? Bytes{} : gaps.rbegin()->first; }
   };
 
   void see_recorded(std::size_t segment);
@@ -61,10 +61,10 @@ class DriverAddresses {
   std::optional<Address> take_by_rules(Bytes size);
   std::optional<Address> make_region(Bytes size);
   void add_region(Address begin, Address end, bool is_contexts);
-  void add_hole(BlockId block);
-  void remove_hole(BlockId block);
+  void add_gap(BlockId block);
+  void remove_gap(BlockId block);
   std::uint32_t region_of(Address address) const;
-  void allocate(BlockId hole, Address address, Bytes size);
+  void allocate(BlockId gap, Address address, Bytes size);
   Bytes usable(Address begin, Address end) const;
   void occupy(Address begin, Address end);
   void add_gap(Address begin, Address end);
@@ -79,11 +79,11 @@ class DriverAddresses {
   std::vector<Region> regions_;
   std::vector<std::uint32_t> unused_regions_;
   std::map<Address, std::uint32_t> region_at_;
-  AddressIndex by_age_;  // the largest hole of each region that has one, the newest region first
+  AddressIndex by_age_;  // the largest gap of each region that has one, the newest region first
   std::uint64_t regions_made_ = 0;
   BlockTable blocks_;
   std::unordered_map<std::uint64_t, BlockId> taken_at_;
-  std::map<Address, BlockId> hole_at_;
+  std::map<Address, BlockId> gap_at_;
 
   Address lowest_;                   // nothing is used below it
   std::map<Address, Address> gaps_;  // free addresses above it, by their beginning

@@ -175,7 +175,7 @@ class Replay {
     const bool far_apart = heap_.slot_count > 8192;
     const std::span ops = piece_->op;
     const std::span slots = piece_->slot;
-    const std::span lanes = piece_->lane;
+    const std::span pool_streams = piece_->pool_stream;
     const std::span sizes = piece_->size;
     for (std::size_t row = begin; row < end && !stopped_; ++row) {
       if (far_apart) foresee(row);
@@ -183,7 +183,7 @@ class Replay {
       const Bytes size = sizes[row];
       switch (ops[row]) {
         case Op::alloc:
-          if (policy_.allocate(slot, size, lanes[row])) [[likely]]
+          if (policy_.allocate(slot, size, pool_streams[row])) [[likely]]
             note_served(row, measures);
           else
             go_without(row, measures);
@@ -193,14 +193,14 @@ class Replay {
             failed_.remove(slot);
             break;
           }
-          if constexpr (StreamOrderedPolicy<P>) policy_.freed_on(slot, lanes[row]);
+          if constexpr (StreamOrderedPolicy<P>) policy_.freed_on(slot, pool_streams[row]);
           policy_.free(slot, size);
           live_ -= size;
           break;
         case Op::free_requested:
           if (failed_.contains(slot)) [[unlikely]]
             break;
-          if constexpr (StreamOrderedPolicy<P>) policy_.freed_on(slot, lanes[row]);
+          if constexpr (StreamOrderedPolicy<P>) policy_.freed_on(slot, pool_streams[row]);
           policy_.free_requested(slot, size);
           live_ -= size;
           break;
@@ -221,7 +221,7 @@ class Replay {
 
   /// What is not an allocation's. Apart, so that the loop over the others stays small.
   [[gnu::noinline]] void run_rare(std::size_t row, Measures& measures) {
-    const std::uint32_t lane = piece_->lane[row];
+    const std::uint32_t pool_stream = piece_->pool_stream[row];
     // NOLINTBEGIN(bugprone-branch-clone): cases are alike for policies that have none of these members
     switch (piece_->op[row]) {
       case Op::alloc_failed:
@@ -231,19 +231,19 @@ class Replay {
         policy_.empty_cache();
         break;
       case Op::empty_pool:
-        if constexpr (PoolingPolicy<P>) policy_.empty_pool(lane);
+        if constexpr (PoolingPolicy<P>) policy_.empty_pool(pool_stream);
         break;
       case Op::pool_ended:
-        if constexpr (PoolingPolicy<P>) policy_.pool_ended(lane);
+        if constexpr (PoolingPolicy<P>) policy_.pool_ended(pool_stream);
         break;
       case Op::device_synchronized:
         if constexpr (SynchronizingPolicy<P>) policy_.device_synchronized();
         break;
       case Op::stream_synchronized:
-        if constexpr (SynchronizingPolicy<P>) policy_.stream_synchronized(lane);
+        if constexpr (SynchronizingPolicy<P>) policy_.stream_synchronized(pool_stream);
         break;
       case Op::stream_waits:
-        if constexpr (SynchronizingPolicy<P>) policy_.stream_waits(lane, piece_->slot[row]);
+        if constexpr (SynchronizingPolicy<P>) policy_.stream_waits(pool_stream, piece_->slot[row]);
         break;
       default:
         break;
@@ -282,7 +282,7 @@ class Replay {
   /// A request that failed when it was recorded. The program went on without the memory, so it is given back at once.
   [[gnu::noinline]] void try_again(std::size_t row, Measures& measures) {
     const std::uint32_t slot = heap_.slot_count;
-    if (policy_.allocate(slot, piece_->size[row], piece_->lane[row]) || after_empty_cache(slot, row))
+    if (policy_.allocate(slot, piece_->size[row], piece_->pool_stream[row]) || after_empty_cache(slot, row))
       policy_.free(slot, piece_->size[row]);
     else if (!options_.stop_at_failure)
       note_failure(row);
@@ -292,7 +292,7 @@ class Replay {
   bool after_empty_cache(std::uint32_t slot, std::size_t row) {
     if (!options_.empty_cache_on_failure) return false;
     policy_.empty_cache();
-    return policy_.allocate(slot, piece_->size[row], piece_->lane[row]);
+    return policy_.allocate(slot, piece_->size[row], piece_->pool_stream[row]);
   }
 
   [[gnu::noinline]] void note_growth(std::size_t row) {
@@ -303,9 +303,9 @@ class Replay {
   }
 
   void look_for_stranded(std::size_t row) {
-    if constexpr (PlacingPolicy<P> && !requires { requires P::serves_any_lane; }) {
-      if (!options_.placement_metrics || heap_.lanes.size() < 2 || !free_.could_grow(policy_.use().free)) return;
-      free_.see_growth(policy_, heap_.lanes[piece_->lane[row]], piece_->size[row], piece_->event[row]);
+    if constexpr (PlacingPolicy<P> && !requires { requires P::serves_any_pool_stream; }) {
+      if (!options_.placement_metrics || heap_.pool_streams.size() < 2 || !free_.could_grow(policy_.use().free)) return;
+      free_.see_growth(policy_, heap_.pool_streams[piece_->pool_stream[row]], piece_->size[row], piece_->event[row]);
     }
   }
 

@@ -31,16 +31,16 @@ class FreeMetrics {
           std::max(found_.unusable[i], static_cast<double>(below[i].count) / static_cast<double>(free.count));
   }
 
-  /// When `policy` took more from the device than it ever held, or failed, for `requested` bytes in `lane`: what it had
-  /// that was large enough and belonged to others.
+  /// When `policy` took more from the device than it ever held, or failed, for `requested` bytes in `pool_stream`: what
+  /// it had that was large enough and belonged to others.
   template <PlacingPolicy P>
-  void see_growth(const P& policy, const Lane& lane, Bytes requested, std::uint32_t event) {
+  void see_growth(const P& policy, const PoolStream& pool_stream, Bytes requested, std::uint32_t event) {
     Bytes other_stream, other_pool;
     policy.for_each_free([&](const FreeBlock& block) {
       if (block.size < requested) return;
-      if (block.pool != lane.pool)
+      if (block.pool != pool_stream.pool)
         other_pool += block.size;
-      else if (block.stream && *block.stream != lane.stream)
+      else if (block.stream && *block.stream != pool_stream.stream)
         other_stream += block.size;
     });
     note(found_.stranded_stream, other_stream, event);

@@ -42,8 +42,8 @@ struct FreeBlock {
 ///
 /// `size` is what was requested, in frees too.
 template <class P>
-concept Policy = requires(P& policy, const P& constant, std::uint32_t slot, Bytes size, std::uint32_t lane) {
-  { policy.allocate(slot, size, lane) } -> std::same_as<bool>;  // false: it failed, and slot is not used
+concept Policy = requires(P& policy, const P& constant, std::uint32_t slot, Bytes size, std::uint32_t pool_stream) {
+  { policy.allocate(slot, size, pool_stream) } -> std::same_as<bool>;  // false: it failed, and slot is not used
   policy.free(slot, size);
   policy.free_requested(slot, size);
   policy.free_completed(slot, size);
@@ -70,15 +70,15 @@ concept BlockwisePolicy = Policy<P> && requires(const P& constant) {
   { constant.block_ids() } -> std::same_as<const std::vector<BlockId>&>;  // by slot
 };
 
-/// One whose pools end. Lanes stand for their pools.
+/// One whose pools end. PoolStreams stand for their pools.
 template <class P>
-concept PoolingPolicy = Policy<P> && requires(P& policy, std::uint32_t lane) {
-  policy.empty_pool(lane);  // gives back what the pool holds unused
-  policy.pool_ended(lane);  // nothing is asked of the pool any more
+concept PoolingPolicy = Policy<P> && requires(P& policy, std::uint32_t pool_stream) {
+  policy.empty_pool(pool_stream);  // gives back what the pool holds unused
+  policy.pool_ended(pool_stream);  // nothing is asked of the pool any more
 };
 
-// A policy whose free memory serves whoever asks may say so: `static constexpr bool serves_any_lane = true`. Then it is
-// not asked for memory that is stranded.
+// A policy whose free memory serves whoever asks may say so: `static constexpr bool serves_any_pool_stream = true`.
+// Then it is not asked for memory that is stranded.
 
 // One whose decisions don't depend on the addresses of what it is given may say so: `static constexpr bool
 // any_addresses_do = true`. Then it gets what is quickest to find.
@@ -86,16 +86,16 @@ concept PoolingPolicy = Policy<P> && requires(P& policy, std::uint32_t lane) {
 /// One to which it matters on which stream the program frees, if it is not that of the allocation. Told before free or
 /// free_requested.
 template <class P>
-concept StreamOrderedPolicy = Policy<P> && requires(P& policy, std::uint32_t slot, std::uint32_t lane) {
-  policy.freed_on(slot, lane);
+concept StreamOrderedPolicy = Policy<P> && requires(P& policy, std::uint32_t slot, std::uint32_t pool_stream) {
+  policy.freed_on(slot, pool_stream);
 };
 
-/// One that is told when the host waits or streams are ordered. Lanes stand for their streams.
+/// One that is told when the host waits or streams are ordered. PoolStreams stand for their streams.
 template <class P>
-concept SynchronizingPolicy = Policy<P> && requires(P& policy, std::uint32_t lane) {
+concept SynchronizingPolicy = Policy<P> && requires(P& policy, std::uint32_t pool_stream) {
   policy.device_synchronized();
-  policy.stream_synchronized(lane);
-  policy.stream_waits(lane, lane);  // the first for what the second was given so far
+  policy.stream_synchronized(pool_stream);
+  policy.stream_waits(pool_stream, pool_stream);  // the first for what the second was given so far
 };
 
 }  // namespace memreel

@@ -21,16 +21,16 @@ enum class Op : std::uint8_t {
   free_completed,
   alloc_failed,  // a request that failed when it was recorded
   empty_cache,
-  empty_pool,           // unused memory of the pool of `lane` is given back, and no other
-  pool_ended,           // the pool of `lane` gets no more: it may be released with what else is unused
+  empty_pool,           // unused memory of the pool of `pool_stream` is given back, and no other
+  pool_ended,           // the pool of `pool_stream` gets no more: it may be released with what else is unused
   device_synchronized,  // the host waited for the whole device
-  stream_synchronized,  // ... for the stream of `lane`
-  stream_waits,         // the stream of `lane` was made to wait for that of the lane in the column `slot`
+  stream_synchronized,  // ... for the stream of `pool_stream`
+  stream_waits,  // the stream of `pool_stream` was made to wait for that of the pool and stream in the column `slot`
 };
 inline constexpr std::size_t op_count = static_cast<std::size_t>(Op::stream_waits) + 1;
 
 /// What separates free memory that can serve a request from memory that can't: pool and stream.
-struct Lane {
+struct PoolStream {
   PoolId pool = PoolId::default_pool;
   StreamId stream = StreamId::default_stream;
   std::uint64_t stream_handle = 0;
@@ -53,11 +53,11 @@ struct Prepared {
   /// Which allocation: a small number that is given again once the allocation is completed, so that a policy's table of
   /// allocations is as large as the largest number alive, not as the trace.
   std::vector<std::uint32_t> slot;
-  std::vector<std::uint32_t> lane;   // of the request, the free, the pool, or synchronized; 0 in the others
-  std::vector<Bytes> size;           // requested; in frees that of their allocation; 0 in the others
-  std::vector<std::uint32_t> event;  // index in the trace
+  std::vector<std::uint32_t> pool_stream;  // of the request, the free, the pool, or synchronized; 0 in the others
+  std::vector<Bytes> size;                 // requested; in frees that of their allocation; 0 in the others
+  std::vector<std::uint32_t> event;        // index in the trace
 
-  std::vector<Lane> lanes;
+  std::vector<PoolStream> pool_streams;
   std::uint32_t slot_count = 0;
   std::vector<RecordedSegment> segments;        // in the order the device gave them: replays reuse these addresses
   std::map<std::string, std::string> settings;  // allocator settings that were recorded; of several, the last

@@ -81,9 +81,9 @@ struct ReplayResult {
   DriverCalls driver_calls;
   std::optional<Bytes> min_capacity;  // least capacity without a failure; when asked for
   double seconds = 0;                 // of the replay itself, on one core
-  std::optional<Error> defect;        // a policy of the user's broke its contract: the other figures mean nothing
+  std::optional<Error> defect;        // a policy of the user's broke its contract: the other metrics mean nothing
   std::vector<SeriesPoint> series;    // at most ReplayOptions::series_points
-  bool gave_up = false;               // more was reserved than was of interest: all figures are up to then
+  bool gave_up = false;               // more was reserved than was of interest: all metrics are up to then
 
   double overhead() const;  // peak reserved / peak live; 0 when nothing lived
 };

@@ -14,12 +14,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view schema = "memreel.fleet-baseline/1";
 
-/// The judged row where `figure` is highest; there is one.
-template <class Figure>
-const FleetRow& highest(const Fleet& fleet, Figure figure) {
+/// The judged row where `metric` is highest; there is one.
+template <class Metric>
+const FleetRow& highest(const Fleet& fleet, Metric metric) {
   const FleetRow* best = &fleet.rows.front();
   for (const FleetRow& row : fleet.rows)
-    if (row.judged() && (!best->judged() || figure(*best) < figure(row))) best = &row;
+    if (row.judged() && (!best->judged() || metric(*best) < metric(row))) best = &row;
   return *best;
 }
 

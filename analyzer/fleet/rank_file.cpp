@@ -162,7 +162,7 @@ void write_identity(pbf_builder<Field>& message, const Identity& identity) {
   }
 }
 
-void write_figures(pbf_builder<Field>& message, const RankSummary& s) {
+void write_metrics(pbf_builder<Field>& message, const RankSummary& s) {
   message.add_bool(Field::has_memory, s.has_memory);
   message.add_uint64(Field::events, s.events);
   message.add_uint64(Field::allocations, s.allocations);
@@ -371,7 +371,7 @@ bool read_identity(MessageReader<Field>& in, RankSummary& s) {
   }
 }
 
-bool read_figures(MessageReader<Field>& in, RankSummary& s) {
+bool read_metrics(MessageReader<Field>& in, RankSummary& s) {
   const auto nanoseconds = [&] { return Nanoseconds{in.sint64()}; };
   switch (in.field()) {
     case Field::has_memory:
@@ -427,7 +427,7 @@ std::uint32_t read(std::string_view bytes, RankSummary& summary) {
   std::uint32_t version = 0;
   Columns columns;
   for (MessageReader<Field> in(bytes); in.next();) {
-    if (read_identity(in, summary) || read_figures(in, summary)) continue;
+    if (read_identity(in, summary) || read_metrics(in, summary)) continue;
     switch (in.field()) {
       case Field::version:
         version = in.uint32();
@@ -475,7 +475,7 @@ std::string encode_rank(const RankSummary& summary) {
   message.add_string(Field::producer, summary.producer);
   for (const auto& [key, value] : summary.settings) add_pair(message, Field::settings, key, value);
   message.add_string(Field::policy, summary.policy);
-  write_figures(message, summary);
+  write_metrics(message, summary);
 
   FrameTable frames;
   std::vector<std::vector<std::uint32_t>> rows;

@@ -15,7 +15,7 @@
 
 namespace memreel {
 
-/// How far a rank's figures can be trusted. The numbers are part of the file format (formats/proto/memreel/rank.proto).
+/// How far a rank's metrics can be trusted. The numbers are part of the file format (formats/proto/memreel/rank.proto).
 enum class RankStatus : std::uint8_t {
   ok = 0,
   overflowed = 1,  // events were lost, or the recording began late
@@ -94,7 +94,7 @@ struct RankSummary {
 
   friend bool operator==(const RankSummary&, const RankSummary&) = default;
 
-  /// Whether there are figures to judge.
+  /// Whether there are metrics to judge.
   bool usable() const {
     return has_memory && (status == RankStatus::ok || status == RankStatus::overflowed ||
                           status == RankStatus::truncated || status == RankStatus::damaged);

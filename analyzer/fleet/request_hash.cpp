@@ -26,7 +26,7 @@ class Hasher {
   void add(const Prepared& heap) {
     std::vector<std::uint32_t> ordinal(heap.slot_count);
     std::vector<Bytes> size(heap.slot_count);
-    std::map<std::uint32_t, std::uint64_t> lanes;  // numbered as they are first asked for memory
+    std::map<std::uint32_t, std::uint64_t> pool_streams;  // numbered as they are first asked for memory
     std::uint32_t count = 0;
     whole_ = combine(whole_, static_cast<std::uint64_t>(heap.device) + 2);
     for (std::size_t row = 0; row < heap.count(); ++row) {
@@ -34,13 +34,14 @@ class Hasher {
       switch (heap.op[row]) {
         case Op::alloc:
         case Op::alloc_failed: {
-          const std::uint64_t lane = lanes.try_emplace(heap.lane[row], lanes.size()).first->second;
+          const std::uint64_t pool_stream =
+              pool_streams.try_emplace(heap.pool_stream[row], pool_streams.size()).first->second;
           const bool failed = heap.op[row] == Op::alloc_failed;
           if (!failed) {
             ordinal[slot] = count++;
             size[slot] = heap.size[row];
           }
-          request(heap.size[row], lane * 2 + (failed ? 1 : 0));
+          request(heap.size[row], pool_stream * 2 + (failed ? 1 : 0));
           break;
         }
         case Op::free:

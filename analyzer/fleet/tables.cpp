@@ -86,15 +86,15 @@ std::string ranks_table(const Fleet& fleet) {
                       integer("lost_events")});
   for (const FleetRow& row : fleet.rows) {
     const RankSummary& s = row.summary;
-    const auto figure = [&](Bytes bytes) { return s.has_memory ? std::optional(bytes) : std::nullopt; };
+    const auto metric = [&](Bytes bytes) { return s.has_memory ? std::optional(bytes) : std::nullopt; };
     Bytes leaked;
     for (const RankLeak& leak : s.leaks) leaked += leak.bytes;
     table.count(row.rank).text(s.identity.host).add(number(s.identity.local_rank));
     table.add(s.has_memory ? std::optional<std::int64_t>(s.device) : std::nullopt);
     table.text(s.identity.job).text(mesh_text(s.identity)).text(s.file).text(std::string(name_of(s.status)));
     table.text(s.reason).add(number(row.klass));
-    table.size(figure(s.peak_live)).size(figure(s.peak_allocated)).size(figure(s.peak_reserved));
-    table.size(figure(s.end_live)).size(figure(s.other)).size(s.capacity).add(row.headroom).size(figure(leaked));
+    table.size(metric(s.peak_live)).size(metric(s.peak_allocated)).size(metric(s.peak_reserved));
+    table.size(metric(s.end_live)).size(metric(s.other)).size(s.capacity).add(row.headroom).size(metric(leaked));
     table.count(s.events).count(s.failed_allocations).count(s.lost_events);
   }
   return table.file();

@@ -76,16 +76,16 @@ double rounded_up(double share) { return std::ceil(share * 1e6) / 1e6; }
 
 std::string baseline_text(const Measured& measured) {
   Json policies = Json::array();
-  for (const PolicyFigures& p : measured.policies)
+  for (const PolicyMetrics& p : measured.policies)
     policies.push_back({{"policy", p.policy},
                         {"device", p.device},
                         {"peak_reserved_bytes", p.peak_reserved.count},
                         {"fragmentation_at_peak", rounded_up(p.fragmentation_at_peak)},
                         {"failed_allocations", p.failed_allocations}});
   Json devices = Json::array();
-  for (const DeviceFigures& d : measured.devices) {
+  for (const DeviceMetrics& d : measured.devices) {
     Json sites = Json::array();
-    for (const SiteFigures& s : d.sites)
+    for (const SiteMetrics& s : d.sites)
       sites.push_back({{"function", s.function}, {"file", s.file}, {"bytes", s.bytes.count}});
     devices.push_back({{"device", d.device},
                        {"peak_live_bytes", d.peak_live.count},
@@ -110,7 +110,7 @@ Result<Measured> parse_baseline(std::string_view text, const std::string& where)
   Members members;
   Measured measured;
   for (const Json& entry : members.list(document, "policies")) {
-    PolicyFigures& p = measured.policies.emplace_back();
+    PolicyMetrics& p = measured.policies.emplace_back();
     members.read(entry, "policy", p.policy);
     members.read(entry, "device", p.device);
     members.read(entry, "peak_reserved_bytes", p.peak_reserved);
@@ -118,12 +118,12 @@ Result<Measured> parse_baseline(std::string_view text, const std::string& where)
     members.read(entry, "failed_allocations", p.failed_allocations);
   }
   for (const Json& entry : members.list(document, "devices")) {
-    DeviceFigures& d = measured.devices.emplace_back();
+    DeviceMetrics& d = measured.devices.emplace_back();
     members.read(entry, "device", d.device);
     members.read(entry, "peak_live_bytes", d.peak_live);
     members.read(entry, "leaked_bytes", d.leaked);
     for (const Json& place : members.list(entry, "live_at_peak")) {
-      SiteFigures& s = d.sites.emplace_back();
+      SiteMetrics& s = d.sites.emplace_back();
       members.read(place, "function", s.function);
       members.read(place, "file", s.file);
       members.read(place, "bytes", s.bytes);

@@ -1,4 +1,4 @@
-// The file that a run is compared with: JSON that a person can read and a diff shows well, one figure to a line.
+// The file that a run is compared with: JSON that a person can read and a diff shows well, one metric to a line.
 #pragma once
 
 #include <filesystem>

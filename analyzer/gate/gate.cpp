@@ -8,18 +8,18 @@
 namespace memreel {
 namespace {
 
-std::string place_of(const SiteFigures& site) {
+std::string place_of(const SiteMetrics& site) {
   if (site.function.empty() && site.file.empty()) return "code without a recorded stack";
   return site.file.empty() ? site.function : site.function + " (" + site.file + ")";
 }
 
-const DeviceFigures* figures_of(const Measured& measured, std::int32_t device) {
-  const auto found = std::ranges::find(measured.devices, device, &DeviceFigures::device);
+const DeviceMetrics* metrics_of(const Measured& measured, std::int32_t device) {
+  const auto found = std::ranges::find(measured.devices, device, &DeviceMetrics::device);
   return found == measured.devices.end() ? nullptr : &*found;
 }
 
 /// ", at step (train.py:7) < main (train.py:40)": what led to it.
-std::string by_stack(const SiteFigures& site) {
+std::string by_stack(const SiteMetrics& site) {
   constexpr std::size_t most_frames = 4;
   std::string text;
   for (std::size_t i = 0; i < std::min(most_frames, site.stack.size()); ++i)
@@ -29,30 +29,30 @@ std::string by_stack(const SiteFigures& site) {
 
 /// "; most is held by step (train.py): 2.10 GiB", for the moment of most live bytes.
 std::string most_held(const Measured& now, std::int32_t device) {
-  const DeviceFigures* const figures = figures_of(now, device);
-  if (figures == nullptr || figures->sites.empty()) return "";
-  const SiteFigures& site = figures->sites.front();
+  const DeviceMetrics* const metrics = metrics_of(now, device);
+  if (metrics == nullptr || metrics->sites.empty()) return "";
+  const SiteMetrics& site = metrics->sites.front();
   return "; at the peak, most is held by " + place_of(site) + ": " + text_of(site.bytes) + by_stack(site);
 }
 
 /// "; most is leaked by step (train.py): 2.10 GiB, at ...".
 std::string most_leaked(const Measured& now, std::int32_t device) {
-  const DeviceFigures* const figures = figures_of(now, device);
-  if (figures == nullptr || figures->leaks.empty()) return "";
-  const SiteFigures& site = figures->leaks.front();
+  const DeviceMetrics* const metrics = metrics_of(now, device);
+  if (metrics == nullptr || metrics->leaks.empty()) return "";
+  const SiteMetrics& site = metrics->leaks.front();
   return "; most is leaked by " + place_of(site) + ": " + text_of(site.bytes) + by_stack(site);
 }
 
 /// "; step (train.py) grew most: 2.10 GiB, before 1.90 GiB"; of what holds more than before.
 std::string most_grown(const Measured& now, const Measured& before, std::int32_t device) {
-  const DeviceFigures* const figures = figures_of(now, device);
-  const DeviceFigures* const old = figures_of(before, device);
-  if (figures == nullptr || old == nullptr) return "";
-  const SiteFigures* grown = nullptr;
+  const DeviceMetrics* const metrics = metrics_of(now, device);
+  const DeviceMetrics* const old = metrics_of(before, device);
+  if (metrics == nullptr || old == nullptr) return "";
+  const SiteMetrics* grown = nullptr;
   Bytes was;
-  for (const SiteFigures& site : figures->sites) {
+  for (const SiteMetrics& site : metrics->sites) {
     const auto same = std::ranges::find_if(
-        old->sites, [&](const SiteFigures& s) { return s.function == site.function && s.file == site.file; });
+        old->sites, [&](const SiteMetrics& s) { return s.function == site.function && s.file == site.file; });
     const Bytes held = same == old->sites.end() ? 0_B : same->bytes;
     if (site.bytes > held && (grown == nullptr || site.bytes - held > grown->bytes - was)) {
       grown = &site;
@@ -69,10 +69,10 @@ std::string on_device(std::int32_t device) { return device < 0 ? "host memory" :
 
 std::string under(const std::string& policy) {
   if (policy.empty()) return "";
-  return policy == recorded_figures ? ", as recorded" : " with " + policy;
+  return policy == recorded_metrics ? ", as recorded" : " with " + policy;
 }
 
-std::string excess_of(const Figure& value, const Figure& limit) {
+std::string excess_of(const Metric& value, const Metric& limit) {
   if (const auto* bytes = std::get_if<Bytes>(&value)) return text_of(*bytes - std::get<Bytes>(limit));
   if (const auto* share = std::get_if<double>(&value)) {
     const std::string percent = text_of_share(*share - std::get<double>(limit));
@@ -82,8 +82,8 @@ std::string excess_of(const Figure& value, const Figure& limit) {
 }
 
 /// A check of `value`, whose reason opens with `subject` ("peak live") when the limit is exceeded.
-Check judge(std::string name, std::string policy, std::int32_t device, const std::string& subject, Figure value,
-            Figure limit, const std::string& cause) {
+Check judge(std::string name, std::string policy, std::int32_t device, const std::string& subject, Metric value,
+            Metric limit, const std::string& cause) {
   Check check{.name = std::move(name), .policy = std::move(policy), .device = device, .value = value, .limit = limit};
   if (value > limit) {
     check.reason = subject + " on " + on_device(device) + under(check.policy) + ": " + text_of(value) + ", " +
@@ -100,11 +100,11 @@ Bytes with_tolerance(Bytes limit, double tolerance) {
 
 std::vector<std::string> not_in_baseline(const Measured& now, const Measured& before) {
   std::vector<std::string> lacks;
-  for (const DeviceFigures& d : now.devices)
-    if (figures_of(before, d.device) == nullptr) lacks.push_back(on_device(d.device));
-  for (const PolicyFigures& p : now.policies) {
-    const bool known_device = figures_of(before, p.device) != nullptr;
-    const bool known = std::ranges::any_of(before.policies, [&](const PolicyFigures& other) {
+  for (const DeviceMetrics& d : now.devices)
+    if (metrics_of(before, d.device) == nullptr) lacks.push_back(on_device(d.device));
+  for (const PolicyMetrics& p : now.policies) {
+    const bool known_device = metrics_of(before, p.device) != nullptr;
+    const bool known = std::ranges::any_of(before.policies, [&](const PolicyMetrics& other) {
       return other.policy == p.policy && other.device == p.device;
     });
     if (known_device && !known) lacks.push_back(p.policy + " on " + on_device(p.device));
@@ -112,21 +112,21 @@ std::vector<std::string> not_in_baseline(const Measured& now, const Measured& be
   return lacks;
 }
 
-std::string text_of(const Figure& figure) {
-  if (const auto* bytes = std::get_if<Bytes>(&figure)) return text_of(*bytes);
-  if (const auto* share = std::get_if<double>(&figure)) return text_of_share(*share);
-  const std::uint64_t requests = std::get<std::uint64_t>(figure);
+std::string text_of(const Metric& metric) {
+  if (const auto* bytes = std::get_if<Bytes>(&metric)) return text_of(*bytes);
+  if (const auto* share = std::get_if<double>(&metric)) return text_of_share(*share);
+  const std::uint64_t requests = std::get<std::uint64_t>(metric);
   return text_of(requests) + (requests == 1 ? " request" : " requests");
 }
 
 std::vector<Check> check_budgets(const Measured& now, const Budgets& budgets) {
   std::vector<Check> checks;
   if (budgets.max_peak) {
-    for (const DeviceFigures& d : now.devices)
+    for (const DeviceMetrics& d : now.devices)
       checks.push_back(judge("max-peak", "", d.device, "peak of live memory", d.peak_live, *budgets.max_peak,
                              most_held(now, d.device)));
   }
-  for (const PolicyFigures& p : now.policies) {
+  for (const PolicyMetrics& p : now.policies) {
     if (budgets.max_reserved)
       checks.push_back(judge("max-reserved", p.policy, p.device, "peak of reserved memory", p.peak_reserved,
                              *budgets.max_reserved, most_held(now, p.device)));
@@ -138,27 +138,27 @@ std::vector<Check> check_budgets(const Measured& now, const Budgets& budgets) {
                              std::uint64_t{0}, most_held(now, p.device)));
   }
   if (budgets.max_leaked) {
-    for (const DeviceFigures& d : now.devices)
+    for (const DeviceMetrics& d : now.devices)
       checks.push_back(judge("max-leaked", "", d.device, "leaked memory", d.leaked, *budgets.max_leaked,
                              most_leaked(now, d.device)));
   }
-  for (const DeviceFigures& d : now.devices)
+  for (const DeviceMetrics& d : now.devices)
     for (const auto& [category, limit] : budgets.max_category) {
-      const CategoryFigures& figures = d.categories.at(category);
+      const CategoryMetrics& metrics = d.categories.at(category);
       checks.push_back(judge("max-category " + std::string(name_of(category)), "", d.device,
-                             "peak of " + std::string(words_of(category)), figures.peak, limit,
-                             figures.place.empty() ? "" : "; most of it is made at " + figures.place));
+                             "peak of " + std::string(words_of(category)), metrics.peak, limit,
+                             metrics.place.empty() ? "" : "; most of it is made at " + metrics.place));
     }
   return checks;
 }
 
 std::vector<std::string> unknown_uses(const Measured& now, const Budgets& budgets) {
   std::vector<std::string> unknown;
-  for (const DeviceFigures& d : now.devices)
+  for (const DeviceMetrics& d : now.devices)
     for (const auto& [category, limit] : budgets.max_category) {
-      const CategoryFigures& figures = d.categories.at(category);
-      if (figures.peak <= limit && figures.peak_with_unknown > limit)
-        unknown.push_back("the use of " + text_of(figures.peak_with_unknown - figures.peak) + " on " +
+      const CategoryMetrics& metrics = d.categories.at(category);
+      if (metrics.peak <= limit && metrics.peak_with_unknown > limit)
+        unknown.push_back("the use of " + text_of(metrics.peak_with_unknown - metrics.peak) + " on " +
                           on_device(d.device) + ", which may be " + std::string(words_of(category)));
     }
   return unknown;
@@ -166,16 +166,16 @@ std::vector<std::string> unknown_uses(const Measured& now, const Budgets& budget
 
 std::vector<Check> check_baseline(const Measured& now, const Measured& before, double tolerance) {
   std::vector<Check> checks;
-  for (const DeviceFigures& d : now.devices) {
-    const DeviceFigures* const old = figures_of(before, d.device);
+  for (const DeviceMetrics& d : now.devices) {
+    const DeviceMetrics* const old = metrics_of(before, d.device);
     if (old == nullptr) continue;
     checks.push_back(judge("baseline peak-live", "", d.device, "peak of live memory", d.peak_live,
                            with_tolerance(old->peak_live, tolerance), most_grown(now, before, d.device)));
     checks.push_back(judge("baseline leaked", "", d.device, "leaked memory", d.leaked,
                            with_tolerance(old->leaked, tolerance), most_leaked(now, d.device)));
   }
-  for (const PolicyFigures& p : now.policies) {
-    const auto old = std::ranges::find_if(before.policies, [&](const PolicyFigures& other) {
+  for (const PolicyMetrics& p : now.policies) {
+    const auto old = std::ranges::find_if(before.policies, [&](const PolicyMetrics& other) {
       return other.policy == p.policy && other.device == p.device;
     });
     if (old == before.policies.end()) continue;

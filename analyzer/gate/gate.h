@@ -26,14 +26,14 @@ struct Budgets {
   }
 };
 
-/// A figure that is judged: memory, a share of 1, or a number of requests.
-using Figure = std::variant<Bytes, double, std::uint64_t>;
+/// A metric that is judged: memory, a share of 1, or a number of requests.
+using Metric = std::variant<Bytes, double, std::uint64_t>;
 
 struct Check {
   std::string name;    // "max-reserved", "baseline peak-live"
   std::string policy;  // empty: holds whatever the policy
   std::int32_t device = 0;
-  Figure value, limit;
+  Metric value, limit;
   std::string reason;  // one line on what was exceeded by how much, and where most was held or grew; empty: passed
 
   bool passed() const { return reason.empty(); }
@@ -49,11 +49,11 @@ std::vector<std::string> unknown_uses(const Measured& now, const Budgets& budget
 /// What `now` has and `before` lacks, so that it can't be compared: "device 1", "torch.native on device 0".
 std::vector<std::string> not_in_baseline(const Measured& now, const Measured& before);
 
-/// No figure may be worse than it was by more than `tolerance`: a share of it, of fragmentation so many points (0.01 is
+/// No metric may be worse than it was by more than `tolerance`: a share of it, of fragmentation so many points (0.01 is
 /// one percentage point). Policies and devices that only one side has are not judged.
 std::vector<Check> check_baseline(const Measured& now, const Measured& before, double tolerance);
 
 /// "6.02 GiB", "13.7 %", "3 requests".
-std::string text_of(const Figure& figure);
+std::string text_of(const Metric& metric);
 
 }  // namespace memreel

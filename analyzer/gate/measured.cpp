@@ -53,26 +53,26 @@ std::vector<std::string> own_stack(const Trace& trace, StackId stack) {
   return texts;
 }
 
-std::vector<SiteFigures> largest(const Trace& trace, const SiteBytes& bytes) {
-  std::vector<SiteFigures> sites;
+std::vector<SiteMetrics> largest(const Trace& trace, const SiteBytes& bytes) {
+  std::vector<SiteMetrics> sites;
   for (const auto& [place, held] : bytes)
     sites.push_back(
         {.function = place.first, .file = place.second, .bytes = held.bytes, .stack = own_stack(trace, held.stack)});
-  std::ranges::stable_sort(sites, std::ranges::greater(), &SiteFigures::bytes);
+  std::ranges::stable_sort(sites, std::ranges::greater(), &SiteMetrics::bytes);
   if (sites.size() > max_sites) sites.resize(max_sites);
   return sites;
 }
 
 /// Adds the peaks of `heap`: those of a device's heaps may be at different times.
 void add_categories(const Trace& trace, const std::vector<Lifetime>& lives, const Categories& categories, HeapId heap,
-                    std::map<Category, CategoryFigures>& figures) {
+                    std::map<Category, CategoryMetrics>& metrics) {
   struct Peak {
     Bytes most, most_with_unknown;
     std::uint64_t events = 0;
   };
   std::array<Bytes, category_count> live{};
   std::map<Category, Peak> peaks;
-  for (const auto& entry : figures) peaks[entry.first];
+  for (const auto& entry : metrics) peaks[entry.first];
   const EventColumns& events = trace.events;
   for (std::size_t i = 0; i < events.count(); ++i) {
     const AllocationId id = events.allocation[i];
@@ -93,7 +93,7 @@ void add_categories(const Trace& trace, const std::vector<Lifetime>& lives, cons
     }
   }
   for (auto& [category, peak] : peaks) {
-    CategoryFigures& of_category = figures[category];
+    CategoryMetrics& of_category = metrics[category];
     const bool decides = peak.most > of_category.peak;
     of_category.peak += peak.most;
     of_category.peak_with_unknown += peak.most_with_unknown;
@@ -104,12 +104,12 @@ void add_categories(const Trace& trace, const std::vector<Lifetime>& lives, cons
   }
 }
 
-std::vector<DeviceFigures> device_figures(const Trace& trace, std::span<const Prepared> heaps,
+std::vector<DeviceMetrics> device_metrics(const Trace& trace, std::span<const Prepared> heaps,
                                           const MeasureOptions& options) {
   struct OfDevice {
     Bytes peak_live, leaked;
     SiteBytes sites, leaks;
-    std::map<Category, CategoryFigures> categories;
+    std::map<Category, CategoryMetrics> categories;
   };
   std::map<std::int32_t, OfDevice> by_device;
   const std::vector<Lifetime> lives = lifetimes(trace);
@@ -132,7 +132,7 @@ std::vector<DeviceFigures> device_figures(const Trace& trace, std::span<const Pr
       add(trace, finding.stack, finding.bytes, by_device[heap->device].leaks);
     }
   }
-  std::vector<DeviceFigures> devices;
+  std::vector<DeviceMetrics> devices;
   for (const auto& [device, of] : by_device)
     devices.push_back({.device = device,
                        .peak_live = of.peak_live,
@@ -145,21 +145,21 @@ std::vector<DeviceFigures> device_figures(const Trace& trace, std::span<const Pr
 
 /// What the recorded allocators reserved, by device. As with replays, the heap that reserved most decides how
 /// fragmented the device is.
-std::map<std::int32_t, PolicyFigures> recorded(const Trace& trace, std::span<const Prepared> heaps) {
-  std::map<std::int32_t, PolicyFigures> by_device;
+std::map<std::int32_t, PolicyMetrics> recorded(const Trace& trace, std::span<const Prepared> heaps) {
+  std::map<std::int32_t, PolicyMetrics> by_device;
   std::map<std::int32_t, Bytes> most;
   const std::vector<Lifetime> lives = lifetimes(trace);
   for (const HeapHistory& history : heap_histories(trace)) {
     const auto heap = std::ranges::find(heaps, history.heap, &Prepared::heap);
     if (heap == heaps.end() || !records_reserved(history, heap->level)) continue;
-    PolicyFigures& figures =
-        by_device.try_emplace(heap->device, PolicyFigures{std::string(recorded_figures), heap->device}).first->second;
-    figures.failed_allocations += history.failures;
+    PolicyMetrics& metrics =
+        by_device.try_emplace(heap->device, PolicyMetrics{std::string(recorded_metrics), heap->device}).first->second;
+    metrics.failed_allocations += history.failures;
     if (history.peak_reserved == 0_B) {
-      figures.peak_reserved += history.peak_live;
+      metrics.peak_reserved += history.peak_live;
       continue;
     }
-    figures.peak_reserved += history.peak_reserved;
+    metrics.peak_reserved += history.peak_reserved;
     if (history.peak_reserved <= most[heap->device]) continue;
     most[heap->device] = history.peak_reserved;
     Bytes live;  // once the request was served that the last segment is for
@@ -168,7 +168,7 @@ std::map<std::int32_t, PolicyFigures> recorded(const Trace& trace, std::span<con
     for (const Lifetime& life : lives)
       if (life.live_after(events) && trace.tables[trace.events.origin[life.begin]].heap == history.heap)
         live += trace.events.size[life.begin];
-    figures.fragmentation_at_peak = 1 - static_cast<double>(std::min(live, history.peak_reserved).count) /
+    metrics.fragmentation_at_peak = 1 - static_cast<double>(std::min(live, history.peak_reserved).count) /
                                             static_cast<double>(history.peak_reserved.count);
   }
   return by_device;
@@ -184,22 +184,22 @@ Result<Measured> measure(const Trace& trace, std::span<const Prepared> heaps, st
                          const MeasureOptions& options) {
   const Result<std::vector<ReplayResult>> results = replay(heaps, specs, {.device = options.device});
   if (!results) return results.error();
-  Measured measured{.policies = {}, .devices = device_figures(trace, heaps, options)};
+  Measured measured{.policies = {}, .devices = device_metrics(trace, heaps, options)};
   for (std::size_t s = 0; s < specs.size(); ++s) {
-    std::map<std::int32_t, PolicyFigures> by_device;
+    std::map<std::int32_t, PolicyMetrics> by_device;
     for (const ReplayResult& r : std::span(*results).subspan(s * heaps.size(), heaps.size())) {
       if (r.defect) return *r.defect;
-      PolicyFigures& figures = by_device.try_emplace(r.device, PolicyFigures{specs[s].text(), r.device}).first->second;
+      PolicyMetrics& metrics = by_device.try_emplace(r.device, PolicyMetrics{specs[s].text(), r.device}).first->second;
       // Of several heaps, the one that reserves most decides how fragmented the device is.
-      if (r.peak_reserved > figures.peak_reserved || figures.peak_reserved == 0_B)
-        figures.fragmentation_at_peak = r.fragmentation_at_peak;
-      figures.peak_reserved += r.peak_reserved;
-      figures.failed_allocations += r.failed_allocations;
+      if (r.peak_reserved > metrics.peak_reserved || metrics.peak_reserved == 0_B)
+        metrics.fragmentation_at_peak = r.fragmentation_at_peak;
+      metrics.peak_reserved += r.peak_reserved;
+      metrics.failed_allocations += r.failed_allocations;
     }
-    for (const auto& [device, figures] : by_device) measured.policies.push_back(figures);
+    for (const auto& [device, metrics] : by_device) measured.policies.push_back(metrics);
   }
   if (options.recorded)
-    for (const auto& [device, figures] : recorded(trace, heaps)) measured.policies.push_back(figures);
+    for (const auto& [device, metrics] : recorded(trace, heaps)) measured.policies.push_back(metrics);
   return measured;
 }
 

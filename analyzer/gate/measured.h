@@ -1,4 +1,4 @@
-// The figures that a gate judges, and where the memory was held when they were at their worst.
+// The metrics that a gate judges, and where the memory was held when they were at their worst.
 #pragma once
 
 #include <cstdint>
@@ -20,58 +20,58 @@
 namespace memreel {
 
 /// What one policy did on one device.
-struct PolicyFigures {
+struct PolicyMetrics {
   std::string policy;  // as it was asked for
   std::int32_t device = 0;
   Bytes peak_reserved;
   double fragmentation_at_peak = 0;
   std::uint64_t failed_allocations = 0;
 
-  friend bool operator==(const PolicyFigures&, const PolicyFigures&) = default;
+  friend bool operator==(const PolicyMetrics&, const PolicyMetrics&) = default;
 };
 
 /// Memory that one function of the user's own holds; line numbers and directories change too often to be compared.
-struct SiteFigures {
+struct SiteMetrics {
   std::string function, file;  // file without directories
   Bytes bytes;
   std::vector<std::string> stack;  // of most of them, in the user's own code: innermost first, "step (train.py:7)"
 
   /// Whether a baseline has the same: it does not store stacks.
-  friend bool operator==(const SiteFigures& a, const SiteFigures& b) {
+  friend bool operator==(const SiteMetrics& a, const SiteMetrics& b) {
     return a.function == b.function && a.file == b.file && a.bytes == b.bytes;
   }
 };
 
 /// The most that one category held at once.
-struct CategoryFigures {
+struct CategoryMetrics {
   Bytes peak;
   Bytes peak_with_unknown;  // of it and what has no known category: the least that is proven not to be exceeded
   std::string place;        // that held most of it at its peak (category_shares.h)
 };
 
 /// What holds for a device whatever the policy.
-struct DeviceFigures {
+struct DeviceMetrics {
   std::int32_t device = 0;
   Bytes peak_live;
   Bytes leaked;                    // by stacks that are judged `leak` or `suspected`
-  std::vector<SiteFigures> sites;  // live at the peak of live bytes, largest first; the largest `max_sites`
-  std::vector<SiteFigures> leaks;  // what `leaked` is made of, likewise
-  std::map<Category, CategoryFigures> categories;  // those that MeasureOptions asks for
+  std::vector<SiteMetrics> sites;  // live at the peak of live bytes, largest first; the largest `max_sites`
+  std::vector<SiteMetrics> leaks;  // what `leaked` is made of, likewise
+  std::map<Category, CategoryMetrics> categories;  // those that MeasureOptions asks for
 
   /// Whether a baseline has the same: it stores where memory is held, not where it leaks.
-  friend bool operator==(const DeviceFigures& a, const DeviceFigures& b) {
+  friend bool operator==(const DeviceMetrics& a, const DeviceMetrics& b) {
     return a.device == b.device && a.peak_live == b.peak_live && a.leaked == b.leaked && a.sites == b.sites;
   }
 };
 
 inline constexpr std::size_t max_sites = 50;
 
-/// Stands in PolicyFigures::policy for no replay, but what the recorded allocator itself reserved.
-inline constexpr std::string_view recorded_figures = "recorded";
+/// Stands in PolicyMetrics::policy for no replay, but what the recorded allocator itself reserved.
+inline constexpr std::string_view recorded_metrics = "recorded";
 
 struct Measured {
-  std::vector<PolicyFigures> policies;  // by policy as asked, then device
-  std::vector<DeviceFigures> devices;   // ascending
+  std::vector<PolicyMetrics> policies;  // by policy as asked, then device
+  std::vector<DeviceMetrics> devices;   // ascending
 
   friend bool operator==(const Measured&, const Measured&) = default;
 };
@@ -80,7 +80,7 @@ struct MeasureOptions {
   std::optional<DeviceModel> device;  // as in ReplayOptions
   bool leaks = true;                  // find them: costs another pass
   std::set<Category> categories;      // to measure
-  bool recorded = false;              // add recorded_figures, of devices on which reserved memory was recorded
+  bool recorded = false;              // add recorded_metrics, of devices on which reserved memory was recorded
   LeakOptions leak_options;
 };
 

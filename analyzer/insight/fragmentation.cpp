@@ -22,7 +22,7 @@ FragmentationPoint point_of(const Trace& trace, const HeapMap& map) {
           .requested = map.requested,
           .pending = map.pending,
           .largest_free = map.largest_free(),
-          .hostage = map.hostage};
+          .unreleasable = map.unreleasable};
 }
 
 /// Finds the segments that are pinned, and who pins them.
@@ -44,8 +44,8 @@ class PinFinder {
     }
     for (const std::size_t site : here) {
       ++sites_[site].segments;
-      sites_[site].hostage += segment.hostage;
-      if (here.size() == 1) sites_[site].alone += segment.hostage;
+      sites_[site].unreleasable += segment.unreleasable;
+      if (here.size() == 1) sites_[site].alone += segment.unreleasable;
     }
     // Ids are in order of birth.
     const auto named = std::min(PinnedSegment::most_pins, pinned.pins.size());
@@ -56,9 +56,9 @@ class PinFinder {
 
   void finish(Fragmentation& found) && {
     std::ranges::stable_sort(pinned_, std::ranges::greater{},
-                             [](const PinnedSegment& pinned) { return pinned.segment.hostage; });
+                             [](const PinnedSegment& pinned) { return pinned.segment.unreleasable; });
     std::ranges::stable_sort(sites_, std::ranges::greater{},
-                             [](const PinningSite& site) { return std::pair(site.alone, site.hostage); });
+                             [](const PinningSite& site) { return std::pair(site.alone, site.unreleasable); });
     found.pinned = std::move(pinned_);
     found.sites = std::move(sites_);
   }
@@ -84,7 +84,7 @@ class PinFinder {
 void find_pins(const Trace& trace, const HeapMap& map, Fragmentation& found) {
   PinFinder finder(trace);
   for (const HeapSegment& segment : map.segments)
-    if (segment.hostage > 0_B) finder.add(map, segment);
+    if (segment.unreleasable > 0_B) finder.add(map, segment);
   std::move(finder).finish(found);
 }
 
@@ -116,11 +116,11 @@ PeakRequest growth_at(const Trace& trace, const HeapMap& map, std::uint64_t even
   const Origin& origin = trace.tables[trace.events.origin[event]];
   PeakRequest growth{.event = event,
                      .stack = trace.events.stack[event],
-                     .lane = {.pool = origin.pool, .stream = origin.stream},
+                     .pool_stream = {.pool = origin.pool, .stream = origin.stream},
                      .requested = trace.events.size[event]};
   if (trace.events.kind[event] != EventKind::alloc) return growth;
-  growth.lane.small = is_torch_heap(trace.tables, map.heap) && TorchSettings::is_small(growth.requested);
-  const Stranded stranded = stranded_for(map, growth.lane, growth.requested);
+  growth.pool_stream.small = is_torch_heap(trace.tables, map.heap) && TorchSettings::is_small(growth.requested);
+  const Stranded stranded = stranded_for(map, growth.pool_stream, growth.requested);
   growth.stranded_stream = stranded.other_streams;
   growth.stranded_pool = stranded.other_pools;
   return growth;
@@ -130,7 +130,7 @@ PeakRequest growth_at(const Trace& trace, const HeapMap& map, std::uint64_t even
 void look_closely(const Trace& trace, const HeapMap& map, const FragmentationPoint& point, Fragmentation& found) {
   found.at_peak = point;
   find_pins(trace, map, found);
-  found.lanes = lanes_of(map);
+  found.pool_streams = pool_streams_of(map);
   found.size_classes = size_classes_of(map);
   found.growth = growth_at(trace, map, found.growth.event);
 }
@@ -185,7 +185,7 @@ std::vector<Fragmentation> find_fragmentation(const Trace& trace, const Recorded
       const HeapMap map = heap_map(trace.tables, snapshot, plan.found.heap, blocks);
       const FragmentationPoint point = point_of(trace, map);
       plan.found.over_time.push_back(point);
-      if (plan.found.worst.events == 0 || point.hostage > plan.found.worst.hostage) plan.found.worst = point;
+      if (plan.found.worst.events == 0 || point.unreleasable > plan.found.worst.unreleasable) plan.found.worst = point;
       if (snapshot.event != plan.peak) continue;
       look_closely(trace, map, point, plan.found);
     }

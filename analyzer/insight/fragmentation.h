@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "analyzer/insight/heap_map.h"
-#include "analyzer/insight/lane_use.h"
+#include "analyzer/insight/pool_stream_use.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
@@ -29,7 +29,7 @@ struct PinnedSegment {
 struct PinningSite {
   std::string label;              // "step (train.py:41)"
   StackId stack = StackId::none;  // one that ends there
-  Bytes hostage;                  // of the segments that it has blocks in; sites can share a segment
+  Bytes unreleasable;             // of the segments that it has blocks in; sites can share a segment
   Bytes alone;                    // of those that nobody else has blocks in
   std::uint64_t segments = 0;     // that it has blocks in
   std::uint64_t blocks = 0;       // in them
@@ -49,16 +49,16 @@ struct SizeClass {
 struct PeakRequest {
   std::uint64_t event = 0;
   StackId stack = StackId::none;
-  LaneKey lane;
+  PoolStreamKey pool_stream;
   Bytes requested;
-  Bytes stranded_stream, stranded_pool;  // in holes that were large enough for it, of another stream, of another pool
+  Bytes stranded_stream, stranded_pool;  // in gaps that were large enough for it, of another stream, of another pool
 };
 
 /// Totals of a heap at an instant.
 struct FragmentationPoint {
   std::uint64_t events = 0;  // how many had happened
   Nanoseconds time{};        // of the last of them
-  Bytes reserved, allocated, requested, pending, largest_free, hostage;
+  Bytes reserved, allocated, requested, pending, largest_free, unreleasable;
 
   Bytes free() const { return reserved - allocated - pending; }
   double fragmentation() const;  // 1 - allocated/reserved; 0 when nothing is reserved
@@ -66,14 +66,14 @@ struct FragmentationPoint {
 
 struct Fragmentation {
   HeapId heap = HeapId::none;
-  FragmentationPoint at_peak;           // of reserved memory, once the request was served
-  std::vector<PinnedSegment> pinned;    // at the peak, those that hold most first
-  std::vector<PinningSite> sites;       // likewise
-  std::vector<LaneUse> lanes;           // at the peak, those that hold most free memory first
-  std::vector<SizeClass> size_classes;  // at the peak, those that waste most first
+  FragmentationPoint at_peak;               // of reserved memory, once the request was served
+  std::vector<PinnedSegment> pinned;        // at the peak, those that hold most first
+  std::vector<PinningSite> sites;           // likewise
+  std::vector<PoolStreamUse> pool_streams;  // at the peak, those that hold most free memory first
+  std::vector<SizeClass> size_classes;      // at the peak, those that waste most first
   PeakRequest growth;
   std::vector<FragmentationPoint> over_time;  // at most `points`, evenly over the events
-  FragmentationPoint worst;                   // of over_time and at_peak, that with most hostage bytes
+  FragmentationPoint worst;                   // of over_time and at_peak, that with most unreleasable bytes
 };
 
 /// One for each heap of the trace that records segments and allocations in them.

@@ -7,7 +7,7 @@
 namespace memreel {
 namespace {
 
-/// Fills one segment with blocks and holes.
+/// Fills one segment with blocks and gaps.
 class SegmentFiller {
  public:
   SegmentFiller(HeapMap& map, HeapSegment segment, bool by_rules, Bytes large_run)
@@ -22,7 +22,7 @@ class SegmentFiller {
     if (by_rules_ && TorchSettings::is_small(size)) has_small_ = true;
     if (by_rules_ && !TorchSettings::is_small(size)) has_large_ = true;
     if (begin >= end) return;
-    hole_until(begin);
+    gap_until(begin);
     const BlockUse use = allocation.pending ? BlockUse::pending : BlockUse::live;
     map_.blocks.push_back({.address = begin,
                            .size = end - begin,
@@ -35,30 +35,31 @@ class SegmentFiller {
   }
 
   void finish() {
-    hole_until(segment_.end());
+    gap_until(segment_.end());
     segment_.block_count = static_cast<std::uint32_t>(map_.blocks.size()) - segment_.first_block;
-    segment_.lane.small = by_rules_ && (has_small_ || (!has_large_ && segment_.size == TorchSettings::small_segment));
-    segment_.hostage = hostage();
+    segment_.pool_stream.small =
+        by_rules_ && (has_small_ || (!has_large_ && segment_.size == TorchSettings::small_segment));
+    segment_.unreleasable = unreleasable();
     map_.reserved += segment_.size;
     map_.live += segment_.live;
     map_.pending += segment_.pending;
-    map_.hostage += segment_.hostage;
+    map_.unreleasable += segment_.unreleasable;
     map_.segments.push_back(segment_);
   }
 
  private:
-  void hole_until(Address end) {
+  void gap_until(Address end) {
     if (end <= at_) return;
     map_.blocks.push_back({.address = at_, .size = end - at_});
     segment_.largest_free = std::max(segment_.largest_free, end - at_);
     at_ = end;
   }
 
-  Bytes hostage() const {
+  Bytes unreleasable() const {
     const Bytes free = segment_.free();
     if (segment_.used() == 0_B) return {};
     if (!segment_.mapped) return free;
-    const Bytes run = segment_.lane.small ? TorchSettings::small_segment : large_run_;
+    const Bytes run = segment_.pool_stream.small ? TorchSettings::small_segment : large_run_;
     Bytes releasable;
     for (std::size_t i = segment_.first_block; i < map_.blocks.size(); ++i) {
       const HeapBlock& block = map_.blocks[i];
@@ -123,7 +124,7 @@ HeapMap heap_map(const Tables& tables, const HeapSnapshot& snapshot, HeapId heap
     if (origin.heap != heap) continue;
     const HeapSegment segment{.address = recorded.address,
                               .size = recorded.size,
-                              .lane = {.pool = origin.pool, .stream = origin.stream},
+                              .pool_stream = {.pool = origin.pool, .stream = origin.stream},
                               .mapped = recorded.mapped};
     leave_outside(segment.address);
     SegmentFiller filler(map, segment, by_rules, blocks.large_runs[index(heap)]);

@@ -1,4 +1,4 @@
-// What a recorded heap looked like at an instant: its segments, and in each the blocks and the holes between them.
+// What a recorded heap looked like at an instant: its segments, and in each the blocks and the gaps between them.
 #pragma once
 
 #include <cstdint>
@@ -33,27 +33,27 @@ struct HeapBlock {
 
 /// What may stand in for one another: free memory serves requests of its own pool, stream and size class only. PyTorch
 /// has two size classes; other allocators have one, which is not small.
-struct LaneKey {
+struct PoolStreamKey {
   PoolId pool = PoolId::default_pool;
   StreamId stream = StreamId::default_stream;
   bool small = false;
 
-  friend auto operator<=>(const LaneKey& a, const LaneKey& b) {
+  friend auto operator<=>(const PoolStreamKey& a, const PoolStreamKey& b) {
     return std::tuple(index(a.pool), index(a.stream), a.small) <=> std::tuple(index(b.pool), index(b.stream), b.small);
   }
-  friend bool operator==(const LaneKey&, const LaneKey&) = default;
+  friend bool operator==(const PoolStreamKey&, const PoolStreamKey&) = default;
 };
 
 struct HeapSegment {
   Address address;
   Bytes size;
-  LaneKey lane;
+  PoolStreamKey pool_stream;
   bool mapped = false;            // of an expandable segment: memory that was mapped
   std::uint32_t first_block = 0;  // of HeapMap::blocks
-  std::uint32_t block_count = 0;  // holes included
+  std::uint32_t block_count = 0;  // gaps included
   Bytes live, pending;            // of its blocks
   Bytes largest_free;
-  Bytes hostage;  // free, and can't be given back because of what lives beside it
+  Bytes unreleasable;  // free, and can't be given back because of what lives beside it
 
   Bytes used() const { return live + pending; }
   Bytes free() const { return size - used(); }
@@ -68,7 +68,7 @@ struct HeapMap {
   std::vector<HeapBlock> blocks;      // by address
   Bytes reserved, live, pending;      // sums over segments
   Bytes requested;                    // of the live blocks
-  Bytes hostage;
+  Bytes unreleasable;
   Bytes outside;  // allocated where no segment is known: the heap records none, or the recording began late
 
   Bytes free() const { return reserved - live - pending; }
@@ -83,8 +83,8 @@ struct HeapMap {
 
 /// Of all of `snapshot`, what belongs to `heap`.
 ///
-/// Hostage of a segment are its free bytes while anything in it is live or pending; of an expandable segment those in
-/// runs (2 MiB small, 20 MiB large) of which something is. What is wholly free an allocator can give back, and
+/// Unreleasable of a segment are its free bytes while anything in it is live or pending; of an expandable segment those
+/// in runs (2 MiB small, 20 MiB large) of which something is. What is wholly free an allocator can give back, and
 /// PyTorch's does before it fails.
 HeapMap heap_map(const Tables& tables, const HeapSnapshot& snapshot, HeapId heap, const RecordedBlocks& blocks);
 

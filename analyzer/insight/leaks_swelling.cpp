@@ -83,30 +83,30 @@ std::optional<Swelling> swelling_of(const Population& population, const Rounds& 
 }
 
 bool others_grow(const Trace& trace, HeapId heap, const Rounds& rounds, StackId site) {
-  struct Course {
+  struct Series {
     std::uint32_t round = 0;
     Bytes asked;  // in this round
     LineFit line;
   };
   const EventColumns& events = trace.events;
-  std::vector<Course> courses(trace.tables.stacks.size());
-  const auto end_round = [](Course& course) {
-    if (course.asked != 0_B) course.line.add(course.round, static_cast<double>(course.asked.count));
-    course.asked = {};
+  std::vector<Series> all_series(trace.tables.stacks.size());
+  const auto end_round = [](Series& series) {
+    if (series.asked != 0_B) series.line.add(series.round, static_cast<double>(series.asked.count));
+    series.asked = {};
   };
   std::uint32_t round = 0;
   for (const std::uint32_t event : trace.allocation_events) {
     while (round < rounds.ends.size() && rounds.ends[round] <= event) ++round;
     const StackId stack = events.stack[event];
     if (stack == site || trace.tables[events.origin[event]].heap != heap) continue;
-    Course& course = courses[index(stack)];
-    if (course.round != round) end_round(course);
-    course.round = round;
-    course.asked += events.size[event];
+    Series& series = all_series[index(stack)];
+    if (series.round != round) end_round(series);
+    series.round = round;
+    series.asked += events.size[event];
   }
-  for (Course& course : courses) end_round(course);
-  return std::any_of(courses.begin(), courses.end(), [&](const Course& course) {
-    const LineFit& line = course.line;
+  for (Series& series : all_series) end_round(series);
+  return std::any_of(all_series.begin(), all_series.end(), [&](const Series& series) {
+    const LineFit& line = series.line;
     return line.count() >= least_swelling_span * rounds.count() && line.r2() >= steady_swelling_r2 &&
            line.slope() * rounds.count() >= line.mean() / 2;
   });

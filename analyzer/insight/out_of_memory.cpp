@@ -11,21 +11,21 @@
 namespace memreel {
 namespace {
 
-/// The largest hole of `map` for which `wanted(segment)`.
-std::optional<HoleMap> largest_hole(const HeapMap& map, auto wanted) {
+/// The largest gap of `map` for which `wanted(segment)`.
+std::optional<GapMap> largest_gap(const HeapMap& map, auto wanted) {
   const HeapSegment* best = nullptr;
   for (const HeapSegment& segment : map.segments)
     if (segment.largest_free > 0_B && wanted(segment) && (best == nullptr || segment.largest_free > best->largest_free))
       best = &segment;
   if (best == nullptr) return std::nullopt;
   const std::span<const HeapBlock> blocks = map.blocks_of(*best);
-  HoleMap hole{.segment = *best, .blocks = {blocks.begin(), blocks.end()}};
+  GapMap gap{.segment = *best, .blocks = {blocks.begin(), blocks.end()}};
   for (std::size_t i = 0; i < blocks.size(); ++i)
     if (blocks[i].use == BlockUse::free && blocks[i].size == best->largest_free) {
-      hole.hole = i;
+      gap.gap = i;
       break;
     }
-  return hole;
+  return gap;
 }
 
 /// Whether live memory and the request fit beside each other in what the pool can have had. The device's own account of
@@ -51,9 +51,9 @@ OomVerdict verdict_of(const OutOfMemory& oom) {
 }
 
 double fragmentation_index(const OutOfMemory& oom) {
-  if (oom.holes == 0 || oom.requested == 0_B) return 0;
+  if (oom.gaps == 0 || oom.requested == 0_B) return 0;
   const double in_requests = static_cast<double>(oom.free.count) / static_cast<double>(oom.requested.count);
-  return std::max(0.0, 1 - (1 + in_requests) / static_cast<double>(oom.holes));
+  return std::max(0.0, 1 - (1 + in_requests) / static_cast<double>(oom.gaps));
 }
 
 /// What follows from the state at the moment of the failure.
@@ -63,20 +63,21 @@ void look_at(const HeapMap& map, OutOfMemory& oom) {
   oom.pending = map.pending;
   oom.reserved = map.reserved;
   oom.free = map.free();
-  oom.hostage = map.hostage;
+  oom.unreleasable = map.unreleasable;
   oom.largest_free = map.largest_free();
-  oom.holes = static_cast<std::uint64_t>(
+  oom.gaps = static_cast<std::uint64_t>(
       std::ranges::count_if(map.blocks, [](const HeapBlock& block) { return block.use == BlockUse::free; }));
-  for (const LaneUse& use : lanes_of(map)) {
-    if (use.lane != oom.lane) continue;
-    oom.free_in_lane = use.free();
-    oom.largest_in_lane = use.largest_free;
+  for (const PoolStreamUse& use : pool_streams_of(map)) {
+    if (use.pool_stream != oom.pool_stream) continue;
+    oom.free_in_pool_stream = use.free();
+    oom.largest_in_pool_stream = use.largest_free;
   }
-  oom.stranded = stranded_for(map, oom.lane, oom.requested);
-  oom.hole_in_lane = largest_hole(map, [&](const HeapSegment& segment) { return segment.lane == oom.lane; });
-  oom.largest_hole = largest_hole(map, [](const HeapSegment&) { return true; });
-  if (oom.hole_in_lane && oom.largest_hole && oom.hole_in_lane->size() == oom.largest_hole->size())
-    oom.largest_hole.reset();
+  oom.stranded = stranded_for(map, oom.pool_stream, oom.requested);
+  oom.gap_in_pool_stream =
+      largest_gap(map, [&](const HeapSegment& segment) { return segment.pool_stream == oom.pool_stream; });
+  oom.largest_gap = largest_gap(map, [](const HeapSegment&) { return true; });
+  if (oom.gap_in_pool_stream && oom.largest_gap && oom.gap_in_pool_stream->size() == oom.largest_gap->size())
+    oom.largest_gap.reset();
 }
 
 /// The last allocator settings that a heap was recorded with.
@@ -93,7 +94,7 @@ OutOfMemory request_of(const Trace& trace, const Incident& incident, const Capac
                   .heap = origin.heap,
                   .level = trace.tables[origin.heap].level,
                   .refusals = incident.refusals,
-                  .lane = {.pool = origin.pool, .stream = origin.stream},
+                  .pool_stream = {.pool = origin.pool, .stream = origin.stream},
                   .requested = event.size,
                   .needed = event.size,
                   .capacity = bounds.most,
@@ -109,7 +110,7 @@ OutOfMemory request_of(const Trace& trace, const Incident& incident, const Capac
   if (!is_torch_heap(trace.tables, origin.heap)) return oom;
   const TorchSettings settings = TorchSettings::recorded(settings_of(remedies, origin.heap));
   const Bytes rounded = settings.round(event.size);
-  oom.lane.small = TorchSettings::is_small(rounded);
+  oom.pool_stream.small = TorchSettings::is_small(rounded);
   oom.needed = settings.segment_size(rounded);
   return oom;
 }

@@ -13,7 +13,7 @@
 #include "analyzer/insight/device_free.h"
 #include "analyzer/insight/heap_map.h"
 #include "analyzer/insight/incidents.h"
-#include "analyzer/insight/lane_use.h"
+#include "analyzer/insight/pool_stream_use.h"
 #include "analyzer/insight/remedies.h"
 #include "formats/model/trace.h"
 
@@ -30,16 +30,16 @@ enum class OomVerdict : std::uint8_t {
 /// "larger than the device", "lack of memory", "fragmentation", "unknown".
 std::string_view name_of(OomVerdict verdict);
 
-/// The blocks around a hole.
-struct HoleMap {
+/// The blocks around a gap.
+struct GapMap {
   HeapSegment segment;
   std::vector<HeapBlock> blocks;                  // all of the segment, by address
-  std::size_t hole = 0;                           // which of them it is
+  std::size_t gap = 0;                            // which of them it is
   static constexpr std::size_t shown_beside = 3;  // on each side, in text
 
-  Bytes size() const { return blocks[hole].size; }
-  std::size_t first_shown() const { return hole - std::min(hole, shown_beside); }
-  std::size_t end_shown() const { return std::min(blocks.size(), hole + shown_beside + 1); }
+  Bytes size() const { return blocks[gap].size; }
+  std::size_t first_shown() const { return gap - std::min(gap, shown_beside); }
+  std::size_t end_shown() const { return std::min(blocks.size(), gap + shown_beside + 1); }
 };
 
 /// No GPU has more memory; the largest of 2026 has 288 GB.
@@ -51,15 +51,15 @@ struct OutOfMemory {
   HeapId heap = HeapId::none;      // that the program asked
   Level level = Level::framework;  // of that heap
   std::vector<Refusal> refusals;   // by that heap, then by those below it
-  LaneKey lane;
+  PoolStreamKey pool_stream;
   Bytes requested;
   Bytes needed;              // from the device, had it given a segment; of PyTorch's allocator, else what was requested
   Bytes live;                // requested bytes of what is live
   Bytes allocated, pending;  // with rounding; let go of while the device was still busy
-  Bytes reserved, free, hostage;  // free: in the pool
-  std::uint64_t holes = 0;        // pieces that are free
-  Bytes free_in_lane;             // of the request's own pool, stream and size class
-  Bytes largest_in_lane, largest_free;
+  Bytes reserved, free, unreleasable;  // free: in the pool
+  std::uint64_t gaps = 0;              // pieces that are free
+  Bytes free_in_pool_stream;           // of the request's own pool, stream and size class
+  Bytes largest_in_pool_stream, largest_free;
   Stranded stranded;
   std::optional<Bytes> capacity;          // at most so much can there have been
   Bytes least_capacity;                   // at least so much was there
@@ -68,10 +68,10 @@ struct OutOfMemory {
   std::optional<Nanoseconds> sample_age;  // how long before; none: at this instant
   std::optional<Bytes> device_total;      // what the device has in all
   OomVerdict verdict = OomVerdict::unknown;
-  /// Where between lack of memory (0) and fragmentation (1) it lies: 1 - (1 + free/requested)/holes, not below 0, as
+  /// Where between lack of memory (0) and fragmentation (1) it lies: 1 - (1 + free/requested)/gaps, not below 0, as
   /// Linux has it (fragmentation_index in mm/vmstat.c). 0 when nothing is free.
   double fragmentation_index = 0;
-  std::optional<HoleMap> hole_in_lane, largest_hole;  // the second only when it is another one
+  std::optional<GapMap> gap_in_pool_stream, largest_gap;  // the second only when it is another one
   /// Of Remedies::tried, what serves it: first what serves all failed requests that anything can, then the setting that
   /// users know best, then what serves most.
   std::vector<std::size_t> survivors;

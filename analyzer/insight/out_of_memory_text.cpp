@@ -61,18 +61,18 @@ std::string what_the_driver_refused(const OutOfMemory& oom) {
 }
 
 std::string where_the_free_memory_was(const OutOfMemory& oom) {
-  if (oom.holes == 0) return " The pool had no free memory: all of it went to rounding and unsplit remainders.";
-  std::string text = " The pool had " + text_of(oom.free) + " free in " + text_of(oom.holes) +
-                     (oom.holes == 1 ? " block" : " blocks") + ". The largest that this request may use has " +
-                     text_of(oom.largest_in_lane);
-  if (oom.largest_free > oom.largest_in_lane)
+  if (oom.gaps == 0) return " The pool had no free memory: all of it went to rounding and unsplit remainders.";
+  std::string text = " The pool had " + text_of(oom.free) + " free in " + text_of(oom.gaps) +
+                     (oom.gaps == 1 ? " block" : " blocks") + ". The largest that this request may use has " +
+                     text_of(oom.largest_in_pool_stream);
+  if (oom.largest_free > oom.largest_in_pool_stream)
     text += ", the largest on any stream or pool " + text_of(oom.largest_free);
   text += ".";
   if (oom.needed > oom.requested && oom.capacity && *oom.capacity >= oom.reserved)
     text += " A new segment would have taken " + text_of(oom.needed) + ", and " +
             text_of(*oom.capacity - oom.reserved) + " was left.";
-  if (oom.hostage > 0_B)
-    text += " " + text_of(oom.hostage) + " of the free memory is unreleasable: its segments have active blocks.";
+  if (oom.unreleasable > 0_B)
+    text += " " + text_of(oom.unreleasable) + " of the free memory is unreleasable: its segments have active blocks.";
   return text;
 }
 

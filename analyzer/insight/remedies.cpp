@@ -39,7 +39,9 @@ std::vector<Prepared> pools_of(const Trace& trace) {
 
 bool uses_streams(std::span<const Prepared> heaps) {
   return std::ranges::any_of(heaps, [](const Prepared& heap) {
-    return std::ranges::any_of(heap.lanes, [&](const Lane& lane) { return lane.stream != heap.lanes.front().stream; });
+    return std::ranges::any_of(heap.pool_streams, [&](const PoolStream& pool_stream) {
+      return pool_stream.stream != heap.pool_streams.front().stream;
+    });
   });
 }
 
@@ -79,9 +81,9 @@ std::vector<Candidate> allocator_candidates() {
 }
 
 Prepared on_one_stream(Prepared heap) {
-  for (Lane& lane : heap.lanes) {
-    lane.stream = heap.lanes.front().stream;
-    lane.stream_handle = heap.lanes.front().stream_handle;
+  for (PoolStream& pool_stream : heap.pool_streams) {
+    pool_stream.stream = heap.pool_streams.front().stream;
+    pool_stream.stream_handle = heap.pool_streams.front().stream_handle;
   }
   return heap;
 }

@@ -10,9 +10,9 @@ namespace memreel {
 namespace {
 
 /// Live bytes of one heap as the trace goes on, and their maximum since any earlier event.
-class LiveCourse {
+class LiveSeries {
  public:
-  explicit LiveCourse(const Trace& trace, HeapId heap) : trace_(trace), heap_(heap) {}
+  explicit LiveSeries(const Trace& trace, HeapId heap) : trace_(trace), heap_(heap) {}
 
   /// Whether event `i` allocates in the heap; to be called for each event in order.
   bool see(std::size_t i) {
@@ -48,7 +48,7 @@ class LiveCourse {
 /// Names live as long as the trace.
 class RangeTree {
  public:
-  RangeTree(const LiveCourse& course, std::size_t most) : course_(course), most_(most) {}
+  RangeTree(const LiveSeries& series, std::size_t most) : series_(series), most_(most) {}
 
   void begin(ThreadId thread, std::string_view name, std::uint64_t events) {
     std::vector<Open>& open = open_[thread];
@@ -60,7 +60,7 @@ class RangeTree {
                          .parent = parent == none ? std::nullopt : std::optional(parent),
                          .depth = parent == none ? 0 : ranges_[parent].depth + 1});
     }
-    open.push_back({.node = entry->second, .name = name, .events = events, .live = course_.live()});
+    open.push_back({.node = entry->second, .name = name, .events = events, .live = series_.live()});
   }
 
   /// Ends of ranges that began before the recording did are nobody's.
@@ -95,13 +95,13 @@ class RangeTree {
   void close(const Open& range) {
     if (range.node == none) return;
     RangePeak& node = ranges_[range.node];
-    const SpanPeak peak = course_.highest_since(range.events, range.live);
+    const SpanPeak peak = series_.highest_since(range.events, range.live);
     ++node.count;
     if (node.count == 1 || peak.live > node.peak.live) node.peak = peak;
     node.rise = std::max(node.rise, peak.live - range.live);
   }
 
-  const LiveCourse& course_;
+  const LiveSeries& series_;
   std::size_t most_;
   std::vector<RangePeak> ranges_;
   std::map<std::pair<std::size_t, std::string_view>, std::size_t> nodes_;
@@ -111,12 +111,12 @@ class RangeTree {
 }  // namespace
 
 std::vector<PhasePeak> phase_peaks(const Trace& trace, const Categories& categories, HeapId heap) {
-  LiveCourse course(trace, heap);
+  LiveSeries series(trace, heap);
   std::array<SpanPeak, phase_count> peaks{};
   for (std::size_t i = 0; i < trace.events.count(); ++i) {
-    if (!course.see(i)) continue;
+    if (!series.see(i)) continue;
     SpanPeak& peak = peaks.at(static_cast<std::size_t>(categories.phase[index(trace.events.allocation[i])]));
-    if (course.live() > peak.live) peak = {.live = course.live(), .events = i + 1};
+    if (series.live() > peak.live) peak = {.live = series.live(), .events = i + 1};
   }
   std::vector<PhasePeak> list;
   for (std::size_t p = 0; p < phase_count; ++p)
@@ -127,10 +127,10 @@ std::vector<PhasePeak> phase_peaks(const Trace& trace, const Categories& categor
 std::vector<RangePeak> range_peaks(const Trace& trace, HeapId heap, std::size_t most_ranges) {
   const EventColumns& events = trace.events;
   const Tables& tables = trace.tables;
-  LiveCourse course(trace, heap);
-  RangeTree tree(course, most_ranges);
+  LiveSeries series(trace, heap);
+  RangeTree tree(series, most_ranges);
   for (std::size_t i = 0; i < events.count(); ++i) {
-    course.see(i);
+    series.see(i);
     if (events.kind[i] != EventKind::mark || events.address_or_value[i] >= tables.marks.size()) continue;
     const Mark& mark = tables.marks[events.address_or_value[i]];
     const ThreadId thread = tables[events.origin[i]].thread;

@@ -102,7 +102,7 @@ Planned::Planned(const Prepared& heap, const Settings& settings, SimulatedDevice
   plan_ = std::make_shared<const plan::Plan>(settings.make(buffers_of(heap), {.align = settings.align}));
 }
 
-bool Planned::allocate(std::uint32_t slot, Bytes requested, std::uint32_t /*lane*/) {
+bool Planned::allocate(std::uint32_t slot, Bytes requested, std::uint32_t /*pool_stream*/) {
   if (slot == retry_slot_) return would_fit(requested);
   const std::size_t request = requests_++;
   if (!device_suffices()) return false;

@@ -40,7 +40,7 @@ class Planned {
 
   Planned(const Prepared& heap, const Settings& settings, SimulatedDevice& device);
 
-  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane);
+  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool_stream);
   void free(std::uint32_t slot, Bytes size);
   void free_requested(std::uint32_t slot, Bytes size);
   void free_completed(std::uint32_t slot, Bytes size);

@@ -49,12 +49,12 @@ namespace memreel {
 
 class Bfc {
  public:
-  static constexpr bool serves_any_lane = true;  // free memory serves whoever asks
+  static constexpr bool serves_any_pool_stream = true;  // free memory serves whoever asks
 
   /// `device` must outlive the policy.
   Bfc(const Prepared& heap, const BfcSettings& settings, Device& device);
 
-  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t /*lane*/) {
+  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t /*pool_stream*/) {
     const Bytes size = round_up(std::max(requested, 1_B), BfcSettings::unit);
     BlockId chunk = find(size);
     if (chunk == BlockId::none) [[unlikely]]

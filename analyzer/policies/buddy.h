@@ -43,7 +43,7 @@ class Buddy {
   Buddy(const Prepared& heap, const BuddySettings& settings, SimulatedDevice& device)
       : settings_(settings), device_(device), block_of_(heap.slot_count + 1, BlockId::none) {}
 
-  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t /*lane*/) {
+  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t /*pool_stream*/) {
     const unsigned order = order_of(requested);
     if (order >= orders) [[unlikely]]
       return false;

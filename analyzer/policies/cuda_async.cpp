@@ -18,21 +18,21 @@ constexpr Bytes addresses{std::uint64_t{1} << 44U};
 CudaAsync::CudaAsync(const Prepared& heap, const CudaAsyncSettings& settings, SimulatedDevice& device)
     : settings_(settings), device_(device), block_of_(heap.slot_count + 1, BlockId::none) {
   std::map<StreamId, std::uint32_t> numbers;
-  for (const Lane& lane : heap.lanes) {
-    const auto [found, is_new] = numbers.try_emplace(lane.stream, static_cast<std::uint32_t>(streams_.size()));
-    if (is_new) streams_.push_back({.id = lane.stream, .free = new_index()});
-    stream_of_lane_.push_back(found->second);
+  for (const PoolStream& pool_stream : heap.pool_streams) {
+    const auto [found, is_new] = numbers.try_emplace(pool_stream.stream, static_cast<std::uint32_t>(streams_.size()));
+    if (is_new) streams_.push_back({.id = pool_stream.stream, .free = new_index()});
+    stream_of_pool_stream_.push_back(found->second);
   }
   if (streams_.empty()) {
     streams_.push_back({.free = new_index()});
-    stream_of_lane_.push_back(0);
+    stream_of_pool_stream_.push_back(0);
   }
   for (StreamState& stream : streams_) stream.known.resize(streams_.size());
 }
 
-bool CudaAsync::allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane) {
+bool CudaAsync::allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool_stream) {
   const Bytes size = round_up(std::max(requested, 1_B), spacing);
-  const std::uint32_t number = stream_of_lane_[lane];
+  const std::uint32_t number = stream_of_pool_stream_[pool_stream];
   if (!streams_[number].has_allocated) {
     streams_[number].has_allocated = true;
     allocating_.push_back(number);
@@ -276,18 +276,18 @@ void CudaAsync::device_synchronized() {
   measure();
 }
 
-void CudaAsync::stream_synchronized(std::uint32_t lane) {
+void CudaAsync::stream_synchronized(std::uint32_t pool_stream) {
   ++calls_.sync;
-  const std::uint32_t stream = stream_of_lane_[lane];
+  const std::uint32_t stream = stream_of_pool_stream_[pool_stream];
   std::vector<Moment> known = streams_[stream].known;
   known[stream] = streams_[stream].now;
   host_knows(known);
   measure();
 }
 
-void CudaAsync::stream_waits(std::uint32_t awaited_lane, std::uint32_t waiting_lane) {
-  const std::uint32_t awaited = stream_of_lane_[awaited_lane];
-  const std::uint32_t waiting = stream_of_lane_[waiting_lane];
+void CudaAsync::stream_waits(std::uint32_t awaited_pool_stream, std::uint32_t waiting_pool_stream) {
+  const std::uint32_t awaited = stream_of_pool_stream_[awaited_pool_stream];
+  const std::uint32_t waiting = stream_of_pool_stream_[waiting_pool_stream];
   if (awaited == waiting) return;
   std::vector<Moment>& known = streams_[waiting].known;
   for (std::size_t i = 0; i < known.size(); ++i) known[i] = std::max(known[i], streams_[awaited].known[i]);

@@ -59,13 +59,13 @@ class CudaAsync {
 
   CudaAsync(const Prepared& heap, const CudaAsyncSettings& settings, SimulatedDevice& device);
 
-  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane);
+  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool_stream);
   void free_requested(std::uint32_t slot, Bytes size);
   void free(std::uint32_t slot, Bytes size) { free_requested(slot, size); }
   void free_completed(std::uint32_t, Bytes) {}  // a stream-ordered free needs nobody to wait for it
   void empty_cache();
   void device_synchronized();
-  void stream_synchronized(std::uint32_t lane);
+  void stream_synchronized(std::uint32_t pool_stream);
   void stream_waits(std::uint32_t awaited, std::uint32_t waiting);
 
   const HeapUse& use() const { return use_; }
@@ -146,7 +146,7 @@ class CudaAsync {
   PoolChunks chunks_;
   std::size_t spare_ = 0;  // chunks that a request found before it failed; mapped nowhere
   std::vector<StreamState> streams_;
-  std::vector<std::uint32_t> stream_of_lane_;
+  std::vector<std::uint32_t> stream_of_pool_stream_;
   std::vector<std::uint32_t> allocating_;  // streams in the order in which they first allocated
   std::vector<BlockId> block_of_;          // by slot
   // The common list, without the block at the end of the range: where all of a block has memory, and the others.

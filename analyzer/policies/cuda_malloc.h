@@ -23,7 +23,7 @@ namespace memreel {
 class CudaMalloc {
  public:
   struct Settings {};
-  static constexpr bool serves_any_lane = true;
+  static constexpr bool serves_any_pool_stream = true;
   static constexpr bool any_addresses_do = true;
   static constexpr Bytes spacing = 512_B;
   static constexpr Bytes page = 2_MiB;
@@ -32,7 +32,7 @@ class CudaMalloc {
   CudaMalloc(const Prepared& heap, Settings, SimulatedDevice& device)
       : device_(device), block_of_(heap.slot_count + 1, BlockId::none) {}
 
-  bool allocate(std::uint32_t slot, Bytes size, std::uint32_t lane);
+  bool allocate(std::uint32_t slot, Bytes size, std::uint32_t pool_stream);
   void free_requested(std::uint32_t slot, Bytes size);
   void free(std::uint32_t slot, Bytes size) { free_requested(slot, size); }
   void free_completed(std::uint32_t, Bytes) {}

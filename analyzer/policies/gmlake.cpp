@@ -19,17 +19,19 @@ constexpr Address last_address{std::uint64_t{1} << 62U};
 Gmlake::Gmlake(const Prepared& heap, const GmlakeSettings& settings, SimulatedDevice& device)
     : settings_(settings), device_(device), taken_(heap.slot_count + 1) {
   std::map<std::tuple<PoolId, bool, StreamId>, std::uint32_t> numbers;
-  const auto number_of = [&](const Lane& lane, bool small) {
+  const auto number_of = [&](const PoolStream& pool_stream, bool small) {
     const auto [at, is_new] =
-        numbers.try_emplace({lane.pool, small, lane.stream}, static_cast<std::uint32_t>(arenas_.size()));
+        numbers.try_emplace({pool_stream.pool, small, pool_stream.stream}, static_cast<std::uint32_t>(arenas_.size()));
     if (is_new)
-      arenas_.push_back(
-          {.free = BestFitIndex(table_, unit_log2), .small = small, .pool = lane.pool, .stream = lane.stream});
+      arenas_.push_back({.free = BestFitIndex(table_, unit_log2),
+                         .small = small,
+                         .pool = pool_stream.pool,
+                         .stream = pool_stream.stream});
     return at->second;
   };
-  for (const Lane& lane : heap.lanes) {
-    const std::uint32_t large = number_of(lane, false);
-    arenas_of_lane_.push_back({large, number_of(lane, true)});
+  for (const PoolStream& pool_stream : heap.pool_streams) {
+    const std::uint32_t large = number_of(pool_stream, false);
+    arenas_of_pool_stream_.push_back({large, number_of(pool_stream, true)});
   }
 }
 
@@ -38,9 +40,9 @@ Bytes Gmlake::rounded(Bytes requested) {
   return TorchSettings::is_small(size) ? size : round_up(size, page);
 }
 
-bool Gmlake::allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane) {
+bool Gmlake::allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool_stream) {
   const Bytes size = rounded(requested);
-  const std::uint32_t arena = arenas_of_lane_[lane][TorchSettings::is_small(size)];
+  const std::uint32_t arena = arenas_of_pool_stream_[pool_stream][TorchSettings::is_small(size)];
   const Taken taken = take(arena, size);
   if (taken.is_nothing()) return false;
   taken_[slot] = taken;

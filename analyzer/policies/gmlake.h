@@ -54,7 +54,7 @@ class Gmlake {
   Gmlake& operator=(const Gmlake&) = delete;
   ~Gmlake() = default;
 
-  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane);
+  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool_stream);
   void free(std::uint32_t slot, Bytes /*requested*/) {
     use_.allocated -= extent_of(slot).size;
     complete(slot);
@@ -135,9 +135,9 @@ class Gmlake {
   BlockTable table_;
   Stitches stitches_{table_};
   std::vector<Arena> arenas_;
-  std::vector<std::array<std::uint32_t, 2>> arenas_of_lane_;  // large, small
-  std::vector<Taken> taken_;                                  // by slot
-  std::uint64_t pending_ = 0;                                 // slots in that state
+  std::vector<std::array<std::uint32_t, 2>> arenas_of_pool_stream_;  // large, small
+  std::vector<Taken> taken_;                                         // by slot
+  std::uint64_t pending_ = 0;                                        // slots in that state
   Bytes stitched_bytes_;
   Address end_{page.count};  // of the addresses reserved so far
 };

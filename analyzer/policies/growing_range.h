@@ -39,7 +39,7 @@ concept Placement = std::constructible_from<P, BlockTable&, Bytes> &&
 template <Placement Free>
 class GrowingRange {
  public:
-  static constexpr bool serves_any_lane = true;
+  static constexpr bool serves_any_pool_stream = true;
 
   /// `more`: what else the placement is made from.
   GrowingRange(const Prepared& heap, const GrowingRangeSettings& settings, SimulatedDevice& device, auto... more)
@@ -48,7 +48,7 @@ class GrowingRange {
         free_(table_, settings.align, more...),
         block_of_(heap.slot_count + 1, BlockId::none) {}
 
-  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t /*lane*/) {
+  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t /*pool_stream*/) {
     const Bytes size = rounded(requested);
     BlockId block = free_.find(size);
     if (block == BlockId::none) [[unlikely]]

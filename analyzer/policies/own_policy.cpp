@@ -26,14 +26,15 @@ std::string text_of(Extent extent) {
 OwnPolicy::OwnPolicy(const Prepared& heap, const memreel_policy& rules,
                      const std::map<std::string, std::string>& parameters, SimulatedDevice& device)
     : rules_(rules), device_(device), extent_of_(heap.slot_count + 1) {
-  for (const Lane& lane : heap.lanes) lanes_.push_back({.pool = index(lane.pool), .stream = index(lane.stream)});
+  for (const PoolStream& pool_stream : heap.pool_streams)
+    pool_streams_.push_back({.pool = index(pool_stream.pool), .stream = index(pool_stream.stream)});
   environment_ = {.device = reinterpret_cast<memreel_device*>(this),
                   .reserve = reserve,
                   .release = release,
                   .capacity = device.capacity() ? std::max(*device.capacity(), 1_B).count : 0,
                   .slot_count = heap.slot_count + 1,
-                  .lane_count = static_cast<std::uint32_t>(lanes_.size()),
-                  .lanes = lanes_.data()};
+                  .pool_stream_count = static_cast<std::uint32_t>(pool_streams_.size()),
+                  .pool_streams = pool_streams_.data()};
   std::vector<memreel_parameter> list;
   list.reserve(parameters.size());
   for (const auto& [key, value] : parameters) list.push_back({.key = key.c_str(), .value = value.c_str()});
@@ -48,10 +49,10 @@ OwnPolicy::~OwnPolicy() {
   if (instance_ != nullptr) rules_.destroy(instance_);
 }
 
-bool OwnPolicy::allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane) {
+bool OwnPolicy::allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool_stream) {
   if (!works()) return false;
   ++requests_;
-  const bool served = rules_.allocate(instance_, slot, requested.count, lane) != 0 && works();
+  const bool served = rules_.allocate(instance_, slot, requested.count, pool_stream) != 0 && works();
   if (served) {
     const auto [address, size] = rules_.extent_of(instance_, slot);
     if (!place(slot, requested, {Address{address}, Bytes{size}})) return false;
@@ -87,13 +88,13 @@ void OwnPolicy::device_synchronized() {
   after_operation();
 }
 
-void OwnPolicy::stream_synchronized(std::uint32_t lane) {
-  if (works() && rules_.stream_synchronized != nullptr) rules_.stream_synchronized(instance_, lane);
+void OwnPolicy::stream_synchronized(std::uint32_t pool_stream) {
+  if (works() && rules_.stream_synchronized != nullptr) rules_.stream_synchronized(instance_, pool_stream);
   after_operation();
 }
 
-void OwnPolicy::stream_waits(std::uint32_t lane, std::uint32_t awaited) {
-  if (works() && rules_.stream_waits != nullptr) rules_.stream_waits(instance_, lane, awaited);
+void OwnPolicy::stream_waits(std::uint32_t pool_stream, std::uint32_t awaited) {
+  if (works() && rules_.stream_waits != nullptr) rules_.stream_waits(instance_, pool_stream, awaited);
   after_operation();
 }
 

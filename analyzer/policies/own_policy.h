@@ -30,7 +30,7 @@ class OwnPolicy {
   OwnPolicy& operator=(const OwnPolicy&) = delete;
   ~OwnPolicy();
 
-  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane);
+  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool_stream);
   void free(std::uint32_t slot, Bytes requested) {
     free_requested(slot, requested);
     free_completed(slot, requested);
@@ -39,8 +39,8 @@ class OwnPolicy {
   void free_completed(std::uint32_t slot, Bytes requested);
   void empty_cache();
   void device_synchronized();
-  void stream_synchronized(std::uint32_t lane);
-  void stream_waits(std::uint32_t lane, std::uint32_t awaited);
+  void stream_synchronized(std::uint32_t pool_stream);
+  void stream_waits(std::uint32_t pool_stream, std::uint32_t awaited);
 
   const HeapUse& use() const { return use_; }
   Bytes largest_free() const { return largest_free_; }
@@ -84,7 +84,7 @@ class OwnPolicy {
   HeapUse use_;
   Bytes pending_, largest_free_;
   DriverCalls calls_;
-  std::vector<memreel_lane> lanes_;
+  std::vector<memreel_pool_stream> pool_streams_;
   memreel_environment environment_{};
   void* instance_ = nullptr;
   std::uint64_t requests_ = 0;

@@ -37,13 +37,13 @@ class ExactPool {
 
   template <class Settings>
   ExactPool(const Prepared& heap, const Settings& behind, SimulatedDevice& device)
-      : lanes_(heap.lanes), behind_(heap, behind, device), object_of_(heap.slot_count + 1) {
+      : pool_streams_(heap.pool_streams), behind_(heap, behind, device), object_of_(heap.slot_count + 1) {
     measure();
   }
 
-  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane) {
+  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool_stream) {
     const Bytes size = round_up(std::max(requested, 1_B), alignment);
-    const std::uint32_t bin = bin_of(size, lane);
+    const std::uint32_t bin = bin_of(size, pool_stream);
     std::uint32_t object = take_kept(bin);
     if (object == none) object = get(bin);
     if (object == none) return false;
@@ -75,8 +75,8 @@ class ExactPool {
   void for_each_free(auto&& visit) const {
     behind_.for_each_free(visit);
     kept_blocks_.for_each([&](const Block& block) {
-      const Lane& lane = lanes_[bins_[bin_of_object_[block.arena]].lane];
-      visit(FreeBlock{.size = block.size, .pool = lane.pool, .stream = lane.stream});
+      const PoolStream& pool_stream = pool_streams_[bins_[bin_of_object_[block.arena]].pool_stream];
+      visit(FreeBlock{.size = block.size, .pool = pool_stream.pool, .stream = pool_stream.stream});
     });
   }
   const Behind& behind() const { return behind_; }
@@ -87,25 +87,25 @@ class ExactPool {
   /// Objects that can stand in for one another.
   struct Bin {
     Bytes size;
-    std::uint32_t lane = 0;
+    std::uint32_t pool_stream = 0;
     std::vector<BlockId> kept;  // in the order they were freed
   };
 
   struct Key {
     Bytes size;
-    std::uint32_t lane = 0;
+    std::uint32_t pool_stream = 0;
     friend bool operator==(const Key&, const Key&) = default;
   };
   struct KeyHash {
-    std::uint64_t operator()(const Key& key) const { return mix_bits(key.size.count + key.lane); }
+    std::uint64_t operator()(const Key& key) const { return mix_bits(key.size.count + key.pool_stream); }
   };
 
-  std::uint32_t bin_of(Bytes size, std::uint32_t lane) {
-    const std::uint32_t known = bin_by_key_.find({size, lane});
+  std::uint32_t bin_of(Bytes size, std::uint32_t pool_stream) {
+    const std::uint32_t known = bin_by_key_.find({size, pool_stream});
     if (known != none) return known;
     const auto bin = static_cast<std::uint32_t>(bins_.size());
-    bins_.push_back({.size = size, .lane = lane});
-    bin_by_key_.put({size, lane}, bin);
+    bins_.push_back({.size = size, .pool_stream = pool_stream});
+    bin_by_key_.put({size, pool_stream}, bin);
     return bin;
   }
 
@@ -121,7 +121,7 @@ class ExactPool {
   std::uint32_t get(std::uint32_t bin) {
     const std::uint32_t object = take_number();
     bin_of_object_[object] = bin;
-    const auto served = [&] { return behind_.allocate(object, bins_[bin].size, bins_[bin].lane); };
+    const auto served = [&] { return behind_.allocate(object, bins_[bin].size, bins_[bin].pool_stream); };
     if (served()) return object;
     if (kept_bytes_ > 0_B) {
       give_back_all();
@@ -178,7 +178,7 @@ class ExactPool {
     use_.free = behind_.use().free + kept_bytes_;
   }
 
-  std::vector<Lane> lanes_;
+  std::vector<PoolStream> pool_streams_;
   Behind behind_;
   HeapUse use_;
   std::vector<std::uint32_t> object_of_;  // by slot: the number by which the allocator behind knows it

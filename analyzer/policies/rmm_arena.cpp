@@ -12,10 +12,11 @@ namespace memreel {
 RmmArena::RmmArena(const Prepared& heap, const RmmArenaSettings& settings, SimulatedDevice& device)
     : device_(device), arenas_(1), block_of_(heap.slot_count + 1, BlockId::none), arena_of_slot_(heap.slot_count + 1) {
   std::map<std::uint64_t, std::uint32_t> arenas;
-  for (const Lane& lane : heap.lanes) {
-    const auto [arena, is_new] = arenas.try_emplace(lane.stream_handle, static_cast<std::uint32_t>(arenas_.size()));
+  for (const PoolStream& pool_stream : heap.pool_streams) {
+    const auto [arena, is_new] =
+        arenas.try_emplace(pool_stream.stream_handle, static_cast<std::uint32_t>(arenas_.size()));
     if (is_new) arenas_.emplace_back();
-    arena_of_lane_.push_back(arena->second);
+    arena_of_pool_stream_.push_back(arena->second);
   }
   ++calls_.malloc;
   if (!settings.size && !device.capacity()) {
@@ -29,12 +30,12 @@ RmmArena::RmmArena(const Prepared& heap, const RmmArenaSettings& settings, Simul
   use_.reserved = use_.free = size;
 }
 
-bool RmmArena::allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane) {
+bool RmmArena::allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool_stream) {
   if (!usable_) return false;
   block_of_[slot] = BlockId::none;
   if (requested == 0_B) return true;
   const Bytes size = round_up(requested, alignment);
-  const std::uint32_t arena = size <= least_superblock ? arena_of_lane_[lane] : global;
+  const std::uint32_t arena = size <= least_superblock ? arena_of_pool_stream_[pool_stream] : global;
   BlockId block = serve(size, arena);
   if (block == BlockId::none) [[unlikely]] {
     defragment();
@@ -43,7 +44,7 @@ bool RmmArena::allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane)
   if (block == BlockId::none) return false;
   use_.allocated += size;
   block_of_[slot] = block;
-  arena_of_slot_[slot] = arena_of_lane_[lane];
+  arena_of_slot_[slot] = arena_of_pool_stream_[pool_stream];
   return true;
 }
 

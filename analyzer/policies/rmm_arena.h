@@ -50,8 +50,10 @@ class RmmArena {
 
   RmmArena(const Prepared& heap, const RmmArenaSettings& settings, SimulatedDevice& device);
 
-  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane);
-  void freed_on(std::uint32_t slot, std::uint32_t lane) { arena_of_slot_[slot] = arena_of_lane_[lane]; }
+  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool_stream);
+  void freed_on(std::uint32_t slot, std::uint32_t pool_stream) {
+    arena_of_slot_[slot] = arena_of_pool_stream_[pool_stream];
+  }
   void free(std::uint32_t slot, Bytes requested) {
     free_requested(slot, requested);
     free_completed(slot, requested);
@@ -127,7 +129,7 @@ class RmmArena {
   std::uint32_t last_superblock_ = no_superblock;  // by address
   std::vector<std::uint32_t> owned_by_streams_;    // superblocks, as they moved there
   std::vector<AddressIndex> arenas_;               // free blocks; the global arena, then one for each stream
-  std::vector<std::uint32_t> arena_of_lane_;
+  std::vector<std::uint32_t> arena_of_pool_stream_;
   std::vector<BlockId> block_of_;             // by slot
   std::vector<std::uint32_t> arena_of_slot_;  // that of its stream; of the free, once it is known
 };

@@ -40,7 +40,7 @@ BlockId RmmBin::take_first(Queue& queue) {
 RmmBinning::RmmBinning(const Prepared& heap, const RmmBinningSettings& settings, Device& device)
     : smallest_(settings.smallest),
       largest_(settings.largest),
-      streams_(heap.lanes, true),
+      streams_(heap.pool_streams, true),
       pool_(streams_.count(), settings.pool, device),
       places_(heap.slot_count + 1) {
   for (Bytes size = smallest_; size <= largest_; size = size * 2) {
@@ -50,10 +50,10 @@ RmmBinning::RmmBinning(const Prepared& heap, const RmmBinningSettings& settings,
   measure();
 }
 
-bool RmmBinning::allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane) {
+bool RmmBinning::allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool_stream) {
   if (!usable_) return false;
   Place& place = places_[slot];
-  place = {.stream = streams_[lane]};
+  place = {.stream = streams_[pool_stream]};
   if (requested == 0_B) return true;
   const bool served = requested <= largest_ ? allocate_in_bin(place, requested) : allocate_in_pool(place, requested);
   if (served) use_.allocated += extent_of(slot).size;
@@ -86,9 +86,9 @@ bool RmmBinning::add_chunk(RmmBin& bin, std::uint32_t stream) {
   return true;
 }
 
-void RmmBinning::freed_on(std::uint32_t slot, std::uint32_t lane) {
+void RmmBinning::freed_on(std::uint32_t slot, std::uint32_t pool_stream) {
   Place& place = places_[slot];
-  place.stream = streams_[lane];
+  place.stream = streams_[pool_stream];
   if (place.bin == in_pool) pool_.freed_on(place.block, place.stream);
 }
 

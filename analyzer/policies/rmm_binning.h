@@ -74,8 +74,8 @@ class RmmBinning {
  public:
   RmmBinning(const Prepared& heap, const RmmBinningSettings& settings, Device& device);
 
-  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane);
-  void freed_on(std::uint32_t slot, std::uint32_t lane);
+  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool_stream);
+  void freed_on(std::uint32_t slot, std::uint32_t pool_stream);
   void free(std::uint32_t slot, Bytes requested) {
     free_requested(slot, requested);
     free_completed(slot, requested);

@@ -180,24 +180,24 @@ class RmmPool {
   using Settings = RmmPoolSettings;
 
   RmmPool(const Prepared& heap, const RmmPoolSettings& settings, Device& device)
-      : streams_(heap.lanes, settings.initial_on(device) > 0_B),
+      : streams_(heap.pool_streams, settings.initial_on(device) > 0_B),
         pool_(streams_.count(), settings, device),
         block_of_(heap.slot_count + 1, BlockId::none) {}
 
-  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane) {
+  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool_stream) {
     if (requested == 0_B) [[unlikely]] {
       block_of_[slot] = BlockId::none;
       return true;
     }
-    const BlockId block = pool_.allocate(round_up(requested, RmmPoolHeap::alignment), streams_[lane]);
+    const BlockId block = pool_.allocate(round_up(requested, RmmPoolHeap::alignment), streams_[pool_stream]);
     if (block == BlockId::none) [[unlikely]]
       return false;
     block_of_[slot] = block;
     return true;
   }
 
-  void freed_on(std::uint32_t slot, std::uint32_t lane) {
-    if (block_of_[slot] != BlockId::none) pool_.freed_on(block_of_[slot], streams_[lane]);
+  void freed_on(std::uint32_t slot, std::uint32_t pool_stream) {
+    if (block_of_[slot] != BlockId::none) pool_.freed_on(block_of_[slot], streams_[pool_stream]);
   }
   void free(std::uint32_t slot, Bytes requested) {
     free_requested(slot, requested);

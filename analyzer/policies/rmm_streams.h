@@ -27,22 +27,22 @@ namespace memreel {
 class RmmStreams {
  public:
   /// `legacy_first`: the resource puts memory into the default stream's list before the program begins.
-  RmmStreams(const std::vector<Lane>& lanes, bool legacy_first) {
+  RmmStreams(const std::vector<PoolStream>& pool_streams, bool legacy_first) {
     constexpr std::uint64_t legacy = 1;
     std::map<std::uint64_t, std::uint32_t> numbers;
     if (legacy_first) numbers[legacy] = 0;
-    for (const Lane& lane : lanes) {
-      const std::uint64_t handle = lane.stream_handle == 0 ? legacy : lane.stream_handle;
-      of_lane_.push_back(numbers.try_emplace(handle, static_cast<std::uint32_t>(numbers.size())).first->second);
+    for (const PoolStream& pool_stream : pool_streams) {
+      const std::uint64_t handle = pool_stream.stream_handle == 0 ? legacy : pool_stream.stream_handle;
+      of_pool_stream_.push_back(numbers.try_emplace(handle, static_cast<std::uint32_t>(numbers.size())).first->second);
     }
     count_ = static_cast<std::uint32_t>(numbers.size());
   }
 
-  std::uint32_t operator[](std::uint32_t lane) const { return of_lane_[lane]; }
+  std::uint32_t operator[](std::uint32_t pool_stream) const { return of_pool_stream_[pool_stream]; }
   std::uint32_t count() const { return count_; }
 
  private:
-  std::vector<std::uint32_t> of_lane_;
+  std::vector<std::uint32_t> of_pool_stream_;
   std::uint32_t count_ = 0;
 };
 

@@ -43,7 +43,7 @@ class SlabPolicy {
   /// `device` must outlive the policy.
   SlabPolicy(const Prepared& heap, const SlabSettings& settings, SimulatedDevice& device);
 
-  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t /*lane*/) {
+  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t /*pool_stream*/) {
     const std::uint32_t number = class_of(requested);
     if (number >= classes_.size()) [[unlikely]]
       return false;

@@ -12,7 +12,7 @@
 //   what is mapped too much is free. Unmapping a free block takes the whole runs inside it; the rest stays free.
 // - A range that is one unmapped block is given up.
 // - Assumed: a range never ends. PyTorch's has 1.125 times the device's memory, which only a program that maps behind
-//   many holes uses up.
+//   many gaps uses up.
 #pragma once
 
 #include <algorithm>

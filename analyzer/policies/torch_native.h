@@ -77,10 +77,10 @@ class TorchNative {
         expandable_(pools_, device),
         block_of_(heap.slot_count + 1, BlockId::none) {}
 
-  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane) {
+  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool_stream) {
     const Bytes rounded = divides_ ? settings_.round(requested) : TorchSettings::round_to_block(requested);
     const bool small = TorchSettings::is_small(rounded);
-    Arena& arena = pools_.of_lane(lane, small);
+    Arena& arena = pools_.of_pool_stream(pool_stream, small);
     BlockId block = take_free(arena, rounded);
     if (block == BlockId::none) [[unlikely]]
       block = make_room(arena, rounded);
@@ -107,14 +107,14 @@ class TorchNative {
   }
 
   void empty_cache() { release_everything(); }
-  void empty_pool(std::uint32_t lane) {
-    const PoolId pool = pools_.pool_of(lane);
+  void empty_pool(std::uint32_t pool_stream) {
+    const PoolId pool = pools_.pool_of(pool_stream);
     // Only for what was the pool's: release_cached_blocks() in c10/cuda/CUDACachingAllocator.cpp.
     wait_for_pending([&](const Block& block) { return pools_.arena_of(block).pool == pool; });
     release_pool(pool);
   }
-  void pool_ended(std::uint32_t lane) {
-    const PoolId pool = pools_.pool_of(lane);
+  void pool_ended(std::uint32_t pool_stream) {
+    const PoolId pool = pools_.pool_of(pool_stream);
     std::erase(ended_, pool);
     ended_.push_back(pool);
   }
@@ -141,11 +141,11 @@ class TorchNative {
     });
   }
 
-  /// What a request of this lane and size may be served from, in the order of the search.
-  std::vector<Block> candidates(std::uint32_t lane, Bytes requested) const {
+  /// What a request of this pool and stream and size may be served from, in the order of the search.
+  std::vector<Block> candidates(std::uint32_t pool_stream, Bytes requested) const {
     std::vector<Block> blocks;
     const bool small = TorchSettings::is_small(settings_.round(requested));
-    for (const BlockId id : pools_.of_lane(lane, small).free.ordered()) blocks.push_back(table_[id]);
+    for (const BlockId id : pools_.of_pool_stream(pool_stream, small).free.ordered()) blocks.push_back(table_[id]);
     return blocks;
   }
 

@@ -44,9 +44,13 @@ class TorchPools {
   TorchPools(const TorchPools&) = delete;  // the indexes point into the table
   TorchPools& operator=(const TorchPools&) = delete;
 
-  Arena& of_lane(std::uint32_t lane, bool small) { return *arenas_of_lane_[lane][small ? 1 : 0]; }
-  const Arena& of_lane(std::uint32_t lane, bool small) const { return *arenas_of_lane_[lane][small ? 1 : 0]; }
-  PoolId pool_of(std::uint32_t lane) const { return of_lane(lane, false).pool; }
+  Arena& of_pool_stream(std::uint32_t pool_stream, bool small) {
+    return *arenas_of_pool_stream_[pool_stream][small ? 1 : 0];
+  }
+  const Arena& of_pool_stream(std::uint32_t pool_stream, bool small) const {
+    return *arenas_of_pool_stream_[pool_stream][small ? 1 : 0];
+  }
+  PoolId pool_of(std::uint32_t pool_stream) const { return of_pool_stream(pool_stream, false).pool; }
   Arena& arena_of(const Block& block) { return arenas_[block.arena]; }
   const Arena& arena_of(const Block& block) const { return arenas_[block.arena]; }
 
@@ -129,9 +133,9 @@ class TorchPools {
   void build(const Prepared& heap) {
     std::map<std::tuple<PoolId, bool, std::uint64_t>, std::uint32_t> by_key;
     std::map<std::uint64_t, StreamId> stream_of;
-    for (const Lane& lane : heap.lanes) {
-      stream_of[lane.stream_handle] = lane.stream;
-      for (const bool small : {false, true}) by_key[{lane.pool, small, lane.stream_handle}] = 0;
+    for (const PoolStream& pool_stream : heap.pool_streams) {
+      stream_of[pool_stream.stream_handle] = pool_stream.stream;
+      for (const bool small : {false, true}) by_key[{pool_stream.pool, small, pool_stream.stream_handle}] = 0;
     }
     for (auto& [key, number] : by_key) {
       const auto& [pool, small, stream] = key;
@@ -146,9 +150,9 @@ class TorchPools {
                          .pool = pool,
                          .stream = stream_of[stream]});
     }
-    for (const Lane& lane : heap.lanes)
-      arenas_of_lane_.push_back({&arenas_[by_key[{lane.pool, false, lane.stream_handle}]],
-                                 &arenas_[by_key[{lane.pool, true, lane.stream_handle}]]});
+    for (const PoolStream& pool_stream : heap.pool_streams)
+      arenas_of_pool_stream_.push_back({&arenas_[by_key[{pool_stream.pool, false, pool_stream.stream_handle}]],
+                                        &arenas_[by_key[{pool_stream.pool, true, pool_stream.stream_handle}]]});
   }
 
   [[gnu::always_inline]] void count_out(Bytes size) {
@@ -172,8 +176,8 @@ class TorchPools {
   [[no_unique_address]] std::conditional_t<numbers_blocks, BlockAges, NoAges> ages_;
   HeapUse use_;
   Bytes largest_free_;
-  std::vector<Arena> arenas_;                          // by pool, size class and stream handle
-  std::vector<std::array<Arena*, 2>> arenas_of_lane_;  // large, small
+  std::vector<Arena> arenas_;                                 // by pool, size class and stream handle
+  std::vector<std::array<Arena*, 2>> arenas_of_pool_stream_;  // large, small
   std::map<std::pair<PoolId, bool>, Range> classes_;
   std::vector<std::uint64_t> searches_;  // by size class
   std::vector<std::uint64_t> freed_at_;  // by block: the searches there had been when it became free

@@ -19,13 +19,13 @@ Vpmm::Vpmm(const Prepared& heap, const VpmmSettings& settings, SimulatedDevice& 
     : settings_(settings),
       device_(device),
       small_(heap, GrowingRangeSettings{}, device),
-      holes_(table_, static_cast<unsigned>(std::countr_zero(settings.page.count))),
+      gaps_(table_, static_cast<unsigned>(std::countr_zero(settings.page.count))),
       region_of_(heap.slot_count + 1, BlockId::none),
       end_(first_address) {
   std::map<StreamId, std::uint32_t> numbers{{StreamId::default_stream, 0}};
-  for (const Lane& lane : heap.lanes)
-    stream_of_lane_.push_back(
-        numbers.try_emplace(lane.stream, static_cast<std::uint32_t>(numbers.size())).first->second);
+  for (const PoolStream& pool_stream : heap.pool_streams)
+    stream_of_pool_stream_.push_back(
+        numbers.try_emplace(pool_stream.stream, static_cast<std::uint32_t>(numbers.size())).first->second);
   for (std::size_t i = 0; i < numbers.size(); ++i)
     streams_.push_back(
         {.stream = {}, .free = BestFitIndex(table_, static_cast<unsigned>(std::countr_zero(settings.page.count)))});
@@ -44,15 +44,15 @@ void Vpmm::with_small(auto action) {
   calls_.map += small_.driver_calls().map - mapped;
 }
 
-bool Vpmm::allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane) {
+bool Vpmm::allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool_stream) {
   if (requested < settings_.page) {
     region_of_[slot] = BlockId::none;
     bool served = false;
-    with_small([&] { served = small_.allocate(slot, requested, lane); });
+    with_small([&] { served = small_.allocate(slot, requested, pool_stream); });
     return served;
   }
   const Bytes size = round_up(requested, settings_.page);
-  const std::uint32_t stream = stream_of_lane_[lane];
+  const std::uint32_t stream = stream_of_pool_stream_[pool_stream];
   BlockId region = find(size, stream);
   if (region == BlockId::none) region = gather(size, stream);
   if (region == BlockId::none) return false;
@@ -91,7 +91,7 @@ void Vpmm::device_synchronized() {
   for (std::uint32_t stream = 0; stream < streams_.size(); ++stream) unmap_left(stream);
 }
 
-void Vpmm::stream_synchronized(std::uint32_t lane) { unmap_left(stream_of_lane_[lane]); }
+void Vpmm::stream_synchronized(std::uint32_t pool_stream) { unmap_left(stream_of_pool_stream_[pool_stream]); }
 
 Bytes Vpmm::largest_free() const {
   Bytes largest = small_.largest_free();
@@ -120,7 +120,7 @@ BlockId Vpmm::gather(Bytes size, std::uint32_t stream) {
   const Bytes missing = size > free_pages_ ? size - free_pages_ : 0_B;
   if (!device_.extend(missing)) return BlockId::none;
   use_.reserved += missing;
-  BlockId rest = take_hole(size);
+  BlockId rest = take_gap(size);
   BlockId region = BlockId::none;
   if (missing > 0_B) {
     calls_.map += missing / settings_.page;
@@ -143,24 +143,24 @@ BlockId Vpmm::gather(Bytes size, std::uint32_t stream) {
     calls_.map += moved / settings_.page;
     region = add_free(carve(rest, moved), stream);
   }
-  if (rest != BlockId::none) make_hole(rest);
+  if (rest != BlockId::none) make_gap(rest);
   return region;
 }
 
-/// A hole of at least `size` bytes, no longer among the holes.
-BlockId Vpmm::take_hole(Bytes size) {
-  BlockId found = holes_.find(size);
+/// A gap of at least `size` bytes, no longer among the gaps.
+BlockId Vpmm::take_gap(Bytes size) {
+  BlockId found = gaps_.find(size);
   if (found == BlockId::none) {
     const Bytes reservation = std::max(addresses_at_once, size);
-    make_hole(table_.add(end_, reservation, hole));
+    make_gap(table_.add(end_, reservation, gap));
     end_ = end_ + reservation;
-    found = holes_.find(size);
+    found = gaps_.find(size);
   }
-  holes_.erase(found);
+  gaps_.erase(found);
   return found;
 }
 
-/// Cuts `size` bytes off the front of what was taken from a hole; `from` becomes none when nothing is left.
+/// Cuts `size` bytes off the front of what was taken from a gap; `from` becomes none when nothing is left.
 BlockId Vpmm::carve(BlockId& from, Bytes size) {
   if (table_[from].size == size) return std::exchange(from, BlockId::none);
   return table_.split_front(from, size);
@@ -218,12 +218,12 @@ void Vpmm::take_out(BlockId id) {
   free_pages_ -= block.size;
 }
 
-void Vpmm::make_hole(BlockId id) {
-  const auto joins = [](const Block& near) { return near.arena == hole; };
-  table_.absorb_neighbours(id, joins, [&](BlockId neighbour) { holes_.erase(neighbour); });
+void Vpmm::make_gap(BlockId id) {
+  const auto joins = [](const Block& near) { return near.arena == gap; };
+  table_.absorb_neighbours(id, joins, [&](BlockId neighbour) { gaps_.erase(neighbour); });
   table_[id].state = BlockState::pending;
-  table_[id].arena = hole;
-  holes_.insert(id);
+  table_[id].arena = gap;
+  gaps_.insert(id);
 }
 
 /// The host waited for a stream: what pages left on it is unmapped.
@@ -232,7 +232,7 @@ void Vpmm::unmap_left(std::uint32_t stream) {
   std::erase_if(left_, [&](const Left& gone) {
     if (gone.stream != stream) return false;
     ++calls_.unmap;
-    make_hole(gone.block);
+    make_gap(gone.block);
     return true;
   });
 }

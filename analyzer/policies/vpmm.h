@@ -3,11 +3,11 @@
 // - Requests of a page and more are rounded up to pages and get a region of virtual addresses: the smallest free one of
 //   their stream that fits, of several the lowest; else the smallest of another stream that the device is known to be
 //   done with. It is cut, and what is left stays free.
-// - Without one, a hole of unused addresses is taken, the smallest that fits. As many new pages as all free regions
+// - Without one, a gap of unused addresses is taken, the smallest that fits. As many new pages as all free regions
 //   together are short of are mapped at its beginning; behind them pages of free regions, those of the own stream
 //   first, the one freed first before the others, of the last only the front. Pages are mapped one by one.
 // - A freed region merges with free neighbours of its stream. The addresses that pages left stay mapped until the host
-//   has waited for the stream; then they are a hole again. Pages are never given back; `pages` are taken at the
+//   has waited for the stream; then they are a gap again. Pages are never given back; `pages` are taken at the
 //   beginning.
 // - Requests below a page go to cudaMallocAsync.
 //
@@ -44,7 +44,7 @@ class Vpmm {
   Vpmm& operator=(const Vpmm&) = delete;
   ~Vpmm() = default;
 
-  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t lane);
+  bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool_stream);
   void free(std::uint32_t slot, Bytes requested) {
     free_requested(slot, requested);
     free_completed(slot, requested);
@@ -54,8 +54,8 @@ class Vpmm {
   void empty_cache() {}
 
   void device_synchronized();
-  void stream_synchronized(std::uint32_t lane);
-  void stream_waits(std::uint32_t /*lane*/, std::uint32_t /*awaited*/) {}
+  void stream_synchronized(std::uint32_t pool_stream);
+  void stream_waits(std::uint32_t /*pool_stream*/, std::uint32_t /*awaited*/) {}
 
   const HeapUse& use() const { return use_; }
   Bytes largest_free() const;
@@ -74,7 +74,7 @@ class Vpmm {
 
  private:
   // What a block's `arena` says of one without pages of its own; of the others it is the number of their stream.
-  static constexpr std::uint32_t hole = 0xFFFF'FFFF;
+  static constexpr std::uint32_t gap = 0xFFFF'FFFF;
   static constexpr std::uint32_t left = 0xFFFF'FFFE;  // pages have left, the addresses are still mapped
   static constexpr Bytes addresses_at_once{std::uint64_t{8} << 40U};
 
@@ -93,14 +93,14 @@ class Vpmm {
 
   BlockId find(Bytes size, std::uint32_t stream);
   BlockId gather(Bytes size, std::uint32_t stream);
-  BlockId take_hole(Bytes size);
+  BlockId take_gap(Bytes size);
   BlockId carve(BlockId& from, Bytes size);
   Bytes move_pages(BlockId from, Bytes wanted);
   BlockId oldest_of_others(std::uint32_t stream) const;
   BlockId add_free(BlockId id, std::uint32_t stream);
   void put_free(BlockId id, std::uint32_t stream, std::uint64_t age);
   void take_out(BlockId id);
-  void make_hole(BlockId id);
+  void make_gap(BlockId id);
   void unmap_left(std::uint32_t stream);
   /// Does something with the small requests' allocator and counts what it did as done here.
   void with_small(auto action);
@@ -112,9 +112,9 @@ class Vpmm {
   Bytes free_pages_;  // use_.free less what is free of the small requests' memory
   FitBest small_;
   BlockTable table_;  // the virtual addresses, gapless in each reservation
-  BestFitIndex holes_;
+  BestFitIndex gaps_;
   std::vector<Stream> streams_;
-  std::vector<std::uint32_t> stream_of_lane_;
+  std::vector<std::uint32_t> stream_of_pool_stream_;
   std::vector<BlockId> region_of_;  // by slot; none: a small request
   std::vector<std::uint64_t> age_;  // by block: the number of its free
   std::vector<Left> left_;

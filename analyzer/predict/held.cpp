@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "analyzer/predict/replayed_film.h"
+#include "analyzer/predict/replayed_prediction.h"
 
 namespace memreel {
 namespace {
@@ -11,16 +11,16 @@ namespace {
 /// Calls `use(allocation of the base, bytes)` for everything that is live when most is, at `at`.
 template <class Use>
 void for_each_held(const Model& model, const Values& at, const Assumption& assumption, Use use) {
-  ReplayedFilm replayed(model, at);
+  ReplayedPrediction replayed(model, at);
   const double factor = model.factor(at);
   const ReplayResult result = replayed.replay({.name = "bound.live"}, {}, assumption);
-  const Trace& trace = replayed.film().trace;
+  const Trace& trace = replayed.predicted_run().trace;
   std::vector<bool> freed(trace.allocation_events.size());
   for (std::uint32_t i = 0; i <= result.peak_live_event && i < trace.events.count(); ++i)
     if (trace.events.kind[i] == EventKind::free_requested) freed[index(trace.events.allocation[i])] = true;
   for (std::size_t a = 0; a < freed.size() && trace.allocation_events[a] <= result.peak_live_event; ++a) {
     if (freed[a]) continue;
-    const Film::Source& source = replayed.film().sources[a];
+    const PredictedRun::Source& source = replayed.predicted_run().sources[a];
     const std::uint32_t event = model.base->requests.rows[source.row].event;
     use(model.base->trace.events.allocation[event], model.size_of(source.row, source.copy, at, factor, assumption));
   }

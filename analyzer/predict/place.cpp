@@ -55,7 +55,7 @@ bool perform(const Prepared& heap, std::size_t row, TorchNative<>& policy) {
   const std::uint32_t slot = heap.slot[row];
   switch (heap.op[row]) {
     case Op::alloc:
-      policy.allocate(slot, heap.size[row], heap.lane[row]);
+      policy.allocate(slot, heap.size[row], heap.pool_stream[row]);
       return true;
     case Op::free:
       policy.free(slot, heap.size[row]);
@@ -70,10 +70,10 @@ bool perform(const Prepared& heap, std::size_t row, TorchNative<>& policy) {
       policy.empty_cache();
       break;
     case Op::empty_pool:
-      policy.empty_pool(heap.lane[row]);
+      policy.empty_pool(heap.pool_stream[row]);
       break;
     case Op::pool_ended:
-      policy.pool_ended(heap.lane[row]);
+      policy.pool_ended(heap.pool_stream[row]);
       break;
     default:
       break;
@@ -83,11 +83,11 @@ bool perform(const Prepared& heap, std::size_t row, TorchNative<>& policy) {
 
 }  // namespace
 
-void place(Film& film, const TorchSettings& settings) {
-  const std::vector<Prepared> heaps = prepare(film.trace);
-  const auto heap = std::ranges::find(heaps, film.heap, &Prepared::heap);
+void place(PredictedRun& predicted_run, const TorchSettings& settings) {
+  const std::vector<Prepared> heaps = prepare(predicted_run.trace);
+  const auto heap = std::ranges::find(heaps, predicted_run.heap, &Prepared::heap);
   if (heap == heaps.end()) return;
-  EventColumns& events = film.trace.events;
+  EventColumns& events = predicted_run.trace.events;
   NotingDevice device;
   TorchNative<> policy(*heap, settings, device);
   std::vector<std::pair<std::uint32_t, Event>> segments;  // and the events that they stand before
@@ -110,9 +110,9 @@ void place(Film& film, const TorchSettings& settings) {
     for (; segment != segments.end() && segment->first == at; ++segment) placed.push_back(segment->second);
     Event event = events[at];
     if (event.kind == EventKind::alloc)
-      film.trace.allocation_events[index(event.allocation)] = static_cast<std::uint32_t>(placed.count());
+      predicted_run.trace.allocation_events[index(event.allocation)] = static_cast<std::uint32_t>(placed.count());
     else if (is_free(event.kind))
-      event.address = placed.address(film.trace.allocation_events[index(event.allocation)]);
+      event.address = placed.address(predicted_run.trace.allocation_events[index(event.allocation)]);
     placed.push_back(event);
   }
   events = std::move(placed);

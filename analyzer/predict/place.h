@@ -6,8 +6,8 @@
 
 namespace memreel {
 
-/// Replays PyTorch's allocator with `settings` over the trace of `film`: every allocation gets its address, and the
-/// segments that it takes from the device and gives back become events. The device has no limit.
-void place(Film& film, const TorchSettings& settings);
+/// Replays PyTorch's allocator with `settings` over the trace of `predicted_run`: every allocation gets its address,
+/// and the segments that it takes from the device and gives back become events. The device has no limit.
+void place(PredictedRun& predicted_run, const TorchSettings& settings);
 
 }  // namespace memreel

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "analyzer/predict/place.h"
-#include "analyzer/predict/replayed_film.h"
+#include "analyzer/predict/replayed_prediction.h"
 
 namespace memreel {
 namespace {
@@ -78,7 +78,7 @@ std::optional<Peaks> predict_left_out(Recordings others, const Values& at, const
   // Of repeats there are no fewer than in the smallest recording.
   if (repeats && scale(at, others.front()->at) < 1) return std::nullopt;
   const Model model = learn(others, base_for(others, at, repeats));
-  return peaks_of(ReplayedFilm(model, at).replay(policy, {}, {}));
+  return peaks_of(ReplayedPrediction(model, at).replay(policy, {}, {}));
 }
 
 Result<Peaks> replay_recording(const Recording& recording, const PolicySpec& policy) {
@@ -159,7 +159,7 @@ Prediction Predictor::predict(const Values& at) const {
   };
   std::vector<Member> members;
   const auto add = [&](std::size_t from) {
-    ReplayedFilm film(models_[from], at);
+    ReplayedPrediction predicted_run(models_[from], at);
     const bool uncertain = is_uncertain(models_[from], at);
     using Size = Assumption::Size;
     std::vector<Assumption> assumptions{{.all = Size::likely}};
@@ -169,7 +169,7 @@ Prediction Predictor::predict(const Values& at) const {
       for (std::uint64_t draw = 1; draw <= draws; ++draw) assumptions.push_back({.draw = draw});
     }
     for (const Assumption& assumption : assumptions)
-      members.push_back({from, assumption, peaks_of(film.replay(options_.policy, {}, assumption))});
+      members.push_back({from, assumption, peaks_of(predicted_run.replay(options_.policy, {}, assumption))});
   };
   add(base);
   // What the next smaller recording chose may be what a larger run chooses. With repeats it makes other requests.
@@ -199,9 +199,9 @@ Prediction Predictor::predict(const Values& at) const {
   prediction.reserved_low = low > segment ? low - segment : Bytes{};
   prediction.reserved_high = times(most_reserved, 1 + margin) + segment;
   if (options_.capacity) {
-    ReplayedFilm film(models_[chosen.base], at);
+    ReplayedPrediction predicted_run(models_[chosen.base], at);
     prediction.first_failure =
-        film.replay(options_.policy, device_of(options_.capacity), chosen.assumption).first_failure;
+        predicted_run.replay(options_.policy, device_of(options_.capacity), chosen.assumption).first_failure;
   }
   return prediction;
 }
@@ -242,14 +242,14 @@ std::uint64_t Predictor::largest_that_fits(const Values& at, std::size_t which) 
   return good;
 }
 
-Film Predictor::film(const Prediction& prediction) const {
+PredictedRun Predictor::predicted_run(const Prediction& prediction) const {
   const Model& model = models_[prediction.base];
-  Film film = synthesize(model, prediction.at, prediction.assumption);
-  film.trace.header.source_name += " at " + text_of(prediction.at, options_.names);
+  PredictedRun predicted_run = synthesize(model, prediction.at, prediction.assumption);
+  predicted_run.trace.header.source_name += " at " + text_of(prediction.at, options_.names);
   if (const Result<TorchSettings> settings = TorchSettings::parse(options_.policy);
       options_.policy.name == "torch.native" && settings)
-    place(film, *settings);
-  return film;
+    place(predicted_run, *settings);
+  return predicted_run;
 }
 
 HeldAtPeak Predictor::held(const Prediction& prediction) const {

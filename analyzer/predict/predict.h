@@ -68,7 +68,7 @@ class Predictor {
   std::uint64_t largest_that_fits(const Values& at, std::size_t which) const;
 
   /// The trace that has the peaks of `prediction`; its allocations are placed when PyTorch's allocator is replayed.
-  Film film(const Prediction& prediction) const;
+  PredictedRun predicted_run(const Prediction& prediction) const;
 
   /// Predictions of parameter `which` at up to `count` values between those of `from` and of `to`, evenly spaced, both
   /// included; the other parameters as in `to`.

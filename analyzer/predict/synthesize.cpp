@@ -20,8 +20,8 @@ class Synthesis {
         factor_(model.factor(values)),
         assumption_(assumption) {}
 
-  Film run() {
-    film_.heap = base_.heap;
+  PredictedRun run() {
+    predicted_run_.heap = base_.heap;
     trace_.header = base_.trace.header;
     trace_.header.source = synthetic_source;
     trace_.tables = base_.trace.tables;
@@ -34,7 +34,7 @@ class Synthesis {
       else
         write(event, {});
     }
-    return std::move(film_);
+    return std::move(predicted_run_);
   }
 
  private:
@@ -167,7 +167,7 @@ class Synthesis {
     event.allocation = AllocationId{static_cast<std::uint32_t>(trace_.allocation_events.size())};
     trace_.allocation_events.push_back(static_cast<std::uint32_t>(trace_.events.count()));
     trace_.events.push_back(event);
-    film_.sources.push_back({.row = row, .copy = copy});
+    predicted_run_.sources.push_back({.row = row, .copy = copy});
     state_[first_copy_[row] + copy] = {.id = event.allocation, .state = State::live};
   }
 
@@ -215,8 +215,8 @@ class Synthesis {
   std::span<const std::uint64_t> values_;
   double factor_;
   const Assumption& assumption_;
-  Film film_;
-  Trace& trace_ = film_.trace;
+  PredictedRun predicted_run_;
+  Trace& trace_ = predicted_run_.trace;
   std::vector<std::uint32_t> row_of_;            // by allocation of the base
   std::vector<std::uint32_t> copies_of_;         // by row; 0 outside of repeats' units
   std::vector<bool> absent_;                     // by row: a smaller program has no such request
@@ -229,7 +229,7 @@ class Synthesis {
 
 }  // namespace
 
-Film synthesize(const Model& model, std::span<const std::uint64_t> values, const Assumption& assumption) {
+PredictedRun synthesize(const Model& model, std::span<const std::uint64_t> values, const Assumption& assumption) {
   return Synthesis(model, values, assumption).run();
 }
 

@@ -12,7 +12,7 @@
 namespace memreel {
 
 /// A synthetic trace, and what each of its allocations was made from.
-struct Film {
+struct PredictedRun {
   /// What an allocation was made from: a request of the base, or (from 1 on) one of its copies.
   struct Source {
     std::uint32_t row = 0, copy = 0;
@@ -32,6 +32,6 @@ struct Film {
 /// number; of what stood before the repeat as far as its period is long, what the copy written before it asked for.
 /// What a copy leaves to be freed later is freed where its original is; but what its round frees of the round before or
 /// after it, every copy's round does.
-Film synthesize(const Model& model, std::span<const std::uint64_t> values, const Assumption& assumption = {});
+PredictedRun synthesize(const Model& model, std::span<const std::uint64_t> values, const Assumption& assumption = {});
 
 }  // namespace memreel

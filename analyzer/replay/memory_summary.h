@@ -1,4 +1,4 @@
-// The figures of torch.cuda.memory_summary(), for a history instead of a running process.
+// The metrics of torch.cuda.memory_summary(), for a history instead of a running process.
 //
 // Meanings as in c10/core/CachingDeviceAllocator.h and c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11:
 // - allocated: handed out and not let go of; block sizes, so after rounding;
@@ -18,7 +18,7 @@
 
 namespace memreel {
 
-/// One figure over a history, in bytes or a count.
+/// One metric over a history, in bytes or a count.
 struct Statistic {
   std::uint64_t current = 0;  // at the end
   std::uint64_t peak = 0;
@@ -37,7 +37,7 @@ struct Statistic {
   friend bool operator==(const Statistic&, const Statistic&) = default;
 };
 
-/// A figure of the whole allocator and of its two kinds of pools.
+/// A metric of the whole allocator and of its two kinds of pools.
 struct PoolStatistics {
   Statistic all, large, small;
   friend bool operator==(const PoolStatistics&, const PoolStatistics&) = default;
@@ -46,7 +46,7 @@ struct PoolStatistics {
 struct MemorySummary {
   HeapId heap = HeapId::none;
   std::int32_t device = 0;
-  bool exact = false;  // the simulated allocator repeated the recording; else the figures are an estimate
+  bool exact = false;  // the simulated allocator repeated the recording; else the metrics are an estimate
 
   PoolStatistics allocated_bytes, active_bytes, requested_bytes, reserved_bytes, inactive_split_bytes;
   PoolStatistics allocations, active, segments, inactive_split;  // counts

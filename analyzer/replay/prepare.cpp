@@ -64,27 +64,27 @@ class HeapBuilder {
 
   std::uint32_t alloc(const Origin& origin, Bytes size, std::uint32_t event) {
     const std::uint32_t slot = take_slot();
-    push(Op::alloc, slot, lane(origin), size, event);
+    push(Op::alloc, slot, pool_stream(origin), size, event);
     return slot;
   }
 
   void alloc_failed(const Origin& origin, Bytes size, std::uint32_t event) {
     failed_ = true;
-    push(Op::alloc_failed, 0, lane(origin), size, event);
+    push(Op::alloc_failed, 0, pool_stream(origin), size, event);
   }
 
   void empty_cache(const Origin& origin, std::uint32_t event) {
     if (origin.pool == PoolId::default_pool)
       push(Op::empty_cache, 0, 0, {}, event);
     else
-      push(Op::empty_pool, 0, lane(origin), {}, event);
+      push(Op::empty_pool, 0, pool_stream(origin), {}, event);
   }
 
-  void pool_end(const Origin& origin, std::uint32_t event) { push(Op::pool_ended, 0, lane(origin), {}, event); }
+  void pool_end(const Origin& origin, std::uint32_t event) { push(Op::pool_ended, 0, pool_stream(origin), {}, event); }
 
   /// True when the free is also the completion.
   bool free_requested(std::uint32_t slot, const Origin& origin, Bytes size, std::uint32_t event) {
-    push(completes_at_request_ ? Op::free : Op::free_requested, slot, lane(origin), size, event);
+    push(completes_at_request_ ? Op::free : Op::free_requested, slot, pool_stream(origin), size, event);
     if (completes_at_request_) free_slots_.push_back(slot);
     return completes_at_request_;
   }
@@ -94,19 +94,21 @@ class HeapBuilder {
     if (was_requested && directly_after)
       heap_.op.back() = Op::free;
     else
-      push(was_requested ? Op::free_completed : Op::free, slot, lane(origin), size, event);
+      push(was_requested ? Op::free_completed : Op::free, slot, pool_stream(origin), size, event);
     free_slots_.push_back(slot);
   }
 
   void synchronized(const Origin& origin, std::uint64_t how, std::uint32_t event) {
-    const auto lane_of = [&](StreamId stream) { return lane({.pool = PoolId::default_pool, .stream = stream}); };
+    const auto pool_stream_of = [&](StreamId stream) {
+      return pool_stream({.pool = PoolId::default_pool, .stream = stream});
+    };
     if (how == sync_device) {
       push(Op::device_synchronized, 0, 0, {}, event);
     } else if (how == sync_stream) {
-      push(Op::stream_synchronized, 0, lane_of(origin.stream), {}, event);
+      push(Op::stream_synchronized, 0, pool_stream_of(origin.stream), {}, event);
     } else if (how - sync_edge < tables_->streams.size()) {
       const StreamId awaited{static_cast<std::uint32_t>(how - sync_edge)};
-      push(Op::stream_waits, lane_of(awaited), lane_of(origin.stream), {}, event);
+      push(Op::stream_waits, pool_stream_of(awaited), pool_stream_of(origin.stream), {}, event);
     }
   }
 
@@ -145,15 +147,15 @@ class HeapBuilder {
   static void for_each_column(const Function& function, Heaps&... heaps) {
     function(heaps.op...);
     function(heaps.slot...);
-    function(heaps.lane...);
+    function(heaps.pool_stream...);
     function(heaps.size...);
     function(heaps.event...);
   }
 
-  void push(Op op, std::uint32_t slot, std::uint32_t lane, Bytes size, std::uint32_t event) {
+  void push(Op op, std::uint32_t slot, std::uint32_t pool_stream, Bytes size, std::uint32_t event) {
     heap_.op.push_back(op);
     heap_.slot.push_back(slot);
-    heap_.lane.push_back(lane);
+    heap_.pool_stream.push_back(pool_stream);
     heap_.size.push_back(size);
     heap_.event.push_back(event);
   }
@@ -165,11 +167,11 @@ class HeapBuilder {
     return slot;
   }
 
-  std::uint32_t lane(const Origin& origin) {
+  std::uint32_t pool_stream(const Origin& origin) {
     const auto [found, is_new] =
-        lanes_.try_emplace({origin.pool, origin.stream}, static_cast<std::uint32_t>(heap_.lanes.size()));
+        pool_streams_.try_emplace({origin.pool, origin.stream}, static_cast<std::uint32_t>(heap_.pool_streams.size()));
     if (is_new)
-      heap_.lanes.push_back(
+      heap_.pool_streams.push_back(
           {.pool = origin.pool, .stream = origin.stream, .stream_handle = (*tables_)[origin.stream].handle});
     return found->second;
   }
@@ -180,7 +182,7 @@ class HeapBuilder {
   const Tables* tables_;
   Prepared heap_;
   Prepared taken_;  // rows, no longer in heap_
-  std::map<std::pair<PoolId, StreamId>, std::uint32_t> lanes_;
+  std::map<std::pair<PoolId, StreamId>, std::uint32_t> pool_streams_;
   std::vector<std::uint32_t> free_slots_;
   bool completes_at_request_ = false;
   bool failed_ = false;  // at least once to allocate

@@ -21,17 +21,17 @@ void run_recorded(const Prepared& heap, std::size_t rows, P& policy, RecordedDev
     bool served = true;
     device.begin(row);
     if (op == Op::alloc) {
-      served = policy.allocate(slot, size, heap.lane[row]);
+      served = policy.allocate(slot, size, heap.pool_stream[row]);
       if (!served) failed.add(slot);
     } else if (op == Op::alloc_failed) {
-      served = policy.allocate(heap.slot_count, size, heap.lane[row]);
+      served = policy.allocate(heap.slot_count, size, heap.pool_stream[row]);
       if (served) policy.free(heap.slot_count, size);
     } else if (op == Op::empty_cache) {
       policy.empty_cache();
     } else if (op == Op::empty_pool) {
-      policy.empty_pool(heap.lane[row]);
+      policy.empty_pool(heap.pool_stream[row]);
     } else if (op == Op::pool_ended) {
-      policy.pool_ended(heap.lane[row]);
+      policy.pool_ended(heap.pool_stream[row]);
     } else if (op == Op::device_synchronized || op == Op::stream_synchronized || op == Op::stream_waits) {
       // not said of the heap's own memory
     } else if (failed.contains(slot)) {

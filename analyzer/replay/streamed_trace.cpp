@@ -35,8 +35,8 @@ Result<std::uint64_t> read_blocks(TraceReader& reader, const std::filesystem::pa
 }
 
 /// What a trace adds up to, and what is prepared of it, as its events come.
-struct StreamedFigures {
-  explicit StreamedFigures(const Tables& of) : tables(&of), preparation(of), live(of) {}
+struct StreamedMetrics {
+  explicit StreamedMetrics(const Tables& of) : tables(&of), preparation(of), live(of) {}
 
   void take(const EventColumns& events) {
     preparation.add(events, static_cast<std::uint32_t>(count));
@@ -68,12 +68,12 @@ Result<std::unique_ptr<StreamedTrace>> StreamedTrace::open(const std::filesystem
   Result<TraceReader> reader = open_reader(path, memory_limit);
   if (!reader) return std::move(reader).error();
   std::unique_ptr<StreamedTrace> result(new StreamedTrace(path, memory_limit));
-  std::optional<StreamedFigures> figures(std::in_place, reader->tables());
+  std::optional<StreamedMetrics> metrics(std::in_place, reader->tables());
   result->subject_.emplace(reader->tables());
   SubjectStream& subject = *result->subject_;
   const Result<std::uint64_t> count = read_blocks(*reader, path, all, [&](const EventColumns& events) {
     subject.see(events);
-    figures->take(events);
+    metrics->take(events);
     return true;
   });
   if (!count) return count.error();
@@ -95,23 +95,23 @@ Result<std::unique_ptr<StreamedTrace>> StreamedTrace::open(const std::filesystem
     if (!done) return std::move(done).error();
     subject.end_second_pass();
     result->trace_.tables = subject.tables();
-    figures.emplace(result->trace_.tables);
+    metrics.emplace(result->trace_.tables);
     SubjectStream::Pass pass(subject);
-    done = once_more([&](const EventColumns& events) { figures->take(pass.next(events)); });
+    done = once_more([&](const EventColumns& events) { metrics->take(pass.next(events)); });
     if (!done) return std::move(done).error();
   } else {
     result->subject_.reset();
   }
-  result->event_count_ = figures->count;
-  result->row_counts_ = std::move(figures->row_counts);
-  for (const HeapTally& tally : figures->tallies)
+  result->event_count_ = metrics->count;
+  result->row_counts_ = std::move(metrics->row_counts);
+  for (const HeapTally& tally : metrics->tallies)
     if (tally.has_memory()) result->histories_.push_back(tally.history());
-  result->heaps_ = std::move(figures->preparation).finish();
+  result->heaps_ = std::move(metrics->preparation).finish();
   for (Prepared& heap : result->heaps_) {
     result->row_counts_[index(heap.heap)] += heap.count();  // what was held back
     heap.op.clear();
     heap.slot.clear();
-    heap.lane.clear();
+    heap.pool_stream.clear();
     heap.size.clear();
     heap.event.clear();
   }

@@ -20,7 +20,7 @@ namespace {
 /// The free blocks that the request of `row` had to choose from, nearest to its size.
 std::vector<std::string> free_blocks(const auto& policy, auto real, const Prepared& heap, std::size_t row) {
   const Bytes wanted = policy.settings().round(heap.size[row]);
-  const std::vector<Block> blocks = policy.candidates(heap.lane[row], heap.size[row]);
+  const std::vector<Block> blocks = policy.candidates(heap.pool_stream[row], heap.size[row]);
   const auto fits = std::find_if(blocks.begin(), blocks.end(), [&](const Block& b) { return b.size >= wanted; });
   const auto first = fits - std::min<std::ptrdiff_t>(fits - blocks.begin(), most_free_blocks / 2);
   std::vector<std::string> lines;

@@ -101,7 +101,7 @@ void run(const Prepared& heap, std::size_t rows, Bfc& policy, RegionDevice& devi
     bool served = true;
     device.begin(heap.event[row]);
     if (heap.op[row] == Op::alloc) {
-      served = policy.allocate(slot, heap.size[row], heap.lane[row]);
+      served = policy.allocate(slot, heap.size[row], heap.pool_stream[row]);
       if (!served) failed.add(slot);
     } else if (heap.op[row] == Op::free) {
       if (failed.contains(slot))

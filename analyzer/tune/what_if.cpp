@@ -21,7 +21,7 @@ Error not_a_question(std::string_view text) {
 void copy_row(const Prepared& from, std::size_t row, Prepared& to) {
   to.op.push_back(from.op[row]);
   to.slot.push_back(from.slot[row]);
-  to.lane.push_back(from.lane[row]);
+  to.pool_stream.push_back(from.pool_stream[row]);
   to.size.push_back(from.size[row]);
   to.event.push_back(from.event[row]);
 }
@@ -29,7 +29,7 @@ void copy_row(const Prepared& from, std::size_t row, Prepared& to) {
 void add_empty_cache(std::uint32_t event, Prepared& to) {
   to.op.push_back(Op::empty_cache);
   to.slot.push_back(0);
-  to.lane.push_back(0);
+  to.pool_stream.push_back(0);
   to.size.emplace_back();
   to.event.push_back(event);
 }
@@ -40,7 +40,7 @@ Prepared without_rows(const Prepared& heap) {
                  .device = heap.device,
                  .level = heap.level,
                  .pooled = heap.pooled,
-                 .lanes = heap.lanes,
+                 .pool_streams = heap.pool_streams,
                  .slot_count = heap.slot_count,
                  .segments = heap.segments,
                  .settings = heap.settings,

@@ -99,14 +99,14 @@ std::optional<Verdict::Fragments> fragments_of(const std::vector<Fragmentation>&
   const FragmentationPoint& peak = found->at_peak;
   Verdict::Fragments fragments{.reserved = peak.reserved,
                                .allocated = peak.allocated,
-                               .unreleasable = peak.hostage,
+                               .unreleasable = peak.unreleasable,
                                .site = found->sites.empty() ? "" : found->sites.front().label,
                                .share = peak.fragmentation()};
   if (ooms == nullptr) return fragments;
   const auto failure = std::ranges::find(ooms->examined, OomVerdict::fragmentation, &OutOfMemory::verdict);
   if (failure != ooms->examined.end()) {
     fragments.free_at_failure = failure->free;
-    fragments.largest_at_failure = failure->largest_in_lane;
+    fragments.largest_at_failure = failure->largest_in_pool_stream;
   }
   return fragments;
 }

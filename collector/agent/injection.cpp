@@ -7,7 +7,7 @@
 
 #include "collector/agent/agent.h"
 #include "collector/agent/control.h"
-#include "collector/attach/errand.h"
+#include "collector/attach/bootstrap.h"
 #include "collector/cuda/interposer.h"
 #include "collector/cuda/real_driver.h"
 #include "collector/nvtx/memory.h"
@@ -46,13 +46,13 @@ extern "C" {
 /// standard error says.
 [[gnu::visibility("default")]] int memreel_agent_start() { return memreel::agent::restart() ? 1 : 0; }
 
-/// For the thread that was started to load this library (collector/attach/errand.h): it waits for whoever sent it.
+/// For the thread that was started to load this library (collector/attach/bootstrap.h): it waits for whoever sent it.
 /// `page` is `size` bytes of code and data that brought it here.
 [[gnu::visibility("default")]] void memreel_agent_visit(void* page, std::size_t size) {
   ::pthread_detach(::pthread_self());
   ::pthread_setname_np(::pthread_self(), "memreel-control");
   memreel::agent::control::visit([page, size] {
-    const auto* const released = static_cast<const std::byte*>(page) + memreel::attach::Errand::released_at;
+    const auto* const released = static_cast<const std::byte*>(page) + memreel::attach::Bootstrap::released_at;
     if (*reinterpret_cast<const volatile std::uint64_t*>(released) == 0) return false;
     return ::munmap(page, size) == 0;
   });

@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "collector/attach/bootstrap.h"
 #include "collector/attach/control_socket.h"
-#include "collector/attach/errand.h"
 #include "collector/attach/process.h"
 #include "collector/attach/refusal.h"
 #include "collector/attach/remote_process.h"
@@ -60,7 +60,7 @@ void pause_for(std::chrono::microseconds time) {
 
 /// What is looked up before anybody is stopped.
 struct Ground {
-  ErrandFunctions functions;
+  BootstrapFunctions functions;
   std::uint64_t system_call = 0;      // address of the instructions "syscall; ret"
   std::uint64_t handlers_return = 0;  // SafePlaces::handlers_return()
 };
@@ -110,7 +110,7 @@ Result<Ground> survey(const RemoteProcess& process, const SafePlaces& places) {
 }
 
 /// One thread that was stopped at a safe place, and what it was then. From send to send it is in front of a way back
-/// (errand.h) that needs nobody; what it still wants of us is to be put back exactly.
+/// (bootstrap.h) that needs nobody; what it still wants of us is to be put back exactly.
 class Borrowed {
  public:
   Borrowed(const RemoteProcess& process, pid_t thread) : process_(&process), thread_(thread) {}
@@ -157,14 +157,14 @@ class Borrowed {
     return static_cast<std::int64_t>(state->registers.rax);
   }
 
-  /// Sends it on its errand.
-  bool send(const Errand& errand) {
+  /// Sends it on its bootstrap.
+  bool send(const Bootstrap& bootstrap) {
     user_regs_struct registers = original_.registers;
-    registers.rip = errand.entry;
-    registers.rsp = errand.stack;
-    registers.rdi = errand.argument;
-    low_ = errand.argument;
-    size_ = Errand::page_size;
+    registers.rip = bootstrap.entry;
+    registers.rsp = bootstrap.stack;
+    registers.rdi = bootstrap.argument;
+    low_ = bootstrap.argument;
+    size_ = Bootstrap::page_size;
     return go_to(registers) && thread_.set_signal_mask(~0ULL) && thread_.resume();
   }
 
@@ -192,36 +192,36 @@ class Borrowed {
 };
 
 /// Has the thread start another one that loads the library. The news' address.
-Result<std::uint64_t> run_errand(Borrowed& thread, const Ground& ground, const std::string& library,
-                                 Clock::time_point deadline) {
+Result<std::uint64_t> run_bootstrap(Borrowed& thread, const Ground& ground, const std::string& library,
+                                    Clock::time_point deadline) {
   const auto failed = [&](std::string what) {
     return Error{.what = std::move(what),
                  .where = "process " + std::to_string(thread.process().number()),
                  .remedy = "try again, or start it with memreel record"};
   };
   const std::array<std::uint64_t, 6> page_wanted{
-      0, Errand::page_size, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, ~0ULL, 0};
+      0, Bootstrap::page_size, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, ~0ULL, 0};
   const auto page = thread.call(ground, SYS_mmap, page_wanted, deadline);
   if (!page) return failed("exited or did not respond in time");
   if (*page < 0) return failed("could not allocate memory for memreel (error " + std::to_string(-*page) + ")");
 
-  const Errand errand =
-      make_errand(static_cast<std::uint64_t>(*page), ground.functions, thread.original(), library, visit_function);
-  if (!thread.process().write(static_cast<std::uint64_t>(*page), errand.page))
+  const Bootstrap bootstrap =
+      make_bootstrap(static_cast<std::uint64_t>(*page), ground.functions, thread.original(), library, visit_function);
+  if (!thread.process().write(static_cast<std::uint64_t>(*page), bootstrap.page))
     return failed("does not allow memory writes");
-  if (!thread.send(errand)) return failed("exited");
-  std::optional<ErrandNews> news;
+  if (!thread.send(bootstrap)) return failed("exited");
+  std::optional<BootstrapNews> news;
   do {
     pause_for(std::chrono::microseconds(20));
-    news = thread.process().read<ErrandNews>(errand.news);
+    news = thread.process().read<BootstrapNews>(bootstrap.news);
   } while (news && news->started == 0 && Clock::now() < deadline);
   if (!thread.put_back(Clock::now() + std::chrono::seconds(1)) || !news) return failed("exited");
   constexpr std::uint64_t yes = 1;
-  thread.process().write(errand.released, std::as_bytes(std::span(&yes, 1)));
+  thread.process().write(bootstrap.released, std::as_bytes(std::span(&yes, 1)));
   if (news->started == 0) return failed("did not start a thread in time; its state was restored");
   if (news->thread_refused != 0)
     return failed("could not start a thread (error " + std::to_string(news->thread_refused) + ")");
-  return errand.news;
+  return bootstrap.news;
 }
 
 /// Until the library listens, or could not be loaded.
@@ -231,7 +231,7 @@ Result<void> await_arrival(const RemoteProcess& process, std::uint64_t news, Clo
                    .remedy = "run memreel attach again"};
   while (Clock::now() < deadline) {
     if (ask(process.number(), {.word = "status", .fields = {}}, std::chrono::seconds(1)).reached) return {};
-    const auto told = process.read<ErrandNews>(news);
+    const auto told = process.read<BootstrapNews>(news);
     if (told && told->failed != 0)
       return Error{.what = "could not load memreel's library: " + process.read_text(told->failure),
                    .where = "process " + std::to_string(process.number())};
@@ -265,7 +265,7 @@ Result<Injected> inject(pid_t process, const std::filesystem::path& library, std
         Borrowed borrowed(*remote, thread);
         // One that sleeps in the kernel beyond our reach is left alone soon.
         if (!borrowed.take(places, std::min(deadline, start + std::chrono::milliseconds(20)))) continue;
-        news = run_errand(borrowed, *ground, library.string(), std::min(deadline, start + std::chrono::seconds(2)));
+        news = run_bootstrap(borrowed, *ground, library.string(), std::min(deadline, start + std::chrono::seconds(2)));
       }
       const Injected injected{.pause = Clock::now() - start};
       if (!news) return news.error();

@@ -30,7 +30,7 @@ constexpr std::array exporters{
     Exporter{{"jsonl", "JSON Lines, one object per event"}, export_jsonl},
     Exporter{{"minimalloc", "buffers with lifetimes for offline planners, one line per allocation"},
              plain<export_minimalloc>},
-    Exporter{{"perfetto", "memory over time and marks, for https://ui.perfetto.dev", ExportScope::course},
+    Exporter{{"perfetto", "memory over time and marks, for https://ui.perfetto.dev", ExportScope::series},
              export_perfetto},
     Exporter{{"pprof", "who holds memory at the peak or --at an instant, for pprof", ExportScope::instant},
              export_pprof},

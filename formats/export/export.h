@@ -15,7 +15,7 @@ namespace memreel {
 /// What a format shows of a trace.
 enum class ExportScope : std::uint8_t {
   events,   // every event, as it was recorded
-  course,   // memory over time; the levels of the trace are tied (analyzer/history/levels.h)
+  series,   // memory over time; the levels of the trace are tied (analyzer/history/levels.h)
   instant,  // memory at ExportOptions::events; likewise
 };
 

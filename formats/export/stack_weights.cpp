@@ -31,27 +31,27 @@ bool is_of_allocation(const EventColumns& events, std::size_t i) {
 
 /// By HeapId: how many events had happened when the heap's peak was reached.
 std::vector<std::uint64_t> events_until_peak(const Trace& trace) {
-  struct Course {
+  struct Series {
     Bytes live, peak;
     std::uint64_t events = 0;
   };
   const EventColumns& events = trace.events;
-  std::vector<Course> courses(trace.tables.heaps.size());
+  std::vector<Series> all_series(trace.tables.heaps.size());
   for (std::size_t i = 0; i < events.count(); ++i) {
     if (!is_of_allocation(events, i)) continue;
     const std::uint32_t begin = trace.allocation_events[index(events.allocation[i])];
-    Course& course = courses[index(trace.tables[events.origin[begin]].heap)];
+    Series& series = all_series[index(trace.tables[events.origin[begin]].heap)];
     if (events.kind[i] != EventKind::alloc) {
-      course.live -= events.size[begin];
+      series.live -= events.size[begin];
       continue;
     }
-    course.live += events.size[begin];
-    if (course.live <= course.peak) continue;
-    course.peak = course.live;
-    course.events = i + 1;
+    series.live += events.size[begin];
+    if (series.live <= series.peak) continue;
+    series.peak = series.live;
+    series.events = i + 1;
   }
   std::vector<std::uint64_t> until;
-  for (const Course& course : courses) until.push_back(course.events);
+  for (const Series& series : all_series) until.push_back(series.events);
   return until;
 }
 

@@ -42,18 +42,18 @@ class FlatMap {
   /// Returns the value that it had.
   std::uint32_t erase(const Key& key) {
     if (entries_.empty()) return absent;
-    std::size_t hole = place_of(key);
-    const std::uint32_t value = entries_[hole].value;
+    std::size_t gap = place_of(key);
+    const std::uint32_t value = entries_[gap].value;
     if (value == absent) return absent;
     --count_;
-    // Whatever was pushed behind the hole by it moves up, so that no probe meets an empty place too early.
-    for (std::size_t i = next(hole); entries_[i].value != absent; i = next(i)) {
+    // Whatever was pushed behind the gap by it moves up, so that no probe meets an empty place too early.
+    for (std::size_t i = next(gap); entries_[i].value != absent; i = next(i)) {
       const std::size_t distance_from_home = (i - home_of(entries_[i].key)) & mask();
-      if (distance_from_home < ((i - hole) & mask())) continue;
-      entries_[hole] = entries_[i];
-      hole = i;
+      if (distance_from_home < ((i - gap) & mask())) continue;
+      entries_[gap] = entries_[i];
+      gap = i;
     }
-    entries_[hole].value = absent;
+    entries_[gap].value = absent;
     return value;
   }
 

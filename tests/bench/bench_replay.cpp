@@ -40,14 +40,14 @@ std::map<std::string, Run> contenders() {
 
 Prepared prepared(const SyntheticOptions& options) { return prepare(synthetic_trace(options)).at(0); }
 
-/// `holes` free blocks of one size, each between two live ones that stay. Visitors come and go among them, so that at
-/// every event one hole is filled or another opens.
-Prepared heap_of_holes(std::uint32_t holes) {
+/// `gaps` free blocks of one size, each between two live ones that stay. Visitors come and go among them, so that at
+/// every event one gap is filled or another opens.
+Prepared heap_of_gaps(std::uint32_t gaps) {
   constexpr Bytes size = 64_KiB;
-  const std::uint32_t visitors = holes / 4;
+  const std::uint32_t visitors = gaps / 4;
   Prepared heap;
   heap.lanes.emplace_back();
-  heap.slot_count = 2 * (holes + visitors);
+  heap.slot_count = 2 * (gaps + visitors);
   const auto push = [&](Op op, std::uint32_t slot) {
     heap.op.push_back(op);
     heap.slot.push_back(slot);
@@ -73,8 +73,8 @@ std::map<std::string, Prepared> workloads() {
   loads["random, 5 k live"] = prepared({.live = 5'000});
   loads["random, 50 k live"] = prepared({.events = 3'000'000, .live = 50'000});
   loads["steps, 5 k live"] = prepared({.live = 5'000, .steps = 20});
-  loads["holes: 4 k"] = heap_of_holes(4 << 10);
-  loads["holes: 65 k"] = heap_of_holes(64 << 10);
+  loads["holes: 4 k"] = heap_of_gaps(4 << 10);
+  loads["holes: 65 k"] = heap_of_gaps(64 << 10);
   for (const char* name : {"decode_default", "gpt_default", "random_2m"}) {
     const auto file = test::history(name);
     if (!file) continue;

@@ -16,9 +16,9 @@
 #include "formats/reader/trace_index.h"
 #include "formats/writer/trace_writer.h"
 #include "tests/bench/synthetic.h"
-#include "viewer/model/course_columns.h"
 #include "viewer/model/document_builder.h"
 #include "viewer/model/heap_at.h"
+#include "viewer/model/series_columns.h"
 
 namespace memreel::viewer {
 namespace {
@@ -126,7 +126,7 @@ void measure(const std::filesystem::path& path) {
               events / indexing / 1e6, indexing / reading);
   std::printf("resident %.1f bytes for each event\n", static_cast<double>(resident() - before) / events);
 
-  const HeapCourse& course = document->heaps.front();
+  const HeapSeries& series = document->heaps.front();
   const std::int64_t first = document->first_time().count(), span = document->last_time().count() - first + 1;
   synthetic::Random random(2);
   std::vector<double> columns, states, replays;
@@ -135,7 +135,7 @@ void measure(const std::filesystem::path& path) {
     const std::int64_t begin =
         first + static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(span - length + 1)));
     columns.push_back(seconds([&] {
-      static_cast<void>(course_columns(*document, course, Nanoseconds{begin}, Nanoseconds{begin + length}, 3840));
+      static_cast<void>(series_columns(*document, series, Nanoseconds{begin}, Nanoseconds{begin + length}, 3840));
     }));
   }
   const double plain = seconds([&] {
@@ -156,7 +156,7 @@ void measure(const std::filesystem::path& path) {
   const auto index = TraceIndex::open(*file, "trace");
   for (int i = 0; i < 200; ++i) {
     const auto event = static_cast<std::uint32_t>(random.below(document->event_count()));
-    states.push_back(seconds([&] { static_cast<void>(heap_at(*document, course.heap, event)); }));
+    states.push_back(seconds([&] { static_cast<void>(heap_at(*document, series.heap, event)); }));
     if (index && i < 20) replays.push_back(seconds([&] { static_cast<void>(index->state_after(event)); }));
   }
   std::printf("heap at an instant: p50 %.2f ms, p99 %.2f ms; by the file's own keyframes p50 %.0f ms: %.0fx\n",

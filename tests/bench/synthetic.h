@@ -137,8 +137,8 @@ class SyntheticBuilder {
     const Bytes rounded = round_up(std::max(request.size, 512_B), 512_B);
     Live live{.request = request,
               .allocation = AllocationId{static_cast<std::uint32_t>(trace_.allocation_events.size())}};
-    auto& holes = holes_[{request.stream, rounded.count}];
-    if (holes.empty()) {
+    auto& gaps = gaps_[{request.stream, rounded.count}];
+    if (gaps.empty()) {
       if (end_ - next_ < rounded) {
         next_ = end_;
         const Bytes segment = round_up(rounded, 20_MiB);
@@ -149,8 +149,8 @@ class SyntheticBuilder {
       live.address = next_;
       next_ = next_ + rounded;
     } else {
-      live.address = holes.back();
-      holes.pop_back();
+      live.address = gaps.back();
+      gaps.pop_back();
     }
     push(EventKind::alloc, live);
     trace_.allocation_events.push_back(static_cast<std::uint32_t>(trace_.events.count() - 1));
@@ -161,7 +161,7 @@ class SyntheticBuilder {
     push(EventKind::free_requested, live);
     push(EventKind::free_completed, live);
     const Bytes rounded = round_up(std::max(live.request.size, 512_B), 512_B);
-    holes_[{live.request.stream, rounded.count}].push_back(live.address);
+    gaps_[{live.request.stream, rounded.count}].push_back(live.address);
   }
 
   void random_history() {
@@ -209,7 +209,7 @@ class SyntheticBuilder {
   Trace trace_;
   Nanoseconds time_{1'700'000'000'000'000'000};
   Address next_{0x7F00'0000'0000}, end_ = next_;
-  std::map<std::pair<std::uint32_t, std::uint64_t>, std::vector<Address>> holes_;
+  std::map<std::pair<std::uint32_t, std::uint64_t>, std::vector<Address>> gaps_;
 };
 
 inline Trace synthetic_trace(const SyntheticOptions& options = {}) { return SyntheticBuilder(options).build(); }

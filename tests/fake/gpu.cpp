@@ -33,7 +33,7 @@ DevicePointer Gpu::malloc(std::uint64_t size) {
   auto place = small_.take(rounded);
   if (!place) {
     if (!take(page)) return 0;
-    // Twice the addresses, so that the holes of neighbouring pages never become one.
+    // Twice the addresses, so that the gaps of neighbouring pages never become one.
     const DevicePointer fresh = *addresses_.take(2 * page);
     small_.add(fresh, page);
     small_used_[fresh] = 0;
@@ -59,7 +59,7 @@ bool Gpu::free(DevicePointer pointer) {
   small_.add(pointer, size);
   shared->second -= size;
   if (shared->second == 0) {
-    small_.remove_hole(start);
+    small_.remove_gap(start);
     small_used_.erase(shared);
     addresses_.add(start, 2 * page);
     give_back(page);

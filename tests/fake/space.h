@@ -1,4 +1,4 @@
-// A range of addresses, of which pieces are taken and given back: smallest fitting hole, lowest address first, so that
+// A range of addresses, of which pieces are taken and given back: smallest fitting gap, lowest address first, so that
 // an address given back is soon handed out again, possibly to another thread.
 #pragma once
 
@@ -14,12 +14,12 @@ namespace fake {
 class Space {
  public:
   void add(std::uint64_t address, std::uint64_t size) {
-    auto next = holes_.lower_bound(address);
-    if (next != holes_.end() && next->first == address + size) {
+    auto next = gaps_.lower_bound(address);
+    if (next != gaps_.end() && next->first == address + size) {
       size += next->second;
       next = drop(next);
     }
-    if (next != holes_.begin()) {
+    if (next != gaps_.begin()) {
       const auto before = std::prev(next);
       if (before->first + before->second == address) {
         address = before->first;
@@ -27,38 +27,38 @@ class Space {
         drop(before);
       }
     }
-    holes_[address] = size;
+    gaps_[address] = size;
     by_size_.insert({size, address});
   }
 
   std::optional<std::uint64_t> take(std::uint64_t size) {
     const auto found = by_size_.lower_bound({size, 0});
     if (found == by_size_.end()) return std::nullopt;
-    const auto [hole, address] = *found;
-    drop(holes_.find(address));
-    if (hole > size) {
-      holes_[address + size] = hole - size;
-      by_size_.insert({hole - size, address + size});
+    const auto [gap, address] = *found;
+    drop(gaps_.find(address));
+    if (gap > size) {
+      gaps_[address + size] = gap - size;
+      by_size_.insert({gap - size, address + size});
     }
     return address;
   }
 
-  /// The size of the hole that begins at `address`; 0 when none does.
-  std::uint64_t hole_at(std::uint64_t address) const {
-    const auto found = holes_.find(address);
-    return found == holes_.end() ? 0 : found->second;
+  /// The size of the gap that begins at `address`; 0 when none does.
+  std::uint64_t gap_at(std::uint64_t address) const {
+    const auto found = gaps_.find(address);
+    return found == gaps_.end() ? 0 : found->second;
   }
-  void remove_hole(std::uint64_t address) { drop(holes_.find(address)); }
+  void remove_gap(std::uint64_t address) { drop(gaps_.find(address)); }
 
  private:
-  using Holes = std::map<std::uint64_t, std::uint64_t>;
+  using Gaps = std::map<std::uint64_t, std::uint64_t>;
 
-  Holes::iterator drop(Holes::iterator hole) {
-    by_size_.erase({hole->second, hole->first});
-    return holes_.erase(hole);
+  Gaps::iterator drop(Gaps::iterator gap) {
+    by_size_.erase({gap->second, gap->first});
+    return gaps_.erase(gap);
   }
 
-  Holes holes_;
+  Gaps gaps_;
   std::set<std::pair<std::uint64_t, std::uint64_t>> by_size_;
 };
 

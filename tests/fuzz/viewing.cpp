@@ -12,14 +12,14 @@
 #include "viewer/model/alignment.h"
 #include "viewer/model/allocation_list.h"
 #include "viewer/model/allocation_map.h"
-#include "viewer/model/course_columns.h"
 #include "viewer/model/device_memory.h"
 #include "viewer/model/document_builder.h"
 #include "viewer/model/heap_at.h"
 #include "viewer/model/recording_cost.h"
 #include "viewer/model/rounding.h"
+#include "viewer/model/series_columns.h"
 #include "viewer/model/stack_weights.h"
-#include "viewer/model/stacked_course.h"
+#include "viewer/model/stacked_series.h"
 #include "viewer/model/subject.h"
 
 namespace memreel::fuzz {
@@ -67,16 +67,16 @@ std::shared_ptr<const Document> document_of(const std::shared_ptr<ByteFile>& fil
   return builder.publish(*reader, file->size(), true);
 }
 
-void ask(const Document& document, const HeapCourse& course) {
+void ask(const Document& document, const HeapSeries& series) {
   std::atomic<float> share = 0;
   const Progress progress({}, share);
-  const HeapId heap = course.heap;
+  const HeapId heap = series.heap;
   const Nanoseconds begin = document.first_time(), end = document.last_time();
   const std::uint32_t all = document.event_count();
-  course_columns(document, course, begin, end, 100);
-  course_columns(document, course, begin + (end - begin) / 3, begin + (end - begin) / 2, 7);
-  free_columns(document, course, begin, end, 10);
-  sampled_course(document, heap);
+  series_columns(document, series, begin, end, 100);
+  series_columns(document, series, begin + (end - begin) / 3, begin + (end - begin) / 2, 7);
+  free_columns(document, series, begin, end, 10);
+  sampled_series(document, heap);
   unattributed(document, heap, all);
   for (const AllocationOrder order : {AllocationOrder::begin, AllocationOrder::size, AllocationOrder::lifetime,
                                       AllocationOrder::address, AllocationOrder::stack})
@@ -93,7 +93,7 @@ void ask(const Document& document, const HeapCourse& course) {
     if (const auto weights = weigh_stacks(document, {.weighing = weighing, .heap = heap, .end_event = all}, progress))
       flame_graph(*document.tables, *weights);
   for (std::size_t by = 0; by < split_count; ++by)
-    split_course(document, {.heap = heap, .by = static_cast<SplitBy>(by)}, progress);
+    split_series(document, {.heap = heap, .by = static_cast<SplitBy>(by)}, progress);
   if (const Steps steps = steps_of(document, heap); !steps.ends.empty()) SideScale::by_step(document, steps);
 }
 
@@ -102,7 +102,7 @@ void ask(const std::shared_ptr<ByteFile>& file) {
   if (document == nullptr || document->empty()) return;
   recording_share(*document);
   has_known_rounding(*document);
-  for (const HeapCourse& course : document->heaps) ask(*document, course);
+  for (const HeapSeries& series : document->heaps) ask(*document, series);
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ Unknown unattributed_memory(const Scene& scene) {
     unknown.value = text_of(*bytes);
     unknown.because = {"At the cursor the device said that so much more was used than the heaps of this trace hold:",
                        "contexts, code, other processes."};
-  } else if (const HeapCourse* const sampled = sampled_course(scene.doc(), scene.selection.heap)) {
+  } else if (const HeapSeries* const sampled = sampled_series(scene.doc(), scene.selection.heap)) {
     unknown.because = {scene.tables()[sampled->heap].level == Level::driver
                            ? "No sample of the device before the cursor."
                            : "Only the framework was asked, and it counts its own memory."};
@@ -93,11 +93,11 @@ void Viewer::draw_top_bar(Scene& scene) {
     ImGui::SameLine();
     ImGui::SetNextItemWidth(scene.px(190));
     if (ImGui::BeginCombo("##device", heap_label(scene.tables(), selection_.heap).c_str())) {
-      for (const HeapCourse& course : document_->heaps) {
-        const std::string label = heap_label(scene.tables(), course.heap) + "   peak " +
-                                  text_of(Bytes{std::max(course.peak_live, course.peak_reserved)});
-        if (ImGui::Selectable(label.c_str(), course.heap == selection_.heap)) {
-          selection_.heap = course.heap;
+      for (const HeapSeries& series : document_->heaps) {
+        const std::string label = heap_label(scene.tables(), series.heap) + "   peak " +
+                                  text_of(Bytes{std::max(series.peak_live, series.peak_reserved)});
+        if (ImGui::Selectable(label.c_str(), series.heap == selection_.heap)) {
+          selection_.heap = series.heap;
           selection_.clear();
         }
       }
@@ -129,9 +129,9 @@ void Viewer::draw_rank_list(Scene& scene) {
   ImGui::SetNextItemWidth(scene.px(130));
   if (ImGui::BeginCombo("##rank", shown < files.size() ? ranks_->name(shown).c_str() : "another file")) {
     for (std::size_t i = 0; i < files.size(); ++i) {
-      const auto course = ranks_->course(i);
+      const auto series = ranks_->series(i);
       std::string label = ranks_->name(i);
-      if (course && course->problem.empty()) label += "   peak " + text_of(course->peak_reserved);
+      if (series && series->problem.empty()) label += "   peak " + text_of(series->peak_reserved);
       ImGui::PushID(static_cast<int>(i));
       if (ImGui::Selectable(label.c_str(), i == shown)) choice_.show = i;
       note_item(scene, "rank list/" + std::to_string(i));

@@ -18,8 +18,8 @@ using Json = nlohmann::json;
 
 /// The heap that is shown first: the one that mattered most.
 HeapId main_heap(const Document& document) {
-  const auto most = std::ranges::max_element(document.heaps, {}, [](const HeapCourse& course) {
-    return std::pair{course.allocations != 0, std::max(course.peak_reserved, course.peak_live)};
+  const auto most = std::ranges::max_element(document.heaps, {}, [](const HeapSeries& series) {
+    return std::pair{series.allocations != 0, std::max(series.peak_reserved, series.peak_live)};
   });
   return most == document.heaps.end() ? HeapId::none : most->heap;
 }
@@ -124,10 +124,10 @@ bool Viewer::is_idle() const {
 }
 
 bool Viewer::go_to(std::string_view instant) {
-  const HeapCourse* const course = document_->course(selection_.heap);
+  const HeapSeries* const series = document_->series(selection_.heap);
   std::uint32_t event = 0;
   if (instant == "peak" || instant == "reserved-peak") {
-    if (course != nullptr) event = instant == "peak" ? course->peak_live_event : course->peak_reserved_event;
+    if (series != nullptr) event = instant == "peak" ? series->peak_live_event : series->peak_reserved_event;
   } else if (instant == "end") {
     event = document_->event_count();
   } else if (instant == "oom") {
@@ -171,8 +171,8 @@ void Viewer::follow_document() {
   if (!moved) selection_.look_at_all(*document_);
   followed_view_ = moved ? TimeRange() : selection_.view;
   if (cursor_follows_) {
-    if (const HeapCourse* const course = document_->course(selection_.heap))
-      selection_.cursor = course->peak_live_event;
+    if (const HeapSeries* const series = document_->series(selection_.heap))
+      selection_.cursor = series->peak_live_event;
   }
   if (wanted_instant_ && document_->complete) go_to(*std::exchange(wanted_instant_, std::nullopt));
   if (!moved) settled_view_ = last_view_ = selection_.view;
@@ -454,11 +454,11 @@ Json Viewer::state() const {
       {"rounding_bytes", heap_.rounding ? Json(heap_.rounding->count) : Json(nullptr)},
       {"places", places}};
   for (std::size_t i = 0; ranks_ && i < ranks_->files().size(); ++i) {
-    const auto course = ranks_->course(i);
+    const auto series = ranks_->series(i);
     state["ranks"].push_back({{"name", ranks_->name(i)},
                               {"file", ranks_->files()[i].string()},
-                              {"peak_reserved_bytes", course ? Json(course->peak_reserved.count) : Json(nullptr)},
-                              {"problem", course ? Json(course->problem) : Json(nullptr)}});
+                              {"peak_reserved_bytes", series ? Json(series->peak_reserved.count) : Json(nullptr)},
+                              {"problem", series ? Json(series->problem) : Json(nullptr)}});
   }
   if (const auto view = prediction_ ? prediction_->result() : nullptr) {
     state["prediction"] = {{"problem", view->problem}, {"predicted", Json::array()}};

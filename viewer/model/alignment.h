@@ -1,4 +1,4 @@
-// Two courses on one axis: by time, or step upon step.
+// Two series on one axis: by time, or step upon step.
 #pragma once
 
 #include <cstdint>

@@ -90,8 +90,8 @@ class Canvas {
 
 AddressScale::AddressScale(const Document& document, HeapId heap, std::uint32_t first_event, std::uint32_t end_event) {
   std::vector<std::pair<Address, Address>> parts;
-  const HeapCourse* const course = document.course(heap);
-  if (course != nullptr && course->has_segments) {
+  const HeapSeries* const series = document.series(heap);
+  if (series != nullptr && series->has_segments) {
     const std::uint32_t end = document.segments_before(end_event);
     for (std::uint32_t i = 0; i < end; ++i) {
       const Segment s = document.segment(i);

@@ -79,11 +79,11 @@ HeapId counterpart(const Document& document, HeapId heap, const Document& other)
   const Tables &tables = *document.tables, &others = *other.tables;
   const Heap& wanted = tables[heap];
   HeapId found = HeapId::none;
-  for (const HeapCourse& course : other.heaps) {
-    const Heap& candidate = others[course.heap];
+  for (const HeapSeries& series : other.heaps) {
+    const Heap& candidate = others[series.heap];
     if (candidate.device != wanted.device || candidate.level != wanted.level) continue;
-    if (others[candidate.name] == tables[wanted.name]) return course.heap;
-    if (found == HeapId::none) found = course.heap;
+    if (others[candidate.name] == tables[wanted.name]) return series.heap;
+    if (found == HeapId::none) found = series.heap;
   }
   return found;
 }

@@ -5,21 +5,21 @@
 namespace memreel::viewer {
 namespace {
 
-const OtherEvent& sample_row(const Document& document, const HeapCourse& course, std::size_t i) {
-  return document.columns.other[course.samples[i]];
+const OtherEvent& sample_row(const Document& document, const HeapSeries& series, std::size_t i) {
+  return document.columns.other[series.samples[i]];
 }
 
-DeviceSample sample_at(const Document& document, const HeapCourse& course, std::size_t i) {
-  const OtherEvent& row = sample_row(document, course, i);
+DeviceSample sample_at(const Document& document, const HeapSeries& series, std::size_t i) {
+  const OtherEvent& row = sample_row(document, series, i);
   return {.event = row.at, .used = row.event.size, .free = {row.event.value}};
 }
 
-/// How many samples of `course` there are among the first `events` events.
-std::size_t samples_before(const Document& document, const HeapCourse& course, std::uint32_t events) {
+/// How many samples of `series` there are among the first `events` events.
+std::size_t samples_before(const Document& document, const HeapSeries& series, std::uint32_t events) {
   std::size_t begin = 0;
-  for (std::size_t end = course.samples.size(); begin < end;) {
+  for (std::size_t end = series.samples.size(); begin < end;) {
     const std::size_t middle = begin + (end - begin) / 2;
-    if (sample_row(document, course, middle).at < events)
+    if (sample_row(document, series, middle).at < events)
       begin = middle + 1;
     else
       end = middle;
@@ -29,56 +29,56 @@ std::size_t samples_before(const Document& document, const HeapCourse& course, s
 
 }  // namespace
 
-const HeapCourse* sampled_course(const Document& document, HeapId heap) {
+const HeapSeries* sampled_series(const Document& document, HeapId heap) {
   const Tables& tables = *document.tables;
-  for (const HeapCourse& course : document.heaps)
-    if (!course.samples.empty() && tables[course.heap].level == Level::driver &&
-        tables[course.heap].device == tables[heap].device)
-      return &course;
-  const HeapCourse* const own = document.course(heap);
+  for (const HeapSeries& series : document.heaps)
+    if (!series.samples.empty() && tables[series.heap].level == Level::driver &&
+        tables[series.heap].device == tables[heap].device)
+      return &series;
+  const HeapSeries* const own = document.series(heap);
   return own != nullptr && !own->samples.empty() ? own : nullptr;
 }
 
-std::optional<DeviceSample> sample_before(const Document& document, const HeapCourse& course, std::uint32_t events) {
-  const std::size_t before = samples_before(document, course, events);
+std::optional<DeviceSample> sample_before(const Document& document, const HeapSeries& series, std::uint32_t events) {
+  const std::size_t before = samples_before(document, series, events);
   if (before == 0) return std::nullopt;
-  return sample_at(document, course, before - 1);
+  return sample_at(document, series, before - 1);
 }
 
 std::optional<Bytes> unattributed(const Document& document, HeapId heap, std::uint32_t events) {
   const Tables& tables = *document.tables;
-  const HeapCourse* const sampled = sampled_course(document, heap);
+  const HeapSeries* const sampled = sampled_series(document, heap);
   if (sampled == nullptr || tables[sampled->heap].level != Level::driver) return std::nullopt;
   const auto sample = sample_before(document, *sampled, events);
   if (!sample) return std::nullopt;
   Bytes recorded{};
-  for (const HeapCourse& course : document.heaps) {
-    if (tables[course.heap].device != tables[heap].device) continue;
-    const Figures figures = document.figures_after(course, sample->event + 1);
-    if (course.has_segments)
-      recorded += Bytes{value_of(figures, Figure::reserved)};
-    else if (tables[course.heap].level == Level::driver)
-      recorded += Bytes{value_of(figures, Figure::held)};
+  for (const HeapSeries& series : document.heaps) {
+    if (tables[series.heap].device != tables[heap].device) continue;
+    const Metrics metrics = document.metrics_after(series, sample->event + 1);
+    if (series.has_segments)
+      recorded += Bytes{value_of(metrics, Metric::reserved)};
+    else if (tables[series.heap].level == Level::driver)
+      recorded += Bytes{value_of(metrics, Metric::held)};
   }
   return sample->used - std::min(sample->used, recorded);
 }
 
-std::vector<FreeColumn> free_columns(const Document& document, const HeapCourse& course, Nanoseconds begin,
+std::vector<FreeColumn> free_columns(const Document& document, const HeapSeries& series, Nanoseconds begin,
                                      Nanoseconds end, std::uint32_t width) {
   std::vector<FreeColumn> columns(width);
-  if (course.samples.empty() || width == 0 || end <= begin) return columns;
+  if (series.samples.empty() || width == 0 || end <= begin) return columns;
   const double step = static_cast<double>((end - begin).count()) / width;
-  std::size_t next = samples_before(document, course, document.events_until(begin - Nanoseconds{1}));
+  std::size_t next = samples_before(document, series, document.events_until(begin - Nanoseconds{1}));
   FreeColumn now;
   if (next != 0) {
-    const std::uint64_t free = sample_at(document, course, next - 1).free.count;
+    const std::uint64_t free = sample_at(document, series, next - 1).free.count;
     now = {.least = free, .most = free, .known = true};
   }
   for (std::uint32_t x = 0; x < width; ++x) {
     const Nanoseconds until = begin + Nanoseconds{static_cast<std::int64_t>(step * (x + 1))};
     FreeColumn column = now;
-    for (; next < course.samples.size(); ++next) {
-      const DeviceSample sample = sample_at(document, course, next);
+    for (; next < series.samples.size(); ++next) {
+      const DeviceSample sample = sample_at(document, series, next);
       if (x + 1 != width && document.time(sample.event) >= until) break;
       if (document.time(sample.event) > end) break;
       const std::uint64_t free = sample.free.count;

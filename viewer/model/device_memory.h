@@ -17,16 +17,16 @@ struct DeviceSample {
 
 /// Whose samples speak of the device that a heap is on: those of the device's driver, else the heap's own (a framework
 /// that was given a limit says what is left of it). Null when there are none.
-const HeapCourse* sampled_course(const Document& document, HeapId heap);
+const HeapSeries* sampled_series(const Document& document, HeapId heap);
 
-/// The last sample of `course` among the first `events` events.
-std::optional<DeviceSample> sample_before(const Document& document, const HeapCourse& course, std::uint32_t events);
+/// The last sample of `series` among the first `events` events.
+std::optional<DeviceSample> sample_before(const Document& document, const HeapSeries& series, std::uint32_t events);
 
 /// What the device says is used and no heap on it holds, at the last sample among the first `events` events: contexts,
 /// code, other processes. None without samples of the driver. As the leak verdict `unattributed` counts it.
 std::optional<Bytes> unattributed(const Document& document, HeapId heap, std::uint32_t events);
 
-/// The free bytes that the samples of `course` gave in a column of pixels: least and most.
+/// The free bytes that the samples of `series` gave in a column of pixels: least and most.
 struct FreeColumn {
   std::uint64_t least = 0, most = 0;
   bool known = false;  // false before the first sample
@@ -34,7 +34,7 @@ struct FreeColumn {
 };
 
 /// `width` columns from `begin` to `end`. Looks at every sample in between.
-std::vector<FreeColumn> free_columns(const Document& document, const HeapCourse& course, Nanoseconds begin,
+std::vector<FreeColumn> free_columns(const Document& document, const HeapSeries& series, Nanoseconds begin,
                                      Nanoseconds end, std::uint32_t width);
 
 }  // namespace memreel::viewer

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "viewer/model/course_walk.h"
+#include "viewer/model/series_walk.h"
 
 namespace memreel::viewer {
 namespace {
@@ -82,8 +82,8 @@ Segment Document::segment(std::uint32_t i) const {
   return segment;
 }
 
-const HeapCourse* Document::course(HeapId heap) const {
-  const auto found = std::ranges::find(heaps, heap, &HeapCourse::heap);
+const HeapSeries* Document::series(HeapId heap) const {
+  const auto found = std::ranges::find(heaps, heap, &HeapSeries::heap);
   return found == heaps.end() ? nullptr : &*found;
 }
 
@@ -134,16 +134,16 @@ std::uint32_t Document::spans_before(std::uint32_t event) const {
                    [&](std::uint32_t i) { return columns.span[i].begin >= event; });
 }
 
-Figures Document::figures_after(const HeapCourse& heap, std::uint32_t events) const {
-  return CourseWalk(*this, heap, std::min(events, event_count())).figures();
+Metrics Document::metrics_after(const HeapSeries& heap, std::uint32_t events) const {
+  return SeriesWalk(*this, heap, std::min(events, event_count())).metrics();
 }
 
-Extent Document::extent(const HeapCourse& heap, std::uint32_t begin, std::uint32_t end) const {
-  return CourseWalk(*this, heap, begin).advance(end);
+Extent Document::extent(const HeapSeries& heap, std::uint32_t begin, std::uint32_t end) const {
+  return SeriesWalk(*this, heap, begin).advance(end);
 }
 
-std::uint32_t Document::highest(const HeapCourse& heap, Figure figure, std::uint32_t begin, std::uint32_t end) const {
-  const auto most = [&](std::uint32_t from, std::uint32_t to) { return value_of(extent(heap, from, to).max, figure); };
+std::uint32_t Document::highest(const HeapSeries& heap, Metric metric, std::uint32_t begin, std::uint32_t end) const {
+  const auto most = [&](std::uint32_t from, std::uint32_t to) { return value_of(extent(heap, from, to).max, metric); };
   const std::uint64_t wanted = most(begin, end);
   while (end - begin > 1) {
     const std::uint32_t middle = begin + (end - begin) / 2;

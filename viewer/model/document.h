@@ -67,8 +67,8 @@ struct Keyframe {
   std::vector<std::uint32_t> segments_held;
 };
 
-/// One heap of the trace, and its course.
-struct HeapCourse {
+/// One heap of the trace, and its series.
+struct HeapSeries {
   HeapId heap = HeapId::none;
   PyramidView pyramid;
   std::uint64_t allocations = 0;
@@ -105,7 +105,7 @@ class Document {
   std::uint64_t bytes = 0;  // of the file
   bool complete = false;    // all that the file holds was read
   bool renumbered = false;  // as it is judged (subject.h): events and allocations have other numbers than before
-  std::vector<HeapCourse> heaps;
+  std::vector<HeapSeries> heaps;
   std::vector<std::shared_ptr<const Keyframe>> keyframes;
   Columns columns;
 
@@ -123,7 +123,7 @@ class Document {
   std::uint32_t begin_of(std::uint32_t allocation) const;
   Segment segment(std::uint32_t i) const;
   std::uint32_t span_end(std::uint32_t i) const { return seen(columns.span_end[i].get()); }
-  const HeapCourse* course(HeapId heap) const;
+  const HeapSeries* series(HeapId heap) const;
   HeapId heap_of(OriginId origin) const { return (*tables)[origin].heap; }
 
   // Parts of an Allocation, for loops over many.
@@ -147,12 +147,12 @@ class Document {
   std::uint32_t notables_before(std::uint32_t event) const;
   std::uint32_t spans_before(std::uint32_t event) const;
 
-  /// The figures of a heap after `events` events.
-  Figures figures_after(const HeapCourse& heap, std::uint32_t events) const;
-  /// What the figures were after each of the events `begin` .. `end` - 1 (at least one; at most event_count()).
-  Extent extent(const HeapCourse& heap, std::uint32_t begin, std::uint32_t end) const;
-  /// The first of the events `begin` .. `end` - 1 (at least one) after which `figure` is as high as ever between them.
-  std::uint32_t highest(const HeapCourse& heap, Figure figure, std::uint32_t begin, std::uint32_t end) const;
+  /// The metrics of a heap after `events` events.
+  Metrics metrics_after(const HeapSeries& heap, std::uint32_t events) const;
+  /// What the metrics were after each of the events `begin` .. `end` - 1 (at least one; at most event_count()).
+  Extent extent(const HeapSeries& heap, std::uint32_t begin, std::uint32_t end) const;
+  /// The first of the events `begin` .. `end` - 1 (at least one) after which `metric` is as high as ever between them.
+  std::uint32_t highest(const HeapSeries& heap, Metric metric, std::uint32_t begin, std::uint32_t end) const;
   /// The last keyframe at or before `events` events.
   const Keyframe& keyframe_before(std::uint32_t events) const;
 
@@ -169,10 +169,10 @@ constexpr Subject subject_kind(std::uint64_t subject) { return static_cast<Subje
 constexpr std::uint32_t subject_row(std::uint64_t subject) { return static_cast<std::uint32_t>(subject >> 2U); }
 
 /// Derives `fragmentation` from the others.
-inline void settle(Figures& figures) {
-  const std::uint64_t held = value_of(figures, Figure::held), reserved = value_of(figures, Figure::reserved);
+inline void settle(Metrics& metrics) {
+  const std::uint64_t held = value_of(metrics, Metric::held), reserved = value_of(metrics, Metric::reserved);
   // In floating point: a million times what a device holds may not fit.
-  figures[static_cast<std::size_t>(Figure::fragmentation)] =
+  metrics[static_cast<std::size_t>(Metric::fragmentation)] =
       reserved > held
           ? static_cast<std::uint64_t>(1e6 * (1 - static_cast<double>(held) / static_cast<double>(reserved)))
           : 0;

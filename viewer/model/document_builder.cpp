@@ -23,12 +23,12 @@ bool same_size(const Tables& a, const Tables& b) {
 
 }  // namespace
 
-DocumentBuilder::Course& DocumentBuilder::course_of(HeapId heap) {
-  for (Course& course : courses_)
-    if (course.heap == heap) return course;
-  Course course{.heap = heap};
-  for (std::uint32_t leaf = 0; leaf < at_ / leaf_events; ++leaf) course.pyramid.push_leaf(Extent{});
-  return courses_.emplace_back(std::move(course));
+DocumentBuilder::Series& DocumentBuilder::series_of(HeapId heap) {
+  for (Series& series : all_series_)
+    if (series.heap == heap) return series;
+  Series series{.heap = heap};
+  for (std::uint32_t leaf = 0; leaf < at_ / leaf_events; ++leaf) series.pyramid.push_leaf(Extent{});
+  return all_series_.emplace_back(std::move(series));
 }
 
 void DocumentBuilder::begin_leaf(Nanoseconds time) {
@@ -38,50 +38,50 @@ void DocumentBuilder::begin_leaf(Nanoseconds time) {
 }
 
 void DocumentBuilder::end_leaf() {
-  for (Course& course : courses_) {
-    if (!course.used) course.leaf = Extent::at(course.now);
-    course.pyramid.push_leaf(course.leaf);
-    course.used = false;
+  for (Series& series : all_series_) {
+    if (!series.used) series.leaf = Extent::at(series.now);
+    series.pyramid.push_leaf(series.leaf);
+    series.used = false;
   }
 }
 
-void DocumentBuilder::follow(Course& course) const {
-  settle(course.now);
-  if (!course.used) course.leaf = Extent::at(at_ % leaf_events == 0 ? course.now : course.before);
-  course.leaf.add(Extent::at(course.now));
-  course.before = course.now;
-  course.used = true;
-  if (const std::uint64_t live = value_of(course.now, Figure::live); live > course.peak_live) {
-    course.peak_live = live;
-    course.peak_live_event = at_ + 1;
+void DocumentBuilder::follow(Series& series) const {
+  settle(series.now);
+  if (!series.used) series.leaf = Extent::at(at_ % leaf_events == 0 ? series.now : series.before);
+  series.leaf.add(Extent::at(series.now));
+  series.before = series.now;
+  series.used = true;
+  if (const std::uint64_t live = value_of(series.now, Metric::live); live > series.peak_live) {
+    series.peak_live = live;
+    series.peak_live_event = at_ + 1;
   }
-  if (const std::uint64_t reserved = value_of(course.now, Figure::reserved); reserved > course.peak_reserved) {
-    course.peak_reserved = reserved;
-    course.peak_reserved_event = at_ + 1;
+  if (const std::uint64_t reserved = value_of(series.now, Metric::reserved); reserved > series.peak_reserved) {
+    series.peak_reserved = reserved;
+    series.peak_reserved_event = at_ + 1;
   }
 }
 
-void DocumentBuilder::let_go(std::uint32_t id, Course& course) {
+void DocumentBuilder::let_go(std::uint32_t id, Series& series) {
   if (requested_[id].get() != never) return;
   requested_[id].set(at_);
-  part(course.now, Figure::live) -= size_[id];
+  part(series.now, Metric::live) -= size_[id];
 }
 
-void DocumentBuilder::complete(std::uint32_t id, Course& course) {
-  let_go(id, course);
+void DocumentBuilder::complete(std::uint32_t id, Series& series) {
+  let_go(id, series);
   if (completed_[id].get() != never) return;
-  if (requested_[id].get() + 1 < at_) course.has_pending = true;
+  if (requested_[id].get() + 1 < at_) series.has_pending = true;
   completed_[id].set(at_);
-  part(course.now, Figure::held) -= size_[id];
-  const Place place{{address_[id]}, course.heap};
+  part(series.now, Metric::held) -= size_[id];
+  const Place place{{address_[id]}, series.heap};
   if (by_place_.find(place) == id) by_place_.erase(place);
 }
 
 void DocumentBuilder::add_alloc(const Event& event) {
   const auto id = static_cast<std::uint32_t>(address_.size());
-  Course& course = course_of((*tables_)[event.origin].heap);
-  if (const std::uint32_t displaced = by_place_.find({event.address, course.heap}); displaced != absent) {
-    complete(displaced, course);
+  Series& series = series_of((*tables_)[event.origin].heap);
+  if (const std::uint32_t displaced = by_place_.find({event.address, series.heap}); displaced != absent) {
+    complete(displaced, series);
     Event end{.kind = EventKind::free_completed, .origin = event.origin, .allocation = AllocationId{displaced}};
     end.time = event.time;
     other_.push_back(OtherEvent{.at = at_, .event = end});
@@ -93,11 +93,11 @@ void DocumentBuilder::add_alloc(const Event& event) {
   origin_.push_back(index(event.origin));
   requested_.push_back();
   completed_.push_back();
-  by_place_.put({event.address, course.heap}, id);
-  part(course.now, Figure::live) += event.size.count;
-  part(course.now, Figure::held) += event.size.count;
-  ++course.allocations;
-  follow(course);
+  by_place_.put({event.address, series.heap}, id);
+  part(series.now, Metric::live) += event.size.count;
+  part(series.now, Metric::held) += event.size.count;
+  ++series.allocations;
+  follow(series);
 }
 
 void DocumentBuilder::add_free(const Event& event) {
@@ -105,14 +105,14 @@ void DocumentBuilder::add_free(const Event& event) {
   if (event.allocation == AllocationId::none) id = by_place_.find({event.address, (*tables_)[event.origin].heap});
   if (id >= address_.size() || completed_[id].get() != never) return add_other(event, 0);
   const HeapId heap = (*tables_)[OriginId{static_cast<std::uint32_t>(origin_[id])}].heap;
-  Course& course = course_of(heap);
+  Series& series = series_of(heap);
   const bool completes = event.kind == EventKind::free_completed;
   subject_.push_back(subject_of(completes ? Subject::free_completed : Subject::free_requested, id));
   if (completes || !(*tables_)[heap].observes_completion)
-    complete(id, course);
+    complete(id, series);
   else
-    let_go(id, course);
-  follow(course);
+    let_go(id, series);
+  follow(series);
 }
 
 void DocumentBuilder::add_other(const Event& event, std::int64_t reserved_change) {
@@ -156,12 +156,12 @@ void DocumentBuilder::add_event(Event event) {
     case EventKind::segment_free:
     case EventKind::segment_map:
     case EventKind::segment_unmap: {
-      Course& course = course_of((*tables_)[event.origin].heap);
-      const std::int64_t change = segments_.apply(event, course.heap, at_);
+      Series& series = series_of((*tables_)[event.origin].heap);
+      const std::int64_t change = segments_.apply(event, series.heap, at_);
       add_other(event, change);
-      course.has_segments = true;
-      part(course.now, Figure::reserved) += static_cast<std::uint64_t>(change);
-      follow(course);
+      series.has_segments = true;
+      part(series.now, Metric::reserved) += static_cast<std::uint64_t>(change);
+      follow(series);
       break;
     }
     default:
@@ -169,9 +169,9 @@ void DocumentBuilder::add_event(Event event) {
       if (event.kind != EventKind::sync && event.kind != EventKind::memory_info)
         notable_.push_back(static_cast<std::uint32_t>(other_.size()));
       if (event.kind == EventKind::alloc_failed) failure_.push_back(static_cast<std::uint32_t>(other_.size()));
-      if (event.kind == EventKind::alloc_failed) ++course_of((*tables_)[event.origin].heap).failures;
+      if (event.kind == EventKind::alloc_failed) ++series_of((*tables_)[event.origin].heap).failures;
       if (event.kind == EventKind::memory_info && samples_whole_heap((*tables_)[event.origin]))
-        course_of((*tables_)[event.origin].heap).samples.push_back(static_cast<std::uint32_t>(other_.size()));
+        series_of((*tables_)[event.origin].heap).samples.push_back(static_cast<std::uint32_t>(other_.size()));
       add_other(event, 0);
       break;
   }
@@ -238,19 +238,19 @@ std::shared_ptr<const Document> DocumentBuilder::publish(const TraceReader& read
                        .failure = failure_.view(),
                        .span = span_.view(),
                        .span_end = span_end_.view()};
-  for (const Course& course : courses_)
-    document->heaps.push_back({.heap = course.heap,
-                               .pyramid = course.pyramid.view(),
-                               .allocations = course.allocations,
-                               .failures = course.failures,
-                               .peak_live = course.peak_live,
-                               .peak_reserved = course.peak_reserved,
-                               .peak_live_event = course.peak_live_event,
-                               .peak_reserved_event = course.peak_reserved_event,
-                               .has_segments = course.has_segments,
-                               .has_pending = course.has_pending,
-                               .samples = course.samples.view()});
-  std::ranges::sort(document->heaps, {}, &HeapCourse::heap);
+  for (const Series& series : all_series_)
+    document->heaps.push_back({.heap = series.heap,
+                               .pyramid = series.pyramid.view(),
+                               .allocations = series.allocations,
+                               .failures = series.failures,
+                               .peak_live = series.peak_live,
+                               .peak_reserved = series.peak_reserved,
+                               .peak_live_event = series.peak_live_event,
+                               .peak_reserved_event = series.peak_reserved_event,
+                               .has_segments = series.has_segments,
+                               .has_pending = series.has_pending,
+                               .samples = series.samples.view()});
+  std::ranges::sort(document->heaps, {}, &HeapSeries::heap);
   return document;
 }
 

@@ -39,10 +39,10 @@ class DocumentBuilder {
     std::uint64_t operator()(const Place& place) const { return mix_bits(place.address.value + index(place.heap)); }
   };
   /// A heap while it is followed.
-  struct Course {
+  struct Series {
     HeapId heap = HeapId::none;
     Pyramid pyramid;
-    Figures now{}, before{};  // before the event that is added
+    Metrics now{}, before{};  // before the event that is added
     Extent leaf;              // of the leaf that is not complete
     std::uint64_t allocations = 0, failures = 0;
     std::uint64_t peak_live = 0, peak_reserved = 0;
@@ -51,7 +51,7 @@ class DocumentBuilder {
     Growing<std::uint32_t> samples;
   };
 
-  Course& course_of(HeapId heap);
+  Series& series_of(HeapId heap);
   void begin_leaf(Nanoseconds time);
   void end_leaf();
   void add_event(Event event);
@@ -59,12 +59,12 @@ class DocumentBuilder {
   void add_free(const Event& event);
   void add_other(const Event& event, std::int64_t reserved_change);
   /// Ends an allocation as far as it has not ended.
-  void let_go(std::uint32_t id, Course& course);
-  void complete(std::uint32_t id, Course& course);
+  void let_go(std::uint32_t id, Series& series);
+  void complete(std::uint32_t id, Series& series);
   void add_mark(const Event& event);
   void take_keyframe();
-  /// After an event of `course`.
-  void follow(Course& course) const;
+  /// After an event of `series`.
+  void follow(Series& series) const;
 
   std::uint32_t keyframe_interval_, next_keyframe_;
   const Tables* tables_ = nullptr;
@@ -80,7 +80,7 @@ class DocumentBuilder {
   std::map<ThreadId, std::vector<std::uint32_t>> open_spans_;  // innermost last
   SegmentHistory segments_;
   FlatMap<Place, PlaceHash> by_place_;
-  std::vector<Course> courses_;
+  std::vector<Series> all_series_;
   std::vector<std::shared_ptr<const Keyframe>> keyframes_;
   std::shared_ptr<const Tables> published_tables_;
 };

@@ -53,7 +53,7 @@ void add_segments(const Document& document, HeapAt& state) {
   }
 }
 
-/// Which blocks lie in which segment, and the holes between them.
+/// Which blocks lie in which segment, and the gaps between them.
 void measure_segments(HeapAt& state) {
   std::uint32_t next = 0;
   const auto count = static_cast<std::uint32_t>(state.blocks.size());
@@ -63,31 +63,31 @@ void measure_segments(HeapAt& state) {
     while (next < count && state.blocks[next].address < segment.address) ++next;
     segment.first_block = next;
     Address free_from = segment.address;
-    const auto see_hole = [&](Address until) {
-      if (until > free_from && until - free_from > segment.largest_hole_size) {
-        segment.largest_hole = free_from;
-        segment.largest_hole_size = until - free_from;
+    const auto see_gap = [&](Address until) {
+      if (until > free_from && until - free_from > segment.largest_gap_size) {
+        segment.largest_gap = free_from;
+        segment.largest_gap_size = until - free_from;
       }
     };
     for (; next < count && state.blocks[next].address < segment.end(); ++next) {
       const HeldBlock& block = state.blocks[next];
-      see_hole(block.address);
+      see_gap(block.address);
       free_from = std::max(free_from, std::min(block.end(), segment.end()));
       segment.held += block.size;
       segment.rounding += block.taken - block.size;
       ++segment.blocks;
     }
-    see_hole(segment.end());
-    if (segment.largest_hole_size > largest) {
-      largest = segment.largest_hole_size;
-      state.largest_hole = i;
+    see_gap(segment.end());
+    if (segment.largest_gap_size > largest) {
+      largest = segment.largest_gap_size;
+      state.largest_gap = i;
     }
   }
-  if (!state.largest_hole) return;
-  const HeldSegment& segment = state.segments[*state.largest_hole];
+  if (!state.largest_gap) return;
+  const HeldSegment& segment = state.segments[*state.largest_gap];
   for (std::uint32_t b = segment.first_block; b < segment.first_block + segment.blocks; ++b) {
-    if (state.blocks[b].address < segment.largest_hole) state.pin_before = b;
-    if (state.blocks[b].address > segment.largest_hole) {
+    if (state.blocks[b].address < segment.largest_gap) state.pin_before = b;
+    if (state.blocks[b].address > segment.largest_gap) {
       state.pin_after = b;
       break;
     }

@@ -31,18 +31,18 @@ struct HeldSegment {
   std::uint32_t first_block = 0, blocks = 0;  // in HeapAt::blocks
   Bytes held;                                 // in them
   Bytes rounding;                             // of them
-  Address largest_hole;
-  Bytes largest_hole_size;
+  Address largest_gap;
+  Bytes largest_gap_size;
 
   Address end() const { return address + size; }
 };
 
 struct HeapAt {
   HeapId heap = HeapId::none;
-  std::uint32_t event = 0;                    // how many events precede it
-  std::vector<HeldBlock> blocks;              // by address
-  std::vector<HeldSegment> segments;          // by address
-  std::optional<std::uint32_t> largest_hole;  // the segment that has it
+  std::uint32_t event = 0;                   // how many events precede it
+  std::vector<HeldBlock> blocks;             // by address
+  std::vector<HeldSegment> segments;         // by address
+  std::optional<std::uint32_t> largest_gap;  // the segment that has it
   /// The blocks on either side of it, in its segment: without them it would be larger, or could be given back.
   std::optional<std::uint32_t> pin_before, pin_after;
   Bytes live, pending, reserved;

@@ -6,7 +6,7 @@
 
 #include "formats/model/origin_text.h"
 #include "formats/model/trace.h"
-#include "viewer/model/stacked_course.h"
+#include "viewer/model/stacked_series.h"
 
 namespace memreel::viewer {
 

@@ -1,4 +1,4 @@
-// The course of a heap's figures over the events of a trace, at every zoom: exact minima, maxima and last values of any
+// The series of a heap's metrics over the events of a trace, at every zoom: exact minima, maxima and last values of any
 // range of events from a few nodes.
 #pragma once
 
@@ -13,27 +13,27 @@
 
 namespace memreel::viewer {
 
-/// The figures of a heap that are followed, in bytes unless said otherwise.
-enum class Figure : std::uint8_t {
+/// The metrics of a heap that are followed, in bytes unless said otherwise.
+enum class Metric : std::uint8_t {
   live,           // requested and not yet let go of
   held,           // ... or let go of while the device still used it
   reserved,       // segments
   fragmentation,  // share of reserved that is not held, in millionths; 0 while more is held than known segments have
 };
-inline constexpr std::size_t figure_count = 4;
-using Figures = std::array<std::uint64_t, figure_count>;  // by Figure
+inline constexpr std::size_t metric_count = 4;
+using Metrics = std::array<std::uint64_t, metric_count>;  // by Metric
 
-inline std::uint64_t& part(Figures& figures, Figure f) { return figures[static_cast<std::size_t>(f)]; }
-inline std::uint64_t value_of(const Figures& figures, Figure f) { return figures[static_cast<std::size_t>(f)]; }
+inline std::uint64_t& part(Metrics& metrics, Metric f) { return metrics[static_cast<std::size_t>(f)]; }
+inline std::uint64_t value_of(const Metrics& metrics, Metric f) { return metrics[static_cast<std::size_t>(f)]; }
 
-/// What the figures were over a stretch of events.
+/// What the metrics were over a stretch of events.
 struct Extent {
-  Figures min{}, max{}, last{};
+  Metrics min{}, max{}, last{};
 
-  static Extent at(const Figures& figures) { return {figures, figures, figures}; }
+  static Extent at(const Metrics& metrics) { return {metrics, metrics, metrics}; }
   /// Appends a later stretch.
   void add(const Extent& later) {
-    for (std::size_t f = 0; f < figure_count; ++f) {
+    for (std::size_t f = 0; f < metric_count; ++f) {
       min[f] = std::min(min[f], later.min[f]);
       max[f] = std::max(max[f], later.max[f]);
     }

@@ -9,16 +9,16 @@
 namespace memreel::viewer {
 namespace {
 
-RankCourse course_of(const std::filesystem::path& file, Bytes memory_limit) {
+RankSeries series_of(const std::filesystem::path& file, Bytes memory_limit) {
   RankSummary summary = summarize(file, RankNames(), memory_limit);
-  RankCourse course{.name = file.filename().string(),
+  RankSeries series{.name = file.filename().string(),
                     .problem = summary.usable() ? "" : std::move(summary.reason),
                     .peak_reserved = summary.peak_reserved,
                     .peak_live = summary.peak_live,
                     .reserved = std::move(summary.reserved),
                     .allocated = std::move(summary.allocated)};
-  if (summary.identity.rank) course.name = "rank " + std::to_string(*summary.identity.rank);
-  return course;
+  if (summary.identity.rank) series.name = "rank " + std::to_string(*summary.identity.rank);
+  return series;
 }
 
 }  // namespace
@@ -30,13 +30,13 @@ Result<std::vector<std::filesystem::path>> recordings_in(std::span<const std::fi
 }
 
 Ranks::Ranks(std::vector<std::filesystem::path> files, std::function<void()> wake, Bytes memory_limit)
-    : files_(std::move(files)), courses_(files_.size()) {
+    : files_(std::move(files)), all_series_(files_.size()) {
   thread_ = std::jthread([this, wake = std::move(wake), memory_limit](const std::stop_token& stop) {
     for (std::size_t i = 0; i < files_.size() && !stop.stop_requested(); ++i) {
-      auto course = std::make_shared<const RankCourse>(course_of(files_[i], memory_limit));
+      auto series = std::make_shared<const RankSeries>(series_of(files_[i], memory_limit));
       {
         const std::lock_guard lock(mutex_);
-        courses_[i] = std::move(course);
+        all_series_[i] = std::move(series);
       }
       read_.store(i + 1, std::memory_order_release);
       wake();
@@ -44,20 +44,20 @@ Ranks::Ranks(std::vector<std::filesystem::path> files, std::function<void()> wak
   });
 }
 
-std::shared_ptr<const RankCourse> Ranks::course(std::size_t file) const {
+std::shared_ptr<const RankSeries> Ranks::series(std::size_t file) const {
   const std::lock_guard lock(mutex_);
-  return courses_[file];
+  return all_series_[file];
 }
 
 std::string Ranks::name(std::size_t file) const {
-  const auto course = this->course(file);
-  return course ? course->name : files_[file].filename().string();
+  const auto series = this->series(file);
+  return series ? series->name : files_[file].filename().string();
 }
 
 Bytes Ranks::highest() const {
   Bytes highest;
   for (std::size_t i = 0; i < files_.size(); ++i)
-    if (const auto course = this->course(i)) highest = std::max(highest, course->peak_reserved);
+    if (const auto series = this->series(i)) highest = std::max(highest, series->peak_reserved);
   return highest;
 }
 

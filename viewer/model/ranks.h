@@ -1,4 +1,4 @@
-// The recordings of several processes: what a list of ranks and their courses side by side need of each.
+// The recordings of several processes: what a list of ranks and their series side by side need of each.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace memreel::viewer {
 
-struct RankCourse {
+struct RankSeries {
   std::string name;     // "rank 3"; the file's own where nothing says which rank it is
   std::string problem;  // why it can't be shown; empty: it can
   Bytes peak_reserved, peak_live;
@@ -37,7 +37,7 @@ class Ranks {
 
   const std::vector<std::filesystem::path>& files() const { return files_; }
   /// Null: not read yet.
-  std::shared_ptr<const RankCourse> course(std::size_t file) const;
+  std::shared_ptr<const RankSeries> series(std::size_t file) const;
   /// "rank 3", or the file's name as long as nothing else is known.
   std::string name(std::size_t file) const;
   std::size_t read() const { return read_.load(std::memory_order_acquire); }
@@ -48,7 +48,7 @@ class Ranks {
  private:
   std::vector<std::filesystem::path> files_;
   mutable std::mutex mutex_;
-  std::vector<std::shared_ptr<const RankCourse>> courses_;
+  std::vector<std::shared_ptr<const RankSeries>> all_series_;
   std::atomic<std::size_t> read_ = 0;
   std::jthread thread_;  // last: it uses the others
 };

@@ -3,7 +3,7 @@
 namespace memreel::viewer {
 namespace {
 
-// The higher of two machines' figures for an event, CUPTI's own share of it included.
+// The higher of two machines' metrics for an event, CUPTI's own share of it included.
 constexpr double nanoseconds_with_stack = 600, nanoseconds_without = 230;
 
 }  // namespace

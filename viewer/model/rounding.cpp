@@ -30,7 +30,7 @@ Bytes Rounding::of(std::uint32_t allocation) const {
 bool has_known_rounding(const Document& document) {
   return document.event_count() <= longest_subject &&
          std::ranges::any_of(document.heaps,
-                             [&](const HeapCourse& course) { return is_torch_heap(*document.tables, course.heap); });
+                             [&](const HeapSeries& series) { return is_torch_heap(*document.tables, series.heap); });
 }
 
 std::optional<Rounding> find_rounding(const Document& document, const Progress& progress) {
@@ -45,8 +45,8 @@ std::optional<Rounding> find_rounding(const Document& document, const Progress& 
     if (const auto taken = sizes.see(event)) extra.push_back((*taken - event.size).count);
   }
   Rounding rounding{.heaps = {}, .extra = extra.view()};
-  for (const HeapCourse& course : document.heaps)
-    if (is_torch_heap(*document.tables, course.heap)) rounding.heaps.push_back(course.heap);
+  for (const HeapSeries& series : document.heaps)
+    if (is_torch_heap(*document.tables, series.heap)) rounding.heaps.push_back(series.heap);
   return rounding;
 }
 

@@ -10,7 +10,7 @@
 
 #include "viewer/model/allocation_map.h"
 #include "viewer/model/document.h"
-#include "viewer/model/stacked_course.h"
+#include "viewer/model/stacked_series.h"
 
 namespace memreel::viewer {
 

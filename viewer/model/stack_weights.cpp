@@ -59,9 +59,9 @@ std::optional<std::vector<StackWeight>> weigh_stacks(const Document& document, c
   Scales scales(document);
   if (query.weighing != Weighing::allocated) {
     std::uint32_t events = query.end_event;
-    const HeapCourse* const course = document.course(query.heap);
-    if (query.weighing == Weighing::peak && course != nullptr && query.end_event > query.first_event)
-      events = document.highest(*course, Figure::live, query.first_event, query.end_event) + 1;
+    const HeapSeries* const series = document.series(query.heap);
+    if (query.weighing == Weighing::peak && series != nullptr && query.end_event > query.first_event)
+      events = document.highest(*series, Metric::live, query.first_event, query.end_event) + 1;
     for (const std::uint32_t id : held_at(document, query.heap, events))
       if (document.requested(id) >= events) scales.add(id);
   } else {

@@ -26,9 +26,9 @@ void say(Scene& scene, std::string_view what, std::string_view remedy = {}) {
 }
 
 std::string live_at(const Moment& moment) {
-  const HeapCourse* const course = moment.document->course(moment.heap);
-  if (course == nullptr) return "no such heap";
-  return text_of(Bytes{value_of(moment.document->figures_after(*course, moment.event), Figure::live)}) + " live";
+  const HeapSeries* const series = moment.document->series(moment.heap);
+  if (series == nullptr) return "no such heap";
+  return text_of(Bytes{value_of(moment.document->metrics_after(*series, moment.event), Metric::live)}) + " live";
 }
 
 /// A choice among two, as buttons; `place`: "compare/by time".
@@ -110,15 +110,15 @@ std::optional<CompareSides> ComparePane::two_traces(Scene& scene) {
   const auto other = read_other(scene);
   if (!other) return std::nullopt;
   const HeapId heap = counterpart(scene.doc(), scene.selection.heap, *other);
-  const HeapCourse* const course = other->course(heap);
-  if (course == nullptr || other->empty()) {
+  const HeapSeries* const series = other->series(heap);
+  if (series == nullptr || other->empty()) {
     say(scene, std::string(file_name(other_)) + " has no heap that could be compared with this one.",
         "Choose another heap above.");
     return std::nullopt;
   }
-  const std::uint32_t event = at_peaks_ ? scene.course()->peak_live_event : scene.selection.cursor;
+  const std::uint32_t event = at_peaks_ ? scene.series()->peak_live_event : scene.selection.cursor;
   return CompareSides{{{.moment = {scene.document, scene.selection.heap, event}, .title = "this trace"},
-                       {.moment = {other, heap, course->peak_live_event}, .title = std::string(file_name(other_))}}};
+                       {.moment = {other, heap, series->peak_live_event}, .title = std::string(file_name(other_))}}};
 }
 
 CompareSides ComparePane::two_instants(Scene& scene) {
@@ -158,7 +158,7 @@ AlignBy ComparePane::align(Scene& scene, CompareSides& sides) {
 
 void ComparePane::draw(Scene& scene) {
   draw_controls(scene);
-  if (scene.doc().empty() || scene.course() == nullptr) return say(scene, "This trace has no events of memory.");
+  if (scene.doc().empty() || scene.series() == nullptr) return say(scene, "This trace has no events of memory.");
   const bool instants = other_.empty();
   std::optional<CompareSides> sides = instants ? two_instants(scene) : two_traces(scene);
   if (!sides) return;

@@ -5,20 +5,20 @@
 
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
-#include "viewer/panes/course.h"
+#include "viewer/panes/series.h"
 
 namespace memreel::viewer {
 namespace {
 
 constexpr double axis_height = 16;
 
-std::vector<CourseColumn> columns_of(const CompareSide& side, double begin, double end, std::uint32_t width) {
+std::vector<SeriesColumn> columns_of(const CompareSide& side, double begin, double end, std::uint32_t width) {
   const Document& document = *side.moment.document;
-  const HeapCourse* const course = document.course(side.moment.heap);
-  if (course == nullptr || document.empty()) return {};
+  const HeapSeries* const series = document.series(side.moment.heap);
+  if (series == nullptr || document.empty()) return {};
   std::vector<Nanoseconds> edges;
   for (std::uint32_t x = 0; x <= width; ++x) edges.push_back(side.scale.time_at(begin + (end - begin) * x / width));
-  std::vector<CourseColumn> columns = course_columns(document, *course, edges);
+  std::vector<SeriesColumn> columns = series_columns(document, *series, edges);
   // Nothing is said of what is before a trace or after it.
   const Nanoseconds first = document.first_time(), last = document.last_time();
   for (std::uint32_t x = 0; x < width; ++x)
@@ -75,12 +75,12 @@ std::optional<CompareRows::Click> CompareRows::draw_row(Scene& scene, const Comp
   const auto x_at = [&](double position) {
     return area.left + static_cast<float>(std::clamp((position - range.begin) / per_pixel, -1e6, 1e6));
   };
-  const HeapCourse* const course = side.moment.document->course(side.moment.heap);
+  const HeapSeries* const series = side.moment.document->series(side.moment.heap);
   list.PushClipRect(area.min(), area.max(), true);
-  if (const auto columns = columns_.value(); columns && course != nullptr) {
-    const std::vector<CourseColumn>& own = columns->at(number);
+  if (const auto columns = columns_.value(); columns && series != nullptr) {
+    const std::vector<SeriesColumn>& own = columns->at(number);
     const float step = own.empty() ? 1 : area.width() / static_cast<float>(own.size());
-    draw_course(scene.theme, list, area, top, own, course->has_pending,
+    draw_series(scene.theme, list, area, top, own, series->has_pending,
                 [&](std::size_t x) { return area.left + step * static_cast<float>(x); });
   }
   const auto line_at = [&](double position, Colour colour) {
@@ -131,7 +131,7 @@ std::optional<CompareRows::Click> CompareRows::draw(Scene& scene, const CompareS
   request(scene, sides, range, by, ImGui::GetContentRegionAvail().x);
   std::uint64_t top = 1;
   if (const auto columns = columns_.value())
-    for (const std::vector<CourseColumn>& own : *columns) top = std::max(top, highest(own));
+    for (const std::vector<SeriesColumn>& own : *columns) top = std::max(top, highest(own));
   top += top / 12;
   hovered_ = std::exchange(next_hovered_, std::nullopt);
   const float axis = scene.px(axis_height), row = std::max((height - axis) / 2, scene.px(8));

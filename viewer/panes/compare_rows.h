@@ -1,4 +1,4 @@
-// The courses of two sides under each other, on one axis.
+// The series of two sides under each other, on one axis.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 #include "viewer/model/alignment.h"
 #include "viewer/model/background.h"
 #include "viewer/model/comparison.h"
-#include "viewer/model/course_columns.h"
+#include "viewer/model/series_columns.h"
 #include "viewer/panes/draw.h"
 
 namespace memreel::viewer {
@@ -49,7 +49,7 @@ class CompareRows {
     std::uint32_t width = 0;
     friend bool operator==(const Key&, const Key&) = default;
   };
-  using Columns = std::array<std::vector<CourseColumn>, 2>;
+  using Columns = std::array<std::vector<SeriesColumn>, 2>;
 
   static Range range_of(const Selection& selection, const CompareSides& sides, std::size_t reference);
   void request(Scene& scene, const CompareSides& sides, const Range& range, AlignBy by, float width);

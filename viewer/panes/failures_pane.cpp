@@ -47,9 +47,9 @@ void FailuresPane::draw(Scene& scene, Verdicts& verdicts) {
   const auto failure = [&](std::uint64_t row) -> const OtherEvent& {
     return document.columns.other[document.columns.failure[first + row]];
   };
-  const auto figures = [&](const OtherEvent& f) {
-    const HeapCourse* const course = document.course(document.heap_of(f.event.origin));
-    return course != nullptr ? document.figures_after(*course, f.at) : Figures{};
+  const auto metrics = [&](const OtherEvent& f) {
+    const HeapSeries* const series = document.series(document.heap_of(f.event.origin));
+    return series != nullptr ? document.metrics_after(*series, f.at) : Metrics{};
   };
   const auto findings = verdicts.get(scene, "oom");
   if (!findings) return;
@@ -70,9 +70,9 @@ void FailuresPane::draw(Scene& scene, Verdicts& verdicts) {
       case 1:
         return time_text(document.time(f.at) - document.first_time(), Nanoseconds{100'000});
       case 2:
-        return text_of(Bytes{value_of(figures(f), Figure::live)});
+        return text_of(Bytes{value_of(metrics(f), Metric::live)});
       case 3:
-        return text_of(Bytes{value_of(figures(f), Figure::reserved)});
+        return text_of(Bytes{value_of(metrics(f), Metric::reserved)});
       case 4:
         return oom != nullptr ? text_of(oom->largest_free) : "";
       case 5:
@@ -103,9 +103,9 @@ void FailuresPane::draw(Scene& scene, Verdicts& verdicts) {
       case 1:
         return static_cast<double>(f.at);
       case 2:
-        return static_cast<double>(value_of(figures(f), Figure::live));
+        return static_cast<double>(value_of(metrics(f), Metric::live));
       case 3:
-        return static_cast<double>(value_of(figures(f), Figure::reserved));
+        return static_cast<double>(value_of(metrics(f), Metric::reserved));
       default:
         break;
     }

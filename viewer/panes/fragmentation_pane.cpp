@@ -19,7 +19,7 @@ FragmentationPane::FragmentationPane()
 std::shared_ptr<const FragmentationPane::Judged> FragmentationPane::judge(
     Scene& scene, const std::shared_ptr<const Findings>& findings, const Key& key) {
   // That of the peak of all is among the verdicts.
-  if (key.event + 1 == scene.course()->peak_reserved_event) {
+  if (key.event + 1 == scene.series()->peak_reserved_event) {
     if (at_peak_of_ != findings || at_peak_heap_ != key.heap) {
       const auto found = std::ranges::find(findings->fragmentation, key.heap, &Fragmentation::heap);
       at_peak_ = std::make_shared<const Judged>(found == findings->fragmentation.end() ? Judged() : Judged(*found));
@@ -56,15 +56,15 @@ void FragmentationPane::draw(Scene& scene, Verdicts& verdicts) {
     explain(scene, area, what, remedy);
   };
   const Document& document = scene.doc();
-  const HeapCourse* const course = scene.course();
-  if (course == nullptr || !course->has_segments) return say("Not known: no segments were recorded.");
+  const HeapSeries* const series = scene.series();
+  if (series == nullptr || !series->has_segments) return say("Not known: no segments were recorded.");
   const std::uint32_t first = scene.selection.first_event(document), end = scene.selection.end_event(document);
   const auto none = [&] {
     say("Nothing was reserved and allocated in this range of time.", "Zoom out with S, or press 0 for all of it.");
   };
   if (first >= end) return none();
-  const Key key{.heap = course->heap,
-                .event = document.highest(*course, Figure::reserved, first, end),
+  const Key key{.heap = series->heap,
+                .event = document.highest(*series, Metric::reserved, first, end),
                 .version = document.event_count()};
   const auto judged = judge(scene, findings, key);
   if (!judged) return say("Shows what keeps free memory from being released at the reserved peak in view.");
@@ -73,7 +73,7 @@ void FragmentationPane::draw(Scene& scene, Verdicts& verdicts) {
   const float button = ImGui::CalcTextSize("go there").x + scene.px(24);
   ImGui::PushTextWrapPos(std::max(ImGui::GetContentRegionMax().x - button, scene.px(100)));
   ImGui::TextUnformatted((text_of(peak.free()) + " of " + text_of(peak.reserved) +
-                          " were free when most was reserved in view, " + text_of(peak.hostage) +
+                          " were free when most was reserved in view, " + text_of(peak.unreleasable) +
                           " of them unreleasable")
                              .c_str());
   ImGui::PopTextWrapPos();
@@ -102,7 +102,7 @@ void FragmentationPane::draw_sites(Scene& scene, const std::shared_ptr<const Jud
     const PinningSite& site = found.sites[row];
     switch (column) {
       case 0:
-        return text_of(site.hostage);
+        return text_of(site.unreleasable);
       case 1:
         return text_of(site.alone);
       case 2:
@@ -124,7 +124,7 @@ void FragmentationPane::draw_sites(Scene& scene, const std::shared_ptr<const Jud
   rows.of = judged;
   rows.key = [&](std::uint64_t row, int sort) {
     const PinningSite& site = found.sites[row];
-    return static_cast<double>(sort == 0   ? site.hostage.count
+    return static_cast<double>(sort == 0   ? site.unreleasable.count
                                : sort == 1 ? site.alone.count
                                : sort == 2 ? std::uint64_t{site.segments}
                                            : std::uint64_t{site.blocks});

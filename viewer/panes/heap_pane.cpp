@@ -126,7 +126,7 @@ void tell_segment(const Scene& scene, const HeldSegment& segment) {
   ImGui::BeginTooltip();
   ImGui::TextUnformatted((text_of(segment.size) + " at " + address_text(segment.address)).c_str());
   ImGui::TextDisabled("%s in use in %s blocks, largest free block %s", text_of(segment.held).c_str(),
-                      text_of(std::uint64_t{segment.blocks}).c_str(), text_of(segment.largest_hole_size).c_str());
+                      text_of(std::uint64_t{segment.blocks}).c_str(), text_of(segment.largest_gap_size).c_str());
   if (scene.heap.rounding) ImGui::TextDisabled("%s rounding", text_of(segment.rounding).c_str());
   ImGui::EndTooltip();
 }
@@ -137,9 +137,8 @@ void HeapPane::draw_title(Scene& scene) {
   const HeapAt& heap = scene.heap;
   const Document& document = scene.doc();
   std::string title = "heap at event " + text_of(std::uint64_t{heap.event});
-  if (heap.largest_hole)
-    title += "   largest free block " + text_of(heap.segments[*heap.largest_hole].largest_hole_size);
-  if (heap.largest_hole && !heap.pin_before && !heap.pin_after) title += ", all of a segment";
+  if (heap.largest_gap) title += "   largest free block " + text_of(heap.segments[*heap.largest_gap].largest_gap_size);
+  if (heap.largest_gap && !heap.pin_before && !heap.pin_after) title += ", all of a segment";
   ImGui::TextDisabled("%s", title.c_str());
   const char* word = " kept by";
   const auto pin = [&](const std::optional<std::uint32_t>& block, const char* name) {
@@ -186,7 +185,7 @@ void HeapPane::draw_legend(Scene& scene) {
     if (legend_entry(scene, "rounding", theme.rounding, std::string("not known ") + why))
       note_item(scene, "heap/rounding not known");
   }
-  if (scene.course() != nullptr && scene.course()->has_pending)
+  if (scene.series() != nullptr && scene.series()->has_pending)
     legend_entry(scene, "awaiting free, paler", mix(theme.category(0), theme.segment, 0.55), text_of(heap.pending));
   if (heap.rounding) return;
   ImGui::SameLine(0, scene.px(18));
@@ -204,7 +203,7 @@ void HeapPane::draw(Scene& scene, Verdicts& verdicts) {
   fill(list, area, scene.theme.ground);
   if (heap.segments.empty()) {
     explain(scene, area,
-            scene.course() != nullptr && scene.course()->has_segments ? "No segments at this instant."
+            scene.series() != nullptr && scene.series()->has_segments ? "No segments at this instant."
                                                                       : "This trace has no segments.",
             heap.blocks.empty() ? "Move the cursor: click the timeline, or press . and ,"
                                 : "The allocation map shows its allocations.");
@@ -303,18 +302,18 @@ void HeapPane::draw_piece(Scene& scene, ImDrawList& list, const Area& area, floa
     if (marked) outlines.push_back({all, scene.theme.selection, scene.px(1.5)});
     drawn_to = std::max(drawn_to, std::floor(right));
   }
-  const bool has_hole = scene.heap.largest_hole == piece.segment;
-  if (has_hole || !outlines.empty()) {
+  const bool has_gap = scene.heap.largest_gap == piece.segment;
+  if (has_gap || !outlines.empty()) {
     // They may reach beyond this piece.
     list.PushClipRect(area.min(), area.max(), true);
     for (const Outline& o : outlines) outline(list, o.area, o.colour, o.width);
-    if (has_hole) {
-      const float left = x_of(segment.largest_hole), right = x_of(segment.largest_hole + segment.largest_hole_size);
-      const Area hole{left, area.top, std::max(right, left + 3), area.bottom};
+    if (has_gap) {
+      const float left = x_of(segment.largest_gap), right = x_of(segment.largest_gap + segment.largest_gap_size);
+      const Area gap{left, area.top, std::max(right, left + 3), area.bottom};
       const Colour pale = with_alpha(scene.theme.accent, 0x80);
-      outline(list, hole, scene.theme.accent, scene.px(2));
-      list.AddLine({hole.left, hole.bottom}, {hole.right, hole.top}, pale, scene.px(1));
-      list.AddLine({hole.left, hole.top}, {hole.right, hole.bottom}, pale, scene.px(1));
+      outline(list, gap, scene.theme.accent, scene.px(2));
+      list.AddLine({gap.left, gap.bottom}, {gap.right, gap.top}, pale, scene.px(1));
+      list.AddLine({gap.left, gap.top}, {gap.right, gap.bottom}, pale, scene.px(1));
     }
     list.PopClipRect();
   }

@@ -1,4 +1,4 @@
-// The heap at the cursor: segments in address order, one lane for each pool and stream; blocks, holes, rounding,
+// The heap at the cursor: segments in address order, one lane for each pool and stream; blocks, gaps, rounding,
 // pending frees.
 #pragma once
 

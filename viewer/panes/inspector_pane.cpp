@@ -52,15 +52,15 @@ void InspectorPane::draw_trace(Scene& scene) {
   property("allocations", text_of(std::uint64_t{document.allocation_count()}), column);
   property("time", seconds(document.last_time() - document.first_time()), column);
   property("stacks", text_of(std::uint64_t{scene.tables().stacks.size() - 1}), column);
-  if (const HeapCourse* const course = scene.course()) {
+  if (const HeapSeries* const series = scene.series()) {
     ImGui::Spacing();
-    property("peak live", text_of(Bytes{course->peak_live}), column);
-    if (course->has_segments) property("peak reserved", text_of(Bytes{course->peak_reserved}), column);
-    property("failures", text_of(course->failures), column);
-    if (ImGui::SmallButton("go to the live peak")) scene.selection.cursor = course->peak_live_event;
+    property("peak live", text_of(Bytes{series->peak_live}), column);
+    if (series->has_segments) property("peak reserved", text_of(Bytes{series->peak_reserved}), column);
+    property("failures", text_of(series->failures), column);
+    if (ImGui::SmallButton("go to the live peak")) scene.selection.cursor = series->peak_live_event;
     ImGui::SameLine();
-    if (course->has_segments && ImGui::SmallButton("to the reserved peak"))
-      scene.selection.cursor = course->peak_reserved_event;
+    if (series->has_segments && ImGui::SmallButton("to the reserved peak"))
+      scene.selection.cursor = series->peak_reserved_event;
   }
   ImGui::Spacing();
   const std::vector<std::string> lacking = shortcomings(document);

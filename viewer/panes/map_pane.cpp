@@ -146,7 +146,7 @@ void MapPane::draw(Scene& scene, Verdicts& verdicts) {
   note_place(scene, "map", area);
   ImDrawList& list = *ImGui::GetWindowDrawList();
   fill(list, area, scene.theme.ground);
-  if (scene.course() == nullptr || scene.doc().empty()) {
+  if (scene.series() == nullptr || scene.doc().empty()) {
     explain(scene, area, "No allocations yet.");
     return;
   }

@@ -1,4 +1,4 @@
-// What other allocators would have reserved: replays run from here, their courses laid over the timeline.
+// What other allocators would have reserved: replays run from here, their series laid over the timeline.
 #pragma once
 
 #include <memory>

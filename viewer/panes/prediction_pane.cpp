@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "formats/model/quantity.h"
-#include "viewer/panes/course.h"
+#include "viewer/panes/series.h"
 
 namespace memreel::viewer {
 namespace {

@@ -10,7 +10,7 @@ namespace memreel::viewer {
 namespace {
 
 /// One column of `values` for each pixel or two, as high as its share of `highest`.
-void draw_course(ImDrawList& list, const Area& area, const std::vector<Bytes>& values, Bytes highest, Colour colour) {
+void draw_series(ImDrawList& list, const Area& area, const std::vector<Bytes>& values, Bytes highest, Colour colour) {
   if (values.empty() || highest == 0_B) return;
   const float width = area.width() / static_cast<float>(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -20,22 +20,22 @@ void draw_course(ImDrawList& list, const Area& area, const std::vector<Bytes>& v
   }
 }
 
-void draw_rank(Scene& scene, const Area& cell, const std::string& name, const RankCourse* course, Bytes highest,
+void draw_rank(Scene& scene, const Area& cell, const std::string& name, const RankSeries* series, Bytes highest,
                bool shown, bool hovered) {
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const float line = ImGui::GetTextLineHeight();
   const Area chart{cell.left, cell.top + line + scene.px(2), cell.right, cell.bottom};
   fill(list, chart, scene.theme.ground);
-  const std::string peak = course == nullptr ? "" : course->problem.empty() ? text_of(course->peak_reserved) : "";
+  const std::string peak = series == nullptr ? "" : series->problem.empty() ? text_of(series->peak_reserved) : "";
   text(list, {cell.right, cell.top}, scene.theme.faint, peak, 1);
   const float room = cell.width() - ImGui::CalcTextSize(peak.c_str()).x - scene.px(8);
   text(list, cell.min(), shown || hovered ? scene.theme.text : scene.theme.faint, fitting(name, room));
-  if (course == nullptr || !course->problem.empty()) {
+  if (series == nullptr || !series->problem.empty()) {
     text(list, {chart.left + scene.px(4), chart.top + scene.px(4)}, scene.theme.faint,
-         fitting(course == nullptr ? "not read yet" : course->problem, chart.width() - scene.px(8)));
+         fitting(series == nullptr ? "not read yet" : series->problem, chart.width() - scene.px(8)));
   } else {
-    draw_course(list, chart, course->reserved, highest, scene.theme.reserved);
-    draw_course(list, chart, course->allocated, highest, scene.theme.live);
+    draw_series(list, chart, series->reserved, highest, scene.theme.reserved);
+    draw_series(list, chart, series->allocated, highest, scene.theme.live);
   }
   if (shown || hovered) outline(list, chart, shown ? scene.theme.accent : scene.theme.faint, scene.px(shown ? 2 : 1));
 }
@@ -62,18 +62,18 @@ RankChoice draw_ranks(Scene& scene, const Ranks& ranks, const std::filesystem::p
     ImGui::PopID();
     if (!ImGui::IsItemVisible()) continue;
     const ImVec2 from = ImGui::GetItemRectMin(), to = ImGui::GetItemRectMax();
-    const auto course = ranks.course(i);
+    const auto series = ranks.series(i);
     const std::string name = ranks.name(i);
     note_item(scene, "rank/" + std::to_string(i));
     const bool is_shown = ranks.files()[i] == shown;
-    draw_rank(scene, {from.x, from.y, to.x, to.y - scene.px(6)}, name, course.get(), highest, is_shown,
+    draw_rank(scene, {from.x, from.y, to.x, to.y - scene.px(6)}, name, series.get(), highest, is_shown,
               ImGui::IsItemHovered());
     if (ImGui::IsItemHovered()) {
       ImGui::BeginTooltip();
       ImGui::TextUnformatted(ranks.files()[i].c_str());
-      if (course && course->problem.empty())
-        ImGui::TextDisabled("peak reserved %s, live %s", text_of(course->peak_reserved).c_str(),
-                            text_of(course->peak_live).c_str());
+      if (series && series->problem.empty())
+        ImGui::TextDisabled("peak reserved %s, live %s", text_of(series->peak_reserved).c_str(),
+                            text_of(series->peak_live).c_str());
       ImGui::EndTooltip();
     }
     if (ImGui::IsItemClicked(ImGuiMouseButton_Left)) choice.show = i;

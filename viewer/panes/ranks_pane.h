@@ -1,4 +1,4 @@
-// All ranks of a job as small multiples: the course of each on one scale.
+// All ranks of a job as small multiples: the series of each on one scale.
 #pragma once
 
 #include <cstddef>

@@ -43,7 +43,7 @@ struct Scene {
 
   const Document& doc() const { return *document; }
   const Tables& tables() const { return *document->tables; }
-  const HeapCourse* course() const { return document->course(selection.heap); }
+  const HeapSeries* series() const { return document->series(selection.heap); }
   float px(double length) const { return static_cast<float>(length) * scale; }
 };
 

@@ -39,7 +39,7 @@ void SegmentsPane::draw(Scene& scene) {
       case 2:
         return s.blocks;
       case 3:
-        return s.largest_hole_size.count;
+        return s.largest_gap_size.count;
       case 4:
         return s.address.value;
       case 5:
@@ -65,7 +65,7 @@ void SegmentsPane::draw(Scene& scene) {
       case 3:
         return text_of(std::uint64_t{s.blocks});
       case 4:
-        return text_of(s.largest_hole_size);
+        return text_of(s.largest_gap_size);
       case 5:
         return address_text(s.address);
       case 6:

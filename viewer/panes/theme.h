@@ -24,7 +24,7 @@ struct Theme {
   Colour ground{}, panel{}, line{}, text{}, faint{}, accent{}, alarm{};
   Colour segment{};                   // reserved memory
   Colour rounding{};                  // of it, taken beyond what was requested
-  Colour reserved{}, held{}, live{};  // courses
+  Colour reserved{}, held{}, live{};  // series
   Colour selection{};
 
   /// Of the six hues of Okabe and Ito that are not the alarm's, in an order that contrasts neighbours.

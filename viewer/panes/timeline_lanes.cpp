@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "formats/model/quantity.h"
-#include "viewer/panes/course.h"
+#include "viewer/panes/series.h"
 #include "viewer/panes/timeline_pane.h"
 
 namespace memreel::viewer {
 namespace {
 
-/// A course below the plot, on an axis of its own from 0 to `top`.
+/// A series below the plot, on an axis of its own from 0 to `top`.
 struct Lane {
   const char* name = "";
   std::string title, top_text;
@@ -51,21 +51,21 @@ void draw_lane(Scene& scene, ImDrawList& list, const Area& area, const Lane& lan
 
 Colour fragmentation_colour(const Theme& theme) { return theme.category(3); }
 Colour free_colour(const Theme& theme) { return theme.category(2); }
-const char* free_name(const Tables& tables, const HeapCourse& sampled) {
+const char* free_name(const Tables& tables, const HeapSeries& sampled) {
   const bool is_driver = tables[sampled.heap].level == Level::driver;
   return is_driver ? "device free" : "free of its limit";
 }
 
 void TimelinePane::draw_lanes(Scene& scene, std::size_t lanes) {
-  const HeapCourse& course = *scene.course();
-  const HeapCourse* const sampled = sampled_course(scene.doc(), course.heap);
+  const HeapSeries& series = *scene.series();
+  const HeapSeries* const sampled = sampled_series(scene.doc(), series.heap);
   const Contents& contents = *plot_.contents;
   std::vector<Lane> wanted;
-  if (course.has_segments) {
+  if (series.has_segments) {
     Lane lane{.name = "fragmentation", .title = "fragmentation", .colour = fragmentation_colour(scene.theme)};
-    for (const CourseColumn& column : contents.course)
-      lane.columns.push_back({.least = value_of(column.extent.min, Figure::fragmentation),
-                              .most = value_of(column.extent.max, Figure::fragmentation),
+    for (const SeriesColumn& column : contents.series)
+      lane.columns.push_back({.least = value_of(column.extent.min, Metric::fragmentation),
+                              .most = value_of(column.extent.max, Metric::fragmentation),
                               .known = true});
     // Round shares; the largest is all of it.
     constexpr std::array<std::uint64_t, 5> tops{50'000, 100'000, 250'000, 500'000, 1'000'000};

@@ -8,7 +8,7 @@
 
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
-#include "viewer/panes/course.h"
+#include "viewer/panes/series.h"
 
 namespace memreel::viewer {
 namespace {
@@ -16,15 +16,15 @@ namespace {
 constexpr std::array<const char*, split_count> split_names{"reserved, live", "by stack", "by pool", "by stream",
                                                            "by thread",      "by tag",   "by step"};
 
-constexpr double millionths = 1e6;  // Figure::fragmentation
+constexpr double millionths = 1e6;  // Metric::fragmentation
 
 }  // namespace
 
 std::optional<TimelinePane::Contents> TimelinePane::make(const Document& document, const Key& key) {
-  const HeapCourse* const course = document.course(key.heap);
-  if (course == nullptr) return std::nullopt;
-  Contents contents{.course = course_columns(document, *course, key.view.begin, key.view.end, key.width), .free = {}};
-  if (const HeapCourse* const sampled = sampled_course(document, key.heap))
+  const HeapSeries* const series = document.series(key.heap);
+  if (series == nullptr) return std::nullopt;
+  Contents contents{.series = series_columns(document, *series, key.view.begin, key.view.end, key.width), .free = {}};
+  if (const HeapSeries* const sampled = sampled_series(document, key.heap))
     contents.free = free_columns(document, *sampled, key.view.begin, key.view.end, key.width);
   return contents;
 }
@@ -33,10 +33,10 @@ void TimelinePane::update(Columns& kept, Scene& scene, TimeRange view, const Are
   constexpr std::uint32_t quickly = 16'384;  // events that are looked at in a fraction of a frame
   const Key key{scene.selection.heap, view, static_cast<std::uint32_t>(std::max(area.width(), 1.0F)),
                 scene.doc().event_count()};
-  if (scene.course() == nullptr) return;
+  if (scene.series() == nullptr) return;
   if (!(key == kept.key)) {
     // What is shown first is worth waiting for within the frame: there is nothing else to look at.
-    if (kept.contents->course.empty() ||
+    if (kept.contents->series.empty() ||
         scene.doc().events_until(view.end) - scene.doc().events_until(view.begin) <= quickly) {
       kept.contents = std::make_shared<const Contents>(make(scene.doc(), key).value_or(Contents{}));
       kept.key = key;
@@ -60,9 +60,9 @@ void TimelinePane::draw(Scene& scene) {
   draw_legend(scene);
   const float rest = ImGui::GetContentRegionAvail().y - minimap - marks;
   std::size_t lanes = 0;
-  if (const HeapCourse* const course = scene.course()) {
-    lanes += course->has_segments ? 1U : 0U;
-    lanes += sampled_course(scene.doc(), course->heap) != nullptr ? 1U : 0U;
+  if (const HeapSeries* const series = scene.series()) {
+    lanes += series->has_segments ? 1U : 0U;
+    lanes += sampled_series(scene.doc(), series->heap) != nullptr ? 1U : 0U;
   }
   while (lanes > 0 && rest - static_cast<float>(lanes) * lane < least_plot) --lanes;
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {0, 0});
@@ -89,8 +89,8 @@ void TimelinePane::draw_legend(Scene& scene) {
         selection.split = static_cast<SplitBy>(i);
     ImGui::EndCombo();
   }
-  const HeapCourse* const course = scene.course();
-  if (course == nullptr) return;
+  const HeapSeries* const series = scene.series();
+  if (series == nullptr) return;
   const std::uint32_t events =
       selection.hovered_time ? document.events_until(*selection.hovered_time) : selection.cursor;
   const Nanoseconds at = selection.hovered_time.value_or(
@@ -101,31 +101,31 @@ void TimelinePane::draw_legend(Scene& scene) {
   ImGui::SameLine(0, 0);
   ImGui::BeginChild("values", {ImGui::GetContentRegionAvail().x - when_width - scene.px(16), ImGui::GetFrameHeight()},
                     false, ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse);
-  draw_values(scene, *course, events);
+  draw_values(scene, *series, events);
   ImGui::EndChild();
   ImGui::SameLine(ImGui::GetContentRegionMax().x - when_width);
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("%s", when.c_str());
 }
 
-void TimelinePane::draw_values(Scene& scene, const HeapCourse& course, std::uint32_t events) {
+void TimelinePane::draw_values(Scene& scene, const HeapSeries& series, std::uint32_t events) {
   const Selection& selection = scene.selection;
   const Document& document = scene.doc();
   const auto entry = [&](const char* name, Colour colour, const std::string& value) {
     legend_entry(scene, name, colour, value);
   };
   ImGui::Dummy({0, 0});
-  const Figures figures = document.figures_after(course, events);
-  const std::uint64_t reserved = value_of(figures, Figure::reserved), live = value_of(figures, Figure::live);
-  if (course.has_segments) entry("reserved", scene.theme.reserved, text_of(Bytes{reserved}));
+  const Metrics metrics = document.metrics_after(series, events);
+  const std::uint64_t reserved = value_of(metrics, Metric::reserved), live = value_of(metrics, Metric::live);
+  if (series.has_segments) entry("reserved", scene.theme.reserved, text_of(Bytes{reserved}));
   if (selection.split == SplitBy::nothing) {
     entry("live", scene.theme.live, text_of(Bytes{live}));
-    if (course.has_pending) entry("pending", scene.theme.held, text_of(Bytes{value_of(figures, Figure::held) - live}));
+    if (series.has_pending) entry("pending", scene.theme.held, text_of(Bytes{value_of(metrics, Metric::held) - live}));
   }
-  if (course.has_segments)
+  if (series.has_segments)
     entry("fragmentation", fragmentation_colour(scene.theme),
-          text_of_share(static_cast<double>(value_of(figures, Figure::fragmentation)) / millionths));
-  if (const HeapCourse* const sampled = sampled_course(document, course.heap)) {
+          text_of_share(static_cast<double>(value_of(metrics, Metric::fragmentation)) / millionths));
+  if (const HeapSeries* const sampled = sampled_series(document, series.heap)) {
     const auto sample = sample_before(document, *sampled, events);
     entry(free_name(scene.tables(), *sampled), free_colour(scene.theme),
           sample ? text_of(sample->free) : "not known yet");
@@ -140,7 +140,7 @@ void TimelinePane::draw_group_names(Scene& scene) {
   const auto groups = groups_.value();
   if (!groups || groups_.key()->by != selection.split) return;
   for (std::size_t g = 0; g < groups->groups.size(); ++g) {
-    const StackedCourse::Group& group = groups->groups[g];
+    const StackedSeries::Group& group = groups->groups[g];
     const Colour colour = group.is_rest ? scene.theme.rest() : scene.theme.category(g);
     if (!legend_entry(scene, "", colour, fitting(group.label, scene.px(170)))) break;
     if (selection.split != SplitBy::stack || group.is_rest) continue;
@@ -153,20 +153,20 @@ void TimelinePane::draw_groups(Scene& scene, ImDrawList& list, const Area& area,
   const SplitQuery query{scene.selection.heap, scene.selection.split, scene.doc().event_count()};
   groups_.request(
       query,
-      [document = scene.document, query](const Progress& progress) { return split_course(*document, query, progress); },
+      [document = scene.document, query](const Progress& progress) { return split_series(*document, query, progress); },
       false);
   if (!groups_.is_current()) scene.busy = true;
   const auto groups = groups_.value();
   if (!groups || groups_.key()->by != query.by || groups_.key()->heap != query.heap) return;
-  const std::vector<CourseColumn>& columns = plot_.contents->course;
+  const std::vector<SeriesColumn>& columns = plot_.contents->series;
   for (std::size_t x = 0; x < columns.size(); ++x) {
     const float left = plot_.x_of(x), right = plot_.x_of(x + 1);
-    const std::uint64_t reserved = value_of(columns[x].extent.max, Figure::reserved);
+    const std::uint64_t reserved = value_of(columns[x].extent.max, Metric::reserved);
     fill(list, {left, y_of(area, reserved, top), right, area.bottom}, scene.theme.reserved);
     if (groups->groups.empty()) continue;
     const std::size_t count = groups->groups.front().bytes.size();
     if (columns[x].end == 0) continue;
-    // Of the stretches in the column the one that holds most, as the course above shows its maximum.
+    // Of the stretches in the column the one that holds most, as the series above shows its maximum.
     const std::size_t first = std::min<std::size_t>((std::max(columns[x].begin, 1U) - 1) / groups->stride, count - 1);
     const std::size_t last = std::min<std::size_t>((columns[x].end - 1) / groups->stride, count - 1);
     std::size_t best = first;
@@ -211,13 +211,13 @@ void TimelinePane::draw_plot(Scene& scene) {
   const Area area = take_area("timeline");
   note_place(scene, "timeline", area);
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  if (scene.course() == nullptr || scene.doc().empty()) {
+  if (scene.series() == nullptr || scene.doc().empty()) {
     explain(scene, area, scene.doc().complete ? "This trace has no events of memory." : "Reading\u2026");
     return;
   }
   const TimeAxis axis(scene.selection.view, area);
   update(plot_, scene, scene.selection.view, area);
-  std::uint64_t top = highest(plot_.contents->course);
+  std::uint64_t top = highest(plot_.contents->series);
   for (const Overlay& overlay : scene.overlays)
     if (overlay.heap == scene.selection.heap)
       for (const std::uint64_t bytes : overlay.bytes) top = std::max(top, bytes);
@@ -227,7 +227,7 @@ void TimelinePane::draw_plot(Scene& scene) {
 
   list.PushClipRect(area.min(), area.max(), true);
   if (scene.selection.split == SplitBy::nothing)
-    draw_course(scene.theme, list, area, top, plot_.contents->course, scene.course()->has_pending,
+    draw_series(scene.theme, list, area, top, plot_.contents->series, scene.series()->has_pending,
                 [&](std::size_t x) { return plot_.x_of(x); });
   else
     draw_groups(scene, list, area, top);
@@ -242,7 +242,7 @@ void TimelinePane::draw_plot(Scene& scene) {
     const TimeRange marked = *scene.selection.marked;
     const auto live = [&](Nanoseconds at) {
       return static_cast<std::int64_t>(
-          value_of(scene.doc().figures_after(*scene.course(), scene.doc().events_until(at)), Figure::live));
+          value_of(scene.doc().metrics_after(*scene.series(), scene.doc().events_until(at)), Metric::live));
     };
     const std::int64_t change = live(marked.end) - live(marked.begin);
     const std::string label = time_text(marked.length(), marked.length() / 1000) + "   live " +
@@ -327,19 +327,19 @@ void TimelinePane::draw_minimap(Scene& scene) {
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const Document& document = scene.doc();
   fill(list, area, scene.theme.ground);
-  if (document.empty() || scene.course() == nullptr) return;
+  if (document.empty() || scene.series() == nullptr) return;
   const TimeRange all{document.first_time(), document.last_time() + Nanoseconds{1}};
   update(minimap_, scene, all, area);
-  const std::vector<CourseColumn>& columns = minimap_.contents->course;
+  const std::vector<SeriesColumn>& columns = minimap_.contents->series;
   const std::uint64_t top = std::max<std::uint64_t>(highest(columns), 1);
   const auto x_of = [&](std::size_t x) { return minimap_.x_of(x); };
-  const auto up_to = [&](Figure figure) {
-    return [&, figure](std::size_t x) {
-      return std::pair{y_of(area, value_of(columns[x].extent.max, figure), top), area.bottom};
+  const auto up_to = [&](Metric metric) {
+    return [&, metric](std::size_t x) {
+      return std::pair{y_of(area, value_of(columns[x].extent.max, metric), top), area.bottom};
     };
   };
-  fill_columns(list, columns.size(), x_of, scene.theme.reserved, up_to(Figure::reserved));
-  fill_columns(list, columns.size(), x_of, with_alpha(scene.theme.live, 0xC0), up_to(Figure::live));
+  fill_columns(list, columns.size(), x_of, scene.theme.reserved, up_to(Metric::reserved));
+  fill_columns(list, columns.size(), x_of, with_alpha(scene.theme.live, 0xC0), up_to(Metric::live));
   const TimeAxis axis(all, area);
   const float left = axis.x_of(scene.selection.view.begin),
               right = std::max(axis.x_of(scene.selection.view.end), left + 2);

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "viewer/model/background.h"
-#include "viewer/model/course_columns.h"
 #include "viewer/model/device_memory.h"
-#include "viewer/model/stacked_course.h"
+#include "viewer/model/series_columns.h"
+#include "viewer/model/stacked_series.h"
 #include "viewer/panes/draw.h"
 
 namespace memreel::viewer {
@@ -18,13 +18,13 @@ inline constexpr double lane_height = 32;  // units of length
 Colour fragmentation_colour(const Theme& theme);
 Colour free_colour(const Theme& theme);
 /// A framework's samples say what is left of the limit that it was given.
-const char* free_name(const Tables& tables, const HeapCourse& sampled);
+const char* free_name(const Tables& tables, const HeapSeries& sampled);
 
 class TimelinePane {
  public:
   void draw(Scene& scene);
   /// Whether events are on screen.
-  bool shows_events() const { return !plot_.contents->course.empty(); }
+  bool shows_events() const { return !plot_.contents->series.empty(); }
 
  private:
   /// What the columns on screen were made for.
@@ -35,7 +35,7 @@ class TimelinePane {
     friend bool operator==(const Key&, const Key&) = default;
   };
   struct Contents {
-    std::vector<CourseColumn> course;
+    std::vector<SeriesColumn> series;
     std::vector<FreeColumn> free;  // empty without samples of the device
   };
   /// Columns of pixels; when many events are in view they are made beside the window, and the last ones are shown where
@@ -51,7 +51,7 @@ class TimelinePane {
 
   void draw_legend(Scene& scene);
   void draw_group_names(Scene& scene);
-  void draw_values(Scene& scene, const HeapCourse& course, std::uint32_t events);
+  void draw_values(Scene& scene, const HeapSeries& series, std::uint32_t events);
   void draw_lanes(Scene& scene, std::size_t lanes);
   void draw_plot(Scene& scene);
   void draw_groups(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top);
@@ -62,7 +62,7 @@ class TimelinePane {
   static void update(Columns& kept, Scene& scene, TimeRange view, const Area& area);
 
   Columns plot_, minimap_;
-  Background<SplitQuery, StackedCourse> groups_;
+  Background<SplitQuery, StackedSeries> groups_;
 };
 
 }  // namespace memreel::viewer

@@ -44,10 +44,10 @@ typedef struct memreel_parameter {
 
 /* Where a request comes from: numbers, the same for the same pool or stream, 0 for the default ones. Most allocators
  * reuse memory at once only inside one pool and on one stream. */
-typedef struct memreel_lane {
+typedef struct memreel_pool_stream {
   uint32_t pool;
   uint32_t stream;
-} memreel_lane;
+} memreel_pool_stream;
 
 /* memreel's own. */
 typedef struct memreel_device memreel_device;
@@ -65,8 +65,8 @@ typedef struct memreel_environment {
 
   uint64_t capacity;   /* what can be reserved in all; 0 when nothing limits it */
   uint32_t slot_count; /* all slots are below */
-  uint32_t lane_count;
-  const memreel_lane* lanes; /* by the number that allocate() is given */
+  uint32_t pool_stream_count;
+  const memreel_pool_stream* pool_streams; /* by the number that allocate() is given */
 } memreel_environment;
 
 typedef struct memreel_extent {
@@ -95,7 +95,7 @@ typedef struct memreel_policy {
   void (*destroy)(void* policy);
 
   /* The program asks for `size` bytes, maybe 0. Returns 1, or 0 when there is no memory: then the slot stays unused. */
-  int (*allocate)(void* policy, uint32_t slot, uint64_t size, uint32_t lane);
+  int (*allocate)(void* policy, uint32_t slot, uint64_t size, uint32_t pool_stream);
 
   /* The device is done with an allocation that the program let go of: its memory can be used again. */
   void (*free_completed)(void* policy, uint32_t slot);
@@ -114,11 +114,11 @@ typedef struct memreel_policy {
   /* The program asked for cached memory to be given back. */
   void (*empty_cache)(void* policy);
 
-  /* The host waited for all streams; for the stream of a lane; or the stream of `lane` was made to wait for what that
-   * of `awaited` had been given so far. */
+  /* The host waited for all streams; for the stream of a pool_stream; or the stream of `pool_stream` was made to wait
+   * for what that of `awaited` had been given so far. */
   void (*device_synchronized)(void* policy);
-  void (*stream_synchronized)(void* policy, uint32_t lane);
-  void (*stream_waits)(void* policy, uint32_t lane, uint32_t awaited);
+  void (*stream_synchronized)(void* policy, uint32_t pool_stream);
+  void (*stream_waits)(void* policy, uint32_t pool_stream, uint32_t awaited);
 } memreel_policy;
 
 /* The one symbol that the library exports. What it points to must stay as it is. */

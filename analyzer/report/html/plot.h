@@ -27,7 +27,7 @@ struct Plot {
   std::vector<PlotSeries> series;
 };
 
-/// As SVG writes it, with five figures.
+/// As SVG writes it, with five metrics.
 std::string svg_number(double value);
 
 std::string plot_html(const Plot& plot);

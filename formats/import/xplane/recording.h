@@ -25,7 +25,7 @@ struct MemoryEvent {
   Bytes allocated;           // the chunk that was handed out
   Bytes in_use;              // of the allocator, after the event
   Bytes available;           // what is left of the allocator's limit
-  double fragmentation = 0;  // the allocator's own figure, to six digits; not a number when nothing was free
+  double fragmentation = 0;  // the allocator's own metric, to six digits; not a number when nothing was free
 
   /// In use before the event, modulo 2^64.
   Bytes in_use_before() const { return is_free ? in_use + allocated : in_use - allocated; }

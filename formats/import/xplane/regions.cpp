@@ -83,7 +83,7 @@ class FreeSpace {
   Bytes total_;
 };
 
-/// Whether the recorded figure, which has six digits, is the one that these sizes give.
+/// Whether the recorded metric, which has six digits, is the one that these sizes give.
 bool agrees(double recorded, Bytes total, Bytes in_use, Bytes largest_free) {
   if (in_use > total) return false;
   const auto free = static_cast<double>((total - in_use).count);
@@ -127,7 +127,7 @@ class Reading {
   }
 
   /// The region that was taken for a request; when the device refused the first size, the largest of the further
-  /// attempts with which the figure agrees.
+  /// attempts with which the metric agrees.
   bool extend(const MemoryEvent& event, std::size_t i) {
     const Bytes available{(limit_ - std::min(limit_, space_.total())).count / unit.count * unit.count};
     const Bytes request = round_up(event.requested, unit);

@@ -2,8 +2,8 @@
 //
 // What they do say is where allocations lie, how large their chunks are, and after each event the share of the free
 // memory that lies outside the largest free chunk. An address outside all regions begins a new one. For its size the
-// growth rule of the allocator (analyzer/policies/bfc.h) makes a proposal, and the figures of all later events either
-// confirm it or don't: they depend on all the memory there is. Regions are reported only when every figure fits.
+// growth rule of the allocator (analyzer/policies/bfc.h) makes a proposal, and the metrics of all later events either
+// confirm it or don't: they depend on all the memory there is. Regions are reported only when every metric fits.
 #pragma once
 
 #include <optional>

@@ -19,7 +19,7 @@ TEST(BaselineFile, ReadsWhatItWrote) {
   EXPECT_EQ(*read, run_with_names());
 }
 
-TEST(BaselineFile, HasOneFigureToALine) {
+TEST(BaselineFile, HasOneMetricToALine) {
   EXPECT_THAT(baseline_text(run_with_names()), HasSubstr("\n      \"peak_reserved_bytes\": 6442450944,\n"));
 }
 

@@ -92,7 +92,7 @@ TEST(Baseline, ARegressionNamesTheFunctionThatGrewMost) {
   EXPECT_THAT(checks[0].reason, HasSubstr("augment (data.py) grew most: 900.00 MiB, before 0 B"));
 }
 
-TEST(Baseline, EveryFigureIsCompared) {
+TEST(Baseline, EveryMetricIsCompared) {
   Measured worse = run();
   worse.policies[1].failed_allocations = 3;
   worse.policies[0].fragmentation_at_peak = 0.22;

@@ -27,7 +27,7 @@ TEST(Measured, AddsUpWhatEachFunctionHoldsAtThePeak) {
   ASSERT_EQ(measured->devices.size(), 1U);
   EXPECT_EQ(measured->devices[0].peak_live, 6_MiB);
   EXPECT_EQ(measured->devices[0].sites,
-            (std::vector<SiteFigures>{{"step", "train.py", 5_MiB}, {"load", "data.py", 1_MiB}}));
+            (std::vector<SiteMetrics>{{"step", "train.py", 5_MiB}, {"load", "data.py", 1_MiB}}));
   ASSERT_EQ(measured->policies.size(), 2U);
   EXPECT_EQ(measured->policies[0].policy, "bound.live");
   EXPECT_EQ(measured->policies[0].peak_reserved, 6_MiB);
@@ -54,7 +54,7 @@ TEST(Measured, ReservedMemoryOfACustomPoolIsWhatWasRecorded) {
   const auto measured = measure(build.trace(), prepare(build.trace()), {}, {.recorded = true});
   ASSERT_TRUE(measured);
   ASSERT_EQ(measured->policies.size(), 1U);
-  EXPECT_EQ(measured->policies[0].policy, recorded_figures);
+  EXPECT_EQ(measured->policies[0].policy, recorded_metrics);
   EXPECT_EQ(measured->policies[0].peak_reserved, 8_MiB);
   EXPECT_EQ(measured->policies[0].fragmentation_at_peak, 0.75);  // when the request was served that it was got for
 }

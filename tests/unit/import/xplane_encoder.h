@@ -112,7 +112,7 @@ inline std::string profile(const std::vector<ProfileLine>& lines, std::uint64_t 
   return space;
 }
 
-/// The events of one BFC allocator that takes `limit` bytes at most; figures are given as it would compute them.
+/// The events of one BFC allocator that takes `limit` bytes at most; metrics are given as it would compute them.
 class AllocatorProfile {
  public:
   explicit AllocatorProfile(std::string name, std::uint64_t limit = std::uint64_t{16} << 30U)

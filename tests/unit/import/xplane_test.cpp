@@ -89,7 +89,7 @@ TEST(XPlane, RegionsAreDeducedAndSaySo) {
   EXPECT_EQ(setting(trace, 0, "memory_limit"), std::to_string(std::uint64_t{16} << 30U));
 }
 
-TEST(XPlane, FiguresTellAPreallocatedPool) {
+TEST(XPlane, MetricsTellAPreallocatedPool) {
   AllocatorProfile gpu("GPU_0_bfc", 100 * mib);
   const Trace trace =
       imported(profile({{.events = {gpu.alloc(1, region_base, 4, 256, 0), gpu.alloc(2, region_base + 256, 4, 256, 0),
@@ -98,7 +98,7 @@ TEST(XPlane, FiguresTellAPreallocatedPool) {
   EXPECT_EQ(setting(trace, 0, "allow_growth"), "false");
 }
 
-TEST(XPlane, FiguresThatNoRegionsExplainLeaveThemUnknown) {
+TEST(XPlane, MetricsThatNoRegionsExplainLeaveThemUnknown) {
   AllocatorProfile gpu("GPU_0_bfc");
   const Trace trace =
       imported(profile({{.events = {gpu.alloc(1, region_base, 4, 256, 0), gpu.alloc(2, region_base + 256, 4, 256, 0),
@@ -132,7 +132,7 @@ TEST(XPlane, ARegionThatTheDeviceRefusedIsSmaller) {
   EXPECT_EQ(regions[1].size.count, granted);
 }
 
-TEST(XPlane, NothingFreeHasNoFigure) {
+TEST(XPlane, NothingFreeHasNoMetric) {
   AllocatorProfile gpu("GPU_0_bfc");
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const Trace trace = imported(profile({{.events = {gpu.alloc(1, region_base, 2 * mib, 2 * mib, nan)}}}));

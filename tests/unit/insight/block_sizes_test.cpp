@@ -44,7 +44,7 @@ TEST(BlockSizes, TheTailEndsAtTheNextBlockThatLivesOrIsPending) {
   history.alloc(4_MiB, base + 8_MiB);
   history.free_requested(second);
   history.free_completed(second);
-  history.alloc(3_MiB + 512_KiB, base + 4_MiB);  // leaves half a mebibyte of the hole
+  history.alloc(3_MiB + 512_KiB, base + 4_MiB);  // leaves half a mebibyte of the gap
   EXPECT_EQ(recorded_blocks(history.trace()).sizes.back(), 4_MiB);
 }
 

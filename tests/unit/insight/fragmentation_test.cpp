@@ -36,12 +36,12 @@ class Pinned : public ::testing::Test {
   Fragmentation found_;
 };
 
-TEST_F(Pinned, RanksSegmentsByWhatTheyHoldHostage) {
+TEST_F(Pinned, RanksSegmentsByWhatTheyHoldUnreleasable) {
   ASSERT_EQ(found_.pinned.size(), 2U);
   EXPECT_EQ(found_.pinned[0].segment.address, base);
-  EXPECT_EQ(found_.pinned[0].segment.hostage, 18_MiB);
+  EXPECT_EQ(found_.pinned[0].segment.unreleasable, 18_MiB);
   EXPECT_EQ(found_.pinned[0].pins, std::vector{AllocationId{0}});
-  EXPECT_EQ(found_.pinned[1].segment.hostage, 4_MiB);
+  EXPECT_EQ(found_.pinned[1].segment.unreleasable, 4_MiB);
   EXPECT_EQ(found_.pinned[1].pin_count, 2U);
 }
 
@@ -49,7 +49,7 @@ TEST_F(Pinned, NamesWhoPinsThemAndWhoAlone) {
   ASSERT_EQ(found_.sites.size(), 2U);
   EXPECT_EQ(found_.sites[0].label, "keep (train.py:7)");
   EXPECT_EQ(found_.sites[0].alone, 18_MiB);
-  EXPECT_EQ(found_.sites[0].hostage, 22_MiB);
+  EXPECT_EQ(found_.sites[0].unreleasable, 22_MiB);
   EXPECT_EQ(found_.sites[0].segments, 2U);
   EXPECT_EQ(found_.sites[0].bytes, 6_MiB);
   EXPECT_EQ(found_.sites[1].label, "work (train.py:9)");
@@ -60,8 +60,8 @@ TEST_F(Pinned, IsJudgedOnceTheRequestThatGrewThePeakIsServed) {
   EXPECT_EQ(found_.at_peak.reserved, 60_MiB);
   EXPECT_EQ(found_.at_peak.allocated, 38_MiB);
   EXPECT_EQ(found_.growth.requested, 20_MiB);
-  EXPECT_EQ(found_.at_peak.hostage, 22_MiB);
-  EXPECT_EQ(found_.worst.hostage, 34_MiB);  // when only the first block of the second segment was there
+  EXPECT_EQ(found_.at_peak.unreleasable, 22_MiB);
+  EXPECT_EQ(found_.worst.unreleasable, 34_MiB);  // when only the first block of the second segment was there
   EXPECT_EQ(found_.over_time.back().events, builder_.trace().events.count());
 }
 
@@ -76,9 +76,9 @@ TEST(Fragmentation, FreeMemoryOfAnotherStreamIsStranded) {
   const Fragmentation found = find_fragmentation(builder.trace(), recorded_blocks(builder.trace())).at(0);
   EXPECT_EQ(found.growth.stranded_stream, 20_MiB);
   EXPECT_EQ(found.growth.stranded_pool, 0_B);
-  ASSERT_EQ(found.lanes.size(), 2U);
-  EXPECT_EQ(found.lanes[0].free(), 20_MiB);
-  EXPECT_EQ(found.lanes[0].hostage, 0_B);
+  ASSERT_EQ(found.pool_streams.size(), 2U);
+  EXPECT_EQ(found.pool_streams[0].free(), 20_MiB);
+  EXPECT_EQ(found.pool_streams[0].unreleasable, 0_B);
 }
 
 TEST(Fragmentation, WasteIsCountedBySizeOfTheRequest) {
@@ -110,7 +110,7 @@ TEST(Fragmentation, OfAnotherMomentIsWhatItWouldBeOfATraceThatEndsThere) {
   const Fragmentation whole = find_fragmentation(*trace, blocks).at(0);
   const auto at_peak = fragmentation_at(*trace, blocks, whole.heap, whole.growth.event);
   ASSERT_TRUE(at_peak);
-  EXPECT_EQ(at_peak->at_peak.hostage, whole.at_peak.hostage);
+  EXPECT_EQ(at_peak->at_peak.unreleasable, whole.at_peak.unreleasable);
   EXPECT_EQ(at_peak->sites.size(), whole.sites.size());
   EXPECT_EQ(at_peak->growth.requested, whole.growth.requested);
 
@@ -122,7 +122,7 @@ TEST(Fragmentation, OfAnotherMomentIsWhatItWouldBeOfATraceThatEndsThere) {
     ASSERT_TRUE(then);
     EXPECT_EQ(then->at_peak.events, point.events);
     EXPECT_EQ(then->at_peak.reserved, point.reserved);
-    EXPECT_EQ(then->at_peak.hostage, point.hostage);
+    EXPECT_EQ(then->at_peak.unreleasable, point.unreleasable);
     ++compared;
   }
   EXPECT_GT(compared, 3);

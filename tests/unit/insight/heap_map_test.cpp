@@ -25,7 +25,7 @@ HeapMap map_after(const Trace& trace, std::uint64_t events) {
 
 HeapMap map_at_end(const Trace& trace) { return map_after(trace, trace.events.count()); }
 
-TEST(HeapMap, FillsSegmentsWithBlocksAndHoles) {
+TEST(HeapMap, FillsSegmentsWithBlocksAndGaps) {
   History history;
   history.segment_alloc(base, 20_MiB);
   const AllocationId first = history.alloc(4_MiB, base);
@@ -48,15 +48,15 @@ TEST(HeapMap, FillsSegmentsWithBlocksAndHoles) {
   EXPECT_EQ(map.pending, 6_MiB);
   EXPECT_EQ(map.free(), 12_MiB);
   EXPECT_EQ(map.largest_free(), 8_MiB);
-  EXPECT_EQ(map.hostage, 12_MiB);
+  EXPECT_EQ(map.unreleasable, 12_MiB);
   EXPECT_DOUBLE_EQ(map.fragmentation(), 0.9);
 }
 
-TEST(HeapMap, NothingIsHostageInASegmentThatIsFree) {
+TEST(HeapMap, NothingIsUnreleasableInASegmentThatIsFree) {
   History history;
   history.segment_alloc(base, 20_MiB);
   history.free(history.alloc(4_MiB, base));
-  EXPECT_EQ(map_at_end(history.trace()).hostage, 0_B);
+  EXPECT_EQ(map_at_end(history.trace()).unreleasable, 0_B);
 }
 
 TEST(HeapMap, ExpandableSegmentsGiveBackWholeRuns) {
@@ -68,7 +68,7 @@ TEST(HeapMap, ExpandableSegmentsGiveBackWholeRuns) {
   builder.alloc(origin, base + 25_MiB, 2_MiB);
   const HeapMap map = map_at_end(builder.trace());
   EXPECT_EQ(map.free(), 58_MiB);
-  EXPECT_EQ(map.hostage, 18_MiB);  // the rest of the middle run
+  EXPECT_EQ(map.unreleasable, 18_MiB);  // the rest of the middle run
 }
 
 TEST(HeapMap, SmallAndLargeSegmentsAreToldApart) {
@@ -78,8 +78,8 @@ TEST(HeapMap, SmallAndLargeSegmentsAreToldApart) {
   history.alloc(512_B, base);
   const HeapMap map = map_at_end(history.trace());
   ASSERT_EQ(map.segments.size(), 2U);
-  EXPECT_TRUE(map.segments[0].lane.small);
-  EXPECT_FALSE(map.segments[1].lane.small);
+  EXPECT_TRUE(map.segments[0].pool_stream.small);
+  EXPECT_FALSE(map.segments[1].pool_stream.small);
 }
 
 TEST(HeapMap, BlocksWithoutASegmentAreOutside) {
@@ -126,7 +126,7 @@ TEST(HeapMap, IsCompleteAtInstantsOfRealHistories) {
           at = block.end();
         }
         ASSERT_EQ(at, segment.end());
-        EXPECT_LE(segment.hostage, segment.free());
+        EXPECT_LE(segment.unreleasable, segment.free());
       }
     });
   }

@@ -19,10 +19,10 @@ OutOfMemories judge(const Trace& trace) {
   return judge_failures(trace, recorded_blocks(trace), replay_remedies(trace));
 }
 
-/// Two segments of 20 MiB, each with a block in its middle, and a request that fits in neither hole.
-class Holes : public ::testing::Test {
+/// Two segments of 20 MiB, each with a block in its middle, and a request that fits in neither gap.
+class Gaps : public ::testing::Test {
  protected:
-  Holes() {
+  Gaps() {
     builder_.event(EventKind::segment_alloc, origin_, base, 20_MiB);
     builder_.alloc(origin_, base + 9_MiB, 2_MiB);
     builder_.event(EventKind::segment_alloc, other_, base + 64_MiB, 20_MiB);
@@ -38,28 +38,28 @@ class Holes : public ::testing::Test {
   OriginId origin_ = builder_.origin(HeapId{1}), other_ = builder_.origin(HeapId{1}, 0x77);
 };
 
-TEST_F(Holes, IsFragmentationWhenTheRequestWouldFitIfPlacedWell) {
+TEST_F(Gaps, IsFragmentationWhenTheRequestWouldFitIfPlacedWell) {
   const OutOfMemory oom = fail(15_MiB);
   EXPECT_EQ(oom.verdict, OomVerdict::fragmentation);
   EXPECT_EQ(oom.live, 6_MiB);
   EXPECT_EQ(oom.reserved, 40_MiB);
   EXPECT_EQ(oom.free, 34_MiB);
-  EXPECT_EQ(oom.holes, 3U);
+  EXPECT_EQ(oom.gaps, 3U);
   EXPECT_EQ(oom.needed, 16_MiB);
-  EXPECT_EQ(oom.free_in_lane, 18_MiB);
-  EXPECT_EQ(oom.largest_in_lane, 9_MiB);
+  EXPECT_EQ(oom.free_in_pool_stream, 18_MiB);
+  EXPECT_EQ(oom.largest_in_pool_stream, 9_MiB);
   EXPECT_EQ(oom.largest_free, 16_MiB);
   EXPECT_EQ(oom.stranded.other_streams, 16_MiB);
-  EXPECT_EQ(oom.fragmentation_index, 0);  // below 0: a few holes, large together
-  ASSERT_TRUE(oom.hole_in_lane);
-  EXPECT_EQ(oom.hole_in_lane->segment.address, base);
-  ASSERT_TRUE(oom.largest_hole);
-  EXPECT_EQ(oom.largest_hole->segment.address, base + 64_MiB);
+  EXPECT_EQ(oom.fragmentation_index, 0);  // below 0: a few gaps, large together
+  ASSERT_TRUE(oom.gap_in_pool_stream);
+  EXPECT_EQ(oom.gap_in_pool_stream->segment.address, base);
+  ASSERT_TRUE(oom.largest_gap);
+  EXPECT_EQ(oom.largest_gap->segment.address, base + 64_MiB);
   EXPECT_THAT(explanation(oom), HasSubstr("Fragmentation: 6.00 MiB live and 15.00 MiB requested"));
   EXPECT_THAT(explanation(oom), HasSubstr("16.00 MiB is free in blocks large enough, but on other streams"));
 }
 
-TEST_F(Holes, IsLackOfMemoryWhenNoPlacementWouldDo) {
+TEST_F(Gaps, IsLackOfMemoryWhenNoPlacementWouldDo) {
   const OutOfMemory oom = fail(50_MiB);
   EXPECT_EQ(*oom.capacity, 90_MiB - 1_B);  // 40 reserved and a segment of 50 did not fit
   EXPECT_EQ(oom.verdict, OomVerdict::fragmentation);
@@ -75,7 +75,7 @@ TEST_F(Holes, IsLackOfMemoryWhenNoPlacementWouldDo) {
   EXPECT_TRUE(ooms.examined.at(1).survivors.empty());
 }
 
-TEST_F(Holes, ALimitOfTheProgramIsToldFromAFullDevice) {
+TEST_F(Gaps, ALimitOfTheProgramIsToldFromAFullDevice) {
   EXPECT_TRUE(fail(15_MiB, 80_GiB).own_limit());
   EXPECT_THAT(explanation(fail(15_MiB, 80_GiB)), HasSubstr("a limit that the program set"));
 }
@@ -304,7 +304,7 @@ TEST(Verdicts, OfRealFailuresAreConfirmedByTheReplay) {
       ++judged;
       EXPECT_NE(oom.verdict, OomVerdict::unknown);
       // Whatever the request may use is smaller than it.
-      EXPECT_LT(oom.largest_in_lane, oom.requested) << name << " event " << oom.event;
+      EXPECT_LT(oom.largest_in_pool_stream, oom.requested) << name << " event " << oom.event;
       EXPECT_LE(oom.reserved, *oom.capacity);
       EXPECT_TRUE(oom.verdict == OomVerdict::fragmentation || oom.survivors.empty()) << name << ' ' << oom.event;
       for (const std::size_t i : oom.survivors) {

@@ -151,9 +151,9 @@ Recording shifted(std::uint64_t layers, int rounds_early) {
 
 TEST(Synthesize, RepeatsARecordingAtItsOwnValues) {
   const Learned learned({{2, 1}, {2, 2}, {2, 4}});
-  const Film film = synthesize(learned.model(), Values{2, 4});
-  EXPECT_EQ(sizes_of(film.trace), sizes_of(nested(2, 4).trace));
-  expect_sound(film.trace);
+  const PredictedRun predicted_run = synthesize(learned.model(), Values{2, 4});
+  EXPECT_EQ(sizes_of(predicted_run.trace), sizes_of(nested(2, 4).trace));
+  expect_sound(predicted_run.trace);
 }
 
 TEST(Synthesize, ScalesSizes) {
@@ -164,17 +164,17 @@ TEST(Synthesize, ScalesSizes) {
 TEST(Synthesize, AddsRepeatsInOrder) {
   const Learned learned({{2, 3}, {3, 3}, {5, 3}});
   for (const std::uint64_t layers : {6U, 7U, 9U, 20U}) {
-    const Film film = synthesize(learned.model(), Values{layers, 3});
-    EXPECT_EQ(sizes_of(film.trace), sizes_of(nested(layers, 3).trace)) << layers;
-    expect_sound(film.trace);
+    const PredictedRun predicted_run = synthesize(learned.model(), Values{layers, 3});
+    EXPECT_EQ(sizes_of(predicted_run.trace), sizes_of(nested(layers, 3).trace)) << layers;
+    expect_sound(predicted_run.trace);
   }
 }
 
 TEST(Synthesize, FreesWhatTheLargeProgramFrees) {
   const Learned learned({{2, 3}, {3, 3}, {5, 3}});
-  const Film film = synthesize(learned.model(), Values{12, 3});
+  const PredictedRun predicted_run = synthesize(learned.model(), Values{12, 3});
   const Trace real = nested(12, 3).trace;
-  EXPECT_EQ(live_over_time(film.trace), live_over_time(real));
+  EXPECT_EQ(live_over_time(predicted_run.trace), live_over_time(real));
 }
 
 TEST(Synthesize, FreesInTheRoundBeforeOrAfterWhatTheLargeProgramDoes) {
@@ -182,9 +182,9 @@ TEST(Synthesize, FreesInTheRoundBeforeOrAfterWhatTheLargeProgramDoes) {
     std::vector<Recording> recordings;
     for (const std::uint64_t layers : {3U, 4U, 6U}) recordings.push_back(shifted(layers, rounds_early));
     const Learned learned(std::move(recordings));
-    const Film film = synthesize(learned.model(), Values{12, 1});
-    EXPECT_EQ(live_over_time(film.trace), live_over_time(shifted(12, rounds_early).trace)) << rounds_early;
-    expect_sound(film.trace);
+    const PredictedRun predicted_run = synthesize(learned.model(), Values{12, 1});
+    EXPECT_EQ(live_over_time(predicted_run.trace), live_over_time(shifted(12, rounds_early).trace)) << rounds_early;
+    expect_sound(predicted_run.trace);
   }
 }
 
@@ -195,12 +195,12 @@ TEST(Synthesize, SaysWhatItIs) {
 
 TEST(Place, GivesAddressesAndSegments) {
   const Learned learned({{2, 1}, {2, 2}, {2, 4}});
-  Film film = synthesize(learned.model(), Values{2, 5000});
-  place(film, TorchSettings{});
-  expect_sound(film.trace);
+  PredictedRun predicted_run = synthesize(learned.model(), Values{2, 5000});
+  place(predicted_run, TorchSettings{});
+  expect_sound(predicted_run.trace);
   std::map<std::uint64_t, std::uint64_t> segments;
-  for (std::size_t i = 0; i < film.trace.events.count(); ++i) {
-    const Event event = film.trace.events[i];
+  for (std::size_t i = 0; i < predicted_run.trace.events.count(); ++i) {
+    const Event event = predicted_run.trace.events[i];
     if (event.kind == EventKind::segment_alloc) segments[event.address.value] = event.address.value + event.size.count;
     if (event.kind != EventKind::alloc) continue;
     const auto segment = segments.upper_bound(event.address.value);

@@ -1,4 +1,4 @@
-// Two courses on one axis.
+// Two series on one axis.
 #include "viewer/model/alignment.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 #include "tests/unit/sample_trace.h"
 #include "tests/unit/viewer/opened.h"
-#include "viewer/model/course_columns.h"
+#include "viewer/model/series_columns.h"
 
 namespace memreel::viewer {
 namespace {
@@ -61,10 +61,10 @@ TEST(Alignment, ByStepTheSameStepOfBothIsAtTheSamePlace) {
     const Document& document = (side == 0 ? quick : slow).last();
     std::vector<Nanoseconds> edges;
     for (int i = 0; i <= 6; ++i) edges.push_back(scales[side].time_at(i / 2.0));
-    const auto columns = course_columns(document, *document.course(heap), edges);
+    const auto columns = series_columns(document, *document.series(heap), edges);
     ASSERT_EQ(columns.size(), 6U);
     std::vector<std::uint64_t> live;
-    for (const CourseColumn& column : columns) live.push_back(value_of(column.extent.max, Figure::live));
+    for (const SeriesColumn& column : columns) live.push_back(value_of(column.extent.max, Metric::live));
     EXPECT_EQ(live, (std::vector<std::uint64_t>{1000, 1001, 1001, 1002, 1002, 1003})) << side;
   }
 }

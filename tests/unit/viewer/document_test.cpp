@@ -42,9 +42,9 @@ Expected expected_of(const HeapSnapshot& snapshot, const Tables& tables, HeapId 
 
 void expect_state(const Document& document, const LiveSet& live, const Tables& tables, std::uint32_t events) {
   const HeapSnapshot snapshot = live.snapshot();
-  for (const HeapCourse& course : document.heaps) {
-    const HeapAt state = heap_at(document, course.heap, events);
-    const Expected expected = expected_of(snapshot, tables, course.heap);
+  for (const HeapSeries& series : document.heaps) {
+    const HeapAt state = heap_at(document, series.heap, events);
+    const Expected expected = expected_of(snapshot, tables, series.heap);
     ASSERT_TRUE(state.blocks == expected.blocks) << "after event " << events;
     std::vector<std::pair<Address, Bytes>> segments;
     for (const HeldSegment& s : state.segments) segments.emplace_back(s.address, s.size);
@@ -52,11 +52,11 @@ void expect_state(const Document& document, const LiveSet& live, const Tables& t
 
     HeapState sums;
     for (const HeapState& s : live.heaps())
-      if (s.heap == course.heap) sums = s;
-    const Figures figures = document.figures_after(course, events);
-    ASSERT_EQ(value_of(figures, Figure::live), sums.live.count) << "after event " << events;
-    ASSERT_EQ(value_of(figures, Figure::reserved), sums.reserved.count) << "after event " << events;
-    ASSERT_EQ(value_of(figures, Figure::held), (state.live + state.pending).count) << "after event " << events;
+      if (s.heap == series.heap) sums = s;
+    const Metrics metrics = document.metrics_after(series, events);
+    ASSERT_EQ(value_of(metrics, Metric::live), sums.live.count) << "after event " << events;
+    ASSERT_EQ(value_of(metrics, Metric::reserved), sums.reserved.count) << "after event " << events;
+    ASSERT_EQ(value_of(metrics, Metric::held), (state.live + state.pending).count) << "after event " << events;
     ASSERT_EQ(state.live, sums.live);
   }
 }
@@ -82,16 +82,16 @@ void expect_states(const Document& document, const Trace& trace, int count) {
 /// Compares minima and maxima of random ranges with those of all events in them.
 void expect_extents(const Document& document, int ranges) {
   synthetic::Random random(5);
-  for (const HeapCourse& course : document.heaps) {
-    std::vector<Figures> all;
-    for (std::uint32_t e = 0; e < document.event_count(); ++e) all.push_back(document.figures_after(course, e + 1));
+  for (const HeapSeries& series : document.heaps) {
+    std::vector<Metrics> all;
+    for (std::uint32_t e = 0; e < document.event_count(); ++e) all.push_back(document.metrics_after(series, e + 1));
     for (int i = 0; i < ranges; ++i) {
       const auto begin = static_cast<std::uint32_t>(random.below(all.size()));
       const auto end = static_cast<std::uint32_t>(
           begin + 1 + random.below(std::min<std::uint64_t>(all.size() - begin, 1ULL << random.below(20))));
       Extent expected = Extent::at(all[begin]);
       for (std::uint32_t e = begin + 1; e < end; ++e) expected.add(Extent::at(all[e]));
-      ASSERT_EQ(document.extent(course, begin, end), expected) << begin << " .. " << end;
+      ASSERT_EQ(document.extent(series, begin, end), expected) << begin << " .. " << end;
     }
   }
 }

@@ -14,13 +14,13 @@
 #include "viewer/model/allocation_list.h"
 #include "viewer/model/allocation_map.h"
 #include "viewer/model/background.h"
-#include "viewer/model/course_columns.h"
 #include "viewer/model/device_memory.h"
 #include "viewer/model/heap_at.h"
 #include "viewer/model/labels.h"
 #include "viewer/model/selection.h"
+#include "viewer/model/series_columns.h"
 #include "viewer/model/stack_weights.h"
-#include "viewer/model/stacked_course.h"
+#include "viewer/model/stacked_series.h"
 
 namespace memreel::viewer {
 namespace {
@@ -31,7 +31,7 @@ class Queries : public ::testing::Test {
     opened_ = open(memory_file(bytes_), 500);
   }
   const Document& document() const { return opened_.last(); }
-  HeapId heap() const { return std::ranges::max_element(document().heaps, {}, &HeapCourse::allocations)->heap; }
+  HeapId heap() const { return std::ranges::max_element(document().heaps, {}, &HeapSeries::allocations)->heap; }
   bool belongs(std::uint32_t id) const { return document().heap_of(document().origin_of(id)) == heap(); }
 
   std::atomic<float> share_{0};
@@ -43,20 +43,20 @@ class Queries : public ::testing::Test {
 };
 
 TEST_F(Queries, ColumnsOfTheTimelineLeaveNoEventOut) {
-  const HeapCourse& course = *document().course(heap());
+  const HeapSeries& series = *document().series(heap());
   const Nanoseconds begin = document().first_time(), end = document().last_time() + Nanoseconds{1};
-  const Extent all = document().extent(course, 0, document().event_count());
+  const Extent all = document().extent(series, 0, document().event_count());
   for (const std::uint32_t width : {1U, 3U, 700U, 5000U}) {
-    const auto columns = course_columns(document(), course, begin, end, width);
+    const auto columns = series_columns(document(), series, begin, end, width);
     ASSERT_EQ(columns.size(), width);
-    Figures highest{};
+    Metrics highest{};
     std::uint32_t next = columns.front().begin;
-    for (const CourseColumn& column : columns) {
+    for (const SeriesColumn& column : columns) {
       ASSERT_EQ(column.begin, next);
       next = column.end;
-      ASSERT_EQ(column.extent, column.begin == column.end ? Extent::at(document().figures_after(course, column.end))
-                                                          : document().extent(course, column.begin, column.end));
-      for (std::size_t f = 0; f < figure_count; ++f) highest[f] = std::max(highest[f], column.extent.max[f]);
+      ASSERT_EQ(column.extent, column.begin == column.end ? Extent::at(document().metrics_after(series, column.end))
+                                                          : document().extent(series, column.begin, column.end));
+      for (std::size_t f = 0; f < metric_count; ++f) highest[f] = std::max(highest[f], column.extent.max[f]);
     }
     EXPECT_EQ(next, document().event_count());
     EXPECT_EQ(highest, all.max) << width << " columns";
@@ -64,13 +64,13 @@ TEST_F(Queries, ColumnsOfTheTimelineLeaveNoEventOut) {
 }
 
 TEST_F(Queries, AColumnBetweenTwoEventsShowsTheStateThatLasts) {
-  const HeapCourse& course = *document().course(heap());
+  const HeapSeries& series = *document().series(heap());
   const std::uint32_t event = document().event_count() / 2;
   const Nanoseconds at = document().time(event);
-  const auto columns = course_columns(document(), course, at, at + Nanoseconds{1000}, 1000);
-  for (const CourseColumn& column : columns) {
+  const auto columns = series_columns(document(), series, at, at + Nanoseconds{1000}, 1000);
+  for (const SeriesColumn& column : columns) {
     if (column.begin != column.end) continue;
-    ASSERT_EQ(column.extent, Extent::at(document().figures_after(course, column.end)));
+    ASSERT_EQ(column.extent, Extent::at(document().metrics_after(series, column.end)));
   }
 }
 
@@ -157,19 +157,19 @@ TEST_F(Queries, AllocatedInARangeIsWhatBeganThere) {
   EXPECT_EQ(counted, expected);
 }
 
-TEST_F(Queries, StackedCourseAddsUpToTheLiveBytes) {
+TEST_F(Queries, StackedSeriesAddsUpToTheLiveBytes) {
   for (const SplitBy by :
        {SplitBy::stack, SplitBy::pool, SplitBy::stream, SplitBy::thread, SplitBy::tag, SplitBy::step}) {
-    const auto course = split_course(document(), {.heap = heap(), .by = by}, progress_);
-    ASSERT_TRUE(course);
-    ASSERT_EQ(course->stride, 1U);
-    const HeapCourse& whole = *document().course(heap());
+    const auto series = split_series(document(), {.heap = heap(), .by = by}, progress_);
+    ASSERT_TRUE(series);
+    ASSERT_EQ(series->stride, 1U);
+    const HeapSeries& whole = *document().series(heap());
     for (std::uint32_t e = 0; e < document().event_count(); e += 97) {
       std::uint64_t total = 0;
-      for (const auto& group : course->groups) total += group.bytes[e];
+      for (const auto& group : series->groups) total += group.bytes[e];
       const Extent around = document().extent(whole, e == 0 ? 0 : e - 1, e + 1);
       // A stretch shows the highest total since the one before ended, which includes the state it began in.
-      ASSERT_EQ(total, value_of(around.max, Figure::live)) << e;
+      ASSERT_EQ(total, value_of(around.max, Metric::live)) << e;
     }
   }
 }
@@ -177,10 +177,10 @@ TEST_F(Queries, StackedCourseAddsUpToTheLiveBytes) {
 /// What each group of a split holds at the end, by its name.
 std::map<std::string, std::uint64_t> held_by(const Document& document, SplitBy by) {
   std::atomic<float> share{0};
-  const auto course = split_course(document, {.heap = HeapId{1}, .by = by}, Progress(std::stop_token(), share));
+  const auto series = split_series(document, {.heap = HeapId{1}, .by = by}, Progress(std::stop_token(), share));
   std::map<std::string, std::uint64_t> held;
-  if (course)
-    for (const auto& group : course->groups) held[group.label] = group.bytes.back();
+  if (series)
+    for (const auto& group : series->groups) held[group.label] = group.bytes.back();
   return held;
 }
 
@@ -243,7 +243,7 @@ TEST(Device, WhatAPoolSaysOfItselfIsNothingThatTheDeviceSays) {
   {
     const Opened opened = open(memory_file(written(builder.trace())));
     for (const HeapId heap : {framework, driver}) {
-      EXPECT_EQ(sampled_course(opened.last(), heap), nullptr) << "nobody asked the device";
+      EXPECT_EQ(sampled_series(opened.last(), heap), nullptr) << "nobody asked the device";
       EXPECT_EQ(unattributed(opened.last(), heap, opened.last().event_count()), std::nullopt);
     }
   }
@@ -251,9 +251,9 @@ TEST(Device, WhatAPoolSaysOfItselfIsNothingThatTheDeviceSays) {
   sample(pool, 100, 34);
   const Opened opened = open(memory_file(written(builder.trace())));
   const Document& document = opened.last();
-  ASSERT_NE(sampled_course(document, framework), nullptr);
-  EXPECT_EQ(sampled_course(document, framework)->heap, driver);
-  EXPECT_EQ(sample_before(document, *sampled_course(document, framework), document.event_count())->free, 9000_B)
+  ASSERT_NE(sampled_series(document, framework), nullptr);
+  EXPECT_EQ(sampled_series(document, framework)->heap, driver);
+  EXPECT_EQ(sample_before(document, *sampled_series(document, framework), document.event_count())->free, 9000_B)
       << "the device's, not that of the pool which spoke later";
   EXPECT_EQ(unattributed(document, framework, document.event_count()), 1000_B);
 }
@@ -283,12 +283,12 @@ TEST(Device, WhatNoHeapAccountsForIsWhatItsDriverSaysIsUsedBesides) {
   }
 
   // Every sample is in one column: the extremes of all columns are those of the samples, at any width.
-  ASSERT_NE(sampled_course(document, HeapId{1}), nullptr);
-  const HeapCourse& course = *sampled_course(document, HeapId{1});
-  EXPECT_EQ(course.heap, driver);
+  ASSERT_NE(sampled_series(document, HeapId{1}), nullptr);
+  const HeapSeries& series = *sampled_series(document, HeapId{1});
+  EXPECT_EQ(series.heap, driver);
   const Nanoseconds begin = document.first_time(), end = document.last_time() + Nanoseconds{1};
   for (const std::uint32_t width : {1U, 7U, 1000U}) {
-    const auto columns = free_columns(document, course, begin, end, width);
+    const auto columns = free_columns(document, series, begin, end, width);
     ASSERT_EQ(columns.size(), width);
     std::uint64_t least = 1U << 30U, most = 0;
     for (const FreeColumn& column : columns) {
@@ -301,11 +301,11 @@ TEST(Device, WhatNoHeapAccountsForIsWhatItsDriverSaysIsUsedBesides) {
     EXPECT_EQ(columns.front().known, width == 1) << "not known before the first sample";
     EXPECT_EQ(columns.back().most, 9300U) << width;
   }
-  const auto later = free_columns(document, course, document.time(3), document.time(3) + Nanoseconds{1}, 2);
+  const auto later = free_columns(document, series, document.time(3), document.time(3) + Nanoseconds{1}, 2);
   EXPECT_EQ(later.front(), (FreeColumn{.least = 9000, .most = 9000, .known = true})) << "what was said last";
 
   // What is reserved and not held, in millionths.
-  EXPECT_EQ(value_of(document.figures_after(*document.course(HeapId{1}), 4), Figure::fragmentation), 600'000U);
+  EXPECT_EQ(value_of(document.metrics_after(*document.series(HeapId{1}), 4), Metric::fragmentation), 600'000U);
 }
 
 TEST(Map, ShowsEachAllocationAsItsRectangle) {
@@ -351,8 +351,8 @@ TEST(AddressScaleOf, LeavesOutWhatTheHeapNeverHad) {
   const std::vector<std::byte> bytes = written(synthetic_trace({.events = 2000, .live = 30}));
   const Opened opened = open(memory_file(bytes));
   const AddressScale scale(opened.last(), HeapId{1}, 0, opened.last().event_count());
-  const HeapCourse& course = *opened.last().course(HeapId{1});
-  EXPECT_EQ(scale.total(), course.peak_reserved) << "segments are never given back, so all of them are on the scale";
+  const HeapSeries& series = *opened.last().series(HeapId{1});
+  EXPECT_EQ(scale.total(), series.peak_reserved) << "segments are never given back, so all of them are on the scale";
   for (std::uint64_t offset = 0; offset < scale.total(); offset += 1'234'567) {
     const auto address = scale.address_at(offset);
     ASSERT_TRUE(address);

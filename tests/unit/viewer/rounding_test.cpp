@@ -43,7 +43,7 @@ TEST_P(RoundingOf, AHeapIsThatOfItsMap) {
       const HeapAt state = heap_at(document, heap, static_cast<std::uint32_t>(map.events), &*rounding);
       ASSERT_TRUE(state.rounding);
       ASSERT_EQ(state.live + state.pending + *state.rounding, map.live + map.pending + map.outside) << map.events;
-      ASSERT_EQ(state.largest_hole ? state.segments[*state.largest_hole].largest_hole_size : 0_B, map.largest_free());
+      ASSERT_EQ(state.largest_gap ? state.segments[*state.largest_gap].largest_gap_size : 0_B, map.largest_free());
       Bytes of_segments;
       for (const HeldSegment& segment : state.segments) of_segments += segment.rounding;
       ASSERT_EQ(of_segments, *state.rounding);

@@ -128,9 +128,9 @@ TEST_F(SourceOf, WhatAFrameworkGotFromTheDriverIsCountedOnce) {
   EXPECT_TRUE(document->complete);
   EXPECT_TRUE(document->renumbered);
   const HeapId torch{1}, driver{2};
-  ASSERT_NE(document->course(driver), nullptr);
-  EXPECT_EQ(document->course(driver)->peak_live, (5_MiB).count) << "of the library's 1 MiB and the 4 MiB";
-  EXPECT_EQ(document->course(torch)->peak_reserved, (2_MiB).count);
+  ASSERT_NE(document->series(driver), nullptr);
+  EXPECT_EQ(document->series(driver)->peak_live, (5_MiB).count) << "of the library's 1 MiB and the 4 MiB";
+  EXPECT_EQ(document->series(torch)->peak_reserved, (2_MiB).count);
   EXPECT_EQ(unattributed(*document, torch, document->event_count()), 4_MiB) << "10 used, 2 PyTorch's, 4 the driver's";
 
   // What jobs read has the same numbers.
@@ -217,7 +217,7 @@ TEST_F(SourceOf, RanksAndPredictionsAreHeldToTheSameLimit) {
     const Ranks ranks(
         {path}, [] {}, limit);
     EXPECT_TRUE(eventually([&] { return ranks.complete(); }));
-    return ranks.course(0)->problem;
+    return ranks.series(0)->problem;
   };
   EXPECT_NE(problem_of_rank(64_KiB).find("more than 64.00 KiB"), std::string::npos) << problem_of_rank(64_KiB);
   EXPECT_EQ(problem_of_rank(1_MiB), "");

@@ -10,7 +10,7 @@
 namespace memreel {
 namespace {
 
-struct Hole {
+struct Gap {
   Bytes size;
   BlockId block;
 };
@@ -18,16 +18,16 @@ struct Hole {
 TEST(AddressIndex, FindsTheFirstThatFitsAtOrAfterAnAddress) {
   synthetic::Random random(11);
   AddressIndex index;
-  std::map<Address, Hole> model;
+  std::map<Address, Gap> model;
   for (std::uint32_t i = 0; i < 40'000; ++i) {
     const bool fill = i % 20'000 < 12'000;
     const Address address{512 * random.below(1U << 16U)};
     if (random.below(10) < (fill ? 7U : 2U)) {
-      const Hole hole{512_B * (1 + random.below(1000)), BlockId{i}};
-      if (model.emplace(address, hole).second) index.insert(address, hole.size, hole.block);
-    } else if (const auto hole = model.lower_bound(address); hole != model.end()) {
-      index.erase(hole->first, hole->second.size);
-      model.erase(hole);
+      const Gap gap{512_B * (1 + random.below(1000)), BlockId{i}};
+      if (model.emplace(address, gap).second) index.insert(address, gap.size, gap.block);
+    } else if (const auto gap = model.lower_bound(address); gap != model.end()) {
+      index.erase(gap->first, gap->second.size);
+      model.erase(gap);
     }
     const Address from{512 * random.below(1U << 16U)};
     const Bytes wanted = 512_B * (1 + random.below(1010));
@@ -36,7 +36,7 @@ TEST(AddressIndex, FindsTheFirstThatFitsAtOrAfterAnAddress) {
     ASSERT_EQ(index.find(from, wanted), expected == model.end() ? BlockId::none : expected->second.block);
     if (i % 500 == 0) {
       Bytes largest;
-      for (const auto& [unused, hole] : model) largest = std::max(largest, hole.size);
+      for (const auto& [unused, gap] : model) largest = std::max(largest, gap.size);
       ASSERT_EQ(index.largest(), largest);
     }
   }

@@ -95,7 +95,7 @@ TEST(CudaAsync, MovesTheMemoryOfIdleChunksBeforeItGrows) {
   EXPECT_EQ(pool.reserved(), 576_MiB);
 }
 
-TEST(CudaAsync, HolesWithoutAWholeChunkCanNotBeMoved) {
+TEST(CudaAsync, GapsWithoutAWholeChunkCanNotBeMoved) {
   Pool pool;
   for (std::uint32_t i = 0; i < 8; ++i) pool.alloc(i, 16_MiB);
   for (const std::uint32_t slot : {0U, 2U, 4U, 6U}) pool.free(slot);

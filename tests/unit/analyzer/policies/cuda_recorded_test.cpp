@@ -80,7 +80,7 @@ class AsyncRecording {
   std::size_t compared_ = 0;
 };
 
-TEST(CudaAsyncRecorded, PlacementAndHoles) { AsyncRecording().run("cuda_async_place.txt"); }
+TEST(CudaAsyncRecorded, PlacementAndGaps) { AsyncRecording().run("cuda_async_place.txt"); }
 TEST(CudaAsyncRecorded, Remapping) { AsyncRecording().run("cuda_async_remap.txt"); }
 TEST(CudaAsyncRecorded, ReleaseThresholdZero) { AsyncRecording().run("cuda_async_threshold_0.txt"); }
 TEST(CudaAsyncRecorded, ReleaseThresholdOf300MiB) { AsyncRecording().run("cuda_async_threshold_300.txt"); }

@@ -18,17 +18,17 @@ using testing::limited_to;
 template <class Fit>
 using DrivenFit = Driven<Fit, GrowingRangeSettings>;
 
-/// Slots 0 .. 6 of 1, 3, 1, 2, 1, 2, 1 MiB in a row, then holes where 3, 2 and 2 MiB were (at 1, 5 and 8 MiB).
+/// Slots 0 .. 6 of 1, 3, 1, 2, 1, 2, 1 MiB in a row, then gaps where 3, 2 and 2 MiB were (at 1, 5 and 8 MiB).
 template <class Fit>
-void make_holes(DrivenFit<Fit>& fit) {
+void make_gaps(DrivenFit<Fit>& fit) {
   const std::array<std::uint64_t, 7> mebibytes{1, 3, 1, 2, 1, 2, 1};
   for (std::uint32_t i = 0; i < mebibytes.size(); ++i) fit.alloc(i, 1_MiB * mebibytes[i]);
   for (const std::uint32_t slot : {1U, 3U, 5U}) fit.free(slot);
 }
 
-TEST(FitBest, TakesTheSmallestHoleAndOfEqualOnesTheLowest) {
+TEST(FitBest, TakesTheSmallestGapAndOfEqualOnesTheLowest) {
   DrivenFit<FitBest> fit;
-  make_holes(fit);
+  make_gaps(fit);
   fit.alloc(7, 2_MiB);
   EXPECT_EQ(fit.at(7), 5_MiB);
   fit.alloc(8, 2_MiB);
@@ -37,9 +37,9 @@ TEST(FitBest, TakesTheSmallestHoleAndOfEqualOnesTheLowest) {
   EXPECT_EQ(fit.at(9), 11_MiB);  // the rest of the last page
 }
 
-TEST(FitFirst, TakesTheLowestHole) {
+TEST(FitFirst, TakesTheLowestGap) {
   DrivenFit<FitFirst> fit;
-  make_holes(fit);
+  make_gaps(fit);
   fit.alloc(7, 2_MiB);
   EXPECT_EQ(fit.at(7), 1_MiB);
   fit.alloc(8, 2_MiB);
@@ -48,7 +48,7 @@ TEST(FitFirst, TakesTheLowestHole) {
 
 TEST(FitNext, GoesOnFromTheLastAllocationAndWrapsAround) {
   DrivenFit<FitNext> fit;
-  make_holes(fit);
+  make_gaps(fit);
   fit.alloc(7, 1_MiB);
   EXPECT_EQ(fit.at(7), 11_MiB);  // the rest of the last page, behind the last allocation
   fit.alloc(8, 2_MiB);
@@ -131,7 +131,7 @@ TEST(CudaMalloc, GivesBackAPageWhenNothingIsLeftInIt) {
   EXPECT_EQ(cuda->driver_calls().sync, 3U);
 }
 
-TEST(CudaMalloc, OfEqualHolesTheOldestIsUsedFirst) {
+TEST(CudaMalloc, OfEqualGapsTheOldestIsUsedFirst) {
   Driven<CudaMalloc, CudaMalloc::Settings> cuda;
   for (std::uint32_t i = 0; i < 7; ++i) cuda.alloc(i, 256_KiB);
   for (const std::uint32_t slot : {3U, 5U, 1U}) cuda.free(slot);

@@ -48,7 +48,7 @@ TEST(Tlsf, DoesNotFindABlockThatFitsButIsOfTheClassBelow) {
   tlsf.alloc(2, 1_MiB);
   tlsf.alloc(3, 64_KiB);
   tlsf.free(2);
-  tlsf.free(1);  // a hole of 1 MiB + 64 KiB
+  tlsf.free(1);  // a gap of 1 MiB + 64 KiB
   tlsf.alloc(4, 1_MiB + 64_KiB);
   EXPECT_EQ(tlsf.at(4), tlsf.at(3) + 64_KiB);
   tlsf.alloc(5, 1_MiB);

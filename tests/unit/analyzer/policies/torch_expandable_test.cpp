@@ -55,7 +55,7 @@ TEST(TorchExpandable, ABlockThatCouldGrowIsTheLastChoice) {
   ExpandableTorch torch;
   torch.alloc(0, 10_MiB);
   torch.alloc(1, 6_MiB);
-  torch.free(0);  // a hole of 10 MiB, and 4 MiB before unmapped addresses
+  torch.free(0);  // a gap of 10 MiB, and 4 MiB before unmapped addresses
   torch.alloc(2, 2_MiB);
   EXPECT_EQ(torch.at(2), torch.at(1) - 10_MiB);
 }

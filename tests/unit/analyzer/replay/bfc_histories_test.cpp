@@ -1,4 +1,4 @@
-// What JAX's own allocator did on a GPU, repeated to the last address and figure.
+// What JAX's own allocator did on a GPU, repeated to the last address and metric.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -89,7 +89,7 @@ std::size_t differences(const std::vector<const xplane::MemoryEvent*>& events, c
   return different;
 }
 
-TEST(BfcHistories, EveryFigureOfTheAllocatorIsRepeated) {
+TEST(BfcHistories, EveryMetricOfTheAllocatorIsRepeated) {
   ASSERT_FALSE(profiles().empty());
   for (const test::History& profile : profiles()) {
     SCOPED_TRACE(profile.name);

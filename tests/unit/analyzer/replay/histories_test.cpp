@@ -62,13 +62,13 @@ TEST_P(RecordedHistory, SummaryAddsUp) {
   ASSERT_TRUE(summaries);
   for (const MemorySummary& summary : *summaries) {
     EXPECT_TRUE(summary.exact);
-    for (const PoolStatistics* figure : {&summary.allocated_bytes, &summary.active_bytes, &summary.requested_bytes,
+    for (const PoolStatistics* metric : {&summary.allocated_bytes, &summary.active_bytes, &summary.requested_bytes,
                                          &summary.reserved_bytes, &summary.inactive_split_bytes, &summary.allocations,
                                          &summary.active, &summary.segments, &summary.inactive_split}) {
-      EXPECT_EQ(figure->all.current, figure->large.current + figure->small.current);
-      EXPECT_EQ(figure->all.allocated, figure->large.allocated + figure->small.allocated);
-      EXPECT_EQ(figure->all.current, figure->all.allocated - figure->all.freed);
-      EXPECT_LE(figure->all.peak, figure->large.peak + figure->small.peak);
+      EXPECT_EQ(metric->all.current, metric->large.current + metric->small.current);
+      EXPECT_EQ(metric->all.allocated, metric->large.allocated + metric->small.allocated);
+      EXPECT_EQ(metric->all.current, metric->all.allocated - metric->all.freed);
+      EXPECT_LE(metric->all.peak, metric->large.peak + metric->small.peak);
     }
     EXPECT_LE(summary.requested_bytes.all.current, summary.active_bytes.all.current);
     EXPECT_LE(summary.active_bytes.all.current + summary.inactive_split_bytes.all.current,

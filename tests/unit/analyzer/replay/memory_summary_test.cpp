@@ -18,7 +18,7 @@ MemorySummary summary_of(History& history) {
   return summaries->at(0);
 }
 
-// The figures are what torch.cuda.memory_stats() shows after the same calls.
+// The metrics are what torch.cuda.memory_stats() shows after the same calls.
 TEST(MemorySummary, KeepsPyTorchsBooks) {
   History history;
   history.segment_alloc(large, 20_MiB);
@@ -26,7 +26,7 @@ TEST(MemorySummary, KeepsPyTorchsBooks) {
   const auto b = history.alloc(5_MiB, large + 5_MiB);
   history.segment_alloc(small, 2_MiB);
   history.alloc(100_B, small);
-  history.free(a);            // a hole of 5 MiB before b
+  history.free(a);            // a gap of 5 MiB before b
   history.free_requested(b);  // pending
   const MemorySummary summary = summary_of(history);
 
@@ -42,7 +42,7 @@ TEST(MemorySummary, KeepsPyTorchsBooks) {
   EXPECT_EQ(summary.segments.all.current, 2U);
   EXPECT_EQ(summary.allocations.all, (Statistic{1, 3, 3, 2}));
   EXPECT_EQ(summary.active.all, (Statistic{2, 3, 3, 1}));
-  // The hole, the large rest of 10 MiB and the small rest.
+  // The gap, the large rest of 10 MiB and the small rest.
   EXPECT_EQ(summary.inactive_split.all.current, 3U);
   EXPECT_EQ(summary.inactive_split_bytes.large.current, (15_MiB).count);
   EXPECT_EQ(summary.inactive_split_bytes.small.current, (2_MiB).count - 512);

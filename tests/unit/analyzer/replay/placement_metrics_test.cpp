@@ -66,10 +66,10 @@ TEST(FreeMemory, InSmallBlocksIsUnusableForLargeRequests) {
   History history;
   std::array<AllocationId, 4> ids{};
   for (const auto i : {0U, 1U, 2U, 3U}) ids[i] = history.alloc(i == 2 ? 48_MiB : 16_MiB);
-  history.free(ids[0]);  // a hole of 16 MiB
+  history.free(ids[0]);  // a gap of 16 MiB
   history.free(ids[2]);  // and one of 48 MiB
   const ReplayResult result = measured(history.prepared(), "fit.best");
-  // First only the small hole is free, then both.
+  // First only the small gap is free, then both.
   EXPECT_EQ(result.free_memory->unusable, (std::array<double, 4>{0, 1, 1, 1}));
 }
 
@@ -101,7 +101,7 @@ TEST(AddressStability, ComparesEachWholeStepWithTheOneBefore) {
   EXPECT_FALSE(measured(two_buffers(2).prepared(), "torch.native").address_stability) << "nothing to compare";
 }
 
-TEST(AddressStability, ChangesNoOtherFigure) {
+TEST(AddressStability, ChangesNoOtherMetric) {
   const Prepared heap = two_buffers(20).prepared();
   const auto plain = replay(std::array{heap}, *parse_policies("torch.native"));
   const ReplayResult followed = measured(heap, "torch.native");

@@ -58,7 +58,7 @@ TEST(Replay, FragmentationIsThatOfTheFirstEventAtPeakReserved) {
   EXPECT_DOUBLE_EQ(result.fragmentation_at_peak, 1 - 21.0 / 36.0);
 }
 
-TEST(Replay, ExternalFragmentationIsTheFreeMemoryOutsideTheLargestHole) {
+TEST(Replay, ExternalFragmentationIsTheFreeMemoryOutsideTheLargestGap) {
   History history;
   std::array<AllocationId, 4> ids{};
   for (auto& id : ids) id = history.alloc(2_MiB);

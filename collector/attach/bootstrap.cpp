@@ -1,4 +1,4 @@
-#include "collector/attach/errand.h"
+#include "collector/attach/bootstrap.h"
 
 #include <array>
 #include <cerrno>
@@ -15,15 +15,15 @@ struct Layout {
   std::uint64_t thread;                                                  // 0x38: pthread_t that is started
   std::uint64_t loader;                                                  // 0x40: address of `loading`
   std::uint64_t frame;                                                   // 0x48: address of the signal frame
-  ErrandNews news;                                                       // 0x50
+  BootstrapNews news;                                                    // 0x50
   std::array<std::uint64_t, 2> patience;                                 // 0x68: timespec
   std::uint64_t released;                                                // 0x78
   std::array<char, 64> visit;                                            // 0x80
   std::array<char, 4096> library;                                        // 0xC0
-  std::array<unsigned char, 256> errand, loading;
+  std::array<unsigned char, 256> bootstrap, loading;
 };
-static_assert(offsetof(Layout, news) == 0x50 && sizeof(ErrandNews) == 0x18);
-static_assert(offsetof(Layout, patience) == 0x68 && offsetof(Layout, released) == Errand::released_at);
+static_assert(offsetof(Layout, news) == 0x50 && sizeof(BootstrapNews) == 0x18);
+static_assert(offsetof(Layout, patience) == 0x68 && offsetof(Layout, released) == Bootstrap::released_at);
 static_assert(offsetof(Layout, visit) == 0x80 && offsetof(Layout, library) == 0xC0);
 
 constexpr std::array<unsigned char, 256> code(std::initializer_list<unsigned char> bytes) {
@@ -36,7 +36,7 @@ constexpr std::array<unsigned char, 256> code(std::initializer_list<unsigned cha
 // clang-format off
 /// The borrowed thread. rdi: the page. It waits with ppoll, because other ways of waiting for a time leave a note with
 /// the kernel (restart_block), which still has that of the call in which the thread was stopped.
-constexpr auto errand_code = code({
+constexpr auto bootstrap_code = code({
     0x48, 0x89, 0xFB,                    //         mov    rbx, rdi
     0xFC,                                //         cld
     0xFF, 0x53, 0x20,                    //         call   [rbx + errno_location]
@@ -204,12 +204,12 @@ WayBack make_way_back(const ThreadState& thread, std::uint64_t handlers_return) 
   return way;
 }
 
-Errand make_errand(std::uint64_t address, const ErrandFunctions& functions, const ThreadState& thread,
-                   const std::string& library, const std::string& visit) {
+Bootstrap make_bootstrap(std::uint64_t address, const BootstrapFunctions& functions, const ThreadState& thread,
+                         const std::string& library, const std::string& visit) {
   constexpr std::size_t frame_at = (sizeof(Layout) + 63) / 64 * 64;
-  Errand errand;
-  errand.page.resize(Errand::page_size);
-  put_frame(errand.page, frame_at, address + frame_at, thread);
+  Bootstrap bootstrap;
+  bootstrap.page.resize(Bootstrap::page_size);
+  put_frame(bootstrap.page, frame_at, address + frame_at, thread);
 
   Layout layout{};
   layout.pthread_create = functions.pthread_create;
@@ -218,22 +218,22 @@ Errand make_errand(std::uint64_t address, const ErrandFunctions& functions, cons
   layout.dlerror = functions.dlerror;
   layout.errno_location = functions.errno_location;
   layout.page = address;
-  layout.size = Errand::page_size;
+  layout.size = Bootstrap::page_size;
   layout.loader = address + offsetof(Layout, loading);
   layout.frame = address + frame_at;
   layout.patience[0] = 1;
   visit.copy(layout.visit.data(), layout.visit.size() - 1);
   library.copy(layout.library.data(), layout.library.size() - 1);
-  layout.errand = errand_code;
+  layout.bootstrap = bootstrap_code;
   layout.loading = loading_code;
-  put(errand.page, 0, layout);
+  put(bootstrap.page, 0, layout);
 
-  errand.entry = address + offsetof(Layout, errand);
-  errand.stack = address + Errand::page_size;
-  errand.argument = address;
-  errand.news = address + offsetof(Layout, news);
-  errand.released = address + Errand::released_at;
-  return errand;
+  bootstrap.entry = address + offsetof(Layout, bootstrap);
+  bootstrap.stack = address + Bootstrap::page_size;
+  bootstrap.argument = address;
+  bootstrap.news = address + offsetof(Layout, news);
+  bootstrap.released = address + Bootstrap::released_at;
+  return bootstrap;
 }
 
 }  // namespace memreel::attach

@@ -1,4 +1,4 @@
-// A film prepared for replays that differ in the sizes that are assumed.
+// A predicted run prepared for replays that differ in the sizes that are assumed.
 #pragma once
 
 #include <span>
@@ -8,21 +8,21 @@
 
 namespace memreel {
 
-class ReplayedFilm {
+class ReplayedPrediction {
  public:
   /// `model` must outlive it.
-  ReplayedFilm(const Model& model, std::span<const std::uint64_t> at);
+  ReplayedPrediction(const Model& model, std::span<const std::uint64_t> at);
 
   /// Replays `policy`, whose parameters are sound.
   ReplayResult replay(const PolicySpec& policy, const DeviceModel& device, const Assumption& assumption);
 
-  const Film& film() const { return film_; }
+  const PredictedRun& predicted_run() const { return predicted_run_; }
 
  private:
   const Model& model_;
   Values at_;
   double factor_;
-  Film film_;
+  PredictedRun predicted_run_;
   std::vector<Prepared> heaps_;  // one
 };
 

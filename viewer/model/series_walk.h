@@ -1,4 +1,4 @@
-// A heap's figures, event after event.
+// A heap's metrics, event after event.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,17 @@
 
 namespace memreel::viewer {
 
-/// Goes through a trace in order. The document and the course must outlive it.
-class CourseWalk {
+/// Goes through a trace in order. The document and the series must outlive it.
+class SeriesWalk {
  public:
   /// Begins after `events` events, at most all. Cost: the events of one leaf.
-  CourseWalk(const Document& document, const HeapCourse& heap, std::uint32_t events);
+  SeriesWalk(const Document& document, const HeapSeries& heap, std::uint32_t events);
 
-  /// How many events lie behind, and the figures after them.
+  /// How many events lie behind, and the metrics after them.
   std::uint32_t at() const { return at_; }
-  const Figures& figures() const { return figures_; }
+  const Metrics& metrics() const { return metrics_; }
 
-  /// Goes on until `end` events lie behind, at least one more and at most all. Returns what the figures were after each
+  /// Goes on until `end` events lie behind, at least one more and at most all. Returns what the metrics were after each
   /// of those passed. Looks at no more than the events of two leaves.
   Extent advance(std::uint32_t end);
 
@@ -27,10 +27,10 @@ class CourseWalk {
   void apply_allocation(std::uint32_t id, bool begins);
 
   const Document& document_;
-  const HeapCourse& heap_;
+  const HeapSeries& heap_;
   std::uint32_t at_ = 0;
   std::uint32_t other_ = 0;  // the next row of Columns::other
-  Figures figures_{};
+  Metrics metrics_{};
 };
 
 }  // namespace memreel::viewer

@@ -1,4 +1,4 @@
-// A course as panes draw it: filled columns of pixels on an axis of bytes.
+// A series as panes draw it: filled columns of pixels on an axis of bytes.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "viewer/model/course_columns.h"
+#include "viewer/model/series_columns.h"
 #include "viewer/panes/draw.h"
 
 namespace memreel::viewer {
@@ -38,14 +38,14 @@ void fill_columns(ImDrawList& list, std::size_t count, const XOf& x_of, Colour c
 using ColumnPlace = std::function<float(std::size_t column)>;
 
 /// Reserved, held and live bytes. `has_pending`: of a heap where completion is ever later than the request.
-void draw_course(const Theme& theme, ImDrawList& list, const Area& area, std::uint64_t top,
-                 const std::vector<CourseColumn>& columns, bool has_pending, const ColumnPlace& x_of);
+void draw_series(const Theme& theme, ImDrawList& list, const Area& area, std::uint64_t top,
+                 const std::vector<SeriesColumn>& columns, bool has_pending, const ColumnPlace& x_of);
 
 /// "2 GiB": ticks are round.
 std::string tick_text(std::uint64_t bytes);
 
 /// The highest value of the columns; an axis ends a little above.
-std::uint64_t highest(const std::vector<CourseColumn>& columns);
+std::uint64_t highest(const std::vector<SeriesColumn>& columns);
 
 /// What an axis says, legible on data of any colour.
 void label(const Scene& scene, ImDrawList& list, ImVec2 at, const std::string& what);

@@ -1,4 +1,4 @@
-// The course of a heap as wide as the screen.
+// The series of a heap as wide as the screen.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 namespace memreel::viewer {
 
 /// What is shown in one column of pixels.
-struct CourseColumn {
-  Extent extent;            // of the figures at any time in the column
+struct SeriesColumn {
+  Extent extent;            // of the metrics at any time in the column
   std::uint32_t begin = 0;  // events in it; when there are none the extent is that of the state that lasts
   std::uint32_t end = 0;
 };
 
 /// A column between each two of `edges`, which ascend. Every event from the first to the last edge is in one column.
-std::vector<CourseColumn> course_columns(const Document& document, const HeapCourse& heap,
+std::vector<SeriesColumn> series_columns(const Document& document, const HeapSeries& heap,
                                          std::span<const Nanoseconds> edges);
 
 /// `width` columns from `begin` to `end`. Every event is in one column, so no minimum or maximum is ever left out.
 /// Where a column has 16 leaves and more it begins at a whole leaf, which is at most 1/16 of a column off.
-std::vector<CourseColumn> course_columns(const Document& document, const HeapCourse& heap, Nanoseconds begin,
+std::vector<SeriesColumn> series_columns(const Document& document, const HeapSeries& heap, Nanoseconds begin,
                                          Nanoseconds end, std::uint32_t width);
 
 }  // namespace memreel::viewer

@@ -1,4 +1,4 @@
-#include "viewer/panes/course.h"
+#include "viewer/panes/series.h"
 
 #include <algorithm>
 #include <array>
@@ -13,23 +13,23 @@ float y_of(const Area& area, std::uint64_t bytes, std::uint64_t top) {
              area.height();
 }
 
-void draw_course(const Theme& theme, ImDrawList& list, const Area& area, std::uint64_t top,
-                 const std::vector<CourseColumn>& columns, bool has_pending, const ColumnPlace& x_of) {
+void draw_series(const Theme& theme, ImDrawList& list, const Area& area, std::uint64_t top,
+                 const std::vector<SeriesColumn>& columns, bool has_pending, const ColumnPlace& x_of) {
   struct Part {
-    Figure figure;
+    Metric metric;
     Colour colour;
   };
   const std::array<Part, 3> parts{
-      {{Figure::reserved, theme.reserved}, {Figure::held, theme.held}, {Figure::live, theme.live}}};
+      {{Metric::reserved, theme.reserved}, {Metric::held, theme.held}, {Metric::live, theme.live}}};
   for (const Part& part : parts) {
     // Without pending frees what is held is what is live.
-    if (part.figure == Figure::held && !has_pending) continue;
-    const auto y = [&](const Figures& figures) { return y_of(area, value_of(figures, part.figure), top); };
+    if (part.metric == Metric::held && !has_pending) continue;
+    const auto y = [&](const Metrics& metrics) { return y_of(area, value_of(metrics, part.metric), top); };
     // Up to the minimum the colour is full; what is reached for a moment only is paler, up to the maximum.
     fill_columns(list, columns.size(), x_of, part.colour, [&](std::size_t x) {
       return std::pair{y(columns[x].extent.min), area.bottom};
     });
-    fill_columns(list, columns.size(), x_of, with_alpha(part.colour, part.figure == Figure::held ? 0x60 : 0xA0),
+    fill_columns(list, columns.size(), x_of, with_alpha(part.colour, part.metric == Metric::held ? 0x60 : 0xA0),
                  [&](std::size_t x) {
                    return std::pair{y(columns[x].extent.max), y(columns[x].extent.min)};
                  });
@@ -42,10 +42,10 @@ std::string tick_text(std::uint64_t bytes) {
   return label;
 }
 
-std::uint64_t highest(const std::vector<CourseColumn>& columns) {
+std::uint64_t highest(const std::vector<SeriesColumn>& columns) {
   std::uint64_t top = 0;
-  for (const CourseColumn& c : columns)
-    top = std::max({top, value_of(c.extent.max, Figure::reserved), value_of(c.extent.max, Figure::held)});
+  for (const SeriesColumn& c : columns)
+    top = std::max({top, value_of(c.extent.max, Metric::reserved), value_of(c.extent.max, Metric::held)});
   return top;
 }
 

@@ -1,4 +1,4 @@
-#include "viewer/model/stacked_course.h"
+#include "viewer/model/stacked_series.h"
 
 #include <algorithm>
 #include <map>
@@ -133,8 +133,8 @@ class GroupsHeld {
   std::uint64_t total_ = 0, highest_ = 0;
 };
 
-/// Fills in the bytes of the course's groups. False when cancelled.
-bool follow(const Document& document, GroupsHeld& held, StackedCourse& course, const Progress& progress) {
+/// Fills in the bytes of the series's groups. False when cancelled.
+bool follow(const Document& document, GroupsHeld& held, StackedSeries& series, const Progress& progress) {
   std::uint32_t other = 0;
   const auto others = static_cast<std::uint32_t>(document.columns.other.size());
   for (std::uint32_t e = 0; e < document.event_count(); ++e) {
@@ -147,9 +147,9 @@ bool follow(const Document& document, GroupsHeld& held, StackedCourse& course, c
       if (const AllocationId ended = document.columns.other[other].event.allocation; ended != AllocationId::none)
         held.see(index(ended), e, false);
     held.settle();
-    if ((e + 1) % course.stride == 0 || e + 1 == document.event_count()) {
+    if ((e + 1) % series.stride == 0 || e + 1 == document.event_count()) {
       const std::vector<std::uint64_t> bytes = held.take_highest();
-      for (std::size_t g = 0; g < bytes.size(); ++g) course.groups[g].bytes.push_back(bytes[g]);
+      for (std::size_t g = 0; g < bytes.size(); ++g) series.groups[g].bytes.push_back(bytes[g]);
     }
   }
   return true;
@@ -157,22 +157,22 @@ bool follow(const Document& document, GroupsHeld& held, StackedCourse& course, c
 
 }  // namespace
 
-std::optional<StackedCourse> split_course(const Document& document, const SplitQuery& query, const Progress& progress) {
+std::optional<StackedSeries> split_series(const Document& document, const SplitQuery& query, const Progress& progress) {
   auto keys = ranked_keys(document, query, progress);
   if (!keys) return std::nullopt;
-  const std::size_t named = std::min(keys->size(), StackedCourse::most_groups);
+  const std::size_t named = std::min(keys->size(), StackedSeries::most_groups);
   // Steps lie upon each other in their order.
   if (query.by == SplitBy::step) std::sort(keys->begin(), keys->begin() + static_cast<std::ptrdiff_t>(named));
 
-  StackedCourse course;
-  course.stride = std::max(1U, document.event_count() / most_stretches);
+  StackedSeries series;
+  series.stride = std::max(1U, document.event_count() / most_stretches);
   std::unordered_map<std::uint32_t, std::uint8_t> groups;
   for (std::size_t g = 0; g < named; ++g) {
     const std::uint32_t key = (*keys)[g];
     groups[key] = static_cast<std::uint8_t>(g);
-    course.groups.push_back({.key = key, .label = split_label(*document.tables, key, query.by)});
+    series.groups.push_back({.key = key, .label = split_label(*document.tables, key, query.by)});
   }
-  if (keys->size() > named) course.groups.push_back({.label = "everything else", .is_rest = true});
+  if (keys->size() > named) series.groups.push_back({.label = "everything else", .is_rest = true});
 
   // Ends come in any order: what each allocation is counted for is kept until then.
   std::vector<std::uint8_t> group_of(document.allocation_count(), other_heap);
@@ -183,9 +183,9 @@ std::optional<StackedCourse> split_course(const Document& document, const SplitQ
         group_of[id] = found == groups.end() ? rest : found->second;
       });
   if (!grouped) return std::nullopt;
-  GroupsHeld held(document, std::move(group_of), course.groups.size());
-  if (!follow(document, held, course, progress)) return std::nullopt;
-  return course;
+  GroupsHeld held(document, std::move(group_of), series.groups.size());
+  if (!follow(document, held, series, progress)) return std::nullopt;
+  return series;
 }
 
 }  // namespace memreel::viewer

@@ -9,23 +9,23 @@
 namespace memreel {
 
 /// What one pool, stream and size class held.
-struct LaneUse {
-  LaneKey lane;
+struct PoolStreamUse {
+  PoolStreamKey pool_stream;
   std::uint64_t segments = 0;
-  Bytes reserved, live, pending, largest_free, hostage;
+  Bytes reserved, live, pending, largest_free, unreleasable;
 
   Bytes free() const { return reserved - live - pending; }
 };
 
 /// Of a heap at an instant; those that hold most free memory first.
-std::vector<LaneUse> lanes_of(const HeapMap& map);
+std::vector<PoolStreamUse> pool_streams_of(const HeapMap& map);
 
-/// Free memory in holes that are large enough for a request, which can't use them.
+/// Free memory in gaps that are large enough for a request, which can't use them.
 struct Stranded {
   Bytes other_streams;  // of its pool and size class
   Bytes other_pools;    // of another pool or size class, on whatever stream
 };
 
-Stranded stranded_for(const HeapMap& map, const LaneKey& lane, Bytes requested);
+Stranded stranded_for(const HeapMap& map, const PoolStreamKey& pool_stream, Bytes requested);
 
 }  // namespace memreel

@@ -1,28 +1,29 @@
-#include "analyzer/predict/replayed_film.h"
+#include "analyzer/predict/replayed_prediction.h"
 
 #include <array>
 #include <utility>
 
 namespace memreel {
 
-ReplayedFilm::ReplayedFilm(const Model& model, std::span<const std::uint64_t> at)
+ReplayedPrediction::ReplayedPrediction(const Model& model, std::span<const std::uint64_t> at)
     : model_(model),
       at_(at.begin(), at.end()),
       factor_(model.factor(at)),
-      film_(synthesize(model, at)),
-      heaps_(prepare(film_.trace)) {
-  std::erase_if(heaps_, [&](const Prepared& heap) { return heap.heap != film_.heap; });
+      predicted_run_(synthesize(model, at)),
+      heaps_(prepare(predicted_run_.trace)) {
+  std::erase_if(heaps_, [&](const Prepared& heap) { return heap.heap != predicted_run_.heap; });
 }
 
-ReplayResult ReplayedFilm::replay(const PolicySpec& policy, const DeviceModel& device, const Assumption& assumption) {
+ReplayResult ReplayedPrediction::replay(const PolicySpec& policy, const DeviceModel& device,
+                                        const Assumption& assumption) {
   if (heaps_.empty()) return {};
   Prepared& heap = heaps_.front();
   std::vector<Bytes> sizes;
-  sizes.reserve(film_.sources.size());
-  for (const Film::Source& source : film_.sources)
+  sizes.reserve(predicted_run_.sources.size());
+  for (const PredictedRun::Source& source : predicted_run_.sources)
     sizes.push_back(model_.size_of(source.row, source.copy, at_, factor_, assumption));
   for (std::size_t row = 0; row < heap.count(); ++row) {
-    const AllocationId allocation = film_.trace.events.allocation[heap.event[row]];
+    const AllocationId allocation = predicted_run_.trace.events.allocation[heap.event[row]];
     if (allocation != AllocationId::none) heap.size[row] = sizes[index(allocation)];
   }
   const std::array specs{policy};

@@ -1,4 +1,4 @@
-// The course of a heap's live bytes, split by who holds them.
+// The series of a heap's live bytes, split by who holds them.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct SplitQuery {
 };
 
 /// Bytes of each group after every `stride` events. Groups are the largest ones, and the rest together, last.
-struct StackedCourse {
+struct StackedSeries {
   static constexpr std::size_t most_groups = 6;  // besides the rest: as many as there are colours to tell apart
   struct Group {
     std::uint32_t key = 0;  // id of the stack, pool, stream, thread or string of the tag; number of the step, from 0
@@ -37,6 +37,6 @@ struct StackedCourse {
 };
 
 /// None when cancelled. Each stretch is shown as it was at the highest total within it, so that no peak is lost.
-std::optional<StackedCourse> split_course(const Document& document, const SplitQuery& query, const Progress& progress);
+std::optional<StackedSeries> split_series(const Document& document, const SplitQuery& query, const Progress& progress);
 
 }  // namespace memreel::viewer
