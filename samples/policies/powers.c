@@ -41,11 +41,11 @@ static void* create(const memreel_parameter* parameters, size_t count, const mem
   return p;
 }
 
-static int allocate(void* policy, uint32_t slot, uint64_t size, uint32_t lane) {
+static int allocate(void* policy, uint32_t slot, uint64_t size, uint32_t pool_stream) {
   powers* p = policy;
   memreel_extent* extent = &p->of_slot[slot];
   unsigned order = order_of(size > p->min ? size : p->min);
-  (void)lane; /* memory serves any stream */
+  (void)pool_stream; /* memory serves any stream */
   extent->size = (uint64_t)1 << order;
   if (p->count[order] == 0) return p->environment.reserve(p->environment.device, extent->size, &extent->address);
   extent->address = p->kept[order][--p->count[order]];

@@ -38,11 +38,11 @@ static void* create(const memreel_parameter* parameters, size_t count, const mem
 
 static void destroy(void* policy) { free(policy); }
 
-static int allocate(void* policy, uint32_t slot, uint64_t size, uint32_t lane) {
+static int allocate(void* policy, uint32_t slot, uint64_t size, uint32_t pool_stream) {
   liar* l = policy;
   uint64_t address;
   (void)slot;
-  (void)lane;
+  (void)pool_stream;
   l->last.address = l->end;
   l->last.size = size;
   l->end += size;
