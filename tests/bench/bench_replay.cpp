@@ -46,12 +46,12 @@ Prepared heap_of_gaps(std::uint32_t gaps) {
   constexpr Bytes size = 64_KiB;
   const std::uint32_t visitors = gaps / 4;
   Prepared heap;
-  heap.lanes.emplace_back();
+  heap.pool_streams.emplace_back();
   heap.slot_count = 2 * (gaps + visitors);
   const auto push = [&](Op op, std::uint32_t slot) {
     heap.op.push_back(op);
     heap.slot.push_back(slot);
-    heap.lane.push_back(0);
+    heap.pool_stream.push_back(0);
     heap.size.push_back(size);
     heap.event.push_back(static_cast<std::uint32_t>(heap.event.size()));
   };

@@ -10,19 +10,19 @@ namespace {
 /// Requests of one heap, written by hand.
 class Program {
  public:
-  std::uint32_t alloc(std::uint64_t bytes, std::uint32_t lane = 0) {
+  std::uint32_t alloc(std::uint64_t bytes, std::uint32_t pool_stream = 0) {
     const std::uint32_t slot = heap_.slot_count++;
-    push(Op::alloc, slot, bytes, lane);
+    push(Op::alloc, slot, bytes, pool_stream);
     return slot;
   }
   void free(std::uint32_t slot) { push(Op::free, slot, heap_.size[slot_row(slot)].count, 0); }
   RequestHash hash() const { return hash_requests(std::span(&heap_, 1)); }
 
  private:
-  void push(Op op, std::uint32_t slot, std::uint64_t bytes, std::uint32_t lane) {
+  void push(Op op, std::uint32_t slot, std::uint64_t bytes, std::uint32_t pool_stream) {
     heap_.op.push_back(op);
     heap_.slot.push_back(slot);
-    heap_.lane.push_back(lane);
+    heap_.pool_stream.push_back(pool_stream);
     heap_.size.push_back({bytes});
     heap_.event.push_back(static_cast<std::uint32_t>(heap_.event.size()));
   }
@@ -69,10 +69,10 @@ TEST(RequestHash, TellsApartWhichOfTwoEqualBlocksIsFreed) {
 }
 
 TEST(RequestHash, DependsOnSizesTheirOrderAndStreams) {
-  const auto program = [](std::uint64_t first, std::uint64_t second, std::uint32_t lane) {
+  const auto program = [](std::uint64_t first, std::uint64_t second, std::uint32_t pool_stream) {
     Program p;
     p.alloc(first);
-    p.alloc(second, lane);
+    p.alloc(second, pool_stream);
     return p.hash().whole;
   };
   EXPECT_EQ(program(1, 2, 0), program(1, 2, 0));

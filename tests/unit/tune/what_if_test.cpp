@@ -76,7 +76,7 @@ TEST(WhatIf, NothingElseOfTheHeapChanges) {
     EXPECT_EQ(changed.device, heap.device);
     EXPECT_EQ(changed.level, heap.level);
     EXPECT_EQ(changed.slot_count, heap.slot_count);
-    EXPECT_EQ(changed.lanes.size(), heap.lanes.size());
+    EXPECT_EQ(changed.pool_streams.size(), heap.pool_streams.size());
     EXPECT_EQ(changed.segments.size(), 1U);
     EXPECT_EQ(changed.settings, heap.settings);
     EXPECT_EQ(changed.implied_capacity, heap.implied_capacity);

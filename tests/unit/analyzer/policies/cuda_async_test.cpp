@@ -11,7 +11,7 @@ namespace {
 constexpr CudaAsyncSettings keep{.release_threshold = CudaAsyncSettings::never};
 constexpr CudaAsyncSettings keep_ordered{.release_threshold = CudaAsyncSettings::never, .opportunistic = false};
 
-/// A pool and three streams, whose lanes are 0, 1 and 2.
+/// A pool and three streams, whose pairs of pool and stream are 0, 1 and 2.
 class Pool {
  public:
   explicit Pool(const CudaAsyncSettings& settings = keep, std::optional<Bytes> capacity = {})
@@ -31,7 +31,7 @@ class Pool {
   static Prepared heap() {
     Prepared heap;
     heap.slot_count = 40;
-    for (std::uint32_t i = 0; i < 3; ++i) heap.lanes.push_back({.stream = StreamId{i}, .stream_handle = i});
+    for (std::uint32_t i = 0; i < 3; ++i) heap.pool_streams.push_back({.stream = StreamId{i}, .stream_handle = i});
     return heap;
   }
 

@@ -18,12 +18,12 @@ using recorded_on_gpu::Line;
 
 constexpr std::uint32_t most_slots = 1000, most_streams = 8;
 
-/// One heap with a lane for every stream that a script may name.
+/// One heap with a pool and stream for every stream that a script may name.
 Prepared heap() {
   Prepared heap;
   heap.slot_count = most_slots;
   for (std::uint32_t stream = 0; stream < most_streams; ++stream)
-    heap.lanes.push_back({.stream = StreamId{stream}, .stream_handle = stream});
+    heap.pool_streams.push_back({.stream = StreamId{stream}, .stream_handle = stream});
   return heap;
 }
 

@@ -16,16 +16,19 @@ inline DeviceModel limited_to(Bytes capacity, bool told = false) {
   return {.kind = DeviceModel::Kind::capacity, .capacity = capacity, .told = told};
 }
 
-/// On lanes of the default stream, another stream, and a private pool, unless others are given.
+/// On pairs of pool and stream of the default stream, another stream, and a private pool, unless others are given.
 template <Policy P, class Settings = typename P::Settings>
 class Driven {
  public:
   static constexpr std::uint32_t slots = 400;
 
-  explicit Driven(Settings settings = {}, DeviceModel model = {}, std::vector<Lane> lanes = usual_lanes())
-      : device_(model, {}), policy_(heap(std::move(lanes)), settings, device_) {}
+  explicit Driven(Settings settings = {}, DeviceModel model = {},
+                  std::vector<PoolStream> pool_streams = usual_pool_streams())
+      : device_(model, {}), policy_(heap(std::move(pool_streams)), settings, device_) {}
 
-  bool alloc(std::uint32_t slot, Bytes size, std::uint32_t lane = 0) { return policy_.allocate(slot, size, lane); }
+  bool alloc(std::uint32_t slot, Bytes size, std::uint32_t pool_stream = 0) {
+    return policy_.allocate(slot, size, pool_stream);
+  }
   void free(std::uint32_t slot, Bytes size = {}) { policy_.free(slot, size); }
   Bytes at(std::uint32_t slot) const { return policy_.extent_of(slot).address - Address{}; }
   Bytes size(std::uint32_t slot) const { return policy_.extent_of(slot).size; }
@@ -33,13 +36,13 @@ class Driven {
   P* operator->() { return &policy_; }
 
  private:
-  static std::vector<Lane> usual_lanes() {
+  static std::vector<PoolStream> usual_pool_streams() {
     return {{}, {.stream = StreamId{1}, .stream_handle = 7}, {.pool = PoolId{1}}};
   }
 
-  static Prepared heap(std::vector<Lane> lanes) {
+  static Prepared heap(std::vector<PoolStream> pool_streams) {
     Prepared heap;
-    heap.lanes = std::move(lanes);
+    heap.pool_streams = std::move(pool_streams);
     heap.slot_count = slots;
     return heap;
   }
@@ -48,26 +51,27 @@ class Driven {
   P policy_;
 };
 
-/// On lanes of as many streams.
+/// On pairs of pool and stream of as many streams.
 template <Policy P, class Settings = typename P::Settings>
 class DrivenOnStreams : public Driven<P, Settings> {
  public:
   explicit DrivenOnStreams(const Settings& settings, DeviceModel model = {},
                            const std::vector<std::uint64_t>& stream_handles = {0, 7, 8})
-      : Driven<P, Settings>(settings, model, lanes(stream_handles)) {}
+      : Driven<P, Settings>(settings, model, pool_streams(stream_handles)) {}
 
-  void free_on(std::uint32_t lane, std::uint32_t slot) {
-    (*this)->freed_on(slot, lane);
+  void free_on(std::uint32_t pool_stream, std::uint32_t slot) {
+    (*this)->freed_on(slot, pool_stream);
     this->free(slot);
   }
   Address at(std::uint32_t slot) const { return Address{} + Driven<P, Settings>::at(slot); }
 
  private:
-  static std::vector<Lane> lanes(const std::vector<std::uint64_t>& stream_handles) {
-    std::vector<Lane> lanes;
+  static std::vector<PoolStream> pool_streams(const std::vector<std::uint64_t>& stream_handles) {
+    std::vector<PoolStream> pool_streams;
     for (const std::uint64_t handle : stream_handles)
-      lanes.push_back({.stream = StreamId{static_cast<std::uint32_t>(lanes.size())}, .stream_handle = handle});
-    return lanes;
+      pool_streams.push_back(
+          {.stream = StreamId{static_cast<std::uint32_t>(pool_streams.size())}, .stream_handle = handle});
+    return pool_streams;
   }
 };
 

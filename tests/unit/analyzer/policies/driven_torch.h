@@ -9,14 +9,17 @@
 
 namespace memreel::testing {
 
-/// A policy driven by hand: lane 0 is the default stream, lane 1 another stream, lane 2 a private pool.
+/// A policy driven by hand: pool and stream 0 is the default stream, pool and stream 1 another stream, pool and stream
+/// 2 a private pool.
 class DrivenTorch {
  public:
   explicit DrivenTorch(TorchSettings settings = {}, DeviceModel model = {})
       : device_(model, {}), policy_(heap(), settings, device_) {}
 
   /// Allocates into a slot; false when it failed.
-  bool alloc(std::uint32_t slot, Bytes size, std::uint32_t lane = 0) { return policy_.allocate(slot, size, lane); }
+  bool alloc(std::uint32_t slot, Bytes size, std::uint32_t pool_stream = 0) {
+    return policy_.allocate(slot, size, pool_stream);
+  }
   void free(std::uint32_t slot) { policy_.free(slot, {}); }
   Address at(std::uint32_t slot) const { return policy_.block_of(slot).address; }
   Bytes offset(std::uint32_t slot, std::uint32_t from = 0) const { return at(slot) - at(from); }
@@ -27,7 +30,7 @@ class DrivenTorch {
  private:
   static Prepared heap() {
     Prepared heap;
-    heap.lanes = {{.stream_handle = 0}, {.stream = StreamId{1}, .stream_handle = 7}, {.pool = PoolId{1}}};
+    heap.pool_streams = {{.stream_handle = 0}, {.stream = StreamId{1}, .stream_handle = 7}, {.pool = PoolId{1}}};
     heap.slot_count = 16;
     return heap;
   }

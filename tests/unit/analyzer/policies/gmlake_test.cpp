@@ -173,8 +173,8 @@ TEST(Gmlake, AStitchedBlockInUseSurvivesTheLossOfASegmentUntilItIsFreed) {
 
 TEST(Gmlake, StreamsAndPoolsAreNotStitchedTogether) {
   DrivenGmlake lake(low_limit);
-  for (const std::uint32_t lane : {0U, 1U, 2U}) lake.alloc(lane, 20_MiB, lane);
-  for (const std::uint32_t lane : {0U, 1U, 2U}) lake.free(lane);
+  for (const std::uint32_t pool_stream : {0U, 1U, 2U}) lake.alloc(pool_stream, 20_MiB, pool_stream);
+  for (const std::uint32_t pool_stream : {0U, 1U, 2U}) lake.free(pool_stream);
   lake.alloc(3, 40_MiB, 0);
   EXPECT_EQ(lake.reserved(), 100_MiB);
 }

@@ -19,12 +19,12 @@ std::string library(const std::string& name) { return std::string(MEMREEL_TEST_P
 /// Two requests of 1 MiB, the first freed before the third.
 Prepared small_heap() {
   Prepared heap;
-  heap.lanes.emplace_back();
+  heap.pool_streams.emplace_back();
   heap.slot_count = 3;
   const auto push = [&](Op op, std::uint32_t slot) {
     heap.op.push_back(op);
     heap.slot.push_back(slot);
-    heap.lane.push_back(0);
+    heap.pool_stream.push_back(0);
     heap.size.push_back(op == Op::empty_cache ? 0_B : 1_MiB + 1_B);
     heap.event.push_back(static_cast<std::uint32_t>(heap.event.size()));
   };

@@ -26,12 +26,12 @@ Prepared random_heap(std::uint64_t seed) {
   std::array<State, slots> states{};
   std::array<Bytes, slots> sizes{};
   Prepared heap;
-  heap.lanes.emplace_back();
+  heap.pool_streams.emplace_back();
   heap.slot_count = slots;
   const auto push = [&](Op op, std::uint32_t slot, Bytes size) {
     heap.op.push_back(op);
     heap.slot.push_back(slot);
-    heap.lane.push_back(0);
+    heap.pool_stream.push_back(0);
     heap.size.push_back(size);
     heap.event.push_back(static_cast<std::uint32_t>(heap.event.size()));
   };

@@ -17,7 +17,8 @@ namespace memreel::testing {
 
 inline constexpr std::uint32_t slots = 300;
 
-/// Drives a policy made as P(heap, settings, device) through a random program on three lanes: two streams, and a pool.
+/// Drives a policy made as P(heap, settings, device) through a random program on three pairs of pool and stream: two
+/// streams, and a pool.
 template <PlacingPolicy P, class Settings>
 class RandomProgram {
  public:
@@ -46,7 +47,7 @@ class RandomProgram {
 
   static Prepared heap() {
     Prepared heap;
-    heap.lanes = {{}, {.stream = StreamId{1}, .stream_handle = 7}, {.pool = PoolId{1}}};
+    heap.pool_streams = {{}, {.stream = StreamId{1}, .stream_handle = 7}, {.pool = PoolId{1}}};
     heap.slot_count = slots;
     return heap;
   }
@@ -90,10 +91,10 @@ class RandomProgram {
   }
 
   void synchronize() {
-    const auto lane = [&] { return static_cast<std::uint32_t>(random_.below(3)); };
+    const auto pool_stream = [&] { return static_cast<std::uint32_t>(random_.below(3)); };
     if (random_.chance(200)) policy_.device_synchronized();
-    if (random_.chance(100)) policy_.stream_synchronized(lane());
-    if (random_.chance(100)) policy_.stream_waits(lane(), lane());
+    if (random_.chance(100)) policy_.stream_synchronized(pool_stream());
+    if (random_.chance(100)) policy_.stream_waits(pool_stream(), pool_stream());
   }
 
   void check() {

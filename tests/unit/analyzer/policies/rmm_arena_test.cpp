@@ -149,9 +149,9 @@ void compare(Bytes size, std::uint64_t seed, std::uint64_t most, bool unlimited)
       continue;
     }
     const Bytes request{random.log_uniform(256, most)};
-    const auto lane = static_cast<std::uint32_t>(random.below(handles.size()));
-    const auto expected = reference.allocate(request, handles[lane]);
-    ASSERT_EQ(arena.alloc(slot, request, lane), expected.has_value()) << "operation " << i;
+    const auto pool_stream = static_cast<std::uint32_t>(random.below(handles.size()));
+    const auto expected = reference.allocate(request, handles[pool_stream]);
+    ASSERT_EQ(arena.alloc(slot, request, pool_stream), expected.has_value()) << "operation " << i;
     if (!expected) {
       ++failures;
       continue;

@@ -200,11 +200,12 @@ TEST(RmmPool, GivesBackOnlyWholePiecesAndOnlyAsManyAsNeeded) {
   EXPECT_FALSE(pool.alloc(5, 8_KiB)) << "more than the maximum: nothing is given back for it";
 }
 
-/// One run of a program in hundredths of a pool: what is allocated on which lane, and (size 0) what is freed.
+/// One run of a program in hundredths of a pool: what is allocated on which pool and stream, and (size 0) what is
+/// freed.
 struct Step {
   std::uint32_t slot = 0;
   std::uint64_t size = 0;
-  std::uint32_t lane = 0;
+  std::uint32_t pool_stream = 0;
 };
 const std::vector<Step> one_run{{0, 17, 0}, {0}, {1, 57, 1}, {2, 4, 1}, {3, 4, 0}, {4, 24, 1}, {4}, {1}, {3}, {2}};
 
@@ -214,7 +215,7 @@ std::uint32_t good_runs(Pool& pool, Step& failed, bool one_stream) {
     for (const Step& step : one_run) {
       if (step.size == 0) {
         pool.free(step.slot);
-      } else if (!pool.alloc(step.slot, 1_MiB * step.size, one_stream ? 0 : step.lane)) {
+      } else if (!pool.alloc(step.slot, 1_MiB * step.size, one_stream ? 0 : step.pool_stream)) {
         failed = step;
         return run;
       }
@@ -247,27 +248,27 @@ void compare(const RmmPoolSettings& settings, DeviceModel model, std::uint64_t s
     Bytes size;
     std::uint64_t stream = 0;
   };
-  // The reference meets streams as they come; the policy knows them in the order of the lanes.
-  for (std::uint32_t lane = 0; lane < handles.size(); ++lane) {
-    ASSERT_EQ(pool.alloc(lane, 256_B, lane), reference.allocate(256_B, handles[lane]).has_value());
+  // The reference meets streams as they come; the policy knows them in the order of the pairs of pool and stream.
+  for (std::uint32_t pool_stream = 0; pool_stream < handles.size(); ++pool_stream) {
+    ASSERT_EQ(pool.alloc(pool_stream, 256_B, pool_stream), reference.allocate(256_B, handles[pool_stream]).has_value());
   }
   std::map<std::uint32_t, Live> live;
   for (int i = 0; i < 3000; ++i) {
     const auto slot = static_cast<std::uint32_t>(10 + random.below(100));
     if (const auto found = live.find(slot); found != live.end()) {
-      const auto lane = static_cast<std::uint32_t>(random.below(handles.size()));
+      const auto pool_stream = static_cast<std::uint32_t>(random.below(handles.size()));
       const bool elsewhere = random.chance(4);
-      reference.free(pool.at(slot), found->second.size, elsewhere ? handles[lane] : found->second.stream);
-      elsewhere ? pool.free_on(lane, slot) : pool.free(slot);
+      reference.free(pool.at(slot), found->second.size, elsewhere ? handles[pool_stream] : found->second.stream);
+      elsewhere ? pool.free_on(pool_stream, slot) : pool.free(slot);
       live.erase(found);
     } else {
       const Bytes size{random.log_uniform(1, most)};
-      const auto lane = static_cast<std::uint32_t>(random.below(handles.size()));
-      const auto expected = reference.allocate(size, handles[lane]);
-      ASSERT_EQ(pool.alloc(slot, size, lane), expected.has_value()) << "operation " << i;
+      const auto pool_stream = static_cast<std::uint32_t>(random.below(handles.size()));
+      const auto expected = reference.allocate(size, handles[pool_stream]);
+      ASSERT_EQ(pool.alloc(slot, size, pool_stream), expected.has_value()) << "operation " << i;
       if (!expected) continue;
       ASSERT_EQ(pool.at(slot), *expected) << "operation " << i;
-      live[slot] = {size, handles[lane]};
+      live[slot] = {size, handles[pool_stream]};
     }
     ASSERT_EQ(pool.reserved(), reference.reserved()) << "operation " << i;
   }

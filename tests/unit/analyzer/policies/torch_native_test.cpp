@@ -174,14 +174,14 @@ TEST(TorchNative, WithoutALimitNoGarbageIsCollected) {
 
 TEST(TorchNative, TiesGoToTheSegmentThatWasGotFirst) {
   Prepared heap;
-  heap.lanes = {{}};
+  heap.pool_streams = {{}};
   heap.slot_count = 4;
   // Two segments, the first at the higher address, one request that both could serve.
   heap.segments = {{Address{1U << 30U}, 20_MiB}, {Address{1U << 29U}, 20_MiB}};
   const auto add = [&](Op op, std::uint32_t slot, Bytes size) {
     heap.op.push_back(op);
     heap.slot.push_back(slot);
-    heap.lane.push_back(0);
+    heap.pool_stream.push_back(0);
     heap.size.push_back(size);
     heap.event.push_back(static_cast<std::uint32_t>(heap.event.size()));
   };
@@ -203,11 +203,11 @@ TEST(TorchNative, TiesGoToTheSegmentThatWasGotFirst) {
 
 TEST(TorchNative, AMemoryFractionIsAShareOfTheCapacity) {
   Prepared heap;
-  heap.lanes = {{}};
+  heap.pool_streams = {{}};
   heap.slot_count = 1;
   heap.op = {Op::alloc};
   heap.slot = {0};
-  heap.lane = {0};
+  heap.pool_stream = {0};
   heap.size = {60_MiB};
   heap.event = {0};
   const auto policy = bind_policy({.name = "torch", .parameters = {{"per_process_memory_fraction", "0.5"}}});

@@ -65,7 +65,7 @@ TEST(Prepare, FreesKnowTheirStream) {
   elsewhere.kind = EventKind::free_requested;
   elsewhere.origin = history.trace().events.origin[0];
   history.trace().events.push_back(elsewhere);
-  EXPECT_EQ(history.prepared().lane, (std::vector<std::uint32_t>{0, 1, 0, 0}));
+  EXPECT_EQ(history.prepared().pool_stream, (std::vector<std::uint32_t>{0, 1, 0, 0}));
 }
 
 TEST(Prepare, DoubleAndUnknownFreesAreIgnored) {
@@ -91,8 +91,8 @@ TEST(Prepare, PoolsEndAndAreEmptiedByThemselves) {
   history.empty_cache();
   const Prepared heap = history.prepared();
   EXPECT_EQ(heap.op, (std::vector{Op::alloc, Op::pool_ended, Op::empty_pool, Op::empty_cache}));
-  EXPECT_EQ(heap.lane, (std::vector<std::uint32_t>{0, 0, 0, 0}));
-  EXPECT_EQ(heap.lanes[0].pool, PoolId{1});
+  EXPECT_EQ(heap.pool_stream, (std::vector<std::uint32_t>{0, 0, 0, 0}));
+  EXPECT_EQ(heap.pool_streams[0].pool, PoolId{1});
 }
 
 TEST(Prepare, SynchronizationReachesEveryHeapOfTheDevice) {
@@ -105,20 +105,20 @@ TEST(Prepare, SynchronizationReachesEveryHeapOfTheDevice) {
   const Prepared heap = history.prepared();
   EXPECT_EQ(heap.op,
             (std::vector{Op::alloc, Op::alloc, Op::device_synchronized, Op::stream_synchronized, Op::stream_waits}));
-  EXPECT_EQ(heap.lane, (std::vector<std::uint32_t>{0, 1, 0, 1, 0}));
+  EXPECT_EQ(heap.pool_stream, (std::vector<std::uint32_t>{0, 1, 0, 1, 0}));
   EXPECT_EQ(heap.slot[4], 1U) << "the lane that is waited for";
 }
 
-TEST(Prepare, StreamsAndPoolsMakeLanes) {
+TEST(Prepare, StreamsAndPoolsMakePoolStreams) {
   History history;
   history.alloc(1_MiB);
   history.alloc(1_MiB, {}, 0x77);
   history.alloc(1_MiB, {}, 0x77, 1);
   history.alloc(1_MiB, {}, 0x77);
   const Prepared heap = history.prepared();
-  EXPECT_EQ(heap.lane, (std::vector<std::uint32_t>{0, 1, 2, 1}));
-  EXPECT_EQ(heap.lanes[2].stream_handle, 0x77U);
-  EXPECT_EQ(heap.lanes[2].pool, PoolId{1});
+  EXPECT_EQ(heap.pool_stream, (std::vector<std::uint32_t>{0, 1, 2, 1}));
+  EXPECT_EQ(heap.pool_streams[2].stream_handle, 0x77U);
+  EXPECT_EQ(heap.pool_streams[2].pool, PoolId{1});
 }
 
 TEST(Prepare, HeapsWithoutRequestsAreLeftOut) {
