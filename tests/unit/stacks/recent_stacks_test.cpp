@@ -48,7 +48,7 @@ TEST(RecentStacks, TheBeginningOfAStackIsAnother) {
 
 TEST(RecentStacks, OneThatIsTooLongIsNotKept) {
   const auto recent = std::make_unique<RecentStacks>();
-  const Words words(1U << 17U, 5);
+  const Words words(1U << 18U, 5);
   recent->put(RecentStacks::place_of(words), words, StackKey{1});
   EXPECT_EQ(recent->find(RecentStacks::place_of(words), words), StackKey::none);
 }
