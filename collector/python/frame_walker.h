@@ -40,7 +40,7 @@ struct Place {
   friend bool operator==(const Place&, const Place&) = default;
 };
 
-class FrameWalker {
+class FrameWalker {  // NOLINT(clang-analyzer-optin.performance.Padding): one for the process
  public:
   enum class Trust : std::uint8_t {
     absent,     // no interpreter was found
