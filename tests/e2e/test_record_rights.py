@@ -131,6 +131,8 @@ class Rights(RecordTest):
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can make a program another user's")
     def test_nothing_is_recorded_with_raised_privileges(self):
+        if not all(folder.stat().st_mode & 0o001 for folder in Path(PROGRAM).resolve().parents):
+            self.skipTest("the fake GPU lies in a folder that only its owner may search, and the program becomes another user")
         program = self.directory / "program"
         shutil.copy(PROGRAM, program)
         os.chown(program, NOBODY, NOBODY)
