@@ -191,10 +191,10 @@ class Files(RecordTest):
             self.assertIn("File too large", errors)
 
     def test_a_full_disk_is_said_with_what_was_lost(self):
-        disk = self.directory / "disk"
+        disk = self.directory / "disk"  # of room for a block of events (300 KiB), and not for all of them (900 KiB)
         disk.mkdir()
-        script = (f"mount -t tmpfs -o size=64k none {disk} || exit 99\n"
-                  f"{MEMREEL} record -o {disk}/run.reel -- {PROGRAM} single 20000\n"
+        script = (f"mount -t tmpfs -o size=512k none {disk} || exit 99\n"
+                  f"{MEMREEL} record -o {disk}/run.reel -- {PROGRAM} single 100000\n"
                   f"cp {disk}/run.reel {self.directory}/kept.reel")
         unshare = shutil.which("unshare")
         if unshare is None:
