@@ -110,6 +110,11 @@ void give_up(Agent& self, const Error& error) {
   note(self, {.what = JournalEntry::What::refused, .text = error.message()});
 }
 
+void say_failure(const Recording::Outcome& outcome) {
+  say(outcome.result.error().message() + "; recording stopped after " + std::to_string(outcome.events) +
+      " events, later events are lost");
+}
+
 void note_end(const Agent& self, const Recording::Outcome& outcome, std::string_view why) {
   note(self, {.what = JournalEntry::What::ended,
               .trace = outcome.trace,
@@ -139,8 +144,7 @@ Result<void> begin_recording(Agent& self) {
   const bool recorder_is_new = self.is_early;
   Recorder* const recorder = ready_recorder(self);
   const auto failed = [&self](const Recording::Outcome& outcome) {
-    say(outcome.result.error().message() + "; recording stopped after " + std::to_string(outcome.events) +
-        " events, later events are lost");
+    say_failure(outcome);
     note_end(self, outcome, "");
   };
   const auto look_around = [&self, recorder] {
@@ -223,6 +227,8 @@ std::optional<Recording::Outcome> end(Agent& self, std::string_view why) {
   std::optional<Recording::Outcome> outcome = self.recording->end();
   // After its thread, which looks for them.
   left_frameworks();
+  // What failed only now nobody has said yet, and the journal may be as full as the trace's disk.
+  if (outcome && !outcome->result && !self.recording->has_failed()) say_failure(*outcome);
   if (outcome) note_end(self, *outcome, why);
   if (outcome) {
     self.recording.reset();
