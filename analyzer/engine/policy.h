@@ -70,7 +70,7 @@ concept BlockwisePolicy = Policy<P> && requires(const P& constant) {
   { constant.block_ids() } -> std::same_as<const std::vector<BlockId>&>;  // by slot
 };
 
-/// One whose pools end. PoolStreams stand for their pools.
+/// One whose pools end. A pair of pool and stream stands for its pool.
 template <class P>
 concept PoolingPolicy = Policy<P> && requires(P& policy, std::uint32_t pool_stream) {
   policy.empty_pool(pool_stream);  // gives back what the pool holds unused
@@ -90,7 +90,7 @@ concept StreamOrderedPolicy = Policy<P> && requires(P& policy, std::uint32_t slo
   policy.freed_on(slot, pool_stream);
 };
 
-/// One that is told when the host waits or streams are ordered. PoolStreams stand for their streams.
+/// One that is told when the host waits or streams are ordered. A pair of pool and stream stands for its stream.
 template <class P>
 concept SynchronizingPolicy = Policy<P> && requires(P& policy, std::uint32_t pool_stream) {
   policy.device_synchronized();

@@ -13,7 +13,7 @@
 
 namespace memreel::stacks {
 
-/// The numbers that DWARF gives to x86-64's registers (System V ABI, metric 3.36).
+/// The numbers that DWARF gives to x86-64's registers (System V ABI, figure 3.36).
 enum Register : std::uint8_t {
   rbx = 3,
   rbp = 6,

@@ -10,7 +10,7 @@
 
 namespace memreel {
 
-/// "0 B", "512 B", "1.50 KiB", "6.02 GiB": four significant metrics at most.
+/// "0 B", "512 B", "1.50 KiB", "6.02 GiB": four significant digits at most.
 std::string text_of(Bytes size);
 
 /// Digits in groups: "1,234,567".

@@ -114,7 +114,7 @@ typedef struct memreel_policy {
   /* The program asked for cached memory to be given back. */
   void (*empty_cache)(void* policy);
 
-  /* The host waited for all streams; for the stream of a pool_stream; or the stream of `pool_stream` was made to wait
+  /* The host waited for all streams; for the stream of a pair; or the stream of `pool_stream` was made to wait
    * for what that of `awaited` had been given so far. */
   void (*device_synchronized)(void* policy);
   void (*stream_synchronized)(void* policy, uint32_t pool_stream);

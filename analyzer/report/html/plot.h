@@ -27,7 +27,7 @@ struct Plot {
   std::vector<PlotSeries> series;
 };
 
-/// As SVG writes it, with five metrics.
+/// As SVG writes it, with five digits.
 std::string svg_number(double value);
 
 std::string plot_html(const Plot& plot);
