@@ -1,24 +1,39 @@
-# What `cmake --install` puts where: the programs, the schemas for readers in other languages, the documentation.
-install(TARGETS memreel memreel-attach memreel-record RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+# What `cmake --install` puts where, and to which part (--component) it belongs. The wheel has runtime, viewer, headers and schema.
+set(data ${CMAKE_INSTALL_DATADIR}/memreel)
+install(TARGETS memreel memreel-attach memreel-record RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+# Nobody links it: memreel-record finds it beside itself, in ../lib/memreel.
+install(TARGETS memreel-agent LIBRARY DESTINATION lib/memreel COMPONENT runtime)
+# For `memreel demo` and the viewer's tour: found in ../share/memreel/samples.
+install(FILES samples/traces/gpt_default.reel DESTINATION ${data}/samples COMPONENT runtime)
+install(FILES samples/unit-costs-h200.json DESTINATION ${data} COMPONENT runtime)
+install(FILES analyzer/cli/completions/memreel.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+  RENAME memreel COMPONENT runtime)
+install(FILES analyzer/cli/completions/memreel.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
+  COMPONENT runtime)
+install(FILES analyzer/cli/completions/_memreel DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions COMPONENT runtime)
 if(TARGET memreel-fleet-mpi)
   install(TARGETS memreel-fleet-mpi RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT mpi)
 endif()
-# Nobody links it: memreel-record finds it beside itself, in ../lib/memreel.
-install(TARGETS memreel-agent LIBRARY DESTINATION lib/memreel)
 if(MEMREEL_VIEWER)
   install(TARGETS memreel-view RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT viewer)
-  # The tour's; memreel-view finds it in ../share/memreel/samples.
-  install(FILES samples/traces/gpt_default.reel DESTINATION share/memreel/samples COMPONENT viewer)
+  if(MEMREEL_GLFW)
+    install(FILES ${MEMREEL_GLFW} DESTINATION lib/memreel RENAME libglfw.so.3 COMPONENT viewer)
+  endif()
 endif()
-install(DIRECTORY formats/proto/memreel DESTINATION ${CMAKE_INSTALL_DATADIR}/memreel/proto FILES_MATCHING PATTERN "*.proto")
-install(DIRECTORY docs/schema/ DESTINATION ${CMAKE_INSTALL_DATADIR}/memreel/schema COMPONENT schema
-  FILES_MATCHING PATTERN "*.json")
-install(DIRECTORY analyzer/include/memreel collector/include/memreel DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-# Made to be installed with pip, into whichever Python the programs run.
-install(DIRECTORY collector/python_module/ DESTINATION ${CMAKE_INSTALL_DATADIR}/memreel/python
-  FILES_MATCHING PATTERN "*.py" PATTERN "pyproject.toml")
-install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
-install(FILES analyzer/cli/completions/memreel.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
-  RENAME memreel)
-install(FILES samples/unit-costs-h200.json DESTINATION ${CMAKE_INSTALL_DATADIR}/memreel)
+if(MEMREEL_OLD_GLIBC)
+  # What is linked in, and what the viewer would find on a system with these packages.
+  foreach(package libdw-dev liblzma-dev libzstd-dev zlib1g-dev libbz2-dev libimgui-dev libstb-dev libfreetype-dev libpng-dev
+      libbrotli-dev libre2-dev libprotozero-dev libcli11-dev nlohmann-json3-dev libstdc++6 fonts-roboto-unhinted fonts-dejavu-core)
+    install(FILES /usr/share/doc/${package}/copyright DESTINATION ${data}/licenses RENAME ${package} COMPONENT runtime)
+  endforeach()
+  install(FILES /usr/share/fonts/truetype/roboto/unhinted/RobotoTTF/Roboto-Regular.ttf
+    /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf DESTINATION ${data}/fonts COMPONENT viewer)
+endif()
+install(DIRECTORY analyzer/include/memreel collector/include/memreel DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT headers)
+install(DIRECTORY formats/proto/memreel DESTINATION ${data}/proto COMPONENT schema FILES_MATCHING PATTERN "*.proto")
+install(DIRECTORY docs/schema/ DESTINATION ${data}/schema COMPONENT schema FILES_MATCHING PATTERN "*.json")
+# The Python package, for systems that install it otherwise than with pip.
+install(DIRECTORY collector/python_module/memreel DESTINATION ${data}/python COMPONENT python
+  FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN __pycache__ EXCLUDE)
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT docs)
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT docs)

@@ -29,9 +29,11 @@ class Classifier {
   explicit Classifier(const Trace& trace)
       : trace_(trace), seen_(observe(trace)), evidence_(seen_.allocations.size(), Evidence::none) {}
 
-  Categories classify() && {
+  Categories classify(const std::function<bool()>& cancelled) && {
+    const auto given_up = [&] { return cancelled && cancelled(); };
     split_lines();
     for (std::uint32_t id = 0; id < evidence_.size(); ++id) {
+      if (id % (1U << 20U) == 0 && given_up()) return {};
       const Conclusion direct = conclude_alone(seen_.allocations[id]);
       if (direct)
         evidence_[id] = *direct;
@@ -40,10 +42,12 @@ class Classifier {
     }
     count_sizes();
     count_alike();
+    if (given_up()) return {};
     if (seen_.trains())
       conclude_training();
     else
       conclude_serving();
+    if (given_up()) return {};
     conclude_like_others();
     conclude_private_pools();
     Categories categories{.evidence = std::move(evidence_), .phase = {}, .stacks = {}};
@@ -475,6 +479,8 @@ class Classifier {
 
 }  // namespace
 
-Categories classify(const Trace& trace) { return Classifier(trace).classify(); }
+Categories classify(const Trace& trace, const std::function<bool()>& cancelled) {
+  return Classifier(trace).classify(cancelled);
+}
 
 }  // namespace memreel

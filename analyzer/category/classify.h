@@ -1,6 +1,7 @@
 // What every allocation of a trace is for.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "analyzer/category/category.h"
@@ -18,7 +19,8 @@ struct Categories {
 };
 
 /// From frames, phases, sizes and lives; no names of programs. Unknown stays unknown. Linear in events and stacks.
-/// docs/categories.md has the rules and what each rests on.
-Categories classify(const Trace& trace);
+/// docs/categories.md has the rules and what each rests on. `cancelled`: asked now and then; once it says yes the rest
+/// is left out, and what is returned is of no use.
+Categories classify(const Trace& trace, const std::function<bool()>& cancelled = {});
 
 }  // namespace memreel

@@ -15,6 +15,7 @@ void add_commands(CLI::App& app, Exit& exit) {
   add_import_command(app, exit);
   add_export_command(app, exit);
   add_symbols_command(app, exit);
+  add_demo_command(app, exit);
 }
 
 }  // namespace memreel::cli

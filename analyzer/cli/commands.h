@@ -13,6 +13,7 @@ void add_commands(CLI::App& app, Exit& exit);
 
 void add_import_command(CLI::App& app, Exit& exit);
 void add_check_command(CLI::App& app, Exit& exit);
+void add_demo_command(CLI::App& app, Exit& exit);
 void add_diff_command(CLI::App& app, Exit& exit);
 void add_export_command(CLI::App& app, Exit& exit);
 void add_fleet_command(CLI::App& app, Exit& exit);

@@ -116,16 +116,23 @@ Exit judge(std::vector<RankSummary> summaries, std::vector<fs::path> skipped, co
   return answered ? Exit::done : Exit::negative;
 }
 
-/// Puts memreel_ray.py in this program's place: it calls `fleet map` for every file and then `fleet merge`.
+std::optional<std::string> environment_variable(const char* name) {
+  const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing here changes the environment
+  if (value == nullptr) return std::nullopt;
+  return value;
+}
+
+/// Puts the Python module memreel.on_ray in this program's place: it calls `fleet map` for every file and then `fleet
+/// merge`.
 Exit run_ray(const FleetArguments& arguments, const std::vector<fs::path>& files) {
   if (arguments.out.empty())
     return fail({.what = "--engine ray keeps its results in a directory that all nodes share",
                  .where = "--engine",
                  .remedy = "-o OUT"});
   std::error_code problem;
-  std::vector<std::string> words{"python3",
+  std::vector<std::string> words{environment_variable("MEMREEL_PYTHON").value_or("python3"),
                                  "-m",
-                                 "memreel_ray",
+                                 "memreel.on_ray",
                                  "--memreel",
                                  fs::read_symlink("/proc/self/exe", problem).string(),
                                  "--out",
@@ -152,7 +159,7 @@ Exit run_ray(const FleetArguments& arguments, const std::vector<fs::path>& files
   for (std::string& word : words) raw.push_back(word.data());
   raw.push_back(nullptr);
   execvp(raw.front(), raw.data());
-  return fail({.what = "can't start python3", .where = "--engine ray", .remedy = "pip install memreel[ray]"});
+  return fail({.what = "can't start " + words.front(), .where = "--engine ray", .remedy = "pip install memreel[ray]"});
 }
 
 Exit run_fleet(const FleetArguments& arguments) {
@@ -175,12 +182,6 @@ Exit run_fleet(const FleetArguments& arguments) {
     summaries = summarize_recordings(inputs->files, question->map);
   }
   return judge(std::move(summaries), std::move(inputs->skipped), arguments, *question);
-}
-
-std::optional<std::string> environment_variable(const char* name) {
-  const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing here changes the environment
-  if (value == nullptr) return std::nullopt;
-  return value;
 }
 
 Exit run_map(const FleetArguments& arguments) {

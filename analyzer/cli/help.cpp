@@ -25,8 +25,9 @@ struct Group {
   std::vector<const char*> commands;
 };
 
-const std::array<Group, 5>& groups() {
-  static const std::array<Group, 5> all{{
+const std::array<Group, 6>& groups() {
+  static const std::array<Group, 6> all{{
+      {"See it work", {"demo"}},
       {"Record", {"record", "attach", "detach", "dump", "top", "import", "symbols"}},
       {"Find out who holds the memory, what leaks, and why it ran out", {"report", "view", "diff", "info", "export"}},
       {"Find out what would need less", {"tune", "replay", "verify", "predict"}},

@@ -181,8 +181,9 @@ void add_report_command(CLI::App& app, Exit& exit) {
   add_memory_option(*command, arguments->memory_limit);
   command->add_option(
       "--by", arguments->by,
-      "Group live memory by stack, line, function, module, library, layer, category, phase, thread, stream, pool "
-      "or device; line and function are the innermost of your own code or of a model's layer [line]");
+      "Group live memory by stack, line, function, module, library, layer, category, phase, thread, stream, pool, "
+      "device or metadata (what the program said of it); line and function are the innermost of your own code or of a "
+      "model's layer [line]");
   command->add_option("--at", arguments->at,
                       "Instant to show, rather than the peak and the end: peak, end, step:N, event:N, phase:forward, "
                       "range:NAME (its peak), 12.5s");

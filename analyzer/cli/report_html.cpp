@@ -7,6 +7,7 @@
 #include "analyzer/cli/report.h"
 #include "analyzer/insight/timeline.h"
 #include "analyzer/replay/unit_costs.h"
+#include "analyzer/report/category_style.h"
 #include "analyzer/report/html/flame_graph.h"
 #include "analyzer/report/html/memory_chart.h"
 #include "analyzer/report/html/page.h"
@@ -136,7 +137,8 @@ class Page {
     HtmlTable table({{"at the peak", true}, {"share", true}, {"count", true}, {"category"}, {"most of it"}});
     for (const CategoryShare& share : view.categories)
       table.add_row({text_of(share.bytes), text_of_share(share_of(share.bytes, view.bytes)), text_of(share.count),
-                     std::string(words_of(share.category)),
+                     "<i class=keys style=\"margin-left:0;background:" + css_colour(share.category) + "\"></i>" +
+                         std::string(words_of(share.category)),
                      cell(share.holders.empty() ? "" : share.holders.front().label)});
     body_ += table.text();
   }

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "analyzer/cli/arguments.h"
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
@@ -17,7 +19,7 @@ namespace {
 struct VerifyArguments {
   std::filesystem::path file;
   Bytes memory_limit;
-  std::string torch_version;
+  std::string torch_version, policy;
   bool json = false;
 };
 
@@ -64,11 +66,19 @@ void print_text(const Verification& v) {
 }
 
 Exit run_verify(const VerifyArguments& arguments) {
+  VerifyOptions options{.torch_release = arguments.torch_version, .policy = {}};
+  if (!arguments.policy.empty()) {
+    Result<std::vector<PolicySpec>> policies = parse_policy_lists(std::span(&arguments.policy, 1));
+    if (!policies) return fail(policies.error());
+    if (policies->size() != 1)
+      return fail({.what = "takes one policy", .where = "--policy", .remedy = "verify once for each"});
+    options.policy = policies->front();
+  }
   const Result<Trace> trace = open_subject(arguments.file, arguments.memory_limit);
   if (!trace) return fail(trace.error());
   Result<std::vector<Verification>> verified = [&] {
     const ProgressBar bar("replaying the recorded allocator");
-    return verify(*trace, {.torch_release = arguments.torch_version});
+    return verify(*trace, options);
   }();
   if (!verified) {
     if (verified.error().where != "--torch-version") verified.error().where = arguments.file.string();
@@ -98,11 +108,14 @@ void add_verify_command(CLI::App& app, Exit& exit) {
   add_memory_option(*command, arguments->memory_limit);
   command->add_option("--torch-version", arguments->torch_version,
                       "The release of PyTorch whose rules are replayed, e.g. 2.12 [the one that the history tells]");
+  command->add_option("--policy", arguments->policy,
+                      "Hold the history against this policy, e.g. rmm.pool{initial=64MiB} [the recorded allocator]");
   command->add_flag("--json", arguments->json, "One JSON document (memreel.verify/1) instead of text");
   command->footer(
       "Exit code 1 if the replay differs from the recording anywhere.\n\n"
       "Examples:\n"
       "  memreel verify run.reel\n"
+      "  memreel verify pool.jsonl --policy 'rmm.pool{initial=64MiB,maximum=700MiB}'\n"
       "  memreel verify snapshot.pickle --json | jq .exact");
   command->callback([arguments, &exit] { exit = run_verify(*arguments); });
 }

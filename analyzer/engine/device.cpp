@@ -23,6 +23,9 @@ SimulatedDevice::SimulatedDevice(const DeviceModel& model, std::span<const Recor
       backing_(backing),
       limit_(model.kind == DeviceModel::Kind::capacity ? std::min(model.capacity, most_memory) : most_memory) {
   if (placing == Placing::as_driver) driver_.emplace(recorded);
+  if (placing == Placing::as_recorded) recorded_ = recorded;
+  for (const RecordedSegment& segment : recorded_)
+    next_address_ = std::max(next_address_, segment.address + segment.size);
 }
 
 std::optional<Bytes> SimulatedDevice::capacity() const {
@@ -44,6 +47,11 @@ std::optional<Address> SimulatedDevice::reserve(Bytes size) {
 }
 
 std::optional<Address> SimulatedDevice::next_address(Bytes size) {
+  if (!recorded_.empty()) {
+    const RecordedSegment next = recorded_.front();
+    recorded_ = next.size == size ? recorded_.subspan(1) : std::span<const RecordedSegment>();
+    if (next.size == size) return next.address;
+  }
   const Bytes aligned{std::bit_ceil(std::max(size, ascending_spacing).count)};
   Address address{round_up(Bytes{next_address_.value}, aligned).count};
   if (address + aligned > first_addresses && address < last_addresses) address = last_addresses;

@@ -69,7 +69,8 @@ class SimulatedDevice final : public Device {
  public:
   enum class Placing : std::uint8_t {
     as_driver,
-    ascending,  // each segment at a higher address than all before, a multiple of the power of two that it fits into
+    ascending,    // each segment at a higher address than all before, a multiple of the power of two that it fits into
+    as_recorded,  // in the order of the recorded ones; from the first of another size on, ascending
   };
   /// `recorded`: the segments that the recorded run was given, in order. They must outlive this. With a `backing`, what
   /// it refuses is refused.
@@ -121,7 +122,8 @@ class SimulatedDevice final : public Device {
   Bytes reserved_;
   DriverCalls traffic_;  // its bytes
   std::optional<DriverAddresses> driver_;
-  Address next_address_;  // without it
+  std::span<const RecordedSegment> recorded_;  // left to give as recorded
+  Address next_address_;                       // without it
   Address next_addresses_ = first_addresses;
 };
 

@@ -183,6 +183,7 @@ class Replay {
       const Bytes size = sizes[row];
       switch (ops[row]) {
         case Op::alloc:
+          guide(row);
           if (policy_.allocate(slot, size, pool_streams[row])) [[likely]]
             note_served(row, measures);
           else
@@ -217,6 +218,11 @@ class Replay {
       }
       measures.see_free(policy_);
     }
+  }
+
+  void guide(std::size_t row) {
+    if constexpr (GuidedPolicy<P>)
+      if (!piece_->address.empty()) policy_.guide(piece_->address[row]);
   }
 
   /// What is not an allocation's. Apart, so that the loop over the others stays small.
@@ -266,7 +272,10 @@ class Replay {
     note_failure(row);
   }
 
-  bool follows_addresses() const { return PlacingPolicy<P> && options_.placement_metrics && !heap_.step_ends.empty(); }
+  bool follows_addresses() const {
+    return PlacingPolicy<P> &&
+           (options_.watcher != nullptr || (options_.placement_metrics && !heap_.step_ends.empty()));
+  }
 
   /// Row by row, so that other runs don't pay for it.
   void run_and_follow(std::size_t begin, std::size_t end, Measures& measures) {
@@ -274,8 +283,10 @@ class Replay {
       for (std::size_t row = begin; row < end && !stopped_; ++row) {
         run_rows(row, row + 1, measures);
         const std::uint32_t slot = piece_->slot[row];
-        if (piece_->op[row] == Op::alloc && !failed_.contains(slot))
-          addresses_.served(row, piece_->size[row], policy_.extent_of(slot).address);
+        const bool served = piece_->op[row] == Op::alloc && !failed_.contains(slot);
+        const Extent extent = served ? policy_.extent_of(slot) : Extent{};
+        if (served && options_.placement_metrics) addresses_.served(row, piece_->size[row], extent.address);
+        if (options_.watcher && !options_.watcher->done(row, served ? &extent : nullptr)) stopped_ = true;
       }
   }
 
@@ -380,8 +391,9 @@ inline void Measures::fold(const Measures& later, std::span<const std::uint32_t>
 template <class P, class Settings>
 ReplayResult run_policy(const Prepared& heap, const Settings& settings, const RunOptions& options) {
   using enum SimulatedDevice::Placing;
-  constexpr auto placing = requires { requires P::any_addresses_do; }
+  constexpr auto usual = requires { requires P::any_addresses_do; }
   ? ascending : as_driver;
+  const auto placing = heap.keeps_addresses ? as_recorded : usual;
   SimulatedDevice device(options.device, heap.segments, options.backing, placing);
   P policy(heap, settings, device);
   ReplayResult result = Replay<P>(heap, policy, options).run();

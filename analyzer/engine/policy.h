@@ -90,6 +90,13 @@ concept StreamOrderedPolicy = Policy<P> && requires(P& policy, std::uint32_t slo
   policy.freed_on(slot, pool_stream);
 };
 
+/// One whose choice depends on what no log says. It is told, before a request, what address that got when it was
+/// recorded, and may take it where its rules leave the choice open.
+template <class P>
+concept GuidedPolicy = Policy<P> && requires(P& policy, Address recorded) {
+  policy.guide(recorded);
+};
+
 /// One that is told when the host waits or streams are ordered. A pair of pool and stream stands for its stream.
 template <class P>
 concept SynchronizingPolicy = Policy<P> && requires(P& policy, std::uint32_t pool_stream) {

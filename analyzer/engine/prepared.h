@@ -56,9 +56,11 @@ struct Prepared {
   std::vector<std::uint32_t> pool_stream;  // of the request, the free, the pool, or synchronized; 0 in the others
   std::vector<Bytes> size;                 // requested; in frees that of their allocation; 0 in the others
   std::vector<std::uint32_t> event;        // index in the trace
+  std::vector<Address> address;            // what a request got when it was recorded; empty unless keeps_addresses
 
   std::vector<PoolStream> pool_streams;
   std::uint32_t slot_count = 0;
+  bool keeps_addresses = false;                 // of a log that says which allocator it is of: its settings have "kind"
   std::vector<RecordedSegment> segments;        // in the order the device gave them: replays reuse these addresses
   std::map<std::string, std::string> settings;  // allocator settings that were recorded; of several, the last
   std::vector<std::uint32_t> step_ends;         // rows before which a step of the program ended (steps.h), ascending

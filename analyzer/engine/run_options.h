@@ -11,6 +11,19 @@
 namespace memreel {
 
 class Backing;
+struct Extent;
+
+/// Sees a run row by row, which makes it slower.
+class RowWatcher {
+ public:
+  RowWatcher() = default;
+  RowWatcher(const RowWatcher&) = delete;
+  RowWatcher& operator=(const RowWatcher&) = delete;
+  virtual ~RowWatcher() = default;
+
+  /// `row` has been done; `extent` is null unless it is a request that got memory. False: the run is to stop.
+  virtual bool done(std::size_t row, const Extent* extent) = 0;
+};
 
 /// The rows of heaps that are not all in memory. Threads may share one.
 class RowSource {
@@ -38,7 +51,8 @@ struct RunOptions {
   bool placement_metrics = false;
   /// Where the rows come from when the heap's own columns are empty.
   const RowSource* rows = nullptr;
-  Backing* backing = nullptr;  // real memory for what the policy reserves
+  Backing* backing = nullptr;     // real memory for what the policy reserves
+  RowWatcher* watcher = nullptr;  // only of policies that place
 };
 
 }  // namespace memreel

@@ -1,8 +1,9 @@
 #include "analyzer/fleet/identity.h"
 
+#include <re2/re2.h>
+
 #include <algorithm>
 #include <charconv>
-#include <regex>
 #include <utility>
 
 #include "analyzer/report/html_text.h"
@@ -20,10 +21,25 @@ std::optional<std::uint32_t> number_of(std::string_view text) {
   return number;
 }
 
-std::optional<std::uint32_t> match(const std::string& text, const std::regex& pattern) {
-  std::smatch found;
-  if (!std::regex_search(text, found, pattern) || found.size() < 2) return std::nullopt;
-  return number_of(found[1].str());
+/// Names are bytes: a file's need not be UTF-8.
+RE2::Options name_options() {
+  RE2::Options options;
+  options.set_encoding(RE2::Options::EncodingLatin1);
+  options.set_case_sensitive(false);
+  options.set_log_errors(false);
+  options.set_max_mem(1 << 20);
+  return options;
+}
+
+/// The number that the first group of the leftmost match holds.
+std::optional<std::uint32_t> match(const std::string& text, const RE2& pattern) {
+  re2::StringPiece group;
+  if (!RE2::PartialMatch(text, pattern, &group)) return std::nullopt;
+  return number_of({group.data(), group.size()});
+}
+
+Error bad_pattern(std::string what, std::string remedy) {
+  return {.what = "the pattern " + std::move(what), .where = "--rank-pattern", .remedy = std::move(remedy)};
 }
 
 /// The name without what says how it is stored: "rank3.pickle.xz" is "rank3".
@@ -66,22 +82,23 @@ void add_job(const Variables& environment, Identity& identity) {
 }  // namespace
 
 Result<RankNames> RankNames::pattern(const std::string& text) {
-  Result<NamePattern> pattern = NamePattern::parse(text);
-  if (!pattern) return std::move(pattern).error();
+  if (text.size() > longest_pattern)
+    return bad_pattern("is longer than " + std::to_string(longest_pattern) + " bytes", "use a shorter one");
+  auto pattern = std::make_shared<const RE2>(text, name_options());
+  if (!pattern->ok())
+    return bad_pattern("is not valid: " + pattern->error(), "look-ahead and back references are not supported");
+  if (pattern->NumberOfCapturingGroups() == 0)
+    return bad_pattern("has no group", "put parentheses around the number: 'worker-([0-9]+)'");
   RankNames names;
-  names.own_ = *std::move(pattern);
+  names.own_ = std::move(pattern);
   return names;
 }
 
 std::optional<std::uint32_t> RankNames::rank_of(const std::filesystem::path& file) const {
-  if (own_) {
-    const std::string name = file.string();
-    const std::optional<std::string_view> number = own_->first_group(name);
-    return number ? number_of(*number) : std::nullopt;
-  }
-  static const std::regex named("rank[-_=]?([0-9]{1,7})(?![0-9])", std::regex::ECMAScript | std::regex::icase);
-  static const std::regex only("^([0-9]{1,7})$");
-  static const std::regex last("[-_]([0-9]{1,7})$");
+  if (own_) return match(file.string(), *own_);
+  static const RE2 named("rank[-_=]?([0-9]{1,7})(?:[^0-9]|$)", name_options());
+  static const RE2 only("^([0-9]{1,7})$", name_options());
+  static const RE2 last("[-_]([0-9]{1,7})$", name_options());
   const std::string stem = stem_of(file);
   if (const auto rank = match(stem, named)) return rank;
   if (const auto rank = match(stem, only)) return rank;

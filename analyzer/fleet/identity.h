@@ -1,17 +1,22 @@
 // Which process of a job a recording is of.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "analyzer/fleet/mesh.h"
-#include "analyzer/fleet/name_pattern.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
+
+namespace re2 {
+class RE2;
+}
 
 namespace memreel {
 
@@ -35,17 +40,20 @@ class RankNames {
   /// Finds "rank3.reel", "rank_03.pickle.xz", "rank-3/snapshot.pickle", "3.reel", "snapshot_3.pickle".
   RankNames() = default;
 
-  /// An own pattern: a regular expression whose first group is the number. Errors: as NamePattern::parse().
+  static constexpr std::size_t longest_pattern = 256;  // bytes
+
+  /// A pattern of the user's, in RE2's syntax, upper and lower case alike: its first group is the number. RE2 takes
+  /// time in proportion to the name, whatever the pattern. Errors: `text` is too long, not valid, or has no group.
   static Result<RankNames> pattern(const std::string& text);
 
   /// The number in the names of the file and its directories; the file's own name comes first.
   std::optional<std::uint32_t> rank_of(const std::filesystem::path& file) const;
 
   /// Whether a user said where the number is, who knows better than a recording does.
-  bool are_own() const { return own_.has_value(); }
+  bool are_own() const { return own_ != nullptr; }
 
  private:
-  std::optional<NamePattern> own_;
+  std::shared_ptr<const re2::RE2> own_;
 };
 
 /// What the recording says, and what its name says of the rest: recordings by memreel hold what their launcher said.

@@ -28,9 +28,11 @@ Frames frames_in(const Tables& tables, StackId stack) {
 
 bool is_named(std::string_view file, std::string_view name) { return file.substr(file.rfind('/') + 1) == name; }
 
-/// Of collector/include/memreel/memreel.h or collector/python_module/memreel.py, wherever a program keeps its copy.
+/// Of collector/include/memreel/memreel.h or the Python package, wherever a program keeps its copy. That of the package
+/// is one file, which may be called memreel.py.
 bool says_memreel(const FrameText& frame) {
-  return is_named(frame.file, "memreel.py") || is_named(frame.file, "memreel.h");
+  return is_named(frame.file, "memreel.py") || is_named(frame.file, "memreel.h") ||
+         frame.file.ends_with("/memreel/annotate.py");
 }
 
 /// What is known of each frame of a trace, looked up once.

@@ -10,9 +10,8 @@
 namespace memreel {
 
 /// Leaves these frames out of the stacks of a trace's events:
-/// - memreel's own, by which an annotated program says what its pool does (memreel.h, memreel.py), with what is inside
-/// of
-///   them: ctypes, libffi;
+/// - memreel's own, by which an annotated program says what its pool does (memreel.h, `import memreel`), with what is
+///   inside of them: ctypes, libffi;
 /// - those whose function or file matches one of `patterns` (suppressions.h), wherever they are;
 /// - in each heap but PyTorch's, a wrapper that all allocations go through: the innermost frames of the user's own
 /// code, as long as

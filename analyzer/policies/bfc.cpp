@@ -65,17 +65,24 @@ bool Bfc::extend(Bytes size) {
   if (settings_.growth != BfcSettings::Growth::requested) {
     for (; size > next_region_; doubled_for_it = true) next_region_ = doubled(next_region_);
     wanted = std::min(next_region_, available);
+    if (!doubled_for_it && settings_.onnx_growth) grow_next_region();
   }
   std::optional<Address> address = device_.reserve(round_up(wanted, settings_.page));
   while (!address) {
     wanted = backed_off(wanted);
-    if (wanted < size || wanted.count == 0) return false;
+    if (wanted < size || wanted.count == 0 || (settings_.onnx_growth && wanted < 8_KiB)) return false;
     address = device_.reserve(round_up(wanted, settings_.page));
   }
-  if (!doubled_for_it && next_region_ < settings_.largest_region)
-    next_region_ = std::min(doubled(next_region_), settings_.largest_region);
+  if (!doubled_for_it && !settings_.onnx_growth) grow_next_region();
   add_region(*address, round_up(wanted, settings_.page));
   return true;
+}
+
+/// After a request above `largest_region` ONNX Runtime comes down to it again.
+void Bfc::grow_next_region() {
+  const bool may_double = next_region_ < settings_.largest_region;
+  if (may_double || settings_.onnx_growth)
+    next_region_ = may_double ? std::min(doubled(next_region_), settings_.largest_region) : settings_.largest_region;
 }
 
 void Bfc::add_region(Address address, Bytes size) {

@@ -22,7 +22,8 @@
 //   cuMemAlloc don't.
 // - spatial_partitioning (XLA's since June 2026, when it preallocates): the free chunk at the end of the region, the
 //   gap, is the last choice, however well it fits. Requests for collective memory come from the other end of the gap;
-//   no trace tells which these are, and they are not modelled.
+//   no trace tells which these are, and they are not modelled. Where the device refused a region of the whole limit
+//   there is more than one, and the gap is at the end of any: an assumption.
 // - Frees are in the order of the host: memory is reusable as soon as the program lets go of it. Work that uses it
 //   next is on the same stream, and where a buffer is used on others the framework holds it until they are done. A
 //   recorded completion is therefore no event here.
@@ -119,7 +120,7 @@ class Bfc {
     Block& block = table_[id];
     block.state = BlockState::free;
     use_.free += block.size;
-    if (settings_.spatial_partitioning && block.next == BlockId::none)
+    if (settings_.spatial_partitioning && block.next == BlockId::none && gap_ == BlockId::none)
       gap_ = id;
     else
       free_.insert(id);
@@ -135,6 +136,7 @@ class Bfc {
 
   BlockId make_room(Bytes size);
   bool extend(Bytes size);
+  void grow_next_region();
   void add_region(Address address, Bytes size);
   BlockId last_chunk_before(Address address) const;
   bool collect_garbage(Bytes size);

@@ -24,6 +24,7 @@ struct BfcSettings {
   Growth growth = Growth::doubling;
   Bytes first_region = 2_MiB;         // doubling: the size that it begins with
   Bytes largest_region = unlimited;   // doubling: the size that it ends with, but for larger requests
+  bool onnx_growth = false;           // doubling: as ONNX Runtime does it (ort_arena.h)
   Bytes region_after_shrink = 2_MiB;  // doubling: the size that it begins with again after a shrink
   std::optional<Bytes> limit;         // of all regions together; none: `fraction` of the device's memory
   double fraction = 1;

@@ -8,7 +8,7 @@ namespace memreel {
 namespace {
 
 Result<BfcSettings> settings_of(const PolicySpec& spec) {
-  BfcSettings settings{.shrinks = true};
+  BfcSettings settings{.onnx_growth = true, .shrinks = true};
   const std::string& extend = spec.parameters.at("extend");
   if (extend == "same_as_requested")
     settings.growth = BfcSettings::Growth::requested;

@@ -40,12 +40,12 @@ BlockId RmmBin::take_first(Queue& queue) {
 RmmBinning::RmmBinning(const Prepared& heap, const RmmBinningSettings& settings, Device& device)
     : smallest_(settings.smallest),
       largest_(settings.largest),
-      streams_(heap.pool_streams, true),
-      pool_(streams_.count(), settings.pool, device),
+      streams_(heap.pool_streams, settings.pool.stream_order, true),
+      pool_(streams_, settings.pool, device),
       places_(heap.slot_count + 1) {
   for (Bytes size = smallest_; size <= largest_; size = size * 2) {
     bins_.emplace_back(size, streams_.count());
-    usable_ = usable_ && add_chunk(bins_.back(), 0);
+    usable_ = usable_ && add_chunk(bins_.back(), streams_.default_stream());
   }
   measure();
 }
@@ -132,11 +132,12 @@ Extent RmmBinning::extent_of(std::uint32_t slot) const {
 PolicyEntry rmm_binning_entry() {
   return {.info = {.name = "rmm.binning",
                    .description = "RAPIDS RMM's binning_memory_resource: bins of equal blocks, behind them a pool",
-                   .defaults = {{"smallest", "256KiB"},
-                                {"largest", "4MiB"},
-                                {"initial", "half"},
-                                {"maximum", "none"},
-                                {"reclaim", "false"}}},
+                   .defaults =
+                       [] {
+                         auto defaults = RmmPoolSettings::defaults();
+                         defaults.insert({{"smallest", "256KiB"}, {"largest", "4MiB"}});
+                         return defaults;
+                       }()},
           .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
             const auto pool = RmmPoolSettings::of(spec);
             if (!pool) return pool.error();

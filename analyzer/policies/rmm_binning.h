@@ -1,9 +1,9 @@
-// rmm.binning{smallest=256KiB,largest=4MiB,initial=half,maximum=none,reclaim=false}: RMM's binning_memory_resource
-// on a pool.
+// rmm.binning{smallest=256KiB,largest=4MiB,initial=half,maximum=none,release=26.10,stream_order=first_use}: RMM's
+// binning_memory_resource on a pool.
 //
 // Source: rmm/mr/detail/{binning_memory_resource_impl,fixed_size_memory_resource_impl,fixed_size_free_list} of RMM 26.
-// The bins are those of RMM's benchmarks and examples, 2^18 to 2^22; the pool behind them is rmm_pool.h with `initial`,
-// `maximum` and `reclaim`.
+// The bins are those of RMM's benchmarks and examples, 2^18 to 2^22; the pool behind them is rmm_pool.h with the other
+// parameters.
 //
 // - A request of up to `largest` gets a whole block of the smallest bin that it fits, so at least `smallest`; a larger
 //   one goes to the pool. Bins are powers of two.

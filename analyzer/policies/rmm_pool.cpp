@@ -10,7 +10,35 @@ namespace {
 
 constexpr Bytes rounded_down(Bytes size) { return {size.count & ~(RmmPoolSettings::alignment.count - 1)}; }
 
+/// Year and month: "26.10".
+using RmmRelease = std::pair<std::uint64_t, std::uint64_t>;
+
+Result<RmmRelease> rmm_release(const PolicySpec& spec) {
+  const std::string_view text = spec.parameters.at("release");
+  const std::size_t dot = std::min(text.find('.'), text.size());
+  const auto year = parse_integer(text.substr(0, dot));
+  const auto month = parse_integer(text.substr(std::min(dot + 1, text.size())));
+  if (!year || !month || *month > 12) return bad_parameter(spec, "release", "a release such as 26.10");
+  return RmmRelease{*year, *month};
+}
+
 }  // namespace
+
+Result<RmmStreamOrder> rmm_stream_order(const PolicySpec& spec) {
+  RmmStreamOrder order;
+  std::string_view text = spec.parameters.at("stream_order");
+  if (text == "first_use") return order;
+  constexpr std::size_t most = 64;
+  while (order.size() < most) {
+    const std::size_t slash = std::min(text.find('/'), text.size());
+    const auto handle = parse_integer(text.substr(0, slash));
+    if (!handle) break;
+    order.push_back(*handle);
+    if (slash == text.size()) return order;
+    text.remove_prefix(slash + 1);
+  }
+  return bad_parameter(spec, "stream_order", "first_use or handles such as 0/3/1/2");
+}
 
 Result<std::optional<Bytes>> rmm_size_parameter(const PolicySpec& spec, const std::string& parameter,
                                                 std::string_view word) {
@@ -29,9 +57,26 @@ Result<RmmPoolSettings> RmmPoolSettings::of(const PolicySpec& spec) {
   if (!maximum) return maximum.error();
   if (maximum->has_value() && initial->value_or(0_B) > **maximum)
     return bad_parameter(spec, "initial", "within maximum=" + size_text(**maximum));
+  const auto release = rmm_release(spec);
+  if (!release) return release.error();
+  constexpr RmmRelease first_that_reclaims{26, 10};
   const std::string& reclaim = spec.parameters.at("reclaim");
-  if (reclaim != "true" && reclaim != "false") return bad_parameter(spec, "reclaim", "true or false");
-  return RmmPoolSettings{.initial = *initial, .maximum = *maximum, .reclaim = reclaim == "true"};
+  if (reclaim != "true" && reclaim != "false" && reclaim != "by_release")
+    return bad_parameter(spec, "reclaim", "true, false or by_release");
+  auto order = rmm_stream_order(spec);
+  if (!order) return order.error();
+  return RmmPoolSettings{.initial = *initial,
+                         .maximum = *maximum,
+                         .reclaim = reclaim == "by_release" ? *release >= first_that_reclaims : reclaim == "true",
+                         .stream_order = *std::move(order)};
+}
+
+std::map<std::string, std::string> RmmPoolSettings::defaults() {
+  return {{"initial", "half"},
+          {"maximum", "none"},
+          {"reclaim", "by_release"},
+          {"release", "26.10"},
+          {"stream_order", "first_use"}};
 }
 
 Bytes RmmPoolSettings::initial_on(const Device& device) const {
@@ -40,14 +85,14 @@ Bytes RmmPoolSettings::initial_on(const Device& device) const {
   return std::min(half, maximum.value_or(half));
 }
 
-RmmPoolHeap::RmmPoolHeap(std::uint32_t streams, const RmmPoolSettings& settings, Device& device)
+RmmPoolHeap::RmmPoolHeap(const RmmStreams& streams, const RmmPoolSettings& settings, Device& device)
     : device_(device), maximum_(settings.maximum), reclaims_(settings.reclaim) {
-  for (std::uint32_t stream = 0; stream < streams; ++stream) {
+  for (std::uint32_t stream = 0; stream < streams.count(); ++stream) {
     lists_.push_back({.free = BestFitIndex(table_, 8)});
     list_of_.push_back(stream);
   }
   if (const Bytes initial = settings.initial_on(device); initial > 0_B)
-    usable_ = expand(initial, initial, 0) != BlockId::none;
+    usable_ = expand(initial, initial, streams.default_stream()) != BlockId::none;
 }
 
 /// What is in the one list ends up in the other with all neighbours merged, in whichever order it is moved. So the
@@ -111,7 +156,7 @@ void RmmPoolHeap::reclaim(Bytes size, std::uint32_t stream) {
 PolicyEntry rmm_pool_entry() {
   return {.info = {.name = "rmm.pool",
                    .description = "RAPIDS RMM's pool_memory_resource",
-                   .defaults = {{"initial", "half"}, {"maximum", "none"}, {"reclaim", "false"}}},
+                   .defaults = RmmPoolSettings::defaults()},
           .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
             const auto settings = RmmPoolSettings::of(spec);
             if (!settings) return settings.error();

@@ -1,4 +1,4 @@
-// rmm.pool{initial=half,maximum=none,reclaim=false}: RMM's pool_memory_resource on cudaMalloc.
+// rmm.pool{initial=half,maximum=none,release=26.10,stream_order=first_use}: RMM's pool_memory_resource on cudaMalloc.
 //
 // Source: rmm/mr/detail/{pool_memory_resource_impl,coalescing_free_list,stream_ordered_memory_resource} of RMM 25.12 to
 // 26.12, whose rules differ only in `reclaim`.
@@ -11,7 +11,8 @@
 //   request and half of what is left, and not at all beyond. When the device refuses, by half as much, and so on down
 //   to the request.
 // - It never shrinks; empty_cache means nothing to it. `reclaim`: as of August 2026 (rmm #2470) a pool at its maximum
-//   first gives back pieces of which nothing is used, the lowest first, until the request has room.
+//   first gives back pieces of which nothing is used, the lowest first, until the request has room. By default as
+//   `release` has it: from 26.10 on.
 // - `initial` is got before the program begins, for the default stream. `half`: of the device's memory, RMM's own
 //   default in Python; nothing when the device has no limit. When it is refused, RMM throws: every request fails.
 //
@@ -25,6 +26,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -45,9 +47,12 @@ struct RmmPoolSettings {
 
   std::optional<Bytes> initial;  // none: half of the device
   std::optional<Bytes> maximum;
-  bool reclaim = false;
+  bool reclaim = true;
+  RmmStreamOrder stream_order;
 
-  /// From the parameters initial, maximum and reclaim.
+  /// What parameters of these resources are by default.
+  static std::map<std::string, std::string> defaults();
+  /// From the parameters initial, maximum, release, reclaim and stream_order.
   static Result<RmmPoolSettings> of(const PolicySpec& spec);
 
   Bytes initial_on(const Device& device) const;
@@ -62,9 +67,8 @@ class RmmPoolHeap {
  public:
   static constexpr Bytes alignment = RmmPoolSettings::alignment;
 
-  /// `streams`: how many; the first one is the default stream if there is initial memory. `device` must outlive the
-  /// pool.
-  RmmPoolHeap(std::uint32_t streams, const RmmPoolSettings& settings, Device& device);
+  /// Initial memory goes to the default one of `streams`. `device` must outlive the pool.
+  RmmPoolHeap(const RmmStreams& streams, const RmmPoolSettings& settings, Device& device);
 
   /// Whether it got its initial memory.
   bool usable() const { return usable_; }
@@ -180,8 +184,8 @@ class RmmPool {
   using Settings = RmmPoolSettings;
 
   RmmPool(const Prepared& heap, const RmmPoolSettings& settings, Device& device)
-      : streams_(heap.pool_streams, settings.initial_on(device) > 0_B),
-        pool_(streams_.count(), settings, device),
+      : streams_(heap.pool_streams, settings.stream_order, settings.initial_on(device) > 0_B),
+        pool_(streams_, settings, device),
         block_of_(heap.slot_count + 1, BlockId::none) {}
 
   bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool_stream) {

@@ -8,42 +8,55 @@
 // - A request looks into the list of its own stream; then into each other one, where its stream waits for the event of
 //   the last free, and where the rest of a block that was cut stays; then it merges the others into its own, one by
 //   one, and looks again after each; then the resource grows.
-// - RMM visits the other lists in the order of their event handles, which differs from run to run. Here it is the order
-//   in which the streams were first used: an assumption.
+// - RMM visits the other lists in the order of their event handles, which differs from run to run: `stream_order`, the
+//   handles of streams with slashes between them, "0/3/1/2". `first_use`, and for streams that it does not name: the
+//   order in which the streams were first used, an assumption.
 // - The thread-local lists of the per-thread default stream (2) are one list here: a history does not say how many
 //   threads RMM would have seen on it.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
+#include "analyzer/engine/policy_spec.h"
 #include "analyzer/engine/prepared.h"
 #include "analyzer/heap/block_table.h"
 
 namespace memreel {
 
-/// Numbers the streams of a heap in the order of their first use; pools mean nothing to RMM.
+/// Handles of streams, in the order in which their lists are visited.
+using RmmStreamOrder = std::vector<std::uint64_t>;
+
+/// From the parameter stream_order. Errors: it is neither first_use nor up to 64 handles.
+Result<RmmStreamOrder> rmm_stream_order(const PolicySpec& spec);
+
+/// Numbers the streams of a heap in the order in which they are visited; pools mean nothing to RMM.
 class RmmStreams {
  public:
-  /// `legacy_first`: the resource puts memory into the default stream's list before the program begins.
-  RmmStreams(const std::vector<PoolStream>& pool_streams, bool legacy_first) {
-    constexpr std::uint64_t legacy = 1;
+  /// `has_initial`: the resource puts memory into the default stream's list before the program begins.
+  RmmStreams(const std::vector<PoolStream>& pool_streams, const RmmStreamOrder& order, bool has_initial) {
     std::map<std::uint64_t, std::uint32_t> numbers;
-    if (legacy_first) numbers[legacy] = 0;
-    for (const PoolStream& pool_stream : pool_streams) {
-      const std::uint64_t handle = pool_stream.stream_handle == 0 ? legacy : pool_stream.stream_handle;
-      of_pool_stream_.push_back(numbers.try_emplace(handle, static_cast<std::uint32_t>(numbers.size())).first->second);
-    }
+    const auto number_of = [&](std::uint64_t handle) {
+      constexpr std::uint64_t legacy = 1;
+      return numbers.try_emplace(handle == 0 ? legacy : handle, static_cast<std::uint32_t>(numbers.size()))
+          .first->second;
+    };
+    for (const std::uint64_t handle : order) number_of(handle);
+    if (has_initial) default_ = number_of(0);
+    for (const PoolStream& pool_stream : pool_streams) of_pool_stream_.push_back(number_of(pool_stream.stream_handle));
     count_ = static_cast<std::uint32_t>(numbers.size());
   }
 
   std::uint32_t operator[](std::uint32_t pool_stream) const { return of_pool_stream_[pool_stream]; }
   std::uint32_t count() const { return count_; }
+  /// The default stream's number, where there is initial memory.
+  std::uint32_t default_stream() const { return default_; }
 
  private:
   std::vector<std::uint32_t> of_pool_stream_;
-  std::uint32_t count_ = 0;
+  std::uint32_t count_ = 0, default_ = 0;
 };
 
 /// Looks for a block for a request of stream `own`, one of `count`. `find(stream)` looks into the list of a stream and

@@ -119,7 +119,9 @@ class TorchExpandable {
     return grows(block) ? block.size + table_[block.next].size : block.size;
   }
 
-  const Ranges::value_type& range_of(Address address) const { return *std::prev(ranges_.upper_bound(address)); }
+  const typename Ranges::value_type& range_of(Address address) const {
+    return *std::prev(ranges_.upper_bound(address));
+  }
 
   BlockId find(const Arena& arena, Bytes size) const {
     for (const auto& [address, unmapped] : arena.unmapped) {

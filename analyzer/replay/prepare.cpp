@@ -62,9 +62,10 @@ class HeapBuilder {
     heap_.level = heap.level;
   }
 
-  std::uint32_t alloc(const Origin& origin, Bytes size, std::uint32_t event) {
+  std::uint32_t alloc(const Origin& origin, Bytes size, Address address, std::uint32_t event) {
     const std::uint32_t slot = take_slot();
     push(Op::alloc, slot, pool_stream(origin), size, event);
+    if (heap_.keeps_addresses) heap_.address.back() = address;
     return slot;
   }
 
@@ -116,6 +117,7 @@ class HeapBuilder {
 
   void settings(const Settings& settings) {
     for (const auto& [key, value] : settings.entries) heap_.settings[(*tables_)[key]] = (*tables_)[value];
+    if (heap_.op.empty()) heap_.keeps_addresses = heap_.settings.contains("kind");
   }
 
   std::int32_t device() const { return heap_.device; }
@@ -135,6 +137,12 @@ class HeapBuilder {
           to.resize(count);
         },
         heap_, taken_);
+    taken_.address.clear();
+    if (heap_.keeps_addresses) {
+      taken_.address.swap(heap_.address);
+      heap_.address.assign(taken_.address.begin() + static_cast<std::ptrdiff_t>(count), taken_.address.end());
+      taken_.address.resize(count);
+    }
     return &taken_;
   }
   Prepared take(const ImpliedCapacities& capacities) && {
@@ -158,6 +166,7 @@ class HeapBuilder {
     heap_.pool_stream.push_back(pool_stream);
     heap_.size.push_back(size);
     heap_.event.push_back(event);
+    if (heap_.keeps_addresses) heap_.address.push_back({});
   }
 
   std::uint32_t take_slot() {
@@ -202,7 +211,7 @@ class Preparation::Impl {
       const EventKind kind = events.kind[i];
       const Origin& origin = tables_[events.origin[i]];
       if (kind == EventKind::alloc || is_free(kind))
-        add_allocation_event(kind, origin, events.allocation[i], events.size[i], first_event + i);
+        add_allocation_event(kind, origin, events, i, first_event + i);
       else
         add_other(kind, origin, events.address_or_value[i], events.size[i], first_event + i);
     }
@@ -222,14 +231,18 @@ class Preparation::Impl {
   }
 
  private:
-  void add_allocation_event(EventKind kind, const Origin& origin, AllocationId id, Bytes size, std::uint32_t event) {
+  void add_allocation_event(EventKind kind, const Origin& origin, const EventColumns& events, std::uint32_t i,
+                            std::uint32_t event) {
+    const AllocationId id = events.allocation[i];
+    const Bytes size = events.size[i];
     if (id == AllocationId::none) return;  // freed, but the trace never saw it allocated
     Allocation* const allocation = allocations_.find(id);
     if (kind == EventKind::alloc) {
       HeapBuilder& heap = heaps_[index(origin.heap)];
       capacities_.see(kind, origin.heap, origin, size, 0);
       if (allocation == nullptr)
-        allocations_.add({.id = id, .heap = origin.heap, .slot = heap.alloc(origin, size, event), .size = size});
+        allocations_.add(
+            {.id = id, .heap = origin.heap, .slot = heap.alloc(origin, size, events.address(i), event), .size = size});
       return;
     }
     if (allocation == nullptr) return;  // damaged traces free twice

@@ -11,6 +11,7 @@
 #include "analyzer/policies/buddy.h"
 #include "analyzer/policies/cuda_async.h"
 #include "analyzer/policies/cuda_malloc.h"
+#include "analyzer/policies/cupy_pool.h"
 #include "analyzer/policies/fit_best.h"
 #include "analyzer/policies/fit_first.h"
 #include "analyzer/policies/fit_next.h"
@@ -36,10 +37,10 @@ const std::vector<PolicyEntry>& entries() {
                                             torch_entry(),       tf_bfc_entry(),       tf_growth_entry(),
                                             jax_default_entry(), jax_growth_entry(),   ort_arena_entry(),
                                             rmm_pool_entry(),    rmm_arena_entry(),    rmm_binning_entry(),
-                                            pool_exact_entry(),  fit_first_entry(),    fit_best_entry(),
-                                            fit_next_entry(),    buddy_entry(),        tlsf_entry(),
-                                            slab_entry(),        gmlake_entry(),       vpmm_entry(),
-                                            plan_size_entry(),   plan_best_entry()};
+                                            cupy_pool_entry(),   pool_exact_entry(),   fit_first_entry(),
+                                            fit_best_entry(),    fit_next_entry(),     buddy_entry(),
+                                            tlsf_entry(),        slab_entry(),         gmlake_entry(),
+                                            vpmm_entry(),        plan_size_entry(),    plan_best_entry()};
   return all;
 }
 

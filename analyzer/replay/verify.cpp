@@ -12,6 +12,7 @@
 #include "analyzer/replay/torch_history.h"
 #include "analyzer/replay/torch_rules.h"
 #include "analyzer/replay/verify_bfc.h"
+#include "analyzer/replay/verify_placement.h"
 #include "formats/model/origin_text.h"
 
 namespace memreel {
@@ -159,6 +160,13 @@ Verification verify_torch(const Trace& trace, const Prepared& heap, const TorchR
 Result<std::vector<Verification>> verify(const Trace& trace, const VerifyOptions& options) {
   std::vector<Verification> verifications;
   for (const Prepared& heap : prepare(trace)) {
+    const auto policy = options.policy ? options.policy : recorded_policy(trace, heap);
+    if (policy && heap.level == Level::framework) {
+      Result<Verification> verified = verify_placement(trace, heap, *policy);
+      if (!verified) return std::move(verified).error();
+      verifications.push_back(*std::move(verified));
+      continue;
+    }
     if (is_bfc(heap)) verifications.push_back(verify_bfc(trace, heap));
     if (!is_torch(trace, heap)) continue;
     const Result<TorchRules> rules = torch_rules(heap.settings, options.torch_release);
@@ -172,8 +180,8 @@ Result<std::vector<Verification>> verify(const Trace& trace, const VerifyOptions
     return Error{.what = "nothing to verify: no heap of this trace records an allocator whose rules memreel knows",
                  .where = trace.header.source_name,
                  .remedy =
-                     "supported: PyTorch's, from torch.cuda.memory._dump_snapshot(), and TensorFlow's and "
-                     "JAX's, from jax.profiler.trace()"};
+                     "supported: PyTorch's, from torch.cuda.memory._dump_snapshot(), TensorFlow's and JAX's, from "
+                     "jax.profiler.trace(), and pools that pool.jsonl or --policy names"};
   return verifications;
 }
 

@@ -38,15 +38,16 @@ struct Verification {
   }
 };
 
-/// Which release's rules a history of PyTorch is held against.
+/// What a history is held against.
 struct VerifyOptions {
-  std::string torch_release;  // "2.12"; empty: what the history tells
+  std::string torch_release;         // "2.12"; empty: what the history tells
+  std::optional<PolicySpec> policy;  // instead of what was recorded
 };
 
-/// Verifies every framework-level heap with the policy and settings it was recorded under. Errors: no heap of the trace
-/// records an allocator that memreel knows the rules of; a release of PyTorch that there is none of. A history of
-/// PyTorch that does not tell its release is held against the rules of 2.11, and where it differs against the others:
-/// those that repeat all of it are its.
+/// Verifies every framework-level heap with the policy and settings it was recorded under, or with those of `options`.
+/// Errors: no heap of the trace records an allocator that memreel knows the rules of; a release of PyTorch that there
+/// is none of. A history of PyTorch that does not tell its release is held against the rules of 2.11, and where it
+/// differs against the others: those that repeat all of it are its.
 Result<std::vector<Verification>> verify(const Trace& trace, const VerifyOptions& options = {});
 
 }  // namespace memreel

@@ -13,8 +13,9 @@
 namespace memreel {
 namespace {
 
-constexpr std::array<std::string_view, 12> names{"stack",    "line",  "function", "module", "library", "layer",
-                                                 "category", "phase", "thread",   "stream", "pool",    "device"};
+constexpr std::array<std::string_view, 13> names{"stack", "line",     "function", "module", "library",
+                                                 "layer", "category", "phase",    "thread", "stream",
+                                                 "pool",  "device",   "metadata"};
 
 /// What decides the label of a group, so that each label is made once and not once per allocation.
 enum class Key : std::uint8_t { stack, origin, category, phase };
@@ -29,6 +30,7 @@ Key key_of(GroupBy by) {
     case GroupBy::stream:
     case GroupBy::pool:
     case GroupBy::device:
+    case GroupBy::metadata:
       return Key::origin;
     default:
       return Key::stack;
@@ -69,6 +71,8 @@ std::string origin_label(const Tables& tables, const Origin& origin, GroupBy by)
       return stream_label(tables, origin.stream);
     case GroupBy::pool:
       return pool_label(tables, origin.pool);
+    case GroupBy::metadata:
+      return origin.metadata == StringId::none ? "(nothing said)" : tables[origin.metadata];
     default:
       return "device " + std::to_string(tables[origin.heap].device);
   }

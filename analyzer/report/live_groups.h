@@ -25,7 +25,8 @@ enum class GroupBy : std::uint8_t {
   thread,
   stream,
   pool,
-  device
+  device,
+  metadata  // what the program said of it: PyTorch's user_metadata
 };
 
 /// "stack", "line"...; nothing when there is no such grouping.

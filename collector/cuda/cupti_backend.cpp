@@ -31,9 +31,10 @@ Result<void> CuptiBackend::begin(const std::string& library) {
       return Error{.what = why, .where = "CUPTI", .remedy = "stop the other tool, or use --backend interpose"};
     tried += (tried.empty() ? "" : "; ") + why;
   }
-  return Error{.what = tried.empty() ? std::string("libcupti not found") : "unusable: " + tried,
-               .where = "CUPTI",
-               .remedy = "install it (pip install nvidia-cuda-cupti), or set MEMREEL_LIBCUPTI to its path"};
+  return Error{
+      .what = tried.empty() ? std::string("libcupti not found") : "unusable: " + tried,
+      .where = "CUPTI",
+      .remedy = "install it (pip install memreel[cu13], or [cu12] for CUDA 12), or set MEMREEL_LIBCUPTI to its path"};
 }
 
 bool CuptiBackend::load(const std::string& file, std::string& why) {

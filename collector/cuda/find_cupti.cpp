@@ -39,7 +39,8 @@ std::vector<fs::path> directories(const fs::path& parent, std::string_view prefi
   return found;
 }
 
-/// Where Python's packages are: around libraries that came from there, and beside the interpreter.
+/// Where Python's packages are: around libraries that came from there, where the environment says, beside the
+/// interpreter (which is not that of a virtual environment, whose interpreter is a link), and the user's own.
 std::vector<fs::path> package_roots(const Surroundings& surroundings) {
   std::vector<fs::path> roots;
   for (const std::string& library : surroundings.mapped) {
@@ -48,10 +49,18 @@ std::vector<fs::path> package_roots(const Surroundings& surroundings) {
       if (at != std::string::npos) roots.emplace_back(library.substr(0, at + name.size() - 1));
     }
   }
-  const fs::path prefix = surroundings.executable.parent_path().parent_path();
-  for (const char* const lib : {"lib", "lib64", "local/lib"})
-    for (const fs::path& python : directories(prefix / lib, "python3"))
-      for (const char* const packages : {"site-packages", "dist-packages"}) roots.push_back(python / packages);
+  for (std::string_view rest = surroundings.python_path; !rest.empty();) {
+    const std::string_view root = rest.substr(0, rest.find(':'));
+    if (!root.empty()) roots.emplace_back(root);
+    rest.remove_prefix(std::min(root.size() + 1, rest.size()));
+  }
+  const fs::path beside = surroundings.executable.parent_path().parent_path();
+  for (const fs::path& prefix : {fs::path(surroundings.virtual_env), beside, fs::path(surroundings.python_user_base)}) {
+    if (prefix.empty()) continue;
+    for (const char* const lib : {"lib", "lib64", "local/lib"})
+      for (const fs::path& python : directories(prefix / lib, "python3"))
+        for (const char* const packages : {"site-packages", "dist-packages"}) roots.push_back(python / packages);
+  }
   return roots;
 }
 
@@ -61,6 +70,7 @@ std::vector<fs::path> places(const Surroundings& surroundings, int major) {
   for (const fs::path& root : package_roots(surroundings)) {
     found.push_back(root / "nvidia" / ("cu" + std::to_string(major)) / "lib");
     found.push_back(root / "nvidia" / "cuda_cupti" / "lib");
+    found.push_back(root / "triton" / "backends" / "nvidia" / "lib" / "cupti");
   }
   std::vector<fs::path> toolkits;
   if (!surroundings.cuda_home.empty()) toolkits.emplace_back(surroundings.cuda_home);
@@ -106,7 +116,12 @@ std::optional<int> driver_major() {
 Surroundings surroundings() {
   Surroundings here{.driver_major = driver_major(),
                     .cuda_home = variable("CUDA_HOME").empty() ? variable("CUDA_PATH") : variable("CUDA_HOME"),
-                    .conda_prefix = variable("CONDA_PREFIX")};
+                    .conda_prefix = variable("CONDA_PREFIX"),
+                    .virtual_env = variable("VIRTUAL_ENV"),
+                    .python_path = variable("PYTHONPATH"),
+                    .python_user_base = variable("PYTHONUSERBASE")};
+  if (const std::string home = variable("HOME"); here.python_user_base.empty() && !home.empty())
+    here.python_user_base = home + "/.local";
   stacks::walk_loaded_modules(
       [](dl_phdr_info* library, std::size_t, void* mapped) {
         static_cast<std::vector<std::string>*>(mapped)->emplace_back(library->dlpi_name);

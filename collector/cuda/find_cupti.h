@@ -13,7 +13,10 @@ struct Surroundings {
   std::vector<std::string> mapped;  // files of the libraries that are loaded, in any order
   std::optional<int> driver_major;  // of the CUDA version that the driver is made for
   std::filesystem::path executable;
-  std::string cuda_home, conda_prefix;  // environment variables; empty when not set
+  // Environment variables; empty when not set.
+  std::string cuda_home, conda_prefix;
+  std::string virtual_env, python_path;
+  std::string python_user_base;  // else ~/.local
 };
 
 /// Of this process.

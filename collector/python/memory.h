@@ -2,11 +2,12 @@
 // be.
 #pragma once
 
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
-#include <sys/uio.h>
-#include <unistd.h>
+#include "collector/stacks/stack_memory.h"
 
 namespace memreel::python {
 
@@ -23,34 +24,29 @@ class Direct {
   static constexpr bool failed() { return false; }
 };
 
-/// Reads memory that may not be there: through the kernel, which refuses where a load would end the program. Once a
+/// Reads memory that may not be there: the kernel is asked first, by a system call that every sandbox allows. Once a
 /// read has failed, it and all later ones give zeros.
 class Careful {
  public:
   template <class T>
   T read(const void* base, std::size_t offset) {
+    static_assert(sizeof(T) <= page_size);
     T value{};
-    copy(&value, static_cast<const std::byte*>(base) + offset, sizeof value);
+    const std::byte* const from = static_cast<const std::byte*>(base) + offset;
+    if (readable(from, sizeof value)) std::memcpy(&value, from, sizeof value);
     return value;
   }
-  /// Whether all of it is there.
+  /// Whether all of it is there. One call for each page.
   bool readable(const void* begin, std::size_t size) {
-    constexpr std::size_t page = 4096;
-    const auto* const bytes = static_cast<const std::byte*>(begin);
-    std::byte byte{};
-    for (std::size_t i = 0; i < size && !failed_; i += page) copy(&byte, bytes + i, 1);
-    if (size > 0) copy(&byte, bytes + size - 1, 1);
+    const auto first = std::bit_cast<std::uintptr_t>(begin);
+    for (std::uintptr_t at = first; at - first < size && !failed_; at = (at / page_size + 1) * page_size)
+      failed_ = !stacks::is_readable(at);
     return !failed_;
   }
   bool failed() const { return failed_; }
 
  private:
-  void copy(void* to, const void* from, std::size_t size) {
-    if (failed_) return;
-    const iovec target{to, size};
-    const iovec source{const_cast<void*>(from), size};  // NOLINT(cppcoreguidelines-pro-type-const-cast): read only
-    failed_ = process_vm_readv(getpid(), &target, 1, &source, 1, 0) != static_cast<ssize_t>(size);
-  }
+  static constexpr std::size_t page_size = 4096;  // or a divisor of it
 
   bool failed_ = false;
 };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "formats/import/minimalloc.h"
+#include "formats/import/pool/pool_log.h"
 #include "formats/import/rmm/rmm_log.h"
 #include "formats/import/source/byte_cursor.h"
 #include "formats/import/source/read_ahead.h"
@@ -31,8 +32,14 @@ struct Importer {
 // The first that recognises a file reads it.
 constexpr std::array importers{
     Importer{{"torch.snapshot", "PyTorch memory snapshot: torch.cuda.memory._dump_snapshot(), pickle or JSON"},
-             torch::looks_like_snapshot,
+             [](std::span<const std::byte> beginning) {  // JSON is everybody's
+               return torch::looks_like_snapshot(beginning) && !pool_log::looks_like_pool_log(beginning);
+             },
              torch::import_snapshot},
+    Importer{
+        {"pool.jsonl", "what a pool did, one JSON object a line: {\"op\": \"alloc\", \"id\": 1, \"size\": 905, ...}"},
+        pool_log::looks_like_pool_log,
+        pool_log::import_pool_log},
     Importer{{"rmm.log", "RAPIDS RMM log: CSV of logging_resource_adaptor"}, rmm::looks_like_log, rmm::import_log},
     Importer{{"minimalloc.csv", "buffers with lifetimes (CSV with the columns id,lower,upper,size)"},
              looks_like_minimalloc,
@@ -206,7 +213,7 @@ bool is_recognised(const std::filesystem::path& file) {
   if (first != std::string_view::npos && (text[first] == '{' || text[first] == '['))
     return text.find("\"segments\"") != std::string_view::npos ||
            text.find("\"device_traces\"") != std::string_view::npos ||
-           text.find("\"total_size\"") != std::string_view::npos;
+           text.find("\"total_size\"") != std::string_view::npos || pool_log::looks_like_pool_log(beginning);
   return looks_like_trace(beginning) ||
          std::ranges::any_of(importers, [&](const Importer& importer) { return importer.recognises(beginning); });
 }

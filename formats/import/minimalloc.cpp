@@ -10,13 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "formats/import/source/lines.h"
 #include "formats/model/limits.h"
 #include "formats/model/total_bytes.h"
 
 namespace memreel {
 namespace {
 
-constexpr std::size_t longest_line = 1U << 16U;
 constexpr auto largest_time = static_cast<std::uint64_t>(max_time.count()) - 1;  // one is added to some
 constexpr Bytes spacing = 512_B;                                                 // of the made-up addresses
 
@@ -72,36 +72,6 @@ std::optional<std::vector<Column>> columns_of(std::string_view line) {
     return std::nullopt;
   return columns;
 }
-
-class Lines {
- public:
-  explicit Lines(ByteCursor& bytes) : bytes_(bytes) {}
-
-  /// False at the end, and when the line is too long or the file can't be read.
-  bool next() {
-    line_.clear();
-    ++number_;
-    bool any = false;
-    for (auto byte = bytes_.take(1); !byte.empty(); byte = bytes_.take(1)) {
-      any = true;
-      const auto character = std::to_integer<char>(byte[0]);
-      if (character == '\n') return true;
-      if (line_.size() == longest_line) return !(too_long_ = true);
-      line_ += character;
-    }
-    return any;
-  }
-
-  std::string_view text() const { return line_; }
-  std::uint64_t number() const { return number_; }
-  bool too_long() const { return too_long_; }
-
- private:
-  ByteCursor& bytes_;
-  std::string line_;
-  std::uint64_t number_ = 0;
-  bool too_long_ = false;
-};
 
 struct Row {
   std::uint64_t lower = 0, upper = 0;

@@ -89,6 +89,7 @@ struct Origin {
   PoolId pool = PoolId::default_pool;
   StreamId stream = StreamId::default_stream;
   ThreadId thread = ThreadId::unknown;
+  StringId metadata = StringId::none;  // what the program says of its allocations: PyTorch's user_metadata
 
   friend bool operator==(const Origin&, const Origin&) = default;
 };

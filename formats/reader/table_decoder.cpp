@@ -205,14 +205,15 @@ Settings decode_settings(MessageReader<wire::SettingsField> message, RowResolver
 struct RowColumns {
   std::vector<std::uint64_t> frame_function, frame_file, frame_line, frame_module, frame_module_offset, frame_instance;
   std::vector<std::uint64_t> stack_frame, stack_caller_back;
-  std::vector<std::uint64_t> origin_heap, origin_pool, origin_stream, origin_thread;
+  std::vector<std::uint64_t> origin_heap, origin_pool, origin_stream, origin_thread, origin_metadata;
 
   bool consistent() const {
     const std::size_t frames = frame_function.size(), origins = origin_heap.size();
     return frame_file.size() == frames && frame_line.size() == frames && frame_module.size() == frames &&
            frame_module_offset.size() == frames && (frame_instance.empty() || frame_instance.size() == frames) &&
            stack_frame.size() == stack_caller_back.size() && origin_pool.size() == origins &&
-           origin_stream.size() == origins && origin_thread.size() == origins;
+           origin_stream.size() == origins && origin_thread.size() == origins &&
+           (origin_metadata.empty() || origin_metadata.size() == origins);
   }
 };
 
@@ -235,10 +236,12 @@ bool append_columns(const RowColumns& columns, Tables& tables, RowSpace& space, 
                              .caller = StackId{back == 0 ? 0 : space(Table::stacks, row - back)}});
   }
   for (std::size_t i = 0; i < columns.origin_heap.size(); ++i)
-    tables.origins.push_back({.heap = rows.get<HeapId>(Table::heaps, columns.origin_heap[i]),
-                              .pool = rows.get<PoolId>(Table::pools, columns.origin_pool[i]),
-                              .stream = rows.get<StreamId>(Table::streams, columns.origin_stream[i]),
-                              .thread = rows.get<ThreadId>(Table::threads, columns.origin_thread[i])});
+    tables.origins.push_back(
+        {.heap = rows.get<HeapId>(Table::heaps, columns.origin_heap[i]),
+         .pool = rows.get<PoolId>(Table::pools, columns.origin_pool[i]),
+         .stream = rows.get<StreamId>(Table::streams, columns.origin_stream[i]),
+         .thread = rows.get<ThreadId>(Table::threads, columns.origin_thread[i]),
+         .metadata = columns.origin_metadata.empty() ? StringId::none : rows.string(columns.origin_metadata[i])});
   space.count[Table::origins] += static_cast<std::uint32_t>(columns.origin_heap.size());
   return !rows.failed();
 }
@@ -404,6 +407,9 @@ bool TableReader::add_rows(std::string_view content) {
         break;
       case RowsField::origin_thread:
         columns.origin_thread = message.numbers();
+        break;
+      case RowsField::origin_metadata:
+        columns.origin_metadata = message.numbers();
         break;
       default:
         message.skip();

@@ -51,6 +51,7 @@ enum class RowsField : protozero::pbf_tag_type {
   origin_stream = 18,
   origin_thread = 19,
   frame_instance = 20,
+  origin_metadata = 21,
 };
 enum class ModuleField : protozero::pbf_tag_type { path = 1, build_id = 2, base = 3, size = 4 };
 enum class HeapField : protozero::pbf_tag_type {

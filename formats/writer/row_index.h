@@ -39,7 +39,7 @@ inline std::uint64_t hash_of(const Pool& row) {
 inline std::uint64_t hash_of(const Stream& row) { return mix_bits(row.handle); }
 inline std::uint64_t hash_of(const Thread& row) { return hash_all(row.tid, index(row.name)); }
 inline std::uint64_t hash_of(const Origin& row) {
-  return hash_all(index(row.heap), index(row.pool), index(row.stream), index(row.thread));
+  return hash_all(index(row.heap), index(row.pool), index(row.stream), index(row.thread), index(row.metadata));
 }
 inline std::uint64_t hash_of(const Mark& row) { return hash_all(index(row.name), row.phase); }
 inline std::uint64_t hash_of(const Settings& row) {

@@ -153,6 +153,9 @@ void write_origins(RowsWriter& rows, const Tables& tables, RowRange range) {
   rows.column(RowsField::origin_pool, range, [&](std::uint32_t i) { return index(origins[i].pool); });
   rows.column(RowsField::origin_stream, range, [&](std::uint32_t i) { return index(origins[i].stream); });
   rows.column(RowsField::origin_thread, range, [&](std::uint32_t i) { return index(origins[i].thread); });
+  const auto has_metadata = [](const Origin& origin) { return origin.metadata != StringId::none; };
+  if (std::any_of(origins.begin() + range.begin, origins.begin() + range.end, has_metadata))
+    rows.column(RowsField::origin_metadata, range, [&](std::uint32_t i) { return index(origins[i].metadata); });
 }
 
 void write_marks(RowsWriter& rows, const Tables& tables, RowRange range) {

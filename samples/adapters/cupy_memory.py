@@ -5,7 +5,7 @@
     with cupy_memory.Recorded():       # or Recorded().__enter__() once, for the whole program
         a = cupy.zeros(1000)
 
-Needs memreel.py (collector/python_module) beside it. CuPy calls its hooks in the thread that uses them, so every thread
+Needs the Python package memreel. CuPy calls its hooks in the thread that uses them, so every thread
 that allocates enters its own. What CuPy's pool gives back to the driver has no hook; the driver's own events show it.
 """
 import cupy

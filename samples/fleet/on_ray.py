@@ -7,7 +7,7 @@ driver program already; ray.init() may have been called with whatever address th
 import sys
 from pathlib import Path
 
-import memreel_ray
+import memreel.on_ray
 
 
 def recordings(names):
@@ -18,4 +18,4 @@ def recordings(names):
 if __name__ == "__main__":
     out, *names = sys.argv[1:]
     files = [str(file.resolve()) for file in recordings(names)]
-    sys.exit(memreel_ray.main(["--out", str(Path(out).resolve()), "--resume", "--", *files]))
+    sys.exit(memreel.on_ray.main(["--out", str(Path(out).resolve()), "--resume", "--", *files]))

@@ -1,4 +1,4 @@
-"""What bash completes after `memreel`."""
+"""What shells complete after `memreel`."""
 
 import os
 import shutil
@@ -8,11 +8,12 @@ from pathlib import Path
 
 from program import MEMREEL, REPOSITORY
 
-SCRIPT = REPOSITORY / "analyzer/cli/completions/memreel.bash"
+SCRIPTS = REPOSITORY / "analyzer/cli/completions"
+SCRIPT = SCRIPTS / "memreel.bash"
 
 
 @unittest.skipUnless(shutil.which("bash"), "needs bash")
-class Completion(unittest.TestCase):
+class Bash(unittest.TestCase):
     def completed(self, *words):
         program = (f"source '{SCRIPT}'; COMP_WORDS=(memreel \"$@\"); COMP_CWORD=$#; _memreel; "
                    "printf '%s\\n' \"${COMPREPLY[@]}\"")
@@ -38,6 +39,38 @@ class Completion(unittest.TestCase):
 
     def test_options(self):
         self.assertIn("--leaks", self.completed("report", "x.reel", "--le"))
+
+
+def completed_by(*command):
+    path = f"{Path(MEMREEL).parent}:{os.environ['PATH']}"
+    process = subprocess.run(command, env=os.environ | {"PATH": path}, stdout=subprocess.PIPE, text=True, timeout=100, check=True)
+    return process.stdout.splitlines()
+
+
+@unittest.skipUnless(shutil.which("fish"), "needs fish")
+class Fish(unittest.TestCase):
+    def completed(self, line):
+        return completed_by("fish", "--no-config", "-c", f"source '{SCRIPTS}/memreel.fish'; complete -C '{line}'")
+
+    def test_commands_and_options(self):
+        self.assertEqual([line.split("\t")[0] for line in self.completed("memreel rep")], ["replay", "report"])
+        self.assertIn("\tReplay the recorded allocator", "\n".join(self.completed("memreel verif")))
+        self.assertEqual([line.split("\t")[0] for line in self.completed("memreel check x.reel --max-p")], ["--max-p99", "--max-peak"])
+
+
+@unittest.skipUnless(shutil.which("zsh"), "needs zsh")
+class Zsh(unittest.TestCase):
+    def completed(self, *words):
+        """What the function offers; zsh chooses of it by what is typed."""
+        program = ('words=("$@"); CURRENT=$#; PREFIX=${words[-1]}; _describe() { print -rl -- "${(@P)2}"; }; _files() { print files; }; '
+                   f"source '{SCRIPTS}/_memreel'")
+        return completed_by("zsh", "-fc", program, "zsh", *words)
+
+    def test_commands_options_and_files(self):
+        self.assertIn("verify:Replay the recorded allocator and compare every address", self.completed("memreel", "verif"))
+        options = [line.split(":")[0] for line in self.completed("memreel", "check", "x.reel", "--max")]
+        self.assertLessEqual({"--max-p99", "--max-peak", "--json"}, set(options))
+        self.assertEqual(self.completed("memreel", "report", "x"), ["files"])
 
 
 if __name__ == "__main__":

@@ -229,8 +229,8 @@ class Broken(ProgramTest):
                                    ((job, "--rank-pattern", "("), "--rank-pattern"),
                                    ((job, "--rank-pattern", "rank"), "parentheses"),
                                    ((job, "--rank-pattern", "(.*)" * 100), "256 bytes"),
-                                   ((job, "--rank-pattern", "((a{900}){900})"), "repeats too much"),
-                                   ((job, "--rank-pattern", r"(a)\1"), "not supported"),
+                                   ((job, "--rank-pattern", "((a{900}){900})"), "invalid repetition"),
+                                   ((job, "--rank-pattern", r"(a)\1"), "back references are not supported"),
                                    ((job, "--capacity", "much"), "--capacity")):
             with self.subTest(arguments=arguments):
                 self.assert_refused(run("fleet", *arguments), mention)

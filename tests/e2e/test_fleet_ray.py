@@ -15,7 +15,7 @@ from test_fleet_parts import content_of
 
 MODULE = REPOSITORY / "collector/python_module"
 STARTED = "import ray; ray.init(num_cpus=2, log_to_driver=False, logging_level='error', include_dashboard=False); " \
-          "import memreel_ray, sys; sys.exit(memreel_ray.main(sys.argv[1:]))"
+          "import memreel.on_ray, sys; sys.exit(memreel.on_ray.main(sys.argv[1:]))"
 
 
 def workers_of(process):

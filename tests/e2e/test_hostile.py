@@ -23,7 +23,7 @@ GIB = 1 << 30
 SECONDS = 10  # of processor time
 HANGS = 120  # seconds by the clock, on a busy machine
 POLICIES = ("bound.live,bound.pages,cuda.malloc,cuda.async,torch.native,torch.expandable,tf.bfc,jax.default,jax.growth,"
-            "ort.arena,rmm.pool,rmm.arena,rmm.binning,pool.exact,fit.first,fit.best,fit.next,buddy,tlsf,slab,gmlake,vpmm,"
+            "ort.arena,rmm.pool,rmm.arena,rmm.binning,cupy.pool,pool.exact,fit.first,fit.best,fit.next,buddy,tlsf,slab,gmlake,vpmm,"
             "plan.size,plan.best").split(",")
 EVERY_SECTION = ("--leaks", "--fragmentation", "--oom", "--allocations")
 MISLEADING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")

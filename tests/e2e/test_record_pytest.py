@@ -44,7 +44,7 @@ class Pytest(RecordTest):
     def pytest(self, tests, *options, recorded=True, code):
         """What pytest said about a file of tests."""
         (self.directory / "test_gpu.py").write_text(textwrap.dedent(GPU) + textwrap.dedent(tests))
-        command = [PYTHON, "-B", "-m", "pytest", "-p", "memreel_pytest", "-p", "no:cacheprovider", "-rA", *options]
+        command = [PYTHON, "-B", "-m", "pytest", "-p", "memreel.pytest_plugin", "-p", "no:cacheprovider", "-rA", *options]
         environment = self.environment(PYTHONPATH=REPOSITORY / "collector/python_module", COLUMNS=200)
         if recorded:
             return self.record(*command, environment=environment, code=code).stdout
@@ -54,18 +54,15 @@ class Pytest(RecordTest):
         return process.stdout + process.stderr
 
     def installed(self):
-        """Where pip would have put the module, with the entry points of its pyproject.toml: pytest loads these."""
-        source = REPOSITORY / "collector/python_module"
+        """Where pip would have put the package, with the entry points of pyproject.toml: pytest loads these."""
         site = self.directory / "site"
-        for module in ("memreel.py", "memreel_pytest.py"):
-            site.mkdir(exist_ok=True)
-            shutil.copy(source / module, site)
-        project = (source / "pyproject.toml").read_text()
-        entries = re.search(r"\[project\.entry-points\.pytest11\]\n((?:\w+ = .*\n)+)", project)[1]
+        shutil.copytree(REPOSITORY / "collector/python_module/memreel", site / "memreel")
+        project = (REPOSITORY / "pyproject.toml").read_text()
+        entries = re.search(r"\[project\.entry-points\.pytest11\]\n((?:.+ = .*\n)+)", project)[1]
         record = site / "memreel-0.1.0.dist-info"
         record.mkdir()
         (record / "METADATA").write_text("Metadata-Version: 2.1\nName: memreel\nVersion: 0.1.0\n")
-        points = re.sub(r'"([^"]*)".*', r"\1", entries)
+        points = re.sub(r'"([^"]*)" = "([^"]*)".*', r"\1 = \2", entries)
         (record / "entry_points.txt").write_text(f"[pytest11]\n{points}")
         return site
 
@@ -77,7 +74,7 @@ class Pytest(RecordTest):
             def test_one():
                 pass
         """))
-        for options in ([], ["-p", "memreel_pytest"]):
+        for options in ([], ["-p", "memreel.pytest_plugin"]):
             process = subprocess.run([PYTHON, "-B", "-m", "pytest", "-p", "no:cacheprovider", "--strict-markers", *options],
                                      cwd=self.directory, env=self.environment(PYTHONPATH=site), text=True,
                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)

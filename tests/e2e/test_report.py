@@ -60,6 +60,15 @@ class Html(ProgramTest):
                 self.assertNotRegex(page, r"url\(|@import|https?://")
                 self.assertLess(len(page.encode()), 2_000_000)
 
+    def test_categories_have_the_colours_of_the_picture_in_their_table(self):
+        page = self.page(SAMPLES / "gpt_default.reel")
+        shares = self.document("report", SAMPLES / "gpt_default.reel")["live_at_peak"][0]["categories"]
+        table = page[page.index("What it was for"):page.index("Who held")]
+        for share in shares:
+            self.assertRegex(table, rf"""<path style="fill:var\(--{share['category']}\)""")
+            self.assertIn(f"background:var(--{share['category']})", table)
+            self.assertEqual(page.count(f"--{share['category']}:#"), 2, "for a light and a dark ground")
+
     def test_hostile_names_stay_text(self):
         page = self.page(self.file("hostile.pickle", hostile_snapshot()))
         self.assertNotIn("img", Outline(page).tags)

@@ -268,8 +268,9 @@ class Tour(ViewTest):
 
     def test_an_installed_program_has_the_sample_with_it(self):
         build = Path(VIEW).parent.parent
-        subprocess.run(["cmake", "--install", build, "--component", "viewer", "--prefix", self.directory], check=True,
-                       stdout=subprocess.DEVNULL)
+        for component in ("viewer", "runtime"):
+            subprocess.run(["cmake", "--install", build, "--component", component, "--prefix", self.directory], check=True,
+                           stdout=subprocess.DEVNULL)
         view, shown = self.tour(self.directory / "bin" / "memreel-view")
         self.assertEqual(Path(shown["file"]), self.directory / "share/memreel/samples/gpt_default.reel")
         self.assertEqual(view.quit(), (0, ""))

@@ -153,6 +153,7 @@ class Panes(ViewTest):
 
     def test_the_map_says_which_colour_is_whose(self):
         view = self.open(SAMPLES / "gpt_default.reel")
+        view.key("c")  # by stack instead of by category
         first = view.click_on("map/legend 1")["stack"]
         self.assertNotEqual(view.click_on("map/legend 2")["stack"], first)
         view.key("2")

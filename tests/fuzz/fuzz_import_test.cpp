@@ -51,7 +51,27 @@ std::vector<std::string> seeds() {
       "8,00:00:00.000001,allocate failure,(nil),99999,0x55d2c8a3f0e0\n7,00:00:01.000000,free,0x7f8a40000000,1024,0x2\n"
       "7,00:00:01.000002,allocate,0x7f8a40000000,1,0x0\n7,00:00:01.000003,allocate,0x7f8a40000400,18446744073709551615,"
       "0\n";
-  return {pickled(document, 2),
+  const std::string pool =
+      R"({"op": "config", "kind": "rmm.pool", "initial": "64KiB", "device": 1, "half": 0.5})"
+      "\n"
+      R"({"op": "up", "size": 65536, "ptr": 140489856647168})"
+      "\n"
+      R"({"op": "alloc", "id": 1, "size": 905, "stream": 2, "ptr": 140489856647168, "stack": [{"function": "f", "line": 3}]})"
+      "\n"
+      R"({"op": "alloc", "id": 2, "size": 1152921504606846976, "ptr": null, "time": 5, "metadata": "weights"})"
+      "\n"
+      R"({"op": "begin", "name": "step"})"
+      "\n"
+      R"({"op": "free", "id": 1, "thread": 7})"
+      "\n"
+      R"({"op": "sync", "stream": 2})"
+      "\n"
+      R"({"op": "trim"})"
+      "\n"
+      R"({"op": "down", "size": 65536, "ptr": 140489856647168})"
+      "\n";
+  return {pool,
+          pickled(document, 2),
           pickled(document, 4),
           document.dump(),
           pickled(document["segments"]),

@@ -74,8 +74,9 @@ def make(wheel, provided, out):
         wanted |= wants
         sonames |= set(needed(file))
         insisted |= set(versions_needed(file))
-    for file in provided:
-        defined |= symbols(file)[0]
+    for file in provided:  # those of another version of CUDA stand aside
+        if file.name in sonames or file.name.startswith("libcuda."):
+            defined |= symbols(file)[0]
 
     missing = {name for name in sonames if name not in present and not SYSTEM.match(name)}
     versions = defaultdict(set)  # of the missing libraries' symbols, and of CUDA's runtime

@@ -61,6 +61,7 @@ void Viewer::draw() {
   selection_.cursor = std::min(selection_.cursor, document_->event_count());
   places_.clear();
   busy_ = (ranks_ != nullptr && !ranks_->complete()) || (prediction_ != nullptr && prediction_->result() == nullptr);
+  update_classification(now);
   update_heap();
   Scene scene{.document = document_,
               .file = source_ ? source_->file() : nullptr,
@@ -69,7 +70,9 @@ void Viewer::draw() {
               .theme = theme_,
               .scale = window_.scale(),
               .heap = heap_,
+              .live = live_,
               .rounding = panes_->rounding,
+              .classification = panes_->classification.value(),
               .overlays = overlays_,
               .places = places_,
               .busy = busy_,
@@ -225,7 +228,11 @@ void Viewer::draw_bottom(Scene& scene) {
       fill(list, {at.x, area.bottom - scene.px(2), area.right, area.bottom}, alarming ? theme_.alarm : theme_.accent);
     ImGui::SameLine(0, scene.px(20));
   }
-  if (tab_ == "allocations") panes_->allocations.draw_progress(scene);
+  if (tab_ == "allocations") {
+    AllocationsPane::draw_filter(scene);
+    ImGui::SameLine();
+    panes_->allocations.draw_progress(scene);
+  }
   ImGui::NewLine();
   draw_named(scene, tab_);
 }

@@ -8,13 +8,18 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "viewer/app/sample.h"
+#include "formats/model/sample_trace.h"
 #include "viewer/model/labels.h"
 
 namespace memreel::viewer {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr std::array<const char*, map_colour_count> colour_words{"category", "stack", "size",   "age",
+                                                                 "stream",   "pool",  "verdict"};
+constexpr std::array<const char*, split_count> split_words{"nothing", "category", "phase", "stack", "pool",
+                                                           "stream",  "thread",   "tag",   "step"};
 
 /// The heap that is shown first: the one that mattered most.
 HeapId main_heap(const Document& document) {
@@ -41,6 +46,32 @@ Json compared(const ComparePane& pane) {
   return {{"a", pane.shown()->a.event},
           {"b", pane.shown()->b.event},
           {"by", pane.aligned_by() == AlignBy::step ? "step" : "time"}};
+}
+
+/// `known`: null where nothing is.
+Json described(const Document& document, const Classification* known, std::uint32_t allocation) {
+  const Allocation a = document.allocation(allocation);
+  Json json{{"bytes", a.size.count},
+            {"address", a.address.value},
+            {"begin", a.begin},
+            {"label", stack_label(*document.tables, a.stack)}};
+  if (known == nullptr) return json;
+  json["category"] = name_of(known->category(allocation));
+  json["evidence"] = row_of(known->evidence(allocation)).name;
+  json["phase"] = name_of(known->phase(allocation));
+  json["layer"] = known->layer(*document.tables, a.stack);
+  return json;
+}
+
+Json described(const Tables& tables, const FlamePane& pane) {
+  Json json = Json::array();
+  const std::span<const FlameNode> flame = pane.first_nodes();
+  for (std::size_t n = 1; n < flame.size(); ++n) {
+    const FlameNode* const above = pane.by_layer() ? &flame[flame[n].parent] : nullptr;
+    json.push_back(
+        {{"name", FlamePane::name_of(tables, flame[n], above)}, {"depth", flame[n].depth}, {"bytes", flame[n].bytes}});
+  }
+  return json;
 }
 
 }  // namespace
@@ -83,6 +114,8 @@ void Viewer::close() {
   panes_ = std::make_unique<Panes>();
   heap_ = HeapAt();
   heap_rounding_.reset();
+  live_ = {};
+  live_known_.reset();
   source_.reset();
   document_ = std::make_shared<const Document>();
   selection_ = Selection();
@@ -204,6 +237,18 @@ void Viewer::renumber(const Document& next) {
   selection_.renumber();
 }
 
+void Viewer::update_classification(double now) {
+  const auto file = source_ ? source_->file() : nullptr;
+  if (!file || !document_->complete || document_->empty() || !can_be_classified(*document_)) return;
+  const std::uint32_t events = document_->event_count();
+  if (events != std::exchange(grown_to_, events)) grown_at_ = now;
+  if (!is_due(panes_->classification.key(), events, status().followed, now - grown_at_)) return;
+  panes_->classification.request(
+      events, [file, limit = memory_limit_](const Progress& progress) { return classify_file(file, limit, progress); },
+      false);
+  if (!panes_->classification.is_current()) busy_ = true;
+}
+
 /// The heap at the cursor. How much rounding takes of it comes when that is found.
 void Viewer::update_heap() {
   if (document_->complete && has_known_rounding(*document_)) {
@@ -213,12 +258,22 @@ void Viewer::update_heap() {
     if (!panes_->rounding.is_current()) busy_ = true;
   }
   const auto rounding = panes_->rounding.value();
-  if (heap_.event == selection_.cursor && heap_.heap == selection_.heap && heap_version_ == document_->event_count() &&
-      heap_rounding_ == rounding)
-    return;
-  heap_ = heap_at(*document_, selection_.heap, selection_.cursor, rounding.get());
+  const auto known = panes_->classification.value();
+  const bool same_heap = heap_.event == selection_.cursor && heap_.heap == selection_.heap &&
+                         heap_version_ == document_->event_count() && heap_rounding_ == rounding;
+  if (same_heap && live_known_ == known) return;
+  if (!same_heap) heap_ = heap_at(*document_, selection_.heap, selection_.cursor, rounding.get());
   heap_version_ = document_->event_count();
   heap_rounding_ = rounding;
+  live_known_ = known;
+  live_ = {};
+  if (!known) return;
+  for (const HeldBlock& block : heap_.blocks) {
+    if (block.pending) continue;
+    CategoryHolding& holding = live_.at(static_cast<std::size_t>(known->category(block.allocation)));
+    holding.bytes += block.size;
+    ++holding.count;
+  }
 }
 
 void Viewer::step(int by) {
@@ -286,6 +341,13 @@ void Viewer::focus() {
     selection_.look_at_all(*document_);
   }
   selection_.remember();
+}
+
+void Viewer::switch_colours() {
+  const bool was_category = selection_.split_by(knows_categories()) == SplitBy::category;
+  const bool to_category = !was_category && knows_categories();
+  selection_.split = to_category ? SplitBy::category : SplitBy::stack;
+  selection_.colour = to_category ? MapColour::category : MapColour::stack;
 }
 
 void Viewer::make_commands() {
@@ -372,16 +434,15 @@ void Viewer::make_commands() {
   for (const std::string_view name : fixed_names)
     add("Show only the " + std::string(name), "", 0, 0, [this, name] { maximise(name); });
   add("Show all panes", "Esc", 0, 0, [this] { maximise(""); });
-  constexpr std::array<const char*, map_colour_count> colours{"stack", "size", "age", "stream", "pool", "verdict"};
-  for (std::size_t i = 0; i < colours.size(); ++i)
-    add(std::string("Colour allocations by ") + colours.at(i), "", 0, 0,
+  add("Category or stack, in the timeline and in all pictures", "C", GLFW_KEY_C, 0, [this] { switch_colours(); });
+  for (std::size_t i = 0; i < colour_words.size(); ++i)
+    add(std::string("Colour allocations by ") + colour_words.at(i), "", 0, 0,
         [this, i] { selection_.colour = static_cast<MapColour>(i); });
-  constexpr std::array<const char*, split_count> splits{"Show live and reserved bytes", "Split live bytes by stack",
-                                                        "Split live bytes by pool",     "Split live bytes by stream",
-                                                        "Split live bytes by thread",   "Split live bytes by tag",
-                                                        "Split live bytes by step"};
-  for (std::size_t i = 0; i < splits.size(); ++i)
-    add(splits.at(i), "", 0, 0, [this, i] { selection_.split = static_cast<SplitBy>(i); });
+  for (std::size_t i = 0; i < split_words.size(); ++i) {
+    const bool none = static_cast<SplitBy>(i) == SplitBy::nothing;
+    add(none ? "Show live and reserved bytes" : std::string("Split live bytes by ") + split_words.at(i), "", 0, 0,
+        [this, i] { selection_.split = static_cast<SplitBy>(i); });
+  }
   add("Replay other policies", "", 0, 0, [this] {
     show_tab("policies");
     panes_->policies.run();
@@ -434,8 +495,13 @@ Json Viewer::state() const {
       {"allocation", selection_.allocation ? Json(*selection_.allocation) : Json(nullptr)},
       {"stack", selection_.stack ? Json(index(*selection_.stack)) : Json(nullptr)},
       {"hovered_allocation", selection_.hovered_allocation ? Json(*selection_.hovered_allocation) : Json(nullptr)},
+      {"category", selection_.category ? Json(name_of(*selection_.category)) : Json(nullptr)},
+      {"categories", nullptr},
+      {"split", split_words.at(static_cast<std::size_t>(selection_.split_by(knows_categories())))},
+      {"colour", colour_words.at(static_cast<std::size_t>(selection_.colour_by(knows_categories())))},
       {"search", selection_.search},
       {"matches", panes_->allocations.matches()},
+      {"listed", panes_->allocations.listed()},
       {"clipboard", clipboard()},
       {"compared", compared(panes_->compare)},
       {"ranks", Json::array()},
@@ -467,13 +533,14 @@ Json Viewer::state() const {
         state["prediction"]["predicted"].push_back(
             {{"value", p.at}, {"peak_live_bytes", p.live.count}, {"peak_reserved_bytes", p.reserved.count}});
   }
+  state["flame"] = described(*document_->tables, panes_->flame);
   for (const Overlay& overlay : overlays_) state["overlays"].push_back(overlay.name);
-  if (selection_.allocation && *selection_.allocation < document_->allocation_count()) {
-    const Allocation a = document_->allocation(*selection_.allocation);
-    state["selected"] = {{"bytes", a.size.count},
-                         {"address", a.address.value},
-                         {"begin", a.begin},
-                         {"label", stack_label(*document_->tables, a.stack)}};
+  if (selection_.allocation && *selection_.allocation < document_->allocation_count())
+    state["selected"] = described(*document_, live_known_.get(), *selection_.allocation);
+  if (knows_categories()) {
+    state["categories"] = Json::object();
+    for (std::size_t c = 0; c < live_.size(); ++c)
+      if (live_.at(c).count != 0) state["categories"][name_of(static_cast<Category>(c))] = live_.at(c).bytes.count;
   }
   return state;
 }

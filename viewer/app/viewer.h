@@ -15,6 +15,7 @@
 #include "viewer/app/commands.h"
 #include "viewer/app/settings.h"
 #include "viewer/app/window.h"
+#include "viewer/model/classification.h"
 #include "viewer/model/rounding.h"
 #include "viewer/model/selection.h"
 #include "viewer/model/source.h"
@@ -55,6 +56,7 @@ struct Panes {
   ComparePane compare;
   Verdicts verdicts;
   RoundingJob rounding;
+  ClassificationJob classification;
   PoliciesPane policies;
 };
 
@@ -109,11 +111,14 @@ class Viewer {
   void follow_document();
   void renumber(const Document& next);
   void update_heap();
+  void update_classification(double now);
   void handle_keys(double seconds);
   void remember_view(double now);
   void step(int by);
   void step_mark(int by);
   void focus();
+  void switch_colours();
+  bool knows_categories() const { return live_known_ && live_known_->knows_any; }
   void make_commands();
   void draw_top_bar(Scene& scene);
   void draw_rank_list(Scene& scene);
@@ -143,12 +148,16 @@ class Viewer {
   TimeRange followed_view_;     // all of the trace as it was; while that is shown, what is added is shown, too
   bool cursor_follows_ = true;  // nobody has put the cursor yet
   bool paused_ = false;
-  bool close_wanted_ = false;  // with the next frame: this one's scene is of the file
-  TimeRange settled_view_;     // where the view came to rest
-  TimeRange last_view_;        // in the frame before
-  double view_moved_ = 0;      // when it moved last, in seconds
+  bool close_wanted_ = false;   // with the next frame: this one's scene is of the file
+  std::uint32_t grown_to_ = 0;  // events of the document when it last grew,
+  double grown_at_ = 0;         // in seconds
+  TimeRange settled_view_;      // where the view came to rest
+  TimeRange last_view_;         // in the frame before
+  double view_moved_ = 0;       // when it moved last, in seconds
   std::optional<std::string> wanted_instant_;
   HeapAt heap_;
+  LiveByCategory live_{};                             // in heap_
+  std::shared_ptr<const Classification> live_known_;  // what that rests on
   std::uint32_t heap_version_ = 0;
   std::shared_ptr<const Rounding> heap_rounding_;  // what heap_ was made with
   std::vector<Overlay> overlays_;

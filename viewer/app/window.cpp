@@ -11,6 +11,7 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <utility>
@@ -22,9 +23,12 @@ namespace {
 
 constexpr float text_size = 14.5F;
 
-/// The first of these fonts that this system has.
-std::string find_font(std::initializer_list<const char*> candidates) {
+/// The one that comes with this program, else the first of these fonts that the system has.
+std::string find_font(const char* own, std::initializer_list<const char*> candidates) {
   std::error_code ignored;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  const std::filesystem::path installed = self.parent_path().parent_path() / "share/memreel/fonts" / own;
+  if (std::filesystem::exists(installed, ignored)) return installed;
   for (const char* path : candidates)
     if (std::filesystem::exists(path, ignored)) return path;
   return {};
@@ -59,6 +63,37 @@ std::string& glfw_problem() {
   return problem;
 }
 
+// Of GLFW 3.4, which may be what runs even where the header is older.
+constexpr int platform_hint = 0x00050003, platform_null = 0x00060005;
+
+/// Whether pictures are drawn without any display: GLFW can do that from 3.4 on.
+bool draws_without_display(bool offscreen) {
+  const auto is_set = [](const char* name) {
+    const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing here sets variables
+    return value != nullptr && *value != '\0';
+  };
+  int major = 0, minor = 0, revision = 0;
+  glfwGetVersion(&major, &minor, &revision);
+  return offscreen && !is_set("DISPLAY") && (major > 3 || minor >= 4);
+}
+
+/// No window: `problem` is GLFW's.
+Error no_display(const std::string& problem) {
+  const bool lacks_library = problem.find("Failed to load Xlib") != std::string::npos;
+  return {.what = "can't open a window: " + problem,
+          .remedy = lacks_library ? "install libX11 (Debian: libx11-6, libxcursor1, libgl1)"
+                                  : "a display is needed; without a screen: xvfb-run -a memreel view ..."};
+}
+
+/// A window, or a place to draw in, without OpenGL.
+Error no_opengl(const std::string& problem, bool without_display) {
+  return {.what = std::string(without_display ? "can't draw with OpenGL 3.3" : "can't open a window with OpenGL 3.3") +
+                  ": " + problem,
+          .remedy = without_display
+                        ? "install EGL and Mesa's software driver (Debian: libegl1, libgl1, libgl1-mesa-dri)"
+                        : "install a driver, or Mesa's software one (Debian: libgl1, libgl1-mesa-dri)"};
+}
+
 /// GLFW can be called from other threads only between its beginning and its end.
 std::atomic<bool>& has_window() {
   static std::atomic<bool> exists = false;
@@ -79,9 +114,9 @@ Result<void> Window::create(const WindowOptions& options) {
   offscreen_ = options.offscreen;
   auto begin = Clock::now();
   glfwSetErrorCallback([](int, const char* text) { glfw_problem() = text; });
-  if (glfwInit() != GLFW_TRUE)
-    return Error{.what = "can't open a window: " + glfw_problem(),
-                 .remedy = "a display is needed; without a screen: xvfb-run -a memreel view ..."};
+  const bool without_display = draws_without_display(offscreen_);
+  if (without_display) glfwInitHint(platform_hint, platform_null);
+  if (glfwInit() != GLFW_TRUE) return no_display(glfw_problem());
   start_times_.display_ms = milliseconds_since(begin);
   begin = Clock::now();
   glfwWindowHint(GLFW_CONTEXT_VERSION_MAJOR, 3);
@@ -90,13 +125,19 @@ Result<void> Window::create(const WindowOptions& options) {
   glfwWindowHint(GLFW_OPENGL_FORWARD_COMPAT, GLFW_TRUE);
   glfwWindowHint(GLFW_VISIBLE, offscreen_ ? GLFW_FALSE : GLFW_TRUE);
   glfwWindowHint(GLFW_SCALE_TO_MONITOR, GLFW_TRUE);
+  if (without_display) {
+    auto context = OffscreenContext::create();
+    if (!context) return no_opengl(context.error().what, without_display);
+    context_ = *std::move(context);
+    glfwWindowHint(GLFW_CLIENT_API, GLFW_NO_API);
+  }
   window_ = glfwCreateWindow(offscreen_ ? 64 : options.width, offscreen_ ? 64 : options.height, options.title.c_str(),
                              nullptr, nullptr);
-  if (window_ == nullptr)
-    return Error{.what = "can't open a window with OpenGL 3.3: " + glfw_problem(),
-                 .remedy = "install a driver, or Mesa's software one (libgl1-mesa-dri)"};
-  glfwMakeContextCurrent(window_);
-  glfwSwapInterval(offscreen_ ? 0 : 1);
+  if (window_ == nullptr) return no_opengl(glfw_problem(), without_display);
+  if (!without_display) {
+    glfwMakeContextCurrent(window_);
+    glfwSwapInterval(offscreen_ ? 0 : 1);
+  }
   glfwSetWindowUserPointer(window_, this);
   glfwSetKeyCallback(window_, [](GLFWwindow* w, int key, int, int action, int modifiers) {
     if (action == GLFW_RELEASE) {
@@ -130,7 +171,7 @@ Result<void> Window::create(const WindowOptions& options) {
 #endif
   start_times_.fonts_ms = milliseconds_since(begin);
   ImGui_ImplGlfw_InitForOpenGL(window_, true);
-  ImGui_ImplOpenGL3_Init("#version 330");
+  if (!ImGui_ImplOpenGL3_Init("#version 330")) return no_opengl("libGL.so.1 can't be loaded", without_display);
   if (offscreen_) make_picture();
   has_window().store(true, std::memory_order_release);
   return {};
@@ -153,11 +194,12 @@ Window::~Window() {
 
 void Window::load_fonts() const {
   // Roboto: its digits are equally wide, so that numbers line up.
-  const std::string main = find_font({"/usr/share/fonts/truetype/roboto/unhinted/RobotoTTF/Roboto-Regular.ttf",
-                                      "/usr/share/fonts/google-roboto/Roboto-Regular.ttf",
-                                      "/usr/share/fonts/truetype/noto/NotoSans-Regular.ttf",
-                                      "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"});
-  const std::string signs = find_font({"/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"});
+  const std::string main =
+      find_font("Roboto-Regular.ttf", {"/usr/share/fonts/truetype/roboto/unhinted/RobotoTTF/Roboto-Regular.ttf",
+                                       "/usr/share/fonts/google-roboto/Roboto-Regular.ttf",
+                                       "/usr/share/fonts/truetype/noto/NotoSans-Regular.ttf",
+                                       "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"});
+  const std::string signs = find_font("DejaVuSans.ttf", {"/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"});
   ImFontAtlas& atlas = *ImGui::GetIO().Fonts;
   const float size = std::floor(text_size * scale_);
   static constexpr std::array<ImWchar, 9> letters{0x0020, 0x024F, 0x0370, 0x052F, 0x2010, 0x2030, 0x20A0, 0x20BF, 0};

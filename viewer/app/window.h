@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "formats/model/result.h"
+#include "viewer/app/offscreen_context.h"
 #include "viewer/panes/theme.h"
 
 struct GLFWwindow;
@@ -96,6 +97,7 @@ class Window {
   static Window& of(GLFWwindow* window);
 
   GLFWwindow* window_ = nullptr;
+  std::unique_ptr<OffscreenContext> context_;  // where there is no display; else GLFW's
   bool has_imgui_ = false;
   bool offscreen_ = false;
   int width_ = 0, height_ = 0;

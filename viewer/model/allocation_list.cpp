@@ -57,7 +57,7 @@ std::vector<bool> stacks_with(const Tables& tables, const std::string& text) {
   std::vector<bool> frames(tables.frames.size()), stacks(tables.stacks.size());
   for (std::size_t f = 1; f < frames.size(); ++f) {
     const Frame& frame = tables.frames[f];
-    frames[f] = has(frame.function) || has(frame.file) ||
+    frames[f] = has(frame.function) || has(frame.file) || has(frame.instance) ||
                 lower(tables[frame.file] + ":" + std::to_string(frame.line)).find(wanted) != std::string::npos;
   }
   for (std::size_t s = 1; s < stacks.size(); ++s)
@@ -66,9 +66,11 @@ std::vector<bool> stacks_with(const Tables& tables, const std::string& text) {
 }
 
 std::optional<AllocationList> list_allocations(const Document& document, const AllocationQuery& query,
-                                               const Progress& progress) {
-  const bool all = query.text.empty() && query.first_event == 0 && query.end_event >= document.event_count() &&
-                   document.heaps.size() <= 1;
+                                               const Progress& progress, const Classification* classification) {
+  static const Classification nothing_known;
+  const Classification& known = classification == nullptr ? nothing_known : *classification;
+  const bool all = query.text.empty() && !query.category && query.first_event == 0 &&
+                   query.end_event >= document.event_count() && document.heaps.size() <= 1;
   if (all && query.order == AllocationOrder::begin)
     return AllocationList(document.allocation_count(), query.descending);
 
@@ -78,6 +80,7 @@ std::optional<AllocationList> list_allocations(const Document& document, const A
   std::vector<std::uint32_t> rows;
   const auto see = [&](std::uint32_t id) {
     if (document.heap_of(document.origin_of(id)) != query.heap) return;
+    if (query.category && known.category(id) != *query.category) return;
     if (!query.text.empty() && !stacks[index(document.stack_of(id))] &&
         !(by_address && hexadecimal(document.columns.address[id]).starts_with(address)))
       return;
@@ -128,6 +131,12 @@ std::optional<AllocationList> list_allocations(const Document& document, const A
       break;
     case AllocationOrder::stack:
       done = by([&](std::uint32_t id) { return document.columns.stack[id]; });
+      break;
+    case AllocationOrder::category:
+      done = by([&](std::uint32_t id) { return known.category(id); });
+      break;
+    case AllocationOrder::phase:
+      done = by([&](std::uint32_t id) { return known.phase(id); });
       break;
   }
   if (!done) return std::nullopt;

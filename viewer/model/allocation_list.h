@@ -8,20 +8,23 @@
 #include <vector>
 
 #include "viewer/model/background.h"
+#include "viewer/model/classification.h"
 #include "viewer/model/document.h"
 
 namespace memreel::viewer {
 
-enum class AllocationOrder : std::uint8_t { begin, size, lifetime, address, stack };
+enum class AllocationOrder : std::uint8_t { begin, size, lifetime, address, stack, category, phase };
 
 /// Which allocations are listed.
 struct AllocationQuery {
   HeapId heap = HeapId::none;
   std::uint32_t first_event = 0, end_event = never;  // those held at some time in between
   std::string text;                                  // of a frame, or of an address in hexadecimal; empty: all
+  std::optional<Category> category;                  // none: all
   AllocationOrder order = AllocationOrder::begin;
   bool descending = false;
-  std::uint32_t version = 0;  // events of the document
+  std::uint32_t version = 0;     // events of the document
+  std::uint32_t classified = 0;  // allocations: which of them the answer rests on
 
   friend bool operator==(const AllocationQuery&, const AllocationQuery&) = default;
 };
@@ -48,11 +51,12 @@ class AllocationList {
   std::vector<std::uint32_t> rows_;
 };
 
-/// None when cancelled.
+/// `classification`: may be null where the query has no use for it. None when cancelled.
 std::optional<AllocationList> list_allocations(const Document& document, const AllocationQuery& query,
-                                               const Progress& progress);
+                                               const Progress& progress,
+                                               const Classification* classification = nullptr);
 
-/// For each stack, whether a frame of it contains `text`, in any case.
+/// For each stack, whether a frame of it, or the module that one calls, contains `text`, in any case.
 std::vector<bool> stacks_with(const Tables& tables, const std::string& text);
 
 }  // namespace memreel::viewer

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "analyzer/category/category.h"
 #include "viewer/model/background.h"
 #include "viewer/model/document.h"
 
@@ -35,8 +36,8 @@ class AddressScale {
   std::vector<Range> ranges_;
 };
 
-enum class MapColour : std::uint8_t { stack, size, age, stream, pool, verdict };
-inline constexpr std::size_t map_colour_count = 6;
+enum class MapColour : std::uint8_t { category, stack, size, age, stream, pool, verdict };
+inline constexpr std::size_t map_colour_count = 7;
 
 struct MapQuery {
   HeapId heap = HeapId::none;
@@ -44,8 +45,10 @@ struct MapQuery {
   double low = 0, high = 1;             // part of the address scale
   std::uint32_t width = 0, height = 0;  // pixels
   MapColour colour = MapColour::stack;
-  std::uint32_t palette = 0;   // changes with the colours
-  std::optional<StackId> lit;  // all but this stack's are pale
+  std::uint32_t palette = 0;             // changes with the colours
+  std::uint32_t classified = 0;          // allocations; 0 where that does not matter
+  std::optional<StackId> lit;            // all but this stack's are pale,
+  std::optional<Category> lit_category;  // or all but this category's
   std::uint32_t version = 0;
 
   friend bool operator==(const MapQuery&, const MapQuery&) = default;

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <unordered_map>
 #include <utility>
 
 #include "analyzer/difference/stack_match.h"
+#include "analyzer/report/category_shares.h"
+#include "analyzer/report/labels.h"
+#include "viewer/model/heap_at.h"
 #include "viewer/model/labels.h"
 #include "viewer/model/stack_weights.h"
 
@@ -48,9 +52,47 @@ std::vector<StackPair> pairs_of(const MomentPair& moments, const Side& a, const 
   return pairs;
 }
 
+/// The largest change first, either way.
+std::vector<PlaceChange> places_of(const Purposes& a, const Purposes& b) {
+  std::map<std::pair<Category, std::string>, PlaceChange> changes;
+  for (const auto& [key, bytes] : a.live) changes[key].a = bytes;
+  for (const auto& [key, bytes] : b.live) changes[key].b = bytes;
+  std::vector<PlaceChange> list;
+  for (auto& [key, change] : changes) {
+    if (change.a == change.b) continue;
+    change.category = key.first;
+    change.place = key.second;
+    list.push_back(std::move(change));
+  }
+  std::ranges::stable_sort(list, std::ranges::greater{}, [](const PlaceChange& c) { return std::abs(c.change()); });
+  return list;
+}
+
+/// None when cancelled.
+std::optional<Purposes> purposes_at(const Moment& moment, const Classification& known, const Progress& progress) {
+  const Document& document = *moment.document;
+  std::map<std::pair<Category, StackId>, Bytes> by_stack;
+  for (const std::uint32_t id : held_at(document, moment.heap, moment.event))
+    if (document.requested(id) >= moment.event)
+      by_stack[{known.category(id), document.stack_of(id)}] += document.size_of(id);
+  Purposes purposes;
+  std::size_t seen = 0;
+  for (const auto& [key, bytes] : by_stack) {
+    if (seen++ % 1024 == 0 && progress.cancelled()) return std::nullopt;
+    const auto& [category, stack] = key;
+    // A stack that came after the classification has no meaning yet.
+    const bool is_known = index(stack) < known.categories.stacks.size();
+    const std::string place =
+        is_known ? holder_label(*document.tables, known.categories, stack) : site_label(*document.tables, stack);
+    purposes.live[{category, place}] += bytes;
+  }
+  return purposes;
+}
+
 }  // namespace
 
-std::optional<Comparison> compare(const MomentPair& moments, const Progress& progress) {
+std::optional<Comparison> compare(const MomentPair& moments, const ClassificationPair& known,
+                                  const Progress& progress) {
   const auto a = side_of(moments.a, progress);
   const auto b = a ? side_of(moments.b, progress) : std::nullopt;
   if (!b) return std::nullopt;
@@ -72,6 +114,13 @@ std::optional<Comparison> compare(const MomentPair& moments, const Progress& pro
   }
   std::ranges::stable_sort(comparison.changes, std::ranges::greater{},
                            [](const StackChange& c) { return std::abs(c.change()); });
+  if (!known.a || !known.b) return comparison;
+  const auto purposes_a = purposes_at(moments.a, *known.a, progress);
+  const auto purposes_b = purposes_a ? purposes_at(moments.b, *known.b, progress) : std::nullopt;
+  if (!purposes_b) return std::nullopt;
+  comparison.categories = category_changes(*purposes_a, *purposes_b);
+  std::erase_if(comparison.categories, [](const CategoryChange& c) { return c.a == c.b; });
+  comparison.places = places_of(*purposes_a, *purposes_b);
   return comparison;
 }
 

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/difference/purposes.h"
 #include "viewer/model/background.h"
+#include "viewer/model/classification.h"
 #include "viewer/model/document.h"
 
 namespace memreel::viewer {
@@ -35,13 +37,32 @@ struct StackChange {
   std::int64_t change() const { return static_cast<std::int64_t>(bytes_b - bytes_a); }
 };
 
+/// Live bytes of one category that one layer made, or a line of the program outside of layers.
+struct PlaceChange {
+  Category category = Category::unknown;
+  std::string place;
+  Bytes a, b;
+
+  std::int64_t change() const { return static_cast<std::int64_t>(b.count - a.count); }
+};
+
 struct Comparison {
   std::uint64_t bytes_a = 0, bytes_b = 0;
   std::vector<StackChange> changes;  // the largest first, either way
+  // Where both traces are classified, else empty. As `memreel diff` says it (analyzer/difference/purposes.h); the
+  // largest first, either way.
+  std::vector<CategoryChange> categories;
+  std::vector<PlaceChange> places;
+};
+
+/// What is known of the allocations of two moments; null: nothing.
+struct ClassificationPair {
+  std::shared_ptr<const Classification> a, b;
+  friend bool operator==(const ClassificationPair&, const ClassificationPair&) = default;
 };
 
 /// Stacks of two traces are matched as `memreel diff` does (analyzer/difference/stack_match.h). None when cancelled.
-std::optional<Comparison> compare(const MomentPair& moments, const Progress& progress);
+std::optional<Comparison> compare(const MomentPair& moments, const ClassificationPair& known, const Progress& progress);
 
 /// The heap of `other` that stands for `heap`: of the same device, level and name, else of the same device and level;
 /// none when there is neither.

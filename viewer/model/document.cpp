@@ -124,10 +124,12 @@ std::uint32_t Document::others_before(std::uint32_t event) const {
                    [&](std::uint32_t i) { return columns.other[i].at >= event; });
 }
 
-std::uint32_t Document::notables_before(std::uint32_t event) const {
-  return first_row(static_cast<std::uint32_t>(columns.notable.size()),
-                   [&](std::uint32_t i) { return columns.other[columns.notable[i]].at >= event; });
+std::uint32_t Document::rows_before(const ColumnView<std::uint32_t>& rows, std::uint32_t event) const {
+  return first_row(static_cast<std::uint32_t>(rows.size()),
+                   [&](std::uint32_t i) { return columns.other[rows[i]].at >= event; });
 }
+
+std::uint32_t Document::notables_before(std::uint32_t event) const { return rows_before(columns.notable, event); }
 
 std::uint32_t Document::spans_before(std::uint32_t event) const {
   return first_row(static_cast<std::uint32_t>(columns.span.size()),

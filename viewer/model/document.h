@@ -92,6 +92,7 @@ struct Columns {
   ColumnView<OtherEvent> other;
   ColumnView<std::uint32_t> notable;  // rows of `other` that a person looks for: marks, failures, caches emptied
   ColumnView<std::uint32_t> failure;  // rows of `other` that are alloc_failed
+  ColumnView<std::uint32_t> emptied;  // rows of `other` that are empty_cache
   ColumnView<MarkSpan> span;          // in order of their begin
   ColumnView<LateEvent> span_end;
 };
@@ -142,6 +143,8 @@ class Document {
   std::uint32_t allocations_before(std::uint32_t event) const;
   /// How many segments began before `event`.
   std::uint32_t segments_before(std::uint32_t event) const;
+  /// How many of `rows`, rows of columns.other in order, were before `event`.
+  std::uint32_t rows_before(const ColumnView<std::uint32_t>& rows, std::uint32_t event) const;
   /// How many of columns.other, columns.notable, columns.span were before `event`.
   std::uint32_t others_before(std::uint32_t event) const;
   std::uint32_t notables_before(std::uint32_t event) const;

@@ -18,6 +18,13 @@ std::string format(const char* pattern, Values... values) {
   return text.data();
 }
 
+/// "train.py:42"
+std::string place_of(const FrameText& frame) {
+  std::string place(file_name(frame.file));
+  if (!place.empty() && frame.line != 0) place += ":" + std::to_string(frame.line);
+  return place;
+}
+
 }  // namespace
 
 std::string_view file_name(std::string_view path) {
@@ -28,15 +35,13 @@ std::string_view file_name(std::string_view path) {
 std::string stack_label(const Tables& tables, StackId stack) {
   const std::vector<FrameText> frames = frames_of(tables, stack);
   if (frames.empty()) return "(no stack)";
-  const FrameText own = own_frame(frames);
-  std::string label;
-  if (!own.file.empty()) {
-    label = file_name(own.file);
-    if (own.line != 0) label += ":" + std::to_string(own.line);
-    label += "  ";
-  }
-  label += own.function;
-  return label.empty() ? text_of(frames.front()) : label;
+  const FrameText explaining = explaining_frame(frames), own = own_frame(frames);
+  std::string label = place_of(explaining);
+  if (!label.empty()) label += "  ";
+  label += explaining.function;
+  if (label.empty()) return text_of(frames.front());
+  const bool is_own = own.file == explaining.file && own.line == explaining.line;
+  return is_own || is_library(own) ? label : label + "  \u2190 " + place_of(own);
 }
 
 std::string thread_label(const Tables& tables, ThreadId id) {
@@ -52,6 +57,11 @@ std::string heap_label(const Tables& tables, HeapId id) {
 
 std::string split_label(const Tables& tables, std::uint32_t key, SplitBy by) {
   switch (by) {
+    case SplitBy::category:
+      return std::string(words_of(static_cast<Category>(key)));
+    case SplitBy::phase:
+      return static_cast<Phase>(key) == Phase::other ? "outside of passes"
+                                                     : std::string(name_of(static_cast<Phase>(key)));
     case SplitBy::stack:
       return stack_label(tables, StackId{key});
     case SplitBy::pool:

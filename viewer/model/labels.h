@@ -10,7 +10,8 @@
 
 namespace memreel::viewer {
 
-/// "train.py:42  forward": the line of a stack that its reader can change; "(no stack)" without one.
+/// "modeling_gpt2.py:240  forward ← train.py:42": the frame that explains (own_frame.h), and the line of the stack that
+/// its reader can change, where that is another; "(no stack)" without one.
 std::string stack_label(const Tables& tables, StackId stack);
 std::string thread_label(const Tables& tables, ThreadId id);
 /// "device 0 torch.cuda"

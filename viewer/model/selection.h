@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/category/category.h"
 #include "viewer/model/allocation_map.h"
 #include "viewer/model/document.h"
 #include "viewer/model/stacked_series.h"
@@ -28,20 +29,24 @@ class Selection {
   std::optional<TimeRange> marked;          // what M or a drag marked
   std::optional<std::uint32_t> allocation;  // selected
   std::optional<StackId> stack;             // selected; of the allocation, when there is one
-  MapColour colour = MapColour::stack;
-  SplitBy split = SplitBy::nothing;
+  std::optional<Category> category;         // selected: lists and pictures are about its allocations
+  std::optional<MapColour> colour;          // none: nobody has chosen,
+  std::optional<SplitBy> split;             // nor here
   std::string search;
 
   /// What the pointer is on, wherever that is: panes highlight what was hovered in the frame before.
   std::optional<std::uint32_t> hovered_allocation;
   std::optional<StackId> hovered_stack;
+  std::optional<Category> hovered_category;
   std::optional<Nanoseconds> hovered_time;
   void hover(std::uint32_t allocation_id) { next_hovered_allocation_ = allocation_id; }
   void hover(StackId stack_id) { next_hovered_stack_ = stack_id; }
+  void hover(Category one) { next_hovered_category_ = one; }
   void hover(Nanoseconds time) { next_hovered_time_ = time; }
   void end_frame() {
     hovered_allocation = std::exchange(next_hovered_allocation_, std::nullopt);
     hovered_stack = std::exchange(next_hovered_stack_, std::nullopt);
+    hovered_category = std::exchange(next_hovered_category_, std::nullopt);
     hovered_time = std::exchange(next_hovered_time_, std::nullopt);
   }
 
@@ -53,9 +58,12 @@ class Selection {
     allocation.reset();
     stack = stack_id;
   }
+  /// Of the category that is selected nothing is, after this.
+  void toggle(Category one) { category = category == one ? std::nullopt : std::optional(one); }
   void clear() {
     allocation.reset();
     stack.reset();
+    category.reset();
     marked.reset();
   }
 
@@ -77,6 +85,16 @@ class Selection {
     return hovered_stack == id || (hovered_allocation && *hovered_allocation < document.allocation_count() &&
                                    document.stack_of(*hovered_allocation) == id);
   }
+
+  /// As was chosen, else by category where any is known.
+  SplitBy split_by(bool knows_categories) const {
+    return split.value_or(knows_categories ? SplitBy::category : SplitBy::nothing);
+  }
+  MapColour colour_by(bool knows_categories) const {
+    return colour.value_or(knows_categories ? MapColour::category : MapColour::stack);
+  }
+  /// The category that pictures show and all others pale.
+  std::optional<Category> lit_category() const { return hovered_category ? hovered_category : category; }
 
   /// The events that lie in the view: from how many to how many precede its ends.
   std::uint32_t first_event(const Document& document) const {
@@ -152,6 +170,7 @@ class Selection {
 
   std::optional<std::uint32_t> next_hovered_allocation_;
   std::optional<StackId> next_hovered_stack_;
+  std::optional<Category> next_hovered_category_;
   std::optional<Nanoseconds> next_hovered_time_;
   std::vector<Place> history_;
   std::size_t here_ = 0;

@@ -56,7 +56,10 @@ struct FlameNode {
   std::uint32_t parent = 0;
 };
 
-/// Nodes by depth, then from left to right; the heaviest child is the leftmost. The first is the root.
-std::vector<FlameNode> flame_graph(const Tables& tables, const std::vector<StackWeight>& weights);
+/// Nodes by depth, then from left to right; the heaviest child is the leftmost. The first is the root. `are_nodes`:
+/// by StackId, whether its frame is a node; what its frame holds is its caller's where it is not. Empty: all are. Calls
+/// of one module are one node then, whatever line it was at.
+std::vector<FlameNode> flame_graph(const Tables& tables, const std::vector<StackWeight>& weights,
+                                   const std::vector<bool>& are_nodes = {});
 
 }  // namespace memreel::viewer

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
+#include "analyzer/report/category_style.h"
 #include "viewer/model/alignment.h"
 #include "viewer/model/labels.h"
 
@@ -17,13 +20,20 @@ constexpr std::uint8_t other_heap = 0xFF;
 /// What each allocation is counted for. Asked in order of their begins.
 class Keys {
  public:
-  Keys(const Document& document, const SplitQuery& query) : document_(document), by_(query.by) {
+  Keys(const Document& document, const SplitQuery& query, const Classification* classification)
+      : document_(document), by_(query.by), classification_(classification) {
     if (by_ == SplitBy::step) step_ends_ = steps_of(document, query.heap).ends;
   }
 
   std::uint32_t key_of(std::uint32_t allocation, std::uint32_t begin) {
     const Origin& origin = (*document_.tables)[document_.origin_of(allocation)];
     switch (by_) {
+      case SplitBy::category:
+        return static_cast<std::uint32_t>(classification_ == nullptr ? Category::unknown
+                                                                     : classification_->category(allocation));
+      case SplitBy::phase:
+        return static_cast<std::uint32_t>(classification_ == nullptr ? Phase::other
+                                                                     : classification_->phase(allocation));
       case SplitBy::stack:
         return index(document_.stack_of(allocation));
       case SplitBy::pool:
@@ -57,6 +67,7 @@ class Keys {
 
   const Document& document_;
   SplitBy by_;
+  const Classification* classification_;
   std::vector<std::uint32_t> step_ends_;
   std::size_t step_ = 0;
   std::map<ThreadId, std::vector<std::uint32_t>> open_;  // ranges, innermost last
@@ -65,24 +76,22 @@ class Keys {
 
 /// Calls `take` with each allocation of the heap, the event that it begins with, and its key. False when cancelled.
 template <class Take>
-bool for_each_allocation(const Document& document, const SplitQuery& query, const Progress& progress,
-                         const Take& take) {
-  Keys keys(document, query);
+bool for_each_allocation(const Document& document, Keys keys, HeapId heap, const Progress& progress, const Take& take) {
   for (std::uint32_t e = 0; e < document.event_count(); ++e) {
     if (e % (1U << 16U) == 0 && progress.cancelled()) return false;
     if (subject_kind(document.columns.subject[e]) != Subject::alloc) continue;
     const std::uint32_t id = subject_row(document.columns.subject[e]);
-    if (document.heap_of(document.origin_of(id)) == query.heap) take(id, e, keys.key_of(id, e));
+    if (document.heap_of(document.origin_of(id)) == heap) take(id, e, keys.key_of(id, e));
   }
   return true;
 }
 
 /// The keys of those that hold most for longest, so that no colour goes to what nobody sees. None when cancelled.
-std::optional<std::vector<std::uint32_t>> ranked_keys(const Document& document, const SplitQuery& query,
+std::optional<std::vector<std::uint32_t>> ranked_keys(const Document& document, const Keys& all, HeapId heap,
                                                       const Progress& progress) {
   std::unordered_map<std::uint32_t, double> weights;
   const bool weighed =
-      for_each_allocation(document, query, progress, [&](std::uint32_t id, std::uint32_t begin, std::uint32_t key) {
+      for_each_allocation(document, all, heap, progress, [&](std::uint32_t id, std::uint32_t begin, std::uint32_t key) {
         const std::uint32_t end = std::min(document.requested(id), document.event_count());
         weights[key] += static_cast<double>(document.size_of(id).count) * (end - begin);
       });
@@ -133,6 +142,15 @@ class GroupsHeld {
   std::uint64_t total_ = 0, highest_ = 0;
 };
 
+/// Steps lie upon each other in their order, as phases do; categories in theirs.
+void arrange(std::span<std::uint32_t> keys, SplitBy by) {
+  const auto place = [](std::uint32_t key) {
+    return std::ranges::find(category_styles(), static_cast<Category>(key), &CategoryStyle::category);
+  };
+  if (by == SplitBy::step || by == SplitBy::phase) std::ranges::sort(keys);
+  if (by == SplitBy::category) std::ranges::sort(keys, {}, place);
+}
+
 /// Fills in the bytes of the series's groups. False when cancelled.
 bool follow(const Document& document, GroupsHeld& held, StackedSeries& series, const Progress& progress) {
   std::uint32_t other = 0;
@@ -150,6 +168,7 @@ bool follow(const Document& document, GroupsHeld& held, StackedSeries& series, c
     if ((e + 1) % series.stride == 0 || e + 1 == document.event_count()) {
       const std::vector<std::uint64_t> bytes = held.take_highest();
       for (std::size_t g = 0; g < bytes.size(); ++g) series.groups[g].bytes.push_back(bytes[g]);
+      series.totals.push_back(std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0}));
     }
   }
   return true;
@@ -157,12 +176,14 @@ bool follow(const Document& document, GroupsHeld& held, StackedSeries& series, c
 
 }  // namespace
 
-std::optional<StackedSeries> split_series(const Document& document, const SplitQuery& query, const Progress& progress) {
-  auto keys = ranked_keys(document, query, progress);
+std::optional<StackedSeries> split_series(const Document& document, const SplitQuery& query, const Progress& progress,
+                                          const Classification* classification) {
+  const Keys all(document, query, classification);
+  auto keys = ranked_keys(document, all, query.heap, progress);
   if (!keys) return std::nullopt;
-  const std::size_t named = std::min(keys->size(), StackedSeries::most_groups);
-  // Steps lie upon each other in their order.
-  if (query.by == SplitBy::step) std::sort(keys->begin(), keys->begin() + static_cast<std::ptrdiff_t>(named));
+  const std::size_t most = query.by == SplitBy::category ? category_count : StackedSeries::most_groups;
+  const std::size_t named = std::min(keys->size(), most);
+  arrange(std::span(*keys).first(named), query.by);
 
   StackedSeries series;
   series.stride = std::max(1U, document.event_count() / most_stretches);
@@ -178,7 +199,7 @@ std::optional<StackedSeries> split_series(const Document& document, const SplitQ
   std::vector<std::uint8_t> group_of(document.allocation_count(), other_heap);
   const auto rest = static_cast<std::uint8_t>(named);
   const bool grouped =
-      for_each_allocation(document, query, progress, [&](std::uint32_t id, std::uint32_t, std::uint32_t key) {
+      for_each_allocation(document, all, query.heap, progress, [&](std::uint32_t id, std::uint32_t, std::uint32_t key) {
         const auto found = groups.find(key);
         group_of[id] = found == groups.end() ? rest : found->second;
       });

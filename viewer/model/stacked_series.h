@@ -7,36 +7,43 @@
 #include <vector>
 
 #include "viewer/model/background.h"
+#include "viewer/model/classification.h"
 #include "viewer/model/document.h"
 
 namespace memreel::viewer {
 
 /// A tag is the innermost range between two marks that an allocation was made in by its thread; a step is an iteration
 /// of the program's main loop (analyzer/replay/steps.h).
-enum class SplitBy : std::uint8_t { nothing, stack, pool, stream, thread, tag, step };
-inline constexpr std::size_t split_count = 7;
+enum class SplitBy : std::uint8_t { nothing, category, phase, stack, pool, stream, thread, tag, step };
+inline constexpr std::size_t split_count = 9;
 
 struct SplitQuery {
   HeapId heap = HeapId::none;
   SplitBy by = SplitBy::nothing;
   std::uint32_t version = 0;
+  std::uint32_t classified = 0;  // allocations; 0 where that does not matter
   friend bool operator==(const SplitQuery&, const SplitQuery&) = default;
 };
 
-/// Bytes of each group after every `stride` events. Groups are the largest ones, and the rest together, last.
+/// Bytes of each group after every `stride` events. Groups are the largest ones, and the rest together, last; of
+/// categories all, from the bottom of the stack (category_style.h).
 struct StackedSeries {
   static constexpr std::size_t most_groups = 6;  // besides the rest: as many as there are colours to tell apart
   struct Group {
-    std::uint32_t key = 0;  // id of the stack, pool, stream, thread or string of the tag; number of the step, from 0
+    std::uint32_t key = 0;  // id of the stack, pool, stream, thread or string of the tag; number of the step, from 0;
+                            // Category, Phase
     std::string label;
     bool is_rest = false;
     std::vector<std::uint64_t> bytes;  // held when the live bytes of the heap were at their highest in the stretch
   };
   std::uint32_t stride = 1;
   std::vector<Group> groups;
+  std::vector<std::uint64_t> totals;  // of all groups, for each stretch
 };
 
 /// None when cancelled. Each stretch is shown as it was at the highest total within it, so that no peak is lost.
-std::optional<StackedSeries> split_series(const Document& document, const SplitQuery& query, const Progress& progress);
+/// `classification`: may be null where neither category nor phase is asked for.
+std::optional<StackedSeries> split_series(const Document& document, const SplitQuery& query, const Progress& progress,
+                                          const Classification* classification = nullptr);
 
 }  // namespace memreel::viewer

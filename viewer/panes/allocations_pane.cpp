@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "analyzer/report/category_style.h"
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
 #include "viewer/panes/list_panes.h"
@@ -15,12 +16,35 @@ std::string lifetime(const Document& document, std::uint32_t id, Nanoseconds beg
   return text_of_seconds(std::chrono::duration<double>(lived).count());
 }
 
+/// Whether which rows there are, or their order, follows from what allocations are for.
+bool needs_categories(const Selection& selection, std::optional<int> sort) {
+  return selection.category || sort == static_cast<int>(AllocationOrder::category) ||
+         sort == static_cast<int>(AllocationOrder::phase);
+}
+
+void explain_empty(Scene& scene) {
+  const Area area = take_area("allocations");
+  note_place(scene, "allocations", area);
+  if (!scene.selection.search.empty())
+    return explain(scene, area, "No allocation matches the search.", "Press Esc in the search field to clear it.");
+  const std::string of = scene.selection.category
+                             ? "Nothing of the category " + std::string(words_of(*scene.selection.category))
+                             : "Nothing";
+  explain(scene, area, of + " is allocated in this range of time.", "Zoom out with S, or press 0 for all of it.");
+}
+
+/// The columns, in order.
+enum class Shown : std::uint8_t { size, category, begin, lifetime, layer, phase, address, stream, who };
+
 }  // namespace
 
 AllocationsPane::AllocationsPane()
     : table_("allocations", {{"size", 90, true, static_cast<int>(AllocationOrder::size)},
+                             {"category", 120, false, static_cast<int>(AllocationOrder::category)},
                              {"allocated at", 110, true, static_cast<int>(AllocationOrder::begin)},
                              {"lived", 90, true, static_cast<int>(AllocationOrder::lifetime)},
+                             {"layer", 190, false},
+                             {"phase", 75, false, static_cast<int>(AllocationOrder::phase)},
                              {"address", 130, true, static_cast<int>(AllocationOrder::address)},
                              {"stream", 150, false},
                              {"who", 0, false, static_cast<int>(AllocationOrder::stack)}}) {
@@ -34,11 +58,13 @@ std::shared_ptr<const AllocationList> AllocationsPane::request(Scene& scene) {
                               .first_event = selection.first_event(document),
                               .end_event = selection.end_event(document),
                               .text = selection.search,
+                              .category = selection.category,
                               .order = static_cast<AllocationOrder>(table_.sort().value_or(0)),
                               .descending = table_.descending(),
-                              .version = document.event_count()};
-  list_.request(query, [document = scene.document, query](const Progress& progress) {
-    return list_allocations(*document, query, progress);
+                              .version = document.event_count(),
+                              .classified = needs_categories(selection, table_.sort()) ? scene.classified() : 0};
+  list_.request(query, [document = scene.document, known = scene.classification, query](const Progress& progress) {
+    return list_allocations(*document, query, progress, known.get());
   });
   if (!list_.is_current()) scene.busy = true;
   return list_.value();
@@ -75,15 +101,38 @@ std::string AllocationsPane::matches_text() const {
          (match_ || matches_ != 1 ? "" : " match") + (match_ || matches_ == 1 ? "" : " matches");
 }
 
-const std::string& AllocationsPane::label_of(const Scene& scene, StackId stack) {
+const AllocationsPane::Labels& AllocationsPane::labels_of(const Scene& scene, StackId stack) {
   constexpr std::size_t most_labels = 4096;
-  if (labelled_ != scene.document->tables || labels_.size() >= most_labels) {
+  if (labelled_ != scene.document->tables || classified_ != scene.classification || labels_.size() >= most_labels) {
     labels_.clear();
     labelled_ = scene.document->tables;
+    classified_ = scene.classification;
   }
-  const auto [label, is_new] = labels_.try_emplace(stack);
-  if (is_new) label->second = stack_label(scene.tables(), stack);
-  return label->second;
+  const auto [labels, is_new] = labels_.try_emplace(stack);
+  if (is_new)
+    labels->second = {.who = stack_label(scene.tables(), stack),
+                      .layer = scene.has_categories() ? scene.classification->layer(scene.tables(), stack) : ""};
+  return labels->second;
+}
+
+void AllocationsPane::draw_filter(Scene& scene) {
+  const float room = ImGui::GetContentRegionAvail().x;
+  if (!scene.has_categories() || room < scene.px(70)) return;
+  std::optional<Category>& chosen = scene.selection.category;
+  ImGui::SetNextItemWidth(std::min(scene.px(150), room));
+  const std::string shown = chosen ? std::string(words_of(*chosen)) : "all categories";
+  if (ImGui::BeginCombo("##category", shown.c_str(), ImGuiComboFlags_HeightLarge)) {
+    if (ImGui::Selectable("all categories", !chosen)) chosen.reset();
+    for (const CategoryStyle& style : category_styles()) {
+      const std::string name(words_of(style.category));
+      const CategoryHolding& held = scene.live.at(static_cast<std::size_t>(style.category));
+      if (ImGui::Selectable((name + "   " + text_of(held.bytes)).c_str(), chosen == style.category))
+        chosen = style.category;
+      note_item(scene, "category/" + std::string(name_of(style.category)));
+    }
+    ImGui::EndCombo();
+  }
+  note_item(scene, "category");
 }
 
 void AllocationsPane::draw(Scene& scene) {
@@ -94,16 +143,7 @@ void AllocationsPane::draw(Scene& scene) {
     explain(scene, take_area("allocations"), "Listing\u2026");
     return;
   }
-  if (list->size() == 0) {
-    const Area area = take_area("allocations");
-    note_place(scene, "allocations", area);
-    explain(
-        scene, area,
-        selection.search.empty() ? "Nothing is allocated in this range of time." : "No allocation matches the search.",
-        selection.search.empty() ? "Zoom out with S, or press 0 for all of it."
-                                 : "Press Esc in the search field to clear it.");
-    return;
-  }
+  if (list->size() == 0) return explain_empty(scene);
   const auto id_of = [&](std::uint64_t row) { return (*list)[static_cast<std::uint32_t>(row)]; };
   if (selection.allocation != followed_) {
     followed_ = selection.allocation;
@@ -118,26 +158,39 @@ void AllocationsPane::draw(Scene& scene) {
     known = id;
     return began;
   };
+  for (const Shown column : {Shown::category, Shown::layer, Shown::phase})
+    table_.hide(static_cast<int>(column), !scene.has_categories());
   Rows rows;
   rows.count = list->size();
   rows.cell = [&](std::uint64_t row, int column) -> std::string {
     const std::uint32_t id = id_of(row);
-    switch (column) {
-      case 0:
+    switch (static_cast<Shown>(column)) {
+      case Shown::size:
         return text_of(document.size_of(id));
-      case 1:
+      case Shown::category:
+        return scene.classification ? std::string(words_of(scene.classification->category(id))) : "";
+      case Shown::begin:
         return time_text(begin_of(id) - document.first_time(), Nanoseconds{1000});
-      case 2:
+      case Shown::lifetime:
         return lifetime(document, id, begin_of(id));
-      case 3:
+      case Shown::layer:
+        return labels_of(scene, document.stack_of(id)).layer;
+      case Shown::phase:
+        return scene.classification ? std::string(name_of(scene.classification->phase(id))) : "";
+      case Shown::address:
         return address_text({document.columns.address[id]});
-      case 4:
+      case Shown::stream:
         return stream_label(scene.tables(), scene.tables()[document.origin_of(id)].stream);
-      default:
-        return label_of(scene, document.stack_of(id));
+      case Shown::who:
+        break;
     }
+    return labels_of(scene, document.stack_of(id)).who;
   };
-  rows.swatch = [&](std::uint64_t row) { return scene.theme.shade(index(document.stack_of(id_of(row)))); };
+  rows.swatch = [&](std::uint64_t row) {
+    return scene.has_categories() && scene.colour() == MapColour::category
+               ? scene.theme.category(scene.classification->category(id_of(row)))
+               : scene.theme.shade(index(document.stack_of(id_of(row))));
+  };
   rows.selected = [&](std::uint64_t row) { return selection.allocation == id_of(row); };
   rows.highlighted = [&](std::uint64_t row) { return selection.highlights(document, id_of(row)); };
   rows.on_hover = [&](std::uint64_t row) { selection.hover(id_of(row)); };

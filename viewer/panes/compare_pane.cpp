@@ -6,18 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
 
 namespace memreel::viewer {
 namespace {
-
-std::string change_text(std::int64_t change) {
-  if (change == 0) return "0 B";
-  return (change > 0 ? "+" : "-") + text_of(Bytes{static_cast<std::uint64_t>(std::llabs(change))});
-}
 
 void say(Scene& scene, std::string_view what, std::string_view remedy = {}) {
   const Area area = take_area("compare");
@@ -47,12 +41,35 @@ ComparePane::ComparePane()
                          {"B", 100, true, 2},
                          {"count A", 80, true, 3},
                          {"count B", 80, true, 4},
-                         {"who", 0, false}}) {}
+                         {"who", 0, false}}),
+      categories_("changed categories", {{"change", 110, true, 0},
+                                         {"A", 100, true, 1},
+                                         {"B", 100, true, 2},
+                                         {"category", 130, false},
+                                         {"most of it", 0, false}}),
+      places_("changed layers", {{"change", 110, true, 0},
+                                 {"A", 100, true, 1},
+                                 {"B", 100, true, 2},
+                                 {"category", 130, false},
+                                 {"layer", 0, false}}) {}
 
 void ComparePane::set_other(std::string file) {
   other_ = std::move(file);
   source_.reset();
+  other_known_ = std::make_unique<ClassificationJob>();
   given_up_ = false;
+}
+
+ClassificationPair ComparePane::classified(Scene& scene) {
+  if (!scene.has_categories() || other_.empty()) return {scene.classification, scene.classification};
+  const auto document = source_->document();
+  if (can_be_classified(*document))
+    other_known_->request(document->event_count(),
+                          [file = source_->file(), limit = scene.memory_limit](const Progress& progress) {
+                            return classify_file(file, limit, progress);
+                          });
+  if (!other_known_->is_current()) scene.busy = true;
+  return {scene.classification, other_known_->value()};
 }
 
 void ComparePane::draw_controls(Scene& scene) {
@@ -177,9 +194,9 @@ void ComparePane::draw(Scene& scene) {
       at_peaks_ = false;
     }
   }
-  const MomentPair moments{a.moment, b.moment};
+  const Key key{{a.moment, b.moment}, classified(scene)};
   comparison_.request(
-      moments, [moments](const Progress& progress) { return compare(moments, progress); }, !instants);
+      key, [key](const Progress& progress) { return compare(key.moments, key.known, progress); }, !instants);
   if (!comparison_.is_current()) scene.busy = true;
   draw_job(scene, "compare", "Comparing", comparison_);
   const auto comparison = comparison_.value();
@@ -187,62 +204,6 @@ void ComparePane::draw(Scene& scene) {
   if (comparison->changes.empty())
     return say(scene, "Both hold the same.", instants ? "Keep an instant as A, then move the cursor." : "");
   draw_changes(scene, comparison);
-}
-
-void ComparePane::draw_changes(Scene& scene, const std::shared_ptr<const Comparison>& comparison) {
-  Selection& selection = scene.selection;
-  const std::vector<StackChange>& changes = comparison->changes;
-  Rows rows;
-  rows.count = changes.size();
-  rows.cell = [&](std::uint64_t row, int column) -> std::string {
-    const StackChange& c = changes[row];
-    switch (column) {
-      case 0:
-        return change_text(c.change());
-      case 1:
-        return text_of(Bytes{c.bytes_a});
-      case 2:
-        return text_of(Bytes{c.bytes_b});
-      case 3:
-        return text_of(c.count_a);
-      case 4:
-        return text_of(c.count_b);
-      default:
-        return c.label;
-    }
-  };
-  rows.swatch = [&](std::uint64_t row) -> std::optional<Colour> {
-    return scene.theme.category(changes[row].change() > 0 ? 1 : 0);
-  };
-  // What only the other trace has is of none of this one's stacks.
-  const bool instants = other_.empty();
-  const auto own = [&](std::uint64_t row) {
-    const StackChange& c = changes[row];
-    return instants && c.stack_a == StackId::none ? c.stack_b : c.stack_a;
-  };
-  rows.selected = [&](std::uint64_t row) { return own(row) != StackId::none && selection.stack == own(row); };
-  rows.highlighted = [&](std::uint64_t row) { return selection.highlights(scene.doc(), own(row)); };
-  rows.on_hover = [&](std::uint64_t row) { selection.hover(own(row)); };
-  rows.on_click = [&](std::uint64_t row) {
-    if (own(row) != StackId::none) selection.select(own(row));
-  };
-  rows.of = comparison;
-  rows.key = [&](std::uint64_t row, int sort) {
-    const StackChange& c = changes[row];
-    switch (sort) {
-      case 0:
-        return static_cast<double>(c.change());
-      case 1:
-        return static_cast<double>(c.bytes_a);
-      case 2:
-        return static_cast<double>(c.bytes_b);
-      case 3:
-        return static_cast<double>(c.count_a);
-      default:
-        return static_cast<double>(c.count_b);
-    }
-  };
-  table_.draw(scene, rows);
 }
 
 }  // namespace memreel::viewer

@@ -26,11 +26,17 @@ class ComparePane {
   /// Another trace to compare this one with; empty: instants of this one.
   void set_other(std::string file);
   const std::string& other() const { return other_; }
-  /// What is compared on screen; nothing before that.
-  const std::optional<MomentPair>& shown() const { return comparison_.key(); }
+  /// What is compared on screen; null before that.
+  const MomentPair* shown() const { return comparison_.key() ? &comparison_.key()->moments : nullptr; }
   AlignBy aligned_by() const { return align_; }
 
  private:
+  enum class ChangesBy : std::uint8_t { stack, category, layer };
+  struct Key {
+    MomentPair moments;
+    ClassificationPair known;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
   struct Steps {
     bool has_any = false;
     SideScale scale = SideScale::by_time({});
@@ -48,9 +54,16 @@ class ComparePane {
   CompareSides two_instants(Scene& scene);
   /// Puts both on an axis; what they are aligned by in the end.
   AlignBy align(Scene& scene, CompareSides& sides);
+  /// What is known of both sides; of the other trace it is asked for.
+  ClassificationPair classified(Scene& scene);
+  void choose_changes(Scene& scene, const Comparison& comparison);
   void draw_changes(Scene& scene, const std::shared_ptr<const Comparison>& comparison);
+  void draw_stacks(Scene& scene, const std::shared_ptr<const Comparison>& comparison);
+  void draw_categories(Scene& scene, const std::shared_ptr<const Comparison>& comparison);
+  void draw_places(Scene& scene, const std::shared_ptr<const Comparison>& comparison);
 
-  Table table_;
+  Table table_, categories_, places_;
+  ChangesBy by_ = ChangesBy::stack;
   std::optional<std::uint32_t> kept_;
   std::string other_, typed_;
   std::unique_ptr<Source> source_;  // of the other trace
@@ -59,7 +72,8 @@ class ComparePane {
   AlignBy align_ = AlignBy::time;
   std::array<Background<StepsOf, Steps>, 2> steps_;
   CompareRows rows_;
-  Background<MomentPair, Comparison> comparison_;
+  std::unique_ptr<ClassificationJob> other_known_ = std::make_unique<ClassificationJob>();
+  Background<Key, Comparison> comparison_;
 };
 
 }  // namespace memreel::viewer

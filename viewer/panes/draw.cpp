@@ -162,6 +162,12 @@ bool legend_entry(const Scene& scene, const char* name, Colour colour, const std
   return true;
 }
 
+Area legend_area(const Scene& scene, const std::string& name, const std::string& value) {
+  const float width = scene.px(21) + ImGui::CalcTextSize(name.c_str()).x + ImGui::CalcTextSize(value.c_str()).x;
+  const ImVec2 to = ImGui::GetItemRectMax();
+  return {to.x - width, ImGui::GetItemRectMin().y, to.x, to.y};
+}
+
 void explain(Scene& scene, const Area& area, std::string_view what, std::string_view remedy) {
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const float middle = (area.left + area.right) / 2;

@@ -62,6 +62,8 @@ void draw_instants(Scene& scene, ImDrawList& list, const TimeAxis& axis, const A
 /// A colour and what it means, beside what is there. False when there is no more room: half an entry tells nobody
 /// anything.
 bool legend_entry(const Scene& scene, const char* name, Colour colour, const std::string& value);
+/// All of the entry that was drawn last, its colour and its name with it.
+Area legend_area(const Scene& scene, const std::string& name, const std::string& value);
 
 /// What a pane says instead of its content: why there is none, and what to do.
 void explain(Scene& scene, const Area& area, std::string_view what, std::string_view remedy = {});

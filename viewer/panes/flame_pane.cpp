@@ -7,32 +7,72 @@
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "viewer/model/labels.h"
+#include "viewer/model/layer_frames.h"
 #include "viewer/panes/list_panes.h"
 
 namespace memreel::viewer {
 
+std::string FlamePane::name_of(const Tables& tables, const FlameNode& node, const FlameNode* above) {
+  const FrameText frame = frame_text(tables, node.frame);
+  if (above == nullptr) return std::string(frame.function.empty() ? "(unknown)" : frame.function);
+  if (frame.instance.empty()) {
+    std::string function(frame.function.empty() ? "(unknown)" : frame.function);
+    if (frame.file.empty()) return function;
+    return std::string(file_name(frame.file)) + ":" + std::to_string(frame.line) + "  " + function;
+  }
+  const std::string_view outer = frame_text(tables, above->frame).instance;
+  const bool is_part = !outer.empty() && frame.instance.starts_with(outer) && frame.instance.size() > outer.size() &&
+                       frame.instance[outer.size()] == '.';
+  return std::string(is_part ? frame.instance.substr(outer.size() + 1) : frame.instance);
+}
+
+void FlamePane::choose_frames(Scene& scene) {
+  if (!scene.classification || !scene.classification->knows_layers) {
+    by_layer_ = false;
+    return;
+  }
+  ImGui::SameLine(0, scene.px(24));
+  for (const bool by_layer : {false, true}) {
+    if (ImGui::RadioButton(by_layer ? "by layer" : "by stack", by_layer_ == by_layer) && by_layer_ != by_layer) {
+      by_layer_ = by_layer;
+      begin_ = 0;
+      end_ = 1;
+    }
+    note_item(scene, by_layer ? "flame/by layer" : "flame/by stack");
+    if (!by_layer) ImGui::SameLine();
+  }
+}
+
 void FlamePane::draw(Scene& scene, Verdicts& verdicts) {
   choose_weighing(scene, weighing_);
-  const WeightQuery query = weight_query(scene, weighing_);
-  const auto work = weight_work(scene, verdicts, query);
+  choose_frames(scene);
+  const Key key{weight_query(scene, weighing_), by_layer_};
+  const auto work = weight_work(scene, verdicts, key.weights);
   if (work)
     flame_.request(
-        query,
-        [document = scene.document, weigh = *work](const Progress& progress) -> std::optional<std::vector<FlameNode>> {
+        key,
+        [document = scene.document, weigh = *work, known = by_layer_ ? scene.classification : nullptr](
+            const Progress& progress) -> std::optional<std::vector<FlameNode>> {
           const auto weights = weigh(progress);
           if (!weights) return std::nullopt;
-          return flame_graph(*document->tables, *weights);
+          const Tables& tables = *document->tables;
+          return flame_graph(tables, *weights,
+                             known ? layer_frames(tables, known->categories.stacks) : std::vector<bool>());
         },
         false);
   if (!flame_.is_current()) scene.busy = true;
   shown_ = flame_.value();
-  const bool is_ready = work && shown_ && flame_.key()->weighing == weighing_;
+  const bool is_ready =
+      work && shown_ && flame_.key()->weights.weighing == weighing_ && flame_.key()->by_layer == by_layer_;
 
   const Area area = take_area("flame");
   note_place(scene, "flame", area);
   ImDrawList& list = *ImGui::GetWindowDrawList();
   if (!is_ready || shown_->front().bytes == 0) return explain_no_weights(scene, area, weighing_, is_ready);
-  if (shown_->size() == 1) return explain(scene, area, "No stacks were recorded.");
+  if (shown_->size() == 1)
+    return explain(scene, area,
+                   by_layer_ ? "None of it was made in a layer or in the program's own code, as far as stacks say."
+                             : "No stacks were recorded.");
   if (ImGui::IsItemHovered()) {
     scroll_ -= scene.px(40) * ImGui::GetIO().MouseWheel;
     if (key_pressed(ImGuiKey_Backspace)) {
@@ -54,9 +94,30 @@ void FlamePane::draw(Scene& scene, Verdicts& verdicts) {
     if (box.right - box.left < 0.5F || box.right < area.left || box.left > area.right || box.bottom < area.top ||
         box.top > area.bottom)
       continue;
-    draw_node(scene, list, {std::max(box.left, area.left), box.top, std::min(box.right, area.right), box.bottom}, n);
+    const Area visible{std::max(box.left, area.left), box.top, std::min(box.right, area.right), box.bottom};
+    draw_node(scene, list, visible, n);
+    constexpr std::uint32_t noted = 16;  // of tests
+    if (n < noted) note_place(scene, "flame/" + std::to_string(n), visible);
   }
+  draw_rest(scene, list, area);
   list.PopClipRect();
+}
+
+/// What no frame stands for: the right end of the row below all.
+void FlamePane::draw_rest(Scene& scene, ImDrawList& list, const Area& area) {
+  double covered = 0;
+  for (const FlameNode& node : *shown_)
+    if (node.depth == 1) covered = std::max(covered, node.end);
+  const float row = ImGui::GetTextLineHeight() + scene.px(4);
+  const auto x_of = [&](double share) {
+    return area.left + static_cast<float>((share - begin_) / (end_ - begin_)) * area.width();
+  };
+  const Area rest{std::max(x_of(covered), area.left), area.top - scroll_ + row, std::min(x_of(1), area.right),
+                  area.top - scroll_ + 2 * row - 1};
+  const char* const what = by_layer_ ? "outside of layers and own code" : "no stack";
+  if (rest.width() < scene.px(40)) return;
+  text(list, {rest.left + scene.px(4), rest.top + scene.px(1)}, scene.theme.faint,
+       fitting(what, rest.width() - scene.px(8)));
 }
 
 void FlamePane::draw_node(Scene& scene, ImDrawList& list, const Area& area, std::uint32_t number) {
@@ -65,8 +126,8 @@ void FlamePane::draw_node(Scene& scene, ImDrawList& list, const Area& area, std:
   // The user's own code in colour, libraries in grey: what can be changed stands out.
   Colour colour = mix(scene.theme.line, scene.theme.panel, 0.2);
   Colour ink = scene.theme.text;
-  if (number != 0 && !is_library_file(frame.file)) {
-    colour = mix(scene.theme.category(0), scene.theme.category(2), (index(node.frame) * 37 % 64) / 64.0);
+  if (number != 0 && (by_layer_ || !is_library_file(frame.file))) {
+    colour = mix(scene.theme.hue(0), scene.theme.hue(2), (index(node.frame) * 37 % 64) / 64.0);
     ink = rgb(0x0B1016);
   }
   const bool hovered = ImGui::IsItemHovered() && ImGui::IsMouseHoveringRect(area.min(), area.max());
@@ -75,7 +136,8 @@ void FlamePane::draw_node(Scene& scene, ImDrawList& list, const Area& area, std:
   list.AddRectFilled(area.min(), {area.right - (area.width() > 3 ? 1.0F : 0.0F), area.bottom},
                      hovered || pointed ? mix(colour, scene.theme.text, 0.25) : colour, scene.px(2));
   if (marked) outline(list, area, scene.theme.selection, scene.px(1.5));
-  const std::string name = number == 0 ? "all" : std::string(frame.function.empty() ? "(unknown)" : frame.function);
+  const std::string name =
+      number == 0 ? "all" : name_of(scene.tables(), node, by_layer_ ? &(*shown_)[node.parent] : nullptr);
   if (area.width() > scene.px(24)) {
     const std::string label = name + "  " + text_of(Bytes{node.bytes});
     text(list, {area.left + scene.px(4), area.top + scene.px(1)}, ink, fitting(label, area.width() - scene.px(8)));
@@ -84,6 +146,7 @@ void FlamePane::draw_node(Scene& scene, ImDrawList& list, const Area& area, std:
   if (number != 0) scene.selection.hover(node.stack);
   ImGui::BeginTooltip();
   ImGui::TextUnformatted((number == 0 ? name : text_of(frame)).c_str());
+  if (by_layer_ && !frame.instance.empty()) ImGui::TextUnformatted(std::string(frame.instance).c_str());
   ImGui::TextDisabled("%s in %s allocations, %s of all", text_of(Bytes{node.bytes}).c_str(),
                       text_of(node.count).c_str(), text_of_share(node.end - node.begin).c_str());
   ImGui::TextDisabled("double click: only this; Backspace: all");

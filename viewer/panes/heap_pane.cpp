@@ -186,7 +186,7 @@ void HeapPane::draw_legend(Scene& scene) {
       note_item(scene, "heap/rounding not known");
   }
   if (scene.series() != nullptr && scene.series()->has_pending)
-    legend_entry(scene, "awaiting free, paler", mix(theme.category(0), theme.segment, 0.55), text_of(heap.pending));
+    legend_entry(scene, "awaiting free, paler", mix(theme.hue(0), theme.segment, 0.55), text_of(heap.pending));
   if (heap.rounding) return;
   ImGui::SameLine(0, scene.px(18));
   draw_job(scene, "heap/rounding", "Finding what rounding takes", scene.rounding);
@@ -196,7 +196,8 @@ void HeapPane::draw(Scene& scene, Verdicts& verdicts) {
   const HeapAt& heap = scene.heap;
   draw_title(scene);
   draw_legend(scene);
-  colour_of_ = colours_of(scene, scene.selection.colour == MapColour::verdict ? verdicts.ask(scene) : nullptr);
+  colour_of_ =
+      with_others_pale(scene, colours_of(scene, scene.colour() == MapColour::verdict ? verdicts.ask(scene) : nullptr));
   const Area area = take_area("heap");
   note_place(scene, "heap", area);
   ImDrawList& list = *ImGui::GetWindowDrawList();

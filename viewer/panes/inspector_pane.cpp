@@ -10,6 +10,7 @@
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "viewer/model/labels.h"
+#include "viewer/panes/categories.h"
 
 namespace memreel::viewer {
 namespace {
@@ -47,6 +48,11 @@ void InspectorPane::draw_trace(Scene& scene) {
   const float column = scene.px(120);
   ImGui::TextWrapped("%s", document.header.source_name.c_str());
   ImGui::Spacing();
+  if (scene.has_categories()) {
+    ImGui::TextDisabled("live at the cursor");
+    draw_categories(scene, scene.live, "inspector");
+    ImGui::Spacing();
+  }
   property("source", document.header.source, column);
   property("events", text_of(std::uint64_t{document.event_count()}), column);
   property("allocations", text_of(std::uint64_t{document.allocation_count()}), column);
@@ -62,6 +68,9 @@ void InspectorPane::draw_trace(Scene& scene) {
     if (series->has_segments && ImGui::SmallButton("to the reserved peak"))
       scene.selection.cursor = series->peak_reserved_event;
   }
+  if (scene.classification && !scene.classification->problem.empty()) {
+    ImGui::TextWrapped("What allocations are for is not known: %s", scene.classification->problem.c_str());
+  }
   ImGui::Spacing();
   const std::vector<std::string> lacking = shortcomings(document);
   ImGui::TextDisabled("%s", lacking.empty() ? "Nothing is known to be missing." : "What this trace lacks:");
@@ -72,6 +81,31 @@ void InspectorPane::draw_trace(Scene& scene) {
   ImGui::PopStyleColor();
 }
 
+/// What the allocation is for, and how that is known.
+void InspectorPane::draw_purpose(Scene& scene, const Allocation& a) {
+  const Classification& known = *scene.classification;
+  const float column = scene.px(120);
+  const EvidenceRow& evidence = row_of(known.evidence(index(a.id)));
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  const float size = scene.px(9), drop = (ImGui::GetTextLineHeight() - size) / 2;
+  const float left = at.x + column - ImGui::GetCursorPosX() - scene.px(15);
+  ImGui::GetWindowDrawList()->AddRectFilled({left, at.y + drop}, {left + size, at.y + drop + size},
+                                            scene.theme.category(evidence.category), scene.px(2));
+  property("category", std::string(words_of(evidence.category)), column);
+  note_item(scene, "inspector/category");
+  ImGui::PushStyleColor(ImGuiCol_Text, scene.theme.faint);
+  ImGui::PushTextWrapPos();
+  ImGui::SetCursorPosX(column);
+  std::string reason(evidence.reason);
+  if (evidence.confidence > 0) reason += ", confidence " + std::to_string(evidence.confidence).substr(0, 4);
+  ImGui::TextUnformatted(reason.c_str());
+  ImGui::PopTextWrapPos();
+  ImGui::PopStyleColor();
+  property("phase", std::string(name_of(known.phase(index(a.id)))), column);
+  const std::string layer = known.layer(scene.tables(), a.stack);
+  property("layer", layer.empty() ? "in no module" : layer, column);
+}
+
 void InspectorPane::draw_allocation(Scene& scene, std::uint32_t id) {
   const Document& document = scene.doc();
   const Tables& tables = scene.tables();
@@ -80,6 +114,7 @@ void InspectorPane::draw_allocation(Scene& scene, std::uint32_t id) {
   const float column = scene.px(120);
   ImGui::TextUnformatted((text_of(a.size) + "   allocation " + text_of(std::uint64_t{id})).c_str());
   ImGui::Spacing();
+  if (scene.has_categories()) draw_purpose(scene, a);
   property("address", address_text(a.address), column);
   property("bytes", text_of(std::uint64_t{a.size.count}), column);
   if (const auto rounding = scene.rounding.value();

@@ -17,6 +17,7 @@ class InspectorPane {
  private:
   void draw_trace(Scene& scene);
   void draw_allocation(Scene& scene, std::uint32_t id);
+  static void draw_purpose(Scene& scene, const Allocation& a);
   void draw_stack(Scene& scene, StackId stack);
   /// A line of a source file, when the file is here; read once.
   const std::string& source_line(const std::string& file, std::uint32_t line);

@@ -27,18 +27,26 @@ class AllocationsPane {
   void step_match(Scene& scene, int by);
   /// How many allocations the search found in the view; 0 without one.
   std::uint64_t matches() const { return matches_; }
+  /// How many rows the latest list has.
+  std::uint64_t listed() { return list_.value() ? list_.value()->size() : 0; }
   /// How far the list is that is made, with a button that gives it up; nothing when none is.
   void draw_progress(Scene& scene) { draw_job(scene, "allocations", "Listing", list_); }
+  /// A list of categories of which one can be chosen; nothing where none is known.
+  static void draw_filter(Scene& scene);
   /// "3 of 1,234"
   std::string matches_text() const;
 
  private:
+  struct Labels {
+    std::string who, layer;
+  };
   std::shared_ptr<const AllocationList> request(Scene& scene);
-  const std::string& label_of(const Scene& scene, StackId stack);
+  const Labels& labels_of(const Scene& scene, StackId stack);
 
   Table table_;
   std::shared_ptr<const Tables> labelled_;  // what labels_ are of
-  std::map<StackId, std::string> labels_;   // stacks can be deep: those on screen lately
+  std::shared_ptr<const Classification> classified_;
+  std::map<StackId, Labels> labels_;  // stacks can be deep: those on screen lately
   Background<AllocationQuery, AllocationList> list_;
   std::optional<std::uint32_t> followed_;  // the selected allocation that was scrolled to
   int step_ = 0;                           // asked for while the list was being made

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/report/category_style.h"
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
 
@@ -18,13 +19,21 @@ namespace memreel::viewer {
 namespace {
 
 constexpr std::array<const char*, map_colour_count> colour_names{
-    "colour by stack", "colour by size", "colour by age", "colour by stream", "colour by pool", "colour by verdict"};
+    "colour by category", "colour by stack", "colour by size",   "colour by age",
+    "colour by stream",   "colour by pool",  "colour by verdict"};
 
 }  // namespace
 
 ColourOf colours_of(const Scene& scene, const std::shared_ptr<const Findings>& findings) {
   const Theme& theme = scene.theme;
-  switch (scene.selection.colour) {
+  switch (scene.colour()) {
+    case MapColour::category: {
+      std::array<Colour, category_count> colours{};
+      for (std::size_t c = 0; c < colours.size(); ++c) colours.at(c) = theme.category(static_cast<Category>(c));
+      return [known = scene.classification, colours](std::uint32_t id) {
+        return colours[static_cast<std::size_t>(known ? known->category(id) : Category::unknown)];
+      };
+    }
     case MapColour::stack:
       return
           [document = scene.document, theme](std::uint32_t id) { return theme.shade(index(document->stack_of(id))); };
@@ -40,7 +49,7 @@ ColourOf colours_of(const Scene& scene, const std::shared_ptr<const Findings>& f
     }
     case MapColour::stream:
       return [document = scene.document, theme](std::uint32_t id) {
-        return theme.category(index((*document->tables)[document->origin_of(id)].stream));
+        return theme.hue(index((*document->tables)[document->origin_of(id)].stream));
       };
     case MapColour::verdict:
       return [findings, theme](std::uint32_t id) {
@@ -51,8 +60,15 @@ ColourOf colours_of(const Scene& scene, const std::shared_ptr<const Findings>& f
       break;
   }
   return [document = scene.document, theme](std::uint32_t id) {
-    return theme.category(index((*document->tables)[document->origin_of(id)].pool));
+    return theme.hue(index((*document->tables)[document->origin_of(id)].pool));
   };
+}
+
+ColourOf with_others_pale(const Scene& scene, ColourOf colour) {
+  const std::optional<Category> lit = scene.selection.lit_category();
+  if (!lit || !scene.classification || scene.selection.hovered_stack) return colour;
+  return [known = scene.classification, lit = *lit, ground = scene.theme.segment, colour = std::move(colour)](
+             std::uint32_t id) { return known->category(id) == lit ? colour(id) : mix(colour(id), ground, 0.85); };
 }
 
 const std::vector<StackId>& MapPane::heaviest_stacks(const Scene& scene) {
@@ -74,16 +90,28 @@ const std::vector<StackId>& MapPane::heaviest_stacks(const Scene& scene) {
 
 std::vector<MapPane::Entry> MapPane::named_colours(const Scene& scene) {
   const Theme& theme = scene.theme;
-  const MapColour by = scene.selection.colour;
+  const MapColour by = scene.colour();
   std::vector<Entry> entries;
-  if (by == MapColour::stack) {
+  if (by == MapColour::category) {
+    std::vector<CategoryStyle> styles(category_styles().begin(), category_styles().end());
+    const auto held = [&](const CategoryStyle& style) {
+      return scene.live.at(static_cast<std::size_t>(style.category)).bytes;
+    };
+    std::ranges::stable_sort(styles, std::ranges::greater{}, held);
+    for (const CategoryStyle& style : styles)
+      if (held(style) > 0_B)
+        entries.push_back({.name = std::string(words_of(style.category)),
+                           .colour = theme.category(style.category),
+                           .category = style.category});
+  } else if (by == MapColour::stack) {
     for (const StackId stack : heaviest_stacks(scene))
-      entries.push_back({fitting(stack_label(scene.tables(), stack), scene.px(170)), theme.shade(index(stack)), stack});
+      entries.push_back(
+          {fitting(stack_label(scene.tables(), stack), scene.px(170)), theme.shade(index(stack)), stack, {}});
   } else if (by == MapColour::verdict) {
     for (const LeakVerdict v : {LeakVerdict::leak, LeakVerdict::suspected, LeakVerdict::resident, LeakVerdict::cache,
                                 LeakVerdict::warm_up, LeakVerdict::sawtooth, LeakVerdict::unknown_before_attach})
-      entries.push_back({std::string(name_of(v)), verdict_colour(theme, v), {}});
-    entries.push_back({"free requested", theme.rest(), {}});
+      entries.push_back({std::string(name_of(v)), verdict_colour(theme, v), {}, {}});
+    entries.push_back({"free requested", theme.rest(), {}, {}});
   } else if (by == MapColour::stream || by == MapColour::pool) {
     const bool by_stream = by == MapColour::stream;
     std::set<std::uint32_t> seen;
@@ -92,7 +120,7 @@ std::vector<MapPane::Entry> MapPane::named_colours(const Scene& scene) {
       if (origin.heap != scene.selection.heap || !seen.insert(id).second) continue;
       std::string name =
           by_stream ? stream_label(scene.tables(), origin.stream) : pool_label(scene.tables(), origin.pool);
-      entries.push_back({std::move(name), theme.category(id), {}});
+      entries.push_back({std::move(name), theme.hue(id), {}, {}});
     }
   }
   return entries;
@@ -100,7 +128,7 @@ std::vector<MapPane::Entry> MapPane::named_colours(const Scene& scene) {
 
 void MapPane::draw_legend(Scene& scene, float right) {
   const Theme& theme = scene.theme;
-  const MapColour by = scene.selection.colour;
+  const MapColour by = scene.colour();
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const ImVec2 from = ImGui::GetCursorScreenPos();
   const float size = scene.px(9), drop = (ImGui::GetFrameHeight() - size) / 2;
@@ -132,15 +160,18 @@ void MapPane::draw_legend(Scene& scene, float right) {
     const Area area{left, from.y, x, from.y + ImGui::GetFrameHeight()};
     note_place(scene, "map/legend " + std::to_string(++number), area);
     x += scene.px(12);
-    if (!entry.stack || !ImGui::IsWindowHovered() || !area.contains(ImGui::GetIO().MousePos)) continue;
-    scene.selection.hover(*entry.stack);
-    if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) scene.selection.select(*entry.stack);
+    if (!ImGui::IsWindowHovered() || !area.contains(ImGui::GetIO().MousePos)) continue;
+    const bool clicked = ImGui::IsMouseClicked(ImGuiMouseButton_Left);
+    if (entry.stack) scene.selection.hover(*entry.stack);
+    if (entry.stack && clicked) scene.selection.select(*entry.stack);
+    if (entry.category) scene.selection.hover(*entry.category);
+    if (entry.category && clicked) scene.selection.toggle(*entry.category);
   }
   ImGui::Dummy({std::max(x - from.x, 1.0F), ImGui::GetFrameHeight()});
 }
 
 void MapPane::draw(Scene& scene, Verdicts& verdicts) {
-  const auto findings = scene.selection.colour == MapColour::verdict ? verdicts.ask(scene) : nullptr;
+  const auto findings = scene.colour() == MapColour::verdict ? verdicts.ask(scene) : nullptr;
   draw_toolbar(scene);
   const Area area = take_area("map");
   note_place(scene, "map", area);
@@ -172,10 +203,12 @@ void MapPane::draw(Scene& scene, Verdicts& verdicts) {
 void MapPane::draw_toolbar(Scene& scene) {
   Selection& selection = scene.selection;
   ImGui::SetNextItemWidth(scene.px(130));
-  if (ImGui::BeginCombo("##colour", colour_names.at(static_cast<std::size_t>(selection.colour)))) {
-    for (std::size_t i = 0; i < colour_names.size(); ++i)
-      if (ImGui::Selectable(colour_names.at(i), selection.colour == static_cast<MapColour>(i)))
-        selection.colour = static_cast<MapColour>(i);
+  if (ImGui::BeginCombo("##colour", colour_names.at(static_cast<std::size_t>(scene.colour())))) {
+    for (std::size_t i = 0; i < colour_names.size(); ++i) {
+      const auto by = static_cast<MapColour>(i);
+      if (by == MapColour::category && !scene.has_categories()) continue;
+      if (ImGui::Selectable(colour_names.at(i), scene.colour() == by)) selection.colour = by;
+    }
     ImGui::EndCombo();
   }
   ImGui::SameLine(0, 0);
@@ -204,6 +237,7 @@ void MapPane::draw_toolbar(Scene& scene) {
 
 void MapPane::request(Scene& scene, const Area& area, const std::shared_ptr<const Findings>& findings) {
   const Selection& selection = scene.selection;
+  const std::optional<Category> lit_category = selection.hovered_stack ? std::nullopt : selection.lit_category();
   const MapQuery query{.heap = selection.heap,
                        .begin = selection.view.begin,
                        .end = selection.view.end,
@@ -211,11 +245,13 @@ void MapPane::request(Scene& scene, const Area& area, const std::shared_ptr<cons
                        .high = high_,
                        .width = static_cast<std::uint32_t>(std::max(area.width(), 1.0F)),
                        .height = static_cast<std::uint32_t>(std::max(area.height(), 1.0F)),
-                       .colour = selection.colour,
+                       .colour = scene.colour(),
                        .palette = (scene.theme.dark ? 1U : 0U) + (findings ? 2U : 0U),
+                       .classified = scene.colour() == MapColour::category || lit_category ? scene.classified() : 0,
                        .lit = selection.hovered_stack,
+                       .lit_category = lit_category,
                        .version = scene.doc().event_count()};
-  ColourOf colour = colours_of(scene, findings);
+  ColourOf colour = with_others_pale(scene, colours_of(scene, findings));
   if (query.lit)
     colour = [document = scene.document, lit = *query.lit, ground = scene.theme.segment,
               colour = std::move(colour)](std::uint32_t id) {
@@ -286,6 +322,8 @@ void MapPane::point(Scene& scene, ImDrawList& list, const TimeAxis& axis, const 
     const Document& document = scene.doc();
     ImGui::BeginTooltip();
     ImGui::TextUnformatted(text_of(document.size_of(*pointed_)).c_str());
+    if (scene.has_categories())
+      ImGui::TextUnformatted(std::string(words_of(scene.classification->category(*pointed_))).c_str());
     ImGui::TextDisabled("%s", stack_label(scene.tables(), document.stack_of(*pointed_)).c_str());
     ImGui::EndTooltip();
   }

@@ -19,6 +19,9 @@ namespace memreel::viewer {
 /// document: afterwards it needs nothing but the allocation's number, on any thread.
 ColourOf colours_of(const Scene& scene, const std::shared_ptr<const Findings>& findings);
 
+/// The same, with what is not of the category that is selected or pointed at pale.
+ColourOf with_others_pale(const Scene& scene, ColourOf colour);
+
 class MapPane {
  public:
   void draw(Scene& scene, Verdicts& verdicts);
@@ -29,7 +32,8 @@ class MapPane {
   struct Entry {
     std::string name;
     Colour colour{};
-    std::optional<StackId> stack;  // that it is of
+    std::optional<StackId> stack;  // that it is of, or
+    std::optional<Category> category;
   };
   std::vector<Entry> named_colours(const Scene& scene);
   void draw_legend(Scene& scene, float right);

@@ -148,7 +148,7 @@ void PoliciesPane::draw(Scene& scene) {
     const std::size_t i = of_heap[row];
     if (!overlaid_[i]) return scene.theme.line;
     for (std::size_t o = 0; o < scene.overlays.size(); ++o)
-      if (scene.overlays[o].name == name_of(shown_->results[i])) return scene.theme.category(o + 1);
+      if (scene.overlays[o].name == name_of(shown_->results[i])) return scene.theme.hue(o + 1);
     return scene.theme.line;
   };
   rows.selected = [&](std::uint64_t row) { return static_cast<bool>(overlaid_[of_heap[row]]); };

@@ -10,7 +10,7 @@
 namespace memreel::viewer {
 namespace {
 
-Colour reserved_colour(const Scene& scene) { return scene.theme.category(1); }
+Colour reserved_colour(const Scene& scene) { return scene.theme.hue(1); }
 
 /// From values and bytes to pixels.
 class Axes {

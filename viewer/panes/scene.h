@@ -10,10 +10,12 @@
 #include <imgui.h>
 
 #include "formats/reader/trace_reader.h"
+#include "viewer/model/classification.h"
 #include "viewer/model/document.h"
 #include "viewer/model/heap_at.h"
 #include "viewer/model/rounding.h"
 #include "viewer/model/selection.h"
+#include "viewer/model/stacked_series.h"
 #include "viewer/panes/theme.h"
 
 namespace memreel::viewer {
@@ -33,9 +35,11 @@ struct Scene {
   Bytes memory_limit;                        // what it may ask for; 0: as its size suggests
   Selection& selection;
   const Theme& theme;
-  float scale = 1;        // pixels per unit of length
-  const HeapAt& heap;     // of the selection's heap at its cursor
-  RoundingJob& rounding;  // asked for when all of the trace is read
+  float scale = 1;                                       // pixels per unit of length
+  const HeapAt& heap;                                    // of the selection's heap at its cursor
+  const LiveByCategory& live;                            // in it; zeros until that is known
+  RoundingJob& rounding;                                 // asked for when all of the trace is read
+  std::shared_ptr<const Classification> classification;  // what allocations are for; null until that is known
   std::vector<Overlay>& overlays;
   std::map<std::string, ImVec4>& places;  // where things are on screen: x, y, width, height
   bool& busy;                             // set by panes that wait for a job
@@ -44,6 +48,15 @@ struct Scene {
   const Document& doc() const { return *document; }
   const Tables& tables() const { return *document->tables; }
   const HeapSeries* series() const { return document->series(selection.heap); }
+  /// How many allocations were classified.
+  std::uint32_t classified() const {
+    return classification ? static_cast<std::uint32_t>(classification->categories.evidence.size()) : 0;
+  }
+  /// Whether anything is known of what allocations are for.
+  bool has_categories() const { return classification && classification->knows_any; }
+  /// What the timeline is split and allocations are coloured by.
+  SplitBy split() const { return selection.split_by(has_categories()); }
+  MapColour colour() const { return selection.colour_by(has_categories()); }
   float px(double length) const { return static_cast<float>(length) * scale; }
 };
 

@@ -14,7 +14,7 @@ void Table::draw_headers(Scene& scene) {
   ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
   for (int c = 0; c < static_cast<int>(columns_.size()); ++c) {
     const Column& column = columns_[static_cast<std::size_t>(c)];
-    if (!ImGui::TableSetColumnIndex(c)) continue;
+    if (!ImGui::TableSetColumnIndex(c) || column.hidden) continue;
     ImGui::PushID(c);
     const bool is_sorted = sort_ && column.sort == *sort_;
     const std::string title = std::string(column.title) + (is_sorted ? (descending_ ? " \u25BE" : " \u25B4") : "");
@@ -81,7 +81,7 @@ std::size_t Table::shown_columns(float width, const Scene& scene) const {
   float taken = has_rest ? scene.px(least_rest) : 0;
   std::size_t shown = 0;
   for (; shown < columns_.size(); ++shown) {
-    if (columns_[shown].width == 0) continue;
+    if (columns_[shown].width == 0 || columns_[shown].hidden) continue;
     taken += scene.px(static_cast<double>(columns_[shown].width)) + 2 * ImGui::GetStyle().CellPadding.x;
     if (shown != 0 && taken > width) break;
   }
@@ -158,7 +158,8 @@ void Table::draw_menu(Scene& scene, const Rows& rows) {
   }
   const auto line = [&](std::uint64_t row) {
     std::string text;
-    for (int c = 0; c < static_cast<int>(columns_.size()); ++c) text += (c == 0 ? "" : "\t") + rows.cell(row, c);
+    for (int c = 0; c < static_cast<int>(columns_.size()); ++c)
+      if (!columns_[static_cast<std::size_t>(c)].hidden) text += (c == 0 ? "" : "\t") + rows.cell(row, c);
     return text;
   };
   const std::string cell = rows.cell(menu_row_, menu_column_);
@@ -171,7 +172,8 @@ void Table::draw_menu(Scene& scene, const Rows& rows) {
       ImGui::MenuItem(
           ("Copy " + std::string(count == rows.count ? "all " : "the first ") + text_of(count) + " rows").c_str())) {
     std::string text;
-    for (std::size_t c = 0; c < columns_.size(); ++c) text += std::string(c == 0 ? "" : "\t") + columns_[c].title;
+    for (std::size_t c = 0; c < columns_.size(); ++c)
+      if (!columns_[c].hidden) text += std::string(c == 0 ? "" : "\t") + columns_[c].title;
     for (std::uint64_t row = 0; row < count; ++row) text += "\n" + line(row);
     ImGui::SetClipboardText(text.c_str());
   }
@@ -233,9 +235,10 @@ void Table::draw_rows(Scene& scene, const Rows& rows) {
       const Column& column = columns_[c];
       const ImGuiTableColumnFlags width =
           column.width == 0 ? ImGuiTableColumnFlags_WidthStretch : ImGuiTableColumnFlags_WidthFixed;
-      ImGui::TableSetupColumn(column.title,
-                              column.width == 0 || c < shown ? width : width | ImGuiTableColumnFlags_Disabled,
-                              column.width == 0 ? 1.0F : scene.px(static_cast<double>(column.width)));
+      ImGui::TableSetupColumn(
+          column.title,
+          !column.hidden && (column.width == 0 || c < shown) ? width : width | ImGuiTableColumnFlags_Disabled,
+          column.width == 0 ? 1.0F : scene.px(static_cast<double>(column.width)));
     }
     draw_headers(scene);
     const auto first = static_cast<std::uint64_t>(first_);

@@ -19,6 +19,7 @@ struct Column {
   float width = 80;    // at first, in units of length; 0: what is left
   bool right = false;  // numbers
   int sort = -1;       // passed back when the table is to be sorted by it; -1: it can't be
+  bool hidden = false;
 };
 
 /// What a table does with the rows that it shows. Whatever it shows can be copied: a right click asks what of it.
@@ -45,6 +46,8 @@ class Table {
   void draw(Scene& scene, const Rows& rows);
   /// Scrolls so that a row is on screen.
   void show(std::uint64_t row) { wanted_ = row; }
+
+  void hide(int column, bool hidden) { columns_[static_cast<std::size_t>(column)].hidden = hidden; }
 
   /// The `sort` of the column that was clicked, and the direction; none before.
   std::optional<int> sort() const { return sort_; }

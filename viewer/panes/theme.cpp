@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analyzer/report/category_style.h"
 #include "formats/model/flat_map.h"
 
 namespace memreel::viewer {
@@ -28,14 +29,19 @@ Colour mix(Colour a, Colour b, double share) {
   return mixed;
 }
 
-Colour Theme::category(std::size_t i) const { return rgb(hues.at(i % hues.size())); }
+Colour Theme::hue(std::size_t i) const { return rgb(hues.at(i % hues.size())); }
+
+Colour Theme::category(Category category) const {
+  const auto style = std::ranges::find(category_styles(), category, &CategoryStyle::category);
+  return rgb(dark ? style->on_dark : style->on_light);
+}
 
 Colour Theme::shade(std::uint64_t hash) const {
   const std::uint64_t mixed = mix_bits(hash);
-  const Colour hue = category(mixed % hues.size());
+  const Colour base = hue(mixed % hues.size());
   const std::uint64_t tone = mixed / hues.size() % 3;
-  if (tone == 0) return hue;
-  return tone == 1 ? mix(hue, ground, 0.28) : mix(hue, dark ? rgb(0xFFFFFF) : rgb(0x000000), 0.22);
+  if (tone == 0) return base;
+  return tone == 1 ? mix(base, ground, 0.28) : mix(base, dark ? rgb(0xFFFFFF) : rgb(0x000000), 0.22);
 }
 
 Colour Theme::ramp(double share) const {

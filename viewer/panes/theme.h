@@ -7,6 +7,8 @@
 
 #include <imgui.h>
 
+#include "analyzer/category/category.h"
+
 namespace memreel::viewer {
 
 /// 0xAABBGGRR, as ImGui and textures take it.
@@ -28,8 +30,10 @@ struct Theme {
   Colour selection{};
 
   /// Of the six hues of Okabe and Ito that are not the alarm's, in an order that contrasts neighbours.
-  Colour category(std::size_t i) const;
-  /// Many categories: the six hues in three shades.
+  Colour hue(std::size_t i) const;
+  /// What memory is for: analyzer/report/category_style.h.
+  Colour category(Category category) const;
+  /// Many things: the six hues in three shades.
   Colour shade(std::uint64_t hash) const;
   Colour rest() const { return dark ? rgb(0x5B616D) : rgb(0xB4B8C0); }
   /// Cividis (Nunez, Anderton, Renslow 2018): reads the same with and without colour blindness. 0 .. 1

@@ -49,8 +49,8 @@ void draw_lane(Scene& scene, ImDrawList& list, const Area& area, const Lane& lan
 
 }  // namespace
 
-Colour fragmentation_colour(const Theme& theme) { return theme.category(3); }
-Colour free_colour(const Theme& theme) { return theme.category(2); }
+Colour fragmentation_colour(const Theme& theme) { return theme.rounding; }
+Colour free_colour(const Theme& theme) { return theme.faint; }
 const char* free_name(const Tables& tables, const HeapSeries& sampled) {
   const bool is_driver = tables[sampled.heap].level == Level::driver;
   return is_driver ? "device free" : "free of its limit";

@@ -13,8 +13,8 @@
 namespace memreel::viewer {
 namespace {
 
-constexpr std::array<const char*, split_count> split_names{"reserved, live", "by stack", "by pool", "by stream",
-                                                           "by thread",      "by tag",   "by step"};
+constexpr std::array<const char*, split_count> split_names{
+    "reserved, live", "by category", "by phase", "by stack", "by pool", "by stream", "by thread", "by tag", "by step"};
 
 constexpr double millionths = 1e6;  // Metric::fragmentation
 
@@ -83,12 +83,17 @@ void TimelinePane::draw_legend(Scene& scene) {
   Selection& selection = scene.selection;
   const Document& document = scene.doc();
   ImGui::SetNextItemWidth(scene.px(130));
-  if (ImGui::BeginCombo("##split", split_names.at(static_cast<std::size_t>(selection.split)))) {
-    for (std::size_t i = 0; i < split_names.size(); ++i)
-      if (ImGui::Selectable(split_names.at(i), selection.split == static_cast<SplitBy>(i)))
-        selection.split = static_cast<SplitBy>(i);
+  if (ImGui::BeginCombo("##split", split_names.at(static_cast<std::size_t>(scene.split())),
+                        ImGuiComboFlags_HeightLarge)) {
+    for (std::size_t i = 0; i < split_names.size(); ++i) {
+      const auto by = static_cast<SplitBy>(i);
+      if ((by == SplitBy::category || by == SplitBy::phase) && !scene.has_categories()) continue;
+      if (ImGui::Selectable(split_names.at(i), scene.split() == by)) selection.split = by;
+      note_item(scene, std::string("split/") + split_names.at(i));
+    }
     ImGui::EndCombo();
   }
+  note_item(scene, "split");
   const HeapSeries* const series = scene.series();
   if (series == nullptr) return;
   const std::uint32_t events =
@@ -118,10 +123,13 @@ void TimelinePane::draw_values(Scene& scene, const HeapSeries& series, std::uint
   const Metrics metrics = document.metrics_after(series, events);
   const std::uint64_t reserved = value_of(metrics, Metric::reserved), live = value_of(metrics, Metric::live);
   if (series.has_segments) entry("reserved", scene.theme.reserved, text_of(Bytes{reserved}));
-  if (selection.split == SplitBy::nothing) {
+  if (scene.split() == SplitBy::nothing) {
     entry("live", scene.theme.live, text_of(Bytes{live}));
     if (series.has_pending) entry("pending", scene.theme.held, text_of(Bytes{value_of(metrics, Metric::held) - live}));
   }
+  for (std::size_t i = 0; i < scene.overlays.size(); ++i)
+    if (scene.overlays[i].heap == selection.heap) entry("", scene.theme.hue(i + 1), scene.overlays[i].name);
+  if (scene.split() != SplitBy::nothing) draw_group_names(scene, events);
   if (series.has_segments)
     entry("fragmentation", fragmentation_colour(scene.theme),
           text_of_share(static_cast<double>(value_of(metrics, Metric::fragmentation)) / millionths));
@@ -129,64 +137,6 @@ void TimelinePane::draw_values(Scene& scene, const HeapSeries& series, std::uint
     const auto sample = sample_before(document, *sampled, events);
     entry(free_name(scene.tables(), *sampled), free_colour(scene.theme),
           sample ? text_of(sample->free) : "not known yet");
-  }
-  for (std::size_t i = 0; i < scene.overlays.size(); ++i)
-    if (scene.overlays[i].heap == selection.heap) entry("", scene.theme.category(i + 1), scene.overlays[i].name);
-  if (selection.split != SplitBy::nothing) draw_group_names(scene);
-}
-
-void TimelinePane::draw_group_names(Scene& scene) {
-  Selection& selection = scene.selection;
-  const auto groups = groups_.value();
-  if (!groups || groups_.key()->by != selection.split) return;
-  for (std::size_t g = 0; g < groups->groups.size(); ++g) {
-    const StackedSeries::Group& group = groups->groups[g];
-    const Colour colour = group.is_rest ? scene.theme.rest() : scene.theme.category(g);
-    if (!legend_entry(scene, "", colour, fitting(group.label, scene.px(170)))) break;
-    if (selection.split != SplitBy::stack || group.is_rest) continue;
-    if (ImGui::IsItemHovered()) selection.hover(StackId{group.key});
-    if (ImGui::IsItemClicked()) selection.select(StackId{group.key});
-  }
-}
-
-void TimelinePane::draw_groups(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top) {
-  const SplitQuery query{scene.selection.heap, scene.selection.split, scene.doc().event_count()};
-  groups_.request(
-      query,
-      [document = scene.document, query](const Progress& progress) { return split_series(*document, query, progress); },
-      false);
-  if (!groups_.is_current()) scene.busy = true;
-  const auto groups = groups_.value();
-  if (!groups || groups_.key()->by != query.by || groups_.key()->heap != query.heap) return;
-  const std::vector<SeriesColumn>& columns = plot_.contents->series;
-  for (std::size_t x = 0; x < columns.size(); ++x) {
-    const float left = plot_.x_of(x), right = plot_.x_of(x + 1);
-    const std::uint64_t reserved = value_of(columns[x].extent.max, Metric::reserved);
-    fill(list, {left, y_of(area, reserved, top), right, area.bottom}, scene.theme.reserved);
-    if (groups->groups.empty()) continue;
-    const std::size_t count = groups->groups.front().bytes.size();
-    if (columns[x].end == 0) continue;
-    // Of the stretches in the column the one that holds most, as the series above shows its maximum.
-    const std::size_t first = std::min<std::size_t>((std::max(columns[x].begin, 1U) - 1) / groups->stride, count - 1);
-    const std::size_t last = std::min<std::size_t>((columns[x].end - 1) / groups->stride, count - 1);
-    std::size_t best = first;
-    std::uint64_t most = 0;
-    for (std::size_t s = first; s <= last; ++s) {
-      std::uint64_t total = 0;
-      for (const auto& group : groups->groups) total += group.bytes[s];
-      if (total > most) {
-        most = total;
-        best = s;
-      }
-    }
-    std::uint64_t base = 0;
-    for (std::size_t g = 0; g < groups->groups.size(); ++g) {
-      const auto& group = groups->groups[g];
-      if (group.bytes[best] == 0) continue;
-      const Colour colour = group.is_rest ? scene.theme.rest() : scene.theme.category(g);
-      fill(list, {left, y_of(area, base + group.bytes[best], top), right, y_of(area, base, top)}, colour);
-      base += group.bytes[best];
-    }
   }
 }
 
@@ -203,7 +153,7 @@ void TimelinePane::draw_overlays(Scene& scene, ImDrawList& list, const TimeAxis&
       points.emplace_back(x, y_of(area, overlay.bytes[p], top));
     }
     if (!points.empty()) points.emplace_back(area.right, points.back().y);
-    list.AddPolyline(points.data(), static_cast<int>(points.size()), scene.theme.category(i + 1), 0, scene.px(1.6));
+    list.AddPolyline(points.data(), static_cast<int>(points.size()), scene.theme.hue(i + 1), 0, scene.px(1.6));
   }
 }
 
@@ -226,11 +176,9 @@ void TimelinePane::draw_plot(Scene& scene) {
   top += top / 12;
 
   list.PushClipRect(area.min(), area.max(), true);
-  if (scene.selection.split == SplitBy::nothing)
+  if (scene.split() == SplitBy::nothing || !draw_groups(scene, list, area, top))
     draw_series(scene.theme, list, area, top, plot_.contents->series, scene.series()->has_pending,
                 [&](std::size_t x) { return plot_.x_of(x); });
-  else
-    draw_groups(scene, list, area, top);
   for (std::uint64_t tick = step; tick <= top; tick += step) {
     const float y = std::floor(y_of(area, tick, top));
     fill(list, {area.left, y, area.right, y + 1}, with_alpha(scene.theme.text, 0x16));
@@ -295,27 +243,24 @@ void TimelinePane::draw_marks(Scene& scene) {
       span = std::max(span, document.spans_before(document.events_until(axis.time_at(std::floor(left) + 1))));
   }
 
-  const Colour quiet = scene.theme.faint;
-  std::uint32_t row = document.notables_before(scene.selection.first_event(document));
-  const auto rows = static_cast<std::uint32_t>(document.columns.notable.size());
-  while (row < rows) {
-    const OtherEvent& other = document.columns.other[document.columns.notable[row]];
-    if (other.at >= end) break;
-    const float x = std::floor(axis.x_of(document.time(other.at)));
-    const bool failed = other.event.kind == EventKind::alloc_failed;
-    if (failed) {
-      list.AddTriangleFilled({x, lane}, {x + scene.px(9), lane + scene.px(4)}, {x, lane + scene.px(8)},
-                             scene.theme.alarm);
-      fill(list, {x, lane, x + scene.px(1.5), area.bottom}, scene.theme.alarm);
-    } else if (other.event.kind == EventKind::empty_cache) {
-      fill(list, {x, lane + scene.px(13), x + 1, area.bottom}, quiet);
+  // One sign of a kind per pixel: how many there are in view does not matter.
+  const auto signs = [&](const ColumnView<std::uint32_t>& rows, float apart, const auto& draw_sign) {
+    const auto count = static_cast<std::uint32_t>(rows.size());
+    std::uint32_t row = document.rows_before(rows, scene.selection.first_event(document));
+    while (row < count && document.columns.other[rows[row]].at < end) {
+      const float x = std::floor(axis.x_of(document.time(document.columns.other[rows[row]].at)));
+      draw_sign(x);
+      row = std::max(row + 1, document.rows_before(rows, document.events_until(axis.time_at(x + apart))));
     }
-    ++row;
-    // One sign of a kind per pixel; failures are never passed over for the sake of others.
-    if (!failed) continue;
-    const std::uint32_t next = document.notables_before(document.events_until(axis.time_at(x + scene.px(3))));
-    row = std::max(row, next);
-  }
+  };
+  signs(document.columns.emptied, 1, [&](float x) {
+    fill(list, {x, lane + scene.px(13), x + 1, area.bottom}, scene.theme.faint);
+  });
+  signs(document.columns.failure, scene.px(3), [&](float x) {
+    list.AddTriangleFilled({x, lane}, {x + scene.px(9), lane + scene.px(4)}, {x, lane + scene.px(8)},
+                           scene.theme.alarm);
+    fill(list, {x, lane, x + scene.px(1.5), area.bottom}, scene.theme.alarm);
+  });
   draw_instants(scene, list, axis, area);
   list.PopClipRect();
   navigate(scene, axis, area);

@@ -50,11 +50,15 @@ class TimelinePane {
   };
 
   void draw_legend(Scene& scene);
-  void draw_group_names(Scene& scene);
+  /// How live bytes are split, once that is known for what is asked; it is asked for.
+  std::shared_ptr<const StackedSeries> request_groups(Scene& scene);
+  void draw_group_names(Scene& scene, std::uint32_t events);
+  const LiveByCategory& live_at(const Scene& scene, std::uint32_t events);
   void draw_values(Scene& scene, const HeapSeries& series, std::uint32_t events);
   void draw_lanes(Scene& scene, std::size_t lanes);
   void draw_plot(Scene& scene);
-  void draw_groups(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top);
+  /// False while there are none.
+  bool draw_groups(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top);
   void draw_overlays(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area, std::uint64_t top);
   void draw_marks(Scene& scene);
   void draw_minimap(Scene& scene);
@@ -63,6 +67,13 @@ class TimelinePane {
 
   Columns plot_, minimap_;
   Background<SplitQuery, StackedSeries> groups_;
+  std::shared_ptr<const StackedSeries> ordered_of_;
+  std::vector<std::size_t> legend_order_;  // of its groups
+  /// What the legend said last of an instant that is not the cursor's.
+  LiveByCategory live_{};
+  std::uint32_t live_after_ = never;
+  HeapId live_heap_ = HeapId::none;
+  std::shared_ptr<const Classification> live_known_;
 };
 
 }  // namespace memreel::viewer

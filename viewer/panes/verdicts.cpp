@@ -40,18 +40,18 @@ Colour verdict_colour(const Theme& theme, LeakVerdict verdict) {
     case LeakVerdict::suspected:
       return mix(theme.alarm, theme.panel, 0.4);
     case LeakVerdict::resident:
-      return theme.category(0);
+      return theme.hue(0);
     case LeakVerdict::cache:
-      return theme.category(2);
+      return theme.hue(2);
     case LeakVerdict::warm_up:
-      return theme.category(5);
+      return theme.hue(5);
     case LeakVerdict::sawtooth:
-      return theme.category(3);
+      return theme.hue(3);
     case LeakVerdict::unknown_before_attach:
     case LeakVerdict::unattributed:
       break;
   }
-  return theme.category(4);
+  return theme.hue(4);
 }
 
 std::shared_ptr<const Findings> Verdicts::ask(Scene& scene) {

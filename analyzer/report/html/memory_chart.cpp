@@ -63,7 +63,7 @@ std::string category_chart(const MemoryTimeline& timeline, const CategoryTimelin
     for (const BytesByCategory& column : categories.columns)
       series.values.push_back(column.at(static_cast<std::size_t>(style.category)));
     if (std::ranges::all_of(series.values, [](Bytes bytes) { return bytes == 0_B; })) continue;
-    const std::string colour = css_colour(style.rgb);
+    const std::string colour = css_colour(style.category);
     plot.legend += "<span style=\"--key:" + colour + "\" class=key>" + std::string(series.name) + "</span>";
     for (std::size_t i = 0; i < stacked.size(); ++i) stacked[i] += series.values[i];
     plot.series.push_back(std::move(series));
@@ -71,7 +71,7 @@ std::string category_chart(const MemoryTimeline& timeline, const CategoryTimelin
     plot.highest = std::max(plot.highest, stacked.empty() ? 0_B : *std::ranges::max_element(stacked));
   }
   for (std::size_t s = plot.series.size(); s > 0; --s) {
-    plot.shapes += "<path fill=\"" + colours[s - 1] + "\" d=\"" + steps_path(stacked, plot.highest) + "\"/>\n";
+    plot.shapes += "<path style=\"fill:" + colours[s - 1] + "\" d=\"" + steps_path(stacked, plot.highest) + "\"/>\n";
     for (std::size_t i = 0; i < stacked.size(); ++i) stacked[i] -= plot.series[s - 1].values[i];
   }
   return plot_html(plot);

@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "analyzer/report/category_style.h"
 #include "analyzer/report/html_text.h"
 
 namespace memreel {
@@ -99,6 +100,7 @@ std::string html_page(const std::string& title, const std::string& body) {
       "'unsafe-inline'\">\n<title>" +
       html_escaped(title) + "</title>\n<style>";
   page += style;
+  page += ":root{" + css_colours(false) + "}@media(prefers-color-scheme:dark){:root{" + css_colours(true) + "}}\n";
   page += "</style>\n</head>\n<body>\n<main>\n" + body + "</main>\n<script>";
   page += script;
   return page + "</script>\n</body>\n</html>\n";

@@ -100,6 +100,9 @@ bool SegmentReader::read_block(Value dict, Segment& segment, std::uint64_t& addr
       case Word::history:
         history = value;
         break;
+      case Word::user_metadata:
+        block.metadata = tables_.name(value);
+        break;
       default:
         break;
     }

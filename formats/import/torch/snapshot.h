@@ -112,6 +112,7 @@ struct Block {
   Bytes requested;
   StackId stack = StackId::none;  // where it was allocated, when that was recorded
   bool pending = false;           // free requested, not completed
+  StringId metadata = StringId::none;
 };
 
 struct Segment {
@@ -127,11 +128,19 @@ struct Annotation {
   MarkId mark = MarkId::none;
 };
 
+/// What the program said of one allocation: with its request, or of what lives at an address (annotate).
+struct Metadata {
+  std::size_t entry = 0;                 // the request, or before which it was said
+  std::optional<std::uint64_t> address;  // of an allocation that was live then
+  StringId text = StringId::none;
+};
+
 struct DeviceHistory {
   Entries entries;                 // those that become events, in recorded order
   std::uint64_t recorded = 0;      // entries of every action: how full PyTorch's ring was
   std::vector<Segment> segments;   // when the snapshot was taken, by address
   std::vector<Annotation> ranges;  // by time
+  std::vector<Metadata> metadata;  // by entry
   bool states_pools = false;       // each entry says its pool
 };
 

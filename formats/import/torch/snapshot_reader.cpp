@@ -194,9 +194,13 @@ bool SnapshotReader::read_entry(DeviceHistory& history, Value dict) {
     entry.address = as_request(entry.address);
     entry.size = as_request(entry.size);
   }
+  const StringId said = tables_.name(metadata);
+  if (said != StringId::none && *action == Action::alloc)
+    history.metadata.push_back({.entry = history.entries.count(), .address = std::nullopt, .text = said});
+  if (said != StringId::none && action_word == Word::annotate && has_address)
+    history.metadata.push_back({.entry = history.entries.count(), .address = entry.address, .text = said});
   if (*action == Action::mark) {
-    const MarkId id = action_word == Word::annotate ? tables_.mark(tables_.name(metadata), Word::other)
-                                                    : tables_.mark_of(entry.stack);
+    const MarkId id = action_word == Word::annotate ? tables_.mark(said, Word::other) : tables_.mark_of(entry.stack);
     entry.address = index(id);
   }
   PlaceId place_id{};

@@ -4,7 +4,9 @@
 #include <functional>
 #include <future>
 #include <limits>
+#include <map>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -77,6 +79,27 @@ Inferred infer(DeviceHistory& history, Places& places, const AllocatorRules& rul
   return result;
 }
 
+/// What was said of requests, by entry: with them, or later of what lived at their address. The last word counts.
+std::vector<std::pair<std::size_t, StringId>> metadata_by_entry(const DeviceHistory& history) {
+  std::map<std::size_t, StringId> said;
+  std::unordered_map<std::uint64_t, std::size_t> live;  // the request of what lives at an address
+  const bool any_address =
+      std::ranges::any_of(history.metadata, [](const Metadata& m) { return m.address.has_value(); });
+  std::size_t entry = 0;
+  for (const Metadata& metadata : history.metadata) {
+    for (; any_address && entry < metadata.entry; ++entry) {
+      const Entry& before = history.entries[entry];
+      if (before.action() == Action::alloc) live[before.address] = entry;
+      if (before.action() == Action::free_completed) live.erase(before.address);
+    }
+    if (!metadata.address)
+      said[metadata.entry] = metadata.text;
+    else if (const auto found = live.find(*metadata.address); found != live.end())
+      said[found->second] = metadata.text;
+  }
+  return {said.begin(), said.end()};
+}
+
 /// Writes the history of one device.
 class DeviceWriter {
  public:
@@ -85,7 +108,8 @@ class DeviceWriter {
         places_(places),
         writer_(writer),
         heap_(writer.intern(Heap{.name = writer.intern("torch.cuda"), .level = Level::framework, .device = device})),
-        origins_(places.count(), OriginId::none) {}
+        origins_(places.count(), OriginId::none),
+        metadata_(metadata_by_entry(history)) {}
 
   void set_releases(std::span<const ReleaseRun> runs) { calls_ = find_release_calls(history_, places_, runs); }
 
@@ -110,14 +134,14 @@ class DeviceWriter {
     const StackId root = writer_.intern(Stack{.frame = frame});
     for (const PreexistingSegment& segment : before.segments)
       writer_.append({.kind = segment.mapped ? EventKind::segment_map : EventKind::segment_alloc,
-                      .origin = origin_of(segment.place),
+                      .origin = origin_of(segment.place, StringId::none),
                       .stack = root,
                       .time = time,
                       .address = segment.address,
                       .size = segment.size});
     for (const auto& [block, place] : before.allocations.allocations) {
       Event event{.kind = EventKind::alloc,
-                  .origin = origin_of(place),
+                  .origin = origin_of(place, block.metadata),
                   .stack = called_from(root, block.stack),
                   .time = time,
                   .address = block.address,
@@ -146,13 +170,15 @@ class DeviceWriter {
     for (; next_call_ < calls_.size() && calls_[next_call_].entry == next_entry_; ++next_call_) {
       const ReleaseCall& call = calls_[next_call_];
       writer_.append({.kind = call.kind,
-                      .origin = call.place ? origin_of(*call.place) : device_origin(),
+                      .origin = call.place ? origin_of(*call.place, StringId::none) : device_origin(),
                       .stack = entry.stack,
                       .time = time});
     }
+    const bool is_described = next_metadata_ < metadata_.size() && metadata_[next_metadata_].first == next_entry_;
+    const StringId metadata = is_described ? metadata_[next_metadata_++].second : StringId::none;
     ++next_entry_;
     Event event{.kind = kind_of(entry.action()),
-                .origin = origin_of(entry.place()),
+                .origin = origin_of(entry.place(), metadata),
                 .stack = entry.stack,
                 .time = time,
                 .size = {entry.size}};
@@ -177,8 +203,13 @@ class DeviceWriter {
   /// Of events that concern the whole heap.
   OriginId device_origin() { return writer_.intern(Origin{.heap = heap_}); }
 
-  OriginId origin_of(PlaceId id) {
+  OriginId origin_of(PlaceId id, StringId metadata) {
     OriginId& origin = origins_[static_cast<std::size_t>(id)];
+    if (metadata != StringId::none) {
+      Origin row = writer_.tables()[origin_of(id, StringId::none)];
+      row.metadata = metadata;
+      return writer_.intern(row);
+    }
     if (origin != OriginId::none) return origin;
     const Place& place = places_[id];
     const PoolKey key = place.pool.value_or(PoolKey{});
@@ -204,7 +235,9 @@ class DeviceWriter {
   const Places& places_;
   TraceWriter& writer_;
   HeapId heap_;
-  std::vector<OriginId> origins_;  // by PlaceId
+  std::vector<OriginId> origins_;                           // by PlaceId
+  std::vector<std::pair<std::size_t, StringId>> metadata_;  // by entry
+  std::size_t next_metadata_ = 0;
   std::vector<ReleaseCall> calls_;
   std::size_t next_entry_ = 0;
   std::size_t next_range_ = 0;

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <string>
+
 #include "analyzer/fleet/mesh.h"
 
 namespace memreel {
@@ -25,8 +28,38 @@ TEST(RankNames, TakeAPatternOfTheUser) {
   ASSERT_TRUE(names);
   EXPECT_EQ(names->rank_of("/job/rank3/worker-7.reel"), 7U);
   EXPECT_EQ(names->rank_of("/job/rank3.reel"), std::nullopt);
-  EXPECT_FALSE(RankNames::pattern("worker"));
-  EXPECT_FALSE(RankNames::pattern("("));
+}
+
+TEST(RankNames, AreBytesThatMatchInEitherCase) {
+  const Result<RankNames> names = RankNames::pattern("W\xF6rker.([0-9]+)");
+  ASSERT_TRUE(names);
+  EXPECT_EQ(names->rank_of("/job/w\xF6RKER\xFF"
+                           "7.reel"),
+            7U);
+}
+
+TEST(RankNames, TakeNoLongerForAPatternThatBacktracks) {
+  const std::filesystem::path name(std::string(4'096, 'a'));
+  std::string groups;
+  for (int i = 0; i < 60; ++i) groups += "(.*)";
+  for (const std::string& pattern : {groups + "x", std::string("((a*)*)*b"), std::string("(a?){400}b")}) {
+    const Result<RankNames> names = RankNames::pattern(pattern);
+    ASSERT_TRUE(names) << pattern;
+    EXPECT_EQ(names->rank_of(name), std::nullopt);
+  }
+}
+
+std::string problem_of(const std::string& pattern) {
+  const Result<RankNames> names = RankNames::pattern(pattern);
+  return names ? "" : names.error().message();
+}
+
+TEST(RankNames, SayWhatIsWrongWithAPattern) {
+  EXPECT_THAT(problem_of(std::string(257, 'a')), testing::HasSubstr("longer than 256 bytes"));
+  EXPECT_THAT(problem_of("worker"), testing::HasSubstr("parentheses"));
+  EXPECT_THAT(problem_of("(a)(?!b)"), testing::HasSubstr("look-ahead"));
+  for (const char* const pattern : {"(", "[a", "(*)", "(a{2,1})", "(a\\", "((a{900}){900})", "(a)\\1"})
+    EXPECT_THAT(problem_of(pattern), testing::HasSubstr("not valid")) << pattern;
 }
 
 TEST(Identity, AProcessIdIsNoRank) {

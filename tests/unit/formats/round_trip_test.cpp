@@ -175,6 +175,19 @@ TEST(RoundTripOf, FramesKeepTheModuleThatTheyCall) {
   EXPECT_EQ(trace->tables[trace->tables[other].instance], "h.1.mlp");
 }
 
+TEST(RoundTripOf, OriginsKeepWhatWasSaidOfAllocations) {
+  FileBytes bytes;
+  TraceWriter writer(memory_sink(bytes), {});
+  const HeapId heap = writer.intern(Heap{.name = writer.intern("pool")});
+  const OriginId plain = writer.intern(Origin{.heap = heap});
+  const OriginId said = writer.intern(Origin{.heap = heap, .metadata = writer.intern("weights")});
+  ASSERT_TRUE(writer.finish());
+  const auto trace = load(memory_file(bytes), "trace");
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(trace->tables[trace->tables[plain].metadata], "");
+  EXPECT_EQ(trace->tables[trace->tables[said].metadata], "weights");
+}
+
 TEST(RoundTripOf, NamesBecomePrintable) {
   FileBytes bytes;
   TraceWriter writer(memory_sink(bytes), {.source_name = "a\nb"});

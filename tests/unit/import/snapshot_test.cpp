@@ -193,6 +193,23 @@ TEST(Snapshot, AnnotationsAndUserDefinedEntriesBecomeMarks) {
                                                                    {"kept by autograd", MarkPhase::instant}}));
 }
 
+TEST(Snapshot, WhatTheProgramSaysOfAnAllocationStaysWithIt) {
+  const auto say = [](Document entry, const char* text) {
+    entry["user_metadata"] = text;
+    return entry;
+  };
+  const Trace trace = imported_ok(
+      snapshot({}, {say(entry("alloc", base, 512, 1), "weights"), entry("alloc", base + 512, 512, 2),
+                    say(entry("annotate", base + 512, 0, 3), "saved"), entry("free_completed", base + 512, 512, 4),
+                    entry("alloc", base + 512, 512, 5), say(entry("annotate", base, 0, 6), "frozen weights"),
+                    say(entry("annotate", base + 4096, 0, 7), "of nobody")}));
+  std::vector<std::string> said;
+  for (std::size_t i = 0; i < trace.events.count(); ++i)
+    if (trace.events.kind[i] == EventKind::alloc)
+      said.push_back(trace.tables[trace.tables[trace.events.origin[i]].metadata]);
+  EXPECT_EQ(said, (std::vector<std::string>{"frozen weights", "saved", ""}));  // the last word counts
+}
+
 // As one run of releases without stacks: the end of a pool, then torch.cuda.empty_cache(), which begins with the
 // default.
 TEST(Snapshot, WhatIsGivenBackBeforeTheDefaultPoolsTurnIsTheEndOfAPool) {

@@ -39,10 +39,12 @@ TEST_F(SkipFrames, MemreelsOwnAreNobodysBusiness) {
   alloc({"memreel_one@/usr/include/memreel/memreel.h:187", "memreel_alloc@third_party/memreel.h:206", "take@pool.c:9"});
   alloc({"ffi_call@/usr/lib/x86_64-linux-gnu/libffi.so:1", "_event@/app/memreel.py:146", "alloc@/app/memreel.py:160",
          "step@train.py:4"});
+  alloc({"_event@/venv/lib/python3.12/site-packages/memreel/annotate.py:146",
+         "alloc@/venv/lib/python3.12/site-packages/memreel/annotate.py:160", "annotate@/app/annotate.py:3"});
   alloc({"grow@vector.h:3", "fill@main.cpp:8"});
   alloc({"ffi_call@/usr/lib/x86_64-linux-gnu/libffi.so:1", "call@/usr/lib/python3.11/ctypes/__init__.py:3",
          "f@main.py:8"});
-  EXPECT_EQ(stacks(), (Stacks{"take", "step", "grow fill", "ffi_call call f"}));
+  EXPECT_EQ(stacks(), (Stacks{"take", "step", "annotate", "grow fill", "ffi_call call f"}));
   EXPECT_TRUE(sentences_.empty());
 }
 

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "analyzer/insight/timeline.h"
+#include "analyzer/report/category_style.h"
 #include "analyzer/report/html/flame_graph.h"
 #include "analyzer/report/html/memory_chart.h"
 #include "analyzer/report/html/page.h"
@@ -90,6 +91,12 @@ TEST(CategoryTimeline, AddsUpToTheMostThatWasLiveInEachColumn) {
   EXPECT_NE(html.find("parameters"), std::string::npos);
   EXPECT_NE(html.find("activations"), std::string::npos);
   EXPECT_EQ(html.find("gradients"), std::string::npos);
+  // Its colours are those of the page, which has them for either ground.
+  EXPECT_NE(html.find("fill:var(--activation)"), std::string::npos);
+  const std::string page = html_page("run", html);
+  EXPECT_NE(page.find(":root{" + css_colours(false)), std::string::npos);
+  EXPECT_NE(page.find("dark){:root{" + css_colours(true)), std::string::npos);
+  EXPECT_NE(css_colours(true), css_colours(false));
 }
 
 TEST(FlameGraph, AddsUpCallersAndEscapesTheirNames) {

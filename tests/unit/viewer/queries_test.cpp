@@ -481,6 +481,16 @@ TEST(Labels, AreWhatPeopleSay) {
   EXPECT_EQ(address_text(Address{0x7f0000001200}), "0x7f0000001200");
   EXPECT_EQ(file_name("/a/b/c.py"), "c.py");
   EXPECT_EQ(stack_label(Tables(), StackId::none), "(no stack)");
+  memreel::testing::TraceBuilder build;
+  const std::vector<std::string_view> block{"linear@site-packages/torch/nn/functional.py:9",
+                                            "forward@site-packages/torch/nn/modules/linear.py:134",
+                                            "_call_impl@site-packages/torch/nn/modules/module.py:1790",
+                                            "forward@site-packages/transformers/modeling_gpt2.py:240",
+                                            "_call_impl@site-packages/torch/nn/modules/module.py:1790",
+                                            "step@/home/me/train.py:42"};
+  EXPECT_EQ(stack_label(build.trace().tables, build.stack(block)), "modeling_gpt2.py:240  forward  \u2190 train.py:42");
+  EXPECT_EQ(stack_label(build.trace().tables, build.stack({block.back()})), "train.py:42  step");
+  EXPECT_EQ(stack_label(build.trace().tables, build.stack({block.front()})), "functional.py:9  linear");
   Tables tables;
   tables.pools.push_back({.key_low = 1, .inferred = true});
   EXPECT_EQ(split_label(tables, 1, SplitBy::pool), "(0, 1) inferred") << "as every report calls it";

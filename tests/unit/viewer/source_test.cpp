@@ -160,6 +160,11 @@ TEST_F(SourceOf, ARecordingHasTheCallsThatPyTorchLeavesNoRecordOf) {
   EXPECT_TRUE(document->renumbered);
   ASSERT_EQ(document->columns.notable.size(), 1U);
   EXPECT_EQ(document->columns.other[document->columns.notable[0]].event.kind, EventKind::empty_cache);
+  ASSERT_EQ(document->columns.emptied.size(), 1U) << "what the timeline ticks";
+  EXPECT_EQ(document->columns.emptied[0], document->columns.notable[0]);
+  const std::uint32_t at = document->columns.other[document->columns.emptied[0]].at;
+  EXPECT_EQ(document->rows_before(document->columns.emptied, at), 0U);
+  EXPECT_EQ(document->rows_before(document->columns.emptied, at + 1), 1U);
 
   // The importer of histories has found them before.
   const Source history(file("b.reel", written(trace_with_a_release("torch.snapshot"))));

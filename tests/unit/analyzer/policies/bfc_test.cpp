@@ -252,10 +252,13 @@ TEST(Bfc, LimitsAreSharesOfTheDevice) {
   EXPECT_EQ(settings.limit_on(24_GiB), 5_GiB);
 }
 
+BfcSettings onnx_settings() {
+  return {.first_region = 1_MiB, .largest_region = 1_GiB, .onnx_growth = true, .shrinks = true};
+}
+
 TEST(OrtArena, BeginsWith1MiBAndStopsDoublingAt1GiB) {
   TestDevice device;
-  BfcSettings settings{.first_region = 1_MiB, .largest_region = 1_GiB, .shrinks = true};
-  Driven bfc(settings, &device);
+  Driven bfc(onnx_settings(), &device);
   std::uint32_t slot = 0;
   for (const Bytes size : {1_MiB, 2_MiB, 600_MiB, 600_MiB, 600_MiB, 3_GiB}) bfc.alloc(slot++, size);
   EXPECT_EQ(device.asked, sizes({1, 2, 1024, 1024, 1024, 4096}));
@@ -265,6 +268,48 @@ TEST(OrtArena, BeginsWith1MiBAndStopsDoublingAt1GiB) {
   bfc.alloc(0, 1_MiB);
   bfc.alloc(1, 1_MiB);
   EXPECT_EQ(device.asked.back(), 2_MiB);
+}
+
+TEST(OrtArena, ComesDownTo1GiBAfterALargerRequest) {
+  TestDevice device;
+  Driven bfc(onnx_settings(), &device);
+  std::uint32_t slot = 0;
+  for (const Bytes size : {3_GiB, 3_GiB, 600_MiB, 600_MiB, 600_MiB}) bfc.alloc(slot++, size);
+  EXPECT_EQ(device.asked, sizes({4096, 4096, 1024}));
+}
+
+TEST(OrtArena, DoublesBeforeTheDeviceIsAsked) {
+  TestDevice device;
+  device.largest = 900_KiB;
+  Driven bfc(onnx_settings(), &device);
+  EXPECT_FALSE(bfc.alloc(0, 1_MiB));
+  device.largest = 2_GiB;
+  EXPECT_TRUE(bfc.alloc(0, 1_MiB));
+  EXPECT_EQ(device.asked.back(), 2_MiB);
+}
+
+TEST(OrtArena, DoesNotAskForLessThan8KiB) {
+  TestDevice device;
+  device.largest = 7_KiB;
+  Driven bfc(onnx_settings(), &device);
+  EXPECT_FALSE(bfc.alloc(0, 1_KiB));
+  EXPECT_GE(device.asked.back(), 8_KiB);
+}
+
+TEST(Bfc, HasOneGapWhereADeviceThatRefusesLeavesTwoRegions) {
+  TestDevice device;
+  device.largest = 9_MiB;
+  Driven bfc({.growth = Growth::none, .limit = 16_MiB, .spatial_partitioning = true}, &device);
+  ASSERT_TRUE(bfc.alloc(0, 1_MiB));
+  ASSERT_TRUE(bfc.alloc(1, 5_MiB));  // of a second region
+  ASSERT_GT(device.asked.size(), 2U);
+  const Bytes reserved = bfc->use().reserved;
+  for (const std::uint32_t slot : {0U, 1U}) bfc.free(slot);
+  EXPECT_EQ(bfc->use().free, reserved);
+  EXPECT_EQ(bfc->use().allocated, 0_B);
+  ASSERT_TRUE(bfc.alloc(0, 4_MiB));
+  bfc.free(0);
+  EXPECT_EQ(bfc->use().free, reserved);
 }
 
 TEST(OrtArena, CanTakeWhatIsRequested) {

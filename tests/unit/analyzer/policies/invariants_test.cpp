@@ -8,6 +8,7 @@
 #include "analyzer/policies/buddy.h"
 #include "analyzer/policies/cuda_async.h"
 #include "analyzer/policies/cuda_malloc.h"
+#include "analyzer/policies/cupy_pool.h"
 #include "analyzer/policies/fit_best.h"
 #include "analyzer/policies/fit_first.h"
 #include "analyzer/policies/fit_next.h"
@@ -55,6 +56,7 @@ const std::map<std::string_view, Check>& checks() {
        [] {
          check_all<RmmBinning>(RmmBinningSettings{.smallest = 64_KiB, .largest = 512_KiB, .pool = {.initial = 0_B}});
        }},
+      {"cupy.pool", [] { check_all<CupyPool>(CupyPoolSettings{}); }},
       {"pool.exact", [] { check_all<ExactPool<TorchNative<>>>(TorchSettings{}); }},
       {"fit.first", [] { check_all<FitFirst>(GrowingRangeSettings{}); }},
       {"fit.best", [] { check_all<FitBest>(GrowingRangeSettings{}); }},

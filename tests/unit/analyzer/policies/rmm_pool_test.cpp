@@ -173,9 +173,9 @@ TEST(RmmPool, MemoryIsReusedOnlyWhenTheFreeIsCompleted) {
 
 // https://github.com/rapidsai/rmm/issues/1957
 TEST(RmmPool, Issue1957TheMaximumIsOutOfReachAfterASmallStart) {
-  Pool small_start(RmmPoolSettings{.initial = 256_B, .maximum = 1_KiB});
+  Pool small_start(RmmPoolSettings{.initial = 256_B, .maximum = 1_KiB, .reclaim = false});
   EXPECT_FALSE(small_start.alloc(0, 1_KiB));
-  Pool no_start(RmmPoolSettings{.initial = 0_B, .maximum = 1_KiB});
+  Pool no_start(RmmPoolSettings{.initial = 0_B, .maximum = 1_KiB, .reclaim = false});
   EXPECT_TRUE(no_start.alloc(0, 1_KiB));
 }
 
@@ -297,7 +297,9 @@ TEST(RmmPool, ParametersAreStrict) {
   refused("rmm.pool{initial=100}", "multiple of 256");
   refused("rmm.pool{initial=2GiB,maximum=1GiB}", "initial");
   refused("rmm.pool{maximum=half}", "none");
-  refused("rmm.pool{reclaim=yes}", "true or false");
+  refused("rmm.pool{reclaim=yes}", "true, false");
+  refused("rmm.pool{release=26.13}", "26.10");
+  refused("rmm.pool{stream_order=0//1}", "0/3/1/2");
   refused("rmm.arena{size=1KiB}", "1MiB");
   refused("rmm.binning{smallest=8MiB}", "smallest");
   EXPECT_TRUE(replay({}, *parse_policies("rmm.pool{initial=256,maximum=1024,reclaim=true},rmm.arena{size=2MiB}")));

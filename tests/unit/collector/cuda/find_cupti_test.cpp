@@ -75,6 +75,37 @@ TEST_F(FindCupti, PythonPackagesAndCondasLibrariesBesideTheInterpreter) {
   EXPECT_THAT(candidates, Contains(conda));
 }
 
+TEST_F(FindCupti, VirtualEnvironmentsThePathOfPythonAndTheUsersOwnPackages) {
+  const std::string environment = file("venv/lib/python3.13/site-packages/nvidia/cuda_cupti/lib/libcupti.so.12");
+  const std::string user = file("home/.local/lib/python3.13/site-packages/nvidia/cuda_cupti/lib/libcupti.so.12");
+  const std::string first = file("first/nvidia/cu13/lib/libcupti.so.13");
+  const std::string second = file("second/nvidia/cu13/lib/libcupti.so.13");
+  const auto candidates =
+      cupti_candidates({.driver_major = 13,
+                        .virtual_env = (root_ / "venv").string(),
+                        .python_path = (root_ / "first").string() + "::" + (root_ / "second").string() + ":",
+                        .python_user_base = (root_ / "home/.local").string()});
+  for (const std::string& each : {environment, user, first, second}) EXPECT_THAT(candidates, Contains(each));
+  EXPECT_LT(place_of(candidates, first), place_of(candidates, second));
+  EXPECT_LT(place_of(candidates, environment), place_of(candidates, user));
+}
+
+TEST_F(FindCupti, BesideTheWheelThatBroughtMemreel) {
+  const std::string extra = file("venv/lib/python3.12/site-packages/nvidia/cuda_cupti/lib/libcupti.so.12");
+  const std::string agent =
+      (root_ / "venv/lib/python3.12/site-packages/memreel/_dist/lib/memreel/libmemreel-agent.so").string();
+  EXPECT_THAT(cupti_candidates({.mapped = {agent}, .driver_major = 12, .executable = "/usr/bin/python3.12"}),
+              Contains(extra));
+}
+
+TEST_F(FindCupti, TritonsCopyWhereThereIsNoOther) {
+  const std::string triton = file("venv/lib/python3.12/site-packages/triton/backends/nvidia/lib/cupti/libcupti.so.12");
+  const std::string wheel = file("venv/lib/python3.12/site-packages/nvidia/cuda_cupti/lib/libcupti.so.12");
+  const auto candidates = cupti_candidates({.driver_major = 12, .virtual_env = (root_ / "venv").string()});
+  EXPECT_THAT(candidates, Contains(triton));
+  EXPECT_LT(place_of(candidates, wheel), place_of(candidates, triton));
+}
+
 TEST_F(FindCupti, UntilElevenNamesHaveAMinorVersion) {
   const std::string old = file("conda/lib/libcupti.so.11.8");
   EXPECT_THAT(cupti_candidates({.driver_major = 12, .conda_prefix = (root_ / "conda").string()}), Contains(old));

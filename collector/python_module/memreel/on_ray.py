@@ -5,11 +5,14 @@ node is lost runs again. Results are files in OUT, which every node must see; th
 memreel itself has to be installed at the same path on every node.
 """
 
+from __future__ import annotations
+
 import argparse
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Optional, Sequence
 
 RETRIES = 4
 
@@ -92,7 +95,7 @@ def run(arguments):
     return failed
 
 
-def main(words=None):
+def main(words: Optional[Sequence[str]] = None) -> int:
     arguments = parse(words if words is not None else sys.argv[1:])
     try:
         import ray  # noqa: F401

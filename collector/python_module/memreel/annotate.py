@@ -1,7 +1,7 @@
 """Tell memreel about memory that only your program knows about, from Python.
 
-One file that needs only the standard library; copy it wherever you need it. If the process is not recorded, every call does
-nothing: a program that uses it runs anywhere.
+One file that needs only the standard library: where memreel is not installed, a copy of it as memreel.py does. If the
+process is not recorded, every call does nothing: a program that uses it runs anywhere.
 
     import memreel
 
@@ -23,10 +23,12 @@ nothing: a program that uses it runs anywhere.
 
 Addresses and streams are integers. Every call may be made by any thread.
 """
-import collections
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import weakref
+from typing import Any, Callable, Iterator, NamedTuple, Optional
 
 __all__ = ["recording", "step", "mark", "tag", "snapshot", "name_modules", "usage", "Usage", "pool", "Pool",
            "steps_of_optimizers"]
@@ -81,25 +83,25 @@ def _recorder():
     return _api
 
 
-def recording():
+def recording() -> bool:
     """Whether there is a recorder in this process."""
     return _recorder() is not None
 
 
-def mark(name):
+def mark(name: str) -> None:
     """Something worth naming happened now."""
     api = _recorder()
     if api:
         api.mark(name.encode(), _INSTANT)
 
 
-def step():
+def step() -> None:
     """One iteration of the program's main loop ends here."""
     mark("step")
 
 
 @contextlib.contextmanager
-def tag(name):
+def tag(name: str) -> Iterator[None]:
     """What this thread does inside the with-block; tags nest."""
     api, text = _recorder(), name.encode()
     if api:
@@ -111,14 +113,14 @@ def tag(name):
             api.mark(text, _END)
 
 
-def snapshot():
+def snapshot() -> None:
     """Writes what was recorded so far to the file."""
     api = _recorder()
     if api:
         api.snapshot()
 
 
-def name_modules(model, name=""):
+def name_modules(model: Any, name: str = "") -> None:
     """From now on calls of the modules of `model`, a torch.nn.Module, are recorded under their paths in it:
     "transformer.h.3.mlp", as model.named_modules() says; `name` stands before them, and for the model itself (its class
     where there is none).
@@ -135,12 +137,16 @@ def name_modules(model, name=""):
         api.name_module(id(module), text)
 
 
-Usage = collections.namedtuple("Usage", ["device", "level", "live_bytes", "peak_bytes"])
-Usage.__doc__ = """What a heap holds: `device` as CUDA counts (-1: the host); `level` "driver" for what the driver gave,
-"framework" for what a framework or a pool gave out of that; bytes as they were asked for, now and at most."""
+class Usage(NamedTuple):
+    """What a heap holds: bytes as they were asked for."""
+
+    device: int  # as CUDA counts; -1: the host
+    level: str  # "driver": what the driver gave; "framework": what a framework or a pool gave out of that
+    live_bytes: int
+    peak_bytes: int
 
 
-def usage(reset=False):
+def usage(reset: bool = False) -> list[Usage]:
     """A Usage for each heap that ever held something, everything counted that this thread has done.
 
     Peaks are since the last call with `reset`, or since the recording began. Empty when nothing is recorded. It waits for
@@ -158,56 +164,56 @@ def usage(reset=False):
 class Pool:
     """A pool of the program's; see pool(). Usable in a with-statement, at whose end it is gone."""
 
-    def __init__(self, name, kind="other", parent=None, device=0):
+    def __init__(self, name: str, kind: str = "other", parent: Optional[Pool] = None, device: int = 0) -> None:
         api = _recorder()
         number = parent.number if parent is not None else 0
         self.number = api.pool_create(name.encode(), _KINDS[kind], number, device) if api else 0
 
-    def _event(self, kind, address=0, nbytes=0, stream=0):
+    def _event(self, kind: int, address: int = 0, nbytes: int = 0, stream: int = 0) -> None:
         if self.number:
             _api.events(_Event(kind, 0, self.number, address, nbytes, stream), 1)
 
-    def segment_add(self, address, nbytes):
+    def segment_add(self, address: int, nbytes: int) -> None:
         """The pool got memory from its parent."""
         self._event(_SEGMENT_ADD, address, nbytes)
 
-    def segment_remove(self, address):
+    def segment_remove(self, address: int) -> None:
         self._event(_SEGMENT_REMOVE, address)
 
-    def alloc(self, address, nbytes, stream=0):
+    def alloc(self, address: int, nbytes: int, stream: int = 0) -> None:
         """`nbytes`, as requested, are allocated."""
         self._event(_ALLOC, address, nbytes, stream)
 
-    def free(self, address):
+    def free(self, address: int) -> None:
         """The program frees it. Call this before the block can be reused."""
         self._event(_FREE, address)
 
-    def free_requested(self, address):
+    def free_requested(self, address: int) -> None:
         """The program frees it; the device may still be using it."""
         self._event(_FREE_REQUESTED, address)
 
-    def free_completed(self, address):
+    def free_completed(self, address: int) -> None:
         """... now it is free for reuse."""
         self._event(_FREE_COMPLETED, address)
 
-    def oom(self, nbytes):
+    def oom(self, nbytes: int) -> None:
         """A request could not be served."""
         self._event(_OOM, 0, nbytes)
 
-    def close(self):
+    def close(self) -> None:
         """Destroys the pool with everything live in it."""
         if self.number:
             _api.pool_destroy(self.number)
             self.number = 0
 
-    def __enter__(self):
+    def __enter__(self) -> Pool:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def pool(name, kind="other", parent=None, device=0):
+def pool(name: str, kind: str = "other", parent: Optional[Pool] = None, device: int = 0) -> Pool:
     """A new pool of memory on a device (-1: the host) that gets its memory from another Pool, or from the driver.
 
     `kind`: "caching", "arena", "slab", "ring", "vmm" or "other". It is for the reader of a report.
@@ -215,7 +221,7 @@ def pool(name, kind="other", parent=None, device=0):
     return Pool(name, kind, parent, device)
 
 
-def steps_of_optimizers():
+def steps_of_optimizers() -> Callable[[], None]:
     """From now on every step of a PyTorch optimizer is a step. Returns a function that ends it.
 
     Uses torch.optim.optimizer.register_optimizer_step_post_hook (PyTorch 2.0 and newer). With several optimizers in one

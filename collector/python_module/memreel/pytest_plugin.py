@@ -6,22 +6,26 @@
 
     memreel record -o tests-%p.reel -- python -m pytest
 
-Once it is installed (pip install collector/python_module), pytest finds it by itself; a copy beside the tests is named
-with -p memreel_pytest.
+pytest finds it by itself where memreel is installed with pip; elsewhere it is named with -p memreel.pytest_plugin.
 
 A test is charged for the memory it allocates beyond what was live when it started: requested bytes, per device. If a framework or a
 pool is recorded, its allocations count, otherwise the driver's; of several heaps on a device, the one that grew most.
 Fixtures run before and after, and are not charged.
 
 If the process is not recorded, the tests run all the same and a warning says that nothing was checked; with
---memreel-required, pytest fails at startup. Every test is a range in the trace, under the name pytest gives it. Needs
-memreel.py, the file beside this one, and pytest 6 or newer.
+--memreel-required, pytest fails at startup. Every test is a range in the trace, under the name pytest gives it. pytest 6 or
+newer, also with pytest-xdist.
 """
+from __future__ import annotations
+
 import gc
 import re
 
-import memreel
+from typing import Union
+
 import pytest
+
+from . import annotate as memreel
 
 _UNITS = {"": 1, "B": 1}
 for _power, _letter in enumerate("KMGT", 1):
@@ -29,7 +33,7 @@ for _power, _letter in enumerate("KMGT", 1):
     _UNITS[_letter + "B"] = 1000**_power
 
 
-def parse_size(text):
+def parse_size(text: Union[int, str]) -> int:
     """Bytes of "2 GiB", "500MB", "64M" (binary) or a number."""
     if isinstance(text, int):
         return text
@@ -106,6 +110,16 @@ class _Plugin:
         if complaints and report.outcome == "passed":
             report.outcome = "failed"
             report.longrepr = "\n".join(complaints) + "\n(the trace has the test as a range of its name)"
+
+    # With pytest-xdist, tests run in other processes, which tell this one at their end.
+    def pytest_sessionfinish(self, session):
+        told = getattr(session.config, "workeroutput", None)
+        if told is not None:
+            told["memreel_unchecked"] = self.unchecked
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node, error):
+        self.unchecked += getattr(node, "workeroutput", {}).get("memreel_unchecked", 0)
 
     def pytest_terminal_summary(self, terminalreporter):
         if self.unchecked:

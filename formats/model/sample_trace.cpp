@@ -1,9 +1,9 @@
-#include "viewer/app/sample.h"
+#include "formats/model/sample_trace.h"
 
 #include <string_view>
 #include <system_error>
 
-namespace memreel::viewer {
+namespace memreel {
 
 std::filesystem::path sample_trace() {
   constexpr std::string_view name = "gpt_default.reel";  // marks, stacks, growth, and quickly read
@@ -19,4 +19,4 @@ std::filesystem::path sample_trace() {
   return {};
 }
 
-}  // namespace memreel::viewer
+}  // namespace memreel

@@ -1,0 +1,75 @@
+#include "analyzer/policies/cupy_pool.h"
+
+#include <map>
+
+#include "analyzer/engine/engine.h"
+#include "analyzer/policies/parameters.h"
+
+namespace memreel {
+
+CupyPool::CupyPool(const Prepared& heap, const CupyPoolSettings& settings, Device& device)
+    : device_(device), limit_(settings.limit), block_of_(heap.slot_count + 1, BlockId::none) {
+  std::map<std::uint64_t, std::uint32_t> arenas;
+  for (const PoolStream& pool_stream : heap.pool_streams) {
+    const auto [arena, is_new] =
+        arenas.try_emplace(pool_stream.stream_handle, static_cast<std::uint32_t>(arenas_.size()));
+    if (is_new) {
+      arenas_.emplace_back(table_, 8);
+      stream_of_.push_back(pool_stream.stream);
+    }
+    arena_of_.push_back(arena->second);
+  }
+}
+
+BlockId CupyPool::grow(Bytes size, std::uint32_t arena) {
+  auto address = ask_device(size);
+  if (!address) {
+    free_all_blocks();
+    address = ask_device(size);
+  }
+  if (!address) return BlockId::none;
+  use_.reserved += size;
+  ++calls_.malloc;
+  const BlockId block = table_.add(*address, size, arena);
+  put_free(block);
+  return block;
+}
+
+std::optional<Address> CupyPool::ask_device(Bytes size) {
+  if (limit_ && (use_.reserved > *limit_ || size > *limit_ - use_.reserved)) return std::nullopt;
+  return device_.reserve(size);
+}
+
+void CupyPool::free_all_blocks() {
+  for (BestFitIndex& arena : arenas_)
+    for (const BlockId id : arena.ordered()) {
+      if (table_[id].is_split()) continue;
+      const Block block = table_[id];
+      take_out(id);
+      table_.remove(id);
+      use_.reserved -= block.size;
+      ++calls_.free;
+      ++calls_.sync;  // cudaFree waits for the device
+      device_.release(block.address, block.size);
+    }
+}
+
+PolicyEntry cupy_pool_entry() {
+  return {.info = {.name = "cupy.pool",
+                   .description = "CuPy's MemoryPool: exact sizes, an arena for each stream",
+                   .defaults = {{"limit", "none"}}},
+          .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
+            CupyPoolSettings settings;
+            if (const std::string& limit = spec.parameters.at("limit"); limit != "none") {
+              settings.limit = parse_size(limit);
+              if (!settings.limit) return bad_parameter(spec, "limit", "a size such as 8GiB, or none");
+            }
+            return BoundPolicy{.spec = spec,
+                               .unit = CupyPool::alignment,
+                               .run = [settings](const Prepared& heap, const RunOptions& options) {
+                                 return run_policy<CupyPool>(heap, settings, options);
+                               }};
+          }};
+}
+
+}  // namespace memreel

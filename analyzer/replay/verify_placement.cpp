@@ -1,0 +1,274 @@
+#include "analyzer/replay/verify_placement.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "analyzer/engine/device.h"
+#include "analyzer/engine/policy.h"
+#include "analyzer/engine/run_options.h"
+#include "analyzer/policies/parameters.h"
+#include "analyzer/policies/rmm_pool.h"
+#include "analyzer/replay/registry.h"
+#include "analyzer/replay/replay.h"
+#include "formats/model/origin_text.h"
+
+namespace memreel {
+namespace {
+
+struct SegmentEvent {
+  std::uint32_t event = 0;
+  bool taken = false;  // else given back
+  Address address;
+  Bytes size;
+};
+
+std::vector<SegmentEvent> segments_of(const Trace& trace, const Prepared& heap) {
+  std::vector<SegmentEvent> segments;
+  for (std::uint32_t i = 0; i < trace.events.count(); ++i) {
+    const EventKind kind = trace.events.kind[i];
+    if (is_segment(kind) && trace.tables[trace.events.origin[i]].heap == heap.heap)
+      segments.push_back({.event = i,
+                          .taken = kind == EventKind::segment_alloc || kind == EventKind::segment_map,
+                          .address = trace.events.address(i),
+                          .size = trace.events.size[i]});
+  }
+  return segments;
+}
+
+std::string text_of(const SegmentEvent& segment) {
+  return std::string(segment.taken ? "a segment" : "the return") + " of " + std::to_string(segment.size.count) +
+         " bytes at " + hexadecimal(segment.address.value);
+}
+
+/// Compares one run with the recording: the segments as the device gives them, the addresses row by row.
+class Comparison final : public Backing, public RowWatcher {
+ public:
+  /// `whole`: go on when something differs.
+  Comparison(const Trace& trace, const Prepared& heap, const std::vector<SegmentEvent>& segments, bool whole)
+      : trace_(trace),
+        heap_(heap),
+        segments_(segments),
+        whole_(whole),
+        logs_returns_(std::ranges::any_of(segments, [](const SegmentEvent& segment) { return !segment.taken; })) {
+    result_ = {.heap = heap.heap, .device = heap.device};
+    for (const SegmentEvent& segment : segments) {
+      if (segment.taken)
+        recorded_ += segment.size;
+      else
+        recorded_ -= std::min(recorded_, segment.size);
+      result_.recorded_peak_reserved = std::max(result_.recorded_peak_reserved, recorded_);
+    }
+    result_.segment_events = segments.size();
+  }
+
+  bool reserve(Address address, Bytes size) override {
+    see({.taken = true, .address = address, .size = size});
+    return true;
+  }
+  void release(Address address, Bytes size) override {
+    // Logs of pools that don't say what they gave back are compared in what they took.
+    if (logs_returns_) see({.taken = false, .address = address, .size = size});
+  }
+  bool extend(Bytes size) override {
+    // The policy counts addresses from 0 on in a range of its own.
+    if (next_ < segments_.size()) offset_ = segments_[next_].address - (Address{} + extended_);
+    extended_ += size;
+    see({.taken = true, .address = next_ < segments_.size() ? segments_[next_].address : Address{}, .size = size});
+    return true;
+  }
+  void shrink(Bytes size) override { extended_ -= size; }
+
+  bool done(std::size_t row, const Extent* extent) override {
+    const Op op = heap_.op[row];
+    if (op == Op::alloc) {
+      const Address recorded = trace_.events.address(heap_.event[row]);
+      ++result_.allocations;
+      if (extent && (extent->address + offset_ == recorded || extent->size == Bytes{}))
+        ++result_.address_matches;
+      else
+        differ(heap_.event[row],
+               "alloc of " + std::to_string(heap_.size[row].count) + " bytes at " + hexadecimal(recorded.value),
+               extent ? "the policy put it at " + hexadecimal((extent->address + offset_).value) : "the policy failed");
+    }
+    return whole_ || !result_.first_divergence;
+  }
+
+  Verification finish(const ReplayResult& replayed) {
+    result_.policy = replayed.policy;
+    result_.peak_reserved = replayed.peak_reserved;
+    if (next_ < segments_.size()) differ(segments_[next_].event, text_of(segments_[next_]), "the policy did without");
+    const auto failed = static_cast<std::uint64_t>(std::ranges::count(heap_.op, Op::alloc_failed));
+    if (replayed.failed_allocations != failed)
+      differ(replayed.first_failure ? replayed.first_failure->event : 0, std::to_string(failed) + " requests failed",
+             std::to_string(replayed.failed_allocations) + " requests of the policy's failed");
+    return std::move(result_);
+  }
+
+  std::uint64_t address_matches() const { return result_.address_matches; }
+
+ private:
+  void see(const SegmentEvent& segment) {
+    if (next_ == segments_.size())
+      return differ(segments_.empty() ? 0 : segments_.back().event, "no more segments",
+                    "the policy: " + text_of(segment));
+    const SegmentEvent& recorded = segments_[next_++];
+    if (segment.taken == recorded.taken && segment.size == recorded.size && segment.address == recorded.address)
+      ++result_.segment_matches;
+    else
+      differ(recorded.event, text_of(recorded), "the policy: " + text_of(segment));
+  }
+
+  void differ(std::uint64_t event, std::string expected, std::string happened) {
+    if (!result_.first_divergence)
+      result_.first_divergence = {.event = event, .expected = std::move(expected), .happened = std::move(happened)};
+  }
+
+  const Trace& trace_;
+  const Prepared& heap_;
+  const std::vector<SegmentEvent>& segments_;
+  bool whole_, logs_returns_;
+  std::size_t next_ = 0;
+  Bytes recorded_, extended_, offset_;
+  Verification result_;
+};
+
+/// Replays a heap under one reading of what is not recorded.
+class PlacementVerifier {
+ public:
+  PlacementVerifier(const Trace& trace, const Prepared& heap)
+      : trace_(trace), heap_(heap), segments_(segments_of(trace, heap)) {
+    if (const auto limit = heap.settings.find("limit"); limit != heap.settings.end())
+      if (const auto capacity = parse_size(limit->second))
+        device_ = {.kind = DeviceModel::Kind::capacity, .capacity = *capacity};
+  }
+
+  Verification run(const BoundPolicy& policy, bool whole) const {
+    Comparison comparison(trace_, heap_, segments_, whole);
+    ReplayResult replayed = policy.run(heap_, {.device = device_, .backing = &comparison, .watcher = &comparison});
+    replayed.policy = policy.spec;
+    return comparison.finish(replayed);
+  }
+
+  /// Below a maximum RMM's pool grows by half of what is left, so each segment tells a maximum. The first one with
+  /// which all is repeated, else what was given.
+  Result<BoundPolicy> with_maximum(BoundPolicy policy) const {
+    if (run(policy, false).exact()) return policy;
+    constexpr std::size_t most_tried = 4;
+    Bytes before;
+    for (std::size_t i = 0; i < std::min(segments_.size(), most_tried); before += segments_[i++].size)
+      for (const Bytes lost_by_rounding : {0_B, RmmPoolSettings::alignment}) {
+        PolicySpec spec = policy.spec;
+        spec.parameters["maximum"] = size_text(before + segments_[i].size * 2 + lost_by_rounding);
+        Result<BoundPolicy> limited = bind_policy(spec);
+        if (limited && run(*limited, false).exact()) return limited;
+      }
+    return policy;
+  }
+
+  /// The order in which RMM visited the streams is that in which it repeats most of the history.
+  Result<PolicySpec> with_stream_order(PolicySpec spec) const {
+    std::vector<std::uint64_t> handles;
+    for (const PoolStream& pool_stream : heap_.pool_streams) handles.push_back(pool_stream.stream_handle);
+    std::ranges::sort(handles);
+    handles.erase(std::unique(handles.begin(), handles.end()), handles.end());
+    constexpr std::size_t most_streams = 7;
+    if (handles.size() > most_streams) return spec;
+    PolicySpec best = spec;
+    std::uint64_t most = 0;
+    do {
+      std::string order;
+      for (const std::uint64_t handle : handles) order += (order.empty() ? "" : "/") + std::to_string(handle);
+      spec.parameters["stream_order"] = order;
+      const Result<BoundPolicy> policy = bind_policy(spec);
+      if (!policy) return policy.error();
+      const Verification verified = run(*policy, false);
+      if (verified.address_matches <= most) continue;
+      most = verified.address_matches;
+      best = spec;
+    } while (std::ranges::next_permutation(handles).found);
+    return best;
+  }
+
+ private:
+  const Trace& trace_;
+  const Prepared& heap_;
+  std::vector<SegmentEvent> segments_;
+  DeviceModel device_;
+};
+
+/// How many parts between dots two names begin with.
+std::size_t shared_parts(std::string_view a, std::string_view b) {
+  std::size_t count = 0;
+  while (!a.empty() && !b.empty()) {
+    const std::size_t end_a = std::min(a.find('.'), a.size()), end_b = std::min(b.find('.'), b.size());
+    if (a.substr(0, end_a) != b.substr(0, end_b)) break;
+    ++count;
+    a.remove_prefix(std::min(end_a + 1, a.size()));
+    b.remove_prefix(std::min(end_b + 1, b.size()));
+  }
+  return count;
+}
+
+const PolicyInfo* policy_named(std::string_view kind) {
+  const PolicyInfo* best = nullptr;
+  std::size_t most = 0;
+  for (const PolicyInfo& info : policies()) {
+    if (info.name == kind) return &info;
+    const std::size_t shared = shared_parts(info.name, kind);
+    if (shared > most)
+      best = &info;
+    else if (shared == most)
+      best = nullptr;
+    most = std::max(most, shared);
+  }
+  return best;
+}
+
+}  // namespace
+
+std::optional<PolicySpec> recorded_policy(const Trace& trace, const Prepared& heap) {
+  const auto kind = heap.settings.find("kind");
+  if (heap.level != Level::framework || kind == heap.settings.end()) return std::nullopt;
+  const PolicyInfo* const named = policy_named(kind->second);
+  if (named == nullptr) return std::nullopt;
+  PolicySpec spec{.name = std::string(named->name), .parameters = {}};
+  for (const auto& [parameter, value] : named->defaults)
+    if (const auto setting = heap.settings.find(parameter); setting != heap.settings.end())
+      spec.parameters[parameter] = setting->second;
+  const std::vector<SegmentEvent> segments = segments_of(trace, heap);
+  const bool begins_with_memory =
+      !segments.empty() && (heap.event.empty() || segments.front().event < heap.event.front());
+  for (const char* const parameter : {"initial", "size"})
+    if (named->defaults.contains(parameter) && begins_with_memory)
+      spec.parameters.try_emplace(parameter, std::to_string(segments.front().size.count));
+  return spec;
+}
+
+Result<Verification> verify_placement(const Trace& trace, const Prepared& heap, const PolicySpec& spec) {
+  Result<BoundPolicy> policy = bind_policy(spec);
+  if (!policy) return std::move(policy).error();
+  const PlacementVerifier verifier(trace, heap);
+  const auto order = policy->spec.parameters.find("stream_order");
+  const bool searches = order != policy->spec.parameters.end() && !spec.parameters.contains("stream_order");
+  if (searches) {
+    const Result<PolicySpec> ordered = verifier.with_stream_order(spec);
+    if (!ordered) return ordered.error();
+    policy = bind_policy(*ordered);
+  }
+  if (policy->spec.parameters.contains("maximum") && !spec.parameters.contains("maximum"))
+    policy = verifier.with_maximum(*std::move(policy));
+  Verification verified = verifier.run(*policy, true);
+  if (verified.allocations == 0 && std::ranges::count(heap.op, Op::alloc) > 0)
+    return Error{.what = policy->spec.name + " says how much, not where: there are no addresses to compare",
+                 .where = "--policy",
+                 .remedy = "name a policy that places"};
+  if (searches)
+    verified.rules = "visits streams in the order " + policy->spec.parameters.at("stream_order") +
+                     ", the one of all that repeats most of the history: RMM's own depends on the run";
+  return verified;
+}
+
+}  // namespace memreel

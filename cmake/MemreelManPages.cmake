@@ -1,0 +1,10 @@
+# Manual pages, of what the programs say of themselves. Not where these can't run, or run slowly.
+find_package(Python3 QUIET COMPONENTS Interpreter)
+if(Python3_Interpreter_FOUND AND NOT CMAKE_CROSSCOMPILING AND NOT MEMREEL_SANITIZE)
+  set(man ${PROJECT_BINARY_DIR}/man)
+  add_custom_command(OUTPUT ${man}/memreel.1.gz
+    COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/cmake/man_pages.py $<TARGET_FILE_DIR:memreel> ${man} ${PROJECT_VERSION}
+    DEPENDS ${PROJECT_SOURCE_DIR}/cmake/man_pages.py memreel memreel-attach memreel-record $<$<BOOL:${MEMREEL_VIEWER}>:memreel-view>)
+  add_custom_target(memreel_man ALL DEPENDS ${man}/memreel.1.gz)
+  install(DIRECTORY ${man}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT runtime OPTIONAL FILES_MATCHING PATTERN "*.1.gz")
+endif()

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Makes what programs are linked with that shall run where the C library is as old as FLOOR.
+
+    old_glibc.py DIRECTORY
+
+The linker takes the newest version of each symbol that the C library offers, so what is linked here would start only where
+that is as new. The libraries written to DIRECTORY have the symbols of FLOOR and no code: they are for linking alone. Their names,
+versions and sizes are those of Debian's oldest release, with everything newer than FLOOR left out; the start files and
+libc_nonshared.a (atexit, stat and others that every program has a copy of) are that release's own. apt fetches its packages and
+checks their signatures.
+"""
+import collections
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+FLOOR = (2, 28)
+SUITE = "bullseye"  # glibc 2.31
+PACKAGES = ("libc6", "libc6-dev", "libgcc-s1")
+MIRROR = os.environ.get("MEMREEL_OLD_MIRROR", "http://deb.debian.org/debian")
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+TRIPLET = "x86_64-linux-gnu"
+LIBRARIES = ("libc.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libm.so.6", "ld-linux-x86-64.so.2", "libgcc_s.so.1")
+
+Symbol = collections.namedtuple("Symbol", "name version kind size")
+
+
+def fetch(root):
+    """The packages' files, below `root`."""
+    with tempfile.TemporaryDirectory(prefix="memreel-old-glibc-") as work:
+        work = Path(work)
+        for folder in ("lists/partial", "cache/archives/partial"):
+            (work / folder).mkdir(parents=True)
+        (work / "sources.list").write_text(f"deb [signed-by={KEYRING}] {MIRROR} {SUITE} main\n")
+        (work / "apt.conf").write_text(f'Dir::Etc::sourcelist "{work}/sources.list"; Dir::Etc::sourceparts "-";\n'
+                                       f'Dir::State::lists "{work}/lists"; Dir::Cache "{work}/cache";\n'
+                                       'APT::Sandbox::User "root"; Acquire::Languages "none";\n')
+        apt = ["apt-get", "-qq", "-o", "Acquire::Retries=3"]
+        environment = os.environ | {"APT_CONFIG": str(work / "apt.conf")}
+        subprocess.run([*apt, "update"], env=environment, check=True)
+        subprocess.run([*apt, "download", *(f"{package}/{SUITE}" for package in PACKAGES)], env=environment, cwd=work, check=True)
+        for package in work.glob("*.deb"):
+            subprocess.run(["dpkg-deb", "--extract", package, root], check=True)
+
+
+def is_old_enough(version):
+    found = re.fullmatch(r"GLIBC_(\d+)\.(\d+)(?:\.\d+)?", version)
+    return (int(found[1]), int(found[2])) <= FLOOR if found else version.startswith("GCC_")
+
+
+def order(version):
+    return [int(number) for number in re.findall(r"\d+", version)]
+
+
+def symbols_of(library):
+    """For each name the newest version that is old enough; names that are there for old programs alone are left out."""
+    table = subprocess.run(["readelf", "--dyn-syms", "--wide", library], check=True, capture_output=True, text=True).stdout
+    offered, versions = set(), collections.defaultdict(dict)
+    for line in table.splitlines():
+        fields = line.split()
+        if len(fields) != 8 or fields[6] in ("UND", "ABS", "Ndx") or "@" not in fields[7] or fields[3] == "TLS":
+            continue
+        name, _, version = fields[7].partition("@")
+        if version.startswith("@"):
+            offered.add(name)
+        version = version.lstrip("@")
+        if is_old_enough(version):
+            kind = "object" if fields[3] == "OBJECT" else "function"
+            versions[name][version] = Symbol(name, version, kind, int(fields[2], 0))
+    return [versions[name][max(versions[name], key=order)] for name in sorted(offered & versions.keys())]
+
+
+def write_stub(directory, soname, symbols):
+    """A library with these symbols and nothing behind them."""
+    by_version = collections.defaultdict(list)
+    assembly = [".section .note.GNU-stack,\"\",@progbits"]
+    for symbol in symbols:
+        by_version[symbol.version].append(symbol.name)
+        section = ".text" if symbol.kind == "function" else ".bss\n.balign 32"
+        assembly.append(f"{section}\n.globl {symbol.name}\n.type {symbol.name}, @{symbol.kind}\n{symbol.name}:\n"
+                        f".zero {max(symbol.size, 1) if symbol.kind == 'object' else 1}\n.size {symbol.name}, {symbol.size}")
+    script, local = [], " local: *;"
+    for version in sorted(by_version, key=order):
+        script.append(f"{version} {{ global: {'; '.join(by_version[version])};{local} }};")
+        local = ""
+    source, versions = directory / f"{soname}.s", directory / f"{soname}.map"
+    source.write_text("\n".join(assembly) + "\n")
+    versions.write_text("\n".join(script) + "\n")
+    subprocess.run(["gcc", "-shared", "-nostdlib", "-fuse-ld=bfd", f"-Wl,-soname={soname}", f"-Wl,--version-script={versions}",
+                    "-o", directory / soname, source], check=True)
+    source.unlink()
+    versions.unlink()
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    directory = Path(sys.argv[1])
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    with tempfile.TemporaryDirectory(prefix="memreel-old-glibc-") as root:
+        root = Path(root)
+        fetch(root)
+        for soname in LIBRARIES:
+            write_stub(directory, soname, symbols_of(root / "lib" / TRIPLET / soname))
+        for file in ("crt1.o", "Scrt1.o", "crti.o", "crtn.o", "libc_nonshared.a"):
+            shutil.copy(root / "usr/lib" / TRIPLET / file, directory)
+    for file, soname in (("libpthread.so", "libpthread.so.0"), ("libdl.so", "libdl.so.2"), ("librt.so", "librt.so.1"),
+                         ("libm.so", "libm.so.6")):
+        (directory / file).symlink_to(soname)
+    floor = Path(__file__).parent / "floor.c"
+    subprocess.run(["gcc", "-O2", "-D_GNU_SOURCE", "-fPIC", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-c", floor, "-o", directory / "floor.o"],
+                   check=True)
+    subprocess.run(["ar", "rcs", directory / "libfloor.a", directory / "floor.o"], check=True)
+    (directory / "floor.o").unlink()
+    # With what the C library has taken in since then: nobody names those libraries any more.
+    (directory / "libc.so").write_text("GROUP ( AS_NEEDED ( libpthread.so.0 libdl.so.2 librt.so.1 libm.so.6 ) libc.so.6 "
+                                       "libc_nonshared.a libfloor.a AS_NEEDED ( ld-linux-x86-64.so.2 ) )\n")
+    (directory / "libgcc_s.so").write_text("GROUP ( libgcc_s.so.1 -lgcc )\n")
+
+
+if __name__ == "__main__":
+    main()

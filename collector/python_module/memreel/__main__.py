@@ -1,0 +1,4 @@
+"""python -m memreel: the program memreel."""
+from .launch import main
+
+main()

@@ -1,0 +1,100 @@
+"""What memreel knows of a recording, as Python values: memreel.load("snapshot.pickle").
+
+Every method runs the program memreel and reads its JSON document; docs/schema of memreel describes each key.
+"""
+from __future__ import annotations
+
+import html
+import json
+import os
+import subprocess
+from typing import Any
+
+from .launch import program
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+Document = dict[str, Any]
+
+
+class MemreelError(RuntimeError):
+    """What memreel said when it could not answer: what, where, and how to fix it."""
+
+
+def _answer(*words: str) -> bytes:
+    done = subprocess.run([program(), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if done.returncode in (0, 1):  # 1: the answer is no, with the document that says why
+        return done.stdout
+    said = done.stderr.decode(errors="replace").strip().splitlines() or [f"memreel ended with {done.returncode}"]
+    raise MemreelError(said[-1].removeprefix("memreel: error: "))
+
+
+def _words(options: dict[str, Any]) -> list[str]:
+    """Options as on the command line: by="layer", leaks=True, policy=["torch.native", "fit.best"]."""
+    words = []
+    for name, value in options.items():
+        option = "--" + name.rstrip("_").replace("_", "-")
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            if one is True:
+                words.append(option)
+            elif one is not None and one is not False:
+                words += [option, str(one)]
+    return words
+
+
+class Recording:
+    """A recording; see load(). Options are those of the command line: recording.report(by="layer", top=20)."""
+
+    def __init__(self, file: str | os.PathLike[str]) -> None:
+        self.file = os.fspath(file)
+        if not os.path.exists(self.file):
+            raise FileNotFoundError(2, "no such recording", self.file)
+
+    def document(self, command: str, **options: Any) -> Document:
+        """The JSON document of `memreel COMMAND FILE`: verify, replay, tune, check..."""
+        return json.loads(_answer(command, self.file, "--json", *_words(options)))
+
+    def info(self, **options: Any) -> Document:
+        """What the file contains: events, devices, heaps, losses."""
+        return self.document("info", **options)
+
+    def report(self, **options: Any) -> Document:
+        """Peaks, who holds the memory, leaks, fragmentation, failures."""
+        return self.document("report", **options)
+
+    def categories(self, **options: Any) -> list[Document]:
+        """What the memory at the peak of live bytes is for: dictionaries with heap, device, category, bytes, count, evidence."""
+        return [{"heap": heap["heap"], "device": heap["device"], **category}
+                for heap in self.report(**options)["live_at_peak"] for category in heap.get("categories", [])]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Every event, a row each; columns as `memreel export --format csv` has them."""
+        import io
+
+        import pandas
+        try:
+            return self.to_arrow().to_pandas()
+        except ImportError:
+            return pandas.read_csv(io.BytesIO(_answer("export", self.file, "--format", "csv")), low_memory=False)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """The same as a table of Arrow; pyarrow.parquet.write_table() writes it."""
+        import pyarrow
+        from pyarrow import csv
+        events = pyarrow.BufferReader(_answer("export", self.file, "--format", "csv"))
+        return csv.read_csv(events, convert_options=csv.ConvertOptions(strings_can_be_null=True))
+
+    def html(self, **options: Any) -> str:
+        """The page that `memreel report -o FILE.html` writes: one file, without anything from elsewhere."""
+        return _answer("report", self.file, "--format", "html", *_words(options)).decode()
+
+    def _repr_html_(self) -> str:
+        """For notebooks. A frame of its own, so that neither changes the other's looks."""
+        return ('<iframe style="width:100%;height:40em;border:0" sandbox="allow-scripts" '
+                f'srcdoc="{html.escape(self.html(), quote=True)}"></iframe>')
+
+    def __repr__(self) -> str:
+        return f"memreel.load({self.file!r})"

@@ -1,0 +1,25 @@
+"""memreel demo: what somebody sees who has just installed it."""
+
+import shutil
+import subprocess
+
+from program import MEMREEL, SAMPLES, ProgramTest
+
+
+class Demo(ProgramTest):
+    def test_it_shows_what_the_commands_say_themselves(self):
+        sample = SAMPLES / "gpt_default.reel"
+        said = self.answer("demo").stdout
+        for words in (["info"], ["report", "--summary"], ["verify"],
+                      ["replay", "--policy", "bound.live,cuda.malloc,torch.native,fit.best"]):
+            command, *options = words
+            self.assertIn(" ".join(["$ memreel", command, "gpt_default.reel", *options]) + "\n", said)
+            self.assertIn(self.answer(command, sample, *options).stdout, said)
+
+    def test_without_its_recording_it_says_so(self):
+        alone = self.directory / "bin/memreel"
+        alone.parent.mkdir()
+        shutil.copy(MEMREEL, alone)
+    
+        process = subprocess.run([alone, "demo"], text=True, capture_output=True)
+        self.assert_refused(process, "the sample recording is not installed", "share/memreel/samples")

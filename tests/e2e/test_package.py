@@ -1,0 +1,113 @@
+"""The Python package memreel, as it lies in the repository and as `cmake --install` installs it."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+from program import MEMREEL, REPOSITORY, SAMPLES, SANITIZED, ProgramTest
+
+MODULE = REPOSITORY / "collector/python_module"
+SAMPLE = SAMPLES / "gpt_default.reel"
+VERSION = re.search(r"project\(memreel VERSION ([\d.]+)", (REPOSITORY / "CMakeLists.txt").read_text())[1]
+
+
+class PackageTest(ProgramTest):
+    module = MODULE
+
+    def python(self, *words, code=0, program_path=f"{Path(MEMREEL).parent}:{os.environ['PATH']}"):
+        """Python with the package, and memreel's programs on PATH."""
+        process = subprocess.run([sys.executable, "-B", *map(str, words)], cwd=self.directory, text=True, capture_output=True,
+                                 env=os.environ | {"PYTHONPATH": str(self.module), "PATH": program_path}, timeout=300)
+        self.assertEqual(process.returncode, code, process.stdout + process.stderr)
+        return process
+
+    def value(self, expression):
+        """Of a Python expression in which `recording` is the sample's."""
+        program = f"import json, memreel\nrecording = memreel.load({str(SAMPLE)!r})\nprint(json.dumps({expression}))"
+        return json.loads(self.python("-c", program).stdout)
+
+
+class Package(PackageTest):
+    def test_it_has_the_version_of_the_program(self):
+        self.assertEqual(self.value("memreel.__version__"), VERSION)
+        self.assertEqual(self.answer("--version").stdout, f"memreel {VERSION}\n")
+
+    def test_importing_it_takes_nothing_that_is_slow(self):
+        loaded = self.python("-c", "import memreel, sys; print(*sys.modules)").stdout.split()
+        self.assertFalse({"json", "subprocess", "torch", "pytest", "importlib.metadata"} & set(loaded))
+
+    def test_every_name_has_types(self):
+        self.assertTrue((MODULE / "memreel/py.typed").exists())
+        untyped = self.value("[name for name in memreel.__all__ if callable(getattr(memreel, name)) and "
+                             "not isinstance(getattr(memreel, name), type) and "
+                             "'return' not in getattr(memreel, name).__annotations__]")
+        self.assertEqual(untyped, [])
+
+
+class Load(PackageTest):
+    def test_documents_are_those_of_the_command_line(self):
+        self.assertEqual(self.value("recording.info()"), self.document("info", SAMPLE))
+        self.assertEqual(self.value("recording.report(by='layer', leaks=True, oom=False)"),
+                         self.document("report", SAMPLE, "--by", "layer", "--leaks"))
+        replay = self.value("[p['policy'] for p in recording.document('replay', policy=['bound.live', 'fit.best'])['policies']]")
+        self.assertEqual(replay, ["bound.live", "fit.best"])
+
+    def test_an_answer_that_is_no_is_an_answer(self):
+        self.assertFalse(self.value("recording.document('check', max_peak='1MiB')['passed']"))
+
+    def test_categories_of_the_peak(self):
+        categories = self.value("recording.categories()")
+        expected = self.document("report", SAMPLE)["live_at_peak"][0]
+        self.assertEqual([c["category"] for c in categories], [c["category"] for c in expected["categories"]])
+        self.assertEqual(sum(c["bytes"] for c in categories), expected["bytes"])
+
+    def test_a_page_for_notebooks(self):
+        page = self.value("recording._repr_html_()")
+        self.assertTrue(page.startswith("<iframe"), page[:100])
+        self.assertIn("&lt;html", page)
+        self.assertNotIn("<html", page)
+
+    def test_what_cannot_be_read_is_an_error_of_one_line(self):
+        bad = self.file("bad.pickle", b"nothing")
+        said = self.python("-c", f"import memreel; memreel.load({str(bad)!r}).info()", code=1).stderr
+        self.assertRegex(said.splitlines()[-1], r"^memreel\.analysis\.MemreelError: .*bad\.pickle")
+        said = self.python("-c", "import memreel; memreel.load('missing.reel')", code=1).stderr
+        self.assertIn("FileNotFoundError", said)
+        self.assertIn("missing.reel", said)
+
+
+class Launch(PackageTest):
+    def test_exit_codes_and_output_are_the_programs(self):
+        self.assertEqual(self.python("-m", "memreel", "--version").stdout, f"memreel {VERSION}\n")
+        self.assertIn("missing.reel", self.python("-m", "memreel", "info", "missing.reel", code=2).stderr)
+        self.python("-m", "memreel", "check", SAMPLE, "--max-peak", "1MiB", code=1)
+
+    @unittest.skipIf(SANITIZED, "the shell can't load a sanitized agent")
+    def test_signals_are_the_programs(self):
+        self.python("-m", "memreel", "record", "--", "sh", "-c", "kill -s SEGV $$", code=-signal.SIGSEGV)
+        said = self.python("-m", "memreel", "record", "--", "grep", "SigIgn", "/proc/self/status").stdout
+        here = subprocess.run(["grep", "SigIgn", "/proc/self/status"], capture_output=True, text=True).stdout
+        self.assertEqual(said, here)  # Python itself ignores SIGPIPE and SIGXFSZ
+
+    def test_without_the_programs_it_says_so(self):
+        said = self.python("-m", "memreel", "--version", code=2, program_path="/nowhere").stderr
+        self.assertEqual(said, "memreel: error: the program memreel is not installed (pip install memreel)\n")
+
+
+class Installed(PackageTest):
+    def test_it_finds_the_programs_of_its_installation(self):
+        build = Path(MEMREEL).parents[1]
+        if not shutil.which("cmake") or not (build / "cmake_install.cmake").exists():
+            self.skipTest("not run from a build")
+        for component in ("runtime", "python"):
+            subprocess.run(["cmake", "--install", build, "--component", component, "--prefix", self.directory], check=True,
+                           stdout=subprocess.DEVNULL)
+        self.module = self.directory / "share/memreel/python"
+        found = self.python("-c", "from memreel.launch import program; print(program('memreel-record'))", program_path="/nowhere")
+        self.assertEqual(found.stdout, f"{self.directory.resolve()}/bin/memreel-record\n")

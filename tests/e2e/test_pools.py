@@ -1,0 +1,119 @@
+"""Pools other than PyTorch's, as they recorded themselves on an H200 (RMM 26.10, CuPy 14.2): every address comes out again."""
+
+import json
+import lzma
+import unittest
+
+from program import REPOSITORY, ProgramTest, run
+
+POOLS = REPOSITORY / "tests/data/pools"
+BINNING = "rmm.binning{initial=64MiB,smallest=256,largest=1MiB}"  # what the log does not say
+
+
+def lines(name):
+    return [json.loads(line) for line in lzma.open(POOLS / f"{name}-s1.jsonl.xz", "rt")]
+
+
+def of(rows, op):
+    return [row for row in rows if row["op"] == op]
+
+
+class Pools(ProgramTest):
+    def verified(self, name, *options):
+        document = self.document("verify", POOLS / f"{name}-s1.jsonl.xz", *options)
+        (device,) = document["devices"]
+        rows = lines(name)
+        self.assertIs(document["exact"], True)
+        served = [row for row in of(rows, "alloc") if row["ptr"] is not None]
+        self.assertEqual(device["address_matches"], len(served))
+        self.assertEqual(device["allocations"], len(served))
+        taken = [row for row in of(rows, "up") + of(rows, "down") if row["ptr"] is not None]
+        self.assertEqual(device["segment_events"], len(taken))
+        self.assertEqual(device["segment_matches"], len(taken))
+        return device
+
+    def test_rmm_pool(self):
+        device = self.verified("rmm.pool")
+        self.assertEqual(device["params"]["initial"], str(64 << 20))
+        self.assertEqual(device["peak_reserved_bytes"], device["recorded_peak_reserved_bytes"])
+        self.assertIn("order 0/3/", device["rules"])
+
+    def test_rmm_pool_with_a_maximum(self):
+        device = self.verified("rmm.pool.max")
+        self.assertEqual(device["params"]["maximum"], "700MiB")  # which the log does not say, but its growth
+        self.assertEqual(device["peak_reserved_bytes"], device["recorded_peak_reserved_bytes"])
+
+    def test_rmm_arena(self):
+        self.assertEqual(self.verified("rmm.arena")["params"]["size"], str(1 << 30))
+
+    def test_rmm_binning(self):
+        device = self.verified("rmm.binning", "--policy", BINNING)
+        self.assertEqual(device["peak_reserved_bytes"], device["recorded_peak_reserved_bytes"])
+
+    def test_cupy(self):
+        self.assertEqual(self.verified("cupy")["policy"], "cupy.pool")
+
+    def test_cupy_with_a_limit(self):
+        self.assertEqual(self.verified("cupy.limit")["params"]["limit"], str(3000 << 20))
+
+    def test_peaks_and_refusals_with_the_defaults(self):
+        for name, policy in (("rmm.pool", "rmm.pool{initial=64MiB}"), ("rmm.arena", "rmm.arena{size=1GiB}"),
+                             ("rmm.pool.max", "rmm.pool{initial=256MiB,maximum=700MiB}"), ("rmm.binning", BINNING)):
+            with self.subTest(name):
+                document = self.document("replay", POOLS / f"{name}-s1.jsonl.xz", "--policy", policy,
+                                         "--capacity", str(3000 << 20))
+                (replayed,) = document["policies"]
+                reserved = peak = 0
+                for row in lines(name):
+                    if row["op"] in ("up", "down") and row["ptr"] is not None:
+                        reserved += row["size"] if row["op"] == "up" else -row["size"]
+                        peak = max(peak, reserved)
+                self.assertEqual(replayed["peak_reserved_bytes"], peak)
+                refused = [row for row in of(lines(name), "alloc") if row["ptr"] is None and row["size"] > 0]
+                self.assertEqual(replayed["failed_allocations"], len(refused))
+
+    def test_streamed_or_loaded(self):
+        for name in ("cupy", "rmm.pool"):
+            trace = self.directory / f"{name}.reel"
+            self.answer("import", POOLS / f"{name}-s1.jsonl.xz", "-o", trace)
+            answers = []
+            for options in ((), ("--stream",)):
+                document = self.document("replay", trace, "--policy", "cupy.pool,rmm.pool", *options)
+                answers.append([(p["policy"], p["peak_reserved_bytes"], p["driver_calls"]) for p in document["policies"]])
+            self.assertEqual(*answers)
+
+    def test_by_what_the_program_says(self):
+        log = self.directory / "mine.jsonl"
+        log.write_text("".join(json.dumps({"op": "alloc", "id": i, "size": size, "ptr": i << 20, "metadata": text}) + "\n"
+                               for i, (size, text) in enumerate(((700, "weights"), (200, "cache"), (100, "weights")), 1)))
+        report = self.document("report", log, "--by", "metadata")
+        groups = [(group["label"], group["bytes"]) for group in report["live_at_peak"][0]["groups"]]
+        self.assertEqual(groups, [("weights", 800), ("cache", 200)])
+
+    def test_another_policy_is_not_exact(self):
+        ran = run("verify", POOLS / "rmm.pool-s1.jsonl.xz", "--policy", "fit.best")
+        self.assertEqual(ran.returncode, 1)
+        self.assertIn("first divergence", ran.stdout)
+
+    def test_one_changed_address_is_found(self):
+        rows = lines("rmm.pool")
+        changed = next(row for row in of(rows, "alloc")[1000:] if row["ptr"] is not None)
+        changed["ptr"] += 256
+        log = self.directory / "changed.jsonl"
+        log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        ran = run("verify", log, "--json")
+        self.assertEqual(ran.returncode, 1)
+        (device,) = json.loads(ran.stdout)["devices"]
+        self.assertEqual(device["address_matches"], device["allocations"] - 1)
+        self.assertIn(hex(changed["ptr"]), device["first_divergence"]["expected"])
+
+    def test_refusals(self):
+        log = POOLS / "rmm.pool-s1.jsonl.xz"
+        for policy, mention in (("nothing", "unknown policy"), ("bound.live", "where"), ("fit.best,fit.first", "one policy"),
+                                ("rmm.pool{stream_order=a/b}", "stream_order"), ("rmm.pool{release=new}", "release")):
+            with self.subTest(policy):
+                self.assert_refused(run("verify", log, "--policy", policy), mention)
+
+
+if __name__ == "__main__":
+    unittest.main()

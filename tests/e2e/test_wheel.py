@@ -1,0 +1,263 @@
+"""The wheel that `./dev wheel` makes, installed where there is nothing else."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import textwrap
+import time
+import unittest
+import zipfile
+from pathlib import Path
+
+import peers
+import test_hardening
+from program import MEMREEL, REPOSITORY, SAMPLES
+from recorded import FAKE, PROGRAM
+from test_package import VERSION
+
+SAMPLE = SAMPLES / "gpt_default.reel"
+FLOOR = REPOSITORY / "cmake/wheel/check_floor.py"
+OLDEST = "bullseye"  # of Debian's releases: glibc 2.31, Python 3.9
+
+
+def run(*words, code=0, **options):
+    process = subprocess.run(list(map(str, words)), text=True, capture_output=True, stdin=subprocess.DEVNULL, **options)
+    if process.returncode != code:
+        raise AssertionError(f"{' '.join(map(str, words))} ended with {process.returncode}\n{process.stdout}{process.stderr}")
+    return process
+
+
+def made_wheel():
+    if "MEMREEL_WHEEL" not in os.environ:
+        run(REPOSITORY / "dev", "wheel")
+    return Path(os.environ.get("MEMREEL_WHEEL") or next((REPOSITORY / "dist").glob(f"memreel-{VERSION}-*.whl")))
+
+
+class WheelTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.wheel = made_wheel()
+        directory = tempfile.TemporaryDirectory(prefix="memreel-wheel-")
+        cls.addClassCleanup(directory.cleanup)
+        cls.directory = Path(directory.name)
+        cls.clean = {"PATH": "/usr/bin:/bin", "HOME": str(cls.directory), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+
+    @classmethod
+    def environment(cls, name, *packages):
+        """The folder of programs of a new environment, with the wheel and these packages."""
+        run(sys.executable, "-m", "venv", cls.directory / name)
+        programs = cls.directory / name / "bin"
+        # With the settings that pip has here.
+        run(programs / "pip", "install", "--quiet", cls.wheel, *packages, env=os.environ | {"PYTHONPATH": ""})
+        return programs
+
+
+class Contents(WheelTest):
+    def test_one_for_every_python_and_not_large(self):
+        self.assertEqual(self.wheel.name, f"memreel-{VERSION}-py3-none-manylinux_2_28_x86_64.whl")
+        self.assertLess(self.wheel.stat().st_size, 15_000_000)
+
+    def test_what_it_holds(self):
+        names = set(zipfile.ZipFile(self.wheel).namelist())
+        for name in ("bin/memreel", "bin/memreel-record", "bin/memreel-attach", "bin/memreel-view",
+                     "lib/memreel/libmemreel-agent.so", "include/memreel/memreel.h", "share/man/man1/memreel-record.1.gz",
+                     "share/memreel/schema/report.json",
+                     "share/memreel/licenses/libdw-dev", "share/memreel/samples/gpt_default.reel"):
+            self.assertIn(f"memreel/_dist/{name}", names)
+        self.assertIn("memreel/py.typed", names)
+
+    def test_metadata(self):
+        with zipfile.ZipFile(self.wheel) as wheel:
+            text = wheel.read(f"memreel-{VERSION}.dist-info/METADATA").decode()
+        self.assertEqual(set(re.findall(r"(?m)^Provides-Extra: (.*)$", text)), {"cu12", "cu13", "pandas", "ray"})
+        self.assertNotIn("Requires-Dist", re.sub(r"(?m)^Requires-Dist: .*extra == .*$", "", text))
+
+    def test_the_source_distribution_has_all_that_is_built_and_installed(self):
+        python = peers.python_with("build", "scikit_build_core")
+        run(python, "-m", "build", "--sdist", "--no-isolation", "--outdir", self.directory, REPOSITORY)
+        with tarfile.open(self.directory / f"memreel-{VERSION}.tar.gz") as archive:
+            archive.extractall(self.directory)
+        source = self.directory / f"memreel-{VERSION}"
+        run("cmake", "-G", "Ninja", "-S", source, "-B", source / "made", "-D", "MEMREEL_TESTS=OFF", "-D", "MEMREEL_CUDA=OFF")
+        rules = (source / "made/cmake_install.cmake").read_text()
+        named = [Path(name) for name in re.findall(rf'"({re.escape(str(source))}/[^"]+)"', rules) if "/made/" not in name]
+        self.assertGreater(len(named), 8)
+        self.assertEqual([str(file) for file in named if not file.exists()], [])
+
+    def test_nothing_newer_than_glibc_2_28(self):
+        run(FLOOR, self.wheel)
+        # This system's own programs are found out.
+        self.assertIn("memreel needs glibc", run(FLOOR, Path(MEMREEL).parent, code=1).stderr)
+
+    def test_its_programs_are_hardened(self):
+        with zipfile.ZipFile(self.wheel) as wheel:
+            wheel.extractall(self.directory / "unpacked")
+        files = [file for file in (self.directory / "unpacked").rglob("*")
+                 if file.is_file() and file.read_bytes()[:4] == b"\x7fELF" and file.name != "libglfw.so.3"]
+        self.assertEqual(len(files), 5, files)
+        found = {f"{file.name} {line}" for file in files for line in test_hardening.shortcomings(file)}
+        self.assertLessEqual(found, {"memreel-view looks for libraries where it was built"})  # $ORIGIN, for libglfw.so.3
+
+    def test_auditwheel_agrees(self):
+        python = peers.python_with("auditwheel")
+        said = " ".join(run(python, "-m", "auditwheel", "show", self.wheel).stdout.split())
+        found = re.search(r'consistent with the following platform tag: "manylinux_2_(\d+)_x86_64"', said)
+        self.assertTrue(found and int(found[1]) <= 28, said)
+
+
+class Installed(WheelTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.programs = cls.environment("environment")
+        cls.memreel = cls.programs / "memreel"
+
+    def test_the_demonstration(self):
+        self.assertIn("11,583 of 11,583", run(self.memreel, "demo", env=self.clean).stdout)
+        self.assertEqual(run(self.programs / "python", "-m", "memreel", "--version", env=self.clean).stdout, f"memreel {VERSION}\n")
+
+    def test_it_finds_its_names_of_native_frames(self):
+        """elfutils is in it: the same report as that of a program which has the system's."""
+        self.assertEqual(run(self.memreel, "report", SAMPLE, env=self.clean).stdout, run(MEMREEL, "report", SAMPLE).stdout)
+
+    def test_a_recording_on_the_fake_gpu(self):
+        trace = self.directory / "run.reel"
+        said = run(self.memreel, "record", "-o", trace, "--", PROGRAM, "single", "50",
+                   env=self.clean | {"LD_LIBRARY_PATH": str(FAKE), "MEMREEL_TRUTH": str(self.directory / "truth")}).stderr
+        self.assertIn("none lost", said)
+        kinds = json.loads(run(self.memreel, "info", trace, "--json", env=self.clean).stdout)["kinds"]
+        self.assertGreater(kinds["alloc"], 10)
+
+    def test_python_reads_it(self):
+        said = run(self.programs / "python", "-c", f"import memreel; print(memreel.load({str(SAMPLE)!r}).categories()[0]['category'])",
+                   env=self.clean).stdout
+        self.assertEqual(said, "activation\n")
+
+    def test_a_picture_without_a_display(self):
+        if not any(Path(folder, "libEGL.so.1").exists() for folder in ("/usr/lib64", "/usr/lib/x86_64-linux-gnu")):
+            self.skipTest("there is no EGL here")
+        picture = self.directory / "picture.png"
+        run(self.memreel, "view", SAMPLE, "--screenshot", picture, "--size", "800x600", env=self.clean)
+        self.assertGreater(picture.stat().st_size, 20_000)
+        said = run(self.memreel, "view", SAMPLE, env=self.clean, code=2).stderr
+        self.assertRegex(said, r"^memreel: error: can't open a window: .*DISPLAY.*\(a display is needed.*\)\n$")
+
+    def test_it_leaves_nothing_behind(self):
+        folder = self.directory / "gone"
+        run(sys.executable, "-m", "venv", folder)
+
+        def files():
+            return {path for path in folder.rglob("*") if "__pycache__" not in path.parts}
+        before = files()
+        run(folder / "bin/pip", "install", "--quiet", self.wheel)
+        self.assertIn(folder / "bin/memreel", files() - before)
+        run(folder / "bin/memreel", "demo", env=self.clean)
+        run(folder / "bin/python", "-c", "import memreel", env=self.clean)
+        run(folder / "bin/pip", "uninstall", "--quiet", "--yes", "memreel")
+        self.assertEqual(files() - before, set())
+
+
+class Tables(WheelTest):
+    def test_events_for_pandas_with_and_without_arrow(self):
+        python = peers.python_with("pandas", "pyarrow")
+        program = f"""
+            import sys
+            if len(sys.argv) > 1:
+                sys.modules["pyarrow"] = None
+            import memreel
+            table = memreel.load({str(SAMPLE)!r}).to_pandas()
+            print(len(table), table[table.kind == "alloc"]["size"].sum(), table.category.nunique())
+        """
+        environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "collector/python_module"),
+                                    "PATH": f"{Path(MEMREEL).parent}:{os.environ['PATH']}"}
+        with_arrow, without = (run(python, "-c", textwrap.dedent(program), *words, env=environment).stdout for words in ([], ["x"]))
+        self.assertEqual(with_arrow, without)
+        self.assertTrue(with_arrow.startswith("34294 "), with_arrow)
+
+
+TESTS = """
+    import ctypes
+    import pytest
+
+    cuda = ctypes.CDLL("libcuda.so.1")
+    cuda.cuInit(0)
+    cuda.cuCtxCreate_v2(ctypes.byref(ctypes.c_void_p()), 0, 0)
+
+    def use(size):
+        pointer = ctypes.c_uint64()
+        assert cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size)) == 0
+        assert cuda.cuMemFree_v2(pointer) == 0
+
+    @pytest.mark.memreel_limit("2 MiB")
+    @pytest.mark.parametrize("size", [1, 2, 3, 4])
+    def test_size(size):
+        use(size << 20)
+"""
+
+
+class Pytest(WheelTest):
+    def check(self, *packages):
+        programs = self.environment("-".join(packages).replace("=", ""), *packages, "pytest-xdist")
+        tests = self.directory / "test_sizes.py"
+        tests.write_text(textwrap.dedent(TESTS))
+        environment = self.clean | {"LD_LIBRARY_PATH": str(FAKE)}
+        command = [programs / "python", "-B", "-m", "pytest", "-p", "no:cacheprovider", "--strict-markers", tests]
+        for options in ([], ["-n", "2"]):
+            with self.subTest(packages=packages, options=options):
+                said = run(programs / "memreel", "record", "-q", "-o", self.directory / "%p.reel", "--", *command, *options,
+                           "--memreel-required", env=environment, cwd=self.directory, code=1).stdout
+                self.assertIn("2 failed, 2 passed", said)
+                self.assertIn("1.00 MiB more than its limit of 2.00 MiB", said)
+                said = run(*command, *options, env=environment, cwd=self.directory).stdout
+                self.assertIn("4 tests have limits on GPU memory that were not checked", said)
+                said = run(*command, *options, "--memreel-required", env=environment, cwd=self.directory, code=4)
+                self.assertIn("this process is not recorded", said.stdout + said.stderr)
+
+    def test_an_older_one(self):
+        self.check("pytest==7.*")
+
+    def test_the_newest(self):
+        self.check("pytest>=8")
+
+
+@unittest.skipUnless(os.geteuid() == 0 and shutil.which("debootstrap"), "needs root and debootstrap")
+class OldRoot(WheelTest):
+    """A system as old as can be had, with python3-venv and nothing else."""
+
+    def setUp(self):
+        self.root = Path(MEMREEL).resolve().parents[1] / f"root-{OLDEST}"
+        if not (self.root / "complete").exists():
+            shutil.rmtree(self.root, ignore_errors=True)
+            mirror = os.environ.get("MEMREEL_OLD_MIRROR", "http://deb.debian.org/debian")
+            run("debootstrap", "--variant=minbase", "--include=python3-venv", OLDEST, self.root, mirror)
+            (self.root / "complete").touch()
+        shutil.rmtree(self.root / "work", ignore_errors=True)
+        (self.root / "work").mkdir()
+        shutil.copy(self.wheel, self.root / "work")
+
+    def inside(self, script, code=0):
+        return run("unshare", "--mount", "--pid", "--fork", "chroot", self.root, "/bin/sh", "-ec",
+                   "mount -t proc proc /proc\ncd /work\n" + script, code=code, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
+
+    def test_install_and_use(self):
+        began = time.monotonic()
+        said = self.inside("python3 -m venv v && v/bin/pip install --quiet ./memreel-*.whl && v/bin/memreel demo").stdout
+        print(f"pip install and memreel demo: {time.monotonic() - began:.1f} s", file=sys.stderr)
+        self.assertIn("11,583 of 11,583", said)
+        # The agent is loaded, and has nothing to say of a program without CUDA.
+        said = self.inside("LD_DEBUG=libs v/bin/memreel record -- /bin/true")
+        self.assertRegex(said.stderr, r"calling init: .*/libmemreel-agent\.so")
+        self.assertIn("true ended", said.stderr)
+        # What the viewer lacks is named with its package.
+        self.assertIn("libegl1", self.inside("v/bin/memreel view --screenshot x.png", code=2).stderr)
+        self.assertIn("libx11-6", self.inside("DISPLAY=:7 v/bin/memreel view", code=2).stderr)
+        self.assertEqual(self.inside("v/bin/pip uninstall --quiet --yes memreel\nfind v -name '*memreel*'").stdout, "")
+
+
+if __name__ == "__main__":
+    unittest.main()

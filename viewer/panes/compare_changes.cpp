@@ -1,0 +1,175 @@
+// Who holds more and who holds less: by stack, by category, by layer.
+#include <array>
+#include <cstdlib>
+
+#include "formats/model/quantity.h"
+#include "viewer/panes/compare_pane.h"
+
+namespace memreel::viewer {
+namespace {
+
+std::string change_text(std::int64_t change) {
+  if (change == 0) return "0 B";
+  return (change > 0 ? "+" : "-") + text_of(Bytes{static_cast<std::uint64_t>(std::llabs(change))});
+}
+
+std::int64_t change_of(Bytes a, Bytes b) { return static_cast<std::int64_t>(b.count - a.count); }
+
+/// "forward (modeling_gpt2.py:240) +1.20 GiB"
+std::string most_of(const CategoryChange& c) {
+  return c.place.empty() ? "" : c.place + " " + change_text(change_of(c.place_a, c.place_b));
+}
+
+double key_of(int sort, Bytes a, Bytes b) {
+  if (sort == 0) return static_cast<double>(change_of(a, b));
+  return static_cast<double>(sort == 1 ? a.count : b.count);
+}
+
+}  // namespace
+
+void ComparePane::choose_changes(Scene& scene, const Comparison& comparison) {
+  struct Choice {
+    ChangesBy by;
+    const char* name;
+  };
+  constexpr std::array<Choice, 3> choices{
+      {{ChangesBy::stack, "by stack"}, {ChangesBy::category, "by category"}, {ChangesBy::layer, "by layer"}}};
+  for (const Choice& choice : choices) {
+    if (ImGui::RadioButton(choice.name, by_ == choice.by)) by_ = choice.by;
+    note_item(scene, std::string("compare/") + choice.name);
+    ImGui::SameLine();
+  }
+  std::string most;
+  for (std::size_t i = 0; i < comparison.categories.size() && i < 4; ++i) {
+    const CategoryChange& c = comparison.categories[i];
+    most += (i == 0 ? "" : ",   ") + std::string(words_of(c.category)) + " " + change_text(change_of(c.a, c.b));
+  }
+  ImGui::SameLine(0, scene.px(18));
+  const float room = ImGui::GetContentRegionAvail().x;
+  ImGui::TextDisabled("%s", fitting(most, room).c_str());
+}
+
+void ComparePane::draw_changes(Scene& scene, const std::shared_ptr<const Comparison>& comparison) {
+  if (comparison->categories.empty()) return draw_stacks(scene, comparison);
+  choose_changes(scene, *comparison);
+  switch (by_) {
+    case ChangesBy::stack:
+      return draw_stacks(scene, comparison);
+    case ChangesBy::category:
+      return draw_categories(scene, comparison);
+    case ChangesBy::layer:
+      return draw_places(scene, comparison);
+  }
+}
+
+void ComparePane::draw_categories(Scene& scene, const std::shared_ptr<const Comparison>& comparison) {
+  const std::vector<CategoryChange>& changes = comparison->categories;
+  Rows rows;
+  rows.count = changes.size();
+  rows.cell = [&](std::uint64_t row, int column) -> std::string {
+    const CategoryChange& c = changes[row];
+    switch (column) {
+      case 0:
+        return change_text(change_of(c.a, c.b));
+      case 1:
+        return text_of(c.a);
+      case 2:
+        return text_of(c.b);
+      case 3:
+        return std::string(words_of(c.category));
+      default:
+        return most_of(c);
+    }
+  };
+  rows.swatch = [&](std::uint64_t row) { return scene.theme.category(changes[row].category); };
+  rows.selected = [&](std::uint64_t row) { return scene.selection.category == changes[row].category; };
+  rows.on_hover = [&](std::uint64_t row) { scene.selection.hover(changes[row].category); };
+  rows.on_click = [&](std::uint64_t row) { scene.selection.toggle(changes[row].category); };
+  rows.of = comparison;
+  rows.key = [&](std::uint64_t row, int sort) { return key_of(sort, changes[row].a, changes[row].b); };
+  categories_.draw(scene, rows);
+}
+
+void ComparePane::draw_places(Scene& scene, const std::shared_ptr<const Comparison>& comparison) {
+  const std::vector<PlaceChange>& changes = comparison->places;
+  Rows rows;
+  rows.count = changes.size();
+  rows.cell = [&](std::uint64_t row, int column) -> std::string {
+    const PlaceChange& c = changes[row];
+    switch (column) {
+      case 0:
+        return change_text(c.change());
+      case 1:
+        return text_of(c.a);
+      case 2:
+        return text_of(c.b);
+      case 3:
+        return std::string(words_of(c.category));
+      default:
+        return c.place;
+    }
+  };
+  rows.swatch = [&](std::uint64_t row) { return scene.theme.category(changes[row].category); };
+  rows.on_hover = [&](std::uint64_t row) { scene.selection.hover(changes[row].category); };
+  rows.of = comparison;
+  rows.key = [&](std::uint64_t row, int sort) { return key_of(sort, changes[row].a, changes[row].b); };
+  places_.draw(scene, rows);
+}
+
+void ComparePane::draw_stacks(Scene& scene, const std::shared_ptr<const Comparison>& comparison) {
+  Selection& selection = scene.selection;
+  const std::vector<StackChange>& changes = comparison->changes;
+  Rows rows;
+  rows.count = changes.size();
+  rows.cell = [&](std::uint64_t row, int column) -> std::string {
+    const StackChange& c = changes[row];
+    switch (column) {
+      case 0:
+        return change_text(c.change());
+      case 1:
+        return text_of(Bytes{c.bytes_a});
+      case 2:
+        return text_of(Bytes{c.bytes_b});
+      case 3:
+        return text_of(c.count_a);
+      case 4:
+        return text_of(c.count_b);
+      default:
+        return c.label;
+    }
+  };
+  rows.swatch = [&](std::uint64_t row) -> std::optional<Colour> {
+    return scene.theme.hue(changes[row].change() > 0 ? 1 : 0);
+  };
+  // What only the other trace has is of none of this one's stacks.
+  const bool instants = other_.empty();
+  const auto own = [&](std::uint64_t row) {
+    const StackChange& c = changes[row];
+    return instants && c.stack_a == StackId::none ? c.stack_b : c.stack_a;
+  };
+  rows.selected = [&](std::uint64_t row) { return own(row) != StackId::none && selection.stack == own(row); };
+  rows.highlighted = [&](std::uint64_t row) { return selection.highlights(scene.doc(), own(row)); };
+  rows.on_hover = [&](std::uint64_t row) { selection.hover(own(row)); };
+  rows.on_click = [&](std::uint64_t row) {
+    if (own(row) != StackId::none) selection.select(own(row));
+  };
+  rows.of = comparison;
+  rows.key = [&](std::uint64_t row, int sort) {
+    const StackChange& c = changes[row];
+    switch (sort) {
+      case 0:
+        return static_cast<double>(c.change());
+      case 1:
+        return static_cast<double>(c.bytes_a);
+      case 2:
+        return static_cast<double>(c.bytes_b);
+      case 3:
+        return static_cast<double>(c.count_a);
+      default:
+        return static_cast<double>(c.count_b);
+    }
+  };
+  table_.draw(scene, rows);
+}
+
+}  // namespace memreel::viewer
