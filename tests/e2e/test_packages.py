@@ -43,13 +43,13 @@ class Packages(ProgramTest):
             (root / "complete").touch()
         used = self.directory / "root"
         run("cp", "-a", root, used)
-        (used / "work").mkdir()
+        (used / "packages").mkdir()
         for name in INSTALLED:
-            shutil.copy(self.packages[name], used / "work")
+            shutil.copy(self.packages[name], used / "packages")
 
         def inside(script):
             return run("unshare", "--mount", "--pid", "--fork", "chroot", used, "/bin/sh", "-ec",
-                       "mount -t proc proc /proc\ncd /work\nexport DEBIAN_FRONTEND=noninteractive\n" + script,
+                       "mount -t proc proc /proc\ncd /packages\nexport DEBIAN_FRONTEND=noninteractive\n" + script,
                        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}).stdout
 
         inside("apt-get -qq update && apt-get -qq install --yes --no-install-recommends ./*.deb python3-minimal libpython3-stdlib libegl1")
@@ -59,7 +59,7 @@ class Packages(ProgramTest):
         self.assertIn("true ended", run("unshare", "--mount", "--pid", "--fork", "chroot", used, "/bin/sh", "-ec",
                                         "mount -t proc proc /proc\nmemreel record -- /bin/true").stderr)
         inside("test -f /usr/include/memreel/memreel.h && memreel view --version")
-        inside(f"apt-get -qq purge --yes {' '.join(INSTALLED)} && ! find / -xdev -name '*memreel*' -not -path '/work/*' | grep .")
+        inside(f"apt-get -qq purge --yes {' '.join(INSTALLED)} && ! find / -xdev -name '*memreel*' -not -path '/packages/*' | grep .")
 
 
 if __name__ == "__main__":

@@ -125,19 +125,9 @@ class Windows(ViewTest):
         self.end(view)
 
     def test_a_file_that_grows_is_followed(self):
-        whole = (SAMPLES / "gpt_default.reel").read_bytes()
-        path = self.file("growing.reel", whole[:len(whole) // 2])
-        view = self.open(path)
-        first = view.settled()
-        self.assertTrue(first["followed"])
-        with path.open("ab") as file:
-            file.write(whole[len(whole) // 2:])
-        deadline = time.monotonic() + PATIENCE
-        while (now := view.settled())["events"] <= first["events"] or now["followed"]:
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.1)
-        self.assertEqual(now["events"], json.loads(run("info", path, "--json").stdout)["events"])
-        self.end(view)
+        trace = SAMPLES / "gpt_default.reel"
+        _, now = self.while_it_grows(trace)
+        self.assertEqual(now["events"], json.loads(run("info", trace, "--json").stdout)["events"])
 
     def test_another_file_replaces_all_that_was_shown_of_the_last(self):
         view = self.open(SAMPLES / "decode_default.reel")

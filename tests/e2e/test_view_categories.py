@@ -177,20 +177,9 @@ class Categories(ViewTest):
         self.end(view)
 
     def test_a_file_that_grows_is_classified(self):
-        whole = TRACE.read_bytes()
-        path = self.file("growing.reel", whole[:len(whole) // 2])
-        view = self.open(path)
-        first = view.settled()
-        self.assertTrue(first["followed"])
+        first, now = self.while_it_grows(TRACE)
         self.assertIsNone(first["categories"])
-        with path.open("ab") as file:
-            file.write(whole[len(whole) // 2:])
-        deadline = time.monotonic() + PATIENCE
-        while (now := view.settled())["events"] <= first["events"] or now["followed"]:
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.1)
         self.assertEqual(now["categories"], self.expected_at_peak())
-        self.end(view)
 
 
 if __name__ == "__main__":

@@ -163,6 +163,22 @@ class ViewTest(ProgramTest):
     def end(self, view):
         self.assertEqual(view.quit(), (0, ""))
 
+    def while_it_grows(self, source):
+        """What the window shows of a trace of which half is written, and once all of it is."""
+        whole = source.read_bytes()
+        path = self.file("growing.reel", whole[:len(whole) // 2])
+        view = self.open(path)
+        first = view.settled()
+        self.assertTrue(first["followed"])
+        with path.open("ab") as file:
+            file.write(whole[len(whole) // 2:])
+        deadline = time.monotonic() + PATIENCE
+        while (now := view.settled())["events"] <= first["events"] or now["followed"]:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.1)
+        self.end(view)
+        return first, now
+
     def copied_row(self, view, table):
         """The cells of a table's first row, as a right click copies them."""
         x, y, width, height = view.settled()["places"][table + "/first row"]

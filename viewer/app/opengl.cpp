@@ -6,8 +6,6 @@
 #include <GL/glext.h>
 #include <GLFW/glfw3.h>
 
-#include <type_traits>
-
 namespace {
 
 memreel::viewer::OpenGlFinder& finder() {
@@ -15,10 +13,11 @@ memreel::viewer::OpenGlFinder& finder() {
   return current;
 }
 
-/// The function of that name and type in the OpenGL of the current context.
-template <typename Function>
-auto find(const char* name) {
-  return reinterpret_cast<std::add_pointer_t<Function>>(finder()(name));
+/// Calls the function that is declared as `declared` and called `name` in the OpenGL of the current context.
+template <auto declared, typename... Arguments>
+void call(const char* name, Arguments... arguments) {
+  static const auto function = reinterpret_cast<decltype(declared)>(finder()(name));
+  function(arguments...);
 }
 
 }  // namespace
@@ -26,82 +25,54 @@ auto find(const char* name) {
 void memreel::viewer::find_opengl_with(OpenGlFinder other) { finder() = other; }
 
 void glBindFramebuffer(GLenum target, GLuint framebuffer) {
-  static const auto call = find<decltype(glBindFramebuffer)>("glBindFramebuffer");
-  call(target, framebuffer);
+  call<glBindFramebuffer>("glBindFramebuffer", target, framebuffer);
 }
 
-void glBindTexture(GLenum target, GLuint texture) {
-  static const auto call = find<decltype(glBindTexture)>("glBindTexture");
-  call(target, texture);
-}
+void glBindTexture(GLenum target, GLuint texture) { call<glBindTexture>("glBindTexture", target, texture); }
 
-void glClear(GLbitfield mask) {
-  static const auto call = find<decltype(glClear)>("glClear");
-  call(mask);
-}
+void glClear(GLbitfield mask) { call<glClear>("glClear", mask); }
 
 void glClearColor(GLclampf red, GLclampf green, GLclampf blue, GLclampf alpha) {
-  static const auto call = find<decltype(glClearColor)>("glClearColor");
-  call(red, green, blue, alpha);
+  call<glClearColor>("glClearColor", red, green, blue, alpha);
 }
 
 void glDeleteFramebuffers(GLsizei count, const GLuint* framebuffers) {
-  static const auto call = find<decltype(glDeleteFramebuffers)>("glDeleteFramebuffers");
-  call(count, framebuffers);
+  call<glDeleteFramebuffers>("glDeleteFramebuffers", count, framebuffers);
 }
 
 void glDeleteTextures(GLsizei count, const GLuint* textures) {
-  static const auto call = find<decltype(glDeleteTextures)>("glDeleteTextures");
-  call(count, textures);
+  call<glDeleteTextures>("glDeleteTextures", count, textures);
 }
 
-void glFinish() {
-  static const auto call = find<decltype(glFinish)>("glFinish");
-  call();
-}
+void glFinish() { call<glFinish>("glFinish"); }
 
 void glFramebufferTexture2D(GLenum target, GLenum attachment, GLenum kind, GLuint texture, GLint level) {
-  static const auto call = find<decltype(glFramebufferTexture2D)>("glFramebufferTexture2D");
-  call(target, attachment, kind, texture, level);
+  call<glFramebufferTexture2D>("glFramebufferTexture2D", target, attachment, kind, texture, level);
 }
 
 void glGenFramebuffers(GLsizei count, GLuint* framebuffers) {
-  static const auto call = find<decltype(glGenFramebuffers)>("glGenFramebuffers");
-  call(count, framebuffers);
+  call<glGenFramebuffers>("glGenFramebuffers", count, framebuffers);
 }
 
-void glGenTextures(GLsizei count, GLuint* textures) {
-  static const auto call = find<decltype(glGenTextures)>("glGenTextures");
-  call(count, textures);
-}
+void glGenTextures(GLsizei count, GLuint* textures) { call<glGenTextures>("glGenTextures", count, textures); }
 
-void glPixelStorei(GLenum name, GLint value) {
-  static const auto call = find<decltype(glPixelStorei)>("glPixelStorei");
-  call(name, value);
-}
+void glPixelStorei(GLenum name, GLint value) { call<glPixelStorei>("glPixelStorei", name, value); }
 
-void glReadBuffer(GLenum mode) {
-  static const auto call = find<decltype(glReadBuffer)>("glReadBuffer");
-  call(mode);
-}
+void glReadBuffer(GLenum mode) { call<glReadBuffer>("glReadBuffer", mode); }
 
 void glReadPixels(GLint x, GLint y, GLsizei width, GLsizei height, GLenum format, GLenum type, GLvoid* pixels) {
-  static const auto call = find<decltype(glReadPixels)>("glReadPixels");
-  call(x, y, width, height, format, type, pixels);
+  call<glReadPixels>("glReadPixels", x, y, width, height, format, type, pixels);
 }
 
 void glTexImage2D(GLenum target, GLint level, GLint inside, GLsizei width, GLsizei height, GLint border, GLenum format,
                   GLenum type, const GLvoid* pixels) {
-  static const auto call = find<decltype(glTexImage2D)>("glTexImage2D");
-  call(target, level, inside, width, height, border, format, type, pixels);
+  call<glTexImage2D>("glTexImage2D", target, level, inside, width, height, border, format, type, pixels);
 }
 
 void glTexParameteri(GLenum target, GLenum name, GLint value) {
-  static const auto call = find<decltype(glTexParameteri)>("glTexParameteri");
-  call(target, name, value);
+  call<glTexParameteri>("glTexParameteri", target, name, value);
 }
 
 void glViewport(GLint x, GLint y, GLsizei width, GLsizei height) {
-  static const auto call = find<decltype(glViewport)>("glViewport");
-  call(x, y, width, height);
+  call<glViewport>("glViewport", x, y, width, height);
 }

@@ -266,14 +266,7 @@ void Viewer::update_heap() {
   heap_version_ = document_->event_count();
   heap_rounding_ = rounding;
   live_known_ = known;
-  live_ = {};
-  if (!known) return;
-  for (const HeldBlock& block : heap_.blocks) {
-    if (block.pending) continue;
-    CategoryHolding& holding = live_.at(static_cast<std::size_t>(known->category(block.allocation)));
-    holding.bytes += block.size;
-    ++holding.count;
-  }
+  live_ = known ? live_by_category(heap_.blocks, *known) : LiveByCategory{};
 }
 
 void Viewer::step(int by) {

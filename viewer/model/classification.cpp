@@ -8,7 +8,6 @@
 #include "formats/model/memory_limit.h"
 #include "formats/reader/load.h"
 #include "formats/reader/trace_stream.h"
-#include "viewer/model/heap_at.h"
 #include "viewer/model/layer_frames.h"
 #include "viewer/model/subject.h"
 
@@ -22,6 +21,12 @@ Result<void> check_memory(const Trace& trace, std::uint64_t file_size, Bytes mem
   const Bytes limit = memory_limit == 0_B ? trace_memory_limit(file_size) : memory_limit;
   if (Bytes{trace.events.count() * bytes_per_event} <= limit) return {};
   return over_memory_limit("the trace", "has categories that need more than", limit);
+}
+
+void add(LiveByCategory& live, Category category, Bytes size) {
+  CategoryHolding& holding = live.at(static_cast<std::size_t>(category));
+  holding.bytes += size;
+  ++holding.count;
 }
 
 }  // namespace
@@ -66,14 +71,17 @@ std::optional<Classification> classify_file(const std::shared_ptr<ByteFile>& fil
 
 LiveByCategory live_by_category(const Document& document, const Classification& classification, HeapId heap,
                                 std::uint32_t events) {
-  LiveByCategory held{};
-  for (const std::uint32_t id : held_at(document, heap, events)) {
-    if (document.requested(id) < events) continue;
-    CategoryHolding& holding = held.at(static_cast<std::size_t>(classification.category(id)));
-    holding.bytes += document.size_of(id);
-    ++holding.count;
-  }
-  return held;
+  LiveByCategory live{};
+  for (const std::uint32_t id : held_at(document, heap, events))
+    if (document.requested(id) >= events) add(live, classification.category(id), document.size_of(id));
+  return live;
+}
+
+LiveByCategory live_by_category(std::span<const HeldBlock> blocks, const Classification& classification) {
+  LiveByCategory live{};
+  for (const HeldBlock& block : blocks)
+    if (!block.pending) add(live, classification.category(block.allocation), block.size);
+  return live;
 }
 
 }  // namespace memreel::viewer

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "analyzer/category/classify.h"
 #include "formats/reader/trace_reader.h"
 #include "viewer/model/background.h"
 #include "viewer/model/document.h"
+#include "viewer/model/heap_at.h"
 
 namespace memreel::viewer {
 
@@ -59,5 +61,7 @@ using LiveByCategory = std::array<CategoryHolding, category_count>;  // by Categ
 /// What is live after `events` events. Cost: as that of heap_at().
 LiveByCategory live_by_category(const Document& document, const Classification& classification, HeapId heap,
                                 std::uint32_t events);
+/// The same of the blocks that a heap holds at an instant.
+LiveByCategory live_by_category(std::span<const HeldBlock> blocks, const Classification& classification);
 
 }  // namespace memreel::viewer

@@ -20,9 +20,37 @@ std::string most_of(const CategoryChange& c) {
   return c.place.empty() ? "" : c.place + " " + change_text(change_of(c.place_a, c.place_b));
 }
 
-double key_of(int sort, Bytes a, Bytes b) {
-  if (sort == 0) return static_cast<double>(change_of(a, b));
-  return static_cast<double>(sort == 1 ? a.count : b.count);
+/// A row for each change of a category: the change, both sides, the category, and what `last_of` says of it. `changes`
+/// is a part of `comparison`.
+template <class Change, class LastOf>
+Rows rows_of(Scene& scene, const std::shared_ptr<const Comparison>& comparison, const std::vector<Change>& changes,
+             LastOf last_of) {
+  Rows rows;
+  rows.count = changes.size();
+  rows.cell = [&changes, last_of](std::uint64_t row, int column) -> std::string {
+    const Change& c = changes[row];
+    switch (column) {
+      case 0:
+        return change_text(change_of(c.a, c.b));
+      case 1:
+        return text_of(c.a);
+      case 2:
+        return text_of(c.b);
+      case 3:
+        return std::string(words_of(c.category));
+      default:
+        return last_of(c);
+    }
+  };
+  rows.swatch = [&](std::uint64_t row) { return scene.theme.category(changes[row].category); };
+  rows.on_hover = [&](std::uint64_t row) { scene.selection.hover(changes[row].category); };
+  rows.of = comparison;
+  rows.key = [&](std::uint64_t row, int sort) {
+    const Change& c = changes[row];
+    if (sort == 0) return static_cast<double>(change_of(c.a, c.b));
+    return static_cast<double>(sort == 1 ? c.a.count : c.b.count);
+  };
+  return rows;
 }
 
 }  // namespace
@@ -64,56 +92,14 @@ void ComparePane::draw_changes(Scene& scene, const std::shared_ptr<const Compari
 
 void ComparePane::draw_categories(Scene& scene, const std::shared_ptr<const Comparison>& comparison) {
   const std::vector<CategoryChange>& changes = comparison->categories;
-  Rows rows;
-  rows.count = changes.size();
-  rows.cell = [&](std::uint64_t row, int column) -> std::string {
-    const CategoryChange& c = changes[row];
-    switch (column) {
-      case 0:
-        return change_text(change_of(c.a, c.b));
-      case 1:
-        return text_of(c.a);
-      case 2:
-        return text_of(c.b);
-      case 3:
-        return std::string(words_of(c.category));
-      default:
-        return most_of(c);
-    }
-  };
-  rows.swatch = [&](std::uint64_t row) { return scene.theme.category(changes[row].category); };
+  Rows rows = rows_of(scene, comparison, changes, most_of);
   rows.selected = [&](std::uint64_t row) { return scene.selection.category == changes[row].category; };
-  rows.on_hover = [&](std::uint64_t row) { scene.selection.hover(changes[row].category); };
   rows.on_click = [&](std::uint64_t row) { scene.selection.toggle(changes[row].category); };
-  rows.of = comparison;
-  rows.key = [&](std::uint64_t row, int sort) { return key_of(sort, changes[row].a, changes[row].b); };
   categories_.draw(scene, rows);
 }
 
 void ComparePane::draw_places(Scene& scene, const std::shared_ptr<const Comparison>& comparison) {
-  const std::vector<PlaceChange>& changes = comparison->places;
-  Rows rows;
-  rows.count = changes.size();
-  rows.cell = [&](std::uint64_t row, int column) -> std::string {
-    const PlaceChange& c = changes[row];
-    switch (column) {
-      case 0:
-        return change_text(c.change());
-      case 1:
-        return text_of(c.a);
-      case 2:
-        return text_of(c.b);
-      case 3:
-        return std::string(words_of(c.category));
-      default:
-        return c.place;
-    }
-  };
-  rows.swatch = [&](std::uint64_t row) { return scene.theme.category(changes[row].category); };
-  rows.on_hover = [&](std::uint64_t row) { scene.selection.hover(changes[row].category); };
-  rows.of = comparison;
-  rows.key = [&](std::uint64_t row, int sort) { return key_of(sort, changes[row].a, changes[row].b); };
-  places_.draw(scene, rows);
+  places_.draw(scene, rows_of(scene, comparison, comparison->places, [](const PlaceChange& c) { return c.place; }));
 }
 
 void ComparePane::draw_stacks(Scene& scene, const std::shared_ptr<const Comparison>& comparison) {
