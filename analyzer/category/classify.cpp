@@ -50,9 +50,10 @@ class Classifier {
     if (given_up()) return {};
     conclude_like_others();
     conclude_private_pools();
-    Categories categories{.evidence = std::move(evidence_), .phase = {}, .stacks = {}};
+    Categories categories{.evidence = std::move(evidence_), .phase = {}, .stacks = {}, .calls = {}};
     categories.phase.reserve(seen_.allocations.size());
     for (const Observation& of : seen_.allocations) categories.phase.push_back(of.phase);
+    categories.calls = find_layer_calls(trace_, seen_.stacks, seen_.phases);
     categories.stacks = std::move(seen_.stacks);
     return categories;
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analyzer/category/category.h"
+#include "analyzer/category/layer_calls.h"
 #include "analyzer/category/stack_meanings.h"
 #include "formats/model/trace.h"
 
@@ -14,6 +15,7 @@ struct Categories {
   std::vector<Evidence> evidence;    // by AllocationId; category_of() names the category
   std::vector<Phase> phase;          // by AllocationId: when it was made
   std::vector<StackMeaning> stacks;  // by StackId
+  LayerCalls calls;
 
   Category category(AllocationId id) const { return category_of(evidence[index(id)]); }
 };

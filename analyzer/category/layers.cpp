@@ -36,8 +36,10 @@ FrameText layer_frame(const Tables& tables, const std::vector<StackMeaning>& sta
   return text(own == layers.end() ? layers.front() : *own);
 }
 
-std::string layer_path(const Tables& tables, const std::vector<StackMeaning>& stacks, StackId stack) {
-  if (const StackId call = stacks[index(stack)].call; call != StackId::none) return instance_path(tables, stacks, call);
+std::string layer_path(const Tables& tables, const Categories& categories, StackId stack, std::uint16_t call) {
+  const std::vector<StackMeaning>& stacks = categories.stacks;
+  if (const StackId module = stacks[index(stack)].call; module != StackId::none)
+    return instance_path(tables, stacks, module);
   std::string path;
   const std::vector<StackId> layers = layers_of(tables, stacks, stack);
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
@@ -45,6 +47,7 @@ std::string layer_path(const Tables& tables, const std::vector<StackMeaning>& st
     if (!path.empty()) path += '/';
     path += frame.file.substr(frame.file.rfind('/') + 1);
     path += ':' + std::to_string(frame.line);
+    if (call != LayerCalls::none && *layer == categories.calls.line[index(stack)]) path += " #" + std::to_string(call);
   }
   return path;
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/category/classify.h"
 #include "analyzer/category/stack_meanings.h"
 #include "formats/model/stack_text.h"
 
@@ -15,7 +16,8 @@ FrameText layer_frame(const Tables& tables, const std::vector<StackMeaning>& sta
 
 /// The innermost module that the stack is a call of, where the recording knows modules: as the program named it,
 /// "transformer.h.3.mlp", else by its class and number and those that it was called by, "GPT2Model 0/GPT2Block
-/// 3/GPT2MLP 3". Otherwise all calls of modules, outermost first: "x.py:682/x.py:305/linear.py:134".
-std::string layer_path(const Tables& tables, const std::vector<StackMeaning>& stacks, StackId stack);
+/// 3/GPT2MLP 3". Otherwise all calls of modules, outermost first: "x.py:682 #3/x.py:305/linear.py:134", where `call` is
+/// the time that the line in Categories::calls ran, or LayerCalls::none.
+std::string layer_path(const Tables& tables, const Categories& categories, StackId stack, std::uint16_t call);
 
 }  // namespace memreel

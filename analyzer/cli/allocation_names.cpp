@@ -1,5 +1,8 @@
 #include "analyzer/cli/allocation_names.h"
 
+#include <map>
+#include <utility>
+
 #include "analyzer/category/classify.h"
 #include "analyzer/category/layers.h"
 
@@ -12,10 +15,14 @@ AllocationNames allocation_names(const Trace& trace) {
     names.category.push_back(name_of(categories.category(AllocationId{id})));
     names.phase.push_back(name_of(categories.phase[id]));
   }
-  for (std::uint32_t s = 0; s < trace.tables.stacks.size(); ++s)
-    names.layers.push_back(layer_path(trace.tables, categories.stacks, StackId{s}));
-  for (const std::uint32_t event : trace.allocation_events)
-    names.layer.push_back(names.layers[index(trace.events.stack[event])]);
+  std::map<std::pair<StackId, std::uint16_t>, std::string_view> known;
+  for (std::uint32_t id = 0; id < trace.allocation_events.size(); ++id) {
+    const StackId stack = trace.events.stack[trace.allocation_events[id]];
+    const std::uint16_t call = categories.calls.of(id);
+    const auto [layer, is_new] = known.try_emplace({stack, call});
+    if (is_new) layer->second = names.layers.emplace_back(layer_path(trace.tables, categories, stack, call));
+    names.layer.push_back(layer->second);
+  }
   return names;
 }
 

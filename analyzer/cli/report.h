@@ -12,6 +12,7 @@
 #include "analyzer/insight/fragmentation.h"
 #include "analyzer/insight/leaks.h"
 #include "analyzer/insight/out_of_memory.h"
+#include "analyzer/insight/private_pools.h"
 #include "analyzer/insight/remedies.h"
 #include "analyzer/insight/span_peaks.h"
 #include "analyzer/replay/memory_summary.h"
@@ -38,6 +39,7 @@ struct HeapReport {
   std::optional<LiveView> at_instant;  // that was asked for
   std::vector<PhasePeak> phases;
   std::vector<RangePeak> ranges;
+  std::vector<PrivatePool> pools;  // largest peak first
 };
 
 /// Which parts of a report were asked for.
@@ -89,5 +91,6 @@ void write_report_html(const Trace& trace, const Report& report, const ReportOpt
 // The sections of the text.
 void print_fragmentation_text(const Trace& trace, const Report& report, const ReportOptions& options);
 void print_ooms_text(const Trace& trace, const Report& report, const ReportOptions& options);
+void print_pools_text(const Trace& trace, const HeapReport& heap, const ReportOptions& options);
 
 }  // namespace memreel::cli

@@ -4,6 +4,7 @@
 
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/insight_words.h"
+#include "analyzer/cli/pool_words.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/insight/timeline.h"
 #include "analyzer/replay/unit_costs.h"
@@ -129,6 +130,7 @@ class Page {
           "<i class=keys style=\"background:var(--library)\"></i>libraries</p>\n";
       body_ += flame_graph(trace_.tables, flame_tree(trace_, id, heap.at_peak.events));
       groups(heap.at_peak);
+      pools(heap);
     }
     body_ += more(std::min(drawn, most_heaps), timelines.size());
   }
@@ -152,6 +154,25 @@ class Page {
                      cell(group.label)});
     }
     if (shown > 0) body_ += table.text() + more(shown, view.groups.size());
+  }
+
+  void pools(const HeapReport& heap) {
+    if (heap.pools.empty()) return;
+    body_ += "<h3>Private pools of CUDA graphs and MemPools</h3>\n";
+    std::vector<HtmlTable::Column> titles;
+    for (const std::string_view title : pool_titles) titles.push_back({title, !titles.empty()});
+    HtmlTable table(titles);
+    const std::size_t shown = std::min(most_rows, heap.pools.size());
+    for (std::size_t i = 0; i < shown; ++i) {
+      const auto cells = pool_cells(trace_.tables, heap.pools[i]);
+      std::vector<std::string> texts;
+      for (const std::string& text : cells) texts.push_back(cell(text));
+      table.add_row(texts);
+    }
+    body_ += table.text() + more(shown, heap.pools.size());
+    for (std::size_t i = 0; i < shown; ++i)
+      if (const std::string words = sharing_words(trace_.tables, heap.pools[i]); !words.empty())
+        body_ += paragraph("Pool " + words + ".", "quiet");
   }
 
   void leaks() {

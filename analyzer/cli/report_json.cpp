@@ -3,6 +3,8 @@
 #include "analyzer/cli/report.h"
 #include "analyzer/cli/report_leaks.h"
 #include "analyzer/cli/verdict_json.h"
+#include "analyzer/report/labels.h"
+#include "formats/model/origin_text.h"
 
 namespace memreel::cli {
 namespace {
@@ -84,6 +86,32 @@ Json json_of_spans(const Trace& trace, const HeapReport& heap) {
           {"ranges", std::move(ranges)}};
 }
 
+Json json_of_pools(const Trace& trace, const HeapReport& heap) {
+  Json pools = Json::array();
+  for (const PrivatePool& pool : heap.pools) {
+    Json uses = Json::array();
+    for (const PoolUse& use : pool.uses)
+      uses.push_back({{"event", use.event},
+                      {"allocated_at", site_label(trace.tables, use.stack)},
+                      {"allocations", use.allocations},
+                      {"grew_bytes", use.grew.count},
+                      {"used_bytes", use.used.count},
+                      {"kept_bytes", use.kept.count}});
+    pools.push_back({{"pool", pool_label(trace.tables, pool.pool)},
+                     {"cuda_graphs", pool.has_captures},
+                     {"reserved_bytes", pool.reserved.count},
+                     {"live_bytes", pool.live.count},
+                     {"reusable_bytes", pool.reusable().count},
+                     {"peak_reserved_bytes", pool.peak_reserved.count},
+                     {"peak_live_bytes", pool.peak_live.count},
+                     {"shared_bytes", pool.shared().count},
+                     {"uses", std::move(uses)}});
+  }
+  return {{"device", trace.tables[heap.history.heap].device},
+          {"heap", trace.tables[trace.tables[heap.history.heap].name]},
+          {"pools", std::move(pools)}};
+}
+
 Json json_of_summary(const Trace& trace, const Report& report, const ReportOptions& options) {
   Json devices = Json::array();
   for (const HeapReport& h : report.heaps) {
@@ -116,17 +144,20 @@ void write_report_json(const Trace& trace, const Report& report, const ReportOpt
   Json at_end = Json::array();
   Json at_instant = Json::array();
   Json spans = Json::array();
+  Json pools = Json::array();
   if (report.sections.live)
     for (const HeapReport& heap : report.heaps) {
       at_peak.push_back(json_of(trace, heap, heap.at_peak, report, options.allocations));
       at_end.push_back(json_of(trace, heap, heap.at_end, report, options.allocations));
       if (heap.at_instant) at_instant.push_back(json_of(trace, heap, *heap.at_instant, report, options.allocations));
       spans.push_back(json_of_spans(trace, heap));
+      if (!heap.pools.empty()) pools.push_back(json_of_pools(trace, heap));
     }
   Json document{{"schema", "memreel.report/1"},
                 {"verdict", json_of_verdict(trace.tables, report.verdict)},
                 {"summary", json_of_summary(trace, report, options)}};
-  if (report.sections.live) document.update({{"live_at_peak", at_peak}, {"live_at_end", at_end}, {"peaks", spans}});
+  if (report.sections.live)
+    document.update({{"live_at_peak", at_peak}, {"live_at_end", at_end}, {"peaks", spans}, {"private_pools", pools}});
   if (report.instant) document["live_at"] = {{"instant", text_of(*report.instant)}, {"heaps", at_instant}};
   if (report.sections.leaks) add_leaks(document, trace, report.leaks, options.allocations);
   if (report.sections.fragmentation) document["fragmentation"] = json_of_fragmentation(trace, report);

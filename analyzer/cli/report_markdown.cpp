@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/insight_words.h"
+#include "analyzer/cli/pool_words.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/report/html_text.h"
 #include "analyzer/report/labels.h"
@@ -18,7 +20,7 @@ namespace {
 constexpr std::size_t most_table_rows = 8;
 constexpr std::size_t most_described_heaps = 8;
 
-void row(std::ostream& out, std::initializer_list<std::string> cells) {
+void row(std::ostream& out, const std::vector<std::string>& cells) {
   out << '|';
   for (const std::string& cell : cells) out << ' ' << cell << " |";
   out << '\n';
@@ -61,6 +63,20 @@ void write_live(std::ostream& out, const Report& report) {
       const LiveGroup& group = view.groups[i];
       row(out, {text_of(group.bytes), text_of_share(share_of(group.bytes, view.bytes)), text_of(group.count),
                 markdown_code(group.label)});
+    }
+    close_section(out);
+  }
+}
+
+void write_pools(std::ostream& out, const Trace& trace, const Report& report) {
+  for (const HeapReport& heap : report.heaps) {
+    if (heap.pools.empty()) continue;
+    open_section(out, "Private pools of CUDA graphs and MemPools");
+    row(out, {pool_titles.begin(), pool_titles.end()});
+    row(out, {"---", "---:", "---:", "---:", "---:", "---:", "---:"});
+    for (std::size_t i = 0; i < std::min(most_table_rows, heap.pools.size()); ++i) {
+      const auto cells = pool_cells(trace.tables, heap.pools[i]);
+      row(out, {cells.begin(), cells.end()});
     }
     close_section(out);
   }
@@ -134,7 +150,10 @@ void write_report_markdown(const Trace& trace, const Report& report, const Repor
   if (report.sections.leaks) write_leaks(out, trace, report.leaks);
   if (report.sections.ooms) write_ooms(out, trace, report);
   if (report.sections.fragmentation) write_fragmentation(out, report);
-  if (report.sections.live) write_live(out, report);
+  if (report.sections.live) {
+    write_live(out, report);
+    write_pools(out, trace, report);
+  }
 }
 
 }  // namespace memreel::cli

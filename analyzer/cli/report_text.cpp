@@ -159,6 +159,7 @@ void print_heap(const Trace& trace, const Report& report, const HeapReport& heap
   }
   print_live(trace, heap.at_peak, "at the peak", report.by, options);
   print_spans(heap, options);
+  print_pools_text(trace, heap, options);
   print_live(trace, heap.at_end, "at the end", report.by, options);
 }
 

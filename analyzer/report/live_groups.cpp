@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <utility>
 
+#include "analyzer/category/communicators.h"
 #include "analyzer/category/layers.h"
 #include "analyzer/report/labels.h"
 #include "analyzer/report/own_frame.h"
@@ -18,10 +20,14 @@ constexpr std::array<std::string_view, 13> names{"stack", "line",     "function"
                                                  "pool",  "device",   "metadata"};
 
 /// What decides the label of a group, so that each label is made once and not once per allocation.
-enum class Key : std::uint8_t { stack, origin, category, phase };
+enum class Key : std::uint8_t { stack, layer, library, origin, category, phase };
 
 Key key_of(GroupBy by) {
   switch (by) {
+    case GroupBy::layer:
+      return Key::layer;
+    case GroupBy::library:
+      return Key::library;
     case GroupBy::category:
       return Key::category;
     case GroupBy::phase:
@@ -37,16 +43,25 @@ Key key_of(GroupBy by) {
   }
 }
 
-std::string stack_label(const Tables& tables, const Categories& categories, StackId stack, GroupBy by) {
-  if (by == GroupBy::layer) {
-    std::string path = layer_path(tables, categories.stacks, stack);
-    return path.empty() ? "(in no module)" : path;
-  }
+std::string layer_label(const Tables& tables, const Categories& categories, StackId stack, std::uint32_t call) {
+  std::string path = layer_path(tables, categories, stack, static_cast<std::uint16_t>(call));
+  return path.empty() ? "(in no module)" : path;
+}
+
+std::string library_label(const Tables& tables, const Communicators& communicators, StackId stack,
+                          std::uint32_t communicator) {
   const std::vector<FrameText> frames = frames_of(tables, stack);
-  if (frames.empty()) return "(no stack)";
+  if (frames.empty()) return std::string(no_stack_label);
+  if (communicator == 0) return library_label(frames);
+  const StackId caller = communicators.list[communicator - 1].caller;
+  return library_label(frames) + ", communicator " + std::to_string(communicator) +
+         (caller == StackId::none ? "" : " (" + line_label(explaining_frame(frames_of(tables, caller))) + ")");
+}
+
+std::string stack_label(const Tables& tables, StackId stack, GroupBy by) {
+  const std::vector<FrameText> frames = frames_of(tables, stack);
+  if (frames.empty()) return std::string(no_stack_label);
   switch (by) {
-    case GroupBy::library:
-      return library_label(frames);
     case GroupBy::function:
       return std::string(explaining_frame(frames).function);
     case GroupBy::module: {
@@ -100,22 +115,33 @@ std::vector<LiveGroup> live_groups(const Trace& trace, const std::vector<Lifetim
     StackId stack = StackId::none;
   };
   const std::vector<StackId> code = by == GroupBy::layer ? std::vector<StackId>() : same_code(trace.tables);
-  const auto key = [&, kind = key_of(by)](std::uint32_t allocation, OriginId origin, StackId stack) {
+  const Communicators communicators = by == GroupBy::library ? find_communicators(trace) : Communicators{};
+  using PartKey = std::pair<std::uint32_t, std::uint32_t>;  // an id, and what else the label depends on
+  const auto key = [&, kind = key_of(by)](std::uint32_t allocation, OriginId origin, StackId stack) -> PartKey {
     switch (kind) {
       case Key::stack:
-        return index(code.empty() ? stack : code[index(stack)]);
+        return {index(code[index(stack)]), 0};
+      case Key::layer:
+        return {index(stack), categories.calls.of(allocation)};
+      case Key::library:
+        return {index(code[index(stack)]), communicators.of(allocation)};
       case Key::origin:
-        return index(origin);
+        return {index(origin), 0};
       case Key::category:
-        return static_cast<std::uint32_t>(categories.category(AllocationId{allocation}));
+        return {static_cast<std::uint32_t>(categories.category(AllocationId{allocation})), 0};
       default:
-        return static_cast<std::uint32_t>(categories.phase[allocation]);
+        return {static_cast<std::uint32_t>(categories.phase[allocation]), 0};
     }
   };
-  const auto label_of = [&, kind = key_of(by)](std::uint32_t id) -> std::string {
+  const auto label_of = [&, kind = key_of(by)](const PartKey& part) -> std::string {
+    const auto [id, detail] = part;
     switch (kind) {
       case Key::stack:
-        return stack_label(trace.tables, categories, StackId{id}, by);
+        return stack_label(trace.tables, StackId{id}, by);
+      case Key::layer:
+        return layer_label(trace.tables, categories, StackId{id}, detail);
+      case Key::library:
+        return library_label(trace.tables, communicators, StackId{id}, detail);
       case Key::origin:
         return origin_label(trace.tables, trace.tables[OriginId{id}], by);
       case Key::category:
@@ -124,7 +150,7 @@ std::vector<LiveGroup> live_groups(const Trace& trace, const std::vector<Lifetim
         return std::string(name_of(static_cast<Phase>(id)));
     }
   };
-  std::map<std::uint32_t, Part> parts;
+  std::map<PartKey, Part> parts;
   for (std::uint32_t a = 0; a < lives.size(); ++a) {
     if (!lives[a].live_after(events)) continue;
     const OriginId origin = trace.events.origin[lives[a].begin];
@@ -142,7 +168,7 @@ std::vector<LiveGroup> live_groups(const Trace& trace, const std::vector<Lifetim
   for (auto& [id, part] : parts) {
     std::string label = label_of(id);
     // Two different stacks can read the same in one line; they stay two groups.
-    const std::string group_key = by == GroupBy::stack ? std::to_string(id) : label;
+    const std::string group_key = by == GroupBy::stack ? std::to_string(id.first) : label;
     const auto [position, is_new] = by_label.try_emplace(group_key, groups.size());
     if (is_new) {
       groups.push_back({.label = std::move(label)});

@@ -18,7 +18,8 @@ enum class GroupBy : std::uint8_t {
   line,      // of the frame that explains (own_frame.h)
   function,  // likewise
   module,    // native: of the innermost frame
-  library,   // the first outside CUDA and PyTorch's allocators; Python frames count as their package
+  library,   // the first outside CUDA and PyTorch's allocators; Python frames count as their package; NCCL's
+             // communicators
   layer,     // the calls of modules that the stack lies in
   category,
   phase,

@@ -3,11 +3,11 @@
 import csv
 import io
 import json
-import time
+import re
 import unittest
 
 from program import SAMPLES, run
-from viewing import PATIENCE, ViewTest, picture
+from viewing import ViewTest, picture
 
 TRACE = SAMPLES / "gpt_default.reel"
 # As analyzer/report/category_style.h has them on a dark ground.
@@ -118,7 +118,7 @@ class Categories(ViewTest):
         nodes = {node["name"]: node["bytes"] for node in flame}
         for end in range(1, len(path) + 1):
             prefix = "/".join(path[:end])
-            held = sum(group["bytes"] for group in groups if (group["label"] + "/").startswith(prefix + "/"))
+            held = sum(group["bytes"] for group in groups if (re.sub(" #[0-9]+", "", group["label"]) + "/").startswith(prefix + "/"))
             self.assertEqual(nodes[path[end - 1] + "  forward"], held, prefix)
         # A click selects the layer, a double click shows nothing else.
         self.assertIsNotNone(view.click_on("flame/3")["stack"])

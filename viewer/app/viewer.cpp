@@ -59,7 +59,7 @@ Json described(const Document& document, const Classification* known, std::uint3
   json["category"] = name_of(known->category(allocation));
   json["evidence"] = row_of(known->evidence(allocation)).name;
   json["phase"] = name_of(known->phase(allocation));
-  json["layer"] = known->layer(*document.tables, a.stack);
+  json["layer"] = known->layer(*document.tables, a.stack, known->call(allocation));
   return json;
 }
 

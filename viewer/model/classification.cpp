@@ -31,10 +31,10 @@ void add(LiveByCategory& live, Category category, Bytes size) {
 
 }  // namespace
 
-std::string Classification::layer(const Tables& tables, StackId stack) const {
+std::string Classification::layer(const Tables& tables, StackId stack, std::uint16_t call) const {
   constexpr std::size_t longest = 1000;
   if (index(stack) >= categories.stacks.size()) return {};
-  std::string path = layer_path(tables, categories.stacks, stack);
+  std::string path = layer_path(tables, categories, stack, call);
   if (path.size() > longest) {
     const std::size_t part = path.find_first_of("/.", path.size() - longest);
     path = "\u2026" + path.substr(part == std::string::npos ? path.size() - longest : part);

@@ -31,8 +31,10 @@ struct Classification {
   Phase phase(std::uint32_t allocation) const {
     return allocation < categories.phase.size() ? categories.phase[allocation] : Phase::other;
   }
+  /// Which time the line ran that the layer of the allocation goes through (analyzer/category/layer_calls.h).
+  std::uint16_t call(std::uint32_t allocation) const { return categories.calls.of(allocation); }
   /// The path of the layer; empty where the stack is in no module. Of a long one the innermost part.
-  std::string layer(const Tables& tables, StackId stack) const;
+  std::string layer(const Tables& tables, StackId stack, std::uint16_t call) const;
 };
 
 /// The key is how many events the document has.

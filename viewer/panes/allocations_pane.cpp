@@ -101,17 +101,19 @@ std::string AllocationsPane::matches_text() const {
          (match_ || matches_ != 1 ? "" : " match") + (match_ || matches_ == 1 ? "" : " matches");
 }
 
-const AllocationsPane::Labels& AllocationsPane::labels_of(const Scene& scene, StackId stack) {
+const AllocationsPane::Labels& AllocationsPane::labels_of(const Scene& scene, std::uint32_t allocation) {
   constexpr std::size_t most_labels = 4096;
   if (labelled_ != scene.document->tables || classified_ != scene.classification || labels_.size() >= most_labels) {
     labels_.clear();
     labelled_ = scene.document->tables;
     classified_ = scene.classification;
   }
-  const auto [labels, is_new] = labels_.try_emplace(stack);
+  const StackId stack = scene.doc().stack_of(allocation);
+  const std::uint16_t call = scene.has_categories() ? scene.classification->call(allocation) : LayerCalls::none;
+  const auto [labels, is_new] = labels_.try_emplace({stack, call});
   if (is_new)
     labels->second = {.who = stack_label(scene.tables(), stack),
-                      .layer = scene.has_categories() ? scene.classification->layer(scene.tables(), stack) : ""};
+                      .layer = scene.has_categories() ? scene.classification->layer(scene.tables(), stack, call) : ""};
   return labels->second;
 }
 
@@ -174,7 +176,7 @@ void AllocationsPane::draw(Scene& scene) {
       case Shown::lifetime:
         return lifetime(document, id, begin_of(id));
       case Shown::layer:
-        return labels_of(scene, document.stack_of(id)).layer;
+        return labels_of(scene, id).layer;
       case Shown::phase:
         return scene.classification ? std::string(name_of(scene.classification->phase(id))) : "";
       case Shown::address:
@@ -184,7 +186,7 @@ void AllocationsPane::draw(Scene& scene) {
       case Shown::who:
         break;
     }
-    return labels_of(scene, document.stack_of(id)).who;
+    return labels_of(scene, id).who;
   };
   rows.swatch = [&](std::uint64_t row) {
     return scene.has_categories() && scene.colour() == MapColour::category

@@ -102,7 +102,7 @@ void InspectorPane::draw_purpose(Scene& scene, const Allocation& a) {
   ImGui::PopTextWrapPos();
   ImGui::PopStyleColor();
   property("phase", std::string(name_of(known.phase(index(a.id)))), column);
-  const std::string layer = known.layer(scene.tables(), a.stack);
+  const std::string layer = known.layer(scene.tables(), a.stack, known.call(index(a.id)));
   property("layer", layer.empty() ? "in no module" : layer, column);
 }
 

@@ -41,12 +41,12 @@ class AllocationsPane {
     std::string who, layer;
   };
   std::shared_ptr<const AllocationList> request(Scene& scene);
-  const Labels& labels_of(const Scene& scene, StackId stack);
+  const Labels& labels_of(const Scene& scene, std::uint32_t allocation);
 
   Table table_;
   std::shared_ptr<const Tables> labelled_;  // what labels_ are of
   std::shared_ptr<const Classification> classified_;
-  std::map<StackId, Labels> labels_;  // stacks can be deep: those on screen lately
+  std::map<std::pair<StackId, std::uint16_t>, Labels> labels_;  // by stack and call: stacks can be deep: those on screen lately
   Background<AllocationQuery, AllocationList> list_;
   std::optional<std::uint32_t> followed_;  // the selected allocation that was scrolled to
   int step_ = 0;                           // asked for while the list was being made

@@ -73,16 +73,14 @@ class Program {
     if (is_new) entry->second = build_.origin(HeapId{1}, 0, pool);
     return entry->second;
   }
+  /// Stacks share what they have in common, as in any trace.
   StackId id_of(const Stack& stack) {
+    if (stack.empty()) return StackId::none;
     const auto [entry, is_new] = stacks_.try_emplace(stack, StackId::none);
     if (is_new) {
-      StackId caller = StackId::none;
-      for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame) {
-        const StackId one = build_.stack({*frame});
-        build_.trace().tables.stacks[index(one)].caller = caller;
-        caller = one;
-      }
-      entry->second = caller;
+      const StackId caller = id_of({stack.begin() + 1, stack.end()});
+      entry->second = build_.stack({stack.front()});
+      build_.trace().tables.stacks[index(entry->second)].caller = caller;
     }
     return entry->second;
   }

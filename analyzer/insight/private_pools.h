@@ -1,0 +1,43 @@
+// What CUDA graphs and torch.cuda.MemPool keep apart: what each private pool holds, and what each capture added to it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+/// A stretch of requests to a private pool: the capture of a CUDA graph, or a use of a torch.cuda.MemPool.
+struct PoolUse {
+  std::uint64_t event = 0;        // of its first request
+  StackId stack = StackId::none;  // likewise
+  std::uint64_t allocations = 0;
+  Bytes grew;  // what the pool reserved for it: the marginal cost of this graph
+  Bytes used;  // the most that its own requests held at once
+  Bytes kept;  // of these, what is live when the pool's next use begins; of the last one, when the trace ends
+};
+
+/// Bytes are those requested, but for reserved ones.
+struct PrivatePool {
+  PoolId pool = PoolId::default_pool;
+  bool has_captures = false;  // stacks show that CUDA graphs were captured into it
+  Bytes reserved, live;       // when the trace ends
+  Bytes peak_reserved, peak_live;
+  std::vector<PoolUse> uses;
+
+  /// Only the pool's own next use can take it. With what rounding takes.
+  Bytes reusable() const { return reserved - std::min(live, reserved); }
+  /// What its uses would need beyond the pool's peak if each had a pool of its own.
+  Bytes shared() const;
+};
+
+/// The private pools of `heap` that were allocated from, in order of their ids.
+///
+/// A use belongs to the thread that begins it, and what other threads request meanwhile counts to it: a backward pass
+/// runs on threads of its own. It ends where its thread allocates elsewhere in the heap, or where another capture
+/// begins (torch/cuda/graphs.py on the stack). Two captures with neither between them are one. Time: linear.
+std::vector<PrivatePool> private_pools(const Trace& trace, HeapId heap);
+
+}  // namespace memreel
