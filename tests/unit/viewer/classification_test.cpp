@@ -66,11 +66,11 @@ TEST_F(Classified, AllocationsAreWhatTheAnalyzerSays) {
   for (const Category category :
        {Category::parameter, Category::gradient, Category::activation, Category::optimizer_state})
     EXPECT_GE(seen.at(static_cast<std::size_t>(category)), 3U) << name_of(category);
-  EXPECT_EQ(known_.layer(*document().tables, document().stack_of(3)), "linear.py:10");
-  EXPECT_EQ(known_.layer(*document().tables, document().stack_of(0)), "");
+  EXPECT_EQ(known_.layer(*document().tables, document().stack_of(3), LayerCalls::none), "linear.py:10");
+  EXPECT_EQ(known_.layer(*document().tables, document().stack_of(0), LayerCalls::none), "");
   // What came later is not known.
   EXPECT_EQ(known_.category(document().allocation_count()), Category::unknown);
-  EXPECT_EQ(known_.layer(*document().tables, StackId{1'000'000}), "");
+  EXPECT_EQ(known_.layer(*document().tables, StackId{1'000'000}, LayerCalls::none), "");
 }
 
 TEST_F(Classified, CategoriesAddUpToWhatIsLive) {
