@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "formats/import/kineto/kineto.h"
 #include "formats/import/minimalloc.h"
 #include "formats/import/pool/pool_log.h"
 #include "formats/import/rmm/rmm_log.h"
@@ -27,10 +28,15 @@ struct Importer {
   bool (*recognises)(std::span<const std::byte> beginning);
   Result<void> (*import)(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
                          const WriterOptions& options);
+  std::size_t looks_at = 4096;  // bytes: how far into the file
 };
 
 // The first that recognises a file reads it.
 constexpr std::array importers{
+    Importer{{"torch.profiler", "Chrome trace of torch.profiler or Kineto, with profile_memory=True"},
+             kineto::looks_like_profile,
+             kineto::import_profile,
+             kineto::longest_preamble},
     Importer{{"torch.snapshot", "PyTorch memory snapshot: torch.cuda.memory._dump_snapshot(), pickle or JSON"},
              [](std::span<const std::byte> beginning) {  // JSON is everybody's
                return torch::looks_like_snapshot(beginning) && !pool_log::looks_like_pool_log(beginning);
@@ -56,7 +62,11 @@ constexpr auto formats = [] {
   return result;
 }();
 
-constexpr std::size_t beginning_size = 4096;
+constexpr std::size_t beginning_size = kineto::longest_preamble;
+
+bool recognises(const Importer& importer, std::span<const std::byte> beginning) {
+  return importer.recognises(beginning.first(std::min(beginning.size(), importer.looks_at)));
+}
 
 std::string known_formats() {
   std::string names;
@@ -81,7 +91,7 @@ Result<const Importer*> find_importer(ByteCursor& bytes, const std::string& form
   if (looks_like_trace(beginning))
     return Error{.what = "is already a memreel trace", .where = bytes.where(), .remedy = "open it without importing"};
   const auto found = std::find_if(importers.begin(), importers.end(),
-                                  [&](const Importer& importer) { return importer.recognises(beginning); });
+                                  [&](const Importer& importer) { return recognises(importer, beginning); });
   if (found != importers.end()) return &*found;
   const auto first = std::to_integer<char>(beginning[0]);
   if (first == '(' || first == '}' || first == ']')
@@ -213,9 +223,10 @@ bool is_recognised(const std::filesystem::path& file) {
   if (first != std::string_view::npos && (text[first] == '{' || text[first] == '['))
     return text.find("\"segments\"") != std::string_view::npos ||
            text.find("\"device_traces\"") != std::string_view::npos ||
-           text.find("\"total_size\"") != std::string_view::npos || pool_log::looks_like_pool_log(beginning);
+           text.find("\"total_size\"") != std::string_view::npos || pool_log::looks_like_pool_log(beginning) ||
+           kineto::looks_like_profile(beginning);
   return looks_like_trace(beginning) ||
-         std::ranges::any_of(importers, [&](const Importer& importer) { return importer.recognises(beginning); });
+         std::ranges::any_of(importers, [&](const Importer& importer) { return recognises(importer, beginning); });
 }
 
 Result<Trace> open_any(const std::filesystem::path& file, const ImportOptions& options) {

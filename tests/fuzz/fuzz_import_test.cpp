@@ -70,7 +70,15 @@ std::vector<std::string> seeds() {
       "\n"
       R"({"op": "down", "size": 65536, "ptr": 140489856647168})"
       "\n";
+  const std::string profiled =
+      R"({"schemaVersion": 1, "baseTimeNanoseconds": 1000000, "traceEvents": [{"ph": "i", "name": "[memory]", "pid": 1, )"
+      R"("tid": 2, "ts": 15.5, "args": {"Device Type": 1, "Device Id": 0, "Addr": 4096, "Bytes": 512, )"
+      R"("Total Allocated": 1024}}, {"ph": "i", "name": "[memory]", "tid": 2, "ts": 16, "args": {"Device Type": 1, )"
+      R"("Device Id": 0, "Addr": 4096, "Bytes": -512, "Total Allocated": 512}}, {"ph": "X", "cat": "python_function", )"
+      R"("name": "f.py(3): f", "tid": 2, "ts": 1, "dur": 20}, {"ph": "X", "cat": "user_annotation", "name": "step", )"
+      R"("tid": 2, "ts": 1, "dur": 20}], "distributedInfo": {"rank": 0}})";
   return {pool,
+          profiled,
           pickled(document, 2),
           pickled(document, 4),
           document.dump(),

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -10,45 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "formats/import/source/json_characters.h"
+
 namespace memreel {
 namespace {
-
-constexpr std::string_view white_space = " \t\r\n";
-
-/// Lets the parser pull characters through the cursor.
-class Characters {
- public:
-  // The standard library's names for what an iterator says of itself. NOLINTBEGIN(readability-identifier-naming)
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = char;
-  // NOLINTEND(readability-identifier-naming)
-
-  Characters() = default;  // the end
-  explicit Characters(ByteCursor& bytes) : bytes_(&bytes) {}
-
-  char operator*() const { return static_cast<char>(std::to_integer<unsigned char>(bytes_->peek(1)[0])); }
-  Characters& operator++() {
-    blanks_ = is_blank() ? blanks_ + 1 : 0;
-    bytes_->take(1);
-    // The parser keeps all that it has seen since the last token.
-    while (blanks_ > most_blanks && !ended() && is_blank()) bytes_->take(1);
-    return *this;
-  }
-  /// Only against the end.
-  friend bool operator==(const Characters& a, const Characters& b) { return a.ended() == b.ended(); }
-  friend bool operator!=(const Characters& a, const Characters& b) { return !(a == b); }
-
- private:
-  static constexpr std::size_t most_blanks = std::size_t{1} << 16U;
-
-  bool is_blank() const { return white_space.find(**this) != std::string_view::npos; }
-  bool ended() const { return bytes_ == nullptr || bytes_->peek(1).empty(); }
-  ByteCursor* bytes_ = nullptr;
-  std::size_t blanks_ = 0;  // in a row
-};
 
 /// Builds values from the parser's events.
 class Builder final : public nlohmann::json_sax<nlohmann::json> {
@@ -72,13 +36,7 @@ class Builder final : public nlohmann::json_sax<nlohmann::json> {
   bool start_array(std::size_t) override { return open(ValueKind::list); }
   bool end_array() override { return close(); }
   bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception& what) override {
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while ...": from "line" on.
-    const std::string_view text = what.what();
-    const std::size_t at = text.find("line ");
-    failed_ = Error{.what = "JSON: " + std::string(at == std::string_view::npos ? text : text.substr(at)),
-                    .where = bytes_.where(),
-                    .offset = bytes_.position(),
-                    .remedy = "the file is damaged or cut off: write it again"};
+    failed_ = json_error(bytes_, what);
     return false;
   }
 
@@ -174,9 +132,9 @@ class Builder final : public nlohmann::json_sax<nlohmann::json> {
 
 bool looks_like_json(std::span<const std::byte> beginning) {
   const std::string_view text(reinterpret_cast<const char*>(beginning.data()), beginning.size());
-  const std::size_t first = text.find_first_not_of(white_space);
+  const std::size_t first = text.find_first_not_of(json_white_space);
   if (first == std::string_view::npos || (text[first] != '{' && text[first] != '[')) return false;
-  const std::size_t second = text.find_first_not_of(white_space, first + 1);
+  const std::size_t second = text.find_first_not_of(json_white_space, first + 1);
   // Pickles of protocol 0 and 1 may begin with an opening bracket too.
   return second == std::string_view::npos ||
          std::string_view("{[]}\"-0123456789tfn").find(text[second]) != std::string_view::npos;
@@ -184,7 +142,7 @@ bool looks_like_json(std::span<const std::byte> beginning) {
 
 Result<Value> parse_json(ByteCursor& bytes, ValueArena& arena, DocumentSink& sink) {
   Builder builder(bytes, arena, sink);
-  nlohmann::json::sax_parse(Characters(bytes), Characters(), &builder);
+  nlohmann::json::sax_parse(JsonCharacters(bytes), JsonCharacters(), &builder);
   return builder.result();
 }
 

@@ -1,0 +1,251 @@
+#include "formats/import/kineto/kineto.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "formats/import/kineto/profile.h"
+#include "formats/import/kineto/thread_stacks.h"
+#include "formats/model/limits.h"
+#include "formats/model/stack_text.h"
+#include "formats/model/total_bytes.h"
+
+namespace memreel::kineto {
+namespace {
+
+constexpr Bytes size_of(const MemoryEvent& event) {
+  const auto bytes = static_cast<std::uint64_t>(event.bytes);
+  return {event.bytes < 0 ? -bytes : bytes};
+}
+
+/// A range of the program begins or ends.
+struct RangeEdge {
+  std::int64_t time_ns = 0;
+  std::uint64_t tid = 0;
+  std::uint32_t name = 0;
+  MarkPhase phase = MarkPhase::begin;
+};
+
+/// One device's memory. Events come in their order.
+class HeapWriter {
+ public:
+  HeapWriter(TraceWriter& writer, std::int32_t device)
+      : writer_(writer),
+        heap_(writer.intern(Heap{.name = writer.intern("torch.cuda"),
+                                 .level = Level::framework,
+                                 .device = device,
+                                 .observes_completion = false})) {}
+
+  /// Finds what is older than the profile.
+  void look_at(const MemoryEvent& event) {
+    if (event.failed || event.bytes == 0) return;
+    if (!first_ && event.total) {
+      first_ = &event;
+      // The first total less the first bytes; an allocation before it that has no total is in the total.
+      const std::uint64_t total = *event.total;
+      if (event.bytes < 0)
+        before_ = Bytes{total} + size_of(event);
+      else
+        before_ = Bytes{total} - std::min(Bytes{total}, size_of(event));
+    }
+    end_ = std::max(end_, Address{event.address} + size_of(event));
+    const bool is_new = seen_.insert(event.address).second;
+    if (is_new && event.bytes < 0) older_.push_back(&event);
+  }
+
+  void write_older(Nanoseconds time, Losses& losses) {
+    const StackId stack =
+        older_.empty() && before_ == 0_B
+            ? StackId::none
+            : writer_.intern(Stack{.frame = writer_.intern(Frame{.function = writer_.intern(preexisting_frame)})});
+    TotalBytes rest(before_);
+    for (const MemoryEvent* event : older_) {
+      rest -= size_of(*event);
+      append({.kind = EventKind::alloc,
+              .stack = stack,
+              .time = time,
+              .address = Address{event->address},
+              .size = size_of(*event)});
+    }
+    losses.preexisting_allocations += older_.size();
+    if (rest.bytes() > 0_B && is_possible(end_, rest.bytes())) {  // where is not known: behind all that is
+      append({.kind = EventKind::alloc, .stack = stack, .time = time, .address = end_, .size = rest.bytes()});
+      ++losses.preexisting_allocations;
+    }
+    losses.began_late |= stack != StackId::none;
+  }
+
+  void write(const MemoryEvent& event, Nanoseconds time, StackId stack, ThreadId thread, Losses& losses) {
+    const Bytes size = size_of(event);
+    if (event.failed) {
+      append({.kind = EventKind::alloc_failed, .stack = stack, .time = time, .size = Bytes{as_request(size.count)}},
+             thread);
+      return;
+    }
+    check_total(event, losses);
+    if (event.bytes == 0) return;
+    const Address address{event.address};
+    if (event.bytes > 0) {
+      if (const AllocationId before = writer_.live_at(heap_, address); before != AllocationId::none) {
+        ++losses.hook_refused;
+        append({.kind = EventKind::free_requested, .allocation = before, .time = time}, thread);
+      }
+    }
+    append({.kind = event.bytes > 0 ? EventKind::alloc : EventKind::free_requested,
+            .stack = stack,
+            .time = time,
+            .address = address,
+            .size = size},
+           thread);
+  }
+
+ private:
+  void check_total(const MemoryEvent& event, Losses& losses) {
+    if (!event.total) {
+      total_.reset();
+      return;
+    }
+    if (total_ && *total_ + static_cast<std::uint64_t>(event.bytes) != *event.total) ++losses.ring_full;
+    total_ = event.total;
+  }
+
+  void append(Event event, ThreadId thread = ThreadId::unknown) {
+    event.origin = writer_.intern(Origin{.heap = heap_, .thread = thread});
+    writer_.append(event);
+  }
+
+  TraceWriter& writer_;
+  HeapId heap_;
+  const MemoryEvent* first_ = nullptr;  // with a total
+  Bytes before_;                        // the profile
+  Address end_;                         // of the highest allocation
+  std::unordered_set<std::uint64_t> seen_;
+  std::vector<const MemoryEvent*> older_;  // frees of it
+  std::optional<std::uint64_t> total_;     // after the last event, if it said so
+};
+
+std::vector<RangeEdge> edges_of_ranges(const Profile& profile) {
+  std::vector<RangeEdge> edges;
+  for (const Slice& slice : profile.slices) {
+    if (slice.kind != SliceKind::annotation) continue;
+    edges.push_back({slice.begin_ns, slice.tid, slice.name, MarkPhase::begin});
+    edges.push_back({slice.end_ns, slice.tid, slice.name, MarkPhase::end});
+  }
+  std::ranges::stable_sort(edges, {}, &RangeEdge::time_ns);
+  return edges;
+}
+
+class ProfileWriter {
+ public:
+  ProfileWriter(const Profile& profile, TraceWriter& writer)
+      : profile_(profile), writer_(writer), stacks_(profile.names, writer), edges_(edges_of_ranges(profile)) {}
+
+  Losses write() {
+    Losses losses{.unknown_actions = profile_.host_events + profile_.without_address + profile_.incomplete};
+    std::set<std::int32_t> devices;
+    for (const MemoryEvent& event : profile_.memory) devices.insert(event.device);
+    std::map<std::int32_t, HeapWriter> heaps;
+    for (const std::int32_t device : devices) heaps.try_emplace(device, writer_, device);
+    for (const MemoryEvent& event : profile_.memory) heaps.at(event.device).look_at(event);
+    std::int64_t start_ns = profile_.memory[0].time_ns;
+    if (!edges_.empty()) start_ns = std::min(start_ns, edges_[0].time_ns);
+    for (auto& [device, heap] : heaps) heap.write_older(absolute(start_ns), losses);
+
+    auto slice = profile_.slices.begin();
+    for (const MemoryEvent& event : profile_.memory) {
+      write_marks(event.time_ns);
+      for (; slice != profile_.slices.end() && slice->begin_ns <= event.time_ns; ++slice)
+        if (slice->kind != SliceKind::annotation) stacks_.enter(*slice);
+      heaps.at(event.device)
+          .write(event, absolute(event.time_ns), stacks_.at(event.tid, event.time_ns), thread_of(event.tid), losses);
+    }
+    write_marks(std::numeric_limits<std::int64_t>::max());
+    return losses;
+  }
+
+ private:
+  Nanoseconds absolute(std::int64_t time_ns) const { return Nanoseconds{profile_.base_ns + time_ns}; }
+
+  ThreadId thread_of(std::uint64_t tid) { return tid == 0 ? ThreadId::unknown : writer_.intern(Thread{.tid = tid}); }
+
+  void write_marks(std::int64_t until_ns) {
+    for (; next_edge_ < edges_.size() && edges_[next_edge_].time_ns <= until_ns; ++next_edge_) {
+      const RangeEdge& edge = edges_[next_edge_];
+      const Mark mark{.name = writer_.intern(profile_.names[edge.name]), .phase = edge.phase};
+      writer_.append({.kind = EventKind::mark,
+                      .origin = writer_.intern(Origin{.thread = thread_of(edge.tid)}),
+                      .time = absolute(edge.time_ns),
+                      .value = index(writer_.intern(mark))});
+    }
+  }
+
+  const Profile& profile_;
+  TraceWriter& writer_;
+  ThreadStacks stacks_;
+  std::vector<RangeEdge> edges_;  // by time
+  std::size_t next_edge_ = 0;
+};
+
+/// By time; slices around others come first.
+void sort(Profile& profile) {
+  std::ranges::stable_sort(profile.memory, {}, &MemoryEvent::time_ns);
+  std::ranges::stable_sort(profile.slices, [](const Slice& a, const Slice& b) {
+    if (a.begin_ns != b.begin_ns) return a.begin_ns < b.begin_ns;
+    return a.end_ns != b.end_ns ? a.end_ns > b.end_ns : a.kind < b.kind;
+  });
+}
+
+Result<void> must_have_memory(const Profile& profile, const std::string& where) {
+  if (!profile.memory.empty()) return {};
+  if (profile.without_address > 0)
+    return Error{.what = "its memory events have no addresses, as those of PyTorch 1.9 and older",
+                 .where = where,
+                 .remedy = "profile with PyTorch 1.10 or newer"};
+  if (profile.incomplete > 0)
+    return Error{.what = "none of its memory events says when it was, of which device, and how much",
+                 .where = where,
+                 .remedy = "profile with torch.profiler.profile(profile_memory=True, with_stack=True)"};
+  if (profile.host_events > 0)
+    return Error{.what = "its memory events are all of the host's memory",
+                 .where = where,
+                 .remedy = "profile a program that uses a GPU, with ProfilerActivity.CUDA among the activities"};
+  return Error{.what = "the profile has no memory events",
+               .where = where,
+               .remedy = "profile with torch.profiler.profile(profile_memory=True, with_stack=True)"};
+}
+
+}  // namespace
+
+bool looks_like_profile(std::span<const std::byte> beginning) {
+  const std::string_view text(reinterpret_cast<const char*>(beginning.data()), beginning.size());
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos || text[first] != '{') return false;
+  return std::ranges::any_of(
+      std::array<std::string_view, 3>{"\"traceEvents\"", "\"deviceProperties\"", "\"baseTimeNanoseconds\""},
+      [&](std::string_view key) { return text.find(key) != std::string_view::npos; });
+}
+
+Result<void> import_profile(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
+                            const WriterOptions& options) {
+  Result<Profile> profile = read_profile(bytes);
+  if (!profile) return std::move(profile).error();
+  if (Result<void> has = must_have_memory(*profile, bytes.where()); !has) return has;
+  sort(*profile);
+  header.source = "torch.profiler";
+  header.process = profile->process;
+  if (profile->rank) header.environment["RANK"] = std::to_string(*profile->rank);
+  if (profile->world_size) header.environment["WORLD_SIZE"] = std::to_string(*profile->world_size);
+  TraceWriter writer(std::move(sink), header, options);
+  writer.set_losses(ProfileWriter(*profile, writer).write());
+  return writer.finish();
+}
+
+}  // namespace memreel::kineto
