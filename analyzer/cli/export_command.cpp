@@ -85,8 +85,8 @@ Exit run_export(const ExportArguments& arguments) {
 }  // namespace
 
 void add_export_command(CLI::App& app, Exit& exit) {
-  CLI::App* const command =
-      app.add_subcommand("export", "Write a trace for other tools: CSV, JSON lines, Perfetto, pprof, speedscope");
+  CLI::App* const command = app.add_subcommand(
+      "export", "Write a trace for other tools: CSV, JSON lines, Perfetto, pprof, speedscope, memory_viz");
   const auto arguments = std::make_shared<ExportArguments>();
   command->add_option("TRACE", arguments->file, "Trace, or any file that import reads")->required();
   add_memory_option(*command, arguments->memory_limit);

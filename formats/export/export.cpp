@@ -10,6 +10,7 @@
 #include "formats/export/perfetto.h"
 #include "formats/export/pprof.h"
 #include "formats/export/speedscope.h"
+#include "formats/export/torch_snapshot.h"
 
 namespace memreel {
 namespace {
@@ -36,6 +37,8 @@ constexpr std::array exporters{
              export_pprof},
     Exporter{{"speedscope", "the same as a flame graph, for https://www.speedscope.app", ExportScope::instant},
              export_speedscope},
+    Exporter{{"torch", "a PyTorch memory snapshot, for https://pytorch.org/memory_viz", ExportScope::series},
+             export_torch_snapshot},
 };
 
 constexpr auto formats = [] {

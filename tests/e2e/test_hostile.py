@@ -49,7 +49,7 @@ def commands(trace, directory):
     yield ["diff", SAMPLES / "leak.reel", trace, "--json"], None
     for form in ("csv", "jsonl", "speedscope", "minimalloc"):
         yield ["export", trace, "--format", form, "-o", directory / ("exported." + form)], directory / ("exported." + form)
-    for form in ("perfetto", "pprof"):  # not text
+    for form in ("perfetto", "pprof", "torch"):  # not text
         yield ["export", trace, "--format", form, "-o", directory / ("exported." + form)], None
     yield ["import", trace, "-o", directory / "imported.reel"], None
     yield ["predict", f"batch=1:{trace}", f"batch=2:{trace}", "--to", "batch=8"], None

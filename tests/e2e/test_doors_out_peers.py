@@ -1,0 +1,47 @@
+"""What the tools that a trace was written for say of it themselves."""
+
+import importlib.util
+import os
+import pickle
+import unittest
+from pathlib import Path
+
+from program import SAMPLES, ProgramTest
+
+
+def memory_viz():
+    """PyTorch's torch/cuda/_memory_viz.py as a module: of the PyTorch that is installed, or the file MEMREEL_MEMORY_VIZ
+    names."""
+    path = os.environ.get("MEMREEL_MEMORY_VIZ")
+    if path is None:
+        torch = importlib.util.find_spec("torch")
+        path = torch and Path(torch.origin).parent / "cuda/_memory_viz.py"
+    if path is None or not Path(path).exists():
+        raise unittest.SkipTest("PyTorch is not installed")
+    spec = importlib.util.spec_from_file_location("memory_viz", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class MemoryViz(ProgramTest):
+    def test_pytorchs_own_code_reads_it(self):
+        viz = memory_viz()
+        trace = SAMPLES / "oom_default.reel"
+        exported = self.directory / "exported.pickle"
+        self.answer("export", trace, "--format", "torch", "-o", exported)
+        data = pickle.loads(exported.read_bytes())
+        info = self.document("info", trace)
+        summary = viz.segsum(data)  # asserts that blocks and segments add up
+        self.assertIn(f"total_reserved: {viz.Bytes(info['devices'][0]['end_reserved_bytes'])}", summary)
+        history = viz.trace(data)
+        self.assertEqual(history.count("raise OutOfMemoryError()"), info["kinds"]["alloc_failed"])
+        self.assertEqual(history.count("cudaMalloc("), info["kinds"]["segment_alloc"])
+        held = viz.memory(data, format_flamegraph=lambda lines: lines)
+        active = sum(int(line.rpartition(" ")[2]) for line in held.splitlines() if "active_allocated" in line)
+        self.assertGreaterEqual(active, info["devices"][0]["end_live_bytes"])
+        self.assertIn("snapshot.pickle", viz.segment_plot(data))
+
+
+if __name__ == "__main__":
+    unittest.main()
