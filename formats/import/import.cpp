@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "formats/import/kineto/kineto.h"
+#include "formats/import/logs/cupy_log.h"
+#include "formats/import/logs/paddle_log.h"
 #include "formats/import/minimalloc.h"
 #include "formats/import/pool/pool_log.h"
 #include "formats/import/rmm/rmm_log.h"
@@ -39,13 +41,21 @@ constexpr std::array importers{
              kineto::longest_preamble},
     Importer{{"torch.snapshot", "PyTorch memory snapshot: torch.cuda.memory._dump_snapshot(), pickle or JSON"},
              [](std::span<const std::byte> beginning) {  // JSON is everybody's
-               return torch::looks_like_snapshot(beginning) && !pool_log::looks_like_pool_log(beginning);
+               return torch::looks_like_snapshot(beginning) && !pool_log::looks_like_pool_log(beginning) &&
+                      !logs::looks_like_cupy_log(beginning);
              },
              torch::import_snapshot},
     Importer{
         {"pool.jsonl", "what a pool did, one JSON object a line: {\"op\": \"alloc\", \"id\": 1, \"size\": 905, ...}"},
         pool_log::looks_like_pool_log,
         pool_log::import_pool_log},
+    Importer{{"cupy.jsonl", "JSON lines of CuPy's memory_hooks.DebugPrintHook"},
+             logs::looks_like_cupy_log,
+             logs::import_cupy_log},
+    Importer{{"paddle.log", "log of PaddlePaddle with GLOG_v=10: its auto_growth allocator"},
+             logs::looks_like_paddle_log,
+             logs::import_paddle_log,
+             kineto::longest_preamble},
     Importer{{"rmm.log", "RAPIDS RMM log: CSV of logging_resource_adaptor"}, rmm::looks_like_log, rmm::import_log},
     Importer{{"minimalloc.csv", "buffers with lifetimes (CSV with the columns id,lower,upper,size)"},
              looks_like_minimalloc,
@@ -62,7 +72,7 @@ constexpr auto formats = [] {
   return result;
 }();
 
-constexpr std::size_t beginning_size = kineto::longest_preamble;
+constexpr std::size_t beginning_size = kineto::longest_preamble;  // the most that an importer looks at
 
 bool recognises(const Importer& importer, std::span<const std::byte> beginning) {
   return importer.recognises(beginning.first(std::min(beginning.size(), importer.looks_at)));
@@ -224,7 +234,7 @@ bool is_recognised(const std::filesystem::path& file) {
     return text.find("\"segments\"") != std::string_view::npos ||
            text.find("\"device_traces\"") != std::string_view::npos ||
            text.find("\"total_size\"") != std::string_view::npos || pool_log::looks_like_pool_log(beginning) ||
-           kineto::looks_like_profile(beginning);
+           logs::looks_like_cupy_log(beginning) || kineto::looks_like_profile(beginning);
   return looks_like_trace(beginning) ||
          std::ranges::any_of(importers, [&](const Importer& importer) { return recognises(importer, beginning); });
 }

@@ -54,5 +54,47 @@ class TorchProfiler(ProgramTest):
         self.assert_refused(run("info", path), path, "profile_memory=True")
 
 
+class CuPy(ProgramTest):
+    """DebugPrintHook of CuPy."""
+
+    def log(self):
+        def line(hook, address, mem_size, **more):
+            return json.dumps({"hook": hook, "device_id": 0, **more, "mem_size": mem_size, "mem_ptr": address},
+                              separators=(",", ":")) + "\n"
+        base = 0x2300000000
+        return "".join([line("alloc", base, 2048), line("malloc", base, 2048, size=2000, pmem_id="0x7f"), "epoch 1\n",
+                        line("free", base, 2048, pmem_id="0x7f"), line("malloc", base, 512, size=24, pmem_id="0x7f"),
+                        line("malloc", base + 512, 1024, size=1000, pmem_id="0x80")]).encode()
+
+    def test_memory_and_its_allocator(self):
+        path = self.file("cupy.log", self.log())
+        info = self.document("info", path)
+        self.assertEqual(info["source"], "cupy.jsonl")
+        self.assertEqual(info["devices"][0]["peak_live_bytes"], 2000)
+        self.assertEqual(info["devices"][0]["end_live_bytes"], 1024)
+        self.assertEqual(info["devices"][0]["peak_reserved_bytes"], 2048)
+        self.assertEqual(info["losses"]["unknown_actions"], 1)
+        # The pool's decisions are those of the policy.
+        self.assertIs(self.document("verify", path)["exact"], True)
+
+
+class Paddle(ProgramTest):
+    """GLOG_v=10 of PaddlePaddle."""
+
+    def test_memory_among_all_the_rest(self):
+        def line(words, second=1, thread=3):
+            return f"I1207 23:45:{second:02}.000001 {thread} auto_growth_best_fit_allocator.cc:97] {words}\n"
+        log = ("I1207 23:45:00.000001 3 api.cc:22899] cast API kernel key: [GPUDNN, NCHW, float32]\n" * 200
+               + line("Allocate 1000 bytes, aligned to 1024, extra size 0")
+               + line("Not found and reallocate 4096(0x7f0000000000), and remaining 3072")
+               + line("Alloc 1024 bytes, ptr = 0x7f0000000c00") + line("Free 1024 bytes, ptr = 0x7f0000000c00", 2)
+               + line("Free chunk with size 4096", 3))
+        info = self.document("info", self.file("train.log", log.encode()))
+        self.assertEqual(info["source"], "paddle.log")
+        device = info["devices"][0]
+        self.assertEqual((device["peak_live_bytes"], device["peak_reserved_bytes"]), (1000, 4096))
+        self.assertEqual((device["end_live_bytes"], device["end_reserved_bytes"]), (0, 0))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -77,8 +77,25 @@ std::vector<std::string> seeds() {
       R"("Device Id": 0, "Addr": 4096, "Bytes": -512, "Total Allocated": 512}}, {"ph": "X", "cat": "python_function", )"
       R"("name": "f.py(3): f", "tid": 2, "ts": 1, "dur": 20}, {"ph": "X", "cat": "user_annotation", "name": "step", )"
       R"("tid": 2, "ts": 1, "dur": 20}], "distributedInfo": {"rank": 0}})";
+  const std::string cupy = R"({"hook":"alloc","device_id":0,"mem_size":1024,"mem_ptr":4096})"
+                           "\n"
+                           R"({"hook":"malloc","device_id":0,"size":24,"mem_size":512,"mem_ptr":4096,"pmem_id":"0x7f"})"
+                           "\n"
+                           R"({"hook":"free","device_id":0,"mem_size":512,"mem_ptr":4096,"pmem_id":"0x7f"})"
+                           "\n"
+                           R"({"hook":"alloc","device_id":0,"mem_size":1024,"mem_ptr":4608})"
+                           "\n";
+  const std::string paddle =
+      "I1207 23:45:28.132860 7 a.cc:97] Allocate 100 bytes, aligned to 256, extra size 0\n"
+      "I20231207 23:45:28.132863 7 a.cc:98] Not found and reallocate 1024(0x7f0000001000), and remaining 768\n"
+      "I1207 23:45:28.132864 7 a.cc:99] Alloc 256 bytes, ptr = 0x7f0000001300\n"
+      "I1207 23:45:28.132865 7 a.cc:9] Allocator instance: 0x5 Free 256 bytes, ptr = 0x7f0000001300, "
+      "place=Place(gpu:0)\n"
+      "I1207 23:45:28.132866 7 a.cc:99] Free chunk with size 1024\n";
   return {pool,
           profiled,
+          cupy,
+          paddle,
           pickled(document, 2),
           pickled(document, 4),
           document.dump(),

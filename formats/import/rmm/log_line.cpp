@@ -115,7 +115,7 @@ bool action(Cursor& line, Action& into) {
 
 }  // namespace
 
-Complaint parse(std::string_view line, LogRecord& record) {
+LineComplaint parse(std::string_view line, LogRecord& record) {
   Cursor at(line);
   record.thread = 0;
   if (!at.time(record.time_of_day)) {

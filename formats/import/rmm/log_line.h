@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include "formats/import/source/log_lines.h"
 #include "formats/model/units.h"
 
 namespace memreel::rmm {
@@ -20,13 +21,10 @@ struct LogRecord {
   std::uint64_t stream = 0;
 };
 
-/// What is wrong with a line that is no record: "the time is not HH:MM:SS.ffffff". Null: nothing.
-using Complaint = const char*;
-
 /// `THREAD,HH:MM:SS.ffffff,ACTION,POINTER,SIZE,STREAM`; in the first half of 2020 without the thread and with a
 /// colon before the microseconds. Pointers and streams are hexadecimal, `(nil)` is 0; streams without 0x are decimal if
 /// they can be, as they were once. Numbers have at most 19 decimal or 16 hexadecimal digits.
-Complaint parse(std::string_view line, LogRecord& record);
+LineComplaint parse(std::string_view line, LogRecord& record);
 
 /// Whether a line is one of the headers.
 bool is_header(std::string_view line);

@@ -1,23 +1,16 @@
 #include "formats/import/rmm/rmm_log.h"
 
-#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "formats/import/rmm/log_line.h"
+#include "formats/import/source/log_lines.h"
 #include "formats/model/flat_map.h"
 
 namespace memreel::rmm {
 namespace {
-
-/// Longer lines are no records and are not kept in memory.
-constexpr std::size_t longest_line = std::size_t{64} << 10U;
-
-std::string_view as_text(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 /// The N of "log.devN.csv", else 0.
 std::int32_t device_of(std::string_view file_name) {
@@ -121,112 +114,13 @@ class Recorder {
   std::uint64_t unseen_frees_ = 0;
 };
 
-/// What came of the lines of a log.
-struct Tally {
-  std::uint64_t lines = 0, records = 0, skipped = 0;
-  /// The first that was skipped.
-  std::uint64_t bad_line = 0, bad_offset = 0;
-  Complaint complaint = nullptr;
-
-  void skip(std::uint64_t offset, Complaint why) {
-    if (skipped++ > 0) return;
-    bad_line = lines;
-    bad_offset = offset;
-    complaint = why;
-  }
-};
-
-class LogReader {
- public:
-  LogReader(ByteCursor& bytes, Recorder& recorder) : bytes_(bytes), recorder_(recorder) {}
-
-  Result<Tally> read() {
-    for (;;) {
-      const std::string_view ahead = as_text(bytes_.peek(longest_line));
-      if (ahead.empty()) break;
-      const std::size_t end = ahead.rfind('\n');
-      if (end != std::string_view::npos) {
-        read_lines(ahead.substr(0, end + 1));
-        bytes_.take(end + 1);
-      } else if (ahead.size() < longest_line) {
-        read_line(ahead, bytes_.position());
-        bytes_.take(ahead.size());
-      } else {
-        skip_long_line();
-      }
-    }
-    if (bytes_.failure()) return *bytes_.failure();
-    return tally_;
-  }
-
- private:
-  void read_lines(std::string_view text) {
-    const std::uint64_t offset = bytes_.position();
-    for (std::size_t at = 0; at < text.size();) {
-      const std::size_t end = text.find('\n', at);
-      read_line(text.substr(at, end - at), offset + at);
-      at = end + 1;
-    }
-  }
-
-  void read_line(std::string_view line, std::uint64_t offset) {
-    ++tally_.lines;
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    LogRecord record;
-    const Complaint complaint = parse(line, record);
-    if (complaint == nullptr) [[likely]] {
-      ++tally_.records;
-      recorder_.add(record);
-    } else if (!line.empty() && !is_header(line)) {
-      tally_.skip(offset, complaint);
-    }
-  }
-
-  void skip_long_line() {
-    ++tally_.lines;
-    tally_.skip(bytes_.position(), "it is longer than any record");
-    for (;;) {
-      const std::string_view ahead = as_text(bytes_.peek(longest_line));
-      const std::size_t end = ahead.find('\n');
-      bytes_.take(end == std::string_view::npos ? ahead.size() : end + 1);
-      if (end != std::string_view::npos || ahead.empty()) return;
-    }
-  }
-
-  ByteCursor& bytes_;
-  Recorder& recorder_;
-  Tally tally_;
-};
-
-Result<void> judge(const Tally& tally, const std::string& where) {
-  constexpr auto remedy = "a log of RMM's logging_resource_adaptor has lines of Thread,Time,Action,Pointer,Size,Stream";
-  if (tally.skipped > tally.records)
-    return Error{.what = std::to_string(tally.skipped) + " of " + std::to_string(tally.lines) +
-                         " lines are not records; the first is line " + std::to_string(tally.bad_line) + ": " +
-                         tally.complaint,
-                 .where = where,
-                 .offset = tally.bad_offset,
-                 .remedy = remedy};
-  if (tally.records == 0)
-    return Error{.what = "the log has no records",
-                 .where = where,
-                 .remedy = "log again, and flush the log before the program ends"};
-  return {};
-}
-
 }  // namespace
 
 bool looks_like_log(std::span<const std::byte> beginning) {
-  std::string_view text = as_text(beginning);
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    if (line.ends_with('\r')) line.remove_suffix(1);
+  return has_record(beginning, [](std::string_view line) {
     LogRecord record;
-    if (is_header(line) || parse(line, record) == nullptr) return true;
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return false;
+    return is_header(line) || parse(line, record) == nullptr;
+  });
 }
 
 Result<void> import_log(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
@@ -235,9 +129,17 @@ Result<void> import_log(ByteCursor& bytes, Header header, std::unique_ptr<ByteSi
   const std::int32_t device = device_of(header.source_name);
   TraceWriter writer(std::move(sink), header, options);
   Recorder recorder(writer, device);
-  const Result<Tally> tally = LogReader(bytes, recorder).read();
+  const auto take = [&](std::string_view line, std::uint64_t /*number*/) -> LineComplaint {
+    LogRecord record;
+    const LineComplaint complaint = parse(line, record);
+    if (complaint != nullptr) return is_header(line) ? not_a_record : complaint;
+    recorder.add(record);
+    return nullptr;
+  };
+  const Result<LineTally> tally = LogLines(bytes, take).read();
   if (!tally) return tally.error();
-  if (Result<void> fine = judge(*tally, bytes.where()); !fine) return fine;
+  constexpr auto remedy = "a log of RMM's logging_resource_adaptor has lines of Thread,Time,Action,Pointer,Size,Stream";
+  if (Result<void> fine = judge(*tally, bytes.where(), remedy); !fine) return fine;
   writer.set_losses({.hook_refused = recorder.unseen_frees(), .unknown_actions = tally->skipped});
   return writer.finish();
 }

@@ -145,7 +145,7 @@ TEST(RmmLog, WhatIsMostlySomethingElseIsAnErrorThatNamesTheLine) {
 TEST(RmmLog, EveryFieldIsChecked) {
   rmm::LogRecord record;
   const auto complaint = [&](const std::string& line) {
-    const rmm::Complaint found = rmm::parse(line, record);
+    const LineComplaint found = rmm::parse(line, record);
     return std::string(found == nullptr ? "" : found);
   };
   EXPECT_EQ(complaint("1,00:00:00.000001,allocate,0x100,8,0x0"), "");

@@ -1,0 +1,123 @@
+// Reads a log in which other output may stand among the records.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "formats/import/source/byte_cursor.h"
+#include "formats/model/result.h"
+
+namespace memreel {
+
+/// What is wrong with a line that is no record: "the time is not HH:MM:SS.ffffff". Null: nothing.
+using LineComplaint = const char*;
+
+/// Of a line that is no record and need not be one.
+inline constexpr LineComplaint not_a_record = "";
+
+/// What came of the lines of a log.
+struct LineTally {
+  std::uint64_t lines = 0, records = 0, skipped = 0;
+  /// The first that was skipped.
+  std::uint64_t bad_line = 0, bad_offset = 0;
+  LineComplaint complaint = nullptr;
+
+  void count(LineComplaint said, std::uint64_t offset) {
+    if (said == nullptr) {
+      ++records;
+    } else if (said != not_a_record && skipped++ == 0) {
+      bad_line = lines;
+      bad_offset = offset;
+      complaint = said;
+    }
+  }
+};
+
+/// An error when nothing is a record, or when more lines than not were skipped: then it is another kind of file.
+/// `remedy`: what the lines of such a log look like.
+Result<void> judge(const LineTally& tally, const std::string& where, const std::string& remedy);
+
+inline std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// Hands each line without its end to `take`, which says what is wrong with it. `take` gets its number as well, from 1
+/// on. Lines of more than 64 KiB are no records and are not kept in memory.
+template <class Take>
+class LogLines {
+ public:
+  LogLines(ByteCursor& bytes, Take take) : bytes_(bytes), take_(std::move(take)) {}
+
+  Result<LineTally> read() {
+    for (;;) {
+      const std::string_view ahead = text_of(bytes_.peek(longest));
+      if (ahead.empty()) break;
+      const std::size_t end = ahead.rfind('\n');
+      if (end != std::string_view::npos) {
+        read_lines(ahead.substr(0, end + 1));
+        bytes_.take(end + 1);
+      } else if (ahead.size() < longest) {
+        read_line(ahead, bytes_.position());
+        bytes_.take(ahead.size());
+      } else {
+        skip_long_line();
+      }
+    }
+    if (bytes_.failure()) return *bytes_.failure();
+    return tally_;
+  }
+
+ private:
+  static constexpr std::size_t longest = std::size_t{64} << 10U;
+
+  void read_lines(std::string_view text) {
+    const std::uint64_t offset = bytes_.position();
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = text.find('\n', at);
+      read_line(text.substr(at, end - at), offset + at);
+      at = end + 1;
+    }
+  }
+
+  void read_line(std::string_view line, std::uint64_t offset) {
+    ++tally_.lines;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    tally_.count(line.empty() ? not_a_record : take_(line, tally_.lines), offset);
+  }
+
+  void skip_long_line() {
+    ++tally_.lines;
+    tally_.count("it is longer than any record", bytes_.position());
+    for (;;) {
+      const std::string_view ahead = text_of(bytes_.peek(longest));
+      const std::size_t end = ahead.find('\n');
+      bytes_.take(end == std::string_view::npos ? ahead.size() : end + 1);
+      if (end != std::string_view::npos || ahead.empty()) return;
+    }
+  }
+
+  ByteCursor& bytes_;
+  Take take_;
+  LineTally tally_;
+};
+
+/// The first lines of a file, for those who judge by them: hands each to `is_record` until one is.
+template <class IsRecord>
+bool has_record(std::span<const std::byte> beginning, IsRecord is_record) {
+  std::string_view text = text_of(beginning);
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (is_record(line)) return true;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return false;
+}
+
+}  // namespace memreel
