@@ -5,6 +5,9 @@
 #include <string>
 
 #include "formats/export/csv.h"
+#include "formats/export/dhat.h"
+#include "formats/export/firefox.h"
+#include "formats/export/heaptrack.h"
 #include "formats/export/jsonl.h"
 #include "formats/export/minimalloc.h"
 #include "formats/export/perfetto.h"
@@ -39,6 +42,12 @@ constexpr std::array exporters{
              export_speedscope},
     Exporter{{"torch", "a PyTorch memory snapshot, for https://pytorch.org/memory_viz", ExportScope::series},
              export_torch_snapshot},
+    Exporter{
+        {"firefox", "allocations, retained memory and counters, for https://profiler.firefox.com", ExportScope::series},
+        export_firefox},
+    Exporter{{"dhat", "who allocated, and held at the peak and at the end, for dh_view.html", ExportScope::series},
+             export_dhat},
+    Exporter{{"heaptrack", "every allocation, for heaptrack_gui", ExportScope::series}, export_heaptrack},
 };
 
 constexpr auto formats = [] {

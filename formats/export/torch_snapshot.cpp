@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/export/device_heaps.h"
 #include "formats/export/pickle_writer.h"
 #include "formats/model/live_set.h"
 #include "formats/model/origin_text.h"
@@ -42,10 +43,10 @@ class SnapshotWriter {
   SnapshotWriter(const Trace& trace, const ExportOptions& options, std::ostream& out)
       : trace_(trace), tables_(trace.tables), options_(options), pickle_(out) {
     heaps_.resize(tables_.heaps.size());
+    const std::vector<bool> shown = device_heaps(tables_);
     for (std::uint32_t h = 1; h < heaps_.size(); ++h) {
-      const Heap& heap = tables_.heaps[h];
-      heaps_[h].shown = heap.device >= 0 && tables_[heap.parent].level == Level::driver;
-      if (heaps_[h].shown) device_count_ = std::max(device_count_, std::size_t(heap.device) + 1);
+      heaps_[h].shown = shown[h];
+      if (shown[h]) device_count_ = std::max(device_count_, std::size_t(tables_.heaps[h].device) + 1);
     }
     for (std::size_t i = 0; i < trace_.events.count(); ++i) {
       const HeapId heap = heap_of(trace_.events.origin[i]);

@@ -1,5 +1,7 @@
 """Traces written for other tools: what those tools, or their own rules, say of them."""
 
+import gzip
+import json
 import pickle
 import pickletools
 import unittest
@@ -58,6 +60,81 @@ class Torch(ProgramTest):
         before, after = self.figures(trace), self.figures(self.exported(trace))
         self.assertEqual([row[1] for row in after], [row[1] for row in before])
         self.assertEqual(after[0][FIGURES.index("peak_reserved_bytes") + 1], before[0][1])
+
+
+class Viewers(ProgramTest):
+    """Formats of heap profilers, read by their own rules."""
+
+    def exported(self, form, name="oom_default.reel"):
+        path = self.directory / f"exported.{form}"
+        self.answer("export", SAMPLES / name, "--format", form, "-o", path)
+        return path.read_bytes()
+
+    def device(self, name="oom_default.reel"):
+        return self.document("info", SAMPLES / name)["devices"][0]
+
+    def test_dhat(self):
+        device, dhat = self.device(), json.loads(self.exported("dhat"))
+        self.assertEqual((dhat["dhatFileVersion"], dhat["bklt"], dhat["bkacc"]), (2, True, False))
+        points = dhat["pps"]
+        self.assertEqual(sum(point["gb"] for point in points), device["peak_live_bytes"])
+        self.assertEqual(sum(point["eb"] for point in points), device["end_live_bytes"])
+        self.assertEqual(sum(point["tbk"] for point in points), device["allocations"])
+        for point in points:
+            self.assertTrue(point["gb"] <= point["mb"] <= point["tb"])
+            self.assertLess(max(point["fs"]), len(dhat["ftbl"]))
+            self.assertEqual(dhat["ftbl"][point["fs"][-1]], "device 0 torch.cuda")
+        # What the Firefox Profiler takes a frame's line from.
+        self.assertTrue(any(frame.startswith("0x0: ") and ".py:" in frame for frame in dhat["ftbl"]))
+
+    def test_firefox(self):
+        device, profile = self.device(), json.loads(self.exported("firefox"))
+        shared = profile["shared"]
+        tables = [shared[name] for name in ("stackTable", "frameTable", "funcTable", "sources")]
+        tables += [table for thread in profile["threads"] for table in (thread["nativeAllocations"], thread["markers"])]
+        tables += [counter["samples"] for counter in profile["counters"]]
+        for table in tables:
+            for name, column in table.items():
+                if isinstance(column, list):
+                    self.assertEqual(len(column), table["length"], name)
+        allocations = profile["threads"][0]["nativeAllocations"]
+        live, peak = 0, 0
+        for weight in allocations["weight"]:
+            live += weight
+            peak = max(peak, live)
+        self.assertEqual((peak, live), (device["peak_live_bytes"], device["end_live_bytes"]))
+        frees = [address for address, weight in zip(allocations["memoryAddress"], allocations["weight"]) if weight < 0]
+        self.assertEqual(len(frees), len(set(frees)))
+        for i, offset in enumerate(shared["stackTable"]["prefixOffset"]):
+            self.assertTrue(0 <= offset <= i)
+        self.assertTrue(all(stack is None or stack < shared["stackTable"]["length"] for stack in allocations["stack"]))
+        names = {shared["stringArray"][name] for name in profile["threads"][0]["markers"]["name"]}
+        self.assertTrue(any(name.startswith("out of memory: ") for name in names))
+        self.assertIn("device 0 torch.cuda: reserved", {counter["name"] for counter in profile["counters"]})
+
+    def test_heaptrack(self):
+        device = self.device()
+        lines = gzip.decompress(self.exported("heaptrack")).decode().splitlines()
+        self.assertEqual(lines[0], "v 10400 3")
+        strings, places, traces, infos, live, peak = 0, 0, 0, [], 0, 0
+        for line in lines:
+            mode, *numbers = line.split(" ")
+            if mode == "s":
+                strings += 1
+                self.assertEqual(len(line.split(" ", 2)[2].encode()), int(numbers[0], 16))
+            elif mode == "i":
+                places += 1
+                self.assertLessEqual(max(int(number, 16) for number in numbers[1:4]), strings)
+            elif mode == "t":
+                self.assertTrue(int(numbers[0], 16) <= places and int(numbers[1], 16) <= traces)
+                traces += 1
+            elif mode == "a":
+                infos.append(int(numbers[0], 16))
+                self.assertLessEqual(int(numbers[1], 16), traces)
+            elif mode in "+-":
+                live += infos[int(numbers[0], 16)] * (1 if mode == "+" else -1)
+                peak = max(peak, live)
+        self.assertEqual((peak, live), (device["peak_live_bytes"], device["end_live_bytes"]))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 import importlib.util
 import os
 import pickle
+import shutil
+import subprocess
 import unittest
 from pathlib import Path
 
@@ -41,6 +43,29 @@ class MemoryViz(ProgramTest):
         active = sum(int(line.rpartition(" ")[2]) for line in held.splitlines() if "active_allocated" in line)
         self.assertGreaterEqual(active, info["devices"][0]["end_live_bytes"])
         self.assertIn("snapshot.pickle", viz.segment_plot(data))
+
+
+@unittest.skipIf(shutil.which("heaptrack_print") is None, "heaptrack is not installed")
+class Heaptrack(ProgramTest):
+    def sum_of(self, recording, cost):
+        stacks = self.directory / "stacks.txt"
+        done = subprocess.run(["heaptrack_print", "-f", recording, "-F", stacks, "--flamegraph-cost-type", cost],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("failed to parse", done.stderr)
+        return sum(int(line.rpartition(" ")[2]) for line in stacks.read_text().splitlines()), stacks.read_text()
+
+    def test_heaptrack_finds_the_same_memory(self):
+        for name in ("oom_default.reel", "leak.reel"):
+            with self.subTest(name):
+                recording = self.directory / "exported.gz"
+                self.answer("export", SAMPLES / name, "--format", "heaptrack", "-o", recording)
+                device = self.document("info", SAMPLES / name)["devices"][0]
+                peak, stacks = self.sum_of(recording, "peak")
+                self.assertEqual(peak, device["peak_live_bytes"])
+                self.assertIn(".py", stacks)
+                self.assertEqual(self.sum_of(recording, "leaked")[0], device["end_live_bytes"])
+                self.assertEqual(self.sum_of(recording, "allocations")[0], device["allocations"])
 
 
 if __name__ == "__main__":

@@ -47,9 +47,9 @@ def commands(trace, directory):
     yield ["diff", trace, "@end"], None
     yield ["diff", trace, SAMPLES / "leak.reel"], None
     yield ["diff", SAMPLES / "leak.reel", trace, "--json"], None
-    for form in ("csv", "jsonl", "speedscope", "minimalloc"):
+    for form in ("csv", "jsonl", "speedscope", "minimalloc", "firefox", "dhat"):
         yield ["export", trace, "--format", form, "-o", directory / ("exported." + form)], directory / ("exported." + form)
-    for form in ("perfetto", "pprof", "torch"):  # not text
+    for form in ("perfetto", "pprof", "torch", "heaptrack"):  # not text
         yield ["export", trace, "--format", form, "-o", directory / ("exported." + form)], None
     yield ["import", trace, "-o", directory / "imported.reel"], None
     yield ["predict", f"batch=1:{trace}", f"batch=2:{trace}", "--to", "batch=8"], None

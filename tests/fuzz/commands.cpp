@@ -161,7 +161,8 @@ std::vector<Arguments> all_commands() {
     all.push_back({"report", "TRACE", "--by", by});
   for (const char* const format : {"json", "markdown", "html"})
     all.push_back({"report", "TRACE", "--leaks", "--fragmentation", "--oom", "--allocations", "--format", format});
-  for (const char* const format : {"csv", "jsonl", "minimalloc", "perfetto", "pprof", "speedscope", "torch"})
+  for (const char* const format :
+       {"csv", "jsonl", "minimalloc", "perfetto", "pprof", "speedscope", "torch", "firefox", "dhat", "heaptrack"})
     all.push_back({"export", "TRACE", "--format", format});
   for (const PolicyInfo& policy : policies()) {
     all.push_back({"replay", "TRACE", "--policy", std::string(policy.name)});

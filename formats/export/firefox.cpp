@@ -1,0 +1,302 @@
+#include "formats/export/firefox.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <ostream>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "formats/export/device_heaps.h"
+#include "formats/export/text.h"
+#include "formats/model/quantity.h"
+#include "formats/model/stack_text.h"
+
+namespace memreel {
+namespace {
+
+constexpr double ns_per_ms = 1e6;
+constexpr std::int64_t ns_per_event_without_time = 1000;
+
+/// Numbers of texts, in the order in which they came.
+class NumberedTexts {
+ public:
+  std::size_t operator()(const std::string& text) {
+    const auto [known, is_new] = numbers_.try_emplace(text, texts_.size());
+    if (is_new) texts_.push_back(&known->first);
+    return known->second;
+  }
+  const std::vector<const std::string*>& all() const { return texts_; }
+
+ private:
+  std::unordered_map<std::string, std::size_t> numbers_;
+  std::vector<const std::string*> texts_;
+};
+
+class FirefoxWriter {
+ public:
+  FirefoxWriter(const Trace& trace, std::ostream& out) : trace_(trace), tables_(trace.tables), out_(out) {
+    const auto& times = trace_.events.time;
+    if (!times.empty()) start_ = *std::min_element(times.begin(), times.end());
+    has_times_ = !times.empty() && *std::max_element(times.begin(), times.end()) > start_;
+    if (!has_times_) start_ = {};
+    std::vector<bool> used(tables_.heaps.size());
+    for (const OriginId origin : trace_.events.origin) used[index(tables_[origin].heap)] = true;
+    for (std::uint32_t h = 1; h < used.size(); ++h)
+      if (used[h]) heaps_.push_back(HeapId{h});
+  }
+
+  void write() {
+    out_ << R"({"meta":{"interval":1,"startTime":)";
+    write_number(static_cast<double>(start_.count()) / ns_per_ms);
+    out_ << R"(,"processType":0,"product":)" << json_string("memreel: " + trace_.header.source_name)
+         << R"(,"stackwalk":0,"version":24,"preprocessedProfileVersion":66,"symbolicated":true,)"
+         << R"("categories":[{"name":"Other","color":"grey","subcategories":["Other"]}],"markerSchema":[],)"
+         << R"("sampleUnits":{"time":"ms","eventDelay":"ms","threadCPUDelta":"ns"}},"libs":[],"pages":[],)"
+         << "\n\"counters\":[";
+    bool first = true;
+    for (std::size_t t = 0; t < heaps_.size(); ++t) write_counters(t, first);
+    out_ << "],\n\"threads\":[";
+    for (std::size_t t = 0; t < heaps_.size(); ++t) write_thread(t);
+    out_ << "],\n\"shared\":";
+    write_shared();
+    out_ << "}\n";
+  }
+
+ private:
+  // ---- parts of JSON
+
+  void write_number(double number) {
+    std::array<char, 32> digits{};
+    out_.write(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr - digits.data());
+  }
+
+  template <class Write>
+  void write_column(const char* name, std::size_t count, Write write) {
+    out_ << '"' << name << "\":[";
+    for (std::size_t i = 0; i < count; ++i) {
+      if (i > 0) out_ << ',';
+      write(i);
+    }
+    out_ << "],";
+  }
+  void write_constant(const char* name, std::size_t count, const char* value) {
+    write_column(name, count, [&](std::size_t) { out_ << value; });
+  }
+  void write_time(std::size_t event) { write_number(milliseconds(event)); }
+
+  double milliseconds(std::size_t event) const {
+    const std::int64_t ns = has_times_ ? (trace_.events.time[event] - start_).count()
+                                       : static_cast<std::int64_t>(event) * ns_per_event_without_time;
+    return static_cast<double>(ns) / ns_per_ms;
+  }
+
+  std::string pid() const { return json_string(std::to_string(trace_.header.process)); }
+
+  // ---- what events say
+
+  HeapId heap_of(std::size_t event) const { return tables_[trace_.events.origin[event]].heap; }
+
+  /// Those that make or end an allocation of the heap, each once.
+  std::vector<std::uint32_t> allocation_events(HeapId heap) const {
+    std::vector<std::uint32_t> found;
+    std::vector<bool> ended(trace_.allocation_events.size());
+    for (std::size_t i = 0; i < trace_.events.count(); ++i) {
+      const EventKind kind = trace_.events.kind[i];
+      const AllocationId id = trace_.events.allocation[i];
+      if ((kind != EventKind::alloc && kind != EventKind::free_requested) || id == AllocationId::none) continue;
+      if (heap_of(begin_of(i)) != heap || ended[index(id)]) continue;
+      ended[index(id)] = kind == EventKind::free_requested;
+      found.push_back(static_cast<std::uint32_t>(i));
+    }
+    return found;
+  }
+  std::size_t begin_of(std::size_t event) const {
+    return trace_.allocation_events[index(trace_.events.allocation[event])];
+  }
+  std::int64_t change_of(std::size_t event) const {
+    const auto bytes = static_cast<std::int64_t>(trace_.events.size[begin_of(event)].count);
+    return trace_.events.kind[event] == EventKind::alloc ? bytes : -bytes;
+  }
+
+  std::vector<std::uint32_t> segment_events(HeapId heap) const {
+    std::vector<std::uint32_t> found;
+    for (std::size_t i = 0; i < trace_.events.count(); ++i)
+      if (is_segment(trace_.events.kind[i]) && heap_of(i) == heap) found.push_back(static_cast<std::uint32_t>(i));
+    return found;
+  }
+  std::int64_t change_of_segment(std::size_t event) const {
+    const EventKind kind = trace_.events.kind[event];
+    const auto bytes = static_cast<std::int64_t>(trace_.events.size[event].count);
+    return kind == EventKind::segment_alloc || kind == EventKind::segment_map ? bytes : -bytes;
+  }
+
+  // ---- counters, threads
+
+  void write_counters(std::size_t thread, bool& first) {
+    const HeapId heap = heaps_[thread];
+    write_counter(thread, "live", "requested and not freed", allocation_events(heap), first,
+                  [&](std::size_t event) { return change_of(event); });
+    write_counter(thread, "reserved", "segments of the pool", segment_events(heap), first,
+                  [&](std::size_t event) { return change_of_segment(event); });
+  }
+
+  template <class Change>
+  void write_counter(std::size_t thread, const char* what, const char* description,
+                     const std::vector<std::uint32_t>& events, bool& first, Change change) {
+    if (events.empty()) return;
+    if (!std::exchange(first, false)) out_ << ",\n";
+    const std::string name = json_string(heap_label(tables_, heaps_[thread]) + ": " + what);
+    out_ << "{\"name\":" << name << R"(,"category":"Memory","description":)" << json_string(description)
+         << ",\"pid\":" << pid() << ",\"mainThreadIndex\":" << thread
+         << R"(,"display":{"graphType":"line-accumulated","unit":"bytes","color":"orange",)"
+         << R"("markerSchemaLocation":null,"sortWeight":20,"label":)" << name
+         << R"(,"tooltipRows":[{"type":"value","source":"accumulated","format":{"unit":"bytes"},)"
+         << R"("label":"bytes at this time"}]},"samples":{)";
+    write_column("time", events.size(), [&](std::size_t i) { write_time(events[i]); });
+    write_column("count", events.size(), [&](std::size_t i) { out_ << change(events[i]); });
+    out_ << "\"length\":" << events.size() << "}}";
+  }
+
+  void write_thread(std::size_t thread) {
+    if (thread > 0) out_ << ",\n";
+    out_ << R"({"processType":"default","processStartupTime":0,"processShutdownTime":null,"registerTime":0,)"
+         << R"("unregisterTime":null,"pausedRanges":[],"isMainThread":)" << (thread == 0 ? "true" : "false")
+         << ",\"name\":" << json_string(heap_label(tables_, heaps_[thread])) << ",\"pid\":" << pid()
+         << ",\"tid\":" << thread
+         << R"(,"samples":{"weightType":"samples","weight":null,"eventDelay":[],"stack":[],"time":[],"length":0},)"
+         << '\n';
+    const std::vector<std::uint32_t> events = allocation_events(heaps_[thread]);
+    out_ << R"("nativeAllocations":{"weightType":"bytes",)";
+    write_column("time", events.size(), [&](std::size_t i) { write_time(events[i]); });
+    write_column("weight", events.size(), [&](std::size_t i) { out_ << change_of(events[i]); });
+    write_column("stack", events.size(), [&](std::size_t i) {
+      const StackId stack = trace_.events.stack[events[i]];
+      if (stack == StackId::none)
+        out_ << "null";
+      else
+        out_ << index(stack) - 1;
+    });
+    // What a free is matched by. Addresses are used again, and have more bits than the profiler's numbers.
+    write_column("memoryAddress", events.size(),
+                 [&](std::size_t i) { out_ << std::uint64_t{index(trace_.events.allocation[events[i]])} + 1; });
+    write_constant("threadId", events.size(), "0");
+    out_ << "\"length\":" << events.size() << "},\n";
+    write_markers(thread);
+    out_ << '}';
+  }
+
+  void write_markers(std::size_t thread) {
+    struct Marker {
+      std::size_t event = 0;
+      std::size_t name = 0;
+      int phase = 0;  // 0: instant, 2: start, 3: end
+    };
+    std::vector<Marker> markers;
+    for (std::size_t i = 0; thread == 0 && i < trace_.events.count(); ++i) {
+      const EventKind kind = trace_.events.kind[i];
+      if (kind == EventKind::alloc_failed)
+        markers.push_back({i, texts_("out of memory: " + text_of(trace_.events.size[i])), 0});
+      if (kind != EventKind::mark || trace_.events.address_or_value[i] >= tables_.marks.size()) continue;
+      const Mark& mark = tables_.marks[trace_.events.address_or_value[i]];
+      const int phase = mark.phase == MarkPhase::instant ? 0 : mark.phase == MarkPhase::begin ? 2 : 3;
+      markers.push_back({i, texts_(utf8(tables_[mark.name])), phase});
+    }
+    const std::size_t count = markers.size();
+    const auto write_if = [&](std::size_t i, bool wanted) {
+      if (wanted)
+        write_time(markers[i].event);
+      else
+        out_ << "null";
+    };
+    out_ << "\"markers\":{";
+    write_constant("data", count, "null");
+    write_column("name", count, [&](std::size_t i) { out_ << markers[i].name; });
+    write_column("startTime", count, [&](std::size_t i) { write_if(i, markers[i].phase != 3); });
+    write_column("endTime", count, [&](std::size_t i) { write_if(i, markers[i].phase == 3); });
+    write_column("phase", count, [&](std::size_t i) { out_ << markers[i].phase; });
+    write_constant("category", count, "0");
+    out_ << "\"length\":" << count << '}';
+  }
+
+  // ---- tables
+
+  /// Rows of stacks are those of the trace but the first, rows of frames and functions all.
+  void write_shared() {
+    const std::size_t stacks = tables_.stacks.size() - 1;
+    const std::size_t frames = tables_.frames.size();
+    const auto line_of = [&](std::size_t f) { return tables_.frames[f].line; };
+    NumberedTexts files;
+    out_ << "{\"stackTable\":{";
+    write_column("frame", stacks, [&](std::size_t s) { out_ << index(tables_.stacks[s + 1].frame); });
+    write_column("prefixOffset", stacks, [&](std::size_t s) {
+      const std::uint32_t caller = index(tables_.stacks[s + 1].caller);
+      out_ << (caller == 0 ? 0 : s + 1 - caller);
+    });
+    out_ << "\"length\":" << stacks << "},\n\"frameTable\":{";
+    write_constant("address", frames, "-1");
+    write_constant("inlineDepth", frames, "0");
+    write_constant("category", frames, "0");
+    write_constant("subcategory", frames, "0");
+    write_column("func", frames, [&](std::size_t f) { out_ << f; });
+    write_constant("nativeSymbol", frames, "null");
+    write_constant("innerWindowID", frames, "0");
+    write_column("line", frames, [&](std::size_t f) {
+      if (line_of(f) == 0)
+        out_ << "null";
+      else
+        out_ << line_of(f);
+    });
+    write_constant("column", frames, "null");
+    write_constant("originalLocation", frames, "null");
+    out_ << "\"length\":" << frames << "},\n\"funcTable\":{";
+    write_column("name", frames,
+                 [&](std::size_t f) { out_ << texts_(frame_label(tables_, FrameId(static_cast<std::uint32_t>(f)))); });
+    write_constant("isJS", frames, "false");
+    write_constant("relevantForJS", frames, "false");
+    write_constant("resource", frames, "-1");
+    write_column("source", frames, [&](std::size_t f) {
+      const FrameText text = frame_text(tables_, FrameId(static_cast<std::uint32_t>(f)));
+      const std::string_view file = text.file.empty() ? text.module_path : text.file;
+      if (file.empty())
+        out_ << "null";
+      else
+        out_ << files(utf8(file));
+    });
+    write_constant("lineNumber", frames, "null");
+    write_constant("columnNumber", frames, "null");
+    write_constant("originalLocation", frames, "null");
+    out_ << "\"length\":" << frames << "},\n\"sources\":{";
+    const std::size_t sources = files.all().size();
+    write_constant("id", sources, "null");
+    write_column("filename", sources, [&](std::size_t s) { out_ << texts_(*files.all()[s]); });
+    write_constant("startLine", sources, "1");
+    write_constant("startColumn", sources, "1");
+    write_constant("sourceMapURL", sources, "null");
+    write_constant("content", sources, "null");
+    out_ << "\"length\":" << sources << R"(},"resourceTable":{"lib":[],"name":[],"host":[],"type":[],"length":0},)"
+         << R"("nativeSymbols":{"libIndex":[],"address":[],"name":[],"functionSize":[],"length":0},)"
+         << R"("sourceLocationTable":{"source":[],"line":[],"column":[],"length":0},)"
+         << "\n\"stringArray\":[";
+    for (std::size_t t = 0; t < texts_.all().size(); ++t)
+      out_ << (t == 0 ? "" : ",\n") << json_string(*texts_.all()[t]);
+    out_ << "]}";
+  }
+
+  const Trace& trace_;
+  const Tables& tables_;
+  std::ostream& out_;
+  bool has_times_ = false;
+  Nanoseconds start_{};
+  std::vector<HeapId> heaps_;  // those that have events: one thread each
+  NumberedTexts texts_;
+};
+
+}  // namespace
+
+void export_firefox(const Trace& trace, const ExportOptions& /*options*/, std::ostream& out) {
+  FirefoxWriter(trace, out).write();
+}
+
+}  // namespace memreel
