@@ -22,7 +22,7 @@ if(MEMREEL_VIEWER)
 endif()
 if(MEMREEL_OLD_GLIBC)
   # What is linked in, and what the viewer would find on a system with these packages.
-  foreach(package libdw-dev liblzma-dev libzstd-dev zlib1g-dev libbz2-dev libimgui-dev libstb-dev libfreetype-dev libpng-dev
+  foreach(package libdw-dev liblzma-dev libzstd-dev zlib1g-dev libsqlite3-dev libbz2-dev libimgui-dev libstb-dev libfreetype-dev libpng-dev
       libbrotli-dev libre2-dev libprotozero-dev libcli11-dev nlohmann-json3-dev libstdc++6 fonts-roboto-unhinted fonts-dejavu-core)
     install(FILES /usr/share/doc/${package}/copyright DESTINATION ${data}/licenses RENAME ${package} COMPONENT runtime)
   endforeach()

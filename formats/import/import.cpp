@@ -12,10 +12,12 @@
 #include "formats/import/logs/cupy_log.h"
 #include "formats/import/logs/paddle_log.h"
 #include "formats/import/minimalloc.h"
+#include "formats/import/nsys/nsys.h"
 #include "formats/import/pool/pool_log.h"
 #include "formats/import/rmm/rmm_log.h"
 #include "formats/import/source/byte_cursor.h"
 #include "formats/import/source/read_ahead.h"
+#include "formats/import/sqlite/database.h"
 #include "formats/import/torch/torch_snapshot.h"
 #include "formats/import/xplane/xplane.h"
 #include "formats/reader/load.h"
@@ -57,6 +59,9 @@ constexpr std::array importers{
              logs::import_paddle_log,
              kineto::longest_preamble},
     Importer{{"rmm.log", "RAPIDS RMM log: CSV of logging_resource_adaptor"}, rmm::looks_like_log, rmm::import_log},
+    Importer{{"nsys.sqlite", "Nsight Systems with --cuda-memory-usage=true: nsys export --type sqlite"},
+             sqlite::looks_like_database,
+             nsys::import_database},
     Importer{{"minimalloc.csv", "buffers with lifetimes (CSV with the columns id,lower,upper,size)"},
              looks_like_minimalloc,
              import_minimalloc},

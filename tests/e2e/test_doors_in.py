@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import sqlite3
 import unittest
 
 from program import ProgramTest, run
@@ -94,6 +95,102 @@ class Paddle(ProgramTest):
         device = info["devices"][0]
         self.assertEqual((device["peak_live_bytes"], device["peak_reserved_bytes"]), (1000, 4096))
         self.assertEqual((device["end_live_bytes"], device["end_reserved_bytes"]), (0, 0))
+
+
+def global_id(process, thread=0):
+    """As Nsight Systems packs processes and threads."""
+    return process << 24 | thread
+
+
+class NsightSystems(ProgramTest):
+    """`nsys export --type sqlite`, with the columns of its schema 3.28."""
+
+    SCHEMA = """
+        CREATE TABLE META_DATA_CAPTURE (name TEXT NOT NULL, value TEXT);
+        CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+        CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER NOT NULL, end INTEGER NOT NULL, eventClass INTEGER NOT NULL,
+            globalTid INTEGER, correlationId INTEGER, nameId INTEGER NOT NULL, returnValue INTEGER NOT NULL, callchainId INTEGER);
+        CREATE TABLE CUDA_CALLCHAINS (id INTEGER NOT NULL, symbol INTEGER, module INTEGER, unresolved INTEGER,
+            originalIP INTEGER, stackDepth INTEGER NOT NULL);
+        CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, rangeId INTEGER, text TEXT,
+            globalTid INTEGER, endGlobalTid INTEGER, textId INTEGER, domainId INTEGER);
+    """
+    MEMORY = """
+        CREATE TABLE CUDA_GPU_MEMORY_USAGE_EVENTS (start INTEGER NOT NULL, globalPid INTEGER NOT NULL, deviceId INTEGER NOT NULL,
+            contextId INTEGER NOT NULL, address INTEGER NOT NULL, pc INTEGER NOT NULL, bytes INTEGER NOT NULL,
+            memKind INTEGER NOT NULL, memoryOperationType INTEGER NOT NULL, name TEXT, correlationId INTEGER, streamId INTEGER,
+            localMemoryPoolAddress INTEGER, localMemoryPoolReleaseThreshold INTEGER, localMemoryPoolSize INTEGER,
+            localMemoryPoolUtilizedSize INTEGER, importedMemoryPoolAddress INTEGER, importedMemoryPoolProcessId INTEGER);
+    """
+
+    def recording(self, name="run.sqlite", memory=True, asked=True):
+        path = self.directory / name
+        file = sqlite3.connect(path)
+        file.executescript(self.SCHEMA + (self.MEMORY if memory else ""))
+        file.execute("INSERT INTO META_DATA_CAPTURE VALUES ('PROCESS_0:COLLECT_GPU_MEMORY_USAGE', ?)", (str(asked).lower(),))
+        if memory:
+            def event(start, address, size, operation, kind=2, correlation=0, process=40, device=0):
+                file.execute("INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS (start, globalPid, deviceId, contextId, address, pc, bytes, "
+                             "memKind, memoryOperationType, correlationId) VALUES (?,?,?,1,?,0,?,?,?,?)",
+                             (start, global_id(process), device, address, size, kind, operation, correlation))
+            event(5000, 0x7F0000000000, 4 * MIB, 1)  # rows are not in order
+            event(1000, 0x7F0000000000, 4 * MIB, 0, correlation=7)
+            event(2000, 0x7F0000800000, 3 * MIB, 0, correlation=8)
+            event(3000, 0x7E0000000000, 2 * MIB, 0, kind=1)
+            event(3500, 0x7F0000000000, MIB, 0, process=41)
+        file.executemany("INSERT INTO StringIds VALUES (?,?)", [(1, "load_weights()"), (2, "libmodel.so"), (3, "main"), (4, "step")])
+        file.execute("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (900, 1100, 0, ?, 7, 1, 0, 5)", (global_id(40, 44),))
+        file.execute("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (900, 1100, 0, ?, 7, 1, 0, 6)", (global_id(41, 44),))
+        file.executemany("INSERT INTO CUDA_CALLCHAINS VALUES (?,?,?,0,0,?)", [(5, 3, 2, 1), (5, 1, 2, 0)])
+        file.execute("INSERT INTO NVTX_EVENTS (start, end, eventType, globalTid, textId) VALUES (500, 4000, 59, ?, 4)",
+                     (global_id(40, 44),))
+        file.commit()
+        file.close()
+        return path
+
+    def events(self, path):
+        return [json.loads(line) for line in self.answer("export", path, "--format", "jsonl").stdout.splitlines()]
+
+    def test_memory_stacks_and_ranges(self):
+        path = self.recording()
+        info = self.document("info", path)
+        self.assertEqual((info["source"], info["process"]), ("nsys.sqlite", 40))
+        device, host = sorted(info["devices"], key=lambda device: -device["device"])
+        self.assertEqual((device["heap"], device["peak_live_bytes"], device["end_live_bytes"]), ("cuda.driver", 7 * MIB, 3 * MIB))
+        self.assertEqual((host["device"], host["end_live_bytes"]), (-1, 2 * MIB))
+        self.assertEqual(info["losses"]["unknown_actions"], 1, "of another process")
+        events = self.events(path)
+        self.assertEqual([event["kind"] for event in events], ["mark", "alloc", "alloc", "alloc", "mark", "free_requested"])
+        self.assertEqual(events[0]["mark"], "step")
+        self.assertEqual([frame["function"] for frame in events[1]["stack"]], ["load_weights()", "main"])
+        self.assertEqual(events[1]["thread"], 44)
+
+    def test_compressed_and_oddly_named(self):
+        path = self.recording("50%#?.sqlite")
+        expected = self.events(path)
+        self.assertEqual(self.events(self.file("run.gz", gzip.compress(path.read_bytes()))), expected)
+        self.assertEqual({file.name for file in self.directory.iterdir()}, {"50%#?.sqlite", "run.gz"})
+
+    def test_a_recording_without_memory_says_what_was_missing(self):
+        self.assert_refused(run("info", self.recording("a.sqlite", memory=False, asked=False)), "--cuda-memory-usage=true")
+        self.assert_refused(run("info", self.recording("b.sqlite", memory=False)), "no event of GPU memory was recorded")
+
+    def test_damage_is_one_line(self):
+        content = self.recording().read_bytes()
+        for name, damaged in (("cut", content[:5000]), ("zeros", content[:4096] + bytes(len(content) - 4096)),
+                              ("start", content[:100])):
+            with self.subTest(name):
+                self.assert_refused(run("info", self.file(name, damaged), memory_limit=1 << 30), "SQLite")
+
+    def test_a_view_without_end_is_stopped(self):
+        path = self.recording("view.sqlite", memory=False)
+        file = sqlite3.connect(path)
+        names = [f"t{i}" for i in range(16)]
+        file.execute("CREATE VIEW CUDA_GPU_MEMORY_USAGE_EVENTS AS SELECT t0.id AS start FROM "
+                     + ", ".join(f"StringIds {name}" for name in names) + " WHERE " + " + ".join(f"{name}.id" for name in names) + " < 0")
+        file.commit()
+        file.close()
+        self.assert_refused(run("info", path, memory_limit=1 << 30, processor_limit=60), "more steps than its size allows")
 
 
 if __name__ == "__main__":

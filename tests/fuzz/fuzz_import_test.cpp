@@ -8,6 +8,7 @@
 
 #include "tests/fuzz/corpus.h"
 #include "tests/unit/import/import_support.h"
+#include "tests/unit/import/nsys_database.h"
 #include "tests/unit/import/xplane_encoder.h"
 
 // libFuzzer gives the name.
@@ -96,6 +97,7 @@ std::vector<std::string> seeds() {
           profiled,
           cupy,
           paddle,
+          nsys_database(),
           pickled(document, 2),
           pickled(document, 4),
           document.dump(),

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <span>
@@ -55,6 +56,8 @@ class ByteCursor {
   std::uint64_t stored_size() const { return file_.stored_size; }
   /// Offset of the next byte in the uncompressed data.
   std::uint64_t position() const { return before_ + at_; }
+  /// Where these bytes lie as they are; empty when they come from elsewhere, or are compressed there.
+  const std::filesystem::path& file() const { return file_.file; }
   /// Of what is made of the bytes.
   Bytes memory_limit() const { return file_.memory_limit; }
   const std::string& where() const { return file_.where; }

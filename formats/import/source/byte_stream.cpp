@@ -67,11 +67,13 @@ Result<OpenedFile> open_bytes(const std::filesystem::path& file, Bytes memory_li
   OpenedFile opened{.bytes = std::make_unique<FileStream>(std::move(handle), file.string()),
                     .stored_size = failure ? 0 : size,
                     .where = file.string(),
-                    .memory_limit = memory_limit};
+                    .memory_limit = memory_limit,
+                    .file = file};
   if (memory_limit == 0_B) opened.memory_limit = default_memory_limit({opened.stored_size}, 64, 256_MiB);
   if (compression != Compression::none) {
     opened.bytes = decompress(compression, std::move(opened.bytes), file.string(), opened.memory_limit);
     opened.compressed = true;
+    opened.file.clear();
     opened.where += " (uncompressed)";
   }
   return opened;

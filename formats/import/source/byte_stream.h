@@ -39,8 +39,9 @@ struct OpenedFile {
   std::unique_ptr<ByteStream> bytes;
   std::uint64_t stored_size = 0;
   bool compressed = false;
-  std::string where;   // for Error::where: says when offsets are those of the uncompressed data
-  Bytes memory_limit;  // of what is made of it
+  std::string where;           // for Error::where: says when offsets are those of the uncompressed data
+  Bytes memory_limit;          // of what is made of it
+  std::filesystem::path file;  // for formats that are read by offset; empty: `bytes` are not those of a file
 };
 
 /// `memory_limit`: how many bytes it may decompress to; by default (0) 64 times its size, but 256 MiB at least and a
