@@ -15,6 +15,7 @@
 #include "formats/import/nsys/nsys.h"
 #include "formats/import/pool/pool_log.h"
 #include "formats/import/rmm/rmm_log.h"
+#include "formats/import/rocprof/rocprof.h"
 #include "formats/import/source/byte_cursor.h"
 #include "formats/import/source/read_ahead.h"
 #include "formats/import/sqlite/database.h"
@@ -35,12 +36,24 @@ struct Importer {
   std::size_t looks_at = 4096;  // bytes: how far into the file
 };
 
+/// Databases begin alike; their tables tell what they are.
+Result<void> import_sqlite(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
+                           const WriterOptions& options) {
+  const Result<sqlite::Database> database = sqlite::Database::open(bytes);
+  if (!database) return database.error();
+  const auto import = rocprof::is_rocpd(*database) ? rocprof::import_rocpd : nsys::import_database;
+  return import(*database, bytes.memory_limit(), std::move(header), std::move(sink), options);
+}
+
 // The first that recognises a file reads it.
 constexpr std::array importers{
     Importer{{"torch.profiler", "Chrome trace of torch.profiler or Kineto, with profile_memory=True"},
              kineto::looks_like_profile,
              kineto::import_profile,
              kineto::longest_preamble},
+    Importer{{"rocprof.json", "rocprofv3 --memory-allocation-trace -f json"},
+             rocprof::looks_like_json,
+             rocprof::import_json},
     Importer{{"torch.snapshot", "PyTorch memory snapshot: torch.cuda.memory._dump_snapshot(), pickle or JSON"},
              [](std::span<const std::byte> beginning) {  // JSON is everybody's
                return torch::looks_like_snapshot(beginning) && !pool_log::looks_like_pool_log(beginning) &&
@@ -61,7 +74,11 @@ constexpr std::array importers{
     Importer{{"rmm.log", "RAPIDS RMM log: CSV of logging_resource_adaptor"}, rmm::looks_like_log, rmm::import_log},
     Importer{{"nsys.sqlite", "Nsight Systems with --cuda-memory-usage=true: nsys export --type sqlite"},
              sqlite::looks_like_database,
-             nsys::import_database},
+             import_sqlite},
+    Importer{
+        {"rocpd", "rocprofv3 --memory-allocation-trace, its database"}, sqlite::looks_like_database, import_sqlite},
+    Importer{
+        {"rocprof.csv", "rocprofv3 --memory-allocation-trace -f csv"}, rocprof::looks_like_csv, rocprof::import_csv},
     Importer{{"minimalloc.csv", "buffers with lifetimes (CSV with the columns id,lower,upper,size)"},
              looks_like_minimalloc,
              import_minimalloc},
@@ -239,7 +256,8 @@ bool is_recognised(const std::filesystem::path& file) {
     return text.find("\"segments\"") != std::string_view::npos ||
            text.find("\"device_traces\"") != std::string_view::npos ||
            text.find("\"total_size\"") != std::string_view::npos || pool_log::looks_like_pool_log(beginning) ||
-           logs::looks_like_cupy_log(beginning) || kineto::looks_like_profile(beginning);
+           logs::looks_like_cupy_log(beginning) || kineto::looks_like_profile(beginning) ||
+           rocprof::looks_like_json(beginning);
   return looks_like_trace(beginning) ||
          std::ranges::any_of(importers, [&](const Importer& importer) { return recognises(importer, beginning); });
 }

@@ -193,5 +193,57 @@ class NsightSystems(ProgramTest):
         self.assert_refused(run("info", path, memory_limit=1 << 30, processor_limit=60), "more steps than its size allows")
 
 
+class RocProfiler(ProgramTest):
+    """`rocprofv3 --memory-allocation-trace`, in its three formats."""
+
+    RECORDS = (  # time, free?, size, address, agent
+        (30, True, 0, 0x7F0000200000, None), (10, False, 2 * MIB, 0x7F0000200000, 1), (20, False, MIB, 0x7F0000600000, 1),
+        (25, False, 8 * MIB, 0, 1))
+
+    def csv(self):
+        lines = ['"Kind","Operation","Agent_Id","Allocation_Size","Address","Correlation_Id","Start_Timestamp","End_Timestamp"']
+        for time, free, size, address, agent in self.RECORDS:
+            operation = "MEMORY_ALLOCATION_FREE" if free else "MEMORY_ALLOCATION_ALLOCATE"
+            agent_text = f'"Agent {agent}"' if agent is not None else '""'
+            lines.append(f'"MEMORY_ALLOCATION","{operation}",{agent_text},{size},"0x{address:016x}",1,{time},{time}')
+        return "\n".join(lines).encode() + b"\n"
+
+    def json(self):
+        records = [{"size": 64, "kind": 20, "operation": 3 if free else 1, "thread_id": 9,
+                    "correlation_id": {"internal": 1, "external": 0}, "start_timestamp": time, "end_timestamp": time,
+                    "agent_id": {"handle": 100 + agent if agent is not None else 0}, "address": address, "allocation_size": size}
+                   for time, free, size, address, agent in self.RECORDS]
+        tool = {"metadata": {"pid": 4711}, "agents": [{"id": {"handle": 101}, "type": 2, "logical_node_type_id": 1}],
+                "buffer_records": {"kernel_dispatch": [], "memory_allocation": records}}
+        return json.dumps({"rocprofiler-sdk-tool": [tool]}).encode()
+
+    def rocpd(self):
+        path = self.directory / "results.db"
+        file = sqlite3.connect(path)
+        file.execute("CREATE TABLE rocpd_memory_allocate_0b(id, pid, tid, start, end, type, agent, address, size)")
+        file.executemany("INSERT INTO rocpd_memory_allocate_0b VALUES (1, 4711, 9, ?, ?, ?, ?, ?, ?)", [
+            (time, time, "FREE" if free else "ALLOC", agent, address, size) for time, free, size, address, agent in self.RECORDS])
+        file.execute("CREATE VIEW memory_allocations AS SELECT id, pid, tid, start, end, type, 'REAL' AS level, 'gfx942' AS agent_name, "
+                     "'GPU' AS agent_type, agent AS agent_type_index, address, size, 0 AS stream_id FROM rocpd_memory_allocate_0b")
+        file.commit()
+        file.close()
+        return path
+
+    def test_three_formats_say_the_same(self):
+        sources = {}
+        for path in (self.file("run_memory_allocation_trace.csv", self.csv()), self.file("run_results.json", self.json()), self.rocpd()):
+            with self.subTest(path.name):
+                info = self.document("info", path)
+                sources[info["source"]] = info["process"]
+                device, = info["devices"]
+                self.assertEqual((device["device"], device["heap"], device["peak_live_bytes"], device["end_live_bytes"],
+                                  device["failed_allocations"]), (1, "hsa", 3 * MIB, MIB, 1))
+        self.assertEqual(sources, {"rocprof.csv": None, "rocprof.json": 4711, "rocpd": 4711})
+
+    def test_without_records_of_memory(self):
+        empty = json.dumps({"rocprofiler-sdk-tool": [{"buffer_records": {"memory_allocation": []}}]}).encode()
+        self.assert_refused(run("info", self.file("run_results.json", empty)), "--memory-allocation-trace")
+
+
 if __name__ == "__main__":
     unittest.main()

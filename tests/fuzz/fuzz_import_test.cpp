@@ -93,8 +93,25 @@ std::vector<std::string> seeds() {
       "I1207 23:45:28.132865 7 a.cc:9] Allocator instance: 0x5 Free 256 bytes, ptr = 0x7f0000001300, "
       "place=Place(gpu:0)\n"
       "I1207 23:45:28.132866 7 a.cc:99] Free chunk with size 1024\n";
+  const std::string rocprof_csv =
+      "\"Kind\",\"Operation\",\"Agent_Id\",\"Allocation_Size\",\"Address\",\"Correlation_Id\",\"Start_Timestamp\","
+      "\"End_Timestamp\"\n\"MEMORY_ALLOCATION\",\"MEMORY_ALLOCATION_ALLOCATE\",\"Agent "
+      "1\",1024,\"0x00001000\",1,10,20\n"
+      "\"MEMORY_ALLOCATION\",\"MEMORY_ALLOCATION_FREE\",\"\",0,\"0x00001000\",2,30,40\n";
+  const std::string rocprof_json =
+      R"({"rocprofiler-sdk-tool": [{"metadata": {"pid": 7}, "agents": [{"id": {"handle": 5}, "type": 2, )"
+      R"("logical_node_type_id": 1}], "buffer_records": {"memory_allocation": [{"operation": 1, "thread_id": 9, )"
+      R"("start_timestamp": 10, "end_timestamp": 20, "agent_id": {"handle": 5}, "address": "0x1000", )"
+      R"("allocation_size": 64}, {"operation": 3, "start_timestamp": 30, "end_timestamp": 40, "address": 4096}]}}]})";
+  const std::string rocpd = database_of(
+      "CREATE TABLE t(start,end,type,level,agent_type,agent_type_index,address,size,tid,pid);INSERT INTO t "
+      "VALUES(1,2,'ALLOC','REAL','GPU',0,4096,512,9,7),(3,4,'FREE','REAL',NULL,NULL,4096,0,9,7);"
+      "CREATE VIEW memory_allocations AS SELECT * FROM t");
   return {pool,
           profiled,
+          rocprof_csv,
+          rocprof_json,
+          rocpd,
           cupy,
           paddle,
           nsys_database(),

@@ -126,11 +126,9 @@ class TraceMaker {
 
 }  // namespace
 
-Result<void> import_database(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                             const WriterOptions& options) {
-  const Result<sqlite::Database> database = sqlite::Database::open(bytes);
-  if (!database) return database.error();
-  const Result<Tables> tables = read_tables(*database, bytes.memory_limit());
+Result<void> import_database(const sqlite::Database& database, Bytes limit, Header header,
+                             std::unique_ptr<ByteSink> sink, const WriterOptions& options) {
+  const Result<Tables> tables = read_tables(database, limit);
   if (!tables) return tables.error();
   header.source = "nsys.sqlite";
   header.process = tables->process;

@@ -14,19 +14,17 @@
 // Not in the file: what frameworks make of the memory, and calls that failed.
 #pragma once
 
-#include <cstddef>
 #include <memory>
-#include <span>
 
-#include "formats/import/source/byte_cursor.h"
+#include "formats/import/sqlite/database.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel::nsys {
 
-/// Memory: rows about memory, ranges, and the stacks that they name; no more than bytes.memory_limit().
-Result<void> import_database(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                             const WriterOptions& options);
+/// Memory: rows about memory, ranges, and the stacks that they name; no more than `limit`.
+Result<void> import_database(const sqlite::Database& database, Bytes limit, Header header,
+                             std::unique_ptr<ByteSink> sink, const WriterOptions& options);
 
 }  // namespace memreel::nsys
