@@ -10,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "formats/export/device_heaps.h"
 #include "formats/export/row.h"
 #include "formats/export/text.h"
+#include "formats/model/device_sample.h"
 #include "formats/model/origin_text.h"
 #include "formats/model/stack_text.h"
 
@@ -29,7 +31,9 @@ enum class PacketField : pbf_tag_type {
   track_event = 11,
   sequence_flags = 13,
   track_descriptor = 60,
+  gpu_mem_total_event = 71,
 };
+enum class GpuMemTotalField : pbf_tag_type { gpu_id = 1, pid = 2, size = 3 };
 enum class DescriptorField : pbf_tag_type { uuid = 1, name = 2, process = 3, thread = 4, parent_uuid = 5, counter = 8 };
 enum class ProcessField : pbf_tag_type { pid = 1, process_name = 6 };
 enum class ThreadField : pbf_tag_type { pid = 1, tid = 2, thread_name = 5 };
@@ -58,7 +62,15 @@ struct Counter {
   Bytes value;
 };
 
+/// What a device holds, as Perfetto's own counters "GPU Memory" show it.
+struct DeviceTotals {
+  Bytes process;
+  Bytes told_process, told_device;  // in the last packet; device: as it said itself
+};
+
 struct HeapCounters {
+  bool is_of_device = false;  // device_heaps.h
+  bool has_segments = false;  // else its allocations are what it holds
   std::optional<Counter> live, allocated, reserved, used;
   std::map<PoolId, Counter> pools;
   std::map<std::string_view, Counter> categories;
@@ -69,6 +81,10 @@ class PerfettoWriter {
   PerfettoWriter(const Trace& trace, const ExportOptions& options, std::ostream& out)
       : trace_(trace), options_(options), out_(out), heaps_(trace.tables.heaps.size()) {
     const auto& times = trace.events.time;
+    const std::vector<bool> of_device = device_heaps(trace.tables);
+    for (std::size_t h = 0; h < heaps_.size(); ++h) heaps_[h].is_of_device = of_device[h];
+    for (std::size_t i = 0; i < trace.events.count(); ++i)
+      if (is_segment(trace.events.kind[i]) && level_of(i) == Level::framework) heap_of(i).has_segments = true;
     has_times_ = !times.empty() && *std::max_element(times.begin(), times.end()) > times.front();
     for (const Origin& origin : trace.tables.origins) {
       if (origin.pool != PoolId::default_pool) heaps_[index(origin.heap)].pools[origin.pool];
@@ -97,13 +113,17 @@ class PerfettoWriter {
       case EventKind::segment_alloc:
       case EventKind::segment_map:
         change(counter(heap_of(i).reserved, "reserved", events.origin[i]), events.size[i], true);
+        if (heap_of(i).has_segments) hold(events.origin[i], events.size[i], true);
         break;
       case EventKind::segment_free:
       case EventKind::segment_unmap:
         change(counter(heap_of(i).reserved, "reserved", events.origin[i]), events.size[i], false);
+        if (heap_of(i).has_segments) hold(events.origin[i], events.size[i], false);
         break;
       case EventKind::memory_info:
         set(counter(heap_of(i).used, "in use, as the device says", events.origin[i]), events.size[i]);
+        if (samples_device(trace_.tables, trace_.tables[events.origin[i]]))
+          tell_total(events.origin[i], 0, totals_[device_of(events.origin[i])].told_device, events.size[i]);
         break;
       case EventKind::alloc_failed:
         write_failure(i);
@@ -119,6 +139,30 @@ class PerfettoWriter {
     }
   }
 
+  Level level_of(std::size_t i) const { return trace_.tables[trace_.tables[trace_.events.origin[i]].heap].level; }
+  std::int32_t device_of(OriginId origin) const { return trace_.tables[trace_.tables[origin].heap].device; }
+
+  /// The process got memory of a device, or gave it back.
+  void hold(OriginId origin, Bytes size, bool is_more) {
+    if (!heaps_[index(trace_.tables[origin].heap)].is_of_device) return;
+    DeviceTotals& totals = totals_[device_of(origin)];
+    totals.process = is_more ? totals.process + size : totals.process - std::min(size, totals.process);
+    tell_total(origin, pid(), totals.told_process, totals.process);
+  }
+
+  /// `process` 0: of all processes together.
+  void tell_total(OriginId origin, std::int32_t process, Bytes& told, Bytes total) {
+    if (told == total) return;
+    told = total;
+    write_packet([&](auto& packet) {
+      packet.add_uint64(PacketField::timestamp, now_);
+      pbf_builder<GpuMemTotalField> event(packet, PacketField::gpu_mem_total_event);
+      event.add_uint32(GpuMemTotalField::gpu_id, static_cast<std::uint32_t>(std::max(device_of(origin), 0)));
+      event.add_uint32(GpuMemTotalField::pid, static_cast<std::uint32_t>(process));
+      event.add_uint64(GpuMemTotalField::size, total.count);
+    });
+  }
+
   HeapCounters& heap_of(std::size_t i) { return heaps_[index(trace_.tables[trace_.events.origin[i]].heap)]; }
 
   void change_live(std::size_t i) {
@@ -129,6 +173,7 @@ class PerfettoWriter {
     const OriginId origin = events.origin[begin];
     HeapCounters& heap = heaps_[index(trace_.tables[origin].heap)];
     change(counter(heap.live, "live", origin), events.size[begin], is_more);
+    if (!heap.has_segments) hold(origin, events.size[begin], is_more);
     if (!options_.block_sizes.empty())
       change(counter(heap.allocated, "allocated", origin), options_.block_sizes[index(id)], is_more);
     if (!options_.notes.category.empty()) {
@@ -298,6 +343,7 @@ class PerfettoWriter {
   Uuid last_track_ = process_track;
   std::vector<HeapCounters> heaps_;
   std::map<ThreadId, Thread> threads_;
+  std::map<std::int32_t, DeviceTotals> totals_;  // by device
   std::string packet_;
 };
 

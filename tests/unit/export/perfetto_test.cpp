@@ -26,6 +26,7 @@ struct Shown {
   std::map<std::string, std::vector<std::pair<std::uint64_t, std::int64_t>>> counters;  // time and value, by name
   std::vector<TrackEvent> events;                                                       // other than of counters
   std::map<std::uint64_t, test::perfetto::TrackDescriptor> tracks;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint64_t>> totals;  // by GPU and process
 
   std::vector<std::int64_t> values(const std::string& name) const {
     std::vector<std::int64_t> list;
@@ -52,6 +53,11 @@ Shown shown(const Trace& trace, const ExportOptions& options = {}) {
     }
     EXPECT_GE(packet.timestamp(), last);
     last = packet.timestamp();
+    if (packet.has_gpu_mem_total_event()) {
+      const auto& total = packet.gpu_mem_total_event();
+      result.totals[{total.gpu_id(), total.pid()}].push_back(total.size());
+      continue;
+    }
     const TrackEvent& event = packet.track_event();
     if (!result.tracks.contains(event.track_uuid())) {
       ADD_FAILURE() << "an event on a track that was not described before";
@@ -174,6 +180,26 @@ TEST(ExportPerfetto, WithoutTimesAnEventTakesAMicrosecond) {
   build.alloc(origin, {0x2000}, 1_B);
   for (Nanoseconds& time : build.trace().events.time) time = Nanoseconds{7};
   EXPECT_THAT(shown(build.trace()).counters.at("device 0 torch.cuda: live"), ElementsAre(Pair(0, 1), Pair(1000, 2)));
+}
+
+TEST(ExportPerfetto, TotalsAreWhatTheProcessHolds) {
+  TraceBuilder build;
+  build.trace().header.process = 4711;
+  const OriginId torch = build.origin(HeapId{1});
+  const OriginId driver = build.origin(build.heap("cuda.driver", Level::driver, 0));
+  const HeapId inner = build.heap("inner", Level::framework, 0);
+  build.trace().tables.heaps[index(inner)].parent = HeapId{1};
+  build.event(EventKind::segment_alloc, torch, {0x100000}, 2_MiB);
+  build.alloc(torch, {0x100000}, 512_B);
+  build.alloc(build.origin(inner), {0x100000}, 64_B);
+  const AllocationId own = build.alloc(driver, {0x900000}, 1_MiB);
+  build.event(EventKind::memory_info, driver, {}, 5_GiB);
+  build.free(own);
+  build.event(EventKind::segment_free, torch, {0x100000}, 2_MiB);
+  const Shown result = shown(build.trace());
+  constexpr std::uint64_t mib = 1U << 20U;
+  EXPECT_THAT(result.totals.at({0, 4711}), ElementsAre(2 * mib, 3 * mib, 2 * mib, 0));
+  EXPECT_THAT(result.totals.at({0, 0}), ElementsAre(5 * 1024 * mib));
 }
 
 }  // namespace
