@@ -18,7 +18,7 @@
 namespace memreel {
 namespace {
 
-constexpr std::uint64_t page = 4096;
+constexpr std::uint64_t system_page = 4096;
 
 class HeaptrackWriter {
  public:
@@ -28,7 +28,7 @@ class HeaptrackWriter {
   void write() {
     line('v', {0x010400, 3});
     file_.write("X " + one_line(trace_.header.source_name.empty() ? "GPU memory" : trace_.header.source_name) + "\n");
-    line('I', {page, 0});
+    line('I', {system_page, 0});
     const EventColumns& events = trace_.events;
     for (std::size_t i = 0; i < events.count(); ++i) {
       tell_time(i);
@@ -84,7 +84,7 @@ class HeaptrackWriter {
   void tell_reserved() {
     if (reserved_ == told_reserved_) return;
     told_reserved_ = reserved_;
-    line('R', {reserved_.count / page});
+    line('R', {reserved_.count / system_page});
   }
 
   Number string(std::string_view text) {

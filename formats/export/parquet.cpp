@@ -16,7 +16,8 @@ constexpr int compression_level = 3;
 
 // Numbers of parquet.thrift.
 enum class Type : std::int32_t { int64 = 2, float64 = 5, bytes = 6 };
-constexpr std::int32_t optional_field = 1, utf8 = 0, plain_encoding = 0, run_lengths = 3, zstd_codec = 6, data_page = 0;
+constexpr std::int32_t optional_field = 1, utf8_text = 0, plain_encoding = 0, run_lengths = 3, zstd_codec = 6,
+                       data_page = 0;
 
 void append_varint(std::string& out, std::uint64_t number) {
   for (; number >= 0x80; number >>= 7U) out += static_cast<char>(number | 0x80U);
@@ -176,7 +177,7 @@ void write_schema(ThriftStruct& metadata, std::span<const ParquetColumn> columns
     element.enumeration(1, static_cast<std::int32_t>(type));
     element.enumeration(3, optional_field);
     element.text(4, columns[i - 1].name);
-    if (type == Type::bytes) element.enumeration(6, utf8);
+    if (type == Type::bytes) element.enumeration(6, utf8_text);
   });
 }
 

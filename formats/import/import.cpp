@@ -36,6 +36,12 @@ struct Importer {
   std::size_t looks_at = 4096;  // bytes: how far into the file
 };
 
+/// JSON of which the beginning says that it is no snapshot.
+bool is_other_json(std::span<const std::byte> beginning) {
+  return pool_log::looks_like_pool_log(beginning) || logs::looks_like_cupy_log(beginning) ||
+         kineto::looks_like_profile(beginning) || rocprof::looks_like_json(beginning);
+}
+
 /// Databases begin alike; their tables tell what they are.
 Result<void> import_sqlite(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
                            const WriterOptions& options) {
@@ -47,6 +53,12 @@ Result<void> import_sqlite(ByteCursor& bytes, Header header, std::unique_ptr<Byt
 
 // The first that recognises a file reads it.
 constexpr std::array importers{
+    Importer{{"torch.snapshot", "PyTorch memory snapshot: torch.cuda.memory._dump_snapshot(), pickle or JSON"},
+             [](std::span<const std::byte> beginning) {  // JSON is everybody's
+               return torch::looks_like_snapshot(beginning) && !is_other_json(beginning);
+             },
+             torch::import_snapshot,
+             kineto::longest_preamble},
     Importer{{"torch.profiler", "Chrome trace of torch.profiler or Kineto, with profile_memory=True"},
              kineto::looks_like_profile,
              kineto::import_profile,
@@ -54,12 +66,6 @@ constexpr std::array importers{
     Importer{{"rocprof.json", "rocprofv3 --memory-allocation-trace -f json"},
              rocprof::looks_like_json,
              rocprof::import_json},
-    Importer{{"torch.snapshot", "PyTorch memory snapshot: torch.cuda.memory._dump_snapshot(), pickle or JSON"},
-             [](std::span<const std::byte> beginning) {  // JSON is everybody's
-               return torch::looks_like_snapshot(beginning) && !pool_log::looks_like_pool_log(beginning) &&
-                      !logs::looks_like_cupy_log(beginning);
-             },
-             torch::import_snapshot},
     Importer{
         {"pool.jsonl", "what a pool did, one JSON object a line: {\"op\": \"alloc\", \"id\": 1, \"size\": 905, ...}"},
         pool_log::looks_like_pool_log,
@@ -255,9 +261,7 @@ bool is_recognised(const std::filesystem::path& file) {
   if (first != std::string_view::npos && (text[first] == '{' || text[first] == '['))
     return text.find("\"segments\"") != std::string_view::npos ||
            text.find("\"device_traces\"") != std::string_view::npos ||
-           text.find("\"total_size\"") != std::string_view::npos || pool_log::looks_like_pool_log(beginning) ||
-           logs::looks_like_cupy_log(beginning) || kineto::looks_like_profile(beginning) ||
-           rocprof::looks_like_json(beginning);
+           text.find("\"total_size\"") != std::string_view::npos || is_other_json(beginning);
   return looks_like_trace(beginning) ||
          std::ranges::any_of(importers, [&](const Importer& importer) { return recognises(importer, beginning); });
 }

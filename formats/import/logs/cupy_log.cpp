@@ -13,7 +13,7 @@
 namespace memreel::logs {
 namespace {
 
-constexpr std::uint64_t most_devices = 1'000;
+constexpr std::uint64_t cupy_device_limit = 1'000;
 
 struct CupyRecord {
   std::string hook;
@@ -46,7 +46,7 @@ LineComplaint parse_cupy(std::string_view line, CupyRecord& record) {
   if (record.hook != "alloc" && record.hook != "malloc" && record.hook != "free") return "its hook is not known";
   if (!record.device || !record.size || !record.address || (record.hook == "malloc" && !record.requested))
     return "it lacks its device, a size or its address";
-  return *record.device >= most_devices ? "its device is none that a machine has" : nullptr;
+  return *record.device >= cupy_device_limit ? "its device is none that a machine has" : nullptr;
 }
 
 class CupyRecorder {

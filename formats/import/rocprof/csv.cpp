@@ -13,7 +13,15 @@
 namespace memreel::rocprof {
 namespace {
 
-enum Column : std::uint8_t { operation, agent, size, address, start, end, column_count };
+enum Column : std::uint8_t {
+  operation_column,
+  agent_column,
+  size_column,
+  address_column,
+  start_column,
+  end_column,
+  column_count
+};
 constexpr std::array<std::string_view, column_count> column_names{"Operation", "Agent_Id",        "Allocation_Size",
                                                                   "Address",   "Start_Timestamp", "End_Timestamp"};
 
@@ -58,16 +66,17 @@ LineComplaint record_from(std::string_view line, const Order& order, Record& rec
   const std::vector<std::string_view> fields = fields_of(line);
   if (fields.size() <= *std::ranges::max_element(order)) return "it has fewer fields than the first line";
   const auto field = [&](Column column) { return fields[order[column]]; };
-  const std::string_view action = field(operation);
+  const std::string_view action = field(operation_column);
   record.is_free = action.ends_with("FREE");
   if (!record.is_free && !action.ends_with("ALLOCATE")) return "its operation is not known";
   record.kind = action.find("VMEM") == std::string_view::npos ? Kind::real : Kind::virtual_memory;
-  std::string_view number = field(agent);
+  std::string_view number = field(agent_column);
   if (number.starts_with("Agent ")) number.remove_prefix(6);
-  if (!parse(field(address), record.address)) return "its address is no number";
-  if (!record.is_free && (!parse(field(size), record.size) || !parse(number, record.device) || record.device < 0))
+  if (!parse(field(address_column), record.address)) return "its address is no number";
+  if (!record.is_free &&
+      (!parse(field(size_column), record.size) || !parse(number, record.device) || record.device < 0))
     return "its size or its agent is no number";
-  return parse(field(record.is_free ? start : end), record.time_ns) ? nullptr : "its time is no number";
+  return parse(field(record.is_free ? start_column : end_column), record.time_ns) ? nullptr : "its time is no number";
 }
 
 }  // namespace

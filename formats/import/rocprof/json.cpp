@@ -17,7 +17,7 @@ constexpr std::string_view agent_path = "rocprofiler-sdk-tool[].agents[]";
 constexpr std::string_view record_path = "rocprofiler-sdk-tool[].buffer_records.memory_allocation[]";
 
 /// rocprofiler_memory_allocation_operation_t and rocprofiler_agent_type_t.
-constexpr std::uint64_t allocate = 1, vmem_allocate = 2, free = 3, vmem_free = 4, processor = 1;
+constexpr std::uint64_t op_allocate = 1, op_vmem_allocate = 2, op_free = 3, op_vmem_free = 4, agent_is_processor = 1;
 
 class ToolReader final : public JsonVisitor {
  public:
@@ -48,7 +48,7 @@ class ToolReader final : public JsonVisitor {
     if (path == agent_path) {
       constexpr std::uint64_t most_devices = 1'000;
       if (agent_.handle && agents_.size() < most_devices)
-        agents_[*agent_.handle] = agent_.type == processor
+        agents_[*agent_.handle] = agent_.type == agent_is_processor
                                       ? -1
                                       : static_cast<std::int32_t>(std::min(agent_.number.value_or(0), most_devices));
       agent_ = {};
@@ -82,8 +82,8 @@ class ToolReader final : public JsonVisitor {
   }
 
   Result<void> take() {
-    const bool is_free = record_.operation == free || record_.operation == vmem_free;
-    const bool is_known = is_free || record_.operation == allocate || record_.operation == vmem_allocate;
+    const bool is_free = record_.operation == op_free || record_.operation == op_vmem_free;
+    const bool is_known = is_free || record_.operation == op_allocate || record_.operation == op_vmem_allocate;
     const std::optional<std::int64_t> time = is_free ? record_.start : record_.end;
     if (!is_known || !time || !record_.address || (!is_free && !record_.size)) {
       records.skip();
@@ -94,7 +94,7 @@ class ToolReader final : public JsonVisitor {
                   .size = is_free ? 0 : *record_.size,
                   .thread = record_.thread.value_or(0),
                   .is_free = is_free};
-    if (record_.operation == vmem_allocate || record_.operation == vmem_free) record.kind = Kind::virtual_memory;
+    if (record_.operation == op_vmem_allocate || record_.operation == op_vmem_free) record.kind = Kind::virtual_memory;
     const auto agent = agents_.find(record_.agent.value_or(0));
     if (!is_free && agent != agents_.end()) record.device = agent->second;
     return records.add(record);

@@ -9,7 +9,7 @@
 namespace memreel::rocprof {
 namespace {
 
-constexpr std::int32_t most_devices = 1'000;
+constexpr std::int32_t device_limit = 1'000;
 
 class RecordWriter {
  public:
@@ -70,7 +70,7 @@ class RecordWriter {
 Result<void> Records::add(const Record& record) {
   const bool failed = !record.is_free && record.address == 0;
   if (!failed) total_ += Bytes{record.size};
-  if (!is_possible(Nanoseconds{record.time_ns}) || record.device < -1 || record.device >= most_devices ||
+  if (!is_possible(Nanoseconds{record.time_ns}) || record.device < -1 || record.device >= device_limit ||
       total_.bytes() > max_total || (!failed && !is_possible(Address{record.address}, Bytes{record.size})))
     return Error{.what = "a record has a time, a device, an address or a size that no machine has",
                  .where = where_,

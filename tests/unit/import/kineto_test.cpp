@@ -43,7 +43,7 @@ std::string profile(const std::vector<Document>& events, Document more = Documen
   return more.dump();
 }
 
-Trace trace_of(const std::string& text) {
+Trace trace_of_profile(const std::string& text) {
   Result<Trace> trace = import_bytes(text);
   EXPECT_TRUE(trace) << trace.error().message();
   return trace ? *std::move(trace) : Trace{};
@@ -59,9 +59,10 @@ std::vector<std::string> frames(const Trace& trace, std::size_t event) {
 }
 
 TEST(Kineto, EventsAreInOrderOfTimeAndTotalsProveThemComplete) {
-  const Trace trace = trace_of(profile({memory_event(5.5, 8192, 1024, 1536), memory_event(4.25, 4096, 512, 512),
-                                        memory_event(7, 4096, -512, 1024), memory_event(7, 4096, 2048, 3072)},
-                                       {{"baseTimeNanoseconds", 1'000'000}, {"distributedInfo", {{"rank", 3}}}}));
+  const Trace trace =
+      trace_of_profile(profile({memory_event(5.5, 8192, 1024, 1536), memory_event(4.25, 4096, 512, 512),
+                                memory_event(7, 4096, -512, 1024), memory_event(7, 4096, 2048, 3072)},
+                               {{"baseTimeNanoseconds", 1'000'000}, {"distributedInfo", {{"rank", 3}}}}));
   EXPECT_EQ(trace.header.source, "torch.profiler");
   EXPECT_EQ(trace.header.process, 40U);
   EXPECT_EQ(trace.header.environment, (Variables{{"RANK", "3"}}));
@@ -74,12 +75,13 @@ TEST(Kineto, EventsAreInOrderOfTimeAndTotalsProveThemComplete) {
 }
 
 TEST(Kineto, ABreakInTheTotalsIsAMissingEvent) {
-  const Trace trace = trace_of(profile({memory_event(1, 4096, 512, 512), memory_event(2, 8192, 512, 4096)}));
+  const Trace trace = trace_of_profile(profile({memory_event(1, 4096, 512, 512), memory_event(2, 8192, 512, 4096)}));
   EXPECT_EQ(trace.losses.ring_full, 1U);
 }
 
 TEST(Kineto, WhatWasThereBeforeIsInTheFirstTotal) {
-  const Trace trace = trace_of(profile({memory_event(1, 8192, 512, 10'512), memory_event(2, 4096, -1024, 9'488)}));
+  const Trace trace =
+      trace_of_profile(profile({memory_event(1, 8192, 512, 10'512), memory_event(2, 4096, -1024, 9'488)}));
   EXPECT_EQ(kinds(trace), (std::vector{alloc, alloc, alloc, free_requested}));
   EXPECT_EQ(trace.events.size[0], 1024_B);  // freed later: known by its address
   EXPECT_EQ(trace.events.address(0), Address{4096});
@@ -90,7 +92,7 @@ TEST(Kineto, WhatWasThereBeforeIsInTheFirstTotal) {
 }
 
 TEST(Kineto, StacksAreWhatRanOnTheThread) {
-  const Trace trace = trace_of(profile(
+  const Trace trace = trace_of_profile(profile(
       {memory_event(15, 4096, 512, 512), memory_event(25, 8192, 512, 1024), memory_event(95, 12288, 512, 1536),
        slice("cpu_op", "aten::add", 10, 10), slice("python_function", "train.py(41): step", 10, 50),
        slice("python_function", "nn.Module: MLP_3", 12, 90), slice("python_function", "other.py(1): f", 0, 100, 7),
@@ -107,8 +109,9 @@ TEST(Kineto, StacksAreWhatRanOnTheThread) {
 }
 
 TEST(Kineto, EachDeviceHasAHeapAndTheHostHasNone) {
-  const Trace trace = trace_of(profile({memory_event(1, 4096, 512, 512, 1), memory_event(2, 4096, 512, 512, 0, 6),
-                                        memory_event(3, 4096, 64, 64, -1, 0)}));
+  const Trace trace =
+      trace_of_profile(profile({memory_event(1, 4096, 512, 512, 1), memory_event(2, 4096, 512, 512, 0, 6),
+                                memory_event(3, 4096, 64, 64, -1, 0)}));
   ASSERT_EQ(trace.tables.heaps.size(), 3U);
   EXPECT_EQ(trace.tables.heaps[1].device, 0);
   EXPECT_EQ(trace.tables.heaps[2].device, 1);
@@ -119,7 +122,8 @@ TEST(Kineto, FailuresAndUnseenFrees) {
   Document failed = memory_event(3, 0, 1 << 30, 1024);
   failed["name"] = "[OutOfMemory]";
   failed["args"].erase("Addr");
-  const Trace trace = trace_of(profile({memory_event(1, 4096, 512, 512), memory_event(2, 4096, 512, 1024), failed}));
+  const Trace trace =
+      trace_of_profile(profile({memory_event(1, 4096, 512, 512), memory_event(2, 4096, 512, 1024), failed}));
   EXPECT_EQ(kinds(trace), (std::vector{alloc, free_requested, alloc, alloc_failed}));
   EXPECT_EQ(trace.events.size[3], 1_GiB);
   EXPECT_EQ(trace.losses.hook_refused, 1U);
@@ -129,7 +133,7 @@ TEST(Kineto, TimesSinceTheEpochKeepTheirNanoseconds) {
   const std::string text =
       R"({"traceEvents": [{"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": 1623142623529058, "args": )"
       R"({"Device Type": 1, "Device Id": 0, "Bytes": 512, "Addr": 4096}}]})";
-  EXPECT_EQ(trace_of(text).events.time[0], Nanoseconds{1'623'142'623'529'058'000});
+  EXPECT_EQ(trace_of_profile(text).events.time[0], Nanoseconds{1'623'142'623'529'058'000});
 }
 
 TEST(Kineto, SaysWhatAProfileLacks) {

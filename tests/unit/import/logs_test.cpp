@@ -13,7 +13,7 @@ using test::kinds;
 using test::refusal;
 using enum EventKind;
 
-Trace trace_of(const std::string& text) {
+Trace trace_of_log(const std::string& text) {
   Result<Trace> trace = import_bytes(text);
   EXPECT_TRUE(trace) << trace.error().message();
   return trace ? *std::move(trace) : Trace{};
@@ -26,7 +26,7 @@ std::string cupy(const std::string& hook, std::uint64_t address, std::uint64_t s
 
 TEST(CupyLog, SaysWhatThePoolDid) {
   const Trace trace =
-      trace_of(cupy("alloc", 4096, 1024) + cupy("malloc", 4096, 512, R"("size":24,)") + cupy("free", 4096, 512));
+      trace_of_log(cupy("alloc", 4096, 1024) + cupy("malloc", 4096, 512, R"("size":24,)") + cupy("free", 4096, 512));
   EXPECT_EQ(trace.header.source, "cupy.jsonl");
   EXPECT_EQ(kinds(trace), (std::vector{settings, segment_alloc, alloc, free_requested}));
   EXPECT_EQ(trace.events.size[1], 1024_B);
@@ -37,15 +37,16 @@ TEST(CupyLog, SaysWhatThePoolDid) {
 }
 
 TEST(CupyLog, ASegmentThatWasGivenBackUnseenEnds) {
-  const Trace trace = trace_of(cupy("alloc", 4096, 1024) + cupy("alloc", 4608, 2048));
+  const Trace trace = trace_of_log(cupy("alloc", 4096, 1024) + cupy("alloc", 4608, 2048));
   EXPECT_EQ(kinds(trace), (std::vector{settings, segment_alloc, segment_free, segment_alloc}));
   EXPECT_EQ(trace.events.size[2], 1024_B);
   EXPECT_EQ(trace.losses.hook_refused, 1U);
 }
 
 TEST(CupyLog, OtherOutputIsSkippedAndCounted) {
-  const Trace trace = trace_of("epoch 1\n" + cupy("malloc", 4096, 512, R"("size":24,)") +
-                               cupy("malloc", 8192, 512, R"("size":0,)") + cupy("free", 512, 512) + R"({"hook":"mal)");
+  const Trace trace =
+      trace_of_log("epoch 1\n" + cupy("malloc", 4096, 512, R"("size":24,)") +
+                   cupy("malloc", 8192, 512, R"("size":0,)") + cupy("free", 512, 512) + R"({"hook":"mal)");
   EXPECT_EQ(kinds(trace), (std::vector{settings, alloc, alloc, free_requested}));
   EXPECT_EQ(trace.losses.unknown_actions, 2U);
   EXPECT_EQ(trace.losses.unmatched_frees, 1U);
@@ -54,7 +55,8 @@ TEST(CupyLog, OtherOutputIsSkippedAndCounted) {
 
 TEST(CupyLog, ImpossibleNumbersAreNoRecords) {
   const std::string good = cupy("malloc", 4096, 512, R"("size":24,)");
-  EXPECT_EQ(trace_of(good + cupy("malloc", std::uint64_t{1} << 63U, 512, R"("size":24,)")).losses.unknown_actions, 1U);
+  EXPECT_EQ(trace_of_log(good + cupy("malloc", std::uint64_t{1} << 63U, 512, R"("size":24,)")).losses.unknown_actions,
+            1U);
 }
 
 std::string paddle(const std::string& words, int thread = 7, const std::string& time = "23:45:28.132863") {
@@ -63,12 +65,12 @@ std::string paddle(const std::string& words, int thread = 7, const std::string& 
 
 TEST(PaddleLog, SaysWhatTheAllocatorDid) {
   const Trace trace =
-      trace_of("I1207 23:45:28.132860 7 api.cc:22899] cast API kernel key: [GPUDNN]\n   ( x , {\n" +
-               paddle("Allocate 100 bytes, aligned to 256, extra size 0") +
-               paddle("Not found and reallocate 1024(0x7f0000001000), and remaining 768") +
-               paddle("Alloc 256 bytes, ptr = 0x7f0000001300") + paddle("Alloc 512 bytes, ptr = 0x7f0000001100") +
-               paddle("Free 256 bytes, ptr = 0x7f0000001300", 7, "23:45:29.132863") +
-               paddle("Free 512 bytes, ptr = 0x7f0000001100") + paddle("Free chunk with size 1024"));
+      trace_of_log("I1207 23:45:28.132860 7 api.cc:22899] cast API kernel key: [GPUDNN]\n   ( x , {\n" +
+                   paddle("Allocate 100 bytes, aligned to 256, extra size 0") +
+                   paddle("Not found and reallocate 1024(0x7f0000001000), and remaining 768") +
+                   paddle("Alloc 256 bytes, ptr = 0x7f0000001300") + paddle("Alloc 512 bytes, ptr = 0x7f0000001100") +
+                   paddle("Free 256 bytes, ptr = 0x7f0000001300", 7, "23:45:29.132863") +
+                   paddle("Free 512 bytes, ptr = 0x7f0000001100") + paddle("Free chunk with size 1024"));
   EXPECT_EQ(trace.header.source, "paddle.log");
   EXPECT_EQ(kinds(trace), (std::vector{segment_alloc, alloc, alloc, free_requested, free_requested, segment_free}));
   EXPECT_EQ(trace.events.size[1], 100_B);  // as requested
@@ -83,22 +85,24 @@ TEST(PaddleLog, TheOldestIdleChunkOfItsSizeIsGivenBack) {
   const std::string chunks = paddle("Not found and reallocate 512(0x9000), and remaining 0") +
                              paddle("Not found and reallocate 512(0x1000), and remaining 0") +
                              paddle("Not found and reallocate 512(0x5000), and remaining 0");
-  const Trace trace = trace_of(chunks + paddle("Alloc 512 bytes, ptr = 0x9000") + paddle("Free chunk with size 512") +
-                               paddle("Free chunk with size 4096"));
+  const Trace trace = trace_of_log(chunks + paddle("Alloc 512 bytes, ptr = 0x9000") +
+                                   paddle("Free chunk with size 512") + paddle("Free chunk with size 4096"));
   EXPECT_EQ(kinds(trace), (std::vector{segment_alloc, segment_alloc, segment_alloc, alloc, segment_free}));
   EXPECT_EQ(trace.events.address(4), Address{0x1000});
   EXPECT_EQ(trace.losses.unknown_actions, 1U);
 }
 
 TEST(PaddleLog, NewerReleasesSayThePlace) {
-  const Trace trace = trace_of(paddle("Allocator instance: 0x55d2 Alloc 256 bytes, ptr = 0x1300, place=Place(gpu:1)") +
-                               paddle("Allocator instance: 0x55d2 Alloc 256 bytes, ptr = 0x2300, place=Place(cpu)"));
+  const Trace trace =
+      trace_of_log(paddle("Allocator instance: 0x55d2 Alloc 256 bytes, ptr = 0x1300, place=Place(gpu:1)") +
+                   paddle("Allocator instance: 0x55d2 Alloc 256 bytes, ptr = 0x2300, place=Place(cpu)"));
   EXPECT_EQ(kinds(trace), std::vector{alloc});
   EXPECT_EQ(trace.tables.heaps[1].device, 1);
 }
 
 TEST(PaddleLog, LinesThatAreCutOffAreCounted) {
-  const Trace trace = trace_of(paddle("Alloc 256 bytes, ptr = 0x1300") + "I1207 23:45:28.132863 7 a.cc:1] Free 256 by");
+  const Trace trace =
+      trace_of_log(paddle("Alloc 256 bytes, ptr = 0x1300") + "I1207 23:45:28.132863 7 a.cc:1] Free 256 by");
   EXPECT_EQ(trace.losses.unknown_actions, 1U);
 }
 

@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 const std::string header = "Thread,Time,Action,Pointer,Size,Stream\n";
 
-Trace imported(const std::string& log) {
+Trace imported_log(const std::string& log) {
   Result<Trace> trace = import_bytes(log);
   EXPECT_TRUE(trace) << (trace ? "" : trace.error().message());
   return trace ? *std::move(trace) : Trace{};
@@ -23,10 +23,10 @@ Trace imported(const std::string& log) {
 const Origin& origin(const Trace& trace, std::size_t event) { return trace.tables[trace.events[event].origin]; }
 
 TEST(RmmLog, BecomesRequestsAndFrees) {
-  const Trace trace = imported(header +
-                               "2342727,15:47:02.841961,allocate,0x10012400000,1048576,0x0\n"
-                               "2342728,15:47:02.841977,allocate failure,(nil),99,0x7f8a38001020\n"
-                               "2342727,15:47:03.000000,free,0x10012400000,1048576,0x0\n");
+  const Trace trace = imported_log(header +
+                                   "2342727,15:47:02.841961,allocate,0x10012400000,1048576,0x0\n"
+                                   "2342728,15:47:02.841977,allocate failure,(nil),99,0x7f8a38001020\n"
+                                   "2342727,15:47:03.000000,free,0x10012400000,1048576,0x0\n");
   ASSERT_EQ(kinds(trace), (std::vector{EventKind::alloc, EventKind::alloc_failed, EventKind::free_requested}));
   const Event alloc = trace.events[0], failure = trace.events[1], free = trace.events[2];
   EXPECT_EQ(alloc.address, Address{0x10012400000});
@@ -46,7 +46,7 @@ TEST(RmmLog, BecomesRequestsAndFrees) {
 }
 
 TEST(RmmLog, ThePointerOfAFreedBlockIsGivenAgain) {
-  const Trace trace = imported(
+  const Trace trace = imported_log(
       "1,00:00:00.000001,allocate,0xff,8,0x0\n1,00:00:00.000002,free,0xff,8,0x0\n"
       "1,00:00:00.000003,allocate,0xff,9,0x0\n1,00:00:00.000004,free,0xff,9,0x0\n");
   EXPECT_EQ(trace.events[1].allocation, AllocationId{0});
@@ -55,21 +55,21 @@ TEST(RmmLog, ThePointerOfAFreedBlockIsGivenAgain) {
 }
 
 TEST(RmmLog, TimesGoOnAfterMidnight) {
-  const Trace trace = imported(
+  const Trace trace = imported_log(
       "1,23:59:59.999999,allocate,0x100,8,0x0\n1,00:00:00.000002,allocate,0x200,8,0x0\n"
       "2,23:59:59.999998,allocate,0x300,8,0x0\n1,00:00:00.000003,allocate,0x400,8,0x0\n"
       "1,23:00:00.000000,allocate,0x500,8,0x0\n");
   EXPECT_EQ(trace.events[1].time - trace.events[0].time, 3us);
   EXPECT_EQ(trace.events[2].time - trace.events[0].time, -1us) << "another thread was overtaken";
   EXPECT_EQ(trace.events[3].time - trace.events[1].time, 1us);
-  const Trace later = imported(
+  const Trace later = imported_log(
       "1,23:00:00.000000,allocate,0x100,8,0x0\n1,06:00:00.000000,allocate,0x200,8,0x0\n"
       "1,17:00:00.000000,allocate,0x300,8,0x0\n1,01:00:00.000000,allocate,0x400,8,0x0\n");
   EXPECT_EQ(later.events[3].time - later.events[0].time, 26h);
 }
 
 TEST(RmmLog, OlderLogsHaveNoThreadsAndDecimalStreams) {
-  const Trace trace = imported("Time,Action,Pointer,Size,Stream\n15:47:02:841961,allocate,0x7fae06600000,80,12\n");
+  const Trace trace = imported_log("Time,Action,Pointer,Size,Stream\n15:47:02:841961,allocate,0x7fae06600000,80,12\n");
   ASSERT_EQ(trace.events.count(), 1U);
   EXPECT_EQ(trace.events[0].time, 15h + 47min + 2s + 841961us);
   EXPECT_EQ(trace.tables[origin(trace, 0).stream].handle, 12U);
@@ -92,7 +92,7 @@ TEST(RmmLog, StreamsAndPointersComeInSeveralForms) {
 }
 
 TEST(RmmLog, RequestsForNothingHoldNothing) {
-  const Trace trace = imported(
+  const Trace trace = imported_log(
       "1,00:00:00.000001,allocate,(nil),0,0x0\n1,00:00:00.000002,allocate,0x0,0,0x0\n"
       "1,00:00:00.000003,free,(nil),0,0x0\n1,00:00:00.000004,allocate,0x100,8,0x0\n");
   EXPECT_EQ(trace.events.count(), 1U);
@@ -100,13 +100,13 @@ TEST(RmmLog, RequestsForNothingHoldNothing) {
 }
 
 TEST(RmmLog, FreesOfWhatIsNotLiveAreCounted) {
-  const Trace trace = imported("1,00:00:00.000001,free,0x100,8,0x0\n1,00:00:00.000002,allocate,0x200,8,0x0\n");
+  const Trace trace = imported_log("1,00:00:00.000001,free,0x100,8,0x0\n1,00:00:00.000002,allocate,0x200,8,0x0\n");
   EXPECT_EQ(trace.losses.unmatched_frees, 1U);
   EXPECT_EQ(trace.events.count(), 2U);
 }
 
 TEST(RmmLog, AnAllocationEndsTheOneThatLivesAtItsAddress) {
-  const Trace trace = imported("1,00:00:00.000001,allocate,0x100,8,0x0\n1,00:00:00.000002,allocate,0x100,9,0x0\n");
+  const Trace trace = imported_log("1,00:00:00.000001,allocate,0x100,8,0x0\n1,00:00:00.000002,allocate,0x100,9,0x0\n");
   ASSERT_EQ(kinds(trace), (std::vector{EventKind::alloc, EventKind::free_requested, EventKind::alloc}));
   EXPECT_EQ(trace.events[1].allocation, AllocationId{0});
   EXPECT_EQ(trace.losses.hook_refused, 1U);
@@ -115,19 +115,20 @@ TEST(RmmLog, AnAllocationEndsTheOneThatLivesAtItsAddress) {
 TEST(RmmLog, ACutOffEndIsCounted) {
   const std::string whole = header + "1,00:00:00.000001,allocate,0x100,8,0x0\n1,00:00:00.000002,allocate,0x200,8,0x0\n";
   for (std::size_t cut = 4; cut < 35; ++cut) {
-    const Trace trace = imported(whole.substr(0, whole.size() - cut));
+    const Trace trace = imported_log(whole.substr(0, whole.size() - cut));
     EXPECT_EQ(trace.events.count(), 1U) << cut;
     EXPECT_EQ(trace.losses.unknown_actions, 1U) << cut;
   }
-  EXPECT_EQ(imported(whole.substr(0, whole.size() - 1)).events.count(), 2U) << "only the end of the line is missing";
+  EXPECT_EQ(imported_log(whole.substr(0, whole.size() - 1)).events.count(), 2U)
+      << "only the end of the line is missing";
 }
 
 TEST(RmmLog, OtherOutputInBetweenIsSkippedAndCounted) {
-  const Trace trace =
-      imported("21/11/04 INFO something starts\r\n\r\n1,00:00:00.000001,allocate,0x100,8,0x0\r\n" + header +
-               "1,00:00:00.000002,allocate,0x200,18446744073709551616,0x0\n1,00:00:00.000003,allocate,0x300,8,0x0\r\n" +
-               "1,00:00:00.000004,allocate,0x400,8,0x0\n" + std::string(200'000, 'x') +
-               "\n1,00:00:00.000005,allocate,0x500,8,0x0");
+  const Trace trace = imported_log(
+      "21/11/04 INFO something starts\r\n\r\n1,00:00:00.000001,allocate,0x100,8,0x0\r\n" + header +
+      "1,00:00:00.000002,allocate,0x200,18446744073709551616,0x0\n1,00:00:00.000003,allocate,0x300,8,0x0\r\n" +
+      "1,00:00:00.000004,allocate,0x400,8,0x0\n" + std::string(200'000, 'x') +
+      "\n1,00:00:00.000005,allocate,0x500,8,0x0");
   EXPECT_EQ(trace.events.count(), 4U);
   EXPECT_EQ(trace.losses.unknown_actions, 3U);
 }
@@ -182,7 +183,7 @@ TEST(RmmLog, LongLogsAreReadPieceByPiece) {
   std::string log = header;
   for (int i = 0; i < 40'000; ++i)
     log += "1,00:00:00.000001,allocate,0x100,8,0x0\n1,00:00:00.000001,free,0x100,8,0x0\n";
-  const Trace trace = imported(log);
+  const Trace trace = imported_log(log);
   EXPECT_EQ(trace.events.count(), 80'000U);
   EXPECT_EQ(trace.losses, Losses{});
 }
