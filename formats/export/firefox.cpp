@@ -45,6 +45,9 @@ class FirefoxWriter {
     for (const OriginId origin : trace_.events.origin) used[index(tables_[origin].heap)] = true;
     for (std::uint32_t h = 1; h < used.size(); ++h)
       if (used[h]) heaps_.push_back(HeapId{h});
+    allocation_events_.resize(used.size());
+    segment_events_.resize(used.size());
+    sort_by_heap();
   }
 
   void write() {
@@ -98,20 +101,21 @@ class FirefoxWriter {
 
   HeapId heap_of(std::size_t event) const { return tables_[trace_.events.origin[event]].heap; }
 
-  /// Those that make or end an allocation of the heap, each once.
-  std::vector<std::uint32_t> allocation_events(HeapId heap) const {
-    std::vector<std::uint32_t> found;
+  /// Those that make or end an allocation, each once, and those of segments.
+  void sort_by_heap() {
     std::vector<bool> ended(trace_.allocation_events.size());
-    for (std::size_t i = 0; i < trace_.events.count(); ++i) {
+    for (std::uint32_t i = 0; i < trace_.events.count(); ++i) {
       const EventKind kind = trace_.events.kind[i];
       const AllocationId id = trace_.events.allocation[i];
+      if (is_segment(kind)) segment_events_[index(heap_of(i))].push_back(i);
       if ((kind != EventKind::alloc && kind != EventKind::free_requested) || id == AllocationId::none) continue;
-      if (heap_of(begin_of(i)) != heap || ended[index(id)]) continue;
+      if (ended[index(id)]) continue;
       ended[index(id)] = kind == EventKind::free_requested;
-      found.push_back(static_cast<std::uint32_t>(i));
+      allocation_events_[index(heap_of(begin_of(i)))].push_back(i);
     }
-    return found;
   }
+  const std::vector<std::uint32_t>& allocation_events(HeapId heap) const { return allocation_events_[index(heap)]; }
+  const std::vector<std::uint32_t>& segment_events(HeapId heap) const { return segment_events_[index(heap)]; }
   std::size_t begin_of(std::size_t event) const {
     return trace_.allocation_events[index(trace_.events.allocation[event])];
   }
@@ -120,12 +124,6 @@ class FirefoxWriter {
     return trace_.events.kind[event] == EventKind::alloc ? bytes : -bytes;
   }
 
-  std::vector<std::uint32_t> segment_events(HeapId heap) const {
-    std::vector<std::uint32_t> found;
-    for (std::size_t i = 0; i < trace_.events.count(); ++i)
-      if (is_segment(trace_.events.kind[i]) && heap_of(i) == heap) found.push_back(static_cast<std::uint32_t>(i));
-    return found;
-  }
   std::int64_t change_of_segment(std::size_t event) const {
     const EventKind kind = trace_.events.kind[event];
     const auto bytes = static_cast<std::int64_t>(trace_.events.size[event].count);
@@ -167,7 +165,7 @@ class FirefoxWriter {
          << ",\"tid\":" << thread
          << R"(,"samples":{"weightType":"samples","weight":null,"eventDelay":[],"stack":[],"time":[],"length":0},)"
          << '\n';
-    const std::vector<std::uint32_t> events = allocation_events(heaps_[thread]);
+    const std::vector<std::uint32_t>& events = allocation_events(heaps_[thread]);
     out_ << R"("nativeAllocations":{"weightType":"bytes",)";
     write_column("time", events.size(), [&](std::size_t i) { write_time(events[i]); });
     write_column("weight", events.size(), [&](std::size_t i) { out_ << change_of(events[i]); });
@@ -290,6 +288,7 @@ class FirefoxWriter {
   bool has_times_ = false;
   Nanoseconds start_{};
   std::vector<HeapId> heaps_;  // those that have events: one thread each
+  std::vector<std::vector<std::uint32_t>> allocation_events_, segment_events_;  // by HeapId
   NumberedTexts texts_;
 };
 

@@ -20,6 +20,8 @@ namespace {
 
 /// PyTorch's kSmallBuffer: segments of the small pools.
 constexpr Bytes small_segment = 2_MiB;
+/// A snapshot has a list for each ordinal up to the highest.
+constexpr std::int32_t most_devices = 1'000;
 
 /// What lies in a segment at the end.
 struct Piece {
@@ -45,8 +47,8 @@ class SnapshotWriter {
     heaps_.resize(tables_.heaps.size());
     const std::vector<bool> shown = device_heaps(tables_);
     for (std::uint32_t h = 1; h < heaps_.size(); ++h) {
-      heaps_[h].shown = shown[h];
-      if (shown[h]) device_count_ = std::max(device_count_, std::size_t(tables_.heaps[h].device) + 1);
+      heaps_[h].shown = shown[h] && tables_.heaps[h].device < most_devices;
+      if (heaps_[h].shown) device_count_ = std::max(device_count_, std::size_t(tables_.heaps[h].device) + 1);
     }
     for (std::size_t i = 0; i < trace_.events.count(); ++i) {
       const HeapId heap = heap_of(trace_.events.origin[i]);
@@ -56,6 +58,7 @@ class SnapshotWriter {
     const auto& times = trace_.events.time;
     has_times_ = !times.empty() && times.back() > times.front();
     says_pools_ = tables_.pools.size() > 1 && std::ranges::none_of(tables_.pools, &Pool::inferred);
+    sort_by_device();
     stacks_.resize(tables_.stacks.size());
     frames_.resize(tables_.frames.size());
   }
@@ -237,16 +240,24 @@ class SnapshotWriter {
   void write_history(std::int32_t device) {
     std::size_t entries = 0;
     pickle_.begin_list();
-    for (std::size_t i = 0; i < trace_.events.count(); ++i) {
+    for (const std::uint32_t i : events_of_[device]) {
       const Event event = trace_.events[i];
-      if (event.kind == EventKind::mark) {
-        if (device == device_of_mark(event)) write_mark(event, entries++);
-        continue;
-      }
-      if (!role_of(event.origin).shown || tables_[heap_of(event.origin)].device != device) continue;
-      write_event(event, entries);
+      if (event.kind == EventKind::mark)
+        write_mark(event, entries++);
+      else
+        write_event(event, entries);
     }
     pickle_.end_list(entries);
+  }
+
+  void sort_by_device() {
+    for (std::size_t i = 0; i < trace_.events.count(); ++i) {
+      const OriginId origin = trace_.events.origin[i];
+      if (trace_.events.kind[i] == EventKind::mark)
+        events_of_[device_of_mark(origin)].push_back(static_cast<std::uint32_t>(i));
+      else if (role_of(origin).shown)
+        events_of_[tables_[heap_of(origin)].device].push_back(static_cast<std::uint32_t>(i));
+    }
   }
 
   void write_event(const Event& event, std::size_t& entries) {
@@ -334,12 +345,10 @@ class SnapshotWriter {
   }
 
   /// A loop is the process's: a mark that is of no device goes to the first.
-  std::int32_t device_of_mark(const Event& event) const {
-    const HeapId heap = heap_of(event.origin);
-    if (heap != HeapId::none && tables_[heap].device >= 0) return tables_[heap].device;
-    for (const Heap& other : tables_.heaps)
-      if (&other != &tables_.heaps[0] && other.device >= 0) return other.device;
-    return 0;
+  std::int32_t device_of_mark(OriginId origin) const {
+    if (role_of(origin).shown) return tables_[heap_of(origin)].device;
+    const auto first = std::ranges::find(heaps_, true, &HeapRole::shown);
+    return first == heaps_.end() ? 0 : tables_.heaps[static_cast<std::size_t>(first - heaps_.begin())].device;
   }
 
   // ---- parts
@@ -432,7 +441,8 @@ class SnapshotWriter {
   const Tables& tables_;
   const ExportOptions& options_;
   PickleWriter pickle_;
-  std::vector<HeapRole> heaps_;  // by HeapId
+  std::vector<HeapRole> heaps_;                                   // by HeapId
+  std::map<std::int32_t, std::vector<std::uint32_t>> events_of_;  // by device
   std::size_t device_count_ = 0;
   bool has_times_ = false, says_pools_ = false;
   std::vector<std::optional<Memo>> stacks_, frames_;  // by StackId, FrameId

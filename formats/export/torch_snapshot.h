@@ -13,9 +13,10 @@ namespace memreel {
 /// blocks without a gap. Block sizes are those of options.block_sizes, else what was requested.
 ///
 /// The levels of the trace are tied (analyzer/history/levels.h). A pool inside another pool is left out, for its memory
-/// is in the other's; so is host memory. Where a heap has no segment events, and at the driver's level, each allocation
-/// is a segment of its own. Marks become entries "user_defined", as torch.profiler's ranges do. What a snapshot has no
-/// word for is left out: emptied caches, waits, samples of the device, and settings but the first of a heap.
+/// is in the other's; so is host memory, and a device with an ordinal of 1,000 or more. Where a heap has no segment
+/// events, and at the driver's level, each allocation is a segment of its own. Marks become entries "user_defined", as
+/// torch.profiler's ranges do. What a snapshot has no word for is left out: emptied caches, waits, samples of the
+/// device, and settings but the first of a heap.
 void export_torch_snapshot(const Trace& trace, const ExportOptions& options, std::ostream& out);
 
 }  // namespace memreel
