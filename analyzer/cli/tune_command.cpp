@@ -89,7 +89,7 @@ Exit run_tune(const TuneArguments& arguments) {
   const Result<TorchRules> rules = torch_rules(*trace, heaps, arguments.torch_version);
   if (!rules) return fail(rules.error());
   std::vector<PolicySpec> ran_with{*baseline};
-  if (!arguments.torch_version.empty()) ran_with.front().parameters.erase(std::string(TorchSettings::tie_break_key));
+  if (!arguments.torch_version.empty()) ran_with.front().parameters.erase(std::string(TorchSettings::release_key));
   set_torch_rules(ran_with, *rules);
   set_torch_rules(options->allocators, *rules);
   add_default_question(heaps, *options);

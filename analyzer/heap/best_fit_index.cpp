@@ -3,7 +3,8 @@
 namespace memreel {
 
 template <class Tie>
-auto FitIndex<Tie>::first_in_many(const Bin& bin, std::uint32_t offset) const -> Found {
+auto FitIndex<Tie>::first_in_many(const Bin& bin, std::uint64_t offset) const -> Found {
+  if (offset >= most_offset) return {};
   if (const Equals* equals = bin.many->equals.get()) {
     const unsigned place = equals->ties.least();
     return Found(equals->blocks[place], bin, place);
@@ -13,7 +14,7 @@ auto FitIndex<Tie>::first_in_many(const Bin& bin, std::uint32_t offset) const ->
   // The first blocks of many are the next to be found, and if they are the oldest nobody has looked at them for long.
   table_->prefetch_block(chunk[std::min(blocks_ahead, chunk.size() - 1)].block);
   if (chunk.front().offset >= offset) return Found(chunk.front().block, bin, 0);
-  const Entry* first = sorted.lower_bound({0, offset, BlockId::none});
+  const Entry* first = sorted.lower_bound({0, static_cast<std::uint32_t>(offset), BlockId::none});
   return first ? Found(first->block, bin, 0) : Found();
 }
 

@@ -17,7 +17,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cassert>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -93,13 +92,11 @@ class FitIndex {
     const Bin* bin_ = nullptr;
   };
 
-  /// Of blocks in `table`, which must outlive the index. Sizes are multiples of 2^`unit_log2` bytes; unit_log2 >= 8. A
-  /// block can be in one index at a time.
-  FitIndex(BlockTable& table, unsigned unit_log2, Tie tie = Tie()) : table_(&table), tie_(tie), unit_log2_(unit_log2) {
-    assert(unit_log2 >= 8);
-  }
+  /// Of blocks in `table`, which must outlive the index. Sizes are multiples of 2^`unit_log2` bytes. A block can be in
+  /// one index at a time.
+  FitIndex(BlockTable& table, unsigned unit_log2, Tie tie = Tie()) : table_(&table), tie_(tie), unit_log2_(unit_log2) {}
 
-  /// No block may be larger: 32 TiB.
+  /// No block may be larger: 32 TiB. With units below 256 bytes, no search finds one of 2^(38 + unit_log2) bytes.
   static constexpr Bytes max_size{std::uint64_t{1} << 45U};
 
   /// The block's size, and what decides ties, must stay as they are until it is erased.
@@ -181,23 +178,22 @@ class FitIndex {
  private:
   static constexpr unsigned columns_log2 = 6;
   static constexpr unsigned columns = 1U << columns_log2;
-  static constexpr unsigned row_count = 45 - 8 - columns_log2 + 2;  // up to max_size in units of 256 bytes
-  static constexpr unsigned most_few = 15;                          // four cache lines, of which most bins use one
-  static constexpr unsigned at_once = 3;                            // how many of them a search looks at without asking
+  static constexpr unsigned row_count = 45 - columns_log2 + 2;  // up to max_size in units of one byte
+  static constexpr unsigned most_few = 15;                      // four cache lines, of which most bins use one
+  static constexpr unsigned at_once = 3;                        // how many of them a search looks at without asking
   static constexpr std::uint32_t all_few = (1U << most_few) - 1;
   static constexpr std::size_t blocks_ahead = 8;    // that will be looked at soon
   static constexpr unsigned tie_bits = 42;          // enough for addresses below 2^50
   static constexpr unsigned offset_bits = 64 - 42;  // enough for blocks of 128 GiB
+  static constexpr std::uint64_t most_offset = ~std::uint32_t{0};
 
   /// Of an empty place.
   static constexpr std::uint64_t no_key = ~std::uint64_t{0};
 
   /// A block's number within its bin. `offset`: its size in units, less the smallest size of its bin.
-  static std::uint64_t key_of(std::uint32_t offset, std::uint64_t tie) {
-    return (std::uint64_t{offset} << tie_bits) + tie;
-  }
+  static std::uint64_t key_of(std::uint64_t offset, std::uint64_t tie) { return (offset << tie_bits) + tie; }
   /// A bin of which some block has none is sorted.
-  static bool has_key(std::uint32_t offset, std::uint64_t tie) {
+  static bool has_key(std::uint64_t offset, std::uint64_t tie) {
     return (((tie + 1) >> tie_bits) | (offset >> offset_bits)) == 0;
   }
 
@@ -208,7 +204,7 @@ class FitIndex {
 
   struct Entry {
     std::uint64_t tie = 0;
-    std::uint32_t offset = 0;  // below 2^31 given max_size
+    std::uint32_t offset = 0;  // below 2^31 given max_size; of smaller units at most `most_offset`
     BlockId block = BlockId::none;
 
     friend bool operator<(const Entry& a, const Entry& b) {
@@ -270,7 +266,7 @@ class FitIndex {
 
   struct Slot {
     unsigned row = 0, column = 0;
-    std::uint32_t offset = 0;
+    std::uint64_t offset = 0;
   };
 
   static unsigned lowest_bit(std::uint64_t word) { return static_cast<unsigned>(std::countr_zero(word)); }
@@ -281,12 +277,15 @@ class FitIndex {
     const std::uint64_t units = size.count >> unit_log2_;
     const unsigned shift = highest_bit(units | (2 * columns - 1)) - columns_log2;
     const unsigned bin = static_cast<unsigned>(units >> shift) + shift * columns;
-    return {bin / columns, bin % columns, static_cast<std::uint32_t>(units & ((std::uint64_t{1} << shift) - 1))};
+    return {bin / columns, bin % columns, units & ((std::uint64_t{1} << shift) - 1)};
   }
 
   static bool has_one_size(const Bin& bin) { return bin.row <= 1; }
 
-  Entry entry_of(BlockId id) const { return {tie_(*table_, id), slot_of((*table_)[id].size).offset, id}; }
+  Entry entry_of(BlockId id) const {
+    return {tie_(*table_, id), static_cast<std::uint32_t>(std::min(slot_of((*table_)[id].size).offset, most_offset)),
+            id};
+  }
 
   [[gnu::always_inline]] void note(const Slot& slot, Row& row, Bytes size) {
     row.occupied |= std::uint64_t{1} << slot.column;
@@ -311,7 +310,7 @@ class FitIndex {
   }
 
   /// The first block of a bin whose offset is at least `offset`.
-  [[gnu::always_inline]] Found first_in(const Bin& bin, std::uint32_t offset) const {
+  [[gnu::always_inline]] Found first_in(const Bin& bin, std::uint64_t offset) const {
     if (bin.many) [[unlikely]]
       return first_in_many(bin, offset);
     if ((offset >> offset_bits) != 0) [[unlikely]]
@@ -363,7 +362,7 @@ class FitIndex {
     }
   }
 
-  Found first_in_many(const Bin& bin, std::uint32_t offset) const;
+  Found first_in_many(const Bin& bin, std::uint64_t offset) const;
   void insert_in_new_row(BlockId id);
   void insert_in_many(BlockId id);
   void add_to(Many& many, BlockId id);

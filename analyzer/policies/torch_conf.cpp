@@ -66,13 +66,13 @@ Result<PolicySpec> without_neutral_keys(const PolicySpec& spec) {
   return rest;
 }
 
-Result<TorchSettings> parse_alloc_conf(std::string_view conf) {
+Result<TorchSettings> parse_alloc_conf(std::string_view conf, TorchRelease release) {
   const auto given = parse_policies("torch{" + std::string(conf) + "}");
   if (!given) return given.error();
   if (given->size() != 1) return Error{.what = "'" + std::string(conf) + "' is not of the form key:value,key:value"};
   const auto known = without_neutral_keys(given->front());
   if (!known) return known.error();
-  const auto complete = with_defaults(*known, TorchSettings{}.spec().parameters);
+  const auto complete = with_defaults(*known, TorchSettings{.release = release}.spec().parameters);
   if (!complete) return complete.error();
   return TorchSettings::parse(*complete);
 }
@@ -82,7 +82,7 @@ std::string alloc_conf(const TorchSettings& settings) {
   defaults["max_non_split_rounding_mb"] = settings.spec().parameters.at("large_segment_size_mb");
   std::string conf;
   for (const auto& [key, value] : settings.spec().parameters)
-    if (key != TorchSettings::tie_break_key && value != defaults.at(key))
+    if (key != TorchSettings::release_key && value != defaults.at(key))
       conf += (conf.empty() ? "" : ",") + key + ":" + value;
   return conf;
 }

@@ -13,11 +13,12 @@
 
 namespace memreel {
 
-/// The settings of a value of the variable. Errors: what PyTorch would refuse, and the backend cudaMallocAsync.
-Result<TorchSettings> parse_alloc_conf(std::string_view conf);
+/// The settings of a value of the variable, as a release reads it. Errors: what PyTorch would refuse, and the backend
+/// cudaMallocAsync.
+Result<TorchSettings> parse_alloc_conf(std::string_view conf, TorchRelease release = {});
 
 /// The value of the variable that gives these settings, naming only those that differ from the defaults; empty for the
-/// defaults. Not in it: the tie-break, which follows from the release.
+/// defaults. Not in it: the release.
 std::string alloc_conf(const TorchSettings& settings);
 
 /// A spec of one of the torch policies without the keys that change no placement, which are accepted and ignored

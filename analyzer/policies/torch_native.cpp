@@ -15,8 +15,9 @@ ReplayResult run(const Prepared& heap, const TorchSettings& settings, const RunO
         static_cast<std::uint64_t>(settings.memory_fraction * static_cast<double>(model.capacity.count));
     model.told = true;
   }
-  if (settings.tie_break == TorchSettings::TieBreak::address) return run_policy<TorchNative<>>(heap, settings, options);
-  if (settings.tie_break == TorchSettings::TieBreak::block_counter)
+  const TorchRelease::TieBreak tie_break = settings.release.tie_break();
+  if (tie_break == TorchRelease::TieBreak::address) return run_policy<TorchNative<>>(heap, settings, options);
+  if (tie_break == TorchRelease::TieBreak::block_counter)
     return run_policy<TorchNative<NoTorchObserver, OldestFirst>>(heap, settings, options);
   SimulatedDevice device(model, {}, options.backing, SimulatedDevice::Placing::ascending);
   TorchNative<> policy(heap, settings, device);

@@ -1,6 +1,7 @@
 // torch.native: PyTorch's CUDA caching allocator.
 //
-// Source: c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11; these rules are the same since 2.1.
+// Source: c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11; what differs in other releases since 2.1 is in
+// torch_release.h.
 //
 // - A request is rounded (torch_settings.h) and looks at the free blocks of its pool, of its size class (small: up to
 //   1 MiB) and of its stream: the smallest that fits, of several the one at the lowest address. Memory never moves
@@ -72,7 +73,7 @@ class TorchNative {
         device_(device),
         observer_(std::move(observer)),
         collects_garbage_(settings.garbage_collection_threshold > 0 && device.capacity().has_value()),
-        pools_(heap, collects_garbage_),
+        pools_(heap, collects_garbage_, settings.leaves_exact() ? 0 : TorchSettings::min_block_log2),
         table_(pools_.table()),
         expandable_(pools_, device),
         block_of_(heap.slot_count + 1, BlockId::none) {}
@@ -188,7 +189,7 @@ class TorchNative {
   /// Memory that the device gives.
   BlockId take_new(Arena& arena, Bytes rounded) {
     const Bytes size = settings_.segment_size(rounded);
-    if (settings_.expandable) {
+    if (settings_.expandable && (arena.pool == PoolId::default_pool || settings_.release.expands_private_pools())) {
       if (!device_.allows(size)) return BlockId::none;
       return expandable_.allocate(arena, rounded, settings_.run_size(arena.small), [&](const MappedBytes& memory) {
         calls_.map += memory.runs;

@@ -33,14 +33,17 @@ struct TorchArena {
   StreamId stream = StreamId::default_stream;
 };
 
-/// `Tie` is LowestFirst, or OldestFirst for the release that numbers its blocks (TorchSettings::TieBreak).
+/// `Tie` is LowestFirst, or OldestFirst for the release that numbers its blocks (TorchRelease::TieBreak).
 template <class Tie>
 class TorchPools {
  public:
   using Arena = TorchArena<Tie>;
 
-  /// `counts_searches`: ages of blocks are asked for.
-  TorchPools(const Prepared& heap, bool counts_searches) : counts_searches_(counts_searches) { build(heap); }
+  /// `counts_searches`: ages of blocks are asked for. Sizes are multiples of 2^`unit_log2` bytes.
+  TorchPools(const Prepared& heap, bool counts_searches, unsigned unit_log2)
+      : counts_searches_(counts_searches), unit_log2_(unit_log2) {
+    build(heap);
+  }
   TorchPools(const TorchPools&) = delete;  // the indexes point into the table
   TorchPools& operator=(const TorchPools&) = delete;
 
@@ -115,7 +118,6 @@ class TorchPools {
   std::uint64_t age(BlockId id) const { return searches_[arena_of(table_[id]).size_class] - freed_at_[index(id)]; }
 
  private:
-  static constexpr unsigned unit_log2 = 9;  // TorchSettings::min_block
   static constexpr bool numbers_blocks = std::is_same_v<Tie, OldestFirst>;
   struct NoAges {};
 
@@ -143,7 +145,7 @@ class TorchPools {
       const auto [size_class, is_new] = classes_.try_emplace({pool, small}, Range{.first = number});
       ++size_class->second.count;
       if (is_new) searches_.push_back(0);
-      arenas_.push_back({.free = FitIndex<Tie>(table_, unit_log2, tie()),
+      arenas_.push_back({.free = FitIndex<Tie>(table_, unit_log2_, tie()),
                          .number = number,
                          .size_class = static_cast<std::uint32_t>(searches_.size() - 1),
                          .small = small,
@@ -172,6 +174,7 @@ class TorchPools {
   }
 
   bool counts_searches_;
+  unsigned unit_log2_;
   BlockTable table_;
   [[no_unique_address]] std::conditional_t<numbers_blocks, BlockAges, NoAges> ages_;
   HeapUse use_;

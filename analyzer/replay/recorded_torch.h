@@ -14,17 +14,17 @@ template <class Observer = NoTorchObserver, class Run>
 decltype(auto) with_torch(const Prepared& heap, const TorchSettings& settings, Device& device, Run run,
                           Observer observer = {}) {
   const auto same = [](Address address) { return address; };
-  switch (settings.tie_break) {
-    case TorchSettings::TieBreak::block_counter: {
+  switch (settings.release.tie_break()) {
+    case TorchRelease::TieBreak::block_counter: {
       TorchNative<Observer, OldestFirst> policy(heap, settings, device, std::move(observer));
       return run(policy, same);
     }
-    case TorchSettings::TieBreak::segment_counter: {
+    case TorchRelease::TieBreak::segment_counter: {
       AscendingAddresses ascending(device);
       TorchNative<Observer> policy(heap, settings, ascending, std::move(observer));
       return run(policy, [&](Address address) { return ascending.real(address); });
     }
-    case TorchSettings::TieBreak::address:
+    case TorchRelease::TieBreak::address:
       break;
   }
   TorchNative<Observer> policy(heap, settings, device, std::move(observer));

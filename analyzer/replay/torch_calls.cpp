@@ -49,6 +49,8 @@ torch::AllocatorRules rules_of(const TorchSettings& settings) {
   rules.large_buffer = settings.large_segment;
   rules.divisions = settings.divisions;
   rules.expandable = settings.expandable;
+  rules.expands_private_pools = settings.release.expands_private_pools();
+  rules.ones_are_exact = settings.release.ones_are_exact();
   return rules;
 }
 

@@ -8,23 +8,21 @@
 
 namespace memreel {
 
-std::string torch_releases(TorchSettings::TieBreak tie_break) {
-  return "PyTorch " + std::string(TorchSettings::releases_of(tie_break));
-}
+std::string torch_releases(TorchRelease release) { return "PyTorch " + std::string(release.rules()); }
 
 Result<TorchRules> torch_rules(const std::map<std::string, std::string>& settings, const std::string& asked) {
-  TorchRules rules{.tie_break = TorchSettings::recorded(settings).tie_break};
+  TorchRules rules{.release = TorchSettings::recorded(settings).release};
   if (!asked.empty()) {
-    const auto tie_break = TorchSettings::tie_break_of(asked);
-    if (!tie_break)
+    const auto release = TorchRelease::parse(asked);
+    if (!release)
       return Error{.what = "no release of PyTorch whose rules memreel knows: '" + asked + "'",
                    .where = "--torch-version",
                    .remedy = "name one from 2.1 on, e.g. 2.12"};
-    rules = {.tie_break = *tie_break, .told = true, .text = torch_releases(*tie_break) + ", as asked for"};
+    rules = {.release = *release, .told = true, .text = torch_releases(*release) + ", as asked for"};
     return rules;
   }
-  rules.told = settings.contains(std::string(TorchSettings::release_key));
-  rules.text = torch_releases(rules.tie_break) + (rules.told ? ", as the snapshot tells" : "");
+  rules.told = settings.contains(std::string(TorchSettings::recorded_release_key));
+  rules.text = torch_releases(rules.release) + (rules.told ? ", as the snapshot tells" : "");
   return rules;
 }
 
@@ -37,12 +35,11 @@ Result<TorchRules> torch_rules(const Trace& trace, std::span<const Prepared> hea
 
 void set_torch_rules(std::span<PolicySpec> specs, const TorchRules& rules) {
   constexpr std::array<std::string_view, 3> policies{"torch", "torch.native", "torch.expandable"};
-  if (rules.tie_break == TorchSettings::TieBreak::address) return;
-  const std::string value =
-      TorchSettings{.tie_break = rules.tie_break}.spec().parameters.at(std::string(TorchSettings::tie_break_key));
+  if (rules.release == TorchRelease{}) return;
+  const std::string key(TorchSettings::release_key);
+  const std::string value = TorchSettings{.release = rules.release}.spec().parameters.at(key);
   for (PolicySpec& spec : specs)
-    if (std::ranges::find(policies, spec.name) != policies.end())
-      spec.parameters.try_emplace(std::string(TorchSettings::tie_break_key), value);
+    if (std::ranges::find(policies, spec.name) != policies.end()) spec.parameters.try_emplace(key, value);
 }
 
 }  // namespace memreel

@@ -14,16 +14,16 @@
 namespace memreel {
 
 struct TorchRules {
-  TorchSettings::TieBreak tie_break = TorchSettings::TieBreak::address;
+  TorchRelease release;
   bool told = false;  // by the history, or by who asks
   std::string text;   // "PyTorch 2.12, as the snapshot tells"
 };
 
-/// "PyTorch 2.1 to 2.11".
-std::string torch_releases(TorchSettings::TieBreak tie_break);
+/// "PyTorch 2.5 to 2.11": those with the same rules.
+std::string torch_releases(TorchRelease release);
 
 /// `settings`: of a heap of PyTorch. `asked`: a release such as "2.12"; empty: the one that the history tells, else
-/// those up to 2.11. Errors: a release that there are no rules of.
+/// 2.11. Errors: a release that there are no rules of.
 Result<TorchRules> torch_rules(const std::map<std::string, std::string>& settings, const std::string& asked);
 
 /// The same of the first heap of PyTorch among `heaps`; without text when there is none and nothing was asked.

@@ -138,17 +138,17 @@ Verification verify_torch(const Trace& trace, const Prepared& heap, const TorchS
 /// By the rules of the release that the heap's settings name, else by those that repeat the history.
 Verification verify_torch(const Trace& trace, const Prepared& heap, const TorchRules& rules) {
   TorchSettings settings = TorchSettings::recorded(heap.settings);
-  settings.tie_break = rules.tie_break;
+  settings.release = rules.release;
   Verification verified = verify_torch(trace, heap, settings);
   verified.rules = rules.text;
   // Newer snapshots do tell, unless an older memreel imported them; recordings do not.
   if (rules.told || !verified.first_divergence || !why_not_reproducible(trace).empty()) return verified;
-  for (const auto newer : {TorchSettings::TieBreak::segment_counter, TorchSettings::TieBreak::block_counter}) {
-    settings.tie_break = newer;
+  for (const unsigned other : {13U, 12U, 4U, 3U}) {
+    settings.release = {other};
     Verification tried = verify_torch(trace, heap, settings);
     if (tried.first_divergence) continue;
-    tried.rules =
-        torch_releases(newer) + ": the history does not tell its release, and the rules of 2.1 to 2.11 differ from it";
+    tried.rules = torch_releases(settings.release) + ": the history does not tell its release, and the rules of " +
+                  std::string(rules.release.rules()) + " differ from it";
     return tried;
   }
   verified.rules += ": the history does not tell its release, and no other rules repeat it";

@@ -17,6 +17,7 @@ import random
 import signal
 import sys
 import traceback
+import warnings
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "gpu"))
 from programs import PROGRAMS, limit  # noqa: E402
@@ -25,7 +26,7 @@ import torch  # noqa: E402
 
 EVERYWHERE = ["streams", "oom", "threads", "churn", "pressure", "captures", "capture_streams", "devices"]
 WITH_POOLS = ["mempools", "mixed", "borrow", "peers"]
-LONGEST = 120  # seconds; 2.3's threads can wait for each other for ever
+LONGEST = 120  # seconds that a program may take
 LIMITS = [0, 0, 0, 1 << 30, 2 << 30]
 SETTINGS = [  # how often a setting is drawn, its key, its values
     (0.4, "expandable_segments", ["True"]),
@@ -49,6 +50,7 @@ def record(path, program, seed, conf, memory):
     os.environ["PYTORCH_CUDA_ALLOC_CONF"] = os.environ["PYTORCH_ALLOC_CONF"] = conf
     os.environ["FAKE_CUDA_GPUS"] = "2" if program in ("devices", "peers") else "1"
     os.environ["FAKE_CUDA_EVENT_DELAY"] = str(seed % 60)
+    torch.empty(0, device="cuda")  # PyTorch 2.3 looks for NumPy now, and not in a thread, where its warning would hang
     if memory:
         limit(torch, memory)
     rng = random.Random(seed)
@@ -92,6 +94,7 @@ def main():
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     rng = random.Random(args.seed)
+    warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
     made = refused = 0
     while made < args.count and refused < 10 * args.count:
         program, seed, conf, memory = drawn(rng)

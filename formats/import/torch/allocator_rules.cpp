@@ -1,14 +1,12 @@
 #include "formats/import/torch/allocator_rules.h"
 
 #include <algorithm>
-#include <bit>
 #include <charconv>
 #include <string_view>
 
 namespace memreel::torch {
 namespace {
 
-constexpr Bytes min_block_size = 512_B;
 constexpr Bytes min_large_alloc = 10_MiB;  // requests from here on get a segment cut to their size
 constexpr Bytes round_large = 2_MiB;
 constexpr Bytes largest_request{std::uint64_t{1} << 62U};
@@ -23,15 +21,8 @@ void read(std::string_view text, Number& into) {
 
 void read(std::string_view text, Bytes& into) { read(text, into.count); }
 
-/// "[1:0,2:0,4:0,...]": the resolved table, one value for each power of two.
-void read_divisions(std::string_view text, std::array<std::uint32_t, 16>& divisions) {
-  for (std::uint32_t& division : divisions) {
-    const std::size_t colon = text.find(':');
-    if (colon == std::string_view::npos) return;
-    text.remove_prefix(colon + 1);
-    read(text.substr(0, text.find_first_of(",]")), division);
-    if (!std::has_single_bit(division)) division = 0;
-  }
+void read_divisions(std::string_view text, Power2Divisions& divisions, RestOfList rest) {
+  if (const auto given = parse_power2_divisions(text, rest)) divisions = *given;
 }
 
 /// The value of a key in the text of PYTORCH_CUDA_ALLOC_CONF, where the settings are that PyTorch does not list; before
@@ -40,7 +31,7 @@ std::string_view value_in_conf(std::string_view conf, std::string_view key) {
   const std::size_t found = conf.find(key);
   if (found == std::string_view::npos) return {};
   conf.remove_prefix(found + key.size());
-  return conf.substr(0, conf.find(','));
+  return conf.substr(0, conf.starts_with('[') ? conf.find(']') + 1 : conf.find(','));
 }
 
 void read_mib_from_conf(std::string_view conf, std::string_view key, Bytes& into) {
@@ -56,9 +47,8 @@ void read_conf(std::string_view conf, AllocatorRules& rules) {
   read_mib_from_conf(conf, "max_split_size_mb:", rules.max_split_size);
   read(value_in_conf(conf, "garbage_collection_threshold:"), rules.garbage_collection_threshold);
   rules.expandable = value_in_conf(conf, "expandable_segments:") == "True";
-  std::uint32_t division = 0;
-  read(value_in_conf(conf, "roundup_power2_divisions:"), division);
-  if (std::has_single_bit(division)) rules.divisions.fill(division);
+  // A snapshot whose settings have no table of them is of 2.1 or 2.2, or of nothing that reads lists otherwise.
+  read_divisions(value_in_conf(conf, "roundup_power2_divisions:"), rules.divisions, RestOfList::from_last);
 }
 
 }  // namespace
@@ -74,20 +64,27 @@ AllocatorRules AllocatorRules::of(const Snapshot& snapshot) {
       read(value, rules.max_split_size);
     }
     if (key == "max_non_split_rounding_size") read(value, rules.max_non_split_rounding);
-    if (key == "roundup_power2_divisions") read_divisions(value, rules.divisions);
+    if (key == "roundup_power2_divisions") read_divisions(value, rules.divisions, RestOfList::above_last);
     if (key == "expandable_segments") rules.expandable = value == "True";
+  }
+  switch (snapshot.release) {
+    case ShownRelease::v2_1:
+    case ShownRelease::v2_2:
+    case ShownRelease::v2_3:
+      rules.ones_are_exact = true;
+      [[fallthrough]];
+    case ShownRelease::v2_3_or_2_4:
+      rules.expands_private_pools = false;
+      break;
+    default:
+      break;
   }
   return rules;
 }
 
 Bytes AllocatorRules::rounded(Bytes request) const {
   const Bytes size = std::clamp(request, 1_B, largest_request);
-  const auto width = static_cast<unsigned>(std::bit_width(size.count));
-  const std::uint32_t n = divisions[width <= 20 ? 0 : std::min(width - 21, 15U)];
-  if (n <= 1 || size <= min_block_size * n) return round_up(size, min_block_size);
-  const std::uint64_t floor = std::bit_floor(size.count);
-  const std::uint64_t step = floor >> static_cast<unsigned>(std::countr_zero(n));
-  return step == 0 ? Bytes{floor * 2} : round_up(size, Bytes{step});
+  return round_request(size, divisions, block_size, ones_are_exact);
 }
 
 Bytes AllocatorRules::segment_size(Bytes rounded) const {

@@ -12,7 +12,7 @@ class EvidenceFinder {
  public:
   EvidenceFinder(const DeviceHistory& history, const Places& places, const AllocatorRules& rules,
                  std::span<const ReleaseRun> runs, Effort& effort)
-      : history_(history), places_(places), runs_(runs), effort_(effort), heap_(rules) {}
+      : history_(history), places_(places), rules_(rules), runs_(runs), effort_(effort), heap_(rules) {}
 
   std::optional<PoolEvidence> find() {
     auto run = runs_.begin();
@@ -70,6 +70,12 @@ class EvidenceFinder {
     if (static_cast<std::size_t>(unit) == found_.units.size()) {
       found_.units.push_back({.before = heap_[unit].before});
       if (entry.action() == Action::segment_map) tell_ranges_apart(unit);
+      if (rules_.expandable && !rules_.expands_private_pools) {
+        if (entry.action() == Action::segment_map)
+          facts(unit).known = PoolKey{};
+        else
+          facts(unit).not_default = true;
+      }
     }
     facts(unit).last_needed = i;
     return unit;
@@ -136,6 +142,7 @@ class EvidenceFinder {
 
   const DeviceHistory& history_;
   const Places& places_;
+  const AllocatorRules& rules_;
   std::span<const ReleaseRun> runs_;
   Effort& effort_;
   RecordedHeap heap_;

@@ -141,12 +141,16 @@ struct DeviceHistory {
   std::vector<Segment> segments;   // when the snapshot was taken, by address
   std::vector<Annotation> ranges;  // by time
   std::vector<Metadata> metadata;  // by entry
+  bool states_times = false;       // entries have times
   bool states_pools = false;       // each entry says its pool
+  bool has_exact_sizes = false;    // something begins where only an unrounded size ends
 };
 
 /// The release that a snapshot shows by what is in it. No snapshot names the release that wrote it, but each of these
-/// added something (histories recorded with each release, tests/lab/run): 2.12 pools in trace entries, 2.13 limits of
-/// the host's allocator among the settings, 2.14 the host's history.
+/// added something (histories recorded with each release, tests/lab/run): 2.2 times of trace entries, 2.3 the list of
+/// settings, 2.5 annotations, 2.12 pools in trace entries, 2.13 limits of the host's allocator among the settings, 2.14
+/// the host's history. 2.3 and 2.4 differ in what a 1 in roundup_power2_divisions does.
+enum class ShownRelease : std::uint8_t { none, v2_1, v2_2, v2_3, v2_3_or_2_4, v2_12, v2_13, from_2_14 };
 inline constexpr const char* release_key = "pytorch_release";  // the setting that the import adds for it
 
 struct Snapshot {
@@ -160,7 +164,9 @@ struct Snapshot {
   std::uint64_t cut_stacks = 0;                                             // deeper than any stack may be
   std::uint64_t ring_capacity = std::numeric_limits<std::uint64_t>::max();  // entries per device
   bool ring_overflowed = false;                                             // PyTorch says so itself (2.12+)
+  bool has_annotations = false;
   bool has_host_traces = false;
+  ShownRelease release = ShownRelease::none;
 };
 
 }  // namespace memreel::torch

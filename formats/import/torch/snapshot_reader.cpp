@@ -1,12 +1,19 @@
 #include "formats/import/torch/snapshot_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <string_view>
 
+#include "formats/import/torch/allocator_rules.h"
 #include "formats/import/torch/settings_text.h"
 
 namespace memreel::torch {
 namespace {
+
+// By ShownRelease.
+constexpr std::array<std::string_view, 8> release_texts{"",           "2.1",  "2.2",  "2.3",
+                                                        "2.3 or 2.4", "2.12", "2.13", "2.14 or newer"};
 
 std::optional<Action> action_of(Word word) {
   switch (word) {
@@ -70,13 +77,30 @@ Result<Snapshot> SnapshotReader::finish(Value root) {
 }
 
 void SnapshotReader::add_release() {
+  snapshot_.release = shown_release();
+  if (snapshot_.release != ShownRelease::none)
+    snapshot_.settings.emplace_back(release_key, release_texts[static_cast<std::size_t>(snapshot_.release)]);
+}
+
+ShownRelease SnapshotReader::shown_release() const {
+  const auto any_history = [&](bool DeviceHistory::*shows) {
+    return std::ranges::any_of(snapshot_.devices, [&](const auto& device) { return device.second.*shows; });
+  };
+  const auto has_setting = [&](std::string_view key) {
+    return std::ranges::any_of(snapshot_.settings, [&](const auto& setting) { return setting.first == key; });
+  };
   // A history without events says nothing of its release, and has none to be judged.
-  if (std::ranges::none_of(snapshot_.devices, [](const auto& device) { return device.second.states_pools; })) return;
-  const bool limits_host =
-      std::ranges::any_of(snapshot_.settings, [](const auto& setting) { return setting.first == "max_cached_size"; });
-  snapshot_.settings.emplace_back(release_key, snapshot_.has_host_traces ? "2.14 or newer"
-                                               : limits_host             ? "2.13"
-                                                                         : "2.12");
+  if (std::ranges::none_of(snapshot_.devices, [](const auto& device) { return device.second.entries.count() > 0; }))
+    return ShownRelease::none;
+  if (any_history(&DeviceHistory::states_pools)) {
+    if (snapshot_.has_host_traces) return ShownRelease::from_2_14;
+    return has_setting("max_cached_size") ? ShownRelease::v2_13 : ShownRelease::v2_12;
+  }
+  // Without settings, which the oldest do not list themselves, no rule makes a difference.
+  if (snapshot_.has_annotations || snapshot_.settings.empty()) return ShownRelease::none;
+  if (has_setting("max_split_size"))
+    return any_history(&DeviceHistory::has_exact_sizes) ? ShownRelease::v2_3 : ShownRelease::v2_3_or_2_4;
+  return any_history(&DeviceHistory::states_times) ? ShownRelease::v2_2 : ShownRelease::v2_1;
 }
 
 bool SnapshotReader::read_root(Value root) {
@@ -100,6 +124,7 @@ bool SnapshotReader::read_root(Value root) {
         good = read_settings((*items)[i + 1]);
         break;
       case Word::external_annotations:
+        snapshot_.has_annotations = true;
         good = read_annotations((*items)[i + 1]);
         break;
       case Word::host_traces:
@@ -164,6 +189,7 @@ bool SnapshotReader::read_entry(DeviceHistory& history, Value dict) {
         break;
       case Word::time_us:
         good = values_.read_time(value, entry.time_us);
+        history.states_times = true;
         break;
       case Word::frames:
         good = tables_.read_stack(value, entry.stack);
@@ -203,6 +229,7 @@ bool SnapshotReader::read_entry(DeviceHistory& history, Value dict) {
     const MarkId id = action_word == Word::annotate ? tables_.mark(said, Word::other) : tables_.mark_of(entry.stack);
     entry.address = index(id);
   }
+  if (*action == Action::alloc && entry.address % AllocatorRules::block_size.count != 0) history.has_exact_sizes = true;
   PlaceId place_id{};
   if (!tables_.read_place(place, place_id)) return false;
   entry.set(*action, place_id);

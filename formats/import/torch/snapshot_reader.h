@@ -50,6 +50,7 @@ class SnapshotReader final : public DocumentSink {
   bool read_settings(Value settings);
   bool read_setting(Word key, Value value);
   void add_release();
+  ShownRelease shown_release() const;
 
   Snapshot snapshot_;
   ValueReader values_;

@@ -93,7 +93,7 @@ TEST(OnDevice, PlacingPoliciesGetRealSegments) {
 }
 
 TEST(OnDevice, PoliciesWithADeviceOfTheirOwnGetRealMemoryToo) {
-  for (const char* spec : {"plan.size", "torch.native{tie_break=segment_counter}", "torch.expandable"}) {
+  for (const char* spec : {"plan.size", "torch.native{release=2.13}", "torch.expandable"}) {
     SCOPED_TRACE(spec);
     const auto results = run(spec, program());
     ASSERT_TRUE(results);

@@ -242,7 +242,7 @@ TEST(Snapshot, WhatIsInItTellsTheRelease) {
       if (trace.tables[key] == "pytorch_release") return trace.tables[value];
     return std::string();
   };
-  EXPECT_EQ(release(false, false, false), "");  // 2.11 or older
+  EXPECT_EQ(release(false, false, false), "");  // 2.5 to 2.11
   EXPECT_EQ(release(true, false, false), "2.12");
   EXPECT_EQ(release(true, true, false), "2.13");
   EXPECT_EQ(release(true, true, true), "2.14 or newer");

@@ -194,11 +194,11 @@ TEST(TorchNative, TiesGoToTheSegmentThatWasGotFirst) {
   add(Op::alloc, 0, 6_MiB);  // from either
   add(Op::free, 3, 9_MiB);   // the second is free altogether when the first was taken
   add(Op::empty_cache, 0, {});
-  const auto end_reserved = [&](const char* tie_break) {
-    return bind_policy({.name = "torch.native", .parameters = {{"tie_break", tie_break}}})->run(heap, {}).end_reserved;
+  const auto end_reserved = [&](const char* release) {
+    return bind_policy({.name = "torch.native", .parameters = {{"release", release}}})->run(heap, {}).end_reserved;
   };
-  EXPECT_EQ(end_reserved("address"), 40_MiB);
-  EXPECT_EQ(end_reserved("segment_counter"), 20_MiB);
+  EXPECT_EQ(end_reserved("2.11"), 40_MiB);
+  EXPECT_EQ(end_reserved("2.13"), 20_MiB);
 }
 
 TEST(TorchNative, AMemoryFractionIsAShareOfTheCapacity) {

@@ -15,16 +15,40 @@ TorchSettings parsed(const std::map<std::string, std::string>& parameters) {
   return *settings;
 }
 
-TEST(TorchSettings, ReleasesHaveTheirTieBreak) {
-  using TieBreak = TorchSettings::TieBreak;
-  EXPECT_EQ(TorchSettings::tie_break_of("2.1.2"), TieBreak::address);
-  EXPECT_EQ(TorchSettings::tie_break_of("2.11"), TieBreak::address);
-  EXPECT_EQ(TorchSettings::tie_break_of("2.12.1+cu130"), TieBreak::block_counter);
-  EXPECT_EQ(TorchSettings::tie_break_of("2.13"), TieBreak::segment_counter);
-  EXPECT_EQ(TorchSettings::tie_break_of("2.14 or newer"), TieBreak::segment_counter);
-  for (const char* none : {"", "2", "2.", "2.0", "1.13", "3.1", "two"})
-    EXPECT_FALSE(TorchSettings::tie_break_of(none)) << none;
-  EXPECT_EQ(TorchSettings::recorded({{"pytorch_release", "2.12"}}).tie_break, TieBreak::block_counter);
+TEST(TorchSettings, ReleasesHaveTheirRules) {
+  using TieBreak = TorchRelease::TieBreak;
+  const auto release = [](const char* text) { return TorchRelease::parse(text).value(); };
+  EXPECT_EQ(release("2.1.2").tie_break(), TieBreak::address);
+  EXPECT_EQ(release("2.11").tie_break(), TieBreak::address);
+  EXPECT_EQ(release("2.12.1+cu130").tie_break(), TieBreak::block_counter);
+  EXPECT_EQ(release("2.13").tie_break(), TieBreak::segment_counter);
+  EXPECT_EQ(release("2.14 or newer").tie_break(), TieBreak::segment_counter);
+  EXPECT_EQ(release("2.3 or 2.4").minor, 4U);
+  EXPECT_FALSE(release("2.4").expands_private_pools());
+  EXPECT_TRUE(release("2.5").expands_private_pools());
+  for (const char* none : {"", "2", "2.", "2.0", "1.13", "3.1", "two"}) EXPECT_FALSE(TorchRelease::parse(none)) << none;
+  EXPECT_EQ(TorchSettings::recorded({{"pytorch_release", "2.12"}}).release.tie_break(), TieBreak::block_counter);
+}
+
+TEST(TorchSettings, AOneInAListLeavesSizesAsTheyAreUpTo23) {
+  const auto rounded = [](const char* release, Bytes size) {
+    return parsed({{"roundup_power2_divisions", "[64:1,>:4]"}, {"release", release}}).round(size);
+  };
+  EXPECT_EQ(rounded("2.3", 50'946_B), 50'946_B);
+  EXPECT_EQ(rounded("2.3", 100_B), 512_B);
+  EXPECT_EQ(rounded("2.4", 50'946_B), 51'200_B);
+}
+
+TEST(TorchSettings, TheRestOfAListBeginsWithItsLastSizeUpTo28) {
+  const auto rounded = [](const char* release) {
+    return parsed({{"roundup_power2_divisions", "[64:16,>:2]"}, {"release", release}}).round(65_MiB);
+  };
+  EXPECT_EQ(rounded("2.8"), 96_MiB);
+  EXPECT_EQ(rounded("2.9"), 68_MiB);
+  for (const char* release : {"2.8", "2.9"}) {
+    const TorchSettings settings = parsed({{"roundup_power2_divisions", "[64:16,>:2]"}, {"release", release}});
+    EXPECT_EQ(TorchSettings::parse(settings.spec())->divisions, settings.divisions);
+  }
 }
 
 // The table of PyTorch's own test of segment sizes.

@@ -94,7 +94,7 @@ TEST(Verify, MemoryGotFirstIsTakenFirstSince213) {
 }
 
 TEST(Verify, WhoseRulesTheyAreIsSaid) {
-  EXPECT_EQ(verified(two_equal_blocks(0_B).trace()).rules, "PyTorch 2.1 to 2.11");
+  EXPECT_EQ(verified(two_equal_blocks(0_B).trace()).rules, "PyTorch 2.5 to 2.11");
   const Verification tried = verified(two_equal_blocks(1024_B).trace());
   EXPECT_TRUE(tried.exact());
   EXPECT_NE(tried.rules.find("PyTorch 2.12: the history does not tell its release"), std::string::npos) << tried.rules;
