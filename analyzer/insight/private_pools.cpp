@@ -31,6 +31,10 @@ std::vector<Capture> captures_of(const Tables& tables) {
   return captures;
 }
 
+/// PyTorch's ids: (n, 0) for the pool that a CUDA graph makes for itself, (0, n) for one that the program made
+/// (c10/cuda/MemPool.cpp).
+bool is_made_by_capture(const Pool& pool) { return !pool.inferred && pool.key_high != 0 && pool.key_low == 0; }
+
 class PoolUses {
  public:
   PoolUses(const Trace& trace, HeapId heap) : trace_(trace), heap_(heap), captures_(captures_of(trace.tables)) {}
@@ -52,6 +56,7 @@ class PoolUses {
     std::vector<PrivatePool> pools;
     for (auto& [id, state] : pools_) {
       end_use(state);
+      state.found.has_captures |= is_made_by_capture(trace_.tables[id]);
       if (!state.found.uses.empty()) pools.push_back(std::move(state.found));
     }
     return pools;

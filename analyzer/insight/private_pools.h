@@ -22,7 +22,7 @@ struct PoolUse {
 /// Bytes are those requested, but for reserved ones.
 struct PrivatePool {
   PoolId pool = PoolId::default_pool;
-  bool has_captures = false;  // stacks show that CUDA graphs were captured into it
+  bool has_captures = false;  // stacks or its id show that CUDA graphs were captured into it
   Bytes reserved, live;       // when the trace ends
   Bytes peak_reserved, peak_live;
   std::vector<PoolUse> uses;

@@ -48,6 +48,21 @@ class Html(ProgramTest):
         self.assertEqual({peak["name"]: peak["count"] for peak in peaks["ranges"]}["Optimizer.step#AdamW.step"], 12)
         self.assert_refused(run("report", SAMPLES / "gpt_default.reel", "--at", "range:nowhere"), "no range 'nowhere'")
 
+    def test_what_each_cuda_graph_cost_stands_in_every_document(self):
+        trace = SAMPLES / "graphs_default.reel"
+        pools = self.document("report", trace)["private_pools"][0]["pools"]
+        self.assertEqual([pool["cuda_graphs"] for pool in pools], [True] * len(pools))
+        self.assertGreater(len(pools), 1)
+        for pool in pools:
+            # Nothing was given back before all of it was there, so what the uses added is what the pool held.
+            self.assertEqual(sum(use["grew_bytes"] for use in pool["uses"]), pool["peak_reserved_bytes"])
+            self.assertLessEqual(pool["live_bytes"] + pool["reusable_bytes"], pool["reserved_bytes"])
+        text = self.answer("report", trace).stdout
+        self.assertIn("private pools of CUDA graphs", text)
+        for format in ("markdown", "html"):
+            self.assertIn("Private pools of CUDA graphs", self.answer("report", trace, "--format", format).stdout)
+        self.assertNotIn("private pools", self.answer("report", SAMPLES / "gpt_default.reel").stdout)
+
     def test_page_has_every_section_and_needs_no_network(self):
         for name in ("gpt_default", "oom_default", "leak", "streams_default"):
             with self.subTest(name):

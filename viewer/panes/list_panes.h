@@ -46,7 +46,8 @@ class AllocationsPane {
   Table table_;
   std::shared_ptr<const Tables> labelled_;  // what labels_ are of
   std::shared_ptr<const Classification> classified_;
-  std::map<std::pair<StackId, std::uint16_t>, Labels> labels_;  // by stack and call: stacks can be deep: those on screen lately
+  // By stack and call. Stacks can be deep: those on screen lately.
+  std::map<std::pair<StackId, std::uint16_t>, Labels> labels_;
   Background<AllocationQuery, AllocationList> list_;
   std::optional<std::uint32_t> followed_;  // the selected allocation that was scrolled to
   int step_ = 0;                           // asked for while the list was being made
