@@ -1,0 +1,54 @@
+"""The GitHub action's own scripts, run as its steps run them."""
+
+import os
+import re
+import subprocess
+import unittest
+from pathlib import Path
+from xml.etree import ElementTree
+
+from program import MEMREEL, REPOSITORY, SAMPLES, ProgramTest
+
+ACTION = REPOSITORY / ".github/actions/memreel-check"
+
+
+class Action(ProgramTest):
+    def check(self, trace, arguments):
+        environment = os.environ | {"PATH": f"{Path(MEMREEL).resolve().parent}:{os.environ['PATH']}", "MEMREEL_TRACE": str(trace),
+                                    "MEMREEL_ARGUMENTS": arguments, "GITHUB_STEP_SUMMARY": str(self.directory / "summary.md")}
+        return subprocess.run([ACTION / "check.sh"], cwd=self.directory, env=environment, text=True, capture_output=True)
+
+    def test_a_run_within_its_limits_passes(self):
+        done = self.check(SAMPLES / "gpt_default.reel", "--max-reserved 7GiB --max-leaked 0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(ElementTree.parse(self.directory / "memreel.xml").getroot().get("failures"), "0")
+
+    def test_one_above_them_fails_the_job_and_says_so_in_its_summary(self):
+        done = self.check(SAMPLES / "gpt_default.reel", "--max-reserved 1GiB")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("max-reserved", (self.directory / "summary.md").read_text())
+        self.assertEqual((self.directory / "summary.md").read_text(), (self.directory / "memreel.md").read_text())
+
+    def test_what_is_no_trace_is_never_taken_for_a_good_one(self):
+        done = self.check(self.file("broken.pickle", b"nothing"), "--max-leaked 0")
+        self.assertEqual(done.returncode, 2)
+
+    def test_names_and_limits_are_no_shell_code(self):
+        done = self.check(SAMPLES / "gpt_default.reel", "--max-reserved 7GiB; touch came $(touch through)")
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(sorted(path.name for path in self.directory.iterdir()), [])
+        # Nor does the action itself paste what it is given into a script.
+        for script in re.findall(r"run: (.*)", (ACTION / "action.yml").read_text()):
+            self.assertNotIn("${{", script)
+
+    def test_the_document_uses_inputs_that_the_action_has(self):
+        action = (ACTION / "action.yml").read_text()
+        example = (REPOSITORY / "docs/ci.md").read_text().split("uses: ./.github/actions/memreel-check", 1)[1].split("```", 1)[0]
+        used = re.findall(r"^ {10}(\w+):", example, re.MULTILINE)
+        self.assertIn("trace", used)
+        for name in used:
+            self.assertIn(f"\n  {name}:\n", action)
+
+
+if __name__ == "__main__":
+    unittest.main()
