@@ -59,6 +59,7 @@ class Packages(ProgramTest):
         self.assertIn("true ended", run("unshare", "--mount", "--pid", "--fork", "chroot", used, "/bin/sh", "-ec",
                                         "mount -t proc proc /proc\nmemreel record -- /bin/true").stderr)
         inside("test -f /usr/include/memreel/memreel.h && memreel view --version")
+        inside("grep -q x-memreel-trace /usr/share/applications/memreel-view.desktop /usr/share/mime/packages/memreel.xml")
         inside(f"apt-get -qq purge --yes {' '.join(INSTALLED)} && ! find / -xdev -name '*memreel*' -not -path '/packages/*' | grep .")
 
 
