@@ -37,5 +37,9 @@ install(DIRECTORY docs/schema/ DESTINATION ${data}/schema COMPONENT schema FILES
 # The Python package, for systems that install it otherwise than with pip.
 install(DIRECTORY collector/python_module/memreel DESTINATION ${data}/python COMPONENT python
   FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN __pycache__ EXCLUDE)
-install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT docs)
-install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT docs)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT docs)
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT docs PATTERN "*.md" EXCLUDE PATTERN "*.py" EXCLUDE)
+install(CODE "set(source ${PROJECT_SOURCE_DIR})
+  set(staging ${PROJECT_BINARY_DIR}/documents)
+  set(destination ${CMAKE_INSTALL_DOCDIR})" COMPONENT docs)
+install(SCRIPT cmake/install_documents.cmake COMPONENT docs)

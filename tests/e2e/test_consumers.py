@@ -1,6 +1,7 @@
-"""The headers, as other projects get them: find_package, pkg-config, FetchContent."""
+"""What is installed for others: the headers by find_package, pkg-config and FetchContent; the pages."""
 
 import os
+import re
 import shutil
 import subprocess
 import unittest
@@ -43,7 +44,28 @@ def run(*command, env=None):
     return subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True, env=env)
 
 
-@unittest.skipUnless(shutil.which("cmake") and (BUILD / "CMakeCache.txt").exists(), "needs CMake and the build")
+NEEDS_BUILD = unittest.skipUnless(shutil.which("cmake") and (BUILD / "CMakeCache.txt").exists(), "needs CMake and the build")
+
+
+@NEEDS_BUILD
+class Documents(ProgramTest):
+    def test_no_link_of_an_installed_page_is_dead(self):
+        run("cmake", "--install", BUILD, "--prefix", self.directory, "--component", "docs")
+        root = self.directory / "share/doc/memreel"
+        pages = sorted(root.rglob("*.md"))
+        self.assertIn(root / "README.md", pages)
+        self.assertEqual(len(pages), 2 + len(list((REPOSITORY / "docs").glob("*.md"))))
+        links = 0
+        for page in pages:
+            for link in re.findall(r'(?:\]\(|(?:src|srcset)=")([^)#\s"]+)', page.read_text()):
+                if ":" in link:
+                    continue
+                links += 1
+                self.assertTrue((page.parent / link).exists(), f"{page.relative_to(root)}: {link}")
+        self.assertGreater(links, 300)
+
+
+@NEEDS_BUILD
 class Consumers(ProgramTest):
     def setUp(self):
         super().setUp()
