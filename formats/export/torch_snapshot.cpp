@@ -7,6 +7,7 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "formats/export/device_heaps.h"
@@ -409,19 +410,26 @@ class SnapshotWriter {
           trace_.events.address_or_value[i] < tables_.settings.size())
         settings = &tables_.settings[trace_.events.address_or_value[i]];
     if (settings == nullptr) return;
-    bool has_host_traces = false;
+    std::string_view release;
     pickle_.text("allocator_settings");
     pickle_.begin_dict();
     for (const auto& [key, value] : settings->entries) {
       if (tables_[key] == "pytorch_release") {
-        has_host_traces = tables_[value].starts_with("2.14");
+        release = tables_[value];
         continue;
       }
       pickle_.text(tables_[key]);
       write_setting(tables_[value]);
     }
     pickle_.end_dict();
-    if (!has_host_traces) return;  // what tells that release
+    // What tells the release.
+    static constexpr std::array<std::string_view, 4> without_annotations{"2.1", "2.2", "2.3", "2.3 or 2.4"};
+    if (std::ranges::count(without_annotations, release) == 0) {
+      pickle_.text("external_annotations");
+      pickle_.begin_list();
+      pickle_.end_list(0);
+    }
+    if (!release.starts_with("2.14")) return;
     pickle_.text("host_traces");
     pickle_.begin_list();
     pickle_.end_list(0);

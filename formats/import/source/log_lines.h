@@ -17,7 +17,7 @@ namespace memreel {
 /// What is wrong with a line that is no record: "the time is not HH:MM:SS.ffffff". Null: nothing.
 using LineComplaint = const char*;
 
-/// Of a line that is no record and need not be one.
+/// Of a line that is no record and need not be one: nothing is wrong with it. Told by being empty.
 inline constexpr LineComplaint not_a_record = "";
 
 /// What came of the lines of a log.
@@ -30,7 +30,7 @@ struct LineTally {
   void count(LineComplaint said, std::uint64_t offset) {
     if (said == nullptr) {
       ++records;
-    } else if (said != not_a_record && skipped++ == 0) {
+    } else if (*said != '\0' && skipped++ == 0) {
       bad_line = lines;
       bad_offset = offset;
       complaint = said;
