@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "formats/model/stack_text.h"
@@ -19,12 +20,16 @@ struct NcclCall {
 
 std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
+bool makes_communicator(std::string_view function) {
+  return function.starts_with("ncclCommInit") || function.starts_with("ncclCommSplit");
+}
+
 Call call_of(const FrameText& frame) {
   std::string_view name = frame.function;
   if (name.starts_with('p')) name.remove_prefix(1);  // NCCL's profiling entries: pncclCommInitRank
   const bool is_nccl = name.starts_with("nccl") || base_name(frame.module_path).starts_with("libnccl");
   if (!is_nccl || name.starts_with("ncclMemAlloc")) return Call::none;
-  return name.starts_with("ncclCommInit") || name.starts_with("ncclCommSplit") ? Call::makes_communicator : Call::other;
+  return makes_communicator(name) ? Call::makes_communicator : Call::other;
 }
 
 std::vector<NcclCall> nccl_calls(const Tables& tables) {
@@ -66,11 +71,12 @@ class Search {
   void see_alloc(std::size_t i) {
     const Origin& origin = trace_.tables[trace_.events.origin[i]];
     const NcclCall& nccl = calls_[index(trace_.events.stack[i])];
-    if (nccl.call != Call::makes_communicator) making_.erase(origin.thread);
+    const bool makes_one =
+        nccl.call == Call::makes_communicator || (nccl.call == Call::other && ranges_.contains(origin.thread));
+    if (!makes_one) making_.erase(origin.thread);
     if (nccl.call == Call::none) return;
     const std::int32_t device = trace_.tables[origin.heap].device;
-    const std::uint32_t number =
-        nccl.call == Call::makes_communicator ? made_on(origin.thread, nccl.caller) : only_one(device);
+    const std::uint32_t number = makes_one ? made_on(origin.thread, nccl.caller) : only_one(device);
     if (number == 0) return;
     found_.number[index(trace_.events.allocation[i])] = number;
     ++live_[device][number];
@@ -101,15 +107,21 @@ class Search {
     const std::uint64_t id = trace_.events.address_or_value[i];
     if (id >= trace_.tables.marks.size()) return;
     const Mark& mark = trace_.tables.marks[id];
-    const std::string_view name = trace_.tables[mark.name];
-    if (mark.phase == MarkPhase::begin && (name.starts_with("ncclCommInit") || name.starts_with("ncclCommSplit")))
-      making_.erase(trace_.tables[trace_.events.origin[i]].thread);
+    if (!makes_communicator(trace_.tables[mark.name])) return;
+    const ThreadId thread = trace_.tables[trace_.events.origin[i]].thread;
+    if (mark.phase == MarkPhase::begin) {
+      making_.erase(thread);
+      ranges_.insert(thread);
+    } else if (mark.phase == MarkPhase::end) {
+      ranges_.erase(thread);
+    }
   }
 
   const Trace& trace_;
   std::vector<NcclCall> calls_;  // by StackId
   Communicators found_;
   std::map<ThreadId, std::uint32_t> making_;
+  std::set<ThreadId> ranges_;  // threads in a range of a call that makes a communicator
   std::map<std::int32_t, std::map<std::uint32_t, std::uint32_t>> live_;  // allocations by device and communicator
 };
 
@@ -117,7 +129,7 @@ class Search {
 
 Communicators find_communicators(const Trace& trace) {
   std::vector<NcclCall> calls = nccl_calls(trace.tables);
-  if (std::ranges::none_of(calls, [](const NcclCall& c) { return c.call == Call::makes_communicator; })) return {};
+  if (std::ranges::none_of(calls, [](const NcclCall& c) { return c.call != Call::none; })) return {};
   Search search(trace, std::move(calls));
   for (std::size_t i = 0; i < trace.events.count(); ++i) search.see(i);
   return std::move(search).take();

@@ -23,9 +23,10 @@ struct Communicators {
 
 /// What a thread allocates in calls that make communicators belongs to one communicator until the thread allocates
 /// elsewhere, calls from another place, or a range that NCCL marks as such a call begins (NVTX). Two calls with nothing
-/// of this between them are one. What NCCL allocates later, e.g. in a thread of its own or for the first collective,
-/// belongs to the only communicator of its device that holds memory; where there are several, it is not known to which.
-/// ncclMemAlloc() is the program's memory. Time: linear.
+/// of this between them are one. Where NCCL's frames have no names, that range alone tells such a call. What NCCL
+/// allocates later, e.g. in a thread of its own or for the first collective, belongs to the only communicator of its
+/// device that holds memory; where there are several, it is not known to which. ncclMemAlloc() is the program's memory.
+/// Time: linear.
 Communicators find_communicators(const Trace& trace);
 
 }  // namespace memreel

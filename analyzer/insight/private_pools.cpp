@@ -166,7 +166,7 @@ Bytes PrivatePool::shared() const {
 }
 
 std::vector<PrivatePool> private_pools(const Trace& trace, HeapId heap) {
-  if (trace.tables.pools.size() < 2) return {};
+  if (trace.tables.pools.size() < 2 || trace.tables[heap].level != Level::framework) return {};
   PoolUses uses(trace, heap);
   for (std::size_t i = 0; i < trace.events.count(); ++i) uses.see(i);
   return std::move(uses).take();

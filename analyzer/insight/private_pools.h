@@ -33,7 +33,8 @@ struct PrivatePool {
   Bytes shared() const;
 };
 
-/// The private pools of `heap` that were allocated from, in order of their ids.
+/// The private pools of `heap` that were allocated from, in order of their ids. A driver has none: what recordings call
+/// its pools are kinds of its memory.
 ///
 /// A use belongs to the thread that begins it, and what other threads request meanwhile counts to it: a backward pass
 /// runs on threads of its own. It ends where its thread allocates elsewhere in the heap, or where another capture

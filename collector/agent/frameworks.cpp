@@ -23,6 +23,8 @@ python::FrameWalker& walker() {
 
 constexpr PythonFrames python_frames{
     .walk = [](python::FrameChain& chain) { return walker().walk(chain); },
+    .frames = [](const python::FrameChain& chain,
+                 std::span<stacks::PythonFrame> frames) { return walker().frames(chain, frames); },
     .evaluator = []() -> std::span<const stacks::AddressRange> { return walker().interpreter().evaluator; },
     .plumbing = []() { return walker().interpreter().plumbing; },
     .describe =

@@ -1,6 +1,7 @@
 #include "collector/python/frame_walker.h"
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <utility>
 
@@ -63,20 +64,20 @@ class FrameWalker::Reader {
   explicit Reader(FrameWalker& walker) : walker_(walker), layout_(walker.interpreter_->layout) {}
 
   const void* read(const void* frame, Seen& seen, Meaning& meaning) const {
-    const Earlier earlier{seen.code, seen.version, meaning.key, seen.has_self != 0};
+    const Earlier earlier{seen.code, seen.version, meaning.key};
     const std::uint8_t owner =
         style == Activations::each_frame ? 0 : python::read<std::uint8_t>(frame, layout_.frame_owner);
     seen.frame = frame;
     seen.code = python::read<const void*>(frame, layout_.frame_code);
     seen.instruction = python::read<std::uint32_t>(frame, layout_.frame_instruction);
-    seen.is_shim = style == Activations::shim_frame && owner >= layout_.lowest_shim_owner ? 1 : 0;
-    seen.has_self = 0;
+    seen.is_shim = style == Activations::shim_frame && owner >= layout_.lowest_shim_owner;
+    seen.has_self = false;
     meaning = {};
     if constexpr (style == Activations::marked_frame) {
       meaning.is_entry = python::read<std::uint8_t>(frame, layout_.frame_is_entry) != 0;
-      seen.mark = meaning.is_entry ? 1 : 0;
+      seen.mark = meaning.is_entry;
     }
-    if (seen.is_shim != 0)
+    if (seen.is_shim)
       meaning.is_entry = true;
     else
       understand(seen, meaning, owner, earlier);
@@ -85,24 +86,30 @@ class FrameWalker::Reader {
 
   auto comparison() const {
     return [instruction_at = layout_.frame_instruction, code_at = layout_.frame_code, caller_at = layout_.frame_caller,
-            mark_at = layout_.frame_is_entry, self_at = layout_.frame_locals, type_at = layout_.object_type,
-            version_at = layout_.code_version, epoch = style == Activations::shim_frame ? 0 : code_epoch(),
-            names = walker_.instances_.epoch()](const Seen& seen, const void* caller) {
+            mark_at = layout_.frame_is_entry, version_at = layout_.code_version,
+            epoch = style == Activations::shim_frame ? 0 : code_epoch()](const Seen& seen, const void* caller) {
       // Hardly ever one of them differs, so there is one branch for all. A code object that is a function's is never a
       // shim's.
       std::uintptr_t difference = bits(python::read<const void*>(seen.frame, code_at)) ^ bits(seen.code);
       difference |= bits(python::read<const void*>(seen.frame, caller_at)) ^ bits(caller);
-      if (seen.is_shim != 0) return difference == 0;
+      if (seen.is_shim) return difference == 0;
       difference |= python::read<std::uint32_t>(seen.frame, instruction_at) ^ seen.instruction;
       if constexpr (style == Activations::marked_frame)
-        difference |= std::uintptr_t{python::read<std::uint8_t>(seen.frame, mark_at)} ^ seen.mark;
+        difference |= std::uintptr_t{python::read<std::uint8_t>(seen.frame, mark_at)} ^ (seen.mark ? 1U : 0U);
       if (difference != 0 || seen.version == 0) return false;
       const std::uint32_t version =
           style != Activations::shim_frame ? epoch : python::read<std::uint32_t>(untagged(seen.code), version_at);
-      // Only where the code is the same, what is in the place of `self` is an object.
-      return seen.version == version &&
-             (seen.has_self == 0 ||
-              seen.self == self_of(untagged(python::read<const void*>(seen.frame, self_at)), type_at, names));
+      return seen.version == version;
+    };
+  }
+
+  /// Tells objects apart by their addresses, and what was shown of them under earlier names. Not by their types: to
+  /// look at each object in each walk costs more than all the rest of the walk, and an object of another type at the
+  /// same address mostly has another forward().
+  auto identity() const {
+    return [self_at = layout_.frame_locals,
+            names = std::uint64_t{walker_.instances_.epoch()} << 48U](const void* frame) -> std::uint64_t {
+      return bits(untagged(python::read<const void*>(frame, self_at))) ^ names;
     };
   }
 
@@ -112,20 +119,9 @@ class FrameWalker::Reader {
     const void* code;
     std::uint32_t version;
     FrameKey key;
-    bool had_self;
   };
 
   static std::uintptr_t bits(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
-  /// What Seen::self holds: tells objects apart, by their addresses and types, and what was shown of them under earlier
-  /// names.
-  static std::uintptr_t self_of(const void* object, std::size_t type_at, std::uint32_t names) {
-    constexpr std::uintptr_t odd = 0x9E3779B97F4A7C15, other_odd = 0xD6E8FEB86659FD93;
-    if (object == nullptr) return 0;
-    return (bits(object) * odd + bits(python::read<const void*>(object, type_at)) * other_odd +
-            (std::uintptr_t{names} << 32U)) >>
-           3U;
-  }
-
   /// The instruction that a frame is at, in units of two bytes from the start of its code; -1 before the first.
   std::int64_t position_of(const Seen& seen) const {
     constexpr std::int64_t unit = 2;
@@ -153,23 +149,18 @@ class FrameWalker::Reader {
         style == Activations::each_frame || position >= python::read<std::int32_t>(code, layout_.code_first_traceable);
     const bool is_shown = is_set_up || owner == owned_by_generator;
     const bool is_same_code = version != 0 && earlier.version == version && earlier.code == seen.code;
-    const std::uint32_t known = is_same_code && earlier.key.is_python() && !earlier.had_self ? earlier.key.code() : 0;
-    std::uint32_t number = !is_shown ? 0 : known != 0 ? known : walker_.number_of(code, version);
-    if (number != 0 && number == walker_.module_call_.load(std::memory_order_relaxed))
-      number = number_of_call(number, seen);
+    const std::uint32_t known = is_same_code && earlier.key.is_python() ? earlier.key.code() : 0;
+    const std::uint32_t number = !is_shown ? 0 : known != 0 ? known : walker_.number_of(code, version);
     if (number != 0) meaning.key = FrameKey::python(number, static_cast<std::uint32_t>(position));
+    if (number != 0 && number == walker_.module_call_.load(std::memory_order_relaxed)) tell_apart(seen);
     seen.version = number != 0 && is_set_up ? version : 0;  // else another may own it, or it has a number next time
     if constexpr (style == Activations::each_frame) meaning.is_entry = number != 0;
   }
 
-  /// A call of a module is another frame for each module.
-  std::uint32_t number_of_call(std::uint32_t code, Seen& seen) const {
+  /// A call of a module is another frame for each module. Which number it has is asked for new stacks only.
+  void tell_apart(Seen& seen) const {
     const auto* const self = untagged(python::read<const void*>(seen.frame, layout_.frame_locals));
-    seen.has_self = 1;
-    const std::uint32_t names = walker_.instances_.epoch();
-    const std::uint32_t number = self == nullptr ? code : walker_.instances_.number_of(code, self, layout_);
-    seen.self = self_of(self, layout_.object_type, names) & ~std::uintptr_t{0} >> 3U;
-    return number;
+    seen.has_self = self == nullptr || walker_.instances_.are_readable(self, layout_);
   }
 
   FrameWalker& walker_;
@@ -212,6 +203,15 @@ auto FrameWalker::with_reader(Work work) {
   Direct memory;
   const void* const innermost = innermost_frame(thread_state, interpreter_->layout, memory);
   return with_reader([&](auto& reader) { return chain.follow(innermost, reader); });
+}
+
+std::size_t FrameWalker::frames(const FrameChain& chain, std::span<stacks::PythonFrame> frames) noexcept {
+  return chain.frames(frames, [this](const FrameChain::Seen& seen, FrameKey key) {
+    const Layout& layout = interpreter_->layout;
+    const void* const self = untagged(read<const void*>(seen.frame, layout.frame_locals));
+    if (self == nullptr) return key;
+    return FrameKey::python(instances_.number_of(key.code(), self, layout), key.position());
+  });
 }
 
 /// The row of a code object that is alive; 0 when it is something else, or there is no room for it.
@@ -289,7 +289,7 @@ FrameWalker::Trust FrameWalker::compare_with_api() {
     const FrameKey walked_frame = walked[compared];
     const int line = api.line_of(frame);
     Api::Object* const code = api.code_of(frame);
-    same = number_of(code, version_of(code, interpreter_->layout)) == code_of(walked_frame) &&
+    same = number_of(code, version_of(code, interpreter_->layout)) == walked_frame.code() &&
            describe(walked_frame).line == static_cast<std::uint32_t>(line > 0 ? line : 0);
     api.release(code);
     Api::Object* const caller = api.caller_of(frame);
@@ -315,23 +315,16 @@ void FrameWalker::refuse(const char* why) {
   }
 }
 
-/// The number of a frame's code object, whatever it is a call of.
-std::uint32_t FrameWalker::code_of(FrameKey frame) const {
-  return Instances::is_instance(frame.code()) ? instances_[frame.code()].code : frame.code();
-}
-
 Place FrameWalker::describe(FrameKey frame) const {
-  const CodeView code = codes_[code_of(frame)];
-  Place place{.function = to_utf8(code.name),
-              .file = to_utf8(code.file),
-              .line = line_of(interpreter_->layout.lines, code.lines, code.first_line, frame.position())};
-  if (Instances::is_instance(frame.code())) {
-    Instances::Instance instance = instances_[frame.code()];
-    place.module_type = std::move(instance.type);
-    place.module_name = std::move(instance.name);
-    place.module_id = instance.object;
-  }
-  return place;
+  Instances::Instance instance{.code = frame.code()};
+  if (Instances::is_instance(frame.code())) instance = instances_[frame.code()];
+  const CodeView code = codes_[instance.code];
+  return {.function = to_utf8(code.name),
+          .file = to_utf8(code.file),
+          .line = line_of(interpreter_->layout.lines, code.lines, code.first_line, frame.position()),
+          .module_type = std::move(instance.type),
+          .module_name = std::move(instance.name),
+          .module_id = instance.object};
 }
 
 void FrameWalker::name_module(const void* module, std::string_view name) {

@@ -63,7 +63,11 @@ class FrameWalker {  // NOLINT(clang-analyzer-optin.performance.Padding): one fo
   /// the thread has none, and when they can't be walked. Any thread, any time.
   std::uint64_t walk(FrameChain& chain) noexcept;
 
-  /// What a Python frame that walk() gave stands for. Any thread, but with allocation.
+  /// Writes the frames that walk() has just found, innermost first, as many as fit; returns how many. By the same
+  /// thread, before any of them goes on.
+  std::size_t frames(const FrameChain& chain, std::span<stacks::PythonFrame> frames) noexcept;
+
+  /// What a Python frame that frames() gave stands for. Any thread, but with allocation.
   Place describe(stacks::FrameKey frame) const;
 
   /// From now on frames that are calls of this module, a live object, are shown with this name; empty: with none.
@@ -88,7 +92,6 @@ class FrameWalker {  // NOLINT(clang-analyzer-optin.performance.Padding): one fo
   auto with_reader(Work work);
   std::uint32_t number_of(const void* code, std::uint32_t version);
   std::uint32_t number_by_content(const void* code, KnownCodes::Known known);
-  std::uint32_t code_of(stacks::FrameKey frame) const;
   bool prove(const void* thread_state);
   void refuse(const char* why);
 

@@ -25,13 +25,14 @@ std::uint32_t version_of(const void* type) {
   return static_cast<std::uint32_t>(std::bit_cast<std::uintptr_t>(type) >> 4U) | 1U;
 }
 
-/// The name of a type, which may be none. Empty: it isn't one.
-std::string_view type_name(const void* type, const Layout& layout, std::array<char, longest_type>& buffer) {
-  Careful memory;
-  const auto* const text = memory.read<const char*>(type, layout.type_name);
+/// The name of a type. Empty: it isn't one.
+template <class Memory>
+std::string_view type_name(const void* type, const Layout& layout, Memory& memory,
+                           std::array<char, longest_type>& buffer) {
+  const auto* const text = memory.template read<const char*>(type, layout.type_name);
   std::size_t size = 0;
   for (; size < buffer.size() && !memory.failed(); ++size) {
-    const auto c = memory.read<char>(text, size);
+    const auto c = memory.template read<char>(text, size);
     if (c == '\0') break;
     const auto byte = static_cast<unsigned char>(c);
     if (byte < 0x80 && std::isalnum(byte) == 0 && c != '_' && c != '.') return {};
@@ -48,25 +49,32 @@ bool is_module_call(const CodeView& code) {
          to_utf8(code.file).ends_with("torch/nn/modules/module.py");
 }
 
+bool Instances::try_to_read(const void* self, const Layout& layout) {
+  Careful memory;
+  const auto* const type = memory.read<const void*>(self, layout.object_type);
+  std::array<char, longest_type> buffer{};
+  const bool is_object = !memory.failed() && !type_name(type, layout, memory, buffer).empty();
+  readable_.store(is_object ? Readable::yes : Readable::no, std::memory_order_relaxed);
+  return is_object;
+}
+
 std::uint32_t Instances::number_of(std::uint32_t code, const void* self, const Layout& layout) {
   const KnownCodes::Known known = known_.find(self);
-  // What is known at this address was read with care once, so it can be read.
   if (known.version == 0 || known.version != version_of(Direct().read<const void*>(self, layout.object_type)))
     return add(code, self, layout);
   return known.number == 0 ? code : known.number | bit;
 }
 
 std::uint32_t Instances::add(std::uint32_t code, const void* self, const Layout& layout) {
-  Careful memory;
+  Direct memory;
   const auto* const type = memory.read<const void*>(self, layout.object_type);
-  if (memory.failed()) return code;
   const std::uint32_t version = version_of(type);
   // First, so that where there is no room for it the rest is not done at every call.
   known_.set(self, {0, version});
   if (known_.find(self).version != version) return code;
 
   std::array<char, longest_type> buffer{};
-  const std::string_view type_text = type_name(type, layout, buffer);
+  const std::string_view type_text = type_name(type, layout, memory, buffer);
   if (type_text.empty()) return code;
   const KnownCodes::Known name = names_.find(self);
   const InstanceHead head{std::bit_cast<std::uintptr_t>(self), code, name.version == version ? name.number : 0};

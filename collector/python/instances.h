@@ -22,7 +22,8 @@ bool is_module_call(const CodeView& code);
 /// allocation, except where noted.
 ///
 /// An object is known by its address and its type. A program that drops a module and makes another one of the same type
-/// at the same address has both under one number, unless it says so: name() with an empty name.
+/// at the same address has both under one number, unless it says so: name() with an empty name. Where their frames are
+/// the same in all else, a thread may not notice another type either (FrameChain).
 class Instances {
  public:
   /// What a number stands for.
@@ -36,8 +37,15 @@ class Instances {
   /// Whether a code number of a FrameKey is one of number_of()'s.
   static bool is_instance(std::uint32_t number) { return (number & bit) != 0; }
 
-  /// The number of calls of `code`, below 2^30, on `self`, a live object: below 2^31. When there is no room for another
-  /// one, or `self` does not look like an object, `code`.
+  /// Whether what is in the place of `self` can be read as an object. The first one of a process is read with care, and
+  /// stands for all others: what is where it should be once is there always.
+  bool are_readable(const void* self, const Layout& layout) {
+    const Readable known = readable_.load(std::memory_order_relaxed);
+    return known == Readable::unknown ? try_to_read(self, layout) : known == Readable::yes;
+  }
+
+  /// The number of calls of `code`, below 2^30, on `self`, a live object, once are_readable(): below 2^31. When there
+  /// is no room for another one, or its type has no name, `code`.
   std::uint32_t number_of(std::uint32_t code, const void* self, const Layout& layout);
 
   /// Allocates.
@@ -50,11 +58,14 @@ class Instances {
   void name(const void* object, std::string_view name, const Layout& layout);
 
  private:
+  enum class Readable : std::uint8_t { unknown, no, yes };
   static constexpr std::uint32_t bit = 1U << 30U;
 
+  bool try_to_read(const void* self, const Layout& layout);
   std::uint32_t add(std::uint32_t code, const void* self, const Layout& layout);
 
   std::atomic<std::uint32_t> epoch_ = 0;
+  std::atomic<Readable> readable_ = Readable::unknown;
   KnownCodes known_{1U << 18U};  // rows by object; the version is made of its type
   KnownCodes names_{1U << 18U};  // texts by object
   InternedBytes rows_{1U << 18U, std::size_t{32} << 20U};

@@ -227,13 +227,15 @@ inline std::uint64_t Recorder::put(ThreadRing& ring, const Record& record, stack
 [[gnu::hot, gnu::noinline]] stacks::StackKey Recorder::capture(ThreadRing& ring) {
   if (depth_ == 0) return stacks::StackKey::none;
   CaptureState& state = ring.capture();
-  // Before the native walk, so that it is there when that is done.
   const PythonFrames* const frames = python_.load(std::memory_order_acquire);
-  const auto walk_python = frames != nullptr ? frames->walk : nullptr;
+  const std::uint64_t chain = frames != nullptr ? frames->walk(*state.chain) : 0;
+  if (chain != 0) state.by_chain->expect(chain);
   const stacks::Walked native = unwinder_.unwind(state.bounds, *state.walks, state.native, state.words);
-  const std::uint64_t chain = walk_python != nullptr ? walk_python(*state.chain) : 0;
-  if (native.known != nullptr)
-    if (const stacks::StackKey key = native.known->stack_with(chain); key != stacks::StackKey::none) return key;
+  if (native.known != nullptr) {
+    const stacks::StackKey key =
+        chain == 0 ? native.known->stack() : state.by_chain->find(chain, native.known->number());
+    if (key != stacks::StackKey::none) return key;
+  }
   std::span<std::uint64_t> words = state.words.first(native.words + (chain != 0 ? 1 : 0));
   if (chain != 0) words.back() = word_of_chain(chain);
   const auto place = stacks::RecentStacks::place_of(words);
@@ -243,13 +245,18 @@ inline std::uint64_t Recorder::put(ThreadRing& ring, const Record& record, stack
     key = insert(state, native.frames, chain != 0 ? frames : nullptr);
     if (key != stacks::StackKey::none) state.recent->put(place, words, key);
   }
-  if (native.known != nullptr) native.known->set_stack(chain, key);
+  if (native.known != nullptr && key != stacks::StackKey::none) {
+    if (chain == 0)
+      native.known->set_stack(key);
+    else
+      state.by_chain->put(chain, native.known->number(), key);
+  }
   return key;
 }
 
 /// A stack that the thread did not have lately: of so many native frames, and those that `frames` walked, if any.
 stacks::StackKey Recorder::insert(CaptureState& state, std::size_t native, const PythonFrames* frames) {
-  const std::size_t python = frames != nullptr ? state.chain->frames(state.python) : 0;
+  const std::size_t python = frames != nullptr ? frames->frames(*state.chain, state.python) : 0;
   if (python == 0) return stacks_.insert(state.native.first(native));
   const std::size_t merged = stacks::merge(state.native.first(native), state.python.first(python), frames->evaluator(),
                                            frames->plumbing(), state.merged);

@@ -31,15 +31,17 @@ struct FrameText {
   std::uintptr_t module_id = 0;
 };
 
-/// Who knows Python's frames. The first three are called in hooks: no lock, no allocation, no GIL.
+/// Who knows Python's frames. The first four are called in hooks: no lock, no allocation, no GIL.
 struct PythonFrames {
   /// Makes `chain` that of the calling thread's frames, and returns their number: see there.
   std::uint64_t (*walk)(python::FrameChain& chain) = nullptr;
+  /// Writes the frames that walk() has just found, innermost first, as many as fit; returns how many.
+  std::size_t (*frames)(const python::FrameChain& chain, std::span<stacks::PythonFrame> frames) = nullptr;
   /// Where the evaluator's code is.
   std::span<const stacks::AddressRange> (*evaluator)() = nullptr;
   /// The code of the interpreter, which is left out of stacks; empty when that can't be told from the program's.
   stacks::AddressRange (*plumbing)() = nullptr;
-  /// Called by the writing thread, for frames that walk() found; once for each, soon after.
+  /// Called by the writing thread, for frames that frames() gave; once for each, soon after.
   void (*describe)(stacks::FrameKey frame, FrameText& text) = nullptr;
 };
 

@@ -23,9 +23,10 @@ constexpr std::size_t python_depth = 1024;
 
 ThreadRing* ThreadRing::create(std::uint32_t capacity, std::uint32_t depth) {
   const std::size_t words = depth + std::size_t{1};
-  const std::size_t bytes = sizeof(ThreadRing) + sizeof(stacks::EarlierWalks) + sizeof(stacks::RecentStacks) +
-                            sizeof(python::FrameChain) + capacity * sizeof(Record) + words * sizeof(std::uint64_t) +
-                            depth * sizeof(stacks::FrameKey) + python_depth * sizeof(stacks::PythonFrame) +
+  const std::size_t bytes = sizeof(ThreadRing) + sizeof(stacks::EarlierWalks) + sizeof(stacks::ChainStacks) +
+                            sizeof(stacks::RecentStacks) + sizeof(python::FrameChain) + capacity * sizeof(Record) +
+                            words * sizeof(std::uint64_t) + depth * sizeof(stacks::FrameKey) +
+                            python_depth * sizeof(stacks::PythonFrame) +
                             (depth + python_depth) * sizeof(stacks::FrameKey);
   void* const memory =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -33,9 +34,11 @@ ThreadRing* ThreadRing::create(std::uint32_t capacity, std::uint32_t depth) {
   std::byte* place = static_cast<std::byte*>(memory) + sizeof(ThreadRing);
   // What is aligned to lines of the cache comes first.
   stacks::EarlierWalks* const walks = lay_out<stacks::EarlierWalks>(place, 1).data();
+  auto* const by_chain = lay_out<stacks::ChainStacks>(place, 1).data();
   auto* const ring = new (memory) ThreadRing(capacity, lay_out<Record>(place, capacity).data());
   CaptureState& capture = ring->capture_;
   capture.walks = walks;
+  capture.by_chain = by_chain;
   capture.chain = lay_out<python::FrameChain>(place, 1).data();
   capture.recent = lay_out<stacks::RecentStacks>(place, 1).data();
   capture.words = lay_out<std::uint64_t>(place, words);

@@ -9,6 +9,7 @@
 #include "collector/python/frame_chain.h"
 #include "collector/recorder/clock.h"
 #include "collector/recorder/record.h"
+#include "collector/stacks/chain_stacks.h"
 #include "collector/stacks/merge.h"
 #include "collector/stacks/recent_stacks.h"
 #include "collector/stacks/unwind.h"
@@ -19,6 +20,7 @@ namespace memreel::agent {
 struct CaptureState {
   stacks::StackBounds bounds;
   stacks::RecentStacks* recent = nullptr;
+  stacks::ChainStacks* by_chain = nullptr;
   stacks::EarlierWalks* walks = nullptr;
   python::FrameChain* chain = nullptr;
   std::span<std::uint64_t> words;  // of native frames, and then one for Python's

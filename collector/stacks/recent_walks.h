@@ -31,20 +31,16 @@ class RecentWalks {
     /// No two different walks of a thread have the same, ever.
     std::uint64_t number() const { return number_; }
 
-    /// The stack that this walk and the frames that `others` stands for (0: none) were the last time, if they were the
-    /// last ones; else none.
-    StackKey stack_with(std::uint64_t others) const { return others_ == others ? stack_ : StackKey::none; }
-    void set_stack(std::uint64_t others, StackKey stack) {
-      others_ = others;
-      stack_ = stack;
-    }
+    /// The stack of this walk and no other frames, if it is known; else none.
+    StackKey stack() const { return stack_; }
+    void set_stack(StackKey stack) { stack_ = stack; }
 
    private:
     friend class RecentWalks;
     friend class WalkInMaking;
 
     WalkState begin_;  // its address is 0: no walk
-    std::uint64_t number_, others_;
+    std::uint64_t number_;
     StackKey stack_;
     std::uint32_t first_;            // of its reads: those of callers, innermost first, then others
     std::uint16_t callers_, reads_;  // how many

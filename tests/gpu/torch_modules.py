@@ -5,7 +5,8 @@ of every module say which tensors come out of which, and the first that shows a 
 module without having been shown was made by the caller. Compared is the state at the mark "shown".
 
 torch_modules.py cost: nanoseconds of a tensor's allocation and free inside of modules, five deep in one of twelve blocks,
-and inside of functions of the same depth.
+and inside of functions of the same depth. torch_modules.py changing RECORD...: that command records a program whose modules
+change at every second pair; printed is what it says an event cost the program.
 """
 import json
 import os
@@ -148,7 +149,7 @@ def compare(memreel, trace, said):
     return int(bool(wrong) or not expected)
 
 
-def cost():
+def blocks_of(count):
     import torch
     from torch import nn
 
@@ -168,13 +169,40 @@ def cost():
     def nested(depth):
         return Outer(nested(depth - 1)) if depth else Inner()
 
+    return [nested(4) for _ in range(count)]
+
+
+def changing(record):
+    import subprocess
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as directory:
+        said = os.path.join(directory, "said.json")
+        subprocess.run([*record, "-q", "--json", said, "-o", os.path.join(directory, "run.reel"), "--", sys.executable,
+                        os.path.abspath(__file__), "changes"], check=True)
+        with open(said, encoding="utf-8") as file:
+            report = json.load(file)
+    trace, = report["traces"]
+    print(round(trace["overhead_share"] * report["duration_s"] * 1e9 / trace["events"], 1))
+
+
+def changes():
+    blocks = blocks_of(12)
+    for _ in range(6000):
+        for block in blocks:
+            block(2)
+
+
+def cost():
+    import torch
+
+    blocks = blocks_of(12)
+
     def function(depth, times):
         if depth:
             return function(depth - 1, times)
         for _ in range(times):
             torch.empty(1024, device="cuda")
-
-    blocks = [nested(4) for _ in range(12)]
 
     def in_modules(times):
         for block in blocks:
@@ -200,6 +228,10 @@ def cost():
 if __name__ == "__main__":
     if sys.argv[1] == "cost":
         cost()
+    elif sys.argv[1] == "changes":
+        changes()
+    elif sys.argv[1] == "changing":
+        changing(sys.argv[2:])
     elif sys.argv[2] == "run":
         run(sys.argv[1])
     else:

@@ -29,9 +29,20 @@ class Job {
     return build_.alloc(origin(thread, device), {next_ += 0x1000000}, 1_MiB, stack);
   }
   void free(AllocationId id) { build_.free(id); }
-  void range_begins(std::string_view name, std::uint32_t thread = 1) {
+  void range_begins(std::string_view name, std::uint32_t thread = 1) { mark(name, MarkPhase::begin, thread); }
+  void range_ends(std::string_view name, std::uint32_t thread = 1) { mark(name, MarkPhase::end, thread); }
+  /// In NCCL's library, whose symbols are not at hand.
+  StackId unnamed(std::string_view caller) {
+    Tables& tables = build_.trace().tables;
+    const StackId outer = build_.stack({caller});
+    tables.modules.push_back({.path = build_.string("/opt/nccl/lib/libnccl.so.2")});
+    tables.frames.push_back({.module = ModuleId{static_cast<std::uint32_t>(tables.modules.size() - 1)}});
+    tables.stacks.push_back({FrameId{static_cast<std::uint32_t>(tables.frames.size() - 1)}, outer});
+    return StackId{static_cast<std::uint32_t>(tables.stacks.size() - 1)};
+  }
+  void mark(std::string_view name, MarkPhase phase, std::uint32_t thread) {
     auto& marks = build_.trace().tables.marks;
-    marks.push_back({.name = build_.string(name), .phase = MarkPhase::begin});
+    marks.push_back({.name = build_.string(name), .phase = phase});
     build_.push({.kind = EventKind::mark, .origin = origin(thread, 0), .value = marks.size() - 1});
   }
 
@@ -89,6 +100,22 @@ TEST(Communicators, NcclsOwnRangesTellCallsInARowApart) {
   job.range_begins("step");
   const AllocationId same = job.alloc(job.group_a());
   EXPECT_EQ(job.numbers({first, second, same}), (std::vector<std::uint32_t>{1, 2, 2}));
+}
+
+TEST(Communicators, WithoutNamesOfFunctionsNcclsRangesTellThem) {
+  Job job;
+  const StackId first = job.unnamed("init_process_group@train.py:12"), second = job.unnamed("new_group@train.py:30"),
+                later = job.unnamed("all_reduce@train.py:40");
+  job.range_begins("ncclCommInitRankConfig");
+  const auto a = job.alloc(first);
+  job.range_ends("ncclCommInitRankConfig");
+  const auto b = job.alloc(later);
+  job.range_begins("ncclCommSplit");
+  const auto c = job.alloc(second);
+  job.range_ends("ncclCommSplit");
+  const auto d = job.alloc(later);
+  EXPECT_EQ(job.numbers({a, b, c, d}), (std::vector<std::uint32_t>{1, 1, 2, 0}))
+      << "of which the last is, nothing says";
 }
 
 TEST(Communicators, ThreadsMakeTheirOwn) {

@@ -164,6 +164,14 @@ TEST(PrivatePools, APoolThatIsGoneHoldsNothing) {
   EXPECT_EQ(pool.reusable(), 0_B);
 }
 
+TEST(PrivatePools, KindsOfADriversMemoryAreNone) {
+  TraceBuilder build;
+  build.trace().tables.pools.push_back({});
+  const HeapId driver = build.heap("cuda.driver", Level::driver, 0);
+  build.alloc(build.origin(driver, 0, PoolId{1}), {0x1000}, 2_MiB);
+  EXPECT_TRUE(private_pools(build.trace(), driver).empty());
+}
+
 TEST(PrivatePools, TracesWithoutThemHaveNone) {
   TraceBuilder build;
   build.alloc(build.origin(HeapId{1}), {1}, 1_MiB);

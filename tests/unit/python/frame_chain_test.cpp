@@ -20,6 +20,7 @@ struct Frame {
   Frame* caller = nullptr;
   std::uint32_t code = 1, position = 0;
   bool is_shim = false, is_shown = true, has_version = true;
+  std::uint64_t self = 0;  // 0: it has none
 };
 
 /// Reads Frames, and counts how often.
@@ -35,7 +36,8 @@ class Reader {
     seen = {.frame = frame,
             .instruction = now.position,
             .version = now.has_version ? version_of(now) : 0,
-            .is_shim = now.is_shim};
+            .is_shim = now.is_shim,
+            .has_self = now.self != 0};
     meaning = {};
     if (now.is_shim)
       meaning.is_entry = true;
@@ -49,6 +51,9 @@ class Reader {
       return now.caller == caller && now.has_version && version_of(now) == seen.version &&
              now.position == seen.instruction && now.is_shim == seen.is_shim;
     };
+  }
+  static auto identity() {
+    return [](const void* frame) { return at(frame).self; };
   }
 
   int reads = 0;
@@ -72,7 +77,7 @@ class FrameChainTest : public ::testing::Test {
   Seen follow(const Frame* innermost) {
     number_ = chain_->follow(innermost, reader_);
     std::vector<PythonFrame> frames(FrameChain::longest);
-    frames.resize(chain_->frames(frames));
+    frames.resize(chain_->frames(frames, [](const FrameChain::Seen&, FrameKey key) { return key; }));
     Seen seen;
     for (const PythonFrame& frame : frames) seen.emplace_back(frame.key.bits, frame.is_entry);
     return seen;
@@ -112,6 +117,66 @@ TEST_F(FrameChainTest, FramesThatStayAreNotReadAgain) {
   EXPECT_EQ(follow(&frames.back()), expected(&frames.back()));
   EXPECT_EQ(reader_.reads, 61) << "the one that went on";
   EXPECT_NE(number_, before);
+}
+
+TEST_F(FrameChainTest, CallsOfOtherObjectsHaveOtherNumbersAndAreNotReadAgain) {
+  std::vector<Frame> frames = stack(6);
+  frames[1].self = 10;
+  frames[3].self = 20;
+  follow(&frames.back());
+  const std::uint64_t before = number_;
+  frames[3].self = 21;
+  follow(&frames.back());
+  const std::uint64_t other = number_;
+  EXPECT_NE(other, before);
+  std::swap(frames[1].self, frames[3].self);
+  follow(&frames.back());
+  EXPECT_NE(number_, other) << "the same objects, the other way round";
+  EXPECT_EQ(reader_.reads, 6);
+  frames[1].self = 10;
+  frames[3].self = 20;
+  follow(&frames.back());
+  EXPECT_EQ(number_, before);
+
+  // The inner call returns, and another one takes its frame.
+  follow(&frames[2]);
+  const std::uint64_t outer = number_;
+  frames[3].self = 22;
+  follow(&frames.back());
+  EXPECT_NE(number_, before);
+  follow(&frames[2]);
+  EXPECT_EQ(number_, outer);
+}
+
+TEST_F(FrameChainTest, AFrameThatBeginsOrEndsToBeACallIsSeen) {
+  std::vector<Frame> frames = stack(4);
+  follow(&frames.back());
+  const std::uint64_t function = number_;
+  const std::uint32_t code = frames[2].code;
+  frames[2].code = 77;
+  frames[2].self = 5;
+  follow(&frames.back());
+  const std::uint64_t call = number_;
+  frames[2].self = 6;
+  follow(&frames.back());
+  EXPECT_NE(number_, call) << "its object counts now";
+  frames[2].code = code;
+  frames[2].self = 0;
+  follow(&frames.back());
+  EXPECT_EQ(number_, function);
+}
+
+TEST_F(FrameChainTest, FramesWithAnObjectAreKeptUnderTheKeyThatIsAskedFor) {
+  std::vector<Frame> frames = stack(3);
+  frames[1].self = 9;
+  follow(&frames.back());
+  std::vector<PythonFrame> keyed(3);
+  ASSERT_EQ(chain_->frames(keyed, [](const FrameChain::Seen&,
+                                     FrameKey key) { return FrameKey::python(key.code() + 100, key.position()); }),
+            3U);
+  EXPECT_EQ(keyed[0].key.code(), 3U);
+  EXPECT_EQ(keyed[1].key.code(), 102U);
+  EXPECT_EQ(keyed[2].key.code(), 1U);
 }
 
 TEST_F(FrameChainTest, ACallersNextLineIsSeenBehindAnUnchangedFrame) {

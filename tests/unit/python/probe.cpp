@@ -54,7 +54,7 @@ __attribute__((visibility("default"))) void probe_name_module(const void* module
 __attribute__((visibility("default"))) std::size_t probe_walk(char* out, std::size_t size, std::size_t depth) {
   walker().walk(chain());
   std::vector<memreel::stacks::PythonFrame> frames(std::min(depth, FrameChain::longest));
-  const std::size_t count = chain().frames(frames);
+  const std::size_t count = walker().frames(chain(), frames);
   std::string text;
   for (std::size_t i = 0; i < count; ++i) {
     const auto place = walker().describe(frames[i].key);

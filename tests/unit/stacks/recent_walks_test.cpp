@@ -169,22 +169,18 @@ TEST(EarlierWalks, AreForgottenWithTheRulesTheyCameFrom) {
   EXPECT_EQ(walks->stretches.find(0x1000), nullptr);
 }
 
-TEST(RecentWalks, KnowWhatStackTheyWereWithTheSameOthers) {
+TEST(RecentWalks, KnowWhatStackTheyAreAlone) {
   const auto walks = std::make_unique<RecentWalks>();
   OneFrame stack;
   stack.keep(*walks);
   RecentWalks::Walk* const walk = walks->find(stack.begin, stack.memory, 4);
   ASSERT_NE(walk, nullptr);
-  EXPECT_EQ(walk->stack_with(0), StackKey::none) << "nobody has said";
-  walk->set_stack(0, StackKey{5});
-  EXPECT_EQ(walk->stack_with(0), StackKey{5});
-  EXPECT_EQ(walk->stack_with(7), StackKey::none);
-  walk->set_stack(7, StackKey{6});
-  EXPECT_EQ(walk->stack_with(7), StackKey{6});
-  EXPECT_EQ(walk->stack_with(0), StackKey::none);
+  EXPECT_EQ(walk->stack(), StackKey::none) << "nobody has said";
+  walk->set_stack(StackKey{5});
+  EXPECT_EQ(walks->find(stack.begin, stack.memory, 4)->stack(), StackKey{5});
   walks->forget();
   stack.keep(*walks);
-  EXPECT_EQ(walks->find(stack.begin, stack.memory, 4)->stack_with(7), StackKey::none) << "what it led through is gone";
+  EXPECT_EQ(walks->find(stack.begin, stack.memory, 4)->stack(), StackKey::none) << "what it led through is gone";
 }
 
 TEST(RecentWalks, BeginInTheSameState) {

@@ -1,0 +1,59 @@
+// The stacks that a thread lately had with the same Python frames.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "collector/stacks/stack_tree.h"
+
+namespace memreel::stacks {
+
+/// Keys of stacks by the number of Python's frames (python/frame_chain.h) and that of the native walk
+/// (RecentWalks::Walk::number()). A program's lines and modules change from event to event, while its native walks come
+/// again; so what is known lies by the former, in one line of the cache, which can be fetched while the native frames
+/// are still being walked.
+///
+/// All zero bytes is its first state: it may lie in fresh memory from mmap, and need not be constructed. Used by one
+/// thread at a time. 256 KiB, touched as it fills.
+class ChainStacks {
+ public:
+  /// What is known of these frames will be asked for soon.
+  void expect(std::uint64_t chain) const { __builtin_prefetch(&line_of(chain)); }
+
+  /// The stack that was put for both; none when there is none.
+  StackKey find(std::uint64_t chain, std::uint64_t walk) const {
+    const Line& line = line_of(chain);
+    StackKey found = StackKey::none;
+    for (std::size_t i = 0; i < line.walks.size(); ++i)
+      if (line.walks[i] == walk) found = line.keys[i];
+    return line.chain == chain ? found : StackKey::none;
+  }
+
+  /// In the place of the oldest of the same frames, or of all that were there of others. `walk` is not 0.
+  void put(std::uint64_t chain, std::uint64_t walk, StackKey key) {
+    Line& line = lines_[index_of(chain)];
+    if (line.chain != chain) line = {.chain = chain};
+    const std::size_t place = line.next++ % line.walks.size();
+    line.walks[place] = walk;
+    line.keys[place] = key;
+  }
+
+ private:
+  struct alignas(64) Line {
+    std::uint64_t chain;
+    std::array<std::uint64_t, 4> walks;
+    std::array<StackKey, 4> keys;
+    std::uint32_t next;
+  };
+  static_assert(sizeof(Line) == 64);
+
+  static std::size_t index_of(std::uint64_t chain) { return chain * 0x9E3779B97F4A7C15 >> (64U - index_bits); }
+  const Line& line_of(std::uint64_t chain) const { return lines_[index_of(chain)]; }
+
+  static constexpr unsigned index_bits = 12;  // a large model's step has some thousand chains
+
+  std::array<Line, std::size_t{1} << index_bits> lines_;
+};
+
+}  // namespace memreel::stacks
