@@ -39,7 +39,7 @@ def compare(memreel, trace, _):
     found = {group["label"].rsplit("(", 1)[-1].rstrip(")").rsplit(":", 1)[-1]: group["bytes"] for group in groups
              if "communicator" in group["label"]}
     with open(__file__, encoding="utf-8") as file:
-        lines = [str(n) for n, line in enumerate(file, 1) if "# makes one" in line]
+        lines = [str(n) for n, line in enumerate(file, 1) if line.rstrip().endswith("# makes one")]
     print(", ".join(f"line {line}: {bytes >> 20} MiB" for line, bytes in sorted(found.items()))
           + f"; of {sum(group['bytes'] for group in groups) >> 20} MiB at the peak")
     return int(sorted(found) != sorted(lines) or sum(found.values()) != sum(group["bytes"] for group in groups))
