@@ -1,5 +1,5 @@
 # memreel::headers: memreel.h and policy.h, for programs that annotate their own pools and for allocators to replay.
-# Nothing to link. find_package(memreel CONFIG), pkg-config and FetchContent all give it.
+# Nothing to link. find_package(memreel CONFIG), pkg-config, FetchContent, vcpkg and Conan all give it.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
@@ -17,6 +17,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/memreelConfigVersion.cmak
   COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 configure_file(cmake/memreel.pc.in memreel.pc @ONLY)
 install(TARGETS memreel_headers EXPORT memreel)
+install(DIRECTORY analyzer/include/memreel collector/include/memreel DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT headers)
 install(EXPORT memreel FILE memreelConfig.cmake NAMESPACE memreel:: DESTINATION ${package} COMPONENT headers)
 install(FILES ${PROJECT_BINARY_DIR}/memreelConfigVersion.cmake DESTINATION ${package} COMPONENT headers)
 install(FILES ${PROJECT_BINARY_DIR}/memreel.pc DESTINATION ${CMAKE_INSTALL_DATADIR}/pkgconfig COMPONENT headers)

@@ -1,4 +1,5 @@
-# What `cmake --install` puts where, and to which part (--component) it belongs. The wheel has runtime, viewer, headers and schema.
+# What `cmake --install` puts where, and to which part (--component) it belongs. The wheel has runtime, viewer, headers
+# (MemreelHeaders.cmake) and schema.
 set(data ${CMAKE_INSTALL_DATADIR}/memreel)
 install(TARGETS memreel memreel-attach memreel-record RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
 # Nobody links it: memreel-record finds it beside itself, in ../lib/memreel.
@@ -31,7 +32,6 @@ if(MEMREEL_OLD_GLIBC)
   install(FILES /usr/share/fonts/truetype/roboto/unhinted/RobotoTTF/Roboto-Regular.ttf
     /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf DESTINATION ${data}/fonts COMPONENT viewer)
 endif()
-install(DIRECTORY analyzer/include/memreel collector/include/memreel DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT headers)
 install(DIRECTORY formats/proto/memreel DESTINATION ${data}/proto COMPONENT schema FILES_MATCHING PATTERN "*.proto")
 install(DIRECTORY docs/schema/ DESTINATION ${data}/schema COMPONENT schema FILES_MATCHING PATTERN "*.json")
 # The Python package, for systems that install it otherwise than with pip.

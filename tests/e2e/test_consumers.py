@@ -10,23 +10,7 @@ from pathlib import Path
 from program import MEMREEL, REPOSITORY, ProgramTest
 
 BUILD = Path(MEMREEL).parents[1]
-
-ANNOTATED = """
-#include <memreel/memreel.h>
-#include <stdio.h>
-int main(void) {
-  memreel_pool pool = memreel_pool_create("activations", MEMREEL_POOL_CACHING, MEMREEL_DEVICE, 0);
-  memreel_alloc(pool, (const void*)4096, 512, 0);
-  memreel_free(pool, (const void*)4096);
-  printf("%s\\n", pool == 0 ? "not recorded" : "recorded");
-  return 0;
-}
-"""
-
-OWN_POLICY = """
-#include <memreel/policy.h>
-int main() { return MEMREEL_POLICY_VERSION == 0; }
-"""
+PROGRAMS = REPOSITORY / "cmake/conan/test_package"
 
 PROJECT = """
 cmake_minimum_required(VERSION 3.22)
@@ -42,6 +26,27 @@ endforeach()
 
 def run(*command, env=None):
     return subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True, env=env)
+
+
+def consume(directory, get, *arguments, env=None):
+    """Configures, builds and runs a project in `directory` that gets memreel so: its build folder."""
+    directory.mkdir()
+    (directory / "CMakeLists.txt").write_text(PROJECT.format(get=get))
+    for program in ("annotated.c", "own_policy.cpp"):
+        shutil.copy(PROGRAMS / program, directory)
+    build = directory / "build"
+    run("cmake", "-S", directory, "-B", build, *arguments, env=env)
+    run("cmake", "--build", build, env=env)
+    if run(build / "annotated").stdout != "not recorded\n":
+        raise AssertionError("a program that nothing records takes itself for recorded")
+    run(build / "own_policy")
+    return build
+
+
+def headers_in(prefix):
+    """What is installed there, but for what Debian's packages have beside it."""
+    files = {str(path.relative_to(prefix)): path.read_bytes() for path in prefix.rglob("*") if path.is_file()}
+    return {name: content for name, content in sorted(files.items()) if not name.startswith("share/doc/")}
 
 
 NEEDS_BUILD = unittest.skipUnless(shutil.which("cmake") and (BUILD / "CMakeCache.txt").exists(), "needs CMake and the build")
@@ -72,21 +77,19 @@ class Consumers(ProgramTest):
         self.prefix = self.directory / "prefix"
         run("cmake", "--install", BUILD, "--prefix", self.prefix, "--component", "headers")
 
-    def consumes(self, get, *arguments):
-        """Configures, builds and runs a project that gets memreel so."""
-        source = self.directory / "consumer"
-        source.mkdir()
-        (source / "CMakeLists.txt").write_text(PROJECT.format(get=get))
-        (source / "annotated.c").write_text(ANNOTATED)
-        (source / "own_policy.cpp").write_text(OWN_POLICY)
-        run("cmake", "-S", source, "-B", source / "build", *arguments)
-        run("cmake", "--build", source / "build")
-        self.assertEqual(run(source / "build/annotated").stdout, "not recorded\n")
-        run(source / "build/own_policy")
-        return source / "build"
-
     def test_find_package(self):
-        self.consumes("find_package(memreel 0.1 CONFIG REQUIRED)", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        consume(self.directory / "consumer", "find_package(memreel 0.1 CONFIG REQUIRED)", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+
+    def test_the_headers_are_installed_without_building_anything(self):
+        alone = self.directory / "alone"
+        run("cmake", "-S", REPOSITORY, "-B", self.directory / "build", "-D", "MEMREEL_HEADERS_ONLY=ON")
+        run("cmake", "--install", self.directory / "build", "--prefix", alone)
+        self.assertEqual(headers_in(alone), headers_in(self.prefix))
+
+    def test_a_project_that_fetches_memreel_installs_the_headers_with_its_own(self):
+        build = consume(self.directory / "consumer", f"add_subdirectory({REPOSITORY} memreel)")
+        run("cmake", "--install", build, "--prefix", self.directory / "theirs")
+        self.assertEqual(headers_in(self.directory / "theirs"), headers_in(self.prefix))
 
     def test_a_version_that_is_not_there_is_not_found(self):
         source = self.directory / "wrong"
@@ -99,9 +102,10 @@ class Consumers(ProgramTest):
         self.assertIn("requested version", refused.stderr)
 
     def test_fetch_content_takes_the_headers_and_builds_nothing_else(self):
-        build = self.consumes("include(FetchContent)\n"
-                              f"FetchContent_Declare(memreel SOURCE_DIR {REPOSITORY})\n"
-                              "FetchContent_MakeAvailable(memreel)")
+        build = consume(self.directory / "consumer",
+                        "include(FetchContent)\n"
+                        f"FetchContent_Declare(memreel SOURCE_DIR {REPOSITORY})\n"
+                        "FetchContent_MakeAvailable(memreel)")
         self.assertEqual([path.name for path in build.rglob("*.a")], [])
 
     @unittest.skipUnless(shutil.which("pkg-config"), "needs pkg-config")
@@ -110,9 +114,7 @@ class Consumers(ProgramTest):
         flags = run("pkg-config", "--cflags", "memreel", env=environment).stdout.split()
         self.assertEqual(run("pkg-config", "--modversion", "memreel", env=environment).stdout,
                          run(MEMREEL, "--version").stdout.split()[-1] + "\n")
-        source = self.directory / "annotated.c"
-        source.write_text(ANNOTATED)
-        run("cc", "-std=c99", "-Wall", "-Werror", *flags, source, "-o", self.directory / "annotated")
+        run("cc", "-std=c99", "-Wall", "-Werror", *flags, PROGRAMS / "annotated.c", "-o", self.directory / "annotated")
         self.assertEqual(run(self.directory / "annotated").stdout, "not recorded\n")
 
 

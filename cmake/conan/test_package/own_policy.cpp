@@ -1,0 +1,3 @@
+#include <memreel/policy.h>
+
+int main() { return MEMREEL_POLICY_VERSION == 0; }
