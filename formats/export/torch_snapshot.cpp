@@ -1,7 +1,6 @@
 #include "formats/export/torch_snapshot.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <map>
 #include <optional>
@@ -10,9 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/export/device_heaps.h"
 #include "formats/export/pickle_writer.h"
-#include "formats/model/live_set.h"
+#include "formats/export/torch_segments.h"
 #include "formats/model/origin_text.h"
 #include "formats/model/stack_text.h"
 
@@ -21,44 +19,17 @@ namespace {
 
 /// PyTorch's kSmallBuffer: segments of the small pools.
 constexpr Bytes small_segment = 2_MiB;
-/// A snapshot has a list for each ordinal up to the highest.
-constexpr std::int32_t most_devices = 1'000;
-
-/// What lies in a segment at the end.
-struct Piece {
-  Address address;
-  Bytes size, requested;
-  bool pending = false;
-  StackId stack = StackId::none;
-};
-
-struct SegmentAtEnd {
-  std::int32_t device = 0;
-  Address address;
-  Bytes size;
-  OriginId origin = OriginId::none;
-  bool expandable = false;
-  std::vector<Piece> pieces;  // by address
-};
-
+/// The setting that an import adds for PyTorch's release, and the key of exported snapshots.
+constexpr std::string_view release_key = "pytorch_release";
 class SnapshotWriter {
  public:
   SnapshotWriter(const Trace& trace, const ExportOptions& options, std::ostream& out)
-      : trace_(trace), tables_(trace.tables), options_(options), pickle_(out) {
-    heaps_.resize(tables_.heaps.size());
-    const std::vector<bool> shown = device_heaps(tables_);
-    for (std::uint32_t h = 1; h < heaps_.size(); ++h) {
-      heaps_[h].shown = shown[h] && tables_.heaps[h].device < most_devices;
+      : trace_(trace), tables_(trace.tables), options_(options), pickle_(out), heaps_(torch_heaps(trace)) {
+    for (std::size_t h = 0; h < heaps_.size(); ++h)
       if (heaps_[h].shown) device_count_ = std::max(device_count_, std::size_t(tables_.heaps[h].device) + 1);
-    }
-    for (std::size_t i = 0; i < trace_.events.count(); ++i) {
-      const HeapId heap = heap_of(trace_.events.origin[i]);
-      if (is_segment(trace_.events.kind[i]) && tables_[heap].level == Level::framework)
-        heaps_[index(heap)].has_segments = true;
-    }
     const auto& times = trace_.events.time;
     has_times_ = !times.empty() && times.back() > times.front();
-    says_pools_ = tables_.pools.size() > 1 && std::ranges::none_of(tables_.pools, &Pool::inferred);
+    says_pools_ = std::ranges::none_of(tables_.pools, &Pool::inferred);
     sort_by_device();
     stacks_.resize(tables_.stacks.size());
     frames_.resize(tables_.frames.size());
@@ -81,94 +52,15 @@ class SnapshotWriter {
   }
 
  private:
-  struct HeapRole {
-    bool shown = false;
-    bool has_segments = false;  // else each allocation is one
-  };
   using Memo = PickleWriter::Memo;
 
   HeapId heap_of(OriginId origin) const { return tables_[origin].heap; }
-  const HeapRole& role_of(OriginId origin) const { return heaps_[index(heap_of(origin))]; }
+  const TorchHeap& role_of(OriginId origin) const { return heaps_[index(heap_of(origin))]; }
 
   // ---- the state at the end
 
-  Bytes block_size(AllocationId id, Bytes requested) const {
-    const std::size_t i = index(id);
-    return i < options_.block_sizes.size() ? std::max(requested, options_.block_sizes[i]) : requested;
-  }
-
-  std::vector<SegmentAtEnd> segments_at_end() const {
-    LiveSet live(tables_);
-    for (std::size_t i = 0; i < trace_.events.count(); ++i) {
-      Event event = trace_.events[i];
-      live.apply(event);
-    }
-    const HeapSnapshot end = live.snapshot();
-    std::map<std::pair<HeapId, Address>, SegmentAtEnd> found;
-    for (const LiveSegment& segment : end.segments) {
-      if (!role_of(segment.origin).shown || !role_of(segment.origin).has_segments) continue;
-      const HeapId heap = heap_of(segment.origin);
-      found[{heap, segment.address}] = {.device = tables_[heap].device,
-                                        .address = segment.address,
-                                        .size = segment.size,
-                                        .origin = segment.origin,
-                                        .expandable = segment.mapped,
-                                        .pieces = {}};
-    }
-    for (const LiveAllocation& allocation : end.allocations)
-      if (role_of(allocation.origin).shown) place(allocation, found);
-    std::vector<SegmentAtEnd> segments;
-    for (auto& [key, segment] : found) segments.push_back(std::move(segment));
-    for (SegmentAtEnd& segment : segments) tile(segment);
-    return segments;
-  }
-
-  /// In its segment, or as one.
-  void place(const LiveAllocation& allocation, std::map<std::pair<HeapId, Address>, SegmentAtEnd>& found) const {
-    if (allocation.size == 0_B) return;
-    const Piece piece{.address = allocation.address,
-                      .size = block_size(allocation.allocation, allocation.size),
-                      .requested = allocation.size,
-                      .pending = allocation.pending,
-                      .stack = allocation.stack};
-    const HeapId heap = heap_of(allocation.origin);
-    auto after = found.upper_bound({heap, piece.address});
-    if (after != found.begin()) {
-      SegmentAtEnd& before = std::prev(after)->second;
-      if (std::prev(after)->first.first == heap && piece.address < before.address + before.size) {
-        before.pieces.push_back(piece);
-        return;
-      }
-    }
-    found[{heap, piece.address}] = {.device = tables_[heap].device,
-                                    .address = piece.address,
-                                    .size = piece.size,
-                                    .origin = allocation.origin,
-                                    .expandable = false,
-                                    .pieces = {piece}};
-  }
-
-  /// Orders the pieces; those that would overlap another one, as in a damaged recording, go.
-  static void tile(SegmentAtEnd& segment) {
-    std::ranges::sort(segment.pieces, {}, &Piece::address);
-    std::vector<Piece> kept;
-    Address end = segment.address;
-    for (std::size_t i = 0; i < segment.pieces.size(); ++i) {
-      Piece piece = segment.pieces[i];
-      if (piece.address < end) continue;
-      const Address limit = std::min(segment.address + segment.size,
-                                     i + 1 < segment.pieces.size() ? segment.pieces[i + 1].address : max_end);
-      piece.size = std::min(piece.size, limit - piece.address);
-      piece.requested = std::min(piece.requested, piece.size);
-      if (piece.size == 0_B) continue;
-      end = piece.address + piece.size;
-      kept.push_back(piece);
-    }
-    segment.pieces = std::move(kept);
-  }
-
   void write_segments() {
-    const std::vector<SegmentAtEnd> segments = segments_at_end();
+    const std::vector<TorchSegment> segments = torch_segments_at_end(trace_, heaps_, options_.block_sizes);
     pickle_.begin_list();
     for (std::size_t i = 0; i < segments.size(); ++i) {
       pickle_.item(i);
@@ -177,11 +69,11 @@ class SnapshotWriter {
     pickle_.end_list(segments.size());
   }
 
-  void write_segment(const SegmentAtEnd& segment) {
+  void write_segment(const TorchSegment& segment) {
     Bytes active, allocated;
-    for (const Piece& piece : segment.pieces) {
-      active += piece.size;
-      if (!piece.pending) allocated += piece.size;
+    for (const TorchBlock& block : segment.blocks) {
+      active += block.size;
+      if (!block.pending) allocated += block.size;
     }
     const Pool& pool = tables_[tables_[segment.origin].pool];
     pickle_.begin_dict();
@@ -205,7 +97,7 @@ class SnapshotWriter {
     pickle_.end_dict();
   }
 
-  void write_blocks(const SegmentAtEnd& segment) {
+  void write_blocks(const TorchSegment& segment) {
     std::size_t count = 0;
     Address at = segment.address;
     pickle_.begin_list();
@@ -214,25 +106,25 @@ class SnapshotWriter {
       pickle_.item(count++);
       write_block({.address = at, .size = end - at, .requested = {}, .stack = StackId::none}, "inactive");
     };
-    for (const Piece& piece : segment.pieces) {
-      write_free_until(piece.address);
+    for (const TorchBlock& block : segment.blocks) {
+      write_free_until(block.address);
       pickle_.item(count++);
-      write_block(piece, piece.pending ? "active_pending_free" : "active_allocated");
-      at = piece.address + piece.size;
+      write_block(block, block.pending ? "active_pending_free" : "active_allocated");
+      at = block.address + block.size;
     }
     write_free_until(segment.address + segment.size);
     pickle_.end_list(count);
   }
 
-  void write_block(const Piece& piece, std::string_view state) {
+  void write_block(const TorchBlock& block, std::string_view state) {
     pickle_.begin_dict();
-    member("address", piece.address.value);
-    member("size", piece.size.count);
-    member("requested_size", piece.requested.count);
+    member("address", block.address.value);
+    member("size", block.size.count);
+    member("requested_size", block.requested.count);
     pickle_.text("state");
     pickle_.text(state);
     pickle_.text("frames");
-    write_stack(piece.stack);
+    write_stack(block.stack);
     pickle_.end_dict();
   }
 
@@ -262,7 +154,7 @@ class SnapshotWriter {
   }
 
   void write_event(const Event& event, std::size_t& entries) {
-    const HeapRole& role = role_of(event.origin);
+    const TorchHeap& role = role_of(event.origin);
     const bool is_segment_alone = !role.has_segments;
     switch (event.kind) {
       case EventKind::alloc:
@@ -348,7 +240,7 @@ class SnapshotWriter {
   /// A loop is the process's: a mark that is of no device goes to the first.
   std::int32_t device_of_mark(OriginId origin) const {
     if (role_of(origin).shown) return tables_[heap_of(origin)].device;
-    const auto first = std::ranges::find(heaps_, true, &HeapRole::shown);
+    const auto first = std::ranges::find(heaps_, true, &TorchHeap::shown);
     return first == heaps_.end() ? 0 : tables_.heaps[static_cast<std::size_t>(first - heaps_.begin())].device;
   }
 
@@ -402,37 +294,34 @@ class SnapshotWriter {
     memo = pickle_.remember();
   }
 
-  /// Those that the first heap which has any had first. The release that an import adds is not PyTorch's.
-  void write_settings() {
-    const Settings* settings = nullptr;
-    for (std::size_t i = 0; i < trace_.events.count() && settings == nullptr; ++i)
+  /// Those that the first heap which has any had first.
+  const Settings* first_settings() const {
+    for (std::size_t i = 0; i < trace_.events.count(); ++i)
       if (trace_.events.kind[i] == EventKind::settings && role_of(trace_.events.origin[i]).shown &&
           trace_.events.address_or_value[i] < tables_.settings.size())
-        settings = &tables_.settings[trace_.events.address_or_value[i]];
-    if (settings == nullptr) return;
+        return &tables_.settings[trace_.events.address_or_value[i]];
+    return nullptr;
+  }
+
+  /// The release is memreel's own key: what else is in a snapshot would tell another one.
+  void write_settings() {
+    const Settings* settings = first_settings();
     std::string_view release;
-    pickle_.text("allocator_settings");
-    pickle_.begin_dict();
-    for (const auto& [key, value] : settings->entries) {
-      if (tables_[key] == "pytorch_release") {
-        release = tables_[value];
-        continue;
+    if (settings != nullptr) {
+      pickle_.text("allocator_settings");
+      pickle_.begin_dict();
+      for (const auto& [key, value] : settings->entries) {
+        if (tables_[key] == release_key) {
+          release = tables_[value];
+          continue;
+        }
+        pickle_.text(tables_[key]);
+        write_setting(tables_[value]);
       }
-      pickle_.text(tables_[key]);
-      write_setting(tables_[value]);
+      pickle_.end_dict();
     }
-    pickle_.end_dict();
-    // What tells the release.
-    static constexpr std::array<std::string_view, 4> without_annotations{"2.1", "2.2", "2.3", "2.3 or 2.4"};
-    if (std::ranges::count(without_annotations, release) == 0) {
-      pickle_.text("external_annotations");
-      pickle_.begin_list();
-      pickle_.end_list(0);
-    }
-    if (!release.starts_with("2.14")) return;
-    pickle_.text("host_traces");
-    pickle_.begin_list();
-    pickle_.end_list(0);
+    pickle_.text(release_key);
+    pickle_.text(release);
   }
 
   void write_setting(std::string_view value) {
@@ -443,13 +332,11 @@ class SnapshotWriter {
     pickle_.text(value);
   }
 
-  static constexpr Address max_end{~std::uint64_t{0}};
-
   const Trace& trace_;
   const Tables& tables_;
   const ExportOptions& options_;
   PickleWriter pickle_;
-  std::vector<HeapRole> heaps_;                                   // by HeapId
+  std::vector<TorchHeap> heaps_;                                  // by HeapId
   std::map<std::int32_t, std::vector<std::uint32_t>> events_of_;  // by device
   std::size_t device_count_ = 0;
   bool has_times_ = false, says_pools_ = false;

@@ -11,6 +11,8 @@ namespace memreel {
 
 /// `device_traces`: the history of each device by its ordinal; `segments`: what is there at the end, each tiled by its
 /// blocks without a gap. Block sizes are those of options.block_sizes, else what was requested.
+/// `pytorch_release`, which PyTorch's own don't have: whose rules hold, "" where the trace does not tell. An import
+/// goes by it, not by which entries there are: they state their pools whenever the trace does.
 ///
 /// The levels of the trace are tied (analyzer/history/levels.h). A pool inside another pool is left out, for its memory
 /// is in the other's; so is host memory, and a device with an ordinal of 1,000 or more. Where a heap has no segment

@@ -6,7 +6,9 @@ import pickle
 import pickletools
 import unittest
 
-from program import SAMPLES, ProgramTest
+from program import REPOSITORY, SAMPLES, ProgramTest
+
+RELEASES = REPOSITORY / "tests/data/releases"
 
 # What the reader of https://pytorch.org/memory_viz knows.
 MEMORY_VIZ_OPCODES = set(
@@ -37,6 +39,27 @@ class Torch(ProgramTest):
                          (SAMPLES / "oom_default.reel", self.exported(SAMPLES / "oom_default.reel")))
         self.assertEqual([oom["requested_bytes"] for oom in after], [oom["requested_bytes"] for oom in before])
         self.assertGreater(len(after), 0)
+
+    def verified(self, trace, code=0):
+        """What verify says, but for the file's name."""
+        return {key: value for key, value in self.document("verify", trace, code=code).items() if key != "trace"}
+
+    def test_the_same_allocator_by_the_same_rules(self):
+        """Graph pools, expandable segments, settings... and the release, told or not, whatever else the file would tell."""
+        for trace in sorted([*SAMPLES.glob("*.reel"), *SAMPLES.glob("*.pickle.xz"), *RELEASES.glob("*.pickle.xz")]):
+            with self.subTest(trace.name):
+                self.assertEqual(self.verified(self.exported(trace)), self.verified(trace))
+
+    def test_a_release_that_nobody_knows_is_not_told(self):
+        data = pickle.loads(self.exported(SAMPLES / "gpt_default.reel").read_bytes())
+        self.assertEqual(data.pop("pytorch_release"), "")
+        # Then what else is in it tells one.
+        expected = self.verified(self.file("unsaid.pickle", pickle.dumps(data, protocol=4)), code=1)
+        self.assertIn("PyTorch 2.12, as the snapshot tells", expected["devices"][0]["rules"])
+        for said in ("2.99", 7, ["2.12"]):
+            with self.subTest(said):
+                path = self.file("said.pickle", pickle.dumps(data | {"pytorch_release": said}, protocol=4))
+                self.assertEqual(self.verified(path, code=1), expected)
 
     def test_blocks_tile_their_segments(self):
         segments = pickle.loads(self.exported(SAMPLES / "oom_default.reel").read_bytes())["segments"]

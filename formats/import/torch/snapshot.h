@@ -146,12 +146,14 @@ struct DeviceHistory {
   bool has_exact_sizes = false;    // something begins where only an unrounded size ends
 };
 
-/// The release that a snapshot shows by what is in it. No snapshot names the release that wrote it, but each of these
-/// added something (histories recorded with each release, tests/lab/run): 2.2 times of trace entries, 2.3 the list of
-/// settings, 2.5 annotations, 2.12 pools in trace entries, 2.13 limits of the host's allocator among the settings, 2.14
-/// the host's history. 2.3 and 2.4 differ in what a 1 in roundup_power2_divisions does.
+/// The release that a snapshot shows by what is in it. PyTorch's own don't name the release that wrote them, but each
+/// of these added something (histories recorded with each release, tests/lab/run): 2.2 times of trace entries, 2.3 the
+/// list of settings, 2.5 annotations, 2.12 pools in trace entries, 2.13 limits of the host's allocator among the
+/// settings, 2.14 the host's history. 2.3 and 2.4 differ in what a 1 in roundup_power2_divisions does. Snapshots that
+/// memreel exported name it: they state pools of any release, and of traces that don't tell theirs.
 enum class ShownRelease : std::uint8_t { none, v2_1, v2_2, v2_3, v2_3_or_2_4, v2_12, v2_13, from_2_14 };
-inline constexpr const char* release_key = "pytorch_release";  // the setting that the import adds for it
+/// The setting that the import adds for it, and the key of exported snapshots.
+inline constexpr const char* release_key = "pytorch_release";
 
 struct Snapshot {
   std::map<std::int32_t, DeviceHistory> devices;  // by CUDA ordinal
@@ -166,6 +168,7 @@ struct Snapshot {
   bool ring_overflowed = false;                                             // PyTorch says so itself (2.12+)
   bool has_annotations = false;
   bool has_host_traces = false;
+  std::optional<ShownRelease> named_release;
   ShownRelease release = ShownRelease::none;
 };
 

@@ -11,9 +11,15 @@
 namespace memreel::torch {
 namespace {
 
-// By ShownRelease.
+// By ShownRelease; the first is that of traces which don't tell theirs.
 constexpr std::array<std::string_view, 8> release_texts{"",           "2.1",  "2.2",  "2.3",
                                                         "2.3 or 2.4", "2.12", "2.13", "2.14 or newer"};
+
+std::optional<ShownRelease> release_called(std::string_view text) {
+  const auto found = std::ranges::find(release_texts, text);
+  if (found == release_texts.end()) return std::nullopt;
+  return static_cast<ShownRelease>(found - release_texts.begin());
+}
 
 std::optional<Action> action_of(Word word) {
   switch (word) {
@@ -83,6 +89,7 @@ void SnapshotReader::add_release() {
 }
 
 ShownRelease SnapshotReader::shown_release() const {
+  if (snapshot_.named_release) return *snapshot_.named_release;
   const auto any_history = [&](bool DeviceHistory::*shows) {
     return std::ranges::any_of(snapshot_.devices, [&](const auto& device) { return device.second.*shows; });
   };
@@ -129,6 +136,10 @@ bool SnapshotReader::read_root(Value root) {
         break;
       case Word::host_traces:
         snapshot_.has_host_traces = true;
+        break;
+      case Word::pytorch_release:
+        if (const Value named = (*items)[i + 1]; values_.arena().is(named, ValueKind::text))
+          snapshot_.named_release = release_called(values_.arena().text(named));
         break;
       default:
         break;

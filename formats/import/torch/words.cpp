@@ -16,6 +16,7 @@ constexpr auto sorted_words = [] {
       Spelling{"allocator_settings", Word::allocator_settings},
       Spelling{"external_annotations", Word::external_annotations},
       Spelling{"host_traces", Word::host_traces},
+      Spelling{"pytorch_release", Word::pytorch_release},
       Spelling{"address", Word::address},
       Spelling{"blocks", Word::blocks},
       Spelling{"device", Word::device},

@@ -15,6 +15,7 @@ enum class Word : std::uint8_t {
   allocator_settings,
   external_annotations,
   host_traces,
+  pytorch_release,
   // segments and blocks
   address,
   blocks,

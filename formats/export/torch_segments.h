@@ -1,0 +1,42 @@
+// What is there at the end of a trace, as a PyTorch memory snapshot has it: segments, and the blocks in them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+/// What becomes of a heap in a snapshot.
+struct TorchHeap {
+  bool shown = false;
+  bool has_segments = false;  // else each allocation is one
+};
+
+/// By HeapId.
+std::vector<TorchHeap> torch_heaps(const Trace& trace);
+
+/// A block that the program holds, or has freed while the device still uses it.
+struct TorchBlock {
+  Address address;
+  Bytes size, requested;
+  bool pending = false;  // free requested, not completed
+  StackId stack = StackId::none;
+};
+
+struct TorchSegment {
+  std::int32_t device = 0;
+  Address address;
+  Bytes size;
+  OriginId origin = OriginId::none;
+  bool expandable = false;
+  std::vector<TorchBlock> blocks;  // by address; none overlaps another one
+};
+
+/// Of all heaps that are shown, by heap and address. `block_sizes` as in ExportOptions.
+std::vector<TorchSegment> torch_segments_at_end(const Trace& trace, std::span<const TorchHeap> heaps,
+                                                std::span<const Bytes> block_sizes);
+
+}  // namespace memreel
