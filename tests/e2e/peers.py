@@ -11,12 +11,17 @@ from program import MEMREEL
 ENVIRONMENT = Path(os.environ.get("MEMREEL_PEERS", Path(MEMREEL).resolve().parents[1] / "peers"))
 
 
+# Where a package is not imported by the name that pip knows.
+MODULES = {"py-rattler-build": "rattler_build"}
+
+
 def python_with(*packages):
     """The interpreter of an environment that has `packages`, installed with pip when they are missing."""
     python = ENVIRONMENT / "bin/python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", ENVIRONMENT], check=True)
-    if subprocess.run([python, "-c", "import " + ", ".join(packages)], capture_output=True).returncode != 0:
+    modules = ", ".join(MODULES.get(package, package) for package in packages)
+    if subprocess.run([python, "-c", "import " + modules], capture_output=True).returncode != 0:
         done = subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], capture_output=True, text=True)
         if done.returncode != 0:
             raise unittest.SkipTest("pip can't install " + ", ".join(packages) + ": " + done.stderr.strip().splitlines()[-1])

@@ -7,6 +7,7 @@ import unittest
 from pathlib import Path
 from xml.etree import ElementTree
 
+import stand_in_wheel
 from program import MEMREEL, REPOSITORY, SAMPLES, ProgramTest
 
 ACTION = REPOSITORY / ".github/actions/memreel-check"
@@ -17,6 +18,14 @@ class Action(ProgramTest):
         environment = os.environ | {"PATH": f"{Path(MEMREEL).resolve().parent}:{os.environ['PATH']}", "MEMREEL_TRACE": str(trace),
                                     "MEMREEL_ARGUMENTS": arguments, "GITHUB_STEP_SUMMARY": str(self.directory / "summary.md")}
         return subprocess.run([ACTION / "check.sh"], cwd=self.directory, env=environment, text=True, capture_output=True)
+
+    def test_the_wheel_is_on_the_path_of_later_steps(self):
+        path = self.file("path", b"")
+        environment = os.environ | {"RUNNER_TEMP": str(self.directory), "GITHUB_PATH": str(path),
+                                    "MEMREEL_WHEEL": str(stand_in_wheel.make(self.directory))}
+        subprocess.run([ACTION / "install.sh"], check=True, env=environment)
+        said = subprocess.run(["memreel", "--version"], env={"PATH": path.read_text().strip()}, text=True, capture_output=True)
+        self.assertEqual(said.stdout, self.answer("--version").stdout)
 
     def test_a_run_within_its_limits_passes(self):
         done = self.check(SAMPLES / "gpt_default.reel", "--max-reserved 7GiB --max-leaked 0")
