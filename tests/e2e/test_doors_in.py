@@ -10,7 +10,19 @@ from program import ProgramTest, run
 MIB = 1 << 20
 
 
-class TorchProfiler(ProgramTest):
+class DoorTest(ProgramTest):
+    def assert_goes_on(self, path):
+        """What was read is the same events as a trace, and the same memory of devices as a PyTorch snapshot."""
+        trace, snapshot = self.directory / "imported.reel", self.directory / "exported.pickle"
+        self.answer("import", path, "-o", trace)
+        self.assertEqual(*(self.answer("export", each, "--format", "jsonl").stdout for each in (path, trace)))
+        self.answer("export", path, "--format", "torch", "-o", snapshot)
+        self.assertEqual(*({device["device"]: [device["peak_live_bytes"], device["end_live_bytes"]]
+                            for device in self.document("info", each)["devices"] if device["device"] >= 0 and device["peak_live_bytes"] > 0}
+                           for each in (path, snapshot)))
+
+
+class TorchProfiler(DoorTest):
     """`export_chrome_trace()` of a profile with memory and stacks."""
 
     def profile(self, chain=True, **more):
@@ -41,6 +53,7 @@ class TorchProfiler(ProgramTest):
         report = self.answer("report", path).stdout
         self.assertIn("train.py:12", report)
         self.assertEqual(self.document("replay", path, "--policy", "torch.native")["policies"][0]["peak_live_bytes"], 13 * MIB)
+        self.assert_goes_on(path)
 
     def test_what_the_program_adds_may_come_first(self):
         document = json.dumps({"metadata": {"notes": ["x" * 100] * 300}} | self.profile()).encode()
@@ -55,7 +68,7 @@ class TorchProfiler(ProgramTest):
         self.assert_refused(run("info", path), path, "profile_memory=True")
 
 
-class CuPy(ProgramTest):
+class CuPy(DoorTest):
     """DebugPrintHook of CuPy."""
 
     def log(self):
@@ -77,9 +90,10 @@ class CuPy(ProgramTest):
         self.assertEqual(info["losses"]["unknown_actions"], 1)
         # The pool's decisions are those of the policy.
         self.assertIs(self.document("verify", path)["exact"], True)
+        self.assert_goes_on(path)
 
 
-class Paddle(ProgramTest):
+class Paddle(DoorTest):
     """GLOG_v=10 of PaddlePaddle."""
 
     def test_memory_among_all_the_rest(self):
@@ -90,11 +104,13 @@ class Paddle(ProgramTest):
                + line("Not found and reallocate 4096(0x7f0000000000), and remaining 3072")
                + line("Alloc 1024 bytes, ptr = 0x7f0000000c00") + line("Free 1024 bytes, ptr = 0x7f0000000c00", 2)
                + line("Free chunk with size 4096", 3))
-        info = self.document("info", self.file("train.log", log.encode()))
+        path = self.file("train.log", log.encode())
+        info = self.document("info", path)
         self.assertEqual(info["source"], "paddle.log")
         device = info["devices"][0]
         self.assertEqual((device["peak_live_bytes"], device["peak_reserved_bytes"]), (1000, 4096))
         self.assertEqual((device["end_live_bytes"], device["end_reserved_bytes"]), (0, 0))
+        self.assert_goes_on(path)
 
 
 def global_id(process, thread=0):
@@ -102,7 +118,7 @@ def global_id(process, thread=0):
     return process << 24 | thread
 
 
-class NsightSystems(ProgramTest):
+class NsightSystems(DoorTest):
     """`nsys export --type sqlite`, with the columns of its schema 3.28."""
 
     SCHEMA = """
@@ -164,6 +180,7 @@ class NsightSystems(ProgramTest):
         self.assertEqual(events[0]["mark"], "step")
         self.assertEqual([frame["function"] for frame in events[1]["stack"]], ["load_weights()", "main"])
         self.assertEqual(events[1]["thread"], 44)
+        self.assert_goes_on(path)
 
     def test_compressed_and_oddly_named(self):
         path = self.recording("50%#?.sqlite")
@@ -193,7 +210,7 @@ class NsightSystems(ProgramTest):
         self.assert_refused(run("info", path, memory_limit=1 << 30, processor_limit=60), "more steps than its size allows")
 
 
-class RocProfiler(ProgramTest):
+class RocProfiler(DoorTest):
     """`rocprofv3 --memory-allocation-trace`, in its three formats."""
 
     RECORDS = (  # time, free?, size, address, agent
@@ -238,6 +255,7 @@ class RocProfiler(ProgramTest):
                 device, = info["devices"]
                 self.assertEqual((device["device"], device["heap"], device["peak_live_bytes"], device["end_live_bytes"],
                                   device["failed_allocations"]), (1, "hsa", 3 * MIB, MIB, 1))
+                self.assert_goes_on(path)
         self.assertEqual(sources, {"rocprof.csv": None, "rocprof.json": 4711, "rocpd": 4711})
 
     def test_without_records_of_memory(self):
