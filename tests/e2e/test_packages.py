@@ -1,5 +1,6 @@
 """The Debian packages that cpack makes, installed in a Debian 12 with nothing else."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -19,7 +20,7 @@ def run(*words, code=0, **options):
     return process
 
 
-class Packages(ProgramTest):
+class PackagesTest(ProgramTest):
     def setUp(self):
         super().setUp()
         if not shutil.which("cpack") or not (BUILD / "CPackConfig.cmake").exists():
@@ -28,39 +29,65 @@ class Packages(ProgramTest):
         self.packages = {file.name.split("_")[0]: file for file in self.directory.glob("*.deb")}
         self.assertLessEqual(set(INSTALLED), set(self.packages))
 
+
+class Lintian(PackagesTest):
     @unittest.skipUnless(shutil.which("lintian"), "needs lintian")
     def test_lintian_finds_no_errors(self):
         # Not Debian's own: no changelog as Debian writes it, no maintainer of Debian's.
         run("lintian", "--allow-root", "--fail-on", "error", "--suppress-tags", "no-changelog,bogus-mail-host",
             *self.packages.values())
 
-    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("debootstrap"), "needs root and debootstrap")
+
+@unittest.skipUnless(os.geteuid() == 0 and shutil.which("debootstrap"), "needs root and debootstrap")
+class Installed(PackagesTest):
+    def setUp(self):
+        super().setUp()
+        bare = BUILD / "root-bookworm"
+        if not (bare / "complete").exists():
+            shutil.rmtree(bare, ignore_errors=True)
+            run("debootstrap", "--variant=minbase", "bookworm", bare, "http://deb.debian.org/debian")
+            (bare / "complete").touch()
+        self.root = self.directory / "root"
+        run("cp", "-a", bare, self.root)
+        (self.root / "packages").mkdir()
+
+    def inside(self, script, code=0):
+        return run("unshare", "--mount", "--pid", "--fork", "chroot", self.root, "/bin/sh", "-ec",
+                   "mount -t proc proc /proc\ncd /packages\nexport DEBIAN_FRONTEND=noninteractive\n" + script,
+                   code=code, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
+
+    def install(self, names, *others):
+        for name in names:
+            shutil.copy(self.packages[name], self.root / "packages")
+        self.inside(f"apt-get -qq update && apt-get -qq install --yes --no-install-recommends ./*.deb {' '.join(others)}")
+
+    def purge(self, names):
+        self.inside(f"apt-get -qq purge --yes {' '.join(names)} && ! find / -xdev -name '*memreel*' -not -path '/packages/*' | grep .")
+
     def test_installed_used_and_removed(self):
-        root = BUILD / "root-bookworm"
-        if not (root / "complete").exists():
-            shutil.rmtree(root, ignore_errors=True)
-            run("debootstrap", "--variant=minbase", "bookworm", root, "http://deb.debian.org/debian")
-            (root / "complete").touch()
-        used = self.directory / "root"
-        run("cp", "-a", root, used)
-        (used / "packages").mkdir()
-        for name in INSTALLED:
-            shutil.copy(self.packages[name], used / "packages")
+        self.install(INSTALLED, "python3-minimal", "libpython3-stdlib", "libegl1")
+        self.assertIn("11,583 of 11,583", self.inside("memreel demo").stdout)
+        self.assertIn("activation", self.inside("python3 -c 'import memreel; print(memreel.load("
+                                                "\"/usr/share/memreel/samples/gpt_default.reel\").categories()[0])'").stdout)
+        self.assertIn("true ended", self.inside("memreel record -- /bin/true").stderr)
+        self.inside("test -f /usr/include/memreel/memreel.h && memreel view --version")
+        self.inside("grep -q x-memreel-trace /usr/share/applications/memreel-view.desktop /usr/share/mime/packages/memreel.xml")
+        self.purge(INSTALLED)
 
-        def inside(script):
-            return run("unshare", "--mount", "--pid", "--fork", "chroot", used, "/bin/sh", "-ec",
-                       "mount -t proc proc /proc\ncd /packages\nexport DEBIAN_FRONTEND=noninteractive\n" + script,
-                       env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}).stdout
-
-        inside("apt-get -qq update && apt-get -qq install --yes --no-install-recommends ./*.deb python3-minimal libpython3-stdlib libegl1")
-        self.assertIn("11,583 of 11,583", inside("memreel demo"))
-        self.assertIn("activation", inside("python3 -c 'import memreel; print(memreel.load("
-                                           "\"/usr/share/memreel/samples/gpt_default.reel\").categories()[0])'"))
-        self.assertIn("true ended", run("unshare", "--mount", "--pid", "--fork", "chroot", used, "/bin/sh", "-ec",
-                                        "mount -t proc proc /proc\nmemreel record -- /bin/true").stderr)
-        inside("test -f /usr/include/memreel/memreel.h && memreel view --version")
-        inside("grep -q x-memreel-trace /usr/share/applications/memreel-view.desktop /usr/share/mime/packages/memreel.xml")
-        inside(f"apt-get -qq purge --yes {' '.join(INSTALLED)} && ! find / -xdev -name '*memreel*' -not -path '/packages/*' | grep .")
+    def test_a_job_is_judged_with_mpi(self):
+        if "memreel-mpi" not in self.packages:
+            self.skipTest("built without MPI")
+        self.install(("memreel", "memreel-mpi"), "openmpi-bin")
+        self.assertIn("Recommends: openmpi-bin", self.inside("dpkg-query --show --showformat 'Recommends: ${Recommends}' memreel-mpi").stdout)
+        self.inside("mkdir job && for rank in 0 1 2; do cp /usr/share/memreel/samples/gpt_default.reel job/rank$rank.reel; done")
+        expected = json.loads(self.inside("memreel fleet job --no-setting --json").stdout)
+        self.assertEqual(expected["world_size"], 3)
+        said = self.inside("export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_plm_rsh_agent=sh\n"
+                           "mpirun --oversubscribe -n 2 memreel-fleet-mpi job -o out --no-setting -- --json")
+        self.assertEqual(json.loads(said.stdout), expected)
+        self.assertEqual(self.inside("ls out | wc -l").stdout, "3\n")
+        self.inside("rm -r job out")
+        self.purge(("memreel", "memreel-mpi"))
 
 
 if __name__ == "__main__":
