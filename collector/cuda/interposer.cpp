@@ -366,7 +366,9 @@ void* ours_for(std::string_view base, int version, bool own_default_stream, void
     if (best == nullptr || symbol.since > best->since || ptsz) best = &symbol;
   }
   if (best == nullptr) return found;
-  if (best->real != nullptr) {
+  // A driver, or a shim before it, that looks its own functions up by name comes across ours: going on there never
+  // ends.
+  if (best->real != nullptr && found != best->ours) {
     void* expected = nullptr;
     best->real->compare_exchange_strong(expected, found);
   }

@@ -51,6 +51,10 @@ assert asked_for("cuMemAlloc_v2")(ctypes.addressof(pointer), 2000) == 0
 assert looked_up("cuMemFree_v2")(pointer) == 0
 """
 
+# The same, whose first look-up is that of a driver that may answer with what stands before it.
+ASKED_FOR_FIRST = LOOKED_UP.replace('looked_up("cuMemAlloc_v2")(ctypes.byref(pointer), ctypes.c_size_t(1000))',
+                                    'asked_for("cuMemAlloc_v2")(ctypes.addressof(pointer), 1000)')
+
 STOPPED = """
 import ctypes, os
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -150,10 +154,13 @@ class Interposed(RecordTest):
 
     @unittest.skipIf(SANITIZED or PYTHON is None, "Python can't load a sanitized library")
     def test_functions_that_are_looked_up(self):
-        self.record(PYTHON, "-c", LOOKED_UP, options=self.OPTIONS)
-        calls = [(row["kind"], row["size"]) for row in self.events() if row["heap"] == "cuda.driver" and
-                 row["kind"] in ("alloc", "free_requested")]
-        self.assertEqual(calls, [("alloc", 1000), ("alloc", 2000), ("free_requested", 2000)])
+        for name, program in (("looked-up", LOOKED_UP), ("asked-for-first", ASKED_FOR_FIRST)):
+            with self.subTest(name):
+                trace = self.directory / f"{name}.reel"
+                self.record(PYTHON, "-c", program, options=(*self.OPTIONS, "-o", trace))
+                calls = [(row["kind"], row["size"]) for row in self.events(trace) if row["heap"] == "cuda.driver" and
+                         row["kind"] in ("alloc", "free_requested")]
+                self.assertEqual(calls, [("alloc", 1000), ("alloc", 2000), ("free_requested", 2000)])
 
     @unittest.skipIf(SANITIZED or PYTHON is None, "Python can't load a sanitized library")
     def test_other_symbols_are_found_as_before(self):
