@@ -1,4 +1,5 @@
-"""Pools other than PyTorch's, as they recorded themselves on an H200 (RMM 26.10, CuPy 14.2): every address comes out again."""
+"""Pools other than PyTorch's: RMM 26.10 and CuPy 14.2, as they recorded themselves on an H200, and ONNX Runtime's arena, as
+tests/lab/run drove it. Every address comes out again."""
 
 import json
 import lzma
@@ -7,11 +8,16 @@ import unittest
 from program import REPOSITORY, ProgramTest, run
 
 POOLS = REPOSITORY / "tests/data/pools"
+ONNX_RUNTIME = sorted(POOLS.glob("ort-*.jsonl.xz"))
 BINNING = "rmm.binning{initial=64MiB,smallest=256,largest=1MiB}"  # what the log does not say
 
 
+def lines_of(log):
+    return [json.loads(line) for line in lzma.open(log, "rt")]
+
+
 def lines(name):
-    return [json.loads(line) for line in lzma.open(POOLS / f"{name}-s1.jsonl.xz", "rt")]
+    return lines_of(POOLS / f"{name}-s1.jsonl.xz")
 
 
 def of(rows, op):
@@ -20,9 +26,12 @@ def of(rows, op):
 
 class Pools(ProgramTest):
     def verified(self, name, *options):
-        document = self.document("verify", POOLS / f"{name}-s1.jsonl.xz", *options)
+        return self.verified_log(POOLS / f"{name}-s1.jsonl.xz", *options)
+
+    def verified_log(self, log, *options):
+        document = self.document("verify", log, *options)
         (device,) = document["devices"]
-        rows = lines(name)
+        rows = lines_of(log)
         self.assertIs(document["exact"], True)
         served = [row for row in of(rows, "alloc") if row["ptr"] is not None]
         self.assertEqual(device["address_matches"], len(served))
@@ -55,6 +64,31 @@ class Pools(ProgramTest):
 
     def test_cupy_with_a_limit(self):
         self.assertEqual(self.verified("cupy.limit")["params"]["limit"], str(3000 << 20))
+
+    def test_onnx_runtime(self):
+        seen = set()
+        for log in ONNX_RUNTIME:
+            with self.subTest(log.name):
+                device = self.verified_log(log)
+                config, *rows = lines_of(log)
+                self.assertEqual(device["policy"], "ort.arena")
+                self.assertEqual(device["peak_reserved_bytes"], device["recorded_peak_reserved_bytes"])
+                seen |= config.keys() | {row["op"] for row in rows} | {f"{row['op']} refused" for row in rows if row.get("ptr", 0) is None}
+                for parameter in config.keys() & device["params"].keys():
+                    self.assertEqual(device["params"][parameter], str(config[parameter]))
+        self.assertLessEqual({"extend", "first", "largest", "largest_rest", "max_mem", "regrowth", "limit", "trim", "down",
+                              "up refused", "alloc refused"}, seen)
+
+    def test_what_onnx_runtime_was_told_matters(self):
+        for parameter, other in (("extend", "same_as_requested"), ("first", "2MiB"), ("largest", "none"), ("largest_rest", "1GiB"),
+                                 ("max_mem", "100MiB"), ("regrowth", "16MiB")):
+            found = []
+            for log in ONNX_RUNTIME:
+                config = lines_of(log)[0]
+                given = {key: config[key] for key in ("extend", "first", "largest", "largest_rest", "max_mem", "regrowth") if key in config}
+                told = ",".join(f"{key}={value}" for key, value in {**given, parameter: other}.items())
+                found.append(run("verify", log, "--policy", f"ort.arena{{{told}}}").returncode)
+            self.assertIn(1, found, parameter)
 
     def test_peaks_and_refusals_with_the_defaults(self):
         for name, policy in (("rmm.pool", "rmm.pool{initial=64MiB}"), ("rmm.arena", "rmm.arena{size=1GiB}"),

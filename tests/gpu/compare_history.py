@@ -40,6 +40,16 @@ def is_ending(rows):
     return all(row[0] in ("free_requested", "free_completed", "segment_free", "segment_unmap") for row in rows)
 
 
+def difference(mine, theirs):
+    """What differs first between the rows of a device as recorded and in PyTorch's history; None: nothing. And how many rows more
+    were recorded while the program ended."""
+    count = len(theirs)
+    if mine[:count] == theirs and is_ending(mine[count:]):
+        return None, len(mine) - count
+    first = next((i for i, pair in enumerate(zip(mine, theirs)) if pair[0] != pair[1]), min(len(mine), count))
+    return (f"row {first} of {count} ({len(mine)} recorded) differs: {mine[first:first + 1]} for {theirs[first:first + 1]}", 0)
+
+
 def pools(memreel, trace):
     """Which pool each allocation was in, by address and order."""
     return [row.get("pool") for row in read_trace(memreel, trace)
@@ -67,15 +77,10 @@ def main(memreel, trace, snapshot, log):
     ours, theirs = rows(memreel, trace), rows(memreel, snapshot)
     problems, later = [], 0
     for device in theirs:
-        mine = ours.get(device, [])
-        count = len(theirs[device])
-        if mine[:count] == theirs[device] and is_ending(mine[count:]):
-            later += len(mine) - count
-            continue
-        first = next((i for i, pair in enumerate(zip(mine, theirs[device])) if pair[0] != pair[1]),
-                     min(len(mine), len(theirs[device])))
-        problems.append(f"row {first} of {len(theirs[device])} ({len(mine)} recorded) differs: "
-                        f"{mine[first:first + 1]} for {theirs[device][first:first + 1]}")
+        problem, more = difference(ours.get(device, []), theirs[device])
+        later += more
+        if problem:
+            problems.append(problem)
     same_pools = partition(pools(memreel, trace)) == partition(pools(memreel, snapshot))
     verified = [document(memreel, "verify", file)["exact"] for file in (trace, snapshot)]
     peaks = [of_devices(document(memreel, "replay", file, "--policy", "torch.native")["policies"][0]["devices"],

@@ -2,8 +2,9 @@
 """Runs programs drawn at random on the PyTorch that this Python has, with settings drawn at random, and dumps their histories.
 
     record.py OUT --count N [--seed S]
+    record.py OUT --only LINE            the program of one such line, in this process
 
-A JSON line for each: file, program, conf, limit. PyTorch is imported once; each program runs in a fork of this process, which
+A JSON line for each: file, program, seed, conf, limit. PyTorch is imported once; each program runs in a fork of this process, which
 has not used CUDA yet. What a release refuses (a setting that it does not know, a program that it has no API for) is drawn anew.
 """
 
@@ -14,10 +15,10 @@ import os
 import pathlib
 import pickle
 import random
-import signal
 import sys
-import traceback
 import warnings
+
+import forked
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "gpu"))
 from programs import PROGRAMS, limit  # noqa: E402
@@ -26,7 +27,6 @@ import torch  # noqa: E402
 
 EVERYWHERE = ["streams", "oom", "threads", "churn", "pressure", "captures", "capture_streams", "devices"]
 WITH_POOLS = ["mempools", "mixed", "borrow", "peers"]
-LONGEST = 120  # seconds that a program may take
 LIMITS = [0, 0, 0, 1 << 30, 2 << 30]
 SETTINGS = [  # how often a setting is drawn, its key, its values
     (0.4, "expandable_segments", ["True"]),
@@ -45,14 +45,14 @@ def drawn(rng):
     return rng.choice(programs), rng.randrange(1000, 100_000), conf, rng.choice(LIMITS)
 
 
-def record(path, program, seed, conf, memory):
-    """In the forked child: the number of events recorded."""
+def record(path, program, seed, conf, limit_bytes):
+    """Runs the program. Returns the number of events recorded."""
     os.environ["PYTORCH_CUDA_ALLOC_CONF"] = os.environ["PYTORCH_ALLOC_CONF"] = conf
     os.environ["FAKE_CUDA_GPUS"] = "2" if program in ("devices", "peers") else "1"
     os.environ["FAKE_CUDA_EVENT_DELAY"] = str(seed % 60)
     torch.empty(0, device="cuda")  # PyTorch 2.3 looks for NumPy now, and not in a thread, where its warning would hang
-    if memory:
-        limit(torch, memory)
+    if limit_bytes:
+        limit(torch, limit_bytes)
     rng = random.Random(seed)
     torch.cuda.memory._record_memory_history(context=None)
     PROGRAMS[program](torch, rng)
@@ -66,46 +66,30 @@ def record(path, program, seed, conf, memory):
     return events if any(event["action"] == "alloc" for trace in snapshot["device_traces"] for event in trace) else 0
 
 
-def in_child(run):
-    """What `run` returns in a fork of this process; None when it fails there."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            signal.alarm(LONGEST)
-            os.close(read)
-            os.write(write, str(run()).encode())
-            os._exit(0)
-        except BaseException:  # noqa: BLE001: whatever it is, it is this program's alone
-            if os.environ.get("MEMREEL_LAB_VERBOSE"):
-                traceback.print_exc()
-            os._exit(1)
-    os.close(write)
-    with os.fdopen(read) as pipe:
-        answer = pipe.read()
-    return int(answer) if os.waitpid(child, 0)[1] == 0 else None
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", type=json.loads, metavar="LINE")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     rng = random.Random(args.seed)
     warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
+    if args.only:
+        row = args.only
+        return 0 if record(args.out / row["file"], row["program"], row["seed"], row["conf"], row["limit"]) else 1
     made = refused = 0
     while made < args.count and refused < 10 * args.count:
         program, seed, conf, memory = drawn(rng)
         path = args.out / f"{program}-{seed}.pickle.gz"
-        events = in_child(lambda: record(path, program, seed, conf, memory))
+        events = forked.run(lambda: record(path, program, seed, conf, memory))
         if not events:
             refused += 1
             path.unlink(missing_ok=True)
             continue
         made += 1
-        print(json.dumps({"file": path.name, "program": program, "conf": conf, "limit": memory}), flush=True)
+        print(json.dumps({"file": path.name, "program": program, "seed": seed, "conf": conf, "limit": memory}), flush=True)
     print(f"{made} recorded, {refused} refused by this release", file=sys.stderr)
     return 0 if made else 1
 

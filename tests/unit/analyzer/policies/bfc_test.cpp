@@ -397,8 +397,12 @@ TEST(BfcSettings, ParametersAreStrict) {
     ASSERT_FALSE(bound) << key << "=" << value;
     EXPECT_NE(bound.error().message().find(key), std::string::npos);
   }
-  for (const auto& [key, value] : std::map<std::string, std::string>{
-           {"extend", "twice"}, {"first", "3MiB"}, {"largest", "0"}, {"largest_rest", "0"}})
+  for (const auto& [key, value] : std::map<std::string, std::string>{{"extend", "twice"},
+                                                                     {"first", "0"},
+                                                                     {"largest", "0"},
+                                                                     {"largest_rest", "none"},
+                                                                     {"max_mem", "64TiB"},
+                                                                     {"regrowth", ""}})
     EXPECT_FALSE(bind_policy({.name = "ort.arena", .parameters = {{key, value}}})) << key << "=" << value;
 }
 
