@@ -11,7 +11,8 @@ void look_for_autograd();
 
 struct AutogradPlace {
   /// Of the node whose backward the thread runs; else of the last node that the thread made, whose operator may be what
-  /// runs now. Counted from 1, modulo 2^32; 0: none.
+  /// runs now. Counted from 1, modulo 2^32; 0: none. None in a backward pass where a node can't be looked at without
+  /// changing its count of owners (PyTorch 2.14 and newer).
   std::uint32_t sequence = 0;
   bool backward = false;
 };

@@ -1,0 +1,29 @@
+#include "collector/torch/autograd.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+
+namespace memreel::torch {
+namespace {
+
+// Taken for a std::shared_ptr, which has two words, such an answer ends the program.
+TEST(Autograd, NodesThatCountTheirOwnersAreLeftAlone) {
+  void* const library = dlopen(FAKE_TORCH_CPU, RTLD_NOW | RTLD_GLOBAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  const auto backward = std::bit_cast<void (*)(int)>(dlsym(library, "fake_backward"));
+  const auto owners = std::bit_cast<std::uint64_t (*)()>(dlsym(library, "fake_owners"));
+  look_for_autograd();
+  EXPECT_EQ(autograd_place().sequence, 41U);
+  EXPECT_FALSE(autograd_place().backward);
+  backward(7);
+  EXPECT_TRUE(autograd_place().backward);
+  EXPECT_EQ(autograd_place().sequence, 0U);
+  EXPECT_EQ(owners(), 1U);
+  backward(-1);
+  EXPECT_FALSE(autograd_place().backward);
+}
+
+}  // namespace
+}  // namespace memreel::torch
