@@ -26,6 +26,9 @@ Json json_of_stack(const Tables& tables, StackId stack) {
 Json json_of_losses(const Trace& trace) { return json_of_losses(trace.header, trace.losses, trace.read); }
 
 Json json_of_losses(const Header& header, const Losses& losses, const ReadReport& read) {
+  Json skipped = Json::array();
+  for (std::size_t i = 0; i < event_kind_count; ++i)
+    if (const auto kind = static_cast<EventKind>(i); losses.skipped.contains(kind)) skipped.push_back(name_of(kind));
   return {{"ring_full", losses.ring_full},
           {"stack_table_full", losses.stack_table_full},
           {"hook_refused", losses.hook_refused},
@@ -34,6 +37,7 @@ Json json_of_losses(const Header& header, const Losses& losses, const ReadReport
           {"preexisting_allocations", losses.preexisting_allocations},
           {"began_late", losses.began_late},
           {"history_overflowed", losses.history_overflowed},
+          {"skipped", std::move(skipped)},
           {"damaged_packets", read.damaged_packets},
           {"damaged_bytes", read.damaged_bytes},
           {"truncated_bytes", read.truncated_bytes},

@@ -1,5 +1,6 @@
 #include "analyzer/gate/completeness.h"
 
+#include "formats/model/no_history.h"
 #include "formats/model/quantity.h"
 
 namespace memreel {
@@ -7,8 +8,14 @@ namespace memreel {
 std::vector<std::string> what_is_missing(const Losses& losses, const ReadReport& read, Bytes file_size) {
   std::vector<std::string> missing;
   if (losses.history_overflowed) missing.emplace_back("the oldest events, overwritten in the recorder's ring buffer");
-  if (losses.began_late || losses.preexisting_allocations > 0)
-    missing.emplace_back("the history before the recording began, when the program already held memory");
+  if (losses.skipped == all_of_a_history()) {
+    missing.emplace_back("the history: it is a snapshot of one instant");
+  } else {
+    if (losses.began_late || losses.preexisting_allocations > 0)
+      missing.emplace_back("the history before the recording began, when the program already held memory");
+    if (!losses.skipped.empty())
+      missing.push_back("events that the recorder was told to skip: " + losses.skipped.text());
+  }
   if (losses.ring_full > 0) missing.push_back(text_of(losses.ring_full) + " events that the recorder dropped");
   if (losses.hook_refused > 0) missing.push_back(text_of(losses.hook_refused) + " calls that could not be observed");
   if (!read.intact()) missing.emplace_back("the damaged parts of the file");

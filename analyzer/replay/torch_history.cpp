@@ -1,7 +1,12 @@
 #include "analyzer/replay/torch_history.h"
 
+#include "formats/model/no_history.h"
+
 namespace memreel {
 namespace {
+
+/// Frees whose requests alone are missing are known: they count from their completion on, as for the allocator.
+constexpr EventKinds known_without{EventKind::free_requested};
 
 /// PyTorch's allocator told its profiler of blocks, and nothing else was known of it.
 bool knows_blocks_only(const Trace& trace) {
@@ -27,6 +32,9 @@ bool is_recording(const Trace& trace) { return is_recording(trace.header); }
 std::string why_not_reproducible(const Trace& trace) {
   const Losses& losses = trace.losses;
   if (losses.history_overflowed) return "the history overflowed its ring: its beginning is lost";
+  if (losses.skipped == all_of_a_history()) return "the snapshot holds one instant, and no history";
+  if (!losses.skipped.empty() && losses.skipped != known_without)
+    return "the recorder was told to skip what the history would have to tell: " + losses.skipped.text();
   if (losses.began_late || losses.preexisting_allocations > 0)
     return "the history began late: " + std::to_string(losses.preexisting_allocations) +
            " allocations are older than it, and how they came to lie where they do is not known";

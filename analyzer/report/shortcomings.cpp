@@ -1,9 +1,38 @@
 #include "analyzer/report/shortcomings.h"
 
+#include "formats/model/no_history.h"
 #include "formats/model/quantity.h"
 #include "formats/model/synthetic.h"
 
 namespace memreel {
+
+namespace {
+
+/// What is not known where the recorder was told to leave out kinds of events (PyTorch's skip_actions).
+void say_skipped(EventKinds skipped, std::vector<std::string>& lines) {
+  const bool requests = skipped.contains(EventKind::free_requested);
+  const bool completions = skipped.contains(EventKind::free_completed);
+  if (requests && completions)
+    lines.emplace_back(
+        "frees were not recorded (skip_actions): what is live is not known, only what was ever allocated");
+  else if (requests)
+    lines.emplace_back(
+        "requests to free were not recorded (skip_actions): a free counts from its completion on, and how long blocks "
+        "awaited it is not known");
+  else if (completions)
+    lines.emplace_back(
+        "completions of frees were not recorded (skip_actions): a free counts as completed when it is requested, "
+        "though "
+        "other streams may have used the block longer");
+  if (skipped.contains(EventKind::alloc))
+    lines.emplace_back("allocations were not recorded (skip_actions): what is live is not known");
+  const bool taken = skipped.contains(EventKind::segment_alloc);
+  if (taken || skipped.contains(EventKind::segment_free))
+    lines.emplace_back(std::string(taken ? "segments that were taken" : "segments that were given back") +
+                       " were not recorded (skip_actions): what is reserved is not known");
+}
+
+}  // namespace
 
 std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& read, Bytes file_size) {
   std::vector<std::string> lines;
@@ -14,7 +43,12 @@ std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& re
     lines.emplace_back(
         "the recorder's ring overflowed: the oldest events are missing (record with a larger max_entries)");
   }
-  if (losses.began_late) {
+  const bool instant = losses.skipped == all_of_a_history();
+  if (instant)
+    lines.emplace_back("one instant, not a history: what is live and where it lies, not how it came about");
+  else
+    say_skipped(losses.skipped, lines);
+  if (losses.began_late && !instant) {
     const std::uint64_t older = losses.preexisting_allocations;
     lines.push_back("the recording began late: " +
                     (older == 0   ? "what was allocated before it is not known"

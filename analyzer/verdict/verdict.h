@@ -69,8 +69,9 @@ struct Verdict {
     Bytes bytes;              // 0: no leak
     double growth_bytes_per_step = 0;
     std::uint64_t causes = 0;
-    std::string site;        // of the largest cause
-    bool suspected = false;  // rather than certain, all of it
+    std::string site;         // of the largest cause
+    bool suspected = false;   // rather than certain, all of it
+    bool unrecorded = false;  // not judged: allocations or frees were left out of the recording
   };
   struct Fragments {
     Bytes reserved, allocated;  // at the reserved peak

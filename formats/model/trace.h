@@ -10,6 +10,7 @@
 
 #include "formats/model/column.h"
 #include "formats/model/event.h"
+#include "formats/model/event_kinds.h"
 #include "formats/model/tables.h"
 
 namespace memreel {
@@ -42,6 +43,7 @@ struct Losses {
   std::uint64_t preexisting_allocations = 0;  // alive before the recording began: no stack, no time
   bool began_late = false;                    // the program already held memory when the recording began
   bool history_overflowed = false;            // the source's ring overwrote its oldest events
+  EventKinds skipped;                         // kinds that the recorder was told to leave out
 
   friend bool operator==(const Losses&, const Losses&) = default;
 };

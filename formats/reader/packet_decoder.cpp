@@ -134,6 +134,9 @@ Losses decode_losses(std::string_view message) {
       case Field::history_overflowed:
         losses.history_overflowed = fields.boolean();
         break;
+      case Field::skipped:
+        losses.skipped = EventKinds::of_bits(fields.uint64());
+        break;
       default:
         fields.skip();
     }

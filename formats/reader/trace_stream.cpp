@@ -19,7 +19,8 @@ Losses operator+(const Losses& a, const Losses& b) {
           .unmatched_frees = a.unmatched_frees + b.unmatched_frees,
           .preexisting_allocations = a.preexisting_allocations + b.preexisting_allocations,
           .began_late = a.began_late || b.began_late,
-          .history_overflowed = a.history_overflowed || b.history_overflowed};
+          .history_overflowed = a.history_overflowed || b.history_overflowed,
+          .skipped = a.skipped | b.skipped};
 }
 
 /// Recorded events take bytes each, and where a program repeats itself a tenth of one.

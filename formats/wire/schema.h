@@ -120,6 +120,7 @@ enum class LossesField : protozero::pbf_tag_type {
   preexisting_allocations = 6,
   began_late = 7,
   history_overflowed = 8,
+  skipped = 9,
 };
 
 enum class FooterField : protozero::pbf_tag_type {

@@ -99,6 +99,7 @@ std::string encode_losses(const Losses& losses) {
     add_number(message, Field::preexisting_allocations, losses.preexisting_allocations);
     if (losses.began_late) message.add_bool(Field::began_late, true);
     if (losses.history_overflowed) message.add_bool(Field::history_overflowed, true);
+    add_number(message, Field::skipped, losses.skipped.bits());
   });
 }
 

@@ -1,6 +1,7 @@
 #include "formats/import/torch/empty_cache.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <optional>
 
@@ -33,6 +34,7 @@ class EmptyCacheFinder {
     follows_ = rules_.expandable && rules_.max_split_size < Bytes{std::numeric_limits<std::uint64_t>::max()} &&
                reserved == Bytes{};
     scan(TotalBytes(reserved));
+    collects_ = rules_.garbage_collection_threshold > 0 && (reserved != 0_B || could_collect());
     std::vector<ReleaseRun> found;
     std::size_t covered = 0;  // by runs
     TotalBytes held(reserved);
@@ -109,12 +111,47 @@ class EmptyCacheFinder {
     if (!gets_something) return true;
     if (run.alloc && could_have_served(run)) return true;
     const bool fitted = (TotalBytes(reserved_before) + wanted(run)).bytes() <= allowed_;
-    return fitted && !could_be_garbage_collection(run, reserved_before);
+    return fitted && !(collects_ && could_be_garbage_collection(run, reserved_before));
+  }
+
+  /// Whether garbage was collected at all: that takes a limit, which is not recorded, but shows when a request fails.
+  /// An emptied cache leaves nothing in the default pool that is unused, but collecting leaves what was used lately. So
+  /// one run of releases that does is enough, too; without any all of them are read as calls, which leave the same.
+  bool could_collect() const {
+    RecordedHeap heap(rules_);
+    TotalBytes held;
+    for (std::size_t i = 0; i < entries_.count(); ++i) {
+      const Entry& entry = entries_[i];
+      if (entry.action() == Action::oom) return true;
+      if (!releases_segment(entry.action())) {
+        if (acquires_segment(entry.action())) held += Bytes{entry.size};
+        follow(heap, entry);
+        continue;
+      }
+      const Run run = run_at(i);
+      const Bytes reserved_before = held.bytes();
+      for (; i < run.end; ++i) {
+        follow(heap, entries_[i]);
+        held -= Bytes{entries_[i].size};
+      }
+      --i;
+      const bool in_malloc = run.next && run.next->stack == entries_[run.first].stack &&
+                             acquires_segment(run.next->action()) && !is_named(run);
+      if (in_malloc && could_be_garbage_collection(run, reserved_before) && leaves_unused(heap)) return true;
+    }
+    return false;
+  }
+
+  bool leaves_unused(const RecordedHeap& heap) const {
+    return std::ranges::any_of(heap.alive(), [&](UnitId id) {
+      const Place& place = places_[static_cast<PlaceId>(heap[id].stream)];
+      return place.pool.value_or(PoolKey{}) == PoolKey{} && heap.has_unused(id);
+    });
   }
 
   bool could_have_served(const Run& run) {
     if (follows_) {
-      for (; followed_ < run.first; ++followed_) follow(entries_[followed_]);
+      for (; followed_ < run.first; ++followed_) follow(heap_, entries_[followed_]);
       return heap_.would_serve(key_of(*run.alloc), rules_.rounded({run.alloc->size}));
     }
     for (std::size_t i = run.first; i < run.end; ++i)
@@ -125,21 +162,21 @@ class EmptyCacheFinder {
 
   static std::uint64_t key_of(const Entry& entry) { return static_cast<std::uint64_t>(entry.place()); }
 
-  void follow(const Entry& entry) {
+  static void follow(RecordedHeap& heap, const Entry& entry) {
     switch (entry.action()) {
       case Action::segment_alloc:
       case Action::segment_map:
-        heap_.acquire(entry, key_of(entry));
+        heap.acquire(entry, key_of(entry));
         break;
       case Action::segment_free:
       case Action::segment_unmap:
-        heap_.release(entry);
+        heap.release(entry);
         break;
       case Action::alloc:
-        if (const auto placement = heap_.placement(entry)) heap_.take(*placement);
+        if (const auto placement = heap.placement(entry)) heap.take(*placement);
         break;
       case Action::free_completed:
-        heap_.complete(entry);
+        heap.complete(entry);
         break;
       default:
         break;
@@ -183,13 +220,35 @@ class EmptyCacheFinder {
   RecordedHeap heap_;  // in front of entry `followed_`, when it `follows_`
   std::size_t followed_ = 0;
   bool follows_ = false;
+  bool collects_ = false;  // garbage, as far as can be told
 };
+
+/// Whether `run` begins where a call on another device ends, and nothing happens on either in between.
+bool goes_on(const DeviceReleases& device, const ReleaseRun& run, const DeviceReleases& other) {
+  const Entries &own = device.history->entries, &others = other.history->entries;
+  const std::int64_t begin = own[run.first].time_us;
+  if (begin == no_time || run.first == 0) return false;
+  const auto first_time = [&](const ReleaseRun& one) { return others[one.first].time_us; };
+  const auto later = std::ranges::upper_bound(*other.runs, begin, {}, first_time);
+  if (later == other.runs->begin()) return false;
+  const ReleaseRun& call = *std::prev(later);
+  return call.is_call && own[run.first - 1].time_us <= first_time(call) && others[call.end - 1].time_us <= begin &&
+         (call.end == others.count() || others[call.end].time_us >= own[run.end - 1].time_us);
+}
 
 }  // namespace
 
 std::vector<ReleaseRun> find_releases(const DeviceHistory& history, Bytes reserved, const Places& places,
                                       const AllocatorRules& rules, const Tables& tables) {
   return EmptyCacheFinder(history, places, rules, tables).find(reserved);
+}
+
+void join_calls(std::span<const DeviceReleases> devices) {
+  for (const DeviceReleases& device : devices)
+    for (ReleaseRun& run : *device.runs)
+      run.is_call = run.is_call || std::ranges::any_of(devices, [&](const DeviceReleases& other) {
+                      return other.history != device.history && goes_on(device, run, other);
+                    });
 }
 
 }  // namespace memreel::torch

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "formats/import/torch/allocator_rules.h"
@@ -32,12 +33,21 @@ struct ReleaseRun {
 ///   3. released a block that could have served the very malloc that follows (with those settings: when any free block
 ///      could), or
 ///   4. is followed by a segment that fitted without any release: the device held as much, or as much was asked for,
-///      at another time, and garbage collection was not due.
+///      at another time, and garbage collection was not due. It never was where every such run left nothing unused.
 /// 3 and 4 find calls from native code, e.g. cuDNN's benchmark mode in a convolution, which share the stack of the
 /// operator's next malloc. What remains ambiguous is the allocator's. Calls that released nothing leave no trace.
 ///
 /// `reserved` is what the device held when the history began.
 std::vector<ReleaseRun> find_releases(const DeviceHistory& history, Bytes reserved, const Places& places,
                                       const AllocatorRules& rules, const Tables& tables);
+
+struct DeviceReleases {
+  const DeviceHistory* history = nullptr;
+  std::vector<ReleaseRun>* runs = nullptr;
+};
+
+/// torch.cuda.empty_cache() goes from device to device: runs that go on where a call on another device ended become
+/// calls.
+void join_calls(std::span<const DeviceReleases> devices);
 
 }  // namespace memreel::torch

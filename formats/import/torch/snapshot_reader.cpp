@@ -177,7 +177,7 @@ bool SnapshotReader::read_entry(DeviceHistory& history, Value dict) {
   Place place;
   bool has_address = false;
   bool has_size = false;
-  Value metadata;
+  Value metadata, compiled;
   for (std::size_t i = 0; i < items->size(); i += 2) {
     const Value value = (*items)[i + 1];
     bool good = true;
@@ -212,6 +212,9 @@ bool SnapshotReader::read_entry(DeviceHistory& history, Value dict) {
       case Word::user_metadata:
         metadata = value;
         break;
+      case Word::compile_context:
+        compiled = value;
+        break;
       default:
         break;
     }
@@ -231,7 +234,9 @@ bool SnapshotReader::read_entry(DeviceHistory& history, Value dict) {
     entry.address = as_request(entry.address);
     entry.size = as_request(entry.size);
   }
-  const StringId said = tables_.name(metadata);
+  StringId said = tables_.name(metadata);
+  // What was compiled is said of an allocation of which the program says nothing itself.
+  if (said == StringId::none && *action == Action::alloc) said = tables_.compiled_region(compiled);
   if (said != StringId::none && *action == Action::alloc)
     history.metadata.push_back({.entry = history.entries.count(), .address = std::nullopt, .text = said});
   if (said != StringId::none && action_word == Word::annotate && has_address)

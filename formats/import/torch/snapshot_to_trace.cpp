@@ -14,6 +14,8 @@
 #include "formats/import/torch/empty_cache.h"
 #include "formats/import/torch/pools.h"
 #include "formats/import/torch/preexisting.h"
+#include "formats/import/torch/skipped_actions.h"
+#include "formats/model/no_history.h"
 #include "formats/model/total_bytes.h"
 
 namespace memreel::torch {
@@ -278,10 +280,16 @@ void write_trace(Snapshot snapshot, TraceWriter& writer) {
   Losses losses{.stack_table_full = snapshot.cut_stacks,
                 .unknown_actions = snapshot.unknown_actions,
                 .history_overflowed = snapshot.ring_overflowed};
+  const bool has_history = std::ranges::any_of(snapshot.devices, [](const auto& d) { return d.second.recorded > 0; });
+  const bool has_segments =
+      std::ranges::any_of(snapshot.devices, [](const auto& d) { return !d.second.segments.empty(); });
   const AllocatorRules rules = AllocatorRules::of(snapshot);
   const std::int64_t start = first_time(snapshot);
   std::vector<Inferred> inferred;
   for (auto& [ordinal, history] : snapshot.devices) {
+    const EventKinds skipped = find_skipped_actions(history);
+    complete_frees(history, skipped);
+    losses.skipped = losses.skipped | skipped;
     infer_pools(history, snapshot.places);
     const Inferred& before = inferred.emplace_back(infer(history, snapshot.places, rules, writer.tables()));
     losses.preexisting_allocations += before.allocations.allocations.size();
@@ -289,6 +297,14 @@ void write_trace(Snapshot snapshot, TraceWriter& writer) {
     losses.history_overflowed =
         losses.history_overflowed || before.allocations.record_lost || history.recorded >= snapshot.ring_capacity;
   }
+  if (!has_history && has_segments) {
+    losses.skipped = all_of_a_history();
+    losses.history_overflowed = false;
+  }
+  std::vector<DeviceReleases> releases;
+  for (auto& [ordinal, history] : snapshot.devices)
+    releases.push_back({.history = &history, .runs = &inferred[releases.size()].releases});
+  join_calls(releases);
   // Reports need to know before they read the first event.
   writer.set_losses(losses);
 

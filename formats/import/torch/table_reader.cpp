@@ -10,6 +10,7 @@ namespace memreel::torch {
 namespace {
 
 constexpr std::size_t max_name = 4096;
+constexpr std::string_view not_compiled = "N/A";
 
 }  // namespace
 
@@ -80,6 +81,11 @@ bool TableReader::read_frame(Value dict, FrameId& into) {
 StringId TableReader::name(Value value) {
   if (!values_.arena().is(value, ValueKind::text)) return StringId::none;
   return writer_.intern(values_.arena().text(value).substr(0, max_name));
+}
+
+StringId TableReader::compiled_region(Value context) {
+  if (!values_.arena().is(context, ValueKind::text)) return StringId::none;
+  return values_.arena().text(context) == not_compiled ? StringId::none : name(context);
 }
 
 MarkId TableReader::mark(StringId name, Word stage) {

@@ -26,6 +26,8 @@ class TableReader {
   }
   /// The beginning of `value` when it is a text: names beyond 4 KiB tell nobody anything.
   StringId name(Value value);
+  /// The region of torch.compile that a compile_context names, as in "Torch-Compiled Region: 0/0"; none outside of one.
+  StringId compiled_region(Value context);
   MarkId mark(StringId name, Word stage);
   /// The mark of a `user_defined` entry, which is told by its only frame.
   MarkId mark_of(StackId stack);

@@ -35,6 +35,7 @@ constexpr auto sorted_words = [] {
       Spelling{"active_pending_free", Word::active_pending_free},
       Spelling{"action", Word::action},
       Spelling{"addr", Word::addr},
+      Spelling{"compile_context", Word::compile_context},
       Spelling{"device_free", Word::device_free},
       Spelling{"pool_id", Word::pool_id},
       Spelling{"time_us", Word::time_us},

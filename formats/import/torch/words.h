@@ -36,6 +36,7 @@ enum class Word : std::uint8_t {
   // trace entries
   action,
   addr,
+  compile_context,
   device_free,
   pool_id,
   time_us,

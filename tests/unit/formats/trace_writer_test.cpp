@@ -170,7 +170,8 @@ TEST(Losses, TheLastOnesCount) {
                     .unmatched_frees = 6,
                     .preexisting_allocations = 7,
                     .began_late = true,
-                    .history_overflowed = true};
+                    .history_overflowed = true,
+                    .skipped = EventKinds{EventKind::free_requested}};
   writer.set_losses(last);
   ASSERT_TRUE(writer.finish());
   EXPECT_EQ(load(memory_file(bytes), "trace")->losses, last);

@@ -210,6 +210,19 @@ TEST(Snapshot, WhatTheProgramSaysOfAnAllocationStaysWithIt) {
   EXPECT_EQ(said, (std::vector<std::string>{"frozen weights", "saved", ""}));  // the last word counts
 }
 
+TEST(Snapshot, AllocationsOfCompiledCodeNameTheirRegion) {
+  std::vector<Document> entries{entry("alloc", base, 512, 1), entry("alloc", base + 512, 512, 2),
+                                entry("alloc", base + 1024, 512, 3)};
+  entries[1]["compile_context"] = entries[2]["compile_context"] = "Torch-Compiled Region: 0/1";
+  entries[2]["user_metadata"] = "weights";
+  const Trace trace = imported_ok(snapshot({}, entries));
+  std::vector<std::string> said;
+  for (std::size_t i = 0; i < trace.events.count(); ++i)
+    if (trace.events.kind[i] == EventKind::alloc)
+      said.push_back(trace.tables[trace.tables[trace.events.origin[i]].metadata]);
+  EXPECT_EQ(said, (std::vector<std::string>{"", "Torch-Compiled Region: 0/1", "weights"}));
+}
+
 // As one run of releases without stacks: the end of a pool, then torch.cuda.empty_cache(), which begins with the
 // default.
 TEST(Snapshot, WhatIsGivenBackBeforeTheDefaultPoolsTurnIsTheEndOfAPool) {
