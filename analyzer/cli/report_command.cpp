@@ -115,8 +115,7 @@ Verdict verdict_on(const Trace& trace, const std::vector<Lifetime>& lives, const
   if (report.sections.live && decides != nullptr) {
     const auto heap =
         std::ranges::find(report.heaps, decides->heap, [](const HeapReport& h) { return h.history.heap; });
-    holders = holders_by_category(heap->at_peak.categories);
-    if (holders.parts.empty()) holders = holders_by_stack(trace, lives, decides->heap, decides->peak_live_event + 1);
+    holders = holders_at_peak(trace, lives, *decides, heap->at_peak.categories);
     findings.holders = &holders;
   }
   if (report.sections.leaks) findings.leaks = &report.leaks;

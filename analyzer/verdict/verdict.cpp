@@ -226,6 +226,12 @@ Holders holders_by_stack(const Trace& trace, const std::vector<Lifetime>& lives,
   return holders;
 }
 
+Holders holders_at_peak(const Trace& trace, const std::vector<Lifetime>& lives, const HeapHistory& heap,
+                        std::span<const CategoryShare> shares) {
+  Holders holders = holders_by_category(shares);
+  return holders.parts.empty() ? holders_by_stack(trace, lives, heap.heap, heap.peak_live_event + 1) : holders;
+}
+
 const HeapHistory* deciding_heap(const Tables& tables, std::span<const HeapHistory> heaps) {
   const HeapHistory* best = nullptr;
   const auto rank = [&](const HeapHistory& h) {

@@ -39,6 +39,11 @@ Holders holders_by_category(std::span<const CategoryShare> shares);
 /// everything but the innermost frames tell parts apart.
 Holders holders_by_stack(const Trace& trace, const std::vector<Lifetime>& lives, HeapId heap, std::uint64_t events);
 
+/// Who holds what is live at the live peak of `heap`: by category where that says something, else by stack. `shares`:
+/// of that instant; empty where no categories are known.
+Holders holders_at_peak(const Trace& trace, const std::vector<Lifetime>& lives, const HeapHistory& heap,
+                        std::span<const CategoryShare> shares);
+
 /// The heap that decides how large a device the program needs: of frameworks where there are any, else of the driver,
 /// the one with the highest reserved peak; with the highest live peak where no segments were recorded. Null when
 /// nothing was allocated.

@@ -294,7 +294,7 @@ class Screenshots(ViewTest):
         process = self.screen.view(SAMPLES / "oom_default.reel", "--screenshot", folder, "--pane", "all", "--size",
                                    "640x400", "--at", "60%", "--few-colours")
         self.assertEqual(process.returncode, 0, process.stderr)
-        panes = ["timeline", "map", "heap", "inspector", "allocations", "stacks", "flame", "segments", "leaks",
+        panes = ["verdict", "timeline", "map", "heap", "inspector", "allocations", "stacks", "flame", "segments", "leaks",
                  "fragmentation", "oom", "policies", "compare"]
         self.assertEqual(sorted(p.stem for p in folder.iterdir()), sorted(panes))
         for pane in panes:

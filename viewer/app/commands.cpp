@@ -2,6 +2,7 @@
 
 #include <GLFW/glfw3.h>
 #include <imgui.h>
+#include <imgui_internal.h>  // to close menus
 #include <imgui_stdlib.h>
 
 #include <algorithm>
@@ -32,6 +33,11 @@ int distance(const std::string& text, const std::string& wanted) {
 
 void Commands::handle(const Window& window) {
   if (palette_) return;  // it takes all keys
+  if (ImGui::IsPopupOpen("", ImGuiPopupFlags_AnyPopup)) {
+    // A menu that is open is what Esc is about.
+    if (std::ranges::count(window.keys(), GLFW_KEY_ESCAPE, &KeyPress::key) > 0) ImGui::ClosePopupToLevel(0, true);
+    return;
+  }
   constexpr int relevant = GLFW_MOD_CONTROL | GLFW_MOD_ALT | GLFW_MOD_SHIFT | GLFW_MOD_SUPER;
   const bool typing = ImGui::GetIO().WantTextInput;
   for (const KeyPress& press : window.keys())
@@ -62,8 +68,11 @@ void Commands::draw_palette(const Window& window) {
     ImGui::SetWindowFocus();
     ImGui::SetKeyboardFocusHere();
   }
+  // Enter ends the input; on nothing it shall go on.
+  if (std::exchange(unfocused_, false)) ImGui::SetKeyboardFocusHere();
   ImGui::SetNextItemWidth(-1);
   ImGui::InputTextWithHint("##typed", "What do you want to do?", &typed_);
+  unfocused_ = ImGui::IsItemDeactivated();
   std::vector<const Command*> found;
   for (const Command& command : commands_)
     if (matches(command.name, typed_)) found.push_back(&command);
@@ -71,7 +80,7 @@ void Commands::draw_palette(const Window& window) {
     std::ranges::stable_sort(found, {}, [&](const Command* command) { return distance(command->name, typed_); });
   // By the window's list of keys: one that is let go of within the same frame counts, too.
   const auto pressed = [&](int key) { return std::ranges::count(window.keys(), key, &KeyPress::key); };
-  const bool entered = !opened && pressed(GLFW_KEY_ENTER) + pressed(GLFW_KEY_KP_ENTER) > 0;
+  const bool entered = !opened && window.entered();
   chosen_ += static_cast<int>(pressed(GLFW_KEY_DOWN) - pressed(GLFW_KEY_UP));
   chosen_ = std::clamp(chosen_, 0, std::max(0, static_cast<int>(found.size()) - 1));
   const Command* wanted = nullptr;

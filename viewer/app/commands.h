@@ -34,7 +34,7 @@ class Commands {
   std::vector<Command> commands_;
   std::string typed_;
   int chosen_ = 0;
-  bool palette_ = false, opening_ = false;
+  bool palette_ = false, opening_ = false, unfocused_ = false;
 };
 
 }  // namespace memreel::viewer

@@ -61,7 +61,8 @@ void Viewer::draw() {
   selection_.cursor = std::min(selection_.cursor, document_->event_count());
   places_.clear();
   busy_ = (ranks_ != nullptr && !ranks_->complete()) || (prediction_ != nullptr && prediction_->result() == nullptr);
-  update_classification(now);
+  update_judged(now);
+  update_classification();
   update_heap();
   Scene scene{.document = document_,
               .file = source_ ? source_->file() : nullptr,
@@ -73,8 +74,11 @@ void Viewer::draw() {
               .live = live_,
               .rounding = panes_->rounding,
               .classification = panes_->classification.value(),
+              .classifying = !panes_->classification.is_current(),
+              .judged_events = judged_events_,
               .overlays = overlays_,
               .places = places_,
+              .enter = window_.entered(),
               .busy = busy_,
               .wake = [] { Window::wake(); }};
 
@@ -89,6 +93,7 @@ void Viewer::draw() {
                    ImGuiWindowFlags_NoScrollWithMouse);
   ImGui::PopStyleVar(2);  // menus and tooltips have both
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {0, 0});
+  panes_->policies.update(scene);
   panes_->allocations.step_match(scene, std::exchange(match_step_, 0));
   draw_top_bar(scene);
   if (!source_ || status().stage == Stage::failed || document_->empty())
@@ -108,7 +113,9 @@ void Viewer::draw() {
 }
 
 void Viewer::draw_named(Scene& scene, std::string_view name) {
-  if (name == "timeline")
+  if (name == "verdict")
+    follow(panes_->verdict.draw(scene, panes_->verdicts));
+  else if (name == "timeline")
     panes_->timeline.draw(scene);
   else if (name == "map")
     panes_->map.draw(scene, panes_->verdicts);
@@ -183,6 +190,13 @@ void Viewer::draw_panes(Scene& scene) {
     });
     return;
   }
+  if (settings_.verdict) {
+    pane("verdict pane", {0, VerdictPane::strip_height(scene)},
+         [&] { follow(panes_->verdict.draw_strip(scene, panes_->verdicts)); });
+    const ImVec2 below = ImGui::GetCursorScreenPos();
+    fill(*ImGui::GetWindowDrawList(), {0, below.y, ImGui::GetIO().DisplaySize.x, below.y + scene.px(1)}, theme_.ground);
+    ImGui::Dummy({0, scene.px(1)});
+  }
   const ImVec2 all = ImGui::GetContentRegionAvail();
   const float gap = scene.px(5);
   const float bottom = std::floor(all.y * settings_.bottom_share), top = std::floor(all.y * settings_.timeline_share);
@@ -206,6 +220,25 @@ void Viewer::draw_panes(Scene& scene) {
   pane("lists pane", {0, 0}, [&] { draw_bottom(scene); });
 }
 
+void Viewer::follow(const VerdictAction& action) {
+  if (action.go) {
+    const Destination& to = *action.go;
+    maximised_.clear();
+    if (to.heap != HeapId::none) selection_.heap = to.heap;
+    if (to.cursor) {
+      selection_.cursor = *to.cursor;
+      cursor_follows_ = false;
+    }
+    if (to.stack) selection_.select(*to.stack);
+    if (to.category) selection_.category = to.category;
+    if (!to.tab.empty()) show_tab(to.tab);
+    selection_.remember();
+  }
+  if (action.overlay.empty()) return;
+  show_tab("policies");
+  panes_->policies.overlay(action.overlay);
+}
+
 void Viewer::draw_bottom(Scene& scene) {
   const ImVec2 from = ImGui::GetCursorScreenPos(), size = ImGui::GetContentRegionAvail();
   note_place(scene, "bottom", {from.x, from.y, from.x + size.x, from.y + size.y});
@@ -214,15 +247,17 @@ void Viewer::draw_bottom(Scene& scene) {
     if (!has_tab(name)) continue;
     std::string title = name == "oom" ? "OOM" : std::string(name);
     title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
-    if (name == "oom" && !document_->columns.failure.empty())
-      title += " " + text_of(std::uint64_t{document_->columns.failure.size()});
+    const std::uint64_t count = name == "oom"     ? document_->columns.failure.size()
+                                : name == "leaks" ? panes_->verdicts.leaks()
+                                                  : 0;
+    if (count != 0) title += " " + text_of(count);
     const ImVec2 at = ImGui::GetCursorScreenPos();
     const ImVec2 extent{ImGui::CalcTextSize(title.c_str()).x, ImGui::GetTextLineHeight() + scene.px(6)};
-    if (ImGui::InvisibleButton(title.c_str(), extent)) show_tab(name);
+    if (ImGui::InvisibleButton(std::string(name).c_str(), extent)) show_tab(name);
     const Area area{at.x, at.y, at.x + extent.x, at.y + extent.y};
     note_place(scene, "tab/" + std::string(name), area);
     const bool active = tab_ == name;
-    const bool alarming = name == "oom" && !document_->columns.failure.empty();
+    const bool alarming = count != 0;
     text(list, at, active || ImGui::IsItemHovered() ? theme_.text : alarming ? theme_.alarm : theme_.faint, title);
     if (active)
       fill(list, {at.x, area.bottom - scene.px(2), area.right, area.bottom}, alarming ? theme_.alarm : theme_.accent);
@@ -237,25 +272,34 @@ void Viewer::draw_bottom(Scene& scene) {
   draw_named(scene, tab_);
 }
 
+Viewer::Welcome Viewer::welcome() const {
+  const SourceStatus status = this->status();
+  if (!source_)
+    return {"Drop a trace here, or run: memreel view FILE", settings_.recent.empty()
+                                                                ? "A .reel, or anything that memreel import reads"
+                                                                : "Lately: " + settings_.recent.front()};
+  const std::string file = source_->path().filename().string();
+  if (status.stage == Stage::failed && status.error)
+    return {file + " can't be shown: " + status.error->what,
+            status.error->remedy.empty() ? status.error->message() : status.error->remedy};
+  if (status.stage != Stage::complete)
+    return {(status.stage == Stage::importing ? "Importing " : "Reading ") + file + "  " +
+                std::to_string(static_cast<int>(status.progress * 100)) + " %",
+            {}};
+  const std::vector<std::string> lacking = shortcomings(*document_);
+  if (lacking.empty())
+    return {file + " is a trace without events.",
+            status.followed ? "It has no footer, so it may still be written: what comes appears here." : ""};
+  const std::uint64_t lost = document_->read.missing_events;
+  return {file + (lost != 0 ? " is damaged: all of its " + text_of(lost) + " events are lost." : " has no event left."),
+          lacking.front()};
+}
+
 void Viewer::draw_welcome(Scene& scene) {
   const Area area = take_area("welcome");
   note_place(scene, "welcome", area);
-  const SourceStatus status = this->status();
-  if (source_ && status.stage == Stage::failed && status.error) {
-    explain(scene, area, source_->path().filename().string() + " can't be shown: " + status.error->what,
-            status.error->remedy.empty() ? status.error->message() : status.error->remedy);
-  } else if (source_ && status.stage == Stage::complete) {
-    explain(scene, area, source_->path().filename().string() + " is a trace without events.",
-            status.followed ? "It has no footer, so it may still be written: what comes appears here." : "");
-  } else if (source_) {
-    explain(scene, area,
-            (status.stage == Stage::importing ? "Importing " : "Reading ") + source_->path().filename().string() +
-                "  " + std::to_string(static_cast<int>(status.progress * 100)) + " %");
-  } else {
-    explain(scene, area, "Drop a trace here, or run: memreel view FILE",
-            settings_.recent.empty() ? "A .reel, or anything that memreel import reads"
-                                     : "Lately: " + settings_.recent.front());
-  }
+  const Welcome welcome = this->welcome();
+  explain(scene, area, welcome.what, welcome.remedy);
 }
 
 void Viewer::draw_help() {
@@ -268,6 +312,8 @@ void Viewer::draw_help() {
   ImGui::TextDisabled("wheel: zoom at the pointer (Ctrl finer, Shift coarser; over the map Alt: addresses)");
   ImGui::TextDisabled("left click: cursor and selection     left drag: measure     right drag: move");
   ImGui::Separator();
+  const ImVec2 at = ImGui::GetWindowPos(), size = ImGui::GetWindowSize();
+  places_["help"] = {at.x, at.y, size.x, size.y};
   for (const Command& command : commands_.all()) {
     if (command.shortcut.empty()) continue;
     ImGui::TextUnformatted(command.shortcut.c_str());

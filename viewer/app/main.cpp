@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <array>
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -144,11 +145,19 @@ void print_text(const BenchResult& r) {
               per_event(r));
 }
 
+/// The signal that asks the program to end; 0: none has come.
+volatile std::sig_atomic_t ending_signal = 0;
+
+/// Ends in order when the session or a person ends it: what is remembered is written first.
+void end_on_signals() {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) std::signal(signal, [](int number) { ending_signal = number; });
+}
+
 void run_window(Window& window, Viewer& viewer, bool control) {
   std::unique_ptr<Control> controlled;
   if (control) controlled = std::make_unique<Control>();
   double idle_since = 0;
-  while (!window.should_close() && !viewer.wants_to_quit()) {
+  while (!window.should_close() && !viewer.wants_to_quit() && ending_signal == 0) {
     window.frame(viewer.theme(), [&] { viewer.draw(); });
     if (controlled && !controlled->serve(window, viewer)) break;
     const Stage stage = viewer.status().stage;
@@ -265,9 +274,13 @@ int run(const Arguments& arguments, Clock::time_point started) {
 
   if (!arguments.screenshot.empty()) return take_pictures(arguments, **window, viewer);
   if (arguments.bench_frames != 0) return measure(arguments, **window, viewer, started);
+  end_on_signals();
   run_window(**window, viewer, arguments.control);
   save_settings(path, viewer.settings());
-  return 0;
+  if (ending_signal == 0) return 0;
+  window->reset();
+  std::signal(ending_signal, SIG_DFL);
+  return std::raise(ending_signal);
 }
 
 int parse_and_run(int argc, char** argv) {

@@ -42,6 +42,7 @@ Settings load_settings(const std::filesystem::path& path) {
   };
   flag("dark", settings.dark);
   flag("tour_done", settings.tour_done);
+  flag("verdict", settings.verdict);
   read_share(json, "timeline_share", settings.timeline_share);
   read_share(json, "inspector_share", settings.inspector_share);
   read_share(json, "bottom_share", settings.bottom_share);
@@ -58,6 +59,7 @@ void save_settings(const std::filesystem::path& path, const Settings& settings) 
   std::filesystem::create_directories(path.parent_path(), ignored);
   const Json json{{"dark", settings.dark},
                   {"tour_done", settings.tour_done},
+                  {"verdict", settings.verdict},
                   {"timeline_share", settings.timeline_share},
                   {"inspector_share", settings.inspector_share},
                   {"bottom_share", settings.bottom_share},

@@ -11,6 +11,7 @@ struct Settings {
   bool dark = true;
   float timeline_share = 0.30F, inspector_share = 0.27F, bottom_share = 0.32F, map_share = 0.58F;
   bool tour_done = false;
+  bool verdict = true;              // the strip with the verdict is shown
   std::vector<std::string> recent;  // files, the latest first
 };
 

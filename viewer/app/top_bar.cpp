@@ -1,5 +1,4 @@
 // The line above all panes: what is open, the search, and what is not known.
-#include <GLFW/glfw3.h>
 #include <imgui.h>
 // after imgui.h
 #include <imgui_stdlib.h>
@@ -100,6 +99,7 @@ void Viewer::draw_top_bar(Scene& scene) {
           selection_.heap = series.heap;
           selection_.clear();
         }
+        note_item(scene, "device/" + std::to_string(index(series.heap)));
       }
       ImGui::EndCombo();
     }
@@ -154,13 +154,7 @@ void Viewer::draw_search(Scene& scene) {
   if (ImGui::InputTextWithHint("##search", "/  search stacks and addresses", &selection_.search,
                                ImGuiInputTextFlags_AutoSelectAll))
     match_step_ = 0;
-  // By the window's list of keys: one that is let go of within the same frame counts, too. One that is held ends the
-  // input by itself.
-  const bool in_use = ImGui::IsItemActive() || ImGui::IsItemDeactivated();
-  const auto is_enter = [](const KeyPress& press) {
-    return press.key == GLFW_KEY_ENTER || press.key == GLFW_KEY_KP_ENTER;
-  };
-  if (in_use && std::ranges::any_of(window_.keys(), is_enter)) {
+  if (item_entered(scene)) {
     match_step_ = 1;
     ImGui::SetWindowFocus(nullptr);  // so that n goes to the next
   }

@@ -10,6 +10,7 @@
 
 #include "formats/model/sample_trace.h"
 #include "viewer/model/labels.h"
+#include "viewer/model/stack_lines.h"
 
 namespace memreel::viewer {
 namespace {
@@ -63,6 +64,20 @@ Json described(const Document& document, const Classification* known, std::uint3
   return json;
 }
 
+/// `strip`: null before it is known.
+Json described(const VerdictStrip* strip) {
+  if (strip == nullptr) return nullptr;
+  const auto texts = [](const std::vector<VerdictItem>& items) {
+    Json json = Json::array();
+    for (const VerdictItem& item : items) json.push_back((item.topic.empty() ? "" : item.topic + " ") + item.text);
+    return json;
+  };
+  return {
+      {"decides", name_of(strip->decides)}, {"headline", strip->headline.text},
+      {"held_bytes", strip->held.count},    {"holders", texts(strip->holders)},
+      {"others", texts(strip->others)},     {"setting", strip->offer ? Json(strip->offer->item.text) : Json(nullptr)}};
+}
+
 Json described(const Tables& tables, const FlamePane& pane) {
   Json json = Json::array();
   const std::span<const FlameNode> flame = pane.first_nodes();
@@ -110,18 +125,24 @@ void Viewer::choose(const RankChoice& choice) {
 }
 
 void Viewer::close() {
+  source_.reset();
+  forget_document();
+}
+
+void Viewer::forget_document() {
   // What panes hold of the last trace means nothing in the next.
   panes_ = std::make_unique<Panes>();
   heap_ = HeapAt();
   heap_rounding_.reset();
   live_ = {};
   live_known_.reset();
-  source_.reset();
   document_ = std::make_shared<const Document>();
   selection_ = Selection();
   overlays_.clear();
   wanted_instant_.reset();
   cursor_follows_ = true;
+  judged_events_ = 0;
+  followed_heap_ = HeapId::none;
 }
 
 void Viewer::open(std::unique_ptr<Source> source, bool is_sample) {
@@ -194,13 +215,19 @@ void Viewer::follow_document() {
   if (latest == document_) return;
   const bool first = document_->empty() && !latest->empty();
   const bool moved = !first && selection_.view != followed_view_;
+  if (!first && latest->begun_anew != document_->begun_anew) {
+    forget_document();  // another trace, at the same place
+    return follow_document();
+  }
   if (!first && latest->renumbered != document_->renumbered) renumber(*latest);
   document_ = latest;
   if (document_->empty()) {
     if (document_->complete) wanted_instant_.reset();
     return;
   }
-  if (selection_.heap == HeapId::none || (cursor_follows_ && !moved)) selection_.heap = main_heap(*document_);
+  const bool chosen = selection_.heap != followed_heap_;
+  if (selection_.heap == HeapId::none || (cursor_follows_ && !moved && !chosen))
+    selection_.heap = followed_heap_ = main_heap(*document_);
   if (!moved) selection_.look_at_all(*document_);
   followed_view_ = moved ? TimeRange() : selection_.view;
   if (cursor_follows_) {
@@ -237,15 +264,20 @@ void Viewer::renumber(const Document& next) {
   selection_.renumber();
 }
 
-void Viewer::update_classification(double now) {
-  const auto file = source_ ? source_->file() : nullptr;
-  if (!file || !document_->complete || document_->empty() || !can_be_classified(*document_)) return;
+void Viewer::update_judged(double now) {
+  if (!document_->complete) return;
   const std::uint32_t events = document_->event_count();
   if (events != std::exchange(grown_to_, events)) grown_at_ = now;
-  if (!is_due(panes_->classification.key(), events, status().followed, now - grown_at_)) return;
+  const std::optional<std::uint32_t> judged = judged_events_ == 0 ? std::nullopt : std::optional(judged_events_);
+  if (is_due(judged, events, status().followed, now - grown_at_)) judged_events_ = events;
+}
+
+void Viewer::update_classification() {
+  const auto file = source_ ? source_->file() : nullptr;
+  if (!file || !document_->complete || document_->empty() || !can_be_classified(*document_)) return;
   panes_->classification.request(
-      events, [file, limit = memory_limit_](const Progress& progress) { return classify_file(file, limit, progress); },
-      false);
+      judged_events_,
+      [file, limit = memory_limit_](const Progress& progress) { return classify_file(file, limit, progress); }, false);
   if (!panes_->classification.is_current()) busy_ = true;
 }
 
@@ -319,6 +351,7 @@ void Viewer::begin_tour() {
 }
 
 void Viewer::focus() {
+  const TimeRange before = selection_.view;
   if (selection_.marked) {
     selection_.look_at(*document_, *selection_.marked);
   } else if (selection_.allocation) {
@@ -326,13 +359,11 @@ void Viewer::focus() {
     const Nanoseconds from = document_->time(document_->begin_of(*selection_.allocation));
     const Nanoseconds to = requested == never ? document_->last_time() : document_->time(requested);
     const Nanoseconds margin = (to - from) / 5 + Nanoseconds{10};
-    const TimeRange range{from - margin, to + margin};
-    const TimeRange before = selection_.view;
-    selection_.look_at(*document_, range);
-    if (before == selection_.view) selection_.look_at_all(*document_);  // twice: all of it
+    selection_.look_at(*document_, {from - margin, to + margin});
   } else {
     selection_.look_at_all(*document_);
   }
+  if (before == selection_.view) selection_.look_at_all(*document_);  // twice: all of it
   selection_.remember();
 }
 
@@ -440,6 +471,8 @@ void Viewer::make_commands() {
     show_tab("policies");
     panes_->policies.run();
   });
+  add("Show or hide the verdict above all panes", "V", GLFW_KEY_V, 0,
+      [this] { settings_.verdict = !settings_.verdict; });
   add("Keep this instant, to compare others with it", "K", GLFW_KEY_K, 0, [this] {
     panes_->compare.keep(selection_.cursor);
     show_tab("compare");
@@ -465,7 +498,7 @@ void Viewer::handle_keys(double seconds) {
   if (held(GLFW_KEY_D, GLFW_KEY_RIGHT)) selection_.pan(*document_, 1.5 * t);
 }
 
-Json Viewer::state() const {
+Json Viewer::state() {
   static constexpr std::array<const char*, 4> stages{"importing", "reading", "complete", "failed"};
   const SourceStatus status = this->status();
   Json places = Json::object();
@@ -488,6 +521,8 @@ Json Viewer::state() const {
       {"allocation", selection_.allocation ? Json(*selection_.allocation) : Json(nullptr)},
       {"stack", selection_.stack ? Json(index(*selection_.stack)) : Json(nullptr)},
       {"hovered_allocation", selection_.hovered_allocation ? Json(*selection_.hovered_allocation) : Json(nullptr)},
+      {"own_line",
+       selection_.stack ? Json(own_line(stack_lines(*document_->tables, *selection_.stack))) : Json(nullptr)},
       {"category", selection_.category ? Json(name_of(*selection_.category)) : Json(nullptr)},
       {"categories", nullptr},
       {"split", split_words.at(static_cast<std::size_t>(selection_.split_by(knows_categories())))},
@@ -496,6 +531,8 @@ Json Viewer::state() const {
       {"matches", panes_->allocations.matches()},
       {"listed", panes_->allocations.listed()},
       {"clipboard", clipboard()},
+      {"leaks", panes_->verdicts.leaks()},
+      {"welcome", document_->empty() ? Json(welcome().what) : Json(nullptr)},
       {"compared", compared(panes_->compare)},
       {"ranks", Json::array()},
       {"prediction", nullptr},
@@ -526,6 +563,7 @@ Json Viewer::state() const {
         state["prediction"]["predicted"].push_back(
             {{"value", p.at}, {"peak_live_bytes", p.live.count}, {"peak_reserved_bytes", p.reserved.count}});
   }
+  state["verdict"] = described(panes_->verdict.shown());
   state["flame"] = described(*document_->tables, panes_->flame);
   for (const Overlay& overlay : overlays_) state["overlays"].push_back(overlay.name);
   if (selection_.allocation && *selection_.allocation < document_->allocation_count())

@@ -29,6 +29,7 @@
 #include "viewer/panes/prediction_pane.h"
 #include "viewer/panes/ranks_pane.h"
 #include "viewer/panes/timeline_pane.h"
+#include "viewer/panes/verdict_pane.h"
 #include "viewer/panes/verdicts.h"
 
 namespace memreel::viewer {
@@ -38,10 +39,11 @@ inline constexpr std::array<std::string_view, 11> tab_names{"allocations", "stac
                                                             "leaks",       "fragmentation", "oom",       "policies",
                                                             "compare",     "ranks",         "prediction"};
 /// Panes that are always there.
-inline constexpr std::array<std::string_view, 4> fixed_names{"timeline", "map", "heap", "inspector"};
+inline constexpr std::array<std::string_view, 5> fixed_names{"verdict", "timeline", "map", "heap", "inspector"};
 
 /// What is shown of one trace, with the jobs that find it out.
 struct Panes {
+  VerdictPane verdict;
   TimelinePane timeline;
   MapPane map;
   HeapPane heap;
@@ -105,13 +107,15 @@ class Viewer {
   SourceStatus status() const;
 
   /// What is selected and where things are, for tests.
-  nlohmann::json state() const;
+  nlohmann::json state();
 
  private:
   void follow_document();
+  void forget_document();
   void renumber(const Document& next);
   void update_heap();
-  void update_classification(double now);
+  void update_judged(double now);
+  void update_classification();
   void handle_keys(double seconds);
   void remember_view(double now);
   void step(int by);
@@ -127,8 +131,14 @@ class Viewer {
   void draw_search(Scene& scene);
   void draw_unknowns(Scene& scene);
   void draw_panes(Scene& scene);
+  void follow(const VerdictAction& action);
   void draw_named(Scene& scene, std::string_view name);
   void draw_bottom(Scene& scene);
+  /// What is said while there is nothing to show: why, and what to do.
+  struct Welcome {
+    std::string what, remedy;
+  };
+  Welcome welcome() const;
   void draw_welcome(Scene& scene);
   void draw_help();
   void draw_tour(Scene& scene);
@@ -145,15 +155,17 @@ class Viewer {
   RankChoice choice_;                                // with the next frame: this one's scene is of the file
   std::shared_ptr<const Document> document_ = std::make_shared<const Document>();
   Selection selection_;
-  TimeRange followed_view_;     // all of the trace as it was; while that is shown, what is added is shown, too
-  bool cursor_follows_ = true;  // nobody has put the cursor yet
+  TimeRange followed_view_;              // all of the trace as it was; while that is shown, what is added is shown, too
+  HeapId followed_heap_ = HeapId::none;  // the one that mattered most when nobody had chosen one
+  bool cursor_follows_ = true;           // nobody has put the cursor yet
   bool paused_ = false;
-  bool close_wanted_ = false;   // with the next frame: this one's scene is of the file
-  std::uint32_t grown_to_ = 0;  // events of the document when it last grew,
-  double grown_at_ = 0;         // in seconds
-  TimeRange settled_view_;      // where the view came to rest
-  TimeRange last_view_;         // in the frame before
-  double view_moved_ = 0;       // when it moved last, in seconds
+  bool close_wanted_ = false;        // with the next frame: this one's scene is of the file
+  std::uint32_t grown_to_ = 0;       // events of the document when it last grew,
+  double grown_at_ = 0;              // in seconds
+  std::uint32_t judged_events_ = 0;  // of the version that is judged; later ones are when that is worth the time
+  TimeRange settled_view_;           // where the view came to rest
+  TimeRange last_view_;              // in the frame before
+  double view_moved_ = 0;            // when it moved last, in seconds
   std::optional<std::string> wanted_instant_;
   HeapAt heap_;
   LiveByCategory live_{};                             // in heap_

@@ -282,6 +282,10 @@ void Window::wake() {
   if (has_window().load(std::memory_order_acquire)) glfwPostEmptyEvent();
 }
 bool Window::should_close() const { return glfwWindowShouldClose(window_) == GLFW_TRUE; }
+bool Window::entered() const {
+  return std::ranges::any_of(
+      keys_, [](const KeyPress& press) { return press.key == GLFW_KEY_ENTER || press.key == GLFW_KEY_KP_ENTER; });
+}
 bool Window::is_held_alone(int key) const { return held_alone_.contains(key); }
 
 std::vector<std::uint8_t> Window::pixels(std::uint32_t& width, std::uint32_t& height) const {

@@ -79,6 +79,8 @@ class Window {
 
   // Since the last frame.
   const std::vector<KeyPress>& keys() const { return keys_; }
+  /// Whether Enter was one of them, on either part of the keyboard.
+  bool entered() const;
   /// How many keys were pressed so far.
   std::uint64_t key_count() const { return key_count_; }
   const std::vector<unsigned>& characters() const { return characters_; }

@@ -28,6 +28,8 @@ class SideScale {
   /// The same axis, on which what was at `position` is at 0.
   void move_to_zero(double position) { offset_ -= position; }
 
+  /// How many steps there are; 0 by time.
+  std::size_t steps() const { return pieces_->begins.size() - 1; }
   double position_of(Nanoseconds time) const;
   Nanoseconds time_at(double position) const;
 

@@ -103,9 +103,10 @@ class Document {
   std::shared_ptr<const Tables> tables = std::make_shared<const Tables>();
   Losses losses;
   ReadReport read;
-  std::uint64_t bytes = 0;  // of the file
-  bool complete = false;    // all that the file holds was read
-  bool renumbered = false;  // as it is judged (subject.h): events and allocations have other numbers than before
+  std::uint64_t bytes = 0;       // of the file
+  bool complete = false;         // all that the file holds was read
+  bool renumbered = false;       // as it is judged (subject.h): events and allocations have other numbers than before
+  std::uint32_t begun_anew = 0;  // how often somebody wrote another trace in its place: nothing means the same then
   std::vector<HeapSeries> heaps;
   std::vector<std::shared_ptr<const Keyframe>> keyframes;
   Columns columns;

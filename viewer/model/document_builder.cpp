@@ -212,6 +212,7 @@ void DocumentBuilder::add(const EventBatch& batch, const Tables& tables) {
 std::shared_ptr<const Document> DocumentBuilder::publish(const TraceReader& reader, std::uint64_t bytes,
                                                          bool complete) {
   auto document = std::make_shared<Document>();
+  document->begun_anew = begun_anew_;
   document->header = reader.header();
   if (!published_tables_ || !same_size(*published_tables_, reader.tables()))
     published_tables_ = std::make_shared<const Tables>(reader.tables());

@@ -23,6 +23,9 @@ class DocumentBuilder {
   explicit DocumentBuilder(std::uint32_t interval = keyframe_interval)
       : keyframe_interval_(interval), next_keyframe_(interval) {}
 
+  /// How often another trace was written in the place of the one that was read: Document::begun_anew.
+  void set_begun_anew(std::uint32_t times) { begun_anew_ = times; }
+
   /// Adds the events of a batch. `tables` are those that it refers to.
   void add(const EventBatch& batch, const Tables& tables);
 
@@ -66,6 +69,7 @@ class DocumentBuilder {
   /// After an event of `series`.
   void follow(Series& series) const;
 
+  std::uint32_t begun_anew_ = 0;
   std::uint32_t keyframe_interval_, next_keyframe_;
   const Tables* tables_ = nullptr;
   std::uint32_t at_ = 0;  // the event that is added

@@ -7,6 +7,7 @@
 
 #include "analyzer/report/own_frame.h"
 #include "formats/model/stack_text.h"
+#include "viewer/model/stack_lines.h"
 
 namespace memreel::viewer {
 namespace {
@@ -39,7 +40,7 @@ std::string stack_label(const Tables& tables, StackId stack) {
   std::string label = place_of(explaining);
   if (!label.empty()) label += "  ";
   label += explaining.function;
-  if (label.empty()) return text_of(frames.front());
+  if (label.empty()) return frame_name(tables, tables[stack].frame);
   const bool is_own = own.file == explaining.file && own.line == explaining.line;
   return is_own || is_library(own) ? label : label + "  \u2190 " + place_of(own);
 }

@@ -93,6 +93,8 @@ class Selection {
   MapColour colour_by(bool knows_categories) const {
     return colour.value_or(knows_categories ? MapColour::category : MapColour::stack);
   }
+  /// The stack that pictures show and all others pale: pointed at, or selected as a whole.
+  std::optional<StackId> lit_stack() const { return hovered_stack ? hovered_stack : allocation ? std::nullopt : stack; }
   /// The category that pictures show and all others pale.
   std::optional<Category> lit_category() const { return hovered_category ? hovered_category : category; }
 

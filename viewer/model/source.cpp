@@ -4,7 +4,9 @@
 #include <chrono>
 #include <condition_variable>
 #include <new>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "analyzer/replay/subject.h"
 #include "formats/import/import.h"
@@ -117,8 +119,30 @@ class Source::Import {
 };
 
 void Source::run(const std::stop_token& stop) {
-  if (auto done = within_memory(path_, [&] { return open_and_read(stop); }); !done)
-    set_status({.stage = Stage::failed, .error = done.error()});
+  const auto read_it = [&] {
+    written_anew_ = false;
+    return within_memory(path_, [&] { return open_and_read(stop); });
+  };
+  Result<void> done = read_it();
+  while (written_anew_ && !stop.stop_requested()) {
+    // Whoever writes it anew may just have emptied it: what is no trace yet becomes one, if not for long.
+    ++begun_anew_;
+    constexpr int most_tries = 25;
+    for (int tries = 0; tries == 0 || (!done && tries < most_tries && !stop.stop_requested()); ++tries) {
+      wait(stop, growth_check);
+      done = read_it();
+    }
+  }
+  if (!done) set_status({.stage = Stage::failed, .error = done.error()});
+}
+
+bool Source::is_written_anew(std::span<const std::byte> beginning, std::uint64_t size) const {
+  const auto now = open_file(path_);
+  if (!now) return false;  // it was deleted; what was read of it stays
+  if ((*now)->size() < size) return true;
+  std::vector<std::byte> bytes(beginning.size());
+  const auto read = (*now)->read(0, bytes);
+  return read && *read == bytes.size() && !std::ranges::equal(bytes, beginning);
 }
 
 Result<void> Source::open_and_read(const std::stop_token& stop) {
@@ -151,6 +175,7 @@ Result<bool> Source::publish_subject(const std::stop_token& stop, const std::sha
   auto reader = TraceReader::open(*subject, path_.string(), memory_limit_);
   if (!reader) return std::move(reader).error();
   DocumentBuilder builder;
+  builder.set_begun_anew(begun_anew_);
   for (EventBatch batch; !stop.stop_requested();) {
     const auto more = reader->next(batch);
     if (!more) return more.error();
@@ -176,12 +201,15 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
   auto reader = TraceReader::open(file, path_.string(), memory_limit_);
   if (!reader) return std::move(reader).error();
   DocumentBuilder builder;
+  builder.set_begun_anew(begun_anew_);
   ValueCheck values(path_.string());
   EventBatch batch;
   std::uint64_t events = 0;
   auto interval = first_publication;
   auto last = Clock::now() - interval;
-  bool published_end = false;
+  bool published_end = false, following = false;
+  std::vector<std::byte> beginning(256);
+  if (const auto count = file->read(0, beginning)) beginning.resize(*count);
   std::uint64_t expected = import == nullptr ? expected_events(*file) : 0;
   while (!stop.stop_requested()) {
     const bool importing = import != nullptr && !import->done();
@@ -201,8 +229,13 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
         interval = std::min(2 * interval, longest_between_publications);
         if (!importing && expected == 0) expected = expected_events(*file);
         const double share = importing ? 0.99 : static_cast<double>(events) / static_cast<double>(expected);
-        publish(builder.publish(*reader, file->size(), false),
-                {.stage = importing ? Stage::importing : Stage::reading, .progress = std::min(0.99, share)});
+        // What is added to a file that was read to its end is no reason to say that it is being read.
+        if (following)
+          publish(builder.publish(*reader, file->size(), true),
+                  {.stage = Stage::complete, .progress = 1, .followed = true});
+        else
+          publish(builder.publish(*reader, file->size(), false),
+                  {.stage = importing ? Stage::importing : Stage::reading, .progress = std::min(0.99, share)});
       }
       continue;
     }
@@ -225,8 +258,12 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
       published_end = true;
     }
     if (!followed) return {};
+    following = true;
     const std::uint64_t size = file->size();
-    while (!stop.stop_requested() && file->size() == size) wait(stop, growth_check);
+    while (!stop.stop_requested() && file->size() == size && !is_written_anew(beginning, size))
+      wait(stop, growth_check);
+    written_anew_ = is_written_anew(beginning, size);
+    if (written_anew_) return {};
   }
   return {};
 }

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 
@@ -53,6 +54,8 @@ class Source {
   Result<void> read(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file, Import* import);
   Result<bool> publish_subject(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file,
                                const TraceReader& raw);
+  /// Whether the file is not the one any more of which `size` bytes were read, the first of them `beginning`.
+  bool is_written_anew(std::span<const std::byte> beginning, std::uint64_t size) const;
   void publish(std::shared_ptr<const Document> document, const SourceStatus& status);
   void set_status(const SourceStatus& status);
   void set_file(std::shared_ptr<ByteFile> file);
@@ -60,6 +63,10 @@ class Source {
   std::filesystem::path path_;
   std::function<void()> changed_;
   Bytes memory_limit_;
+  // Of the thread that reads.
+  bool written_anew_ = false;     // reading ended because another trace was written in this one's place
+  std::uint32_t begun_anew_ = 0;  // how often that was
+
   mutable std::mutex mutex_;
   std::shared_ptr<const Document> document_;
   std::shared_ptr<ByteFile> file_;

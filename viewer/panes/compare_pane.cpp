@@ -86,9 +86,9 @@ void ComparePane::draw_controls(Scene& scene) {
   }
   ImGui::SameLine(0, scene.px(18));
   ImGui::SetNextItemWidth(scene.px(280));
-  if (ImGui::InputTextWithHint("##other", "compare with another trace's file", &typed_,
-                               ImGuiInputTextFlags_EnterReturnsTrue))
-    set_other(typed_);
+  ImGui::InputTextWithHint("##other", "compare with another trace's file", &typed_);
+  note_item(scene, "compare/file");
+  if (item_entered(scene)) set_other(typed_);
   if (other_.empty()) return;
   ImGui::SameLine();
   if (ImGui::Button("instants instead")) set_other({});

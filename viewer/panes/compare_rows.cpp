@@ -102,7 +102,7 @@ std::optional<CompareRows::Click> CompareRows::draw_row(Scene& scene, const Comp
   return click;
 }
 
-void CompareRows::draw_axis(Scene& scene, const Range& range, AlignBy by) {
+void CompareRows::draw_axis(Scene& scene, const CompareSides& sides, const Range& range, AlignBy by) {
   const Area area = take_area("compare axis");
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const double length = range.end - range.begin;
@@ -121,8 +121,14 @@ void CompareRows::draw_axis(Scene& scene, const Range& range, AlignBy by) {
   }
   const double most = std::max(1.0, static_cast<double>(area.width() / spacing));
   const double step = std::max(1.0, std::ceil(length / most));
-  for (double at = std::ceil(range.begin / step) * step; at < range.end; at += step)
-    tick(at, "step " + std::to_string(static_cast<std::int64_t>(at) + 1));
+  // What is drawn after the last step is none.
+  const double last = static_cast<double>(std::max(sides[0].scale.steps(), sides[1].scale.steps()));
+  for (double at = std::ceil(std::max(range.begin, 0.0) / step) * step; at < std::min(range.end, last); at += step) {
+    const std::string number = std::to_string(static_cast<std::int64_t>(at) + 1);
+    tick(at, "step " + number);
+    note_item(scene, "compare/step " + number);
+  }
+  if (last >= range.begin && last < range.end) tick(last, "after the last step");
 }
 
 std::optional<CompareRows::Click> CompareRows::draw(Scene& scene, const CompareSides& sides, std::size_t reference,
@@ -143,7 +149,7 @@ std::optional<CompareRows::Click> CompareRows::draw(Scene& scene, const CompareS
     ImGui::EndChild();
   }
   ImGui::BeginChild("compare axis", {0, axis});
-  draw_axis(scene, range, by);
+  draw_axis(scene, sides, range, by);
   ImGui::EndChild();
   ImGui::PopStyleVar();
   return click;

@@ -55,7 +55,7 @@ class CompareRows {
   void request(Scene& scene, const CompareSides& sides, const Range& range, AlignBy by, float width);
   std::optional<Click> draw_row(Scene& scene, const CompareSides& sides, std::size_t number, const Range& range,
                                 std::uint64_t top);
-  static void draw_axis(Scene& scene, const Range& range, AlignBy by);
+  static void draw_axis(Scene& scene, const CompareSides& sides, const Range& range, AlignBy by);
 
   Background<Key, Columns> columns_;
   std::optional<double> hovered_, next_hovered_;  // a position of the axis

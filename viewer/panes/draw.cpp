@@ -185,6 +185,11 @@ bool draw_job_line(Scene& scene, const std::string& place, const std::string& wh
   return is_pressed;
 }
 
+bool item_entered(const Scene& scene) {
+  // A field that Enter is held in ends the input by itself.
+  return scene.enter && (ImGui::IsItemActive() || ImGui::IsItemDeactivated());
+}
+
 bool key_pressed(ImGuiKey key) {
 #if IMGUI_VERSION_NUM >= 18700
   return ImGui::IsKeyPressed(key);

@@ -84,6 +84,9 @@ void draw_job(Scene& scene, const std::string& name, const char* doing, Job& job
   }
 }
 
+/// Whether Enter was pressed in the text field that was drawn last.
+bool item_entered(const Scene& scene);
+
 /// Whether a key was pressed in this frame, or repeats.
 bool key_pressed(ImGuiKey key);
 

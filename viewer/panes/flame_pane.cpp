@@ -8,15 +8,16 @@
 #include "formats/model/stack_text.h"
 #include "viewer/model/labels.h"
 #include "viewer/model/layer_frames.h"
+#include "viewer/model/stack_lines.h"
 #include "viewer/panes/list_panes.h"
 
 namespace memreel::viewer {
 
 std::string FlamePane::name_of(const Tables& tables, const FlameNode& node, const FlameNode* above) {
   const FrameText frame = frame_text(tables, node.frame);
-  if (above == nullptr) return std::string(frame.function.empty() ? "(unknown)" : frame.function);
+  std::string function = frame_name(tables, node.frame);
+  if (above == nullptr) return function;
   if (frame.instance.empty()) {
-    std::string function(frame.function.empty() ? "(unknown)" : frame.function);
     if (frame.file.empty()) return function;
     return std::string(file_name(frame.file)) + ":" + std::to_string(frame.line) + "  " + function;
   }
@@ -145,7 +146,7 @@ void FlamePane::draw_node(Scene& scene, ImDrawList& list, const Area& area, std:
   if (!hovered) return;
   if (number != 0) scene.selection.hover(node.stack);
   ImGui::BeginTooltip();
-  ImGui::TextUnformatted((number == 0 ? name : text_of(frame)).c_str());
+  ImGui::TextUnformatted((number == 0 || text_of(frame).empty() ? name : text_of(frame)).c_str());
   if (by_layer_ && !frame.instance.empty()) ImGui::TextUnformatted(std::string(frame.instance).c_str());
   ImGui::TextDisabled("%s in %s allocations, %s of all", text_of(Bytes{node.bytes}).c_str(),
                       text_of(node.count).c_str(), text_of_share(node.end - node.begin).c_str());

@@ -122,8 +122,24 @@ void draw_block(ImDrawList& list, const Area& area, float requested, Colour colo
   if (middle < area.right) fill(list, {middle, area.top, area.right, area.bottom}, rounding);
 }
 
-void tell_segment(const Scene& scene, const HeldSegment& segment) {
+/// `block`: that the pointer is on; null between blocks.
+void tell(Scene& scene, const HeldSegment& segment, const HeldBlock* block) {
   ImGui::BeginTooltip();
+  if (block != nullptr) {
+    const Document& document = scene.doc();
+    std::string what = text_of(block->size);
+    if (scene.has_categories())
+      what += "   " + std::string(words_of(scene.classification->category(block->allocation)));
+    if (block->pending) what += "   awaiting free";
+    ImGui::TextUnformatted(what.c_str());
+    ImGui::TextUnformatted(stack_label(scene.tables(), document.stack_of(block->allocation)).c_str());
+    ImGui::TextDisabled(
+        "at %s, since %s", address_text(block->address).c_str(),
+        time_text(document.time(document.begin_of(block->allocation)) - document.first_time(), Nanoseconds{1000})
+            .c_str());
+    note_item(scene, "heap/told block");
+    ImGui::Separator();
+  }
   ImGui::TextUnformatted((text_of(segment.size) + " at " + address_text(segment.address)).c_str());
   ImGui::TextDisabled("%s in use in %s blocks, largest free block %s", text_of(segment.held).c_str(),
                       text_of(std::uint64_t{segment.blocks}).c_str(), text_of(segment.largest_gap_size).c_str());
@@ -285,11 +301,15 @@ void HeapPane::draw_piece(Scene& scene, ImDrawList& list, const Area& area, floa
   auto block = std::partition_point(
       first, last, [&](const HeldBlock& b) { return std::max(x_of(b.end()), x_of(b.address) + 1) <= area.left; });
   float drawn_to = area.left - 1;
+  const HeldBlock* pointed_block = nullptr;
   for (; block != last; ++block) {
     const float left = x_of(block->address), right = std::max(x_of(block->end()), left + 1);
     if (left >= area.right) break;
     const bool marked = selection.allocation == block->allocation || selection.highlights(document, block->allocation);
-    if (pointed && mouse.x >= left && mouse.x < right) point_at(scene, block->allocation);
+    if (pointed && mouse.x >= left && mouse.x < right) {
+      point_at(scene, block->allocation);
+      pointed_block = &*block;
+    }
     const auto number = static_cast<std::uint32_t>(block - scene.heap.blocks.begin());
     const bool pins = scene.heap.pin_before == number || scene.heap.pin_after == number;
     if (right <= drawn_to && !marked && !pins) continue;  // under what is drawn
@@ -318,7 +338,7 @@ void HeapPane::draw_piece(Scene& scene, ImDrawList& list, const Area& area, floa
     }
     list.PopClipRect();
   }
-  if (pointed) tell_segment(scene, segment);
+  if (pointed) tell(scene, segment, pointed_block);
 }
 
 }  // namespace memreel::viewer

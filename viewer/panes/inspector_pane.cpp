@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "analyzer/report/own_frame.h"
 #include "analyzer/report/shortcomings.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
@@ -36,11 +35,42 @@ void InspectorPane::draw(Scene& scene) {
   note_place(scene, "inspector", {at.x, at.y, at.x + size.x, at.y + size.y});
   const Selection& selection = scene.selection;
   const std::uint32_t count = scene.doc().allocation_count();
-  if (selection.allocation && *selection.allocation < count)
-    draw_allocation(scene, *selection.allocation);
-  else if (!selection.stack)
-    draw_trace(scene);
-  if (selection.stack) draw_stack(scene, *selection.stack);
+  const std::optional<std::uint32_t> allocation =
+      selection.allocation && *selection.allocation < count ? selection.allocation : std::nullopt;
+  if (allocation) draw_heading(scene, *allocation);
+  if (!allocation && !selection.stack) draw_trace(scene);
+  // The stack has all of the height, beside the details only where there is room for both.
+  const bool has_both = allocation && selection.stack;
+  const bool shows_both = has_both && size.y > scene.px(640);
+  if (has_both && !shows_both) choose_part(scene);
+  if (allocation && (shows_both || !selection.stack || !shows_stack_)) draw_allocation(scene, *allocation);
+  if (selection.stack && (shows_both || !has_both || shows_stack_)) draw_stack(scene, *selection.stack);
+}
+
+void InspectorPane::choose_part(Scene& scene) {
+  for (const bool stack : {true, false}) {
+    if (ImGui::RadioButton(stack ? "stack" : "details", shows_stack_ == stack)) shows_stack_ = stack;
+    note_item(scene, stack ? "inspector/stack" : "inspector/details");
+    if (stack) ImGui::SameLine();
+  }
+}
+
+/// What an allocation is, in a line.
+void InspectorPane::draw_heading(Scene& scene, std::uint32_t id) {
+  ImGui::TextUnformatted(text_of(scene.doc().size_of(id)).c_str());
+  ImGui::SameLine(0, scene.px(14));
+  if (scene.has_categories()) {
+    const Category category = scene.classification->category(id);
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    const float size = scene.px(9), drop = (ImGui::GetTextLineHeight() - size) / 2;
+    ImGui::GetWindowDrawList()->AddRectFilled({at.x, at.y + drop}, {at.x + size, at.y + drop + size},
+                                              scene.theme.category(category), scene.px(2));
+    ImGui::SetCursorScreenPos({at.x + scene.px(15), at.y});
+    ImGui::TextUnformatted(std::string(words_of(category)).c_str());
+    note_item(scene, "inspector/category");
+    ImGui::SameLine(0, scene.px(14));
+  }
+  ImGui::TextDisabled("allocation %s", text_of(std::uint64_t{id}).c_str());
 }
 
 void InspectorPane::draw_trace(Scene& scene) {
@@ -86,13 +116,7 @@ void InspectorPane::draw_purpose(Scene& scene, const Allocation& a) {
   const Classification& known = *scene.classification;
   const float column = scene.px(120);
   const EvidenceRow& evidence = row_of(known.evidence(index(a.id)));
-  const ImVec2 at = ImGui::GetCursorScreenPos();
-  const float size = scene.px(9), drop = (ImGui::GetTextLineHeight() - size) / 2;
-  const float left = at.x + column - ImGui::GetCursorPosX() - scene.px(15);
-  ImGui::GetWindowDrawList()->AddRectFilled({left, at.y + drop}, {left + size, at.y + drop + size},
-                                            scene.theme.category(evidence.category), scene.px(2));
   property("category", std::string(words_of(evidence.category)), column);
-  note_item(scene, "inspector/category");
   ImGui::PushStyleColor(ImGuiCol_Text, scene.theme.faint);
   ImGui::PushTextWrapPos();
   ImGui::SetCursorPosX(column);
@@ -112,8 +136,6 @@ void InspectorPane::draw_allocation(Scene& scene, std::uint32_t id) {
   const Allocation a = document.allocation(id);
   const Origin& origin = tables[a.origin];
   const float column = scene.px(120);
-  ImGui::TextUnformatted((text_of(a.size) + "   allocation " + text_of(std::uint64_t{id})).c_str());
-  ImGui::Spacing();
   if (scene.has_categories()) draw_purpose(scene, a);
   property("address", address_text(a.address), column);
   property("bytes", text_of(std::uint64_t{a.size.count}), column);
@@ -182,38 +204,63 @@ const std::string& InspectorPane::source_line(const std::string& file, std::uint
   return line >= 1 && line <= lines.size() ? lines[line - 1] : none;
 }
 
+void InspectorPane::draw_frame(Scene& scene, const StackLine& line) {
+  ImGui::PushStyleColor(ImGuiCol_Text, line.own                       ? scene.theme.accent
+                                       : line.library || line.unnamed ? scene.theme.faint
+                                                                      : scene.theme.text);
+  ImGui::TextUnformatted(line.name.c_str());
+  ImGui::PopStyleColor();
+  const FrameText& frame = line.frame;
+  if (frame.file.empty()) return;
+  ImGui::SameLine();
+  const std::string where = std::string(line.own ? frame.file : file_name(frame.file)) +
+                            (frame.line != 0 ? ":" + std::to_string(frame.line) : "");
+  ImGui::TextDisabled("%s", where.c_str());
+  if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", text_of(frame).c_str());
+  if (line.library) return;
+  const std::string& source = source_line(std::string(frame.file), frame.line);
+  const std::size_t begin = source.find_first_not_of(" \t");
+  if (begin != std::string::npos) ImGui::TextDisabled("      %s", source.c_str() + begin);
+}
+
 void InspectorPane::draw_stack(Scene& scene, StackId stack) {
-  const std::vector<FrameText> frames = frames_of(scene.tables(), stack);
-  if (frames.empty()) {
+  if (lines_of_ != stack || lines_tables_ != scene.doc().tables) {
+    lines_ = stack_lines(scene.tables(), stack);
+    lines_of_ = stack;
+    lines_tables_ = scene.doc().tables;
+  }
+  if (lines_.empty()) {
     ImGui::TextDisabled("No stack was recorded for it.");
     return;
   }
-  const FrameText own = own_frame(frames);
+  // What its reader can change comes first.
+  if (const auto own = std::ranges::find(lines_, true, &StackLine::own); own != lines_.end() && !own->library) {
+    draw_frame(scene, *own);
+    ImGui::Separator();
+  }
   ImGui::TextDisabled("stack, innermost first");
   ImGui::SameLine();
-  if (ImGui::SmallButton("copy")) {
-    std::string all;
-    for (const FrameText& frame : frames) all += text_of(frame) + "\n";
-    ImGui::SetClipboardText(all.c_str());
+  if (ImGui::SmallButton("copy")) ImGui::SetClipboardText(copied_stack(lines_).c_str());
+  note_item(scene, "inspector/copy stack");
+  const auto folded = std::ranges::count(lines_, true, &StackLine::passes_on);
+  if (folded != 0) {
+    ImGui::SameLine();
+    const std::string what = (unfolded_ ? "fold " : "show ") + std::to_string(folded) + " that pass calls on";
+    if (ImGui::SmallButton(what.c_str())) unfolded_ = !unfolded_;
+    note_item(scene, "inspector/fold");
+  }
+  if (const auto unnamed = std::ranges::count(lines_, true, &StackLine::unnamed); unnamed != 0) {
+    ImGui::PushStyleColor(ImGuiCol_Text, scene.theme.faint);
+    ImGui::TextWrapped("%s without a name: memreel symbols TRACE -o NAMED.reel looks names up.",
+                       unnamed == 1 ? "A native frame is" : (std::to_string(unnamed) + " native frames are").c_str());
+    ImGui::PopStyleColor();
+    note_item(scene, "inspector/unnamed");
   }
   ImGui::BeginChild("frames", {0, 0}, false, ImGuiWindowFlags_HorizontalScrollbar);
-  for (const FrameText& frame : frames) {
-    const bool mine = frame.function == own.function && frame.file == own.file && frame.line == own.line;
-    const bool library = is_library_file(frame.file);
-    ImGui::PushStyleColor(ImGuiCol_Text, mine ? scene.theme.accent : library ? scene.theme.faint : scene.theme.text);
-    ImGui::TextUnformatted(std::string(frame.function.empty() ? "(unknown)" : frame.function).c_str());
-    ImGui::PopStyleColor();
-    if (frame.file.empty()) continue;
-    ImGui::SameLine();
-    const std::string where = std::string(mine ? frame.file : file_name(frame.file)) +
-                              (frame.line != 0 ? ":" + std::to_string(frame.line) : "");
-    ImGui::TextDisabled("%s", where.c_str());
-    if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", text_of(frame).c_str());
-    if (const std::string& line = source_line(std::string(frame.file), frame.line); !line.empty() && !library) {
-      const std::size_t begin = line.find_first_not_of(" \t");
-      if (begin != std::string::npos) ImGui::TextDisabled("      %s", line.c_str() + begin);
-    }
-  }
+  const ImVec2 at = ImGui::GetWindowPos(), size = ImGui::GetWindowSize();
+  note_place(scene, "inspector/frames", {at.x, at.y, at.x + size.x, at.y + size.y});
+  for (const StackLine& line : lines_)
+    if (unfolded_ || !line.passes_on || line.own) draw_frame(scene, line);
   ImGui::EndChild();
 }
 

@@ -92,9 +92,11 @@ void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {
   rows.on_hover = [&](std::uint64_t row) { scene.selection.hover(stack(row)); };
   rows.on_click = [&](std::uint64_t row) {
     scene.selection.cursor = scene.doc().event_count();
-    scene.selection.select(stack(row));
-    if (shown[row].example) scene.selection.select(scene.doc(), *shown[row].example);
+    scene.selection.select(stack(row));  // all that it keeps
     scene.selection.remember();
+  };
+  rows.on_double_click = [&](std::uint64_t row) {
+    if (shown[row].example) scene.selection.select(scene.doc(), *shown[row].example);
   };
   rows.of = shown_;
   rows.key = [&](std::uint64_t row, int sort) {

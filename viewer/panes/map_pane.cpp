@@ -65,8 +65,11 @@ ColourOf colours_of(const Scene& scene, const std::shared_ptr<const Findings>& f
 }
 
 ColourOf with_others_pale(const Scene& scene, ColourOf colour) {
+  if (const std::optional<StackId> lit = scene.selection.lit_stack())
+    return [document = scene.document, lit = *lit, ground = scene.theme.segment, colour = std::move(colour)](
+               std::uint32_t id) { return document->stack_of(id) == lit ? colour(id) : mix(colour(id), ground, 0.85); };
   const std::optional<Category> lit = scene.selection.lit_category();
-  if (!lit || !scene.classification || scene.selection.hovered_stack) return colour;
+  if (!lit || !scene.classification) return colour;
   return [known = scene.classification, lit = *lit, ground = scene.theme.segment, colour = std::move(colour)](
              std::uint32_t id) { return known->category(id) == lit ? colour(id) : mix(colour(id), ground, 0.85); };
 }
@@ -237,7 +240,7 @@ void MapPane::draw_toolbar(Scene& scene) {
 
 void MapPane::request(Scene& scene, const Area& area, const std::shared_ptr<const Findings>& findings) {
   const Selection& selection = scene.selection;
-  const std::optional<Category> lit_category = selection.hovered_stack ? std::nullopt : selection.lit_category();
+  const std::optional<Category> lit_category = selection.lit_stack() ? std::nullopt : selection.lit_category();
   const MapQuery query{.heap = selection.heap,
                        .begin = selection.view.begin,
                        .end = selection.view.end,
@@ -248,15 +251,10 @@ void MapPane::request(Scene& scene, const Area& area, const std::shared_ptr<cons
                        .colour = scene.colour(),
                        .palette = (scene.theme.dark ? 1U : 0U) + (findings ? 2U : 0U),
                        .classified = scene.colour() == MapColour::category || lit_category ? scene.classified() : 0,
-                       .lit = selection.hovered_stack,
+                       .lit = selection.lit_stack(),
                        .lit_category = lit_category,
                        .version = scene.doc().event_count()};
   ColourOf colour = with_others_pale(scene, colours_of(scene, findings));
-  if (query.lit)
-    colour = [document = scene.document, lit = *query.lit, ground = scene.theme.segment,
-              colour = std::move(colour)](std::uint32_t id) {
-      return document->stack_of(id) == lit ? colour(id) : mix(colour(id), ground, 0.85);
-    };
   auto draw = [document = scene.document, query, segment = scene.theme.segment, colour = std::move(colour)](
                   const Progress& progress) { return draw_map(*document, query, colour, segment, progress); };
   picture_.request(query, std::move(draw), false);

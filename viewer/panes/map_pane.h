@@ -19,7 +19,7 @@ namespace memreel::viewer {
 /// document: afterwards it needs nothing but the allocation's number, on any thread.
 ColourOf colours_of(const Scene& scene, const std::shared_ptr<const Findings>& findings);
 
-/// The same, with what is not of the category that is selected or pointed at pale.
+/// The same, with what is not of the stack or the category that is selected or pointed at pale.
 ColourOf with_others_pale(const Scene& scene, ColourOf colour);
 
 class MapPane {

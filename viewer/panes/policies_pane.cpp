@@ -13,6 +13,7 @@
 #include "analyzer/replay/prepare.h"
 #include "formats/model/quantity.h"
 #include "formats/reader/load.h"
+#include "viewer/model/policy_input.h"
 
 namespace memreel::viewer {
 namespace {
@@ -77,6 +78,44 @@ void PoliciesPane::request(Scene& scene) {
                   });
 }
 
+void PoliciesPane::run() {
+  const std::string specs = as_policies(specs_);
+  const auto parsed = parse_policies(specs);
+  problem_ = parsed ? std::string() : parsed.error().message();
+  if (!parsed) return;
+  wanted_ = specs;
+  replay_.retry();
+}
+
+void PoliciesPane::overlay(const std::string& policy) {
+  // Policies are told apart by commas outside of braces.
+  if (("," + specs_ + ",").find("," + policy + ",") == std::string::npos)
+    specs_ += (specs_.empty() ? "" : ",") + policy;
+  overlay_when_done_ = policy;
+  run();
+}
+
+void PoliciesPane::update(Scene& scene) {
+  request(scene);
+  if (replay_.running()) scene.busy = true;
+  if (const auto latest = replay_.value(); latest != seen_) {
+    seen_ = latest;
+    problem_ = latest->problem;
+    if (problem_.empty()) {
+      shown_ = latest;
+      overlaid_.assign(shown_->results.size(), false);
+      scene.overlays.clear();
+    }
+  }
+  if (overlay_when_done_.empty() || !shown_ || !replay_.is_current()) return;
+  const auto wanted = parse_policies(overlay_when_done_);
+  overlay_when_done_.clear();
+  if (!wanted) return;
+  for (std::size_t i = 0; i < shown_->results.size(); ++i)
+    if (shown_->results[i].policy == wanted->front()) overlaid_[i] = true;
+  show_overlays(scene);
+}
+
 void PoliciesPane::draw(Scene& scene) {
   if (scene.doc().event_count() > most_events) {
     explain(scene, take_area("policies"), "This trace is too long to be replayed here.",
@@ -84,7 +123,8 @@ void PoliciesPane::draw(Scene& scene) {
     return;
   }
   ImGui::SetNextItemWidth(scene.px(520));
-  const bool entered = ImGui::InputText("##policies", &specs_, ImGuiInputTextFlags_EnterReturnsTrue);
+  ImGui::InputText("##policies", &specs_);
+  const bool entered = item_entered(scene);
   note_place(
       scene, "policies/specs",
       {ImGui::GetItemRectMin().x, ImGui::GetItemRectMin().y, ImGui::GetItemRectMax().x, ImGui::GetItemRectMax().y});
@@ -93,26 +133,23 @@ void PoliciesPane::draw(Scene& scene) {
   note_place(
       scene, "policies/run",
       {ImGui::GetItemRectMin().x, ImGui::GetItemRectMin().y, ImGui::GetItemRectMax().x, ImGui::GetItemRectMax().y});
-  request(scene);
   ImGui::SameLine();
-  if (replay_.running()) scene.busy = true;
   if (replay_.running() || replay_.given_up()) {
     draw_job(scene, "policies", "Replaying", replay_);
   } else {
     ImGui::TextDisabled(
         "%s", fitting("click a row to lay its course over the timeline", ImGui::GetContentRegionAvail().x).c_str());
   }
-  if (const auto latest = replay_.value(); latest != shown_) {
-    shown_ = latest;
-    overlaid_.assign(shown_->results.size(), false);
-    scene.overlays.clear();
+  if (!problem_.empty()) {
+    ImGui::PushStyleColor(ImGuiCol_Text, scene.theme.alarm);
+    ImGui::TextWrapped("%s", problem_.c_str());
+    ImGui::PopStyleColor();
+    note_item(scene, "policies/problem");
   }
-  if (!shown_ || !shown_->problem.empty()) {
+  if (!shown_) {
     const Area area = take_area("policies");
     note_place(scene, "policies", area);
-    if (shown_)
-      explain(scene, area, shown_->problem);
-    else
+    if (problem_.empty())
       explain(scene, area, "What would another allocator have reserved for the same requests?", "Press Replay.");
     return;
   }

@@ -15,12 +15,13 @@ namespace memreel::viewer {
 class PoliciesPane {
  public:
   PoliciesPane();
+  /// Runs what was asked for; to be called in every frame, whether the pane is on screen or not.
+  void update(Scene& scene);
   void draw(Scene& scene);
   /// Asks for a replay, as its button does.
-  void run() {
-    wanted_ = specs_;
-    replay_.retry();
-  }
+  void run();
+  /// Adds a policy to those that are replayed, replays them, and lays its course over the timeline.
+  void overlay(const std::string& policy);
 
  private:
   struct Outcome {
@@ -34,9 +35,12 @@ class PoliciesPane {
   Table table_;
   std::string specs_ = "torch.native,torch.expandable,cuda.malloc,fit.best,bound.live";
   std::string wanted_;
+  std::string problem_;  // with what was asked for last; the table shows what came before it
   Background<std::string, Outcome> replay_;
-  std::shared_ptr<const Outcome> shown_;
+  std::shared_ptr<const Outcome> seen_;   // the latest
+  std::shared_ptr<const Outcome> shown_;  // the latest without a problem
   std::vector<bool> overlaid_;
+  std::string overlay_when_done_;  // a policy
 };
 
 }  // namespace memreel::viewer

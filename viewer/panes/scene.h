@@ -40,8 +40,11 @@ struct Scene {
   const LiveByCategory& live;                            // in it; zeros until that is known
   RoundingJob& rounding;                                 // asked for when all of the trace is read
   std::shared_ptr<const Classification> classification;  // what allocations are for; null until that is known
+  bool classifying = false;                              // that is on its way
+  std::uint32_t judged_events = 0;  // so many of a file that grows are judged: not each time that it has grown
   std::vector<Overlay>& overlays;
   std::map<std::string, ImVec4>& places;  // where things are on screen: x, y, width, height
+  bool enter = false;                     // Enter was pressed since the last frame, if let go of within it
   bool& busy;                             // set by panes that wait for a job
   std::function<void()> wake;             // draws a frame when something has changed; from any thread
 

@@ -104,12 +104,15 @@ void apply(const Theme& theme, float scale) {
   style.TabRounding = 4;
   style.ScrollbarSize = 12;
   style.ScrollbarRounding = 6;
+  theme.dark ? ImGui::StyleColorsDark(&style) : ImGui::StyleColorsLight(&style);  // what is not set below
   const auto set = [&](ImGuiCol slot, Colour colour) { style.Colors[slot] = vec(colour); };
   set(ImGuiCol_Text, theme.text);
   set(ImGuiCol_TextDisabled, theme.faint);
   set(ImGuiCol_WindowBg, theme.panel);
   set(ImGuiCol_ChildBg, with_alpha(theme.panel, 0));  // the frame begins as a panel: nothing is filled twice
   set(ImGuiCol_PopupBg, theme.panel);
+  set(ImGuiCol_TitleBg, mix(theme.panel, theme.line, 0.7));
+  set(ImGuiCol_TitleBgActive, mix(theme.panel, theme.accent, 0.22));
   set(ImGuiCol_Border, theme.line);
   set(ImGuiCol_FrameBg, mix(theme.panel, theme.line, 0.7));
   set(ImGuiCol_FrameBgHovered, theme.line);

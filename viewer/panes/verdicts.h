@@ -2,31 +2,23 @@
 #pragma once
 
 #include <memory>
-#include <string>
+#include <optional>
 #include <vector>
 
-#include "analyzer/insight/fragmentation.h"
-#include "analyzer/insight/leaks.h"
-#include "analyzer/insight/out_of_memory.h"
-#include "analyzer/insight/remedies.h"
 #include "viewer/model/background.h"
+#include "viewer/model/findings.h"
 #include "viewer/panes/draw.h"
 #include "viewer/panes/table.h"
 
 namespace memreel::viewer {
 
-struct Findings {
-  LeakReport leaks;
-  std::vector<Fragmentation> fragmentation;
-  Remedies remedies;
-  OutOfMemories ooms;
-  /// What each allocation that is kept was judged to be, by its number; none of those that were let go of.
-  std::vector<std::optional<LeakVerdict>> of_allocation;
-  std::string problem;  // why there are none; empty: there are
-};
-
 class Verdicts {
  public:
+  static bool is_too_long(const Scene& scene);
+  /// How far that is, with a button that gives it up; nothing when it is not on its way.
+  void draw_progress(Scene& scene, const char* name) { draw_job(scene, name, "Judging", findings_); }
+  /// How many causes of leaks there are, as far as that is known; asks for nothing.
+  std::size_t leaks() { return findings_.value() ? findings_.value()->leaks.causes.size() : 0; }
   /// Null until they are made, which this asks for.
   std::shared_ptr<const Findings> ask(Scene& scene);
   /// Null until they are made; says so in `area` of the pane called `name`.

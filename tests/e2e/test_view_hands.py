@@ -1,0 +1,239 @@
+"""What a person's hands do to the viewer: menus, keys in odd moments, files that change under it, signals."""
+
+import json
+import signal
+import subprocess
+import time
+import unittest
+
+import histories
+from program import SAMPLES, run
+from viewing import PATIENCE, VIEW, ViewTest, picture
+
+
+class HandsTest(ViewTest):
+    def retype(self, view, policies):
+        """Other policies than those that were there."""
+        view.click_on("policies/specs")
+        view.hold("ctrl+a")
+        view.type(policies)
+
+
+class Keys(HandsTest):
+    def test_esc_closes_a_menu_and_nothing_else(self):
+        view = self.open(SAMPLES / "leak.reel")
+        view.settled()
+        selected = view.click_on("allocations/first row")["allocation"]
+        view.click_on("split")
+        self.assertIn("split/by stack", view.settled()["places"])
+        shown = view.key("Escape")
+        self.assertNotIn("split/by stack", shown["places"], "the menu is closed")
+        self.assertEqual(shown["allocation"], selected, "what was selected still is")
+        self.assertEqual(view.click_on("tab/stacks")["tab"], "stacks", "the next click is one")
+        self.assertIsNone(view.key("Escape")["allocation"])
+        self.end(view)
+
+    def test_f_twice_shows_all_after_a_range_was_dragged(self):
+        view = self.open(SAMPLES / "leak.reel")
+        shown = view.settled()
+        x, y, width, height = shown["places"]["timeline"]
+        view.hands("mousemove", int(x + 0.3 * width), int(y + height / 2), "mousedown", 1, "sleep", 0.5, "mousemove",
+                   int(x + 0.5 * width), int(y + height / 2), "sleep", 0.5, "mouseup", 1)
+        marked = view.settled()["marked"]
+        self.assertEqual(view.key("f")["view"], marked)
+        self.assertEqual(view.key("f")["view"], shown["view"])
+        self.end(view)
+
+    def test_the_palette_goes_on_after_enter_on_nothing(self):
+        view = self.open(SAMPLES / "leak.reel")
+        dark = view.settled()["dark"]
+        view.key("ctrl+shift+p")
+        view.type("zzzz")
+        self.assertTrue(view.key("Return")["palette"], "there is no such command")
+        for _ in "zzzz":
+            view.hold("BackSpace")
+        view.type("light or dark")
+        after = view.key("Return")
+        self.assertFalse(after["palette"])
+        self.assertNotEqual(after["dark"], dark)
+        self.end(view)
+
+    def test_enter_on_the_number_pad_is_enter_everywhere(self):
+        view = self.open(SAMPLES / "gpt_default.reel", "--pane", "policies")
+        self.retype(view, "bound.live")
+        self.assertIn("policies/first row", view.key("KP_Enter")["places"])
+        view.key("Tab", "Escape", "9")
+        view.click_on("compare/file")
+        view.type(str(SAMPLES / "leak.reel"))
+        self.assertEqual(view.key("KP_Enter")["other"], str(SAMPLES / "leak.reel"))
+        self.end(view)
+
+    def test_light_titles_are_legible(self):
+        view = self.open(SAMPLES / "leak.reel", "--light")
+        view.settled()
+        view.key("question")
+        file = self.directory / "help.png"
+        self.assertIsNone(view.ask("screenshot", file=str(file))["error"])
+        x, y, width, _ = (int(v) for v in view.settled()["places"]["help"])
+        title = picture(file)[2][y + 4]
+        self.assertGreater(min(title[3 * (x + width // 2):3 * (x + width // 2) + 3]), 150, "black on a light ground")
+        self.end(view)
+
+
+class Panes(HandsTest):
+    def test_a_mistyped_policy_keeps_the_table_that_was_there(self):
+        view = self.open(SAMPLES / "oom_default.reel", "--pane", "policies")
+        self.retype(view, "bound.live")
+        self.assertIn("policies/first row", view.key("Return")["places"])
+        self.retype(view, "bound.lives")
+        shown = view.key("Return")["places"]
+        self.assertIn("policies/problem", shown)
+        self.assertIn("policies/first row", shown)
+        self.assertEqual(self.copied_row(view, "policies")[0], "bound.live")
+        self.end(view)
+
+    def test_a_setting_is_replayed_as_it_is_pasted(self):
+        view = self.open(SAMPLES / "oom_default.reel", "--pane", "policies")
+        for pasted in ("max_split_size_mb:300", "export PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:300"):
+            self.retype(view, pasted)
+            view.key("Return")
+            self.assertEqual(self.copied_row(view, "policies")[0], "torch.native{max_split_size_mb=300}")
+            view.key("Tab")
+        self.end(view)
+
+    def test_a_leak_is_all_that_it_keeps_and_its_tab_says_how_many(self):
+        view = self.open(SAMPLES / "leak.reel")
+        report = json.loads(run("report", SAMPLES / "leak.reel", "--leaks", "--json").stdout)
+        accused = [leak for leak in report["leaks"] if leak["verdict"] in ("leak", "suspected")]
+        self.assertGreater(view.settled()["leaks"], 0)
+        view.key("5")
+        clicked = view.click_on("leaks/first row")
+        self.assertIsNone(clicked["allocation"], "all of them, not one")
+        self.assertIsNotNone(clicked["stack"])
+        self.assertGreater(accused[0]["count"], 1)
+        self.end(view)
+
+    def test_the_heap_tells_of_the_block_that_is_pointed_at(self):
+        view = self.open(SAMPLES / "gpt_default.reel", "--pane", "heap")
+        x, y, width, height = view.settled()["places"]["heap"]
+        told = []
+        for step in range(1, 30):
+            view.hands("mousemove", int(x + width * step / 30), int(y + 32))
+            shown = view.settled()
+            told.append((shown["hovered_allocation"] is not None, "heap/told block" in shown["places"]))
+        self.assertIn((True, True), told)
+        self.assertTrue(all(block == pointed for pointed, block in told))
+        self.end(view)
+
+    def test_no_step_is_compared_that_there_is_not(self):
+        view = self.open(SAMPLES / "gpt_default.reel", "--compare", SAMPLES / "gpt_default.reel")
+        view.settled()
+        places = view.click_on("compare/by step")["places"]
+        steps = [int(name.split()[1]) for name in places if name.startswith("compare/step ")]
+        self.assertIn(max(steps), (11, 12), "labels may leave every other one out")
+        self.end(view)
+
+
+class Changes(HandsTest):
+    def recorded(self, rank):
+        """A trace of many blocks, as a recording writes them, of a device and a framework."""
+        trace = histories.SHARED / f"fleet16/rank{rank}.reel"
+        if not trace.exists():
+            self.skipTest("the recorded fleet is not here")
+        return trace.read_bytes()
+
+    def test_the_heap_that_was_chosen_stays_while_the_file_grows(self):
+        whole = self.recorded(0)
+        path = self.file("growing.reel", whole[:len(whole) // 2])
+        view = self.open(path)
+        first = view.settled()
+        self.assertTrue(first["followed"])
+        view.click_on("device")
+        other = next(name for name in view.settled()["places"] if name.startswith("device/") and
+                     name != f"device/{first['heap']}")
+        chosen = view.click_on(other)["heap"]
+        self.assertNotEqual(chosen, first["heap"])
+        with path.open("ab") as file:
+            for begin in range(len(whole) // 2, len(whole), 1 << 15):
+                file.write(whole[begin:begin + (1 << 15)])
+                file.flush()
+                shown = view.ask("state")
+                self.assertNotIn("cancel", shown["places"], "nothing flickers")
+                self.assertEqual(shown["heap"], chosen)
+                time.sleep(0.1)
+        deadline = time.monotonic() + PATIENCE
+        while (now := view.settled())["events"] == first["events"] or now["followed"]:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.1)
+        self.assertEqual(now["heap"], chosen)
+        self.end(view)
+
+    def test_a_file_that_is_written_anew_is_read_anew(self):
+        path = self.file("growing.reel", self.recorded(0)[:200_000])
+        view = self.open(path)
+        first = view.settled()
+        self.assertTrue(first["followed"])
+        view.click_on("allocations/first row")
+        path.write_bytes(self.recorded(1)[:100_000])
+        other = json.loads(run("info", path, "--json").stdout)["events"]
+        deadline = time.monotonic() + PATIENCE
+        while (now := view.settled())["events"] != other:
+            self.assertLess(time.monotonic(), deadline, now["events"])
+            time.sleep(0.1)
+        self.assertEqual((now["stage"], now["allocation"]), ("complete", None))
+        self.end(view)
+
+    def test_a_damaged_file_is_not_one_without_events(self):
+        data = bytearray((SAMPLES / "gpt_default.reel").read_bytes())
+        for at in range(400, len(data) - 2000, 97):
+            data[at] ^= 0xFF
+        path = self.file("damaged.reel", bytes(data))
+        view = self.open(path)
+        shown = view.settled()
+        self.assertEqual(shown["events"], 0)
+        self.assertNotIn("without events", shown["welcome"])
+        self.assertIn("damaged", shown["welcome"])
+        self.end(view)
+
+    def test_what_is_remembered_outlives_a_signal(self):
+        trace = SAMPLES / "leak.reel"
+        environment = {**self.screen.environment, "XDG_CONFIG_HOME": str(self.directory)}
+        for ending in (signal.SIGTERM, signal.SIGHUP):
+            process = subprocess.Popen([VIEW, trace], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.addCleanup(process.kill)
+            deadline = time.monotonic() + PATIENCE
+            while subprocess.run(["xdotool", "search", "--name", "leak.reel"], env=environment, stdout=subprocess.DEVNULL,
+                                 check=False).returncode != 0:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.2)
+            time.sleep(1)
+            process.send_signal(ending)
+            self.assertEqual(process.communicate(timeout=PATIENCE), (b"", b""))
+            self.assertEqual(process.returncode, -ending)
+            settings = self.directory / "memreel" / "view.json"
+            self.assertEqual(json.loads(settings.read_text())["recent"], [str(trace)])
+            settings.unlink()
+
+
+class Names(HandsTest):
+    def test_native_frames_without_names_are_places_in_modules(self):
+        view = self.open(self.unnamed())
+        view.click_on("allocations/first row")
+        shown = view.click_on("inspector/copy stack")
+        lines = shown["clipboard"].splitlines()
+        self.assertTrue(lines)
+        self.assertTrue(all(lines), "no line is blank")
+        self.assertTrue(any("+0x" in line for line in lines), lines)
+        self.assertIn("inspector/unnamed", shown["places"], "and what names them is said")
+        self.end(view)
+
+    def unnamed(self):
+        """A recording whose native frames nobody has named."""
+        trace = histories.SHARED / "fleet16/rank0.reel"
+        if not trace.exists():
+            self.skipTest("the recorded fleet is not here")
+        return trace
+
+
+if __name__ == "__main__":
+    unittest.main()

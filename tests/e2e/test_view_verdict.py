@@ -1,0 +1,113 @@
+"""The viewer's first screen: what decides, who holds the peak, what leaks, and the setting that helps."""
+
+import json
+import re
+import unittest
+
+import histories
+from program import SAMPLES, run
+from viewing import ViewTest
+
+
+LEAK_HOOK = histories.SHARED / "leaks/leak_hook.pickle.xz"
+
+
+def report(trace):
+    return json.loads(run("report", trace, "--json").stdout)
+
+
+class Verdicts(ViewTest):
+    def test_from_opening_to_the_setting_that_helps_copied_is_one_click(self):
+        trace = SAMPLES / "oom_default.reel"
+        setting = report(trace)["verdict"]["setting"]
+        view = self.open(trace)
+        shown = view.settled()["verdict"]
+        self.assertEqual(shown["decides"], "out of memory")
+        self.assertIn(f"failures {setting['failed_allocations_as_recorded']} \u2192 {setting['failed_allocations']},", shown["setting"])
+        self.assertRegex(shown["setting"], r"reserved peak [\d.]+ GiB \u2192 [\d.]+ GiB")
+        self.assertEqual(view.click_on("verdict/copy")["clipboard"],
+                         "export PYTORCH_CUDA_ALLOC_CONF=" + setting["recommended"])
+        self.end(view)
+
+    def test_a_setting_is_laid_over_the_timeline(self):
+        view = self.open(SAMPLES / "oom_default.reel")
+        shown = view.click_on("verdict/overlay")
+        self.assertEqual(shown["overlays"], ["torch.native{max_split_size_mb=300}"])
+        self.assertEqual(shown["tab"], "policies")
+        self.end(view)
+
+    def test_each_is_a_click_away_from_its_moment(self):
+        trace = SAMPLES / "oom_default.reel"
+        told = report(trace)
+        view = self.open(trace)
+        view.settled()
+        first = view.click_on("verdict/decides")
+        self.assertEqual((first["cursor"], first["tab"]), (told["ooms"][0]["event"], "oom"))
+        self.assertIsNotNone(first["stack"])
+        by_fragmentation = next(oom for oom in told["ooms"] if oom["verdict"] == "fragmentation")
+        self.assertEqual(view.click_on("verdict/fragmented")["cursor"], by_fragmentation["event"])
+        held = view.click_on("verdict/holder 1")
+        self.assertEqual((held["live_bytes"], held["tab"]), (told["summary"]["devices"][0]["peak_live_bytes"], "stacks"))
+        self.end(view)
+
+    def test_the_first_screen_says_in_words_what_the_peak_is(self):
+        view = self.open(SAMPLES / "gpt_default.reel")
+        shown = view.settled()
+        verdict = shown["verdict"]
+        self.assertEqual((verdict["decides"], verdict["held_bytes"]), ("peak", shown["live_bytes"]))
+        words = [re.match(r"([a-z ]+) ([\d.]+ [GMK]iB), ", holder).groups() for holder in verdict["holders"]]
+        self.assertEqual([word for word, _ in words], ["activations", "temporaries", "optimizer state"])
+        self.assertEqual(words[0][1], "3.23 GiB")
+        clicked = view.click_on("verdict/holder 1")
+        self.assertEqual((clicked["category"], clicked["live_bytes"]), ("activation", verdict["held_bytes"]))
+        self.end(view)
+
+    @unittest.skipUnless(LEAK_HOOK.exists(), "the recorded leaks are not here")
+    def test_from_a_leak_to_its_line_is_one_click(self):
+        view = self.open(LEAK_HOOK)
+        verdict = view.settled()["verdict"]
+        self.assertEqual(verdict["decides"], "leak")
+        self.assertIn("leakbench.py:32", verdict["headline"])
+        clicked = view.click_on("verdict/decides")
+        self.assertEqual((clicked["tab"], clicked["cursor"]), ("leaks", clicked["events"]))
+        self.assertIsNone(clicked["allocation"], "all that it keeps, not one of them")
+        self.assertIn("leakbench.py:32", clicked["own_line"])
+        self.end(view)
+
+    def test_a_leak_decides_and_leads_to_its_line(self):
+        view = self.open(SAMPLES / "leak.reel")
+        self.assertEqual(view.settled()["verdict"]["decides"], "leak")
+        clicked = view.click_on("verdict/decides")
+        self.assertEqual(clicked["tab"], "leaks")
+        self.assertIn("record.py:71", clicked["own_line"])
+        self.end(view)
+
+    def test_it_can_be_hidden_and_is_a_pane_of_its_own(self):
+        view = self.open(SAMPLES / "leak.reel")
+        self.assertIn("verdict/decides", view.settled()["places"])
+        self.assertNotIn("verdict", view.key("v")["places"])
+        self.assertIn("verdict/decides", view.key("v")["places"])
+        self.end(view)
+        view = self.open(SAMPLES / "oom_default.reel", "--pane", "verdict")
+        self.assertIn("verdict/copy", view.settled()["places"])
+        self.assertEqual(view.click_on("verdict/decides")["maximised"], "", "a click leads to its moment")
+        self.end(view)
+
+    def test_it_fits_into_a_small_window(self):
+        view = self.open(SAMPLES / "oom_default.reel", size="1024x640")
+        places = view.settled()["places"]
+        for name, (x, y, width, height) in places.items():
+            self.assertLessEqual(x + width, 1025, name)
+        self.assertIn("export PYTORCH_CUDA_ALLOC_CONF=", view.click_on("verdict/copy")["clipboard"])
+        self.end(view)
+
+    def test_where_pytorch_did_not_run_no_setting_of_it_is_offered(self):
+        view = self.open(SAMPLES / "jax_crowded.xplane.pb.gz")
+        shown = view.settled()
+        self.assertIn("verdict/decides", shown["places"])
+        self.assertNotIn("verdict/copy", shown["places"])
+        self.end(view)
+
+
+if __name__ == "__main__":
+    unittest.main()

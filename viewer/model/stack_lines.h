@@ -1,0 +1,34 @@
+// A stack as a person reads it: a line for each frame.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "formats/model/stack_text.h"
+#include "formats/model/tables.h"
+
+namespace memreel::viewer {
+
+/// "forward"; "libtorch_cuda.so+0x1234" of a native frame whose symbols nobody has looked up; "(unknown)" where nothing
+/// is known.
+std::string frame_name(const Tables& tables, FrameId frame);
+
+struct StackLine {
+  FrameText frame;   // lives as long as the tables
+  std::string name;  // frame_name()
+  bool own = false;  // the innermost that its reader can change (own_frame.h)
+  bool library = false;
+  bool passes_on = false;  // a decorator, a hook, nn.Module's machinery: it only passes a call on
+  bool unnamed = false;    // its name is a place in a module
+};
+
+/// Innermost first.
+std::vector<StackLine> stack_lines(const Tables& tables, StackId stack);
+
+/// All of a stack, a line for each frame, with whole paths.
+std::string copied_stack(const std::vector<StackLine>& lines);
+
+/// "record.py:71  leak": the line of a stack that its reader can change; empty without frames.
+std::string own_line(const std::vector<StackLine>& lines);
+
+}  // namespace memreel::viewer

@@ -1,0 +1,171 @@
+#include "viewer/model/verdict_strip.h"
+
+#include <algorithm>
+#include <array>
+
+#include "analyzer/report/category_shares.h"
+#include "analyzer/tune/search_space.h"
+#include "formats/model/quantity.h"
+
+namespace memreel::viewer {
+namespace {
+
+std::optional<Category> category_called(std::string_view words) {
+  for (std::size_t c = 0; c < category_count; ++c)
+    if (words_of(static_cast<Category>(c)) == words) return static_cast<Category>(c);
+  return std::nullopt;
+}
+
+/// The stack of the request that failed at `event`.
+std::optional<StackId> failed_stack(const Document& document, std::uint64_t event) {
+  const ColumnView<std::uint32_t>& rows = document.columns.failure;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (const OtherEvent& row = document.columns.other[rows[i]]; row.at == event) return row.event.stack;
+  return std::nullopt;
+}
+
+/// The largest of what is accused.
+const LeakFinding* first_leak(const LeakReport& report) {
+  const bool any = !report.findings.empty() && accuses(report.findings.front().verdict);
+  return any ? &report.findings.front() : nullptr;
+}
+
+class Builder {
+ public:
+  Builder(const Document& document, const Findings& findings)
+      : document_(document), findings_(findings), verdict_(findings.verdict) {}
+
+  VerdictStrip build() {
+    VerdictStrip strip{.decides = decision_of(verdict_)};
+    for (const VerdictLine& line : lines_of(verdict_)) {
+      if (line.topic == "held by" || line.topic == "set" || line.topic == "use") continue;
+      VerdictItem item = item_of(line);
+      if (is_headline(line, strip.decides)) {
+        item.name = "decides";
+        item.topic = name_of(strip.decides);
+        strip.headline = std::move(item);
+      } else {
+        strip.others.push_back(std::move(item));
+      }
+    }
+    add_holders(strip);
+    add_setting(strip);
+    return strip;
+  }
+
+ private:
+  static bool is_headline(const VerdictLine& line, Decision decides) {
+    switch (decides) {
+      case Decision::out_of_memory:
+        return line.topic == "OOM";
+      case Decision::leak:
+        return line.topic == "leaks";
+      case Decision::fragmentation:
+        return line.topic == "fragmented";
+      case Decision::peak:
+        break;
+    }
+    return line.topic == "peak";
+  }
+
+  std::optional<std::uint32_t> after(std::uint64_t event) const {
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(event + 1, document_.event_count()));
+  }
+
+  VerdictItem item_of(const VerdictLine& line) const {
+    VerdictItem item{.name = line.topic, .topic = line.topic, .text = line.text, .alarm = line.alarm, .to = {}};
+    if (verdict_.decides) item.to = {.heap = verdict_.decides->heap, .cursor = after(verdict_.decides->peak_event)};
+    if (line.topic == "OOM" && !findings_.ooms.examined.empty()) {
+      const OutOfMemory& first = findings_.ooms.examined.front();
+      item.to = {.heap = first.heap,
+                 .cursor = static_cast<std::uint32_t>(first.event),
+                 .stack = failed_stack(document_, first.event),
+                 .tab = "oom"};
+    } else if (line.topic == "leaks") {
+      item.to.tab = "leaks";
+      if (const LeakFinding* const leak = first_leak(findings_.leaks))
+        item.to = {.heap = leak->heap, .cursor = document_.event_count(), .stack = leak->stack, .tab = "leaks"};
+    } else if (line.topic == "fragmented") {
+      item.to.tab = "fragmentation";
+      const auto failure = std::ranges::find(findings_.ooms.examined, OomVerdict::fragmentation, &OutOfMemory::verdict);
+      if (failure != findings_.ooms.examined.end())
+        item.to = {.heap = failure->heap,
+                   .cursor = static_cast<std::uint32_t>(failure->event),
+                   .stack = failed_stack(document_, failure->event),
+                   .tab = "oom"};
+    }
+    return item;
+  }
+
+  void add_holders(VerdictStrip& strip) const {
+    if (!verdict_.holders || !verdict_.decides) return;
+    const Holders& holders = *verdict_.holders;
+    strip.held = holders.total;
+    const HeapSeries* const series = document_.series(verdict_.decides->heap);
+    for (const Holder& holder : holders.parts) {
+      const double share = share_of(holder.bytes, holders.total);
+      if (strip.holders.size() == VerdictStrip::most_holders || (!strip.holders.empty() && share < 0.01)) break;
+      std::string text = holder.label + " " + text_of(holder.bytes) + ", " + text_of_share(share);
+      if (!holder.mostly.empty()) text += ", most at " + holder.mostly;
+      VerdictItem item{
+          .name = "holder " + std::to_string(strip.holders.size() + 1), .topic = {}, .text = text, .to = {}};
+      if (holders.by == "category") item.category = category_called(holder.label);
+      item.to = {.heap = verdict_.decides->heap, .category = item.category, .tab = item.category ? "" : "stacks"};
+      if (series != nullptr) item.to.cursor = series->peak_live_event;
+      strip.holders.push_back(std::move(item));
+    }
+  }
+
+  void add_setting(VerdictStrip& strip) const {
+    if (!verdict_.setting) return;
+    const Verdict::Setting& setting = *verdict_.setting;
+    const Bytes before = findings_.remedies.baseline_peak;
+    VerdictItem item{.name = "setting", .topic = setting.is_torch ? "set" : "use", .text = {}, .to = {}};
+    item.to.tab = "fragmentation";
+    if (setting.text.empty()) {
+      for (const VerdictLine& line : lines_of(verdict_))
+        if (line.topic == item.topic) item.text = line.text;
+      strip.no_offer = std::move(item);
+      return;
+    }
+    item.text = setting.change + (setting.needs.empty() ? "" : " (PyTorch " + setting.needs + "+)");
+    if (setting.failed_before > 0)
+      item.text += ": failures " + text_of(setting.failed_before) + " \u2192 " + text_of(setting.failed) + ",";
+    else
+      item.text += ":";
+    item.text += " reserved peak " + text_of(before) + " \u2192 " + text_of(setting.peak);
+    item.text += setting.exact ? ", exact replay" : ", by replay";
+    SettingOffer offer{.item = std::move(item), .export_line = {}, .policy = {}};
+    const std::vector<Remedy>& tried = findings_.remedies.tried;
+    const auto remedy = std::ranges::find(tried, setting.text, &Remedy::text);
+    if (remedy != tried.end()) offer.policy = remedy->outcome.policy.text();
+    if (setting.is_torch && remedy != tried.end()) offer.export_line = export_line(conf_of(remedy->outcome.policy));
+    strip.offer = std::move(offer);
+  }
+
+  const Document& document_;
+  const Findings& findings_;
+  const Verdict& verdict_;
+};
+
+}  // namespace
+
+std::string_view name_of(Decision decision) {
+  constexpr std::array<std::string_view, 4> names{"out of memory", "leak", "fragmentation", "peak"};
+  return names.at(static_cast<std::size_t>(decision));
+}
+
+Decision decision_of(const Verdict& verdict) {
+  if (verdict.decides && verdict.decides->failed > 0) return Decision::out_of_memory;
+  if (verdict.leaks && verdict.leaks->bytes > 0_B) return Decision::leak;
+  const auto& setting = verdict.setting;
+  const bool is_fragmented = verdict.fragmentation && setting && !setting->text.empty() &&
+                             share_of(setting->saved, setting->peak + setting->saved) >= decisive_share;
+  return is_fragmented ? Decision::fragmentation : Decision::peak;
+}
+
+VerdictStrip verdict_strip(const Document& document, const Findings& findings) {
+  return Builder(document, findings).build();
+}
+
+}  // namespace memreel::viewer
