@@ -180,6 +180,31 @@ class Panes(ViewTest):
         self.assertGreater(times[1][clicked["compared"]["b"]] - times[1][0], after[0])
         self.end(view)
 
+    def test_what_decides_between_two_traces_comes_first(self):
+        traces = SAMPLES / "oom_default.reel", SAMPLES / "oom_expandable.reel"
+        view = self.open(traces[0], "--compare", traces[1], "--pane", "compare")
+        shown = view.settled()
+        for trace, facts in zip(traces, shown["compared"]["facts"]):
+            info = json.loads(run("info", trace, "--json").stdout)
+            kinds = info["kinds"]
+            self.assertEqual(facts["reserved_bytes"], info["devices"][0]["peak_reserved_bytes"])
+            self.assertEqual(facts["failures"], info["devices"][0]["failed_allocations"])
+            self.assertEqual(facts["live_bytes"], info["devices"][0]["peak_live_bytes"])
+            self.assertEqual(facts["driver_calls"], sum(kinds.get("segment_" + kind, 0) for kind in
+                                                        ("alloc", "free", "map", "unmap")))
+        for fact in ("reserved", "failures", "fragmentation", "driver calls"):
+            self.assertLess(shown["places"]["compare/fact " + fact][1], shown["places"]["compare/first row"][1])
+        self.end(view)
+
+    def test_stacks_of_one_name_are_one_entry_of_one_colour(self):
+        view = self.open(SAMPLES / "gpt_default.reel", "--dark")
+        shown = view.key("c")  # by stack instead of by category
+        labels = [entry["label"] for entry in shown["groups"]]
+        self.assertGreater(len(labels), 3)
+        self.assertEqual(len(labels), len(set(labels)))
+        self.assertTrue(any(" > " in label for label in labels), "the way from what explains to what it calls")
+        self.end(view)
+
     def times(self, trace):
         """Nanoseconds, of every event."""
         lines = run("export", trace, "--format", "csv").stdout.splitlines()

@@ -42,9 +42,18 @@ std::string clipboard() {
   return text == nullptr ? std::string() : text;
 }
 
-Json compared(const ComparePane& pane) {
+Json compared(ComparePane& pane) {
   if (!pane.shown()) return nullptr;
-  return {{"a", pane.shown()->a.event},
+  const auto facts = [](const SideFacts& side) {
+    return Json{{"reserved_bytes", side.reserved.count},
+                {"live_bytes", side.live.count},
+                {"fragmentation", side.fragmentation},
+                {"failures", side.failures},
+                {"driver_calls", side.driver_calls}};
+  };
+  const auto comparison = pane.comparison();
+  return {{"facts", {facts(comparison->facts_a), facts(comparison->facts_b)}},
+          {"a", pane.shown()->a.event},
           {"b", pane.shown()->b.event},
           {"by", pane.aligned_by() == AlignBy::step ? "step" : "time"}};
 }
@@ -564,6 +573,9 @@ Json Viewer::state() {
             {{"value", p.at}, {"peak_live_bytes", p.live.count}, {"peak_reserved_bytes", p.reserved.count}});
   }
   state["verdict"] = described(panes_->verdict.shown());
+  state["groups"] = Json::array();
+  if (const StackedSeries* const groups = panes_->timeline.shown_groups())
+    for (const StackedSeries::Group& group : groups->groups) state["groups"].push_back({{"label", group.label}});
   state["flame"] = described(*document_->tables, panes_->flame);
   for (const Overlay& overlay : overlays_) state["overlays"].push_back(overlay.name);
   if (selection_.allocation && *selection_.allocation < document_->allocation_count())

@@ -28,8 +28,8 @@ class SideScale {
   /// The same axis, on which what was at `position` is at 0.
   void move_to_zero(double position) { offset_ -= position; }
 
-  /// How many steps there are; 0 by time.
-  std::size_t steps() const { return pieces_->begins.size() - 1; }
+  /// The position at which the last step ends.
+  double last_step() const { return static_cast<double>(pieces_->begins.size() - 1) + offset_; }
   double position_of(Nanoseconds time) const;
   Nanoseconds time_at(double position) const;
 

@@ -91,12 +91,44 @@ std::optional<Purposes> purposes_at(const Moment& moment, const Classification& 
 
 }  // namespace
 
+SideFacts facts_of(const Moment& moment, bool whole) {
+  const Document& document = *moment.document;
+  const HeapSeries* const series = document.series(moment.heap);
+  if (series == nullptr) return {};
+  const Metrics metrics = document.metrics_after(*series, moment.event);
+  const std::uint32_t end = whole ? document.event_count() : moment.event;
+  SideFacts facts{.reserved = {whole ? series->peak_reserved : value_of(metrics, Metric::reserved)},
+                  .live = {value_of(metrics, Metric::live)},
+                  .fragmentation = static_cast<double>(value_of(metrics, Metric::fragmentation)) / 1e6};
+  const Columns& columns = document.columns;
+  for (std::size_t i = 0; i < columns.failure.size(); ++i) {
+    const OtherEvent& failure = columns.other[columns.failure[i]];
+    facts.failures += failure.at < end && document.heap_of(failure.event.origin) == moment.heap ? 1U : 0U;
+  }
+  // Each call begins or ends segments; one that takes the middle of what was mapped does both.
+  std::vector<std::uint32_t> calls;
+  for (std::uint32_t i = 0; i < document.segment_count(); ++i) {
+    const Segment segment = document.segment(i);
+    if (document.heap_of(segment.origin) != moment.heap) continue;
+    if (segment.begin < end) calls.push_back(segment.begin);
+    if (segment.end != never && segment.end < end) calls.push_back(segment.end);
+  }
+  std::ranges::sort(calls);
+  facts.driver_calls = static_cast<std::uint64_t>(std::ranges::unique(calls).begin() - calls.begin());
+  return facts;
+}
+
 std::optional<Comparison> compare(const MomentPair& moments, const ClassificationPair& known,
                                   const Progress& progress) {
   const auto a = side_of(moments.a, progress);
   const auto b = a ? side_of(moments.b, progress) : std::nullopt;
   if (!b) return std::nullopt;
-  Comparison comparison{.bytes_a = a->bytes, .bytes_b = b->bytes, .changes = {}};
+  const bool whole = moments.a.document != moments.b.document;
+  Comparison comparison{.facts_a = facts_of(moments.a, whole),
+                        .facts_b = facts_of(moments.b, whole),
+                        .bytes_a = a->bytes,
+                        .bytes_b = b->bytes,
+                        .changes = {}};
   for (const auto& [stack_a, stack_b] : pairs_of(moments, *a, *b)) {
     // Without a counterpart the stack is none, which may itself hold something that is another pair's.
     const bool both_none = stack_a == StackId::none && stack_b == StackId::none;

@@ -46,7 +46,22 @@ struct PlaceChange {
   std::int64_t change() const { return static_cast<std::int64_t>(b.count - a.count); }
 };
 
+/// What a heap was like: of instants then and up to then, of traces in all.
+struct SideFacts {
+  Bytes reserved;              // then; of a trace at its reserved peak
+  Bytes live;                  // then
+  double fragmentation = 0;    // then: the share of what is reserved that is not in use
+  std::uint64_t failures = 0;  // requests
+  std::uint64_t driver_calls = 0;
+
+  friend bool operator==(const SideFacts&, const SideFacts&) = default;
+};
+
+/// `whole`: of all of its trace, not up to the moment.
+SideFacts facts_of(const Moment& moment, bool whole);
+
 struct Comparison {
+  SideFacts facts_a, facts_b;
   std::uint64_t bytes_a = 0, bytes_b = 0;
   std::vector<StackChange> changes;  // the largest first, either way
   // Where both traces are classified, else empty. As `memreel diff` says it (analyzer/difference/purposes.h); the

@@ -16,6 +16,7 @@
 #include "formats/model/trace.h"
 #include "viewer/model/growing.h"
 #include "viewer/model/pyramid.h"
+#include "viewer/model/sites.h"
 
 namespace memreel::viewer {
 
@@ -101,6 +102,7 @@ class Document {
  public:
   Header header;
   std::shared_ptr<const Tables> tables = std::make_shared<const Tables>();
+  std::shared_ptr<const SiteTable> sites = std::make_shared<const SiteTable>();
   Losses losses;
   ReadReport read;
   std::uint64_t bytes = 0;       // of the file
@@ -131,6 +133,10 @@ class Document {
   // Parts of an Allocation, for loops over many.
   Bytes size_of(std::uint32_t id) const { return {columns.size[id]}; }
   StackId stack_of(std::uint32_t id) const { return StackId{static_cast<std::uint32_t>(columns.stack[id])}; }
+  /// What stands for all stacks that have the same label: it gives them their colour.
+  StackId site_of(StackId stack) const { return index(stack) < sites->size() ? (*sites)[index(stack)] : stack; }
+  /// Of an allocation.
+  StackId site_of(std::uint32_t id) const { return site_of(stack_of(id)); }
   OriginId origin_of(std::uint32_t id) const { return OriginId{static_cast<std::uint32_t>(columns.origin[id])}; }
   std::uint32_t requested(std::uint32_t id) const { return seen(columns.requested[id].get()); }
   std::uint32_t completed(std::uint32_t id) const { return seen(columns.completed[id].get()); }

@@ -217,6 +217,10 @@ std::shared_ptr<const Document> DocumentBuilder::publish(const TraceReader& read
   if (!published_tables_ || !same_size(*published_tables_, reader.tables()))
     published_tables_ = std::make_shared<const Tables>(reader.tables());
   document->tables = published_tables_;
+  // While more is on its way nobody waits for names.
+  if (complete && published_sites_->size() != published_tables_->stacks.size())
+    published_sites_ = sites_.extend(*published_tables_);
+  document->sites = published_sites_;
   document->losses = reader.losses();
   document->read = reader.report();
   document->bytes = bytes;

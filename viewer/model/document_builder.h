@@ -87,6 +87,8 @@ class DocumentBuilder {
   std::vector<Series> all_series_;
   std::vector<std::shared_ptr<const Keyframe>> keyframes_;
   std::shared_ptr<const Tables> published_tables_;
+  Sites sites_;
+  std::shared_ptr<const SiteTable> published_sites_ = std::make_shared<const SiteTable>();
 };
 
 }  // namespace memreel::viewer

@@ -1,5 +1,6 @@
 #include "viewer/model/labels.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -41,8 +42,27 @@ std::string stack_label(const Tables& tables, StackId stack) {
   if (!label.empty()) label += "  ";
   label += explaining.function;
   if (label.empty()) return frame_name(tables, tables[stack].frame);
-  const bool is_own = own.file == explaining.file && own.line == explaining.line;
-  return is_own || is_library(own) ? label : label + "  \u2190 " + place_of(own);
+  const auto is_at = [](const FrameText& a, const FrameText& b) { return a.file == b.file && a.line == b.line; };
+  const auto inner = std::ranges::find_if(frames, [](const FrameText& f) { return !f.file.empty() && !passes_on(f); });
+  if (inner != frames.end() && inner < std::ranges::find_if(frames, [&](const FrameText& f) {
+        return is_at(f, explaining);
+      }))
+    label += " > " + place_of(*inner);
+  return is_at(own, explaining) || is_library(own) ? label : label + "  \u2190 " + place_of(own);
+}
+
+std::string no_stack_label(Phase phase) {
+  switch (phase) {
+    case Phase::forward:
+      return "(no stack, in the forward pass)";
+    case Phase::backward:
+      return "(no stack, in the backward pass)";
+    case Phase::optimizer:
+      return "(no stack, in the optimizer's step)";
+    case Phase::other:
+      break;
+  }
+  return "(no stack)";
 }
 
 std::string thread_label(const Tables& tables, ThreadId id) {

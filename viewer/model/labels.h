@@ -10,9 +10,12 @@
 
 namespace memreel::viewer {
 
-/// "modeling_gpt2.py:240  forward ← train.py:42": the frame that explains (own_frame.h), and the line of the stack that
-/// its reader can change, where that is another; "(no stack)" without one.
+/// "modeling_gpt2.py:240  forward > activations.py:66  ← train.py:42": the frame that explains (own_frame.h), the
+/// innermost that it comes to, and the line of the stack that its reader can change, where they are others. What only
+/// passes a call on is none of them. "(no stack)" without one.
 std::string stack_label(const Tables& tables, StackId stack);
+/// What is called so that has no stack, by the phase that it was made in: "(no stack, in the backward pass)".
+std::string no_stack_label(Phase phase);
 std::string thread_label(const Tables& tables, ThreadId id);
 /// "device 0 torch.cuda"
 std::string heap_label(const Tables& tables, HeapId id);

@@ -77,13 +77,14 @@ class Selection {
 
   /// Whether an allocation is one that the selection or the pointer is about.
   bool highlights(const Document& document, std::uint32_t id) const {
-    return hovered_allocation == id || (hovered_stack && document.stack_of(id) == *hovered_stack);
+    return hovered_allocation == id || (hovered_stack && document.site_of(id) == document.site_of(*hovered_stack));
   }
   /// Whether the pointer is on a stack, or on an allocation that it made.
   bool highlights(const Document& document, StackId id) const {
     if (id == StackId::none) return false;
-    return hovered_stack == id || (hovered_allocation && *hovered_allocation < document.allocation_count() &&
-                                   document.stack_of(*hovered_allocation) == id);
+    if (hovered_stack && document.site_of(*hovered_stack) == document.site_of(id)) return true;
+    return hovered_allocation && *hovered_allocation < document.allocation_count() &&
+           document.site_of(*hovered_allocation) == document.site_of(id);
   }
 
   /// As was chosen, else by category where any is known.

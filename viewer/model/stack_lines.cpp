@@ -10,14 +10,11 @@
 #include "viewer/model/labels.h"
 
 namespace memreel::viewer {
-namespace {
 
-bool only_passes_on(const FrameText& frame) {
+bool passes_on(const FrameText& frame) {
   const FrameRule* const rule = rule_of(frame);
   return rule != nullptr && (rule->purpose == Purpose::wrapper || rule->purpose == Purpose::compute);
 }
-
-}  // namespace
 
 std::string frame_name(const Tables& tables, FrameId id) {
   const FrameText frame = frame_text(tables, id);
@@ -44,7 +41,7 @@ std::vector<StackLine> stack_lines(const Tables& tables, StackId stack) {
     lines.push_back({.frame = frame,
                      .name = frame_name(tables, id),
                      .library = is_library(frame),
-                     .passes_on = only_passes_on(frame),
+                     .wrapper = passes_on(frame),
                      .unnamed = frame.function.empty() && frame.file.empty()});
   }
   const FrameText own = own_frame(frames);

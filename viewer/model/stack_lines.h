@@ -9,6 +9,9 @@
 
 namespace memreel::viewer {
 
+/// Whether a frame only passes a call on: a decorator, a hook, nn.Module's machinery.
+bool passes_on(const FrameText& frame);
+
 /// "forward"; "libtorch_cuda.so+0x1234" of a native frame whose symbols nobody has looked up; "(unknown)" where nothing
 /// is known.
 std::string frame_name(const Tables& tables, FrameId frame);
@@ -18,7 +21,7 @@ struct StackLine {
   std::string name;  // frame_name()
   bool own = false;  // the innermost that its reader can change (own_frame.h)
   bool library = false;
-  bool passes_on = false;  // a decorator, a hook, nn.Module's machinery: it only passes a call on
+  bool wrapper = false;  // passes_on()
   bool unnamed = false;    // its name is a place in a module
 };
 

@@ -35,7 +35,7 @@ class Keys {
         return static_cast<std::uint32_t>(classification_ == nullptr ? Phase::other
                                                                      : classification_->phase(allocation));
       case SplitBy::stack:
-        return index(document_.stack_of(allocation));
+        return index(document_.site_of(allocation));
       case SplitBy::pool:
         return index(origin.pool);
       case SplitBy::stream:

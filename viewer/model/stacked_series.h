@@ -30,7 +30,7 @@ struct SplitQuery {
 struct StackedSeries {
   static constexpr std::size_t most_groups = 6;  // besides the rest: as many as there are colours to tell apart
   struct Group {
-    std::uint32_t key = 0;  // id of the stack, pool, stream, thread or string of the tag; number of the step, from 0;
+    std::uint32_t key = 0;  // id of the site (sites.h), pool, stream, thread or string of the tag; number of the step, from 0;
                             // Category, Phase
     std::string label;
     bool is_rest = false;

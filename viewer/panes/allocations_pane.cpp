@@ -191,7 +191,7 @@ void AllocationsPane::draw(Scene& scene) {
   rows.swatch = [&](std::uint64_t row) {
     return scene.has_categories() && scene.colour() == MapColour::category
                ? scene.theme.category(scene.classification->category(id_of(row)))
-               : scene.theme.shade(index(document.stack_of(id_of(row))));
+               : scene.theme.shade(index(document.site_of(id_of(row))));
   };
   rows.selected = [&](std::uint64_t row) { return selection.allocation == id_of(row); };
   rows.highlighted = [&](std::uint64_t row) { return selection.highlights(document, id_of(row)); };

@@ -55,6 +55,33 @@ Rows rows_of(Scene& scene, const std::shared_ptr<const Comparison>& comparison, 
 
 }  // namespace
 
+/// What decides between two settings or two runs, before who holds what.
+void ComparePane::draw_facts(Scene& scene, const Comparison& comparison) {
+  const SideFacts &a = comparison.facts_a, &b = comparison.facts_b;
+  const auto fact = [&](const char* name, const std::string& from, const std::string& to, double change) {
+    const std::string what = from == to ? from : from + " \u2192 " + to;
+    if (ImGui::GetContentRegionAvail().x <
+        ImGui::CalcTextSize(name).x + ImGui::CalcTextSize(what.c_str()).x + scene.px(8))
+      return;
+    ImGui::TextDisabled("%s", name);
+    ImGui::SameLine(0, scene.px(8));
+    ImGui::PushStyleColor(ImGuiCol_Text, change > 0 ? scene.theme.alarm : scene.theme.text);
+    ImGui::TextUnformatted(what.c_str());
+    ImGui::PopStyleColor();
+    note_item(scene, std::string("compare/fact ") + name);
+    ImGui::SameLine(0, scene.px(22));
+  };
+  const auto number = [](Bytes bytes) { return static_cast<double>(bytes.count); };
+  const auto count = [](std::uint64_t of) { return static_cast<double>(of); };
+  fact("reserved", text_of(a.reserved), text_of(b.reserved), number(b.reserved) - number(a.reserved));
+  fact("failures", text_of(a.failures), text_of(b.failures), count(b.failures) - count(a.failures));
+  fact("fragmentation", text_of_share(a.fragmentation), text_of_share(b.fragmentation),
+       b.fragmentation - a.fragmentation);
+  fact("driver calls", text_of(a.driver_calls), text_of(b.driver_calls), 0);
+  fact("live", text_of(a.live), text_of(b.live), 0);
+  ImGui::NewLine();
+}
+
 void ComparePane::choose_changes(Scene& scene, const Comparison& comparison) {
   struct Choice {
     ChangesBy by;

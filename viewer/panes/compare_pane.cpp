@@ -201,8 +201,9 @@ void ComparePane::draw(Scene& scene) {
   draw_job(scene, "compare", "Comparing", comparison_);
   const auto comparison = comparison_.value();
   if (!comparison) return say(scene, "Shows who holds more and who holds less.");
+  draw_facts(scene, *comparison);
   if (comparison->changes.empty())
-    return say(scene, "Both hold the same.", instants ? "Keep an instant as A, then move the cursor." : "");
+    return say(scene, "What is live is the same in both.", instants ? "Keep an instant as A, then move the cursor." : "");
   draw_changes(scene, comparison);
 }
 

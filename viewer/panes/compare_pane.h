@@ -29,6 +29,7 @@ class ComparePane {
   /// What is compared on screen; null before that.
   const MomentPair* shown() const { return comparison_.key() ? &comparison_.key()->moments : nullptr; }
   AlignBy aligned_by() const { return align_; }
+  std::shared_ptr<const Comparison> comparison() { return comparison_.value(); }
 
  private:
   enum class ChangesBy : std::uint8_t { stack, category, layer };
@@ -56,6 +57,7 @@ class ComparePane {
   AlignBy align(Scene& scene, CompareSides& sides);
   /// What is known of both sides; of the other trace it is asked for.
   ClassificationPair classified(Scene& scene);
+  static void draw_facts(Scene& scene, const Comparison& comparison);
   void choose_changes(Scene& scene, const Comparison& comparison);
   void draw_changes(Scene& scene, const std::shared_ptr<const Comparison>& comparison);
   void draw_stacks(Scene& scene, const std::shared_ptr<const Comparison>& comparison);

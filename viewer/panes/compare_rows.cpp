@@ -122,7 +122,7 @@ void CompareRows::draw_axis(Scene& scene, const CompareSides& sides, const Range
   const double most = std::max(1.0, static_cast<double>(area.width() / spacing));
   const double step = std::max(1.0, std::ceil(length / most));
   // What is drawn after the last step is none.
-  const double last = static_cast<double>(std::max(sides[0].scale.steps(), sides[1].scale.steps()));
+  const double last = std::max(sides[0].scale.last_step(), sides[1].scale.last_step());
   for (double at = std::ceil(std::max(range.begin, 0.0) / step) * step; at < std::min(range.end, last); at += step) {
     const std::string number = std::to_string(static_cast<std::int64_t>(at) + 1);
     tick(at, "step " + number);

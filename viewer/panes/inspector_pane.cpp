@@ -231,6 +231,10 @@ void InspectorPane::draw_stack(Scene& scene, StackId stack) {
   }
   if (lines_.empty()) {
     ImGui::TextDisabled("No stack was recorded for it.");
+    const std::optional<std::uint32_t> id = scene.selection.allocation;
+    if (id && scene.has_categories() && scene.classification->phase(*id) != Phase::other)
+      ImGui::TextWrapped("It was made by none of the program's own code: %s.",
+                         no_stack_label(scene.classification->phase(*id)).c_str());
     return;
   }
   // What its reader can change comes first.
@@ -242,7 +246,7 @@ void InspectorPane::draw_stack(Scene& scene, StackId stack) {
   ImGui::SameLine();
   if (ImGui::SmallButton("copy")) ImGui::SetClipboardText(copied_stack(lines_).c_str());
   note_item(scene, "inspector/copy stack");
-  const auto folded = std::ranges::count(lines_, true, &StackLine::passes_on);
+  const auto folded = std::ranges::count(lines_, true, &StackLine::wrapper);
   if (folded != 0) {
     ImGui::SameLine();
     const std::string what = (unfolded_ ? "fold " : "show ") + std::to_string(folded) + " that pass calls on";
@@ -260,7 +264,7 @@ void InspectorPane::draw_stack(Scene& scene, StackId stack) {
   const ImVec2 at = ImGui::GetWindowPos(), size = ImGui::GetWindowSize();
   note_place(scene, "inspector/frames", {at.x, at.y, at.x + size.x, at.y + size.y});
   for (const StackLine& line : lines_)
-    if (unfolded_ || !line.passes_on || line.own) draw_frame(scene, line);
+    if (unfolded_ || !line.wrapper || line.own) draw_frame(scene, line);
   ImGui::EndChild();
 }
 

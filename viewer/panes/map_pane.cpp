@@ -36,7 +36,7 @@ ColourOf colours_of(const Scene& scene, const std::shared_ptr<const Findings>& f
     }
     case MapColour::stack:
       return
-          [document = scene.document, theme](std::uint32_t id) { return theme.shade(index(document->stack_of(id))); };
+          [document = scene.document, theme](std::uint32_t id) { return theme.shade(index(document->site_of(id))); };
     case MapColour::size:
       // 512 B to 1 GiB, each power of two alike.
       return [document = scene.document, theme](std::uint32_t id) {
@@ -66,8 +66,9 @@ ColourOf colours_of(const Scene& scene, const std::shared_ptr<const Findings>& f
 
 ColourOf with_others_pale(const Scene& scene, ColourOf colour) {
   if (const std::optional<StackId> lit = scene.selection.lit_stack())
-    return [document = scene.document, lit = *lit, ground = scene.theme.segment, colour = std::move(colour)](
-               std::uint32_t id) { return document->stack_of(id) == lit ? colour(id) : mix(colour(id), ground, 0.85); };
+    return [document = scene.document, lit = scene.doc().site_of(*lit), ground = scene.theme.segment,
+            colour = std::move(colour)](
+               std::uint32_t id) { return document->site_of(id) == lit ? colour(id) : mix(colour(id), ground, 0.85); };
   const std::optional<Category> lit = scene.selection.lit_category();
   if (!lit || !scene.classification) return colour;
   return [known = scene.classification, lit = *lit, ground = scene.theme.segment, colour = std::move(colour)](
@@ -81,7 +82,7 @@ const std::vector<StackId>& MapPane::heaviest_stacks(const Scene& scene) {
     return heaviest_.stacks;
   heaviest_ = {.heap = heap.heap, .event = heap.event, .version = version, .stacks = {}};
   std::unordered_map<StackId, std::uint64_t> bytes;
-  for (const HeldBlock& block : heap.blocks) bytes[scene.doc().stack_of(block.allocation)] += block.size.count;
+  for (const HeldBlock& block : heap.blocks) bytes[scene.doc().site_of(block.allocation)] += block.size.count;
   std::vector<std::pair<std::uint64_t, StackId>> order;
   for (const auto& [stack, held] : bytes) order.emplace_back(held, stack);
   constexpr std::size_t most = 3;

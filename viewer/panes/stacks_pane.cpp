@@ -130,10 +130,13 @@ void StacksPane::draw(Scene& scene, Verdicts& verdicts) {
       case 3:
         return text_of(Bytes{w.largest});
       default:
+        // Nobody made it that is known; when it was made may be.
+        if (w.stack == StackId::none && w.example != never && scene.has_categories())
+          return no_stack_label(scene.classification->phase(w.example));
         return stack_label(scene.tables(), w.stack);
     }
   };
-  rows.swatch = [&](std::uint64_t row) { return scene.theme.shade(index(sorted_[row].stack)); };
+  rows.swatch = [&](std::uint64_t row) { return scene.theme.shade(index(scene.doc().site_of(sorted_[row].stack))); };
   rows.selected = [&](std::uint64_t row) { return selection.stack == sorted_[row].stack; };
   rows.highlighted = [&](std::uint64_t row) { return selection.highlights(scene.doc(), sorted_[row].stack); };
   rows.on_hover = [&](std::uint64_t row) { selection.hover(sorted_[row].stack); };

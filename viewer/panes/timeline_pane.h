@@ -25,6 +25,8 @@ class TimelinePane {
   void draw(Scene& scene);
   /// Whether events are on screen.
   bool shows_events() const { return !plot_.contents->series.empty(); }
+  /// What live bytes are split into on screen, for tests; null before that.
+  const StackedSeries* shown_groups() const { return ordered_of_.get(); }
 
  private:
   /// What the columns on screen were made for.
