@@ -251,8 +251,12 @@ class Tour(ViewTest):
         view, shown = self.tour(VIEW)
         self.assertEqual((shown["stage"], shown["tour"]), ("complete", 0))
         self.assertEqual(Path(shown["file"]), SAMPLES / "gpt_default.reel")
-        for stop in range(1, 5):
+        for stop in range(1, 6):
             self.assertEqual(view.click_on("tour/next")["tour"], stop)
+            places = view.settled()["places"]
+            (x, y, width, height), about = places["tour"], places[("timeline", "map", "heap", "inspector", "bottom")[stop - 1]]
+            apart = (x + width <= about[0] or about[0] + about[2] <= x or y + height <= about[1] or about[1] + about[3] <= y)
+            self.assertTrue(apart, "the box hides nothing of what it speaks of")
         self.assertEqual(view.click_on("tour/next")["tour"], -1)
         self.assertEqual(view.quit(), (0, ""))
 

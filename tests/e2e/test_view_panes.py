@@ -44,6 +44,14 @@ class Panes(ViewTest):
         self.assertGreater(min(widths.values()), 45, widths)
         self.end(view)
 
+    def test_what_it_ran_with_is_the_first_of_the_settings(self):
+        trace = SAMPLES / "oom_default.reel"
+        info = json.loads(run("info", trace, "--json").stdout)["devices"][0]
+        view = self.open(trace, "--pane", "fragmentation")
+        cells = self.copied_row(view, "remedies")
+        self.assertEqual(cells[2:], [str(info["failed_allocations"]), "as it ran"])
+        self.end(view)
+
     def test_a_click_on_a_header_sorts_what_was_judged_and_replayed(self):
         trace = SAMPLES / "oom_default.reel"
         view = self.open(trace, "--pane", "policies")

@@ -31,8 +31,8 @@ int distance(const std::string& text, const std::string& wanted) {
 
 }  // namespace
 
-void Commands::handle(const Window& window) {
-  if (palette_) return;  // it takes all keys
+void Commands::handle(const Window& window, bool has_dialog) {
+  if (palette_ || has_dialog) return;  // they take all keys
   if (ImGui::IsPopupOpen("", ImGuiPopupFlags_AnyPopup)) {
     // A menu that is open is what Esc is about.
     if (std::ranges::count(window.keys(), GLFW_KEY_ESCAPE, &KeyPress::key) > 0) ImGui::ClosePopupToLevel(0, true);
@@ -75,7 +75,8 @@ void Commands::draw_palette(const Window& window) {
   unfocused_ = ImGui::IsItemDeactivated();
   std::vector<const Command*> found;
   for (const Command& command : commands_)
-    if (matches(command.name, typed_)) found.push_back(&command);
+    if (matches(command.name, typed_) && (found.empty() || found.back()->name != command.name))
+      found.push_back(&command);
   if (!typed_.empty())
     std::ranges::stable_sort(found, {}, [&](const Command* command) { return distance(command->name, typed_); });
   // By the window's list of keys: one that is let go of within the same frame counts, too.

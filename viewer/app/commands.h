@@ -23,8 +23,8 @@ class Commands {
   void add(Command command) { commands_.push_back(std::move(command)); }
   const std::vector<Command>& all() const { return commands_; }
 
-  /// Runs what was typed since the last frame; nothing while a text field has the keyboard.
-  void handle(const Window& window);
+  /// Runs what was typed since the last frame; nothing while a text field or a dialog has the keyboard.
+  void handle(const Window& window, bool has_dialog);
 
   void open_palette() { palette_ = opening_ = true; }
   bool palette_is_open() const { return palette_; }

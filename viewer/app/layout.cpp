@@ -8,7 +8,9 @@
 #include <cmath>
 #include <utility>
 
+#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
+#include "formats/model/sample_trace.h"
 #include "viewer/app/viewer.h"
 #include "viewer/model/labels.h"
 #include "viewer/panes/draw.h"
@@ -22,7 +24,9 @@ struct Stop {
   const char* text;
 };
 
-constexpr std::array<Stop, 5> tour{{
+constexpr std::array<Stop, 6> tour{{
+    {"verdict", "What it comes down to",
+     "What decides, who holds the peak, what leaks, and the setting that helps. Click any of it to see where."},
     {"timeline", "All of time",
      "What was reserved from the driver, and what was live in it. The wheel zooms where the pointer is, "
      "W A S D move, a click puts the cursor, a drag measures."},
@@ -38,6 +42,13 @@ constexpr std::array<Stop, 5> tour{{
      "allocator would have reserved. Press ? for all keys."},
 }};
 
+/// "map" of "map pane"; empty where there is no such pane.
+std::string_view title_of_pane(std::string_view child) {
+  constexpr std::string_view suffix = " pane";
+  if (!child.ends_with(suffix) || child == "lists pane") return {};
+  return child.substr(0, child.size() - suffix.size());
+}
+
 Area area_of(ImVec4 place) { return {place.x, place.y, place.x + place.z, place.y + place.w}; }
 
 }  // namespace
@@ -48,6 +59,8 @@ void Viewer::draw() {
   last_frame_ = now;
   ++frames_;
   if (std::exchange(close_wanted_, false)) close();
+  if (const std::string file = std::exchange(wanted_file_, {}); !file.empty()) open(file);
+  if (std::exchange(tour_wanted_, false)) begin_tour();
   if (ranks_) choose(std::exchange(choice_, {}));
   follow_document();
   if (const auto& dropped = window_.dropped_files(); dropped.size() > 1)
@@ -63,6 +76,7 @@ void Viewer::draw() {
   busy_ = (ranks_ != nullptr && !ranks_->complete()) || (prediction_ != nullptr && prediction_->result() == nullptr);
   update_judged(now);
   update_classification();
+  update_axis();
   update_heap();
   Scene scene{.document = document_,
               .file = source_ ? source_->file() : nullptr,
@@ -76,6 +90,7 @@ void Viewer::draw() {
               .classification = panes_->classification.value(),
               .classifying = !panes_->classification.is_current(),
               .judged_events = judged_events_,
+              .findings = panes_->verdicts.known(),
               .overlays = overlays_,
               .places = places_,
               .enter = window_.entered(),
@@ -103,6 +118,7 @@ void Viewer::draw() {
   ImGui::End();
   ImGui::PopStyleVar();
   commands_.draw_palette(window_);
+  if (const auto file = open_dialog_.draw(scene, window_)) wanted_file_ = file->string();
   if (help_) draw_help();
   draw_tour(scene);
 
@@ -178,11 +194,20 @@ void Viewer::draw_panes(Scene& scene) {
     ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {scene.px(8), scene.px(4)});
     contents();
     ImGui::PopStyleVar();
+    // A double click on the line that a pane begins with, where nothing is that could be clicked.
+    const ImVec2 at = ImGui::GetWindowPos();
+    const Area title{at.x, at.y, at.x + ImGui::GetWindowWidth(), at.y + padding.y + ImGui::GetFrameHeight()};
+    const std::string_view pane_name = title_of_pane(name);
+    note_place(scene, "title/" + std::string(pane_name), title);
+    if (!pane_name.empty() && ImGui::IsWindowHovered(ImGuiHoveredFlags_ChildWindows) && !ImGui::IsAnyItemHovered() &&
+        title.contains(ImGui::GetIO().MousePos) && ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left))
+      wanted_maximised_ = maximised_.empty() ? std::string(pane_name) : std::string();
     ImGui::EndChild();
   };
+  if (wanted_maximised_) maximise(*std::exchange(wanted_maximised_, std::nullopt));
   if (!maximised_.empty()) {
     const bool is_tab = std::ranges::find(tab_names, maximised_) != tab_names.end();
-    pane("only", {0, 0}, [&] {
+    pane((maximised_ + (is_tab ? "" : " pane")).c_str(), {0, 0}, [&] {
       if (is_tab)
         draw_bottom(scene);
       else
@@ -200,12 +225,13 @@ void Viewer::draw_panes(Scene& scene) {
   const ImVec2 all = ImGui::GetContentRegionAvail();
   const float gap = scene.px(5);
   const float bottom = std::floor(all.y * settings_.bottom_share), top = std::floor(all.y * settings_.timeline_share);
-  const float middle = all.y - bottom - top - 2 * gap;
+  const float above = all.y - bottom - gap, middle = above - top - gap;
+  const float right = std::floor(all.x * settings_.inspector_share), left = all.x - right - gap;
+  // What has time on it is one column: one axis.
+  ImGui::BeginChild("above", {0, above});
+  ImGui::BeginChild("left", {left, 0});
   pane("timeline pane", {0, top}, [&] { panes_->timeline.draw(scene); });
   splitter("below timeline", false, all.y, 1, settings_.timeline_share);
-  const float right = std::floor(all.x * settings_.inspector_share), left = all.x - right - gap;
-  ImGui::BeginChild("middle", {0, middle});
-  ImGui::BeginChild("left", {left, 0});
   const float map = std::floor((middle - gap) * settings_.map_share);
   pane("map pane", {0, map}, [&] { panes_->map.draw(scene, panes_->verdicts); });
   splitter("below map", false, middle, 1, settings_.map_share);
@@ -254,6 +280,8 @@ void Viewer::draw_bottom(Scene& scene) {
     const ImVec2 at = ImGui::GetCursorScreenPos();
     const ImVec2 extent{ImGui::CalcTextSize(title.c_str()).x, ImGui::GetTextLineHeight() + scene.px(6)};
     if (ImGui::InvisibleButton(std::string(name).c_str(), extent)) show_tab(name);
+    if (ImGui::IsItemHovered() && ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left))
+      wanted_maximised_ = maximised_.empty() ? std::string(name) : std::string();
     const Area area{at.x, at.y, at.x + extent.x, at.y + extent.y};
     note_place(scene, "tab/" + std::string(name), area);
     const bool active = tab_ == name;
@@ -275,9 +303,7 @@ void Viewer::draw_bottom(Scene& scene) {
 Viewer::Welcome Viewer::welcome() const {
   const SourceStatus status = this->status();
   if (!source_)
-    return {"Drop a trace here, or run: memreel view FILE", settings_.recent.empty()
-                                                                ? "A .reel, or anything that memreel import reads"
-                                                                : "Lately: " + settings_.recent.front()};
+    return {"Drop a trace here, or run: memreel view FILE", "A .reel, or anything that memreel import reads"};
   const std::string file = source_->path().filename().string();
   if (status.stage == Stage::failed && status.error)
     return {file + " can't be shown: " + status.error->what,
@@ -295,11 +321,56 @@ Viewer::Welcome Viewer::welcome() const {
           lacking.front()};
 }
 
+void Viewer::begin_to_open() {
+  const std::filesystem::path here = source_ ? source_->path() : std::filesystem::path();
+  std::error_code unknown;
+  const std::filesystem::path folder = here.empty() ? here : std::filesystem::absolute(here, unknown).parent_path();
+  open_dialog_.open(folder);
+}
+
+/// What to do where nothing is shown: open a file, one of the last, or the sample.
+void Viewer::draw_start(Scene& scene) {
+  ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {scene.px(10), scene.px(7)});
+  const float left = std::max((ImGui::GetContentRegionAvail().x - scene.px(620)) / 2, scene.px(16));
+  const auto line = [&] { ImGui::SetCursorPosX(left); };
+  line();
+  if (ImGui::Button("Open\u2026")) begin_to_open();
+  note_item(scene, "start/open");
+  if (!sample_trace().empty()) {
+    ImGui::SameLine();
+    if (ImGui::Button("Tour of a sample")) tour_wanted_ = true;
+    note_item(scene, "start/tour");
+  }
+  ImGui::Dummy({0, scene.px(6)});
+  if (!settings_.recent.empty()) {
+    line();
+    ImGui::TextDisabled("opened last");
+  }
+  for (std::size_t i = 0; i < settings_.recent.size(); ++i) {
+    line();
+    ImGui::PushID(static_cast<int>(i));
+    const std::string shown = fitting(printable(settings_.recent[i]), scene.px(620));
+    if (ImGui::Selectable(shown.c_str(), false, 0, {scene.px(620), 0})) wanted_file_ = settings_.recent[i];
+    ImGui::PopID();
+    note_item(scene, "start/recent " + std::to_string(i + 1));
+  }
+  ImGui::Dummy({0, scene.px(6)});
+  line();
+  ImGui::TextDisabled("Any program is recorded by:   memreel record -- python train.py");
+  ImGui::PopStyleVar();
+}
+
 void Viewer::draw_welcome(Scene& scene) {
-  const Area area = take_area("welcome");
+  const SourceStatus status = this->status();
+  const bool is_busy = source_ && (status.stage == Stage::importing || status.stage == Stage::reading);
+  const ImVec2 at = ImGui::GetCursorScreenPos(), size = ImGui::GetContentRegionAvail();
+  const Area area{at.x, at.y, at.x + size.x, at.y + size.y};
   note_place(scene, "welcome", area);
   const Welcome welcome = this->welcome();
-  explain(scene, area, welcome.what, welcome.remedy);
+  if (is_busy) return explain(scene, area, welcome.what, welcome.remedy);
+  explain(scene, {area.left, area.top, area.right, area.top + size.y * 0.4F}, welcome.what, welcome.remedy);
+  ImGui::SetCursorPosY(ImGui::GetCursorPosY() + size.y * 0.3F);
+  draw_start(scene);
 }
 
 void Viewer::draw_help() {
@@ -336,15 +407,33 @@ void Viewer::draw_tour(Scene& scene) {
   }
   const Stop& stop = tour.at(static_cast<std::size_t>(tour_step_));
   const auto place = places_.find(stop.pane);
-  if (place == places_.end()) return;
+  if (place == places_.end()) {
+    ++tour_step_;  // it is not on screen
+    return;
+  }
   const Area area = area_of(place->second);
   outline(*ImGui::GetForegroundDrawList(), area, theme_.accent, scene.px(2));
-  const float width = scene.px(360);
+  // Beside what it speaks of, so that neither hides the other.
+  const float width = scene.px(360), height = scene.px(130), gap = scene.px(8);
   const ImVec2 display = ImGui::GetIO().DisplaySize;
-  const float left = std::clamp((area.left + area.right - width) / 2, 0.0F, display.x - width);
-  ImGui::SetNextWindowPos({left, std::min((area.top + area.bottom) / 2, display.y - scene.px(150))});
+  ImVec2 at{std::clamp((area.left + area.right - width) / 2, 0.0F, std::max(display.x - width, 0.0F)), 0};
+  if (area.bottom + gap + height <= display.y) {
+    at.y = area.bottom + gap;
+  } else if (area.top - gap - height >= 0) {
+    at.y = area.top - gap - height;
+  } else {
+    at = {std::max(area.left - gap - width, 0.0F), (area.top + area.bottom - height) / 2};
+  }
+  ImGui::SetNextWindowPos(at);
   ImGui::SetNextWindowSize({width, 0});
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, scene.px(1));
+  ImGui::PushStyleColor(ImGuiCol_Border, theme_.accent);
+  ImGui::PushStyleColor(ImGuiCol_WindowBg, mix(theme_.panel, theme_.accent, 0.12));
   ImGui::Begin("##tour", nullptr, ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoSavedSettings);
+  ImGui::PopStyleColor(2);
+  ImGui::PopStyleVar();
+  const ImVec2 from = ImGui::GetWindowPos(), size = ImGui::GetWindowSize();
+  note_place(scene, "tour", {from.x, from.y, from.x + size.x, from.y + size.y});
   ImGui::TextUnformatted(stop.title);
   ImGui::PushStyleColor(ImGuiCol_Text, theme_.faint);
   ImGui::TextWrapped("%s", stop.text);

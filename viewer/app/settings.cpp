@@ -43,6 +43,8 @@ Settings load_settings(const std::filesystem::path& path) {
   flag("dark", settings.dark);
   flag("tour_done", settings.tour_done);
   flag("verdict", settings.verdict);
+  if (const auto size = json.find("text_size"); size != json.end() && size->is_number())
+    settings.text_size = std::clamp(size->get<float>(), least_text_size, most_text_size);
   read_share(json, "timeline_share", settings.timeline_share);
   read_share(json, "inspector_share", settings.inspector_share);
   read_share(json, "bottom_share", settings.bottom_share);
@@ -60,6 +62,7 @@ void save_settings(const std::filesystem::path& path, const Settings& settings) 
   const Json json{{"dark", settings.dark},
                   {"tour_done", settings.tour_done},
                   {"verdict", settings.verdict},
+                  {"text_size", settings.text_size},
                   {"timeline_share", settings.timeline_share},
                   {"inspector_share", settings.inspector_share},
                   {"bottom_share", settings.bottom_share},

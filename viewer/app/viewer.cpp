@@ -22,6 +22,8 @@ constexpr std::array<const char*, map_colour_count> colour_words{"category", "st
 constexpr std::array<const char*, split_count> split_words{"nothing", "category", "phase", "stack", "pool",
                                                            "stream",  "thread",   "tag",   "step"};
 
+constexpr std::array<const char*, axis_count> axis_words{"time", "event", "step"};
+
 /// The heap that is shown first: the one that mattered most.
 HeapId main_heap(const Document& document) {
   const auto most = std::ranges::max_element(document.heaps, {}, [](const HeapSeries& series) {
@@ -106,6 +108,7 @@ Viewer::Viewer(Window& window, Settings settings, Bytes memory_limit)
       memory_limit_(memory_limit),
       theme_(settings_.dark ? dark_theme() : light_theme()) {
   make_commands();
+  set_text_size(settings_.text_size);
 }
 
 void Viewer::open(const std::filesystem::path& file) {
@@ -151,6 +154,7 @@ void Viewer::forget_document() {
   wanted_instant_.reset();
   cursor_follows_ = true;
   judged_events_ = 0;
+  axis_of_.reset();
   followed_heap_ = HeapId::none;
 }
 
@@ -167,6 +171,11 @@ void Viewer::open(std::unique_ptr<Source> source, bool is_sample) {
 void Viewer::set_dark(bool dark) {
   settings_.dark = dark;
   theme_ = dark ? dark_theme() : light_theme();
+}
+
+void Viewer::set_text_size(float factor) {
+  settings_.text_size = std::clamp(factor, least_text_size, most_text_size);
+  window_.set_zoom(settings_.text_size);
 }
 
 void Viewer::maximise(std::string_view pane) {
@@ -194,7 +203,7 @@ bool Viewer::go_to(std::string_view instant) {
   } else if (instant == "end") {
     event = document_->event_count();
   } else if (instant == "oom") {
-    if (!document_->columns.failure.empty()) event = document_->columns.other[document_->columns.failure[0]].at;
+    if (!document_->columns.failure.empty()) event = document_->columns.other[document_->columns.failure[0]].at + 1;
   } else if (instant.starts_with("event:")) {
     const auto value = number(instant.substr(6));
     if (!value || *value < 0) return false;
@@ -334,12 +343,13 @@ void Viewer::step_mark(int by) {
   const ColumnView<std::uint32_t>& notable = document_->columns.notable;
   if (notable.empty()) return;
   const std::uint32_t here = document_->notables_before(selection_.cursor);
+  const auto instant = [&](std::int64_t row) {
+    return document_->columns.other[notable[static_cast<std::size_t>(row)]].at + 1;
+  };
   std::int64_t row = by > 0 ? here : static_cast<std::int64_t>(here) - 1;
-  if (by > 0 && row < static_cast<std::int64_t>(notable.size()) &&
-      document_->columns.other[notable[static_cast<std::size_t>(row)]].at == selection_.cursor)
-    ++row;
+  if (by < 0 && row >= 0 && instant(row) == selection_.cursor) --row;
   if (row < 0 || row >= static_cast<std::int64_t>(notable.size())) return;
-  selection_.cursor = document_->columns.other[notable[static_cast<std::size_t>(row)]].at;
+  selection_.cursor = instant(row);
 }
 
 void Viewer::select_largest() {
@@ -381,6 +391,33 @@ void Viewer::switch_colours() {
   const bool to_category = !was_category && knows_categories();
   selection_.split = to_category ? SplitBy::category : SplitBy::stack;
   selection_.colour = to_category ? MapColour::category : MapColour::stack;
+}
+
+/// Steps are found beside the window; of a trace without any the axis counts time.
+void Viewer::update_axis() {
+  if (axis_ == AxisBy::time || document_->empty()) {
+    selection_.axis = {};
+    return;
+  }
+  if (axis_ == AxisBy::event) {
+    if (selection_.axis.by() != AxisBy::event || axis_of_ != document_)
+      selection_.axis = AxisScale::by_events(document_);
+    axis_of_ = document_;
+    return;
+  }
+  const AxisKey key{document_, selection_.heap};
+  panes_->steps.request(
+      key,
+      [key](const Progress&) -> std::optional<AxisScale> {
+        const Steps steps = steps_of(*key.document, key.heap);
+        return steps.ends.empty() ? AxisScale() : AxisScale::by_steps(SideScale::by_step(*key.document, steps));
+      },
+      false);
+  if (!panes_->steps.is_current()) busy_ = true;
+  const auto scale = panes_->steps.value();
+  if (!scale) return;
+  selection_.axis = *scale;
+  if (scale->by() == AxisBy::time && panes_->steps.is_current()) axis_ = AxisBy::time;
 }
 
 void Viewer::make_commands() {
@@ -487,7 +524,18 @@ void Viewer::make_commands() {
     show_tab("compare");
   });
   add("Pause or go on following the file", "Space", GLFW_KEY_SPACE, 0, [this] { paused_ = !paused_; });
-  add("Light or dark", "T", GLFW_KEY_T, 0, [this] { set_dark(!settings_.dark); });
+  add("Time, events or steps on the axis", "T", GLFW_KEY_T, 0,
+      [this] { axis_ = static_cast<AxisBy>((static_cast<std::size_t>(axis_) + 1) % axis_count); });
+  add("Light or dark", "L", GLFW_KEY_L, 0, [this] { set_dark(!settings_.dark); });
+  const auto larger = [this] { set_text_size(settings_.text_size * 1.1F); };
+  const auto smaller = [this] { set_text_size(settings_.text_size / 1.1F); };
+  add("Larger text", "Ctrl +", GLFW_KEY_EQUAL, GLFW_MOD_CONTROL, larger);
+  add("Larger text", "", GLFW_KEY_EQUAL, GLFW_MOD_CONTROL | GLFW_MOD_SHIFT, larger);
+  add("Larger text", "", GLFW_KEY_KP_ADD, GLFW_MOD_CONTROL, larger);
+  add("Smaller text", "Ctrl -", GLFW_KEY_MINUS, GLFW_MOD_CONTROL, smaller);
+  add("Smaller text", "", GLFW_KEY_KP_SUBTRACT, GLFW_MOD_CONTROL, smaller);
+  add("Text as large as the screen says", "Ctrl+0", GLFW_KEY_0, GLFW_MOD_CONTROL, [this] { set_text_size(1); });
+  add("Open a file", "Ctrl+O", GLFW_KEY_O, GLFW_MOD_CONTROL, [this] { begin_to_open(); });
   add("Commands", "Ctrl+Shift+P", GLFW_KEY_P, GLFW_MOD_CONTROL | GLFW_MOD_SHIFT, [this] { commands_.open_palette(); });
   add_character("Help: all keys", '?', [this] { help_ = !help_; });
   add("Tour", "", 0, 0, [this] { begin_tour(); });
@@ -495,7 +543,7 @@ void Viewer::make_commands() {
 }
 
 void Viewer::handle_keys(double seconds) {
-  commands_.handle(window_);
+  commands_.handle(window_, open_dialog_.is_open());
   if (ImGui::GetIO().WantTextInput || document_->empty()) return;
   const auto held = [&](int key, int other) { return window_.is_held_alone(key) || window_.is_held_alone(other); };
   const Nanoseconds anchor = selection_.hovered_time.value_or(selection_.view.begin + selection_.view.length() / 2);
@@ -523,6 +571,8 @@ Json Viewer::state() {
       {"events", document_->event_count()},
       {"allocations", document_->allocation_count()},
       {"heap", index(selection_.heap)},
+      {"axis", axis_words.at(static_cast<std::size_t>(selection_.axis.by()))},
+      {"bands", Json::array()},
       {"view", range(selection_.view)},
       {"span", {document_->first_time().count(), document_->last_time().count()}},
       {"cursor", selection_.cursor},
@@ -550,6 +600,8 @@ Json Viewer::state() {
       {"tour", tour_step_},
       {"tab", tab_},
       {"maximised", maximised_},
+      {"text_size", settings_.text_size},
+      {"opening", open_dialog_.is_open()},
       {"help", help_},
       {"palette", commands_.palette_is_open()},
       {"dark", settings_.dark},
@@ -573,6 +625,8 @@ Json Viewer::state() {
             {{"value", p.at}, {"peak_live_bytes", p.live.count}, {"peak_reserved_bytes", p.reserved.count}});
   }
   state["verdict"] = described(panes_->verdict.shown());
+  for (const MarkBand& band : panes_->timeline.shown_bands())
+    state["bands"].push_back({{"name", (*document_->tables)[band.name]}, {"count", band.count}});
   state["groups"] = Json::array();
   if (const StackedSeries* const groups = panes_->timeline.shown_groups())
     for (const StackedSeries::Group& group : groups->groups) state["groups"].push_back({{"label", group.label}});

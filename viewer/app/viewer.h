@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "viewer/app/commands.h"
+#include "viewer/app/open_dialog.h"
 #include "viewer/app/settings.h"
 #include "viewer/app/window.h"
 #include "viewer/model/classification.h"
@@ -41,6 +42,13 @@ inline constexpr std::array<std::string_view, 11> tab_names{"allocations", "stac
 /// Panes that are always there.
 inline constexpr std::array<std::string_view, 5> fixed_names{"verdict", "timeline", "map", "heap", "inspector"};
 
+/// Whose steps an axis counts.
+struct AxisKey {
+  std::shared_ptr<const Document> document;
+  HeapId heap = HeapId::none;
+  friend bool operator==(const AxisKey&, const AxisKey&) = default;
+};
+
 /// What is shown of one trace, with the jobs that find it out.
 struct Panes {
   VerdictPane verdict;
@@ -59,6 +67,7 @@ struct Panes {
   Verdicts verdicts;
   RoundingJob rounding;
   ClassificationJob classification;
+  Background<AxisKey, AxisScale> steps;  // on the axis
   PoliciesPane policies;
 };
 
@@ -81,6 +90,8 @@ class Viewer {
   /// Puts the cursor: "peak", "event:123", "45%", "1.5" (seconds since the beginning). False when it is none of these.
   bool go_to(std::string_view instant);
   void set_dark(bool dark);
+  /// Text and all else so many times as large as the screen says; within what is legible.
+  void set_text_size(float factor);
   /// Selects the largest allocation with a stack that is held at the cursor.
   void select_largest();
   /// Shows around: in the trace that is open, else in the sample, where it is here.
@@ -115,6 +126,7 @@ class Viewer {
   void renumber(const Document& next);
   void update_heap();
   void update_judged(double now);
+  void update_axis();
   void update_classification();
   void handle_keys(double seconds);
   void remember_view(double now);
@@ -140,6 +152,9 @@ class Viewer {
   };
   Welcome welcome() const;
   void draw_welcome(Scene& scene);
+  void draw_start(Scene& scene);
+  /// Asks for a file, in the folder of the one that is open.
+  void begin_to_open();
   void draw_help();
   void draw_tour(Scene& scene);
   /// A line between two panes that can be dragged; `share` is what it sets.
@@ -155,10 +170,14 @@ class Viewer {
   RankChoice choice_;                                // with the next frame: this one's scene is of the file
   std::shared_ptr<const Document> document_ = std::make_shared<const Document>();
   Selection selection_;
+  AxisBy axis_ = AxisBy::time;               // as it was chosen
+  std::shared_ptr<const Document> axis_of_;  // whose events it counts
   TimeRange followed_view_;              // all of the trace as it was; while that is shown, what is added is shown, too
   HeapId followed_heap_ = HeapId::none;  // the one that mattered most when nobody had chosen one
   bool cursor_follows_ = true;           // nobody has put the cursor yet
   bool paused_ = false;
+  std::string wanted_file_;          // to be opened with the next frame
+  bool tour_wanted_ = false;         // likewise
   bool close_wanted_ = false;        // with the next frame: this one's scene is of the file
   std::uint32_t grown_to_ = 0;       // events of the document when it last grew,
   double grown_at_ = 0;              // in seconds
@@ -177,12 +196,14 @@ class Viewer {
   bool busy_ = true;
   std::uint64_t frames_ = 0;
   std::string maximised_;
+  std::optional<std::string> wanted_maximised_;  // with the next frame
   std::string tab_{tab_names[0]};
   bool help_ = false, quit_ = false, focus_search_ = false;
   int tour_step_ = -1;
   int match_step_ = 0;  // to the next (1) or previous (-1) allocation that the search found
   double last_frame_ = 0;
   Commands commands_;
+  OpenDialog open_dialog_;
 
   std::unique_ptr<Panes> panes_ = std::make_unique<Panes>();
 };

@@ -158,6 +158,7 @@ Result<void> Window::create(const WindowOptions& options) {
   float screen_scale = 1, unused = 1;
   glfwGetWindowContentScale(window_, &screen_scale, &unused);
   scale_ = options.scale > 0 ? static_cast<float>(options.scale) : std::clamp(screen_scale, 1.0F, 4.0F);
+  base_scale_ = wanted_scale_ = scale_;
   width_ = options.width;
   height_ = options.height;
 
@@ -228,6 +229,18 @@ void Window::make_picture() {
   glFramebufferTexture2D(GL_FRAMEBUFFER, GL_COLOR_ATTACHMENT0, GL_TEXTURE_2D, colour_, 0);
 }
 
+void Window::apply_zoom() {
+  if (scale_ == wanted_scale_) return;
+  scale_ = wanted_scale_;
+  ImGui::GetIO().Fonts->Clear();
+  load_fonts();
+#ifndef IMGUI_HAS_TEXTURES
+  ImGui::GetIO().Fonts->Build();
+  ImGui_ImplOpenGL3_DestroyFontsTexture();
+  ImGui_ImplOpenGL3_CreateFontsTexture();
+#endif
+}
+
 FrameTimes Window::frame(const Theme& theme, const std::function<void()>& contents) {
   glfwPollEvents();
   keys_ = std::exchange(new_keys_, {});
@@ -236,6 +249,7 @@ FrameTimes Window::frame(const Theme& theme, const std::function<void()>& conten
   FrameTimes times;
   const auto start = Clock::now();
   const double begin = processor_ms();
+  apply_zoom();
   ImGui_ImplOpenGL3_NewFrame();
   ImGui_ImplGlfw_NewFrame();
   if (offscreen_) {

@@ -63,6 +63,8 @@ class Window {
   ~Window();
 
   float scale() const { return scale_; }
+  /// Everything so many times as large as before any zoom, from the next frame on.
+  void set_zoom(float zoom) { wanted_scale_ = base_scale_ * zoom; }
   const StartTimes& start_times() const { return start_times_; }
   /// Whether frames measure FrameTimes::hand_over_ms, which costs that time.
   void measure_hand_over(bool wanted) { measures_hand_over_ = wanted; }
@@ -95,6 +97,7 @@ class Window {
   Window() = default;
   Result<void> create(const WindowOptions& options);
   void load_fonts() const;
+  void apply_zoom();
   void make_picture();
   static Window& of(GLFWwindow* window);
 
@@ -103,7 +106,7 @@ class Window {
   bool has_imgui_ = false;
   bool offscreen_ = false;
   int width_ = 0, height_ = 0;
-  float scale_ = 1;
+  float scale_ = 1, base_scale_ = 1, wanted_scale_ = 1;
   StartTimes start_times_;
   double last_frame_ms_ = 0;
   bool measures_hand_over_ = false;

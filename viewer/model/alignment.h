@@ -30,6 +30,8 @@ class SideScale {
 
   /// The position at which the last step ends.
   double last_step() const { return static_cast<double>(pieces_->begins.size() - 1) + offset_; }
+  friend bool operator==(const SideScale&, const SideScale&) = default;
+
   double position_of(Nanoseconds time) const;
   Nanoseconds time_at(double position) const;
 

@@ -51,11 +51,19 @@ class Canvas {
  public:
   Canvas(const MapQuery& query, MapPicture& picture)
       : query_(query), picture_(picture), total_(static_cast<double>(picture.scale.total())) {
-    per_pixel_time_ = static_cast<double>((query.end - query.begin).count()) / query.width;
+    const bool by_time = query.axis.by() == AxisBy::time;
+    from_ = by_time ? 0 : query.axis.position_of(query.begin);
+    const double length =
+        by_time ? static_cast<double>((query.end - query.begin).count()) : query.axis.position_of(query.end) - from_;
+    per_pixel_ = std::max(length, 1e-9) / query.width;
     per_pixel_bytes_ = std::max((query.high - query.low) * total_ / query.height, 1e-9);
   }
 
-  double x_of(Nanoseconds time) const { return static_cast<double>((time - query_.begin).count()) / per_pixel_time_; }
+  double x_of(Nanoseconds time) const {
+    const double at = query_.axis.by() == AxisBy::time ? static_cast<double>((time - query_.begin).count())
+                                                       : query_.axis.position_of(time) - from_;
+    return at / per_pixel_;
+  }
   /// From the top.
   double y_of(std::uint64_t offset) const {
     return query_.height - (static_cast<double>(offset) - query_.low * total_) / per_pixel_bytes_;
@@ -83,7 +91,8 @@ class Canvas {
   const MapQuery& query_;
   MapPicture& picture_;
   double total_;
-  double per_pixel_time_ = 1, per_pixel_bytes_ = 1;
+  double from_ = 0, per_pixel_ = 1;  // of the axis
+  double per_pixel_bytes_ = 1;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analyzer/category/category.h"
+#include "viewer/model/axis_scale.h"
 #include "viewer/model/background.h"
 #include "viewer/model/document.h"
 
@@ -42,6 +43,7 @@ inline constexpr std::size_t map_colour_count = 7;
 struct MapQuery {
   HeapId heap = HeapId::none;
   Nanoseconds begin{}, end{};           // of the picture
+  AxisScale axis;                       // what its width counts
   double low = 0, high = 1;             // part of the address scale
   std::uint32_t width = 0, height = 0;  // pixels
   MapColour colour = MapColour::stack;

@@ -63,11 +63,29 @@ std::optional<Bytes> unattributed(const Document& document, HeapId heap, std::ui
   return sample->used - std::min(sample->used, recorded);
 }
 
+std::optional<Bytes> sampled_limit(const Document& document, HeapId heap) {
+  const HeapSeries* const sampled = sampled_series(document, heap);
+  if (sampled == nullptr) return std::nullopt;
+  const DeviceSample sample = sample_at(document, *sampled, 0);
+  return sample.used + sample.free;
+}
+
 std::vector<FreeColumn> free_columns(const Document& document, const HeapSeries& series, Nanoseconds begin,
                                      Nanoseconds end, std::uint32_t width) {
+  const double step = static_cast<double>((end - begin).count()) / std::max(width, 1U);
+  std::vector<Nanoseconds> edges;
+  for (std::uint32_t x = 0; x < width; ++x) edges.push_back(begin + Nanoseconds{static_cast<std::int64_t>(step * x)});
+  edges.push_back(end);
+  return free_columns(document, series, edges);
+}
+
+std::vector<FreeColumn> free_columns(const Document& document, const HeapSeries& series,
+                                     std::span<const Nanoseconds> edges) {
+  if (edges.size() < 2) return {};
+  const auto width = static_cast<std::uint32_t>(edges.size() - 1);
+  const Nanoseconds begin = edges.front(), end = edges.back();
   std::vector<FreeColumn> columns(width);
-  if (series.samples.empty() || width == 0 || end <= begin) return columns;
-  const double step = static_cast<double>((end - begin).count()) / width;
+  if (series.samples.empty() || end <= begin) return columns;
   std::size_t next = samples_before(document, series, document.events_until(begin - Nanoseconds{1}));
   FreeColumn now;
   if (next != 0) {
@@ -75,7 +93,7 @@ std::vector<FreeColumn> free_columns(const Document& document, const HeapSeries&
     now = {.least = free, .most = free, .known = true};
   }
   for (std::uint32_t x = 0; x < width; ++x) {
-    const Nanoseconds until = begin + Nanoseconds{static_cast<std::int64_t>(step * (x + 1))};
+    const Nanoseconds until = edges[x + 1];
     FreeColumn column = now;
     for (; next < series.samples.size(); ++next) {
       const DeviceSample sample = sample_at(document, series, next);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "viewer/model/document.h"
@@ -26,6 +27,9 @@ std::optional<DeviceSample> sample_before(const Document& document, const HeapSe
 /// code, other processes. None without samples of the driver. As the leak verdict `unattributed` counts it.
 std::optional<Bytes> unattributed(const Document& document, HeapId heap, std::uint32_t events);
 
+/// The most that a heap can have, as far as samples say: what the device has, or the limit that a framework was given.
+std::optional<Bytes> sampled_limit(const Document& document, HeapId heap);
+
 /// The free bytes that the samples of `series` gave in a column of pixels: least and most.
 struct FreeColumn {
   std::uint64_t least = 0, most = 0;
@@ -33,7 +37,10 @@ struct FreeColumn {
   friend bool operator==(const FreeColumn&, const FreeColumn&) = default;
 };
 
-/// `width` columns from `begin` to `end`. Looks at every sample in between.
+/// A column between each two of `edges`, which ascend. Looks at every sample in between.
+std::vector<FreeColumn> free_columns(const Document& document, const HeapSeries& series,
+                                     std::span<const Nanoseconds> edges);
+/// The same for `width` columns from `begin` to `end`.
 std::vector<FreeColumn> free_columns(const Document& document, const HeapSeries& series, Nanoseconds begin,
                                      Nanoseconds end, std::uint32_t width);
 

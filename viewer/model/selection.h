@@ -10,6 +10,7 @@
 
 #include "analyzer/category/category.h"
 #include "viewer/model/allocation_map.h"
+#include "viewer/model/axis_scale.h"
 #include "viewer/model/document.h"
 #include "viewer/model/stacked_series.h"
 
@@ -25,6 +26,7 @@ class Selection {
  public:
   HeapId heap = HeapId::none;
   TimeRange view;                           // limits every pane
+  AxisScale axis;                           // what its width counts, in every pane with time on it
   std::uint32_t cursor = 0;                 // panes show the state after so many events
   std::optional<TimeRange> marked;          // what M or a drag marked
   std::optional<std::uint32_t> allocation;  // selected
@@ -119,6 +121,11 @@ class Selection {
   }
   /// Zooms so that `anchor` stays where it is on screen; factor < 1 shows less.
   void zoom(const Document& document, double factor, Nanoseconds anchor) {
+    if (axis.by() != AxisBy::time) {
+      const double at = axis.position_of(anchor);
+      return look_between(document, at - (at - axis.position_of(view.begin)) * factor,
+                          at + (axis.position_of(view.end) - at) * factor);
+    }
     const auto scaled = [&](Nanoseconds from) {
       constexpr double most = 4e18;  // 130 years
       return Nanoseconds{
@@ -129,6 +136,13 @@ class Selection {
     look_at(document, {anchor - before, anchor + after});
   }
   void pan(const Document& document, double share) {
+    if (axis.by() != AxisBy::time) {
+      const double begin = axis.position_of(view.begin), end = axis.position_of(view.end);
+      const double least = axis.position_of(document.first_time()) - begin;
+      const double most = axis.position_of(document.last_time() + Nanoseconds{1}) - end;
+      const double by = std::clamp(share * (end - begin), std::min(least, 0.0), std::max(most, 0.0));
+      return look_between(document, begin + by, end + by);
+    }
     const Nanoseconds by{static_cast<std::int64_t>(static_cast<double>(view.length().count()) * share)};
     look_at(document, {view.begin + by, view.end + by});
   }
@@ -151,6 +165,12 @@ class Selection {
   }
 
  private:
+  /// Shows what is between two positions of the axis.
+  void look_between(const Document& document, double begin, double end) {
+    const Nanoseconds first = document.first_time(), last = document.last_time() + Nanoseconds{1};
+    look_at(document, {std::clamp(axis.time_at(begin), first, last), std::clamp(axis.time_at(end), first, last)});
+  }
+
   struct Place {
     HeapId heap = HeapId::none;
     TimeRange view;

@@ -78,7 +78,7 @@ class Builder {
     if (line.topic == "OOM" && !findings_.ooms.examined.empty()) {
       const OutOfMemory& first = findings_.ooms.examined.front();
       item.to = {.heap = first.heap,
-                 .cursor = static_cast<std::uint32_t>(first.event),
+                 .cursor = after(first.event),
                  .stack = failed_stack(document_, first.event),
                  .tab = "oom"};
     } else if (line.topic == "leaks") {
@@ -90,7 +90,7 @@ class Builder {
       const auto failure = std::ranges::find(findings_.ooms.examined, OomVerdict::fragmentation, &OutOfMemory::verdict);
       if (failure != findings_.ooms.examined.end())
         item.to = {.heap = failure->heap,
-                   .cursor = static_cast<std::uint32_t>(failure->event),
+                   .cursor = after(failure->event),
                    .stack = failed_stack(document_, failure->event),
                    .tab = "oom"};
     }

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+
+#include "formats/model/quantity.h"
+#include "viewer/model/labels.h"
 
 namespace memreel::viewer {
 
@@ -52,14 +56,48 @@ std::string fitting(std::string_view what, float width) {
   return std::string(what.substr(0, low)) + "\u2026";
 }
 
+TimeAxis::TimeAxis(TimeRange view, Area area, AxisScale scale) : view_(view), area_(area), scale_(std::move(scale)) {
+  if (scale_.by() == AxisBy::time) return;
+  begin_ = scale_.position_of(view.begin);
+  length_ = std::max(scale_.position_of(view.end) - begin_, 1e-9);
+}
+
+double TimeAxis::share_of(Nanoseconds time) const {
+  if (scale_.by() != AxisBy::time) return (scale_.position_of(time) - begin_) / length_;
+  return static_cast<double>((time - view_.begin).count()) / static_cast<double>(view_.length().count());
+}
+
 float TimeAxis::x_of(Nanoseconds time) const {
-  const double share = static_cast<double>((time - view_.begin).count()) / static_cast<double>(view_.length().count());
-  return area_.left + static_cast<float>(std::clamp(share, -4.0, 5.0) * static_cast<double>(area_.width()));
+  return area_.left + static_cast<float>(std::clamp(share_of(time), -4.0, 5.0) * static_cast<double>(area_.width()));
+}
+
+double TimeAxis::exact_x_of(Nanoseconds time) const {
+  return static_cast<double>(area_.left) + share_of(time) * static_cast<double>(area_.width());
 }
 
 Nanoseconds TimeAxis::time_at(float x) const {
   const double share = static_cast<double>(x - area_.left) / static_cast<double>(area_.width());
+  if (scale_.by() != AxisBy::time) return scale_.time_at(begin_ + share * length_);
   return view_.begin + Nanoseconds{static_cast<std::int64_t>(share * static_cast<double>(view_.length().count()))};
+}
+
+std::vector<TimeAxis::Tick> TimeAxis::labelled_ticks(Nanoseconds zero, float spacing) const {
+  std::vector<Tick> labelled;
+  if (scale_.by() == AxisBy::time) {
+    for (const Nanoseconds at : ticks(zero, spacing))
+      labelled.push_back({x_of(at), time_text(at - zero, tick_step(spacing))});
+    return labelled;
+  }
+  const double wanted = length_ * static_cast<double>(spacing / std::max(area_.width(), 1.0F));
+  double step = 1;
+  for (int i = 0; step < wanted; ++i) step *= i % 3 == 1 ? 2.5 : 2;  // 1, 2, 5, 10 ...
+  const double last = std::min(begin_ + length_, scale_.last_step().value_or(begin_ + length_) - 0.001);
+  for (double at = std::ceil(std::max(begin_, 0.0) / step) * step; at <= last && labelled.size() < 200; at += step) {
+    const auto number = static_cast<std::uint64_t>(at);
+    labelled.push_back({area_.left + static_cast<float>((at - begin_) / length_ * static_cast<double>(area_.width())),
+                        scale_.by() == AxisBy::step ? "step " + text_of(number + 1) : "event " + text_of(number)});
+  }
+  return labelled;
 }
 
 Nanoseconds TimeAxis::tick_step(float spacing) const {

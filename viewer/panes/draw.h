@@ -38,16 +38,28 @@ std::string fitting(std::string_view what, float width);
 /// Time on a horizontal axis.
 class TimeAxis {
  public:
-  TimeAxis(TimeRange view, Area area) : view_(view), area_(area) {}
+  TimeAxis(TimeRange view, Area area, AxisScale scale = {});
   float x_of(Nanoseconds time) const;
+  /// Far beyond the area, too.
+  double exact_x_of(Nanoseconds time) const;
   Nanoseconds time_at(float x) const;
-  /// Round instants, counted from `zero`, about `spacing` pixels apart.
+  /// Round instants, counted from `zero`, about `spacing` pixels apart; of an axis of time.
   std::vector<Nanoseconds> ticks(Nanoseconds zero, float spacing) const;
   Nanoseconds tick_step(float spacing) const;
+  struct Tick {
+    float x = 0;
+    std::string label;
+  };
+  /// The same for any axis: "1.2 s", "event 2,000", "step 7".
+  std::vector<Tick> labelled_ticks(Nanoseconds zero, float spacing) const;
 
  private:
+  double share_of(Nanoseconds time) const;
+
   TimeRange view_;
   Area area_;
+  AxisScale scale_;
+  double begin_ = 0, length_ = 1;  // positions; of axes that are not time
 };
 
 /// A power of two or a half of one above `bytes`, for the top of an axis, and the distance of its ticks.

@@ -55,8 +55,11 @@ void FailuresPane::draw(Scene& scene, Verdicts& verdicts) {
   if (!findings) return;
   const auto judged = [&](std::uint64_t row) -> const OutOfMemory* { return findings->ooms.of_event(failure(row).at); };
   std::string sentence = "Click a failure to go to its moment and to see why it failed.";
+  if (const auto& answer = findings->ooms.answer)
+    sentence = findings->remedies.tried[answer->remedy].text + " serves " + text_of(answer->served) + " of the " +
+               text_of(findings->ooms.fragmented) + " that failed because of fragmentation. " + sentence;
   for (std::uint64_t row = 0; row < count; ++row)
-    if (failure(row).at == scene.selection.cursor)
+    if (failure(row).at + 1 == scene.selection.cursor)
       if (const OutOfMemory* const oom = judged(row)) sentence = explanation(*oom);
   ImGui::TextWrapped("%s", sentence.c_str());
   Rows rows;
@@ -84,13 +87,13 @@ void FailuresPane::draw(Scene& scene, Verdicts& verdicts) {
     }
   };
   rows.swatch = [&](std::uint64_t) { return scene.theme.alarm; };
-  rows.selected = [&](std::uint64_t row) { return scene.selection.cursor == failure(row).at; };
+  rows.selected = [&](std::uint64_t row) { return scene.selection.cursor == failure(row).at + 1; };
   rows.highlighted = [&](std::uint64_t row) { return scene.selection.highlights(document, failure(row).event.stack); };
   rows.on_hover = [&](std::uint64_t row) { scene.selection.hover(failure(row).event.stack); };
   rows.on_click = [&](std::uint64_t row) {
     const OtherEvent& f = failure(row);
     scene.selection.heap = document.heap_of(f.event.origin);
-    scene.selection.cursor = f.at;
+    scene.selection.cursor = f.at + 1;  // nothing changed by it; its instant is where its flag is
     scene.selection.select(f.event.stack);
     scene.selection.remember();
   };

@@ -135,10 +135,17 @@ void FragmentationPane::draw_sites(Scene& scene, const std::shared_ptr<const Jud
 /// Settings and policies are replayed over the whole trace, whatever is in view.
 void FragmentationPane::draw_remedies(Scene& scene, const std::shared_ptr<const Findings>& findings) {
   const Remedies& remedies = findings->remedies;
+  // What it ran with comes first: the others are read against it.
+  const std::uint64_t failed = findings->verdict.setting ? findings->verdict.setting->failed_before : 0;
   Rows other;
-  other.count = remedies.tried.size();
-  other.cell = [&](std::uint64_t row, int column) -> std::string {
-    const Remedy& remedy = remedies.tried[row];
+  other.count = remedies.tried.empty() ? 0 : remedies.tried.size() + 1;
+  other.cell = [&, failed](std::uint64_t row, int column) -> std::string {
+    if (row == 0)
+      return column == 0   ? ""
+             : column == 1 ? text_of(remedies.baseline_peak)
+             : column == 2 ? text_of(failed)
+                           : "as it ran";
+    const Remedy& remedy = remedies.tried[row - 1];
     const std::int64_t back = remedies.gives_back(remedy);
     switch (column) {
       case 0:
@@ -152,8 +159,10 @@ void FragmentationPane::draw_remedies(Scene& scene, const std::shared_ptr<const 
     }
   };
   other.of = findings;
-  other.key = [&](std::uint64_t row, int sort) {
-    const Remedy& remedy = remedies.tried[row];
+  other.swatch = [&](std::uint64_t row) { return row == 0 ? std::optional(scene.theme.accent) : std::nullopt; };
+  other.key = [&, failed](std::uint64_t row, int sort) {
+    if (row == 0) return sort == 0 ? 0.0 : static_cast<double>(sort == 1 ? remedies.baseline_peak.count : failed);
+    const Remedy& remedy = remedies.tried[row - 1];
     if (sort == 0) return static_cast<double>(remedies.gives_back(remedy));
     return static_cast<double>(sort == 1 ? remedy.outcome.peak_reserved().count
                                          : std::uint64_t{remedy.outcome.failures()});

@@ -35,8 +35,7 @@ ColourOf colours_of(const Scene& scene, const std::shared_ptr<const Findings>& f
       };
     }
     case MapColour::stack:
-      return
-          [document = scene.document, theme](std::uint32_t id) { return theme.shade(index(document->site_of(id))); };
+      return [document = scene.document, theme](std::uint32_t id) { return theme.shade(index(document->site_of(id))); };
     case MapColour::size:
       // 512 B to 1 GiB, each power of two alike.
       return [document = scene.document, theme](std::uint32_t id) {
@@ -67,8 +66,9 @@ ColourOf colours_of(const Scene& scene, const std::shared_ptr<const Findings>& f
 ColourOf with_others_pale(const Scene& scene, ColourOf colour) {
   if (const std::optional<StackId> lit = scene.selection.lit_stack())
     return [document = scene.document, lit = scene.doc().site_of(*lit), ground = scene.theme.segment,
-            colour = std::move(colour)](
-               std::uint32_t id) { return document->site_of(id) == lit ? colour(id) : mix(colour(id), ground, 0.85); };
+            colour = std::move(colour)](std::uint32_t id) {
+      return document->site_of(id) == lit ? colour(id) : mix(colour(id), ground, 0.85);
+    };
   const std::optional<Category> lit = scene.selection.lit_category();
   if (!lit || !scene.classification) return colour;
   return [known = scene.classification, lit = *lit, ground = scene.theme.segment, colour = std::move(colour)](
@@ -185,7 +185,7 @@ void MapPane::draw(Scene& scene, Verdicts& verdicts) {
     explain(scene, area, "No allocations yet.");
     return;
   }
-  const TimeAxis axis(scene.selection.view, area);
+  const TimeAxis axis(scene.selection.view, area, scene.selection.axis);
   request(scene, area, findings);
   list.PushClipRect(area.min(), area.max(), true);
   draw_picture(scene, list, axis, area);
@@ -245,6 +245,7 @@ void MapPane::request(Scene& scene, const Area& area, const std::shared_ptr<cons
   const MapQuery query{.heap = selection.heap,
                        .begin = selection.view.begin,
                        .end = selection.view.end,
+                       .axis = selection.axis,
                        .low = low_,
                        .high = high_,
                        .width = static_cast<std::uint32_t>(std::max(area.width(), 1.0F)),
@@ -274,13 +275,8 @@ void MapPane::draw_picture(Scene& scene, ImDrawList& list, const TimeAxis& axis,
   const double scale = static_cast<double>(area.height()) / (high_ - low_);
   const float top = area.top + static_cast<float>((high_ - query.high) * scale);
   const float bottom = area.top + static_cast<float>((high_ - query.low) * scale);
-  const TimeRange view = scene.selection.view;
-  const auto x_of = [&](Nanoseconds time) {
-    return area.left +
-           static_cast<float>(static_cast<double>((time - view.begin).count()) /
-                              static_cast<double>(view.length().count()) * static_cast<double>(area.width()));
-  };
-  static_cast<void>(axis);
+  if (query.axis.by() != scene.selection.axis.by()) return;  // it would be bent
+  const auto x_of = [&](Nanoseconds time) { return static_cast<float>(axis.exact_x_of(time)); };
   list.AddImage(texture_.id(), {x_of(query.begin), top}, {x_of(query.end), bottom});
 }
 

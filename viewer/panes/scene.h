@@ -12,6 +12,7 @@
 #include "formats/reader/trace_reader.h"
 #include "viewer/model/classification.h"
 #include "viewer/model/document.h"
+#include "viewer/model/findings.h"
 #include "viewer/model/heap_at.h"
 #include "viewer/model/rounding.h"
 #include "viewer/model/selection.h"
@@ -41,7 +42,8 @@ struct Scene {
   RoundingJob& rounding;                                 // asked for when all of the trace is read
   std::shared_ptr<const Classification> classification;  // what allocations are for; null until that is known
   bool classifying = false;                              // that is on its way
-  std::uint32_t judged_events = 0;  // so many of a file that grows are judged: not each time that it has grown
+  std::uint32_t judged_events = 0;           // so many of a file that grows are judged: not each time that it has grown
+  std::shared_ptr<const Findings> findings;  // of those that were asked for; null until they are made
   std::vector<Overlay>& overlays;
   std::map<std::string, ImVec4>& places;  // where things are on screen: x, y, width, height
   bool enter = false;                     // Enter was pressed since the last frame, if let go of within it

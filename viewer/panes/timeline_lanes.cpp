@@ -88,7 +88,7 @@ void TimelinePane::draw_lanes(Scene& scene, std::size_t lanes) {
     const Area area = take_area(lane.name);
     note_place(scene, lane.name, area);
     ImDrawList& list = *ImGui::GetWindowDrawList();
-    const TimeAxis axis(scene.selection.view, area);
+    const TimeAxis axis(scene.selection.view, area, scene.selection.axis);
     draw_lane(scene, list, area, lane, [&](std::size_t column) { return plot_.x_of(column); });
     draw_instants(scene, list, axis, area);
     navigate(scene, axis, area);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "formats/model/quantity.h"
+#include "viewer/model/findings.h"
 #include "viewer/model/labels.h"
 #include "viewer/panes/series.h"
 
@@ -18,25 +19,34 @@ constexpr std::array<const char*, split_count> split_names{
 
 constexpr double millionths = 1e6;  // Metric::fragmentation
 
+/// The most that the heap can have: as the device says, else as requests that failed show.
+std::optional<Bytes> limit_of(const Scene& scene) {
+  if (scene.findings)
+    for (const OutOfMemory& oom : scene.findings->ooms.examined)
+      if (oom.heap == scene.selection.heap && oom.capacity) return oom.capacity;
+  return sampled_limit(scene.doc(), scene.selection.heap);
+}
+
 }  // namespace
 
 std::optional<TimelinePane::Contents> TimelinePane::make(const Document& document, const Key& key) {
   const HeapSeries* const series = document.series(key.heap);
   if (series == nullptr) return std::nullopt;
-  Contents contents{.series = series_columns(document, *series, key.view.begin, key.view.end, key.width), .free = {}};
+  const std::vector<Nanoseconds> edges = key.axis.edges(key.view.begin, key.view.end, key.width);
+  Contents contents{.series = series_columns(document, *series, edges), .free = {}};
   if (const HeapSeries* const sampled = sampled_series(document, key.heap))
-    contents.free = free_columns(document, *sampled, key.view.begin, key.view.end, key.width);
+    contents.free = free_columns(document, *sampled, edges);
   return contents;
 }
 
 void TimelinePane::update(Columns& kept, Scene& scene, TimeRange view, const Area& area) {
   constexpr std::uint32_t quickly = 16'384;  // events that are looked at in a fraction of a frame
-  const Key key{scene.selection.heap, view, static_cast<std::uint32_t>(std::max(area.width(), 1.0F)),
-                scene.doc().event_count()};
+  const Key key{scene.selection.heap, view, scene.selection.axis,
+                static_cast<std::uint32_t>(std::max(area.width(), 1.0F)), scene.doc().event_count()};
   if (scene.series() == nullptr) return;
   if (!(key == kept.key)) {
     // What is shown first is worth waiting for within the frame: there is nothing else to look at.
-    if (kept.contents->series.empty() ||
+    if (kept.contents->series.empty() || key.axis.by() != kept.key.axis.by() ||
         scene.doc().events_until(view.end) - scene.doc().events_until(view.begin) <= quickly) {
       kept.contents = std::make_shared<const Contents>(make(scene.doc(), key).value_or(Contents{}));
       kept.key = key;
@@ -50,9 +60,9 @@ void TimelinePane::update(Columns& kept, Scene& scene, TimeRange view, const Are
       if (!(key == kept.key)) scene.busy = true;
     }
   }
-  const double pixels = static_cast<double>(area.width()) / static_cast<double>(view.length().count());
-  kept.left = static_cast<double>(area.left) + pixels * static_cast<double>((kept.key.view.begin - view.begin).count());
-  kept.step = kept.key.width == 0 ? 1 : pixels * static_cast<double>(kept.key.view.length().count()) / kept.key.width;
+  const TimeAxis axis(view, area, scene.selection.axis);
+  kept.left = axis.exact_x_of(kept.key.view.begin);
+  kept.step = kept.key.width == 0 ? 1 : (axis.exact_x_of(kept.key.view.end) - kept.left) / kept.key.width;
 }
 
 void TimelinePane::draw(Scene& scene) {
@@ -165,12 +175,14 @@ void TimelinePane::draw_plot(Scene& scene) {
     explain(scene, area, scene.doc().complete ? "This trace has no events of memory." : "Reading\u2026");
     return;
   }
-  const TimeAxis axis(scene.selection.view, area);
+  const TimeAxis axis(scene.selection.view, area, scene.selection.axis);
   update(plot_, scene, scene.selection.view, area);
   std::uint64_t top = highest(plot_.contents->series);
   for (const Overlay& overlay : scene.overlays)
     if (overlay.heap == scene.selection.heap)
       for (const std::uint64_t bytes : overlay.bytes) top = std::max(top, bytes);
+  // The limit is on screen where it is within reach.
+  if (const auto limit = limit_of(scene); limit && limit->count <= top + top / 2) top = std::max(top, limit->count);
   const int most_ticks = std::clamp(static_cast<int>(area.height() / scene.px(24)), 1, 5);
   const std::uint64_t step = byte_tick(std::max<std::uint64_t>(top, 1), most_ticks);
   top += top / 12;
@@ -184,6 +196,7 @@ void TimelinePane::draw_plot(Scene& scene) {
     fill(list, {area.left, y, area.right, y + 1}, with_alpha(scene.theme.text, 0x16));
     label(scene, list, {area.left + scene.px(6), y + scene.px(2)}, tick_text(tick));
   }
+  draw_limit(scene, list, area, top);
   draw_overlays(scene, list, axis, area, top);
   draw_instants(scene, list, axis, area);
   if (scene.selection.marked) {
@@ -202,6 +215,86 @@ void TimelinePane::draw_plot(Scene& scene) {
   navigate(scene, axis, area);
 }
 
+void TimelinePane::draw_limit(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top) {
+  const auto limit = limit_of(scene);
+  if (!limit) return;
+  const bool within = limit->count <= top;
+  const float y = within ? std::floor(y_of(area, limit->count, top)) : area.top;
+  if (within)
+    for (float x = area.left; x < area.right; x += scene.px(9))
+      fill(list, {x, y, x + scene.px(5), y + scene.px(1.5)}, scene.theme.alarm);
+  const std::string what = "limit " + text_of(*limit) + (within ? "" : " \u2191");
+  const float left = area.right - ImGui::CalcTextSize(what.c_str()).x - scene.px(8);
+  label(scene, list, {left, y + scene.px(3)}, what);
+  note_place(scene, "limit", {left, y, area.right, y + scene.px(3) + ImGui::GetTextLineHeight()});
+}
+
+void TimelinePane::draw_bands(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area) {
+  const Document& document = scene.doc();
+  const Selection& selection = scene.selection;
+  const BandLimits limits{.narrowest = static_cast<double>(scene.px(10)), .apart = static_cast<double>(scene.px(2))};
+  bands_ = mark_bands(
+      document, selection.first_event(document), selection.end_event(document),
+      [&](Nanoseconds time) { return axis.exact_x_of(time); },
+      [&](double x) { return axis.time_at(static_cast<float>(x)); }, limits);
+  const ImVec2 mouse = ImGui::GetIO().MousePos;
+  for (const MarkBand& band : bands_) {
+    const Area box{static_cast<float>(std::max(band.left, static_cast<double>(area.left))), area.top + scene.px(1),
+                   static_cast<float>(std::min(band.right, static_cast<double>(area.right))), area.top + scene.px(13)};
+    if (box.right < area.left || box.left > area.right) continue;
+    list.AddRectFilled(box.min(), {std::max(box.right - 1, box.left + 1), box.bottom},
+                       mix(scene.theme.line, scene.theme.accent, band.count > 1 ? 0.4 : 0.25));
+    const std::string& name = (*document.tables)[band.name];
+    const std::string title = band.count == 1 ? name
+                                              : text_of(std::uint64_t{band.count}) +
+                                                    (band.counted ? " \u00D7 " : " and more \u00D7 ") +
+                                                    (band.same_name ? name : "ranges");
+    if (box.width() > scene.px(30))
+      text(list, {box.left + scene.px(4), box.top - scene.px(1)}, scene.theme.text,
+           fitting(title, box.width() - scene.px(8)));
+    if (!ImGui::IsItemHovered() || !box.contains(mouse)) continue;
+    ImGui::SetTooltip("%s\n%s\ndouble click: zoom to it", title.c_str(),
+                      time_text(band.end - band.begin, (band.end - band.begin) / 1000).c_str());
+    if (!ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) continue;
+    scene.selection.look_at(document, {band.begin, band.end});
+    scene.selection.remember();
+  }
+}
+
+/// A flag is where the request failed; it says why, and a click on it leads there.
+void TimelinePane::draw_failures(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area) {
+  const Document& document = scene.doc();
+  const ColumnView<std::uint32_t>& rows = document.columns.failure;
+  const auto count = static_cast<std::uint32_t>(rows.size());
+  const std::uint32_t end = scene.selection.end_event(document);
+  std::uint32_t row = document.rows_before(rows, scene.selection.first_event(document));
+  for (bool is_first = true; row < count && document.columns.other[rows[row]].at < end; is_first = false) {
+    const OtherEvent& failure = document.columns.other[rows[row]];
+    const float x = std::floor(axis.x_of(document.time(failure.at)));
+    const float top = area.top + scene.px(1);
+    list.AddTriangleFilled({x, top}, {x + scene.px(9), top + scene.px(4)}, {x, top + scene.px(8)}, scene.theme.alarm);
+    fill(list, {x, top, x + scene.px(1.5), area.bottom}, scene.theme.alarm);
+    const Area flag{x - scene.px(1), area.top, x + scene.px(9), area.top + scene.px(10)};
+    if (is_first) note_place(scene, "first flag", flag);
+    row = std::max(row + 1, document.rows_before(rows, document.events_until(axis.time_at(x + scene.px(3)))));
+    if (!ImGui::IsItemHovered() || !flag.contains(ImGui::GetIO().MousePos)) continue;
+    const OutOfMemory* const oom = scene.findings ? scene.findings->ooms.of_event(failure.at) : nullptr;
+    ImGui::BeginTooltip();
+    ImGui::PushTextWrapPos(scene.px(520));
+    ImGui::TextUnformatted((text_of(failure.event.size) + " refused").c_str());
+    if (oom != nullptr) ImGui::TextUnformatted(explanation(*oom).c_str());
+    ImGui::TextDisabled("%s", stack_label(scene.tables(), failure.event.stack).c_str());
+    ImGui::PopTextWrapPos();
+    ImGui::EndTooltip();
+    if (!ImGui::IsMouseReleased(ImGuiMouseButton_Left)) continue;
+    scene.selection.heap = document.heap_of(failure.event.origin);
+    scene.selection.cursor = failure.at + 1;
+    scene.selection.select(failure.event.stack);
+    scene.selection.remember();
+    flag_clicked_ = true;
+  }
+}
+
 void TimelinePane::draw_marks(Scene& scene) {
   const Area area = take_area("marks");
   note_place(scene, "marks", area);
@@ -209,39 +302,16 @@ void TimelinePane::draw_marks(Scene& scene) {
   fill(list, area, scene.theme.ground);
   const Document& document = scene.doc();
   if (document.empty()) return;
-  const TimeAxis axis(scene.selection.view, area);
-  for (const Nanoseconds tick : axis.ticks(document.first_time(), scene.px(120))) {
-    const float x = std::floor(axis.x_of(tick));
+  const TimeAxis axis(scene.selection.view, area, scene.selection.axis);
+  for (const TimeAxis::Tick& tick : axis.labelled_ticks(document.first_time(), scene.px(120))) {
+    const float x = std::floor(tick.x);
     fill(list, {x, area.top, x + 1, area.top + scene.px(4)}, scene.theme.faint);
-    text(list, {x + scene.px(4), area.bottom - ImGui::GetTextLineHeight()}, scene.theme.faint,
-         time_text(tick - document.first_time(), axis.tick_step(scene.px(120))));
+    text(list, {x + scene.px(4), area.bottom - ImGui::GetTextLineHeight()}, scene.theme.faint, tick.label);
   }
-
-  // Ranges of the outermost level: those that begin in view, and one that began before. Where many lie in a pixel the
-  // next one drawn is that of the next pixel.
   const std::uint32_t end = scene.selection.end_event(document);
-  std::uint32_t span = document.spans_before(scene.selection.first_event(document));
-  if (span > 0) --span;
-  const auto spans = static_cast<std::uint32_t>(document.columns.span.size());
-  const float lane = area.top + scene.px(1), lane_end = area.top + scene.px(13);
+  const float lane = area.top + scene.px(1);
   list.PushClipRect(area.min(), area.max(), true);
-  for (std::uint32_t drawn = 0; span < spans && document.columns.span[span].begin < end && drawn < 4000; ++drawn) {
-    const MarkSpan& range = document.columns.span[span];
-    const float left = axis.x_of(document.time(range.begin));
-    const std::uint32_t range_end = document.span_end(span);
-    const float right = range_end == never ? area.right : axis.x_of(document.time(range_end));
-    if (range.depth == 0) {
-      list.AddRectFilled({left, lane}, {std::max(right - 1, left + 1), lane_end},
-                         mix(scene.theme.line, scene.theme.accent, 0.25));
-      const std::string& name = (*document.tables)[range.name];
-      if (right - left > scene.px(30))
-        text(list, {std::max(left, area.left) + scene.px(4), lane - scene.px(1)}, scene.theme.text,
-             fitting(name, right - std::max(left, area.left) - scene.px(8)));
-    }
-    ++span;
-    if (right - left < 1)
-      span = std::max(span, document.spans_before(document.events_until(axis.time_at(std::floor(left) + 1))));
-  }
+  draw_bands(scene, list, axis, area);
 
   // One sign of a kind per pixel: how many there are in view does not matter.
   const auto signs = [&](const ColumnView<std::uint32_t>& rows, float apart, const auto& draw_sign) {
@@ -256,14 +326,11 @@ void TimelinePane::draw_marks(Scene& scene) {
   signs(document.columns.emptied, 1, [&](float x) {
     fill(list, {x, lane + scene.px(13), x + 1, area.bottom}, scene.theme.faint);
   });
-  signs(document.columns.failure, scene.px(3), [&](float x) {
-    list.AddTriangleFilled({x, lane}, {x + scene.px(9), lane + scene.px(4)}, {x, lane + scene.px(8)},
-                           scene.theme.alarm);
-    fill(list, {x, lane, x + scene.px(1.5), area.bottom}, scene.theme.alarm);
-  });
+  flag_clicked_ = false;
+  draw_failures(scene, list, axis, area);
   draw_instants(scene, list, axis, area);
   list.PopClipRect();
-  navigate(scene, axis, area);
+  navigate(scene, axis, area, !flag_clicked_);
 }
 
 void TimelinePane::draw_minimap(Scene& scene) {
@@ -285,7 +352,7 @@ void TimelinePane::draw_minimap(Scene& scene) {
   };
   fill_columns(list, columns.size(), x_of, scene.theme.reserved, up_to(Metric::reserved));
   fill_columns(list, columns.size(), x_of, with_alpha(scene.theme.live, 0xC0), up_to(Metric::live));
-  const TimeAxis axis(all, area);
+  const TimeAxis axis(all, area, scene.selection.axis);
   const float left = axis.x_of(scene.selection.view.begin),
               right = std::max(axis.x_of(scene.selection.view.end), left + 2);
   fill(list, {area.left, area.top, left, area.bottom}, with_alpha(scene.theme.ground, 0xB0));

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "viewer/model/background.h"
 #include "viewer/model/device_memory.h"
+#include "viewer/model/mark_bands.h"
 #include "viewer/model/series_columns.h"
 #include "viewer/model/stacked_series.h"
 #include "viewer/panes/draw.h"
@@ -27,12 +29,14 @@ class TimelinePane {
   bool shows_events() const { return !plot_.contents->series.empty(); }
   /// What live bytes are split into on screen, for tests; null before that.
   const StackedSeries* shown_groups() const { return ordered_of_.get(); }
+  std::span<const MarkBand> shown_bands() const { return bands_; }
 
  private:
   /// What the columns on screen were made for.
   struct Key {
     HeapId heap = HeapId::none;
     TimeRange view;
+    AxisScale axis;
     std::uint32_t width = 0, version = 0;
     friend bool operator==(const Key&, const Key&) = default;
   };
@@ -63,11 +67,16 @@ class TimelinePane {
   bool draw_groups(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top);
   void draw_overlays(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area, std::uint64_t top);
   void draw_marks(Scene& scene);
+  void draw_bands(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
+  void draw_failures(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
+  static void draw_limit(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top);
   void draw_minimap(Scene& scene);
   static std::optional<Contents> make(const Document& document, const Key& key);
   static void update(Columns& kept, Scene& scene, TimeRange view, const Area& area);
 
   Columns plot_, minimap_;
+  std::vector<MarkBand> bands_;  // as they were drawn last
+  bool flag_clicked_ = false;    // in this frame
   Background<SplitQuery, StackedSeries> groups_;
   std::shared_ptr<const StackedSeries> ordered_of_;
   std::vector<std::size_t> legend_order_;  // of its groups

@@ -17,6 +17,8 @@ class Verdicts {
   static bool is_too_long(const Scene& scene);
   /// How far that is, with a button that gives it up; nothing when it is not on its way.
   void draw_progress(Scene& scene, const char* name) { draw_job(scene, name, "Judging", findings_); }
+  /// Those that are made already; null: none are. Asks for nothing.
+  std::shared_ptr<const Findings> known() { return findings_.value(); }
   /// How many causes of leaks there are, as far as that is known; asks for nothing.
   std::size_t leaks() { return findings_.value() ? findings_.value()->leaks.causes.size() : 0; }
   /// Null until they are made, which this asks for.

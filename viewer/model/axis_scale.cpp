@@ -1,0 +1,60 @@
+#include "viewer/model/axis_scale.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace memreel::viewer {
+
+AxisScale AxisScale::by_events(std::shared_ptr<const Document> document) {
+  AxisScale scale;
+  if (!document->empty()) scale.document_ = std::move(document);
+  return scale;
+}
+
+AxisScale AxisScale::by_steps(const SideScale& steps) {
+  AxisScale scale;
+  scale.steps_ = steps;
+  return scale;
+}
+
+double AxisScale::position_of(Nanoseconds time) const {
+  if (steps_) return steps_->position_of(time);
+  if (!document_) return static_cast<double>(time.count());
+  const std::uint32_t events = document_->events_until(time);
+  if (events == 0 || events == document_->event_count()) return events;
+  // Between two events it moves on evenly.
+  const Nanoseconds before = document_->time(events - 1), after = document_->time(events);
+  const auto gap = static_cast<double>(std::max((after - before).count(), std::int64_t{1}));
+  return events + std::clamp(static_cast<double>((time - before).count()) / gap, 0.0, 1.0) * 0.999;
+}
+
+Nanoseconds AxisScale::time_at(double position) const {
+  if (steps_) return steps_->time_at(position);
+  if (!document_) return Nanoseconds{static_cast<std::int64_t>(position)};
+  const std::uint32_t count = document_->event_count();
+  if (position < 1) return document_->time(0) - Nanoseconds{position < 0.5 ? 1 : 0};
+  if (position >= count) return document_->last_time() + Nanoseconds{position > count ? 1 : 0};
+  const auto events = static_cast<std::uint32_t>(position);
+  const Nanoseconds before = document_->time(events - 1), after = document_->time(events);
+  const double within = position - events;
+  return before + Nanoseconds{static_cast<std::int64_t>(
+                      within * static_cast<double>(std::max<std::int64_t>((after - before).count(), 0)))};
+}
+
+std::vector<Nanoseconds> AxisScale::edges(Nanoseconds begin, Nanoseconds end, std::uint32_t width) const {
+  std::vector<Nanoseconds> edges;
+  edges.reserve(width + 1);
+  const double from = position_of(begin), length = position_of(end) - from;
+  for (std::uint32_t x = 0; x < width; ++x) {
+    // Of times only what is since the beginning: nanoseconds of a date have more digits than a double.
+    const Nanoseconds at =
+        by() == AxisBy::time
+            ? begin + Nanoseconds{static_cast<std::int64_t>(static_cast<double>((end - begin).count()) * x / width)}
+            : time_at(from + length * x / width);
+    edges.push_back(std::clamp(at, edges.empty() ? begin : edges.back(), end));
+  }
+  edges.push_back(end);
+  return edges;
+}
+
+}  // namespace memreel::viewer
