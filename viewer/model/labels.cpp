@@ -44,9 +44,8 @@ std::string stack_label(const Tables& tables, StackId stack) {
   if (label.empty()) return frame_name(tables, tables[stack].frame);
   const auto is_at = [](const FrameText& a, const FrameText& b) { return a.file == b.file && a.line == b.line; };
   const auto inner = std::ranges::find_if(frames, [](const FrameText& f) { return !f.file.empty() && !passes_on(f); });
-  if (inner != frames.end() && inner < std::ranges::find_if(frames, [&](const FrameText& f) {
-        return is_at(f, explaining);
-      }))
+  if (inner != frames.end() && inner < std::ranges::find_if(
+                                           frames, [&](const FrameText& f) { return is_at(f, explaining); }))
     label += " > " + place_of(*inner);
   return is_at(own, explaining) || is_library(own) ? label : label + "  \u2190 " + place_of(own);
 }

@@ -22,7 +22,7 @@ struct StackLine {
   bool own = false;  // the innermost that its reader can change (own_frame.h)
   bool library = false;
   bool wrapper = false;  // passes_on()
-  bool unnamed = false;    // its name is a place in a module
+  bool unnamed = false;  // its name is a place in a module
 };
 
 /// Innermost first.

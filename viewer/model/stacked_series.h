@@ -30,8 +30,8 @@ struct SplitQuery {
 struct StackedSeries {
   static constexpr std::size_t most_groups = 6;  // besides the rest: as many as there are colours to tell apart
   struct Group {
-    std::uint32_t key = 0;  // id of the site (sites.h), pool, stream, thread or string of the tag; number of the step, from 0;
-                            // Category, Phase
+    std::uint32_t key = 0;  // id of the site (sites.h), pool, stream, thread or string of the tag; number of the step,
+                            // from 0; Category, Phase
     std::string label;
     bool is_rest = false;
     std::vector<std::uint64_t> bytes;  // held when the live bytes of the heap were at their highest in the stretch

@@ -203,7 +203,8 @@ void ComparePane::draw(Scene& scene) {
   if (!comparison) return say(scene, "Shows who holds more and who holds less.");
   draw_facts(scene, *comparison);
   if (comparison->changes.empty())
-    return say(scene, "What is live is the same in both.", instants ? "Keep an instant as A, then move the cursor." : "");
+    return say(scene, "What is live is the same in both.",
+               instants ? "Keep an instant as A, then move the cursor." : "");
   draw_changes(scene, comparison);
 }
 

@@ -488,7 +488,8 @@ TEST(Labels, AreWhatPeopleSay) {
                                             "forward@site-packages/transformers/modeling_gpt2.py:240",
                                             "_call_impl@site-packages/torch/nn/modules/module.py:1790",
                                             "step@/home/me/train.py:42"};
-  EXPECT_EQ(stack_label(build.trace().tables, build.stack(block)), "modeling_gpt2.py:240  forward > functional.py:9  \u2190 train.py:42");
+  EXPECT_EQ(stack_label(build.trace().tables, build.stack(block)),
+            "modeling_gpt2.py:240  forward > functional.py:9  \u2190 train.py:42");
   EXPECT_EQ(stack_label(build.trace().tables, build.stack({block.back()})), "train.py:42  step");
   EXPECT_EQ(stack_label(build.trace().tables, build.stack({block.front()})), "functional.py:9  linear");
   Tables tables;
