@@ -1,6 +1,7 @@
 """One axis of time for all panes that have one, and the room that panes have."""
 
 import json
+import signal
 import unittest
 
 import histories
@@ -99,6 +100,17 @@ class Room(ViewTest):
             self.assertEqual(shown["maximised"], pane)
             self.assertGreater(shown["places"][pane][2], 0.9 * WIDTH)
             self.assertEqual(view.key("Escape")["maximised"], "")
+        self.end(view)
+
+    def test_a_double_click_is_one_however_slow_frames_are(self):
+        view = self.open(SAMPLES / "oom_default.reel")
+        x, y, width, height = view.settled()["places"]["title/map"]
+        view.hands("mousemove", int(x + 0.6 * width), int(y + 0.5 * height), "sleep", 0.3)
+        view.settled()
+        view.process.send_signal(signal.SIGSTOP)
+        view.hands("click", "--repeat", 2, "--delay", 90, 1)
+        view.process.send_signal(signal.SIGCONT)
+        self.assertEqual(view.settled()["maximised"], "map")
         self.end(view)
 
     def test_text_has_the_size_that_its_reader_wants(self):

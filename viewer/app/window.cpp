@@ -149,6 +149,9 @@ Result<void> Window::create(const WindowOptions& options) {
     ++of(w).key_count_;
   });
   glfwSetCharCallback(window_, [](GLFWwindow* w, unsigned character) { of(w).new_characters_.push_back(character); });
+  glfwSetMouseButtonCallback(window_, [](GLFWwindow* w, int button, int action, int) {
+    if (button == GLFW_MOUSE_BUTTON_LEFT && action == GLFW_PRESS) ++of(w).new_left_presses_;
+  });
   glfwSetDropCallback(window_, [](GLFWwindow* w, int count, const char** paths) {
     for (int i = 0; i < count; ++i) of(w).new_dropped_.emplace_back(paths[i]);
   });
@@ -241,6 +244,20 @@ void Window::apply_zoom() {
 #endif
 }
 
+void Window::begin_imgui_frame() {
+  // ImGui takes the frame in which it hears of a press for the press's time, and before 1.87 two presses between two
+  // frames for one. Where frames are slow, as when a distant display is drawn in software, double-clicks would be lost.
+  constexpr float longest_between_clicks = 0.3F;  // seconds, ImGui's default
+  ImGuiIO& io = ImGui::GetIO();
+  io.MouseDoubleClickTime = longest_between_clicks + 2 * io.DeltaTime;
+  const int left_presses = std::exchange(new_left_presses_, 0);
+  ImGui::NewFrame();
+  if (left_presses < 2 || !io.MouseClicked[ImGuiMouseButton_Left]) return;
+  io.MouseDoubleClicked[ImGuiMouseButton_Left] = true;
+  io.MouseClickedCount[ImGuiMouseButton_Left] = 2;
+  io.MouseClickedLastCount[ImGuiMouseButton_Left] = 2;
+}
+
 FrameTimes Window::frame(const Theme& theme, const std::function<void()>& contents) {
   glfwPollEvents();
   keys_ = std::exchange(new_keys_, {});
@@ -261,7 +278,7 @@ FrameTimes Window::frame(const Theme& theme, const std::function<void()>& conten
     glfwGetFramebufferSize(window_, &width_, &height_);
   }
   apply(theme, scale_);
-  ImGui::NewFrame();
+  begin_imgui_frame();
   contents();
   ImGui::Render();
   times.build_ms = processor_ms() - begin;

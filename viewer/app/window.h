@@ -98,6 +98,7 @@ class Window {
   Result<void> create(const WindowOptions& options);
   void load_fonts() const;
   void apply_zoom();
+  void begin_imgui_frame();
   void make_picture();
   static Window& of(GLFWwindow* window);
 
@@ -112,6 +113,7 @@ class Window {
   bool measures_hand_over_ = false;
   std::uint32_t framebuffer_ = 0, colour_ = 0;  // when off-screen
   std::vector<KeyPress> keys_, new_keys_;
+  int new_left_presses_ = 0;  // of the mouse
   std::set<int> held_alone_;
   std::uint64_t key_count_ = 0;
   std::vector<unsigned> characters_, new_characters_;
