@@ -264,8 +264,14 @@ def record(out, program, size):
 
 
 def in_fork(out, program, size):
-    with multiprocessing.get_context("fork").Pool(1) as process:
-        return process.apply(record, (out, program, size))
+    while True:
+        try:
+            process = multiprocessing.get_context("fork").Pool(1)
+        except RuntimeError:  # filelock, which libraries bring along, refuses forks for moments
+            time.sleep(0.05)
+            continue
+        with process:
+            return process.apply(record, (out, program, size))
 
 
 def main():
