@@ -24,7 +24,8 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 find_package(Threads REQUIRED)
 find_program(MEMREEL_CCACHE ccache)
 if(MEMREEL_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${MEMREEL_CCACHE})
+  # Of a precompiled header ccache takes the headers' own contents into account, when told that macros may stand in it.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${MEMREEL_CCACHE})
 endif()
 
 # Half of a unit's compile time is headers. With CMAKE_UNITY_BUILD, which ./dev turns on unless UNITY=OFF, several files
