@@ -11,6 +11,7 @@ __extension__ using Wide = __int128;
 using Powers = std::vector<std::uint8_t>;
 
 constexpr std::uint8_t most_power = 2;
+constexpr std::uint8_t most_single_power = 4;  // of a single term that more than two sizes confirm
 constexpr std::size_t most_terms = 3;
 constexpr std::array<std::uint64_t, 8> multiples{2, 4, 8, 16, 32, 64, 128, 256};
 
@@ -267,6 +268,16 @@ std::optional<SizeGrowth> SizeGrowth::through(std::span<const SizePoint> given, 
   const std::vector<Powers> all = all_powers(parameters);
   std::optional<SizeGrowth> found;
   std::vector<Powers> chosen;
+  // The weights of a layer over the tokens of an image grow with the fourth power of its side.
+  const auto look_higher = [&] {
+    for (std::size_t p = 0; p < parameters && points.size() > 2 && !found; ++p)
+      for (std::uint8_t power = most_power + 1; power <= most_single_power && !found; ++power) {
+        std::vector<Powers> single{Powers(parameters, 0)};
+        single.front()[p] = power;
+        found = solve(points, single, 1, tolerance);
+      }
+    return found.has_value();
+  };
   const auto look = [&](std::size_t terms, std::uint64_t multiple) {
     return any_choice(all, terms, chosen, [&](std::span<const Powers> powers) {
       std::optional<SizeGrowth> growth = solve(points, powers, multiple, tolerance);
@@ -281,6 +292,7 @@ std::optional<SizeGrowth> SizeGrowth::through(std::span<const SizePoint> given, 
   };
   for (std::size_t terms = 1; terms <= std::min(most_terms, points.size()); ++terms) {
     if (look(terms, 1)) return found;
+    if (terms == 1 && look_higher()) return found;
     if (terms < points.size())
       for (const std::uint64_t multiple : multiples)
         if (look(terms, multiple)) return found;

@@ -22,7 +22,8 @@ void for_each_held(const Model& model, const Values& at, const Assumption& assum
     if (freed[a]) continue;
     const PredictedRun::Source& source = replayed.predicted_run().sources[a];
     const std::uint32_t event = model.base->requests.rows[source.row].event;
-    use(model.base->trace.events.allocation[event], model.size_of(source.row, source.copy, at, factor, assumption));
+    use(model.base->trace.events.allocation[event],
+        source.scratch ? *source.scratch : model.size_of(source.row, source.copy, at, factor, assumption));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "analyzer/predict/align.h"
+#include "analyzer/predict/sums.h"
 
 namespace memreel {
 namespace {
@@ -24,8 +25,6 @@ constexpr double least_share_freed = 1.0 / 32;
 
 /// Share by which a count may miss its function and still be said to follow it.
 constexpr double count_tolerance = 0.1;
-
-using Partners = std::vector<std::uint32_t>;
 
 /// For each recording, which of its requests is the partner of each request of the base: neighbours are the most alike,
 /// so those further away are found through them.
@@ -58,6 +57,7 @@ class Learner {
     find_sizes();
     find_repeats();
     inherit_sizes();
+    model_.sums = learn_sums(model_, recordings_, partners_);
     add_up();
     return std::move(model_);
   }

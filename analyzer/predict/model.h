@@ -57,11 +57,21 @@ struct Repeat {
   std::int64_t periods(std::span<const std::uint64_t> values, std::span<const std::uint64_t> base_values) const;
 };
 
+/// A sum over rows: how many there are follows from the requests beside it, or is a function of its own.
+struct SumRule {
+  std::uint32_t row = 0;     // of the base: the request for the sums
+  std::uint64_t number = 0;  // bytes of a number
+  std::uint32_t inputs = 0;  // the gradient of a layer's inputs, and of its weights: rows of the base
+  std::uint32_t weights = 0;
+  std::optional<SizeGrowth> rows;  // instead of those two
+};
+
 struct Model {
   const Recording* base = nullptr;
   std::vector<std::uint32_t> rule_of;  // per request of the base
   std::vector<SizeRule> rules;
   std::vector<Repeat> repeats;  // ascending, disjoint
+  std::vector<SumRule> sums;    // by row
   Bytes requested;              // by all requests of the base
   Bytes aligned;                // of those with a partner in another recording, or in a repeat
   Bytes exact;                  // of those whose size is an exact function
@@ -76,6 +86,8 @@ struct Model {
                 const Assumption& assumption) const;
   /// How many requests the program makes at `values`, about.
   double requests(std::span<const std::uint64_t> values) const;
+  /// The scratch of a sum; none when it takes none at `values`.
+  std::optional<SumScratch> scratch_of(const SumRule& sum, std::span<const std::uint64_t> values) const;
   /// The repeat of which a row is copied, or null.
   const Repeat* repeat_of(std::uint32_t row) const;
 

@@ -21,7 +21,8 @@ ReplayResult ReplayedPrediction::replay(const PolicySpec& policy, const DeviceMo
   std::vector<Bytes> sizes;
   sizes.reserve(predicted_run_.sources.size());
   for (const PredictedRun::Source& source : predicted_run_.sources)
-    sizes.push_back(model_.size_of(source.row, source.copy, at_, factor_, assumption));
+    sizes.push_back(source.scratch ? *source.scratch
+                                   : model_.size_of(source.row, source.copy, at_, factor_, assumption));
   for (std::size_t row = 0; row < heap.count(); ++row) {
     const AllocationId allocation = predicted_run_.trace.events.allocation[heap.event[row]];
     if (allocation != AllocationId::none) heap.size[row] = sizes[index(allocation)];

@@ -1,10 +1,12 @@
 // The requests of one recorded program, in the form in which those of several recordings are compared.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "analyzer/difference/stack_match.h"
+#include "analyzer/predict/column_sum.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
@@ -19,11 +21,21 @@ struct Request {
   static constexpr std::uint32_t kept = 0xFFFF'FFFF;
 };
 
-/// The requests of a heap in their order.
+/// A sum over rows, and the scratch that was taken for it.
+struct RecordedSum {
+  std::uint32_t row = 0;  // the request for the sums
+  SumScratch scratch;
+};
+
+/// The requests of a heap in their order, without the scratch of sums.
 struct Requests {
   std::vector<Request> rows;
+  std::vector<RecordedSum> sums;    // by row
   std::vector<std::uint32_t> ends;  // of sections: the row behind the last of each step; the last is rows.size()
 };
+
+/// The sizes of numbers that are summed.
+inline constexpr std::array<std::uint64_t, 2> number_bytes{2, 4};
 
 /// Requests of `heap`. Sites are rows of the trace's table of stacks.
 Requests requests_of(const Trace& trace, HeapId heap);

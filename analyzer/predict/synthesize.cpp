@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <vector>
 
 namespace memreel {
@@ -67,6 +68,8 @@ class Synthesis {
     }
     first_copy_.push_back(total);
     state_.resize(total);
+    scratch_.resize(rows_.size());
+    for (const SumRule& sum : model_.sums) scratch_[sum.row] = model_.scratch_of(sum, values_);
     find_neighbours();
   }
 
@@ -160,15 +163,38 @@ class Synthesis {
   void write_alloc(std::uint32_t at, std::uint32_t copy) {
     const std::uint32_t row = row_of_[index(events_.allocation[at])];
     if (row == nothing || absent_[row]) return;
+    const Bytes size = model_.size_of(row, copy, values_, factor_, assumption_);
+    state_[first_copy_[row] + copy] = {.id = request(at, size, {.row = row, .copy = copy}), .state = State::live};
+    if (const std::optional<SumScratch>& scratch = scratch_[row]) {
+      const AllocationId partial_sums =
+          request(at, scratch->partial_sums, {.row = row, .copy = copy, .scratch = scratch->partial_sums});
+      const AllocationId semaphores =
+          request(at, scratch->semaphores, {.row = row, .copy = copy, .scratch = scratch->semaphores});
+      for (const AllocationId allocation : {semaphores, partial_sums})
+        for (const EventKind kind : {EventKind::free_requested, EventKind::free_completed})
+          release(events_[at], kind, allocation);
+    }
+  }
+
+  AllocationId request(std::uint32_t at, Bytes size, const PredictedRun::Source& source) {
     Event event = events_[at];
-    event.size = model_.size_of(row, copy, values_, factor_, assumption_);
+    event.size = size;
     event.address = next_address_;
     next_address_ = next_address_ + round_up(event.size + 1_B, 512_B);
     event.allocation = AllocationId{static_cast<std::uint32_t>(trace_.allocation_events.size())};
     trace_.allocation_events.push_back(static_cast<std::uint32_t>(trace_.events.count()));
     trace_.events.push_back(event);
-    predicted_run_.sources.push_back({.row = row, .copy = copy});
-    state_[first_copy_[row] + copy] = {.id = event.allocation, .state = State::live};
+    predicted_run_.sources.push_back(source);
+    return event.allocation;
+  }
+
+  void release(Event event, EventKind kind, AllocationId allocation) {
+    const std::uint32_t began = trace_.allocation_events[index(allocation)];
+    event.kind = kind;
+    event.allocation = allocation;
+    event.address = trace_.events.address(began);
+    event.size = trace_.events.size[began];
+    trace_.events.push_back(event);
   }
 
   void write_free(std::uint32_t at, const Part& part) {
@@ -200,12 +226,7 @@ class Synthesis {
     const bool requested = events_.kind[at] == EventKind::free_requested;
     if (copy.state != (requested ? State::live : State::awaiting)) return;
     copy.state = requested ? State::awaiting : State::absent;
-    Event event = events_[at];
-    const std::uint32_t began = trace_.allocation_events[index(copy.id)];
-    event.allocation = copy.id;
-    event.address = trace_.events.address(began);
-    event.size = trace_.events.size[began];
-    trace_.events.push_back(event);
+    release(events_[at], events_.kind[at], copy.id);
   }
 
   const Model& model_;
@@ -217,12 +238,13 @@ class Synthesis {
   const Assumption& assumption_;
   PredictedRun predicted_run_;
   Trace& trace_ = predicted_run_.trace;
-  std::vector<std::uint32_t> row_of_;            // by allocation of the base
-  std::vector<std::uint32_t> copies_of_;         // by row; 0 outside of repeats' units
-  std::vector<bool> absent_;                     // by row: a smaller program has no such request
-  std::vector<std::size_t> first_copy_;          // by row, in state_
-  std::vector<Neighbour> neighbour_;             // by row outside of units: freed in one, instead of which
-  std::vector<Neighbour> freed_with_neighbour_;  // by row of a unit: its other copies are
+  std::vector<std::uint32_t> row_of_;               // by allocation of the base
+  std::vector<std::uint32_t> copies_of_;            // by row; 0 outside of repeats' units
+  std::vector<bool> absent_;                        // by row: a smaller program has no such request
+  std::vector<std::optional<SumScratch>> scratch_;  // by row
+  std::vector<std::size_t> first_copy_;             // by row, in state_
+  std::vector<Neighbour> neighbour_;                // by row outside of units: freed in one, instead of which
+  std::vector<Neighbour> freed_with_neighbour_;     // by row of a unit: its other copies are
   std::vector<Copy> state_;
   Address next_address_{std::uint64_t{1} << 40U};
 };

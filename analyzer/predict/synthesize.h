@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -13,9 +14,11 @@ namespace memreel {
 
 /// A synthetic trace, and what each of its allocations was made from.
 struct PredictedRun {
-  /// What an allocation was made from: a request of the base, or (from 1 on) one of its copies.
+  /// What an allocation was made from: a request of the base, or (from 1 on) one of its copies; or that of which it is
+  /// the scratch.
   struct Source {
     std::uint32_t row = 0, copy = 0;
+    std::optional<Bytes> scratch;  // its size
   };
 
   Trace trace;
@@ -27,6 +30,8 @@ struct PredictedRun {
 /// repeats as there are then. Only the heap that was judged; no segments, which are the allocator's doing. Every
 /// allocation lies at an address of its own: place() gives them those of an allocator. The header says that it is
 /// synthetic.
+///
+/// Sums take the scratch that they take at `values`.
 ///
 /// A copy of a repeat frees what its original freed: of what the repeat, or another one, asked for the copy of the same
 /// number; of what stood before the repeat as far as its period is long, what the copy written before it asked for.

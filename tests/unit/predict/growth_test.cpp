@@ -102,6 +102,14 @@ TEST(SizeGrowth, MultipliesShapesOfSeveralParameters) {
   EXPECT_EQ(attention->at(Values{64, 4096}), Bytes{size(64, 4096)});
 }
 
+TEST(SizeGrowth, FindsTheFourthPowerOfASide) {
+  const auto weights = [](std::uint64_t side) { return (side / 16) * (side / 16) * (side / 16) * (side / 16) * 8; };
+  const std::optional<SizeGrowth> growth = learned({64, 96, 128}, weights);
+  ASSERT_TRUE(growth && growth->confirmed());
+  EXPECT_EQ(growth->at(Values{320}), Bytes{weights(320)});
+  EXPECT_FALSE(learned({64, 96}, weights) && learned({64, 96}, weights)->degree() > 2);
+}
+
 TEST(SizeGrowth, MissesByNoMoreThanItsTolerance) {
   const Function padded = [](std::uint64_t x) { return x * 2'973'696 + (x == 4 ? 147 : 16); };
   EXPECT_FALSE(learned({4, 8, 12}, padded));

@@ -100,6 +100,37 @@ void expect_sound(const Trace& trace) {
   }
 }
 
+/// Backward passes of a linear layer of 1,536 inputs and 384 outputs over 65 rows a sample, in numbers of two bytes.
+Recording linear(std::uint64_t batch) {
+  TraceBuilder build;
+  const OriginId origin = build.origin(HeapId{1});
+  std::uint64_t next = 1 << 30;
+  const auto alloc = [&](std::uint64_t size) {
+    next += 1 << 30;
+    return build.alloc(origin, Address{next}, Bytes{size}, StackId::none);
+  };
+  const std::uint64_t rows = 65 * batch, inputs = 1536, outputs = 384;
+  for (int step = 0; step < 3; ++step) {
+    const AllocationId of_outputs = alloc(rows * outputs * 2), of_inputs = alloc(rows * inputs * 2);
+    const AllocationId weights = alloc(inputs * outputs * 2), bias = alloc(outputs * 2);
+    if (const auto scratch = scratch_of({.rows = rows, .columns = outputs})) {
+      const AllocationId sums = alloc(scratch->partial_sums.count), semaphores = alloc(scratch->semaphores.count);
+      build.free(semaphores);
+      build.free(sums);
+    }
+    for (const AllocationId done : {of_outputs, of_inputs, weights, bias}) build.free(done);
+  }
+  Recording recording{.at = {batch}, .trace = std::move(build.trace()), .heap = HeapId{1}};
+  recording.requests = requests_of(recording.trace, recording.heap);
+  return recording;
+}
+
+std::vector<Recording> linears(std::initializer_list<std::uint64_t> batches) {
+  std::vector<Recording> all;
+  for (const std::uint64_t batch : batches) all.push_back(linear(batch));
+  return all;
+}
+
 /// Live bytes after each allocation.
 std::vector<std::uint64_t> live_over_time(const Trace& trace) {
   std::vector<std::uint64_t> live;
@@ -191,6 +222,18 @@ TEST(Synthesize, FreesInTheRoundBeforeOrAfterWhatTheLargeProgramDoes) {
 TEST(Synthesize, SaysWhatItIs) {
   const Learned learned({{2, 1}, {2, 2}});
   EXPECT_EQ(synthesize(learned.model(), Values{2, 8}).trace.header.source, synthetic_source);
+}
+
+/// Scratch comes, grows and goes where the library's rule says, whatever the recordings show of it.
+TEST(Synthesize, GivesSumsTheirScratch) {
+  for (const auto& batches : {linears({4, 8, 12}), linears({8, 12, 16}), linears({16, 24, 32}), linears({3, 40})}) {
+    const Learned learned(batches);
+    for (const std::uint64_t batch : {4U, 15U, 16U, 48U, 1000U}) {
+      const PredictedRun made = synthesize(learned.model(), Values{batch});
+      expect_sound(made.trace);
+      EXPECT_EQ(sizes_of(made.trace), sizes_of(linear(batch).trace)) << batch;
+    }
+  }
 }
 
 TEST(Place, GivesAddressesAndSegments) {
