@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/engine/prepared.h"
 #include "analyzer/predict/growth.h"
 #include "analyzer/predict/requests.h"
 #include "formats/model/trace.h"
@@ -19,8 +20,9 @@ struct Recording {
   std::filesystem::path file;
   Values at;
   Trace trace;
-  HeapId heap = HeapId::none;  // whose requests are judged
-  Requests requests;           // with sites that all recordings of a prediction share
+  HeapId heap = HeapId::none;             // whose requests are judged
+  Requests requests;                      // with sites that all recordings of a prediction share
+  std::vector<RecordedSegment> segments;  // of the heap, in the order in which the device gave them
 };
 
 /// What is assumed of requests for which no exact function was found: each of them one of three sizes.

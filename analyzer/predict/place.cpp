@@ -15,6 +15,8 @@ namespace {
 /// A device without limit that notes what it is asked for.
 class NotingDevice final : public Device {
  public:
+  explicit NotingDevice(std::span<const RecordedSegment> recorded) : device_(DeviceModel{}, recorded) {}
+
   struct Call {
     EventKind kind = EventKind::unknown;
     Address address;
@@ -47,7 +49,7 @@ class NotingDevice final : public Device {
   std::vector<Call> calls;  // since they were last taken
 
  private:
-  SimulatedDevice device_{DeviceModel{}, {}};
+  SimulatedDevice device_;
 };
 
 /// Does what a row of a heap says; true for a request.
@@ -88,7 +90,7 @@ void place(PredictedRun& predicted_run, const TorchSettings& settings) {
   const auto heap = std::ranges::find(heaps, predicted_run.heap, &Prepared::heap);
   if (heap == heaps.end()) return;
   EventColumns& events = predicted_run.trace.events;
-  NotingDevice device;
+  NotingDevice device(predicted_run.segments);
   TorchNative<> policy(*heap, settings, device);
   std::vector<std::pair<std::uint32_t, Event>> segments;  // and the events that they stand before
   for (std::size_t row = 0; row < heap->count(); ++row) {

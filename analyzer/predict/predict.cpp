@@ -81,13 +81,15 @@ std::optional<Peaks> predict_left_out(Recordings others, const Values& at, const
   return peaks_of(ReplayedPrediction(model, at).replay(policy, {}, {}));
 }
 
-Result<Peaks> replay_recording(const Recording& recording, const PolicySpec& policy) {
+/// Notes the segments that the recording was given, too.
+Result<Peaks> replay_recording(Recording& recording, const PolicySpec& policy) {
   std::vector<Prepared> heaps = prepare(recording.trace);
   std::erase_if(heaps, [&](const Prepared& heap) { return heap.heap != recording.heap; });
   const std::array specs{policy};
   Result<std::vector<ReplayResult>> results =
       replay(heaps, specs, {.device = DeviceModel{}, .series_points = 1, .threads = 1});
   if (!results) return std::move(results).error();
+  if (!heaps.empty()) recording.segments = std::move(heaps.front().segments);
   if (results->empty()) return Error{.what = "holds no requests to learn from", .where = recording.file.string()};
   return peaks_of(results->front());
 }
@@ -117,7 +119,7 @@ Result<Predictor> Predictor::make(std::vector<Recording> recordings, PredictOpti
           adopt_sites(largest.trace.tables, largest.requests, recording->trace.tables, recording->requests, next_site);
   const std::vector<const Recording*> all = pointers_to(made.recordings_);
   for (std::size_t base = 0; base < all.size(); ++base) {
-    Result<Peaks> peaks = replay_recording(*all[base], made.options_.policy);
+    Result<Peaks> peaks = replay_recording(*made.recordings_[base], made.options_.policy);
     if (!peaks) return std::move(peaks).error();
     made.recorded_.push_back(*peaks);
     made.models_.push_back(learn(all, base));

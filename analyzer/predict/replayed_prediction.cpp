@@ -12,6 +12,8 @@ ReplayedPrediction::ReplayedPrediction(const Model& model, std::span<const std::
       predicted_run_(synthesize(model, at)),
       heaps_(prepare(predicted_run_.trace)) {
   std::erase_if(heaps_, [&](const Prepared& heap) { return heap.heap != predicted_run_.heap; });
+  // The device began as it did for the base: with the same regions of addresses.
+  if (!heaps_.empty()) heaps_.front().segments = model.base->segments;
 }
 
 ReplayResult ReplayedPrediction::replay(const PolicySpec& policy, const DeviceModel& device,

@@ -1,6 +1,8 @@
 #include "analyzer/predict/sums.h"
 
 #include <algorithm>
+#include <array>
+#include <set>
 
 #include "analyzer/predict/align.h"
 
@@ -29,18 +31,22 @@ class Finder {
            rows_[row].size == rows_[sum.row].size * 2;
   }
 
-  std::optional<SumRule> find(std::uint32_t row) const {
+  std::optional<SumRule> find(std::uint32_t row) {
     std::optional<SumRule> converted, found;
     for (const std::uint64_t number : number_bytes) {
       if (rows_[row].size.count % number != 0) continue;
       for (const SumRule& rule : by_neighbours(row, number)) {
         if (!agrees(rule)) continue;
-        if (number == 2 && is_converted(rule)) converted = rule;
-        found = rule;
+        if (number == 2 && is_converted(rule))
+          converted = rule;
+        else if (outlive_inputs(rule) || known_.contains(sizes_of(rule)))
+          found = rule;
       }
     }
-    if (converted) return converted;
-    return found ? found : by_scratch(row);
+    if (converted) found = converted;
+    if (!found) return by_scratch(row);
+    known_.insert(sizes_of(*found));
+    return found;
   }
 
  private:
@@ -72,6 +78,17 @@ class Finder {
     const std::uint64_t columns = weights / sums;  // of the inputs
     return columns > 1 && inputs > 0 && inputs % (columns * rule.number) == 0 &&
            is_live_at(rule.row, Bytes{inputs / columns / rule.number * sums});
+  }
+
+  /// The gradients of weights are kept for the optimizer, unless they are converted or added to those of another batch.
+  bool outlive_inputs(const SumRule& rule) const {
+    return std::min(rows_[rule.weights].lifetime, rows_[rule.row].lifetime) >= rows_[rule.inputs].lifetime;
+  }
+
+  /// What tells one layer from another.
+  using LayerSizes = std::array<std::uint64_t, 4>;
+  LayerSizes sizes_of(const SumRule& rule) const {
+    return {model_.rule_of[rule.inputs], model_.rule_of[rule.weights], model_.rule_of[rule.row], rule.number};
   }
 
   /// Whether something of that size is live when a row is asked for.
@@ -149,12 +166,13 @@ class Finder {
   const std::vector<Request>& rows_;
   Recordings recordings_;
   std::span<const Partners> partners_;
+  std::set<LayerSizes> known_;  // of sums that were found
 };
 
 }  // namespace
 
 std::vector<SumRule> learn_sums(const Model& model, Recordings recordings, std::span<const Partners> partners) {
-  const Finder finder(model, recordings, partners);
+  Finder finder(model, recordings, partners);
   std::vector<SumRule> sums;
   for (std::uint32_t row = 0; row < model.base->requests.rows.size(); ++row) {
     if (!sums.empty() && finder.converts(row, sums.back())) continue;

@@ -23,6 +23,7 @@ class Synthesis {
 
   PredictedRun run() {
     predicted_run_.heap = base_.heap;
+    predicted_run_.segments = base_.segments;
     trace_.header = base_.trace.header;
     trace_.header.source = synthetic_source;
     trace_.tables = base_.trace.tables;
