@@ -133,7 +133,9 @@ class Learner {
     rule.exact = SizeGrowth::through(points, false);
     if (!rule.exact && points.size() > 2) rule.exact = SizeGrowth::product_through(points, shapes);
     if (!rule.exact && curves) rule.exact = SizeGrowth::through(points, true);
-    if (!rule.exact) rule.likely = likely_growth(points, curves ? 2 : 1);
+    if (rule.exact) return rule;
+    rule.likely = likely_growth(points, curves ? 2 : 1);
+    rule.all_likely = points.size() > 2 && rule.likely && misses(*rule.likely, points) <= padding;
     return rule;
   }
 
@@ -153,6 +155,16 @@ class Learner {
     const double grown =
         static_cast<double>(points.back().size.count) / static_cast<double>(points[points.size() - 2].size.count);
     return line && grown <= factor ? line : std::nullopt;
+  }
+
+  /// By how much a function misses the sizes, at most.
+  static Bytes misses(const SizeGrowth& growth, std::span<const SizePoint> points) {
+    Bytes most;
+    for (const SizePoint& point : points) {
+      const Bytes here = growth.at(point.at);
+      most = std::max(most, std::max(here, point.size) - std::min(here, point.size));
+    }
+    return most;
   }
 
   /// Stretches that the neighbour below lacks, when the requests of their sites grow by a rule.

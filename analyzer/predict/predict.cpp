@@ -15,7 +15,7 @@ namespace {
 /// Requests of which less is uncertain than this can hardly move a peak.
 constexpr Bytes least_uncertain = 1_MiB;
 /// Assumptions that are replayed for each base where sizes are uncertain.
-constexpr std::uint64_t draws = 17;
+constexpr std::uint64_t draws = 11, wide_draws = 4;
 /// The least share of the reserved peak by which the range exceeds what was replayed, for each doubling of the largest
 /// recording: libraries may choose otherwise than in any recording.
 constexpr double least_margin = 0.005;
@@ -158,17 +158,22 @@ Prediction Predictor::predict(const Values& at) const {
     std::size_t base = 0;
     Assumption assumption;
     Peaks peaks;
+
+    Bytes reserved() const { return peaks.reserved; }
   };
   std::vector<Member> members;
   const auto add = [&](std::size_t from) {
     ReplayedPrediction predicted_run(models_[from], at);
     const bool uncertain = is_uncertain(models_[from], at);
     using Size = Assumption::Size;
-    std::vector<Assumption> assumptions{{.all = Size::likely}};
+    std::vector<Assumption> assumptions{{.all = Size::likely, .of_likely_too = false}};
     if (uncertain) {
-      assumptions.push_back({.all = Size::least});
-      assumptions.push_back({.all = Size::most});
-      for (std::uint64_t draw = 1; draw <= draws; ++draw) assumptions.push_back({.draw = draw});
+      for (const bool of_likely_too : {false, true}) {
+        for (const Size all : {Size::least, Size::most})
+          assumptions.push_back({.all = all, .of_likely_too = of_likely_too});
+        for (std::uint64_t draw = 1; draw <= (of_likely_too ? wide_draws : draws); ++draw)
+          assumptions.push_back({.draw = draw, .of_likely_too = of_likely_too});
+      }
     }
     for (const Assumption& assumption : assumptions)
       members.push_back({from, assumption, peaks_of(predicted_run.replay(options_.policy, {}, assumption))});
@@ -177,15 +182,15 @@ Prediction Predictor::predict(const Values& at) const {
   // What the next smaller recording chose may be what a larger run chooses. With repeats it makes other requests.
   if (members.size() > 1 && base > 0 && models_[base].repeats.empty()) add(base - 1);
 
-  std::vector<Bytes> live, reserved;
-  for (const Member& member : members) {
-    live.push_back(member.peaks.live);
-    reserved.push_back(member.peaks.reserved);
-  }
+  const auto [lowest, highest] = std::ranges::minmax(members, {}, &Member::reserved);
+  // What all sizes suggest is likely. Of other sizes no assumption is likelier than another: the middle has the
+  // smallest largest error.
+  std::erase_if(members, [](const Member& member) { return member.assumption.of_likely_too; });
+  std::vector<Bytes> live;
+  for (const Member& member : members) live.push_back(member.peaks.live);
   const Bytes middle_live = middle(live);
-  // No assumption is likelier than another: the middle of the range has the smallest largest error.
-  const auto [least_reserved, most_reserved] = std::ranges::minmax(reserved);
-  const Bytes middle_reserved{std::midpoint(least_reserved.count, most_reserved.count)};
+  const auto [least, most] = std::ranges::minmax(members, {}, &Member::reserved);
+  const Bytes middle_reserved{std::midpoint(least.reserved().count, most.reserved().count)};
   const Member& chosen = *std::ranges::min_element(members, {}, [&](const Member& member) {
     return distance(member.peaks.live, middle_live) + distance(member.peaks.reserved, middle_reserved);
   });
@@ -197,9 +202,9 @@ Prediction Predictor::predict(const Values& at) const {
   };
   // Where copies are put decides about a segment more or less.
   const Bytes segment = models_[base].repeats.empty() ? TorchSettings::small_segment : TorchSettings{}.large_segment;
-  const Bytes low = times(least_reserved, std::max(0.0, 1 - margin));
+  const Bytes low = times(lowest.reserved(), std::max(0.0, 1 - margin));
   prediction.reserved_low = low > segment ? low - segment : Bytes{};
-  prediction.reserved_high = times(most_reserved, 1 + margin) + segment;
+  prediction.reserved_high = times(highest.reserved(), 1 + margin) + segment;
   if (options_.capacity) {
     ReplayedPrediction predicted_run(models_[chosen.base], at);
     prediction.first_failure =
