@@ -23,6 +23,9 @@ constexpr std::size_t most_shapes = 12;
 /// Share of a unit's requests that are freed in a stretch which undoes it.
 constexpr double least_share_freed = 1.0 / 32;
 
+/// Share by which sizes may miss a function and still be said to be near it.
+constexpr double most_missed = 1.0 / 8;
+
 /// Share by which a count may miss its function and still be said to follow it.
 constexpr double count_tolerance = 0.1;
 
@@ -135,7 +138,7 @@ class Learner {
     if (!rule.exact && curves) rule.exact = SizeGrowth::through(points, true);
     if (rule.exact) return rule;
     rule.likely = likely_growth(points, curves ? 2 : 1);
-    rule.all_likely = points.size() > 2 && rule.likely && misses(*rule.likely, points) <= padding;
+    if (points.size() > 2 && rule.likely) rule.missed = misses(*rule.likely, points);
     return rule;
   }
 
@@ -157,14 +160,14 @@ class Learner {
     return line && grown <= factor ? line : std::nullopt;
   }
 
-  /// By how much a function misses the sizes, at most.
-  static Bytes misses(const SizeGrowth& growth, std::span<const SizePoint> points) {
-    Bytes most;
+  /// By what share of them a function misses the sizes, at most; 1 when it is too much for them to follow it.
+  static double misses(const SizeGrowth& growth, std::span<const SizePoint> points) {
+    double most = 0;
     for (const SizePoint& point : points) {
-      const Bytes here = growth.at(point.at);
-      most = std::max(most, std::max(here, point.size) - std::min(here, point.size));
+      const auto size = static_cast<double>(std::max(point.size, 1_B).count);
+      most = std::max(most, std::abs(static_cast<double>(growth.at(point.at).count) / size - 1));
     }
-    return most;
+    return most <= most_missed ? most : 1;
   }
 
   /// Stretches that the neighbour below lacks, when the requests of their sites grow by a rule.
@@ -382,11 +385,15 @@ class Learner {
 
 }  // namespace
 
-Bytes SizeRule::at(std::span<const std::uint64_t> values, double factor, Assumption::Size assumed) const {
+Bytes SizeRule::at(std::span<const std::uint64_t> values, double factor, Assumption::Size assumed, bool widely) const {
   if (exact) return exact->at(values);
   const auto grown = [&](Bytes size, double by) {
     return Bytes{static_cast<std::uint64_t>(static_cast<double>(size.count) * by)};
   };
+  if (!widely && missed < 1) {
+    if (assumed == Assumption::Size::least) return grown(likely->at(values), 1 - missed);
+    if (assumed == Assumption::Size::most) return grown(likely->at(values), 1 + missed);
+  }
   if (assumed == Assumption::Size::least) return std::min(least, grown(base, factor));
   if (assumed == Assumption::Size::most) return grown(most, std::max(factor, 1.0));
   return likely ? likely->at(values) : grown(base, factor);

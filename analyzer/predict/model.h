@@ -30,8 +30,8 @@ struct Assumption {
   enum class Size : std::uint8_t { least, likely, most };
 
   Size all = Size::likely;
-  std::uint64_t draw = 0;     // other than 0: drawn at random for each, `all` is not used
-  bool of_likely_too = true;  // also of those of which more sizes than two suggest the likely one
+  std::uint64_t draw = 0;  // other than 0: drawn at random for each, `all` is not used
+  bool widely = true;      // whether sizes that are near the likely one are drawn from as far as others
 
   Size of(std::uint32_t rule) const;
 };
@@ -40,11 +40,11 @@ struct Assumption {
 struct SizeRule {
   std::optional<SizeGrowth> exact;
   std::optional<SizeGrowth> likely;  // without an exact function: one that most of the sizes suggest
-  bool all_likely = false;           // all of them do
+  double missed = 1;                 // by what share of them it misses the sizes, at most; 1: it is unlikely
   Bytes base, least, most;           // recorded: in the base, of all its partners
 
   /// `factor`: Model::factor() at `values`.
-  Bytes at(std::span<const std::uint64_t> values, double factor, Assumption::Size assumed) const;
+  Bytes at(std::span<const std::uint64_t> values, double factor, Assumption::Size assumed, bool widely) const;
 };
 
 /// A stretch of requests that a smaller recording lacks, as that of more layers or tokens: it consists of periods, of
@@ -98,9 +98,7 @@ struct Model {
  private:
   Bytes original_size(std::uint32_t row, std::span<const std::uint64_t> values, double factor,
                       const Assumption& assumption) const {
-    const SizeRule& rule = rules[rule_of[row]];
-    const bool varies = assumption.of_likely_too || !rule.all_likely;
-    return rule.at(values, factor, varies ? assumption.of(rule_of[row]) : Assumption::Size::likely);
+    return rules[rule_of[row]].at(values, factor, assumption.of(rule_of[row]), assumption.widely);
   }
 };
 

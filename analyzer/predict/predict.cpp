@@ -61,7 +61,7 @@ std::size_t base_for(Recordings recordings, const Values& at, bool repeats) {
 bool is_uncertain(const Model& model, const Values& at) {
   const double factor = model.factor(at);
   return std::ranges::any_of(model.rules, [&](const SizeRule& rule) {
-    return !rule.exact && rule.at(at, factor, Assumption::Size::most) >= least_uncertain;
+    return !rule.exact && rule.at(at, factor, Assumption::Size::most, true) >= least_uncertain;
   });
 }
 
@@ -166,13 +166,12 @@ Prediction Predictor::predict(const Values& at) const {
     ReplayedPrediction predicted_run(models_[from], at);
     const bool uncertain = is_uncertain(models_[from], at);
     using Size = Assumption::Size;
-    std::vector<Assumption> assumptions{{.all = Size::likely, .of_likely_too = false}};
+    std::vector<Assumption> assumptions{{.all = Size::likely, .widely = false}};
     if (uncertain) {
-      for (const bool of_likely_too : {false, true}) {
-        for (const Size all : {Size::least, Size::most})
-          assumptions.push_back({.all = all, .of_likely_too = of_likely_too});
-        for (std::uint64_t draw = 1; draw <= (of_likely_too ? wide_draws : draws); ++draw)
-          assumptions.push_back({.draw = draw, .of_likely_too = of_likely_too});
+      for (const bool widely : {false, true}) {
+        for (const Size all : {Size::least, Size::most}) assumptions.push_back({.all = all, .widely = widely});
+        for (std::uint64_t draw = 1; draw <= (widely ? wide_draws : draws); ++draw)
+          assumptions.push_back({.draw = draw, .widely = widely});
       }
     }
     for (const Assumption& assumption : assumptions)
@@ -185,7 +184,7 @@ Prediction Predictor::predict(const Values& at) const {
   const auto [lowest, highest] = std::ranges::minmax(members, {}, &Member::reserved);
   // What all sizes suggest is likely. Of other sizes no assumption is likelier than another: the middle has the
   // smallest largest error.
-  std::erase_if(members, [](const Member& member) { return member.assumption.of_likely_too; });
+  std::erase_if(members, [](const Member& member) { return member.assumption.widely; });
   std::vector<Bytes> live;
   for (const Member& member : members) live.push_back(member.peaks.live);
   const Bytes middle_live = middle(live);

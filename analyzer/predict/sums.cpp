@@ -44,7 +44,7 @@ class Finder {
       }
     }
     if (converted) found = converted;
-    if (!found) return by_scratch(row);
+    if (!found) return is_exact(row) ? by_scratch(row) : std::nullopt;
     known_.insert(sizes_of(*found));
     return found;
   }
@@ -82,7 +82,11 @@ class Finder {
 
   /// The gradients of weights are kept for the optimizer, unless they are converted or added to those of another batch.
   bool outlive_inputs(const SumRule& rule) const {
-    return std::min(rows_[rule.weights].lifetime, rows_[rule.row].lifetime) >= rows_[rule.inputs].lifetime;
+    const auto freed = [&](std::uint32_t row) {
+      const std::uint32_t lifetime = rows_[row].lifetime;
+      return lifetime == Request::kept ? lifetime : row + lifetime;
+    };
+    return std::min(freed(rule.weights), freed(rule.row)) >= freed(rule.inputs);
   }
 
   /// What tells one layer from another.
@@ -182,7 +186,7 @@ std::vector<SumRule> learn_sums(const Model& model, Recordings recordings, std::
 }
 
 std::optional<SumScratch> Model::scratch_of(const SumRule& sum, std::span<const std::uint64_t> values) const {
-  const auto bytes = [&](std::uint32_t row) { return rules[rule_of[row]].at(values, 1, {}).count; };
+  const auto bytes = [&](std::uint32_t row) { return rules[rule_of[row]].exact->at(values).count; };
   const std::uint64_t columns = bytes(sum.row) / sum.number;
   if (sum.rows) return memreel::scratch_of({.rows = sum.rows->at(values).count, .columns = columns});
   const std::uint64_t inputs = bytes(sum.weights) / std::max<std::uint64_t>(bytes(sum.row), 1);
