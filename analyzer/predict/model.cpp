@@ -373,7 +373,9 @@ class Learner {
         paired = r != base_ && partners_[r][row] != no_partner;
       model_.requested += rows()[row].size;
       if (paired) model_.aligned += rows()[row].size;
-      if (model_.rules[model_.rule_of[row]].exact) model_.exact += rows()[row].size;
+      const std::optional<SizeGrowth>& growth = model_.rules[model_.rule_of[row]].exact;
+      if (growth) model_.exact += rows()[row].size;
+      if (growth && !growth->is_constant() && !growth->confirmed()) model_.unconfirmed += rows()[row].size;
     }
   }
 

@@ -79,6 +79,7 @@ struct Model {
   Bytes requested;              // by all requests of the base
   Bytes aligned;                // of those with a partner in another recording, or in a repeat
   Bytes exact;                  // of those whose size is an exact function
+  Bytes unconfirmed;            // of those: by a function that was only drawn through the recorded sizes
 
   /// How much more those sizes come to at `values` that are exact functions and no constants, all requests together.
   double factor(std::span<const std::uint64_t> values) const;

@@ -19,6 +19,8 @@ constexpr std::uint64_t draws = 11, wide_draws = 4;
 /// The least share of the reserved peak by which the range exceeds what was replayed, for each doubling of the largest
 /// recording: libraries may choose otherwise than in any recording.
 constexpr double least_margin = 0.005;
+/// Share of the bytes whose sizes nothing confirms that is added to it.
+constexpr double unconfirmed_margin = 0.2;
 constexpr double least_aligned = 0.5;
 constexpr std::uint64_t furthest = 1U << 20U;
 constexpr double longest_run = 1U << 22U;  // requests
@@ -148,6 +150,10 @@ Result<Predictor> Predictor::make(std::vector<Recording> recordings, PredictOpti
   }
   // What has no counterpart is as it was in one recording: it may be anything else in a larger run.
   made.margin_ = std::max(least_margin, std::min(worst / 2, 0.02)) + (1 - made.aligned_share());
+  // Of two sizes that no single power joins, nothing says that a line does.
+  if (const Model& model = made.models_.back(); all.size() == 2)
+    made.margin_ += unconfirmed_margin * static_cast<double>(model.unconfirmed.count) /
+                    static_cast<double>(std::max(model.requested, 1_B).count);
   return made;
 }
 

@@ -351,14 +351,17 @@ class Recorded(Predicting):
         self.assertGreater(per_sample["activation"], 300 << 20)
 
     def test_the_trace_of_a_size_that_was_recorded(self):
-        """As many requests in every step, and 99 % of their bytes in requests of the same sizes."""
-        for program, small, large in (("gpt_batch", (1, 2, 3), 6), ("decode_batch", (1, 2, 4), 32)):
-            with self.subTest(program):
+        """As many requests in every step, and 99 % of their bytes in requests of the same sizes. From a batch of 8 on the
+        gradient of GPT's embedding is made by a sort, whose 14 small requests are not predicted."""
+        for program, small, large, as_many in (("gpt_batch", (1, 2, 3), 6, True), ("gpt_batch", (1, 2, 3), 32, False),
+                                               ("decode_batch", (1, 2, 4), 32, True)):
+            with self.subTest(program, large=large):
                 trace = self.directory / "large.reel"
                 self.answer("predict", *(f"x={x}:{SCALE / f'{program}-{x}.pickle.xz'}" for x in small), "--to", f"x={large}",
                             "-o", trace)
                 made, real = (self.steps(file) for file in (trace, SCALE / f"{program}-{large}.pickle.xz"))
-                self.assertEqual([len(step) for step in made], [len(step) for step in real])
+                if as_many:
+                    self.assertEqual([len(step) for step in made], [len(step) for step in real])
                 for ours, theirs in zip(made, real):
                     equal = collections.Counter(ours) & collections.Counter(theirs)
                     self.assertGreaterEqual(sum(size * count for size, count in equal.items()), 0.99 * sum(theirs))
