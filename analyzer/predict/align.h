@@ -18,6 +18,9 @@ namespace memreel {
 
 inline constexpr std::uint32_t no_partner = std::numeric_limits<std::uint32_t>::max();
 
+/// For each request of one recording its partner in another, or no_partner.
+using Partners = std::vector<std::uint32_t>;
+
 /// The factors by which sizes grow from one recording to another when they follow the parameters' powers, each as a
 /// fraction: 1, a parameter's ratio, its square, and products of those of several parameters.
 struct Ratio {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "analyzer/predict/align.h"
+#include "analyzer/predict/repeats.h"
 #include "analyzer/predict/sums.h"
 
 namespace memreel {
@@ -20,14 +20,8 @@ constexpr std::uint32_t most_periods = 32;
 /// Shapes of which products are tried.
 constexpr std::size_t most_shapes = 12;
 
-/// Share of a unit's requests that are freed in a stretch which undoes it.
-constexpr double least_share_freed = 1.0 / 32;
-
 /// Share by which sizes may miss a function and still be said to be near it.
 constexpr double most_missed = 1.0 / 8;
-
-/// Share by which a count may miss its function and still be said to follow it.
-constexpr double count_tolerance = 0.1;
 
 /// For each recording, which of its requests is the partner of each request of the base: neighbours are the most alike,
 /// so those further away are found through them.
@@ -58,7 +52,7 @@ class Learner {
 
   Model run() {
     find_sizes();
-    find_repeats();
+    if (base_ > 0) model_.repeats = find_repeats(recordings_, base_, partners_[base_ - 1]);
     inherit_sizes();
     model_.sums = learn_sums(model_, recordings_, partners_);
     add_up();
@@ -170,179 +164,6 @@ class Learner {
     return most <= most_missed ? most : 1;
   }
 
-  /// Stretches that the neighbour below lacks, when the requests of their sites grow by a rule.
-  void find_repeats() {
-    if (base_ == 0) return;
-    const Partners& below = partners_[base_ - 1];
-    std::uint32_t section = 0;
-    const std::vector<std::uint32_t>& ends = recordings_[base_]->requests.ends;
-    for (std::uint32_t row = 0; row < rows().size();) {
-      while (row >= ends[section]) ++section;
-      if (below[row] != no_partner) {
-        ++row;
-        continue;
-      }
-      std::uint32_t behind = row;
-      while (behind < ends[section] && below[behind] == no_partner) ++behind;
-      for (const Stretch& stretch : stretches(row, behind - row, ends[section])) consider(stretch, section);
-      row = behind;
-    }
-  }
-
-  struct Stretch {
-    std::uint32_t first = 0, count = 0, period = 0;
-  };
-
-  enum class Likeness : std::uint8_t { exact, near };
-
-  std::vector<Stretch> stretches(std::uint32_t first, std::uint32_t count, std::uint32_t end) const {
-    for (const Likeness likeness : {Likeness::exact, Likeness::near})
-      if (std::vector<Stretch> found = stretches(first, count, end, likeness); !found.empty()) return found;
-    return {{first, count, count}};
-  }
-
-  /// Two loops that follow each other may make one stretch: the last rounds of the one and the first of the other.
-  std::vector<Stretch> stretches(std::uint32_t first, std::uint32_t count, std::uint32_t end, Likeness likeness) const {
-    Stretch ends_loop{first, 0, 1}, begins_loop{first + count, 0, 1};
-    for (std::uint32_t period = 1; period <= count; ++period) {
-      std::uint32_t rows = 0;
-      while (rows < count && period <= first && repeats_after(first + rows, period, likeness)) ++rows;
-      if (rows / period * period > ends_loop.count) ends_loop = {first, rows / period * period, period};
-      if (ends_loop.count == count) return {ends_loop};
-      rows = 0;
-      while (rows < count && repeats_before(first + count - 1 - rows, period, end, likeness)) ++rows;
-      rows = rows / period * period;
-      if (rows > begins_loop.count) begins_loop = {first + count - rows, rows, period};
-    }
-    if (begins_loop.count == count) return {begins_loop};
-    const std::uint32_t rest = count - ends_loop.count;
-    if (begins_loop.count < rest || rest % begins_loop.period != 0) return {};
-    return {ends_loop, {first + ends_loop.count, rest, begins_loop.period}};
-  }
-
-  void consider(const Stretch& stretch, std::uint32_t section) {
-    const auto [first, count, period] = stretch;
-    std::set<std::uint32_t> sites;
-    for (std::uint32_t row = first; row < first + count; ++row) sites.insert(rows()[row].site);
-    std::vector<std::uint64_t> counts;
-    for (const Recording* recording : recordings_) counts.push_back(count_of(recording->requests, sites, section));
-    if (counts[base_] <= counts[base_ - 1]) return;
-    std::vector<SizePoint> points;
-    for (std::size_t r = 0; r < recordings_.size(); ++r) points.push_back({recordings_[r]->at, Bytes{counts[r]}});
-    std::optional<SizeGrowth> growth = count_growth(points);
-    if (!growth) return;
-    Repeat repeat{.first = first,
-                  .count = count,
-                  .period = period,
-                  .requests = *std::move(growth),
-                  .added = counts[base_] - counts[base_ - 1]};
-    choose_unit(repeat, section);
-    model_.repeats.push_back(std::move(repeat));
-  }
-
-  /// The last period, for in it sizes have grown furthest; where they don't grow, the last but one, for what stands
-  /// around a loop is freed in its first round or after its last. But of a stretch that frees what the units of repeats
-  /// before it asked for, the period that does: then a copy of the one is undone by a copy of the other. Where a period
-  /// begins is arbitrary, and it may be any of the loop that the stretch is of.
-  void choose_unit(Repeat& repeat, std::uint32_t section) const {
-    const std::uint32_t end = recordings_[base_]->requests.ends[section];
-    const std::uint32_t period = repeat.period;
-    std::uint32_t first = repeat.first, behind = repeat.first + repeat.count;
-    repeat.unit = behind - period;
-    while (first > 0 && !is_copied(first - 1) && repeats_before(first - 1, period, end, Likeness::exact)) --first;
-    while (behind < end && repeats_before(behind - period, period, end, Likeness::exact)) ++behind;
-    if (behind - first >= 3 * period && repeats_before_all(behind - 2 * period, period, end))
-      repeat.unit = behind - 2 * period;
-    std::uint32_t most = 0;
-    for (std::uint32_t unit = first; unit + period <= behind; ++unit) {
-      const std::uint32_t freed = freed_of_units(unit, period, section);
-      if (freed < most || freed == 0) continue;
-      most = freed;
-      repeat.unit = unit;
-    }
-    repeat.backwards = most > 0;
-  }
-
-  std::uint32_t begin_of(std::uint32_t section) const {
-    return section == 0 ? 0 : recordings_[base_]->requests.ends[section - 1];
-  }
-
-  bool is_copied(std::uint32_t row) const { return model_.repeat_of(row) != nullptr; }
-
-  /// How many requests of the section's units so far are freed while `count` rows from `first` on are asked for. Few of
-  /// a unit's are chance, as when a variable is given its next value, and don't count; nor do those of a unit that is
-  /// mostly freed elsewhere.
-  std::uint32_t freed_of_units(std::uint32_t first, std::uint32_t count, std::uint32_t section) const {
-    std::uint32_t freed = 0;
-    for (const Repeat& repeat : model_.repeats) {
-      if (repeat.unit < begin_of(section)) continue;
-      const std::uint32_t behind = repeat.unit + repeat.period;
-      std::uint32_t here = 0, left = 0;
-      for (std::uint32_t row = repeat.unit; row < behind; ++row) {
-        const std::uint32_t lifetime = rows()[row].lifetime;
-        const std::uint64_t asked = std::uint64_t{row} + lifetime;  // the last request before the free
-        if (lifetime == Request::kept || asked < behind) continue;
-        ++left;
-        if (asked >= first && asked < std::uint64_t{first} + count) ++here;
-      }
-      if (2 * here >= left && here >= least_share_freed * repeat.period) freed += here;
-    }
-    return freed;
-  }
-
-  std::uint64_t count_of(const Requests& requests, const std::set<std::uint32_t>& sites, std::uint32_t section) const {
-    std::uint32_t from = 0, to = static_cast<std::uint32_t>(requests.rows.size());
-    if (requests.ends.size() == recordings_[base_]->requests.ends.size()) {
-      from = section == 0 ? 0 : requests.ends[section - 1];
-      to = requests.ends[section];
-    }
-    std::uint64_t count = 0;
-    for (std::uint32_t row = from; row < to; ++row) count += sites.contains(requests.rows[row].site) ? 1U : 0U;
-    return count;
-  }
-
-  /// A function of one or two terms through the counts; with some tolerance when the rest of them decides it.
-  std::optional<SizeGrowth> count_growth(std::vector<SizePoint> points) const {
-    if (points.size() == 2) return SizeGrowth::through(points, false);
-    if (std::optional<SizeGrowth> exact = SizeGrowth::through(points, false); exact && exact->confirmed()) return exact;
-    const SizePoint smallest = points.front();
-    const std::vector<SizePoint> larger(points.begin() + 1, points.end());
-    std::optional<SizeGrowth> growth = SizeGrowth::through(larger, false);
-    if (!growth) return std::nullopt;
-    const auto wanted = static_cast<double>(smallest.size.count);
-    const auto found = static_cast<double>(growth->at(smallest.at).count);
-    const auto span = static_cast<double>(larger.back().size.count) - wanted;
-    return std::abs(found - wanted) <= count_tolerance * span ? growth : std::nullopt;
-  }
-
-  /// Whether a request is as the one `period` rows before it, or has grown as much as that one had; or nearly so.
-  bool repeats_after(std::uint32_t row, std::uint32_t period, Likeness likeness) const {
-    const Request& now = rows()[row];
-    const Request& before = rows()[row - period];
-    if (now.site != before.site) return false;
-    if (now.size == before.size) return true;
-    if (likeness == Likeness::near) return is_near(now.size, before.size);
-    if (row < 2 * period) return false;
-    const Request& earlier = rows()[row - 2 * period];
-    return earlier.site == now.site && now.size + earlier.size == before.size + before.size;
-  }
-
-  bool repeats_before(std::uint32_t row, std::uint32_t period, std::uint32_t end, Likeness likeness) const {
-    if (row + period >= end || rows()[row].site != rows()[row + period].site) return false;
-    const Bytes size = rows()[row].size, next = rows()[row + period].size;
-    return size == next || (likeness == Likeness::near && is_near(size, next));
-  }
-
-  bool repeats_before_all(std::uint32_t first, std::uint32_t period, std::uint32_t end) const {
-    for (std::uint32_t row = first; row < first + period; ++row)
-      if (!repeats_before(row, period, end, Likeness::exact)) return false;
-    return true;
-  }
-
-  static bool is_near(Bytes a, Bytes b) {
-    return std::max(a, b).count - std::min(a, b).count <= std::max(a, b).count / 8;
-  }
-
   /// What only the base has grows as the last request before it that is like it: of the same site and size.
   void inherit_sizes() {
     std::map<std::pair<std::uint32_t, Bytes>, std::uint32_t> like;
@@ -401,12 +222,7 @@ Bytes SizeRule::at(std::span<const std::uint64_t> values, double factor, Assumpt
   return likely ? likely->at(values) : grown(base, factor);
 }
 
-const Repeat* Model::repeat_of(std::uint32_t row) const {
-  const auto behind = std::ranges::upper_bound(repeats, row, {}, &Repeat::unit);
-  if (behind == repeats.begin()) return nullptr;
-  const Repeat& repeat = *std::prev(behind);
-  return row < repeat.unit + repeat.period ? &repeat : nullptr;
-}
+const Repeat* Model::repeat_of(std::uint32_t row) const { return memreel::repeat_of(repeats, row); }
 
 double Model::factor(std::span<const std::uint64_t> values) const {
   std::vector<std::uint64_t> requests(rules.size());
@@ -472,13 +288,6 @@ Assumption::Size Assumption::of(std::uint32_t rule) const {
 }
 
 Model learn(Recordings recordings, std::size_t base) { return Learner(recordings, base).run(); }
-
-std::int64_t Repeat::periods(std::span<const std::uint64_t> values, std::span<const std::uint64_t> base_values) const {
-  const auto wanted = static_cast<double>(requests.at(values).count);
-  const auto have = static_cast<double>(requests.at(base_values).count);
-  constexpr double most = 1U << 31U;
-  return std::llround(std::clamp((wanted - have) / static_cast<double>(added) * (count / period), -most, most));
-}
 
 double Model::requests(std::span<const std::uint64_t> values) const {
   auto requests = static_cast<double>(base->requests.rows.size());

@@ -4,8 +4,6 @@
 #include <array>
 #include <set>
 
-#include "analyzer/predict/align.h"
-
 namespace memreel {
 namespace {
 
@@ -104,11 +102,9 @@ class Finder {
     return false;
   }
 
-  /// Python has no frame there, or native frames say so.
+  /// Python has no frame in the threads of a backward pass.
   bool in_backward(std::uint32_t row) const {
-    const Trace& trace = model_.base->trace;
-    const StackId stack = trace.events.stack[rows_[row].event];
-    return stack == StackId::none;
+    return model_.base->trace.events.stack[rows_[row].event] == StackId::none;
   }
 
   bool is_exact(std::uint32_t row) const { return model_.rules[model_.rule_of[row]].exact.has_value(); }

@@ -5,14 +5,13 @@
 // its bias (outputs) one after the other. PyTorch: AddmmBackward0 and LinearBackward0, tools/autograd/derivatives.yaml.
 #pragma once
 
+#include <span>
 #include <vector>
 
+#include "analyzer/predict/align.h"
 #include "analyzer/predict/model.h"
 
 namespace memreel {
-
-/// For each request of a recording's base, its partner there, or no_partner.
-using Partners = std::vector<std::uint32_t>;
 
 /// The sums of the base of `model`, whose sizes have been learned. `partners`: by recording.
 std::vector<SumRule> learn_sums(const Model& model, Recordings recordings, std::span<const Partners> partners);

@@ -1,0 +1,19 @@
+// The stretches of requests of which a larger program makes more, as those of layers or tokens.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "analyzer/predict/align.h"
+#include "analyzer/predict/model.h"
+
+namespace memreel {
+
+/// Stretches of the base that the next smaller recording lacks, when the requests of their sites grow by a rule.
+/// `base`: an index of `recordings` above 0. `below`: the base's partners in the recording before it.
+std::vector<Repeat> find_repeats(Recordings recordings, std::size_t base, const Partners& below);
+
+/// The one of whose unit a row is, or null.
+const Repeat* repeat_of(std::span<const Repeat> repeats, std::uint32_t row);
+
+}  // namespace memreel
