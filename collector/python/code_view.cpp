@@ -19,12 +19,12 @@ bool has_type(const void* object, const void* type, const Layout& layout, Memory
 template <class Memory>
 std::optional<RawText> text_of(const void* object, const Layout& layout, const Types& types, Memory& memory) {
   if (!has_type(object, types.text, layout, memory)) return std::nullopt;
-  // Bit fields of PyASCIIObject.state: interned 2, kind 3, compact 1, ascii 1.
-  const auto state = memory.template read<std::uint32_t>(object, layout.text_state);
+  // Bit fields of PyASCIIObject.state: interned, kind 3, compact 1, ascii 1.
+  const auto state = memory.template read<std::uint32_t>(object, layout.text_state) >> layout.text_kind_bit;
   const auto length = memory.template read<std::uint64_t>(object, layout.text_length);
-  const std::uint32_t kind = state >> 2U & 7U;
-  const bool compact = (state >> 5U & 1U) != 0;
-  const bool ascii = (state >> 6U & 1U) != 0;
+  const std::uint32_t kind = state & 7U;
+  const bool compact = (state >> 3U & 1U) != 0;
+  const bool ascii = (state >> 4U & 1U) != 0;
   if (kind != 1 && kind != 2 && kind != 4) return std::nullopt;
   const auto* const start = static_cast<const std::byte*>(object);
   const auto* const data = !compact ? memory.template read<const std::byte*>(object, layout.text_compact_data)

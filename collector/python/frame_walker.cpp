@@ -27,7 +27,7 @@ const void* innermost_frame(const void* thread_state, const Layout& layout, Memo
   return memory.template read<const void*>(frame, layout.frame_in_thread_frame);
 }
 
-/// Since 3.14 the lowest two bits of a frame's pointer to its code say who counts the reference.
+/// Since 3.14 the lowest two bits of a frame's references (_PyStackRef) say who counts them.
 const void* untagged(const void* tagged) {
   constexpr std::uintptr_t tags = 3;
   return static_cast<const std::byte*>(tagged) - (reinterpret_cast<std::uintptr_t>(tagged) & tags);
@@ -36,6 +36,15 @@ const void* untagged(const void* tagged) {
 /// What tells code from all that was at its address before; 0: nothing does.
 std::uint32_t version_of(const void* code, const Layout& layout) {
   return layout.code_version == Layout::absent ? code_epoch() : read<std::uint32_t>(code, layout.code_version);
+}
+
+/// For a program that names its modules before anybody looked for its interpreter.
+const Layout& early_layout() {
+  static const Layout layout = [] {
+    const Found found = find_interpreter();
+    return found.interpreter ? found.interpreter->layout : Layout{};
+  }();
+  return layout;
 }
 
 }  // namespace
@@ -134,9 +143,24 @@ class FrameWalker::Reader {
       case InstructionField::pointer:
         break;
     }
-    const auto begin = static_cast<std::uint32_t>(bits(untagged(seen.code)) + layout_.code_instructions);
+    const auto begin = static_cast<std::uint32_t>(bits(instructions_of(seen)));
     const auto distance = static_cast<std::int32_t>(seen.instruction - begin);
     return distance < 0 ? -1 : distance / unit;
+  }
+
+  /// Where the instructions begin that a frame runs: in its code object, or, without a GIL, in a copy of its thread's.
+  /// The array of copies is replaced when it grows, and the old one is freed once every thread that runs Python has
+  /// been seen to pass on (QSBR). Only a thread that let go of its thread state may read the old one a moment longer.
+  const std::byte* instructions_of(const Seen& seen) const {
+    constexpr std::size_t first_entry = 8;  // _PyCodeArray: a size, then pointers
+    const auto* const code = static_cast<const std::byte*>(untagged(seen.code));
+    if (layout_.frame_bytecode != Layout::absent) {
+      const auto copy = python::read<std::int32_t>(seen.frame, layout_.frame_bytecode);
+      const auto* const copies = python::read<const std::byte*>(code, layout_.code_bytecodes);
+      if (copy > 0 && copies != nullptr && copy < python::read<std::int64_t>(copies, 0))
+        return python::read<const std::byte*>(copies, first_entry + static_cast<std::size_t>(copy) * sizeof copies);
+    }
+    return code + layout_.code_instructions;
   }
 
   void understand(Seen& seen, Meaning& meaning, std::uint8_t owner, const Earlier& earlier) const {
@@ -330,9 +354,7 @@ Place FrameWalker::describe(FrameKey frame) const {
 void FrameWalker::name_module(const void* module, std::string_view name) {
   const Trust trust = this->trust();
   if (trust == Trust::refused || module == nullptr) return;
-  // A program may name its modules before anybody looked for its interpreter. Where an object's type is, is everywhere
-  // the same.
-  instances_.name(module, name, trust == Trust::absent ? Layout{} : interpreter_->layout);
+  instances_.name(module, name, trust == Trust::absent ? early_layout() : interpreter_->layout);
 }
 
 }  // namespace memreel::python

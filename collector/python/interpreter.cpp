@@ -127,10 +127,9 @@ Found find_interpreter() {
   Interpreter found{.version = std::string(version), .layout = *layout};
   if (minor >= 13) {
     const void* const runtime = symbols.data("_PyRuntime");
-    const std::optional<DebugOffsets> offsets = runtime ? read_debug_offsets(runtime, minor) : std::nullopt;
-    if (!offsets) return refuse(version, "has no readable offset table in _PyRuntime");
-    if (offsets->free_threaded) return refuse(version, "is a free-threaded build, which is not supported yet");
-    found.layout = offsets->layout;
+    const std::optional<Layout> told = runtime ? read_debug_offsets(runtime, minor) : std::nullopt;
+    if (!told) return refuse(version, "has no readable offset table in _PyRuntime");
+    found.layout = *told;
   }
   Api& api = found.api;
   symbols.bind(api.is_initialized, "Py_IsInitialized");

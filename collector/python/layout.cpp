@@ -87,15 +87,15 @@ constexpr Layout layout_3_14 = [] {
 }();
 
 /// Which 64-bit words of `_Py_DebugOffsets` hold what (Include/internal/pycore_runtime.h of 3.13,
-/// pycore_debug_offsets.h of 3.14 and 3.15).
+/// pycore_debug_offsets.h of 3.14 and 3.15). 0: the table of that version has no such word.
 struct DebugWords {
-  std::size_t thread_frame, frame_caller, frame_code, frame_instruction, frame_locals, frame_owner;
-  std::size_t code_file, code_name, code_line_table, code_first_line, code_instructions;
-  std::size_t object_type, bytes_size, bytes_data, text_state, text_length, text_ascii_data;
+  std::size_t thread_frame, frame_caller, frame_code, frame_instruction, frame_locals, frame_owner, frame_bytecode;
+  std::size_t code_file, code_name, code_line_table, code_first_line, code_instructions, code_bytecodes;
+  std::size_t object_type, type_name, bytes_size, bytes_data, text_state, text_length, text_ascii_data;
 };
-constexpr DebugWords words_3_13{23, 29, 30, 31, 32, 33, 35, 37, 38, 39, 43, 45, 65, 66, 68, 69, 70};
-constexpr DebugWords words_3_14{26, 32, 33, 34, 35, 36, 40, 42, 43, 44, 48, 51, 75, 76, 78, 79, 80};
-constexpr DebugWords words_3_15{26, 40, 41, 42, 43, 44, 48, 50, 51, 52, 56, 59, 87, 88, 90, 91, 92};
+constexpr DebugWords words_3_13{23, 29, 30, 31, 32, 33, 0, 35, 37, 38, 39, 43, 0, 45, 47, 65, 66, 68, 69, 70};
+constexpr DebugWords words_3_14{26, 32, 33, 34, 35, 36, 38, 40, 42, 43, 44, 48, 49, 51, 53, 75, 76, 78, 79, 80};
+constexpr DebugWords words_3_15{26, 40, 41, 42, 43, 44, 46, 48, 50, 51, 52, 56, 57, 59, 61, 87, 88, 90, 91, 92};
 
 const DebugWords* words_of(unsigned minor) {
   switch (minor) {
@@ -132,7 +132,7 @@ std::optional<Layout> layout_of(unsigned minor) {
   }
 }
 
-std::optional<DebugOffsets> read_debug_offsets(const void* debug_offsets, unsigned minor) {
+std::optional<Layout> read_debug_offsets(const void* debug_offsets, unsigned minor) {
   constexpr std::size_t version_word = 1;
   constexpr std::size_t free_threaded_word = 2;
   const DebugWords* const known = words_of(minor);
@@ -153,8 +153,7 @@ std::optional<DebugOffsets> read_debug_offsets(const void* debug_offsets, unsign
     sound = sound && value < largest;
     return static_cast<std::uint16_t>(value % largest);
   };
-  DebugOffsets read{.layout = *layout_of(minor), .free_threaded = word(free_threaded_word) != 0};
-  Layout& layout = read.layout;
+  Layout layout = *layout_of(minor);
   layout.thread_frame = offset(words.thread_frame);
   layout.frame_caller = offset(words.frame_caller);
   layout.frame_code = offset(words.frame_code);
@@ -166,18 +165,29 @@ std::optional<DebugOffsets> read_debug_offsets(const void* debug_offsets, unsign
   layout.code_line_table = offset(words.code_line_table);
   layout.code_first_line = offset(words.code_first_line);
   layout.code_instructions = offset(words.code_instructions);
-  // Not in the table. In builds with a GIL it has stood right before the instructions since 3.12: an int, padding, a
-  // pointer, the instructions.
-  layout.code_first_traceable = static_cast<std::uint16_t>(layout.code_instructions - 16);
   layout.object_type = offset(words.object_type);
+  layout.type_name = offset(words.type_name);
   layout.bytes_size = offset(words.bytes_size);
   layout.bytes_data = offset(words.bytes_data);
   layout.text_state = offset(words.text_state);
   layout.text_length = offset(words.text_length);
   layout.text_ascii_data = offset(words.text_ascii_data);
   layout.text_compact_data = static_cast<std::uint16_t>(layout.text_ascii_data + 16);  // its length in UTF-8, its UTF-8
+
+  // Not in the table. A code object ends, since 3.12, with an int (the first traceable instruction), padding, a
+  // pointer, without a GIL from 3.14 on the pointer to the copies of its instructions, and the instructions. Its
+  // version is the sixth int after the first line.
+  std::uint16_t end = layout.code_instructions;
+  const bool has_copies = word(free_threaded_word) != 0 && words.code_bytecodes != 0;
+  if (has_copies) {
+    layout.frame_bytecode = offset(words.frame_bytecode);
+    end = layout.code_bytecodes = offset(words.code_bytecodes);
+    layout.text_kind_bit = 8;  // a byte of its own says whether the text is interned
+  }
+  layout.code_first_traceable = static_cast<std::uint16_t>(end - 16);
+  layout.code_version = static_cast<std::uint16_t>(layout.code_first_line + 24);
   if (!sound) return std::nullopt;
-  return read;
+  return layout;
 }
 
 }  // namespace memreel::python

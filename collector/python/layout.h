@@ -25,8 +25,8 @@ enum class InstructionField : std::uint8_t {
 /// Objects/locations.md.
 enum class LineFormat : std::uint8_t { lnotab, line_ranges, locations };
 
-/// Byte offsets in CPython's structures on 64-bit machines, builds with a GIL. They are constant within a minor
-/// version. Taken from the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1, 3.13.0, 3.14 and 3.15.
+/// Byte offsets in CPython's structures on 64-bit machines. They are constant within a minor version, of builds with a
+/// GIL and of those without. Taken from the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1, 3.13.5, 3.14.7 and 3.15.
 struct Layout {
   static constexpr std::uint16_t absent = 0xFFFF;
 
@@ -45,7 +45,8 @@ struct Layout {
   std::uint16_t frame_instruction = 0;
   std::uint16_t frame_owner = absent;
   std::uint16_t frame_is_entry = absent;
-  std::uint16_t frame_locals = 0;  // the first of its local variables: of a method, `self`
+  std::uint16_t frame_locals = 0;         // the first of its local variables: of a method, `self`
+  std::uint16_t frame_bytecode = absent;  // without a GIL, from 3.14 on: which copy of its instructions it runs
 
   // PyCodeObject
   std::uint16_t code_file = 0;
@@ -55,6 +56,7 @@ struct Layout {
   std::uint16_t code_instructions = 0;          // inline, from 3.11 on
   std::uint16_t code_first_traceable = absent;  // frames that stand before this instruction are not shown
   std::uint16_t code_version = absent;          // a number that no other code object had before
+  std::uint16_t code_bytecodes = absent;        // without a GIL, from 3.14 on: the array of all copies (_PyCodeArray)
 
   // PyObject, PyTypeObject, PyVarObject, PyBytesObject, PyUnicodeObject
   std::uint16_t object_type = 8;
@@ -63,19 +65,16 @@ struct Layout {
   std::uint16_t bytes_data = 32;
   std::uint16_t text_length = 16;
   std::uint16_t text_state = 32;
+  std::uint8_t text_kind_bit = 2;        // where in its state the kind begins; compact and ascii follow
   std::uint16_t text_ascii_data = 48;    // of compact ASCII
   std::uint16_t text_compact_data = 72;  // of other compact text; of text that is not compact, the pointer to it
 };
 
-/// The layout of CPython 3.`minor`, if it is one of 3.9 to 3.15.
+/// The layout of CPython 3.`minor` with a GIL, if it is one of 3.9 to 3.15.
 std::optional<Layout> layout_of(unsigned minor);
 
-/// A Layout as the interpreter itself tells it, from 3.13 on: `debug_offsets` is the start of its `_PyRuntime`. None
-/// when what is there is not the table of CPython 3.`minor`.
-struct DebugOffsets {
-  Layout layout;
-  bool free_threaded = false;
-};
-std::optional<DebugOffsets> read_debug_offsets(const void* debug_offsets, unsigned minor);
+/// The layout as the interpreter itself tells it, with a GIL or without, from 3.13 on: `debug_offsets` is the start of
+/// its `_PyRuntime`. None when what is there is not the table of CPython 3.`minor`.
+std::optional<Layout> read_debug_offsets(const void* debug_offsets, unsigned minor);
 
 }  // namespace memreel::python

@@ -15,23 +15,22 @@ def candidates(minor):
     home = os.path.expanduser("~")
     yield from filter(None, os.environ.get("MEMREEL_TEST_PYTHONS", "").split(":"))
     pyenv = os.environ.get("PYENV_ROOT", os.path.join(home, ".pyenv"))
-    yield from sorted(glob.glob(f"{pyenv}/versions/3.{minor}.*/bin/python3"))
-    yield from sorted(glob.glob(f"{home}/.local/share/uv/python/cpython-3.{minor}.*/bin/python3"))
+    yield from sorted(glob.glob(f"{pyenv}/versions/3.{minor}*/bin/python3"))
+    yield from sorted(glob.glob(f"{home}/.local/share/uv/python/cpython-3.{minor}*/bin/python3"))
     for folder in os.get_exec_path() + ["/usr/bin", "/usr/local/bin"]:
         yield os.path.join(folder, f"python3.{minor}")
+        yield os.path.join(folder, f"python3.{minor}t")
 
 
-def pythons(minor, free_threaded=False):
-    """Those with a GIL, or those without, that start, each once: pyenv's programs in PATH are scripts that may lead
-    nowhere."""
-    asks = ("import os, sys, sysconfig; print(sys.version_info[1], sysconfig.get_config_var('Py_GIL_DISABLED') or 0, "
-            "os.path.realpath(sys.executable), sys.version)")
+def pythons(minor):
+    """Those that start, with a GIL or without, each once: pyenv's programs in PATH are scripts that may lead nowhere."""
+    asks = "import os, sys; print(sys.version_info[1], os.path.realpath(sys.executable), sys.version)"
     seen = set()
     for program in candidates(minor):
         if not shutil.which(program):
             continue
         answer = subprocess.run([program, "-c", asks], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        if answer.returncode or answer.stdout in seen or answer.stdout.split(" ")[:2] != [minor, str(int(free_threaded))]:
+        if answer.returncode or answer.stdout in seen or answer.stdout.split(" ")[0] != minor:
             continue
         seen.add(answer.stdout)
         yield program
