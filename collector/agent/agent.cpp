@@ -176,6 +176,7 @@ Result<void> subscribe(Agent& self) {
     if (begun) {
       self.source = "cupti";
       self.subscribed = true;
+      if (self.cupti.is_shared() && !self.cupti.sharer().empty()) say("CUPTI is shared with " + self.cupti.sharer());
       return {};
     }
     if (self.options.backend == BackendChoice::cupti || !cuda::interposer::preloaded()) return begun.error();
@@ -394,11 +395,13 @@ Result<Status> join(const Options& options) {
   return status();
 }
 
-void give_cupti_away() {
+void cupti_wanted(bool shares) {
   Agent* const self = agent.load(std::memory_order_acquire);
   if (self == nullptr) return;
   const Entry entry(*self, patience_to_begin);
-  if (!entry || !self->subscribed || self->source != "cupti" || self->options.backend == BackendChoice::cupti) return;
+  if (!entry || !self->subscribed || self->source != "cupti") return;
+  if (shares && self->cupti.is_shared()) return say("CUPTI is shared with another part of the program");
+  if (self->options.backend == BackendChoice::cupti) return;
   self->cupti.end();
   cuda::interposer::begin(self->watch);
   self->source = "interpose";

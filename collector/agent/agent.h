@@ -39,9 +39,9 @@ void stop(std::string_view why);
 /// Begins to record again after stop(), or when dormant, into another file.
 bool restart();
 
-/// Another part of the program is about to take CUPTI: it is left to it, and the driver's calls are taken as they pass
-/// through. Does nothing when CUPTI is not held, or the options want it and nothing else. Calls that are under way at
-/// that moment may be missed.
-void give_cupti_away();
+/// Another part of the program is about to subscribe to CUPTI. Both have it where both share it. Else it is left to
+/// that part, and the driver's calls are taken as they pass through; unless the options want CUPTI and nothing else.
+/// Calls that are under way at that moment may be missed. Does nothing when CUPTI is not held.
+void cupti_wanted(bool shares);
 
 }  // namespace memreel::agent

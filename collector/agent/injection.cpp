@@ -15,7 +15,7 @@
 
 /// The driver did not call us, because it was told to call another tool, or nobody.
 void memreel::cuda::interposer::driver_initialized() { memreel::agent::start(); }
-void memreel::cuda::interposer::cupti_wanted() { memreel::agent::give_cupti_away(); }
+void memreel::cuda::interposer::cupti_wanted(bool shares) { memreel::agent::cupti_wanted(shares); }
 
 // NOLINTBEGIN(readability-identifier-naming): the names are those that CUDA and NVTX look for
 extern "C" {

@@ -66,9 +66,11 @@ enum class Call : std::uint32_t {
   mem_alloc_async_ptsz = 599,
   mem_free_async = 600,
   mem_free_async_ptsz = 601,
+  device_get_default_mem_pool = 606,
   mem_pool_create = 607,
   mem_pool_destroy = 608,
   device_set_mem_pool = 609,
+  device_get_mem_pool = 610,
   mem_alloc_from_pool_async = 611,
   mem_alloc_from_pool_async_ptsz = 612,
   mem_pool_import_from_shareable_handle = 614,
@@ -78,14 +80,43 @@ enum class Call : std::uint32_t {
   ctx_create_v3 = 645,
   graph_add_node = 712,
   graph_add_node_v2 = 723,
+  green_ctx_create = 743,
+  ctx_from_green_ctx = 753,
   ctx_create_v4 = 757,
+  mem_get_default_mem_pool = 801,
+  mem_get_mem_pool = 802,
+  mem_set_mem_pool = 803,
+  graph_add_node_v3 = 863,
 };
 
+inline constexpr std::int16_t host_device = -1;  // how records call the host
+
+/// CUmemLocation. Its types in CUDA 13.5: 0 none, 1 device, 2 host, 3 and 4 a NUMA node of the host, 5 a device that
+/// this process can't see, 6 a locality domain of a device.
 struct Location {
-  int type;  // 1: a device; others: the host
-  int id;
+  int type;
+  int id;  // of a device or NUMA node; of a locality domain its first byte is the device, its second the domain
+
+  static constexpr int none = 0, device = 1, invisible = 5, locality_domain = 6;
+
+  /// The ordinal of the device whose memory this is, or host_device; `otherwise` where the location leaves it open.
+  constexpr std::int16_t device_or(std::int16_t otherwise) const {
+    constexpr int first_byte = 0xFF;
+    switch (type) {
+      case device:
+        return static_cast<std::int16_t>(id);
+      case locality_domain:
+        return static_cast<std::int16_t>(id & first_byte);
+      case none:
+      case invisible:
+        return otherwise;
+      default:
+        return host_device;
+    }
+  }
 };
-inline constexpr int device_location = 1;
+static_assert(sizeof(Location) == 8);
+inline constexpr int pinned_memory = 1, managed_memory = 2;  // CUmemAllocationType
 
 struct PoolProperties {
   int allocation_type;
@@ -212,6 +243,20 @@ struct MemPoolDestroy {
 };
 struct DeviceSetMemPool {
   Device device;
+  Object pool;
+};
+struct DeviceGetMemPool {
+  Object* pool;
+  Device device;
+};
+struct MemGetMemPool {
+  Object* pool;
+  const Location* location;
+  int allocation_type;
+};
+struct MemSetMemPool {
+  const Location* location;
+  int allocation_type;
   Object pool;
 };
 struct MemPoolImportFromShareableHandle {
@@ -341,6 +386,16 @@ struct CtxCreateV4 {
   const void* parameters;
   unsigned flags;
   Device device;
+};
+struct GreenCtxCreate {
+  Object* context;
+  Object resources;
+  Device device;
+  unsigned flags;
+};
+struct CtxFromGreenCtx {
+  Object* context;
+  Object green;
 };
 struct CtxDestroy {
   Object context;

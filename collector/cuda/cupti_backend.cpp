@@ -5,8 +5,10 @@
 #include <array>
 #include <vector>
 
+#include "collector/cuda/entered_calls.h"
 #include "collector/cuda/find_cupti.h"
 #include "collector/cuda/library_symbol.h"
+#include "collector/cuda/real_driver.h"
 
 namespace memreel::cuda {
 namespace {
@@ -14,10 +16,22 @@ namespace {
 /// The call that this thread is in makes a node of a graph.
 [[gnu::tls_model("initial-exec")]] constinit thread_local bool became_node = false;  // NOLINT
 
+/// What the beginnings of calls that this thread is in left for their ends.
+[[gnu::tls_model("initial-exec")]] constinit thread_local EnteredCalls entered_calls;  // NOLINT
+
+std::string text_of(cupti::Result result) {
+  const char* const name = result == cupti::not_initialized ? "CUPTI_ERROR_NOT_INITIALIZED "
+                           : result == cupti::not_supported ? "CUPTI_ERROR_NOT_SUPPORTED "
+                                                            : "error ";
+  return name + ("(" + std::to_string(result) + ")");
+}
+
 }  // namespace
 
 Result<void> CuptiBackend::begin(const std::string& library) {
-  taken_ = false;
+  taken_ = is_shared_ = false;
+  sharer_.clear();
+  RealDriver::get();  // looks its functions up now, not in a callback
   std::string tried;
   const std::vector<std::string> candidates =
       library.empty() ? cupti_candidates(surroundings()) : std::vector<std::string>{library};
@@ -44,33 +58,55 @@ bool CuptiBackend::load(const std::string& file, std::string& why) {
     why = error != nullptr ? error : file;
     return false;
   }
-  find(library, "cuptiGetVersion", cupti_.get_version);
   find(library, "cuptiSubscribe", cupti_.subscribe);
   find(library, "cuptiSubscribe_v2", cupti_.subscribe_v2);
   find(library, "cuptiUnsubscribe", cupti_.unsubscribe);
   find(library, "cuptiEnableCallback", cupti_.enable_callback);
   find(library, "cuptiGetDeviceId", cupti_.get_device_id);
-  find(library, "cuptiGetResultString", cupti_.get_result_string);
-  if (cupti_.subscribe != nullptr && cupti_.unsubscribe != nullptr && cupti_.enable_callback != nullptr) return true;
-  why = file + " is missing functions";
-  return false;
+  cupti_.has_long_params = RealDriver::dlsym(library, "cuptiActivityGetAttribute_v2") != nullptr;
+  cupti_.can_be_shared =
+      cupti_.has_long_params && RealDriver::dlsym(library, "cuptiIsTracingSessionRunning") != nullptr;
+  if (cupti_.subscribe == nullptr || cupti_.unsubscribe == nullptr || cupti_.enable_callback == nullptr) {
+    why = file + " is missing functions";
+    return false;
+  }
+  // In 13.2 what says that it can't be used calls itself without end (cupti_api.h).
+  const bool is_13_2 = cupti_.has_long_params && !cupti_.can_be_shared;
+  if (is_13_2 && driver_version().value_or(0) < 13020) {
+    why = file + " is of CUDA 13.2, which needs a driver for CUDA 13.2 or newer";
+    return false;
+  }
+  return true;
 }
 
+/// Shared where it can be. A driver that is too old for that refuses it as if somebody else had CUPTI, and has it for
+/// one subscriber all the same.
 bool CuptiBackend::subscribe(std::string& why) {
-  std::array<char, 64> holder{};
-  cupti::SubscriberParams params{
-      .size = sizeof params, .name = "memreel", .old_name = holder.data(), .old_name_size = holder.size()};
-  const cupti::Result result = cupti_.subscribe_v2 != nullptr ? cupti_.subscribe_v2(&subscriber_, called, this, &params)
-                                                              : cupti_.subscribe(&subscriber_, called, this);
+  cupti::Result result = cupti_.can_be_shared ? subscribe_as(true) : cupti::not_supported;
+  is_shared_ = result == 0;
+  if (!is_shared_) result = subscribe_as(false);
   if (result == 0) return true;
   taken_ = result == cupti::multiple_subscribers;
-  holder.back() = '\0';
   if (taken_)
-    why = std::string("is in use by ") +
-          (holder[0] != '\0' ? std::string(holder.data()) : "another tool, perhaps a profiler or debugger");
+    why = "is in use by " + (sharer_.empty() ? "another tool, perhaps a profiler or debugger" : sharer_);
   else
     why = "cuptiSubscribe failed: " + text_of(result);
   return false;
+}
+
+cupti::Result CuptiBackend::subscribe_as(bool is_shared) {
+  if (cupti_.subscribe_v2 == nullptr) return cupti_.subscribe(&subscriber_, called, this);
+  std::array<char, 64> holder{};
+  cupti::SubscriberParams params{.size = cupti_.has_long_params ? sizeof params : cupti::params_size_13_0,
+                                 .name = "memreel",
+                                 .old_name = holder.data(),
+                                 .old_name_size = holder.size(),
+                                 .allow_multiple = static_cast<std::uint8_t>(is_shared ? 1 : 0),
+                                 .reserved = {}};
+  const cupti::Result result = cupti_.subscribe_v2(&subscriber_, called, this, &params);
+  holder.back() = '\0';
+  sharer_ = holder.data();
+  return result;
 }
 
 bool CuptiBackend::enable(std::string& why) {
@@ -93,12 +129,6 @@ void CuptiBackend::end() {
   cupti_.unsubscribe(subscriber_);
 }
 
-std::string CuptiBackend::text_of(cupti::Result result) const {
-  const char* text = nullptr;
-  if (cupti_.get_result_string != nullptr) cupti_.get_result_string(result, &text);
-  return (text != nullptr ? std::string(text) + " " : "") + "(" + std::to_string(result) + ")";
-}
-
 void CuptiBackend::called(void* self, int domain, std::uint32_t id, const void* data) {
   auto& backend = *static_cast<CuptiBackend*>(self);
   if (domain == cupti::domain_driver)
@@ -111,13 +141,13 @@ void CuptiBackend::driver_call(std::uint32_t id, const cupti::CallbackData& data
   CallSite site{.call = static_cast<Call>(id), .parameters = data.parameters, .context = known(data.context)};
   if (data.site == 0) {
     became_node = false;
-    *data.slot = watch_->enter(site);
+    entered_calls.put(data.correlation, watch_->enter(site));
     return;
   }
   const Status status = data.result != nullptr ? *static_cast<const Status*>(data.result) : success;
   site.captured = became_node;
   became_node = false;
-  watch_->exit(site, status, *data.slot);
+  watch_->exit(site, status, entered_calls.take(data.correlation));
 }
 
 void CuptiBackend::resource(std::uint32_t id, const cupti::ResourceData& data) {
@@ -131,12 +161,11 @@ void CuptiBackend::resource(std::uint32_t id, const cupti::ResourceData& data) {
 }
 
 KnownObjects::Known CuptiBackend::known(void* context) {
-  const KnownObjects::Known found = watch_->contexts().find(context);
-  if (found.number != 0 || context == nullptr || cupti_.get_device_id == nullptr) return found;
+  if (const auto found = watch_->find_context(context)) return *found;
   // One that was there before us.
   std::uint32_t device = 0;
-  if (cupti_.get_device_id(context, &device) != 0) return found;
-  return watch_->contexts().add(context, static_cast<std::int16_t>(device));
+  if (context == nullptr || cupti_.get_device_id == nullptr || cupti_.get_device_id(context, &device) != 0) return {};
+  return watch_->add_context(context, static_cast<std::int16_t>(device));
 }
 
 }  // namespace memreel::cuda

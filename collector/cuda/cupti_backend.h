@@ -28,6 +28,10 @@ class CuptiBackend {
   const std::string& library() const { return library_; }
   bool taken() const { return taken_; }
 
+  /// Since begin(): whether others can have it as well, and who had it before; empty: nobody, as far as CUPTI tells.
+  bool is_shared() const { return is_shared_; }
+  const std::string& sharer() const { return sharer_; }
+
  private:
   static void called(void* self, int domain, std::uint32_t id, const void* data);
   void driver_call(std::uint32_t id, const cupti::CallbackData& data);
@@ -36,14 +40,15 @@ class CuptiBackend {
 
   bool load(const std::string& file, std::string& why);
   bool subscribe(std::string& why);
+  cupti::Result subscribe_as(bool is_shared);
   bool enable(std::string& why);
-  std::string text_of(cupti::Result result) const;
 
   Watch* watch_;
   cupti::Functions cupti_;
   cupti::Subscriber subscriber_ = nullptr;
   std::string library_;
-  bool taken_ = false;
+  std::string sharer_;
+  bool taken_ = false, is_shared_ = false;
 };
 
 }  // namespace memreel::cuda

@@ -12,13 +12,9 @@ using agent::Record;
 using agent::RecordKind;
 using agent::Space;
 
-constexpr std::int16_t host = -1;
+constexpr std::int16_t host = host_device;
 
 std::uint64_t number(const void* object) { return reinterpret_cast<std::uintptr_t>(object); }
-
-std::int16_t device_of(const Location& location) {
-  return location.type == device_location ? static_cast<std::int16_t>(location.id) : host;
-}
 
 }  // namespace
 
@@ -100,12 +96,13 @@ void Decoder::array_given(const CallSite& site, Status status, const Object* arr
 
 void Decoder::physical_given(const CallSite& site, Status status) const {
   const auto& p = of<params::MemCreate>(site);
-  given(site, status,
-        {.size = p.size,
-         .object = status == success ? *p.handle : 0,
-         .device = p.properties != nullptr ? device_of(p.properties->location) : site.context.device,
-         .kind = RecordKind::handle_created,
-         .space = Space::physical});
+  given(
+      site, status,
+      {.size = p.size,
+       .object = status == success ? *p.handle : 0,
+       .device = p.properties != nullptr ? p.properties->location.device_or(site.context.device) : site.context.device,
+       .kind = RecordKind::handle_created,
+       .space = Space::physical});
 }
 
 void Decoder::node_given(const CallSite& site, Status status, const GraphNode* node) const {
@@ -114,13 +111,22 @@ void Decoder::node_given(const CallSite& site, Status status, const GraphNode* n
     note(site, status,
          {.address = node->alloc.address,
           .size = node->alloc.size,
-          .device = device_of(node->alloc.pool.location),
+          .device = node->alloc.pool.location.device_or(site.context.device),
           .kind = RecordKind::graph_alloc,
           .space = Space::graph});
   else if (node->type == mem_free_node)
     note(
         site, status,
         {.address = node->freed, .device = site.context.device, .kind = RecordKind::graph_free, .space = Space::graph});
+}
+
+/// A pool that the program made or asked for: where its memory is.
+void Decoder::pool_found(const CallSite& site, Object pool, const Location& location, int allocation_type) const {
+  recorder_->emit({.object = number(pool),
+                   .device = location.device_or(site.context.device),
+                   .context = site.context.number,
+                   .kind = RecordKind::pool_created,
+                   .space = allocation_type == managed_memory ? Space::managed : Space::ordered});
 }
 
 std::uint64_t Decoder::enter(const CallSite& site) const {
@@ -272,10 +278,18 @@ void Decoder::exit_of_others(const CallSite& site, Status status) const {
     }
     case Call::mem_pool_create: {
       const auto& p = of<params::MemPoolCreate>(site);
-      return note(site, status,
-                  {.object = number(*p.pool),
-                   .device = p.properties != nullptr ? device_of(p.properties->location) : device,
-                   .kind = RecordKind::pool_created});
+      return p.properties != nullptr ? pool_found(site, *p.pool, p.properties->location, p.properties->allocation_type)
+                                     : pool_found(site, *p.pool, {Location::none, 0}, pinned_memory);
+    }
+    case Call::device_get_mem_pool:
+    case Call::device_get_default_mem_pool: {
+      const auto& p = of<params::DeviceGetMemPool>(site);
+      return pool_found(site, *p.pool, {Location::device, p.device}, pinned_memory);
+    }
+    case Call::mem_get_mem_pool:
+    case Call::mem_get_default_mem_pool: {
+      const auto& p = of<params::MemGetMemPool>(site);
+      return pool_found(site, *p.pool, *p.location, p.allocation_type);
     }
     case Call::mem_pool_import_from_shareable_handle:
       return note(site, status,
@@ -288,6 +302,15 @@ void Decoder::exit_of_others(const CallSite& site, Status status) const {
       return note(
           site, status,
           {.object = number(p.pool), .device = static_cast<std::int16_t>(p.device), .kind = RecordKind::pool_chosen});
+    }
+    case Call::mem_set_mem_pool: {
+      // Requests that name no pool are served from a device's pool of its own memory; of other places there are none.
+      const auto& p = of<params::MemSetMemPool>(site);
+      if (p.location->type != Location::device || p.allocation_type != pinned_memory) return;
+      return note(site, status,
+                  {.object = number(p.pool),
+                   .device = static_cast<std::int16_t>(p.location->id),
+                   .kind = RecordKind::pool_chosen});
     }
     case Call::mem_pool_import_pointer:
       return import_given(site, status, of<params::MemPoolImportPointer>(site).address);
@@ -303,7 +326,7 @@ void Decoder::exit_of_others(const CallSite& site, Status status) const {
       return note(site, status,
                   {.address = p.parameters->address,
                    .size = p.parameters->size,
-                   .device = device_of(p.parameters->pool.location),
+                   .device = p.parameters->pool.location.device_or(device),
                    .kind = RecordKind::graph_alloc,
                    .space = Space::graph});
     }
@@ -316,6 +339,7 @@ void Decoder::exit_of_others(const CallSite& site, Status status) const {
     case Call::graph_add_node:
       return node_given(site, status, of<params::GraphAddNode>(site).parameters);
     case Call::graph_add_node_v2:
+    case Call::graph_add_node_v3:
       return node_given(site, status, of<params::GraphAddNodeV2>(site).parameters);
     default:
       return;

@@ -49,6 +49,7 @@ class Decoder {
   void array_given(const CallSite& site, Status status, const Object* array, std::uint64_t size) const;
   void physical_given(const CallSite& site, Status status) const;
   void node_given(const CallSite& site, Status status, const GraphNode* node) const;
+  void pool_found(const CallSite& site, Object pool, const Location& location, int allocation_type) const;
   void exit_of_others(const CallSite& site, Status status) const;
   void note(const CallSite& site, Status status, agent::Record&& record) const;
 

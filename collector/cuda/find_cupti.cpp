@@ -101,20 +101,21 @@ std::string variable(const char* name) {
   return value != nullptr ? value : "";
 }
 
-std::optional<int> driver_major() {
+}  // namespace
+
+std::optional<int> driver_version() {
   void* const driver = ::dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
   if (driver == nullptr) return std::nullopt;
   int version = 0;
   using GetVersion = int (*)(int*);
   const auto get_version = reinterpret_cast<GetVersion>(::dlsym(driver, "cuDriverGetVersion"));
   if (get_version == nullptr || get_version(&version) != 0 || version < 1000) return std::nullopt;
-  return version / 1000;
+  return version;
 }
 
-}  // namespace
-
 Surroundings surroundings() {
-  Surroundings here{.driver_major = driver_major(),
+  const std::optional<int> driver = driver_version();
+  Surroundings here{.driver_major = driver ? std::optional(*driver / 1000) : std::nullopt,
                     .cuda_home = variable("CUDA_HOME").empty() ? variable("CUDA_PATH") : variable("CUDA_HOME"),
                     .conda_prefix = variable("CONDA_PREFIX"),
                     .virtual_env = variable("VIRTUAL_ENV"),

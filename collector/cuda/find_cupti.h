@@ -19,6 +19,9 @@ struct Surroundings {
   std::string python_user_base;  // else ~/.local
 };
 
+/// The CUDA version that the loaded driver is made for: 13020 for 13.2. None: no driver is loaded.
+std::optional<int> driver_version();
+
 /// Of this process.
 Surroundings surroundings();
 

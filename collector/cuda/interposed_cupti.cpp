@@ -1,5 +1,6 @@
-// CUPTI has room for one. When another part of the program (torch.profiler's Kineto, which is linked with libcupti)
-// asks for it, it gets it, and the driver's calls are taken as they pass through the library from then on.
+// CUPTI has room for one, unless everybody allows others (13.3 and newer). When another part of the program
+// (torch.profiler's Kineto, XLA's profiler) asks for it and can't share, it gets it, and the driver's calls are taken
+// as they pass through the library from then on.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -9,13 +10,14 @@
 
 #include "collector/cuda/cupti_api.h"
 #include "collector/cuda/interposer.h"
+#include "collector/cuda/real_driver.h"
 #include "collector/stacks/loader_walk.h"
 
 namespace memreel::cuda {
 namespace {
 
-/// CUPTI's own function, of the library that is in the process; null when there is none.
-decltype(cupti::Functions::subscribe) real_subscribe() {
+/// A function of the libcupti that is in the process; null when there is none.
+void* real_cupti(const char* function) {
   std::string path;
   const auto look = [](dl_phdr_info* module, std::size_t, void* into) {
     const char* const slash = std::strrchr(module->dlpi_name, '/');
@@ -26,19 +28,33 @@ decltype(cupti::Functions::subscribe) real_subscribe() {
   };
   stacks::walk_loaded_modules(look, &path);
   void* const library = path.empty() ? nullptr : ::dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
-  if (library == nullptr) return nullptr;
-  return reinterpret_cast<decltype(cupti::Functions::subscribe)>(::dlsym(library, "cuptiSubscribe"));
+  return library != nullptr ? RealDriver::dlsym(library, function) : nullptr;
 }
 
 }  // namespace
 }  // namespace memreel::cuda
 
-// NOLINTNEXTLINE(readability-identifier-naming): CUPTI's name
-extern "C" [[gnu::visibility("default")]] memreel::cuda::cupti::Result cuptiSubscribe(
-    memreel::cuda::cupti::Subscriber* subscriber, memreel::cuda::cupti::Callback callback, void* user) {
-  constexpr memreel::cuda::cupti::Result not_initialized = 15;
-  const auto real = memreel::cuda::real_subscribe();
+using namespace memreel::cuda;         // NOLINT(google-build-using-namespace): what follows are C functions
+using namespace memreel::cuda::cupti;  // NOLINT(google-build-using-namespace)
+
+// NOLINTBEGIN(readability-identifier-naming): CUPTI's names
+#pragma GCC visibility push(default)
+extern "C" {
+
+Result cuptiSubscribe(Subscriber* subscriber, Callback callback, void* user) {
+  const auto real = reinterpret_cast<decltype(Functions::subscribe)>(real_cupti("cuptiSubscribe"));
   if (real == nullptr) return not_initialized;
-  if (memreel::cuda::interposer::preloaded()) memreel::cuda::interposer::cupti_wanted();
+  if (interposer::preloaded()) interposer::cupti_wanted(false);
   return real(subscriber, callback, user);
 }
+
+Result cuptiSubscribe_v2(Subscriber* subscriber, Callback callback, void* user, SubscriberParams* params) {
+  const auto real = reinterpret_cast<decltype(Functions::subscribe_v2)>(real_cupti("cuptiSubscribe_v2"));
+  if (real == nullptr) return not_initialized;
+  const bool shares = params != nullptr && params->size > params_size_13_0 && params->allow_multiple != 0;
+  if (interposer::preloaded()) interposer::cupti_wanted(shares);
+  return real(subscriber, callback, user, params);
+}
+}
+#pragma GCC visibility pop
+// NOLINTEND(readability-identifier-naming)

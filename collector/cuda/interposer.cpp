@@ -6,6 +6,7 @@
 #include <atomic>
 #include <string_view>
 
+#include "collector/cuda/cupti_api.h"
 #include "collector/cuda/real_driver.h"
 
 namespace memreel::cuda::interposer {
@@ -21,11 +22,10 @@ constinit std::atomic<void*> real_of = nullptr;  // NOLINT
 KnownObjects::Known current_context(Watch& watching) {
   void* context = nullptr;
   if (RealDriver::get().current_context(&context) != success || context == nullptr) return {};
-  const KnownObjects::Known known = watching.contexts().find(context);
-  if (known.number != 0) return known;
+  if (const auto known = watching.find_context(context)) return *known;
   Device device = 0;
   if (RealDriver::get().current_device(&device) != success) return {};
-  return watching.contexts().add(context, static_cast<std::int16_t>(device));
+  return watching.add_context(context, static_cast<std::int16_t>(device));
 }
 
 template <class Params>
@@ -165,6 +165,21 @@ Status cuMemPoolDestroy(Object pool) {
 Status cuDeviceSetMemPool(Device device, Object pool) {
   return pass<Call::device_set_mem_pool, params::DeviceSetMemPool>("cuDeviceSetMemPool", device, pool);
 }
+Status cuDeviceGetMemPool(Object* pool, Device device) {
+  return pass<Call::device_get_mem_pool, params::DeviceGetMemPool>("cuDeviceGetMemPool", pool, device);
+}
+Status cuDeviceGetDefaultMemPool(Object* pool, Device device) {
+  return pass<Call::device_get_default_mem_pool, params::DeviceGetMemPool>("cuDeviceGetDefaultMemPool", pool, device);
+}
+Status cuMemSetMemPool(const Location* location, int type, Object pool) {
+  return pass<Call::mem_set_mem_pool, params::MemSetMemPool>("cuMemSetMemPool", location, type, pool);
+}
+Status cuMemGetMemPool(Object* pool, const Location* location, int type) {
+  return pass<Call::mem_get_mem_pool, params::MemGetMemPool>("cuMemGetMemPool", pool, location, type);
+}
+Status cuMemGetDefaultMemPool(Object* pool, const Location* location, int type) {
+  return pass<Call::mem_get_default_mem_pool, params::MemGetMemPool>("cuMemGetDefaultMemPool", pool, location, type);
+}
 Status cuMemPoolImportFromShareableHandle(Object* pool, void* handle, int type, unsigned long long flags) {
   return pass<Call::mem_pool_import_from_shareable_handle, params::MemPoolImportFromShareableHandle>(
       "cuMemPoolImportFromShareableHandle", pool, handle, type, flags);
@@ -236,6 +251,17 @@ Status cuGraphAddNode_v2(Object* node, Object graph, const Object* dependencies,
   return pass<Call::graph_add_node_v2, params::GraphAddNodeV2>("cuGraphAddNode_v2", node, graph, dependencies, edges,
                                                                count, parameters);
 }
+Status cuGraphAddNode_v3(Object* node, Object graph, const Object* dependencies, const void* edges, std::size_t count,
+                         GraphNode* parameters) {
+  return pass<Call::graph_add_node_v3, params::GraphAddNodeV2>("cuGraphAddNode_v3", node, graph, dependencies, edges,
+                                                               count, parameters);
+}
+Status cuGreenCtxCreate(Object* context, Object resources, Device device, unsigned flags) {
+  return pass<Call::green_ctx_create, params::GreenCtxCreate>("cuGreenCtxCreate", context, resources, device, flags);
+}
+Status cuCtxFromGreenCtx(Object* context, Object green) {
+  return pass<Call::ctx_from_green_ctx, params::CtxFromGreenCtx>("cuCtxFromGreenCtx", context, green);
+}
 Status cuCtxCreate_v2(Object* context, unsigned flags, Device device) {
   return pass<Call::ctx_create_v2, params::CtxCreateV2>("cuCtxCreate_v2", context, flags, device);
 }
@@ -269,6 +295,9 @@ Status cuDevicePrimaryCtxReset_v2(Device device) {
 Status cuInit(unsigned flags);
 Status cuGetProcAddress(const char* symbol, void** function, int version, std::uint64_t flags);
 Status cuGetProcAddress_v2(const char* symbol, void** function, int version, std::uint64_t flags, int* found);
+cupti::Result cuptiSubscribe(cupti::Subscriber* subscriber, cupti::Callback callback, void* user);
+cupti::Result cuptiSubscribe_v2(cupti::Subscriber* subscriber, cupti::Callback callback, void* user,
+                                cupti::SubscriberParams* params);
 }
 
 namespace memreel::cuda::interposer {
@@ -314,6 +343,11 @@ const auto& symbols() {
       entry<Call::mem_pool_create>("cuMemPoolCreate", 11020, cuMemPoolCreate),
       entry<Call::mem_pool_destroy>("cuMemPoolDestroy", 11020, cuMemPoolDestroy),
       entry<Call::device_set_mem_pool>("cuDeviceSetMemPool", 11020, cuDeviceSetMemPool),
+      entry<Call::device_get_mem_pool>("cuDeviceGetMemPool", 11020, cuDeviceGetMemPool),
+      entry<Call::device_get_default_mem_pool>("cuDeviceGetDefaultMemPool", 11020, cuDeviceGetDefaultMemPool),
+      entry<Call::mem_set_mem_pool>("cuMemSetMemPool", 13000, cuMemSetMemPool),
+      entry<Call::mem_get_mem_pool>("cuMemGetMemPool", 13000, cuMemGetMemPool),
+      entry<Call::mem_get_default_mem_pool>("cuMemGetDefaultMemPool", 13000, cuMemGetDefaultMemPool),
       entry<Call::mem_pool_import_from_shareable_handle>("cuMemPoolImportFromShareableHandle", 11020,
                                                          cuMemPoolImportFromShareableHandle),
       entry<Call::mem_pool_import_pointer>("cuMemPoolImportPointer", 11020, cuMemPoolImportPointer),
@@ -335,6 +369,9 @@ const auto& symbols() {
       entry<Call::graph_add_mem_free_node>("cuGraphAddMemFreeNode", 11040, cuGraphAddMemFreeNode),
       entry<Call::graph_add_node>("cuGraphAddNode", 12020, cuGraphAddNode),
       entry<Call::graph_add_node_v2>("cuGraphAddNode_v2", 12030, cuGraphAddNode_v2),
+      entry<Call::graph_add_node_v3>("cuGraphAddNode_v3", 13040, cuGraphAddNode_v3),
+      entry<Call::green_ctx_create>("cuGreenCtxCreate", 12040, cuGreenCtxCreate),
+      entry<Call::ctx_from_green_ctx>("cuCtxFromGreenCtx", 12040, cuCtxFromGreenCtx),
       entry<Call::ctx_create_v2>("cuCtxCreate_v2", 3020, cuCtxCreate_v2),
       entry<Call::ctx_create_v3>("cuCtxCreate_v3", 11040, cuCtxCreate_v3),
       entry<Call::ctx_create_v4>("cuCtxCreate_v4", 12050, cuCtxCreate_v4),
@@ -345,6 +382,8 @@ const auto& symbols() {
       entry<Call::primary_ctx_release>("cuDevicePrimaryCtxRelease_v2", 11000, cuDevicePrimaryCtxRelease_v2),
       entry<Call::primary_ctx_reset_v1>("cuDevicePrimaryCtxReset", 7000, cuDevicePrimaryCtxReset),
       entry<Call::primary_ctx_reset>("cuDevicePrimaryCtxReset_v2", 11000, cuDevicePrimaryCtxReset_v2),
+      Symbol{"cuptiSubscribe", 0, reinterpret_cast<void*>(&cuptiSubscribe), nullptr},
+      Symbol{"cuptiSubscribe_v2", 0, reinterpret_cast<void*>(&cuptiSubscribe_v2), nullptr},
       Symbol{"cuInit", 2000, reinterpret_cast<void*>(&cuInit), nullptr},
       Symbol{"cuGetProcAddress", 11030, reinterpret_cast<void*>(&cuGetProcAddress), nullptr},
       Symbol{"cuGetProcAddress_v2", 12000, reinterpret_cast<void*>(&cuGetProcAddress_v2), nullptr},

@@ -20,7 +20,7 @@ void end();
 
 /// Defined by whoever this is linked into: the program has initialized the driver through a preloaded cuInit.
 void driver_initialized();
-/// Likewise: a part of the program is about to subscribe to CUPTI.
-void cupti_wanted();
+/// Likewise: a part of the program is about to subscribe to CUPTI, and would share it or not.
+void cupti_wanted(bool shares);
 
 }  // namespace memreel::cuda::interposer

@@ -18,9 +18,17 @@ KnownObjects::Known KnownObjects::add(const void* object, std::int16_t device) {
   do {
     if (number >= entries_.size()) return {.device = device};
   } while (!count_.compare_exchange_weak(number, static_cast<std::uint16_t>(number + 1), std::memory_order_acq_rel));
+  devices_.fetch_or(std::uint64_t{1} << (static_cast<unsigned>(device) & 63U), std::memory_order_relaxed);
   entries_[number].device.store(device, std::memory_order_relaxed);
   entries_[number].object.store(object, std::memory_order_release);
   return {number, device};
+}
+
+void KnownObjects::put(const void* object, std::int16_t device) {
+  const Known known = find(object);
+  if (known.number != 0 && known.device == device) return;
+  if (known.number != 0) remove(known.number);
+  add(object, device);
 }
 
 void KnownObjects::remove(std::uint16_t number) {

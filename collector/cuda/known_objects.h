@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -23,6 +24,10 @@ class KnownObjects {
   Known find(const void* object) const;
   /// Its number is 0 when there is no room for more. Adding a known one again changes nothing.
   Known add(const void* object, std::int16_t device);
+  /// As add(), where what was known of an object at this place may be of an earlier one.
+  void put(const void* object, std::int16_t device);
+  /// Whether there were ever objects on more than one device.
+  bool on_several_devices() const { return std::popcount(devices_.load(std::memory_order_relaxed)) > 1; }
   /// The object with this number is gone.
   void remove(std::uint16_t number);
 
@@ -43,6 +48,7 @@ class KnownObjects {
 
   std::array<Entry, 1024> entries_;  // the first is not used
   std::atomic<std::uint16_t> count_ = 1;
+  std::atomic<std::uint64_t> devices_ = 0;  // a bit for each
 };
 
 }  // namespace memreel::cuda

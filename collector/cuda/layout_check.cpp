@@ -28,7 +28,9 @@ MATCHES(mem_alloc_managed, MemAllocManaged, cuMemAllocManaged);
 MATCHES(mem_free, MemFree, cuMemFree_v2);
 MATCHES(mem_alloc_host, MemAllocHost, cuMemAllocHost_v2);
 MATCHES(mem_host_alloc, MemHostAlloc, cuMemHostAlloc);
+#if CUDA_VERSION < 13050
 static_assert(static_cast<int>(Call::mem_host_alloc_v2) == CUPTI_DRIVER_TRACE_CBID_cuMemHostAlloc_v2);
+#endif
 MATCHES(mem_free_host, MemFreeHost, cuMemFreeHost);
 MATCHES(mem_host_register, MemHostRegister, cuMemHostRegister_v2);
 MATCHES(mem_host_register_v1, MemHostRegister, cuMemHostRegister);
@@ -44,6 +46,8 @@ MATCHES(mem_pool_create, MemPoolCreate, cuMemPoolCreate);
 MATCHES(mem_pool_destroy, MemPoolDestroy, cuMemPoolDestroy);
 MATCHES(device_set_mem_pool, DeviceSetMemPool, cuDeviceSetMemPool);
 SAME_PLACE(DeviceSetMemPool, pool, cuDeviceSetMemPool, pool);
+MATCHES(device_get_mem_pool, DeviceGetMemPool, cuDeviceGetMemPool);
+MATCHES(device_get_default_mem_pool, DeviceGetMemPool, cuDeviceGetDefaultMemPool);
 MATCHES(mem_pool_import_from_shareable_handle, MemPoolImportFromShareableHandle, cuMemPoolImportFromShareableHandle);
 MATCHES(mem_pool_import_pointer, MemPoolImportPointer, cuMemPoolImportPointer);
 MATCHES(mem_address_reserve, MemAddressReserve, cuMemAddressReserve);
@@ -87,6 +91,21 @@ static_assert(offsetof(GraphNode, alloc) == offsetof(CUgraphNodeParams, alloc));
 #if CUDA_VERSION >= 12050
 MATCHES(ctx_create_v4, CtxCreateV4, cuCtxCreate_v4);
 #endif
+#if CUDA_VERSION >= 12040
+MATCHES(green_ctx_create, GreenCtxCreate, cuGreenCtxCreate);
+SAME_PLACE(GreenCtxCreate, device, cuGreenCtxCreate, dev);
+MATCHES(ctx_from_green_ctx, CtxFromGreenCtx, cuCtxFromGreenCtx);
+#endif
+#if CUDA_VERSION >= 13000
+MATCHES(mem_get_mem_pool, MemGetMemPool, cuMemGetMemPool);
+MATCHES(mem_get_default_mem_pool, MemGetMemPool, cuMemGetDefaultMemPool);
+SAME_PLACE(MemGetMemPool, allocation_type, cuMemGetMemPool, type);
+MATCHES(mem_set_mem_pool, MemSetMemPool, cuMemSetMemPool);
+SAME_PLACE(MemSetMemPool, pool, cuMemSetMemPool, pool);
+#endif
+#if CUDA_VERSION >= 13040
+MATCHES(graph_add_node_v3, GraphAddNodeV2, cuGraphAddNode_v3);
+#endif
 #undef MATCHES
 #undef SAME_PLACE
 
@@ -99,7 +118,18 @@ static_assert(sizeof(Array3dDescriptor) == sizeof(CUDA_ARRAY3D_DESCRIPTOR));
 static_assert(sizeof(MemAllocNode) == sizeof(CUDA_MEM_ALLOC_NODE_PARAMS));
 static_assert(offsetof(MemAllocNode, address) == offsetof(CUDA_MEM_ALLOC_NODE_PARAMS, dptr));
 static_assert(offsetof(ExternalBuffer, size) == offsetof(CUDA_EXTERNAL_MEMORY_BUFFER_DESC, size));
-static_assert(device_location == CU_MEM_LOCATION_TYPE_DEVICE);
+static_assert(sizeof(Location) == sizeof(CUmemLocation) && offsetof(Location, id) == offsetof(CUmemLocation, id));
+static_assert(Location::device == CU_MEM_LOCATION_TYPE_DEVICE && pinned_memory == CU_MEM_ALLOCATION_TYPE_PINNED);
+#if CUDA_VERSION >= 13000
+static_assert(Location::none == CU_MEM_LOCATION_TYPE_NONE && managed_memory == CU_MEM_ALLOCATION_TYPE_MANAGED);
+#endif
+#if CUDA_VERSION >= 13020
+static_assert(Location::invisible == CU_MEM_LOCATION_TYPE_INVISIBLE);
+#endif
+#if CUDA_VERSION >= 13040
+static_assert(Location::locality_domain == CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN);
+static_assert(offsetof(CUmemLocation, localized.deviceId) == offsetof(CUmemLocation, id));
+#endif
 static_assert(mem_alloc_node == CU_GRAPH_NODE_TYPE_MEM_ALLOC && mem_free_node == CU_GRAPH_NODE_TYPE_MEM_FREE);
 
 static_assert(sizeof(cupti::CallbackData) == sizeof(CUpti_CallbackData));
@@ -115,9 +145,18 @@ static_assert(cupti::context_destroy_starting == CUPTI_CBID_RESOURCE_CONTEXT_DES
 static_assert(cupti::graph_node_create_starting == CUPTI_CBID_RESOURCE_GRAPHNODE_CREATE_STARTING);
 static_assert(cupti::multiple_subscribers == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
 #if CUPTI_API_VERSION >= 130000
-static_assert(sizeof(cupti::SubscriberParams) <= sizeof(CUpti_SubscriberParams));
+static_assert(cupti::params_size_13_0 <= sizeof(CUpti_SubscriberParams));
 static_assert(offsetof(cupti::SubscriberParams, old_name_size) == offsetof(CUpti_SubscriberParams, oldSubscriberSize));
 #endif
+#if CUPTI_API_VERSION >= 130200
+static_assert(sizeof(cupti::SubscriberParams) == CUpti_SubscriberParams_STRUCT_SIZE);
+static_assert(offsetof(cupti::SubscriberParams, allow_multiple) ==
+              offsetof(CUpti_SubscriberParams, allowMultipleSubscribers));
+#elif CUPTI_API_VERSION >= 130000
+static_assert(cupti::params_size_13_0 == CUpti_SubscriberParams_STRUCT_SIZE);
+#endif
+static_assert(cupti::not_initialized == CUPTI_ERROR_NOT_INITIALIZED &&
+              cupti::not_supported == CUPTI_ERROR_NOT_SUPPORTED);
 
 }  // namespace
 }  // namespace memreel::cuda

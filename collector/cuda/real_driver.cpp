@@ -59,6 +59,8 @@ RealDriver::RealDriver() {
   look_up("cuCtxGetCurrent", current_context_);
   look_up("cuCtxGetDevice", current_device_);
   look_up("cuStreamIsCapturing", is_capturing_);
+  look_up("cuStreamGetDevice", device_of_stream_);
+  look_up("cuStreamGetCtx", context_of_stream_);
   look_up("cuMemGetAddressRange_v2", address_range_);
   look_up("cuPointerGetAttribute", pointer_attribute_);
   look_up("cuMemGetAllocationPropertiesFromHandle", properties_);
@@ -83,6 +85,18 @@ bool RealDriver::is_capturing(Object stream, bool own_default) const {
   return is_capturing_(stream, &state) == success && state == 1;
 }
 
+std::optional<Device> RealDriver::device_of_stream(Object stream) const {
+  Device device = 0;
+  if (device_of_stream_ == nullptr || device_of_stream_(stream, &device) != success) return std::nullopt;
+  return device;
+}
+
+const void* RealDriver::context_of_stream(Object stream) const {
+  Object context = nullptr;
+  if (context_of_stream_ == nullptr || context_of_stream_(stream, &context) != success) return nullptr;
+  return context;
+}
+
 std::optional<RealDriver::Extent> RealDriver::extent_of(DevicePointer address) const {
   constexpr int device_ordinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
   if (address_range_ == nullptr || pointer_attribute_ == nullptr) return std::nullopt;
@@ -97,8 +111,9 @@ std::optional<RealDriver::Extent> RealDriver::extent_of(DevicePointer address) c
 std::optional<Device> RealDriver::device_of(AllocationHandle handle) const {
   AllocationProperties properties;
   if (properties_ == nullptr || properties_(&properties, handle) != success) return std::nullopt;
-  if (properties.location.type != device_location) return std::nullopt;
-  return properties.location.id;
+  const std::int16_t device = properties.location.device_or(host_device);
+  if (device == host_device) return std::nullopt;
+  return device;
 }
 
 const void* RealDriver::active_primary(Device device) const {

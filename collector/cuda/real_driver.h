@@ -25,6 +25,10 @@ class RealDriver {
   Status current_device(Device* device) const;
   /// `own_default`: stream 0 is the thread's own.
   bool is_capturing(Object stream, bool own_default) const;
+  /// Null where the driver is older than CUDA 12.8.
+  std::optional<Device> device_of_stream(Object stream) const;
+  /// Null where the driver does not say.
+  const void* context_of_stream(Object stream) const;
   /// Of memory that another process has, or another API: how much it is, and on which device. Null where the driver
   /// does not say.
   struct Extent {
@@ -43,6 +47,8 @@ class RealDriver {
   Status (*current_context_)(Object*) = nullptr;
   Status (*current_device_)(Device*) = nullptr;
   Status (*is_capturing_)(Object, int*) = nullptr;
+  Status (*device_of_stream_)(Object, Device*) = nullptr;
+  Status (*context_of_stream_)(Object, Object*) = nullptr;
   Status (*address_range_)(DevicePointer*, std::size_t*, DevicePointer) = nullptr;
   Status (*pointer_attribute_)(void*, int, DevicePointer) = nullptr;
   Status (*properties_)(AllocationProperties*, AllocationHandle) = nullptr;

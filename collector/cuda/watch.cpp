@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "collector/cuda/real_driver.h"
+
 namespace memreel::cuda {
 namespace {
 
@@ -25,6 +27,11 @@ bool destroys(Call call) {
     default:
       return false;
   }
+}
+
+template <class Params>
+const Params& of(const CallSite& site) {
+  return *static_cast<const Params*>(site.parameters);
 }
 
 /// visit(context, device) for each device's primary context that is alive. Makes none.
@@ -71,31 +78,79 @@ std::uint64_t Watch::enter(const CallSite& site) {
 
 void Watch::exit(const CallSite& site, Status status, std::uint64_t entered) {
   if (destroys(site.call)) sampler_.resume();
-  if (status == success) learn(site);
-  if (agent::Recorder* const recorder = recorder_()) Decoder(*recorder).exit(site, status, entered);
+  CallSite placed = site;
+  placed.context.device = device_of_stream(site);
+  if (status == success) learn(placed);
+  if (agent::Recorder* const recorder = recorder_()) Decoder(*recorder).exit(placed, status, entered);
+}
+
+std::optional<KnownObjects::Known> Watch::find_context(const void* context) const {
+  if (const KnownObjects::Known known = sampled_.contexts.find(context); known.number != 0) return known;
+  const KnownObjects::Known green = greens_.find(context);
+  if (green.number == 0) return std::nullopt;
+  const auto device = static_cast<std::size_t>(green.device);
+  const void* const primary = device < primary_.size() ? primary_[device].load(std::memory_order_relaxed) : nullptr;
+  return KnownObjects::Known{.number = sampled_.contexts.find(primary).number, .device = green.device};
+}
+
+/// The device that a request without a pool is served on: that of its stream, whose context ever is current (cuda.h,
+/// cuMemAllocAsync). Of all other calls that of the context. The driver is asked only where it could make a difference.
+std::int16_t Watch::device_of_stream(const CallSite& site) const {
+  constexpr std::uintptr_t per_thread_default = 2;  // CU_STREAM_PER_THREAD; 1 and 0 are of the current context, too
+  const std::int16_t current = site.context.device;
+  if (site.call != Call::mem_alloc_async && site.call != Call::mem_alloc_async_ptsz) return current;
+  const Object stream = static_cast<const params::MemAllocAsync*>(site.parameters)->stream;
+  if (reinterpret_cast<std::uintptr_t>(stream) <= per_thread_default || !sampled_.contexts.on_several_devices())
+    return current;
+  const RealDriver& driver = RealDriver::get();
+  if (const auto device = driver.device_of_stream(stream)) return static_cast<std::int16_t>(*device);
+  const auto context = find_context(driver.context_of_stream(stream));
+  return context ? context->device : current;
+}
+
+void Watch::learn_context(const void* context, Device device) {
+  if (sampled_.contexts.find(context).number != 0) return;
+  const KnownObjects::Known known = add_context(context, static_cast<std::int16_t>(device));
+  if (agent::Recorder* const recorder = recorder_()) Decoder(*recorder).context_created(known);
+  sampler_.wake();
 }
 
 /// Which device contexts and pools are on.
 void Watch::learn(const CallSite& site) {
-  const auto context = [&](const auto& p) {
-    if (sampled_.contexts.find(*p.context).number != 0) return;
-    const KnownObjects::Known known = sampled_.contexts.add(*p.context, static_cast<std::int16_t>(p.device));
-    if (agent::Recorder* const recorder = recorder_()) Decoder(*recorder).context_created(known);
-    sampler_.wake();
-  };
+  const auto context = [&](const auto& p) { learn_context(*p.context, p.device); };
   switch (site.call) {
-    case Call::primary_ctx_retain:
-      return context(*static_cast<const params::PrimaryCtxRetain*>(site.parameters));
+    case Call::primary_ctx_retain: {
+      const auto& p = of<params::PrimaryCtxRetain>(site);
+      const auto device = static_cast<std::size_t>(p.device);
+      if (device < primary_.size()) primary_[device].store(*p.context, std::memory_order_relaxed);
+      return context(p);
+    }
     case Call::ctx_create_v2:
-      return context(*static_cast<const params::CtxCreateV2*>(site.parameters));
+      return context(of<params::CtxCreateV2>(site));
     case Call::ctx_create_v3:
-      return context(*static_cast<const params::CtxCreateV3*>(site.parameters));
+      return context(of<params::CtxCreateV3>(site));
     case Call::ctx_create_v4:
-      return context(*static_cast<const params::CtxCreateV4*>(site.parameters));
+      return context(of<params::CtxCreateV4>(site));
+    case Call::green_ctx_create: {
+      const auto& p = of<params::GreenCtxCreate>(site);
+      return greens_.put(*p.context, static_cast<std::int16_t>(p.device));
+    }
+    case Call::ctx_from_green_ctx: {
+      const auto& p = of<params::CtxFromGreenCtx>(site);
+      if (const auto green = greens_.find(p.green); green.number != 0) greens_.put(*p.context, green.device);
+      return;
+    }
     case Call::mem_pool_create: {
-      const auto& p = *static_cast<const params::MemPoolCreate*>(site.parameters);
-      if (p.properties != nullptr && p.properties->location.type == device_location)
-        sampled_.pools.add(*p.pool, static_cast<std::int16_t>(p.properties->location.id));
+      const auto& p = of<params::MemPoolCreate>(site);
+      if (p.properties != nullptr) sampled_.pools.put(*p.pool, p.properties->location.device_or(site.context.device));
+      return;
+    }
+    case Call::mem_get_mem_pool:
+    case Call::mem_get_default_mem_pool: {
+      // A device's default pool of its own memory is asked about in any case.
+      const auto& p = of<params::MemGetMemPool>(site);
+      if (p.location->type != Location::device || p.allocation_type != pinned_memory)
+        sampled_.pools.put(*p.pool, p.location->device_or(site.context.device));
       return;
     }
     case Call::mem_alloc_async:
@@ -123,7 +178,10 @@ void Watch::look_around() {
     return std::ranges::find(alive, context, &std::pair<const void*, Device>::first) != alive.end();
   });
   forget(sampled_.pools, [](const void*) { return false; });
-  for (const auto& [context, device] : alive) sampled_.contexts.add(context, static_cast<std::int16_t>(device));
+  for (const auto& [context, device] : alive) {
+    add_context(context, static_cast<std::int16_t>(device));
+    if (static_cast<std::size_t>(device) < primary_.size()) primary_[static_cast<std::size_t>(device)] = context;
+  }
 }
 
 void Watch::context_gone(const void* context) {

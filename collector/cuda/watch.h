@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "collector/cuda/decoder.h"
 #include "collector/cuda/known_objects.h"
@@ -40,6 +41,11 @@ inline constexpr std::array watched_calls{
     Call::mem_pool_create,
     Call::mem_pool_destroy,
     Call::device_set_mem_pool,
+    Call::device_get_mem_pool,
+    Call::device_get_default_mem_pool,
+    Call::mem_set_mem_pool,
+    Call::mem_get_mem_pool,
+    Call::mem_get_default_mem_pool,
     Call::mem_pool_import_from_shareable_handle,
     Call::mem_pool_import_pointer,
     Call::mem_address_reserve,
@@ -58,12 +64,15 @@ inline constexpr std::array watched_calls{
     Call::graph_add_mem_free_node,
     Call::graph_add_node,
     Call::graph_add_node_v2,
+    Call::graph_add_node_v3,
     Call::ctx_destroy,
     Call::ctx_destroy_v2,
     Call::ctx_detach,
     Call::ctx_create_v2,
     Call::ctx_create_v3,
     Call::ctx_create_v4,
+    Call::green_ctx_create,
+    Call::ctx_from_green_ctx,
     Call::primary_ctx_retain,
     Call::primary_ctx_release,
     Call::primary_ctx_release_v1,
@@ -93,15 +102,26 @@ class Watch {
   /// From now on contexts are destroyed because the program ends, not because it wants so.
   void program_ends() { program_ends_.store(true, std::memory_order_relaxed); }
 
-  KnownObjects& contexts() { return sampled_.contexts; }
+  /// A context that was seen, by the number that records name it by; none: it was not. A green context, which has no
+  /// memory of its own, is its device's primary one (number 0 where that was never seen).
+  std::optional<KnownObjects::Known> find_context(const void* context) const;
+  /// One that was not seen to be made.
+  KnownObjects::Known add_context(const void* context, std::int16_t device) {
+    return sampled_.contexts.add(context, device);
+  }
+
   Sampler& sampler() { return sampler_; }
 
  private:
   void learn(const CallSite& site);
+  void learn_context(const void* context, Device device);
+  std::int16_t device_of_stream(const CallSite& site) const;
 
   agent::Recorder* (*recorder_)();
   std::atomic<bool> program_ends_ = false;
   Sampled sampled_;
+  std::array<std::atomic<const void*>, 64> primary_{};  // contexts of the devices, once seen
+  KnownObjects greens_;                                 // CUgreenCtx, and the CUcontext of each
   Sampler sampler_;
 };
 

@@ -28,7 +28,7 @@ enum class RecordKind : std::uint8_t {
   mapped,           // `size` bytes of `object`, from byte `stream` of it, at `address`
   unmapped,         // `size` bytes from `address`
 
-  pool_created,       // `object` on `device`
+  pool_created,       // `object` on `device`, or that there is one; of managed memory, where its space says so
   pool_destroyed,     // `object`: gone when nothing of it is in use
   pool_chosen,        // `object`: what requests on `device` that name no pool are served from
   context_created,    // `context` on `device`

@@ -117,10 +117,14 @@ void TraceBuilder::add_one(const Record& record) {
     case RecordKind::unmapped:
       return unmapped(record);
     case RecordKind::pool_created:
-      pool_devices_[record.object] = record.device;
+      return pool_found(record);
+    case RecordKind::pool_destroyed:
+      std::erase_if(chosen_pools_, [&](const auto& chosen) { return chosen.second == record.object; });
+      last_origin_ = OriginId::none;
       return;
     case RecordKind::pool_chosen:
       chosen_pools_[record.device] = record.object;
+      last_origin_ = OriginId::none;
       return;
     case RecordKind::context_destroyed:
     case RecordKind::device_reset:
@@ -175,7 +179,7 @@ AllocationId TraceBuilder::append(const Record& record, Event event) {
 void TraceBuilder::alloc(Record record) {
   // A pool's memory is on its own device, whose stream and context ever the call was given.
   if (record.space == Space::ordered && record.object != 0)
-    if (const auto pool = pool_devices_.find(record.object); pool != pool_devices_.end()) record.device = pool->second;
+    if (const auto pool = pools_.find(record.object); pool != pools_.end()) record.device = pool->second.device;
   const Place place{record.address, namespace_of(record.space)};
   Live live{.record = record, .used = true};
   live.allocation = append(
@@ -183,6 +187,12 @@ void TraceBuilder::alloc(Record record) {
       {.kind = EventKind::alloc, .origin = origin_of(record), .address = {record.address}, .size = {record.size}});
   keep(place, live);
   if (hears_of_held_) touched_.put(place, 0);
+}
+
+/// A handle may have been another pool's.
+void TraceBuilder::pool_found(const Record& record) {
+  pools_[record.object] = {.device = record.device, .managed = record.space == Space::managed};
+  last_origin_ = OriginId::none;
 }
 
 /// Known from before, unless it was seen to begin or to end since.
@@ -450,13 +460,14 @@ HeapId TraceBuilder::heap_of(Space space, std::int16_t device) {
 
 PoolId TraceBuilder::pool_of(const Record& record) {
   std::uint64_t key = 0;
+  std::string_view name = pool_name(record.space);
   if (record.space == Space::ordered) {
     key = record.object;
+    if (const auto pool = pools_.find(key); pool != pools_.end() && pool->second.managed) name = "async managed";
     const auto chosen = chosen_pools_.find(record.device);
     const bool sample = record.kind == RecordKind::memory_info;
     if (key == 0 && !sample && chosen != chosen_pools_.end()) key = chosen->second;
   }
-  const std::string_view name = pool_name(record.space);
   if (name.empty()) return PoolId::default_pool;
   return writer_->intern(Pool{.name = writer_->intern(name), .key_low = key, .inferred = record.space == Space::array});
 }

@@ -59,6 +59,12 @@ class TraceBuilder {
     bool used = false;
   };
 
+  /// Of stream-ordered memory.
+  struct StreamPool {
+    std::int16_t device = 0;  // -1: the host
+    bool managed = false;
+  };
+
   /// Of addresses; what is behind them is not an allocation of ours.
   struct Range {
     std::uint64_t size = 0;
@@ -91,6 +97,7 @@ class TraceBuilder {
   void mark(const Record& record);
   void own(const Record& record);
   void held(const Record& record);
+  void pool_found(const Record& record);
   void torch(const Record& record);
   void check_sum(const Record& record);
 
@@ -122,7 +129,7 @@ class TraceBuilder {
   std::map<std::uint64_t, Range> mappings_, graph_nodes_, imports_;   // by address
   std::unordered_map<std::uint64_t, std::int16_t> imported_handles_;  // the device that each names memory of
   std::unordered_map<std::int16_t, std::uint64_t> chosen_pools_;      // by device
-  std::unordered_map<std::uint64_t, std::int16_t> pool_devices_;      // of pools that the program made
+  std::unordered_map<std::uint64_t, StreamPool> pools_;               // that the program made or asked for
 
   bool hears_of_held_ = false;         // between held_begin and held_end
   FlatMap<Place, PlaceHash> touched_;  // since held_begin

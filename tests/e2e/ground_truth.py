@@ -11,7 +11,7 @@ Truth = collections.namedtuple("Truth", "time thread event heap address size dev
 # named by its handle. `device` is none where the program does not say it.
 Event = collections.namedtuple("Event", "kind heap address size device", defaults=(None,))
 
-HEAPS = {"linear": "cuda.driver", "managed": "cuda.driver", "array": "cuda.driver", "ordered": "cuda.driver",
+HEAPS = {"linear": "cuda.driver", "managed": "cuda.driver", "array": "cuda.driver", "ordered": "cuda.driver", "ordered-host": "cuda.host",
          "physical": "cuda.driver", "pinned": "cuda.host", "registered": "cuda.host", "mapped": "cuda.mapped",
          "addresses": "cuda.addresses", "graph": "cuda.graph", "imported": "cuda.imported"}
 KINDS = {"alloc": "alloc", "free": "free_requested", "alloc_failed": "alloc_failed", "map": "segment_map",

@@ -26,11 +26,16 @@ struct GraphNode;
 struct Array;
 struct MipmappedArray;
 struct ExternalMemory;
+struct GreenContext;
+struct ResourceDescriptor;
 
 struct Location {
   int type = 1;  // a device
-  int id = 0;
+  int id = 0;    // of a locality domain: the device in the first byte, the domain in the second
+
+  static constexpr int none = 0, device = 1, host = 2, host_numa = 3, locality_domain = 6;
 };
+inline constexpr int pinned_memory = 1, managed_memory = 2;  // CUmemAllocationType
 
 struct PoolProperties {
   int allocation_type = 1;  // pinned
@@ -74,6 +79,19 @@ struct AllocNodeParameters {
   std::size_t access_count = 0;
   std::size_t size = 0;
   DevicePointer pointer = 0;  // answered
+};
+
+/// CUgraphNodeParams, as far as nodes of memory need it.
+struct NodeParameters {
+  static constexpr int alloc_type = 10, free_type = 11;
+
+  int type = 0;
+  std::array<int, 3> reserved0{};
+  union {
+    AllocNodeParameters alloc{};
+    DevicePointer freed;
+  };
+  std::array<long long, 15> reserved1{};
 };
 
 struct IpcHandle {
@@ -175,6 +193,20 @@ struct DeviceSetMemPool {
   DeviceNumber device;
   Pool* pool;
 };
+struct DeviceGetMemPool {
+  Pool** pool;
+  DeviceNumber device;
+};
+struct MemGetMemPool {
+  Pool** pool;
+  Location* location;
+  int type;
+};
+struct MemSetMemPool {
+  Location* location;
+  int type;
+  Pool* pool;
+};
 struct MemAddressReserve {
   DevicePointer* pointer;
   std::size_t size, alignment;
@@ -271,6 +303,14 @@ struct GraphAddMemFreeNode {
   std::size_t dependency_count;
   DevicePointer pointer;
 };
+struct GraphAddNode {
+  GraphNode** node;
+  Graph* graph;
+  GraphNode* const* dependencies;
+  const void* edges;
+  std::size_t dependency_count;
+  NodeParameters* parameters;
+};
 struct GraphInstantiateWithFlags {
   GraphExec** exec;
   Graph* graph;
@@ -307,6 +347,19 @@ struct CtxCreate {
 };
 struct CtxDestroy {
   Context* context;
+};
+struct GreenCtxCreate {
+  GreenContext** green;
+  ResourceDescriptor* resources;
+  DeviceNumber device;
+  unsigned flags;
+};
+struct GreenCtxDestroy {
+  GreenContext* green;
+};
+struct CtxFromGreenCtx {
+  Context** context;
+  GreenContext* green;
 };
 struct PrimaryCtxRetain {
   Context** context;
@@ -363,11 +416,16 @@ struct GraphData {
 inline constexpr int alloc_node = 10, free_node = 11;
 
 struct SubscriberParameters {
+  static constexpr std::size_t size_13_0 = 32;  // without what came with 13.2
+
   std::size_t struct_size = 0;
   const char* name = nullptr;
   char* holder = nullptr;  // receives the name of who holds CUPTI; at least 64 bytes
   std::size_t holder_size = 0;
+  std::uint8_t allow_multiple = 0;  // from 13.2 on
+  std::array<std::uint8_t, 7> reserved{};
 };
+static_assert(sizeof(SubscriberParameters) == 40);
 
 struct Subscriber;
 using Callback = void (*)(void* user, unsigned domain, unsigned id, const void* data);

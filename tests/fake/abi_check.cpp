@@ -58,7 +58,33 @@ static_assert(same_layout<ours::PrimaryCtxRetain, cuDevicePrimaryCtxRetain_param
 static_assert(same_layout<ours::PrimaryCtx, cuDevicePrimaryCtxRelease_v2_params>);
 
 static_assert(same_layout<fake::PoolProperties, CUmemPoolProps>);
+static_assert(offsetof(fake::PoolProperties, location) == offsetof(CUmemPoolProps, location));
+#if CUDA_VERSION >= 12040
 static_assert(offsetof(fake::PoolProperties, max_size) == offsetof(CUmemPoolProps, maxSize));
+static_assert(same_layout<ours::GreenCtxCreate, cuGreenCtxCreate_params>);
+static_assert(same_layout<ours::CtxFromGreenCtx, cuCtxFromGreenCtx_params>);
+static_assert(same_layout<fake::NodeParameters, CUgraphNodeParams>);
+static_assert(offsetof(fake::NodeParameters, alloc) == offsetof(CUgraphNodeParams, alloc));
+static_assert(CUPTI_DRIVER_TRACE_CBID_cuGreenCtxCreate == 743 && CUPTI_DRIVER_TRACE_CBID_cuGreenCtxDestroy == 744 &&
+              CUPTI_DRIVER_TRACE_CBID_cuCtxFromGreenCtx == 753);
+#endif
+#if CUDA_VERSION >= 13000
+static_assert(same_layout<ours::MemGetMemPool, cuMemGetMemPool_params>);
+static_assert(same_layout<ours::MemSetMemPool, cuMemSetMemPool_params>);
+static_assert(fake::Location::none == CU_MEM_LOCATION_TYPE_NONE &&
+              fake::managed_memory == CU_MEM_ALLOCATION_TYPE_MANAGED);
+static_assert(CUPTI_DRIVER_TRACE_CBID_cuMemGetDefaultMemPool == 801 && CUPTI_DRIVER_TRACE_CBID_cuMemGetMemPool == 802 &&
+              CUPTI_DRIVER_TRACE_CBID_cuMemSetMemPool == 803);
+#endif
+#if CUDA_VERSION >= 13040
+static_assert(fake::Location::locality_domain == CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN);
+static_assert(same_layout<ours::GraphAddNode, cuGraphAddNode_v3_params>);
+static_assert(CUPTI_DRIVER_TRACE_CBID_cuGraphAddNode_v3 == 863);
+#endif
+static_assert(same_layout<ours::DeviceGetMemPool, cuDeviceGetMemPool_params>);
+static_assert(CUPTI_DRIVER_TRACE_CBID_cuDeviceGetDefaultMemPool == 606 &&
+              CUPTI_DRIVER_TRACE_CBID_cuDeviceGetMemPool == 610);
+static_assert(sizeof(fake::Location) == sizeof(CUmemLocation));
 static_assert(same_layout<fake::AllocationProperties, CUmemAllocationProp>);
 static_assert(offsetof(fake::AllocationProperties, location) == offsetof(CUmemAllocationProp, location));
 static_assert(same_layout<fake::Access, CUmemAccessDesc>);

@@ -45,6 +45,20 @@ fake::Status cuMemMap(fake::DevicePointer pointer, std::size_t size, std::size_t
 fake::Status cuMemUnmap(fake::DevicePointer pointer, std::size_t size);
 fake::Status cuMemSetAccess(fake::DevicePointer pointer, std::size_t size, const fake::Access* access,
                             std::size_t count);
+fake::Status cuDevicePrimaryCtxReset_v2(fake::DeviceNumber device);
+fake::Status cuDeviceGetDevResource(fake::DeviceNumber device, void* resource, int type);
+fake::Status cuDevResourceGenerateDesc(fake::ResourceDescriptor** descriptor, void* resources, unsigned count);
+fake::Status cuGreenCtxCreate(fake::GreenContext** green, fake::ResourceDescriptor* resources,
+                              fake::DeviceNumber device, unsigned flags);
+fake::Status cuCtxFromGreenCtx(fake::Context** context, fake::GreenContext* green);
+fake::Status cuGreenCtxDestroy(fake::GreenContext* green);
+fake::Status cuDeviceGetDefaultMemPool(fake::Pool** pool, fake::DeviceNumber device);
+fake::Status cuDeviceSetMemPool(fake::DeviceNumber device, fake::Pool* pool);
+fake::Status cuMemGetDefaultMemPool(fake::Pool** pool, fake::Location* location, int type);
+fake::Status cuMemGetMemPool(fake::Pool** pool, fake::Location* location, int type);
+fake::Status cuMemSetMemPool(fake::Location* location, int type, fake::Pool* pool);
+fake::Status cuGraphAddNode_v3(fake::GraphNode** node, fake::Graph* graph, fake::GraphNode* const* dependencies,
+                               const void* edges, std::size_t count, fake::NodeParameters* parameters);
 fake::Status cuStreamCreate(fake::Stream** stream, unsigned flags);
 fake::Status cuStreamDestroy_v2(fake::Stream* stream);
 fake::Status cuStreamSynchronize(fake::Stream* stream);

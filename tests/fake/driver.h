@@ -1,6 +1,7 @@
 // The state of the fake driver: one for the process, as the real one's.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,9 +19,15 @@ struct Context {
   int device = 0;
   std::uint32_t number = 0;
   bool primary = false;
+  Context* green_of = nullptr;  // the primary context that memory asked for in a green one belongs to
   int retained = 0;
   std::set<DevicePointer> linear;  // freed with the context
   std::set<Array*> arrays;
+};
+
+/// A share of a device's processors. Its context is not where its handle is.
+struct GreenContext {
+  std::unique_ptr<Context> context;
 };
 
 struct Array {
@@ -46,6 +53,7 @@ struct GraphExec {
 };
 
 struct Stream {
+  Context* context = nullptr;  // current when it was made
   Graph* capturing = nullptr;
   bool joined = false;  // by an event of the stream that began the capture, which ends it for both
   int priority = 0;
@@ -82,8 +90,12 @@ struct Driver {
   std::mutex mutex;  // guards everything below; never held while a listener runs
   std::vector<std::unique_ptr<Gpu>> gpus;
   std::vector<std::unique_ptr<Context>> primary;
+  std::unique_ptr<Gpu> host_memory;  // of pools that are not on a device
   std::vector<std::unique_ptr<Pool>> default_pools;
   std::vector<Pool*> current_pools;
+  /// Pools of the other kinds that were asked for, by type and number of the location and type of the memory.
+  std::map<std::array<int, 3>, std::unique_ptr<Pool>> default_pools_elsewhere;
+  std::map<std::array<int, 3>, Pool*> current_pools_elsewhere;
   std::set<Context*> contexts;
   std::uint32_t context_count = 0;
   std::set<std::unique_ptr<Pool>> pools;
@@ -107,6 +119,14 @@ struct Driver {
 /// Of this process; made by cuInit.
 Driver& driver();
 bool initialized();
+
+/// Where memory of that location comes from.
+Gpu* memory_at(const Location& location);
+
+/// The context that owns what is asked for in `context`.
+inline Context* owner(Context* context) {
+  return context != nullptr && context->green_of != nullptr ? context->green_of : context;
+}
 
 /// The device that the calling thread's context is on; `nullptr` when it has none.
 Gpu* current_gpu();

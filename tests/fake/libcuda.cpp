@@ -3,6 +3,7 @@
 // Read once, by cuInit:
 //   FAKE_CUDA_MEMORY    bytes that each GPU has [8 GiB]
 //   FAKE_CUDA_GPUS      how many GPUs there are [1]
+//   FAKE_CUDA_VERSION   the CUDA version that the driver is made for [13000]; read at any time
 //   FAKE_CUDA_FAIL      NAME:N[,NAME:N...]: the N-th call of that function, from 1, fails for lack of memory
 //   FAKE_CUDA_DELAY_US  how long every call of a memory function takes, between its callbacks [0]
 //   FAKE_CUDA_EVENT_DELAY  an event is complete after up to so many more calls about events, drawn anew each time [0]
@@ -77,6 +78,8 @@ void start() {
     driver().default_pools.back()->gpu = driver().gpus.back().get();
     driver().current_pools.push_back(driver().default_pools.back().get());
   }
+  constexpr int beyond_gpus = 16;
+  driver().host_memory = std::make_unique<Gpu>(beyond_gpus, 1ULL << 40U);
   pthread_atfork(nullptr, nullptr, [] { forked = true; });
 }
 
@@ -111,6 +114,30 @@ void release_memory_of(Context& context) {
   context.arrays.clear();
 }
 
+Context* retain_primary(DeviceNumber device) {
+  Context* context = nullptr;
+  bool made = false;
+  {
+    const std::lock_guard lock(driver().mutex);
+    auto& primary = driver().primary[static_cast<std::size_t>(device)];
+    if ((made = primary == nullptr)) primary.reset(make_context(device, true));
+    ++primary->retained;
+    context = primary.get();
+  }
+  if (made) announce(cupti::context_created, context);
+  return context;
+}
+
+Status release_primary(DeviceNumber device) {
+  Context* const primary = driver().primary[static_cast<std::size_t>(device)].get();
+  if (primary == nullptr || primary->retained == 0) return invalid_context;
+  if (--primary->retained > 0) return success;
+  announce(cupti::context_destroy_starting, primary);
+  const std::lock_guard lock(driver().mutex);
+  release_memory_of(*primary);
+  return success;
+}
+
 }  // namespace
 
 Driver& driver() {
@@ -127,6 +154,13 @@ std::uint32_t next_correlation() {
   static std::atomic<std::uint32_t> threads{0};
   thread_local std::uint32_t next = threads.fetch_add(1) << 20U;
   return ++next;
+}
+
+Gpu* memory_at(const Location& location) {
+  const bool on_device = location.type == Location::device || location.type == Location::locality_domain;
+  const int number = location.type == Location::locality_domain ? location.id & 0xFF : location.id;
+  return on_device && valid(number) ? driver().gpus[static_cast<std::size_t>(number)].get()
+                                    : driver().host_memory.get();
 }
 
 Gpu* current_gpu() {
@@ -169,7 +203,9 @@ Status cuInit(unsigned flags) {
   return call({1, "cuInit"}, flags, [] { return success; });
 }
 
-Status cuDriverGetVersion(int* version) { return *version = 13000, success; }
+Status cuDriverGetVersion(int* version) {
+  return *version = static_cast<int>(number_in("FAKE_CUDA_VERSION", 13000)), success;
+}
 Status cuGetErrorName(Status status, const char** name) {
   *name = status == success           ? "CUDA_SUCCESS"
           : status == out_of_memory   ? "CUDA_ERROR_OUT_OF_MEMORY"
@@ -251,16 +287,38 @@ Status cuCtxGetApiVersion(Context*, unsigned* version) { return *version = 13000
 Status cuDevicePrimaryCtxRetain(Context** context, DeviceNumber device) {
   return call({386, "cuDevicePrimaryCtxRetain"}, arguments::PrimaryCtxRetain{context, device}, [&] {
     if (!valid(device)) return invalid_device;
-    bool made = false;
-    {
-      const std::lock_guard lock(driver().mutex);
-      auto& primary = driver().primary[static_cast<std::size_t>(device)];
-      if ((made = primary == nullptr)) primary.reset(make_context(device, true));
-      ++primary->retained;
-      *context = primary.get();
-    }
-    if (made) announce(cupti::context_created, *context);
+    return *context = retain_primary(device), success;
+  });
+}
+/// Processors are all one here.
+Status cuDeviceGetDevResource(DeviceNumber device, void*, int) { return valid(device) ? success : invalid_device; }
+Status cuDevResourceGenerateDesc(ResourceDescriptor** descriptor, void*, unsigned) {
+  return *descriptor = nullptr, success;
+}
+/// Retains the primary context, whose memory it uses.
+Status cuGreenCtxCreate(GreenContext** green, ResourceDescriptor* resources, DeviceNumber device, unsigned flags) {
+  return call({743, "cuGreenCtxCreate"}, arguments::GreenCtxCreate{green, resources, device, flags}, [&] {
+    if (!valid(device)) return invalid_device;
+    Context* const primary = retain_primary(device);
+    const std::lock_guard lock(driver().mutex);
+    auto context = std::make_unique<Context>(Context{.device = device, .number = ++driver().context_count});
+    context->green_of = primary;
+    *green = new GreenContext{std::move(context)};
     return success;
+  });
+}
+Status cuCtxFromGreenCtx(Context** context, GreenContext* green) {
+  return call({753, "cuCtxFromGreenCtx"}, arguments::CtxFromGreenCtx{context, green},
+              [&] { return *context = green->context.get(), success; });
+}
+/// Its memory stays: that of the primary context, which this lets go of. Whoever listens is told that a context goes.
+Status cuGreenCtxDestroy(GreenContext* green) {
+  return call({744, "cuGreenCtxDestroy"}, arguments::GreenCtxDestroy{green}, [&] {
+    announce(cupti::context_destroy_starting, green->context.get());
+    const DeviceNumber device = green->context->device;
+    if (current == green->context.get()) current = nullptr;
+    delete green;
+    return release_primary(device);
   });
 }
 Status cuDevicePrimaryCtxReset_v2(DeviceNumber device) {
@@ -275,16 +333,8 @@ Status cuDevicePrimaryCtxReset_v2(DeviceNumber device) {
   });
 }
 Status cuDevicePrimaryCtxRelease_v2(DeviceNumber device) {
-  return call({544, "cuDevicePrimaryCtxRelease_v2"}, arguments::PrimaryCtx{device}, [&] {
-    if (!valid(device)) return invalid_device;
-    Context* const primary = driver().primary[static_cast<std::size_t>(device)].get();
-    if (primary == nullptr || primary->retained == 0) return invalid_context;
-    if (--primary->retained > 0) return success;
-    announce(cupti::context_destroy_starting, primary);
-    const std::lock_guard lock(driver().mutex);
-    release_memory_of(*primary);
-    return success;
-  });
+  return call({544, "cuDevicePrimaryCtxRelease_v2"}, arguments::PrimaryCtx{device},
+              [&] { return valid(device) ? release_primary(device) : invalid_device; });
 }
 Status cuDevicePrimaryCtxGetState(DeviceNumber device, unsigned* flags, int* active) {
   if (!initialized() || !valid(device)) return invalid_device;

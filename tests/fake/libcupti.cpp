@@ -1,8 +1,16 @@
-// The fake libcupti.so.13: subscriptions and callbacks of the fake driver. One subscriber at a time, as in CUPTI
-// until 13.2.
+// The fake libcupti: subscriptions and callbacks of the fake driver, as releases from 11.8 to 13.5 have them. Which one
+// it is, FAKE_CUPTI_API says when it is built: what cuptiGetVersion answers, and a release exports and does no more
+// than it really does.
 //
-//   FAKE_CUPTI_TAKEN    somebody of this name holds CUPTI: subscribing fails with 39
-//   FAKE_CUPTI_VERSION  what cuptiGetVersion answers [130001]
+//   before 13.0   one subscriber, by cuptiSubscribe
+//   13.0          ... or by cuptiSubscribe_v2, whose parameters have 32 bytes and not more
+//   13.2          40 bytes, but sharing is refused
+//   13.3          several subscribers by cuptiSubscribe_v2, if the first allows it, the others do, too, and the driver
+//   is
+//                 that of CUDA 13.3 or newer (FAKE_CUDA_VERSION); as if somebody else had it where it is older
+//
+//   FAKE_CUPTI_TAKEN    somebody of this name holds CUPTI alone: subscribing fails with 39
+//   FAKE_CUPTI_SHARED   somebody of this name holds CUPTI and shares it
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -10,13 +18,19 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <string>
 
 #include "tests/fake/abi.h"
 
+#ifndef FAKE_CUPTI_API
+#define FAKE_CUPTI_API 130001
+#endif
+
 namespace fake::cupti {
 
-struct Subscriber final : Listener {
+struct Subscriber {
+  std::atomic<bool> is_there{false};
   Callback callback = nullptr;
   void* user = nullptr;
   std::string name;
@@ -29,40 +43,91 @@ struct Subscriber final : Listener {
     if (domain == resource_domain && id < resources.size()) return &resources[id];
     return nullptr;
   }
-  bool wants(unsigned domain, unsigned id) const override {
+  bool wants(unsigned domain, unsigned id) const {
     return domain == driver_domain ? calls[id].load(std::memory_order_relaxed)
                                    : resources[id].load(std::memory_order_relaxed);
   }
-  void notify(unsigned domain, unsigned id, const void* data) override { callback(user, domain, id, data); }
 };
 
 namespace {
 
-Subscriber subscriber;  // NOLINT: CUPTI has one
-std::atomic<bool> subscribed{false};
+constexpr unsigned api = FAKE_CUPTI_API;
+constexpr bool has_v2 = api >= 130000, has_long_parameters = api >= 130200, has_sharing = api >= 130300;
+/// The driver calls that each release knows are those below this number (CUPTI_DRIVER_TRACE_CBID_SIZE).
+constexpr unsigned known_calls = api >= 130500   ? 877
+                                 : api >= 130200 ? 846
+                                 : api >= 130000 ? 807
+                                 : api >= 28     ? 784
+                                                 : 677;
+
+std::array<Subscriber, 4> subscribers;  // NOLINT: as many as ever share it
+std::mutex subscribing;                 // to that, and to what follows
+bool shared = false;                    // as whoever subscribed first wanted it
+
+/// Tells all of them.
+struct Everybody final : Listener {
+  bool wants(unsigned domain, unsigned id) const override {
+    return std::any_of(subscribers.begin(), subscribers.end(),
+                       [&](const Subscriber& subscriber) { return subscriber.wants(domain, id); });
+  }
+  void notify(unsigned domain, unsigned id, const void* data) override {
+    for (const Subscriber& subscriber : subscribers)
+      if (subscriber.wants(domain, id)) subscriber.callback(subscriber.user, domain, id, data);
+  }
+};
+Everybody everybody;  // NOLINT
 
 std::atomic<Listener*>* listener() {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   return library == nullptr ? nullptr : static_cast<std::atomic<Listener*>*>(dlsym(library, "fake_cuda_listener"));
 }
 
-const char* holder() {
-  const char* named = std::getenv("FAKE_CUPTI_TAKEN");  // NOLINT(concurrency-mt-unsafe)
-  if (named != nullptr) return named;
-  return subscribed ? subscriber.name.c_str() : nullptr;
+bool driver_shares() {
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  using GetVersion = Status (*)(int*);
+  const auto get_version =
+      library != nullptr ? reinterpret_cast<GetVersion>(dlsym(library, "cuDriverGetVersion")) : nullptr;
+  int version = 0;
+  return get_version != nullptr && get_version(&version) == success && version >= 13030;
 }
 
-Result subscribe(Subscriber** handle, Callback callback, void* user, const char* name) {
+const char* variable(const char* name) { return std::getenv(name); }  // NOLINT(concurrency-mt-unsafe)
+
+/// Who had it first; null: nobody has it.
+const char* first_holder() {
+  for (const char* const name : {variable("FAKE_CUPTI_TAKEN"), variable("FAKE_CUPTI_SHARED")})
+    if (name != nullptr) return name;
+  for (const Subscriber& subscriber : subscribers)
+    if (subscriber.is_there) return subscriber.name.c_str();
+  return nullptr;
+}
+
+/// `wants_sharing`: never true of cuptiSubscribe.
+Result subscribe(Subscriber** handle, Callback callback, void* user, const char* name, bool wants_sharing) {
   std::atomic<Listener*>* const place = listener();
   if (place == nullptr) return not_initialized;
   if (handle == nullptr || callback == nullptr) return invalid_parameter;
-  if (holder() != nullptr || subscribed.exchange(true)) return taken;
-  subscriber.callback = callback;
-  subscriber.user = user;
-  subscriber.name = name != nullptr ? name : "";
-  *handle = &subscriber;
-  place->store(&subscriber, std::memory_order_release);
+  const std::lock_guard lock(subscribing);
+  if (wants_sharing && !(has_sharing && driver_shares())) return taken;
+  const bool is_held = first_holder() != nullptr;
+  const bool is_shared =
+      variable("FAKE_CUPTI_TAKEN") == nullptr && (shared || variable("FAKE_CUPTI_SHARED") != nullptr);
+  if (is_held && !(is_shared && wants_sharing)) return taken;
+  const auto free = std::find_if(subscribers.begin(), subscribers.end(), [](const auto& one) { return !one.is_there; });
+  if (free == subscribers.end()) return taken;
+  shared = wants_sharing;
+  free->callback = callback;
+  free->user = user;
+  free->name = name != nullptr ? "CUPTI for " + std::string(name) : "";
+  free->is_there = true;
+  *handle = &*free;
+  place->store(&everybody, std::memory_order_release);
   return ok;
+}
+
+bool is_valid(const Subscriber* handle) {
+  return std::any_of(subscribers.begin(), subscribers.end(),
+                     [&](const Subscriber& one) { return &one == handle && one.is_there; });
 }
 
 }  // namespace
@@ -72,78 +137,70 @@ using namespace fake::cupti;
 
 extern "C" {
 
-Result cuptiGetVersion(std::uint32_t* version) {
-  const char* text = std::getenv("FAKE_CUPTI_VERSION");  // NOLINT(concurrency-mt-unsafe)
-  *version = text != nullptr ? static_cast<std::uint32_t>(std::strtoul(text, nullptr, 10)) : 130001;
-  return ok;
-}
+Result cuptiGetVersion(std::uint32_t* version) { return *version = api, ok; }
 
 Result cuptiSubscribe(Subscriber** handle, Callback callback, void* user) {
-  return subscribe(handle, callback, user, nullptr);
+  return subscribe(handle, callback, user, nullptr, false);
 }
 
+#if FAKE_CUPTI_API >= 130000
 Result cuptiSubscribe_v2(Subscriber** handle, Callback callback, void* user, SubscriberParameters* parameters) {
-  if (parameters != nullptr && parameters->struct_size < sizeof(SubscriberParameters)) return invalid_parameter;
-  const char* const held_by = holder();
-  if (held_by != nullptr && parameters != nullptr && parameters->holder != nullptr) {
+  if (parameters == nullptr) return subscribe(handle, callback, user, nullptr, false);
+  const std::size_t size = parameters->struct_size;
+  if (size != SubscriberParameters::size_13_0 && !(has_long_parameters && size == sizeof(SubscriberParameters)))
+    return invalid_parameter;
+  const char* const held_by = first_holder();
+  if (held_by != nullptr && parameters->holder != nullptr) {
     if (parameters->holder_size < 64) return invalid_parameter;
     std::strncpy(parameters->holder, held_by, parameters->holder_size);
   }
-  return subscribe(handle, callback, user, parameters != nullptr ? parameters->name : nullptr);
+  const bool wants_sharing = size == sizeof(SubscriberParameters) && parameters->allow_multiple != 0;
+  return subscribe(handle, callback, user, parameters->name, wants_sharing);
 }
+#endif
+
+#if FAKE_CUPTI_API >= 130200
+Result cuptiActivityGetAttribute_v2() { return not_initialized; }
+#endif
+#if FAKE_CUPTI_API >= 130300
+Result cuptiIsTracingSessionRunning(std::uint8_t* running) { return *running = first_holder() != nullptr ? 1 : 0, ok; }
+#endif
 
 Result cuptiUnsubscribe(Subscriber* handle) {
-  if (handle != &subscriber || !subscribed) return invalid_parameter;
-  listener()->store(nullptr, std::memory_order_release);
-  for (auto& enabled : subscriber.calls) enabled = false;
-  for (auto& enabled : subscriber.resources) enabled = false;
-  subscribed = false;
+  const std::lock_guard lock(subscribing);
+  if (!is_valid(handle)) return invalid_parameter;
+  for (auto& enabled : handle->calls) enabled = false;
+  for (auto& enabled : handle->resources) enabled = false;
+  handle->is_there = false;
+  if (first_holder() == nullptr) listener()->store(nullptr, std::memory_order_release);
   return ok;
 }
 
 Result cuptiEnableCallback(std::uint32_t enable, Subscriber* handle, unsigned domain, unsigned id) {
-  if (handle != &subscriber || !subscribed) return invalid_parameter;
+  if (!is_valid(handle)) return invalid_parameter;
   std::atomic<bool>* const place = handle->switch_of(domain, id);
-  // 13.0 knows driver calls up to about 820.
-  if (place == nullptr || (domain == driver_domain && id > 830)) return invalid_parameter;
+  if (place == nullptr || (domain == driver_domain && id >= known_calls)) return invalid_parameter;
   *place = enable != 0;
   return ok;
 }
 
 Result cuptiEnableDomain(std::uint32_t enable, Subscriber* handle, unsigned domain) {
-  if (handle != &subscriber || !subscribed) return invalid_parameter;
+  if (!is_valid(handle)) return invalid_parameter;
   for (unsigned id = 0; std::atomic<bool>* const place = handle->switch_of(domain, id); ++id) *place = enable != 0;
   return ok;
 }
 
 Result cuptiGetCallbackState(std::uint32_t* enabled, Subscriber* handle, unsigned domain, unsigned id) {
-  if (handle != &subscriber) return invalid_parameter;
+  if (!is_valid(handle)) return invalid_parameter;
   const std::atomic<bool>* const place = handle->switch_of(domain, id);
   if (place == nullptr) return invalid_parameter;
   return *enabled = *place ? 1 : 0, ok;
 }
 
-Result cuptiGetResultString(Result result, const char** text) {
-  switch (result) {
-    case ok:
-      *text = "CUPTI_SUCCESS";
-      break;
-    case invalid_parameter:
-      *text = "CUPTI_ERROR_INVALID_PARAMETER";
-      break;
-    case not_initialized:
-      *text = "CUPTI_ERROR_NOT_INITIALIZED";
-      break;
-    case taken:
-      *text = "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED";
-      break;
-    default:
-      *text = "CUPTI_ERROR_UNKNOWN";
-      break;
-  }
+Result cuptiGetLastError() { return ok; }
+Result cuptiFinalize() {
+  for (Subscriber& subscriber : subscribers)
+    if (subscriber.is_there) cuptiUnsubscribe(&subscriber);
   return ok;
 }
-
-Result cuptiGetLastError() { return ok; }
-Result cuptiFinalize() { return subscribed ? cuptiUnsubscribe(&subscriber) : ok; }
 }

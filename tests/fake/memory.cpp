@@ -51,8 +51,8 @@ Status malloc_linear(DevicePointer* pointer, std::uint64_t size) {
   const DevicePointer got = current_gpu()->malloc(size);
   if (got == 0) return out_of_memory;
   *pointer = got;
-  driver().context_of[got] = current_context();
-  current_context()->linear.insert(got);
+  driver().context_of[got] = owner(current_context());
+  owner(current_context())->linear.insert(got);
   return success;
 }
 
@@ -113,8 +113,8 @@ Status make_array(Array** array, std::uint64_t size) {
   const std::lock_guard lock(driver().mutex);
   const std::uint64_t rounded = round_up(size, page);
   if (!current_gpu()->take(rounded)) return out_of_memory;
-  *array = new Array{.context = current_context(), .gpu = current_gpu(), .size = rounded};
-  current_context()->arrays.insert(*array);
+  *array = new Array{.context = owner(current_context()), .gpu = current_gpu(), .size = rounded};
+  owner(current_context())->arrays.insert(*array);
   return success;
 }
 

@@ -32,9 +32,17 @@ bool is_capturing(const Stream* stream) {
   return reinterpret_cast<std::uintptr_t>(stream) > 2 && stream->capturing != nullptr;
 }
 
-DevicePointer graph_address(std::uint64_t size) {
+/// Of the context that the stream was made in.
+Context* context_of(const Stream* stream) {
+  return reinterpret_cast<std::uintptr_t>(stream) > 2 && stream->context != nullptr ? stream->context
+                                                                                    : current_context();
+}
+
+std::size_t device_of(const Stream* stream) { return static_cast<std::size_t>(context_of(stream)->device); }
+
+DevicePointer graph_address(std::uint64_t size, Gpu* gpu) {
   const std::lock_guard lock(driver().mutex);
-  const DevicePointer pointer = current_gpu()->reserve(size);
+  const DevicePointer pointer = gpu->reserve(size);
   driver().graph_memory.insert(pointer);
   return pointer;
 }
@@ -43,17 +51,39 @@ Status malloc_async(DevicePointer* pointer, std::uint64_t size, Pool* pool, Stre
   if (current_context() == nullptr) return invalid_context;
   if (size == 0) return invalid_value;
   if (is_capturing(stream)) {
-    *pointer = graph_address(size);
+    *pointer = graph_address(size, driver().gpus[device_of(stream)].get());
     add_node(*stream->capturing, {.allocates = true, .pointer = *pointer, .size = size});
     return success;
   }
   const std::lock_guard lock(driver().mutex);
-  if (pool == nullptr) pool = driver().current_pools[static_cast<std::size_t>(current_context()->device)];
+  if (pool == nullptr) pool = driver().current_pools[device_of(stream)];
   const DevicePointer got = pool->malloc(size);
   if (got == 0) return out_of_memory;
   driver().pool_of[got] = pool;
   *pointer = got;
   return success;
+}
+
+bool is_device_pool(const Location& location, int type) {
+  return location.type == Location::device && type == pinned_memory;
+}
+
+/// With the driver's lock, as the next one.
+Pool* default_pool_at(const Location& location, int type) {
+  if (is_device_pool(location, type)) return driver().default_pools[static_cast<std::size_t>(location.id)].get();
+  auto& pool = driver().default_pools_elsewhere[{location.type, location.id, type}];
+  if (pool == nullptr) {
+    pool = std::make_unique<Pool>();
+    pool->gpu = memory_at(location);
+  }
+  return pool.get();
+}
+
+Pool*& current_pool_at(const Location& location, int type) {
+  if (is_device_pool(location, type)) return driver().current_pools[static_cast<std::size_t>(location.id)];
+  Pool*& pool = driver().current_pools_elsewhere[{location.type, location.id, type}];
+  if (pool == nullptr) pool = default_pool_at(location, type);
+  return pool;
 }
 
 Status free_async(DevicePointer pointer, Stream* stream) {
@@ -102,11 +132,15 @@ extern "C" {
 Status cuStreamCreateWithPriority(Stream** stream, unsigned, int priority) {
   if (!initialized()) return not_initialized;
   const std::lock_guard lock(driver().mutex);
-  *stream = new Stream{.priority = priority};
+  *stream = new Stream{.context = current_context(), .priority = priority};
   driver().streams.insert(*stream);
   return success;
 }
 Status cuStreamCreate(Stream** stream, unsigned flags) { return cuStreamCreateWithPriority(stream, flags, 0); }
+Status cuStreamGetCtx(Stream* stream, Context** context) { return *context = context_of(stream), success; }
+Status cuStreamGetDevice(Stream* stream, DeviceNumber* device) {
+  return *device = static_cast<DeviceNumber>(device_of(stream)), success;
+}
 Status cuStreamDestroy_v2(Stream* stream) {
   const std::lock_guard lock(driver().mutex);
   driver().streams.erase(stream);
@@ -145,12 +179,30 @@ Status cuEventSynchronize(Event* event) {
 Status cuEventDestroy_v2(Event* event) { return delete event, success; }
 
 Status cuDeviceGetDefaultMemPool(Pool** pool, DeviceNumber device) {
-  if (!initialized()) return not_initialized;
-  return *pool = driver().default_pools[static_cast<std::size_t>(device)].get(), success;
+  return call({606, "cuDeviceGetDefaultMemPool"}, arguments::DeviceGetMemPool{pool, device},
+              [&] { return *pool = driver().default_pools[static_cast<std::size_t>(device)].get(), success; });
 }
 Status cuDeviceGetMemPool(Pool** pool, DeviceNumber device) {
-  if (!initialized()) return not_initialized;
-  return *pool = driver().current_pools[static_cast<std::size_t>(device)], success;
+  return call({610, "cuDeviceGetMemPool"}, arguments::DeviceGetMemPool{pool, device},
+              [&] { return *pool = driver().current_pools[static_cast<std::size_t>(device)], success; });
+}
+Status cuMemGetDefaultMemPool(Pool** pool, Location* location, int type) {
+  return call({801, "cuMemGetDefaultMemPool"}, arguments::MemGetMemPool{pool, location, type}, [&] {
+    const std::lock_guard lock(driver().mutex);
+    return *pool = default_pool_at(*location, type), success;
+  });
+}
+Status cuMemGetMemPool(Pool** pool, Location* location, int type) {
+  return call({802, "cuMemGetMemPool"}, arguments::MemGetMemPool{pool, location, type}, [&] {
+    const std::lock_guard lock(driver().mutex);
+    return *pool = current_pool_at(*location, type), success;
+  });
+}
+Status cuMemSetMemPool(Location* location, int type, Pool* pool) {
+  return call({803, "cuMemSetMemPool"}, arguments::MemSetMemPool{location, type, pool}, [&] {
+    const std::lock_guard lock(driver().mutex);
+    return current_pool_at(*location, type) = pool, success;
+  });
 }
 Status cuDeviceSetMemPool(DeviceNumber device, Pool* pool) {
   return call({609, "cuDeviceSetMemPool"}, arguments::DeviceSetMemPool{device, pool},
@@ -160,7 +212,7 @@ Status cuMemPoolCreate(Pool** pool, const PoolProperties* properties) {
   return call({607, "cuMemPoolCreate"}, arguments::MemPoolCreate{pool, properties}, [&] {
     const std::lock_guard lock(driver().mutex);
     auto made = std::make_unique<Pool>();
-    made->gpu = driver().gpus[static_cast<std::size_t>(properties->location.id)].get();
+    made->gpu = memory_at(properties->location);
     made->max = properties->max_size;
     *pool = made.get();
     driver().pools.insert(std::move(made));
@@ -176,8 +228,8 @@ Status cuMemPoolDestroy(Pool* pool) {
     pool->destroyed = true;
     pool->threshold = 0;
     pool->trim(0);
-    for (Pool*& current : driver().current_pools)
-      if (current == pool) current = driver().default_pools.front().get();
+    for (std::size_t device = 0; device < driver().current_pools.size(); ++device)
+      if (driver().current_pools[device] == pool) driver().current_pools[device] = driver().default_pools[device].get();
     return success;
   });
 }
@@ -270,7 +322,7 @@ Status cuGraphAddMemAllocNode(GraphNode** node, Graph* graph, GraphNode* const* 
                               AllocNodeParameters* parameters) {
   return call({638, "cuGraphAddMemAllocNode"},
               arguments::GraphAddMemAllocNode{node, graph, dependencies, count, parameters}, [&] {
-                parameters->pointer = graph_address(parameters->size);
+                parameters->pointer = graph_address(parameters->size, memory_at(parameters->properties.location));
                 *node = add_node(*graph, {.allocates = true, .pointer = parameters->pointer, .size = parameters->size});
                 return success;
               });
@@ -279,6 +331,19 @@ Status cuGraphAddMemFreeNode(GraphNode** node, Graph* graph, GraphNode* const* d
                              DevicePointer pointer) {
   return call({639, "cuGraphAddMemFreeNode"}, arguments::GraphAddMemFreeNode{node, graph, dependencies, count, pointer},
               [&] { return *node = add_node(*graph, {.pointer = pointer}), success; });
+}
+Status cuGraphAddNode_v3(GraphNode** node, Graph* graph, GraphNode* const* dependencies, const void* edges,
+                         std::size_t count, NodeParameters* parameters) {
+  return call({863, "cuGraphAddNode_v3"}, arguments::GraphAddNode{node, graph, dependencies, edges, count, parameters},
+              [&] {
+                if (parameters->type == NodeParameters::free_type)
+                  return *node = add_node(*graph, {.pointer = parameters->freed}), success;
+                if (parameters->type != NodeParameters::alloc_type) return not_supported;
+                AllocNodeParameters& alloc = parameters->alloc;
+                alloc.pointer = graph_address(alloc.size, memory_at(alloc.properties.location));
+                *node = add_node(*graph, {.allocates = true, .pointer = alloc.pointer, .size = alloc.size});
+                return success;
+              });
 }
 Status cuGraphInstantiateWithFlags(GraphExec** exec, Graph* graph, unsigned long long flags) {
   return call({643, "cuGraphInstantiateWithFlags"}, arguments::GraphInstantiateWithFlags{exec, graph, flags},

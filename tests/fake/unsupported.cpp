@@ -15,13 +15,8 @@ fake::Status cuStreamWriteValue32() { return fake::not_supported; }
 fake::Status cuStreamBatchMemOp_v2() { return fake::not_supported; }
 fake::Status cuMemsetD32Async() { return fake::success; }
 fake::Status cuTensorMapEncodeTiled() { return fake::not_supported; }
-fake::Status cuGreenCtxCreate() { return fake::not_supported; }
-fake::Status cuGreenCtxDestroy() { return fake::not_supported; }
 fake::Status cuGreenCtxStreamCreate() { return fake::not_supported; }
-fake::Status cuCtxFromGreenCtx() { return fake::not_supported; }
-fake::Status cuDeviceGetDevResource() { return fake::not_supported; }
 fake::Status cuDevSmResourceSplitByCount() { return fake::not_supported; }
-fake::Status cuDevResourceGenerateDesc() { return fake::not_supported; }
 fake::Status cuGreenCtxRecordEvent() { return fake::not_supported; }
 fake::Status cuGreenCtxWaitEvent() { return fake::not_supported; }
 fake::Status cuGetExportTable() { return fake::not_supported; }

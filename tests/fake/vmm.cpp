@@ -50,7 +50,7 @@ Status cuMemCreate(AllocationHandle* handle, std::size_t size, const AllocationP
   return call({549, "cuMemCreate"}, arguments::MemCreate{handle, size, properties, flags}, [&] {
     if (size == 0 || size % page != 0) return invalid_value;
     const std::lock_guard lock(driver().mutex);
-    Gpu& gpu = *driver().gpus[static_cast<std::size_t>(properties->location.id)];
+    Gpu& gpu = *memory_at(properties->location);
     if (!gpu.take(size)) return out_of_memory;
     *handle = driver().next_handle++;
     driver().physical[*handle] = {.gpu = &gpu, .size = size, .properties = *properties};

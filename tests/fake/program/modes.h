@@ -34,6 +34,12 @@ int fork_often(const Numbers& n);
 int exec(const Numbers& n);
 int spawn(const Numbers& n);
 
+// places.cpp
+int locations(const Numbers& n);
+int nodes(const Numbers& n);
+int green(const Numbers& n);
+int foreign_streams(const Numbers& n);
+
 // endings.cpp
 int close_files(const Numbers& n);
 int cancel(const Numbers& n);

@@ -129,6 +129,22 @@ TEST_F(TraceBuilderTest, TheChosenPoolServesRequestsThatNameNone) {
   EXPECT_EQ(t.tables[t.tables[t.events[0].origin].pool].key_low, 0xF0U);
 }
 
+TEST_F(TraceBuilderTest, TheChosenPoolIsTheOneOfTheMoment) {
+  const auto chosen = [](std::uint64_t pool) -> Record { return {.object = pool, .kind = RecordKind::pool_chosen}; };
+  add({alloc(0x1000, 1, Space::ordered),
+       chosen(0xF0),
+       alloc(0x2000, 1, Space::ordered),
+       chosen(0xF1),
+       alloc(0x3000, 1, Space::ordered),
+       {.object = 0xF1, .kind = RecordKind::pool_destroyed},
+       alloc(0x4000, 1, Space::ordered)});
+  const Trace& t = trace();
+  std::vector<std::uint64_t> keys;
+  for (std::size_t i = 0; i < t.events.count(); ++i)
+    keys.push_back(t.tables[t.tables[t.events[i].origin].pool].key_low);
+  EXPECT_THAT(keys, ElementsAre(0, 0xF0, 0xF1, 0));
+}
+
 TEST_F(TraceBuilderTest, AFailedFreeNeverHappened) {
   add({alloc(0x1000, 100), free_of(0x1000), free_of(0xBAD), cancelled(2), cancelled(3)});
   EXPECT_THAT(events(), ElementsAre("alloc cuda.driver/0 1000 100"));
@@ -247,6 +263,24 @@ TEST_F(TraceBuilderTest, APoolsMemoryIsOnThePoolsDevice) {
   served.object = 9;
   add({{.object = 9, .device = 1, .kind = RecordKind::pool_created}, served, free_of(0x1000, Space::ordered)});
   EXPECT_THAT(events(), ElementsAre("alloc cuda.driver/1 1000 64 async", "free_requested cuda.driver/1 1000 64 async"));
+}
+
+TEST_F(TraceBuilderTest, PoolsOfTheHostAndOfManagedMemory) {
+  Record of_host = alloc(0x1000, 64, Space::ordered), managed = alloc(0x2000, 64, Space::ordered);
+  of_host.object = 8;
+  managed.object = 9;
+  add({{.object = 8, .device = -1, .kind = RecordKind::pool_created, .space = Space::ordered},
+       {.object = 9, .device = 1, .kind = RecordKind::pool_created, .space = Space::managed},
+       of_host,
+       managed,
+       free_of(0x1000, Space::ordered),
+       free_of(0x2000, Space::ordered),
+       {.object = 9, .device = 0, .kind = RecordKind::pool_created, .space = Space::ordered},  // another at its place
+       managed});
+  EXPECT_THAT(events(),
+              ElementsAre("alloc cuda.host/-1 1000 64 async", "alloc cuda.driver/1 2000 64 async managed",
+                          "free_requested cuda.host/-1 1000 64 async",
+                          "free_requested cuda.driver/1 2000 64 async managed", "alloc cuda.driver/0 2000 64 async"));
 }
 
 TEST_F(TraceBuilderTest, SamplesAreOfTheDeviceOrOfAPool) {

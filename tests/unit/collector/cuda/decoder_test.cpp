@@ -143,7 +143,7 @@ TEST_F(DecoderTest, CapturedCallsAllocateNothing) {
 
 TEST_F(DecoderTest, NodesThatAreAddedToGraphs) {
   MemAllocNode alloc{.size = 100, .address = 0x7000};
-  alloc.pool.location = {.type = device_location, .id = 2};
+  alloc.pool.location = {.type = Location::device, .id = 2};
   const Record added = record_of(Call::graph_add_mem_alloc_node, params::GraphAddMemAllocNode{.parameters = &alloc});
   EXPECT_EQ(added.kind, RecordKind::graph_alloc);
   EXPECT_EQ(added.address, 0x7000U);
@@ -164,7 +164,7 @@ TEST_F(DecoderTest, NodesThatAreAddedToGraphs) {
 TEST_F(DecoderTest, MemoryThatIsCreatedAndMapped) {
   AllocationHandle handle = 0x77;
   AllocationProperties properties{};
-  properties.location = {.type = device_location, .id = 1};
+  properties.location = {.type = Location::device, .id = 1};
   const Record created = record_of(Call::mem_create, params::MemCreate{&handle, 4096, &properties, 0});
   EXPECT_EQ(created.kind, RecordKind::handle_created);
   EXPECT_EQ(created.object, 0x77U);
@@ -222,16 +222,105 @@ TEST_F(DecoderTest, MemoryOfOthersIsImported) {
   expect_free(record_of(Call::ipc_close_mem_handle, params::IpcCloseMemHandle{0x7000}), Space::imported, 0x7000);
 }
 
+constexpr int host_location = 2, numa_location = 3;
+
+/// A locality domain as CUDA 13.4 has it: two bytes, of which the second names the domain.
+constexpr Location domain_of(int device, int domain) {
+  return {.type = Location::locality_domain, .id = device | domain << 8U};
+}
+
 TEST_F(DecoderTest, Pools) {
   Object pool = pointer(0xF0);
   PoolProperties properties{};
-  properties.location = {.type = device_location, .id = 1};
+  properties.allocation_type = pinned_memory;
+  properties.location = {.type = Location::device, .id = 1};
   const Record created = record_of(Call::mem_pool_create, params::MemPoolCreate{&pool, &properties});
   EXPECT_EQ(created.kind, RecordKind::pool_created);
   EXPECT_EQ(created.object, 0xF0U);
   EXPECT_EQ(created.device, 1);
+  EXPECT_EQ(created.space, Space::ordered);
   EXPECT_EQ(record_of(Call::device_set_mem_pool, params::DeviceSetMemPool{1, pool}).kind, RecordKind::pool_chosen);
   EXPECT_EQ(record_of(Call::mem_pool_destroy, params::MemPoolDestroy{pool}).kind, RecordKind::pool_destroyed);
+}
+
+TEST_F(DecoderTest, PoolsAreWhereTheirMemoryIs) {
+  struct Case {
+    Location location;
+    int type;
+    int device;
+    Space space;
+  };
+  for (const auto& [location, type, device, space] : {
+           Case{{Location::device, 2}, pinned_memory, 2, Space::ordered},
+           Case{domain_of(5, 3), pinned_memory, 5, Space::ordered},
+           Case{{host_location, 0}, pinned_memory, -1, Space::ordered},
+           Case{{numa_location, 1}, pinned_memory, -1, Space::ordered},
+           Case{{Location::device, 1}, managed_memory, 1, Space::managed},
+           Case{{host_location, 0}, managed_memory, -1, Space::managed},
+           Case{{Location::none, 0}, managed_memory, 3, Space::managed},  // of the current context
+       }) {
+    Object pool = pointer(0xF0);
+    PoolProperties properties{};
+    properties.allocation_type = type;
+    properties.location = location;
+    const params::MemGetMemPool asked{&pool, &location, type};
+    for (const Record& record :
+         {record_of(Call::mem_pool_create, params::MemPoolCreate{&pool, &properties}),
+          record_of(Call::mem_get_mem_pool, asked), record_of(Call::mem_get_default_mem_pool, asked)}) {
+      EXPECT_EQ(record.kind, RecordKind::pool_created);
+      EXPECT_EQ(record.object, 0xF0U);
+      EXPECT_EQ(record.device, device);
+      EXPECT_EQ(record.space, space);
+    }
+  }
+}
+
+TEST_F(DecoderTest, PoolsOfADevice) {
+  Object pool = pointer(0xF0);
+  for (const Call call : {Call::device_get_mem_pool, Call::device_get_default_mem_pool}) {
+    const Record record = record_of(call, params::DeviceGetMemPool{&pool, 6});
+    EXPECT_EQ(record.kind, RecordKind::pool_created);
+    EXPECT_EQ(record.object, 0xF0U);
+    EXPECT_EQ(record.device, 6);
+  }
+}
+
+TEST_F(DecoderTest, OnlyADevicesPoolOfItsOwnMemoryServesRequestsThatNameNone) {
+  const Object pool = pointer(0xF0);
+  const auto chosen = [&](Location location, int type) {
+    return records_of(Call::mem_set_mem_pool, params::MemSetMemPool{&location, type, pool});
+  };
+  const std::vector<Record> records = chosen({Location::device, 2}, pinned_memory);
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_EQ(records[0].kind, RecordKind::pool_chosen);
+  EXPECT_EQ(records[0].object, 0xF0U);
+  EXPECT_EQ(records[0].device, 2);
+  EXPECT_TRUE(chosen({Location::device, 2}, managed_memory).empty());
+  EXPECT_TRUE(chosen({host_location, 0}, pinned_memory).empty());
+  EXPECT_TRUE(chosen(domain_of(2, 0), pinned_memory).empty());
+}
+
+TEST_F(DecoderTest, AFailedQuestionForAPoolIsNothing) {
+  Object pool = nullptr;
+  const Location location{Location::device, 0};
+  EXPECT_TRUE(records_of(Call::mem_get_mem_pool, params::MemGetMemPool{&pool, &location, pinned_memory}, 801).empty());
+  EXPECT_TRUE(records_of(Call::device_get_mem_pool, params::DeviceGetMemPool{&pool, 9}, 101).empty());
+}
+
+TEST_F(DecoderTest, MemoryOfALocalityDomainIsItsDevices) {
+  AllocationHandle handle = 0x77;
+  AllocationProperties properties{};
+  properties.location = domain_of(5, 1);
+  EXPECT_EQ(record_of(Call::mem_create, params::MemCreate{&handle, 4096, &properties, 0}).device, 5);
+
+  MemAllocNode node{};
+  node.pool.location = domain_of(4, 1);
+  node.address = 0x7000;
+  node.size = 64;
+  Object made = nullptr;
+  EXPECT_EQ(
+      record_of(Call::graph_add_mem_alloc_node, params::GraphAddMemAllocNode{&made, nullptr, nullptr, 0, &node}).device,
+      4);
 }
 
 TEST_F(DecoderTest, AFailedRequestKeepsItsSizeAndStatus) {

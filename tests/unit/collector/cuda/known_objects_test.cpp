@@ -21,6 +21,21 @@ TEST(KnownObjects, ARecreatedObjectHasANewNumber) {
   EXPECT_NE(objects->add(&object, 1).number, first.number);
 }
 
+TEST(KnownObjects, AnObjectMayBeReplacedUnseen) {
+  const auto objects = std::make_unique<KnownObjects>();
+  const int object = 0, other = 0;
+  objects->put(&object, 2);
+  const auto first = objects->find(&object);
+  objects->put(&object, 2);
+  EXPECT_EQ(objects->find(&object), first);
+  EXPECT_FALSE(objects->on_several_devices());
+  objects->put(&object, 1);
+  EXPECT_EQ(objects->find(&object).device, 1);
+  EXPECT_NE(objects->find(&object).number, first.number);
+  EXPECT_TRUE(objects->on_several_devices());
+  EXPECT_EQ(objects->find(&other).number, 0);
+}
+
 TEST(KnownObjects, WhenThereIsNoRoomTheDeviceIsKnownStill) {
   const auto objects = std::make_unique<KnownObjects>();
   const std::vector<int> many(2000);
