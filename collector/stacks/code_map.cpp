@@ -96,8 +96,11 @@ std::optional<CodePlace> CodeMap::find(std::uintptr_t address) const {
   LoaderAnswer answer{};
   // NOLINTNEXTLINE(performance-no-int-to-ptr): the loader's interface
   if (find_object_(reinterpret_cast<void*>(address), &answer) != 0 || answer.eh_frame == nullptr) return std::nullopt;
-  return tables_of(
-      {reinterpret_cast<std::uintptr_t>(answer.map_start), reinterpret_cast<std::uintptr_t>(answer.map_end)});
+  const auto end = reinterpret_cast<std::uintptr_t>(answer.map_end);
+  if (auto place = tables_of({reinterpret_cast<std::uintptr_t>(answer.map_start), end})) return place;
+  // Of a program whose segments have pages between them that are not mapped, as lld leaves them now and then, the
+  // loader names the segment alone. Its headers are at the beginning of the first one.
+  return answer.map != nullptr ? tables_of({answer.map->l_addr, end}) : std::nullopt;
 }
 
 AddressRange CodeMap::module_in_copy(std::uintptr_t address) const {
