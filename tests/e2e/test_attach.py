@@ -334,7 +334,7 @@ class Python(AttachTest):
                 told = subprocess.run([MEMREEL, "attach", str(process.pid), "--time-limit", "20"], text=True, timeout=60,
                                       cwd=self.directory, env=self.environment(PATH=path), stderr=subprocess.PIPE)
                 self.assertEqual(told.returncode, 0, told.stderr)
-                self.assertIn("Python loaded memreel's library", told.stderr)
+                self.assertIn("loaded by Python", told.stderr)
                 time.sleep(0.1)
                 self.memreel("detach", process.pid)
             self.assertEqual(len(self.traces()), 2)

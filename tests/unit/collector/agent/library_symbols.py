@@ -8,7 +8,7 @@ import sys
 DOORS = {
     "InitializeInjection", "memreel_agent_start", "memreel_agent_stop",
     "memreel_agent_visit", "memreel_agent_invite", "memreel_get_api",
-    "InitializeInjectionNvtx2", "InitializeInjectionNvtxExtension", "cuptiSubscribe",
+    "InitializeInjectionNvtx2", "InitializeInjectionNvtxExtension", "cuptiSubscribe", "cuptiSubscribe_v2",
     "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE", "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE",
 }
 # Of the driver's symbols, for when it is preloaded, these at least.

@@ -1,0 +1,82 @@
+// One interposed call of the driver: from a symbol of ours to the driver's, by way of whoever watches.
+#pragma once
+
+#include <atomic>
+
+#include "collector/cuda/real_driver.h"
+#include "collector/cuda/watch.h"
+
+namespace memreel::cuda::interposer {
+
+inline std::atomic<Watch*> watch = nullptr;  // NOLINT: calls come without any context
+
+/// The driver's function behind each of ours, once it is known.
+template <Call call>
+inline constinit std::atomic<void*> real_of = nullptr;  // NOLINT
+
+/// What a call needs to be told of besides its parameters.
+inline KnownObjects::Known current_context(Watch& watching) {
+  void* context = nullptr;
+  if (RealDriver::get().current_context(&context) != success || context == nullptr) return {};
+  if (const auto known = watching.find_context(context)) return *known;
+  Device device = 0;
+  if (RealDriver::get().current_device(&device) != success) return {};
+  return watching.add_context(context, static_cast<std::int16_t>(device));
+}
+
+template <class Params>
+bool is_captured(Call call, const Params& parameters) {
+  if constexpr (requires { parameters.stream; }) {
+    const bool own_default = call == Call::mem_alloc_async_ptsz || call == Call::mem_alloc_from_pool_async_ptsz ||
+                             call == Call::mem_free_async_ptsz;
+    return RealDriver::get().is_capturing(parameters.stream, own_default);
+  } else {
+    return false;
+  }
+}
+
+/// Contexts are gone at the end of a call that may destroy one; which one it was is asked before.
+template <class Params>
+const void* may_be_destroyed(const Params& parameters) {
+  if constexpr (requires { parameters.device; })
+    return RealDriver::get().active_primary(parameters.device);
+  else
+    return nullptr;
+}
+
+template <Call call, class Params, class... Arguments>
+Status observed(Watch& watching, Status (*real)(Arguments...), Arguments... arguments) {
+  const Params parameters{arguments...};
+  CallSite site{.call = call, .parameters = &parameters, .context = current_context(watching)};
+  constexpr bool releases = call == Call::primary_ctx_release || call == Call::primary_ctx_release_v1 ||
+                            call == Call::primary_ctx_reset || call == Call::primary_ctx_reset_v1;
+  const void* const primary = releases ? may_be_destroyed(parameters) : nullptr;
+  if constexpr (call == Call::ctx_destroy || call == Call::ctx_destroy_v2) watching.context_gone(parameters.context);
+  const std::uint64_t entered = watching.enter(site);
+  site.captured = is_captured(call, parameters);
+  const Status status = real(arguments...);
+  if (status == success && primary != nullptr) {
+    const bool reset = call == Call::primary_ctx_reset || call == Call::primary_ctx_reset_v1;
+    if (reset || may_be_destroyed(parameters) == nullptr) watching.context_gone(primary);
+  }
+  watching.exit(site, status, entered);
+  return status;
+}
+
+/// A call of the program: to the driver, by way of whoever watches.
+template <Call call, class Params, class... Arguments>
+Status pass(const char* symbol, Arguments... arguments) {
+  using Function = Status (*)(Arguments...);
+  auto real = reinterpret_cast<Function>(real_of<call>.load(std::memory_order_acquire));
+  if (real == nullptr) {
+    void* const found = RealDriver::find(symbol);
+    if (found == nullptr) return not_found;
+    real_of<call>.store(found, std::memory_order_release);
+    real = reinterpret_cast<Function>(found);
+  }
+  if (Watch* const watching = watch.load(std::memory_order_acquire))
+    return observed<call, Params>(*watching, real, arguments...);
+  return real(arguments...);
+}
+
+}  // namespace memreel::cuda::interposer
