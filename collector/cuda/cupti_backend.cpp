@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <span>
 #include <vector>
 
 #include "collector/cuda/entered_calls.h"
@@ -30,7 +31,6 @@ std::string text_of(cupti::Result result) {
 
 Result<void> CuptiBackend::begin(const std::string& library) {
   taken_ = is_shared_ = false;
-  sharer_.clear();
   RealDriver::get();  // looks its functions up now, not in a callback
   std::string tried;
   const std::vector<std::string> candidates =
@@ -79,33 +79,44 @@ bool CuptiBackend::load(const std::string& file, std::string& why) {
   return true;
 }
 
-/// Shared where it can be. A driver that is too old for that refuses it as if somebody else had CUPTI, and has it for
-/// one subscriber all the same.
+/// Shared where it can be: a driver that is too old for that refuses it as if somebody else had CUPTI. Then as those do
+/// who know nothing of sharing, since from 13.3 on other tools' calls of the old kind fail beside a subscriber of the
+/// new one. The last try says who has it.
 bool CuptiBackend::subscribe(std::string& why) {
-  cupti::Result result = cupti_.can_be_shared ? subscribe_as(true) : cupti::not_supported;
-  is_shared_ = result == 0;
-  if (!is_shared_) result = subscribe_as(false);
-  if (result == 0) return true;
+  constexpr std::array sharing{Manner::shared, Manner::old, Manner::alone};
+  constexpr std::array naming{Manner::alone};
+  constexpr std::array oldest{Manner::old};
+  const std::span<const Manner> manners = cupti_.can_be_shared             ? std::span<const Manner>(sharing)
+                                          : cupti_.subscribe_v2 != nullptr ? std::span<const Manner>(naming)
+                                                                           : std::span<const Manner>(oldest);
+  cupti::Result result = 0;
+  for (const Manner manner : manners) {
+    result = subscribe_as(manner);
+    if (result != 0) continue;
+    is_shared_ = manner == Manner::shared;
+    return true;
+  }
   taken_ = result == cupti::multiple_subscribers;
   if (taken_)
-    why = "is in use by " + (sharer_.empty() ? "another tool, perhaps a profiler or debugger" : sharer_);
+    why = "is in use by " + (holder_.empty() ? "another tool, perhaps a profiler or debugger" : holder_);
   else
     why = "cuptiSubscribe failed: " + text_of(result);
   return false;
 }
 
-cupti::Result CuptiBackend::subscribe_as(bool is_shared) {
-  if (cupti_.subscribe_v2 == nullptr) return cupti_.subscribe(&subscriber_, called, this);
+cupti::Result CuptiBackend::subscribe_as(Manner manner) {
+  holder_.clear();
+  if (manner == Manner::old) return cupti_.subscribe(&subscriber_, called, this);
   std::array<char, 64> holder{};
   cupti::SubscriberParams params{.size = cupti_.has_long_params ? sizeof params : cupti::params_size_13_0,
                                  .name = "memreel",
                                  .old_name = holder.data(),
                                  .old_name_size = holder.size(),
-                                 .allow_multiple = static_cast<std::uint8_t>(is_shared ? 1 : 0),
+                                 .allow_multiple = static_cast<std::uint8_t>(manner == Manner::shared ? 1 : 0),
                                  .reserved = {}};
   const cupti::Result result = cupti_.subscribe_v2(&subscriber_, called, this, &params);
   holder.back() = '\0';
-  sharer_ = holder.data();
+  holder_ = holder.data();
   return result;
 }
 

@@ -1,6 +1,7 @@
 // Driver calls as CUPTI reports them.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "collector/cuda/cupti_api.h"
@@ -28,9 +29,9 @@ class CuptiBackend {
   const std::string& library() const { return library_; }
   bool taken() const { return taken_; }
 
-  /// Since begin(): whether others can have it as well, and who had it before; empty: nobody, as far as CUPTI tells.
+  /// Since begin(): whether others can have it as well; then, who had it before. Empty: nobody, as far as CUPTI tells.
   bool is_shared() const { return is_shared_; }
-  const std::string& sharer() const { return sharer_; }
+  const std::string& sharer() const { return holder_; }
 
  private:
   static void called(void* self, int domain, std::uint32_t id, const void* data);
@@ -40,14 +41,15 @@ class CuptiBackend {
 
   bool load(const std::string& file, std::string& why);
   bool subscribe(std::string& why);
-  cupti::Result subscribe_as(bool is_shared);
+  enum class Manner : std::uint8_t { old, alone, shared };  // cuptiSubscribe; cuptiSubscribe_v2, without others or with
+  cupti::Result subscribe_as(Manner manner);
   bool enable(std::string& why);
 
   Watch* watch_;
   cupti::Functions cupti_;
   cupti::Subscriber subscriber_ = nullptr;
   std::string library_;
-  std::string sharer_;
+  std::string holder_;  // as the last subscription was told
   bool taken_ = false, is_shared_ = false;
 };
 

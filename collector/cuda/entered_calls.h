@@ -2,6 +2,7 @@
 // where it is shared, another subscriber may write there.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -15,19 +16,19 @@ class EnteredCalls {
   /// forgotten: of those whose ends never come, too.
   constexpr void put(std::uint32_t call, std::uint64_t value) {
     if (value == 0) return;
-    entries_[next_ % entries_.size()] = {.call = call, .value = value};
-    ++next_;
+    if (count_ == entries_.size()) {
+      std::move(entries_.begin() + 1, entries_.end(), entries_.begin());
+      --count_;
+    }
+    entries_[count_++] = {.call = call, .value = value};
   }
 
-  /// The call ends: what was put at its beginning, else 0.
+  /// The call ends, and with it all that began within it: what was put at its beginning, else 0.
   constexpr std::uint64_t take(std::uint32_t call) {
-    for (std::uint32_t back = 1; back <= entries_.size(); ++back) {
-      Entry& entry = entries_[(next_ - back) % entries_.size()];
-      if (entry.value == 0 || entry.call != call) continue;
-      const std::uint64_t value = entry.value;
-      entry = {};
-      if (back == 1) --next_;
-      return value;
+    for (std::size_t i = count_; i-- > 0;) {
+      if (entries_[i].call != call) continue;
+      count_ = i;
+      return entries_[i].value;
     }
     return 0;
   }
@@ -35,11 +36,11 @@ class EnteredCalls {
  private:
   struct Entry {
     std::uint32_t call;
-    std::uint64_t value;  // 0: empty
+    std::uint64_t value;
   };
 
   std::array<Entry, 4> entries_{};
-  std::uint32_t next_ = 0;  // counts entries; it wraps, and their number divides 2^32
+  std::size_t count_ = 0;
 };
 
 }  // namespace memreel::cuda

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -27,7 +26,10 @@ class KnownObjects {
   /// As add(), where what was known of an object at this place may be of an earlier one.
   void put(const void* object, std::int16_t device);
   /// Whether there were ever objects on more than one device.
-  bool on_several_devices() const { return std::popcount(devices_.load(std::memory_order_relaxed)) > 1; }
+  bool on_several_devices() const {
+    const std::uint64_t devices = devices_.load(std::memory_order_relaxed);
+    return (devices & (devices - 1)) != 0;
+  }
   /// The object with this number is gone.
   void remove(std::uint16_t number);
 

@@ -29,6 +29,8 @@ bool destroys(Call call) {
   }
 }
 
+bool names_no_pool(Call call) { return call == Call::mem_alloc_async || call == Call::mem_alloc_async_ptsz; }
+
 template <class Params>
 const Params& of(const CallSite& site) {
   return *static_cast<const Params*>(site.parameters);
@@ -78,14 +80,18 @@ std::uint64_t Watch::enter(const CallSite& site) {
 
 void Watch::exit(const CallSite& site, Status status, std::uint64_t entered) {
   if (destroys(site.call)) sampler_.resume();
+  if (!sampled_.contexts.on_several_devices() || !names_no_pool(site.call)) return finish(site, status, entered);
   CallSite placed = site;
   placed.context.device = device_of_stream(site);
-  if (status == success) learn(placed);
-  if (agent::Recorder* const recorder = recorder_()) Decoder(*recorder).exit(placed, status, entered);
+  finish(placed, status, entered);
 }
 
-std::optional<KnownObjects::Known> Watch::find_context(const void* context) const {
-  if (const KnownObjects::Known known = sampled_.contexts.find(context); known.number != 0) return known;
+void Watch::finish(const CallSite& site, Status status, std::uint64_t entered) {
+  if (status == success) learn(site);
+  if (agent::Recorder* const recorder = recorder_()) Decoder(*recorder).exit(site, status, entered);
+}
+
+std::optional<KnownObjects::Known> Watch::find_green(const void* context) const {
   const KnownObjects::Known green = greens_.find(context);
   if (green.number == 0) return std::nullopt;
   const auto device = static_cast<std::size_t>(green.device);
@@ -93,15 +99,13 @@ std::optional<KnownObjects::Known> Watch::find_context(const void* context) cons
   return KnownObjects::Known{.number = sampled_.contexts.find(primary).number, .device = green.device};
 }
 
-/// The device that a request without a pool is served on: that of its stream, whose context ever is current (cuda.h,
-/// cuMemAllocAsync). Of all other calls that of the context. The driver is asked only where it could make a difference.
+/// Of a request that names no pool: it is served by its stream's device, whose context ever is current (cuda.h,
+/// cuMemAllocAsync).
 std::int16_t Watch::device_of_stream(const CallSite& site) const {
   constexpr std::uintptr_t per_thread_default = 2;  // CU_STREAM_PER_THREAD; 1 and 0 are of the current context, too
   const std::int16_t current = site.context.device;
-  if (site.call != Call::mem_alloc_async && site.call != Call::mem_alloc_async_ptsz) return current;
-  const Object stream = static_cast<const params::MemAllocAsync*>(site.parameters)->stream;
-  if (reinterpret_cast<std::uintptr_t>(stream) <= per_thread_default || !sampled_.contexts.on_several_devices())
-    return current;
+  auto* const stream = of<params::MemAllocAsync>(site).stream;
+  if (reinterpret_cast<std::uintptr_t>(stream) <= per_thread_default) return current;
   const RealDriver& driver = RealDriver::get();
   if (const auto device = driver.device_of_stream(stream)) return static_cast<std::int16_t>(*device);
   const auto context = find_context(driver.context_of_stream(stream));

@@ -104,7 +104,10 @@ class Watch {
 
   /// A context that was seen, by the number that records name it by; none: it was not. A green context, which has no
   /// memory of its own, is its device's primary one (number 0 where that was never seen).
-  std::optional<KnownObjects::Known> find_context(const void* context) const;
+  std::optional<KnownObjects::Known> find_context(const void* context) const {
+    const KnownObjects::Known known = sampled_.contexts.find(context);
+    return known.number != 0 ? known : find_green(context);
+  }
   /// One that was not seen to be made.
   KnownObjects::Known add_context(const void* context, std::int16_t device) {
     return sampled_.contexts.add(context, device);
@@ -113,6 +116,8 @@ class Watch {
   Sampler& sampler() { return sampler_; }
 
  private:
+  std::optional<KnownObjects::Known> find_green(const void* context) const;
+  void finish(const CallSite& site, Status status, std::uint64_t entered);
   void learn(const CallSite& site);
   void learn_context(const void* context, Device device);
   std::int16_t device_of_stream(const CallSite& site) const;

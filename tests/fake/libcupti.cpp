@@ -44,8 +44,8 @@ struct Subscriber {
     return nullptr;
   }
   bool wants(unsigned domain, unsigned id) const {
-    return domain == driver_domain ? calls[id].load(std::memory_order_relaxed)
-                                   : resources[id].load(std::memory_order_relaxed);
+    return domain == driver_domain ? calls[id].load(std::memory_order_acquire)
+                                   : resources[id].load(std::memory_order_acquire);
   }
 };
 
