@@ -121,7 +121,7 @@ cupti::Result CuptiBackend::subscribe_as(Manner manner) {
 }
 
 bool CuptiBackend::enable(std::string& why) {
-  // Calls that an older CUPTI does not know are refused, and can't happen either.
+  // Calls that an older CUPTI does not know are refused. Where the driver is newer, they are not seen.
   bool any = false;
   for (const Call call : watched_calls)
     any |= cupti_.enable_callback(1, subscriber_, cupti::domain_driver, static_cast<std::uint32_t>(call)) == 0;
