@@ -30,7 +30,7 @@ void Decoder::given(const CallSite& site, Status status, Record&& record) const 
   if (status != success) {
     record.kind = RecordKind::alloc_failed;
     record.status = static_cast<std::uint16_t>(status);
-    record.address = record.object = 0;
+    record.address = 0;
   }
   record.context = site.context.number;
   recorder_->emit_with_stack(record);

@@ -176,10 +176,15 @@ AllocationId TraceBuilder::append(const Record& record, Event event) {
   return allocation;
 }
 
+/// A pool's memory is on its own device, whose stream and context ever the call was given.
+std::int16_t TraceBuilder::device_of(const Record& record) const {
+  if (record.space != Space::ordered || record.object == 0) return record.device;
+  const auto pool = pools_.find(record.object);
+  return pool != pools_.end() ? pool->second.device : record.device;
+}
+
 void TraceBuilder::alloc(Record record) {
-  // A pool's memory is on its own device, whose stream and context ever the call was given.
-  if (record.space == Space::ordered && record.object != 0)
-    if (const auto pool = pools_.find(record.object); pool != pools_.end()) record.device = pool->second.device;
+  record.device = device_of(record);
   const Place place{record.address, namespace_of(record.space)};
   Live live{.record = record, .used = true};
   live.allocation = append(
@@ -277,8 +282,9 @@ void TraceBuilder::give_back(const Record& cancelled) {
   }
 }
 
-void TraceBuilder::alloc_failed(const Record& record) {
+void TraceBuilder::alloc_failed(Record record) {
   constexpr std::uint16_t out_of_memory = 2;
+  record.device = device_of(record);
   if (record.status == out_of_memory) {
     append(record, {.kind = EventKind::alloc_failed, .origin = origin_of(record), .size = {record.size}});
     return;

@@ -82,10 +82,11 @@ class TraceBuilder {
   static Namespace namespace_of(Space space);
 
   void add_one(const Record& record);
+  std::int16_t device_of(const Record& record) const;
   void alloc(Record record);
   void free(const Record& record);
   void give_back(const Record& cancelled);
-  void alloc_failed(const Record& record);
+  void alloc_failed(Record record);
   void handle_created(const Record& record);
   void mapped(const Record& record);
   void unmapped(const Record& record);

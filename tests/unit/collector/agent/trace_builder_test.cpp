@@ -265,6 +265,12 @@ TEST_F(TraceBuilderTest, APoolsMemoryIsOnThePoolsDevice) {
   EXPECT_THAT(events(), ElementsAre("alloc cuda.driver/1 1000 64 async", "free_requested cuda.driver/1 1000 64 async"));
 }
 
+TEST_F(TraceBuilderTest, WhatAPoolRefusedIsOfThePoolsDevice) {
+  add({{.object = 9, .device = 1, .kind = RecordKind::pool_created, .space = Space::ordered},
+       {.size = 64, .object = 9, .kind = RecordKind::alloc_failed, .space = Space::ordered, .status = 2}});
+  EXPECT_THAT(events(), ElementsAre("alloc_failed cuda.driver/1 0 64 async"));
+}
+
 TEST_F(TraceBuilderTest, PoolsOfTheHostAndOfManagedMemory) {
   Record of_host = alloc(0x1000, 64, Space::ordered), managed = alloc(0x2000, 64, Space::ordered);
   of_host.object = 8;

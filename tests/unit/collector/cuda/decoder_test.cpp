@@ -332,6 +332,18 @@ TEST_F(DecoderTest, AFailedRequestKeepsItsSizeAndStatus) {
   EXPECT_EQ(record.address, 0U) << "what the driver left in the result means nothing";
 }
 
+TEST_F(DecoderTest, AFailedRequestNamesThePoolThatRefusedIt) {
+  DevicePointer address = 0;
+  const Record record =
+      record_of(Call::mem_alloc_from_pool_async,
+                params::MemAllocFromPoolAsync{&address, 100, pointer(0xF0), pointer(0x51)}, out_of_memory);
+  EXPECT_EQ(record.kind, RecordKind::alloc_failed);
+  EXPECT_EQ(record.object, 0xF0U);
+  AllocationHandle handle = 0xDEAD;
+  const AllocationProperties properties{};
+  EXPECT_EQ(record_of(Call::mem_create, params::MemCreate{&handle, 4096, &properties, 0}, out_of_memory).object, 0U);
+}
+
 TEST_F(DecoderTest, AFreeIsRecordedBeforeTheDriverDoesItAndCancelledWhenItFails) {
   const params::MemFree parameters{0x7000};
   const std::uint64_t entered = enter(Call::mem_free, parameters);
