@@ -10,6 +10,7 @@ struct Whole {
   Header header;
   Tables tables;
   Losses losses;
+  FoldedHistory folded;
   ReadReport report;
 };
 
@@ -27,7 +28,7 @@ Result<Whole> read(const std::filesystem::path& path, Visit visit) {
     if (!*more) break;
     visit(batch);
   }
-  return Whole{reader->header(), reader->tables(), reader->losses(), reader->report()};
+  return Whole{reader->header(), reader->tables(), reader->losses(), reader->folded(), reader->report()};
 }
 
 }  // namespace
@@ -55,6 +56,8 @@ Result<SymbolFindings> bundle_symbols(const std::filesystem::path& trace, const 
   if (!sink) return std::move(sink).error();
   TraceWriter writer(*std::move(sink), whole->header);
   writer.extend_tables(whole->tables);
+  for (FoldedRow& row : whole->folded.rows) row.stack = stack_now[index(row.stack)];
+  if (!whole->folded.empty()) writer.set_folded(whole->folded);
   const Result<Whole> again = read(trace, [&, &now = stack_now](const EventBatch& batch) {
     for (std::size_t i = 0; i < batch.events.count(); ++i) {
       Event event = batch.events[i];

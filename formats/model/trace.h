@@ -11,6 +11,7 @@
 #include "formats/model/column.h"
 #include "formats/model/event.h"
 #include "formats/model/event_kinds.h"
+#include "formats/model/folded.h"
 #include "formats/model/tables.h"
 
 namespace memreel {
@@ -44,6 +45,11 @@ struct Losses {
   bool began_late = false;                    // the program already held memory when the recording began
   bool history_overflowed = false;            // the source's ring overwrote its oldest events
   EventKinds skipped;                         // kinds that the recorder was told to leave out
+  // A flight recorder's: how many events before `folded_until` are not in the trace, but summed up (folded.h). What was
+  // live then is there: its allocations come first, with the times and stacks that they had.
+  std::uint64_t folded_events = 0;
+  Nanoseconds folded_until{};
+  std::uint64_t folded_left_out = 0;  // of what was live then, the smallest, for which there was no room
 
   friend bool operator==(const Losses&, const Losses&) = default;
 };
@@ -92,6 +98,7 @@ struct Trace {
   EventColumns events;
   std::vector<std::uint32_t> allocation_events;  // AllocationId -> index of its `alloc` event
   Losses losses;
+  FoldedHistory folded;  // of a flight recorder; of the first trace of a concatenation
   ReadReport read;
   Bytes file_size{};  // 0 when the trace was never a file
 };

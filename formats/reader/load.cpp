@@ -123,6 +123,7 @@ Result<Trace> load(std::shared_ptr<ByteFile> file, const std::string& name, Byte
   }
   trace.header = stream->header();
   trace.losses = stream->losses();
+  trace.folded = stream->folded();
   trace.read = stream->report();
   trace.file_size = {size};
   trace.tables = std::move(*stream).take_tables();

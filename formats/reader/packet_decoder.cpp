@@ -60,7 +60,7 @@ std::optional<PacketBody> decode_body(std::string_view body) {
   using Field = wire::PacketField;
   std::optional<PacketBody> found;
   for (MessageReader<Field> fields(body); fields.next();) {
-    const bool known = fields.field() >= Field::header && fields.field() <= Field::footer && fields.is_bytes();
+    const bool known = fields.field() >= Field::header && fields.field() <= Field::folded && fields.is_bytes();
     if (known)
       found = PacketBody{fields.field(), fields.bytes()};
     else
@@ -136,6 +136,15 @@ Losses decode_losses(std::string_view message) {
         break;
       case Field::skipped:
         losses.skipped = EventKinds::of_bits(fields.uint64());
+        break;
+      case Field::folded_events:
+        losses.folded_events = fields.uint64();
+        break;
+      case Field::folded_until_ns:
+        losses.folded_until = Nanoseconds(fields.sint64());
+        break;
+      case Field::folded_left_out:
+        losses.folded_left_out = fields.uint64();
         break;
       default:
         fields.skip();

@@ -28,6 +28,9 @@ std::optional<PacketBody> decode_body(std::string_view body);
 Header decode_header(std::string_view message);
 Losses decode_losses(std::string_view message);
 
+/// With the ids of the file; none when it contradicts itself.
+std::optional<FoldedHistory> decode_folded(std::string_view message, wire::Decompressor& decompressor);
+
 /// An EventBlock message, without unpacking its columns. Numbers and ids are those of the file.
 struct BlockMessage {
   std::uint32_t count = 0;

@@ -209,6 +209,7 @@ void TraceIndex::Impl::add_packet(const RawPacket& packet) {
       break;
     }
     case PacketField::losses:
+    case PacketField::folded:
       break;
     case PacketField::footer:
       if (const auto footer = decode_footer(body->message)) {

@@ -37,6 +37,7 @@ Result<bool> TraceReader::next(EventBatch& batch) {
 const Header& TraceReader::header() const { return impl_->stream.header(); }
 const Tables& TraceReader::tables() const { return impl_->stream.tables(); }
 const Losses& TraceReader::losses() const { return impl_->stream.losses(); }
+const FoldedHistory& TraceReader::folded() const { return impl_->stream.folded(); }
 const ReadReport& TraceReader::report() const { return impl_->stream.report(); }
 
 }  // namespace memreel

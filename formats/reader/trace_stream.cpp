@@ -20,8 +20,14 @@ Losses operator+(const Losses& a, const Losses& b) {
           .preexisting_allocations = a.preexisting_allocations + b.preexisting_allocations,
           .began_late = a.began_late || b.began_late,
           .history_overflowed = a.history_overflowed || b.history_overflowed,
-          .skipped = a.skipped | b.skipped};
+          .skipped = a.skipped | b.skipped,
+          .folded_events = a.folded_events + b.folded_events,
+          .folded_until = std::max(a.folded_until, b.folded_until),
+          .folded_left_out = a.folded_left_out + b.folded_left_out};
 }
+
+/// Twice what a flight recorder writes.
+constexpr std::size_t most_folded_rows = std::size_t{1} << 21U;
 
 /// Recorded events take bytes each, and where a program repeats itself a tenth of one.
 constexpr std::uint64_t most_events(std::uint64_t file_size) { return (std::uint64_t{4} << 20U) + 16 * file_size; }
@@ -113,6 +119,9 @@ std::optional<BlockSummary> TraceStream::handle(const RawPacket& packet, EventCo
       case PacketField::losses:
         set_losses(decode_losses(body->message));
         break;
+      case PacketField::folded:
+        sound = set_folded(body->message);
+        break;
       case PacketField::footer:
         if (const auto footer = decode_footer(body->message)) {
           expect_event(footer->event_count);
@@ -145,6 +154,25 @@ void TraceStream::begin_trace(const Header& header) {
 void TraceStream::set_losses(const Losses& losses) {
   losses_ = losses_before_ + losses;
   count_cut_stacks();
+}
+
+bool TraceStream::set_folded(std::string_view message) {
+  auto folded = decode_folded(message, decoder_.decompressor());
+  if (!folded) return false;
+  const RowSpace& rows = tables_.rows();
+  for (FoldedRow& row : folded->rows) {
+    if (!rows.has(wire::Table::heaps, index(row.heap)) || !rows.has(wire::Table::stacks, index(row.stack)))
+      return false;
+    row.heap = HeapId{rows(wire::Table::heaps, index(row.heap))};
+    row.stack = StackId{rows(wire::Table::stacks, index(row.stack))};
+  }
+  if (folded_.empty()) {
+    folded_ = *std::move(folded);
+  } else if (events_before_ == 0 && folded->begin == folded_.begin && folded->interval == folded_.interval &&
+             folded->until == folded_.until && folded_.rows.size() < most_folded_rows) {
+    folded_.rows.insert(folded_.rows.end(), folded->rows.begin(), folded->rows.end());
+  }
+  return true;
 }
 
 void TraceStream::count_cut_stacks() {

@@ -45,6 +45,7 @@ class TraceStream {
   /// Of the tables.
   Bytes memory() const { return tables_.memory(); }
   const Losses& losses() const { return all_losses_; }
+  const FoldedHistory& folded() const { return folded_; }
   const ReadReport& report() const { return report_; }
 
  private:
@@ -56,6 +57,8 @@ class TraceStream {
   Result<std::optional<RawPacket>> next_packet();
   /// Takes in a packet; a summary when it was a block whose events were appended.
   std::optional<BlockSummary> handle(const RawPacket& packet, EventColumns& events);
+  /// False when it is damaged.
+  bool set_folded(std::string_view message);
   std::optional<BlockSummary> read_block(std::string_view message, EventColumns& events);
   Error over_limit() const;
   void begin_trace(const Header& header);
@@ -76,6 +79,7 @@ class TraceStream {
   std::uint64_t next_event_ = 0;     // expected in this trace
   std::uint64_t events_read_ = 0;
   Losses losses_before_, losses_;
+  FoldedHistory folded_;
   Losses all_losses_;  // with the stacks that had to be cut
   ReadReport report_;
   std::uint64_t undecodable_packets_ = 0, undecodable_bytes_ = 0;

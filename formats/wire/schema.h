@@ -12,6 +12,7 @@ enum class PacketField : protozero::pbf_tag_type {
   keyframe = 6,
   losses = 7,
   footer = 8,
+  folded = 9,
 };
 
 enum class HeaderField : protozero::pbf_tag_type {
@@ -121,6 +122,26 @@ enum class LossesField : protozero::pbf_tag_type {
   began_late = 7,
   history_overflowed = 8,
   skipped = 9,
+  folded_events = 10,
+  folded_until_ns = 11,
+  folded_left_out = 12,
+};
+
+enum class FoldedField : protozero::pbf_tag_type {
+  begin_ns = 1,
+  until_ns = 2,
+  interval_ns = 3,
+  rows_zstd = 4,
+  rows_size = 5,
+};
+enum class FoldedRowsField : protozero::pbf_tag_type {
+  interval_delta = 1,
+  heap = 2,
+  stack = 3,
+  allocations = 4,
+  frees = 5,
+  allocated_bytes = 6,
+  freed_bytes = 7,
 };
 
 enum class FooterField : protozero::pbf_tag_type {

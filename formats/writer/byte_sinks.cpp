@@ -108,7 +108,7 @@ class AtomicFileSink final : public FileSink {
 };
 
 /// In a program that may close the file and open one of its own under the same number.
-class GuestFileSink final : public ByteSink {
+class GuestFileSink final : public LiveFile {
  public:
   GuestFileSink(int file, FileIdentity identity, std::filesystem::path path)
       : file_(file), identity_(identity), path_(std::move(path)) {}
@@ -121,7 +121,22 @@ class GuestFileSink final : public ByteSink {
   Result<void> write(std::span<const std::byte> bytes) override {
     if (!is_there() && !open_again())
       return Error{.what = "the program has closed the trace, which is not there any more", .where = path_.string()};
-    return write_all(file_, bytes, path_);
+    auto written = write_all(file_, bytes, path_);
+    if (written) size_ += bytes.size();
+    return written;
+  }
+
+  std::uint64_t size() const override { return size_; }
+
+  Result<void> rename(const std::filesystem::path& path) override {
+    if (::rename(path_.c_str(), path.c_str()) != 0) return system_error("can't rename the file", path_);
+    path_ = path;
+    return {};
+  }
+
+  Result<int> descriptor() override {
+    if (is_there() || open_again()) return file_;
+    return Error{.what = "the program has closed the trace, which is not there any more", .where = path_.string()};
   }
 
   Result<void> close() override {
@@ -147,6 +162,7 @@ class GuestFileSink final : public ByteSink {
   int file_;
   FileIdentity identity_;
   std::filesystem::path path_;
+  std::uint64_t size_ = 0;
 };
 
 class MemorySink final : public ByteSink {
@@ -234,7 +250,7 @@ Result<std::unique_ptr<ByteSink>> atomic_file_sink(const std::filesystem::path& 
   }
 }
 
-Result<std::unique_ptr<ByteSink>> live_file_sink(const std::filesystem::path& path, unsigned mode) {
+Result<std::unique_ptr<LiveFile>> live_file_sink(const std::filesystem::path& path, unsigned mode) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
   if (file < 0 && errno == EEXIST)
     return Error{.what = "exists already", .where = path.string(), .remedy = "remove it or choose another name"};
@@ -246,7 +262,7 @@ Result<std::unique_ptr<ByteSink>> live_file_sink(const std::filesystem::path& pa
     return error;
   }
   [[maybe_unused]] const int allowed = ::fchmod(file, mode);  // not every file system knows modes
-  return std::unique_ptr<ByteSink>(std::make_unique<GuestFileSink>(move_up(file), *identity, path));
+  return std::unique_ptr<LiveFile>(std::make_unique<GuestFileSink>(move_up(file), *identity, path));
 }
 
 std::unique_ptr<ByteSink> memory_sink(std::vector<std::byte>& bytes) { return std::make_unique<MemorySink>(bytes); }

@@ -100,6 +100,36 @@ std::string encode_losses(const Losses& losses) {
     if (losses.began_late) message.add_bool(Field::began_late, true);
     if (losses.history_overflowed) message.add_bool(Field::history_overflowed, true);
     add_number(message, Field::skipped, losses.skipped.bits());
+    add_number(message, Field::folded_events, losses.folded_events);
+    if (losses.folded_until.count() != 0) message.add_sint64(Field::folded_until_ns, losses.folded_until.count());
+    add_number(message, Field::folded_left_out, losses.folded_left_out);
+  });
+}
+
+std::string encode_folded(const FoldedHistory& folded, std::span<const FoldedRow> rows, wire::Compressor& compressor) {
+  std::string content;
+  {
+    using Field = wire::FoldedRowsField;
+    pbf_builder<Field> message(content);
+    wire::ColumnEncoder encoder;
+    const auto column = [&](Field field, auto get) { add_column(message, encoder, field, rows.size(), get); };
+    column(Field::interval_delta,
+           [&](std::size_t i) -> std::uint64_t { return rows[i].interval - (i == 0 ? 0 : rows[i - 1].interval); });
+    column(Field::heap, [&](std::size_t i) -> std::uint64_t { return index(rows[i].heap); });
+    column(Field::stack, [&](std::size_t i) -> std::uint64_t { return index(rows[i].stack); });
+    column(Field::allocations, [&](std::size_t i) { return rows[i].allocations; });
+    column(Field::frees, [&](std::size_t i) { return rows[i].frees; });
+    column(Field::allocated_bytes, [&](std::size_t i) { return rows[i].allocated.count; });
+    column(Field::freed_bytes, [&](std::size_t i) { return rows[i].freed.count; });
+  }
+  const std::string_view frame = compressor.compress(content);
+  using Field = wire::FoldedField;
+  return make_packet<Field>(PacketField::folded, [&](pbf_builder<Field>& message) {
+    message.add_sint64(Field::begin_ns, folded.begin.count());
+    message.add_sint64(Field::until_ns, folded.until.count());
+    message.add_sint64(Field::interval_ns, folded.interval.count());
+    message.add_bytes(Field::rows_zstd, frame.data(), frame.size());
+    message.add_uint32(Field::rows_size, static_cast<std::uint32_t>(content.size()));
   });
 }
 

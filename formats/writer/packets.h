@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@ namespace memreel {
 
 std::string encode_header(const Header& header);
 std::string encode_losses(const Losses& losses);
+
+/// Of `rows`, some of those of `folded`: as many as a packet should hold are 2^17.
+std::string encode_folded(const FoldedHistory& folded, std::span<const FoldedRow> rows, wire::Compressor& compressor);
 
 /// Empty when the state is larger than a reader would accept: keyframes only make seeking faster.
 std::string encode_keyframe(const HeapSnapshot& snapshot, Nanoseconds time, wire::Compressor& compressor);

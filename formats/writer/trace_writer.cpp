@@ -11,17 +11,12 @@
 #include "formats/wire/schema.h"
 #include "formats/wire/zstd.h"
 #include "formats/writer/block_encoder.h"
+#include "formats/writer/interner.h"
 #include "formats/writer/packets.h"
-#include "formats/writer/row_index.h"
 #include "formats/writer/table_encoder.h"
 
 namespace memreel {
 namespace {
-
-/// One per table, in any order: std::get finds it by the type of its rows.
-using RowIndexes = std::tuple<RowIndex<std::string>, RowIndex<Module>, RowIndex<Frame>, RowIndex<Stack>, RowIndex<Heap>,
-                              RowIndex<Pool>, RowIndex<Stream>, RowIndex<Thread>, RowIndex<Origin>, RowIndex<Mark>,
-                              RowIndex<Settings>>;
 
 /// A block that takes no more events, with the state after it.
 struct ClosedBlock {
@@ -39,8 +34,9 @@ struct EncodedBlock {
 
 class TraceWriter::Impl {
  public:
-  Impl(std::unique_ptr<ByteSink> sink, const Header& header, WriterOptions options)
-      : sink_(std::move(sink)),
+  Impl(Interner& interner, std::unique_ptr<ByteSink> sink, const Header& header, WriterOptions options)
+      : tables_(interner.tables()),
+        sink_(std::move(sink)),
         options_(options),
         compressor_(options.compression_level),
         block_compressor_(options.compression_level) {
@@ -49,58 +45,32 @@ class TraceWriter::Impl {
     write(wire::PacketField::header, encode_header(header), 0);
   }
 
-  template <class Row, class Value>
-  std::uint32_t intern(std::vector<Row>& rows, const Value& value) {
-    return std::get<RowIndex<Row>>(indexes_).find_or_append(rows, value);
-  }
-
-  Tables& tables() { return tables_; }
   const LiveSet& live() const { return live_; }
   void set_losses(const Losses& losses) { losses_ = losses; }
 
-  void extend_tables(const Tables& tables) {
-    extend(tables_.strings, tables.strings);
-    extend(tables_.modules, tables.modules);
-    extend(tables_.frames, tables.frames);
-    extend(tables_.stacks, tables.stacks);
-    extend(tables_.heaps, tables.heaps);
-    extend(tables_.pools, tables.pools);
-    extend(tables_.streams, tables.streams);
-    extend(tables_.threads, tables.threads);
-    extend(tables_.origins, tables.origins);
-    extend(tables_.marks, tables.marks);
-    extend(tables_.settings, tables.settings);
-  }
+  void set_folded(FoldedHistory folded) { folded_ = std::move(folded); }
 
   AllocationId append(Event event);
   Result<void> flush();
   Result<void> finish();
 
  private:
-  template <class Row>
-  void extend(std::vector<Row>& rows, const std::vector<Row>& all) {
-    for (std::size_t i = rows.size(); i < all.size(); ++i) {
-      rows.push_back(all[i]);
-      std::get<RowIndex<Row>>(indexes_).add_last(rows);
-    }
-  }
-
   std::uint64_t event_count() const { return block_.first_event + block_.count(); }
   void append_free(const Event& event);
   void write(wire::PacketField kind, const std::string& packet, std::uint64_t first_event, Nanoseconds first_time = {});
   void write_tables();
   void write_losses();
+  void write_folded();
   void close_block();
   EncodedBlock encode_closed();
   void write_closed();
 
+  const Tables& tables_;
   std::unique_ptr<ByteSink> sink_;
   WriterOptions options_;
   wire::Compressor compressor_;
   Result<void> status_;  // the first failure
 
-  Tables tables_;
-  RowIndexes indexes_;
   wire::RowCounts rows_written_;
   LiveSet live_{tables_};
 
@@ -113,6 +83,7 @@ class TraceWriter::Impl {
 
   std::uint64_t unmatched_frees_ = 0;
   Losses losses_, losses_written_;
+  std::optional<FoldedHistory> folded_;                         // until it is written
   std::uint64_t next_keyframe_ = options_.events_per_keyframe;  // at this event
   PacketDirectory directory_;
   std::future<EncodedBlock> encoding_;  // last: its thread is gone before what it works on
@@ -188,12 +159,24 @@ void TraceWriter::Impl::write_losses() {
   losses_written_ = losses;
 }
 
+void TraceWriter::Impl::write_folded() {
+  if (!folded_) return;
+  constexpr std::size_t rows_per_packet = std::size_t{1} << 17U;
+  for (std::span<const FoldedRow> rest = folded_->rows; !rest.empty();) {
+    const auto rows = rest.first(std::min(rest.size(), rows_per_packet));
+    write(wire::PacketField::folded, encode_folded(*folded_, rows, compressor_), block_.first_event);
+    rest = rest.subspan(rows.size());
+  }
+  folded_.reset();
+}
+
 /// Ends the block and has it encoded; in the background, the next write_closed() writes it.
 void TraceWriter::Impl::close_block() {
   write_closed();
   if (block_.count() == 0 || !status_) return;
   write_tables();
   write_losses();
+  write_folded();
   closed_.state = live_.heaps();
   closed_.rows = rows_written_;
   closed_.keyframe.reset();
@@ -240,35 +223,19 @@ Result<void> TraceWriter::Impl::finish() {
   std::ignore = flush();
   write_tables();
   write_losses();
+  write_folded();
   write(wire::PacketField::footer, encode_footer(directory_, event_count(), allocation_count_), block_.first_event);
   if (status_) status_ = sink_->close();
   return status_;
 }
 
 TraceWriter::TraceWriter(std::unique_ptr<ByteSink> sink, const Header& header, WriterOptions options)
-    : impl_(std::make_unique<Impl>(std::move(sink), header, options)) {}
+    : impl_(std::make_unique<Impl>(interner(), std::move(sink), header, options)) {}
 TraceWriter::TraceWriter(TraceWriter&&) noexcept = default;
 TraceWriter& TraceWriter::operator=(TraceWriter&&) noexcept = default;
 TraceWriter::~TraceWriter() = default;
 
-StringId TraceWriter::intern(std::string_view text) {
-  return StringId{impl_->intern(impl_->tables().strings, text.substr(0, max_text_size))};
-}
-ModuleId TraceWriter::intern(const Module& module) { return ModuleId{impl_->intern(impl_->tables().modules, module)}; }
-FrameId TraceWriter::intern(const Frame& frame) { return FrameId{impl_->intern(impl_->tables().frames, frame)}; }
-StackId TraceWriter::intern(const Stack& stack) { return StackId{impl_->intern(impl_->tables().stacks, stack)}; }
-HeapId TraceWriter::intern(const Heap& heap) { return HeapId{impl_->intern(impl_->tables().heaps, heap)}; }
-PoolId TraceWriter::intern(const Pool& pool) { return PoolId{impl_->intern(impl_->tables().pools, pool)}; }
-StreamId TraceWriter::intern(const Stream& stream) { return StreamId{impl_->intern(impl_->tables().streams, stream)}; }
-ThreadId TraceWriter::intern(const Thread& thread) { return ThreadId{impl_->intern(impl_->tables().threads, thread)}; }
-OriginId TraceWriter::intern(const Origin& origin) { return OriginId{impl_->intern(impl_->tables().origins, origin)}; }
-MarkId TraceWriter::intern(const Mark& mark) { return MarkId{impl_->intern(impl_->tables().marks, mark)}; }
-SettingsId TraceWriter::intern(const Settings& settings) {
-  return SettingsId{impl_->intern(impl_->tables().settings, settings)};
-}
-
-const Tables& TraceWriter::tables() const { return impl_->tables(); }
-void TraceWriter::extend_tables(const Tables& tables) { impl_->extend_tables(tables); }
+void TraceWriter::extend_tables(const Tables& tables) { interner().extend(tables); }
 AllocationId TraceWriter::append(const Event& event) { return impl_->append(event); }
 AllocationId TraceWriter::live_at(HeapId heap, Address address) const { return impl_->live().at(heap, address); }
 Bytes TraceWriter::live_bytes(HeapId heap) const {
@@ -276,7 +243,9 @@ Bytes TraceWriter::live_bytes(HeapId heap) const {
   const auto state = std::ranges::lower_bound(heaps, heap, {}, &HeapState::heap);
   return state != heaps.end() && state->heap == heap ? state->live : Bytes{};
 }
+HeapSnapshot TraceWriter::snapshot() const { return impl_->live().snapshot(); }
 void TraceWriter::set_losses(const Losses& losses) { impl_->set_losses(losses); }
+void TraceWriter::set_folded(FoldedHistory folded) { impl_->set_folded(std::move(folded)); }
 Result<void> TraceWriter::flush() { return impl_->flush(); }
 Result<void> TraceWriter::finish() { return impl_->finish(); }
 

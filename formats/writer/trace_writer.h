@@ -11,9 +11,12 @@
 #include <vector>
 
 #include "formats/model/event.h"
+#include "formats/model/folded.h"
+#include "formats/model/live_set.h"
 #include "formats/model/result.h"
 #include "formats/model/tables.h"
 #include "formats/model/trace.h"
+#include "formats/writer/trace_output.h"
 
 namespace memreel {
 
@@ -38,8 +41,19 @@ inline constexpr unsigned private_mode = 0600;
 /// no regular file (a device, a pipe) is written to. A live recording uses live_file_sink().
 Result<std::unique_ptr<ByteSink>> atomic_file_sink(const std::filesystem::path& path, unsigned mode = 0666);
 
-/// A file that can be opened by readers while it grows, with `mode` whatever the umask is. Fails when `path` exists.
-Result<std::unique_ptr<ByteSink>> live_file_sink(const std::filesystem::path& path, unsigned mode = private_mode);
+/// The file of a recording: readers may open it while it grows. It lies in a program that may close whatever is open,
+/// which is noticed and put right.
+class LiveFile : public ByteSink {
+ public:
+  virtual std::uint64_t size() const = 0;  // bytes written
+  /// Takes another name, also that of a file which is there; a reader finds either the one or the other.
+  virtual Result<void> rename(const std::filesystem::path& path) = 0;
+  /// The open file, for a moment. Errors: the program has closed it, and it can't be found again.
+  virtual Result<int> descriptor() = 0;
+};
+
+/// With `mode` whatever the umask is. Fails when `path` exists.
+Result<std::unique_ptr<LiveFile>> live_file_sink(const std::filesystem::path& path, unsigned mode = private_mode);
 
 /// Appends to `bytes`, which must outlive the sink.
 std::unique_ptr<ByteSink> memory_sink(std::vector<std::byte>& bytes);
@@ -51,60 +65,40 @@ struct WriterOptions {
   bool encode_in_background = false;            // one block at a time on a thread of its own; the file is the same
 };
 
-/// One thread at a time. Events are written in the order they are appended, which is the order they happened in;
-/// their times need not be monotone.
-///
 /// The first failure of the sink is kept: later calls do nothing and finish() returns it.
-class TraceWriter {
+class TraceWriter final : public TraceOutput {
  public:
   TraceWriter(std::unique_ptr<ByteSink> sink, const Header& header, WriterOptions options = {});
   TraceWriter(TraceWriter&&) noexcept;
   TraceWriter& operator=(TraceWriter&&) noexcept;
-  ~TraceWriter();
-
-  // Interning: equal rows get equal ids, and a row of nothing but defaults gets id 0. Amortised O(1). The ids inside a
-  // row must come from this writer. Texts are cut at 1 MiB.
-  StringId intern(std::string_view text);
-  ModuleId intern(const Module& module);
-  FrameId intern(const Frame& frame);
-  StackId intern(const Stack& stack);
-  HeapId intern(const Heap& heap);
-  PoolId intern(const Pool& pool);
-  StreamId intern(const Stream& stream);
-  ThreadId intern(const Thread& thread);
-  OriginId intern(const Origin& origin);
-  MarkId intern(const Mark& mark);
-  SettingsId intern(const Settings& settings);
-
-  const Tables& tables() const;
+  ~TraceWriter() override;
 
   /// Appends the rows that `tables` has beyond those of this writer, so that every id means the same in both. For
   /// writing again what a TraceReader reads: called before the events of each batch are appended, with flush() after
   /// them, it reproduces a trace byte by byte. All rows so far must have come from earlier states of `tables`.
   void extend_tables(const Tables& tables);
 
-  /// Adds an event. Events of kind `unknown` are ignored; fields that a kind does not have are not kept. For `alloc`,
-  /// `event.allocation` is ignored and the ordinal given to it is returned. For a free, `allocation` may be none: it is
-  /// then found from the heap of `origin` and `address`, and when nothing is live there the event is kept as it is and
-  /// counted as an unmatched free. Returns the allocation concerned, or none.
-  AllocationId append(const Event& event);
+  /// The id of an allocation is its ordinal in the trace.
+  AllocationId append(const Event& event) override;
 
   /// The allocation of `heap` that lives at exactly `address`: requested and not completed. None when there is none.
   AllocationId live_at(HeapId heap, Address address) const;
 
-  /// Requested bytes of what is live in `heap`, after the events appended so far.
-  Bytes live_bytes(HeapId heap) const;
+  Bytes live_bytes(HeapId heap) const override;
 
-  /// What the trace lacks in all; written with the next block, or by finish(). Unmatched frees are counted here as
-  /// well: the larger of the two numbers is written.
-  void set_losses(const Losses& losses);
+  /// What is live after the events appended so far.
+  HeapSnapshot snapshot() const;
 
-  /// Writes the events appended so far as a block of their own, so that a reader (or a crash) finds them in the file.
-  /// Does nothing when there are none.
-  Result<void> flush();
+  void set_losses(const Losses& losses) override;
 
-  /// flush(), the footer, and closes the sink. The writer must not be used afterwards.
-  Result<void> finish();
+  /// The sums of what the trace does not have; written with the next block, or by finish(). Ids are this writer's.
+  void set_folded(FoldedHistory folded);
+
+  /// Writes the events appended so far as a block of their own.
+  Result<void> flush() override;
+
+  /// flush(), the footer, and closes the sink.
+  Result<void> finish() override;
 
  private:
   class Impl;

@@ -31,7 +31,7 @@ double seconds(const timeval& time) {
 /// Random sizes and lifetimes. Holds no more than what is live, whatever the number of events.
 Result<void> write_trace(const std::filesystem::path& path, std::uint64_t events) {
   std::filesystem::remove(path);
-  Result<std::unique_ptr<ByteSink>> sink = live_file_sink(path);
+  Result<std::unique_ptr<LiveFile>> sink = live_file_sink(path);
   if (!sink) return std::move(sink).error();
   TraceWriter writer(*std::move(sink), {.producer = "synthetic", .source = "synthetic"},
                      {.encode_in_background = true});

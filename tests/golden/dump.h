@@ -21,6 +21,13 @@ inline std::string dump(const Trace& trace) {
   out << "losses " << l.ring_full << ' ' << l.stack_table_full << ' ' << l.hook_refused << ' ' << l.unknown_actions
       << ' ' << l.unmatched_frees << ' ' << l.preexisting_allocations << ' ' << l.began_late << ' '
       << l.history_overflowed << '\n';
+  if (l.folded_events != 0)
+    out << "folded " << l.folded_events << ' ' << l.folded_until.count() << ' ' << l.folded_left_out << '\n';
+  for (const FoldedRow& row : trace.folded.rows)
+    out << "sum from " << (trace.folded.begin + row.interval * trace.folded.interval).count() << " for "
+        << trace.folded.interval.count() << " heap " << t[t[row.heap].name] << " stack "
+        << t[t[t[row.stack].frame].function] << " allocations " << row.allocations << ',' << row.allocated.count
+        << " frees " << row.frees << ',' << row.freed.count << '\n';
   for (std::size_t i = 0; i < trace.events.count(); ++i) {
     const Event e = trace.events[i];
     out << e.time.count() << ' ' << name_of(e.kind);

@@ -97,6 +97,43 @@ Result<void> write_kinds(TraceWriter writer) {
   return writer.finish();
 }
 
+/// What a flight recorder keeps: what was live, sums of what was before, what came then.
+Result<void> write_flight(TraceWriter writer) {
+  const HeapId heap = writer.intern(Heap{.name = writer.intern("cuda.driver"), .observes_completion = false});
+  const OriginId origin = writer.intern(Origin{.heap = heap});
+  const auto stack_of = [&](const char* function, std::uint32_t line) {
+    const Frame frame{.function = writer.intern(function), .file = writer.intern("train.py"), .line = line};
+    return writer.intern(Stack{.frame = writer.intern(frame)});
+  };
+  const StackId step = stack_of("step", 7), leak = stack_of("cache", 41);
+  constexpr Nanoseconds begin{1'700'000'000'000'000'000}, hour = std::chrono::hours(1);
+  writer.set_folded(
+      {.begin = begin,
+       .until = begin + 2 * hour,
+       .interval = hour,
+       .rows = {{.heap = heap, .stack = step, .allocations = 1000, .frees = 999, .allocated = 1_GiB, .freed = 1023_MiB},
+                {.heap = heap, .stack = leak, .allocations = 1, .allocated = 4_KiB},
+                {.interval = 1, .heap = heap, .stack = step, .frees = 1, .freed = 1_MiB}}});
+  writer.append({.kind = EventKind::alloc,
+                 .origin = origin,
+                 .stack = leak,
+                 .time = begin + hour / 2,
+                 .address = {0x1000},
+                 .size = 4_KiB});
+  const AllocationId last = writer.append({.kind = EventKind::alloc,
+                                           .origin = origin,
+                                           .stack = step,
+                                           .time = begin + 2 * hour,
+                                           .address = {0x2000},
+                                           .size = 1_MiB});
+  writer.append({.kind = EventKind::free_requested,
+                 .origin = origin,
+                 .allocation = last,
+                 .time = begin + 2 * hour + Nanoseconds(5)});
+  writer.set_losses({.folded_events = 2000, .folded_until = begin + 2 * hour, .folded_left_out = 3});
+  return writer.finish();
+}
+
 Result<void> write_random(TraceWriter writer) {
   testing::RandomHistory history(writer, 2024);
   history.append(250);
@@ -118,6 +155,7 @@ Result<void> make(const std::filesystem::path& directory) {
     return made;
   if (auto made = make_one("random", {.events_per_block = 60, .events_per_keyframe = 120}, write_random); !made)
     return made;
+  if (auto made = make_one("flight", {}, write_flight); !made) return made;
   return make_one("job", {}, [](TraceWriter writer) { return writer.finish(); });
 }
 

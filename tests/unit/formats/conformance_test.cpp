@@ -183,5 +183,39 @@ TEST(Conformance, GeneratedCodeReadsTheSame) {
   EXPECT_EQ(tail, footer.footer_size());
 }
 
+TEST(Conformance, SumsOfAFlightRecorder) {
+  FileBytes bytes;
+  TraceWriter writer(memory_sink(bytes), {.producer = "test"});
+  const HeapId heap = writer.intern(Heap{.name = writer.intern("heap")});
+  const FoldedHistory folded{.begin = Nanoseconds(10),
+                             .until = Nanoseconds(50),
+                             .interval = Nanoseconds(7),
+                             .rows = {{.interval = 2, .heap = heap, .allocations = 3, .allocated = 30_B},
+                                      {.interval = 5, .heap = heap, .frees = 1, .freed = 10_B}}};
+  writer.set_folded(folded);
+  ASSERT_TRUE(writer.finish());
+  const auto trace = load(memory_file(bytes), "trace");
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(trace->folded, folded);
+  schema::Trace file;
+  ASSERT_TRUE(file.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())));
+  int found = 0;
+  for (const auto& packet : file.packet()) {
+    if (!packet.has_folded()) continue;
+    ++found;
+    EXPECT_EQ(packet.folded().begin_ns(), 10);
+    EXPECT_EQ(packet.folded().until_ns(), 50);
+    EXPECT_EQ(packet.folded().interval_ns(), 7);
+    const auto rows = unpack<schema::FoldedRows>(packet.folded().rows_zstd(), packet.folded().rows_size());
+    ASSERT_EQ(rows.interval_delta_size(), 2);
+    EXPECT_EQ(rows.interval_delta(1), 3);
+    EXPECT_EQ(rows.heap(1), index(heap));
+    EXPECT_EQ(rows.allocations(0), 3);
+    EXPECT_EQ(rows.allocated_bytes(0), 30);
+    EXPECT_EQ(rows.freed_bytes(1), 10);
+  }
+  EXPECT_EQ(found, 1);
+}
+
 }  // namespace
 }  // namespace memreel

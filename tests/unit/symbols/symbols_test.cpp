@@ -206,7 +206,7 @@ class NamedFrames : public Symbols {
 
   void write(const fs::path& path) const { write(path, recorded.path); }
   void write(const fs::path& path, const std::string& module_path) const {
-    Result<std::unique_ptr<ByteSink>> sink = live_file_sink(path);
+    Result<std::unique_ptr<LiveFile>> sink = live_file_sink(path);
     TraceWriter writer(*std::move(sink), {.producer = "test"});
     Tables t = tables(module_path);
     t.strings.emplace_back("cuda");

@@ -1,5 +1,6 @@
 // Whose backward pass an allocation belongs to.
 #include "collector/trace/forward_stacks.h"
+#include "formats/writer/trace_writer.h"
 
 #include <gtest/gtest.h>
 

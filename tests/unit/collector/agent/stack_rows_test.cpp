@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include "formats/writer/trace_writer.h"
 #include "tests/unit/stacks/shapes.h"
 
 namespace memreel::agent {

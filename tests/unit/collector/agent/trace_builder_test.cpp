@@ -8,6 +8,7 @@
 #include <string>
 
 #include "formats/reader/trace_reader.h"
+#include "formats/writer/trace_writer.h"
 
 namespace memreel::agent {
 namespace {

@@ -1,0 +1,116 @@
+// A trace that is written for ever in bounded space: a flight recorder. docs/flight-recorder.md explains it.
+//
+// The file is at every moment a sound trace of its own: what was live at some instant, with the times and stacks that
+// it had, sums of what had been before (folded.h), and all events since. When it has become half as long as it may
+// become, a second trace is begun beside it, from that instant on, and events are written to both. When there is no
+// more room for both, the second takes the name of the first, in one step. So nothing is ever read again or moved, and
+// between a third and two thirds of the space are the latest events.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "formats/model/flat_map.h"
+#include "formats/writer/flight_generation.h"
+#include "formats/writer/folded_totals.h"
+#include "formats/writer/trace_output.h"
+#include "formats/writer/trace_writer.h"
+
+namespace memreel {
+
+struct FlightLimits {
+  static constexpr Bytes least_size = 1_MiB;
+
+  Bytes size = 256_MiB;             // of all files together; least_size or more
+  std::optional<Nanoseconds> span;  // events of so long are kept, where `size` allows; none: as much as it allows
+};
+
+/// Memory: about 250 bytes for each live allocation, 120 for each of up to 2^20 sums, and tables with every distinct
+/// row ever interned.
+class FlightWriter final : public TraceOutput {
+ public:
+  /// `file` is empty and lies at `path`. The second trace lies beside it, with ".next" added to the name.
+  FlightWriter(std::unique_ptr<LiveFile> file, std::filesystem::path path, unsigned mode, Header header,
+               const FlightLimits& limits);
+  ~FlightWriter() override;
+
+  AllocationId append(const Event& event) override;
+  Bytes live_bytes(HeapId heap) const override;
+  void set_losses(const Losses& losses) override;
+  Result<void> flush() override;
+  Result<void> finish() override;
+
+  /// The file with everything that was flushed. Until the next call of another function.
+  LiveFile& file() { return current_->file(); }
+  Bytes disk_used() const { return budget_.used(); }
+  std::uint64_t rotations() const { return rotations_; }
+
+ private:
+  /// A live allocation. Its id for whoever appends is its place in kept_.
+  struct Kept {
+    bool used = false, pending = false;
+    OriginId origin = OriginId::none;
+    StackId stack = StackId::none;
+    Address address;
+    Bytes size;
+    Nanoseconds born{}, let_go{};
+    AllocationId current = AllocationId::none, next = AllocationId::none;  // in the two traces
+  };
+  struct Place {
+    Address address;
+    HeapId heap = HeapId::none;
+    friend bool operator==(const Place&, const Place&) = default;
+  };
+  struct PlaceHash {
+    std::uint64_t operator()(const Place& place) const { return mix_bits(place.address.value + index(place.heap)); }
+  };
+  using SegmentPlace = std::pair<HeapId, Address>;
+
+  HeapId heap_of(OriginId origin) const { return tables()[origin].heap; }
+  Bytes& live_of(HeapId heap);
+  AllocationId append_alloc(const Event& event);
+  AllocationId append_free(const Event& event);
+  void append_other(const Event& event);
+  /// Where the allocation is that `event` frees; absent when it is not known.
+  std::uint32_t freed_by(const Event& event) const;
+  void end(std::uint32_t slot);
+
+  /// Begins the second trace and gives it its name when it is time for it.
+  void rotate_when_due();
+  void begin_next();
+  void restate(FlightGeneration& generation);
+  void restate_segments(std::vector<Event>& events) const;
+  void take_over();
+  void tell_losses(FlightGeneration& generation);
+
+  std::filesystem::path path_, next_path_;
+  unsigned mode_;
+  Header header_;
+  FlightLimits limits_;
+  WriterOptions options_;
+  std::uint64_t most_restated_;
+  DiskBudget budget_;
+  FoldedTotals totals_;
+  Losses losses_;
+  Result<void> status_;
+  std::unique_ptr<FlightGeneration> current_, next_;
+  std::uint64_t rotations_ = 0;
+
+  std::vector<Kept> kept_;
+  std::vector<std::uint32_t> empty_;
+  FlatMap<Place, PlaceHash> by_place_;
+  std::vector<Bytes> live_;                                     // by heap
+  std::map<SegmentPlace, Nanoseconds> segment_times_;           // when it was got; some are gone
+  std::map<std::pair<EventKind, OriginId>, Event> last_words_;  // settings and samples
+  std::uint64_t events_ = 0;
+  std::uint32_t unchecked_ = 0;  // events since rotate_when_due()
+  Nanoseconds latest_{};
+};
+
+}  // namespace memreel
