@@ -13,10 +13,11 @@
 namespace memreel::cli {
 namespace {
 
-constexpr std::array<Sibling, 4> programs{{
+constexpr std::array<Sibling, 5> programs{{
     {"record", "memreel-record", "Run a program and record what it does with GPU memory"},
     {"attach", "memreel-attach", "Record a running process, from now on; --live shows who holds its memory"},
     {"detach", "memreel-attach", "End the recording of a process and leave it as it was"},
+    {"dump", "memreel-attach", "Write out what flight recorders keep"},
     {"view", "memreel-view", "Browse a trace in a window: timeline, map, heap, verdicts"},
 }};
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/flight_dump.h"
 #include "analyzer/cli/help.h"
 #include "analyzer/cli/output_file.h"
 #include "memreel/version.h"
@@ -52,6 +53,9 @@ int run(int argc, char** argv) {
     for (const memreel::cli::Sibling& sibling : memreel::cli::siblings())
       if (sibling.command == argv[1]) return static_cast<int>(run_sibling(sibling.command, sibling.program, argv));
   }
+
+  if (argc > 1 && std::string_view(argv[1]) == "flight-dump")
+    return static_cast<int>(memreel::cli::flight_dump(std::span(argv, static_cast<std::size_t>(argc)).subspan(2)));
 
   CLI::App app("memreel records what a program does with GPU memory and replays it against any allocator.", "memreel");
   memreel::cli::set_formatter(app);

@@ -8,6 +8,8 @@ namespace memreel {
 std::vector<std::string> what_is_missing(const Losses& losses, const ReadReport& read, Bytes file_size) {
   std::vector<std::string> missing;
   if (losses.history_overflowed) missing.emplace_back("the oldest events, overwritten in the recorder's ring buffer");
+  if (losses.folded_events > 0)
+    missing.push_back(text_of(losses.folded_events) + " older events, which the flight recorder has summed up");
   if (losses.skipped == all_of_a_history()) {
     missing.emplace_back("the history: it is a snapshot of one instant");
   } else {

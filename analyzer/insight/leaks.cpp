@@ -9,6 +9,7 @@
 #include "analyzer/history/preexisting.h"
 #include "analyzer/insight/leaks_causes.h"
 #include "analyzer/insight/leaks_evidence.h"
+#include "analyzer/insight/leaks_folded.h"
 #include "analyzer/report/own_frame.h"
 #include "formats/model/device_sample.h"
 #include "formats/model/stack_text.h"
@@ -73,7 +74,44 @@ class Search {
       }
     }
     for (auto& [line, parts] : by_line) look_into_line(heap, rounds, std::move(parts));
+    look_back(heap, rounds);
     report_.heaps.push_back({.heap = heap, .rounds = std::move(rounds), .rounds_left = {}});
+  }
+
+  /// What is a leak by the sums of a flight recorder is one, whatever its latest events say: there may be none of it
+  /// among them. Growth is told per round of `rounds`, as everybody's, where there are any.
+  void look_back(HeapId heap, const Rounds& rounds) {
+    const Rounds intervals = folded_rounds(trace_);
+    if (intervals.count() < 8) return;
+    for (Population& population : folded_populations(trace_, heap, intervals)) {
+      const std::vector<Judged> judged = judge(population, intervals);
+      if (population.stack == StackId::none || !has(judged, LeakVerdict::leak)) continue;
+      const auto is_of_it = [&](const LeakFinding& f) { return f.heap == heap && f.stack == population.stack; };
+      if (std::ranges::any_of(report_.findings,
+                              [&](const LeakFinding& f) { return is_of_it(f) && accuses(f.verdict); }))
+        continue;
+      for (std::size_t i = report_.findings.size(); i-- > 0;) {
+        if (!is_of_it(report_.findings[i])) continue;
+        report_.findings.erase(report_.findings.begin() + static_cast<std::ptrdiff_t>(i));
+        births_.erase(births_.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+      const std::size_t first = report_.findings.size();
+      for (const Judged& j : judged) add(heap, population, intervals, j);
+      for (std::size_t i = first; i < report_.findings.size(); ++i) {
+        LeakFinding& finding = report_.findings[i];
+        finding.growth_bytes_per_round *= intervals_per_round(rounds);
+        finding.evidence += " (intervals of " + intervals.name + ", from the recorder's sums)";
+      }
+    }
+  }
+
+  /// 1 where there are no rounds.
+  double intervals_per_round(const Rounds& rounds) const {
+    if (rounds.ends.size() < 2) return 1;
+    const auto& times = trace_.events.time;
+    const auto time_of = [&](std::uint32_t end) { return times[std::min<std::size_t>(end, times.size() - 1)]; };
+    const auto span = static_cast<double>((time_of(rounds.ends.back()) - time_of(rounds.ends.front())).count());
+    return span / static_cast<double>(rounds.ends.size() - 1) / static_cast<double>(trace_.folded.interval.count());
   }
 
   /// A line can be reached on many ways, each of which is seen too seldom to be judged well. What leaks there as a

@@ -145,6 +145,8 @@ std::string text_of(const Rounds& rounds) {
              (rounds.name.empty() ? "" : " (each starts at " + rounds.name + ")");
     case RoundSource::allocations:
       return count + " intervals of equally many allocations, as no steps are marked and none repeat";
+    case RoundSource::time:
+      return count + " intervals of " + rounds.name + ", from the recorder's sums";
     default:
       return "too few steps to judge growth";
   }

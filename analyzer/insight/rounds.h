@@ -14,18 +14,22 @@ enum class RoundSource : std::uint8_t {
   marks,        // the program's own marks (analyzer/replay/steps.h)
   repetition,   // no marks, but an allocation that comes back at an even pace, as others do: a loop
   allocations,  // neither: stretches of equally many allocations
+  time,         // of a flight recorder: the intervals of its sums (leaks_folded.h)
 };
 
 /// The trace of one heap cut into rounds. Round i lies between ends[i - 1] and ends[i], the first from the beginning.
 struct Rounds {
   RoundSource source = RoundSource::none;
-  std::string name;                 // of marks: the mark; of repetition: the line that comes back; else empty
+  std::string
+      name;  // of marks: the mark; of repetition: the line that comes back; of time: how long one is; else empty
   std::vector<std::uint32_t> ends;  // indices of events, ascending
   bool last_is_open = false;        // what follows the last end is a round as well, not what the program did afterwards
 
   std::uint32_t count() const { return static_cast<std::uint32_t>(ends.size()) + (last_is_open ? 1 : 0); }
   /// "step", or "interval" when nothing in the program stands for one.
-  const char* unit() const { return source == RoundSource::allocations ? "interval" : "step"; }
+  const char* unit() const {
+    return source == RoundSource::allocations || source == RoundSource::time ? "interval" : "step";
+  }
 };
 
 /// Marks come first, then repetition, then intervals; each only when it gives at least eight rounds.

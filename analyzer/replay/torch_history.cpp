@@ -32,6 +32,9 @@ bool is_recording(const Trace& trace) { return is_recording(trace.header); }
 std::string why_not_reproducible(const Trace& trace) {
   const Losses& losses = trace.losses;
   if (losses.history_overflowed) return "the history overflowed its ring: its beginning is lost";
+  if (losses.folded_events > 0)
+    return "the history is a flight recorder's: " + std::to_string(losses.folded_events) +
+           " older events are summed up, and how what was live then came to lie where it does is not known";
   if (losses.skipped == all_of_a_history()) return "the snapshot holds one instant, and no history";
   if (!losses.skipped.empty() && losses.skipped != known_without)
     return "the recorder was told to skip what the history would have to tell: " + losses.skipped.text();

@@ -55,6 +55,11 @@ std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& re
                      : older == 1 ? "1 allocation is older, and its stack is not known"
                                   : text_of(older) + " allocations are older, and their stacks are not known"));
   }
+  if (losses.folded_events != 0)
+    lines.push_back("a flight recorder's: " + text_of(losses.folded_events) +
+                    " older events are summed up per stack and not here; what was live after them is");
+  say(losses.folded_left_out, "small allocation that was live then is not here",
+      "small allocations that were live then are not here");
   say(losses.ring_full, "event was dropped because the recorder's ring was full",
       "events were dropped because the recorder's ring was full");
   say(losses.stack_table_full, "event lost its stack, or the frames of it beyond the 4,096th",

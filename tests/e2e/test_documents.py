@@ -10,7 +10,7 @@ SAMPLE = SAMPLES / "gpt_default.reel"
 POLICIES = "bound.live,cuda.malloc,torch.native,fit.best"
 
 LOSSES = {"ring_full", "stack_table_full", "hook_refused", "unknown_actions", "unmatched_frees", "preexisting_allocations",
-          "began_late", "history_overflowed", "skipped", "damaged_packets", "damaged_bytes", "truncated_bytes", "unknown_packets",
+          "began_late", "history_overflowed", "skipped", "folded_events", "folded_until_ns", "folded_left_out", "damaged_packets", "damaged_bytes", "truncated_bytes", "unknown_packets",
           "unknown_events", "synthetic"}
 HISTORY = {"device", "heap", "allocations", "frees", "failed_allocations", "peak_live_bytes", "peak_live_event",
            "end_live_bytes", "end_live_allocations", "peak_reserved_bytes", "peak_reserved_event", "end_reserved_bytes"}

@@ -1,0 +1,134 @@
+// Leaks that a flight recorder's sums show, and its events do not.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "analyzer/insight/leaks.h"
+#include "formats/reader/trace_reader.h"
+#include "formats/writer/flight_writer.h"
+
+namespace memreel {
+namespace {
+
+using std::chrono::hours, std::chrono::minutes, std::chrono::seconds;
+
+/// A service of several days whose recorder keeps its last hours.
+class Service {
+ public:
+  Service() {
+    std::string name = (std::filesystem::temp_directory_path() / "memreel-folded-XXXXXX").string();
+    directory_ = ::mkdtemp(name.data());
+    file_ = directory_ / "run.reel";
+    writer_ = std::make_unique<FlightWriter>(*live_file_sink(file_), file_, 0600, Header{.producer = "test"},
+                                             FlightLimits{.size = 1_MiB, .span = hours(1)});
+    const HeapId heap =
+        writer_->intern(Heap{.name = writer_->intern("pool"), .level = Level::framework, .observes_completion = false});
+    origin_ = writer_->intern(Origin{.heap = heap});
+  }
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+  ~Service() { std::filesystem::remove_all(directory_); }
+
+  struct Allocation {
+    AllocationId id = AllocationId::none;
+    Address address;
+  };
+
+  Allocation allocate(const char* function, Bytes size) {
+    const Frame frame{.function = writer_->intern(function), .file = writer_->intern("serve.py"), .line = 1};
+    const StackId stack = writer_->intern(Stack{.frame = writer_->intern(frame)});
+    const Address address{next_ += 1U << 20U};
+    return {writer_->append({.kind = EventKind::alloc,
+                             .origin = origin_,
+                             .stack = stack,
+                             .time = time_,
+                             .address = address,
+                             .size = size}),
+            address};
+  }
+
+  void free(const Allocation& allocation) {
+    writer_->append({.kind = EventKind::free_requested,
+                     .origin = origin_,
+                     .allocation = allocation.id,
+                     .time = time_,
+                     .address = allocation.address});
+  }
+
+  /// Requests that leave nothing, for a while.
+  void serve(Nanoseconds span) {
+    for (const Nanoseconds end = time_ + span; time_ < end; time_ += seconds(10)) {
+      const Allocation one = allocate("request", 1_MiB), two = allocate("answer", 2_MiB);
+      free(one);
+      free(two);
+    }
+    ASSERT_TRUE(writer_->flush());
+  }
+
+  /// The verdicts on a function when the recorder stops.
+  std::vector<LeakVerdict> verdicts_on(const std::string& function) {
+    EXPECT_TRUE(writer_->finish());
+    const auto trace = load(file_);
+    EXPECT_TRUE(trace);
+    EXPECT_FALSE(trace->folded.empty());
+    std::vector<LeakVerdict> verdicts;
+    for (const LeakFinding& finding : find_leaks(*trace).findings)
+      if (trace->tables[trace->tables[trace->tables[finding.stack].frame].function] == function)
+        verdicts.push_back(finding.verdict);
+    return verdicts;
+  }
+
+ private:
+  std::filesystem::path directory_, file_;
+  std::unique_ptr<FlightWriter> writer_;
+  OriginId origin_ = OriginId::none;
+  std::uint64_t next_ = 0;
+  Nanoseconds time_{1'700'000'000'000'000'000};
+};
+
+TEST(FoldedLeaks, ALeakOfOneAllocationIn3HoursIsFoundAfterDays) {
+  Service service;
+  for (int i = 0; i < 30; ++i) {
+    service.allocate("forgets", 64_KiB);
+    service.serve(hours(3));
+  }
+  service.serve(minutes(100));  // longer than events are kept: none of it is among them
+  const auto verdicts = service.verdicts_on("forgets");
+  EXPECT_NE(std::ranges::find(verdicts, LeakVerdict::leak), verdicts.end());
+}
+
+TEST(FoldedLeaks, WhatWasMadeAtTheStartIsNone) {
+  Service service;
+  for (int i = 0; i < 100; ++i) service.allocate("weights", 1_MiB);
+  service.serve(hours(60));
+  for (const LeakVerdict verdict : service.verdicts_on("weights")) EXPECT_FALSE(accuses(verdict));
+}
+
+TEST(FoldedLeaks, ACacheThatReplacesWhatItHoldsIsNone) {
+  Service service;
+  std::vector<Service::Allocation> held;
+  for (int i = 0; i < 120; ++i) {
+    held.push_back(service.allocate("cache", 64_KiB));
+    if (held.size() > 10) {
+      service.free(held.front());
+      held.erase(held.begin());
+    }
+    service.serve(minutes(30));
+  }
+  for (const LeakVerdict verdict : service.verdicts_on("cache")) EXPECT_FALSE(accuses(verdict));
+}
+
+TEST(FoldedLeaks, AWarmUpThatEndedIsNone) {
+  Service service;
+  for (int i = 0; i < 20; ++i) {
+    service.allocate("shapes", 64_KiB);
+    service.serve(minutes(10));
+  }
+  service.serve(hours(40));
+  for (const LeakVerdict verdict : service.verdicts_on("shapes")) EXPECT_FALSE(accuses(verdict));
+}
+
+}  // namespace
+}  // namespace memreel
