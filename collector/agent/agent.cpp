@@ -26,6 +26,7 @@
 #include "collector/recorder/gate.h"
 #include "collector/recorder/recorder.h"
 #include "collector/stacks/loader_walk.h"
+#include "collector/stacks/nap.h"
 #include "collector/torch/allocator_trace.h"
 #include "collector/trace/recording.h"
 
@@ -125,11 +126,12 @@ void note_end(const Agent& self, const Recording::Outcome& outcome, std::string_
               .text = outcome.result ? std::string(why) : outcome.result.error().message()});
 }
 
-stacks::AddressRange own_code() {
+/// This library, as it is loaded.
+stacks::LoadedModule own_module() {
   stacks::ModuleTable modules;
   modules.refresh();
-  const auto own = modules.find(reinterpret_cast<std::uintptr_t>(&own_code));
-  return own != stacks::ModuleTable::none ? modules[own].range : stacks::AddressRange{};
+  const auto own = modules.find(reinterpret_cast<std::uintptr_t>(&own_module));
+  return own != stacks::ModuleTable::none ? modules[own] : stacks::LoadedModule{};
 }
 
 /// A recorder that is of no use any more is left alone: threads may still be in it.
@@ -153,12 +155,15 @@ Result<void> begin_recording(Agent& self) {
       say(told);
   };
   look_around();
+  const stacks::LoadedModule own = own_module();
   auto recording = Recording::begin(self.options, *recorder,
                                     {.source = self.source,
                                      .began_late = self.began_late,
                                      .recorder_is_new = recorder_is_new,
-                                     .own_code = own_code(),
-                                     .look_around = look_around},
+                                     .own_code = own.range,
+                                     .look_around = look_around,
+                                     .library = own.path,
+                                     .say = [](const std::string& text) { say(text); }},
                                     failed);
   if (!recording) return recording.error();
   self.recording = *std::move(recording);
@@ -166,6 +171,7 @@ Result<void> begin_recording(Agent& self) {
   forget_early_recorder(self);
   self.watch.sampler().begin(self.options.sample_period);
   note(self, {.what = JournalEntry::What::began, .trace = self.recording->trace(), .text = self.source});
+  if (self.options.flight.size != 0_B) control::listen();  // for memreel dump
   return {};
 }
 
@@ -422,6 +428,28 @@ Status status() {
   for (const HeapUsage& heap : recorder()->ask_usage(Usage::Peaks::keep))
     if (heap.device >= 0) (heap.level == Level::driver ? status.device : status.framework) += heap.live;
   return status;
+}
+
+Result<std::string> dump(std::chrono::milliseconds limit) {
+  const Error none{.what = "is not being recorded with --flight",
+                   .remedy = "start it with memreel record --flight 256MiB -- PROGRAM"};
+  Agent* const self = agent.load(std::memory_order_acquire);
+  if (self == nullptr) return none;
+  std::optional<std::uint64_t> question;
+  const auto until = std::chrono::steady_clock::now() + limit;
+  while (std::chrono::steady_clock::now() < until) {
+    {
+      // Not for longer: the program may end meanwhile.
+      const Entry entry(*self, patience_to_begin);
+      if (!entry) continue;
+      if (self->recording == nullptr) return none;
+      if (!question) question = self->recording->ask_for_dump();
+      if (!question) return none;
+      if (auto answer = self->recording->dump_of(*question)) return *std::move(answer);
+    }
+    stacks::nap(std::chrono::milliseconds(10));
+  }
+  return Error{.what = "has not written a dump in time", .remedy = "try again, or copy its trace"};
 }
 
 std::optional<Recording::Outcome> leave(std::string_view why) {

@@ -1,6 +1,7 @@
 // The library's life in a process: when it records, when it does not, and what it says about that.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,6 +30,10 @@ struct Status {
 Result<Status> join(const Options& options);
 
 Status status();
+
+/// Has the flight recorder written out and waits for it: the dump's file. Errors: there is none, or it did not get
+/// done.
+Result<std::string> dump(std::chrono::milliseconds limit);
 
 /// stop(), for whoever called join(). None when nothing was recorded.
 std::optional<Recording::Outcome> leave(std::string_view why);

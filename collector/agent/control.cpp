@@ -28,6 +28,7 @@ void close_in_children() {
 Message described(const Status& status) {
   return {.word = "ok",
           .fields = {{"recording", status.recording ? "1" : "0"},
+                     {"rank", process_names().rank},
                      {"trace", status.trace},
                      {"source", status.source},
                      {"events", std::to_string(status.progress.events)},
@@ -63,9 +64,16 @@ Message stopped() {
                      {"own_ns", std::to_string(told.own_ns)}}};
 }
 
+Message dumped() {
+  constexpr std::chrono::seconds limit{60};
+  const auto file = dump(limit);
+  return file ? Message{.word = "ok", .fields = {{"trace", *file}}} : attach::error_message(file.error());
+}
+
 Answer answer(const Message& question, bool is_visit) {
   if (question.word == "start") return {.message = started(question)};
   if (question.word == "stop") return {.message = stopped(), .last = is_visit};
+  if (question.word == "dump") return {.message = dumped()};
   if (question.word == "status") return {.message = described(status())};
   return {.message = attach::error_message({.what = "unknown request \"" + question.word + "\"",
                                             .remedy = "use the same version of memreel that started the program"})};

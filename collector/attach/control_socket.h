@@ -9,6 +9,7 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "collector/attach/message.h"
 #include "formats/model/guest_file.h"
@@ -59,5 +60,9 @@ struct Reply {
   Result<Message> answer = Message{};
 };
 Reply ask(pid_t process, const Message& question, std::chrono::milliseconds limit);
+
+/// Processes that listen at this moment, by their numbers here. Others of the same machine may be out of sight, in
+/// containers.
+std::vector<pid_t> listening_processes();
 
 }  // namespace memreel::attach

@@ -1,4 +1,4 @@
-// memreel-attach: records a program that runs already. `memreel attach` and `memreel detach` run this program.
+// memreel-attach: records a program that runs already. `memreel attach`, `detach` and `dump` run this program.
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): sigtimedwait
 #include <unistd.h>
 
@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "collector/attach/dump.h"
 #include "collector/attach/live_view.h"
 #include "collector/attach/process.h"
 #include "collector/attach/session.h"
@@ -65,6 +66,7 @@ void describe_attach(CLI::App& app, Request& request) {
   app.add_option("--time-limit", request.time_limit, "Seconds to wait for the program to respond [5]")
       ->check(CLI::Range(0.1, 3600.0));
   record::add_recording_options(app, request.options);
+  app.get_option("--flight")->excludes(live);  // whose table follows one file as it grows
   app.add_flag("-q,--quiet", request.quiet, "Print nothing but errors");
   app.add_flag("--json", request.json, "Print one JSON document at the end (memreel.attach/1)")->excludes(live);
   app.footer(
@@ -225,6 +227,7 @@ int attach_to(Request& request) {
 }
 
 int run(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "dump") return run_dump(argc, argv);
   const bool detaches = argc > 1 && std::string_view(argv[1]) == "detach";
   const std::string command = detaches ? "memreel detach" : "memreel attach";
   Request request;

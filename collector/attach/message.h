@@ -2,8 +2,8 @@
 // connection.
 //
 // A message is a sequence of texts, each ended by a zero byte: the protocol's version, a word, and fields "NAME=VALUE".
-// Questions: "start" (fields: the variables of options/options.h), "stop", "status". Answers: "ok" with what is known
-// (agent/control.h names the fields), or "error" with `what`, `where` and `remedy`. Unknown fields are ignored.
+// Questions: "start" (fields: the variables of options/options.h), "stop", "status", "dump". Answers: "ok" with what is
+// known (agent/control.h names the fields), or "error" with `what`, `where` and `remedy`. Unknown fields are ignored.
 #pragma once
 
 #include <cstddef>

@@ -89,6 +89,8 @@ std::optional<std::uint64_t> number_in_own_namespace(pid_t process) {
   return number_in<std::uint64_t>(std::string_view(numbers).substr(numbers.rfind('\t') + 1));
 }
 
+std::vector<pid_t> all_processes() { return numbers_in("/proc"); }
+
 std::vector<pid_t> threads_of(pid_t process) { return numbers_in("/proc/" + std::to_string(process) + "/task"); }
 
 }  // namespace memreel::attach

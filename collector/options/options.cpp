@@ -113,6 +113,26 @@ std::string text_of_mode(const Options& options) {
   return {text.data(), end};
 }
 
+bool set_flight(Options& options, const std::string& text) {
+  const auto flight = parse_flight(text);
+  if (flight) options.flight = *flight;
+  return static_cast<bool>(flight);
+}
+
+bool set_when(Options& options, const std::string& text) { return static_cast<bool>(parse_when(text, options.dumps)); }
+
+bool set_dump_signal(Options& options, const std::string& text) {
+  const auto signal = parse_dump_signal(text);
+  if (signal) options.dumps.signal = *signal;
+  return signal.has_value();
+}
+
+bool set_dumps_kept(Options& options, const std::string& text) {
+  const auto kept = number_in<std::uint32_t>(text, 1, 1000);
+  if (kept) options.dumps.kept = *kept;
+  return kept.has_value();
+}
+
 bool set_output(Options& options, const std::string& text) {
   options.output = text;
   return !text.empty();
@@ -138,6 +158,14 @@ constexpr std::array variables{
     Variable{"MEMREEL_PYTHON", "0 or 1", set_switch<&Options::python>, switch_of<&Options::python>},
     Variable{"MEMREEL_MODE", "octal digits from 600 to 777", set_mode, text_of_mode},
     Variable{"MEMREEL_MASK", "0 or 1", set_switch<&Options::mask>, switch_of<&Options::mask>},
+    Variable{"MEMREEL_FLIGHT", "a size and a time such as 256MiB,10min", set_flight,
+             [](const Options& options) { return agent::text_of(options.flight); }},
+    Variable{"MEMREEL_FLIGHT_WHEN", "limits such as 95%,+2GiB/min", set_when,
+             [](const Options& options) { return text_of_when(options.dumps); }},
+    Variable{"MEMREEL_FLIGHT_SIGNAL", "USR1, USR2, a number of a real-time signal, or none", set_dump_signal,
+             [](const Options& options) { return text_of_signal(options.dumps.signal); }},
+    Variable{"MEMREEL_FLIGHT_DUMPS", "a number from 1 to 1000", set_dumps_kept,
+             [](const Options& options) { return std::to_string(options.dumps.kept); }},
     Variable{"MEMREEL_LIBCUPTI", "a file name", set_text<&Options::libcupti>, text_of<&Options::libcupti>},
 };
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "collector/options/flight_options.h"
 #include "formats/model/result.h"
 
 namespace memreel::agent {
@@ -42,7 +43,9 @@ struct Options {
   bool python = true;                                // MEMREEL_PYTHON: 0 | 1; Python frames in stacks
   std::uint32_t mode = 0600;                         // MEMREEL_MODE; of the trace, in octal digits
   bool mask = true;                                  // MEMREEL_MASK: 0 | 1; hide arguments that look like secrets
-  std::string libcupti;                              // MEMREEL_LIBCUPTI; the file to load; empty: search
+  FlightOptions flight;                              // MEMREEL_FLIGHT: SIZE, TIME or SIZE,TIME; empty: keep everything
+  DumpOptions dumps;     // MEMREEL_FLIGHT_WHEN, MEMREEL_FLIGHT_SIGNAL, MEMREEL_FLIGHT_DUMPS (1 .. 1000)
+  std::string libcupti;  // MEMREEL_LIBCUPTI; the file to load; empty: search
 
   friend bool operator==(const Options&, const Options&) = default;
 };

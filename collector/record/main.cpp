@@ -82,7 +82,8 @@ void describe(CLI::App& app, Request& request) {
       "  memreel record -o run.reel -- ./solver --size 4096\n"
       "  memreel record -o trace-%r.reel -- torchrun --nproc-per-node 4 train.py\n"
       "  memreel record --when-full block --depth 128 ./solver\n"
-      "  memreel record --dormant -- python serve.py\n\n"
+      "  memreel record --dormant -- python serve.py\n"
+      "  memreel record --flight 256MiB --when 95% -- python train.py\n\n"
       "Exit code: the program's; its signal if it was killed; 2 if it could not be started.");
 }
 
@@ -126,6 +127,13 @@ Result<void> write_document(ByteSink& sink, const Json& document) {
   return sink.close();
 }
 
+/// Of programs that were killed: the trace that a flight recorder had begun beside the one that it keeps.
+void remove_unfinished(const std::vector<agent::JournalEntry>& journal) {
+  std::error_code ignored;
+  for (const agent::JournalEntry& entry : journal)
+    if (entry.what == agent::JournalEntry::What::began) std::filesystem::remove(entry.trace + ".next", ignored);
+}
+
 Result<Ending> record(Request& request) {
   auto executable = find_executable(request.program.front(), variable("PATH").value_or("/usr/local/bin:/usr/bin:/bin"));
   if (!executable) return std::move(executable).error();
@@ -148,6 +156,7 @@ Result<Ending> record(Request& request) {
       run_command({.program = executable->path, .arguments = request.program, .variables = injection.variables});
   if (!ending) return ending;
   const std::vector<agent::JournalEntry> entries = read_journal(journal.path());
+  if (request.options.flight.size != 0_B) remove_unfinished(entries);
   if (request.bundle_symbols) {
     // The program has ended as it has; that names are missing is no reason to say otherwise.
     if (const auto bundled = bundle_symbols(entries); !bundled) fail(bundled.error());

@@ -27,7 +27,8 @@ RecordedTrace recorded_trace(const JournalEntry& began, const std::vector<Journa
   if (time.count() > 0) trace.overhead = static_cast<double>(ended->cost_ns) / static_cast<double>(time.count());
   // What is not in the trace: a disk that ran full keeps the library from writing that down.
   if (trace.facts)
-    trace.lost = std::max(trace.lost, ended->lost + ended->events - std::min(ended->events, trace.facts->events));
+    trace.lost = std::max(
+        trace.lost, ended->lost + ended->events - std::min(ended->events, trace.facts->events + trace.facts->folded));
   return trace;
 }
 

@@ -40,7 +40,8 @@ std::string text_of_facts(const RecordedTrace& trace, std::string_view moment) {
   const std::string name = nearest_name(trace.file);
   if (!trace.facts) return name + " can't be read: " + printable(trace.facts.error().message());
   return name + " (" + text_of(trace.facts->file_size) + "): " + memory_text(trace.facts->devices, moment) + "; " +
-         counted(trace.facts->events, "event") + ", " +
+         counted(trace.facts->events, "event") +
+         (trace.facts->folded == 0 ? "" : " and sums of " + text_of(trace.facts->folded) + " older ones") + ", " +
          (trace.lost == 0 ? std::string("none lost") : text_of(trace.lost) + " lost");
 }
 

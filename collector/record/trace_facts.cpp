@@ -57,6 +57,7 @@ Result<TraceFacts> facts_of(const std::filesystem::path& trace) {
   for (auto& [number, device] : facts.devices) device.end = held_on(number, live, tables);
   const Losses& losses = reader->losses();
   facts.lost = losses.ring_full + losses.hook_refused + reader->report().missing_events;
+  facts.folded = losses.folded_events;
   facts.complete = reader->report().has_footer;
   return facts;
 }

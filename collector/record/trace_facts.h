@@ -19,6 +19,7 @@ struct DeviceFacts {
 struct TraceFacts {
   std::map<std::int32_t, DeviceFacts> devices;  // by ordinal; without host memory
   std::uint64_t events = 0;
+  std::uint64_t folded = 0;  // a flight recorder's: older ones, that were summed up
   std::uint64_t lost = 0;
   Bytes file_size;
   bool complete = false;  // it has its footer: the program was not killed

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "formats/writer/trace_writer.h"
+#include "formats/writer/trace_output.h"
 
 namespace memreel::agent {
 
@@ -18,7 +18,7 @@ inline constexpr std::string_view backward_frame = "[backward of]";
 /// threads, nothing is said.
 class ForwardStacks {
  public:
-  explicit ForwardStacks(TraceWriter& writer) : writer_(&writer), operators_(kept) {}
+  explicit ForwardStacks(TraceOutput& writer) : writer_(&writer), operators_(kept) {}
 
   /// `thread` allocated in the forward pass after it had made the node `sequence`. Its first stack with that number is
   /// the operator's; what follows may be anything.
@@ -35,7 +35,7 @@ class ForwardStacks {
     StackId stack = StackId::none;
   };
 
-  TraceWriter* writer_;
+  TraceOutput* writer_;
   std::vector<Operator> operators_;                        // by sequence number modulo `kept`
   std::map<std::pair<StackId, StackId>, StackId> linked_;  // by both stacks
 };

@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "collector/recorder/record.h"
-#include "formats/writer/trace_writer.h"
+#include "formats/writer/trace_output.h"
 
 namespace memreel::agent {
 
 /// Memory: what is alive in the pools.
 class OwnPools {
  public:
-  explicit OwnPools(TraceWriter& writer) : writer_(&writer) {}
+  explicit OwnPools(TraceOutput& writer) : writer_(&writer) {}
 
   /// An event that a record stands for: without time, stack, stream and thread, which are the record's.
   struct Step {
@@ -42,7 +42,7 @@ class OwnPools {
   void let_go(Pool& pool, std::uint64_t address);
   void complete(Pool& pool, std::uint64_t address);
 
-  TraceWriter* writer_;
+  TraceOutput* writer_;
   Pools pools_;
   std::vector<Step> steps_;
 };

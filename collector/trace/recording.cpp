@@ -22,7 +22,7 @@ namespace {
 
 struct NewFile {
   std::string name;
-  std::unique_ptr<ByteSink> sink;
+  std::unique_ptr<LiveFile> file;
 };
 
 /// Under the pattern's name, or with a number added when that exists: a small one, or else the process's, which seldom
@@ -33,10 +33,10 @@ Result<NewFile> create(const std::string& pattern, unsigned mode, const ProcessN
     std::error_code ignored;
     const auto number = attempt <= small ? attempt : static_cast<unsigned>(names.process) + attempt - small - 1;
     const std::string name = std::filesystem::absolute(trace_name(pattern, names, number), ignored).string();
-    auto sink = live_file_sink(name, mode);
-    if (sink) return NewFile{name, *std::move(sink)};
+    auto created = live_file_sink(name, mode);
+    if (created) return NewFile{name, *std::move(created)};
     if (!std::filesystem::exists(std::filesystem::symlink_status(name, ignored)) || attempt == most)
-      return sink.error();
+      return created.error();
   }
 }
 
@@ -47,7 +47,7 @@ Result<std::unique_ptr<Recording>> Recording::begin(const Options& options, Reco
   auto file = create(options.output, options.mode, process_names());
   if (!file) return file.error();
   std::unique_ptr<Recording> recording(
-      new Recording(options, recorder, subject, file->name, std::move(file->sink), std::move(failed)));
+      new Recording(options, recorder, subject, file->name, std::move(file->file), std::move(failed)));
   if (!recording->start_thread()) {
     std::error_code ignored;
     std::filesystem::remove(file->name, ignored);
@@ -67,18 +67,21 @@ void Recording::await_opened() const {
 }
 
 Recording::Recording(Options options, Recorder& recorder, Subject subject, std::string trace,
-                     std::unique_ptr<ByteSink> sink, std::function<void(const Outcome&)> failed)
+                     std::unique_ptr<LiveFile> file, std::function<void(const Outcome&)> failed)
     : options_(std::move(options)),
       recorder_(&recorder),
       subject_(std::move(subject)),
       trace_(std::move(trace)),
-      sink_(std::move(sink)),
+      file_(std::move(file)),
       failed_(std::move(failed)),
       start_(std::chrono::system_clock::now().time_since_epoch()),
       environment_(job_environment(::environ, options_.mask)),
       lost_before_(subject_.recorder_is_new ? 0 : recorder.lost()),
       cost_before_(subject_.recorder_is_new ? 0 : recorder.cost_ns()),
-      refused_before_(subject_.recorder_is_new ? 0 : recorder.stacks().refused()) {}
+      refused_before_(subject_.recorder_is_new ? 0 : recorder.stacks().refused()) {
+  if (options_.flight.size != 0_B)
+    dumps_ = std::make_unique<FlightDumps>(options_, trace_, helper_of(subject_.library), subject_.say);
+}
 
 bool Recording::start_thread() {
   return start_own_thread(
@@ -90,21 +93,32 @@ bool Recording::start_thread() {
       this);
 }
 
-void Recording::run() {
+Header Recording::header() const {
   const ProcessNames names = process_names();
   const std::vector<std::string> arguments = own_arguments();
   std::ifstream maps("/proc/self/maps");
-  TraceWriter writer(std::move(sink_),
-                     {.producer = "memreel " + std::string(version),
-                      .source = subject_.source,
-                      .source_name = options_.mask ? masked_text_of_arguments(arguments) : text_of_arguments(arguments),
-                      .host = names.host,
-                      .process = names.process,
-                      .start = start_,
-                      .environment = environment_,
-                      .versions = loaded_versions(maps)});
+  return {.producer = "memreel " + std::string(version),
+          .source = subject_.source,
+          .source_name = options_.mask ? masked_text_of_arguments(arguments) : text_of_arguments(arguments),
+          .host = names.host,
+          .process = names.process,
+          .start = start_,
+          .environment = environment_,
+          .versions = loaded_versions(maps)};
+}
+
+std::unique_ptr<TraceOutput> Recording::make_output() {
+  if (dumps_ == nullptr) return std::make_unique<TraceWriter>(std::move(file_), header());
+  return std::make_unique<FlightWriter>(std::move(file_), trace_, options_.mode, header(),
+                                        FlightLimits{.size = options_.flight.size, .span = options_.flight.span});
+}
+
+void Recording::run() {
+  const std::unique_ptr<TraceOutput> output = make_output();
+  TraceOutput& writer = *output;
+  auto* const flight = dynamic_cast<FlightWriter*>(output.get());
   opened_.store(true, std::memory_order_release);
-  TraceBuilder builder(*recorder_, writer, subject_.own_code);
+  TraceBuilder builder(*recorder_, writer, subject_.own_code, dumps_ ? &dumps_->triggers() : nullptr);
   recorder_->attend();
   std::vector<Record> batch;
   std::uint64_t in_file = 0;
@@ -142,6 +156,7 @@ void Recording::run() {
       if (subject_.look_around) subject_.look_around();
       written = writer.flush();
       if (written) in_file = builder.event_count();
+      if (written && flight != nullptr) dumps_->step(*flight);
       flushed = now;
     }
   }
@@ -155,10 +170,18 @@ void Recording::run() {
   }
   take(Recorder::Draining::in_order);
   take(Recorder::Draining::everything);
+  if (flight != nullptr && written && writer.flush()) dumps_->finish(*flight);
   const auto finished = writer.finish();  // the first failure, if there was one
   if (finished) in_file = builder.event_count();
   sum_up(finished);
 }
+
+std::optional<std::uint64_t> Recording::ask_for_dump() {
+  if (dumps_ == nullptr || has_failed()) return std::nullopt;
+  return dumps_->ask();
+}
+
+std::optional<Result<std::string>> Recording::dump_of(std::uint64_t question) { return dumps_->answer(question); }
 
 std::optional<Recording::Outcome> Recording::end() {
   recorder_->close();

@@ -13,8 +13,10 @@
 #include "collector/options/options.h"
 #include "collector/recorder/recorder.h"
 #include "collector/stacks/module_table.h"
+#include "collector/trace/flight_dumps.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
+#include "formats/writer/flight_writer.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel::agent {
@@ -26,7 +28,9 @@ class Recording {
     bool began_late = false;
     bool recorder_is_new = false;  // all that it has counted is this recording's
     stacks::AddressRange own_code;
-    std::function<void()> look_around;  // called by the writing thread every now and then
+    std::function<void()> look_around;     // called by the writing thread every now and then
+    std::string library;                   // the file that own_code is from
+    std::function<void(std::string)> say;  // for lines to the user, by the writing thread
   };
 
   /// What a recording has come to.
@@ -62,20 +66,28 @@ class Recording {
   struct Progress {
     std::uint64_t events = 0, lost = 0;
   };
+  /// Asks for a dump; a number to ask for its answer with. None when this is no flight recorder.
+  std::optional<std::uint64_t> ask_for_dump();
+  /// The dump's file, or why there is none; none while it is being written. Any thread.
+  std::optional<Result<std::string>> dump_of(std::uint64_t question);
+
   Progress progress() const { return {.events = events_, .lost = lost_}; }
 
  private:
-  Recording(Options options, Recorder& recorder, Subject subject, std::string trace, std::unique_ptr<ByteSink> sink,
+  Recording(Options options, Recorder& recorder, Subject subject, std::string trace, std::unique_ptr<LiveFile> file,
             std::function<void(const Outcome&)> failed);
   bool start_thread();
   void await_opened() const;
   void run();
+  Header header() const;
+  std::unique_ptr<TraceOutput> make_output();
 
   Options options_;
   Recorder* recorder_;
   Subject subject_;
   std::string trace_;
-  std::unique_ptr<ByteSink> sink_;
+  std::unique_ptr<LiveFile> file_;
+  std::unique_ptr<FlightDumps> dumps_;  // of a flight recorder
   std::function<void(const Outcome&)> failed_;
   // Of the process when begin() was called, by the program's own thread: another one may change its environment.
   Nanoseconds start_;

@@ -4,7 +4,7 @@
 
 namespace memreel::agent {
 
-StackRows::StackRows(Recorder& recorder, TraceWriter& writer, stacks::AddressRange own_code)
+StackRows::StackRows(Recorder& recorder, TraceOutput& writer, stacks::AddressRange own_code)
     : recorder_(&recorder), writer_(&writer), own_code_(own_code) {
   modules_.refresh();
 }

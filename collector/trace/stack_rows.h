@@ -10,14 +10,14 @@
 #include "collector/recorder/recorder.h"
 #include "collector/stacks/module_table.h"
 #include "collector/stacks/stack_tree.h"
-#include "formats/writer/trace_writer.h"
+#include "formats/writer/trace_output.h"
 
 namespace memreel::agent {
 
 class StackRows {
  public:
   /// Frames in `own_code` are left out, and so are CUPTI's.
-  StackRows(Recorder& recorder, TraceWriter& writer, stacks::AddressRange own_code);
+  StackRows(Recorder& recorder, TraceOutput& writer, stacks::AddressRange own_code);
 
   /// To be called often: sees which modules came and went since the last call.
   void refresh();
@@ -32,7 +32,7 @@ class StackRows {
   bool is_ours(stacks::FrameKey frame) const;
 
   Recorder* recorder_;
-  TraceWriter* writer_;
+  TraceOutput* writer_;
   stacks::AddressRange own_code_;
   stacks::ModuleTable modules_;
   std::vector<ModuleId> module_rows_;                                       // by the table's numbers

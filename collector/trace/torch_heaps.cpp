@@ -15,7 +15,7 @@ Pool pool_of(std::span<const std::byte> name) {
 }
 
 /// What the allocator was told before it began. What the program told it later is not seen.
-Settings settings_of_environment(TraceWriter& writer) {
+Settings settings_of_environment(TraceOutput& writer) {
   Settings settings;
   for (const char* const variable : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"})
     if (const char* const value = std::getenv(variable))  // NOLINT(concurrency-mt-unsafe): reads only

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "collector/recorder/record.h"
-#include "formats/writer/trace_writer.h"
+#include "formats/writer/trace_output.h"
 
 namespace memreel::agent {
 
@@ -19,7 +19,7 @@ inline constexpr std::string_view torch_heap_name = "torch.cuda";
 
 class TorchHeaps {
  public:
-  explicit TorchHeaps(TraceWriter& writer) : writer_(&writer) {}
+  explicit TorchHeaps(TraceOutput& writer) : writer_(&writer) {}
 
   /// The events that a record stands for: without time and stack, which are the record's. `record` is of
   /// Space::torch_traced and comes from `thread`, `driver` is the heap of the driver on its device, `pool` the name
@@ -30,7 +30,7 @@ class TorchHeaps {
  private:
   HeapId heap_of(std::int16_t device, HeapId driver);
 
-  TraceWriter* writer_;
+  TraceOutput* writer_;
   std::unordered_map<std::int16_t, HeapId> heaps_;  // by device
   std::vector<Event> events_;
 };

@@ -45,6 +45,11 @@ std::string_view pool_name(Space space) {
   }
 }
 
+/// Threads beyond have no name and number in the trace: of programs that make new ones for ever.
+constexpr std::size_t most_threads = std::size_t{1} << 16U;
+/// What threads took away is remembered until it is known to have gone, of so many.
+constexpr std::size_t most_taken = 4096;
+
 std::string name_of_thread(std::uint32_t thread) {
   const std::string path = "/proc/self/task/" + std::to_string(thread) + "/comm";
   std::array<char, 64> name{};
@@ -59,8 +64,10 @@ std::string name_of_thread(std::uint32_t thread) {
 
 }  // namespace
 
-TraceBuilder::TraceBuilder(Recorder& recorder, TraceWriter& writer, stacks::AddressRange own_code)
+TraceBuilder::TraceBuilder(Recorder& recorder, TraceOutput& writer, stacks::AddressRange own_code,
+                           DumpTriggers* triggers)
     : writer_(&writer),
+      triggers_(triggers),
       recorder_(&recorder),
       stacks_(recorder, writer, own_code),
       own_pools_(writer),
@@ -69,6 +76,7 @@ TraceBuilder::TraceBuilder(Recorder& recorder, TraceWriter& writer, stacks::Addr
 
 void TraceBuilder::add(std::span<const Record> records) {
   stacks_.refresh();
+  if (taken_.size() > most_taken) taken_.clear();
   // What failed within these records never happened. Of what was taken away in earlier ones, give_back() takes care.
   std::unordered_set<std::uint64_t> failed;
   for (const Record& record : records)
@@ -168,6 +176,7 @@ AllocationId TraceBuilder::append(const Record& record, Event event) {
   if (event.stack == StackId::none) event.stack = stacks_.row(record.stack);
   ++events_;
   const AllocationId allocation = writer_->append(event);
+  if (triggers_ != nullptr) triggers_->see(event, writer_->tables());
   if (event.kind == EventKind::alloc || is_free(event.kind)) {
     const Tables& tables = writer_->tables();
     const HeapId heap = tables[event.origin].heap;
@@ -257,7 +266,10 @@ void TraceBuilder::free_live(const Record& because, const Live& live) {
   Record from = live.record;
   from.thread = because.thread;
   if (because.kind == RecordKind::free && because.space == Space::ordered) from.stream = because.stream;
-  append(because, {.kind = EventKind::free_requested, .origin = origin_of(from), .allocation = live.allocation});
+  append(because, {.kind = EventKind::free_requested,
+                   .origin = origin_of(from),
+                   .allocation = live.allocation,
+                   .address = {live.record.address}});
 }
 
 /// A call that took something away in records that are written already has failed: it is still there.
@@ -479,6 +491,7 @@ PoolId TraceBuilder::pool_of(const Record& record) {
 }
 
 ThreadId TraceBuilder::thread_row(std::uint32_t thread) {
+  if (threads_.size() >= most_threads && !threads_.contains(thread)) return ThreadId::unknown;
   const auto [found, is_new] = threads_.try_emplace(thread, ThreadId::unknown);
   if (is_new) found->second = writer_->intern(Thread{.tid = thread, .name = writer_->intern(name_of_thread(thread))});
   return found->second;

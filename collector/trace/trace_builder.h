@@ -14,19 +14,22 @@
 #include "collector/recorder/record.h"
 #include "collector/recorder/recorder.h"
 #include "collector/torch/checksum.h"
+#include "collector/trace/dump_triggers.h"
 #include "collector/trace/forward_stacks.h"
 #include "collector/trace/own_pools.h"
 #include "collector/trace/stack_rows.h"
 #include "collector/trace/torch_heaps.h"
 #include "formats/model/flat_map.h"
-#include "formats/writer/trace_writer.h"
+#include "formats/writer/trace_output.h"
 
 namespace memreel::agent {
 
 /// Used by one thread: the writing thread. Memory: what is alive.
 class TraceBuilder {
  public:
-  TraceBuilder(Recorder& recorder, TraceWriter& writer, stacks::AddressRange own_code = {});
+  /// `triggers` are shown every event; null: nobody is.
+  TraceBuilder(Recorder& recorder, TraceOutput& writer, stacks::AddressRange own_code = {},
+               DumpTriggers* triggers = nullptr);
 
   /// `records` follow in order those of the calls before.
   void add(std::span<const Record> records);
@@ -116,7 +119,8 @@ class TraceBuilder {
   PoolId pool_of(const Record& record);
   ThreadId thread_row(std::uint32_t thread);
 
-  TraceWriter* writer_;
+  TraceOutput* writer_;
+  DumpTriggers* triggers_;
   Recorder* recorder_;
   StackRows stacks_;
 

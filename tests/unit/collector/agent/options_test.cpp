@@ -36,6 +36,11 @@ TEST(Options, WhatIsWrittenIsRead) {
                         .python = false,
                         .mode = 0640,
                         .mask = false,
+                        .flight = {.size = 256_MiB, .span = std::chrono::minutes(10)},
+                        .dumps = {.used = 0.95,
+                                  .growth = DumpOptions::Growth{.bytes = 2_GiB, .time = std::chrono::minutes(1)},
+                                  .signal = SIGUSR1,
+                                  .kept = 3},
                         .libcupti = "/x/libcupti.so.13"};
   Environment environment;
   for (const auto& [name, value] : to_environment(options)) environment[name] = value;

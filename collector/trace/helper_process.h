@@ -1,0 +1,44 @@
+// memreel itself, run from within a program that must not notice.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "formats/model/guest_file.h"
+#include "formats/model/result.h"
+
+namespace memreel::agent {
+
+/// A process that works for us and is nobody's child: no wait() of the program sees it, and no signal tells of its end.
+/// Its environment is empty, standard input and output are closed to it; standard error is the program's.
+class HelperProcess {
+ public:
+  /// What the helper has open besides 0 to 2.
+  static constexpr int input = 3, report = 4;
+
+  HelperProcess() = default;
+  HelperProcess(const HelperProcess&) = delete;
+  HelperProcess& operator=(const HelperProcess&) = delete;
+  ~HelperProcess() { forget(); }
+
+  /// Starts `arguments` (the first is the program's path) with `file`, an open file of this process, as its `input`.
+  /// The program is stopped for no longer than starting takes, and no memory is copied. Errors: the system refuses, or
+  /// this process is one that orphans are given to, who would find it among its children.
+  Result<void> start(const std::vector<std::string>& arguments, int file);
+
+  bool is_running() const { return alive_ >= 0; }
+
+  /// What it wrote to `report`, once it has ended; waits at most `milliseconds`.
+  bool has_ended(int milliseconds, std::string& reported);
+
+  /// It is left to itself.
+  void forget();
+
+ private:
+  int alive_ = -1;                        // the helper holds the other end
+  std::optional<FileIdentity> identity_;  // of that: the program may close what it does not know
+  std::string reported_;
+};
+
+}  // namespace memreel::agent

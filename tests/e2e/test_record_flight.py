@@ -1,0 +1,245 @@
+"""Programs that are recorded for ever, in bounded space: what is kept, and when it is written out."""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+import unittest
+from pathlib import Path
+
+from program import MEMREEL, REPOSITORY
+from recorded import RecordTest
+from schema import defects
+
+FLIGHT_PROGRAM = os.environ.get("MEMREEL_FLIGHT_PROGRAM", str(REPOSITORY / "build/release/bin/flight_program"))
+SOURCE = (REPOSITORY / "tests/fake/flight_program.cpp").read_text().splitlines()
+LEAKING_LINE = next(i for i, line in enumerate(SOURCE, 1) if line.endswith("// leaks"))
+MIB = 1 << 20
+
+
+class Flight:
+    """A running `memreel record --flight`, spoken to through the program's standard input and output."""
+
+    def __init__(self, test, *mode, options=(), **variables):
+        self.test = test
+        self.errors = test.directory / "errors"
+        with open(self.errors, "w") as errors:
+            self.process = subprocess.Popen(
+                [MEMREEL, "record", "--flight", "1MiB", "-o", "run.reel", *map(str, options), "--", FLIGHT_PROGRAM,
+                 *map(str, mode)], text=True, cwd=test.directory, env=test.environment(**variables),
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
+        test.addCleanup(self.end)
+
+    def said(self):
+        """The next line of the program."""
+        return self.process.stdout.readline().strip()
+
+    def go_on(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def pid(self):
+        """Of the program, when it runs."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return int(children[0])
+
+    def finish(self, code=0):
+        """What it wrote to standard error until it ended."""
+        self.process.communicate(timeout=300)
+        self.test.assertEqual(self.process.returncode, code, self.errors.read_text())
+        return self.errors.read_text()
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
+
+def wait_for(condition, what):
+    """Until it holds; busy machines may take long."""
+    deadline = time.monotonic() + 120
+    while not (result := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"never came: {what}")
+        time.sleep(0.01)
+    return result
+
+
+class Kept(RecordTest):
+    def size_on_disk(self):
+        """Of the recording: one file, and the one that will replace it."""
+        size = 0
+        for path in self.directory.glob("run.reel*"):
+            try:
+                size += path.stat().st_size
+            except FileNotFoundError:
+                pass
+        return size
+
+    def test_the_bound_is_kept_and_a_leak_is_named_long_after(self):
+        flight = Flight(self, "churn", 1_500_000, 20_000, 15)
+        for _ in range(15):
+            self.assertRegex(flight.said(), "step")
+            self.assertLessEqual(self.size_on_disk(), MIB)
+            time.sleep(0.8)  # intervals of the sums are a second long at first: a leak is judged over eight
+            flight.go_on()
+        flight.finish()
+        trace = self.trace()
+        self.assertLessEqual(trace.stat().st_size, MIB)
+        self.assertFalse(Path(f"{trace}.next").exists())
+        info = self.document("info", trace)
+        self.assertGreater(info["losses"]["folded_events"], 500_000)
+        self.assertEqual(info["losses"]["unmatched_frees"], 0)
+        report = self.document("report", trace, "--leaks")
+        self.assertIn(LEAKING_LINE, [frame["line"] for leak in report["leaks"] if leak["verdict"] == "leak"
+                                     for frame in leak["stack"]])
+        self.assertIn("older events are summed up", self.answer("report", trace).stderr)
+
+    def test_what_is_live_is_what_the_program_has(self):
+        plain = self.record(FLIGHT_PROGRAM, "churn", 300_000, 10_000, 1, options=["-o", "plain.reel"])
+        flight = Flight(self, "churn", 300_000, 10_000, 1)
+        flight.said()
+        flight.go_on()
+        flight.finish()
+        live = [sorted((block["bytes"], block["count"]) for block in
+                       self.document("report", self.directory / name, "--by", "line")["live_at_end"][0]["groups"])
+                for name in ("plain.reel", "run.reel")]
+        self.assertEqual(live[0], live[1], plain.stderr)
+
+    def test_killed_at_any_moment_it_leaves_a_sound_file(self):
+        chance = random.Random(1)
+        for number in range(int(os.environ.get("MEMREEL_FLIGHT_KILLS", "20"))):
+            flight = Flight(self, "churn", 100_000_000, 10_000, 1)
+            trace = self.directory / "run.reel"
+            wait_for(lambda: trace.exists() and trace.stat().st_size > 1000, "the first events")
+            time.sleep(chance.random())
+            os.kill(flight.pid(), signal.SIGKILL)
+            errors = flight.finish(-signal.SIGKILL)
+            info = self.document("info", trace)
+            self.assertGreater(info["events"], 0, errors)
+            losses = info["losses"]
+            self.assertEqual([losses["unmatched_frees"], losses["damaged_packets"]], [0, 0], losses)
+            self.assertEqual([path.name for path in self.directory.glob("*.next")], [])
+            trace.unlink()
+
+    def test_a_crash_leaves_what_had_happened(self):
+        flight = Flight(self, "churn", 50_000, 10_000, 1)
+        flight.said()
+        time.sleep(0.2)
+        os.kill(flight.pid(), signal.SIGSEGV)
+        flight.finish(-signal.SIGSEGV)
+        self.assertEqual(self.document("info", self.trace())["kinds"]["alloc"] > 1000, True)
+
+
+class Dumps(RecordTest):
+    def dumps(self):
+        return sorted(path.name for path in self.directory.glob("run-dump-*.reel"))
+
+    def dump(self, name="run-dump-1.reel"):
+        wait_for(lambda: name in self.dumps(), name)
+        trace = self.directory / name
+        self.assertNotIn("no footer", self.answer("info", trace).stderr)
+        return trace
+
+    def test_a_storm_of_failures_is_one_dump_and_three_lines(self):
+        flight = Flight(self, "fail", 500)
+        self.assertEqual(flight.said(), "failed")
+        trace = self.dump()
+        flight.go_on()
+        errors = flight.finish()
+        self.assertEqual(self.dumps(), ["run-dump-1.reel"])
+        lines = [line for line in errors.splitlines() if line.startswith("memreel: ")]
+        self.assertRegex(lines[0], r"^memreel: out of memory on GPU 0: 1\.00 TiB refused, 64\.00 MiB live, held by \S+")
+        self.assertRegex(lines[1], r"^memreel: larger than the device \(.*\); no setting would have served it$")
+        self.assertRegex(lines[2], r"^memreel: dump: \S*run-dump-1\.reel \(memreel report --oom \S+\)$")
+        self.assertTrue(any(re.search(r"\d+ more requests failed after \S+run-dump-1.reel was written", line)
+                            for line in lines), errors)
+        self.assertEqual(self.document("report", trace, "--oom")["ooms"][0]["requested_bytes"], 1 << 40)
+
+    def test_a_request_that_is_served_in_the_end_is_no_failure(self):
+        flight = Flight(self, "retry", FAKE_CUDA_MEMORY=4 << 30)
+        self.assertEqual(flight.said(), "served")
+        flight.go_on()
+        errors = flight.finish()
+        self.assertEqual(self.dumps(), [], errors)
+        self.assertGreater(self.document("info", self.trace())["kinds"]["alloc_failed"], 0)
+
+    def test_the_signal_and_the_command(self):
+        flight = Flight(self, "churn", 10_000, 0, 1)
+        flight.said()
+        os.kill(flight.pid(), signal.SIGUSR2)
+        self.dump()
+        process = self.answer("dump", flight.pid())
+        self.assertEqual(process.stdout, str(self.directory / "run-dump-2.reel") + "\n")
+        self.dump("run-dump-2.reel")
+        document = self.document("dump", flight.pid())
+        self.assertEqual(defects(document), [])
+        self.assertEqual(document["dumps"][0]["dump"], str(self.directory / "run-dump-3.reel"))
+        flight.go_on()
+        flight.finish()
+        self.assertEqual(len(self.dumps()), 3)
+
+    def test_ranks(self):
+        flight = Flight(self, "churn", 1000, 0, 1, RANK=3, WORLD_SIZE=8)
+        flight.said()
+        self.assertEqual([dump["rank"] for dump in self.document("dump", "rank:[3]")["dumps"]
+                          if dump["dump"].startswith(str(self.directory))], ["3"])
+        flight.go_on()
+        flight.finish()
+
+    def test_only_so_many_dumps_are_kept(self):
+        flight = Flight(self, "churn", 1000, 0, 1, options=["--dumps", 2])
+        flight.said()
+        for _ in range(4):
+            self.answer("dump", flight.pid())
+        flight.go_on()
+        flight.finish()
+        self.assertEqual(self.dumps(), ["run-dump-3.reel", "run-dump-4.reel"])
+
+    def test_a_handler_of_the_programs_own_comes_first(self):
+        flight = Flight(self, "handler")
+        self.assertEqual(flight.said(), "ready")
+        wait_for(lambda: "handles signal USR2 itself" in flight.errors.read_text(), "the note")
+        os.kill(flight.pid(), signal.SIGUSR2)
+        time.sleep(0.1)
+        flight.go_on()
+        flight.finish(7)
+        self.assertEqual(self.dumps(), [])
+
+    def test_limits(self):
+        flight = Flight(self, "grow", 512, 6, options=["--when", "50%,+1GiB/h", "--sample-ms", 5],
+                        FAKE_CUDA_MEMORY=4 << 30)
+        for _ in range(6):
+            flight.said()
+            time.sleep(0.3)
+            flight.go_on()
+        errors = flight.finish()
+        self.assertEqual(self.dumps(), ["run-dump-1.reel", "run-dump-2.reel"], errors)
+        self.assertRegex(errors, r"GPU 0 grew by 1\.\d+ GiB in")
+        self.assertRegex(errors, r"% of GPU 0 is used")
+
+    def test_the_programs_children_signals_and_files_stay_its_own(self):
+        flight = Flight(self, "children", 40)
+        self.assertEqual(flight.said(), "waited", flight.errors.read_text())
+        self.dump()
+        flight.go_on()
+        flight.finish()
+
+    def test_who_is_not_recorded_that_way(self):
+        process = self.start(FLIGHT_PROGRAM, "churn", 1000, 0, 1)
+        process.stdout.readline()
+        refused = subprocess.run([MEMREEL, "dump", str(process.pid)], text=True, capture_output=True)
+        self.assert_refused(refused, "is not being recorded with --flight")
+        process.communicate()
+        self.assert_refused(subprocess.run([MEMREEL, "dump", "rank:x"], text=True, capture_output=True),
+                            "no process recorded here is such a rank")
+        for words in (["--flight", "10parsecs"], ["--flight", "1KiB"], ["--flight", "1MiB", "--when", "110%"],
+                      ["--flight", "1MiB", "--dump-signal", "KILL"]):
+            self.assert_refused(subprocess.run([MEMREEL, "record", *words, "--", "true"], text=True,
+                                               capture_output=True), words[-2])
+
+
+if __name__ == "__main__":
+    unittest.main()
