@@ -92,7 +92,7 @@ void ask(const Document& document, const HeapSeries& series) {
   for (const Weighing weighing : {Weighing::live_at_cursor, Weighing::allocated, Weighing::peak})
     if (const auto weights = weigh_stacks(document, {.weighing = weighing, .heap = heap, .end_event = all}, progress))
       flame_graph(*document.tables, *weights);
-  for (std::size_t by = 0; by < split_count; ++by)
+  for (std::size_t by = 0; by < split_words.size(); ++by)
     split_series(document, {.heap = heap, .by = static_cast<SplitBy>(by)}, progress);
   if (const Steps steps = steps_of(document, heap); !steps.ends.empty()) SideScale::by_step(document, steps);
 }

@@ -101,4 +101,26 @@ void Commands::draw_palette(const Window& window) {
   if (wanted != nullptr) wanted->run();
 }
 
+void Commands::draw_help(const Window& window, std::map<std::string, ImVec4>& places) {
+  if (!help_) return;
+  const ImVec2 display = ImGui::GetIO().DisplaySize;
+  const float scale = window.scale();
+  ImGui::SetNextWindowPos({display.x / 2, display.y / 2}, ImGuiCond_Always, {0.5F, 0.5F});
+  ImGui::SetNextWindowSize({std::min(640 * scale, display.x * 0.9F), std::min(620 * scale, display.y * 0.9F)});
+  ImGui::Begin("Keys", &help_,
+               ImGuiWindowFlags_NoCollapse | ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoResize);
+  ImGui::TextDisabled("wheel: zoom at the pointer (Ctrl finer, Shift coarser; over the map Alt: addresses)");
+  ImGui::TextDisabled("left click: cursor and selection     left drag: measure     right drag: move");
+  ImGui::Separator();
+  const ImVec2 at = ImGui::GetWindowPos(), size = ImGui::GetWindowSize();
+  places["help"] = {at.x, at.y, size.x, size.y};
+  for (const Command& command : commands_) {
+    if (command.shortcut.empty()) continue;
+    ImGui::TextUnformatted(command.shortcut.c_str());
+    ImGui::SameLine(130 * scale);
+    ImGui::TextDisabled("%s", command.name.c_str());
+  }
+  ImGui::End();
+}
+
 }  // namespace memreel::viewer

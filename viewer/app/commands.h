@@ -2,8 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
+
+#include <imgui.h>
 
 #include "viewer/app/window.h"
 
@@ -21,7 +24,6 @@ struct Command {
 class Commands {
  public:
   void add(Command command) { commands_.push_back(std::move(command)); }
-  const std::vector<Command>& all() const { return commands_; }
 
   /// Runs what was typed since the last frame; nothing while a text field or a dialog has the keyboard.
   void handle(const Window& window, bool has_dialog);
@@ -30,11 +32,18 @@ class Commands {
   bool palette_is_open() const { return palette_; }
   void draw_palette(const Window& window);
 
+  void toggle_help() { help_ = !help_; }
+  void close_help() { help_ = false; }
+  bool help_is_open() const { return help_; }
+  /// All keys; notes in `places` where that is.
+  void draw_help(const Window& window, std::map<std::string, ImVec4>& places);
+
  private:
   std::vector<Command> commands_;
   std::string typed_;
   int chosen_ = 0;
   bool palette_ = false, opening_ = false, unfocused_ = false;
+  bool help_ = false;
 };
 
 }  // namespace memreel::viewer

@@ -68,8 +68,7 @@ Result<Bytes> parse_memory_limit(const std::string& text) {
 }
 
 Result<void> check_pane(const std::string& pane) {
-  if (pane.empty() || pane == all_panes || std::ranges::find(tab_names, pane) != tab_names.end() ||
-      std::ranges::find(fixed_names, pane) != fixed_names.end())
+  if (pane.empty() || pane == all_panes || is_tab(pane) || std::ranges::find(fixed_names, pane) != fixed_names.end())
     return {};
   std::string known;
   for (const std::string_view name : fixed_names) known += std::string(name) + ", ";

@@ -1,7 +1,6 @@
 // The viewer as a whole: which file is open, which panes there are and where, what keys do.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -13,8 +12,11 @@
 #include <vector>
 
 #include "viewer/app/commands.h"
+#include "viewer/app/layout.h"
 #include "viewer/app/open_dialog.h"
 #include "viewer/app/settings.h"
+#include "viewer/app/start_page.h"
+#include "viewer/app/tour.h"
 #include "viewer/app/window.h"
 #include "viewer/model/classification.h"
 #include "viewer/model/rounding.h"
@@ -34,13 +36,6 @@
 #include "viewer/panes/verdicts.h"
 
 namespace memreel::viewer {
-
-/// The tabs of the lower half, by the names that `--pane` takes.
-inline constexpr std::array<std::string_view, 11> tab_names{"allocations", "stacks",        "flame",     "segments",
-                                                            "leaks",       "fragmentation", "oom",       "policies",
-                                                            "compare",     "ranks",         "prediction"};
-/// Panes that are always there.
-inline constexpr std::array<std::string_view, 5> fixed_names{"verdict", "timeline", "map", "heap", "inspector"};
 
 /// Whose steps an axis counts.
 struct AxisKey {
@@ -85,8 +80,8 @@ class Viewer {
   /// Shows what is being read already. `is_sample`: it is none of the user's files.
   void open(std::unique_ptr<Source> source, bool is_sample = false);
   /// One pane alone fills the window, or none does.
-  void maximise(std::string_view pane);
-  void show_tab(std::string_view name);
+  void maximise(std::string_view pane) { layout_.maximise(pane); }
+  void show_tab(std::string_view name) { layout_.show_tab(name); }
   /// Puts the cursor: "peak", "event:123", "45%", "1.5" (seconds since the beginning). False when it is none of these.
   bool go_to(std::string_view instant);
   void set_dark(bool dark);
@@ -130,9 +125,6 @@ class Viewer {
   void update_classification();
   void handle_keys(double seconds);
   void remember_view(double now);
-  void step(int by);
-  void step_mark(int by);
-  void focus();
   void switch_colours();
   bool knows_categories() const { return live_known_ && live_known_->knows_any; }
   void make_commands();
@@ -142,23 +134,12 @@ class Viewer {
   void choose(const RankChoice& choice);
   void draw_search(Scene& scene);
   void draw_unknowns(Scene& scene);
-  void draw_panes(Scene& scene);
   void follow(const VerdictAction& action);
   void draw_named(Scene& scene, std::string_view name);
-  void draw_bottom(Scene& scene);
-  /// What is said while there is nothing to show: why, and what to do.
-  struct Welcome {
-    std::string what, remedy;
-  };
-  Welcome welcome() const;
-  void draw_welcome(Scene& scene);
-  void draw_start(Scene& scene);
+  PaneContents contents(Scene& scene);
   /// Asks for a file, in the folder of the one that is open.
   void begin_to_open();
-  void draw_help();
-  void draw_tour(Scene& scene);
-  /// A line between two panes that can be dragged; `share` is what it sets.
-  void splitter(const char* name, bool vertical, float total, float sign, float& share);
+  void begin(const StartChoice& choice);
 
   Window& window_;
   Settings settings_;
@@ -176,8 +157,7 @@ class Viewer {
   HeapId followed_heap_ = HeapId::none;  // the one that mattered most when nobody had chosen one
   bool cursor_follows_ = true;           // nobody has put the cursor yet
   bool paused_ = false;
-  std::string wanted_file_;          // to be opened with the next frame
-  bool tour_wanted_ = false;         // likewise
+  StartChoice chosen_;               // with the next frame: this one's scene is of the file
   bool close_wanted_ = false;        // with the next frame: this one's scene is of the file
   std::uint32_t grown_to_ = 0;       // events of the document when it last grew,
   double grown_at_ = 0;              // in seconds
@@ -195,11 +175,9 @@ class Viewer {
   std::map<std::string, ImVec4> places_;
   bool busy_ = true;
   std::uint64_t frames_ = 0;
-  std::string maximised_;
-  std::optional<std::string> wanted_maximised_;  // with the next frame
-  std::string tab_{tab_names[0]};
-  bool help_ = false, quit_ = false, focus_search_ = false;
-  int tour_step_ = -1;
+  Layout layout_;
+  Tour tour_;
+  bool quit_ = false, focus_search_ = false;
   int match_step_ = 0;  // to the next (1) or previous (-1) allocation that the search found
   double last_frame_ = 0;
   Commands commands_;

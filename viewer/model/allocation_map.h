@@ -1,9 +1,11 @@
 // The allocation map: address over time, each allocation a rectangle, as pixels.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "analyzer/category/category.h"
@@ -38,7 +40,8 @@ class AddressScale {
 };
 
 enum class MapColour : std::uint8_t { category, stack, size, age, stream, pool, verdict };
-inline constexpr std::size_t map_colour_count = 7;
+inline constexpr std::array<std::string_view, 7> colour_words{"category", "stack", "size",   "age",
+                                                              "stream",   "pool",  "verdict"};
 
 struct MapQuery {
   HeapId heap = HeapId::none;

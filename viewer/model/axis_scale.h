@@ -1,9 +1,11 @@
 // What an axis of time counts: nanoseconds, events, or steps of the program.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "viewer/model/alignment.h"
@@ -12,7 +14,7 @@
 namespace memreel::viewer {
 
 enum class AxisBy : std::uint8_t { time, event, step };
-inline constexpr std::size_t axis_count = 3;
+inline constexpr std::array<std::string_view, 3> axis_words{"time", "event", "step"};
 
 /// Where the instants of a trace lie on an axis. Cheap to copy, safe to use on any thread.
 class AxisScale {

@@ -1,9 +1,11 @@
 // The series of a heap's live bytes, split by who holds them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "viewer/model/background.h"
@@ -15,7 +17,8 @@ namespace memreel::viewer {
 /// A tag is the innermost range between two marks that an allocation was made in by its thread; a step is an iteration
 /// of the program's main loop (analyzer/replay/steps.h).
 enum class SplitBy : std::uint8_t { nothing, category, phase, stack, pool, stream, thread, tag, step };
-inline constexpr std::size_t split_count = 9;
+inline constexpr std::array<std::string_view, 9> split_words{"nothing", "category", "phase", "stack", "pool",
+                                                             "stream",  "thread",   "tag",   "step"};
 
 struct SplitQuery {
   HeapId heap = HeapId::none;

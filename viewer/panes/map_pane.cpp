@@ -18,7 +18,7 @@
 namespace memreel::viewer {
 namespace {
 
-constexpr std::array<const char*, map_colour_count> colour_names{
+constexpr std::array<const char*, colour_words.size()> colour_names{
     "colour by category", "colour by stack", "colour by size",   "colour by age",
     "colour by stream",   "colour by pool",  "colour by verdict"};
 

@@ -14,7 +14,7 @@
 namespace memreel::viewer {
 namespace {
 
-constexpr std::array<const char*, split_count> split_names{
+constexpr std::array<const char*, split_words.size()> split_names{
     "reserved, live", "by category", "by phase", "by stack", "by pool", "by stream", "by thread", "by tag", "by step"};
 
 constexpr double millionths = 1e6;  // Metric::fragmentation

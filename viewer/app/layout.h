@@ -1,0 +1,59 @@
+// Where the panes are: all of them with one list below, or one alone; and the room that each has.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "viewer/app/settings.h"
+#include "viewer/panes/scene.h"
+
+namespace memreel::viewer {
+
+/// The tabs of the lower half, by the names that `--pane` takes.
+inline constexpr std::array<std::string_view, 11> tab_names{"allocations", "stacks",        "flame",     "segments",
+                                                            "leaks",       "fragmentation", "oom",       "policies",
+                                                            "compare",     "ranks",         "prediction"};
+/// Panes that are always there.
+inline constexpr std::array<std::string_view, 5> fixed_names{"verdict", "timeline", "map", "heap", "inspector"};
+
+bool is_tab(std::string_view pane);
+
+struct Tab {
+  std::string_view name;
+  std::uint64_t alarms = 0;  // shown beside its name
+};
+
+/// What there is to lay out.
+struct PaneContents {
+  std::vector<Tab> tabs;
+  std::function<void(std::string_view)> draw;  // a pane, or a tab's, by its name
+  std::function<void()> draw_verdict_strip;
+  std::function<void(std::string_view)> draw_beside_tabs;  // of the tab that is shown
+};
+
+class Layout {
+ public:
+  /// One pane alone fills the window; "": none does.
+  void maximise(std::string_view pane);
+  void show_tab(std::string_view name);
+  const std::string& maximised() const { return maximised_; }
+  const std::string& tab() const { return tab_; }
+
+  /// `settings`: how room is shared, which a person may change.
+  void draw(Scene& scene, Settings& settings, const PaneContents& contents);
+
+ private:
+  void draw_pane(Scene& scene, std::string_view name, ImVec2 size, const std::function<void()>& contents);
+  void draw_lists(Scene& scene, const PaneContents& contents);
+
+  std::string tab_{tab_names[0]};
+  std::string maximised_;
+  std::optional<std::string> wanted_maximised_;  // with the next frame
+};
+
+}  // namespace memreel::viewer

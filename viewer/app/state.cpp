@@ -1,0 +1,166 @@
+// What the viewer says of itself to tests and scripts.
+#include <imgui.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "viewer/app/viewer.h"
+#include "viewer/model/labels.h"
+#include "viewer/model/stack_lines.h"
+
+namespace memreel::viewer {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string clipboard() {
+  const char* const text = ImGui::GetClipboardText();
+  return text == nullptr ? std::string() : text;
+}
+
+Json compared(ComparePane& pane) {
+  if (!pane.shown()) return nullptr;
+  const auto facts = [](const SideFacts& side) {
+    return Json{{"reserved_bytes", side.reserved.count},
+                {"live_bytes", side.live.count},
+                {"fragmentation", side.fragmentation},
+                {"failures", side.failures},
+                {"driver_calls", side.driver_calls}};
+  };
+  const auto comparison = pane.comparison();
+  return {{"facts", {facts(comparison->facts_a), facts(comparison->facts_b)}},
+          {"a", pane.shown()->a.event},
+          {"b", pane.shown()->b.event},
+          {"by", pane.aligned_by() == AlignBy::step ? "step" : "time"}};
+}
+
+/// `known`: null where nothing is.
+Json described(const Document& document, const Classification* known, std::uint32_t allocation) {
+  const Allocation a = document.allocation(allocation);
+  Json json{{"bytes", a.size.count},
+            {"address", a.address.value},
+            {"begin", a.begin},
+            {"label", stack_label(*document.tables, a.stack)}};
+  if (known == nullptr) return json;
+  json["category"] = name_of(known->category(allocation));
+  json["evidence"] = row_of(known->evidence(allocation)).name;
+  json["phase"] = name_of(known->phase(allocation));
+  json["layer"] = known->layer(*document.tables, a.stack, known->call(allocation));
+  return json;
+}
+
+/// `strip`: null before it is known.
+Json described(const VerdictStrip* strip) {
+  if (strip == nullptr) return nullptr;
+  const auto texts = [](const std::vector<VerdictItem>& items) {
+    Json json = Json::array();
+    for (const VerdictItem& item : items) json.push_back((item.topic.empty() ? "" : item.topic + " ") + item.text);
+    return json;
+  };
+  return {
+      {"decides", name_of(strip->decides)}, {"headline", strip->headline.text},
+      {"held_bytes", strip->held.count},    {"holders", texts(strip->holders)},
+      {"others", texts(strip->others)},     {"setting", strip->offer ? Json(strip->offer->item.text) : Json(nullptr)}};
+}
+
+Json described(const Tables& tables, const FlamePane& pane) {
+  Json json = Json::array();
+  const std::span<const FlameNode> flame = pane.first_nodes();
+  for (std::size_t n = 1; n < flame.size(); ++n) {
+    const FlameNode* const above = pane.by_layer() ? &flame[flame[n].parent] : nullptr;
+    json.push_back(
+        {{"name", FlamePane::name_of(tables, flame[n], above)}, {"depth", flame[n].depth}, {"bytes", flame[n].bytes}});
+  }
+  return json;
+}
+
+}  // namespace
+
+Json Viewer::state() {
+  static constexpr std::array<const char*, 4> stages{"importing", "reading", "complete", "failed"};
+  const SourceStatus status = this->status();
+  Json places = Json::object();
+  for (const auto& [name, place] : places_) places[name] = {place.x, place.y, place.z, place.w};
+  const auto range = [](const TimeRange& r) { return Json{r.begin.count(), r.end.count()}; };
+  Json state{
+      {"stage", stages.at(static_cast<std::size_t>(status.stage))},
+      {"error", status.error ? Json(status.error->message()) : Json(nullptr)},
+      {"followed", status.followed},
+      {"idle", is_idle()},
+      {"frames", frames_},
+      {"keys", window_.key_count()},
+      {"events", document_->event_count()},
+      {"allocations", document_->allocation_count()},
+      {"heap", index(selection_.heap)},
+      {"axis", axis_words.at(static_cast<std::size_t>(selection_.axis.by()))},
+      {"bands", Json::array()},
+      {"view", range(selection_.view)},
+      {"span", {document_->first_time().count(), document_->last_time().count()}},
+      {"cursor", selection_.cursor},
+      {"marked", selection_.marked ? range(*selection_.marked) : Json(nullptr)},
+      {"allocation", selection_.allocation ? Json(*selection_.allocation) : Json(nullptr)},
+      {"stack", selection_.stack ? Json(index(*selection_.stack)) : Json(nullptr)},
+      {"hovered_allocation", selection_.hovered_allocation ? Json(*selection_.hovered_allocation) : Json(nullptr)},
+      {"own_line",
+       selection_.stack ? Json(own_line(stack_lines(*document_->tables, *selection_.stack))) : Json(nullptr)},
+      {"category", selection_.category ? Json(name_of(*selection_.category)) : Json(nullptr)},
+      {"categories", nullptr},
+      {"split", split_words.at(static_cast<std::size_t>(selection_.split_by(knows_categories())))},
+      {"colour", colour_words.at(static_cast<std::size_t>(selection_.colour_by(knows_categories())))},
+      {"search", selection_.search},
+      {"matches", panes_->allocations.matches()},
+      {"listed", panes_->allocations.listed()},
+      {"clipboard", clipboard()},
+      {"leaks", panes_->verdicts.leaks()},
+      {"welcome", document_->empty() ? Json(welcome_to(source_.get(), *document_).what) : Json(nullptr)},
+      {"compared", compared(panes_->compare)},
+      {"ranks", Json::array()},
+      {"prediction", nullptr},
+      {"other", panes_->compare.other()},
+      {"file", source_ ? Json(source_->path().string()) : Json(nullptr)},
+      {"tour", tour_.stop()},
+      {"tab", layout_.tab()},
+      {"maximised", layout_.maximised()},
+      {"text_size", settings_.text_size},
+      {"opening", open_dialog_.is_open()},
+      {"help", commands_.help_is_open()},
+      {"palette", commands_.palette_is_open()},
+      {"dark", settings_.dark},
+      {"overlays", Json::array()},
+      {"live_bytes", heap_.live.count},
+      {"reserved_bytes", heap_.reserved.count},
+      {"rounding_bytes", heap_.rounding ? Json(heap_.rounding->count) : Json(nullptr)},
+      {"places", places}};
+  for (std::size_t i = 0; ranks_ && i < ranks_->files().size(); ++i) {
+    const auto series = ranks_->series(i);
+    state["ranks"].push_back({{"name", ranks_->name(i)},
+                              {"file", ranks_->files()[i].string()},
+                              {"peak_reserved_bytes", series ? Json(series->peak_reserved.count) : Json(nullptr)},
+                              {"problem", series ? Json(series->problem) : Json(nullptr)}});
+  }
+  if (const auto view = prediction_ ? prediction_->result() : nullptr) {
+    state["prediction"] = {{"problem", view->problem}, {"predicted", Json::array()}};
+    for (const GrowthChart::Predicted& p : view->chart.predicted)
+      if (p.asked)
+        state["prediction"]["predicted"].push_back(
+            {{"value", p.at}, {"peak_live_bytes", p.live.count}, {"peak_reserved_bytes", p.reserved.count}});
+  }
+  state["verdict"] = described(panes_->verdict.shown());
+  for (const MarkBand& band : panes_->timeline.shown_bands())
+    state["bands"].push_back({{"name", (*document_->tables)[band.name]}, {"count", band.count}});
+  state["groups"] = Json::array();
+  if (const StackedSeries* const groups = panes_->timeline.shown_groups())
+    for (const StackedSeries::Group& group : groups->groups) state["groups"].push_back({{"label", group.label}});
+  state["flame"] = described(*document_->tables, panes_->flame);
+  for (const Overlay& overlay : overlays_) state["overlays"].push_back(overlay.name);
+  if (selection_.allocation && *selection_.allocation < document_->allocation_count())
+    state["selected"] = described(*document_, live_known_.get(), *selection_.allocation);
+  if (knows_categories()) {
+    state["categories"] = Json::object();
+    for (std::size_t c = 0; c < live_.size(); ++c)
+      if (live_.at(c).count != 0) state["categories"][name_of(static_cast<Category>(c))] = live_.at(c).bytes.count;
+  }
+  return state;
+}
+
+}  // namespace memreel::viewer
