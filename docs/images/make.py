@@ -22,6 +22,7 @@ HISTORIES = {
 }
 PANES = {
     "window": "The window",
+    "verdict": "Verdict",
     "timeline": "Timeline",
     "map": "Allocation map",
     "heap": "Heap at the cursor",
@@ -37,6 +38,18 @@ PANES = {
     "compare": "Compare",
 }
 WINDOW, PANE = (1280, 800), (720, 300)
+# Those of docs/viewer.md and the README.
+SHOWN = {
+    "gpt-dark": ("gpt_default", "1600x1000", "--dark"),
+    "oom-light": ("oom_default", "1600x620", "--light", "--pane", "oom", "--at", "oom"),
+    "map-dark": ("decode_default", "1600x800", "--dark", "--pane", "map"),
+}
+
+
+def run_view(view, history, file, size, *options):
+    subprocess.run(
+        ["xvfb-run", "-a", view, TRACES / f"{history}.reel", "--screenshot", file, "--few-colours", "--size", size, *options],
+        check=True, stdin=subprocess.DEVNULL, env={**os.environ, "LIBGL_ALWAYS_SOFTWARE": "1"})
 
 
 def take(view, history, theme, scale):
@@ -45,10 +58,7 @@ def take(view, history, theme, scale):
     folder = HERE / "panes" / history
 
     def run(file, size, *options):
-        subprocess.run(
-            ["xvfb-run", "-a", view, TRACES / f"{history}.reel", "--screenshot", file, "--few-colours", f"--{theme}",
-             "--size", f"{size[0] * scale}x{size[1] * scale}", "--scale", str(scale), *options],
-            check=True, stdin=subprocess.DEVNULL, env={**os.environ, "LIBGL_ALWAYS_SOFTWARE": "1"})
+        run_view(view, history, file, f"{size[0] * scale}x{size[1] * scale}", f"--{theme}", "--scale", str(scale), *options)
 
     run(folder / "new", PANE, "--pane", "all")
     run(folder / "new" / "window.png", WINDOW)
@@ -77,6 +87,8 @@ def page():
 
 def main():
     view = pathlib.Path(sys.argv[1]).resolve()
+    for name, (history, size, *options) in SHOWN.items():
+        run_view(view, history, HERE / "viewer" / f"{name}.png", size, *options)
     for history in HISTORIES:
         for theme in ("light", "dark"):
             for scale in (1, 2):

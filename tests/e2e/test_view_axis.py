@@ -6,7 +6,7 @@ import unittest
 
 import histories
 from program import SAMPLES, run
-from viewing import HEIGHT, WIDTH, View, ViewTest
+from viewing import HEIGHT, WIDTH, Screen, View, ViewTest
 
 
 class Axis(ViewTest):
@@ -64,8 +64,46 @@ class Axis(ViewTest):
     def test_sixty_steps_are_not_a_dozen(self):
         view = self.open(histories.path("leaks/leak_hook"))
         bands = view.settled()["bands"]
+        bands = [band for band in bands if band["depth"] == 0]
         self.assertEqual(sum(band["count"] for band in bands), 60)
         self.assertGreater(max(band["count"] for band in bands), 10)
+        self.end(view)
+
+    def test_ranges_nest_are_numbered_and_zoomed_to(self):
+        lines, ranges, now = [], {}, 0
+
+        def log(**line):
+            nonlocal now
+            now += 1_000_000
+            lines.append(json.dumps({"time": now, **line}))
+
+        def within(name, *inside):
+            log(op="begin", name=name)
+            begin = now
+            for one in inside:
+                one()
+            log(op="end", name=name)
+            ranges.setdefault(name, []).append([begin, now])
+
+        for step in range(3):
+            within("step",
+                   lambda at=step: within("forward", lambda: log(op="alloc", id=at + 1, size=4096, ptr=4096 * (at + 1))),
+                   lambda: within("backward", lambda: within("bucket 7")))
+        view = self.open(self.file("nested.jsonl", "\n".join(lines).encode()))
+        bands = view.settled()["bands"]
+        self.assertEqual([(band["depth"], band["title"]) for band in bands[:4]],
+                         [(0, "step 1"), (1, "forward 1"), (1, "backward 1"), (2, "bucket 7")])
+        self.assertEqual([band["title"] for band in bands if band["name"] == "step"], ["step 1", "step 2", "step 3"])
+        # Inner ones lie below those around them, and say who they are.
+        third = next(i for i, band in enumerate(bands) if band["title"] == "backward 3")
+        places = view.settled()["places"]
+        self.assertGreaterEqual(places[f"band/{third}"][1], places["band/0"][1] + places["band/0"][3])
+        self.assertEqual(view.point(f"band/{third}", 0.5)["told_band"], "backward 3")
+        begin, end = view.double_click_on(f"band/{third}")["view"]
+        first = view.settled()["span"][0]
+        self.assertEqual([begin - first, end - first], [at - 1_000_000 for at in ranges["backward"][2]])
+        # What began before is there, too.
+        self.assertEqual({band["title"] for band in view.settled()["bands"]}, {"step 3", "backward 3", "bucket 7"})
         self.end(view)
 
     def test_a_failure_is_where_its_flag_is(self):
@@ -93,10 +131,7 @@ class Room(ViewTest):
     def test_a_double_click_on_a_title_is_all_of_the_window(self):
         view = self.open(SAMPLES / "oom_default.reel")
         for pane, across in (("map", 0.6), ("heap", 0.95), ("inspector", 0.9)):
-            x, y, width, height = view.settled()["places"]["title/" + pane]
-            view.hands("mousemove", int(x + across * width), int(y + 0.5 * height), "sleep", 0.3, "click", "--repeat", 2,
-                       "--delay", 90, 1)
-            shown = view.settled()
+            shown = view.double_click_on("title/" + pane, across)
             self.assertEqual(shown["maximised"], pane)
             self.assertGreater(shown["places"][pane][2], 0.9 * WIDTH)
             self.assertEqual(view.key("Escape")["maximised"], "")
@@ -112,6 +147,15 @@ class Room(ViewTest):
         view.process.send_signal(signal.SIGCONT)
         self.assertEqual(view.settled()["maximised"], "map")
         self.end(view)
+
+    def test_screens_with_4k_are_legible(self):
+        for dots_per_inch, scale in ((96, 1), (163, 1.5), (280, 2.5)):
+            screen = Screen((3840, 2160), dots_per_inch)
+            self.addCleanup(screen.close)
+            view = View(screen, SAMPLES / "leak.reel")
+            self.addCleanup(view.close)
+            self.assertEqual(view.settled()["scale"], scale)
+            self.end(view)
 
     def test_text_has_the_size_that_its_reader_wants(self):
         view = self.open(SAMPLES / "leak.reel")

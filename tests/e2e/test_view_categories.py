@@ -108,8 +108,9 @@ class Categories(ViewTest):
 
     def test_the_flame_graph_by_layer_folds_what_only_passes_a_call_on(self):
         view = self.open(TRACE, "--pane", "flame")
-        by_stack = view.settled()["flame"]
-        self.assertIn("_call_impl", {node["name"] for node in by_stack})
+        self.assertFalse([node["name"] for node in view.settled()["flame"] if "_call_impl" in node["name"]])
+        by_stack = view.click_on("flame/wrappers")["flame"]
+        self.assertTrue([node["name"] for node in by_stack if node["name"].startswith("_call_impl  module.py:")])
         flame = view.click_on("flame/by layer")["flame"]
         self.assertFalse([node["name"] for node in flame if "_call_impl" in node["name"] or "wrapper" in node["name"]])
         # Each node holds what the report says of the layers that begin as it does.
@@ -123,6 +124,20 @@ class Categories(ViewTest):
         # A click selects the layer, a double click shows nothing else.
         self.assertIsNotNone(view.click_on("flame/3")["stack"])
         self.assertGreater(len(view.click_on("flame/by stack")["flame"]), len(flame) / 2)
+        self.end(view)
+
+    def test_the_flame_graph_is_turned_over(self):
+        view = self.open(TRACE, "--pane", "flame")
+        down = view.settled()["flame"]
+        up = view.click_on("flame/bottom-up")["flame"]
+        outermost = {node["name"]: node["bytes"] for node in up if node["depth"] == 1}
+        self.assertEqual(sum(outermost.values()), sum(node["bytes"] for node in down if node["depth"] == 1))
+        self.assertEqual([node["name"] for node in down if node["depth"] == 1], ["<module>  record.py:163"])
+        # What allocates comes first; who called it lies below, and holds as much as all of its callees here.
+        inner = "forward  activations.py:66"
+        self.assertIn(inner, outermost)
+        self.assertIsNotNone(view.click_on("flame/1")["stack"])
+        self.assertEqual(view.click_on("flame/bottom-up")["flame"], down)
         self.end(view)
 
     def test_two_traces_differ_by_category_and_layer_as_diff_says(self):

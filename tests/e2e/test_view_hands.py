@@ -36,10 +36,7 @@ class Keys(HandsTest):
     def test_f_twice_shows_all_after_a_range_was_dragged(self):
         view = self.open(SAMPLES / "leak.reel")
         shown = view.settled()
-        x, y, width, height = shown["places"]["timeline"]
-        view.hands("mousemove", int(x + 0.3 * width), int(y + height / 2), "mousedown", 1, "sleep", 0.5, "mousemove",
-                   int(x + 0.5 * width), int(y + height / 2), "sleep", 0.5, "mouseup", 1)
-        marked = view.settled()["marked"]
+        marked = view.drag("timeline", 0.3, 0.5, "shift")["marked"]
         self.assertEqual(view.key("f")["view"], marked)
         self.assertEqual(view.key("f")["view"], shown["view"])
         self.end(view)

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import time
@@ -20,9 +21,10 @@ PATIENCE = 240 if SANITIZED else 60
 class Screen:
     """An X server without a screen."""
 
-    def __init__(self):
+    def __init__(self, size=(WIDTH, HEIGHT), dots_per_inch=96):
         self.server = subprocess.Popen(
-            ["Xvfb", "-displayfd", "1", "-screen", "0", f"{WIDTH}x{HEIGHT}x24", "-nolisten", "tcp", "-noreset"],
+            ["Xvfb", "-displayfd", "1", "-screen", "0", f"{size[0]}x{size[1]}x24", "-dpi", str(dots_per_inch), "-nolisten",
+             "tcp", "-noreset"],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.environment = {**os.environ, "DISPLAY": ":" + self.server.stdout.readline().strip(),
                             "LIBGL_ALWAYS_SOFTWARE": "1", "LP_NUM_THREADS": "1"}
@@ -89,6 +91,41 @@ class View:
     def click_on(self, place, across=0.5, down=0.5):
         x, y, width, height = self.settled()["places"][place]
         return self.click(x + across * width, y + down * height)
+
+    def press(self, place, across, down=0.5):
+        """The left button goes down there, and stays down."""
+        self.point(place, across, down)
+        self.hands("mousedown", 1)
+        return self.settled()
+
+    def point(self, place, across, down=0.5):
+        x, y, width, height = self.settled()["places"][place]
+        self.hands("mousemove", int(x + across * width), int(y + down * height))
+        return self.settled()
+
+    def release(self):
+        self.hands("mouseup", 1)
+        return self.settled()
+
+    def drag(self, place, start, end, modifier=None):
+        """With the left button, from one part of a place's width to another."""
+        if modifier:
+            self.hands("keydown", modifier)
+        self.press(place, start)
+        self.point(place, (start + end) / 2)
+        self.point(place, end)
+        shown = self.release()
+        if modifier:
+            self.hands("keyup", modifier)
+        return shown
+
+    def double_click_on(self, place, across=0.5, down=0.5):
+        self.point(place, across, down)
+        # However late a busy machine passes the second click on, both come before the next frame.
+        self.process.send_signal(signal.SIGSTOP)
+        self.hands("click", "--repeat", 2, 1)
+        self.process.send_signal(signal.SIGCONT)
+        return self.settled()
 
     def close(self):
         """Whatever state it is in."""

@@ -14,6 +14,8 @@
 #include "viewer/model/allocation_map.h"
 #include "viewer/model/device_memory.h"
 #include "viewer/model/document_builder.h"
+#include "viewer/model/filter.h"
+#include "viewer/model/flame_graph.h"
 #include "viewer/model/heap_at.h"
 #include "viewer/model/recording_cost.h"
 #include "viewer/model/rounding.h"
@@ -67,7 +69,8 @@ std::shared_ptr<const Document> document_of(const std::shared_ptr<ByteFile>& fil
   return builder.publish(*reader, file->size(), true);
 }
 
-void ask(const Document& document, const HeapSeries& series) {
+void ask(const std::shared_ptr<const Document>& asked, const HeapSeries& series) {
+  const Document& document = *asked;
   std::atomic<float> share = 0;
   const Progress progress({}, share);
   const HeapId heap = series.heap;
@@ -78,10 +81,11 @@ void ask(const Document& document, const HeapSeries& series) {
   free_columns(document, series, begin, end, 10);
   sampled_series(document, heap);
   unattributed(document, heap, all);
+  const auto sieve = std::make_shared<const Sieve>(asked, typed_filter(">1KiB f"), nullptr);
   for (const AllocationOrder order : {AllocationOrder::begin, AllocationOrder::size, AllocationOrder::lifetime,
                                       AllocationOrder::address, AllocationOrder::stack})
-    list_allocations(document, {.heap = heap, .text = order == AllocationOrder::size ? "f" : "", .order = order},
-                     progress);
+    list_allocations(
+        document, {.heap = heap, .sieve = order == AllocationOrder::size ? sieve : nullptr, .order = order}, progress);
   draw_map(
       document, {.heap = heap, .begin = begin, .end = end, .width = 60, .height = 40}, [](std::uint32_t) { return 0U; },
       0, progress);
@@ -89,9 +93,11 @@ void ask(const Document& document, const HeapSeries& series) {
   const auto rounding = find_rounding(document, progress);
   for (const std::uint32_t events : {0U, all / 2, all})
     heap_at(document, heap, events, rounding ? &*rounding : nullptr);
-  for (const Weighing weighing : {Weighing::live_at_cursor, Weighing::allocated, Weighing::peak})
+  for (const Weighing weighing : {Weighing::live_at_cursor, Weighing::allocated, Weighing::peak, Weighing::kept})
     if (const auto weights = weigh_stacks(document, {.weighing = weighing, .heap = heap, .end_event = all}, progress))
-      flame_graph(*document.tables, *weights);
+      for (const bool bottom_up : {false, true})
+        flame_graph(*document.tables, *weights,
+                    {.are_nodes = frames_without_wrappers(*document.tables), .bottom_up = bottom_up});
   for (std::size_t by = 0; by < split_words.size(); ++by)
     split_series(document, {.heap = heap, .by = static_cast<SplitBy>(by)}, progress);
   if (const Steps steps = steps_of(document, heap); !steps.ends.empty()) SideScale::by_step(document, steps);
@@ -102,7 +108,7 @@ void ask(const std::shared_ptr<ByteFile>& file) {
   if (document == nullptr || document->empty()) return;
   recording_share(*document);
   has_known_rounding(*document);
-  for (const HeapSeries& series : document->heaps) ask(*document, series);
+  for (const HeapSeries& series : document->heaps) ask(document, series);
 }
 
 }  // namespace

@@ -83,6 +83,9 @@ void Viewer::make_commands() {
   for (std::size_t i = 0; i < digits; ++i)
     add("Show " + std::string(tab_names.at(i)), std::to_string(i + 1), GLFW_KEY_1 + static_cast<int>(i), 0,
         [this, i] { layout_.show_tab(tab_names.at(i)); });
+  add("Show all heaps", "H", GLFW_KEY_H, 0, [this] {
+    if (has_tab("heaps")) layout_.show_tab("heaps");
+  });
   add("Show ranks", "R", GLFW_KEY_R, 0, [this] {
     if (ranks_) layout_.show_tab("ranks");
   });
@@ -105,7 +108,7 @@ void Viewer::make_commands() {
   add("Show or hide the verdict above all panes", "V", GLFW_KEY_V, 0,
       [this] { settings_.verdict = !settings_.verdict; });
   add("Keep this instant, to compare others with it", "K", GLFW_KEY_K, 0, [this] {
-    panes_->compare.keep(selection_.cursor);
+    selection_.kept = selection_.cursor;
     layout_.show_tab("compare");
   });
   add("Pause or go on following the file", "Space", GLFW_KEY_SPACE, 0, [this] { paused_ = !paused_; });

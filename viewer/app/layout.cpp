@@ -127,6 +127,7 @@ void Layout::draw_lists(Scene& scene, const PaneContents& contents) {
       fill(list, {at.x, area.bottom - scene.px(2), area.right, area.bottom}, alarming ? theme.alarm : theme.accent);
     ImGui::SameLine(0, scene.px(20));
   }
+  ImGui::SetCursorPosY(ImGui::GetCursorPosY() - scene.px(3));  // words on one line
   contents.draw_beside_tabs(tab_);
   ImGui::NewLine();
   contents.draw(tab_);

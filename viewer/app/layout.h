@@ -15,9 +15,9 @@
 namespace memreel::viewer {
 
 /// The tabs of the lower half, by the names that `--pane` takes.
-inline constexpr std::array<std::string_view, 11> tab_names{"allocations", "stacks",        "flame",     "segments",
-                                                            "leaks",       "fragmentation", "oom",       "policies",
-                                                            "compare",     "ranks",         "prediction"};
+inline constexpr std::array<std::string_view, 12> tab_names{"allocations", "stacks",        "flame", "segments",
+                                                            "leaks",       "fragmentation", "oom",   "policies",
+                                                            "compare",     "heaps",         "ranks", "prediction"};
 /// Panes that are always there.
 inline constexpr std::array<std::string_view, 5> fixed_names{"verdict", "timeline", "map", "heap", "inspector"};
 

@@ -248,7 +248,7 @@ int run(const Arguments& arguments, Clock::time_point started) {
   auto window = Window::open({.title = title_of(*files),
                               .width = size->first,
                               .height = size->second,
-                              .scale = arguments.headless() && arguments.scale == 0 ? 1 : arguments.scale,
+                              .scale = arguments.scale,
                               .offscreen = arguments.headless()});
   if (!window) return fail(window.error());
   Viewer viewer(**window, settings, *memory_limit);
@@ -299,7 +299,9 @@ int parse_and_run(int argc, char** argv) {
   app.add_option(
       "--max-memory", arguments.max_memory,
       "Most memory that a file may ask for, e.g. 4GiB [64 times its size, at most a quarter of the machine's]");
-  app.add_option("--scale", arguments.scale, "Pixels per unit of length, e.g. 2 [as the screen says]")
+  app.add_option(
+         "--scale", arguments.scale,
+         "Pixels per unit of length, e.g. 2 [as the screen says; of pictures as high as they are: 2 at 2160 pixels]")
       ->check(CLI::Range(0.5, 4.0));
   app.add_option("--at", arguments.at,
                  "Where the cursor is: seconds, 45%, event:1000, peak, reserved-peak, oom or end [peak]");

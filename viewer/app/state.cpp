@@ -66,11 +66,8 @@ Json described(const VerdictStrip* strip) {
 Json described(const Tables& tables, const FlamePane& pane) {
   Json json = Json::array();
   const std::span<const FlameNode> flame = pane.first_nodes();
-  for (std::size_t n = 1; n < flame.size(); ++n) {
-    const FlameNode* const above = pane.by_layer() ? &flame[flame[n].parent] : nullptr;
-    json.push_back(
-        {{"name", FlamePane::name_of(tables, flame[n], above)}, {"depth", flame[n].depth}, {"bytes", flame[n].bytes}});
-  }
+  for (std::size_t n = 1; n < flame.size(); ++n)
+    json.push_back({{"name", pane.name_of(tables, flame[n])}, {"depth", flame[n].depth}, {"bytes", flame[n].bytes}});
   return json;
 }
 
@@ -97,6 +94,7 @@ Json Viewer::state() {
       {"view", range(selection_.view)},
       {"span", {document_->first_time().count(), document_->last_time().count()}},
       {"cursor", selection_.cursor},
+      {"kept", selection_.kept ? Json(*selection_.kept) : Json(nullptr)},
       {"marked", selection_.marked ? range(*selection_.marked) : Json(nullptr)},
       {"allocation", selection_.allocation ? Json(*selection_.allocation) : Json(nullptr)},
       {"stack", selection_.stack ? Json(index(*selection_.stack)) : Json(nullptr)},
@@ -110,6 +108,11 @@ Json Viewer::state() {
       {"search", selection_.search},
       {"matches", panes_->allocations.matches()},
       {"listed", panes_->allocations.listed()},
+      {"weighed_bytes", panes_->stacks.shown_bytes()},
+      {"heap_event", heap_.event},
+      {"failures_listed", panes_->failures.listed()},
+      {"heaps_shown", panes_->heaps.shown()},
+      {"segments_event", panes_->segments.shown_event()},
       {"clipboard", clipboard()},
       {"leaks", panes_->verdicts.leaks()},
       {"welcome", document_->empty() ? Json(welcome_to(source_.get(), *document_).what) : Json(nullptr)},
@@ -122,6 +125,7 @@ Json Viewer::state() {
       {"tab", layout_.tab()},
       {"maximised", layout_.maximised()},
       {"text_size", settings_.text_size},
+      {"scale", window_.scale()},
       {"opening", open_dialog_.is_open()},
       {"help", commands_.help_is_open()},
       {"palette", commands_.palette_is_open()},
@@ -147,7 +151,11 @@ Json Viewer::state() {
   }
   state["verdict"] = described(panes_->verdict.shown());
   for (const MarkBand& band : panes_->timeline.shown_bands())
-    state["bands"].push_back({{"name", (*document_->tables)[band.name]}, {"count", band.count}});
+    state["bands"].push_back({{"name", (*document_->tables)[band.name]},
+                              {"count", band.count},
+                              {"depth", band.depth},
+                              {"title", title_of(*document_->tables, band)}});
+  state["told_band"] = panes_->timeline.told_band();
   state["groups"] = Json::array();
   if (const StackedSeries* const groups = panes_->timeline.shown_groups())
     for (const StackedSeries::Group& group : groups->groups) state["groups"].push_back({{"label", group.label}});

@@ -151,7 +151,7 @@ void Viewer::draw_search(Scene& scene) {
     ImGui::SetKeyboardFocusHere();
     focus_search_ = false;
   }
-  if (ImGui::InputTextWithHint("##search", "/  search stacks and addresses", &selection_.search,
+  if (ImGui::InputTextWithHint("##search", "/  stacks, addresses, >1MiB", &selection_.search,
                                ImGuiInputTextFlags_AutoSelectAll))
     match_step_ = 0;
   if (item_entered(scene)) {

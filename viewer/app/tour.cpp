@@ -19,7 +19,7 @@ constexpr std::array<Stop, 6> tour{{
      "What decides, who holds the peak, what leaks, and the setting that helps. Click any of it to see where."},
     {"timeline", "All of time",
      "What was reserved from the driver, and what was live in it. The wheel zooms where the pointer is, "
-     "W A S D move, a click puts the cursor, a drag measures."},
+     "W A S D move, a click or a drag puts the cursor, Shift and a drag mark a range."},
     {"map", "Every allocation",
      "Addresses upwards, time to the right. Point at a rectangle to see who made it; the same "
      "allocation lights up in every pane. Click to keep it."},

@@ -66,6 +66,7 @@ void Viewer::renumber(const Document& next) {
   panes->compare.set_other(panes_->compare.other());
   panes_ = std::move(panes);
   overlays_.clear();
+  sieve_.reset();
   heap_ = HeapAt();
   if (selection_.cursor != 0)
     selection_.cursor = next.events_until(document_->time(std::min(selection_.cursor, document_->event_count()) - 1));
@@ -89,6 +90,27 @@ void Viewer::update_classification() {
   if (!panes_->classification.is_current()) busy_ = true;
 }
 
+/// What nobody limits all passes; else the last sieve is used until the one that is asked for is there.
+void Viewer::update_sieve() {
+  SieveKey key{.filter = typed_filter(selection_.search), .version = document_->event_count()};
+  key.filter.category = selection_.category;
+  if (key.filter.lets_all_pass()) {
+    sieve_.reset();
+    sieving_ = false;
+    return;
+  }
+  const auto known = panes_->classification.value();
+  if (known && key.filter.category) key.classified = static_cast<std::uint32_t>(known->categories.evidence.size());
+  panes_->sieve.request(key, [document = document_, filter = key.filter, known](const Progress&) {
+    return std::optional<Sieve>(std::in_place, document, filter, known);
+  });
+  sieving_ = !panes_->sieve.is_current();
+  if (sieving_)
+    busy_ = true;
+  else
+    sieve_ = panes_->sieve.value();
+}
+
 /// The heap at the cursor. How much rounding takes of it comes when that is found.
 void Viewer::update_heap() {
   if (document_->complete && has_known_rounding(*document_)) {
@@ -101,12 +123,13 @@ void Viewer::update_heap() {
   const auto known = panes_->classification.value();
   const bool same_heap = heap_.event == selection_.cursor && heap_.heap == selection_.heap &&
                          heap_version_ == document_->event_count() && heap_rounding_ == rounding;
-  if (same_heap && live_known_ == known) return;
+  if (same_heap && live_known_ == known && live_sieve_ == sieve_) return;
   if (!same_heap) heap_ = heap_at(*document_, selection_.heap, selection_.cursor, rounding.get());
   heap_version_ = document_->event_count();
   heap_rounding_ = rounding;
   live_known_ = known;
-  live_ = known ? live_by_category(heap_.blocks, *known) : LiveByCategory{};
+  live_sieve_ = sieve_;
+  live_ = known ? live_by_category(heap_.blocks, *known, sieve_.get()) : LiveByCategory{};
 }
 
 /// Steps are found beside the window; of a trace without any the axis counts time.

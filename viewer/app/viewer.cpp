@@ -7,8 +7,10 @@
 
 #include "formats/model/sample_trace.h"
 #include "viewer/model/navigation.h"
+#include "viewer/panes/filter_bar.h"
 
 namespace memreel::viewer {
+
 Viewer::Viewer(Window& window, Settings settings, Bytes memory_limit)
     : window_(window),
       settings_(std::move(settings)),
@@ -55,6 +57,8 @@ void Viewer::forget_document() {
   heap_rounding_.reset();
   live_ = {};
   live_known_.reset();
+  live_sieve_.reset();
+  sieve_.reset();
   document_ = std::make_shared<const Document>();
   selection_ = Selection();
   overlays_.clear();
@@ -163,6 +167,7 @@ void Viewer::draw() {
   update_judged(now);
   update_classification();
   update_axis();
+  update_sieve();
   update_heap();
   Scene scene{.document = document_,
               .file = source_ ? source_->file() : nullptr,
@@ -175,6 +180,8 @@ void Viewer::draw() {
               .rounding = panes_->rounding,
               .classification = panes_->classification.value(),
               .classifying = !panes_->classification.is_current(),
+              .sieve = sieve_,
+              .sieving = sieving_,
               .judged_events = judged_events_,
               .findings = panes_->verdicts.known(),
               .overlays = overlays_,
@@ -221,10 +228,8 @@ PaneContents Viewer::contents(Scene& scene) {
       .draw_verdict_strip = [this, &scene] { follow(panes_->verdict.draw_strip(scene, panes_->verdicts)); },
       .draw_beside_tabs =
           [this, &scene](std::string_view tab) {
-            if (tab != "allocations") return;
-            AllocationsPane::draw_filter(scene);
-            ImGui::SameLine();
-            panes_->allocations.draw_progress(scene);
+            draw_filter_bar(scene);
+            if (tab == "allocations") panes_->allocations.draw_progress(scene);
           }};
   for (const std::string_view name : tab_names)
     if (has_tab(name))
@@ -261,6 +266,8 @@ void Viewer::draw_named(Scene& scene, std::string_view name) {
     panes_->fragmentation.draw(scene, panes_->verdicts);
   else if (name == "compare")
     panes_->compare.draw(scene);
+  else if (name == "heaps")
+    panes_->heaps.draw(scene);
   else if (name == "policies")
     panes_->policies.draw(scene);
   else if (name == "ranks" && ranks_)

@@ -19,12 +19,14 @@
 #include "viewer/app/tour.h"
 #include "viewer/app/window.h"
 #include "viewer/model/classification.h"
+#include "viewer/model/filter.h"
 #include "viewer/model/rounding.h"
 #include "viewer/model/selection.h"
 #include "viewer/model/source.h"
 #include "viewer/panes/compare_pane.h"
 #include "viewer/panes/flame_pane.h"
 #include "viewer/panes/heap_pane.h"
+#include "viewer/panes/heaps_pane.h"
 #include "viewer/panes/inspector_pane.h"
 #include "viewer/panes/list_panes.h"
 #include "viewer/panes/map_pane.h"
@@ -50,6 +52,7 @@ struct Panes {
   TimelinePane timeline;
   MapPane map;
   HeapPane heap;
+  HeapsPane heaps;
   InspectorPane inspector;
   AllocationsPane allocations;
   StacksPane stacks;
@@ -62,6 +65,7 @@ struct Panes {
   Verdicts verdicts;
   RoundingJob rounding;
   ClassificationJob classification;
+  SieveJob sieve;
   Background<AxisKey, AxisScale> steps;  // on the axis
   PoliciesPane policies;
 };
@@ -96,7 +100,8 @@ class Viewer {
   void compare_with(const std::filesystem::path& file) { panes_->compare.set_other(file.string()); }
   /// Whether there is something on a tab for what is open.
   bool has_tab(std::string_view name) const {
-    return (name != "ranks" || ranks_ != nullptr) && (name != "prediction" || prediction_ != nullptr);
+    return (name != "heaps" || document_->heaps.size() > 1) && (name != "ranks" || ranks_ != nullptr) &&
+           (name != "prediction" || prediction_ != nullptr);
   }
 
   /// Draws a frame.
@@ -119,6 +124,7 @@ class Viewer {
   void follow_document();
   void forget_document();
   void renumber(const Document& next);
+  void update_sieve();
   void update_heap();
   void update_judged(double now);
   void update_axis();
@@ -169,6 +175,9 @@ class Viewer {
   HeapAt heap_;
   LiveByCategory live_{};                             // in heap_
   std::shared_ptr<const Classification> live_known_;  // what that rests on
+  std::shared_ptr<const Sieve> live_sieve_;
+  std::shared_ptr<const Sieve> sieve_;  // what lists and pictures are limited to; null: nothing limits them
+  bool sieving_ = false;                // another one is on its way
   std::uint32_t heap_version_ = 0;
   std::shared_ptr<const Rounding> heap_rounding_;  // what heap_ was made with
   std::vector<Overlay> overlays_;

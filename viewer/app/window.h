@@ -19,7 +19,7 @@ namespace memreel::viewer {
 struct WindowOptions {
   std::string title;
   int width = 1600, height = 1000;
-  double scale = 0;        // pixels per unit of length; 0: as the screen says
+  double scale = 0;        // pixels per unit of length; 0: as the screen says, off-screen as the height does
   bool offscreen = false;  // draws into a picture of exactly that size; no window appears
 };
 

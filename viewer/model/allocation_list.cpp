@@ -1,18 +1,11 @@
 #include "viewer/model/allocation_list.h"
 
 #include <algorithm>
-#include <cctype>
 
-#include "formats/model/origin_text.h"
 #include "viewer/model/heap_at.h"
 
 namespace memreel::viewer {
 namespace {
-
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
 
 constexpr std::uint32_t piece = 1U << 16U;  // rows between looks at whether the job is cancelled
 
@@ -51,40 +44,19 @@ std::optional<std::uint32_t> AllocationList::row_of(std::uint32_t allocation) co
   return static_cast<std::uint32_t>(found - rows_.begin());
 }
 
-std::vector<bool> stacks_with(const Tables& tables, const std::string& text) {
-  const std::string wanted = lower(text);
-  const auto has = [&](StringId id) { return lower(tables[id]).find(wanted) != std::string::npos; };
-  std::vector<bool> frames(tables.frames.size()), stacks(tables.stacks.size());
-  for (std::size_t f = 1; f < frames.size(); ++f) {
-    const Frame& frame = tables.frames[f];
-    frames[f] = has(frame.function) || has(frame.file) || has(frame.instance) ||
-                lower(tables[frame.file] + ":" + std::to_string(frame.line)).find(wanted) != std::string::npos;
-  }
-  for (std::size_t s = 1; s < stacks.size(); ++s)
-    stacks[s] = frames[index(tables.stacks[s].frame)] || stacks[index(tables.stacks[s].caller)];
-  return stacks;
-}
-
 std::optional<AllocationList> list_allocations(const Document& document, const AllocationQuery& query,
                                                const Progress& progress, const Classification* classification) {
   static const Classification nothing_known;
   const Classification& known = classification == nullptr ? nothing_known : *classification;
-  const bool all = query.text.empty() && !query.category && query.first_event == 0 &&
-                   query.end_event >= document.event_count() && document.heaps.size() <= 1;
+  const bool all =
+      !query.sieve && query.first_event == 0 && query.end_event >= document.event_count() && document.heaps.size() <= 1;
   if (all && query.order == AllocationOrder::begin)
     return AllocationList(document.allocation_count(), query.descending);
 
-  const std::vector<bool> stacks = query.text.empty() ? std::vector<bool>() : stacks_with(*document.tables, query.text);
-  const std::string address = lower(query.text);
-  const bool by_address = address.starts_with("0x");
   std::vector<std::uint32_t> rows;
   const auto see = [&](std::uint32_t id) {
     if (document.heap_of(document.origin_of(id)) != query.heap) return;
-    if (query.category && known.category(id) != *query.category) return;
-    if (!query.text.empty() && !stacks[index(document.stack_of(id))] &&
-        !(by_address && hexadecimal(document.columns.address[id]).starts_with(address)))
-      return;
-    rows.push_back(id);
+    if (!query.sieve || query.sieve->passes(id)) rows.push_back(id);
   };
   for (const std::uint32_t id : held_at(document, query.heap, query.first_event)) see(id);
   const std::uint32_t begin = document.allocations_before(query.first_event);

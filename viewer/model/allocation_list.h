@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "viewer/model/background.h"
 #include "viewer/model/classification.h"
 #include "viewer/model/document.h"
+#include "viewer/model/filter.h"
 
 namespace memreel::viewer {
 
@@ -19,12 +19,11 @@ enum class AllocationOrder : std::uint8_t { begin, size, lifetime, address, stac
 struct AllocationQuery {
   HeapId heap = HeapId::none;
   std::uint32_t first_event = 0, end_event = never;  // those held at some time in between
-  std::string text;                                  // of a frame, or of an address in hexadecimal; empty: all
-  std::optional<Category> category;                  // none: all
+  std::shared_ptr<const Sieve> sieve;                // null: all
   AllocationOrder order = AllocationOrder::begin;
   bool descending = false;
   std::uint32_t version = 0;     // events of the document
-  std::uint32_t classified = 0;  // allocations: which of them the answer rests on
+  std::uint32_t classified = 0;  // allocations: which of them the order rests on
 
   friend bool operator==(const AllocationQuery&, const AllocationQuery&) = default;
 };
@@ -51,12 +50,9 @@ class AllocationList {
   std::vector<std::uint32_t> rows_;
 };
 
-/// `classification`: may be null where the query has no use for it. None when cancelled.
+/// `classification`: may be null where the order has no use for it. None when cancelled.
 std::optional<AllocationList> list_allocations(const Document& document, const AllocationQuery& query,
                                                const Progress& progress,
                                                const Classification* classification = nullptr);
-
-/// For each stack, whether a frame of it, or the module that one calls, contains `text`, in any case.
-std::vector<bool> stacks_with(const Tables& tables, const std::string& text);
 
 }  // namespace memreel::viewer

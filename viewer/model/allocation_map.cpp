@@ -157,6 +157,11 @@ std::optional<MapPicture> draw_map(const Document& document, const MapQuery& que
     canvas.fill(x_of_event(s.begin, 0), x_of_event(s.end, right_end), canvas.y_of(*offset + s.size.count),
                 canvas.y_of(*offset), segment_colour, false);
   }
+  struct Large {
+    double area = 0;
+    std::uint32_t id = 0;
+  };
+  std::vector<Large> large;
   const bool done =
       for_each_in_range(document, query.heap, first, end, &progress, [&](std::uint32_t id, std::uint32_t begin) {
         const auto offset = picture.scale.offset_of({document.columns.address[id]});
@@ -164,11 +169,17 @@ std::optional<MapPicture> draw_map(const Document& document, const MapQuery& que
         const double top = canvas.y_of(*offset + document.size_of(id).count), bottom = canvas.y_of(*offset);
         if (bottom < 0 || top > query.height) return;
         ++picture.drawn;
-        if (canvas.fill(canvas.x_of(document.time(begin)), x_of_event(document.completed(id), right_end), top, bottom,
-                        colour_of(id), true))
-          ++picture.folded;
+        const double left = canvas.x_of(document.time(begin)), right = x_of_event(document.completed(id), right_end);
+        if (canvas.fill(left, right, top, bottom, colour_of(id), true)) ++picture.folded;
+        const double width = std::min<double>(right, query.width) - std::max(left, 0.0);
+        const double height = std::min<double>(bottom, query.height) - std::max(top, 0.0);
+        if (query.label_width != 0 && width >= query.label_width && height >= query.label_height)
+          large.push_back({width * height, id});
       });
   if (!done) return std::nullopt;
+  constexpr std::size_t most_labels = 200;
+  std::ranges::sort(large, std::ranges::greater{}, &Large::area);
+  for (std::size_t i = 0; i < std::min(large.size(), most_labels); ++i) picture.labelled.push_back(large[i].id);
   return picture;
 }
 

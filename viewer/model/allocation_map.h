@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "viewer/model/axis_scale.h"
 #include "viewer/model/background.h"
 #include "viewer/model/document.h"
+#include "viewer/model/filter.h"
 
 namespace memreel::viewer {
 
@@ -45,15 +47,17 @@ inline constexpr std::array<std::string_view, 7> colour_words{"category", "stack
 
 struct MapQuery {
   HeapId heap = HeapId::none;
-  Nanoseconds begin{}, end{};           // of the picture
-  AxisScale axis;                       // what its width counts
-  double low = 0, high = 1;             // part of the address scale
-  std::uint32_t width = 0, height = 0;  // pixels
+  Nanoseconds begin{}, end{};                       // of the picture
+  AxisScale axis;                                   // what its width counts
+  double low = 0, high = 1;                         // part of the address scale
+  std::uint32_t width = 0, height = 0;              // pixels
+  std::uint32_t label_width = 0, label_height = 0;  // pixels, of rectangles that have room for a label; 0: none have
   MapColour colour = MapColour::stack;
   std::uint32_t palette = 0;             // changes with the colours
   std::uint32_t classified = 0;          // allocations; 0 where that does not matter
   std::optional<StackId> lit;            // all but this stack's are pale,
   std::optional<Category> lit_category;  // or all but this category's
+  std::shared_ptr<const Sieve> sieve;    // what does not pass is pale; null: nothing is
   std::uint32_t version = 0;
 
   friend bool operator==(const MapQuery&, const MapQuery&) = default;
@@ -64,8 +68,9 @@ struct MapPicture {
   MapQuery query;
   AddressScale scale;
   std::vector<std::uint32_t> pixels;
-  std::uint32_t drawn = 0;   // rectangles
-  std::uint32_t folded = 0;  // of these, narrower than a pixel: they share one with others
+  std::uint32_t drawn = 0;              // rectangles
+  std::uint32_t folded = 0;             // of these, narrower than a pixel: they share one with others
+  std::vector<std::uint32_t> labelled;  // allocations that have room for a label; of too many the largest
 };
 
 /// The colour of an allocation, `0xAABBGGRR`.

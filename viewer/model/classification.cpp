@@ -8,6 +8,7 @@
 #include "formats/model/memory_limit.h"
 #include "formats/reader/load.h"
 #include "formats/reader/trace_stream.h"
+#include "viewer/model/filter.h"
 #include "viewer/model/layer_frames.h"
 #include "viewer/model/subject.h"
 
@@ -70,17 +71,20 @@ std::optional<Classification> classify_file(const std::shared_ptr<ByteFile>& fil
 }
 
 LiveByCategory live_by_category(const Document& document, const Classification& classification, HeapId heap,
-                                std::uint32_t events) {
+                                std::uint32_t events, const Sieve* sieve) {
   LiveByCategory live{};
   for (const std::uint32_t id : held_at(document, heap, events))
-    if (document.requested(id) >= events) add(live, classification.category(id), document.size_of(id));
+    if (document.requested(id) >= events && (sieve == nullptr || sieve->passes_but_category(id)))
+      add(live, classification.category(id), document.size_of(id));
   return live;
 }
 
-LiveByCategory live_by_category(std::span<const HeldBlock> blocks, const Classification& classification) {
+LiveByCategory live_by_category(std::span<const HeldBlock> blocks, const Classification& classification,
+                                const Sieve* sieve) {
   LiveByCategory live{};
   for (const HeldBlock& block : blocks)
-    if (!block.pending) add(live, classification.category(block.allocation), block.size);
+    if (!block.pending && (sieve == nullptr || sieve->passes_but_category(block.allocation)))
+      add(live, classification.category(block.allocation), block.size);
   return live;
 }
 

@@ -16,6 +16,8 @@
 
 namespace memreel::viewer {
 
+class Sieve;
+
 /// Answers for allocations and stacks that were there when it was made; of later ones nothing is known. Memory: two
 /// bytes for each allocation, and a few for each stack.
 struct Classification {
@@ -60,10 +62,12 @@ struct CategoryHolding {
 
 using LiveByCategory = std::array<CategoryHolding, category_count>;  // by Category
 
-/// What is live after `events` events. Cost: as that of heap_at().
+/// What is live after `events` events. Cost: as that of heap_at(). `sieve`: what passes but for its category; null:
+/// all.
 LiveByCategory live_by_category(const Document& document, const Classification& classification, HeapId heap,
-                                std::uint32_t events);
+                                std::uint32_t events, const Sieve* sieve = nullptr);
 /// The same of the blocks that a heap holds at an instant.
-LiveByCategory live_by_category(std::span<const HeldBlock> blocks, const Classification& classification);
+LiveByCategory live_by_category(std::span<const HeldBlock> blocks, const Classification& classification,
+                                const Sieve* sieve = nullptr);
 
 }  // namespace memreel::viewer

@@ -56,7 +56,9 @@ struct OtherEvent {
 struct MarkSpan {
   StringId name = StringId::none;
   std::uint32_t begin = 0;
-  std::uint32_t depth = 0;  // ranges of its thread that it lies in
+  std::uint32_t depth = 0;       // ranges of its thread that it lies in
+  std::uint32_t parent = never;  // the innermost of them
+  std::uint32_t number = 1;      // the how many-th of its name it is
 };
 
 /// What is the case after `event` events.
@@ -96,6 +98,7 @@ struct Columns {
   ColumnView<std::uint32_t> emptied;  // rows of `other` that are empty_cache
   ColumnView<MarkSpan> span;          // in order of their begin
   ColumnView<LateEvent> span_end;
+  std::uint32_t span_depths = 0;  // most ranges of a thread that were on at once
 };
 
 class Document {

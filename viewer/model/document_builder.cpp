@@ -124,8 +124,10 @@ void DocumentBuilder::add_mark(const Event& event) {
   const Mark& mark = (*tables_)[MarkId{static_cast<std::uint32_t>(event.value)}];
   std::vector<std::uint32_t>& open = open_spans_[(*tables_)[event.origin].thread];
   if (mark.phase == MarkPhase::begin) {
+    const std::uint32_t parent = open.empty() ? never : open.back();
     open.push_back(static_cast<std::uint32_t>(span_.size()));
-    span_.push_back(mark.name, at_, static_cast<std::uint32_t>(open.size() - 1));
+    span_.push_back(mark.name, at_, static_cast<std::uint32_t>(open.size() - 1), parent, ++spans_named_[mark.name]);
+    span_depths_ = std::max(span_depths_, static_cast<std::uint32_t>(open.size()));
     span_end_.push_back();
   } else if (mark.phase == MarkPhase::end) {
     // Ends may be missing: those of ranges inside end with theirs.
@@ -244,7 +246,8 @@ std::shared_ptr<const Document> DocumentBuilder::publish(const TraceReader& read
                        .failure = failure_.view(),
                        .emptied = emptied_.view(),
                        .span = span_.view(),
-                       .span_end = span_end_.view()};
+                       .span_end = span_end_.view(),
+                       .span_depths = span_depths_};
   for (const Series& series : all_series_)
     document->heaps.push_back({.heap = series.heap,
                                .pyramid = series.pyramid.view(),

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "formats/model/flat_map.h"
@@ -82,6 +83,8 @@ class DocumentBuilder {
   Growing<MarkSpan> span_;
   Growing<LateEvent> span_end_;
   std::map<ThreadId, std::vector<std::uint32_t>> open_spans_;  // innermost last
+  std::unordered_map<StringId, std::uint32_t> spans_named_;    // how many so far
+  std::uint32_t span_depths_ = 0;
   SegmentHistory segments_;
   FlatMap<Place, PlaceHash> by_place_;
   std::vector<Series> all_series_;

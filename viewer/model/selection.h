@@ -28,7 +28,9 @@ class Selection {
   TimeRange view;                           // limits every pane
   AxisScale axis;                           // what its width counts, in every pane with time on it
   std::uint32_t cursor = 0;                 // panes show the state after so many events
-  std::optional<TimeRange> marked;          // what M or a drag marked
+  std::optional<std::uint32_t> kept;        // A: the instant that B, the cursor's, is compared with
+  std::optional<TimeRange> marked;          // by M or a drag with Shift: lists are about it
+  std::optional<Nanoseconds> marking_from;  // where a drag with Shift began that goes on
   std::optional<std::uint32_t> allocation;  // selected
   std::optional<StackId> stack;             // selected; of the allocation, when there is one
   std::optional<Category> category;         // selected: lists and pictures are about its allocations
@@ -73,6 +75,7 @@ class Selection {
   void renumber() {
     allocation.reset();
     hovered_allocation.reset();
+    kept.reset();
     history_.clear();
     here_ = 0;
   }
@@ -101,11 +104,18 @@ class Selection {
   /// The category that pictures show and all others pale.
   std::optional<Category> lit_category() const { return hovered_category ? hovered_category : category; }
 
-  /// The events that lie in the view: from how many to how many precede its ends.
-  std::uint32_t first_event(const Document& document) const {
-    return view.begin <= document.first_time() ? 0 : document.events_until(view.begin);
+  /// The events that lie in a range: from how many to how many precede its ends.
+  struct Events {
+    std::uint32_t first = 0, end = 0;
+  };
+  static Events events_in(const Document& document, TimeRange range) {
+    return {range.begin <= document.first_time() ? 0 : document.events_until(range.begin),
+            document.events_until(range.end)};
   }
-  std::uint32_t end_event(const Document& document) const { return document.events_until(view.end); }
+  Events viewed(const Document& document) const { return events_in(document, view); }
+  /// What lists are about: the range that is marked, else what is in view.
+  Events listed(const Document& document) const { return events_in(document, marked.value_or(view)); }
+  const char* listed_words() const { return marked ? "in the range" : "in view"; }
 
   /// Shows `range`, as far as the trace reaches; keeps at least 10 ns on screen.
   void look_at(const Document& document, TimeRange range) {

@@ -1,13 +1,15 @@
-// How much memory each call stack stands for, and the flame graph of it.
+// How much memory each call stack stands for.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "viewer/model/background.h"
 #include "viewer/model/document.h"
+#include "viewer/model/filter.h"
 
 namespace memreel::viewer {
 
@@ -16,6 +18,7 @@ enum class Weighing : std::uint8_t {
   live_at_cursor,  // bytes live at an instant
   allocated,       // bytes allocated in a range, however short they lived
   peak,            // bytes live when most were in a range
+  kept,            // bytes allocated in a range and live at its end
   leaked,          // bytes that are kept and were judged to be a leak: weigh_allocations()
 };
 
@@ -34,6 +37,7 @@ struct WeightQuery {
   HeapId heap = HeapId::none;
   std::uint32_t first_event = 0, end_event = 0;  // of the range; live: after end_event events
   std::uint32_t version = 0;
+  std::shared_ptr<const Sieve> sieve;  // null: all
 
   friend bool operator==(const WeightQuery&, const WeightQuery&) = default;
 };
@@ -45,21 +49,5 @@ std::optional<std::vector<StackWeight>> weigh_stacks(const Document& document, c
 /// The same of some allocations, each counted once.
 std::optional<std::vector<StackWeight>> weigh_allocations(const Document& document, std::span<const std::uint32_t> ids,
                                                           const Progress& progress);
-
-/// A frame of a flame graph; its callers are above it.
-struct FlameNode {
-  FrameId frame = FrameId::none;
-  StackId stack = StackId::none;  // from the root to here: of one of those that were merged into it
-  std::uint32_t depth = 0;        // 0: all together
-  double begin = 0, end = 0;      // share of the width
-  std::uint64_t bytes = 0, count = 0;
-  std::uint32_t parent = 0;
-};
-
-/// Nodes by depth, then from left to right; the heaviest child is the leftmost. The first is the root. `are_nodes`:
-/// by StackId, whether its frame is a node; what its frame holds is its caller's where it is not. Empty: all are. Calls
-/// of one module are one node then, whatever line it was at.
-std::vector<FlameNode> flame_graph(const Tables& tables, const std::vector<StackWeight>& weights,
-                                   const std::vector<bool>& are_nodes = {});
 
 }  // namespace memreel::viewer

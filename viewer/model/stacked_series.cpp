@@ -74,24 +74,27 @@ class Keys {
   std::uint32_t span_ = 0;                               // the next that begins
 };
 
-/// Calls `take` with each allocation of the heap, the event that it begins with, and its key. False when cancelled.
+/// Calls `take` with each allocation that is asked for, the event that it begins with, and its key. False when
+/// cancelled.
 template <class Take>
-bool for_each_allocation(const Document& document, Keys keys, HeapId heap, const Progress& progress, const Take& take) {
+bool for_each_allocation(const Document& document, Keys keys, const SplitQuery& query, const Progress& progress,
+                         const Take& take) {
   for (std::uint32_t e = 0; e < document.event_count(); ++e) {
     if (e % (1U << 16U) == 0 && progress.cancelled()) return false;
     if (subject_kind(document.columns.subject[e]) != Subject::alloc) continue;
     const std::uint32_t id = subject_row(document.columns.subject[e]);
-    if (document.heap_of(document.origin_of(id)) == heap) take(id, e, keys.key_of(id, e));
+    if (document.heap_of(document.origin_of(id)) != query.heap) continue;
+    if (!query.sieve || query.sieve->passes_but_category(id)) take(id, e, keys.key_of(id, e));
   }
   return true;
 }
 
 /// The keys of those that hold most for longest, so that no colour goes to what nobody sees. None when cancelled.
-std::optional<std::vector<std::uint32_t>> ranked_keys(const Document& document, const Keys& all, HeapId heap,
-                                                      const Progress& progress) {
+std::optional<std::vector<std::uint32_t>> ranked_keys(const Document& document, const Keys& all,
+                                                      const SplitQuery& query, const Progress& progress) {
   std::unordered_map<std::uint32_t, double> weights;
-  const bool weighed =
-      for_each_allocation(document, all, heap, progress, [&](std::uint32_t id, std::uint32_t begin, std::uint32_t key) {
+  const bool weighed = for_each_allocation(
+      document, all, query, progress, [&](std::uint32_t id, std::uint32_t begin, std::uint32_t key) {
         const std::uint32_t end = std::min(document.requested(id), document.event_count());
         weights[key] += static_cast<double>(document.size_of(id).count) * (end - begin);
       });
@@ -179,7 +182,7 @@ bool follow(const Document& document, GroupsHeld& held, StackedSeries& series, c
 std::optional<StackedSeries> split_series(const Document& document, const SplitQuery& query, const Progress& progress,
                                           const Classification* classification) {
   const Keys all(document, query, classification);
-  auto keys = ranked_keys(document, all, query.heap, progress);
+  auto keys = ranked_keys(document, all, query, progress);
   if (!keys) return std::nullopt;
   const std::size_t most = query.by == SplitBy::category ? category_count : StackedSeries::most_groups;
   const std::size_t named = std::min(keys->size(), most);
@@ -199,7 +202,7 @@ std::optional<StackedSeries> split_series(const Document& document, const SplitQ
   std::vector<std::uint8_t> group_of(document.allocation_count(), other_heap);
   const auto rest = static_cast<std::uint8_t>(named);
   const bool grouped =
-      for_each_allocation(document, all, query.heap, progress, [&](std::uint32_t id, std::uint32_t, std::uint32_t key) {
+      for_each_allocation(document, all, query, progress, [&](std::uint32_t id, std::uint32_t, std::uint32_t key) {
         const auto found = groups.find(key);
         group_of[id] = found == groups.end() ? rest : found->second;
       });

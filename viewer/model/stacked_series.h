@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "viewer/model/background.h"
 #include "viewer/model/classification.h"
 #include "viewer/model/document.h"
+#include "viewer/model/filter.h"
 
 namespace memreel::viewer {
 
@@ -24,7 +26,8 @@ struct SplitQuery {
   HeapId heap = HeapId::none;
   SplitBy by = SplitBy::nothing;
   std::uint32_t version = 0;
-  std::uint32_t classified = 0;  // allocations; 0 where that does not matter
+  std::uint32_t classified = 0;        // allocations; 0 where that does not matter
+  std::shared_ptr<const Sieve> sieve;  // what passes but for its category is counted; null: all
   friend bool operator==(const SplitQuery&, const SplitQuery&) = default;
 };
 

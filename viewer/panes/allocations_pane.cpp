@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "analyzer/report/category_style.h"
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
 #include "viewer/panes/list_panes.h"
@@ -16,10 +15,9 @@ std::string lifetime(const Document& document, std::uint32_t id, Nanoseconds beg
   return text_of_seconds(std::chrono::duration<double>(lived).count());
 }
 
-/// Whether which rows there are, or their order, follows from what allocations are for.
-bool needs_categories(const Selection& selection, std::optional<int> sort) {
-  return selection.category || sort == static_cast<int>(AllocationOrder::category) ||
-         sort == static_cast<int>(AllocationOrder::phase);
+/// Whether the order of rows follows from what allocations are for.
+bool is_by_purpose(std::optional<int> sort) {
+  return sort == static_cast<int>(AllocationOrder::category) || sort == static_cast<int>(AllocationOrder::phase);
 }
 
 void explain_empty(Scene& scene) {
@@ -54,15 +52,15 @@ AllocationsPane::AllocationsPane()
 std::shared_ptr<const AllocationList> AllocationsPane::request(Scene& scene) {
   const Selection& selection = scene.selection;
   const Document& document = scene.doc();
+  const auto [first, end] = selection.listed(document);
   const AllocationQuery query{.heap = selection.heap,
-                              .first_event = selection.first_event(document),
-                              .end_event = selection.end_event(document),
-                              .text = selection.search,
-                              .category = selection.category,
+                              .first_event = first,
+                              .end_event = end,
+                              .sieve = scene.sieve,
                               .order = static_cast<AllocationOrder>(table_.sort().value_or(0)),
                               .descending = table_.descending(),
                               .version = document.event_count(),
-                              .classified = needs_categories(selection, table_.sort()) ? scene.classified() : 0};
+                              .classified = is_by_purpose(table_.sort()) ? scene.classified() : 0};
   list_.request(query, [document = scene.document, known = scene.classification, query](const Progress& progress) {
     return list_allocations(*document, query, progress, known.get());
   });
@@ -80,7 +78,7 @@ void AllocationsPane::step_match(Scene& scene, int by) {
   }
   if (by != 0) step_ = by;
   const auto list = request(scene);
-  if (!list || !list_.is_current()) return;
+  if (!list || !list_.is_current() || scene.sieving) return;
   matches_ = list->size();
   match_ = selection.allocation ? list->row_of(*selection.allocation) : std::nullopt;
   if (step_ == 0 || list->size() == 0) return;
@@ -91,12 +89,12 @@ void AllocationsPane::step_match(Scene& scene, int by) {
   match_ = row;
   selection.select(scene.doc(), (*list)[row]);
   // It may have begun before what is in view.
-  selection.cursor = std::max(scene.doc().begin_of((*list)[row]) + 1, selection.first_event(scene.doc()));
+  selection.cursor = std::max(scene.doc().begin_of((*list)[row]) + 1, selection.listed(scene.doc()).first);
   selection.remember();
 }
 
 std::string AllocationsPane::matches_text() const {
-  if (matches_ == 0) return list_.key() && !list_.key()->text.empty() ? "no match" : "";
+  if (matches_ == 0) return list_.key() && list_.key()->sieve ? "no match" : "";
   return (match_ ? text_of(std::uint64_t{*match_} + 1) + " of " : "") + text_of(matches_) +
          (match_ || matches_ != 1 ? "" : " match") + (match_ || matches_ == 1 ? "" : " matches");
 }
@@ -115,26 +113,6 @@ const AllocationsPane::Labels& AllocationsPane::labels_of(const Scene& scene, st
     labels->second = {.who = stack_label(scene.tables(), stack),
                       .layer = scene.has_categories() ? scene.classification->layer(scene.tables(), stack, call) : ""};
   return labels->second;
-}
-
-void AllocationsPane::draw_filter(Scene& scene) {
-  const float room = ImGui::GetContentRegionAvail().x;
-  if (!scene.has_categories() || room < scene.px(70)) return;
-  std::optional<Category>& chosen = scene.selection.category;
-  ImGui::SetNextItemWidth(std::min(scene.px(150), room));
-  const std::string shown = chosen ? std::string(words_of(*chosen)) : "all categories";
-  if (ImGui::BeginCombo("##category", shown.c_str(), ImGuiComboFlags_HeightLarge)) {
-    if (ImGui::Selectable("all categories", !chosen)) chosen.reset();
-    for (const CategoryStyle& style : category_styles()) {
-      const std::string name(words_of(style.category));
-      const CategoryHolding& held = scene.live.at(static_cast<std::size_t>(style.category));
-      if (ImGui::Selectable((name + "   " + text_of(held.bytes)).c_str(), chosen == style.category))
-        chosen = style.category;
-      note_item(scene, "category/" + std::string(name_of(style.category)));
-    }
-    ImGui::EndCombo();
-  }
-  note_item(scene, "category");
 }
 
 void AllocationsPane::draw(Scene& scene) {

@@ -77,7 +77,7 @@ void ComparePane::draw_controls(Scene& scene) {
   choose(scene, "by step", align_, AlignBy::step);
   if (other_.empty()) {
     ImGui::SameLine(0, scene.px(18));
-    if (ImGui::Button("keep the cursor's instant as A")) kept_ = scene.selection.cursor;
+    if (ImGui::Button("keep the cursor's instant as A")) scene.selection.kept = scene.selection.cursor;
     ImGui::SameLine();
   } else {
     ImGui::SameLine(0, scene.px(18));
@@ -140,8 +140,9 @@ std::optional<CompareSides> ComparePane::two_traces(Scene& scene) {
 
 CompareSides ComparePane::two_instants(Scene& scene) {
   const HeapId heap = scene.selection.heap;
-  return {{{.moment = {scene.document, heap, std::min(kept_.value_or(0), scene.doc().event_count())},
-            .title = kept_ ? "the instant that was kept" : "the beginning; K keeps an instant"},
+  const std::optional<std::uint32_t> kept = scene.selection.kept;
+  return {{{.moment = {scene.document, heap, std::min(kept.value_or(0), scene.doc().event_count())},
+            .title = kept ? "the instant that was kept" : "the beginning; K keeps an instant"},
            {.moment = {scene.document, heap, scene.selection.cursor}, .title = "the cursor"}}};
 }
 
@@ -187,7 +188,7 @@ void ComparePane::draw(Scene& scene) {
   const float height = std::clamp(ImGui::GetContentRegionAvail().y * 0.42F, scene.px(70), scene.px(260));
   if (const auto click = rows_.draw(scene, *sides, instants ? 1 : 0, by, height)) {
     if (instants && click->side == 0) {
-      kept_ = click->event;
+      scene.selection.kept = click->event;
     } else if (instants || click->side == 0) {
       scene.selection.cursor = click->event;
       scene.selection.remember();

@@ -21,8 +21,6 @@ class ComparePane {
   ComparePane();
   void draw(Scene& scene);
 
-  /// The instant that the cursor is compared with.
-  void keep(std::uint32_t event) { kept_ = event; }
   /// Another trace to compare this one with; empty: instants of this one.
   void set_other(std::string file);
   const std::string& other() const { return other_; }
@@ -66,7 +64,6 @@ class ComparePane {
 
   Table table_, categories_, places_;
   ChangesBy by_ = ChangesBy::stack;
-  std::optional<std::uint32_t> kept_;
   std::string other_, typed_;
   std::unique_ptr<Source> source_;  // of the other trace
   bool given_up_ = false;           // reading it

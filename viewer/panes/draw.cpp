@@ -145,22 +145,41 @@ void navigate(Scene& scene, const TimeAxis& axis, const Area& area, bool click_p
     }
     if (io.MouseWheelH != 0) selection.pan(scene.doc(), -0.1 * static_cast<double>(io.MouseWheelH));
   }
+  if (ImGui::IsItemActivated()) {
+    const bool marks = io.KeyShift && ImGui::IsMouseClicked(ImGuiMouseButton_Left);
+    selection.marking_from = marks ? std::optional(here) : std::nullopt;
+  }
   if (!ImGui::IsItemActive() && !ImGui::IsItemDeactivated()) return;
   if (ImGui::IsMouseDragging(ImGuiMouseButton_Right, 2)) {
     selection.pan(scene.doc(), -static_cast<double>(io.MouseDelta.x / area.width()));
     return;
   }
-  const float dragged = ImGui::GetMouseDragDelta(ImGuiMouseButton_Left, 3).x;
-  if (ImGui::IsMouseDragging(ImGuiMouseButton_Left, 3) && dragged != 0) {
-    const Nanoseconds from = axis.time_at(io.MousePos.x - dragged);
+  const bool released = ImGui::IsItemDeactivated() && ImGui::IsMouseReleased(ImGuiMouseButton_Left);
+  const bool dragged = was_dragged();
+  if (!released && !(dragged && ImGui::IsMouseDown(ImGuiMouseButton_Left))) return;
+  if (dragged && selection.marking_from) {
+    const Nanoseconds from = *selection.marking_from;
     selection.marked = TimeRange{std::min(from, here), std::max(from, here)};
-  } else if (click_puts_cursor && ImGui::IsItemDeactivated() && ImGui::IsMouseReleased(ImGuiMouseButton_Left) &&
-             dragged == 0) {
+  } else if (dragged || click_puts_cursor) {
     selection.cursor = scene.doc().events_until(here);
-    selection.marked.reset();
-    selection.remember();
+    if (!dragged) selection.marked.reset();
+    if (released) selection.remember();
   }
 }
+
+bool was_dragged() {
+  const ImVec2 by = ImGui::GetMouseDragDelta(ImGuiMouseButton_Left, 3);
+  return by.x != 0 || by.y != 0;
+}
+
+namespace {
+
+/// When the last of so many events was.
+Nanoseconds time_after(const Document& document, std::uint32_t events) {
+  return document.time(std::clamp(events, 1U, document.event_count()) - 1);
+}
+
+}  // namespace
 
 void draw_instants(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area) {
   const Selection& selection = scene.selection;
@@ -174,10 +193,27 @@ void draw_instants(Scene& scene, ImDrawList& list, const TimeAxis& axis, const A
     if (right > left) fill(list, {left, area.top, right, area.bottom}, with_alpha(scene.theme.accent, 0x28));
   }
   if (selection.hovered_time) line_at(*selection.hovered_time, with_alpha(scene.theme.text, 0x50));
-  if (!scene.doc().empty()) {
-    const std::uint32_t event = std::min(std::max(selection.cursor, 1U), scene.doc().event_count()) - 1;
-    line_at(scene.doc().time(event), scene.theme.accent);
-  }
+  if (scene.doc().empty()) return;
+  if (selection.kept) line_at(time_after(scene.doc(), *selection.kept), with_alpha(scene.theme.accent, 0xA0));
+  line_at(time_after(scene.doc(), selection.cursor), scene.theme.accent);
+}
+
+void draw_handles(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area) {
+  if (scene.doc().empty()) return;
+  const auto handle = [&](std::uint32_t events, const char* name) {
+    const float x = std::floor(axis.x_of(time_after(scene.doc(), events)));
+    if (x < area.left || x >= area.right) return;
+    const float half = scene.px(5), drop = *name == 0 ? scene.px(4) : ImGui::GetTextLineHeight();
+    const float width = std::max(half, ImGui::CalcTextSize(name).x / 2 + scene.px(4));
+    list.AddRectFilled({x - width, area.top}, {x + width, area.top + drop}, scene.theme.accent);
+    list.AddTriangleFilled({x - width, area.top + drop}, {x + width, area.top + drop}, {x, area.top + drop + half},
+                           scene.theme.accent);
+    text(list, {x, area.top}, scene.theme.ground, name, 0.5F);
+    note_place(scene, std::string("instant/") + (*name == 0 ? "cursor" : name),
+               {x - width, area.top, x + width, area.top + drop});
+  };
+  if (scene.selection.kept) handle(*scene.selection.kept, "A");
+  handle(scene.selection.cursor, scene.selection.kept ? "B" : "");
 }
 
 bool legend_entry(const Scene& scene, const char* name, Colour colour, const std::string& value) {

@@ -65,11 +65,19 @@ class TimeAxis {
 /// A power of two or a half of one above `bytes`, for the top of an axis, and the distance of its ticks.
 std::uint64_t byte_tick(std::uint64_t top, int most);
 
-/// Wheel, drag and click on an area whose width is time: zoom, pan, mark, put the cursor. Call right after take_area().
+/// Wheel, drag and click on an area whose width is time: the wheel zooms, the right button pans, the left one puts the
+/// cursor and drags it; with Shift it marks a range. Call right after take_area(). `click_puts_cursor`: whether a click
+/// without a drag does.
 void navigate(Scene& scene, const TimeAxis& axis, const Area& area, bool click_puts_cursor = true);
 
-/// The vertical lines of cursor, pointer and mark.
+/// Whether the left button was dragged since it went down, and not only clicked; while it is down, and when it is let
+/// go of.
+bool was_dragged();
+
+/// The vertical lines of cursor, pointer and the instant that was kept, and the range that is marked.
 void draw_instants(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
+/// Where the cursor can be taken hold of, at the top of `area`; with an instant that was kept, the two are A and B.
+void draw_handles(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
 
 /// A colour and what it means, beside what is there. False when there is no more room: half an entry tells nobody
 /// anything.

@@ -7,18 +7,6 @@
 namespace memreel::viewer {
 namespace {
 
-std::size_t failures_before(const Document& document, std::uint32_t event) {
-  std::size_t begin = 0;
-  for (std::size_t end = document.columns.failure.size(); begin < end;) {
-    const std::size_t middle = begin + (end - begin) / 2;
-    if (document.columns.other[document.columns.failure[middle]].at < event)
-      begin = middle + 1;
-    else
-      end = middle;
-  }
-  return begin;
-}
-
 void explain_none(Scene& scene) {
   const Area area = take_area("oom");
   note_place(scene, "oom", area);
@@ -38,14 +26,26 @@ FailuresPane::FailuresPane()
                      {"survives with", 260, false},
                      {"who", 0, false}}) {}
 
+void FailuresPane::look(const Scene& scene) {
+  const Document& document = scene.doc();
+  const auto [first, end] = scene.selection.listed(document);
+  if (shown_.first == first && shown_.end == end && shown_.sieve == scene.sieve) return;
+  shown_ = {.first = first, .end = end, .sieve = scene.sieve, .rows = {}};
+  const ColumnView<std::uint32_t>& failures = document.columns.failure;
+  for (std::uint32_t row = document.rows_before(failures, first); row < failures.size(); ++row) {
+    const OtherEvent& failure = document.columns.other[failures[row]];
+    if (failure.at >= end) break;
+    if (!scene.sieve || scene.sieve->passes(failure.event.stack, failure.event.size)) shown_.rows.push_back(row);
+  }
+}
+
 void FailuresPane::draw(Scene& scene, Verdicts& verdicts) {
   const Document& document = scene.doc();
-  // Those of the view are neighbours.
-  const std::size_t first = failures_before(document, scene.selection.first_event(document));
-  const std::size_t count = failures_before(document, scene.selection.end_event(document)) - first;
+  look(scene);
+  const std::size_t count = shown_.rows.size();
   if (count == 0) return explain_none(scene);
   const auto failure = [&](std::uint64_t row) -> const OtherEvent& {
-    return document.columns.other[document.columns.failure[first + row]];
+    return document.columns.other[document.columns.failure[shown_.rows[row]]];
   };
   const auto metrics = [&](const OtherEvent& f) {
     const HeapSeries* const series = document.series(document.heap_of(f.event.origin));

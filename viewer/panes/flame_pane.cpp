@@ -13,67 +13,84 @@
 
 namespace memreel::viewer {
 
-std::string FlamePane::name_of(const Tables& tables, const FlameNode& node, const FlameNode* above) {
+std::string FlamePane::name_of(const Tables& tables, const FlameNode& node) const {
   const FrameText frame = frame_text(tables, node.frame);
-  std::string function = frame_name(tables, node.frame);
-  if (above == nullptr) return function;
-  if (frame.instance.empty()) {
-    if (frame.file.empty()) return function;
-    return std::string(file_name(frame.file)) + ":" + std::to_string(frame.line) + "  " + function;
-  }
-  const std::string_view outer = frame_text(tables, above->frame).instance;
+  const std::string function = frame_name(tables, node.frame);
+  const std::string place =
+      frame.file.empty() ? "" : std::string(file_name(frame.file)) + ":" + std::to_string(frame.line);
+  if (!frames_.by_layer) return place.empty() ? function : function + "  " + place;
+  if (frame.instance.empty()) return place.empty() ? function : place + "  " + function;
+  if (frames_.bottom_up) return std::string(frame.instance);
+  const std::string_view outer = frame_text(tables, (*shown_)[node.parent].frame).instance;
   const bool is_part = !outer.empty() && frame.instance.starts_with(outer) && frame.instance.size() > outer.size() &&
                        frame.instance[outer.size()] == '.';
   return std::string(is_part ? frame.instance.substr(outer.size() + 1) : frame.instance);
 }
 
+FlameShape FlamePane::shape_of(const Document& document, const Classification* known, const Frames& frames) {
+  FlameShape shape{.by_module = frames.by_layer, .bottom_up = frames.bottom_up};
+  if (frames.by_layer && known != nullptr)
+    shape.are_nodes = layer_frames(*document.tables, known->categories.stacks);
+  else if (!frames.wrappers)
+    shape.are_nodes = frames_without_wrappers(*document.tables);
+  return shape;
+}
+
 void FlamePane::choose_frames(Scene& scene) {
-  if (!scene.classification || !scene.classification->knows_layers) {
-    by_layer_ = false;
-    return;
-  }
+  const Frames before = frames_;
   ImGui::SameLine(0, scene.px(24));
-  for (const bool by_layer : {false, true}) {
-    if (ImGui::RadioButton(by_layer ? "by layer" : "by stack", by_layer_ == by_layer) && by_layer_ != by_layer) {
-      by_layer_ = by_layer;
-      begin_ = 0;
-      end_ = 1;
+  if (scene.classification && scene.classification->knows_layers) {
+    for (const bool by_layer : {false, true}) {
+      if (ImGui::RadioButton(by_layer ? "by layer" : "by stack", frames_.by_layer == by_layer))
+        frames_.by_layer = by_layer;
+      note_item(scene, by_layer ? "flame/by layer" : "flame/by stack");
+      ImGui::SameLine();
     }
-    note_item(scene, by_layer ? "flame/by layer" : "flame/by stack");
-    if (!by_layer) ImGui::SameLine();
+  } else {
+    frames_.by_layer = false;
   }
+  ImGui::Checkbox("bottom-up", &frames_.bottom_up);
+  note_item(scene, "flame/bottom-up");
+  if (!frames_.by_layer) {
+    ImGui::SameLine();
+    ImGui::Checkbox("wrappers", &frames_.wrappers);
+    note_item(scene, "flame/wrappers");
+    if (ImGui::IsItemHovered()) ImGui::SetTooltip("Frames that only pass a call on: decorators, hooks, nn.Module");
+  }
+  if (before == frames_) return;
+  begin_ = 0;
+  end_ = 1;
 }
 
 void FlamePane::draw(Scene& scene, Verdicts& verdicts) {
-  choose_weighing(scene, weighing_);
+  weighing_.draw(scene);
+  const Weighing weighing = weighing_.of(scene.selection);
   choose_frames(scene);
-  const Key key{weight_query(scene, weighing_), by_layer_};
+  const Key key{weight_query(scene, weighing), frames_};
   const auto work = weight_work(scene, verdicts, key.weights);
   if (work)
     flame_.request(
         key,
-        [document = scene.document, weigh = *work, known = by_layer_ ? scene.classification : nullptr](
-            const Progress& progress) -> std::optional<std::vector<FlameNode>> {
+        [document = scene.document, weigh = *work, known = scene.classification,
+         frames = frames_](const Progress& progress) -> std::optional<std::vector<FlameNode>> {
           const auto weights = weigh(progress);
           if (!weights) return std::nullopt;
-          const Tables& tables = *document->tables;
-          return flame_graph(tables, *weights,
-                             known ? layer_frames(tables, known->categories.stacks) : std::vector<bool>());
+          return flame_graph(*document->tables, *weights, shape_of(*document, known.get(), frames));
         },
         false);
   if (!flame_.is_current()) scene.busy = true;
   shown_ = flame_.value();
-  const bool is_ready =
-      work && shown_ && flame_.key()->weights.weighing == weighing_ && flame_.key()->by_layer == by_layer_;
+  const bool is_ready = work && shown_ && flame_.key()->weights.weighing == weighing && flame_.key()->frames == frames_;
 
   const Area area = take_area("flame");
   note_place(scene, "flame", area);
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  if (!is_ready || shown_->front().bytes == 0) return explain_no_weights(scene, area, weighing_, is_ready);
+  if (!is_ready || shown_->front().bytes == 0) return explain_no_weights(scene, area, weighing, is_ready);
   if (shown_->size() == 1)
     return explain(scene, area,
-                   by_layer_ ? "None of it was made in a layer or in the program's own code, as far as stacks say."
-                             : "No stacks were recorded.");
+                   frames_.by_layer
+                       ? "None of it was made in a layer or in the program's own code, as far as stacks say."
+                       : "No stacks were recorded.");
   if (ImGui::IsItemHovered()) {
     scroll_ -= scene.px(40) * ImGui::GetIO().MouseWheel;
     if (key_pressed(ImGuiKey_Backspace)) {
@@ -115,7 +132,7 @@ void FlamePane::draw_rest(Scene& scene, ImDrawList& list, const Area& area) {
   };
   const Area rest{std::max(x_of(covered), area.left), area.top - scroll_ + row, std::min(x_of(1), area.right),
                   area.top - scroll_ + 2 * row - 1};
-  const char* const what = by_layer_ ? "outside of layers and own code" : "no stack";
+  const char* const what = frames_.by_layer ? "outside of layers and own code" : "no stack";
   if (rest.width() < scene.px(40)) return;
   text(list, {rest.left + scene.px(4), rest.top + scene.px(1)}, scene.theme.faint,
        fitting(what, rest.width() - scene.px(8)));
@@ -127,7 +144,7 @@ void FlamePane::draw_node(Scene& scene, ImDrawList& list, const Area& area, std:
   // The user's own code in colour, libraries in grey: what can be changed stands out.
   Colour colour = mix(scene.theme.line, scene.theme.panel, 0.2);
   Colour ink = scene.theme.text;
-  if (number != 0 && (by_layer_ || !is_library_file(frame.file))) {
+  if (number != 0 && (frames_.by_layer || !is_library_file(frame.file))) {
     colour = mix(scene.theme.hue(0), scene.theme.hue(2), (index(node.frame) * 37 % 64) / 64.0);
     ink = rgb(0x0B1016);
   }
@@ -137,8 +154,7 @@ void FlamePane::draw_node(Scene& scene, ImDrawList& list, const Area& area, std:
   list.AddRectFilled(area.min(), {area.right - (area.width() > 3 ? 1.0F : 0.0F), area.bottom},
                      hovered || pointed ? mix(colour, scene.theme.text, 0.25) : colour, scene.px(2));
   if (marked) outline(list, area, scene.theme.selection, scene.px(1.5));
-  const std::string name =
-      number == 0 ? "all" : name_of(scene.tables(), node, by_layer_ ? &(*shown_)[node.parent] : nullptr);
+  const std::string name = number == 0 ? "all" : name_of(scene.tables(), node);
   if (area.width() > scene.px(24)) {
     const std::string label = name + "  " + text_of(Bytes{node.bytes});
     text(list, {area.left + scene.px(4), area.top + scene.px(1)}, ink, fitting(label, area.width() - scene.px(8)));
@@ -147,7 +163,7 @@ void FlamePane::draw_node(Scene& scene, ImDrawList& list, const Area& area, std:
   if (number != 0) scene.selection.hover(node.stack);
   ImGui::BeginTooltip();
   ImGui::TextUnformatted((number == 0 || text_of(frame).empty() ? name : text_of(frame)).c_str());
-  if (by_layer_ && !frame.instance.empty()) ImGui::TextUnformatted(std::string(frame.instance).c_str());
+  if (frames_.by_layer && !frame.instance.empty()) ImGui::TextUnformatted(std::string(frame.instance).c_str());
   ImGui::TextDisabled("%s in %s allocations, %s of all", text_of(Bytes{node.bytes}).c_str(),
                       text_of(node.count).c_str(), text_of_share(node.end - node.begin).c_str());
   ImGui::TextDisabled("double click: only this; Backspace: all");

@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "viewer/model/background.h"
-#include "viewer/model/stack_weights.h"
+#include "viewer/model/flame_graph.h"
 #include "viewer/panes/draw.h"
+#include "viewer/panes/list_panes.h"
 #include "viewer/panes/verdicts.h"
 
 namespace memreel::viewer {
@@ -21,22 +22,28 @@ class FlamePane {
   std::span<const FlameNode> first_nodes() const {
     return shown_ ? std::span(*shown_).first(std::min<std::size_t>(shown_->size(), 64)) : std::span<const FlameNode>();
   }
-  /// What a node is called below `above`: "h.3.mlp" below the module "transformer", else a function.
-  static std::string name_of(const Tables& tables, const FlameNode& node, const FlameNode* above);
-  bool by_layer() const { return by_layer_; }
+  /// What the bar of a node says besides its bytes: "forward  model.py:240"; by layer "h.3.mlp" below the module
+  /// "transformer", else "model.py:240  forward".
+  std::string name_of(const Tables& tables, const FlameNode& node) const;
 
  private:
+  /// Which frames are nodes, and in which order.
+  struct Frames {
+    bool by_layer = false, bottom_up = false, wrappers = false;
+    friend bool operator==(const Frames&, const Frames&) = default;
+  };
   struct Key {
     WeightQuery weights;
-    bool by_layer = false;
+    Frames frames;
     friend bool operator==(const Key&, const Key&) = default;
   };
   void choose_frames(Scene& scene);
+  static FlameShape shape_of(const Document& document, const Classification* known, const Frames& frames);
   void draw_node(Scene& scene, ImDrawList& list, const Area& area, std::uint32_t number);
   void draw_rest(Scene& scene, ImDrawList& list, const Area& area);
 
-  Weighing weighing_ = Weighing::live_at_cursor;
-  bool by_layer_ = false;
+  WeighingChoice weighing_;
+  Frames frames_;
   Background<Key, std::vector<FlameNode>> flame_;
   std::shared_ptr<const std::vector<FlameNode>> shown_;
   double begin_ = 0, end_ = 1;  // part of the width on screen

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 
 #include "formats/model/quantity.h"
 #include "formats/reader/load.h"
@@ -58,7 +59,7 @@ void FragmentationPane::draw(Scene& scene, Verdicts& verdicts) {
   const Document& document = scene.doc();
   const HeapSeries* const series = scene.series();
   if (series == nullptr || !series->has_segments) return say("Not known: no segments were recorded.");
-  const std::uint32_t first = scene.selection.first_event(document), end = scene.selection.end_event(document);
+  const auto [first, end] = scene.selection.listed(document);
   const auto none = [&] {
     say("Nothing was reserved and allocated in this range of time.", "Zoom out with S, or press 0 for all of it.");
   };
@@ -67,14 +68,16 @@ void FragmentationPane::draw(Scene& scene, Verdicts& verdicts) {
                 .event = document.highest(*series, Metric::reserved, first, end),
                 .version = document.event_count()};
   const auto judged = judge(scene, findings, key);
-  if (!judged) return say("Shows what keeps free memory from being released at the reserved peak in view.");
+  if (!judged)
+    return say(std::string("Shows what keeps free memory from being released at the reserved peak ") +
+               scene.selection.listed_words() + ".");
   if (!*judged) return none();
   const FragmentationPoint& peak = (*judged)->at_peak;
   const float button = ImGui::CalcTextSize("go there").x + scene.px(24);
   ImGui::PushTextWrapPos(std::max(ImGui::GetContentRegionMax().x - button, scene.px(100)));
   ImGui::TextUnformatted((text_of(peak.free()) + " of " + text_of(peak.reserved) +
-                          " were free when most was reserved in view, " + text_of(peak.unreleasable) +
-                          " of them unreleasable")
+                          " were free when most was reserved " + scene.selection.listed_words() + ", " +
+                          text_of(peak.unreleasable) + " of them unreleasable")
                              .c_str());
   ImGui::PopTextWrapPos();
   ImGui::SameLine();
@@ -94,12 +97,19 @@ void FragmentationPane::draw(Scene& scene, Verdicts& verdicts) {
 }
 
 void FragmentationPane::draw_sites(Scene& scene, const std::shared_ptr<const Judged>& judged) {
-  const Fragmentation& found = **judged;
-  const FragmentationPoint& peak = found.at_peak;
+  const FragmentationPoint& peak = (*judged)->at_peak;
+  if (listed_of_ != judged || listed_sieve_ != scene.sieve) {
+    const auto passes = [&](const PinningSite& site) { return !scene.sieve || scene.sieve->passes(site.stack); };
+    listed_ = std::make_shared<std::vector<PinningSite>>();
+    std::ranges::copy_if((*judged)->sites, std::back_inserter(*listed_), passes);
+    listed_of_ = judged;
+    listed_sieve_ = scene.sieve;
+  }
+  const std::vector<PinningSite>& sites = *listed_;
   Rows rows;
-  rows.count = found.sites.size();
+  rows.count = sites.size();
   rows.cell = [&](std::uint64_t row, int column) -> std::string {
-    const PinningSite& site = found.sites[row];
+    const PinningSite& site = sites[row];
     switch (column) {
       case 0:
         return text_of(site.unreleasable);
@@ -113,17 +123,17 @@ void FragmentationPane::draw_sites(Scene& scene, const std::shared_ptr<const Jud
         return site.label;
     }
   };
-  rows.selected = [&](std::uint64_t row) { return scene.selection.stack == found.sites[row].stack; };
-  rows.highlighted = [&](std::uint64_t row) { return scene.selection.highlights(scene.doc(), found.sites[row].stack); };
-  rows.on_hover = [&](std::uint64_t row) { scene.selection.hover(found.sites[row].stack); };
+  rows.selected = [&](std::uint64_t row) { return scene.selection.stack == sites[row].stack; };
+  rows.highlighted = [&](std::uint64_t row) { return scene.selection.highlights(scene.doc(), sites[row].stack); };
+  rows.on_hover = [&](std::uint64_t row) { scene.selection.hover(sites[row].stack); };
   rows.on_click = [&](std::uint64_t row) {
-    scene.selection.select(found.sites[row].stack);
+    scene.selection.select(sites[row].stack);
     scene.selection.cursor = static_cast<std::uint32_t>(peak.events);
     scene.selection.remember();
   };
-  rows.of = judged;
+  rows.of = listed_;
   rows.key = [&](std::uint64_t row, int sort) {
-    const PinningSite& site = found.sites[row];
+    const PinningSite& site = sites[row];
     return static_cast<double>(sort == 0   ? site.unreleasable.count
                                : sort == 1 ? site.alone.count
                                : sort == 2 ? std::uint64_t{site.segments}

@@ -83,6 +83,7 @@ void InspectorPane::draw_trace(Scene& scene) {
     draw_categories(scene, scene.live, "inspector");
     ImGui::Spacing();
   }
+  if (scene.selection.marked) draw_range(scene, *scene.selection.marked);
   property("source", document.header.source, column);
   property("events", text_of(std::uint64_t{document.event_count()}), column);
   property("allocations", text_of(std::uint64_t{document.allocation_count()}), column);
@@ -109,6 +110,28 @@ void InspectorPane::draw_trace(Scene& scene) {
   ImGui::PushStyleColor(ImGuiCol_Text, scene.theme.faint);
   ImGui::TextWrapped("Click an allocation in the map, the heap or a table to see who made it. Press ? for the keys.");
   ImGui::PopStyleColor();
+}
+
+/// What happened to the heap in the range that is marked.
+void InspectorPane::draw_range(Scene& scene, TimeRange range) {
+  const Document& document = scene.doc();
+  const HeapSeries* const series = scene.series();
+  const auto [first, end] = Selection::events_in(document, range);
+  if (series == nullptr || first >= end) return;
+  const float column = scene.px(120);
+  const Metrics before = document.metrics_after(*series, first), after = document.metrics_after(*series, end);
+  const Extent extent = document.extent(*series, first, end);
+  const auto change = [&](Metric metric) {
+    const std::uint64_t from = value_of(before, metric), to = value_of(after, metric);
+    return (to < from ? "-" : "+") + text_of(Bytes{to < from ? from - to : to - from}) + ", at most " +
+           text_of(Bytes{value_of(extent.max, metric)});
+  };
+  ImGui::TextDisabled("the range that is marked; lists are about it");
+  property("length", seconds(range.length()) + ",  " + text_of(std::uint64_t{end - first}) + " events", column);
+  property("live", change(Metric::live), column);
+  if (series->has_segments) property("reserved", change(Metric::reserved), column);
+  note_item(scene, "inspector/range");
+  ImGui::Spacing();
 }
 
 /// What the allocation is for, and how that is known.

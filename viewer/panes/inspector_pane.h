@@ -18,6 +18,7 @@ class InspectorPane {
 
  private:
   void draw_trace(Scene& scene);
+  static void draw_range(Scene& scene, TimeRange range);
   static void draw_heading(Scene& scene, std::uint32_t id);
   void choose_part(Scene& scene);
   static void draw_allocation(Scene& scene, std::uint32_t id);

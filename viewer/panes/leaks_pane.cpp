@@ -17,15 +17,20 @@ LeaksPane::LeaksPane()
 void LeaksPane::look(const Scene& scene, const std::shared_ptr<const Findings>& findings) {
   const Document& document = scene.doc();
   const HeapId heap = scene.selection.heap;
-  const std::uint32_t first = document.allocations_before(scene.selection.first_event(document));
-  const std::uint32_t end = document.allocations_before(scene.selection.end_event(document));
-  if (shown_ && shown_->of == findings && shown_->heap == heap && shown_->first == first && shown_->end == end) return;
-  auto view = std::make_shared<InView>(InView{.of = findings, .heap = heap, .first = first, .end = end, .kept = {}});
+  const auto [first_event, end_event] = scene.selection.listed(document);
+  const std::uint32_t first = document.allocations_before(first_event);
+  const std::uint32_t end = document.allocations_before(end_event);
+  if (shown_ && shown_->of == findings && shown_->heap == heap && shown_->first == first && shown_->end == end &&
+      shown_->sieve == scene.sieve)
+    return;
+  auto view = std::make_shared<InView>(
+      InView{.of = findings, .heap = heap, .first = first, .end = end, .sieve = scene.sieve, .kept = {}});
   for (const LeakFinding& finding : findings->leaks.findings) {
     if (finding.heap != heap) continue;
+    if (finding.allocations.empty() && scene.sieve && !scene.sieve->passes(finding.stack)) continue;
     Kept kept{.finding = &finding};
     for (const AllocationId id : finding.allocations) {
-      if (index(id) < first || index(id) >= end) continue;
+      if (index(id) < first || index(id) >= end || (scene.sieve && !scene.sieve->passes(index(id)))) continue;
       if (kept.count++ == 0) kept.example = index(id);
       kept.bytes += document.size_of(index(id));
     }

@@ -31,8 +31,6 @@ class AllocationsPane {
   std::uint64_t listed() { return list_.value() ? list_.value()->size() : 0; }
   /// How far the list is that is made, with a button that gives it up; nothing when none is.
   void draw_progress(Scene& scene) { draw_job(scene, "allocations", "Listing", list_); }
-  /// A list of categories of which one can be chosen; nothing where none is known.
-  static void draw_filter(Scene& scene);
   /// "3 of 1,234"
   std::string matches_text() const;
 
@@ -55,15 +53,28 @@ class AllocationsPane {
   std::optional<std::uint32_t> match_;  // row of the list
 };
 
+/// What Stacks and Flame weigh: one choice for instants, and one for a range while one is marked.
+class WeighingChoice {
+ public:
+  /// Buttons that choose it.
+  void draw(Scene& scene);
+  Weighing of(const Selection& selection) const { return selection.marked ? in_range_ : at_instant_; }
+
+ private:
+  Weighing at_instant_ = Weighing::live_at_cursor, in_range_ = Weighing::allocated;
+};
+
 /// Who holds memory at the cursor, or allocated in the view.
 class StacksPane {
  public:
   StacksPane();
   void draw(Scene& scene, Verdicts& verdicts);
+  /// What all stacks on screen stand for together.
+  std::uint64_t shown_bytes() const;
 
  private:
   Table table_;
-  Weighing weighing_ = Weighing::live_at_cursor;
+  WeighingChoice weighing_;
   Background<WeightQuery, std::vector<StackWeight>> weights_;
   std::shared_ptr<const std::vector<StackWeight>> sorted_from_;
   std::vector<StackWeight> sorted_;
@@ -71,18 +82,24 @@ class StacksPane {
   bool sorted_descending_ = true;
 };
 
-/// The segments of the heap at the cursor.
+/// The segments of the heap at the cursor, or when most was reserved in the range that is marked.
 class SegmentsPane {
  public:
   SegmentsPane();
   void draw(Scene& scene);
+  /// Of what instant: after so many events. For tests.
+  std::uint32_t shown_event() const { return shown_event_; }
 
  private:
+  const HeapAt& heap_shown(Scene& scene);
+
   Table table_;
+  HeapAt fullest_;  // in the range; kept while that is the same
+  std::uint32_t fullest_version_ = 0;
+  std::shared_ptr<const Rounding> fullest_rounding_;
+  std::uint32_t shown_event_ = 0;
 };
 
-/// Buttons that choose what is weighed.
-void choose_weighing(Scene& scene, Weighing& weighing);
 /// What is weighed, for the jobs of several panes.
 WeightQuery weight_query(const Scene& scene, Weighing weighing);
 /// The job that weighs it. None when it has to wait for the verdict on leaks.

@@ -64,6 +64,10 @@ ColourOf colours_of(const Scene& scene, const std::shared_ptr<const Findings>& f
 }
 
 ColourOf with_others_pale(const Scene& scene, ColourOf colour) {
+  if (const auto sieve = scene.sieve_but_category())
+    colour = [sieve, ground = scene.theme.segment, colour = std::move(colour)](std::uint32_t id) {
+      return sieve->passes_but_category(id) ? colour(id) : mix(colour(id), ground, 0.92);
+    };
   if (const std::optional<StackId> lit = scene.selection.lit_stack())
     return [document = scene.document, lit = scene.doc().site_of(*lit), ground = scene.theme.segment,
             colour = std::move(colour)](std::uint32_t id) {
@@ -189,7 +193,11 @@ void MapPane::draw(Scene& scene, Verdicts& verdicts) {
   request(scene, area, findings);
   list.PushClipRect(area.min(), area.max(), true);
   draw_picture(scene, list, axis, area);
-  if (shown_) point(scene, list, axis, area);
+  if (shown_) {
+    draw_axes(scene, list, axis, area);
+    draw_labels(scene, list, axis, area);
+    point(scene, list, axis, area);
+  }
   draw_instants(scene, list, axis, area);
   list.PopClipRect();
   if (ImGui::IsItemHovered() && ImGui::GetIO().KeyAlt && ImGui::GetIO().MouseWheel != 0) {
@@ -250,11 +258,14 @@ void MapPane::request(Scene& scene, const Area& area, const std::shared_ptr<cons
                        .high = high_,
                        .width = static_cast<std::uint32_t>(std::max(area.width(), 1.0F)),
                        .height = static_cast<std::uint32_t>(std::max(area.height(), 1.0F)),
+                       .label_width = static_cast<std::uint32_t>(scene.px(76)),
+                       .label_height = static_cast<std::uint32_t>(ImGui::GetTextLineHeight()),
                        .colour = scene.colour(),
                        .palette = (scene.theme.dark ? 1U : 0U) + (findings ? 2U : 0U),
                        .classified = scene.colour() == MapColour::category || lit_category ? scene.classified() : 0,
                        .lit = selection.lit_stack(),
                        .lit_category = lit_category,
+                       .sieve = scene.sieve_but_category(),
                        .version = scene.doc().event_count()};
   ColourOf colour = with_others_pale(scene, colours_of(scene, findings));
   auto draw = [document = scene.document, query, segment = scene.theme.segment, colour = std::move(colour)](
@@ -280,20 +291,22 @@ void MapPane::draw_picture(Scene& scene, ImDrawList& list, const TimeAxis& axis,
   list.AddImage(texture_.id(), {x_of(query.begin), top}, {x_of(query.end), bottom});
 }
 
-void MapPane::frame_allocation(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area, std::uint32_t id,
-                               Colour colour) const {
+std::optional<Area> MapPane::box_of(const Scene& scene, const TimeAxis& axis, const Area& area,
+                                    std::uint32_t id) const {
   const Allocation a = scene.doc().allocation(id);
   const auto offset = shown_->scale.offset_of(a.address);
-  if (!offset || scene.doc().heap_of(a.origin) != scene.selection.heap) return;
-  const auto total = static_cast<double>(shown_->scale.total());
-  const auto y_of = [&](std::uint64_t at) {
-    return area.top + static_cast<float>((high_ - static_cast<double>(at) / total) / (high_ - low_)) * area.height();
-  };
-  Area box{axis.x_of(scene.doc().time(a.begin)), y_of(*offset + a.size.count),
-           a.completed == never ? area.right + 2 : axis.x_of(scene.doc().time(a.completed)), y_of(*offset)};
-  box.right = std::max(box.right, box.left + scene.px(3));
-  box.bottom = std::max(box.bottom, box.top + scene.px(3));
-  outline(list, {box.left - 1, box.top - 1, box.right + 1, box.bottom + 1}, colour, scene.px(1.5));
+  if (!offset || scene.doc().heap_of(a.origin) != scene.selection.heap) return std::nullopt;
+  return Area{axis.x_of(scene.doc().time(a.begin)), y_of(area, *offset + a.size.count),
+              a.completed == never ? area.right + 2 : axis.x_of(scene.doc().time(a.completed)), y_of(area, *offset)};
+}
+
+void MapPane::frame_allocation(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area, std::uint32_t id,
+                               Colour colour) const {
+  std::optional<Area> box = box_of(scene, axis, area, id);
+  if (!box) return;
+  box->right = std::max(box->right, box->left + scene.px(3));
+  box->bottom = std::max(box->bottom, box->top + scene.px(3));
+  outline(list, {box->left - 1, box->top - 1, box->right + 1, box->bottom + 1}, colour, scene.px(1.5));
 }
 
 void MapPane::point(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area) {
@@ -322,8 +335,7 @@ void MapPane::point(Scene& scene, ImDrawList& list, const TimeAxis& axis, const 
     ImGui::TextDisabled("%s", stack_label(scene.tables(), document.stack_of(*pointed_)).c_str());
     ImGui::EndTooltip();
   }
-  if (ImGui::IsItemDeactivated() && ImGui::IsMouseReleased(ImGuiMouseButton_Left) &&
-      ImGui::GetMouseDragDelta(ImGuiMouseButton_Left, 3).x == 0) {
+  if (ImGui::IsItemDeactivated() && ImGui::IsMouseReleased(ImGuiMouseButton_Left) && !was_dragged()) {
     selection.cursor = scene.doc().events_until(time);
     if (pointed_) selection.select(scene.doc(), *pointed_);
     selection.remember();

@@ -42,6 +42,14 @@ class MapPane {
   void request(Scene& scene, const Area& area, const std::shared_ptr<const Findings>& findings);
   void draw_picture(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
   void point(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
+  /// Bytes and addresses upwards; time to the right where nothing else on screen has it.
+  void draw_axes(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area) const;
+  /// What large allocations are.
+  void draw_labels(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
+  /// Where a place of the address scale is on screen.
+  float y_of(const Area& area, std::uint64_t offset) const;
+  /// Where an allocation is on screen; none where it is of another heap.
+  std::optional<Area> box_of(const Scene& scene, const TimeAxis& axis, const Area& area, std::uint32_t id) const;
   void frame_allocation(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area, std::uint32_t id,
                         Colour colour) const;
 

@@ -12,6 +12,7 @@
 #include "formats/reader/trace_reader.h"
 #include "viewer/model/classification.h"
 #include "viewer/model/document.h"
+#include "viewer/model/filter.h"
 #include "viewer/model/findings.h"
 #include "viewer/model/heap_at.h"
 #include "viewer/model/rounding.h"
@@ -42,6 +43,8 @@ struct Scene {
   RoundingJob& rounding;                                 // asked for when all of the trace is read
   std::shared_ptr<const Classification> classification;  // what allocations are for; null until that is known
   bool classifying = false;                              // that is on its way
+  std::shared_ptr<const Sieve> sieve;        // what lists and pictures are limited to; null: nothing limits them
+  bool sieving = false;                      // another one is on its way
   std::uint32_t judged_events = 0;           // so many of a file that grows are judged: not each time that it has grown
   std::shared_ptr<const Findings> findings;  // of those that were asked for; null until they are made
   std::vector<Overlay>& overlays;
@@ -62,6 +65,10 @@ struct Scene {
   /// What the timeline is split and allocations are coloured by.
   SplitBy split() const { return selection.split_by(has_categories()); }
   MapColour colour() const { return selection.colour_by(has_categories()); }
+  /// The sieve where it limits more than the category: pictures show that by their colours.
+  std::shared_ptr<const Sieve> sieve_but_category() const {
+    return sieve && (!sieve->filter().text.empty() || sieve->filter().limits_size()) ? sieve : nullptr;
+  }
   float px(double length) const { return static_cast<float>(length) * scale; }
 };
 

@@ -20,14 +20,36 @@ SegmentsPane::SegmentsPane()
   table_.set_sort(0, true);
 }
 
+const HeapAt& SegmentsPane::heap_shown(Scene& scene) {
+  const Document& document = scene.doc();
+  const HeapSeries* const series = scene.series();
+  if (!scene.selection.marked || series == nullptr) return scene.heap;
+  const auto [first, end] = scene.selection.listed(document);
+  if (first >= end) return scene.heap;
+  const std::uint32_t event = document.highest(*series, Metric::reserved, first, end) + 1;
+  const auto rounding = scene.rounding.value();
+  if (fullest_.event != event || fullest_.heap != series->heap || fullest_version_ != document.event_count() ||
+      fullest_rounding_ != rounding) {
+    fullest_ = heap_at(document, series->heap, event, rounding.get());
+    fullest_version_ = document.event_count();
+    fullest_rounding_ = rounding;
+  }
+  return fullest_;
+}
+
 void SegmentsPane::draw(Scene& scene) {
-  const std::vector<HeldSegment>& segments = scene.heap.segments;
+  const HeapAt& heap = heap_shown(scene);
+  shown_event_ = heap.event;
+  const std::vector<HeldSegment>& segments = heap.segments;
   if (segments.empty()) {
     const Area area = take_area("segments");
     note_place(scene, "segments", area);
-    explain(scene, area, "No segments at the cursor.", "Click the timeline where memory is reserved.");
+    explain(scene, area, scene.selection.marked ? "No segments in the range." : "No segments at the cursor.",
+            "Click the timeline where memory is reserved.");
     return;
   }
+  if (scene.selection.marked)
+    ImGui::TextDisabled("when most was reserved in the range: event %s", text_of(std::uint64_t{heap.event}).c_str());
   std::vector<std::uint32_t> order(segments.size());
   std::iota(order.begin(), order.end(), 0U);
   const int by = table_.sort().value_or(0);
@@ -61,7 +83,7 @@ void SegmentsPane::draw(Scene& scene) {
       case 1:
         return text_of(s.held);
       case 2:
-        return scene.heap.rounding ? text_of(s.rounding) : "not known";
+        return heap.rounding ? text_of(s.rounding) : "not known";
       case 3:
         return text_of(std::uint64_t{s.blocks});
       case 4:
@@ -87,7 +109,7 @@ void SegmentsPane::draw(Scene& scene) {
     const HeldSegment& s = segments[order[row]];
     const HeldBlock* largest = nullptr;
     for (std::uint32_t b = s.first_block; b < s.first_block + s.blocks; ++b)
-      if (largest == nullptr || scene.heap.blocks[b].size > largest->size) largest = &scene.heap.blocks[b];
+      if (largest == nullptr || heap.blocks[b].size > largest->size) largest = &heap.blocks[b];
     if (largest != nullptr) scene.selection.select(scene.doc(), largest->allocation);
   };
   table_.draw(scene, rows);

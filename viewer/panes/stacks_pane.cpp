@@ -1,5 +1,6 @@
 #include <algorithm>
-#include <array>
+#include <numeric>
+#include <string>
 
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
@@ -7,32 +8,34 @@
 
 namespace memreel::viewer {
 
-void choose_weighing(Scene& scene, Weighing& weighing) {
-  struct Choice {
-    Weighing weighing;
-    const char* name;
-  };
-  constexpr std::array<Choice, 4> choices{{{Weighing::live_at_cursor, "live at the cursor"},
-                                           {Weighing::peak, "at the peak in view"},
-                                           {Weighing::allocated, "allocated in view"},
-                                           {Weighing::leaked, "leaked"}}};
-  for (const Choice& choice : choices) {
-    if (ImGui::RadioButton(choice.name, weighing == choice.weighing)) weighing = choice.weighing;
-    note_item(scene, std::string("weigh/") + choice.name);
+void WeighingChoice::draw(Scene& scene) {
+  const bool has_range = scene.selection.marked.has_value();
+  Weighing& chosen = has_range ? in_range_ : at_instant_;
+  const auto choice = [&](Weighing weighing, const std::string& name) {
+    if (ImGui::RadioButton(name.c_str(), chosen == weighing)) chosen = weighing;
+    note_item(scene, "weigh/" + name);
     ImGui::SameLine();
-  }
+  };
+  const std::string where = scene.selection.listed_words();
+  choice(Weighing::live_at_cursor, "live at the cursor");
+  choice(Weighing::peak, "at the peak " + where);
+  choice(Weighing::allocated, "allocated " + where);
+  if (has_range) choice(Weighing::kept, "kept of the range");
+  choice(Weighing::leaked, "leaked");
   ImGui::NewLine();
 }
 
 WeightQuery weight_query(const Scene& scene, Weighing weighing) {
   const Selection& selection = scene.selection;
-  WeightQuery query{.weighing = weighing, .heap = selection.heap, .version = scene.doc().event_count()};
+  WeightQuery query{
+      .weighing = weighing, .heap = selection.heap, .version = scene.doc().event_count(), .sieve = scene.sieve};
   if (weighing == Weighing::live_at_cursor) {
     query.end_event = selection.cursor;
     query.version = 0;  // longer versions say the same of it
   } else {
-    query.first_event = selection.first_event(scene.doc());
-    query.end_event = selection.end_event(scene.doc());
+    const auto [first, end] = selection.listed(scene.doc());
+    query.first_event = first;
+    query.end_event = end;
   }
   return query;
 }
@@ -46,11 +49,13 @@ std::optional<WeightWork> weight_work(Scene& scene, Verdicts& verdicts, const We
   if (!findings) return std::nullopt;
   return [document = scene.document, findings, query](const Progress& progress) {
     std::vector<std::uint32_t> ids;
-    const std::uint32_t end = document->allocations_before(query.end_event);
+    const std::uint32_t first = document->allocations_before(query.first_event),
+                        end = document->allocations_before(query.end_event);
     for (const LeakFinding& finding : findings->leaks.findings)
       if (accuses(finding.verdict) && finding.heap == query.heap)
         for (const AllocationId id : finding.allocations)
-          if (index(id) < end) ids.push_back(index(id));
+          if (index(id) >= first && index(id) < end && (!query.sieve || query.sieve->passes(index(id))))
+            ids.push_back(index(id));
     return weigh_allocations(*document, ids, progress);
   };
 }
@@ -65,6 +70,8 @@ void explain_no_weights(Scene& scene, const Area& area, Weighing weighing, bool 
     case Weighing::leaked:
       return explain(scene, area, "Nothing that was made up to here was judged to be a leak.",
                      "The leaks pane says what is kept, and why that is none.");
+    case Weighing::kept:
+      return explain(scene, area, "Nothing that was allocated in the range was live at its end.");
     case Weighing::allocated:
     case Weighing::peak:
       break;
@@ -81,20 +88,26 @@ StacksPane::StacksPane()
   table_.set_sort(0, true);
 }
 
+std::uint64_t StacksPane::shown_bytes() const {
+  return std::accumulate(sorted_.begin(), sorted_.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, const StackWeight& w) { return sum + w.bytes; });
+}
+
 void StacksPane::draw(Scene& scene, Verdicts& verdicts) {
   Selection& selection = scene.selection;
-  choose_weighing(scene, weighing_);
-  const WeightQuery query = weight_query(scene, weighing_);
+  weighing_.draw(scene);
+  const Weighing weighing = weighing_.of(selection);
+  const WeightQuery query = weight_query(scene, weighing);
   const auto work = weight_work(scene, verdicts, query);
   if (work) weights_.request(query, *work, false);
   if (!weights_.is_current()) scene.busy = true;
   const auto weights = weights_.value();
   // The last complete weights stay, but never under the name of something else.
-  const bool is_ready = work && weights && weights_.key()->weighing == weighing_;
+  const bool is_ready = work && weights && weights_.key()->weighing == weighing;
   if (!is_ready || weights->empty()) {
     const Area area = take_area("stacks");
     note_place(scene, "stacks", area);
-    explain_no_weights(scene, area, weighing_, is_ready);
+    explain_no_weights(scene, area, weighing, is_ready);
     return;
   }
   if (weights != sorted_from_ || sorted_by_ != table_.sort() || sorted_descending_ != table_.descending()) {
@@ -109,8 +122,7 @@ void StacksPane::draw(Scene& scene, Verdicts& verdicts) {
       return sorted_descending_ ? key(a) > key(b) : key(a) < key(b);
     });
   }
-  std::uint64_t total = 0;
-  for (const StackWeight& w : sorted_) total += w.bytes;
+  const std::uint64_t total = shown_bytes();
   ImGui::SameLine();
   ImGui::SetCursorPosY(ImGui::GetCursorPosY());
   ImGui::TextDisabled("   %s in %s stacks", text_of(Bytes{total}).c_str(),

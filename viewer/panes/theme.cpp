@@ -29,6 +29,12 @@ Colour mix(Colour a, Colour b, double share) {
   return mixed;
 }
 
+Colour ink_on(Colour ground) {
+  // By luma (ITU-R BT.601).
+  const std::uint32_t luma = 299 * (ground & 0xFFU) + 587 * ((ground >> 8U) & 0xFFU) + 114 * ((ground >> 16U) & 0xFFU);
+  return luma > 120'000 ? rgb(0x0B1016) : rgb(0xF4F6F8);
+}
+
 Colour Theme::hue(std::size_t i) const { return rgb(hues.at(i % hues.size())); }
 
 Colour Theme::category(Category category) const {

@@ -21,6 +21,9 @@ constexpr Colour with_alpha(Colour colour, std::uint32_t alpha) { return (colour
 /// From `a` (share 0) to `b` (share 1).
 Colour mix(Colour a, Colour b, double share);
 
+/// Dark or light text, whichever is legible on `ground`.
+Colour ink_on(Colour ground);
+
 struct Theme {
   bool dark = true;
   Colour ground{}, panel{}, line{}, text{}, faint{}, accent{}, alarm{};

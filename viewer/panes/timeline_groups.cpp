@@ -53,7 +53,8 @@ std::shared_ptr<const StackedSeries> TimelinePane::request_groups(Scene& scene) 
   const SplitQuery query{.heap = scene.selection.heap,
                          .by = by,
                          .version = scene.doc().event_count(),
-                         .classified = by_purpose ? scene.classified() : 0};
+                         .classified = by_purpose ? scene.classified() : 0,
+                         .sieve = scene.sieve_but_category()};
   groups_.request(
       query,
       [document = scene.document, known = scene.classification, query](const Progress& progress) {
@@ -79,11 +80,14 @@ std::shared_ptr<const StackedSeries> TimelinePane::request_groups(Scene& scene) 
 
 const LiveByCategory& TimelinePane::live_at(const Scene& scene, std::uint32_t events) {
   if (events == scene.heap.event && scene.heap.heap == scene.selection.heap) return scene.live;
-  if (events != live_after_ || scene.selection.heap != live_heap_ || scene.classification != live_known_) {
+  const auto sieve = scene.sieve_but_category();
+  if (events != live_after_ || scene.selection.heap != live_heap_ || scene.classification != live_known_ ||
+      sieve != live_sieve_) {
     live_after_ = events;
     live_heap_ = scene.selection.heap;
     live_known_ = scene.classification;
-    live_ = live_by_category(scene.doc(), *scene.classification, scene.selection.heap, events);
+    live_sieve_ = sieve;
+    live_ = live_by_category(scene.doc(), *scene.classification, scene.selection.heap, events, sieve.get());
   }
   return live_;
 }

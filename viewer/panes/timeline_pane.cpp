@@ -66,7 +66,8 @@ void TimelinePane::update(Columns& kept, Scene& scene, TimeRange view, const Are
 }
 
 void TimelinePane::draw(Scene& scene) {
-  const float minimap = scene.px(34), marks = scene.px(30), lane = scene.px(lane_height), least_plot = scene.px(60);
+  const float minimap = scene.px(34), marks = marks_height(scene), lane = scene.px(lane_height),
+              least_plot = scene.px(60);
   draw_legend(scene);
   const float rest = ImGui::GetContentRegionAvail().y - minimap - marks;
   std::size_t lanes = 0;
@@ -199,6 +200,7 @@ void TimelinePane::draw_plot(Scene& scene) {
   draw_limit(scene, list, area, top);
   draw_overlays(scene, list, axis, area, top);
   draw_instants(scene, list, axis, area);
+  draw_handles(scene, list, axis, area);
   if (scene.selection.marked) {
     const TimeRange marked = *scene.selection.marked;
     const auto live = [&](Nanoseconds at) {
@@ -227,110 +229,6 @@ void TimelinePane::draw_limit(Scene& scene, ImDrawList& list, const Area& area, 
   const float left = area.right - ImGui::CalcTextSize(what.c_str()).x - scene.px(8);
   label(scene, list, {left, y + scene.px(3)}, what);
   note_place(scene, "limit", {left, y, area.right, y + scene.px(3) + ImGui::GetTextLineHeight()});
-}
-
-void TimelinePane::draw_bands(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area) {
-  const Document& document = scene.doc();
-  const Selection& selection = scene.selection;
-  const BandLimits limits{.narrowest = static_cast<double>(scene.px(10)), .apart = static_cast<double>(scene.px(2))};
-  bands_ = mark_bands(
-      document, selection.first_event(document), selection.end_event(document),
-      [&](Nanoseconds time) { return axis.exact_x_of(time); },
-      [&](double x) { return axis.time_at(static_cast<float>(x)); }, limits);
-  const ImVec2 mouse = ImGui::GetIO().MousePos;
-  for (const MarkBand& band : bands_) {
-    const Area box{static_cast<float>(std::max(band.left, static_cast<double>(area.left))), area.top + scene.px(1),
-                   static_cast<float>(std::min(band.right, static_cast<double>(area.right))), area.top + scene.px(13)};
-    if (box.right < area.left || box.left > area.right) continue;
-    list.AddRectFilled(box.min(), {std::max(box.right - 1, box.left + 1), box.bottom},
-                       mix(scene.theme.line, scene.theme.accent, band.count > 1 ? 0.4 : 0.25));
-    const std::string& name = (*document.tables)[band.name];
-    const std::string title = band.count == 1 ? name
-                                              : text_of(std::uint64_t{band.count}) +
-                                                    (band.counted ? " \u00D7 " : " and more \u00D7 ") +
-                                                    (band.same_name ? name : "ranges");
-    if (box.width() > scene.px(30))
-      text(list, {box.left + scene.px(4), box.top - scene.px(1)}, scene.theme.text,
-           fitting(title, box.width() - scene.px(8)));
-    if (!ImGui::IsItemHovered() || !box.contains(mouse)) continue;
-    ImGui::SetTooltip("%s\n%s\ndouble click: zoom to it", title.c_str(),
-                      time_text(band.end - band.begin, (band.end - band.begin) / 1000).c_str());
-    if (!ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) continue;
-    scene.selection.look_at(document, {band.begin, band.end});
-    scene.selection.remember();
-  }
-}
-
-/// A flag is where the request failed; it says why, and a click on it leads there.
-void TimelinePane::draw_failures(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area) {
-  const Document& document = scene.doc();
-  const ColumnView<std::uint32_t>& rows = document.columns.failure;
-  const auto count = static_cast<std::uint32_t>(rows.size());
-  const std::uint32_t end = scene.selection.end_event(document);
-  std::uint32_t row = document.rows_before(rows, scene.selection.first_event(document));
-  for (bool is_first = true; row < count && document.columns.other[rows[row]].at < end; is_first = false) {
-    const OtherEvent& failure = document.columns.other[rows[row]];
-    const float x = std::floor(axis.x_of(document.time(failure.at)));
-    const float top = area.top + scene.px(1);
-    list.AddTriangleFilled({x, top}, {x + scene.px(9), top + scene.px(4)}, {x, top + scene.px(8)}, scene.theme.alarm);
-    fill(list, {x, top, x + scene.px(1.5), area.bottom}, scene.theme.alarm);
-    const Area flag{x - scene.px(1), area.top, x + scene.px(9), area.top + scene.px(10)};
-    if (is_first) note_place(scene, "first flag", flag);
-    row = std::max(row + 1, document.rows_before(rows, document.events_until(axis.time_at(x + scene.px(3)))));
-    if (!ImGui::IsItemHovered() || !flag.contains(ImGui::GetIO().MousePos)) continue;
-    const OutOfMemory* const oom = scene.findings ? scene.findings->ooms.of_event(failure.at) : nullptr;
-    ImGui::BeginTooltip();
-    ImGui::PushTextWrapPos(scene.px(520));
-    ImGui::TextUnformatted((text_of(failure.event.size) + " refused").c_str());
-    if (oom != nullptr) ImGui::TextUnformatted(explanation(*oom).c_str());
-    ImGui::TextDisabled("%s", stack_label(scene.tables(), failure.event.stack).c_str());
-    ImGui::PopTextWrapPos();
-    ImGui::EndTooltip();
-    if (!ImGui::IsMouseReleased(ImGuiMouseButton_Left)) continue;
-    scene.selection.heap = document.heap_of(failure.event.origin);
-    scene.selection.cursor = failure.at + 1;
-    scene.selection.select(failure.event.stack);
-    scene.selection.remember();
-    flag_clicked_ = true;
-  }
-}
-
-void TimelinePane::draw_marks(Scene& scene) {
-  const Area area = take_area("marks");
-  note_place(scene, "marks", area);
-  ImDrawList& list = *ImGui::GetWindowDrawList();
-  fill(list, area, scene.theme.ground);
-  const Document& document = scene.doc();
-  if (document.empty()) return;
-  const TimeAxis axis(scene.selection.view, area, scene.selection.axis);
-  for (const TimeAxis::Tick& tick : axis.labelled_ticks(document.first_time(), scene.px(120))) {
-    const float x = std::floor(tick.x);
-    fill(list, {x, area.top, x + 1, area.top + scene.px(4)}, scene.theme.faint);
-    text(list, {x + scene.px(4), area.bottom - ImGui::GetTextLineHeight()}, scene.theme.faint, tick.label);
-  }
-  const std::uint32_t end = scene.selection.end_event(document);
-  const float lane = area.top + scene.px(1);
-  list.PushClipRect(area.min(), area.max(), true);
-  draw_bands(scene, list, axis, area);
-
-  // One sign of a kind per pixel: how many there are in view does not matter.
-  const auto signs = [&](const ColumnView<std::uint32_t>& rows, float apart, const auto& draw_sign) {
-    const auto count = static_cast<std::uint32_t>(rows.size());
-    std::uint32_t row = document.rows_before(rows, scene.selection.first_event(document));
-    while (row < count && document.columns.other[rows[row]].at < end) {
-      const float x = std::floor(axis.x_of(document.time(document.columns.other[rows[row]].at)));
-      draw_sign(x);
-      row = std::max(row + 1, document.rows_before(rows, document.events_until(axis.time_at(x + apart))));
-    }
-  };
-  signs(document.columns.emptied, 1, [&](float x) {
-    fill(list, {x, lane + scene.px(13), x + 1, area.bottom}, scene.theme.faint);
-  });
-  flag_clicked_ = false;
-  draw_failures(scene, list, axis, area);
-  draw_instants(scene, list, axis, area);
-  list.PopClipRect();
-  navigate(scene, axis, area, !flag_clicked_);
 }
 
 void TimelinePane::draw_minimap(Scene& scene) {

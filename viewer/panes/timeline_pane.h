@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "viewer/model/background.h"
@@ -30,6 +31,7 @@ class TimelinePane {
   /// What live bytes are split into on screen, for tests; null before that.
   const StackedSeries* shown_groups() const { return ordered_of_.get(); }
   std::span<const MarkBand> shown_bands() const { return bands_; }
+  const std::string& told_band() const { return told_band_; }
 
  private:
   /// What the columns on screen were made for.
@@ -66,6 +68,7 @@ class TimelinePane {
   /// False while there are none.
   bool draw_groups(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top);
   void draw_overlays(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area, std::uint64_t top);
+  static float marks_height(const Scene& scene);
   void draw_marks(Scene& scene);
   void draw_bands(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
   void draw_failures(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
@@ -76,6 +79,7 @@ class TimelinePane {
 
   Columns plot_, minimap_;
   std::vector<MarkBand> bands_;  // as they were drawn last
+  std::string told_band_;        // what the tooltip says of one; empty: none is pointed at
   bool flag_clicked_ = false;    // in this frame
   Background<SplitQuery, StackedSeries> groups_;
   std::shared_ptr<const StackedSeries> ordered_of_;
@@ -85,6 +89,7 @@ class TimelinePane {
   std::uint32_t live_after_ = never;
   HeapId live_heap_ = HeapId::none;
   std::shared_ptr<const Classification> live_known_;
+  std::shared_ptr<const Sieve> live_sieve_;
 };
 
 }  // namespace memreel::viewer

@@ -51,6 +51,7 @@ class LeaksPane {
     std::shared_ptr<const Findings> of;
     HeapId heap = HeapId::none;
     std::uint32_t first = 0, end = 0;
+    std::shared_ptr<const Sieve> sieve;
     std::vector<Kept> kept;
   };
   void look(const Scene& scene, const std::shared_ptr<const Findings>& findings);
@@ -79,7 +80,10 @@ class FragmentationPane {
   void draw_remedies(Scene& scene, const std::shared_ptr<const Findings>& findings);
 
   Table sites_, remedies_;
-  Background<Key, Judged> elsewhere_;  // than at the peak of the whole trace
+  Background<Key, Judged> elsewhere_;                 // than at the peak of the whole trace
+  std::shared_ptr<std::vector<PinningSite>> listed_;  // those of a judgement that pass
+  std::shared_ptr<const Judged> listed_of_;
+  std::shared_ptr<const Sieve> listed_sieve_;
   std::shared_ptr<const Judged> at_peak_;
   std::shared_ptr<const Findings> at_peak_of_;
   HeapId at_peak_heap_ = HeapId::none;
@@ -90,9 +94,20 @@ class FailuresPane {
  public:
   FailuresPane();
   void draw(Scene& scene, Verdicts& verdicts);
+  /// How many are listed, for tests.
+  std::size_t listed() const { return shown_.rows.size(); }
 
  private:
+  /// Of columns.failure: those of a range of events that pass.
+  struct InView {
+    std::uint32_t first = 0, end = 0;
+    std::shared_ptr<const Sieve> sieve;
+    std::vector<std::uint32_t> rows;
+  };
+  void look(const Scene& scene);
+
   Table table_;
+  InView shown_;
 };
 
 }  // namespace memreel::viewer

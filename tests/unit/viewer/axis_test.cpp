@@ -63,12 +63,12 @@ TEST(Axis, ZoomingAndMovingKeepsWhatIsUnderThePointer) {
   const double before = share();
   selection.zoom(*document, 0.5, anchor);
   EXPECT_NEAR(share(), before, 0.02);
-  EXPECT_LT(selection.end_event(*document) - selection.first_event(*document), 60U);
-  const std::uint32_t first = selection.first_event(*document);
+  EXPECT_LT(selection.viewed(*document).end - selection.viewed(*document).first, 60U);
+  const std::uint32_t first = selection.viewed(*document).first;
   selection.pan(*document, 0.5);
-  EXPECT_NEAR(selection.first_event(*document), first + 25, 2);
+  EXPECT_NEAR(selection.viewed(*document).first, first + 25, 2);
   selection.pan(*document, 1e6);
-  EXPECT_EQ(selection.end_event(*document), 100U) << "not beyond the end";
+  EXPECT_EQ(selection.viewed(*document).end, 100U) << "not beyond the end";
 }
 
 TEST(Bands, NeighboursThatAreTooNarrowAreOneWithTheirNumber) {
@@ -105,6 +105,34 @@ TEST(Bands, NeighboursThatAreTooNarrowAreOneWithTheirNumber) {
   EXPECT_EQ(narrow[0].end, 1599ns);
   EXPECT_EQ(narrow[1].count, 1U);
   EXPECT_EQ(bands_at(10).size(), 61U) << "with room each is by itself";
+}
+
+TEST(Bands, RangesNestAndAreNumbered) {
+  memreel::testing::TraceBuilder build;
+  const OriginId origin = build.origin(HeapId{1});
+  auto& marks = build.trace().tables.marks;
+  for (const char* const name : {"step", "forward", "ProfilerStep#7"})
+    for (const MarkPhase phase : {MarkPhase::begin, MarkPhase::end})
+      marks.push_back({.name = build.string(name), .phase = phase});
+  for (const std::uint64_t which : {1U, 3U, 4U, 3U, 4U, 2U, 1U, 5U, 6U, 2U})
+    build.push({.kind = EventKind::mark, .origin = origin, .value = which});
+  for (std::size_t i = 0; i < 10; ++i) build.trace().events.time[i] = Nanoseconds{100 * i};
+  const auto document = open(memory_file(written(build.trace()))).versions.back();
+  EXPECT_EQ(document->columns.span_depths, 2U);
+  const auto titles = [&](std::uint32_t first, std::uint32_t depths) {
+    std::vector<std::string> all;
+    for (const MarkBand& band : mark_bands(
+             *document, first, document->event_count(),
+             [](Nanoseconds time) { return static_cast<double>(time.count()); },
+             [](double x) { return Nanoseconds{static_cast<std::int64_t>(x)}; }, {.depths = depths}))
+      all.push_back(std::to_string(band.depth) + " " + title_of(*document->tables, band));
+    return all;
+  };
+  const std::vector<std::string> all{"0 step 1", "1 forward 1", "1 forward 2", "0 step 2", "1 ProfilerStep#7"};
+  EXPECT_EQ(titles(0, 4), all);
+  EXPECT_EQ(titles(0, 1), (std::vector<std::string>{"0 step 1", "0 step 2"}));
+  EXPECT_EQ(titles(4, 4), (std::vector<std::string>{"0 step 1", "1 forward 2", "0 step 2", "1 ProfilerStep#7"}))
+      << "those that reach into the view";
 }
 
 TEST(SitesOf, StacksThatAreCalledTheSameHaveOneColour) {

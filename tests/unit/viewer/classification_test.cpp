@@ -11,8 +11,8 @@
 #include "tests/unit/category/program.h"
 #include "tests/unit/viewer/opened.h"
 #include "viewer/model/allocation_list.h"
+#include "viewer/model/flame_graph.h"
 #include "viewer/model/layer_frames.h"
-#include "viewer/model/stack_weights.h"
 #include "viewer/model/stacked_series.h"
 
 namespace memreel::viewer {
@@ -102,13 +102,16 @@ TEST_F(Classified, SeriesAreStackedInTheOrderOfTheStyles) {
 }
 
 TEST_F(Classified, ListsAreFilteredAndSortedByCategory) {
-  AllocationQuery query{.heap = heap(), .category = Category::gradient};
+  const auto known = std::make_shared<const Classification>(known_);
+  const Filter filter{.category = Category::gradient};
+  const auto sieve = std::make_shared<const Sieve>(opened_.versions.back(), filter, known);
+  AllocationQuery query{.heap = heap(), .sieve = sieve};
   const auto gradients = list_allocations(document(), query, progress_, &known_);
   ASSERT_TRUE(gradients);
   EXPECT_EQ(gradients->size(), 9U);
   for (std::uint32_t row = 0; row < gradients->size(); ++row)
     EXPECT_EQ(known_.category((*gradients)[row]), Category::gradient);
-  query.category.reset();
+  query.sieve.reset();
   for (const AllocationOrder order : {AllocationOrder::category, AllocationOrder::phase}) {
     query.order = order;
     const auto list = list_allocations(document(), query, progress_, &known_);
@@ -163,7 +166,7 @@ TEST(Layers, CallsOfAModuleAreOneNodeAndWhatPassesThemOnIsNone) {
         frame.instance = tables.frames[other].instance;
   const std::vector<StackMeaning> meanings = stack_meanings(tables);
   EXPECT_TRUE(has_layers(meanings));
-  const auto flame = flame_graph(tables, weights, layer_frames(tables, meanings));
+  const auto flame = flame_graph(tables, weights, {.are_nodes = layer_frames(tables, meanings), .by_module = true});
   std::vector<std::pair<std::string, std::uint64_t>> names;
   for (std::size_t n = 1; n < flame.size(); ++n) {
     const FrameText frame = frame_text(tables, flame[n].frame);

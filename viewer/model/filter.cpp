@@ -1,0 +1,110 @@
+#include "viewer/model/filter.h"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "formats/model/origin_text.h"
+#include "formats/model/quantity.h"
+
+namespace memreel::viewer {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+/// Limits the size where `word` says so.
+bool take_size(std::string_view word, Filter& filter) {
+  const std::size_t signs = word.find_first_not_of("<>=");
+  if (signs == 0 || signs == std::string_view::npos) return false;
+  const std::string_view sign = word.substr(0, signs);
+  const auto size = parse_bytes(word.substr(signs));
+  if (!size) return false;
+  if (sign == "=")
+    filter.least = filter.most = *size;
+  else if (sign == ">=")
+    filter.least = *size;
+  else if (sign == "<=")
+    filter.most = *size;
+  else if (sign == ">")
+    filter.least = *size + 1_B;
+  else if (sign == "<" && *size > 0_B)
+    filter.most = *size - 1_B;
+  else
+    return false;
+  return true;
+}
+
+/// Words; a size with a space before its number or its unit is one of them.
+std::vector<std::string> words_of(std::string_view typed) {
+  std::vector<std::string> words;
+  while (!typed.empty()) {
+    const std::size_t end = std::min(typed.find(' '), typed.size());
+    const std::string word(typed.substr(0, end));
+    typed.remove_prefix(std::min(end + 1, typed.size()));
+    if (word.empty()) continue;
+    const bool goes_on = !words.empty() && std::string_view("<>=").find(words.back().front()) != std::string_view::npos;
+    Filter limits;
+    if (goes_on && take_size(words.back() + word, limits))
+      words.back() += word;
+    else
+      words.push_back(word);
+  }
+  return words;
+}
+
+void add_word(std::string& to, std::string_view word) { to += (to.empty() ? "" : " ") + std::string(word); }
+
+}  // namespace
+
+Filter typed_filter(std::string_view typed) {
+  Filter filter;
+  for (const std::string& word : words_of(typed))
+    if (!take_size(word, filter)) add_word(filter.text, word);
+  return filter;
+}
+
+std::string with_least(std::string_view typed, std::string_view least) {
+  std::string result;
+  for (const std::string& word : words_of(typed)) {
+    Filter limits;
+    if (!take_size(word, limits) || limits.least == 0_B) add_word(result, word);
+  }
+  if (!least.empty()) add_word(result, ">=" + std::string(least));
+  return result;
+}
+
+Sieve::Sieve(std::shared_ptr<const Document> document, Filter filter,
+             std::shared_ptr<const Classification> classification)
+    : document_(std::move(document)), filter_(std::move(filter)), classification_(std::move(classification)) {
+  if (filter_.text.empty()) return;
+  if (const std::string text = lower(filter_.text); text.starts_with("0x")) address_ = text;
+  stacks_ = stacks_with(*document_->tables, filter_.text);
+}
+
+bool Sieve::passes_but_category(std::uint32_t allocation) const {
+  if (allocation >= document_->allocation_count()) return false;
+  const Bytes size = document_->size_of(allocation);
+  if (size < filter_.least || size > filter_.most) return false;
+  if (filter_.text.empty() || has_text(document_->stack_of(allocation))) return true;
+  return !address_.empty() && hexadecimal(document_->columns.address[allocation]).starts_with(address_);
+}
+
+std::vector<bool> stacks_with(const Tables& tables, std::string_view text) {
+  const std::string wanted = lower(text);
+  const auto has = [&](StringId id) { return lower(tables[id]).find(wanted) != std::string::npos; };
+  std::vector<bool> frames(tables.frames.size()), stacks(tables.stacks.size());
+  for (std::size_t f = 1; f < frames.size(); ++f) {
+    const Frame& frame = tables.frames[f];
+    frames[f] = has(frame.function) || has(frame.file) || has(frame.instance) ||
+                lower(tables[frame.file] + ":" + std::to_string(frame.line)).find(wanted) != std::string::npos;
+  }
+  for (std::size_t s = 1; s < stacks.size(); ++s)
+    stacks[s] = frames[index(tables.stacks[s].frame)] || stacks[index(tables.stacks[s].caller)];
+  return stacks;
+}
+
+}  // namespace memreel::viewer

@@ -1,0 +1,137 @@
+#include "viewer/model/flame_graph.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "viewer/model/stack_lines.h"
+
+namespace memreel::viewer {
+namespace {
+
+/// A frame of a flame graph while weights are added up.
+struct Node {
+  FlameNode shown;
+  std::map<std::uint64_t, std::uint32_t> children;
+};
+
+/// By depth, the heaviest child leftmost.
+std::vector<FlameNode> lay_out(std::vector<Node> nodes) {
+  std::vector<FlameNode> flame;
+  const auto total = static_cast<double>(std::max<std::uint64_t>(nodes[0].shown.bytes, 1));
+  std::vector<std::uint32_t> level{0};  // nodes of one depth, by their numbers in `nodes`
+  std::vector<std::uint32_t> place(nodes.size());
+  nodes[0].shown.end = 1;
+  while (!level.empty()) {
+    std::vector<std::uint32_t> below;
+    for (const std::uint32_t n : level) {
+      FlameNode shown = nodes[n].shown;
+      shown.parent = n == 0 ? 0 : place[shown.parent];
+      place[n] = static_cast<std::uint32_t>(flame.size());
+      flame.push_back(shown);
+      std::vector<std::uint32_t> children;
+      for (const auto& [key, child] : nodes[n].children) children.push_back(child);
+      std::ranges::stable_sort(children, std::ranges::greater{}, [&](std::uint32_t c) { return nodes[c].shown.bytes; });
+      double begin = nodes[n].shown.begin;
+      for (const std::uint32_t c : children) {
+        nodes[c].shown.begin = begin;
+        begin += static_cast<double>(nodes[c].shown.bytes) / total;
+        nodes[c].shown.end = begin;
+        below.push_back(c);
+      }
+    }
+    level = std::move(below);
+  }
+  return flame;
+}
+
+/// Adds weights up along the paths of frames that the shape makes of their stacks.
+class Tree {
+ public:
+  Tree(const Tables& tables, const FlameShape& shape) : tables_(tables), shape_(shape), nodes_(1) {
+    node_of_.assign(tables.stacks.size(), never);
+    node_of_[0] = 0;
+  }
+
+  void add(const StackWeight& weight) {
+    for (std::uint32_t node = shape_.bottom_up ? callers_of(weight.stack) : path_to(weight.stack);;
+         node = nodes_[node].shown.parent) {
+      nodes_[node].shown.bytes += weight.bytes;
+      nodes_[node].shown.count += weight.count;
+      if (node == 0) break;
+    }
+  }
+
+  std::vector<Node> take() && { return std::move(nodes_); }
+
+ private:
+  static constexpr std::uint32_t deepest = 64;  // bottom-up: nodes would be as many as stacks times their depth
+
+  bool is_node(StackId stack) const {
+    return shape_.are_nodes.empty() || (index(stack) < shape_.are_nodes.size() && shape_.are_nodes[index(stack)]);
+  }
+
+  /// The node of `stack`'s frame below `above`.
+  std::uint32_t below(std::uint32_t above, StackId stack, StackId shown) {
+    constexpr std::uint64_t of_module = std::uint64_t{1} << 32U;
+    const FrameId frame = tables_[stack].frame;
+    const StringId module = shape_.by_module ? tables_[frame].instance : StringId::none;
+    const std::uint64_t key = module == StringId::none ? std::uint64_t{index(frame)} : of_module | index(module);
+    const auto [child, is_new] = nodes_[above].children.try_emplace(key, static_cast<std::uint32_t>(nodes_.size()));
+    const std::uint32_t node = child->second;
+    if (is_new) {
+      Node made;
+      made.shown = {.frame = frame, .stack = shown, .depth = nodes_[above].shown.depth + 1, .parent = above};
+      nodes_.push_back(std::move(made));
+    }
+    return node;
+  }
+
+  /// Stacks are a tree already, but equal frames of one caller can be several of its nodes: these become one.
+  std::uint32_t path_to(StackId stack) {
+    std::vector<StackId> path;
+    for (; node_of_[index(stack)] == never; stack = tables_[stack].caller) path.push_back(stack);
+    std::uint32_t node = node_of_[index(stack)];
+    for (auto at = path.rbegin(); at != path.rend(); ++at) {
+      if (is_node(*at)) node = below(node, *at, *at);
+      node_of_[index(*at)] = node;
+    }
+    return node;
+  }
+
+  std::uint32_t callers_of(StackId stack) {
+    std::uint32_t node = 0;
+    for (StackId at = stack; at != StackId::none && nodes_[node].shown.depth < deepest; at = tables_[at].caller)
+      if (is_node(at)) node = below(node, at, stack);
+    return node;
+  }
+
+  const Tables& tables_;
+  const FlameShape& shape_;
+  std::vector<Node> nodes_;
+  std::vector<std::uint32_t> node_of_;
+};
+
+}  // namespace
+
+std::vector<FlameNode> flame_graph(const Tables& tables, const std::vector<StackWeight>& weights,
+                                   const FlameShape& shape) {
+  Tree tree(tables, shape);
+  for (const StackWeight& weight : weights) tree.add(weight);
+  return lay_out(std::move(tree).take());
+}
+
+std::vector<bool> frames_without_wrappers(const Tables& tables) {
+  std::vector<bool> frames(tables.frames.size());
+  for (std::uint32_t f = 1; f < frames.size(); ++f) frames[f] = !passes_on(frame_text(tables, FrameId{f}));
+  std::vector<bool> shown(tables.stacks.size()), has_any(tables.stacks.size());
+  // Callers come before those that they call.
+  for (std::uint32_t s = 1; s < shown.size(); ++s) {
+    const bool caller_has_any = has_any[index(tables.stacks[s].caller)];
+    shown[s] = frames[index(tables.stacks[s].frame)] || !caller_has_any;
+    has_any[s] = true;
+  }
+  return shown;
+}
+
+}  // namespace memreel::viewer

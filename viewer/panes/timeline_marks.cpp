@@ -1,0 +1,138 @@
+// What the program did below the timeline's plot: its ranges, nested and numbered, failures, caches emptied.
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "formats/model/quantity.h"
+#include "viewer/model/findings.h"
+#include "viewer/model/labels.h"
+#include "viewer/panes/timeline_pane.h"
+
+namespace memreel::viewer {
+namespace {
+
+constexpr double band_height = 13;  // units of length
+
+/// As many depths of ranges as there are, and as there is room for.
+std::uint32_t depths_of(const Scene& scene) {
+  constexpr std::uint32_t most = 4;
+  return std::clamp(scene.doc().columns.span_depths, 1U, most);
+}
+
+}  // namespace
+
+float TimelinePane::marks_height(const Scene& scene) {
+  return scene.px(17) + scene.px(band_height) * static_cast<float>(depths_of(scene));
+}
+
+void TimelinePane::draw_bands(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area) {
+  const Document& document = scene.doc();
+  const auto [first, end] = scene.selection.viewed(document);
+  const BandLimits limits{.narrowest = static_cast<double>(scene.px(10)),
+                          .apart = static_cast<double>(scene.px(2)),
+                          .depths = depths_of(scene)};
+  bands_ = mark_bands(
+      document, first, end, [&](Nanoseconds time) { return axis.exact_x_of(time); },
+      [&](double x) { return axis.time_at(static_cast<float>(x)); }, limits);
+  const MarkBand* wanted = nullptr;
+  int noted = 0;
+  for (const MarkBand& band : bands_) {
+    const float top = area.top + scene.px(1) + scene.px(band_height) * static_cast<float>(band.depth);
+    const Area box{static_cast<float>(std::max(band.left, static_cast<double>(area.left))), top,
+                   static_cast<float>(std::min(band.right, static_cast<double>(area.right))),
+                   top + scene.px(band_height - 1)};
+    if (box.right < area.left || box.left > area.right) continue;
+    const double strength = (band.count > 1 ? 0.4 : 0.25) / (1 + 0.5 * band.depth);
+    list.AddRectFilled(box.min(), {std::max(box.right - 1, box.left + 1), box.bottom},
+                       mix(scene.theme.line, scene.theme.accent, strength));
+    const std::string title = title_of(scene.tables(), band);
+    if (box.width() > scene.px(30))
+      text(list, {box.left + scene.px(4), box.top - scene.px(1)}, scene.theme.text,
+           fitting(title, box.width() - scene.px(8)));
+    constexpr int most_noted = 32;  // for tests
+    if (noted < most_noted) note_place(scene, "band/" + std::to_string(noted++), box);
+    if (!ImGui::IsItemHovered() || !box.contains(ImGui::GetIO().MousePos)) continue;
+    told_band_ = title;
+    ImGui::SetTooltip("%s\n%s\ndouble click: zoom to it", title.c_str(),
+                      time_text(band.end - band.begin, (band.end - band.begin) / 1000).c_str());
+    if (ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) wanted = &band;
+  }
+  if (wanted == nullptr) return;
+  scene.selection.look_at(document, {wanted->begin, wanted->end});
+  scene.selection.remember();
+}
+
+/// A flag is where the request failed; it says why, and a click on it leads there.
+void TimelinePane::draw_failures(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area) {
+  const Document& document = scene.doc();
+  const ColumnView<std::uint32_t>& rows = document.columns.failure;
+  const auto count = static_cast<std::uint32_t>(rows.size());
+  const auto [first, end] = scene.selection.viewed(document);
+  std::uint32_t row = document.rows_before(rows, first);
+  for (bool is_first = true; row < count && document.columns.other[rows[row]].at < end; is_first = false) {
+    const OtherEvent& failure = document.columns.other[rows[row]];
+    const float x = std::floor(axis.x_of(document.time(failure.at)));
+    const float top = area.top + scene.px(1);
+    list.AddTriangleFilled({x, top}, {x + scene.px(9), top + scene.px(4)}, {x, top + scene.px(8)}, scene.theme.alarm);
+    fill(list, {x, top, x + scene.px(1.5), area.bottom}, scene.theme.alarm);
+    const Area flag{x - scene.px(1), area.top, x + scene.px(9), area.top + scene.px(10)};
+    if (is_first) note_place(scene, "first flag", flag);
+    row = std::max(row + 1, document.rows_before(rows, document.events_until(axis.time_at(x + scene.px(3)))));
+    if (!ImGui::IsItemHovered() || !flag.contains(ImGui::GetIO().MousePos)) continue;
+    const OutOfMemory* const oom = scene.findings ? scene.findings->ooms.of_event(failure.at) : nullptr;
+    ImGui::BeginTooltip();
+    ImGui::PushTextWrapPos(scene.px(520));
+    ImGui::TextUnformatted((text_of(failure.event.size) + " refused").c_str());
+    if (oom != nullptr) ImGui::TextUnformatted(explanation(*oom).c_str());
+    ImGui::TextDisabled("%s", stack_label(scene.tables(), failure.event.stack).c_str());
+    ImGui::PopTextWrapPos();
+    ImGui::EndTooltip();
+    if (!ImGui::IsMouseReleased(ImGuiMouseButton_Left)) continue;
+    scene.selection.heap = document.heap_of(failure.event.origin);
+    scene.selection.cursor = failure.at + 1;
+    scene.selection.select(failure.event.stack);
+    scene.selection.remember();
+    flag_clicked_ = true;
+  }
+}
+
+void TimelinePane::draw_marks(Scene& scene) {
+  const Area area = take_area("marks");
+  note_place(scene, "marks", area);
+  ImDrawList& list = *ImGui::GetWindowDrawList();
+  fill(list, area, scene.theme.ground);
+  const Document& document = scene.doc();
+  if (document.empty()) return;
+  const TimeAxis axis(scene.selection.view, area, scene.selection.axis);
+  for (const TimeAxis::Tick& tick : axis.labelled_ticks(document.first_time(), scene.px(120))) {
+    const float x = std::floor(tick.x);
+    fill(list, {x, area.top, x + 1, area.top + scene.px(4)}, scene.theme.faint);
+    text(list, {x + scene.px(4), area.bottom - ImGui::GetTextLineHeight()}, scene.theme.faint, tick.label);
+  }
+  const auto [first, end] = scene.selection.viewed(document);
+  list.PushClipRect(area.min(), area.max(), true);
+  told_band_.clear();
+  draw_bands(scene, list, axis, area);
+
+  // One sign of a kind per pixel: how many there are in view does not matter.
+  const auto signs = [&, first = first, end = end](const ColumnView<std::uint32_t>& rows, float apart,
+                                                   const auto& draw_sign) {
+    const auto count = static_cast<std::uint32_t>(rows.size());
+    std::uint32_t row = document.rows_before(rows, first);
+    while (row < count && document.columns.other[rows[row]].at < end) {
+      const float x = std::floor(axis.x_of(document.time(document.columns.other[rows[row]].at)));
+      draw_sign(x);
+      row = std::max(row + 1, document.rows_before(rows, document.events_until(axis.time_at(x + apart))));
+    }
+  };
+  signs(document.columns.emptied, 1, [&](float x) {
+    fill(list, {x, area.bottom - scene.px(16), x + 1, area.bottom}, scene.theme.faint);
+  });
+  flag_clicked_ = false;
+  draw_failures(scene, list, axis, area);
+  draw_instants(scene, list, axis, area);
+  list.PopClipRect();
+  navigate(scene, axis, area, !flag_clicked_);
+}
+
+}  // namespace memreel::viewer
