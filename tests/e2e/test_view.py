@@ -328,6 +328,15 @@ class Screenshots(ViewTest):
         self.assertGreater(grounds[("--light",)], 200)
         self.assertLess(grounds[("--dark",)], 60)
 
+    def test_pictures_with_4k_are_legible(self):
+        pictures = []
+        for options in ([], ["--scale", "2"]):
+            file = self.directory / "a.png"
+            process = self.screen.view(SAMPLES / "leak.reel", "--screenshot", file, "--size", "900x2160", *options)
+            self.assertEqual(process.returncode, 0, process.stderr)
+            pictures.append(file.read_bytes())
+        self.assertEqual(*pictures)
+
     def test_measurements_are_json(self):
         process = self.screen.view(SAMPLES / "leak.reel", "--bench-frames", "12", "--json", "--size", "640x400")
         self.assertEqual(process.returncode, 0, process.stderr)

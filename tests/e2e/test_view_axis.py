@@ -6,7 +6,7 @@ import unittest
 
 import histories
 from program import SAMPLES, run
-from viewing import HEIGHT, WIDTH, Screen, View, ViewTest
+from viewing import HEIGHT, WIDTH, View, ViewTest
 
 
 class Axis(ViewTest):
@@ -147,15 +147,6 @@ class Room(ViewTest):
         view.process.send_signal(signal.SIGCONT)
         self.assertEqual(view.settled()["maximised"], "map")
         self.end(view)
-
-    def test_screens_with_4k_are_legible(self):
-        for dots_per_inch, scale in ((96, 1), (163, 1.5), (280, 2.5)):
-            screen = Screen((3840, 2160), dots_per_inch)
-            self.addCleanup(screen.close)
-            view = View(screen, SAMPLES / "leak.reel")
-            self.addCleanup(view.close)
-            self.assertEqual(view.settled()["scale"], scale)
-            self.end(view)
 
     def test_text_has_the_size_that_its_reader_wants(self):
         view = self.open(SAMPLES / "leak.reel")

@@ -61,7 +61,8 @@ class Categories(ViewTest):
 
     def test_one_key_switches_between_category_and_stack(self):
         view = self.open(TRACE, "--dark")
-        view.settled()
+        opened = view.settled()
+        self.assertEqual((opened["split"], opened["colour"]), ("category", "category"), "where there are categories")
         shown = view.key("c")
         self.assertEqual((shown["split"], shown["colour"]), ("stack", "stack"))
         self.assertLess(self.share(view, "heap", COLOURS["activation"]), 0.4)

@@ -21,10 +21,9 @@ PATIENCE = 240 if SANITIZED else 60
 class Screen:
     """An X server without a screen."""
 
-    def __init__(self, size=(WIDTH, HEIGHT), dots_per_inch=96):
+    def __init__(self):
         self.server = subprocess.Popen(
-            ["Xvfb", "-displayfd", "1", "-screen", "0", f"{size[0]}x{size[1]}x24", "-dpi", str(dots_per_inch), "-nolisten",
-             "tcp", "-noreset"],
+            ["Xvfb", "-displayfd", "1", "-screen", "0", f"{WIDTH}x{HEIGHT}x24", "-nolisten", "tcp", "-noreset"],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.environment = {**os.environ, "DISPLAY": ":" + self.server.stdout.readline().strip(),
                             "LIBGL_ALWAYS_SOFTWARE": "1", "LP_NUM_THREADS": "1"}

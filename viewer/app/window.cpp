@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "viewer/app/clock.h"
+#include "viewer/app/screen_scale.h"
 
 namespace memreel::viewer {
 namespace {
@@ -100,22 +101,14 @@ std::atomic<bool>& has_window() {
   return exists;
 }
 
-/// At least 1, at most 4.
-float in_halves(float scale) { return std::clamp(std::floor(2 * scale) / 2, 1.0F, 4.0F); }
-
-/// As the desktop says. Many say nothing of a screen with 4K; how large it is tells how fine its pixels are.
-float screen_scale(GLFWwindow* window) {
-  constexpr int fine = 2000;                                 // lines
-  constexpr float usual = 96, millimetres_per_inch = 25.4F;  // pixels per inch
-  float scale = 1, unused = 1;
-  glfwGetWindowContentScale(window, &scale, &unused);
-  if (scale > 1) return std::min(scale, 4.0F);
+float scale_of_screen(GLFWwindow* window) {
+  float desktop = 1, unused = 1;
+  glfwGetWindowContentScale(window, &desktop, &unused);
   GLFWmonitor* const monitor = glfwGetPrimaryMonitor();
   const GLFWvidmode* const mode = monitor == nullptr ? nullptr : glfwGetVideoMode(monitor);
   int width = 0, height = 0;  // millimetres
   if (monitor != nullptr) glfwGetMonitorPhysicalSize(monitor, &width, &height);
-  if (mode == nullptr || mode->height < fine || height <= 0) return 1;
-  return in_halves(static_cast<float>(mode->height) * millimetres_per_inch / static_cast<float>(height) / usual);
+  return screen_scale(desktop, mode == nullptr ? 0 : mode->height, height);
 }
 
 }  // namespace
@@ -177,8 +170,8 @@ Result<void> Window::create(const WindowOptions& options) {
   start_times_.context_ms = milliseconds_since(begin);
   begin = Clock::now();
   scale_ = options.scale > 0 ? static_cast<float>(options.scale)
-           : offscreen_      ? in_halves(static_cast<float>(options.height) / 1080)
-                             : screen_scale(window_);
+           : offscreen_      ? picture_scale(options.height)
+                             : scale_of_screen(window_);
   base_scale_ = wanted_scale_ = scale_;
   width_ = options.width;
   height_ = options.height;

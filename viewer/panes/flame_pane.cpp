@@ -154,8 +154,10 @@ void FlamePane::draw_node(Scene& scene, ImDrawList& list, const Area& area, std:
   list.AddRectFilled(area.min(), {area.right - (area.width() > 3 ? 1.0F : 0.0F), area.bottom},
                      hovered || pointed ? mix(colour, scene.theme.text, 0.25) : colour, scene.px(2));
   if (marked) outline(list, area, scene.theme.selection, scene.px(1.5));
+  const bool has_room = area.width() > scene.px(24);
+  if (!has_room && !hovered) return;
   const std::string name = number == 0 ? "all" : name_of(scene.tables(), node);
-  if (area.width() > scene.px(24)) {
+  if (has_room) {
     const std::string label = name + "  " + text_of(Bytes{node.bytes});
     text(list, {area.left + scene.px(4), area.top + scene.px(1)}, ink, fitting(label, area.width() - scene.px(8)));
   }

@@ -319,11 +319,9 @@ void HeapPane::draw_piece(Scene& scene, ImDrawList& list, const Area& area, floa
     draw_block(list, visible, std::max(x_of(block->address + block->size), left + 1),
                block->pending ? mix(colour, scene.theme.segment, 0.55) : colour, scene.theme.rounding);
     if (visible.width() > scene.px(70)) {
-      const std::string what = scene.has_categories() && scene.colour() == MapColour::category
-                                   ? std::string(words_of(scene.classification->category(block->allocation)))
-                                   : stack_label(scene.tables(), document.stack_of(block->allocation));
       text(list, {visible.left + scene.px(4), visible.top + scene.px(1)}, ink_on(colour),
-           fitting(text_of(block->size) + "  " + what, visible.width() - scene.px(8)));
+           fitting(text_of(block->size) + "  " + stack_labels_.of_block(scene, block->allocation),
+                   visible.width() - scene.px(8)));
       note_place(scene, "heap/label", visible);
     }
     const Area all{left, area.top, right, area.bottom};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "viewer/panes/draw.h"
+#include "viewer/panes/stack_labels.h"
 #include "viewer/panes/verdicts.h"
 
 namespace memreel::viewer {
@@ -48,6 +49,7 @@ class HeapPane {
   void draw_piece(Scene& scene, ImDrawList& list, const Area& area, float segment_left, const Piece& piece);
 
   Layout layout_;
+  StackLabels stack_labels_;
   std::function<std::uint32_t(std::uint32_t)> colour_of_;
   double zoom_ = 1;  // 1: all of it fits
   float scroll_ = 0;

@@ -68,10 +68,7 @@ void MapPane::draw_labels(Scene& scene, ImDrawList& list, const TimeAxis& axis, 
                     std::min(box->bottom, area.bottom)};
     if (seen.width() < least || seen.height() < line) continue;
     const std::string size = text_of(scene.doc().size_of(id));
-    const std::string what = scene.has_categories() && scene.colour() == MapColour::category
-                                 ? std::string(words_of(scene.classification->category(id)))
-                                 : stack_label(scene.tables(), scene.doc().stack_of(id));
-    const std::string shown = fitting(size + "  " + what, seen.width() - scene.px(8));
+    const std::string shown = fitting(size + "  " + stack_labels_.of_block(scene, id), seen.width() - scene.px(8));
     // Beside the ticks of the left edge, not over them.
     const float left = std::max(seen.left + scene.px(4), area.left + scene.px(64));
     if (left + ImGui::CalcTextSize(shown.c_str()).x > seen.right) continue;

@@ -214,7 +214,7 @@ void MapPane::draw(Scene& scene, Verdicts& verdicts) {
 
 void MapPane::draw_toolbar(Scene& scene) {
   Selection& selection = scene.selection;
-  ImGui::SetNextItemWidth(scene.px(130));
+  ImGui::SetNextItemWidth(scene.px(142));
   if (ImGui::BeginCombo("##colour", colour_names.at(static_cast<std::size_t>(scene.colour())))) {
     for (std::size_t i = 0; i < colour_names.size(); ++i) {
       const auto by = static_cast<MapColour>(i);

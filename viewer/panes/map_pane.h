@@ -10,6 +10,7 @@
 #include "viewer/model/allocation_map.h"
 #include "viewer/model/background.h"
 #include "viewer/panes/draw.h"
+#include "viewer/panes/stack_labels.h"
 #include "viewer/panes/texture.h"
 #include "viewer/panes/verdicts.h"
 
@@ -56,6 +57,7 @@ class MapPane {
   Background<MapQuery, MapPicture> picture_;
   std::shared_ptr<const MapPicture> shown_;
   Texture texture_;
+  StackLabels stack_labels_;
   double low_ = 0, high_ = 1;  // part of the address scale on screen
   struct Heaviest {
     HeapId heap = HeapId::none;

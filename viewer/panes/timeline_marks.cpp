@@ -45,13 +45,16 @@ void TimelinePane::draw_bands(Scene& scene, ImDrawList& list, const TimeAxis& ax
     const double strength = (band.count > 1 ? 0.4 : 0.25) / (1 + 0.5 * band.depth);
     list.AddRectFilled(box.min(), {std::max(box.right - 1, box.left + 1), box.bottom},
                        mix(scene.theme.line, scene.theme.accent, strength));
-    const std::string title = title_of(scene.tables(), band);
-    if (box.width() > scene.px(30))
-      text(list, {box.left + scene.px(4), box.top - scene.px(1)}, scene.theme.text,
-           fitting(title, box.width() - scene.px(8)));
     constexpr int most_noted = 32;  // for tests
     if (noted < most_noted) note_place(scene, "band/" + std::to_string(noted++), box);
-    if (!ImGui::IsItemHovered() || !box.contains(ImGui::GetIO().MousePos)) continue;
+    const bool hovered = ImGui::IsItemHovered() && box.contains(ImGui::GetIO().MousePos);
+    const bool has_room = box.width() > scene.px(30);
+    if (!has_room && !hovered) continue;
+    const std::string title = title_of(scene.tables(), band);
+    if (has_room)
+      text(list, {box.left + scene.px(4), box.top - scene.px(1)}, scene.theme.text,
+           fitting(title, box.width() - scene.px(8)));
+    if (!hovered) continue;
     told_band_ = title;
     ImGui::SetTooltip("%s\n%s\ndouble click: zoom to it", title.c_str(),
                       time_text(band.end - band.begin, (band.end - band.begin) / 1000).c_str());

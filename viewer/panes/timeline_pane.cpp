@@ -93,7 +93,7 @@ void TimelinePane::draw(Scene& scene) {
 void TimelinePane::draw_legend(Scene& scene) {
   Selection& selection = scene.selection;
   const Document& document = scene.doc();
-  ImGui::SetNextItemWidth(scene.px(130));
+  ImGui::SetNextItemWidth(scene.px(142));
   if (ImGui::BeginCombo("##split", split_names.at(static_cast<std::size_t>(scene.split())),
                         ImGuiComboFlags_HeightLarge)) {
     for (std::size_t i = 0; i < split_names.size(); ++i) {

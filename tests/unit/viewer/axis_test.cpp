@@ -6,6 +6,7 @@
 
 #include "tests/unit/sample_trace.h"
 #include "tests/unit/viewer/opened.h"
+#include "viewer/app/screen_scale.h"
 #include "viewer/model/axis_scale.h"
 #include "viewer/model/comparison.h"
 #include "viewer/model/mark_bands.h"
@@ -133,6 +134,17 @@ TEST(Bands, RangesNestAndAreNumbered) {
   EXPECT_EQ(titles(0, 1), (std::vector<std::string>{"0 step 1", "0 step 2"}));
   EXPECT_EQ(titles(4, 4), (std::vector<std::string>{"0 step 1", "1 forward 2", "0 step 2", "1 ProfilerStep#7"}))
       << "those that reach into the view";
+}
+
+TEST(Scale, ScreensWithFinePixelsAreLegible) {
+  EXPECT_EQ(screen_scale(1, 1080, 174), 1) << "a small screen of usual width";
+  EXPECT_EQ(screen_scale(1, 2160, 336), 1.5) << "4K, 27 inches";
+  EXPECT_EQ(screen_scale(1, 2160, 194), 2.5) << "4K, 15 inches";
+  EXPECT_EQ(screen_scale(1, 2160, 530), 1) << "4K, 43 inches";
+  EXPECT_EQ(screen_scale(1, 2160, 0), 1) << "of a size that is not known";
+  EXPECT_EQ(screen_scale(1.25, 2160, 336), 1.25) << "as the desktop says";
+  EXPECT_EQ(picture_scale(2160), 2);
+  EXPECT_EQ(picture_scale(640), 1);
 }
 
 TEST(SitesOf, StacksThatAreCalledTheSameHaveOneColour) {
