@@ -112,9 +112,10 @@ TEST(Bands, RangesNestAndAreNumbered) {
   memreel::testing::TraceBuilder build;
   const OriginId origin = build.origin(HeapId{1});
   auto& marks = build.trace().tables.marks;
-  for (const char* const name : {"step", "forward", "ProfilerStep#7"})
-    for (const MarkPhase phase : {MarkPhase::begin, MarkPhase::end})
-      marks.push_back({.name = build.string(name), .phase = phase});
+  for (const char* const text : {"step", "forward", "ProfilerStep#7"}) {
+    const StringId name = build.string(text);
+    for (const MarkPhase phase : {MarkPhase::begin, MarkPhase::end}) marks.push_back({.name = name, .phase = phase});
+  }
   for (const std::uint64_t which : {1U, 3U, 4U, 3U, 4U, 2U, 1U, 5U, 6U, 2U})
     build.push({.kind = EventKind::mark, .origin = origin, .value = which});
   for (std::size_t i = 0; i < 10; ++i) build.trace().events.time[i] = Nanoseconds{100 * i};
