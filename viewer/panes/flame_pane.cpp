@@ -38,7 +38,9 @@ FlameShape FlamePane::shape_of(const Document& document, const Classification* k
 
 void FlamePane::choose_frames(Scene& scene) {
   const Frames before = frames_;
-  ImGui::SameLine(0, scene.px(24));
+  // Beside what is weighed, where there is room for all of it.
+  const float left = ImGui::GetItemRectMax().x + scene.px(24);
+  if (ImGui::GetWindowPos().x + ImGui::GetContentRegionMax().x - left > scene.px(390)) ImGui::SameLine(0, scene.px(24));
   if (scene.classification && scene.classification->knows_layers) {
     for (const bool by_layer : {false, true}) {
       if (ImGui::RadioButton(by_layer ? "by layer" : "by stack", frames_.by_layer == by_layer))
