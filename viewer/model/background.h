@@ -1,4 +1,4 @@
-// Work that takes longer than a frame: done on a thread of its own, while what was known before stays on screen.
+// Work that takes longer than a frame: done beside it, while what was known before stays on screen.
 #pragma once
 
 #include <atomic>
@@ -8,8 +8,9 @@
 #include <new>
 #include <optional>
 #include <stop_token>
-#include <thread>
 #include <utility>
+
+#include "viewer/model/worker.h"
 
 namespace memreel::viewer {
 
@@ -17,9 +18,15 @@ namespace memreel::viewer {
 class Progress {
  public:
   Progress(std::stop_token stop, std::atomic<float>& share) : stop_(std::move(stop)), share_(&share) {}
-  bool cancelled() const { return stop_.stop_requested(); }
+  bool cancelled() const {
+    give_way();
+    return stop_.stop_requested();
+  }
   /// 0 .. 1
-  void set(double share) const { share_->store(static_cast<float>(share), std::memory_order_relaxed); }
+  void set(double share) const {
+    give_way();
+    share_->store(static_cast<float>(share), std::memory_order_relaxed);
+  }
 
  private:
   std::stop_token stop_;
@@ -45,7 +52,7 @@ class Background {
     given_up_ = false;
     if (job_) {
       next_ = std::move(work);
-      if (cancel) job_->thread.request_stop();
+      if (cancel) job_->worker.request_stop();
       return;
     }
     start(key, std::move(work));
@@ -75,7 +82,7 @@ class Background {
   float progress() const { return job_ ? job_->share.load(std::memory_order_relaxed) : 1.0F; }
   /// What is on its way is not wanted any more, however often it is asked for: until something else is, or retry().
   void give_up() {
-    if (job_) job_->thread.request_stop();
+    if (job_) job_->worker.request_stop();
     next_ = nullptr;
     given_up_ = true;
   }
@@ -94,14 +101,14 @@ class Background {
     std::atomic<bool> done{false};
     bool out_of_memory = false;  // once it is done
     std::optional<Value> result;
-    std::jthread thread;  // last: it uses the others
+    Worker worker;  // last: it uses the others
     explicit Job(Key k) : key(std::move(k)) {}
   };
 
   void start(const Key& key, Work work) {
     job_ = std::make_unique<Job>(key);
     Job* job = job_.get();
-    job->thread = std::jthread([job, work = std::move(work)](const std::stop_token& stop) {
+    job->worker = Worker([job, work = std::move(work)](const std::stop_token& stop) {
       try {
         job->result = work(Progress(stop, job->share));
       } catch (const std::bad_alloc&) {
@@ -114,7 +121,7 @@ class Background {
   void poll() {
     if (!job_ || !job_->done.load(std::memory_order_acquire)) return;
     const std::unique_ptr<Job> job = std::move(job_);
-    job->thread.join();
+    job->worker = Worker();  // what a thread wrote is there when it has ended
     if (job->result) {
       value_ = std::make_shared<const Value>(*std::move(job->result));
       value_key_ = job->key;

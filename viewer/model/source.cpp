@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <new>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -44,14 +44,6 @@ Result<void> within_memory(const std::filesystem::path& file, const Work& work) 
   }
 }
 
-/// Waits, but not for longer than until `stop`.
-void wait(const std::stop_token& stop, std::chrono::milliseconds duration) {
-  std::mutex mutex;
-  std::condition_variable_any condition;
-  std::unique_lock lock(mutex);
-  condition.wait_for(lock, stop, duration, [] { return false; });
-}
-
 }  // namespace
 
 Source::Source(std::filesystem::path path, std::function<void()> changed, Bytes memory_limit)
@@ -59,7 +51,7 @@ Source::Source(std::filesystem::path path, std::function<void()> changed, Bytes 
       changed_(std::move(changed)),
       memory_limit_(memory_limit),
       document_(std::make_shared<const Document>()),
-      thread_([this](const std::stop_token& stop) { run(stop); }) {}
+      worker_([this](const std::stop_token& stop) { run(stop); }) {}
 
 Source::~Source() = default;
 
@@ -129,7 +121,7 @@ void Source::run(const std::stop_token& stop) {
     ++begun_anew_;
     constexpr int most_tries = 25;
     for (int tries = 0; tries == 0 || (!done && tries < most_tries && !stop.stop_requested()); ++tries) {
-      wait(stop, growth_check);
+      pause(stop, growth_check);
       done = read_it();
     }
   }
@@ -180,6 +172,7 @@ Result<bool> Source::publish_subject(const std::stop_token& stop, const std::sha
     const auto more = reader->next(batch);
     if (!more) return more.error();
     if (!*more) break;
+    give_way();
     builder.add(batch, reader->tables());
   }
   if (stop.stop_requested()) return true;
@@ -195,7 +188,7 @@ Result<bool> Source::publish_subject(const std::stop_token& stop, const std::sha
 // NOLINTNEXTLINE(readability-function-cognitive-complexity)
 Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file, Import* import) {
   // The beginning of a trace is written at once.
-  while (import != nullptr && !import->done() && file->size() == 0 && !stop.stop_requested()) wait(stop, import_check);
+  while (import != nullptr && !import->done() && file->size() == 0 && !stop.stop_requested()) pause(stop, import_check);
   if (import != nullptr && import->done() && !import->result()) return import->result();
   if (stop.stop_requested()) return {};
   auto reader = TraceReader::open(file, path_.string(), memory_limit_);
@@ -212,6 +205,7 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
   if (const auto count = file->read(0, beginning)) beginning.resize(*count);
   std::uint64_t expected = import == nullptr ? expected_events(*file) : 0;
   while (!stop.stop_requested()) {
+    give_way();
     const bool importing = import != nullptr && !import->done();
     auto more = reader->next(batch);
     if (!more) return std::move(more).error();
@@ -240,7 +234,7 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
       continue;
     }
     if (importing) {
-      wait(stop, import_check);
+      pause(stop, import_check);
       continue;
     }
     if (import != nullptr) {
@@ -261,7 +255,7 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
     following = true;
     const std::uint64_t size = file->size();
     while (!stop.stop_requested() && file->size() == size && !is_written_anew(beginning, size))
-      wait(stop, growth_check);
+      pause(stop, growth_check);
     written_anew_ = is_written_anew(beginning, size);
     if (written_anew_) return {};
   }

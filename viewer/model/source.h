@@ -11,11 +11,11 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 
 #include "formats/model/result.h"
 #include "formats/reader/trace_reader.h"
 #include "viewer/model/document.h"
+#include "viewer/model/worker.h"
 
 namespace memreel::viewer {
 
@@ -28,10 +28,10 @@ struct SourceStatus {
   std::optional<Error> error;
 };
 
-/// Reads on a thread of its own, which ends with this object. What is imported is read while it is.
+/// Reads beside the window (worker.h), until this object goes. What is imported is read while it is.
 class Source {
  public:
-  /// `changed` is called on that thread whenever document() or status() has changed; may be empty. `memory_limit`: what
+  /// `changed` is called where it reads whenever document() or status() has changed; may be empty. `memory_limit`: what
   /// the file may ask for; 0: as its size suggests.
   explicit Source(std::filesystem::path path, std::function<void()> changed = {}, Bytes memory_limit = {});
   Source(const Source&) = delete;
@@ -63,7 +63,7 @@ class Source {
   std::filesystem::path path_;
   std::function<void()> changed_;
   Bytes memory_limit_;
-  // Of the thread that reads.
+  // Of who reads.
   bool written_anew_ = false;     // reading ended because another trace was written in this one's place
   std::uint32_t begun_anew_ = 0;  // how often that was
 
@@ -71,7 +71,7 @@ class Source {
   std::shared_ptr<const Document> document_;
   std::shared_ptr<ByteFile> file_;
   SourceStatus status_;
-  std::jthread thread_;  // last: it uses the others
+  Worker worker_;  // last: it uses the others
 };
 
 }  // namespace memreel::viewer

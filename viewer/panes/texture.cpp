@@ -4,6 +4,8 @@
 #include <GL/glext.h>
 
 #include <bit>
+#include <cstdint>
+#include <type_traits>
 
 namespace memreel::viewer {
 
@@ -27,7 +29,10 @@ void Texture::upload(std::uint32_t width, std::uint32_t height, std::span<const 
                GL_UNSIGNED_BYTE, pixels.data());
 }
 
-// A pointer up to Dear ImGui 1.91.3, a number since.
-ImTextureID Texture::id() const { return std::bit_cast<ImTextureID>(std::uint64_t{name_}); }
+// A pointer up to Dear ImGui 1.91.3, a number of 64 bits since.
+ImTextureID Texture::id() const {
+  using Number = std::conditional_t<sizeof(ImTextureID) == sizeof(std::uint64_t), std::uint64_t, std::uint32_t>;
+  return std::bit_cast<ImTextureID>(Number{name_});
+}
 
 }  // namespace memreel::viewer

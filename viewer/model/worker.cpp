@@ -1,0 +1,38 @@
+#include "viewer/model/worker.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace memreel::viewer {
+
+/// All turns at once.
+class Turns {
+ public:
+  explicit Turns(Worker::Work work) : thread_(std::move(work)) {}
+  void request_stop() { thread_.request_stop(); }
+
+ private:
+  std::jthread thread_;
+};
+
+Worker::Worker(Work work) : turns_(std::make_shared<Turns>(std::move(work))) {}
+Worker::Worker(Worker&&) noexcept = default;
+Worker& Worker::operator=(Worker&&) noexcept = default;
+Worker::~Worker() = default;
+
+void Worker::request_stop() {
+  if (turns_) turns_->request_stop();
+}
+
+void give_way() {}
+
+void pause(const std::stop_token& stop, std::chrono::milliseconds duration) {
+  std::mutex mutex;
+  std::condition_variable_any condition;
+  std::unique_lock lock(mutex);
+  condition.wait_for(lock, stop, duration, [] { return false; });
+}
+
+}  // namespace memreel::viewer
