@@ -6,6 +6,8 @@ install(TARGETS memreel memreel-attach memreel-record RUNTIME DESTINATION ${CMAK
 install(TARGETS memreel-agent LIBRARY DESTINATION lib/memreel COMPONENT runtime)
 # For `memreel demo` and the viewer's tour: found in ../share/memreel/samples.
 install(FILES samples/traces/gpt_default.reel DESTINATION ${data}/samples COMPONENT runtime)
+# For `memreel view --serve` and `memreel report --interactive`: found in ../share/memreel, where `./dev web` built it before.
+install(FILES build/web/memreel-view.html DESTINATION ${data} COMPONENT runtime OPTIONAL)
 install(FILES samples/unit-costs-h200.json DESTINATION ${data} COMPONENT runtime)
 install(FILES analyzer/cli/completions/memreel.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
   RENAME memreel COMPONENT runtime)

@@ -1,0 +1,77 @@
+// The viewer in a page, which puts a trace into its own file system and calls memreel_open().
+#include <emscripten/emscripten.h>
+#include <emscripten/html5.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "viewer/app/clock.h"
+#include "viewer/app/viewer.h"
+#include "viewer/app/window.h"
+#include "viewer/page/page.h"
+#include "viewer/page/page_window.h"
+
+namespace memreel::viewer {
+namespace {
+
+/// As long as the page is there.
+struct Page {
+  std::unique_ptr<Window> window;
+  std::unique_ptr<Viewer> viewer;
+  int idle_frames = 0;
+  double last_frame_ms = 0;
+  Clock::time_point drawn;
+  std::string state;
+
+  void frame() {
+    // A picture that does not change is not drawn again and again.
+    constexpr int settled = 30;
+    constexpr double longest_rest = 100;  // milliseconds
+    const bool woken = take_wake();
+    // Where pixels are drawn in software, work gets four times as long as they do.
+    if (!woken && !viewer->is_idle() && milliseconds_since(drawn) < std::min(4 * last_frame_ms, longest_rest)) return;
+    idle_frames = woken || !viewer->is_idle() ? 0 : idle_frames + 1;
+    if (idle_frames >= settled) return;
+    last_frame_ms = window->frame(viewer->theme(), [&] { viewer->draw(); }).whole_ms;
+    drawn = Clock::now();
+  }
+};
+
+Page& page() {
+  static Page page;
+  return page;
+}
+
+int run() {
+  auto window = Window::open({});
+  if (!window) {
+    page_fail(window.error().message().c_str());
+    return 2;
+  }
+  Settings settings;
+  settings.tour_done = true;
+  page().window = *std::move(window);
+  page().viewer = std::make_unique<Viewer>(*page().window, settings, 3_GiB);  // of 4 that a page can have
+  const auto each_frame = [](double, void*) -> EM_BOOL {
+    page().frame();
+    return EM_TRUE;
+  };
+  emscripten_request_animation_frame_loop(each_frame, nullptr);
+  return 0;
+}
+
+}  // namespace
+}  // namespace memreel::viewer
+
+const char* memreel_state() {
+  using memreel::viewer::page;
+  page().state = page().viewer->state().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return page().state.c_str();
+}
+
+void memreel_open(const char* path) { memreel::viewer::page().viewer->open(std::filesystem::path(path)); }
+
+int main() { return memreel::viewer::run(); }

@@ -1,0 +1,341 @@
+// The window is the page's canvas: events of the browser, WebGL, and the fonts that the page brings.
+#include <GL/gl.h>
+#include <GL/glext.h>
+#include <GLFW/glfw3.h>  // its numbers for keys
+#include <backends/imgui_impl_opengl3.h>
+#include <emscripten/emscripten.h>
+#include <emscripten/html5.h>
+#include <imgui.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "viewer/app/clock.h"
+#include "viewer/app/window.h"
+#include "viewer/page/fonts.h"
+#include "viewer/page/keys.h"
+#include "viewer/page/page.h"
+#include "viewer/page/page_window.h"
+
+namespace {
+
+constexpr const char* canvas = "#canvas";
+constexpr std::size_t mouse_buttons = 3;
+
+}  // namespace
+
+/// What there is of a window beside Dear ImGui's state.
+struct GLFWwindow {
+  EMSCRIPTEN_WEBGL_CONTEXT_HANDLE context = 0;
+  std::array<bool, mouse_buttons> pressed{};  // since the last frame, if let go of within it
+  std::array<bool, mouse_buttons> down{};
+  double last_frame = 0;  // in seconds
+};
+
+namespace memreel::viewer {
+namespace {
+
+constexpr float text_size = 14.5F;
+
+/// Something has happened that the next frame shows. A page has one thread.
+bool is_awake = true;
+
+void take_modifiers(bool control, bool shift, bool alt) {
+  ImGuiIO& io = ImGui::GetIO();
+  io.KeyCtrl = control;
+  io.KeyShift = shift;
+  io.KeyAlt = alt;
+}
+
+int modifiers_of(const EmscriptenKeyboardEvent& event) {
+  return (event.ctrlKey != 0 || event.metaKey != 0 ? GLFW_MOD_CONTROL : 0) |
+         (event.shiftKey != 0 ? GLFW_MOD_SHIFT : 0) | (event.altKey != 0 ? GLFW_MOD_ALT : 0);
+}
+
+/// The character that a key types; 0: none.
+unsigned character_of(const EmscriptenKeyboardEvent& event) {
+  const auto* const key = reinterpret_cast<const unsigned char*>(event.key);
+  const std::size_t length = std::strlen(event.key);
+  if (length == 1) return key[0];
+  if (length == 2 && key[0] >= 0xC0) return (key[0] & 0x1FU) << 6U | (key[1] & 0x3FU);
+  if (length == 3 && key[0] >= 0xE0) return (key[0] & 0x0FU) << 12U | (key[1] & 0x3FU) << 6U | (key[2] & 0x3FU);
+  return 0;  // a name, as "Enter"
+}
+
+/// Dear ImGui's numbers: of the browser's 0, 1, 2 the second is in the middle.
+std::size_t button_of(const EmscriptenMouseEvent& event) {
+  return event.button == 1   ? ImGuiMouseButton_Middle
+         : event.button == 2 ? ImGuiMouseButton_Right
+                             : ImGuiMouseButton_Left;
+}
+
+void take_place(const EmscriptenMouseEvent& event) {
+  const auto pixels = static_cast<float>(emscripten_get_device_pixel_ratio());
+  ImGui::GetIO().MousePos = {static_cast<float>(event.clientX) * pixels, static_cast<float>(event.clientY) * pixels};
+  take_modifiers(event.ctrlKey != 0 || event.metaKey != 0, event.shiftKey != 0, event.altKey != 0);
+}
+
+const char* pointer_of(ImGuiMouseCursor cursor) {
+  switch (cursor) {
+    case ImGuiMouseCursor_TextInput:
+      return "text";
+    case ImGuiMouseCursor_ResizeEW:
+      return "ew-resize";
+    case ImGuiMouseCursor_ResizeNS:
+      return "ns-resize";
+    case ImGuiMouseCursor_ResizeAll:
+      return "move";
+    case ImGuiMouseCursor_Hand:
+      return "pointer";
+    default:
+      return "default";
+  }
+}
+
+void name_keys(ImGuiIO& io) {
+  constexpr std::array<std::pair<ImGuiKey, int>, 21> keys{{{ImGuiKey_Tab, GLFW_KEY_TAB},
+                                                           {ImGuiKey_LeftArrow, GLFW_KEY_LEFT},
+                                                           {ImGuiKey_RightArrow, GLFW_KEY_RIGHT},
+                                                           {ImGuiKey_UpArrow, GLFW_KEY_UP},
+                                                           {ImGuiKey_DownArrow, GLFW_KEY_DOWN},
+                                                           {ImGuiKey_PageUp, GLFW_KEY_PAGE_UP},
+                                                           {ImGuiKey_PageDown, GLFW_KEY_PAGE_DOWN},
+                                                           {ImGuiKey_Home, GLFW_KEY_HOME},
+                                                           {ImGuiKey_End, GLFW_KEY_END},
+                                                           {ImGuiKey_Insert, GLFW_KEY_INSERT},
+                                                           {ImGuiKey_Delete, GLFW_KEY_DELETE},
+                                                           {ImGuiKey_Backspace, GLFW_KEY_BACKSPACE},
+                                                           {ImGuiKey_Space, GLFW_KEY_SPACE},
+                                                           {ImGuiKey_Enter, GLFW_KEY_ENTER},
+                                                           {ImGuiKey_Escape, GLFW_KEY_ESCAPE},
+                                                           {ImGuiKey_A, GLFW_KEY_A},
+                                                           {ImGuiKey_C, GLFW_KEY_C},
+                                                           {ImGuiKey_V, GLFW_KEY_V},
+                                                           {ImGuiKey_X, GLFW_KEY_X},
+                                                           {ImGuiKey_Y, GLFW_KEY_Y},
+                                                           {ImGuiKey_Z, GLFW_KEY_Z}}};
+  for (const auto& [name, key] : keys) io.KeyMap[name] = key;
+}
+
+}  // namespace
+
+// The canvas has no display that it would have to be drawn without.
+OffscreenContext::~OffscreenContext() = default;
+
+Result<std::unique_ptr<Window>> Window::open(const WindowOptions& options) {
+  std::unique_ptr<Window> window(new Window);
+  if (auto created = window->create(options); !created) return std::move(created).error();
+  return window;
+}
+
+// One place for all that a browser can say.
+// NOLINTNEXTLINE(readability-function-cognitive-complexity)
+Result<void> Window::create(const WindowOptions& options) {
+  window_ = new GLFWwindow;
+  EmscriptenWebGLContextAttributes attributes;
+  emscripten_webgl_init_context_attributes(&attributes);
+  attributes.majorVersion = 2;
+  attributes.alpha = attributes.depth = attributes.antialias = EM_FALSE;
+  window_->context = emscripten_webgl_create_context(canvas, &attributes);
+  if (window_->context <= 0)
+    return Error{.what = "this browser has no WebGL 2",
+                 .remedy = "switch its graphics acceleration on, or take another"};
+  emscripten_webgl_make_context_current(window_->context);
+
+  const em_key_callback_func on_keydown = [](int, const EmscriptenKeyboardEvent* event, void* user) -> EM_BOOL {
+    Window& window = *static_cast<Window*>(user);
+    wake();
+    const int key = key_of_code(event->code), modifiers = modifiers_of(*event);
+    const bool is_command = (modifiers & (GLFW_MOD_CONTROL | GLFW_MOD_ALT)) != 0;
+    ImGuiIO& io = ImGui::GetIO();
+    take_modifiers((modifiers & GLFW_MOD_CONTROL) != 0, event->shiftKey != 0, event->altKey != 0);
+    if (key != 0) {
+      io.KeysDown[key] = true;
+      if (!is_command) window.held_alone_.insert(key);
+      window.new_keys_.push_back({key, modifiers});
+      ++window.key_count_;
+    }
+    const unsigned character = is_command ? 0 : character_of(*event);
+    if (character != 0) {
+      window.new_characters_.push_back(character);
+      io.AddInputCharacter(character);
+    }
+    // What is pasted comes with an event that only the browser's own answer to the key makes.
+    const bool is_paste = (modifiers & GLFW_MOD_CONTROL) != 0 && key == GLFW_KEY_V;
+    const bool is_viewers = key != 0 && (!is_command || key == GLFW_KEY_P || key == GLFW_KEY_O || key == GLFW_KEY_C ||
+                                         key == GLFW_KEY_MINUS || key == GLFW_KEY_EQUAL || key == GLFW_KEY_0);
+    return is_viewers && !is_paste ? EM_TRUE : EM_FALSE;
+  };
+  emscripten_set_keydown_callback(EMSCRIPTEN_EVENT_TARGET_WINDOW, this, EM_TRUE, on_keydown);
+  const em_key_callback_func on_keyup = [](int, const EmscriptenKeyboardEvent* event, void* user) -> EM_BOOL {
+    Window& window = *static_cast<Window*>(user);
+    wake();
+    take_modifiers(event->ctrlKey != 0 || event->metaKey != 0, event->shiftKey != 0, event->altKey != 0);
+    if (const int key = key_of_code(event->code); key != 0) {
+      ImGui::GetIO().KeysDown[key] = false;
+      window.held_alone_.erase(key);
+    }
+    return EM_FALSE;
+  };
+  emscripten_set_keyup_callback(EMSCRIPTEN_EVENT_TARGET_WINDOW, this, EM_TRUE, on_keyup);
+  const em_focus_callback_func on_blur = [](int, const EmscriptenFocusEvent*, void* user) -> EM_BOOL {
+    // What is let go of elsewhere is not heard of.
+    Window& window = *static_cast<Window*>(user);
+    window.held_alone_.clear();
+    std::ranges::fill(ImGui::GetIO().KeysDown, false);
+    window.window_->down = {};
+    wake();
+    return EM_FALSE;
+  };
+  emscripten_set_blur_callback(EMSCRIPTEN_EVENT_TARGET_WINDOW, this, EM_TRUE, on_blur);
+  const em_mouse_callback_func on_mousedown = [](int, const EmscriptenMouseEvent* event, void* user) -> EM_BOOL {
+    Window& window = *static_cast<Window*>(user);
+    wake();
+    take_place(*event);
+    const std::size_t button = button_of(*event);
+    window.window_->pressed[button] = window.window_->down[button] = true;
+    if (button == ImGuiMouseButton_Left) ++window.new_left_presses_;
+    return button == ImGuiMouseButton_Middle ? EM_TRUE : EM_FALSE;
+  };
+  emscripten_set_mousedown_callback(canvas, this, EM_TRUE, on_mousedown);
+  // Of the whole page: what is dragged may leave the canvas.
+  const em_mouse_callback_func on_mouseup = [](int, const EmscriptenMouseEvent* event, void* user) -> EM_BOOL {
+    Window& window = *static_cast<Window*>(user);
+    wake();
+    take_place(*event);
+    window.window_->down[button_of(*event)] = false;
+    return EM_FALSE;
+  };
+  emscripten_set_mouseup_callback(EMSCRIPTEN_EVENT_TARGET_WINDOW, this, EM_TRUE, on_mouseup);
+  const em_mouse_callback_func on_mousemove = [](int, const EmscriptenMouseEvent* event, void* user) -> EM_BOOL {
+    wake();
+    take_place(*event);
+    return EM_FALSE;
+  };
+  emscripten_set_mousemove_callback(EMSCRIPTEN_EVENT_TARGET_WINDOW, this, EM_TRUE, on_mousemove);
+  const em_wheel_callback_func on_wheel = [](int, const EmscriptenWheelEvent* event, void* user) -> EM_BOOL {
+    wake();
+    take_place(event->mouse);
+    const double notch = event->deltaMode == DOM_DELTA_PIXEL ? 100 : 3;  // pixels, or lines
+    ImGui::GetIO().MouseWheel -= static_cast<float>(event->deltaY / notch);
+    ImGui::GetIO().MouseWheelH -= static_cast<float>(event->deltaX / notch);
+    return EM_TRUE;
+  };
+  emscripten_set_wheel_callback(canvas, this, EM_TRUE, on_wheel);
+
+  scale_ = base_scale_ = wanted_scale_ =
+      static_cast<float>(options.scale > 0 ? options.scale : std::clamp(emscripten_get_device_pixel_ratio(), 1.0, 4.0));
+  IMGUI_CHECKVERSION();
+  ImGui::CreateContext();
+  has_imgui_ = true;
+  ImGuiIO& io = ImGui::GetIO();
+  io.IniFilename = nullptr;
+  io.BackendFlags |= ImGuiBackendFlags_HasMouseCursors;
+  io.SetClipboardTextFn = [](void*, const char* text) { page_copy(text); };
+  io.GetClipboardTextFn = [](void*) { return page_pasted(); };
+  name_keys(io);
+  load_fonts();
+  io.Fonts->Build();
+  if (!ImGui_ImplOpenGL3_Init("#version 300 es")) return Error{.what = "WebGL 2 can't be used"};
+  return {};
+}
+
+Window::~Window() {
+  emscripten_html5_remove_all_event_listeners();
+  if (has_imgui_) {
+    ImGui_ImplOpenGL3_Shutdown();
+    ImGui::DestroyContext();
+  }
+  if (window_->context > 0) emscripten_webgl_destroy_context(window_->context);
+  delete window_;
+}
+
+void Window::load_fonts() const {
+  static constexpr std::array<ImWchar, 9> letters{0x0020, 0x024F, 0x0370, 0x052F, 0x2010, 0x2030, 0x20A0, 0x20BF, 0};
+  static constexpr std::array<ImWchar, 5> symbols{0x2190, 0x21FF, 0x25A0, 0x25FF, 0};
+  const auto add = [size = std::floor(text_size * scale_)](std::span<const unsigned char> font, const ImWchar* range,
+                                                           bool merge) {
+    ImFontConfig config;
+    config.MergeMode = merge;
+    config.FontDataOwnedByAtlas = false;
+    ImGui::GetIO().Fonts->AddFontFromMemoryTTF(const_cast<unsigned char*>(font.data()), static_cast<int>(font.size()),
+                                               size, &config, range);
+  };
+  add(letters_font(), letters.data(), false);
+  add(symbols_font(), symbols.data(), true);
+}
+
+void Window::apply_zoom() {
+  if (scale_ == wanted_scale_) return;
+  scale_ = wanted_scale_;
+  ImGui::GetIO().Fonts->Clear();
+  load_fonts();
+  ImGui::GetIO().Fonts->Build();
+  ImGui_ImplOpenGL3_DestroyFontsTexture();
+  ImGui_ImplOpenGL3_CreateFontsTexture();
+}
+
+void Window::begin_imgui_frame() {
+  ImGuiIO& io = ImGui::GetIO();
+  double css_width = 0, css_height = 0;
+  emscripten_get_element_css_size(canvas, &css_width, &css_height);
+  const double pixels = emscripten_get_device_pixel_ratio();
+  const int width = std::max(static_cast<int>(std::lround(css_width * pixels)), 1);
+  const int height = std::max(static_cast<int>(std::lround(css_height * pixels)), 1);
+  if (width != width_ || height != height_) emscripten_set_canvas_element_size(canvas, width, height);
+  width_ = width;
+  height_ = height;
+  io.DisplaySize = {static_cast<float>(width), static_cast<float>(height)};
+  const double now = emscripten_get_now() / 1e3;
+  io.DeltaTime = static_cast<float>(std::clamp(now - std::exchange(window_->last_frame, now), 1e-4, 1.0));
+  for (std::size_t button = 0; button < mouse_buttons; ++button)
+    io.MouseDown[button] = std::exchange(window_->pressed[button], false) || window_->down[button];
+  // As in window.cpp: two presses between two frames are a double click.
+  constexpr float longest_between_clicks = 0.3F;
+  io.MouseDoubleClickTime = longest_between_clicks + 2 * io.DeltaTime;
+  const int left_presses = std::exchange(new_left_presses_, 0);
+  ImGui::NewFrame();
+  if (left_presses < 2 || !io.MouseClicked[ImGuiMouseButton_Left]) return;
+  io.MouseDoubleClicked[ImGuiMouseButton_Left] = true;
+  io.MouseClickedCount[ImGuiMouseButton_Left] = 2;
+  io.MouseClickedLastCount[ImGuiMouseButton_Left] = 2;
+}
+
+FrameTimes Window::frame(const Theme& theme, const std::function<void()>& contents) {
+  const auto start = Clock::now();
+  keys_ = std::exchange(new_keys_, {});
+  characters_ = std::exchange(new_characters_, {});
+  dropped_ = std::exchange(new_dropped_, {});
+  apply_zoom();
+  ImGui_ImplOpenGL3_NewFrame();
+  apply(theme, scale_);
+  begin_imgui_frame();
+  contents();
+  ImGui::Render();
+  page_set_pointer(pointer_of(ImGui::GetMouseCursor()));
+  FrameTimes times{.build_ms = milliseconds_since(start)};
+  glViewport(0, 0, width_, height_);
+  const ImVec4 panel = ImGui::ColorConvertU32ToFloat4(theme.panel);
+  glClearColor(panel.x, panel.y, panel.z, 1);
+  glClear(GL_COLOR_BUFFER_BIT);
+  ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
+  times.whole_ms = milliseconds_since(start);
+  return times;
+}
+
+void Window::wake() { is_awake = true; }
+
+bool Window::entered() const {
+  return std::ranges::any_of(
+      keys_, [](const KeyPress& press) { return press.key == GLFW_KEY_ENTER || press.key == GLFW_KEY_KP_ENTER; });
+}
+bool Window::is_held_alone(int key) const { return held_alone_.contains(key); }
+
+bool take_wake() { return std::exchange(is_awake, false); }
+
+}  // namespace memreel::viewer
+
+double glfwGetTime() { return emscripten_get_now() / 1e3; }
