@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <span>
 
 #include "analyzer/cli/console.h"
 
@@ -24,5 +25,10 @@ void add_replay_command(CLI::App& app, Exit& exit);
 void add_symbols_command(CLI::App& app, Exit& exit);
 void add_tune_command(CLI::App& app, Exit& exit);
 void add_verify_command(CLI::App& app, Exit& exit);
+
+/// Whether words are those of `memreel view --serve`, which is this program's: all else of `view` needs a screen.
+bool asks_to_serve(std::span<char* const> words);
+/// Runs it. Returns when the trace can't be served; else it ends with the process.
+Exit serve_view(std::span<char* const> words);
 
 }  // namespace memreel::cli

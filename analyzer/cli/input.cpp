@@ -46,6 +46,17 @@ Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit, 
   return trace;
 }
 
+Result<std::shared_ptr<ByteFile>> open_whole_trace(const std::filesystem::path& file, Bytes memory_limit) {
+  if (std::error_code problem; std::filesystem::is_directory(file, problem)) return several_recordings(file);
+  ProgressBar bar("reading " + file.filename().string());
+  ImportOptions options{.memory_limit = memory_limit};
+  options.on_progress = [&](ImportProgress p) { bar.update(p.bytes_done, p.bytes_total); };
+  Result<std::shared_ptr<ByteFile>> bytes = open_trace(file, options);
+  if (!bytes) return bytes;
+  if (auto reader = TraceReader::open(*bytes, file.string(), memory_limit); !reader) return std::move(reader).error();
+  return bytes;
+}
+
 Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit, const SymbolOptions& symbols) {
   Result<Trace> trace = open_input(file, memory_limit);
   if (trace) name_native_frames(*trace, file, symbols);

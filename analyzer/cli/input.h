@@ -2,11 +2,13 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 
 #include "analyzer/symbols/symbols.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
 #include "formats/model/units.h"
+#include "formats/reader/trace_reader.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): its own name
 class App;
@@ -19,6 +21,10 @@ enum class Progress : bool { hidden, shown };
 /// A trace or any importable file, with a progress bar; what the trace lacks is noted on standard error.
 /// `memory_limit`: what the file may ask for; 0: as its size suggests.
 Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit, Progress progress = Progress::shown);
+
+/// The bytes of a trace, or of what any importable file is imported as, with a progress bar. Fails where they do not
+/// begin as a trace.
+Result<std::shared_ptr<ByteFile>> open_whole_trace(const std::filesystem::path& file, Bytes memory_limit);
 
 /// open_input() for commands that show stacks: native frames get their names, with a progress bar; why some have none
 /// is noted on standard error.

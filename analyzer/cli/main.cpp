@@ -35,8 +35,8 @@ Exit run_sibling(std::string_view command, std::string_view program, char** argu
                                      ", which is not installed",
                              .where = path,
                              .remedy = command == "view"
-                                           ? "build it with OpenGL and GLFW; memreel report -o FILE.html "
-                                             "shows most of it in a browser"
+                                           ? "build it with OpenGL and GLFW, or see it in a browser: "
+                                             "memreel view --serve TRACE"
                                            : "PyTorch can record itself with "
                                              "torch.cuda.memory._record_memory_history(); see the README"});
 }
@@ -49,6 +49,8 @@ Exit printed(Exit exit) {
 
 int run(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
+  const std::span words(argv, static_cast<std::size_t>(argc));
+  if (memreel::cli::asks_to_serve(words)) return static_cast<int>(printed(memreel::cli::serve_view(words)));
   if (argc > 1) {
     for (const memreel::cli::Sibling& sibling : memreel::cli::siblings())
       if (sibling.command == argv[1]) return static_cast<int>(run_sibling(sibling.command, sibling.program, argv));
@@ -73,7 +75,7 @@ int run(int argc, char** argv) {
   Exit exit = Exit::done;
   memreel::cli::add_commands(app, exit);
   memreel::cli::arrange_commands(app);
-  if (const auto problem = memreel::cli::unknown_word(app, std::span(argv, static_cast<std::size_t>(argc)).subspan(1)))
+  if (const auto problem = memreel::cli::unknown_word(app, words.subspan(1)))
     return static_cast<int>(memreel::cli::fail(*problem));
   try {
     app.parse(argc, argv);

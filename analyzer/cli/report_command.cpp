@@ -11,6 +11,7 @@
 #include "analyzer/cli/report.h"
 #include "analyzer/cli/report_leaks.h"
 #include "analyzer/cli/subject.h"
+#include "analyzer/cli/viewer_page.h"
 
 namespace memreel::cli {
 namespace {
@@ -23,7 +24,7 @@ struct ReportArguments {
   std::string at;
   std::string format;  // empty: as the output is called, else text
   std::filesystem::path output;
-  bool json = false;
+  bool json = false, interactive = false;
   Sections sections;
   LeakArguments leaks;
 };
@@ -56,7 +57,23 @@ std::string format_of(const ReportArguments& arguments) {
   return extension == ".json" ? "json" : "text";
 }
 
+/// The viewer itself as a page, with the trace in it.
+Exit write_viewer(const ReportArguments& arguments) {
+  if (arguments.output.empty() || format_of(arguments) != "html")
+    return fail({.what = "makes a page for browsers", .where = "--interactive", .remedy = "add -o FILE.html"});
+  const std::filesystem::path& file = arguments.options.file;
+  if (Result<void> differ = must_differ(file, arguments.output); !differ) return fail(differ.error());
+  const Result<ViewerPage> page = ViewerPage::find();
+  if (!page) return fail(page.error());
+  const Result<std::shared_ptr<ByteFile>> trace = open_whole_trace(file, arguments.memory_limit);
+  if (!trace) return fail(trace.error());
+  const Result<void> written = write_output(
+      arguments.output, [&](std::ostream& out) { return page->write(out, file.filename().string(), **trace); });
+  return written ? Exit::done : fail(written.error());
+}
+
 Exit run_report(const ReportArguments& arguments) {
+  if (arguments.interactive) return write_viewer(arguments);
   const std::string format = format_of(arguments);
   const auto document = std::ranges::find(documents, format, [](const auto& known) { return known.first; });
   if (document == documents.end() && format != "text")
@@ -204,6 +221,8 @@ void add_report_command(CLI::App& app, Exit& exit) {
       "--format", arguments->format,
       "text, json, markdown (for a pull request) or html (one offline page) [by the output's suffix, else text]");
   command->add_option("-o,--output", arguments->output, "File to write [standard output]");
+  command->add_flag("--interactive", arguments->interactive,
+                    "With -o FILE.html: the viewer itself, with the trace in it, as one page that opens from a disk");
   command->add_flag("--json", arguments->json, "The same as --format json (memreel.report/1)");
   command->footer(
       "Examples:\n"
@@ -212,6 +231,7 @@ void add_report_command(CLI::App& app, Exit& exit) {
       "  memreel report run.reel --at phase:backward --by layer\n"
       "  memreel report run.reel --leaks --suppress 'leak:my_cache'\n"
       "  memreel report run.reel -o run.html\n"
+      "  memreel report run.reel -o run.html --interactive\n"
       "  memreel report run.reel --fragmentation\n"
       "  memreel report run.reel --oom --json | jq '.ooms[0].survivors'\n"
       "  memreel report snapshot.pickle --by stream --json | jq '.live_at_peak[0].groups'");

@@ -320,7 +320,9 @@ int parse_and_run(int argc, char** argv) {
       "  memreel view snapshot.pickle --at peak\n"
       "  memreel view job/\n"
       "  memreel view batch=1:a.pickle batch=2:b.pickle batch=4:c.pickle --to batch=8,16 --capacity L4\n"
-      "  xvfb-run -a memreel view run.reel --screenshot map.png --pane map --size 1600x1000\n\n"
+      "  xvfb-run -a memreel view run.reel --screenshot map.png --pane map --size 1600x1000\n"
+      "  memreel view --serve run.reel\n\n"
+      "The last is for computers without a screen: in a browser; memreel view --serve --help says more.\n"
       "Exit code: 0 done; 2 bad usage or input that can't be read.");
   // As `memreel view` starts it, the first argument is the command's name.
   const bool as_command = argc > 1 && std::string_view(argv[1]) == "view";

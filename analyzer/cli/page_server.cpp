@@ -1,0 +1,202 @@
+#include "analyzer/cli/page_server.h"
+
+#include <netdb.h>
+#include <poll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <system_error>
+#include <thread>
+
+namespace memreel::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t longest_request = 16384;
+constexpr int most_connections = 32;
+constexpr std::chrono::seconds patience{30};  // with who asks, and with who does not take what is sent
+
+/// What a page may do: what it consists of, and get its trace from here. Nobody may show it inside of another page.
+constexpr std::string_view policy =
+    "default-src 'none'; script-src 'unsafe-inline' 'wasm-unsafe-eval'; style-src 'unsafe-inline'; img-src data:; "
+    "connect-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+class Socket {
+ public:
+  explicit Socket(int descriptor) : descriptor_(descriptor) {}
+  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  Socket& operator=(Socket&&) = delete;
+  ~Socket() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  int get() const { return descriptor_; }
+  int release() { return std::exchange(descriptor_, -1); }
+
+ private:
+  int descriptor_;
+};
+
+Error problem(const std::string& what, const std::string& where, const std::string& remedy) {
+  return {.what = what + ": " + std::generic_category().message(errno), .where = where, .remedy = remedy};
+}
+
+bool send_all(int socket, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t sent = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(sent));
+  }
+  return true;
+}
+
+/// A request as far as its empty line; none when it is too long, or too late.
+std::optional<std::string> read_request(int socket) {
+  const auto until = Clock::now() + patience;
+  std::string request;
+  std::array<char, 4096> part{};
+  while (request.find("\r\n\r\n") == std::string::npos) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now());
+    pollfd waiting{.fd = socket, .events = POLLIN, .revents = 0};
+    if (left.count() <= 0 || request.size() > longest_request) return std::nullopt;
+    const int ready = ::poll(&waiting, 1, static_cast<int>(left.count()));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return std::nullopt;
+    const ssize_t got = ::recv(socket, part.data(), part.size(), 0);
+    if (got <= 0) return std::nullopt;
+    request.append(part.data(), static_cast<std::size_t>(got));
+  }
+  return request;
+}
+
+/// In a time that does not say how much of them is the same.
+bool same(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  int different = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) different |= a[i] ^ b[i];
+  return different == 0;
+}
+
+std::string head(std::string_view status, std::string_view type, std::uint64_t size) {
+  return "HTTP/1.1 " + std::string(status) + "\r\nContent-Type: " + std::string(type) +
+         "\r\nContent-Length: " + std::to_string(size) +
+         "\r\nConnection: close\r\nCache-Control: no-store\r\nReferrer-Policy: no-referrer\r\n"
+         "X-Content-Type-Options: nosniff\r\nCross-Origin-Opener-Policy: same-origin\r\n"
+         "Cross-Origin-Resource-Policy: same-origin\r\nContent-Security-Policy: " +
+         std::string(policy) + "\r\n\r\n";
+}
+
+void refuse(int socket, std::string_view status) {
+  const std::string text = std::string(status) + "\n";
+  send_all(socket, head(status, "text/plain", text.size()) + text);
+}
+
+void send_document(int socket, const Document& document, bool with_content) {
+  const std::uint64_t size = document.content->size();  // what is added later is not sent
+  if (!send_all(socket, head("200 OK", document.type, size)) || !with_content) return;
+  std::vector<char> bytes(std::size_t{1} << 18U);
+  for (std::uint64_t done = 0; done < size;) {
+    const std::size_t wanted = static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), size - done));
+    const auto count = document.content->read(done, std::as_writable_bytes(std::span(bytes).first(wanted)));
+    if (!count || *count == 0 || !send_all(socket, {bytes.data(), *count})) return;
+    done += *count;
+  }
+}
+
+void answer(int socket, const std::string& root, const std::vector<Document>& documents) {
+  const timeval longest{.tv_sec = patience.count(), .tv_usec = 0};
+  ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof longest);
+  const std::optional<std::string> request = read_request(socket);
+  if (!request) return;
+  const std::string_view line = std::string_view(*request).substr(0, request->find("\r\n"));
+  const std::size_t first = line.find(' '), last = line.rfind(' ');
+  if (first == std::string_view::npos || first == last || !line.substr(last + 1).starts_with("HTTP/1."))
+    return refuse(socket, "400 Bad Request");
+  const std::string_view method = line.substr(0, first);
+  std::string_view target = line.substr(first + 1, last - first - 1);
+  target = target.substr(0, target.find('?'));
+  if (method != "GET" && method != "HEAD") return refuse(socket, "405 Method Not Allowed");
+  for (const Document& document : documents)
+    if (same(target, root + document.name)) return send_document(socket, document, method == "GET");
+  refuse(socket, "404 Not Found");
+}
+
+std::optional<std::string> random_root() {
+  std::array<unsigned char, 16> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return std::nullopt;
+  std::string text = "/";
+  constexpr std::string_view digits = "0123456789abcdef";
+  for (const unsigned char byte : bytes) {
+    text += digits[byte / 16];
+    text += digits[byte % 16];
+  }
+  return text + "/";
+}
+
+}  // namespace
+
+Result<PageServer> PageServer::listen(const std::string& host, std::uint16_t port) {
+  const std::string where = host + ":" + std::to_string(port);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICHOST | AI_PASSIVE;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0)
+    return Error{.what = "'" + host + "' is not an address of this computer",
+                 .where = "--host",
+                 .remedy = "write numbers: 127.0.0.1 for this computer alone, 0.0.0.0 for everybody"};
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, ::freeaddrinfo);
+  Socket socket(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int yes = 1;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  if (socket.get() < 0 || ::bind(socket.get(), found->ai_addr, found->ai_addrlen) != 0 ||
+      ::listen(socket.get(), most_connections) != 0)
+    return problem("can't listen", where, "name another port, or none: then a free one is taken");
+  sockaddr_storage bound{};
+  socklen_t size = sizeof bound;
+  std::array<char, NI_MAXSERV> service{};
+  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0 ||
+      ::getnameinfo(reinterpret_cast<sockaddr*>(&bound), size, nullptr, 0, service.data(), service.size(),
+                    NI_NUMERICSERV) != 0)
+    return problem("can't listen", where, "");
+  std::optional<std::string> root = random_root();
+  if (!root) return problem("there are no random numbers for an address that nobody guesses", "", "");
+  return PageServer(socket.release(), static_cast<std::uint16_t>(std::stoi(service.data())), *std::move(root));
+}
+
+PageServer::~PageServer() {
+  if (socket_ >= 0) ::close(socket_);
+}
+
+Result<void> PageServer::serve(const std::vector<Document>& documents) const {
+  // Threads keep what they need: this function may return before they end.
+  const auto served = std::make_shared<const std::vector<Document>>(documents);
+  const auto connections = std::make_shared<std::atomic<int>>(0);
+  for (;;) {
+    Socket socket(::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC));
+    if (socket.get() < 0) {
+      if (errno == EINTR || errno == ECONNABORTED || errno == EMFILE || errno == ENFILE) continue;
+      return problem("no more connections can be accepted", "", "");
+    }
+    if (connections->fetch_add(1) >= most_connections) {
+      connections->fetch_sub(1);
+      continue;
+    }
+    std::thread([served, connections, root = token_, socket = std::move(socket)] {
+      answer(socket.get(), root, *served);
+      connections->fetch_sub(1);
+    }).detach();
+  }
+}
+
+}  // namespace memreel::cli

@@ -1,0 +1,68 @@
+"""How long Chromium takes to open the viewer's page with a trace in it (memreel report --interactive), from the disk.
+
+  page.py [HISTORY...]
+
+Prints for each history (default: gpt_default and random_2m) the size of the page and, of the fastest of three openings, the
+seconds by the clock from the address until events are on screen, until all are read, and until all is judged and shown; and the
+processor seconds of all of the browser's processes that were spent until then. Pixels are drawn in software."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MEMREEL = os.environ.get("MEMREEL", str(ROOT / "build/release/bin/memreel"))
+sys.path.insert(0, str(ROOT / "tests/e2e"))
+import histories  # noqa: E402
+from browsing import Page  # noqa: E402
+
+
+def processor_seconds(session):
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields[3]) == session:
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def opening(address):
+    """Seconds until events are shown, all are read, all is done; and processor seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        page = Page(folder)
+        try:
+            before, begin = processor_seconds(page.process.pid), time.perf_counter()
+            page.open(address)
+            reached = []
+            for is_reached in (lambda s: "timeline" in s["places"] and s["events"] > 0, lambda s: s["stage"] == "complete",
+                               lambda s: s["idle"]):
+                while not ((shown := page.shown()) and is_reached(shown)):
+                    time.sleep(0.05)
+                reached.append(time.perf_counter() - begin)
+            return *reached, processor_seconds(page.process.pid) - before
+        finally:
+            page.close()
+
+
+def main():
+    for name in sys.argv[1:] or ("gpt_default", "random_2m"):
+        file = histories.path(name)
+        if file is None:
+            print(f"{name:14} is not among the histories in use")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            page = Path(folder) / "run.html"
+            subprocess.run([MEMREEL, "report", file, "-o", page, "--interactive"], check=True)
+            size = page.stat().st_size
+            shown, read, done, processor = min(opening(page.as_uri()) for _ in range(3))
+        print(f"{name:14} page {size / 1e6:.1f} MB: shown {shown:.2f} s, read {read:.2f} s, judged {done:.2f} s; {processor:.1f} s of processors")
+
+
+if __name__ == "__main__":
+    main()

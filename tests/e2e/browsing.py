@@ -1,0 +1,226 @@
+"""Pages in the hands of their user: Chromium without a screen, real events, and a look at what it shows. It is told what to do
+over a pipe (DevTools protocol)."""
+
+import base64
+import itertools
+import json
+import os
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+import zlib
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+PATIENCE = 120
+KEYS = {"Escape": (27, ""), "Enter": (13, "\r"), "Home": (36, "")}  # DevTools wants old numbers of keys, too
+
+
+def pixels_of(data):
+    """The pixels of a PNG of 8 bits a channel and without a palette, each as its bytes."""
+    at, packed, header = 8, b"", None
+    while at < len(data):
+        size, kind = struct.unpack(">I4s", data[at:at + 8])
+        if kind == b"IHDR":
+            header = struct.unpack(">IIBB", data[at + 8:at + 18])
+        elif kind == b"IDAT":
+            packed += data[at + 8:at + 8 + size]
+        at += 12 + size
+    width, height, _, kind = header
+    channels = {2: 3, 6: 4}[kind]
+    raw, stride = zlib.decompress(packed), width * channels
+    above = bytes(stride)
+    for y in range(height):
+        method, row = raw[y * (stride + 1)], bytearray(raw[y * (stride + 1) + 1:(y + 1) * (stride + 1)])
+        for i in range(stride):
+            left, up, corner = (row[i - channels], above[i], above[i - channels]) if i >= channels else (0, above[i], 0)
+            if method == 4:
+                guess = left + up - corner
+                nearest = min((abs(guess - left), 0, left), (abs(guess - up), 1, up), (abs(guess - corner), 2, corner))[2]
+            else:
+                nearest = (0, left, up, (left + up) // 2)[method]
+            row[i] = (row[i] + nearest) & 255
+        above = bytes(row)
+        yield from (above[i:i + channels] for i in range(0, stride, channels))
+
+
+class Browser:
+    """One page, of the size given. `before` is JavaScript that runs before each page's own."""
+
+    def __init__(self, folder, width=1400, height=900, before=""):
+        read_here, write_there = os.pipe()
+        read_there, write_here = os.pipe()
+        self.to, self.back = write_here, read_here
+
+        def as_chromium_wants():
+            os.dup2(os.dup(read_there), 3)
+            os.dup2(os.dup(write_there), 4)
+
+        # Numbers below 5 may be those of our own pipes: they are moved out of the way first.
+        read_there, write_there = (self.beyond(fd) for fd in (read_there, write_there))
+        self.process = subprocess.Popen(
+            [BROWSER, "--headless=new", "--no-sandbox", "--remote-debugging-pipe", f"--user-data-dir={tempfile.mkdtemp(dir=folder)}", "--no-first-run",
+             "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--disable-background-networking", "--force-device-scale-factor=1",
+             f"--window-size={width},{height}", "about:blank"],
+            preexec_fn=as_chromium_wants, close_fds=False, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, start_new_session=True)
+        os.close(read_there)
+        os.close(write_there)
+        self.ids, self.buffer, self.session, self.events = itertools.count(1), b"", None, []
+        pages = [t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page"]
+        target = pages[0]["targetId"] if pages else self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.call("Page.enable")
+        self.call("Runtime.enable")
+        self.call("Log.enable")
+        if before:
+            self.call("Page.addScriptToEvaluateOnNewDocument", source=before)
+
+    @staticmethod
+    def beyond(fd):
+        moved = fd
+        while moved < 10:
+            moved = os.dup(moved)
+        return moved
+
+    def call(self, method, **parameters):
+        """The answer to one command."""
+        message = {"id": next(self.ids), "method": method, "params": parameters}
+        if self.session:
+            message["sessionId"] = self.session
+        os.write(self.to, json.dumps(message).encode() + b"\0")
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            answer = self.next_message(deadline)
+            if answer.get("id") == message["id"]:
+                if "error" in answer:
+                    raise AssertionError(f"{method}: {answer['error']}")
+                return answer["result"]
+            self.events.append(answer)
+
+    def next_message(self, deadline):
+        while b"\0" not in self.buffer:
+            if not select.select([self.back], [], [], max(0, deadline - time.monotonic()))[0]:
+                raise AssertionError("the browser does not answer")
+            part = os.read(self.back, 1 << 20)
+            if not part:
+                raise AssertionError("the browser ended")
+            self.buffer += part
+        message, self.buffer = self.buffer.split(b"\0", 1)
+        return json.loads(message)
+
+    def open(self, address):
+        self.call("Page.navigate", url=address)
+
+    def value(self, expression):
+        """What JavaScript makes of an expression; a promise is waited for."""
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in answer:
+            raise AssertionError(answer["exceptionDetails"])
+        return answer["result"].get("value")
+
+    def complaints(self):
+        """What the page wrote to its console as warnings and errors."""
+        found = []
+        for event in self.events:
+            parameters = event.get("params", {})
+            if event.get("method") == "Runtime.consoleAPICalled" and parameters["type"] in ("warning", "error", "assert"):
+                found.append(" ".join(str(a.get("value", a.get("description"))) for a in parameters["args"]))
+            if event.get("method") == "Runtime.exceptionThrown":
+                found.append(str(parameters["exceptionDetails"]))
+            if event.get("method") == "Log.entryAdded" and parameters["entry"]["level"] == "error":
+                found.append(parameters["entry"]["text"])
+        return found
+
+    def picture(self, path):
+        """Writes what is shown as PNG."""
+        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
+
+    def colours(self, x, y, width, height):
+        """How many colours a part of what is shown has."""
+        data = base64.b64decode(self.call("Page.captureScreenshot", format="png", clip={
+            "x": x, "y": y, "width": width, "height": height, "scale": 1})["data"])
+        return len(set(pixels_of(data)))
+
+    def close(self):
+        """Whatever state it is in, with all of its processes: they are a group of their own."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+        os.close(self.to)
+        os.close(self.back)
+
+
+class Page(Browser):
+    """The viewer in a page."""
+
+    def shown(self):
+        """What is on screen; none as long as nothing is."""
+        return self.value("typeof memreel != 'undefined' && memreel.running && Module.calledRun ? memreel.state() : null")
+
+    def settled(self):
+        """What is shown once nothing is left to do, in two looks that are frames apart."""
+        deadline, before = time.monotonic() + PATIENCE, None
+        while time.monotonic() < deadline:
+            failed = self.value("typeof memreel != 'undefined' && memreel.failed ? document.getElementById('say').textContent : ''")
+            if failed:
+                raise AssertionError(failed)
+            self.value("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 30))))")
+            now = self.shown()
+            if now and before and now["idle"] and before["idle"] and now["frames"] >= before["frames"]:
+                return now
+            before = now
+        raise AssertionError("the page is not done: " + json.dumps(before)[:2000] + str(self.complaints()))
+
+    def mouse(self, kind, x, y, **more):
+        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
+
+    def click(self, x, y, button="left", clicks=1):
+        self.mouse("mouseMoved", x, y)
+        self.settled()
+        for count in range(1, clicks + 1):
+            for kind in ("mousePressed", "mouseReleased"):
+                self.mouse(kind, x, y, button=button, buttons=1 if kind == "mousePressed" else 0, clickCount=count)
+        return self.settled()
+
+    def click_on(self, place, across=0.5, down=0.5):
+        x, y, width, height = self.settled()["places"][place]
+        return self.click(x + across * width, y + down * height)
+
+    def drag(self, x, y, to_x, to_y, button="left"):
+        self.mouse("mouseMoved", x, y)
+        self.mouse("mousePressed", x, y, button=button, buttons=1, clickCount=1)
+        self.settled()
+        for part in (0.3, 0.6, 1):
+            self.mouse("mouseMoved", x + part * (to_x - x), y + part * (to_y - y), button=button, buttons=1)
+            self.settled()
+        self.mouse("mouseReleased", to_x, to_y, button=button, clickCount=1)
+        return self.settled()
+
+    def wheel(self, x, y, notches):
+        """Up is positive, as one that zooms in."""
+        self.mouse("mouseMoved", x, y)
+        self.mouse("mouseWheel", x, y, deltaX=0, deltaY=-100 * notches)
+        return self.settled()
+
+    def key(self, name, modifiers=0):
+        """One key: a character, or a name in KEYS."""
+        number, text = KEYS[name] if name in KEYS else (ord(name.upper()), name)
+        code = name if name in KEYS else f"Key{name.upper()}" if name.isalpha() else f"Digit{name}" if name.isdigit() else \
+            {"/": "Slash", ".": "Period", ",": "Comma", "[": "BracketLeft", "]": "BracketRight"}[name]
+        down = {"key": name, "code": code, "windowsVirtualKeyCode": number, "modifiers": modifiers}
+        self.call("Input.dispatchKeyEvent", type="keyDown", **down, **({"text": text} if text and not modifiers else {}))
+        self.settled()
+        self.call("Input.dispatchKeyEvent", type="keyUp", **down)
+        return self.settled()
+
+    def type(self, text):
+        for character in text:
+            self.key(character)
+        return self.settled()

@@ -1,0 +1,150 @@
+"""The viewer's page in Chromium: what memreel writes and serves is opened, zoomed, dragged and searched by real events. Needs the
+page (./dev web) and the browser."""
+
+import json
+import os
+import re
+import subprocess
+import unittest
+from pathlib import Path
+
+import histories
+from browsing import BROWSER, Page
+from program import MEMREEL, REPOSITORY, SAMPLES, ProgramTest, run
+
+PAGE = Path(os.environ.get("MEMREEL_PAGE", REPOSITORY / "build/web/memreel-view.html"))
+
+
+@unittest.skipUnless(PAGE.exists(), f"no page is built (./dev web): no {PAGE}")
+@unittest.skipUnless(BROWSER, "no browser is installed (package chromium)")
+class BrowserTest(ProgramTest):
+    def browse(self, address, before=""):
+        page = Page(self.directory, before=before)
+        self.addCleanup(page.close)
+        page.open(address)
+        return page
+
+    def written(self, trace):
+        """Where the page with a trace in it is."""
+        output = self.directory / "run.html"
+        self.answer("report", trace, "-o", output, "--interactive")
+        return output.as_uri()
+
+    def look(self, page, name="shown.png"):
+        """That there is a picture and not one colour; kept in $MEMREEL_PICTURES where that is set."""
+        file = Path(os.environ.get("MEMREEL_PICTURES", self.directory)) / name
+        page.picture(file)
+        return file
+
+    def check_silent(self, page):
+        self.assertEqual([c for c in page.complaints() if "GPU stall" not in c and "GL Driver" not in c], [])
+
+
+class FromDisk(BrowserTest):
+    def test_a_page_opens_from_a_disk_and_answers_to_mouse_and_keys(self):
+        trace = SAMPLES / "gpt_default.reel"
+        info = json.loads(run("info", trace, "--json").stdout)
+        page = self.browse(self.written(trace))
+        shown = page.settled()
+        self.assertEqual((shown["stage"], shown["events"]), ("complete", info["events"]))
+        self.assertEqual(shown["live_bytes"], info["devices"][0]["peak_live_bytes"], "opens at the peak")
+        self.assertEqual(page.value("document.title"), "gpt_default.reel - memreel")
+        self.assertEqual(page.value("document.getElementById('say').textContent"), "")
+        self.assertTrue(shown["verdict"]["holders"], "judged, in the page itself")
+        for name, (x, y, width, height) in shown["places"].items():
+            self.assertTrue(x >= 0 and y >= 0 and x + width <= 1401 and y + height <= 901, name)
+
+        # A click puts the cursor; the wheel zooms where the pointer is; 0 shows all.
+        clicked = page.click_on("timeline", 0.5)
+        self.assertNotEqual(clicked["cursor"], shown["cursor"])
+        x, y, width, height = shown["places"]["timeline"]
+        zoomed = page.wheel(x + width / 2, y + height / 2, 3)
+        before, after = (s["view"][1] - s["view"][0] for s in (shown, zoomed))
+        self.assertLess(after, 0.7 * before)
+        middle = [(s["view"][0] + s["view"][1]) / 2 for s in (shown, zoomed)]
+        self.assertLess(abs(middle[0] - middle[1]), 0.02 * before)
+        self.assertGreater(page.wheel(x + width / 2, y + height / 2, -1)["view"][1], zoomed["view"][1])
+        self.assertEqual(page.key("0")["view"], shown["view"])
+
+        # The right button moves the view, a row of the table selects, Esc clears.
+        page.wheel(x + width / 2, y + height / 2, 3)
+        at = page.settled()["view"]
+        moved = page.drag(x + width / 2, y + height / 2, x + width / 4, y + height / 2, "right")["view"]
+        self.assertGreater(moved[0], at[0])
+        self.assertAlmostEqual(moved[1] - moved[0], at[1] - at[0], delta=2)
+        page.key("0")
+        page.click_on("allocations/size")
+        selected = page.click_on("allocations/first row")
+        self.assertGreater(selected["selected"]["bytes"], 0)
+        self.assertIsNone(page.key("Escape")["allocation"])
+        # Typed into the search.
+        page.key("/")
+        self.assertEqual(page.type("train")["search"], "train")
+        x, y, width, height = page.settled()["places"]["map"]
+        self.assertGreater(page.colours(x, y, width, min(height, 100)), 8)
+        self.look(page, "browser_gpt_default.png")
+        self.check_silent(page)
+
+    def test_every_pane_is_shown(self):
+        page = self.browse(self.written(SAMPLES / "oom_default.reel"))
+        shown = page.settled()
+        self.assertEqual(shown["verdict"]["decides"], "out of memory")
+        for tab in ("stacks", "flame", "segments", "leaks", "fragmentation", "oom", "policies", "compare"):
+            self.assertEqual(page.click_on(f"tab/{tab}")["tab"], tab)
+        self.look(page, "browser_oom_default.png")
+        self.check_silent(page)
+
+    def test_a_browser_that_can_not_suspend_work_shows_the_same(self):
+        trace = self.written(SAMPLES / "leak.reel")
+        first = self.browse(trace).settled()
+        second = self.browse(trace, "delete WebAssembly.Suspending").settled()
+        for key in ("events", "live_bytes", "cursor", "verdict", "leaks", "categories"):
+            self.assertEqual(first[key], second[key], key)
+
+    def test_two_million_events(self):
+        file = histories.path("random_2m")
+        if file is None:
+            self.skipTest("random_2m is not among the histories in use")
+        page = self.browse(self.written(file))
+        shown = page.settled()
+        self.assertEqual(shown["stage"], "complete")
+        self.assertGreater(shown["events"], 1_900_000)
+        x, y, width, height = shown["places"]["map"]
+        zoomed = shown
+        for _ in range(4):
+            zoomed = page.wheel(x + width / 2, y + height / 2, 4)
+        self.assertLess(zoomed["view"][1] - zoomed["view"][0], 0.2 * (shown["view"][1] - shown["view"][0]))
+        page.click_on("allocations/size")
+        self.assertGreater(page.click_on("allocations/first row")["selected"]["bytes"], 0)
+        self.look(page, "browser_random_2m.png")
+        self.check_silent(page)
+
+    def test_what_can_not_be_shown_says_why(self):
+        page = self.browse(self.written(SAMPLES / "leak.reel"))
+        page.settled()
+        page.value("memreel.open('broken.reel', new Uint8Array([1, 2, 3]))")
+        self.assertIn("broken.reel can't be shown", page.settled()["welcome"])
+        without = self.browse(self.written(SAMPLES / "leak.reel"), "HTMLCanvasElement.prototype.getContext = () => null")
+        with self.assertRaisesRegex(AssertionError, "no WebGL 2"):
+            without.settled()
+
+
+class Served(BrowserTest):
+    def test_memreel_view_serve(self):
+        trace = SAMPLES / "leak.reel"
+        process = subprocess.Popen([MEMREEL, "view", "--serve", trace], text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        said = "".join(iter(process.stdout.readline, "until Ctrl+C.\n"))
+        page = self.browse(re.search(r"http://\S+", said)[0])
+        shown = page.settled()
+        self.assertEqual(shown["events"], self.document("info", trace)["events"])
+        x, y, width, height = shown["places"]["timeline"]
+        self.assertNotEqual(page.wheel(x + width / 2, y + height / 2, 2)["view"], shown["view"])
+        self.look(page, "browser_leak_served.png")
+        self.check_silent(page)
+
+
+if __name__ == "__main__":
+    unittest.main()
