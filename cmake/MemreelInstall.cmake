@@ -25,6 +25,10 @@ if(MEMREEL_VIEWER)
     install(FILES ${MEMREEL_GLFW} DESTINATION lib/memreel RENAME libglfw.so.3 COMPONENT viewer)
   endif()
 endif()
+if(EXISTS ${PROJECT_SOURCE_DIR}/build/web/memreel-view.html)  # what is in it
+  install(FILES build/web/sources/llvm/libcxx/LICENSE.TXT DESTINATION ${data}/licenses RENAME libcxx COMPONENT runtime OPTIONAL)
+  install(FILES /usr/share/doc/emscripten/copyright DESTINATION ${data}/licenses RENAME emscripten COMPONENT runtime OPTIONAL)
+endif()
 if(MEMREEL_OLD_GLIBC)
   # What is linked in, and what the viewer would find on a system with these packages.
   foreach(package libdw-dev liblzma-dev libzstd-dev zlib1g-dev libsqlite3-dev libbz2-dev libimgui-dev libstb-dev libfreetype-dev libpng-dev

@@ -1,14 +1,15 @@
 // memreel view --serve: the viewer in a browser, for computers without a screen.
-#include <netdb.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "analyzer/cli/commands.h"
@@ -33,19 +34,12 @@ bool is_port(std::string_view word) {
   return !word.empty() && word.size() <= 5 && std::ranges::all_of(word, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// Bytes that nobody else keeps.
-class OwnText final : public ByteFile {
- public:
-  explicit OwnText(std::string text) : text_(std::move(text)), file_(memory_file(std::as_bytes(std::span(text_)))) {}
-  Result<std::size_t> read(std::uint64_t offset, std::span<std::byte> into) override {
-    return file_->read(offset, into);
-  }
-  std::uint64_t size() override { return text_.size(); }
-
- private:
-  std::string text_;
-  std::shared_ptr<ByteFile> file_;
-};
+/// Text as a file, which keeps it.
+std::shared_ptr<ByteFile> file_of(std::string text) {
+  const auto kept = std::make_shared<const std::string>(std::move(text));
+  const std::shared_ptr<ByteFile> file = memory_file(std::as_bytes(std::span(*kept)));
+  return {file.get(), [kept, file](ByteFile*) {}};
+}
 
 std::string this_computer() {
   std::array<char, 256> name{};
@@ -61,9 +55,9 @@ void say_where(const ServeArguments& arguments, const PageServer& server) {
   std::cout << printable(arguments.file.filename().string()) << " is shown at\n  http://" << host << ':' << port
             << server.root() << '\n';
   if (is_loopback)
-    std::cout << "In a browser of another computer after, there:\n  ssh -N -L " << port << ':' << host << ':' << port
-              << ' ' << this_computer() << '\n';
-  std::cout << "until Ctrl+C." << std::endl;
+    std::cout << "From another computer, run this there first, then open the same address:\n  ssh -N -L " << port << ':'
+              << host << ':' << port << ' ' << this_computer() << '\n';
+  std::cout << "Press Ctrl+C to stop." << std::endl;
   if (!is_loopback) note("whoever reaches this computer and has that address can read the trace, also on its way");
 }
 
@@ -75,9 +69,9 @@ Exit serve(const ServeArguments& arguments) {
   Result<PageServer> server = PageServer::listen(arguments.host, arguments.port);
   if (!server) return fail(server.error());
   constexpr std::string_view name_of_trace = "trace.reel";
-  const std::string html = page->that_fetches(arguments.file.filename().string(), name_of_trace);
+  std::string html = page->that_fetches(arguments.file.filename().string(), name_of_trace);
   const std::vector<Document> documents{
-      {.name = "", .type = "text/html; charset=utf-8", .content = std::make_shared<OwnText>(html)},
+      {.name = "", .type = "text/html; charset=utf-8", .content = file_of(std::move(html))},
       {.name = std::string(name_of_trace), .type = "application/octet-stream", .content = *trace}};
   say_where(arguments, *server);
   if (Result<void> flushed = flush_output(); !flushed) return fail(flushed.error());

@@ -15,7 +15,8 @@ import time
 import zlib
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-PATIENCE = 120
+PATIENCE = 240
+CONTROL = 2  # of DevTools' modifiers
 KEYS = {"Escape": (27, ""), "Enter": (13, "\r"), "Home": (36, "")}  # DevTools wants old numbers of keys, too
 
 
@@ -122,6 +123,23 @@ class Browser:
         if "exceptionDetails" in answer:
             raise AssertionError(answer["exceptionDetails"])
         return answer["result"].get("value")
+
+    def wait_for(self, condition):
+        """Until JavaScript says so."""
+        deadline = time.monotonic() + PATIENCE
+        while not self.value(condition):
+            if time.monotonic() > deadline:
+                raise AssertionError("never: " + condition)
+            time.sleep(0.05)
+
+    def event(self, method):
+        """The first event of that name, which may be still to come."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            for event in self.events:
+                if event.get("method") == method:
+                    return event["params"]
+            self.events.append(self.next_message(deadline))
 
     def complaints(self):
         """What the page wrote to its console as warnings and errors."""

@@ -9,7 +9,7 @@ import unittest
 from pathlib import Path
 
 import histories
-from browsing import BROWSER, Page
+from browsing import BROWSER, CONTROL, Page
 from program import MEMREEL, REPOSITORY, SAMPLES, ProgramTest, run
 
 PAGE = Path(os.environ.get("MEMREEL_PAGE", REPOSITORY / "build/web/memreel-view.html"))
@@ -119,6 +119,19 @@ class FromDisk(BrowserTest):
         self.look(page, "browser_random_2m.png")
         self.check_silent(page)
 
+    def test_another_file_is_opened_by_the_browsers_dialog(self):
+        page = self.browse(self.written(SAMPLES / "leak.reel"))
+        first = page.settled()
+        page.call("Page.setInterceptFileChooserDialog", enabled=True)
+        page.key("o", modifiers=CONTROL)
+        asked = page.event("Page.fileChooserOpened")
+        page.call("DOM.setFileInputFiles", files=[str(SAMPLES / "oom_default.reel")], backendNodeId=asked["backendNodeId"])
+        page.wait_for("memreel.state().file == '/oom_default.reel'")
+        shown = page.settled()
+        self.assertEqual(shown["verdict"]["decides"], "out of memory")
+        self.assertNotEqual(shown["events"], first["events"])
+        self.check_silent(page)
+
     def test_what_can_not_be_shown_says_why(self):
         page = self.browse(self.written(SAMPLES / "leak.reel"))
         page.settled()
@@ -136,7 +149,7 @@ class Served(BrowserTest):
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
-        said = "".join(iter(process.stdout.readline, "until Ctrl+C.\n"))
+        said = "".join(iter(process.stdout.readline, "Press Ctrl+C to stop.\n"))
         page = self.browse(re.search(r"http://\S+", said)[0])
         shown = page.settled()
         self.assertEqual(shown["events"], self.document("info", trace)["events"])

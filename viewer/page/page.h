@@ -11,6 +11,8 @@ void page_begin(void* work);
 int page_give_way(double milliseconds);
 /// Says why there is nothing to see.
 void page_fail(const char* why);
+/// Asks for a file, which comes by memreel_open().
+void page_choose_file();
 /// Text for the clipboard, and from it: what was copied here or pasted last. Belongs to the page until it is called
 /// again.
 void page_copy(const char* text);

@@ -68,6 +68,7 @@ mergeInto(LibraryManager.library, {
   },
 
   page_fail: function(why) { memreel.fail(UTF8ToString(why)); },
+  page_choose_file: function() { memreel.choose(); },
   page_copy: function(text) { memreel.copy(UTF8ToString(text)); },
   page_pasted__deps: ['malloc', 'free'],
   page_pasted: function() {
