@@ -6,8 +6,15 @@ install(TARGETS memreel memreel-attach memreel-record RUNTIME DESTINATION ${CMAK
 install(TARGETS memreel-agent LIBRARY DESTINATION lib/memreel COMPONENT runtime)
 # For `memreel demo` and the viewer's tour: found in ../share/memreel/samples.
 install(FILES samples/traces/gpt_default.reel DESTINATION ${data}/samples COMPONENT runtime)
-# For `memreel view --serve` and `memreel report --interactive`: found in ../share/memreel, where `./dev web` built it before.
-install(FILES build/web/memreel-view.html DESTINATION ${data} COMPONENT runtime OPTIONAL)
+# For `memreel view --serve` and `memreel report --interactive`: found in ../share/memreel. `./dev web` builds it, before or after
+# this is configured; the licences are those of what is in it alone.
+set(page ${PROJECT_SOURCE_DIR}/build/web/memreel-view.html)
+install(FILES ${page} DESTINATION ${data} COMPONENT runtime OPTIONAL)
+install(CODE "if(EXISTS \"${page}\")
+  set(licenses \${CMAKE_INSTALL_PREFIX}/${data}/licenses)
+  file(INSTALL ${PROJECT_SOURCE_DIR}/build/web/sources/llvm/libcxx/LICENSE.TXT DESTINATION \${licenses} RENAME libcxx OPTIONAL)
+  file(INSTALL /usr/share/doc/emscripten/copyright DESTINATION \${licenses} RENAME emscripten OPTIONAL)
+endif()" COMPONENT runtime)
 install(FILES samples/unit-costs-h200.json DESTINATION ${data} COMPONENT runtime)
 install(FILES analyzer/cli/completions/memreel.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
   RENAME memreel COMPONENT runtime)
@@ -24,10 +31,6 @@ if(MEMREEL_VIEWER)
   if(MEMREEL_GLFW)
     install(FILES ${MEMREEL_GLFW} DESTINATION lib/memreel RENAME libglfw.so.3 COMPONENT viewer)
   endif()
-endif()
-if(EXISTS ${PROJECT_SOURCE_DIR}/build/web/memreel-view.html)  # what is in it
-  install(FILES build/web/sources/llvm/libcxx/LICENSE.TXT DESTINATION ${data}/licenses RENAME libcxx COMPONENT runtime OPTIONAL)
-  install(FILES /usr/share/doc/emscripten/copyright DESTINATION ${data}/licenses RENAME emscripten COMPONENT runtime OPTIONAL)
 endif()
 if(MEMREEL_OLD_GLIBC)
   # What is linked in, and what the viewer would find on a system with these packages.

@@ -21,8 +21,10 @@ constexpr std::string_view file_name = "memreel-view.html", place = "<!--trace--
 fs::path find_file() {
   std::error_code problem;
   const fs::path home = fs::read_symlink("/proc/self/exe", problem).parent_path().parent_path();
-  for (const fs::path& file : {home / "share/memreel" / file_name, home.parent_path() / "web" / file_name})
-    if (fs::is_regular_file(file, problem)) return file;
+  if (fs::path file = home / "share/memreel" / file_name; fs::is_regular_file(file, problem)) return file;
+  const fs::path build = home.parent_path();
+  if (fs::path file = build / "web" / file_name; build.filename() == "build" && fs::is_regular_file(file, problem))
+    return file;
   return {};
 }
 

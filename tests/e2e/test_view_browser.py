@@ -119,6 +119,16 @@ class FromDisk(BrowserTest):
         self.look(page, "browser_random_2m.png")
         self.check_silent(page)
 
+    def test_work_that_nobody_waits_for_any_more_ends(self):
+        page = self.browse(self.written(SAMPLES / "gpt_default.reel"))
+        page.wait_for("typeof memreel != 'undefined' && memreel.running && memreel.state().events > 0")
+        page.value("window.kept = FS.readFile('/gpt_default.reel'), 1")
+        for pause in (0, 50, 200, 500):  # in the middle of reading, classifying and judging
+            page.value(f"new Promise(done => setTimeout(done, {pause})).then(() => memreel.open('again.reel', kept.slice()))")
+        shown = page.settled()
+        self.assertEqual((shown["file"], shown["verdict"]["decides"]), ("/again.reel", "peak"))
+        self.check_silent(page)
+
     def test_another_file_is_opened_by_the_browsers_dialog(self):
         page = self.browse(self.written(SAMPLES / "leak.reel"))
         first = page.settled()
