@@ -101,24 +101,6 @@ class FromDisk(BrowserTest):
         for key in ("events", "live_bytes", "cursor", "verdict", "leaks", "categories"):
             self.assertEqual(first[key], second[key], key)
 
-    def test_two_million_events(self):
-        file = histories.path("random_2m")
-        if file is None:
-            self.skipTest("random_2m is not among the histories in use")
-        page = self.browse(self.written(file))
-        shown = page.settled()
-        self.assertEqual(shown["stage"], "complete")
-        self.assertGreater(shown["events"], 1_900_000)
-        x, y, width, height = shown["places"]["map"]
-        zoomed = shown
-        for _ in range(4):
-            zoomed = page.wheel(x + width / 2, y + height / 2, 4)
-        self.assertLess(zoomed["view"][1] - zoomed["view"][0], 0.2 * (shown["view"][1] - shown["view"][0]))
-        page.click_on("allocations/size")
-        self.assertGreater(page.click_on("allocations/first row")["selected"]["bytes"], 0)
-        self.look(page, "browser_random_2m.png")
-        self.check_silent(page)
-
     def test_work_that_nobody_waits_for_any_more_ends(self):
         page = self.browse(self.written(SAMPLES / "gpt_default.reel"))
         page.wait_for("typeof memreel != 'undefined' && memreel.running && memreel.state().events > 0")
@@ -150,6 +132,26 @@ class FromDisk(BrowserTest):
         without = self.browse(self.written(SAMPLES / "leak.reel"), "HTMLCanvasElement.prototype.getContext = () => null")
         with self.assertRaisesRegex(AssertionError, "no WebGL 2"):
             without.settled()
+
+
+class Large(BrowserTest):
+    def test_two_million_events(self):
+        file = histories.path("random_2m")
+        if file is None:
+            self.skipTest("random_2m is not among the histories in use")
+        page = self.browse(self.written(file))
+        shown = page.settled()
+        self.assertEqual(shown["stage"], "complete")
+        self.assertGreater(shown["events"], 1_900_000)
+        x, y, width, height = shown["places"]["map"]
+        zoomed = shown
+        for _ in range(4):
+            zoomed = page.wheel(x + width / 2, y + height / 2, 4)
+        self.assertLess(zoomed["view"][1] - zoomed["view"][0], 0.2 * (shown["view"][1] - shown["view"][0]))
+        page.click_on("allocations/size")
+        self.assertGreater(page.click_on("allocations/first row")["selected"]["bytes"], 0)
+        self.look(page, "browser_random_2m.png")
+        self.check_silent(page)
 
 
 class Served(BrowserTest):
