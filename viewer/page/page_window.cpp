@@ -210,13 +210,13 @@ Result<void> Window::create(const WindowOptions& options) {
     return EM_FALSE;
   };
   emscripten_set_mouseup_callback(EMSCRIPTEN_EVENT_TARGET_WINDOW, this, EM_TRUE, on_mouseup);
-  const em_mouse_callback_func on_mousemove = [](int, const EmscriptenMouseEvent* event, void* user) -> EM_BOOL {
+  const em_mouse_callback_func on_mousemove = [](int, const EmscriptenMouseEvent* event, void*) -> EM_BOOL {
     wake();
     take_place(*event);
     return EM_FALSE;
   };
   emscripten_set_mousemove_callback(EMSCRIPTEN_EVENT_TARGET_WINDOW, this, EM_TRUE, on_mousemove);
-  const em_wheel_callback_func on_wheel = [](int, const EmscriptenWheelEvent* event, void* user) -> EM_BOOL {
+  const em_wheel_callback_func on_wheel = [](int, const EmscriptenWheelEvent* event, void*) -> EM_BOOL {
     wake();
     take_place(event->mouse);
     const double notch = event->deltaMode == DOM_DELTA_PIXEL ? 100 : 3;  // pixels, or lines
