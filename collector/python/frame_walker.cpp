@@ -78,49 +78,41 @@ class FrameWalker::Reader {
         style == Activations::each_frame ? 0 : python::read<std::uint8_t>(frame, layout_.frame_owner);
     seen.frame = frame;
     seen.code = python::read<const void*>(frame, layout_.frame_code);
-    seen.instruction = python::read<std::uint32_t>(frame, layout_.frame_instruction);
-    seen.is_shim = style == Activations::shim_frame && owner >= layout_.lowest_shim_owner;
-    seen.has_self = false;
+    seen.instruction = instruction_of(frame, layout_.frame_instruction, layout_.frame_is_entry);
     meaning = {};
-    if constexpr (style == Activations::marked_frame) {
+    if constexpr (style == Activations::marked_frame)
       meaning.is_entry = python::read<std::uint8_t>(frame, layout_.frame_is_entry) != 0;
-      seen.mark = meaning.is_entry;
-    }
-    if (seen.is_shim)
-      meaning.is_entry = true;
-    else
+    if (style == Activations::shim_frame && owner >= layout_.lowest_shim_owner) {
+      meaning.is_entry = true;  // no frame of Python's: of its code nothing is known but where it is
+      seen.version_at = nullptr;
+    } else {
       understand(seen, meaning, owner, earlier);
+    }
     return python::read<const void*>(frame, layout_.frame_caller);
   }
 
   auto comparison() const {
+    // Of code without versions all have the same, which may be unknown: then it is none that any frame was seen with.
+    const std::uint32_t known = style == Activations::shim_frame ? 0 : code_epoch();
+    const std::uint64_t epoch = known != 0 ? known : ~std::uint64_t{0};
     return [instruction_at = layout_.frame_instruction, code_at = layout_.frame_code, caller_at = layout_.frame_caller,
-            mark_at = layout_.frame_is_entry, version_at = layout_.code_version,
-            epoch = style == Activations::shim_frame ? 0 : code_epoch()](const Seen& seen, const void* caller) {
+            mark_at = layout_.frame_is_entry, epoch](const Seen& seen, const void* frame, const void* caller) {
       // Hardly ever one of them differs, so there is one branch for all. A code object that is a function's is never a
       // shim's.
-      std::uintptr_t difference = bits(python::read<const void*>(seen.frame, code_at)) ^ bits(seen.code);
-      difference |= bits(python::read<const void*>(seen.frame, caller_at)) ^ bits(caller);
-      if (seen.is_shim) return difference == 0;
-      difference |= python::read<std::uint32_t>(seen.frame, instruction_at) ^ seen.instruction;
-      if constexpr (style == Activations::marked_frame)
-        difference |= std::uintptr_t{python::read<std::uint8_t>(seen.frame, mark_at)} ^ (seen.mark ? 1U : 0U);
-      if (difference != 0 || seen.version == 0) return false;
-      const std::uint32_t version =
-          style != Activations::shim_frame ? epoch : python::read<std::uint32_t>(untagged(seen.code), version_at);
-      return seen.version == version;
+      std::uintptr_t difference = bits(python::read<const void*>(frame, code_at)) ^ bits(seen.code);
+      difference |= bits(python::read<const void*>(frame, caller_at)) ^ bits(caller);
+      if (seen.version_at == nullptr) return difference == 0;
+      difference |= instruction_of(frame, instruction_at, mark_at) ^ seen.instruction;
+      if (difference != 0) return false;
+      // Only now: the frame keeps its code alive.
+      return seen.version ==
+             (style == Activations::shim_frame ? python::read<std::uint32_t>(seen.version_at, 0) : epoch);
     };
   }
 
-  /// Tells objects apart by their addresses, and what was shown of them under earlier names. Not by their types: to
-  /// look at each object in each walk costs more than all the rest of the walk, and an object of another type at the
-  /// same address mostly has another forward().
-  auto identity() const {
-    return [self_at = layout_.frame_locals,
-            names = std::uint64_t{walker_.instances_.epoch()} << 48U](const void* frame) -> std::uint64_t {
-      return bits(untagged(python::read<const void*>(frame, self_at))) ^ names;
-    };
-  }
+  const void* self_at(const void* frame) const { return static_cast<const std::byte*>(frame) + layout_.frame_locals; }
+
+  std::uint64_t names() const { return walker_.instances_.epoch(); }
 
  private:
   /// What another frame, or this one some time ago, was understood to be.
@@ -130,7 +122,18 @@ class FrameWalker::Reader {
     FrameKey key;
   };
 
+  /// Stands for the version of what has none. A version of 0 is never equal to it.
+  static constexpr std::uint32_t no_version = 1;
+
   static std::uintptr_t bits(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
+  /// What the frame has to say of its instruction; of a marked frame with its mark, for instructions are at even
+  /// addresses.
+  static std::uint32_t instruction_of(const void* frame, std::size_t instruction_at, std::size_t mark_at) {
+    const auto instruction = python::read<std::uint32_t>(frame, instruction_at);
+    if constexpr (style != Activations::marked_frame) return instruction;
+    return instruction | (python::read<std::uint8_t>(frame, mark_at) != 0 ? 1U : 0U);
+  }
+
   /// The instruction that a frame is at, in units of two bytes from the start of its code; -1 before the first.
   std::int64_t position_of(const Seen& seen) const {
     constexpr std::int64_t unit = 2;
@@ -176,15 +179,19 @@ class FrameWalker::Reader {
     const std::uint32_t known = is_same_code && earlier.key.is_python() ? earlier.key.code() : 0;
     const std::uint32_t number = !is_shown ? 0 : known != 0 ? known : walker_.number_of(code, version);
     if (number != 0) meaning.key = FrameKey::python(number, static_cast<std::uint32_t>(position));
-    if (number != 0 && number == walker_.module_call_.load(std::memory_order_relaxed)) tell_apart(seen);
+    if (number != 0 && number == walker_.module_call_.load(std::memory_order_relaxed))
+      meaning.has_self = is_told_apart(seen.frame);
     seen.version = number != 0 && is_set_up ? version : 0;  // else another may own it, or it has a number next time
+    seen.version_at = seen.version == 0 || layout_.code_version == Layout::absent
+                          ? static_cast<const void*>(&no_version)
+                          : static_cast<const std::byte*>(code) + layout_.code_version;
     if constexpr (style == Activations::each_frame) meaning.is_entry = number != 0;
   }
 
   /// A call of a module is another frame for each module. Which number it has is asked for new stacks only.
-  void tell_apart(Seen& seen) const {
-    const auto* const self = untagged(python::read<const void*>(seen.frame, layout_.frame_locals));
-    seen.has_self = self == nullptr || walker_.instances_.are_readable(self, layout_);
+  bool is_told_apart(const void* frame) const {
+    const auto* const self = untagged(python::read<const void*>(frame, layout_.frame_locals));
+    return self == nullptr || walker_.instances_.are_readable(self, layout_);
   }
 
   FrameWalker& walker_;

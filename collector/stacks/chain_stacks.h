@@ -24,10 +24,11 @@ class ChainStacks {
   /// The stack that was put for both; none when there is none.
   StackKey find(std::uint64_t chain, std::uint64_t walk) const {
     const Line& line = line_of(chain);
-    StackKey found = StackKey::none;
+    std::uint32_t found = 0;
+    // Without a branch: which of them it is changes from event to event.
     for (std::size_t i = 0; i < line.walks.size(); ++i)
-      if (line.walks[i] == walk) found = line.keys[i];
-    return line.chain == chain ? found : StackKey::none;
+      found |= (0U - std::uint32_t{line.walks[i] == walk}) & static_cast<std::uint32_t>(line.keys[i]);
+    return line.chain == chain ? StackKey{found} : StackKey::none;
   }
 
   /// In the place of the oldest of the same frames, or of all that were there of others. `walk` is not 0.

@@ -28,17 +28,15 @@ class Reader {
  public:
   static Frame at(const void* frame) { return *static_cast<const Frame*>(frame); }
   /// Whether a frame is shown is told by its code here.
-  static std::uint32_t version_of(const Frame& frame) { return 2 * frame.code + (frame.is_shown ? 1 : 0); }
+  static std::uint32_t version_of(const Frame& frame) {
+    return 4 * frame.code + (frame.is_shown ? 1 : 0) + (frame.is_shim ? 2 : 0);
+  }
 
   const void* read(const void* frame, FrameChain::Seen& seen, FrameChain::Meaning& meaning) {
     ++reads;
     const Frame now = at(frame);
-    seen = {.frame = frame,
-            .instruction = now.position,
-            .version = now.has_version ? version_of(now) : 0,
-            .is_shim = now.is_shim,
-            .has_self = now.self != 0};
-    meaning = {};
+    seen = {.frame = frame, .instruction = now.position, .version = now.has_version ? version_of(now) : 0};
+    meaning = {.has_self = now.self != 0};
     if (now.is_shim)
       meaning.is_entry = true;
     else if (now.is_shown)
@@ -46,17 +44,17 @@ class Reader {
     return now.caller;
   }
   static auto comparison() {
-    return [](const FrameChain::Seen& seen, const void* caller) {
-      const Frame now = at(seen.frame);
+    return [](const FrameChain::Seen& seen, const void* frame, const void* caller) {
+      const Frame now = at(frame);
       return now.caller == caller && now.has_version && version_of(now) == seen.version &&
-             now.position == seen.instruction && now.is_shim == seen.is_shim;
+             now.position == seen.instruction;
     };
   }
-  static auto identity() {
-    return [](const void* frame) { return at(frame).self; };
-  }
+  static const void* self_at(const void* frame) { return &static_cast<const Frame*>(frame)->self; }
+  std::uint64_t names() const { return names_changed; }
 
   int reads = 0;
+  std::uint64_t names_changed = 0;
 };
 
 using Seen = std::vector<std::pair<std::uint64_t, bool>>;
@@ -121,11 +119,11 @@ TEST_F(FrameChainTest, FramesThatStayAreNotReadAgain) {
 
 TEST_F(FrameChainTest, CallsOfOtherObjectsHaveOtherNumbersAndAreNotReadAgain) {
   std::vector<Frame> frames = stack(6);
-  frames[1].self = 10;
-  frames[3].self = 20;
+  frames[1].self = 100;
+  frames[3].self = 200;
   follow(&frames.back());
   const std::uint64_t before = number_;
-  frames[3].self = 21;
+  frames[3].self = 208;
   follow(&frames.back());
   const std::uint64_t other = number_;
   EXPECT_NE(other, before);
@@ -133,15 +131,15 @@ TEST_F(FrameChainTest, CallsOfOtherObjectsHaveOtherNumbersAndAreNotReadAgain) {
   follow(&frames.back());
   EXPECT_NE(number_, other) << "the same objects, the other way round";
   EXPECT_EQ(reader_.reads, 6);
-  frames[1].self = 10;
-  frames[3].self = 20;
+  frames[1].self = 100;
+  frames[3].self = 200;
   follow(&frames.back());
   EXPECT_EQ(number_, before);
 
   // The inner call returns, and another one takes its frame.
   follow(&frames[2]);
   const std::uint64_t outer = number_;
-  frames[3].self = 22;
+  frames[3].self = 224;
   follow(&frames.back());
   EXPECT_NE(number_, before);
   follow(&frames[2]);
@@ -154,10 +152,10 @@ TEST_F(FrameChainTest, AFrameThatBeginsOrEndsToBeACallIsSeen) {
   const std::uint64_t function = number_;
   const std::uint32_t code = frames[2].code;
   frames[2].code = 77;
-  frames[2].self = 5;
+  frames[2].self = 48;
   follow(&frames.back());
   const std::uint64_t call = number_;
-  frames[2].self = 6;
+  frames[2].self = 64;
   follow(&frames.back());
   EXPECT_NE(number_, call) << "its object counts now";
   frames[2].code = code;
@@ -166,9 +164,34 @@ TEST_F(FrameChainTest, AFrameThatBeginsOrEndsToBeACallIsSeen) {
   EXPECT_EQ(number_, function);
 }
 
+TEST_F(FrameChainTest, OtherNamesOfObjectsAreOtherNumbersOfTheirCallsAlone) {
+  std::vector<Frame> frames = stack(3);
+  frames[1].self = 96;
+  follow(&frames[0]);
+  const std::uint64_t function = number_;
+  follow(&frames.back());
+  const std::uint64_t call = number_;
+  reader_.names_changed = 1;
+  follow(&frames.back());
+  EXPECT_NE(number_, call);
+  follow(&frames[0]);
+  EXPECT_EQ(number_, function);
+  EXPECT_EQ(reader_.reads, 3) << "names are no reason to read a frame again";
+}
+
+TEST_F(FrameChainTest, HowAReferenceIsCountedDoesNotTellObjectsApart) {
+  std::vector<Frame> frames = stack(2);
+  frames[1].self = 96;
+  follow(&frames.back());
+  const std::uint64_t before = number_;
+  frames[1].self |= 1U;
+  follow(&frames.back());
+  EXPECT_EQ(number_, before);
+}
+
 TEST_F(FrameChainTest, FramesWithAnObjectAreKeptUnderTheKeyThatIsAskedFor) {
   std::vector<Frame> frames = stack(3);
-  frames[1].self = 9;
+  frames[1].self = 90;
   follow(&frames.back());
   std::vector<PythonFrame> keyed(3);
   ASSERT_EQ(chain_->frames(keyed, [](const FrameChain::Seen&,
@@ -246,7 +269,9 @@ TEST_F(FrameChainTest, AnyProgramIsFollowedAsIfAnew) {
   const auto below = [&](std::size_t bound) { return random() % bound; };
   std::deque<Frame> memory(48);  // frames live in few places, so that places are used again
   std::vector<Frame*> calls;
-  std::map<std::uint64_t, Seen> meanings;
+  using Shown = std::pair<Seen, std::vector<std::uint64_t>>;  // the frames, and the objects that they are calls of
+  std::map<std::uint64_t, Shown> meanings;
+  std::map<std::vector<std::uint64_t>, std::uint64_t> numbers;
   for (int step = 0; step < 20'000; ++step) {
     const auto is_used = [&](const Frame& frame) {
       return std::find(calls.begin(), calls.end(), &frame) != calls.end();
@@ -263,12 +288,22 @@ TEST_F(FrameChainTest, AnyProgramIsFollowedAsIfAnew) {
                 .is_shim = below(5) == 0,
                 .is_shown = below(6) != 0,
                 .has_version = below(8) != 0};
+      constexpr std::uint32_t module_call = 3;
+      if (!place->is_shim && place->is_shown && place->code == module_call) place->self = 16 * (1 + below(3));
       calls.push_back(place);
     }
     const Frame* const innermost = calls.empty() ? nullptr : calls.back();
     const Seen seen = follow(innermost);
     ASSERT_EQ(seen, expected(innermost)) << "step " << step;
-    ASSERT_EQ(meanings.try_emplace(number_, seen).first->second, seen) << "one number for two chains, step " << step;
+    Shown shown{seen, {}};
+    std::vector<std::uint64_t> words;
+    for (const Frame* call : calls) {
+      if (call->self != 0) shown.second.push_back(call->self);
+      if (call->is_shim || call->is_shown)
+        words.insert(words.end(), {call->is_shim ? 0 : FrameKey::python(call->code, call->position).bits, call->self});
+    }
+    ASSERT_EQ(meanings.try_emplace(number_, shown).first->second, shown) << "one number for two chains, step " << step;
+    ASSERT_EQ(numbers.try_emplace(words, number_).first->second, number_) << "two numbers of a chain, step " << step;
   }
 }
 
