@@ -414,6 +414,45 @@ def borrow(torch, rng):
             held.pop(rng.randrange(len(held)))
 
 
+def pinned(torch, rng):
+    """Pinned host memory: copies on several streams, graphs that hold some, emptied caches, and buffers that the program pins itself."""
+    import ctypes
+
+    streams = [torch.cuda.Stream() for _ in range(3)]
+    device = buffer(torch, 64 * MIB)
+    held, graphs, registered = [], [], []
+
+    def host(largest):
+        return torch.empty(int(2 ** rng.uniform(4, largest)), dtype=torch.uint8, pin_memory=True)
+
+    for step in range(600):
+        held.append(host(26))
+        if rng.random() < 0.5:
+            with torch.cuda.stream(rng.choice(streams)):
+                device[: held[-1].numel()].copy_(held[-1], non_blocking=True)
+        while len(held) > 30:
+            held.pop(rng.randrange(len(held)))
+        if step % 150 == 120:
+            torch.cuda.synchronize()
+            graph, inside = torch.cuda.CUDAGraph(), []
+            with torch.cuda.graph(graph, stream=streams[0]):
+                for _ in range(12):
+                    inside.append(host(20))
+                    del inside[: rng.randint(0, 1)]
+            graphs.append((graph, inside))
+        if graphs and rng.random() < 0.01:
+            del graphs[rng.randrange(len(graphs))]
+        if rng.random() < 0.02:
+            registered.append(ctypes.create_string_buffer(int(2 ** rng.uniform(8, 20))))
+            torch.cuda.cudart().cudaHostRegister(ctypes.addressof(registered[-1]), len(registered[-1]), 0)
+        if registered and rng.random() < 0.02:
+            torch.cuda.cudart().cudaHostUnregister(ctypes.addressof(registered.pop()))
+        if rng.random() < 0.02:
+            torch._C._host_emptyCache()
+    for memory in registered:
+        torch.cuda.cudart().cudaHostUnregister(ctypes.addressof(memory))
+
+
 def unsplit(torch, rng):
     """A MemPool that never splits its blocks."""
     pool = torch.cuda.MemPool(no_split=True)
@@ -509,4 +548,4 @@ def server(torch, rng):
 
 
 PROGRAMS = {f.__name__: f for f in (gpt, decode, streams, oom, threads, leak, churn, pressure, settings, captures,
-                                    capture_streams, mempools, mixed, devices, peers, borrow, unsplit, transformer, convnet, server)}
+                                    capture_streams, mempools, mixed, devices, peers, borrow, pinned, unsplit, transformer, convnet, server)}

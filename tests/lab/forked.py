@@ -7,8 +7,12 @@ import traceback
 LONGEST = 120  # seconds that a program may take
 
 
+class Crashed(Exception):
+    """A signal ended the program: something is wrong below it, as when the made-up CUDA lacks a function."""
+
+
 def run(program):
-    """The number that `program` returns; None when it fails. MEMREEL_LAB_VERBOSE=1 shows why."""
+    """The number that `program` returns; None when it fails or takes too long. MEMREEL_LAB_VERBOSE=1 shows why. Raises Crashed."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -24,4 +28,7 @@ def run(program):
     os.close(write)
     with os.fdopen(read) as pipe:
         answer = pipe.read()
-    return int(answer) if os.waitpid(child, 0)[1] == 0 else None
+    status = os.waitpid(child, 0)[1]
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGALRM:
+        raise Crashed(signal.Signals(os.WTERMSIG(status)).name)
+    return int(answer) if status == 0 else None

@@ -4,12 +4,17 @@
     record.py OUT --count N [--seed S]
     record.py OUT --only LINE            the program of one such line, in this process
 
-A JSON line for each: file, program, seed, conf, limit. PyTorch is imported once; each program runs in a fork of this process, which
-has not used CUDA yet. What a release refuses (a setting that it does not know, a program that it has no API for) is drawn anew.
+A JSON line for each: file, series, program, seed, conf, limit, and crashed, by which signal, when it did. PyTorch is imported once; each
+program runs in a fork of this process, which has not used CUDA yet. What a release refuses (a setting that it does not know, a program
+that it has no API for) is drawn anew.
+
+The series `usual` is --count programs, the same for every release but for what it refuses. What came later has a series of a fifth as
+many: `pinned` host memory (2.14), and `reserve`, how many addresses an expandable segment has (2.15).
 """
 
 import argparse
 import gzip
+import inspect
 import json
 import os
 import pathlib
@@ -38,11 +43,28 @@ SETTINGS = [  # how often a setting is drawn, its key, its values
     (0.1, "graph_capture_record_stream_reuse", ["True"]),
 ]
 
+PINNED_SETTINGS = [
+    (0.5, "pinned_max_round_threshold_mb", [0, 1, 4, 16]),
+    (0.4, "pinned_max_cached_size_mb", [0, 1, 8, 32]),
+    (0.3, "pinned_reserve_segment_size_mb", [1, 16, 64, 256]),
+    (0.2, "pinned_use_cuda_host_register", ["True"]),
+]
+RESERVE_SETTINGS = [(1, "expandable_segments", ["True"]), (1, "expandable_segments_reserve", ["0.06G", "0.1G", "0.25G", "0.5G", "1G"]),
+                    *SETTINGS[1:]]
+RECORDER = getattr(torch.cuda.memory, "_record_memory_history_impl", torch.cuda.memory._record_memory_history)
+RECORDS_HOST = "record_pinned_host_memory" in inspect.signature(RECORDER).parameters
 
-def drawn(rng):
-    programs = EVERYWHERE + (WITH_POOLS if hasattr(torch.cuda, "use_mem_pool") else [])
-    conf = ",".join(f"{key}:{rng.choice(values)}" for often, key, values in SETTINGS if rng.random() < often)
-    return rng.choice(programs), rng.randrange(1000, 100_000), conf, rng.choice(LIMITS)
+
+def programs_of(series):
+    if series == "pinned":
+        return ["pinned"] if RECORDS_HOST else []
+    return EVERYWHERE + (WITH_POOLS if hasattr(torch.cuda, "use_mem_pool") else [])
+
+
+def drawn(rng, series):
+    settings = {"usual": SETTINGS, "pinned": PINNED_SETTINGS, "reserve": RESERVE_SETTINGS}[series]
+    conf = ",".join(f"{key}:{rng.choice(values)}" for often, key, values in settings if rng.random() < often)
+    return rng.choice(programs_of(series)), rng.randrange(1000, 100_000), conf, rng.choice(LIMITS)
 
 
 def record(path, program, seed, conf, limit_bytes):
@@ -54,7 +76,7 @@ def record(path, program, seed, conf, limit_bytes):
     if limit_bytes:
         limit(torch, limit_bytes)
     rng = random.Random(seed)
-    torch.cuda.memory._record_memory_history(context=None)
+    torch.cuda.memory._record_memory_history(context=None, **({"record_pinned_host_memory": True} if program == "pinned" else {}))
     PROGRAMS[program](torch, rng)
     torch.cuda.synchronize()
     snapshot = torch.cuda.memory._snapshot()
@@ -62,8 +84,8 @@ def record(path, program, seed, conf, limit_bytes):
     snapshot.setdefault("allocator_settings", {"PYTORCH_CUDA_ALLOC_CONF": conf})
     with gzip.open(path, "wb", compresslevel=1) as out:  # xz takes five times as long as all the rest
         pickle.dump(snapshot, out, protocol=4)
-    events = sum(len(trace) for trace in snapshot["device_traces"])
-    return events if any(event["action"] == "alloc" for trace in snapshot["device_traces"] for event in trace) else 0
+    traces = [*snapshot["device_traces"], snapshot.get("host_traces", [])]
+    return sum(map(len, traces)) if any(event["action"] == "alloc" for trace in traces for event in trace) else 0
 
 
 def main():
@@ -74,24 +96,34 @@ def main():
     parser.add_argument("--only", type=json.loads, metavar="LINE")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    rng = random.Random(args.seed)
     warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
     if args.only:
         row = args.only
         return 0 if record(args.out / row["file"], row["program"], row["seed"], row["conf"], row["limit"]) else 1
+    made = {"usual": record_series(args, "usual", args.count, random.Random(args.seed))}
+    for number, series in enumerate(("pinned", "reserve"), 1):
+        made[series] = record_series(args, series, (args.count + 4) // 5, random.Random(args.seed + number)) if programs_of(series) else 0
+    return 0 if made["usual"] else 1
+
+
+def record_series(args, series, count, rng):
+    """How many of its programs ran."""
     made = refused = 0
-    while made < args.count and refused < 10 * args.count:
-        program, seed, conf, memory = drawn(rng)
-        path = args.out / f"{program}-{seed}.pickle.gz"
-        events = forked.run(lambda: record(path, program, seed, conf, memory))
-        if not events:
-            refused += 1
-            path.unlink(missing_ok=True)
-            continue
+    while made < count and refused < (10 * count if made else 20):
+        program, seed, conf, memory = drawn(rng, series)
+        row = {"file": f"{program}-{seed}.pickle.gz", "series": series, "program": program, "seed": seed, "conf": conf, "limit": memory}
+        path = args.out / row["file"]
+        try:
+            if not forked.run(lambda: record(path, program, seed, conf, memory)):
+                refused += 1
+                path.unlink(missing_ok=True)
+                continue
+        except forked.Crashed as crash:
+            row["crashed"] = str(crash)
         made += 1
-        print(json.dumps({"file": path.name, "program": program, "seed": seed, "conf": conf, "limit": memory}), flush=True)
-    print(f"{made} recorded, {refused} refused by this release", file=sys.stderr)
-    return 0 if made else 1
+        print(json.dumps(row), flush=True)
+    print(f"{series}: {made} recorded, {refused} refused by this release", file=sys.stderr)
+    return made
 
 
 sys.exit(main())

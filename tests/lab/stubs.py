@@ -3,6 +3,10 @@
 A wheel of PyTorch names a dozen libraries beside CUDA's runtime (cuBLAS, cuDNN, NCCL...). Its allocator needs none of them, but
 the dynamic linker needs all of their symbols. So each gets an empty library of its name, with the versions that are asked for, and
 one library more, to be preloaded, has the symbols.
+
+NVML is not linked but opened by name, for what one GPU may know of another: PyTorch 2.13 and newer ask before they map memory behind
+an expandable segment, and end the program when it is not there. So it too gets a library, with the functions that are named in the
+wheel: no GPU is part of a fabric.
 """
 
 import pathlib
@@ -13,6 +17,7 @@ from collections import defaultdict
 SYSTEM = re.compile(r"(ld-linux.*|lib(c|m|dl|rt|pthread|util|gcc_s|stdc\+\+|gomp|z)[.-].*)")
 NVIDIA = re.compile(r"_{0,2}(cu|nccl|nv)[A-Za-z]")  # how its functions begin
 UNVERSIONED = "memreel_stubs"
+NVML = "libnvidia-ml.so.1"
 
 
 def readelf(*arguments):
@@ -47,6 +52,22 @@ def symbols(library):
         elif field[4] != "WEAK" and name:
             wanted.add((name, version.lstrip("@") or None))
     return defined, wanted
+
+
+def nvml_functions(libraries):
+    """Functions of NVML that the libraries look up by name."""
+    named = set()
+    for file in libraries:
+        data = file.read_bytes()
+        if NVML.encode() in data:
+            named |= {name.decode() for name in re.findall(rb"\0(nvml[A-Z][A-Za-z]*(?:_v\d+)?)(?=\0)", data)}
+    return named
+
+
+def doing_nothing(names):
+    """Assembly of functions that return 0."""
+    source = ".text\nmemreel_nothing: xor %eax, %eax\nret\n"
+    return source + "".join(f'.globl "{name}"\n.type "{name}", @function\n.set "{name}", memreel_nothing\n' for name in sorted(names))
 
 
 def compile_library(path, source, versions):
@@ -89,11 +110,11 @@ def make(wheel, provided, out):
         source = "".join(f".globl {name[:-1]}\n{name[:-1]}: ret\n" for name in nodes.values()) or f".globl {mark}\n{mark}: ret\n"
         compile_library(out / soname, ".text\n" + source, nodes or {UNVERSIONED: f"{mark};"})
 
+    if functions := nvml_functions(ours):
+        compile_library(out / NVML, doing_nothing(functions), {UNVERSIONED: " ".join(f"{name};" for name in sorted(functions))})
+
     preload = out / "libmemreel-stubs.so"
-    source, nodes = ".text\nmemreel_nothing: xor %eax, %eax\nret\n", {}
-    for version, names in versions.items():
-        nodes[version] = " ".join(f"{name};" for name in sorted(names))
-        source += "".join(f'.globl "{name}"\n.type "{name}", @function\n.set "{name}", memreel_nothing\n' for name in names)
-    compile_library(preload, source, nodes)
+    nodes = {version: " ".join(f"{name};" for name in sorted(names)) for version, names in versions.items()}
+    compile_library(preload, doing_nothing(set().union(*versions.values())), nodes)
     return preload
 
