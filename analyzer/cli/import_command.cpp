@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/input.h"
@@ -17,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct ImportArguments {
-  fs::path file;
+  std::vector<fs::path> files;
   Bytes memory_limit;
   fs::path output;
   std::string format;
@@ -46,7 +47,7 @@ Result<Json> document_of(const ImportArguments& arguments, const fs::path& outpu
     events += batch.events.count();
   }
   return Json{{"schema", "memreel.import/1"},
-              {"input", arguments.file.string()},
+              {"input", arguments.files.front().string()},
               {"output", output.string()},
               {"source", reader->header().source},
               {"events", events},
@@ -62,8 +63,15 @@ Result<void> must_be_readable_again(const fs::path& output) {
 }
 
 Exit run_import(const ImportArguments& arguments) {
-  const fs::path output = arguments.output.empty() ? default_output(arguments.file) : arguments.output;
-  if (Result<void> differ = must_differ(arguments.file, output); !differ) return fail(differ.error());
+  const fs::path& first = arguments.files.front();
+  const bool is_series = arguments.files.size() > 1;
+  if (is_series && !arguments.format.empty() && arguments.format != "torch.snapshot")
+    return fail({.what = "several files are a series of PyTorch's snapshots, not of " + arguments.format,
+                 .where = "--format",
+                 .remedy = "import the others one by one"});
+  const fs::path output = arguments.output.empty() ? default_output(first) : arguments.output;
+  for (const fs::path& file : arguments.files)
+    if (Result<void> differ = must_differ(file, output); !differ) return fail(differ.error());
   if (arguments.json) {
     if (Result<void> room = leaves_room_for_json(output); !room) return fail(room.error());
     if (Result<void> readable = must_be_readable_again(output); !readable) return fail(readable.error());
@@ -71,13 +79,14 @@ Exit run_import(const ImportArguments& arguments) {
   Result<std::unique_ptr<ByteSink>> sink = atomic_file_sink(output, private_mode);
   if (!sink) return fail(sink.error());
   {
-    ProgressBar bar("importing " + arguments.file.filename().string());
+    ProgressBar bar("importing " + first.filename().string());
     ImportOptions options;
     options.format = arguments.format;
     options.memory_limit = arguments.memory_limit;
     options.on_progress = [&](ImportProgress p) { bar.update(p.bytes_done, p.bytes_total); };
-    if (const Result<void> done = import_file(arguments.file, *std::move(sink), options); !done)
-      return fail(done.error());
+    const Result<void> done = is_series ? import_series(arguments.files, *std::move(sink), options)
+                                        : import_file(first, *std::move(sink), options);
+    if (!done) return fail(done.error());
   }
   if (arguments.json) {
     const Result<Json> document = document_of(arguments, output);
@@ -97,7 +106,10 @@ Exit run_import(const ImportArguments& arguments) {
 void add_import_command(CLI::App& app, Exit& exit) {
   CLI::App* const command = app.add_subcommand("import", "Convert another tool's recording to a .reel trace");
   const auto arguments = std::make_shared<ImportArguments>();
-  command->add_option("FILE", arguments->file, "Recording to import; may be compressed with xz, gzip or zstd")
+  command
+      ->add_option("FILE", arguments->files,
+                   "Recording to import; may be compressed with xz, gzip or zstd. Several are a series of PyTorch's "
+                   "snapshots without traces, in order of time")
       ->required();
   add_memory_option(*command, arguments->memory_limit);
   command->add_option("-o,--output", arguments->output, "Trace to write [FILE's name with .reel, in this directory]");
@@ -110,7 +122,8 @@ void add_import_command(CLI::App& app, Exit& exit) {
   command->footer("Formats:" + formats +
                   "\n\nExamples:\n"
                   "  memreel import snapshot.pickle                 writes snapshot.reel\n"
-                  "  memreel import snapshot.pickle.xz -o run7.reel");
+                  "  memreel import snapshot.pickle.xz -o run7.reel\n"
+                  "  memreel import snap-*.pickle -o series.reel    include_traces=False: each an instant");
   command->callback([arguments, &exit] { exit = run_import(*arguments); });
 }
 

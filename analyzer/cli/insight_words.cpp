@@ -9,7 +9,8 @@
 namespace memreel::cli {
 
 std::string heap_title(const Tables& tables, HeapId heap) {
-  return tables[tables[heap].name] + ", device " + std::to_string(tables[heap].device);
+  const std::string& name = tables[tables[heap].name];
+  return tables[heap].device < 0 ? name : name + ", device " + std::to_string(tables[heap].device);
 }
 
 std::string place_of(const Tables& tables, const PoolStreamKey& pool_stream) {

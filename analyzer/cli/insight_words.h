@@ -7,7 +7,7 @@
 
 namespace memreel::cli {
 
-/// "torch.cuda, device 0".
+/// "torch.cuda, device 0"; of host memory the name alone.
 std::string heap_title(const Tables& tables, HeapId heap);
 
 /// "stream 0x7f.., pool (0, 1), small": what is not the default one.

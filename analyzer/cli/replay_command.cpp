@@ -1,4 +1,5 @@
 #include "analyzer/replay/prepare.h"
+#include "analyzer/replay/program_heaps.h"
 #include "analyzer/replay/replay.h"
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/console.h"
 #include "analyzer/cli/input.h"
+#include "analyzer/cli/insight_words.h"
 #include "analyzer/cli/json.h"
 #include "analyzer/cli/on_device.h"
 #include "analyzer/cli/subject.h"
@@ -54,6 +56,7 @@ struct ReplayInput {
 };
 
 constexpr std::string_view default_policies = "bound.live,cuda.malloc,torch.native,fit.best";
+constexpr std::string_view default_policies_of_pinned_memory = "bound.live,torch.host";
 
 /// The results of one policy, one per heap.
 using PolicyResults = std::span<const ReplayResult>;
@@ -197,9 +200,9 @@ void print_heap_table(const Trace& trace, const HeapHistory& history, const std:
   }
   const Heap& heap = trace.tables[history.heap];
   const DeviceModel device = groups.front().front().device_model;
-  std::cout << bold(trace.tables[heap.name] + ", device " + std::to_string(heap.device)) << ": "
-            << text_of(history.allocations) << " allocations, peak live " << text_of(history.peak_live)
-            << "\n  device memory: " << memory_of(device);
+  std::cout << bold(heap_title(trace.tables, history.heap)) << ": " << text_of(history.allocations)
+            << " allocations, peak live " << text_of(history.peak_live)
+            << (heap.device < 0 ? "\n  host memory: " : "\n  device memory: ") << memory_of(device);
   if (rules.told) std::cout << "\n  rules: " << rules.text;
   std::cout << "\n\n";
   table.print(std::cout, 2);
@@ -224,11 +227,30 @@ Result<ReplayOptions> options_of(const ReplayArguments& arguments) {
   return ReplayOptions{.device = *device, .find_min_capacity = limited, .placement_metrics = arguments.json};
 }
 
-/// Policies that are only modelled.
+/// Policies that are only modelled, as they were asked for.
 Result<std::vector<PolicySpec>> modelled_specs(const ReplayArguments& arguments) {
-  if (!arguments.policies.empty()) return parse_policy_lists(arguments.policies);
-  if (!arguments.on_device.empty()) return std::vector<PolicySpec>{};
-  return parse_policies(default_policies);
+  return arguments.policies.empty() ? std::vector<PolicySpec>{} : parse_policy_lists(arguments.policies);
+}
+
+/// Those for the heaps when none were asked for.
+std::vector<PolicySpec> default_specs(const std::vector<Prepared>& heaps) {
+  return *parse_policies(std::ranges::all_of(heaps, is_pinned_memory) ? default_policies_of_pinned_memory
+                                                                      : default_policies);
+}
+
+/// Whether the policies are of pinned host memory. Error: some are.
+Result<bool> ask_of_pinned_memory(const std::vector<PolicySpec>& specs) {
+  const auto is_host = [](const PolicySpec& spec) {
+    const auto info = std::ranges::find(policies(), spec.name, &PolicyInfo::name);
+    return info != policies().end() && info->host_memory;
+  };
+  const auto host = std::ranges::find_if(specs, is_host);
+  if (host == specs.end()) return false;
+  if (const auto other = std::ranges::find_if_not(specs, is_host); other != specs.end())
+    return Error{.what = host->name + " is of pinned host memory, " + other->name + " of a device's",
+                 .where = "--policy",
+                 .remedy = "ask for them one after the other"};
+  return true;
 }
 
 // A trace of more events is streamed: in memory an event takes about 64 bytes.
@@ -241,8 +263,9 @@ bool is_too_large(const std::filesystem::path& file) {
   return index && index->event_count() > most_events_in_memory;
 }
 
-Result<ReplayInput> input_of(const ReplayArguments& arguments) {
+Result<ReplayInput> input_of(const ReplayArguments& arguments, bool of_pinned_memory) {
   ReplayInput input;
+  const auto wanted = of_pinned_memory ? only_pinned_memory : only_requests;
   if (arguments.stream || is_too_large(arguments.file)) {
     Result<std::unique_ptr<StreamedTrace>> streamed = StreamedTrace::open(arguments.file, arguments.memory_limit);
     if (!streamed) return std::move(streamed).error();
@@ -250,7 +273,7 @@ Result<ReplayInput> input_of(const ReplayArguments& arguments) {
     if (const std::string line = provenance(input.trace.header); !line.empty())
       note(arguments.file.filename().string() + ": " + line);
     for (const std::string& line : shortcomings(input.trace)) note(arguments.file.filename().string() + ": " + line);
-    input.heaps = only_requests((*streamed)->heaps());
+    input.heaps = wanted((*streamed)->heaps());
     input.histories = (*streamed)->histories();
     input.event_count = (*streamed)->event_count();
     input.streamed = *std::move(streamed);
@@ -258,16 +281,22 @@ Result<ReplayInput> input_of(const ReplayArguments& arguments) {
     Result<Trace> trace = open_subject(arguments.file, arguments.memory_limit);
     if (!trace) return std::move(trace).error();
     input.trace = *std::move(trace);
-    input.heaps = only_requests(prepare(input.trace));
+    input.heaps = wanted(prepare(input.trace));
     input.histories = heap_histories(input.trace);
     input.event_count = input.trace.events.count();
   }
+  if (input.heaps.empty() && of_pinned_memory)
+    return Error{.what = "holds no history of pinned host memory",
+                 .where = arguments.file.string(),
+                 .remedy =
+                     "record it with torch.cuda.memory._record_memory_history(record_pinned_host_memory=True), "
+                     "PyTorch 2.14 and newer"};
   if (input.heaps.empty()) return Error{.what = "holds no allocations to replay", .where = arguments.file.string()};
   return input;
 }
 
 Exit run_replay(const ReplayArguments& arguments) {
-  const Result<std::vector<PolicySpec>> modelled = modelled_specs(arguments);
+  Result<std::vector<PolicySpec>> modelled = modelled_specs(arguments);
   if (!modelled) return fail(modelled.error());
   const Result<std::vector<PolicySpec>> real_specs = parse_policy_lists(arguments.on_device);
   if (!real_specs) return fail(real_specs.error());
@@ -279,9 +308,12 @@ Exit run_replay(const ReplayArguments& arguments) {
     if (!read) return fail(read.error());
     costs = *std::move(read);
   }
-  const Result<ReplayInput> input = input_of(arguments);
+  const Result<bool> of_pinned_memory = ask_of_pinned_memory(*modelled);
+  if (!of_pinned_memory) return fail(of_pinned_memory.error());
+  const Result<ReplayInput> input = input_of(arguments, *of_pinned_memory);
   if (!input) return fail(input.error());
   const std::vector<Prepared>& heaps = input->heaps;
+  if (modelled->empty() && real_specs->empty()) modelled = default_specs(heaps);
   const Result<TorchRules> rules = torch_rules(input->trace, heaps, arguments.torch_version);
   if (!rules) return fail(rules.error());
   if (input->streamed && !real_specs->empty()) {

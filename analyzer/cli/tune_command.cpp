@@ -13,7 +13,9 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/subject.h"
 #include "analyzer/history/lifetimes.h"
+#include "analyzer/replay/prepare.h"
 #include "analyzer/replay/steps.h"
+#include "analyzer/replay/verify_placement.h"
 
 namespace memreel::cli {
 namespace {
@@ -58,6 +60,7 @@ Result<PolicySpec> baseline_of(const Trace& trace, const std::vector<Prepared>& 
     if (specs->size() == 1) return specs->front();
     return Error{.what = "the program ran with one policy", .where = "--policy"};
   }
+  if (is_pinned_memory(heaps.front())) return *recorded_policy(trace, heaps.front());
   if (const auto recorded = recorded_policy(trace, heaps)) return *recorded;
   return Error{.what = "this program did not use PyTorch's allocator",
                .where = arguments.file.string(),
@@ -77,6 +80,20 @@ void add_default_question(const std::vector<Prepared>& heaps, TuneOptions& optio
     options.questions.push_back(*parse_what_if("empty_cache@step"));
 }
 
+std::vector<HeapHistory> recorded_of(const Trace& trace, const std::vector<Prepared>& heaps) {
+  std::vector<HeapHistory> recorded;
+  for (const HeapHistory& history : heap_histories(trace))
+    for (const Prepared& heap : heaps)
+      if (heap.heap == history.heap) recorded.push_back(history);
+  return recorded;
+}
+
+/// What else has settings of PyTorch's; empty where it is what is judged already.
+std::vector<Prepared> pinned_memory_beside(const Trace& trace, const std::vector<Prepared>& heaps) {
+  if (is_pinned_memory(heaps.front())) return {};
+  return only_pinned_memory(prepare(trace));
+}
+
 Exit run_tune(const TuneArguments& arguments) {
   Result<TuneOptions> options = options_of(arguments);
   if (!options) return fail(options.error());
@@ -94,22 +111,26 @@ Exit run_tune(const TuneArguments& arguments) {
   set_torch_rules(options->allocators, *rules);
   add_default_question(heaps, *options);
 
-  const Result<TuneResult> result = [&] {
+  std::vector<Tuned> tuned;
+  const auto add = [&](const std::vector<Prepared>& of, const PolicySpec& policy,
+                       TuneOptions how) -> std::optional<Error> {
     ProgressBar bar("replaying settings");
-    options->on_progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
-    return tune(heaps, ran_with.front(), *options);
-  }();
-  if (!result) return fail(result.error());
-
-  TuneReport report{.file = arguments.file, .top = arguments.top, .rules = *rules};
-  report.steps = find_steps(*trace, heaps.front().heap);
-  for (const HeapHistory& history : heap_histories(*trace))
-    for (const Prepared& heap : heaps)
-      if (heap.heap == history.heap) report.recorded.push_back(history);
+    how.on_progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
+    Result<TuneResult> result = tune(of, policy, how);
+    if (!result) return std::move(result).error();
+    tuned.push_back({.result = *std::move(result),
+                     .report = {.file = arguments.file, .top = arguments.top, .recorded = recorded_of(*trace, of)}});
+    return std::nullopt;
+  };
+  if (const auto error = add(heaps, ran_with.front(), *options)) return fail(*error);
+  tuned.front().report.steps = find_steps(*trace, heaps.front().heap);
+  tuned.front().report.rules = *rules;
+  if (const std::vector<Prepared> pinned = pinned_memory_beside(*trace, heaps); !pinned.empty())
+    if (const auto error = add(pinned, *recorded_policy(*trace, pinned.front()), {})) return fail(*error);
   if (arguments.json)
-    print_tune_json(*trace, *result, report);
+    print_tune_json(*trace, tuned);
   else
-    print_tune_text(*trace, *result, report);
+    print_tune_text(*trace, tuned);
   return Exit::done;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <vector>
 
 #include "analyzer/cli/json.h"
@@ -22,7 +23,13 @@ struct TuneReport {
   Bytes recorded_peak() const;  // of the worst device; 0 when the trace has no segments
 };
 
-void print_tune_text(const Trace& trace, const TuneResult& result, const TuneReport& report);
-void print_tune_json(const Trace& trace, const TuneResult& result, const TuneReport& report);
+/// One of a process's allocators: that of its devices, or, behind it, that of pinned host memory.
+struct Tuned {
+  TuneResult result;
+  TuneReport report;
+};
+
+void print_tune_text(const Trace& trace, std::span<const Tuned> tuned);
+void print_tune_json(const Trace& trace, std::span<const Tuned> tuned);
 
 }  // namespace memreel::cli

@@ -28,12 +28,10 @@ Json json_of_device(const ReplayResult& r) {
           {"driver_calls", json_of_calls(r.driver_calls)}};
 }
 
-bool is_setting(const Outcome& outcome) { return outcome.policy.name == "torch.native"; }
-
 Json json_of(const Outcome& outcome, const TuneResult& result) {
   const ReplayResult& worst = outcome.worst();
   const DriverCalls calls = outcome.driver_calls();
-  Json json{{"setting", is_setting(outcome) ? Json(conf_of(outcome.policy)) : Json(nullptr)},
+  Json json{{"setting", has_settings(outcome.policy) ? Json(conf_of(outcome.policy)) : Json(nullptr)},
             {"policy", outcome.policy.name},
             {"params", outcome.policy.parameters},
             {"peak_live_bytes", worst.peak_live.count},
@@ -53,9 +51,8 @@ Json json_of(const Outcome& outcome, const TuneResult& result) {
   return json;
 }
 
-}  // namespace
-
-void print_tune_json(const Trace& trace, const TuneResult& result, const TuneReport& report) {
+/// What was found of the heaps of one allocator.
+Json findings_of(const TuneResult& result, const TuneReport& report) {
   Json baseline = json_of(result.baseline, result);
   baseline.erase("saved_bytes");
   baseline.erase("saved_share");
@@ -77,10 +74,7 @@ void print_tune_json(const Trace& trace, const TuneResult& result, const TuneRep
   const Outcome* const best = result.recommended();
   const ReplayResult& base = result.baseline.worst();
   const bool limited = base.device_model.kind == DeviceModel::Kind::capacity;
-  Json document({{"schema", "memreel.tune/1"},
-                 {"trace", report.file.string()},
-                 {"losses", json_of_losses(trace)},
-                 {"capacity_bytes", limited ? Json(base.device_model.capacity.count) : Json(nullptr)},
+  Json findings({{"capacity_bytes", limited ? Json(base.device_model.capacity.count) : Json(nullptr)},
                  {"steps", report.steps.ends.size()},
                  {"step_mark", report.steps.mark},
                  {"baseline", baseline},
@@ -92,7 +86,25 @@ void print_tune_json(const Trace& trace, const TuneResult& result, const TuneRep
                  {"recommended", best != nullptr ? Json(conf_of(best->policy)) : Json(nullptr)},
                  {"export", best != nullptr ? Json(export_line(conf_of(best->policy))) : Json(nullptr)},
                  {"verdict", verdict(result)}});
-  if (!report.rules.text.empty()) document["torch_rules"] = report.rules.text;
+  return findings;
+}
+
+}  // namespace
+
+void print_tune_json(const Trace& trace, std::span<const Tuned> tuned) {
+  Json document(
+      {{"schema", "memreel.tune/1"}, {"trace", tuned.front().report.file.string()}, {"losses", json_of_losses(trace)}});
+  document.update(findings_of(tuned.front().result, tuned.front().report));
+  const TorchRules& rules = tuned.front().report.rules;
+  if (!rules.text.empty()) document["torch_rules"] = rules.text;
+  if (tuned.size() > 1) {
+    const Tuned& pinned = tuned.back();
+    Json findings = findings_of(pinned.result, pinned.report);
+    for (const char* key : {"steps", "step_mark"}) findings.erase(key);
+    const auto& least = pinned.result.least_unrounded_peak;
+    findings["least_unrounded_peak_bytes"] = least ? Json(least->count) : Json(nullptr);
+    document["pinned_memory"] = std::move(findings);
+  }
   print_json(document);
 }
 

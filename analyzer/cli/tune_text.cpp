@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "analyzer/cli/console.h"
+#include "analyzer/cli/insight_words.h"
 #include "analyzer/cli/tune_command.h"
 #include "analyzer/report/text_table.h"
 #include "analyzer/tune/search_space.h"
@@ -14,10 +15,17 @@ namespace memreel::cli {
 namespace {
 
 std::string calls_of(const Outcome& outcome) { return text_of(count_of(outcome.driver_calls())); }
-std::string cost_of(const Outcome& outcome) { return text_of_seconds(outcome.driver_seconds()); }
+/// What page-locking costs depends on the host.
+std::string cost_of(const Outcome& outcome) {
+  return outcome.worst().device < 0 ? "" : text_of_seconds(outcome.driver_seconds());
+}
+std::string calls_and_cost_of(const Outcome& outcome) {
+  const std::string cost = cost_of(outcome);
+  return calls_of(outcome) + (cost.empty() ? "" : " (" + cost + ")");
+}
 
 std::string name_of(const Outcome& outcome) {
-  if (outcome.policy.name != "torch.native") return outcome.policy.name;
+  if (!has_settings(outcome.policy)) return outcome.policy.name;
   const std::string conf = conf_of(outcome.policy);
   return conf.empty() ? "PyTorch's defaults" : conf;
 }
@@ -65,17 +73,18 @@ class Table {
 
 void print_heading(const Trace& trace, const TuneResult& result, const TuneReport& report) {
   for (const HeapHistory& history : report.recorded) {
-    const Heap& heap = trace.tables[history.heap];
-    std::cout << bold(trace.tables[heap.name] + ", device " + std::to_string(heap.device)) << ": "
-              << text_of(history.allocations) << " allocations, peak live " << text_of(history.peak_live) << '\n';
+    std::cout << bold(heap_title(trace.tables, history.heap)) << ": " << text_of(history.allocations)
+              << " allocations, peak live " << text_of(history.peak_live) << '\n';
     if (history.peak_reserved != 0_B)
       std::cout << "  peak reserved as recorded " << text_of(history.peak_reserved) << '\n';
   }
   const DeviceModel& device = result.baseline.worst().device_model;
+  const bool is_pinned_memory = result.baseline.worst().device < 0;
   if (report.rules.told) std::cout << "rules " << report.rules.text << '\n';
   if (result.limited) std::cout << "device memory " << text_of(device.capacity) << '\n';
   if (result.baseline.heaps.size() > 1) std::cout << "settings are ranked by the device with the highest peak\n";
-  std::cout << "  reserved: at the peak; calls, cost: of the driver, on an H200\n\n";
+  std::cout << (is_pinned_memory ? "  reserved: at the peak; calls: cudaHostAlloc and cudaFreeHost\n\n"
+                                 : "  reserved: at the peak; calls, cost: of the driver, on an H200\n\n");
 }
 
 void print_recommendation(const TuneResult& result) {
@@ -85,8 +94,8 @@ void print_recommendation(const TuneResult& result) {
     return;
   }
   std::cout << bold(export_line(conf_of(best->policy))) << "\n\n";
-  std::string text = verdict(result) + " Driver calls: " + calls_of(result.baseline) + " (" + cost_of(result.baseline) +
-                     ") before, " + calls_of(*best) + " (" + cost_of(*best) + ") with it.";
+  std::string text = verdict(result) + " Driver calls: " + calls_and_cost_of(result.baseline) + " before, " +
+                     calls_and_cost_of(*best) + " with it.";
   if (const std::string release = needs_release(best->policy); !release.empty())
     text += " Requires PyTorch " + release + " or newer.";
   std::cout << wrapped(text, 0);
@@ -163,7 +172,9 @@ Bytes TuneReport::recorded_peak() const {
   return peak;
 }
 
-void print_tune_text(const Trace& trace, const TuneResult& result, const TuneReport& report) {
+namespace {
+
+void print_tuned(const Trace& trace, const TuneResult& result, const TuneReport& report) {
   print_heading(trace, result, report);
   Table table(result);
   table.add(name_of(result.baseline) + " (in use)", result.baseline);
@@ -173,13 +184,22 @@ void print_tune_text(const Trace& trace, const TuneResult& result, const TuneRep
   if (!result.allocators.empty() && !result.settings.empty()) table.add_rule();
   for (const Outcome& outcome : result.allocators) table.add(name_of(outcome), outcome);
   table.print();
-  if (result.tried > 0) {
+  if (result.tried > 0 || result.least_unrounded_peak) {
     std::cout << "\n  " << text_of(result.tried) << " settings tried";
     if (result.given_up > 0) std::cout << ", " << text_of(result.given_up) << " stopped early";
     std::cout << "\n\n";
     print_recommendation(result);
   }
   print_alternatives(result, report);
+}
+
+}  // namespace
+
+void print_tune_text(const Trace& trace, std::span<const Tuned> tuned) {
+  for (const Tuned& each : tuned) {
+    if (&each != &tuned.front()) std::cout << '\n';
+    print_tuned(trace, each.result, each.report);
+  }
 }
 
 }  // namespace memreel::cli

@@ -50,10 +50,11 @@ Json json_of(const Verification& v) {
 
 void print_text(const Verification& v) {
   const std::string verdict = v.exact() ? bold("exact") : red("not exact");
-  std::cout << "device " << v.device << ", " << v.policy.name << ": " << verdict << "\n  addresses       "
-            << text_of(v.address_matches) << " of " << text_of(v.allocations) << "\n  segment events  "
-            << text_of(v.segment_matches) << " of " << text_of(v.segment_events) << "\n  peak reserved   "
-            << text_of(v.peak_reserved) << ", recorded " << text_of(v.recorded_peak_reserved) << '\n';
+  std::cout << (v.device < 0 ? "host memory" : "device " + std::to_string(v.device)) << ", " << v.policy.name << ": "
+            << verdict << "\n  addresses       " << text_of(v.address_matches) << " of " << text_of(v.allocations)
+            << "\n  segment events  " << text_of(v.segment_matches) << " of " << text_of(v.segment_events)
+            << "\n  peak reserved   " << text_of(v.peak_reserved) << ", recorded " << text_of(v.recorded_peak_reserved)
+            << '\n';
   if (!v.rules.empty()) std::cout << "  rules           " << v.rules << '\n';
   if (!v.note.empty()) std::cout << "  note            " << v.note << '\n';
   if (v.first_divergence) {

@@ -39,6 +39,8 @@ class Device {
   /// Puts memory behind reserved addresses. False when the device refuses.
   virtual bool map(Address /*address*/, Bytes /*size*/) { return false; }
   virtual void unmap(Address /*address*/, Bytes /*size*/) {}
+  /// Where an address that it gave really lies: it may give others, so that their order tells something.
+  virtual Address real(Address address) const { return address; }
   /// Whether `size` more bytes would be within the limit.
   virtual bool allows(Bytes /*size*/) const { return true; }
 

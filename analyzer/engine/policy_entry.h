@@ -20,6 +20,7 @@ struct PolicyInfo {
   std::map<std::string, std::string> defaults;
   bool needs_whole_trace = false;  // decides with all of it before its eyes: can't be streamed
   bool sub_allocates = true;       // meaningless on a driver-level heap of a program that pools by itself
+  bool host_memory = false;        // of pinned host memory; the others are of a device's
 };
 
 /// A policy whose parameters are settled.

@@ -10,8 +10,9 @@ std::vector<std::string> what_is_missing(const Losses& losses, const ReadReport&
   if (losses.history_overflowed) missing.emplace_back("the oldest events, overwritten in the recorder's ring buffer");
   if (losses.folded_events > 0)
     missing.push_back(text_of(losses.folded_events) + " older events, which the flight recorder has summed up");
-  if (losses.skipped == all_of_a_history()) {
-    missing.emplace_back("the history: it is a snapshot of one instant");
+  if (is_no_history(losses.skipped)) {
+    missing.emplace_back(losses.skipped == all_of_a_history() ? "the history: it is a snapshot of one instant"
+                                                              : "what happened between the snapshots of a series");
   } else {
     if (losses.began_late || losses.preexisting_allocations > 0)
       missing.emplace_back("the history before the recording began, when the program already held memory");

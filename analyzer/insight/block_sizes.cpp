@@ -63,7 +63,8 @@ std::map<std::string, std::string> text_of_settings(const Tables& tables, const 
 }  // namespace
 
 bool is_torch_heap(const Tables& tables, HeapId heap) {
-  return tables[heap].level == Level::framework && tables[tables[heap].name].starts_with("torch");
+  return tables[heap].level == Level::framework && tables[heap].device >= 0 &&
+         tables[tables[heap].name].starts_with("torch");
 }
 
 /// One heap, and what follows for it event by event where it is PyTorch's.

@@ -40,6 +40,8 @@ Result<void> check_as_pytorch(const PolicySpec& spec) {
     return bad_parameter(spec, "large_segment_size_mb", "a number of MiB above 10");
   if (is("roundup_power2_divisions", "0"))
     return bad_parameter(spec, "roundup_power2_divisions", "a power of two or a list such as [256:1,512:2,>:8]");
+  if (is("expandable_segments_reserve", "full"))
+    return bad_parameter(spec, "expandable_segments_reserve", "a share of the device's memory such as 0.5, or 40G");
   if (const auto found = spec.parameters.find("garbage_collection_threshold");
       found != spec.parameters.end() && parse_fraction(found->second) == 0.0)
     return bad_parameter(spec, "garbage_collection_threshold", "a fraction above 0 and below 1");
@@ -82,7 +84,7 @@ std::string alloc_conf(const TorchSettings& settings) {
   defaults["max_non_split_rounding_mb"] = settings.spec().parameters.at("large_segment_size_mb");
   std::string conf;
   for (const auto& [key, value] : settings.spec().parameters)
-    if (key != TorchSettings::release_key && value != defaults.at(key))
+    if (!TorchSettings::is_own_key(key) && value != defaults.at(key))
       conf += (conf.empty() ? "" : ",") + key + ":" + value;
   return conf;
 }

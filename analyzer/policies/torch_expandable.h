@@ -5,20 +5,23 @@
 //
 // - A range belongs to one arena. It is one chain of blocks: allocated, free, or unmapped, of which neighbours of the
 //   same state merge (unmapped ones too).
-// - A request that no free block serves goes to the lowest unmapped block of its arena that begins, together with the
+// - A request that no free block serves goes to the unmapped block at the lowest address of its arena that begins, together with the
 //   free block before it, a chain of free and unmapped blocks of enough bytes; else to a new range. Memory is mapped
 //   there from the front, block after block, until the first free block is large enough.
 // - Memory is mapped and unmapped in whole runs, counted from the beginning of the range. Mapping rounds up to runs;
 //   what is mapped too much is free. Unmapping a free block takes the whole runs inside it; the rest stays free.
 // - A range that is one unmapped block is given up.
-// - Assumed: a range never ends. PyTorch's has 1.125 times the device's memory, which only a program that maps behind
-//   many gaps uses up.
+// - A range ends where expandable_segments_reserve says so (torch_reserve.h), in whole runs; a request for more than a
+//   range has fails as if the device had refused it.
+// - Assumed: without that setting it never ends. PyTorch's has 1.125 times the device's memory, which only a program
+//   that maps behind many gaps uses up.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <optional>
 
 #include "analyzer/engine/device.h"
 #include "analyzer/policies/torch_pools.h"
@@ -60,10 +63,13 @@ class TorchExpandable {
   }
 
   /// A block of at least `size` bytes that is neither free nor anything else yet; none when the device refuses, though
-  /// some memory may have been mapped before it did. `mapped` is called for each piece that was mapped.
-  BlockId allocate(Arena& arena, Bytes size, Bytes run, auto&& mapped) {
+  /// some memory may have been mapped before it did. `most`: the addresses of a range; none: no limit. `mapped` is
+  /// called for each piece that was mapped.
+  BlockId allocate(Arena& arena, Bytes size, Bytes run, std::optional<Bytes> most, auto&& mapped) {
+    if (most) most = whole_runs(*most, run);
+    if (most && size > *most) return BlockId::none;
     BlockId block = find(arena, size);
-    if (block == BlockId::none) block = reserve(arena, size, run);
+    if (block == BlockId::none) block = reserve(arena, size, run, most);
     if (block == BlockId::none) return block;
     if (table_[block].state == BlockState::unmapped) block = map(arena, block, size, mapped);
     while (block != BlockId::none && table_[block].size < size)
@@ -111,6 +117,9 @@ class TorchExpandable {
     return id != BlockId::none && (table_[id].state == BlockState::free || table_[id].state == BlockState::unmapped);
   }
 
+  /// Unmapped blocks are kept by address in every release, whatever breaks ties between free ones.
+  Address place_of(BlockId id) const { return device_.real(table_[id].address); }
+
   bool grows(const Block& block) const {
     return block.next != BlockId::none && table_[block.next].state == BlockState::unmapped;
   }
@@ -134,11 +143,12 @@ class TorchExpandable {
     return BlockId::none;
   }
 
-  BlockId reserve(Arena& arena, Bytes size, Bytes run) {
+  BlockId reserve(Arena& arena, Bytes size, Bytes run, std::optional<Bytes> most) {
     const auto addresses = device_.reserve_addresses(size, run);
     if (!addresses) return BlockId::none;
     ranges_.emplace(addresses->address, Range{run});
-    const BlockId block = table_.add(addresses->address, addresses->size, arena.number);
+    const BlockId block =
+        table_.add(addresses->address, std::min(addresses->size, most.value_or(addresses->size)), arena.number);
     table_[block].expandable = true;
     pools_.note_made(block);
     put_unmapped(arena, block);
@@ -151,11 +161,11 @@ class TorchExpandable {
     const Bytes taken = std::min(whole_runs(size, run), table_[id].size);
     if (!device_.map(table_[id].address, taken)) return BlockId::none;
     mapped(MappedBytes{arena.small, taken, taken / run});
-    arena.unmapped.erase(table_[id].address);
+    arena.unmapped.erase(place_of(id));
     if (taken < table_[id].size) {
       const BlockId front = table_.split_front(id, taken);
       pools_.note_made_behind(front, id);
-      arena.unmapped.emplace(table_[id].address, id);
+      arena.unmapped.emplace(place_of(id), id);
       id = front;
     }
     pools_.merge_with_free_neighbours(id);
@@ -168,17 +178,17 @@ class TorchExpandable {
     block.state = BlockState::unmapped;
     const auto merges = [&](BlockId other) {
       if (other == BlockId::none || table_[other].state != BlockState::unmapped) return false;
-      arena.unmapped.erase(table_[other].address);
+      arena.unmapped.erase(place_of(other));
       return true;
     };
     if (merges(block.previous)) table_.absorb_previous(id);
     if (merges(block.next)) table_.absorb_next(id);
-    arena.unmapped.emplace(block.address, id);
+    arena.unmapped.emplace(place_of(id), id);
   }
 
   void give_up(Arena& arena, BlockId id) {
     const Address base = table_[id].address;
-    arena.unmapped.erase(base);
+    arena.unmapped.erase(place_of(id));
     ranges_.erase(base);
     table_.remove(id);
     device_.release_addresses(base);

@@ -6,8 +6,9 @@
 namespace memreel {
 namespace {
 
-ReplayResult run(const Prepared& heap, const TorchSettings& settings, const RunOptions& given) {
+ReplayResult run(const Prepared& heap, TorchSettings settings, const RunOptions& given) {
   RunOptions options = given;
+  if (given.device.kind == DeviceModel::Kind::capacity) settings.reserve.memory = given.device.capacity;
   // A share of what the device is said to have. What recorded failures imply is what was left of such a share.
   DeviceModel& model = options.device;
   if (settings.memory_fraction < 1 && model.kind == DeviceModel::Kind::capacity && !model.told) {

@@ -8,14 +8,14 @@
 //   between these, and neighbours merge only inside a segment.
 // - A block of an expandable segment that could grow counts with what it can grow to (torch_expandable.h).
 // - That one candidate is refused when it is of max_split_size or more and the request is not, or when both are and it
-//   exceeds the request by max_non_split_rounding or more.
+//   exceeds the request by max_non_split_rounding or more; blocks of expandable segments too, but for PR #193400.
 // - The front of the block is handed out. The rest becomes a free block when it has at least 512 B (small, or with
 //   expandable_segments) or more than 1 MiB (large, and only when the request is below max_split_size); else it goes
 //   with the allocation.
 // - Without a candidate, in this order: collect garbage if a threshold is set; ask the device for a segment (with
 //   expandable_segments: for memory to map, though the limit is checked as if it were a segment); release oversize
 //   blocks of this stream if max_split_size is set, and ask again; wait for all pending blocks, release everything
-//   unused, and ask again; fail.
+//   unused, and ask again (PR #191302 would search the free blocks first); fail.
 // - What is released is every segment of which nothing is used and every run of an expandable segment of which nothing
 //   is used. Collecting garbage and releasing oversize blocks pass expandable segments by.
 // - A freed block becomes reusable, and merges with free neighbours, when the device is done with it.
@@ -166,12 +166,16 @@ class TorchNative {
       if (block == BlockId::none) return block;
       if (block != found.block) found = arena.free.place_of(block);
     }
-    const bool oversize = rounded >= settings_.max_split_size;
-    const Bytes size = table_[found.block].size;
-    if (!oversize && size >= settings_.max_split_size) return BlockId::none;
-    if (oversize && size - rounded >= settings_.max_non_split_rounding) return BlockId::none;
+    if (!may_serve(table_[found.block], rounded)) return BlockId::none;
     pools_.take_out(arena, found);
     return found.block;
+  }
+
+  [[gnu::always_inline]] bool may_serve(const Block& block, Bytes rounded) const {
+    if (settings_.expandable_ignores_oversize && block.expandable) [[unlikely]]
+      return true;
+    if (rounded < settings_.max_split_size) return block.size < settings_.max_split_size;
+    return block.size - rounded < settings_.max_non_split_rounding;
   }
 
   BlockId make_room(Arena& arena, Bytes rounded) {
@@ -181,7 +185,8 @@ class TorchNative {
     if (block == BlockId::none) {
       release_everything();
       observer_.retried();
-      block = take_new(arena, rounded);
+      if (settings_.search_after_release) block = take_free(arena, rounded);
+      if (block == BlockId::none) block = take_new(arena, rounded);
     }
     return block;
   }
@@ -191,11 +196,13 @@ class TorchNative {
     const Bytes size = settings_.segment_size(rounded);
     if (settings_.expandable && (arena.pool == PoolId::default_pool || settings_.release.expands_private_pools())) {
       if (!device_.allows(size)) return BlockId::none;
-      return expandable_.allocate(arena, rounded, settings_.run_size(arena.small), [&](const MappedBytes& memory) {
-        calls_.map += memory.runs;
-        pools_.use().reserved += memory.size;
-        observer_.mapped(memory);
-      });
+      const auto most = settings_.reserve.is_set() ? settings_.reserve.limit(arena.stream_handle) : std::nullopt;
+      return expandable_.allocate(arena, rounded, settings_.run_size(arena.small), most,
+                                  [&](const MappedBytes& memory) {
+                                    calls_.map += memory.runs;
+                                    pools_.use().reserved += memory.size;
+                                    observer_.mapped(memory);
+                                  });
     }
     const auto address = device_.reserve(size);
     if (!address) return BlockId::none;

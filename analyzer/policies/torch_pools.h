@@ -25,12 +25,13 @@ namespace memreel {
 template <class Tie>
 struct TorchArena {
   FitIndex<Tie> free;
-  std::map<Address, BlockId> unmapped;  // addresses of expandable segments without memory behind them
+  std::map<Address, BlockId> unmapped;  // addresses without memory behind them, by where they really lie
   std::uint32_t number = 0;
   std::uint32_t size_class = 0;
   bool small = false;
   PoolId pool = PoolId::default_pool;
   StreamId stream = StreamId::default_stream;
+  std::uint64_t stream_handle = 0;
 };
 
 /// `Tie` is LowestFirst, or OldestFirst for the release that numbers its blocks (TorchRelease::TieBreak).
@@ -150,7 +151,8 @@ class TorchPools {
                          .size_class = static_cast<std::uint32_t>(searches_.size() - 1),
                          .small = small,
                          .pool = pool,
-                         .stream = stream_of[stream]});
+                         .stream = stream_of[stream],
+                         .stream_handle = stream});
     }
     for (const PoolStream& pool_stream : heap.pool_streams)
       arenas_of_pool_stream_.push_back({&arenas_[by_key[{pool_stream.pool, false, pool_stream.stream_handle}]],

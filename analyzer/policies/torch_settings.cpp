@@ -23,6 +23,12 @@ constexpr const char* expandable_key = "expandable_segments";
 constexpr std::array conf_variables{"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"};
 constexpr const char* fraction_key = "per_process_memory_fraction";
 constexpr const char* threshold_key = "garbage_collection_threshold";
+constexpr const char* reserve_key = "expandable_segments_reserve";
+constexpr const char* classes_key = "expandable_segments_reserve_by_class";
+constexpr const char* streams_key = "reserve_class_of_stream";
+constexpr const char* search_key = "search_after_release";
+constexpr const char* oversize_key = "expandable_ignores_oversize";
+constexpr const char* full_reserve = "full";
 
 std::string fraction_text(double value) {
   std::array<char, 512> text{};  // the smallest fraction has more than three hundred zeros
@@ -38,6 +44,30 @@ std::optional<Bytes> parse_mib(std::string_view text) {
 
 /// What parse_mib() would make of some text.
 bool is_mib(Bytes size) { return size <= max_allocation && size.count % (1_MiB).count == 0; }
+
+std::optional<bool> parse_boolean(std::string_view text) {
+  if (text == "True" || text == "False") return text == "True";
+  return std::nullopt;
+}
+
+const char* boolean_text(bool value) { return value ? "True" : "False"; }
+
+Result<TorchReserve> parse_reserve(const PolicySpec& spec) {
+  TorchReserve reserve;
+  const auto& given = spec.parameters;
+  if (const std::string& text = given.at(reserve_key); text != full_reserve) {
+    reserve.usual = ReserveSize::parse(text);
+    if (!reserve.usual)
+      return bad_parameter(spec, reserve_key, "'full', a share of the device's memory such as 0.5, or GiB such as 40G");
+  }
+  const auto classes = TorchReserve::parse_classes(given.at(classes_key));
+  if (!classes) return bad_parameter(spec, classes_key, "'none' or a list such as [weights:0.5,serving:40G]");
+  const auto streams = TorchReserve::parse_streams(given.at(streams_key));
+  if (!streams) return bad_parameter(spec, streams_key, "'none' or a list such as [0:weights,0x7f00:serving]");
+  reserve.by_class = *classes;
+  reserve.class_of_stream = *streams;
+  return reserve;
+}
 
 }  // namespace
 
@@ -70,13 +100,24 @@ Result<TorchSettings> TorchSettings::parse(const PolicySpec& spec) {
   if (!divisions)
     return bad_parameter(spec, divisions_key, "a power of two or a list such as [256:1,512:2,1024:4,>:8]");
   settings.divisions = *divisions;
-  const std::string& expandable = given.at(expandable_key);
-  if (expandable != "True" && expandable != "False") return bad_parameter(spec, expandable_key, "True or False");
-  settings.expandable = expandable == "True";
+  for (const auto& [key, flag] : {std::pair{expandable_key, &TorchSettings::expandable},
+                                  std::pair{search_key, &TorchSettings::search_after_release},
+                                  std::pair{oversize_key, &TorchSettings::expandable_ignores_oversize}}) {
+    const auto value = parse_boolean(given.at(key));
+    if (!value) return bad_parameter(spec, key, "True or False");
+    settings.*flag = *value;
+  }
+  const Result<TorchReserve> reserve = parse_reserve(spec);
+  if (!reserve) return reserve.error();
+  settings.reserve = *reserve;
   const auto fraction = parse_fraction(given.at(fraction_key));
   if (!fraction || *fraction < 0 || *fraction > 1) return bad_parameter(spec, fraction_key, "a fraction from 0 to 1");
   settings.memory_fraction = *fraction;
   return settings;
+}
+
+bool TorchSettings::is_own_key(std::string_view key) {
+  return key == release_key || key == streams_key || key == search_key || key == oversize_key;
 }
 
 double TorchSettings::recorded_fraction(const std::map<std::string, std::string>& settings) {
@@ -136,7 +177,12 @@ PolicySpec TorchSettings::spec() const {
                          {segment_key, mib(large_segment)},
                          {threshold_key, fraction_text(garbage_collection_threshold)},
                          {divisions_key, power2_divisions_text(divisions, release.rest_of_list())},
-                         {expandable_key, expandable ? "True" : "False"},
+                         {expandable_key, boolean_text(expandable)},
+                         {reserve_key, reserve.usual ? reserve.usual->text() : full_reserve},
+                         {classes_key, reserve.classes_text()},
+                         {streams_key, reserve.streams_text()},
+                         {search_key, boolean_text(search_after_release)},
+                         {oversize_key, boolean_text(expandable_ignores_oversize)},
                          {fraction_key, fraction_text(memory_fraction)},
                          {std::string(release_key), "2." + std::to_string(release.minor)}}};
 }

@@ -17,6 +17,7 @@
 
 #include "analyzer/engine/policy_spec.h"
 #include "analyzer/policies/torch_release.h"
+#include "analyzer/policies/torch_reserve.h"
 #include "formats/model/power2_divisions.h"
 #include "formats/model/result.h"
 #include "formats/model/units.h"
@@ -43,7 +44,14 @@ struct TorchSettings {
   Power2Divisions divisions{};              // roundup_power2_divisions
   bool expandable = false;                  // expandable_segments
   double memory_fraction = 1;               // per_process_memory_fraction: of the device's memory; 1: no limit
-  TorchRelease release;                     // by whose rules
+  TorchReserve reserve;                     // how many addresses an expandable segment has
+  // Proposed to PyTorch, in no release yet.
+  bool search_after_release = false;         // PR #191302: what was waited for is looked at once more, before it fails
+  bool expandable_ignores_oversize = false;  // PR #193400: max_split_size is not for blocks of expandable segments
+  TorchRelease release;                      // by whose rules
+
+  /// Those of spec()'s parameters that are no keys of PyTorch's.
+  static bool is_own_key(std::string_view key);
 
   /// From the parameters of a spec. Errors: a value that PyTorch would not take.
   static Result<TorchSettings> parse(const PolicySpec& spec);

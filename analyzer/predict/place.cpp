@@ -6,8 +6,8 @@
 
 #include "analyzer/engine/device.h"
 #include "analyzer/engine/prepared.h"
-#include "analyzer/policies/torch_native.h"
 #include "analyzer/replay/prepare.h"
+#include "analyzer/replay/recorded_torch.h"
 
 namespace memreel {
 namespace {
@@ -53,7 +53,7 @@ class NotingDevice final : public Device {
 };
 
 /// Does what a row of a heap says; true for a request.
-bool perform(const Prepared& heap, std::size_t row, TorchNative<>& policy) {
+bool perform(const Prepared& heap, std::size_t row, auto& policy) {
   const std::uint32_t slot = heap.slot[row];
   switch (heap.op[row]) {
     case Op::alloc:
@@ -91,20 +91,22 @@ void place(PredictedRun& predicted_run, const TorchSettings& settings) {
   if (heap == heaps.end()) return;
   EventColumns& events = predicted_run.trace.events;
   NotingDevice device(predicted_run.segments);
-  TorchNative<> policy(*heap, settings, device);
   std::vector<std::pair<std::uint32_t, Event>> segments;  // and the events that they stand before
-  for (std::size_t row = 0; row < heap->count(); ++row) {
-    const std::uint32_t at = heap->event[row];
-    if (perform(*heap, row, policy)) events.address_or_value[at] = policy.extent_of(heap->slot[row]).address.value;
-    for (const NotingDevice::Call& call : std::exchange(device.calls, {}))
-      segments.push_back({at,
-                          {.kind = call.kind,
-                           .origin = events.origin[at],
-                           .stack = events.stack[at],
-                           .time = events.time[at],
-                           .address = call.address,
-                           .size = call.size}});
-  }
+  with_torch(*heap, settings, device, [&](auto& policy, auto real) {
+    for (std::size_t row = 0; row < heap->count(); ++row) {
+      const std::uint32_t at = heap->event[row];
+      if (perform(*heap, row, policy))
+        events.address_or_value[at] = real(policy.extent_of(heap->slot[row]).address).value;
+      for (const NotingDevice::Call& call : std::exchange(device.calls, {}))
+        segments.push_back({at,
+                            {.kind = call.kind,
+                             .origin = events.origin[at],
+                             .stack = events.stack[at],
+                             .time = events.time[at],
+                             .address = call.address,
+                             .size = call.size}});
+    }
+  });
   EventColumns placed;
   placed.reserve(events.count() + segments.size());
   auto segment = segments.begin();

@@ -17,7 +17,7 @@ class AscendingAddresses final : public Device {
   explicit AscendingAddresses(Device& device) : device_(device) {}
 
   /// The device's address for one of the policy's.
-  Address real(Address address) const {
+  Address real(Address address) const override {
     const auto after = real_.upper_bound(address);
     if (after == real_.begin()) return address;
     const auto& [base, memory] = *std::prev(after);

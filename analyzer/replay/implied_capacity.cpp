@@ -106,7 +106,7 @@ void ImpliedCapacities::see(EventKind kind, HeapId heap, const Origin& origin, B
 
 bool ImpliedCapacities::is_torch(HeapId heap) const {
   const Heap& row = (*tables_)[heap];
-  return row.level == Level::framework && (*tables_)[row.name].starts_with("torch");
+  return row.level == Level::framework && row.device >= 0 && (*tables_)[row.name].starts_with("torch");
 }
 
 CapacityBounds ImpliedCapacities::bounds(HeapId heap) const {

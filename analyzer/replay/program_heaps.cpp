@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "analyzer/policies/torch_host.h"
 #include "analyzer/policies/torch_settings.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/replay.h"
@@ -21,7 +22,18 @@ std::vector<Prepared> preferring(std::vector<Prepared> heaps, Wanted wanted) {
 }  // namespace
 
 std::vector<Prepared> only_requests(std::vector<Prepared> heaps) {
-  return preferring(std::move(heaps), [](const Prepared& heap) { return heap.level == Level::framework; });
+  heaps = preferring(std::move(heaps), [](const Prepared& heap) { return heap.level == Level::framework; });
+  return preferring(std::move(heaps), [](const Prepared& heap) { return !is_pinned_memory(heap); });
+}
+
+bool is_pinned_memory(const Prepared& heap) {
+  const auto kind = heap.settings.find("kind");
+  return kind != heap.settings.end() && kind->second == TorchHostSettings::policy;
+}
+
+std::vector<Prepared> only_pinned_memory(std::vector<Prepared> heaps) {
+  std::erase_if(heaps, [](const Prepared& heap) { return !is_pinned_memory(heap); });
+  return heaps;
 }
 
 std::vector<Prepared> program_heaps(const Trace& trace) {

@@ -12,14 +12,20 @@
 namespace memreel {
 
 /// Those of frameworks where there are any: what they asked of the driver is their allocator's doing, not the
-/// program's.
+/// program's. Without PyTorch's pinned host memory where there is anything else, which has an allocator of its own.
 std::vector<Prepared> only_requests(std::vector<Prepared> heaps);
 
-/// PyTorch's heaps where there are any, else those of other frameworks, else the driver's.
+/// Whether a heap is of PyTorch's allocator of pinned host memory, torch.host.
+bool is_pinned_memory(const Prepared& heap);
+
+/// Those that are.
+std::vector<Prepared> only_pinned_memory(std::vector<Prepared> heaps);
+
+/// PyTorch's heaps of devices where there are any, else those of other frameworks, else the driver's.
 std::vector<Prepared> program_heaps(const Trace& trace);
 
-/// The allocator that the heaps ran with, and those of its settings that are not the default; nothing when that is not
-/// known. Settings are the process's: any of its heaps knows them.
+/// The allocator that the heaps of a device ran with, and those of its settings that are not the default; nothing when
+/// that is not known. Settings are the process's: any of its heaps knows them.
 std::optional<PolicySpec> recorded_policy(const Trace& trace, const std::vector<Prepared>& heaps);
 
 }  // namespace memreel

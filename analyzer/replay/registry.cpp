@@ -25,6 +25,7 @@
 #include "analyzer/policies/rmm_pool.h"
 #include "analyzer/policies/slab.h"
 #include "analyzer/policies/tlsf.h"
+#include "analyzer/policies/torch_host.h"
 #include "analyzer/policies/torch_native.h"
 #include "analyzer/policies/vpmm.h"
 
@@ -34,13 +35,14 @@ namespace {
 const std::vector<PolicyEntry>& entries() {
   static const std::vector<PolicyEntry> all{bound_live_entry(),  bound_pages_entry(),  cuda_malloc_entry(),
                                             cuda_async_entry(),  torch_native_entry(), torch_expandable_entry(),
-                                            torch_entry(),       tf_bfc_entry(),       tf_growth_entry(),
-                                            jax_default_entry(), jax_growth_entry(),   ort_arena_entry(),
-                                            rmm_pool_entry(),    rmm_arena_entry(),    rmm_binning_entry(),
-                                            cupy_pool_entry(),   pool_exact_entry(),   fit_first_entry(),
-                                            fit_best_entry(),    fit_next_entry(),     buddy_entry(),
-                                            tlsf_entry(),        slab_entry(),         gmlake_entry(),
-                                            vpmm_entry(),        plan_size_entry(),    plan_best_entry()};
+                                            torch_entry(),       torch_host_entry(),   tf_bfc_entry(),
+                                            tf_growth_entry(),   jax_default_entry(),  jax_growth_entry(),
+                                            ort_arena_entry(),   rmm_pool_entry(),     rmm_arena_entry(),
+                                            rmm_binning_entry(), cupy_pool_entry(),    pool_exact_entry(),
+                                            fit_first_entry(),   fit_best_entry(),     fit_next_entry(),
+                                            buddy_entry(),       tlsf_entry(),         slab_entry(),
+                                            gmlake_entry(),      vpmm_entry(),         plan_size_entry(),
+                                            plan_best_entry()};
   return all;
 }
 

@@ -63,6 +63,9 @@ Result<void> check(const Job& job, const ReplayOptions& options) {
   if (known && known->info.needs_whole_trace && options.rows != nullptr)
     return Error{.what = "policy " + job.policy->spec.name + " needs the whole trace in memory, and it is streamed",
                  .remedy = "leave this policy out, or replay a shorter trace"};
+  if (known && known->info.host_memory && job.heap->device >= 0)
+    return Error{.what = "policy " + job.policy->spec.name + " is of pinned host memory, and this heap is a device's",
+                 .remedy = "replay a snapshot with record_pinned_host_memory=True, or ask for torch.native"};
   if ((known && !known->info.sub_allocates) || job.heap->level != Level::driver || !job.heap->pooled) return {};
   return Error{.what = "policy " + job.policy->spec.name +
                        " sub-allocates, and so did the program on what this driver-level heap gave it: replaying its "

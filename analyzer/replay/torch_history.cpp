@@ -18,7 +18,8 @@ bool knows_blocks_only(const Trace& trace) {
 }  // namespace
 
 bool is_torch(const Tables& tables, HeapId heap) {
-  return tables[heap].level == Level::framework && tables[tables[heap].name].starts_with("torch");
+  return tables[heap].level == Level::framework && tables[heap].device >= 0 &&
+         tables[tables[heap].name].starts_with("torch");
 }
 
 bool is_torch(const Trace& trace, HeapId heap) { return is_torch(trace.tables, heap); }
@@ -36,6 +37,7 @@ std::string why_not_reproducible(const Trace& trace) {
     return "the history is a flight recorder's: " + std::to_string(losses.folded_events) +
            " older events are summed up, and how what was live then came to lie where it does is not known";
   if (losses.skipped == all_of_a_history()) return "the snapshot holds one instant, and no history";
+  if (is_no_history(losses.skipped)) return "the snapshots of a series hold instants, and no history";
   if (!losses.skipped.empty() && losses.skipped != known_without)
     return "the recorder was told to skip what the history would have to tell: " + losses.skipped.text();
   if (losses.began_late || losses.preexisting_allocations > 0)

@@ -8,7 +8,7 @@
 
 namespace memreel {
 
-/// Whether a heap is PyTorch's caching allocator.
+/// Whether a heap is PyTorch's caching allocator of a device; not that of pinned host memory.
 bool is_torch(const Trace& trace, const Prepared& heap);
 
 bool is_torch(const Trace& trace, HeapId heap);

@@ -4,7 +4,9 @@
 #include <string_view>
 #include <utility>
 
+#include "analyzer/history/preexisting.h"
 #include "analyzer/replay/prepare.h"
+#include "analyzer/replay/program_heaps.h"
 #include "analyzer/replay/recorded_capacity.h"
 #include "analyzer/replay/recorded_device.h"
 #include "analyzer/replay/recorded_run.h"
@@ -13,6 +15,7 @@
 #include "analyzer/replay/torch_rules.h"
 #include "analyzer/replay/verify_bfc.h"
 #include "analyzer/replay/verify_placement.h"
+#include "formats/model/no_history.h"
 #include "formats/model/origin_text.h"
 
 namespace memreel {
@@ -119,6 +122,17 @@ bool has_inferred_pools(const Trace& trace, HeapId heap) {
   });
 }
 
+/// A history of pinned host memory is complete or not whatever that of a device is.
+std::string why_pinned_memory_is_not_reproducible(const Trace& trace, HeapId heap) {
+  if (is_no_history(trace.losses.skipped) || !trace.read.intact()) return why_not_reproducible(trace);
+  for (std::uint32_t i = 0; i < trace.events.count(); ++i)
+    if (trace.tables[trace.events.origin[i]].heap == heap && trace.events.kind[i] == EventKind::segment_alloc)
+      return is_preexisting(trace.tables, trace.events.stack[i])
+                 ? "the history began late: what was cached before is not known"
+                 : "";
+  return {};
+}
+
 /// What may have made a replay diverge that takes the pools for those that were inferred, and holds one row of settings
 /// from begin to end.
 std::string why_it_may_diverge(const Trace& trace, HeapId heap) {
@@ -165,6 +179,7 @@ Result<std::vector<Verification>> verify(const Trace& trace, const VerifyOptions
       Result<Verification> verified = verify_placement(trace, heap, *policy);
       if (!verified) return std::move(verified).error();
       verifications.push_back(*std::move(verified));
+      if (is_pinned_memory(heap)) verifications.back().note = why_pinned_memory_is_not_reproducible(trace, heap.heap);
       continue;
     }
     if (is_bfc(heap)) verifications.push_back(verify_bfc(trace, heap));

@@ -43,12 +43,16 @@ std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& re
     lines.emplace_back(
         "the recorder's ring overflowed: the oldest events are missing (record with a larger max_entries)");
   }
-  const bool instant = losses.skipped == all_of_a_history();
-  if (instant)
+  const bool instants = is_no_history(losses.skipped);
+  if (losses.skipped == all_of_a_history())
     lines.emplace_back("one instant, not a history: what is live and where it lies, not how it came about");
+  else if (instants)
+    lines.emplace_back(
+        "a series of instants, not a history: what was live at each and where it lay, not what came and went between "
+        "two of them");
   else
     say_skipped(losses.skipped, lines);
-  if (losses.began_late && !instant) {
+  if (losses.began_late && !instants) {
     const std::uint64_t older = losses.preexisting_allocations;
     lines.push_back("the recording began late: " +
                     (older == 0   ? "what was allocated before it is not known"

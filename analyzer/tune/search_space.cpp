@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "analyzer/policies/torch_conf.h"
+#include "analyzer/policies/torch_host.h"
 #include "analyzer/policies/torch_settings.h"
 #include "analyzer/replay/registry.h"
 
@@ -63,6 +64,21 @@ std::vector<std::string> divisions(std::uint64_t largest_mib) {
   return values;
 }
 
+/// Of pinned host memory. A limit to what is cached is for large blocks: without a cache each request is a call of
+/// CUDA's, which page-locks its memory again.
+std::vector<Dimension> pinned_memory_space(const PolicySpec& baseline, std::uint64_t largest_mib) {
+  std::vector<Dimension> space{{.parameter = TorchHostSettings::threshold_key, .values = {}},
+                               {.parameter = TorchHostSettings::cached_key, .values = {}}};
+  for (Dimension& dimension : space) {
+    const bool rounds = dimension.parameter == TorchHostSettings::threshold_key;
+    dimension.values.emplace_back("unlimited");
+    for (const std::uint64_t mib : {0U, 1U, 4U, 16U, 64U, 256U, 1024U})
+      if (mib <= largest_mib && (rounds || mib >= 64)) dimension.values.push_back(std::to_string(mib));
+    std::erase(dimension.values, baseline.parameters.at(dimension.parameter));
+  }
+  return space;
+}
+
 bool is_plain(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          std::string_view("_:.,-+/=").find(c) != std::string_view::npos;
@@ -94,9 +110,14 @@ bool count_up(std::vector<std::size_t>& digits, std::span<const std::size_t> bas
 
 }  // namespace
 
+bool has_settings(const PolicySpec& spec) {
+  return spec.name == "torch.native" || spec.name == TorchHostSettings::policy;
+}
+
 std::vector<Dimension> search_space(std::span<const Prepared> heaps, const PolicySpec& baseline, bool limited) {
   const std::map<std::uint64_t, std::uint64_t> bytes = bytes_by_size(heaps);
   const std::uint64_t largest = bytes.empty() ? 0 : bytes.rbegin()->first;
+  if (baseline.name == TorchHostSettings::policy) return pinned_memory_space(baseline, largest);
   const bool shares_segments = std::ranges::any_of(
       bytes, [](const auto& size) { return size.first >= 1 && 1_MiB * size.first < TorchSettings::min_own_segment; });
 
@@ -166,6 +187,10 @@ bool only_expands(const PolicySpec& from, const PolicySpec& to) {
 }
 
 std::string conf_of(const PolicySpec& spec) {
+  if (spec.name == TorchHostSettings::policy) {
+    const auto settings = TorchHostSettings::parse(spec);
+    return settings ? settings->conf() : std::string();
+  }
   const auto settings = TorchSettings::parse(spec);
   return settings ? alloc_conf(*settings) : std::string();
 }
@@ -176,11 +201,13 @@ std::string export_line(const std::string& conf) {
 }
 
 std::string needs_release(const PolicySpec& spec) {
+  if (spec.name == TorchHostSettings::policy) return "2.13";
   const auto& defaults = find_policy("torch.native")->info.defaults;
   const auto is_set = [&](const char* key) {
     const auto found = spec.parameters.find(key);
     return found != spec.parameters.end() && found->second != defaults.at(key);
   };
+  if (is_set("expandable_segments_reserve") || is_set("expandable_segments_reserve_by_class")) return "2.15";
   if (is_set(segment_key)) return "2.11";
   if (is_set(rounding_key)) return "2.6";
   return {};

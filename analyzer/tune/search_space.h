@@ -19,9 +19,13 @@ struct Dimension {
   friend bool operator==(const Dimension&, const Dimension&) = default;
 };
 
-/// For programs that ran with `baseline`, a complete spec of torch.native. Thresholds come from the sizes of the
-/// program's own requests. What can make no difference is left out: collecting garbage without a limit, segments for
-/// sizes that are never asked for. `limited`: the device has a capacity.
+/// Whether the parameters of a policy are settings of PyTorch's: torch.native's, and torch.host's of pinned host
+/// memory.
+bool has_settings(const PolicySpec& spec);
+
+/// For programs that ran with `baseline`, a complete spec of torch.native or torch.host. Thresholds come from the sizes
+/// of the program's own requests. What can make no difference is left out: collecting garbage without a limit, segments
+/// for sizes that are never asked for. `limited`: the device has a capacity.
 std::vector<Dimension> search_space(std::span<const Prepared> heaps, const PolicySpec& baseline, bool limited);
 
 /// `baseline` with one parameter changed, for every value of every dimension.
@@ -36,8 +40,8 @@ std::size_t changes(const PolicySpec& from, const PolicySpec& to);
 /// Whether the one thing that differs is expandable_segments:True.
 bool only_expands(const PolicySpec& from, const PolicySpec& to);
 
-/// Of a complete spec of torch.native, as in PYTORCH_CUDA_ALLOC_CONF: "expandable_segments:True,max_split_size_mb:128".
-/// Empty for PyTorch's defaults.
+/// Of a complete spec that has settings, as in PYTORCH_CUDA_ALLOC_CONF:
+/// "expandable_segments:True,max_split_size_mb:128". Empty for PyTorch's defaults.
 std::string conf_of(const PolicySpec& spec);
 
 /// The line for a shell that sets it, quoted where need be.

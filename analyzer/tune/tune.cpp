@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "analyzer/engine/parallel.h"
+#include "analyzer/policies/torch_host.h"
 #include "analyzer/replay/implied_capacity.h"
 #include "analyzer/replay/registry.h"
 #include "analyzer/tune/search_space.h"
@@ -13,7 +14,6 @@
 namespace memreel {
 namespace {
 
-constexpr std::string_view searched_policy = "torch.native";
 constexpr std::size_t most_min_capacities = 5;  // each takes a dozen replays
 constexpr std::size_t refined = 3;
 
@@ -36,7 +36,7 @@ class Tuner {
     auto trials = trials_of(std::span(&asked, 1));
     if (!trials) return std::move(trials).error();
     PolicySpec& complete = trials->front().policy.spec;
-    if (complete.name == "torch.expandable") complete.name = searched_policy;  // one of its settings
+    if (complete.name == "torch.expandable") complete.name = "torch.native";  // one of its settings
     baseline_ = complete;
     auto allocators = trials_of(options_.allocators);
     if (!allocators) return std::move(allocators).error();
@@ -60,8 +60,9 @@ class Tuner {
     for (std::size_t i = 0; i < outcomes->size(); ++i)
       result_.alternatives.push_back(
           {.question = options_.questions[i], .calls = calls_[i], .outcome = std::move(outcomes->at(i))});
-    if (baseline_.name == searched_policy)
+    if (has_settings(baseline_))
       if (auto fine = search(); !fine) return std::move(fine).error();
+    if (baseline_.name == TorchHostSettings::policy) find_least_unrounded_peak();
     return std::move(result_);
   }
 
@@ -213,6 +214,27 @@ class Tuner {
     return best;
   }
 
+  /// A power of two that a request was rounded to was at least half of it and a byte.
+  void find_least_unrounded_peak() {
+    const auto settings = TorchHostSettings::parse(baseline_);
+    std::vector<Prepared> heaps(heaps_.begin(), heaps_.end());
+    bool any = false;
+    for (Prepared& heap : heaps)
+      for (Bytes& size : heap.size) {
+        if (size < 4_B || !settings || settings->round(size) != size || settings->round(size - 1_B) != size) continue;
+        size = Bytes{size.count / 2 + 1};
+        any = true;
+      }
+    if (!any) return;
+    PolicySpec exact = baseline_;
+    exact.parameters[TorchHostSettings::threshold_key] = "0";
+    const auto policy = bind_policy(exact);
+    if (!policy) return;
+    Bytes most;
+    for (const Prepared& heap : heaps) most = std::max(most, policy->run(heap, {}).peak_reserved);
+    result_.least_unrounded_peak = most;
+  }
+
   /// How much larger an oversize block may be than its request matters only where blocks are oversize.
   std::vector<PolicySpec> refinements() const {
     std::vector<Outcome> ranked = result_.settings;
@@ -220,7 +242,8 @@ class Tuner {
     std::vector<PolicySpec> specs;
     std::size_t taken = 0;
     for (const Outcome& outcome : ranked) {
-      if (outcome.policy.parameters.at("max_split_size_mb") == "unlimited") continue;
+      const auto split = outcome.policy.parameters.find("max_split_size_mb");
+      if (split == outcome.policy.parameters.end() || split->second == "unlimited") continue;
       for (const char* rounding : {"40", "100", "200", "500"}) {
         specs.push_back(outcome.policy);
         specs.back().parameters["max_non_split_rounding_mb"] = rounding;

@@ -42,6 +42,9 @@ struct TuneResult {
   std::vector<Alternative> alternatives;  // as they were asked
   std::uint64_t tried = 0, given_up = 0;  // settings
   bool limited = false;                   // by a capacity
+  /// What pinned host memory would take at least if nothing was rounded up; only where the sizes that were recorded are
+  /// rounded ones, as in all of PyTorch's histories with its default settings.
+  std::optional<Bytes> least_unrounded_peak;
 
   /// The setting to use; null when none is better.
   const Outcome* recommended() const;
@@ -50,7 +53,7 @@ struct TuneResult {
 /// Why settings were recommended or not, in a sentence or two.
 std::string verdict(const TuneResult& result);
 
-/// `heaps`: of one process. `baseline`: what it ran with; its settings are searched when it is torch.native.
+/// `heaps`: of one process. `baseline`: what it ran with; its settings are searched when it has any (has_settings()).
 /// Errors: an unknown policy or parameter; a question about steps of a trace without any.
 Result<TuneResult> tune(std::span<const Prepared> heaps, const PolicySpec& baseline, const TuneOptions& options);
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -141,6 +143,15 @@ Result<const Importer*> find_importer(ByteCursor& bytes, const std::string& form
                .remedy = "available, also compressed with xz, gzip or zstd: " + known_formats()};
 }
 
+/// Microseconds since the Unix epoch; 0 when that is not known.
+std::int64_t written_at(const std::filesystem::path& file) {
+  std::error_code problem;
+  const auto written = std::filesystem::last_write_time(file, problem);
+  if (problem) return 0;
+  const auto since_epoch = std::chrono::file_clock::to_sys(written).time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count();
+}
+
 Result<void> read_rest(ByteStream& bytes, std::vector<std::byte>& into) {
   constexpr std::size_t piece = std::size_t{1} << 20U;
   for (;;) {
@@ -213,6 +224,22 @@ Result<void> import_file(const std::filesystem::path& file, std::unique_ptr<Byte
   if (!opened) return std::move(opened).error();
   if (opened->compressed) opened->bytes = read_ahead(std::move(opened->bytes));
   return import_bytes(*std::move(opened), file.filename().string(), std::move(sink), options);
+}
+
+Result<void> import_series(std::span<const std::filesystem::path> files, std::unique_ptr<ByteSink> sink,
+                           const ImportOptions& options) {
+  std::vector<torch::Instant> instants;
+  for (const std::filesystem::path& file : files) {
+    Result<OpenedFile> opened = open_bytes(file, options.memory_limit);
+    if (!opened) return std::move(opened).error();
+    instants.push_back({.file = *std::move(opened), .name = file.filename().string(), .time_us = written_at(file)});
+  }
+  const auto not_later = std::ranges::adjacent_find(instants, std::greater_equal{}, &torch::Instant::time_us);
+  if (not_later != instants.end())
+    for (std::size_t i = 0; i < instants.size(); ++i)
+      instants[i].time_us = instants.front().time_us + static_cast<std::int64_t>(i) * 1'000'000;
+  Header header{.producer = "memreel " + std::string(version), .source_name = files.front().filename().string()};
+  return torch::import_series(std::move(instants), std::move(header), std::move(sink), options.writer);
 }
 
 Result<OpeningTrace> begin_to_open_trace(const std::filesystem::path& file, const ImportOptions& options,

@@ -42,6 +42,12 @@ Result<void> import_file(const std::filesystem::path& file, std::unique_ptr<Byte
 Result<void> import_bytes(OpenedFile file, const std::string& name, std::unique_ptr<ByteSink> sink,
                           const ImportOptions& options = {});
 
+/// Converts a series of snapshots of PyTorch's without traces (include_traces=False) into one trace, each an instant,
+/// in the order given. Their times are those at which the files were last written where these ascend, else a second
+/// apart. Errors: as of import_file(), or a file is no such snapshot.
+Result<void> import_series(std::span<const std::filesystem::path> files, std::unique_ptr<ByteSink> sink,
+                           const ImportOptions& options = {});
+
 /// A trace that may still be on its way.
 struct OpeningTrace {
   std::shared_ptr<ByteFile> file;        // grows until `import` has returned; safe to read meanwhile

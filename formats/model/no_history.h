@@ -1,4 +1,4 @@
-// Recordings of one instant: PyTorch's snapshots without traces (include_traces=False, or a list of segments). They say
+// Recordings of instants: PyTorch's snapshots without traces (include_traces=False, or a list of segments). They say
 // what is live and where it lies, and nothing of how it came about.
 #pragma once
 
@@ -6,13 +6,22 @@
 
 namespace memreel {
 
-/// What such a recording leaves out.
+/// What a recording of one instant leaves out.
 constexpr EventKinds all_of_a_history() {
   EventKinds kinds;
   for (const EventKind kind : {EventKind::alloc, EventKind::free_requested, EventKind::free_completed,
                                EventKind::segment_alloc, EventKind::segment_free})
     kinds.add(kind);
   return kinds;
+}
+
+/// What a series of them leaves out. Not even failures are known: of what happened between two instants only what
+/// lasted until the second shows.
+constexpr EventKinds all_between_instants() { return all_of_a_history() | EventKinds(EventKind::alloc_failed); }
+
+/// Whether that is what was left out.
+constexpr bool is_no_history(EventKinds skipped) {
+  return skipped.bits() == all_of_a_history().bits() || skipped.bits() == all_between_instants().bits();
 }
 
 }  // namespace memreel

@@ -27,7 +27,8 @@ class Releases(ProgramTest):
                 for device in verified["devices"]:
                     self.assertEqual(device["address_matches"], device["allocations"])
                     self.assertEqual(device["segment_matches"], device["segment_events"])
-                    self.assertIn(device["rules"].partition(",")[0].partition(":")[0], self.told_of(release))
+                    if device["policy"] != "torch.host":  # of which the same is true in every release
+                        self.assertIn(device["rules"].partition(",")[0].partition(":")[0], self.told_of(release))
                 self.assertGreater(sum(device["allocations"] for device in verified["devices"]), 0)
             for other in ("2.3", "2.4", "2.11", "2.12", "2.13"):
                 if rules_of(other) != rules_of(release) and not self.is_exact(history, other):

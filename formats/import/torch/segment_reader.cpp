@@ -5,12 +5,12 @@
 
 namespace memreel::torch {
 
-bool SegmentReader::read(Value segments) {
-  const auto list = values_.consume(segments, ValueKind::list, "segments");
-  if (!list) return false;
-  for (std::size_t i = 0; i < list->size(); ++i) {
-    values_.at({.list = "segments", .item = i});
-    if (!read_segment((*list)[i])) return false;
+bool SegmentReader::read(Value segments, std::string_view list) {
+  const auto items = values_.consume(segments, ValueKind::list, list);
+  if (!items) return false;
+  for (std::size_t i = 0; i < items->size(); ++i) {
+    values_.at({.list = list, .item = i});
+    if (!read_segment((*items)[i])) return false;
   }
   return true;
 }
@@ -30,6 +30,9 @@ bool SegmentReader::read_segment(Value dict) {
     switch (values_.word((*items)[i])) {
       case Word::device:
         good = values_.read_device(value, device);
+        break;
+      case Word::device_type:
+        good = values_.read_device_type(value, snapshot_.device_type);
         break;
       case Word::address:
         good = values_.read_address(value, "address", segment.address.value);
@@ -65,7 +68,8 @@ bool SegmentReader::read_segment(Value dict) {
     for (const Value block : *list)
       if (!read_block(block, segment, address)) return false;
   }
-  snapshot_.devices[device].segments.push_back(std::move(segment));
+  DeviceHistory& history = device < 0 ? snapshot_.host : snapshot_.devices[device];
+  history.segments.push_back(std::move(segment));
   return true;
 }
 

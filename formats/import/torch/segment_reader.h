@@ -1,7 +1,9 @@
-// Reads the list `segments` of a snapshot document: what was reserved when the snapshot was taken, and its blocks.
+// Reads the lists `segments` and `host_segments` of a snapshot document: what was reserved when the snapshot was taken,
+// and its blocks.
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "formats/import/torch/snapshot.h"
 #include "formats/import/torch/table_reader.h"
@@ -14,8 +16,9 @@ class SegmentReader {
   SegmentReader(ValueReader& values, TableReader& tables, Snapshot& snapshot)
       : values_(values), tables_(tables), snapshot_(snapshot) {}
 
-  /// Adds them to the histories of their devices. False after a failure, which `values` then has.
-  bool read(Value segments);
+  /// Adds them to the histories of their devices. `list`: what the document calls it. False after a failure, which
+  /// `values` then has.
+  bool read(Value segments, std::string_view list = "segments");
 
  private:
   bool read_segment(Value dict);

@@ -156,7 +156,9 @@ enum class ShownRelease : std::uint8_t { none, v2_1, v2_2, v2_3, v2_3_or_2_4, v2
 inline constexpr const char* release_key = "pytorch_release";
 
 struct Snapshot {
-  std::map<std::int32_t, DeviceHistory> devices;  // by CUDA ordinal
+  std::map<std::int32_t, DeviceHistory> devices;  // by ordinal
+  DeviceHistory host;                             // of pinned host memory (2.14+)
+  std::string device_type = "cuda";               // "xpu" has the same allocator and the same file
   Places places;
   /// `allocator_settings`: values as Python prints them (True, 0.6, -1), texts without quotes, dicts as
   /// "[key:value,...]". So roundup_power2_divisions is the resolved table of 16 buckets in MiB:
@@ -168,6 +170,7 @@ struct Snapshot {
   bool ring_overflowed = false;                                             // PyTorch says so itself (2.12+)
   bool has_annotations = false;
   bool has_host_traces = false;
+  bool is_series = false;  // entries are what changed from one instant to the next (snapshot_series.h)
   std::optional<ShownRelease> named_release;
   ShownRelease release = ShownRelease::none;
 };

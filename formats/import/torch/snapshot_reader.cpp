@@ -71,9 +71,9 @@ Result<void> SnapshotReader::take(std::size_t device, Value list, std::span<cons
 
 Result<Snapshot> SnapshotReader::finish(Value root) {
   if (!read_root(root)) return *values_.failure();
+  std::ranges::sort(snapshot_.host.segments, {}, &Segment::address);
   for (auto& [ordinal, history] : snapshot_.devices) {
-    std::sort(history.segments.begin(), history.segments.end(),
-              [](const Segment& a, const Segment& b) { return a.address < b.address; });
+    std::ranges::sort(history.segments, {}, &Segment::address);
     std::stable_sort(history.ranges.begin(), history.ranges.end(),
                      [](const Annotation& a, const Annotation& b) { return a.time_us < b.time_us; });
   }
@@ -134,8 +134,15 @@ bool SnapshotReader::read_root(Value root) {
         snapshot_.has_annotations = true;
         good = read_annotations((*items)[i + 1]);
         break;
+      case Word::host_segments:
+        good = segments_.read((*items)[i + 1], "host_segments");
+        break;
       case Word::host_traces:
         snapshot_.has_host_traces = true;
+        good = read_host_traces((*items)[i + 1]);
+        break;
+      case Word::device_type:
+        good = values_.read_device_type((*items)[i + 1], snapshot_.device_type);
         break;
       case Word::pytorch_release:
         if (const Value named = (*items)[i + 1]; values_.arena().is(named, ValueKind::text))
@@ -165,6 +172,17 @@ bool SnapshotReader::read_traces(Value traces) {
       continue;
     }
     if (!values_.arena().items(list).empty() && !take(device, list, values_.arena().items(list))) return false;
+  }
+  return true;
+}
+
+bool SnapshotReader::read_host_traces(Value traces) {
+  constexpr std::string_view list = "host_traces";
+  const auto entries = values_.consume(traces, ValueKind::list, list);
+  if (!entries) return false;
+  for (const Value entry : *entries) {
+    values_.at({.list = list, .item = snapshot_.host.recorded++});
+    if (!read_entry(snapshot_.host, entry)) return false;
   }
   return true;
 }

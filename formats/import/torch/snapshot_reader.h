@@ -44,6 +44,7 @@ class SnapshotReader final : public DocumentSink {
   // Each read_ function returns false after a failure, which values_ then has.
   bool read_root(Value root);
   bool read_traces(Value traces);
+  bool read_host_traces(Value traces);
   bool read_entry(DeviceHistory& history, Value dict);
   bool read_annotations(Value annotations);
   bool read_annotation(Value dict);

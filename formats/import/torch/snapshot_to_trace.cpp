@@ -5,13 +5,16 @@
 #include <future>
 #include <limits>
 #include <map>
+#include <optional>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "formats/import/torch/destroyed_pools.h"
 #include "formats/import/torch/empty_cache.h"
+#include "formats/import/torch/host_history.h"
 #include "formats/import/torch/pools.h"
 #include "formats/import/torch/preexisting.h"
 #include "formats/import/torch/skipped_actions.h"
@@ -20,6 +23,8 @@
 
 namespace memreel::torch {
 namespace {
+
+constexpr std::int32_t host_memory = -1;  // the device of heaps in it
 
 Nanoseconds from_microseconds(std::int64_t time_us) { return std::chrono::microseconds(time_us); }
 
@@ -102,18 +107,21 @@ std::vector<std::pair<std::size_t, StringId>> metadata_by_entry(const DeviceHist
   return {said.begin(), said.end()};
 }
 
-/// Writes the history of one device.
+using SettingTexts = std::vector<std::pair<std::string, std::string>>;
+
+/// Writes the history of one heap.
 class DeviceWriter {
  public:
-  DeviceWriter(std::int32_t device, const DeviceHistory& history, const Places& places, TraceWriter& writer)
+  DeviceWriter(const Heap& heap, const DeviceHistory& history, const Places& places, TraceWriter& writer)
       : history_(history),
         places_(places),
         writer_(writer),
-        heap_(writer.intern(Heap{.name = writer.intern("torch.cuda"), .level = Level::framework, .device = device})),
+        heap_(writer.intern(heap)),
         origins_(places.count(), OriginId::none),
         metadata_(metadata_by_entry(history)) {}
 
   void set_releases(std::span<const ReleaseRun> runs) { calls_ = find_release_calls(history_, places_, runs); }
+  void set_calls(std::vector<ReleaseCall> calls) { calls_ = std::move(calls); }
 
   /// Of the next record; nothing at the end.
   std::optional<std::int64_t> next_time() const {
@@ -122,8 +130,7 @@ class DeviceWriter {
     return time_of(next_entry_);
   }
 
-  void write_start(std::int64_t time_us, const std::vector<std::pair<std::string, std::string>>& settings,
-                   const Inferred& before) {
+  void write_start(std::int64_t time_us, const SettingTexts& settings, const Inferred& before) {
     time_us_ = time_us;
     const Nanoseconds time = from_microseconds(time_us);
     if (!settings.empty()) {
@@ -262,7 +269,7 @@ DeviceWriter* earliest(std::vector<DeviceWriter>& devices) {
 
 std::int64_t first_time(const Snapshot& snapshot) {
   std::int64_t first = std::numeric_limits<std::int64_t>::max();
-  for (const auto& [ordinal, history] : snapshot.devices) {
+  const auto see = [&](const DeviceHistory& history) {
     if (!history.ranges.empty()) first = std::min(first, history.ranges.front().time_us);
     for (std::size_t i = 0; i < history.entries.count(); ++i) {
       const std::int64_t time = history.entries[i].time_us;
@@ -270,8 +277,33 @@ std::int64_t first_time(const Snapshot& snapshot) {
       first = std::min(first, time);
       break;
     }
-  }
+  };
+  see(snapshot.host);
+  for (const auto& [ordinal, history] : snapshot.devices) see(history);
   return first == std::numeric_limits<std::int64_t>::max() ? 0 : first;
+}
+
+bool holds_anything(const DeviceHistory& history) { return history.recorded > 0 || !history.segments.empty(); }
+
+/// Pinned host memory, as what it is made of.
+struct Host {
+  HostRules rules;
+  Inferred before;
+  HostHistory history;
+};
+
+Host host_of(Snapshot& snapshot) {
+  DeviceHistory& whole = snapshot.host;
+  if (snapshot.is_series)
+    return {.rules = HostRules::of(snapshot), .before = {}, .history = {.allocator = std::move(whole)}};
+  complete_frees(whole, find_skipped_actions(whole));
+  Host host{.rules = HostRules::of(snapshot),
+            .before = {.segments = find_preexisting_segments(whole),
+                       .allocations = find_preexisting_allocations(whole),
+                       .releases = {}},
+            .history = {}};
+  host.history = split_host_history(whole, snapshot.places, host.rules, !host.before.began_late());
+  return host;
 }
 
 }  // namespace
@@ -280,13 +312,19 @@ void write_trace(Snapshot snapshot, TraceWriter& writer) {
   Losses losses{.stack_table_full = snapshot.cut_stacks,
                 .unknown_actions = snapshot.unknown_actions,
                 .history_overflowed = snapshot.ring_overflowed};
-  const bool has_history = std::ranges::any_of(snapshot.devices, [](const auto& d) { return d.second.recorded > 0; });
-  const bool has_segments =
-      std::ranges::any_of(snapshot.devices, [](const auto& d) { return !d.second.segments.empty(); });
+  const auto any_history = [&](auto what) {
+    return what(snapshot.host) || std::ranges::any_of(snapshot.devices, [&](const auto& d) { return what(d.second); });
+  };
+  const bool has_history = any_history([](const DeviceHistory& history) { return history.recorded > 0; });
+  const bool has_segments = any_history([](const DeviceHistory& history) { return !history.segments.empty(); });
   const AllocatorRules rules = AllocatorRules::of(snapshot);
   const std::int64_t start = first_time(snapshot);
   std::vector<Inferred> inferred;
   for (auto& [ordinal, history] : snapshot.devices) {
+    if (snapshot.is_series) {
+      inferred.emplace_back();
+      continue;
+    }
     const EventKinds skipped = find_skipped_actions(history);
     complete_frees(history, skipped);
     losses.skipped = losses.skipped | skipped;
@@ -297,6 +335,7 @@ void write_trace(Snapshot snapshot, TraceWriter& writer) {
     losses.history_overflowed =
         losses.history_overflowed || before.allocations.record_lost || history.recorded >= snapshot.ring_capacity;
   }
+  if (snapshot.is_series) losses.skipped = all_between_instants();
   if (!has_history && has_segments) {
     losses.skipped = all_of_a_history();
     losses.history_overflowed = false;
@@ -308,15 +347,30 @@ void write_trace(Snapshot snapshot, TraceWriter& writer) {
   // Reports need to know before they read the first event.
   writer.set_losses(losses);
 
-  std::vector<DeviceWriter> devices;
-  devices.reserve(snapshot.devices.size());
+  std::vector<DeviceWriter> heaps;
+  heaps.reserve(snapshot.devices.size() + 2);
+  const StringId name = writer.intern("torch." + snapshot.device_type);
   for (const auto& [ordinal, history] : snapshot.devices) {
-    const Inferred& of_device = inferred[devices.size()];
-    devices.emplace_back(ordinal, history, snapshot.places, writer);
-    devices.back().set_releases(of_device.releases);
-    devices.back().write_start(start, snapshot.settings, of_device);
+    const Inferred& of_device = inferred[heaps.size()];
+    const Heap heap{.name = name, .level = Level::framework, .device = ordinal};
+    heaps.emplace_back(heap, history, snapshot.places, writer);
+    heaps.back().set_releases(of_device.releases);
+    heaps.back().write_start(start, snapshot.settings, of_device);
   }
-  while (DeviceWriter* device = earliest(devices)) device->write_next();
+  std::optional<Host> host;
+  if (holds_anything(snapshot.host)) {
+    host = host_of(snapshot);
+    const Heap heap{.name = writer.intern("torch.host"), .level = Level::framework, .device = host_memory};
+    heaps.emplace_back(heap, host->history.allocator, snapshot.places, writer);
+    heaps.back().set_calls(host->history.releases);
+    heaps.back().write_start(start, host->rules.settings(), host->before);
+    if (host->history.registered.entries.count() > 0) {
+      const StringId driver = writer.intern(snapshot.device_type + ".host");
+      heaps.emplace_back(Heap{.name = driver, .level = Level::driver, .device = host_memory}, host->history.registered,
+                         snapshot.places, writer);
+    }
+  }
+  while (DeviceWriter* heap = earliest(heaps)) heap->write_next();
 }
 
 }  // namespace memreel::torch

@@ -6,6 +6,7 @@
 #include "formats/import/source/unpickle.h"
 #include "formats/import/source/values.h"
 #include "formats/import/torch/snapshot_reader.h"
+#include "formats/import/torch/snapshot_series.h"
 #include "formats/import/torch/snapshot_to_trace.h"
 
 namespace memreel::torch {
@@ -39,6 +40,24 @@ Result<void> import_snapshot(ByteCursor& bytes, Header header, std::unique_ptr<B
     return std::move(snapshot).error();
   }
   write_trace(std::move(*snapshot), writer);
+  return writer.finish();
+}
+
+Result<void> import_series(std::vector<Instant> instants, Header header, std::unique_ptr<ByteSink> sink,
+                           const WriterOptions& options) {
+  header.source = "torch.snapshot";
+  TraceWriter writer(std::move(sink), header, options);
+  SnapshotSeries series(writer);
+  for (Instant& instant : instants) {
+    ByteCursor bytes(std::move(instant.file), {});
+    Result<Snapshot> snapshot = read_snapshot(bytes, writer);
+    Result<void> added = snapshot ? series.add(*snapshot, instant.name, instant.time_us) : snapshot.error();
+    if (added) continue;
+    Error error = std::move(added).error();
+    if (error.where.empty()) error.where = bytes.where();
+    return error;
+  }
+  write_trace(std::move(series).finish(), writer);
   return writer.finish();
 }
 

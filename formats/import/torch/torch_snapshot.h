@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "formats/import/source/byte_cursor.h"
 #include "formats/model/result.h"
@@ -19,5 +22,17 @@ bool looks_like_snapshot(std::span<const std::byte> beginning);
 /// segments in either form.
 Result<void> import_snapshot(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
                              const WriterOptions& options);
+
+/// A snapshot of a series.
+struct Instant {
+  OpenedFile file;
+  std::string name;
+  std::int64_t time_us = 0;  // since the Unix epoch; not before that of the instant before
+};
+
+/// Converts snapshots without traces, in the order of time, into one trace (snapshot_series.h). Errors: one of them has
+/// a history.
+Result<void> import_series(std::vector<Instant> instants, Header header, std::unique_ptr<ByteSink> sink,
+                           const WriterOptions& options);
 
 }  // namespace memreel::torch

@@ -1,5 +1,6 @@
 #include "formats/import/torch/value_reader.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "formats/model/quantity.h"
@@ -22,8 +23,19 @@ bool ValueReader::read_time(Value value, std::int64_t& into) {
 bool ValueReader::read_device(Value value, std::int32_t& into) {
   const std::optional<std::int64_t> device = arena_.as_signed(value);
   if (!device || *device < -1 || *device > std::numeric_limits<std::int32_t>::max())
-    return fail("'device' is not a CUDA ordinal");
+    return fail("'device' is not a device's ordinal");
   into = static_cast<std::int32_t>(*device);
+  return true;
+}
+
+bool ValueReader::read_device_type(Value value, std::string& into) {
+  constexpr std::size_t longest = 32;
+  if (!expect(value, ValueKind::text, "device_type")) return false;
+  const std::string_view text = arena_.text(value);
+  const bool good = !text.empty() && text.size() <= longest &&
+                    std::ranges::all_of(text, [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); });
+  if (!good) return fail("'device_type' is not the name of a type of devices, such as xpu");
+  into = text;
   return true;
 }
 

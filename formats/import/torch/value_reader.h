@@ -49,6 +49,7 @@ class ValueReader {
   }
   bool read_time(Value value, std::int64_t& into);
   bool read_device(Value value, std::int32_t& into);
+  bool read_device_type(Value value, std::string& into);
   bool read_pool(Value value, std::optional<PoolKey>& into);
 
   Word word(Value value) {

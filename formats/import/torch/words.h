@@ -14,7 +14,9 @@ enum class Word : std::uint8_t {
   device_traces,
   allocator_settings,
   external_annotations,
+  host_segments,
   host_traces,
+  device_type,
   pytorch_release,
   // segments and blocks
   address,

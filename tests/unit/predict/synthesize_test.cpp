@@ -253,5 +253,23 @@ TEST(Place, GivesAddressesAndSegments) {
   EXPECT_FALSE(segments.empty());
 }
 
+// The driver gives the second segment a lower address than the first.
+TEST(Place, OfTwoFreeBlocksOfASizeTheOneOfTheRelease) {
+  for (const unsigned minor : {11U, 12U, 13U}) {
+    TraceBuilder build;
+    const OriginId origin = build.origin(HeapId{1});
+    const AllocationId first = build.alloc(origin, Address{1}, 30_MiB),
+                       second = build.alloc(origin, Address{2}, 30_MiB);
+    build.free(first);
+    build.free(second);
+    const AllocationId third = build.alloc(origin, Address{3}, 30_MiB);
+    PredictedRun run{.trace = std::move(build.trace()), .heap = HeapId{1}, .sources = {}};
+    place(run, {.release = {minor}});
+    const auto at = [&](AllocationId id) { return run.trace.events.address(run.trace.allocation_events[index(id)]); };
+    ASSERT_LT(at(second), at(first));
+    EXPECT_EQ(at(third), at(minor == 11 ? second : first)) << minor;
+  }
+}
+
 }  // namespace
 }  // namespace memreel

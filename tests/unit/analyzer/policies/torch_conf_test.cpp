@@ -63,7 +63,9 @@ TEST(TorchConf, WhatIsWrittenIsReadAgain) {
         "roundup_power2_divisions:[256:1,512:2,1024:4,>:8]", "roundup_power2_divisions:[1:0,>:4]",
         "roundup_power2_divisions:[512:2,1024:4,>:0]", "garbage_collection_threshold:0.8",
         "expandable_segments:True,large_segment_size_mb:64,max_split_size_mb:128,per_process_memory_fraction:0.25",
-        "large_segment_size_mb:64,max_non_split_rounding_mb:20"}) {
+        "large_segment_size_mb:64,max_non_split_rounding_mb:20",
+        "expandable_segments:True,expandable_segments_reserve:0.5,expandable_segments_reserve_by_class:[a:0.25,b:"
+        "40G]"}) {
     EXPECT_EQ(alloc_conf(parsed(conf)), conf);
     EXPECT_EQ(parsed(alloc_conf(parsed(conf))).spec(), parsed(conf).spec());
   }
@@ -116,7 +118,11 @@ INSTANTIATE_TEST_SUITE_P(Texts, BadConf,
                                            "roundup_power2_divisions:[300:4]", "roundup_power2_divisions:[64:3]",
                                            "roundup_power2_divisions:[64:4", "per_process_memory_fraction:1.5",
                                            "backend:foo", "foo:1", "large_segment_size_mb:64,max_split_size_mb:32",
-                                           "expandable_segments:True},{"));
+                                           "expandable_segments:True},{", "expandable_segments_reserve:0",
+                                           "expandable_segments_reserve:-1", "expandable_segments_reserve:40GiB",
+                                           "expandable_segments_reserve:full", "expandable_segments_reserve_by_class:a",
+                                           "expandable_segments_reserve_by_class:[a:0]",
+                                           "expandable_segments_reserve_by_class:[:1]"));
 
 }  // namespace
 }  // namespace memreel

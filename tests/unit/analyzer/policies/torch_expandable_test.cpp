@@ -192,5 +192,65 @@ TEST(TorchExpandable, OversizeRequestsTakeBlocksOfAboutTheirSize) {
   EXPECT_EQ(torch.at(1) - torch.at(3), 100_MiB);
 }
 
+/// With expandable segments of `gibibytes`.
+TorchSettings reserving(double gibibytes) {
+  return {.expandable = true, .reserve = {.usual = ReserveSize{.is_share = false, .value = gibibytes}}};
+}
+
+// As PyTorch 2.15 did with expandable_segments_reserve:0.1G, which are six runs of 20 MiB.
+TEST(TorchExpandable, ARangeEndsWhereItsReserveDoes) {
+  ExpandableTorch torch(reserving(0.1));
+  torch.alloc(0, 30_MiB);
+  torch.alloc(1, 30_MiB);
+  EXPECT_TRUE(torch.alloc(2, 101_MiB));  // there are 60 MiB left: another range
+  EXPECT_GE(torch.offset(2), 120_MiB);
+  torch.alloc(3, 60_MiB);
+  EXPECT_EQ(torch.offset(3), 60_MiB);
+  EXPECT_EQ(torch.reserved(), 240_MiB);
+}
+
+TEST(TorchExpandable, ARequestForMoreThanARangeHasFailsAsIfTheDeviceHadRefusedIt) {
+  ExpandableTorch torch(reserving(0.1));
+  torch.alloc(0, 30_MiB);
+  torch.alloc(1, 30_MiB);
+  torch.free(0);
+  EXPECT_FALSE(torch.alloc(2, 120_MiB + 512_B));
+  EXPECT_EQ(torch.reserved(), 40_MiB);  // what was unused was given back for it
+  EXPECT_TRUE(torch.alloc(3, 120_MiB));
+}
+
+TEST(TorchExpandable, StreamsOfAClassHaveItsReserve) {
+  TorchSettings settings = reserving(1);
+  settings.reserve.by_class["serving"] = {.is_share = false, .value = 0.02};
+  settings.reserve.class_of_stream[7] = "serving";
+  ExpandableTorch torch(settings);
+  EXPECT_TRUE(torch.alloc(0, 100_MiB));
+  EXPECT_FALSE(torch.alloc(1, 100_MiB, 1));
+  EXPECT_TRUE(torch.alloc(2, 30_MiB, 1));
+}
+
+TEST(TorchExpandable, AShareIsOfTheDevicesMemoryAndAtMostAnEighthMoreThanAll) {
+  TorchReserve reserve{.usual = ReserveSize::parse("0.5")};
+  EXPECT_EQ(reserve.limit(0), std::nullopt);
+  reserve.memory = 80_GiB;
+  EXPECT_EQ(reserve.limit(0), 40_GiB);
+  reserve.usual = ReserveSize::parse("2");
+  EXPECT_EQ(reserve.limit(0), 90_GiB);
+  reserve.usual = ReserveSize::parse("200G");
+  EXPECT_EQ(reserve.limit(0), 90_GiB);
+}
+
+// PR #193400, in no release yet.
+TEST(TorchExpandable, OversizeBlocksMayServeSmallerRequestsIfAskedFor) {
+  for (const bool ignores : {false, true}) {
+    ExpandableTorch torch({.max_split_size = 20_MiB, .expandable = true, .expandable_ignores_oversize = ignores});
+    torch.alloc(0, 40_MiB);
+    torch.alloc(1, 20_MiB);
+    torch.free(0);
+    torch.alloc(2, 10_MiB);
+    EXPECT_EQ(torch.reserved(), ignores ? 60_MiB : 80_MiB);
+  }
+}
+
 }  // namespace
 }  // namespace memreel

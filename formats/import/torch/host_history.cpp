@@ -1,0 +1,212 @@
+#include "formats/import/torch/host_history.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "formats/import/torch/ranges.h"
+
+namespace memreel::torch {
+namespace {
+
+constexpr Bytes reserve_alignment = 4_KiB;
+constexpr const char* threshold_key = "pinned_max_round_threshold_mb";
+constexpr const char* cached_key = "pinned_max_cached_size_mb";
+constexpr const char* reserve_key = "pinned_reserve_segment_size_mb";
+
+/// The value of a key in the text of PYTORCH_CUDA_ALLOC_CONF, where the reserve is that PyTorch does not list.
+std::optional<std::uint64_t> number_in_conf(std::string_view conf, std::string_view key) {
+  const std::size_t found = conf.find(key);
+  if (found == std::string_view::npos) return std::nullopt;
+  conf.remove_prefix(found + key.size());
+  while (conf.starts_with(' ') || conf.starts_with(':')) conf.remove_prefix(1);
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(conf.data(), conf.data() + conf.size(), value);
+  if (error != std::errc{} || value > std::uint64_t{1} << 30U) return std::nullopt;
+  return value;
+}
+
+/// -1 is no number without a sign: unlimited.
+Bytes listed(std::string_view text) {
+  std::uint64_t bytes = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  return error == std::errc{} ? Bytes{bytes} : HostRules::unlimited;
+}
+
+std::string mib_text(Bytes size) { return size == HostRules::unlimited ? "unlimited" : std::to_string(size / 1_MiB); }
+
+bool is_default(const Places& places, PlaceId place) { return places[place].pool.value_or(PoolKey{}) == PoolKey{}; }
+
+/// Follows the allocator's cache through a history.
+class HostCache {
+ public:
+  HostCache(const DeviceHistory& history, const Places& places, const HostRules& rules, bool is_whole)
+      : history_(history), places_(places), rules_(rules), is_whole_(is_whole), registered_(history.entries.count()) {}
+
+  void follow() {
+    for (std::size_t i = 0; i < history_.entries.count(); ++i) {
+      const Entry& entry = history_.entries[i];
+      if (entry.action() != Action::segment_free) end_run();
+      see(entry, i);
+    }
+    end_run();
+  }
+
+  bool is_registered(std::size_t entry) const { return registered_[entry]; }
+  /// The first entry of each run of releases that empty_cache() is, with the pools that are over by then.
+  const std::map<std::size_t, std::set<PlaceId>>& calls() const { return calls_; }
+
+ private:
+  /// What is at an address, from its segment to its release.
+  struct Life {
+    std::vector<std::size_t> entries;
+    Bytes size;
+    PlaceId place{};
+    bool registered = false;
+    bool cached = false;
+  };
+  using Bucket = std::pair<PlaceId, int>;  // sizes up to a power of two
+
+  static int bucket_of(Bytes size) { return static_cast<int>(std::bit_width(std::max(size, 1_B).count - 1)); }
+
+  void see(const Entry& entry, std::size_t i) {
+    Life& life = lives_[entry.address];
+    if (entry.action() == Action::segment_alloc)
+      life = {.size = {entry.size}, .place = entry.place(), .registered = is_registration(entry)};
+    life.entries.push_back(i);
+    registered_[i] = life.registered;
+    if (life.registered) return;
+    if (entry.action() == Action::alloc && life.cached) uncache(entry.address, life);
+    if (entry.action() == Action::free_completed && Bytes{entry.size} <= rules_.cached) {
+      life.cached = true;
+      free_[{entry.place(), bucket_of({entry.size})}].insert({entry.size, entry.address});
+      if (is_default(places_, entry.place())) ++cached_by_default_;
+    }
+    if (entry.action() == Action::segment_free && life.cached) {
+      uncache(entry.address, life);
+      run_.push_back(i);
+    }
+  }
+
+  bool is_registration(const Entry& entry) const {
+    if (rules_.rounded({entry.size}) != Bytes{entry.size}) return true;
+    if (!is_whole_) return false;
+    const auto found = free_.find({entry.place(), bucket_of({entry.size})});
+    return found != free_.end() && found->second.lower_bound({entry.size, 0}) != found->second.end();
+  }
+
+  void uncache(std::uint64_t address, Life& life) {
+    life.cached = false;
+    free_[{life.place, bucket_of(life.size)}].erase({life.size.count, address});
+    if (is_default(places_, life.place)) --cached_by_default_;
+  }
+
+  void end_run() {
+    if (run_.empty()) return;
+    if (is_whole_ && cached_by_default_ > 0) {
+      for (const std::size_t i : run_) register_all(lives_[history_.entries[i].address]);
+    } else {
+      std::set<PlaceId>& over = calls_[run_.front()];
+      for (const std::size_t i : run_)
+        if (const PlaceId place = history_.entries[i].place(); !is_default(places_, place)) over.insert(place);
+    }
+    run_.clear();
+  }
+
+  void register_all(const Life& life) {
+    for (const std::size_t i : life.entries) registered_[i] = true;
+  }
+
+  const DeviceHistory& history_;
+  const Places& places_;
+  const HostRules& rules_;
+  bool is_whole_;
+  std::vector<bool> registered_;                                              // by entry
+  std::unordered_map<std::uint64_t, Life> lives_;                             // by address
+  std::map<Bucket, std::set<std::pair<std::uint64_t, std::uint64_t>>> free_;  // sizes and addresses
+  std::uint64_t cached_by_default_ = 0;                                       // blocks of the default pool
+  std::vector<std::size_t> run_;                                              // releases in a row
+  std::map<std::size_t, std::set<PlaceId>> calls_;
+};
+
+/// The addresses of the reserve segment; empty where nothing is in it.
+Range reserve_of(const DeviceHistory& history, const HostCache& cache, const HostRules& rules) {
+  for (std::size_t i = 0; rules.reserve > 0_B && i < history.entries.count(); ++i) {
+    const Entry& entry = history.entries[i];
+    if (entry.action() == Action::segment_alloc && !cache.is_registered(i) &&
+        round_up({entry.size}, reserve_alignment) <= rules.reserve)
+      return Range::of(entry.address, rules.reserve.count);
+  }
+  return {};
+}
+
+}  // namespace
+
+HostRules HostRules::of(const Snapshot& snapshot) {
+  HostRules rules;
+  for (const auto& [key, value] : snapshot.settings) {
+    if (key == "max_round_threshold") rules.round_threshold = listed(value);
+    if (key == "max_cached_size") rules.cached = listed(value);
+    if (key.ends_with("ALLOC_CONF"))
+      if (const auto mib = number_in_conf(value, reserve_key)) rules.reserve = 1_MiB * *mib;
+  }
+  return rules;
+}
+
+std::vector<std::pair<std::string, std::string>> HostRules::settings() const {
+  return {{"kind", "torch.host"},
+          {threshold_key, mib_text(round_threshold)},
+          {cached_key, mib_text(cached)},
+          {reserve_key, mib_text(reserve)}};
+}
+
+Bytes HostRules::rounded(Bytes request) const {
+  constexpr Bytes largest{std::uint64_t{1} << 62U};
+  if (request > round_threshold || request > cached || request > largest) return request;
+  return {std::bit_ceil(request.count)};
+}
+
+HostHistory split_host_history(const DeviceHistory& history, const Places& places, const HostRules& rules,
+                               bool is_whole) {
+  HostCache cache(history, places, rules, is_whole);
+  cache.follow();
+  const Range reserve = is_whole ? reserve_of(history, cache, rules) : Range{};
+  const auto in_reserve = [&](const Entry& entry) {
+    return entry.address >= reserve.begin && entry.address < reserve.end;
+  };
+  HostHistory split;
+  split.allocator.recorded = history.recorded;
+  split.allocator.segments = history.segments;
+  bool reserves = reserve.begin < reserve.end;
+  for (std::size_t i = 0; i < history.entries.count(); ++i) {
+    Entry entry = history.entries[i];
+    const Action action = entry.action();
+    const bool of_segment = acquires_segment(action) || releases_segment(action);
+    if (cache.is_registered(i)) {
+      if (!of_segment) split.registered.entries.push_back(entry);
+      continue;
+    }
+    if (const auto call = cache.calls().find(i); call != cache.calls().end()) {
+      const std::size_t at = split.allocator.entries.count();
+      for (const PlaceId pool : call->second)
+        split.releases.push_back({.entry = at, .kind = EventKind::pool_end, .place = pool});
+      split.releases.push_back({.entry = at, .kind = EventKind::empty_cache, .place = std::nullopt});
+    }
+    if (std::exchange(reserves, reserves && action != Action::segment_alloc) && !reserves) {
+      Entry whole = entry;
+      whole.address = reserve.begin;
+      whole.size = reserve.end - reserve.begin;
+      split.allocator.entries.push_back(whole);
+    }
+    if (!(of_segment && in_reserve(entry))) split.allocator.entries.push_back(entry);
+  }
+  return split;
+}
+
+}  // namespace memreel::torch
