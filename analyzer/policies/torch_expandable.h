@@ -5,7 +5,8 @@
 //
 // - A range belongs to one arena. It is one chain of blocks: allocated, free, or unmapped, of which neighbours of the
 //   same state merge (unmapped ones too).
-// - A request that no free block serves goes to the unmapped block at the lowest address of its arena that begins, together with the
+// - A request that no free block serves goes to the unmapped block at the lowest address of its arena that begins,
+// together with the
 //   free block before it, a chain of free and unmapped blocks of enough bytes; else to a new range. Memory is mapped
 //   there from the front, block after block, until the first free block is large enough.
 // - Memory is mapped and unmapped in whole runs, counted from the beginning of the range. Mapping rounds up to runs;

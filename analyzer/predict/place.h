@@ -6,8 +6,9 @@
 
 namespace memreel {
 
-/// Replays PyTorch's allocator with `settings`, by the rules of their release, over the trace of `predicted_run`: every allocation gets its address,
-/// and the segments that it takes from the device and gives back become events. The device has no limit.
+/// Replays PyTorch's allocator with `settings`, by the rules of their release, over the trace of `predicted_run`: every
+/// allocation gets its address, and the segments that it takes from the device and gives back become events. The device
+/// has no limit.
 void place(PredictedRun& predicted_run, const TorchSettings& settings);
 
 }  // namespace memreel
