@@ -353,11 +353,10 @@ bool start() {
   Agent& self = instance();
   const Entry entry(self, patience_to_begin);
   if (!entry || !configure(self)) return false;
-  if (self.options.dormant && self.recording == nullptr) {
-    control::listen();
-    return false;
-  }
-  return start_locked(self);
+  const bool waits = self.options.dormant && self.recording == nullptr;
+  const bool begun = !waits && start_locked(self);
+  if (waits || begun) control::listen();
+  return begun;
 }
 
 bool restart() {
@@ -419,15 +418,12 @@ Status status() {
   if (self == nullptr) return {};
   const Entry entry(*self, patience_to_end);
   if (!entry || self->recording == nullptr || self->recording->has_failed()) return {};
-  Status status{.recording = true,
-                .trace = self->recording->trace(),
-                .source = self->source,
-                .progress = self->recording->progress(),
-                .device = {},
-                .framework = {}};
-  for (const HeapUsage& heap : recorder()->ask_usage(Usage::Peaks::keep))
-    if (heap.device >= 0) (heap.level == Level::driver ? status.device : status.framework) += heap.live;
-  return status;
+  return {.recording = true,
+          .trace = self->recording->trace(),
+          .source = self->source,
+          .rank = self->recording->rank(),
+          .progress = self->recording->progress(),
+          .memory = recorder()->ask_usage(Usage::Peaks::keep)};
 }
 
 Result<std::string> dump(std::chrono::milliseconds limit) {

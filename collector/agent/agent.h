@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "collector/options/options.h"
+#include "collector/recorder/usage.h"
 #include "collector/trace/recording.h"
 #include "formats/model/result.h"
-#include "formats/model/units.h"
 
 namespace memreel::agent {
 
@@ -20,9 +20,9 @@ bool start();
 /// What a process does at a moment.
 struct Status {
   bool recording = false;
-  std::string trace, source;  // when it does: the file, and where calls are seen
+  std::string trace, source, rank;  // when it does: the file, where calls are seen, and which of a job it is
   Recording::Progress progress;
-  Bytes device, framework;  // alive: what the program has of devices' drivers; of that, what frameworks gave out
+  MemoryUsage memory;
 };
 
 /// Begins to record a program that runs already, as `options` say. Errors: what keeps it from that, e.g. that it

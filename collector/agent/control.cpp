@@ -9,6 +9,7 @@
 
 #include "collector/agent/agent.h"
 #include "collector/attach/control_socket.h"
+#include "collector/attach/process_status.h"
 #include "collector/options/options.h"
 #include "collector/recorder/own_thread.h"
 
@@ -26,15 +27,24 @@ void close_in_children() {
 }
 
 Message described(const Status& status) {
-  return {.word = "ok",
-          .fields = {{"recording", status.recording ? "1" : "0"},
-                     {"rank", process_names().rank},
-                     {"trace", status.trace},
-                     {"source", status.source},
-                     {"events", std::to_string(status.progress.events)},
-                     {"lost", std::to_string(status.progress.lost)},
-                     {"device_bytes", std::to_string(status.device.count)},
-                     {"framework_bytes", std::to_string(status.framework.count)}}};
+  attach::ProcessStatus told{.recording = status.recording,
+                             .trace = status.trace,
+                             .source = status.source,
+                             .rank = status.rank,
+                             .events = status.progress.events,
+                             .lost = status.progress.lost,
+                             .heaps = {},
+                             .devices = {}};
+  for (const HeapUsage& heap : status.memory.heaps)
+    told.heaps.push_back({.device = heap.device,
+                          .level = heap.level,
+                          .live = heap.live,
+                          .peak = heap.peak,
+                          .reserved = heap.reserved,
+                          .name = heap.name});
+  for (const DeviceUsage& device : status.memory.devices)
+    told.devices.push_back({.device = device.device, .used = device.used, .free = device.free});
+  return to_message(told);
 }
 
 Message started(const Message& question) {

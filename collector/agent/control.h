@@ -6,7 +6,7 @@
 // | start | variables of options.h | as status, or why not |
 // | stop | | trace, events, lost, cost_ns, own_ns; trace is empty when nothing was recorded |
 // | dump | | trace: the file that was written |
-// | status | | recording (0, 1), trace, source, events, lost, device_bytes, framework_bytes |
+// | status | | what attach/process_status.h has |
 #pragma once
 
 #include <functional>

@@ -149,7 +149,7 @@ std::size_t usage(memreel_usage* heaps, std::size_t room, std::uint32_t reset) {
   const KeepErrno keep;
   agent::Recorder* const recorder = agent::recorder();
   if (recorder == nullptr) return 0;
-  const auto found = recorder->ask_usage(reset != 0 ? agent::Usage::Peaks::reset : agent::Usage::Peaks::keep);
+  const auto found = recorder->ask_usage(reset != 0 ? agent::Usage::Peaks::reset : agent::Usage::Peaks::keep).heaps;
   const std::span out(heaps, heaps == nullptr ? 0 : room);
   for (std::size_t i = 0; i < std::min(out.size(), found.size()); ++i) {
     out[i] = {.device = found[i].device,

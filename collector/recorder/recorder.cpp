@@ -263,7 +263,7 @@ stacks::StackKey Recorder::insert(CaptureState& state, std::size_t native, const
   return stacks_.insert(state.merged.first(merged));
 }
 
-std::vector<HeapUsage> Recorder::ask_usage(Usage::Peaks peaks) {
+MemoryUsage Recorder::ask_usage(Usage::Peaks peaks) {
   constexpr std::chrono::seconds limit{5};
   if (!open_.load(std::memory_order_acquire) || !attended_.load(std::memory_order_acquire)) return {};
   return usage_.ask(sequence_.load(std::memory_order_acquire), peaks, limit, [this] { wake(); });

@@ -79,7 +79,7 @@ class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what thre
 
   /// What the program's heaps hold after everything that this thread has done; and from now on the peaks are new, when
   /// `peaks` says so. Waits for the writing thread, unlike all else here. Empty when that does not get on for seconds.
-  std::vector<HeapUsage> ask_usage(Usage::Peaks peaks);
+  MemoryUsage ask_usage(Usage::Peaks peaks);
 
   /// From now on stacks have the Python frames that `frames` knows, which must stay. Null: no more.
   void set_python(const PythonFrames* frames) { python_.store(frames, std::memory_order_release); }

@@ -44,10 +44,11 @@ Result<NewFile> create(const std::string& pattern, unsigned mode, const ProcessN
 
 Result<std::unique_ptr<Recording>> Recording::begin(const Options& options, Recorder& recorder, const Subject& subject,
                                                     std::function<void(const Outcome&)> failed) {
-  auto file = create(options.output, options.mode, process_names());
+  const ProcessNames names = process_names();
+  auto file = create(options.output, options.mode, names);
   if (!file) return file.error();
   std::unique_ptr<Recording> recording(
-      new Recording(options, recorder, subject, file->name, std::move(file->file), std::move(failed)));
+      new Recording(options, recorder, subject, file->name, names.rank, std::move(file->file), std::move(failed)));
   if (!recording->start_thread()) {
     std::error_code ignored;
     std::filesystem::remove(file->name, ignored);
@@ -66,12 +67,13 @@ void Recording::await_opened() const {
   for (int turn = 0; turn < 1000 && !opened_.load(std::memory_order_acquire); ++turn) stacks::nap(pause);
 }
 
-Recording::Recording(Options options, Recorder& recorder, Subject subject, std::string trace,
+Recording::Recording(Options options, Recorder& recorder, Subject subject, std::string trace, std::string rank,
                      std::unique_ptr<LiveFile> file, std::function<void(const Outcome&)> failed)
     : options_(std::move(options)),
       recorder_(&recorder),
       subject_(std::move(subject)),
       trace_(std::move(trace)),
+      rank_(std::move(rank)),
       file_(std::move(file)),
       failed_(std::move(failed)),
       start_(std::chrono::system_clock::now().time_since_epoch()),

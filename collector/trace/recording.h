@@ -59,6 +59,9 @@ class Recording {
 
   const std::string& trace() const { return trace_; }
 
+  /// The process's, as its launcher said when the recording began; empty: it has none.
+  const std::string& rank() const { return rank_; }
+
   /// Whether writing has failed.
   bool has_failed() const { return has_failed_.load(std::memory_order_acquire); }
 
@@ -74,8 +77,8 @@ class Recording {
   Progress progress() const { return {.events = events_, .lost = lost_}; }
 
  private:
-  Recording(Options options, Recorder& recorder, Subject subject, std::string trace, std::unique_ptr<LiveFile> file,
-            std::function<void(const Outcome&)> failed);
+  Recording(Options options, Recorder& recorder, Subject subject, std::string trace, std::string rank,
+            std::unique_ptr<LiveFile> file, std::function<void(const Outcome&)> failed);
   bool start_thread();
   void await_opened() const;
   void run();
@@ -85,7 +88,7 @@ class Recording {
   Options options_;
   Recorder* recorder_;
   Subject subject_;
-  std::string trace_;
+  std::string trace_, rank_;
   std::unique_ptr<LiveFile> file_;
   std::unique_ptr<FlightDumps> dumps_;  // of a flight recorder
   std::function<void(const Outcome&)> failed_;

@@ -177,10 +177,10 @@ AllocationId TraceBuilder::append(const Record& record, Event event) {
   ++events_;
   const AllocationId allocation = writer_->append(event);
   if (triggers_ != nullptr) triggers_->see(event, writer_->tables());
-  if (event.kind == EventKind::alloc || is_free(event.kind)) {
+  if (event.kind == EventKind::alloc || is_free(event.kind) || is_segment(event.kind)) {
     const Tables& tables = writer_->tables();
     const HeapId heap = tables[event.origin].heap;
-    recorder_->usage().follow(heap, tables[heap], writer_->live_bytes(heap));
+    recorder_->usage().follow(writer_->state_of(heap), tables[heap], tables[tables[heap].name]);
   }
   return allocation;
 }
@@ -398,6 +398,8 @@ bool TraceBuilder::closed(const Record& record) {
 }
 
 void TraceBuilder::memory_info(const Record& record) {
+  if (record.space != Space::ordered)
+    recorder_->usage().sample({.device = record.device, .used = {record.size}, .free = {record.address}});
   append(record,
          {.kind = EventKind::memory_info, .origin = origin_of(record), .size = {record.size}, .value = record.address});
 }

@@ -47,6 +47,9 @@ class FlightGeneration {
   void set_folded(FoldedHistory folded);
   TraceWriter& writer() { return writer_; }
 
+  /// What the heap, by its id in `all`, holds from devices.
+  Bytes reserved(HeapId heap) { return writer_.state_of(heaps_[heap]).reserved; }
+
   /// What is held from devices, with the ids of `all`.
   std::vector<LiveSegment> segments() const;
 

@@ -45,7 +45,11 @@ Bytes& FlightWriter::live_of(HeapId heap) {
   return live_[index(heap)];
 }
 
-Bytes FlightWriter::live_bytes(HeapId heap) const { return index(heap) < live_.size() ? live_[index(heap)] : Bytes{}; }
+HeapState FlightWriter::state_of(HeapId heap) const {
+  return {.heap = heap,
+          .live = index(heap) < live_.size() ? live_[index(heap)] : Bytes{},
+          .reserved = current_->reserved(heap)};
+}
 
 AllocationId FlightWriter::append(const Event& event) {
   if (event.kind == EventKind::unknown || !status_) return AllocationId::none;

@@ -41,7 +41,7 @@ class FlightWriter final : public TraceOutput {
   ~FlightWriter() override;
 
   AllocationId append(const Event& event) override;
-  Bytes live_bytes(HeapId heap) const override;
+  HeapState state_of(HeapId heap) const override;
   void set_losses(const Losses& losses) override;
   Result<void> flush() override;
   Result<void> finish() override;

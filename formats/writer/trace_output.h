@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "formats/model/event.h"
+#include "formats/model/live_set.h"
 #include "formats/model/result.h"
 #include "formats/model/tables.h"
 #include "formats/model/trace.h"
@@ -42,8 +43,8 @@ class TraceOutput {
   /// the event is kept as it is and counted as an unmatched free. Returns the allocation concerned, or none.
   virtual AllocationId append(const Event& event) = 0;
 
-  /// Requested bytes of what is live in `heap`, after the events appended so far.
-  virtual Bytes live_bytes(HeapId heap) const = 0;
+  /// What `heap` holds after the events appended so far.
+  virtual HeapState state_of(HeapId heap) const = 0;
 
   /// What the trace lacks in all; written with the next block, or by finish(). Unmatched frees are counted here as
   /// well: the larger of the two numbers is written.

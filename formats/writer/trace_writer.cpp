@@ -238,10 +238,10 @@ TraceWriter::~TraceWriter() = default;
 void TraceWriter::extend_tables(const Tables& tables) { interner().extend(tables); }
 AllocationId TraceWriter::append(const Event& event) { return impl_->append(event); }
 AllocationId TraceWriter::live_at(HeapId heap, Address address) const { return impl_->live().at(heap, address); }
-Bytes TraceWriter::live_bytes(HeapId heap) const {
+HeapState TraceWriter::state_of(HeapId heap) const {
   const std::vector<HeapState>& heaps = impl_->live().heaps();
   const auto state = std::ranges::lower_bound(heaps, heap, {}, &HeapState::heap);
-  return state != heaps.end() && state->heap == heap ? state->live : Bytes{};
+  return state != heaps.end() && state->heap == heap ? *state : HeapState{.heap = heap, .live = {}, .reserved = {}};
 }
 HeapSnapshot TraceWriter::snapshot() const { return impl_->live().snapshot(); }
 void TraceWriter::set_losses(const Losses& losses) { impl_->set_losses(losses); }

@@ -84,7 +84,7 @@ class TraceWriter final : public TraceOutput {
   /// The allocation of `heap` that lives at exactly `address`: requested and not completed. None when there is none.
   AllocationId live_at(HeapId heap, Address address) const;
 
-  Bytes live_bytes(HeapId heap) const override;
+  HeapState state_of(HeapId heap) const override;
 
   /// What is live after the events appended so far.
   HeapSnapshot snapshot() const;

@@ -124,9 +124,9 @@ TEST_F(Annotations, IgnoreNonsense) {
 
 TEST_F(Annotations, ToldWhatTheProgramHolds) {
   const HeapId first{1}, second{2};
-  recorder_.usage().follow(first, {.level = Level::driver, .device = 3}, 20_B);
-  recorder_.usage().follow(first, {.level = Level::driver, .device = 3}, 5_B);
-  recorder_.usage().follow(second, {.level = Level::framework, .device = -1}, 1_B);
+  recorder_.usage().follow({.heap = first, .live = 20_B}, {.level = Level::driver, .device = 3}, {});
+  recorder_.usage().follow({.heap = first, .live = 5_B}, {.level = Level::driver, .device = 3}, {});
+  recorder_.usage().follow({.heap = second, .live = 1_B}, {.level = Level::framework, .device = -1}, {});
   std::jthread writer([&](const std::stop_token& ends) {
     while (!ends.stop_requested()) {
       recorder_.wait(std::chrono::milliseconds(1));

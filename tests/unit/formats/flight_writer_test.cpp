@@ -327,7 +327,7 @@ TEST_F(FlightTest, LiveBytesAreThoseOfTheProgram) {
   std::map<HeapId, Bytes> truth;
   for (const auto& [place, one] : program.live)
     if (!one.pending) truth[one.heap] += one.size;
-  for (const auto& [heap, bytes] : truth) EXPECT_EQ(flight->live_bytes(heap), bytes);
+  for (const auto& [heap, bytes] : truth) EXPECT_EQ(flight->state_of(heap).live, bytes);
 }
 
 }  // namespace

@@ -83,9 +83,16 @@ TEST_F(TraceBuilderTest, AFreeEndsTheAllocationAtItsAddress) {
 TEST_F(TraceBuilderTest, TellsWhatEachHeapHolds) {
   add({alloc(0x1000, 100), alloc(0x2000, 50), alloc(0x1000, 7, Space::torch), free_of(0x1000)});
   Usage& usage = recorder_.usage();
-  const auto heaps = usage.ask(1, Usage::Peaks::keep, std::chrono::seconds(1), [&] { usage.settle(1); });
-  EXPECT_THAT(heaps, ElementsAre(HeapUsage{.device = 0, .level = Level::driver, .live = 50_B, .peak = 150_B},
-                                 HeapUsage{.device = 0, .level = Level::framework, .live = 7_B, .peak = 7_B}));
+  const auto heaps = usage.ask(1, Usage::Peaks::keep, std::chrono::seconds(1), [&] { usage.settle(1); }).heaps;
+  EXPECT_THAT(
+      heaps,
+      ElementsAre(HeapUsage{.device = 0, .level = Level::driver, .name = "cuda.driver", .live = 50_B, .peak = 150_B},
+                  HeapUsage{.device = 0,
+                            .level = Level::framework,
+                            .name = "torch.cuda",
+                            .live = 7_B,
+                            .peak = 7_B,
+                            .reserved = 50_B}));
 }
 
 TEST_F(TraceBuilderTest, MemoryOfOtherDevicesMayBeFreedFromThisOne) {

@@ -23,32 +23,61 @@ HeapUsage held(const Heap& heap, Bytes live, Bytes peak) {
 }
 
 /// Asks while this thread is the writing thread as well.
-std::vector<HeapUsage> ask(Usage& usage, Usage::Peaks peaks = Usage::Peaks::keep) {
+MemoryUsage ask_all(Usage& usage, Usage::Peaks peaks = Usage::Peaks::keep) {
   return usage.ask(5, peaks, 1s, [&] { usage.settle(5); });
+}
+
+std::vector<HeapUsage> ask(Usage& usage, Usage::Peaks peaks = Usage::Peaks::keep) {
+  return ask_all(usage, peaks).heaps;
 }
 
 TEST(Usage, IsWhatIsLiveAndWasAtMost) {
   Usage usage;
-  usage.follow(HeapId{2}, pool, 10_B);
-  usage.follow(HeapId{1}, driver, 100_B);
-  usage.follow(HeapId{2}, pool, 4_B);
+  usage.follow({.heap = HeapId{2}, .live = 10_B}, pool, {});
+  usage.follow({.heap = HeapId{1}, .live = 100_B}, driver, {});
+  usage.follow({.heap = HeapId{2}, .live = 4_B}, pool, {});
   EXPECT_THAT(ask(usage), ElementsAre(held(pool, 4_B, 10_B), held(driver, 100_B, 100_B))) << "in order of first use";
 }
 
 TEST(Usage, PeaksBeginAnewWhenAskedTo) {
   Usage usage;
-  usage.follow(HeapId{1}, driver, 100_B);
-  usage.follow(HeapId{1}, driver, 30_B);
+  usage.follow({.heap = HeapId{1}, .live = 100_B}, driver, {});
+  usage.follow({.heap = HeapId{1}, .live = 30_B}, driver, {});
   EXPECT_THAT(ask(usage, Usage::Peaks::reset), ElementsAre(held(driver, 30_B, 100_B)));
   EXPECT_THAT(ask(usage), ElementsAre(held(driver, 30_B, 30_B)));
-  usage.follow(HeapId{1}, driver, 0_B);
+  usage.follow({.heap = HeapId{1}, .live = 0_B}, driver, {});
   EXPECT_THAT(ask(usage), ElementsAre(held(driver, 0_B, 30_B)));
+}
+
+TEST(Usage, AFrameworkThatTellsOfNoSegmentsHasWhatItsParentGaveOut) {
+  const Heap below{.level = Level::framework, .device = 0, .parent = HeapId{1}};
+  Usage usage;
+  usage.follow({.heap = HeapId{1}, .live = 100_B}, driver, "cuda.driver");
+  usage.follow({.heap = HeapId{3}, .live = 10_B}, below, "torch.cuda");
+  usage.follow({.heap = HeapId{4}, .live = 10_B, .reserved = 40_B}, below, "arena");
+  const std::vector<HeapUsage> heaps = ask(usage);
+  ASSERT_EQ(heaps.size(), 3U);
+  EXPECT_EQ(heaps[0].reserved, 0_B);
+  EXPECT_EQ(heaps[1].reserved, 100_B);
+  EXPECT_EQ(heaps[2].reserved, 40_B);
+  EXPECT_EQ(heaps[1].name, "torch.cuda");
+}
+
+TEST(Usage, HasTheLatestSampleOfEachDevice) {
+  Usage usage;
+  usage.sample({.device = 1, .used = 5_B, .free = 95_B});
+  usage.sample({.device = 0, .used = 1_B, .free = 9_B});
+  usage.sample({.device = 1, .used = 6_B, .free = 94_B});
+  EXPECT_THAT(ask_all(usage).devices, ElementsAre(DeviceUsage{.device = 1, .used = 6_B, .free = 94_B},
+                                                  DeviceUsage{.device = 0, .used = 1_B, .free = 9_B}));
+  usage.forget();
+  EXPECT_THAT(ask_all(usage).devices, IsEmpty()) << "of a recording before";
 }
 
 TEST(Usage, IsNotToldBeforeAllIsCounted) {
   Usage usage;
-  usage.follow(HeapId{1}, driver, 100_B);
-  EXPECT_THAT(usage.ask(5, Usage::Peaks::keep, 5ms, [&] { usage.settle(4); }), IsEmpty());
+  usage.follow({.heap = HeapId{1}, .live = 100_B}, driver, {});
+  EXPECT_THAT(usage.ask(5, Usage::Peaks::keep, 5ms, [&] { usage.settle(4); }).heaps, IsEmpty());
   EXPECT_THAT(ask(usage), ElementsAre(held(driver, 100_B, 100_B))) << "who gave up is in nobody's way";
 }
 
@@ -62,13 +91,14 @@ TEST(Usage, CountsWhatTheAskingThreadHasDone) {
       std::vector<Record> batch;
       recorder.drain(batch);
       for (const Record& record : batch)
-        if (record.kind == RecordKind::alloc) recorder.usage().follow(HeapId{1}, driver, live += Bytes{record.size});
+        if (record.kind == RecordKind::alloc)
+          recorder.usage().follow({.heap = HeapId{1}, .live = live += Bytes{record.size}}, driver, {});
       recorder.settle();
     }
   });
   for (std::uint64_t i = 1; i <= 200; ++i) {
     recorder.emit({.size = 1, .kind = RecordKind::alloc});
-    EXPECT_THAT(recorder.ask_usage(Usage::Peaks::keep), ElementsAre(held(driver, {i}, {i})));
+    EXPECT_THAT(recorder.ask_usage(Usage::Peaks::keep).heaps, ElementsAre(held(driver, {i}, {i})));
   }
   ends = true;
   writer.join();
