@@ -1,7 +1,7 @@
 # What `cmake --install` puts where, and to which part (--component) it belongs. The wheel has runtime, viewer, headers
 # (MemreelHeaders.cmake) and schema.
 set(data ${CMAKE_INSTALL_DATADIR}/memreel)
-install(TARGETS memreel memreel-attach memreel-record RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+install(TARGETS memreel memreel-attach memreel-record memreel-top RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
 # Nobody links it: memreel-record finds it beside itself, in ../lib/memreel.
 install(TARGETS memreel-agent LIBRARY DESTINATION lib/memreel COMPONENT runtime)
 # For `memreel demo` and the viewer's tour: found in ../share/memreel/samples.

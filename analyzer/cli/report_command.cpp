@@ -206,6 +206,9 @@ void add_report_command(CLI::App& app, Exit& exit) {
                       "Instant to show, rather than the peak and the end: peak, end, step:N, event:N, phase:forward, "
                       "range:NAME (its peak), 12.5s");
   command->add_option("--top", arguments->options.top, "Groups to show per table [10]");
+  command->add_flag(
+      "--live", arguments->sections.live,
+      "Who holds the memory, at its peak and at the end; what a report without any such option begins with");
   command->add_flag("--leaks", arguments->sections.leaks,
                     "Memory that grows step after step and is never freed, and what is held, not leaked");
   add_leak_options(*command, arguments->leaks);

@@ -10,9 +10,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <fstream>
 #include <optional>
-#include <set>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -31,12 +29,9 @@ struct Address {
 };
 
 /// Of a process by its number in its own namespace.
-std::string name_of(std::uint64_t process, std::uint64_t start) {
-  return "memreel-control-" + std::to_string(process) + "-" + std::to_string(start);
-}
-
 Address address_of(std::uint64_t process, std::uint64_t start) {
-  const std::string text = name_of(process, start);
+  const std::string text =
+      std::string(control_socket_prefix) + "-" + std::to_string(process) + "-" + std::to_string(start);
   Address address;
   address.name.sun_family = AF_UNIX;
   std::memcpy(&address.name.sun_path[1], text.data(), text.size());  // the first byte stays zero: abstract
@@ -170,22 +165,6 @@ Reply ask(pid_t process, const Message& question, std::chrono::milliseconds limi
   ::close(connection);
   // A listener with nothing left to do closed its socket while this question waited in it.
   return nobody_listens ? Reply{} : std::move(reply);
-}
-
-std::vector<pid_t> listening_processes() {
-  std::set<std::string> names;
-  std::ifstream sockets("/proc/net/unix");
-  for (std::string line; std::getline(sockets, line);)
-    if (const std::size_t at = line.find(" @memreel-control-"); at != std::string::npos)
-      names.insert(line.substr(at + 2));
-  std::vector<pid_t> found;
-  if (names.empty()) return found;
-  for (const pid_t process : all_processes()) {
-    const auto own_number = number_in_own_namespace(process);
-    const auto start = start_time(process);
-    if (own_number && start && names.contains(name_of(*own_number, *start))) found.push_back(process);
-  }
-  return found;
 }
 
 }  // namespace memreel::attach

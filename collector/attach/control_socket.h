@@ -9,13 +9,16 @@
 #include <chrono>
 #include <functional>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "collector/attach/message.h"
 #include "formats/model/guest_file.h"
 #include "formats/model/result.h"
 
 namespace memreel::attach {
+
+/// How the names of control sockets begin; "-PROCESS-START" in the process's own numbers follows.
+inline constexpr std::string_view control_socket_prefix = "memreel-control";
 
 struct Answer {
   Message message;
@@ -60,9 +63,5 @@ struct Reply {
   Result<Message> answer = Message{};
 };
 Reply ask(pid_t process, const Message& question, std::chrono::milliseconds limit);
-
-/// Processes that listen at this moment, by their numbers here. Others of the same machine may be out of sight, in
-/// containers.
-std::vector<pid_t> listening_processes();
 
 }  // namespace memreel::attach

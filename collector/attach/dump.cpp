@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "collector/attach/control_socket.h"
+#include "collector/attach/listeners.h"
 #include "collector/attach/process.h"
 #include "collector/record/document.h"
 #include "formats/model/printable.h"

@@ -1,22 +1,21 @@
 #include "collector/attach/live_view.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>  // NOLINT(modernize-deprecated-headers): signalfd needs sigprocmask
 #include <sys/ioctl.h>
-#include <sys/signalfd.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "collector/attach/analysis.h"
+#include "collector/attach/keys.h"
 #include "collector/attach/live_memory.h"
 #include "formats/model/printable.h"
 #include "formats/model/quantity.h"
@@ -27,51 +26,6 @@ namespace memreel::attach {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-/// Keys come one by one and unseen, and signals through a file, for as long as this lives.
-class Keys {
- public:
-  Keys() {
-    sigset_t set{};
-    ::sigemptyset(&set);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, signal);
-    ::pthread_sigmask(SIG_BLOCK, &set, &mask_before_);
-    signals_ = ::signalfd(-1, &set, SFD_CLOEXEC);
-    terminal_ = ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0 && ::tcgetattr(STDIN_FILENO, &before_) == 0;
-    if (!terminal_) return;
-    termios raw = before_;
-    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
-    ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
-  }
-  Keys(const Keys&) = delete;
-  Keys& operator=(const Keys&) = delete;
-  ~Keys() {
-    if (terminal_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
-    if (signals_ >= 0) ::close(signals_);
-    ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
-  }
-
-  /// Waits until somebody asks for the end (true), or the time is over.
-  bool end_asked(std::chrono::milliseconds time) {
-    const Clock::time_point limit = Clock::now() + time;
-    while (true) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(limit - Clock::now());
-      if (left.count() <= 0) return false;
-      std::array<pollfd, 2> waiting{pollfd{.fd = signals_, .events = POLLIN, .revents = 0},
-                                    pollfd{.fd = terminal_ ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0}};
-      if (::poll(waiting.data(), waiting.size(), static_cast<int>(left.count())) <= 0) continue;
-      if ((waiting[0].revents & POLLIN) != 0) return true;
-      char key = 'q';  // the terminal is gone
-      if (waiting[1].revents != 0 && (::read(STDIN_FILENO, &key, 1) <= 0 || key == 'q' || key == 'Q')) return true;
-    }
-  }
-
- private:
-  sigset_t mask_before_{};
-  int signals_ = -1;
-  bool terminal_ = false;
-  termios before_{};
-};
 
 std::string padded(const std::string& text, std::size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
@@ -105,42 +59,110 @@ std::string head_line(const LiveMemory& memory, const Losses& losses, double sec
   return text;
 }
 
-std::string one_line(const LiveMemory& memory, const Losses& losses, double seconds) {
-  std::string text = head_line(memory, losses, seconds);
-  for (const LiveHeap& heap : memory.heaps()) {
+/// "parameter 1.2 GiB, activation 800 MiB": of the device that holds most, largest first.
+std::string text_of_categories(const Findings& findings, std::size_t most) {
+  std::map<std::string, Bytes> sums;
+  for (const CategoryUse& use : findings.categories)
+    if (use.device >= 0) sums[use.category] += use.bytes;
+  std::vector<std::pair<std::string, Bytes>> sorted(sums.begin(), sums.end());
+  std::ranges::stable_sort(sorted, std::ranges::greater{}, &std::pair<std::string, Bytes>::second);
+  std::string text;
+  for (const auto& [category, bytes] : std::span(sorted).first(std::min(sorted.size(), most)))
+    text += (text.empty() ? "" : ", ") + category + " " + text_of(bytes);
+  return text;
+}
+
+/// "leak 1.20 GiB, +2.00 MiB per step: forward (model.py:42)"
+std::string text_of_leak(const LeakSoFar& leak) {
+  return leak.verdict + " " + text_of(leak.bytes) + ", " + text_of_growth(leak.growth_per_step) +
+         " per step: " + (leak.place.empty() ? "no stack" : leak.place);
+}
+
+/// What the analyzer says, line by line; `rows`: at most so many.
+std::vector<std::string> lines_of_analysis(const Analysis& analysis, std::size_t rows) {
+  std::vector<std::string> lines;
+  const std::optional<Findings>& findings = analysis.findings();
+  if (!findings) {
+    lines.push_back(analysis.problem().empty() ? "categories and leaks: being looked for" : analysis.problem());
+    return lines;
+  }
+  lines.push_back("for: " + (findings->categories.empty() ? "nothing yet" : text_of_categories(*findings, 8)));
+  for (const LeakSoFar& leak : findings->leaks) {
+    if (lines.size() == rows) break;
+    lines.push_back(text_of_leak(leak));
+  }
+  if (findings->leaks.empty()) lines.emplace_back("no leaks so far");
+  if (!analysis.problem().empty()) lines.push_back(analysis.problem());
+  return lines;
+}
+
+/// What is drawn.
+struct Picture {
+  const LiveMemory* memory;
+  const Tables* tables;
+  const Losses* losses;
+  const Analysis* analysis;
+  double seconds;  // since the beginning
+};
+
+std::string one_line(const Picture& now) {
+  std::string text = head_line(*now.memory, *now.losses, now.seconds);
+  for (const LiveHeap& heap : now.memory->heaps()) {
     text += "  " + heap.name + " " + std::to_string(heap.device) + ": " + text_of(heap.live) + " live";
     if (heap.reserved.count > 0) text += " of " + text_of(heap.reserved);
+  }
+  if (const std::optional<Findings>& findings = now.analysis->findings()) {
+    text += "  " + text_of_categories(*findings, 4);
+    if (!findings->leaks.empty()) text += "  " + text_of_leak(findings->leaks.front());
   }
   return text + "\n";
 }
 
-std::string table(const LiveMemory& memory, const Tables& tables, const Losses& losses, double seconds) {
+/// `line` as far as it fits.
+std::string cut(std::string line, std::size_t columns) {
+  line.resize(std::min(line.size(), columns - 1));
+  while (!is_printable(line)) line.pop_back();  // half a character
+  return line + "\n";
+}
+
+std::string table(const Picture& now) {
   winsize size{};
   const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 8 && size.ws_col > 40;
   const std::size_t rows = known ? size.ws_row : 24, columns = known ? size.ws_col : 100;
-  std::string text = head_line(memory, losses, seconds) + "\n\n";
-  std::size_t used = 6;
+  std::string text = head_line(*now.memory, *now.losses, now.seconds) + "\n\n";
+  std::size_t used = 7;
   text += "GPU            live      reserved  fragmentation  heap\n";
-  for (const LiveHeap& heap : memory.heaps()) {
+  for (const LiveHeap& heap : now.memory->heaps()) {
     text += padded(std::to_string(heap.device), 3) + "  " + padded(text_of(heap.live), 14) + "  " +
             padded(heap.reserved.count > 0 ? text_of(heap.reserved) : "", 12) + "  " +
             padded(heap.fragmentation ? text_of_share(*heap.fragmentation) : "", 13) + "  " + heap.name + "\n";
     ++used;
   }
-  text += "\n         live     count  stack\n";
-  for (const LiveStack& stack : memory.top(rows > used + 2 ? rows - used - 2 : 1)) {
-    std::string line = padded(text_of(stack.live), 13) + "  " + padded(text_of(stack.count), 8) + "  " +
-                       text_of_stack(tables, stack.stack);
-    line.resize(std::min(line.size(), columns - 1));
-    while (!is_printable(line)) line.pop_back();  // half a character
-    text += line + "\n";
+  text += "\n";
+  for (const std::string& line : lines_of_analysis(*now.analysis, 4)) {
+    text += cut(line, columns);
+    ++used;
   }
+  text += "\n         live     count  stack\n";
+  for (const LiveStack& stack : now.memory->top(rows > used + 2 ? rows - used - 2 : 1))
+    text += cut(padded(text_of(stack.live), 13) + "  " + padded(text_of(stack.count), 8) + "  " +
+                    text_of_stack(*now.tables, stack.stack),
+                columns);
   return text + "\nq to stop recording";
 }
 
 void print(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
+}
+
+/// Waits for that long, or until somebody asks for the end: true.
+bool end_asked(Keys& keys, std::chrono::milliseconds time) {
+  const Clock::time_point limit = Clock::now() + time;
+  for (auto left = time; left.count() > 0;
+       left = std::chrono::duration_cast<std::chrono::milliseconds>(limit - Clock::now()))
+    if (keys.next(left) == Keys::end) return true;
+  return false;
 }
 
 }  // namespace
@@ -153,20 +175,30 @@ bool show_live(const KnownProcess& process, const std::string& trace, double int
     return false;
   }
   LiveMemory memory(reader->tables());
+  Turn turn;
+  Analysis analysis(trace, turn);
   EventBatch batch;
   Keys keys;
   const bool terminal = ::isatty(STDOUT_FILENO) != 0;
   const std::chrono::milliseconds period(static_cast<std::int64_t>(interval * 1000));
   const Clock::time_point begin = Clock::now();
+  const auto seconds_now = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  const auto draw = [&] {
+    const Picture now{.memory = &memory,
+                      .tables = &reader->tables(),
+                      .losses = &reader->losses(),
+                      .analysis = &analysis,
+                      .seconds = seconds_now()};
+    // Over what was there, then what is left of it goes.
+    print(terminal ? "\x1b[H\x1b[2J" + table(now) : one_line(now));
+  };
   while (true) {
     const bool gone = process.has_ended();
     for (auto more = reader->next(batch); more && *more; more = reader->next(batch)) memory.add(batch);
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    // Over what was there, then what is left of it goes.
-    print(terminal ? "\x1b[H\x1b[2J" + table(memory, reader->tables(), reader->losses(), seconds)
-                   : one_line(memory, reader->losses(), seconds));
-    const bool over = duration > 0 && seconds >= duration;
-    if (gone || over || keys.end_asked(period)) {
+    analysis.advance(Clock::now());
+    draw();
+    const bool over = duration > 0 && seconds_now() >= duration;
+    if (gone || over || end_asked(keys, period)) {
       if (terminal) print("\n");
       return gone;
     }

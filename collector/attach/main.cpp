@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "collector/attach/session.h"
 #include "collector/options/options.h"
 #include "collector/record/document.h"
+#include "collector/record/exporter.h"
 #include "collector/record/output.h"
 #include "collector/record/recording_options.h"
 #include "collector/record/summary.h"
@@ -41,6 +43,7 @@ struct Request {
   double duration = 0;    // seconds; 0: until memreel detach
   double time_limit = 5;  // seconds
   double interval = 1;    // seconds
+  std::string metrics;    // where they go; empty: nowhere
   bool live = false;
   bool quiet = false;
   bool json = false;
@@ -65,6 +68,9 @@ void describe_attach(CLI::App& app, Request& request) {
       ->check(CLI::Range(0.1, 3600.0));
   app.add_option("--time-limit", request.time_limit, "Seconds to wait for the program to respond [5]")
       ->check(CLI::Range(0.1, 3600.0));
+  app.add_option("--openmetrics", request.metrics,
+                 "Export metrics for Prometheus while recording: :PORT, on the loopback, HOST:PORT, or a FILE; stays "
+                 "until Ctrl-C, which detaches, or the program's end");
   record::add_recording_options(app, request.options);
   app.get_option("--flight")->excludes(live);  // whose table follows one file as it grows
   app.add_flag("-q,--quiet", request.quiet, "Print nothing but errors");
@@ -78,7 +84,8 @@ void describe_attach(CLI::App& app, Request& request) {
       "Examples:\n"
       "  memreel attach 4711\n"
       "  memreel attach 4711 --live\n"
-      "  memreel attach 4711 -o leak.reel --duration 60\n\n"
+      "  memreel attach 4711 -o leak.reel --duration 60\n"
+      "  memreel attach 4711 --openmetrics :9400\n\n"
       "Exit code: 0 done; 2 if memreel can't attach.");
 }
 
@@ -138,7 +145,7 @@ std::string_view name_of(attach::Joined::Door door) {
   return "thread";
 }
 
-/// Until it is over, a signal asks for the end, or the process is gone. True when it is gone.
+/// Until it is over (0: never), a signal asks for the end, or the process is gone. True when it is gone.
 bool wait_for_end(const attach::KnownProcess& process, double seconds) {
   sigset_t set;
   sigemptyset(&set);
@@ -147,8 +154,8 @@ bool wait_for_end(const attach::KnownProcess& process, double seconds) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::nanoseconds longest_step = std::chrono::milliseconds(100);
   constexpr double longest = 1e9;  // some thirty years
-  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                      std::chrono::duration<double>(std::min(seconds, longest)));
+  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(
+                                      seconds > 0 ? std::min(seconds, longest) : longest));
   for (auto left = end - Clock::now(); left.count() > 0; left = end - Clock::now()) {
     const timespec step{.tv_sec = 0, .tv_nsec = std::min<std::chrono::nanoseconds>(left, longest_step).count()};
     if (::sigtimedwait(&set, nullptr, &step) > 0) break;
@@ -201,22 +208,30 @@ int attach_to(Request& request) {
   if (!output) return fail(output.error());
   request.options.output = *std::move(output);
   const attach::KnownProcess process(request.process);
+  std::optional<record::Exporter> exporter;
+  if (!request.metrics.empty()) {
+    auto started = record::Exporter::start(request.metrics, {std::to_string(request.process)});
+    if (!started) return fail(started.error());
+    exporter.emplace(*std::move(started));
+  }
   const auto joined = attach::join(request.process, request.options,
                                    std::chrono::milliseconds(static_cast<std::int64_t>(request.time_limit * 1000)));
   if (!joined) return fail(joined.error());
   const std::string name = name_of(request.process);
   const std::string command = attach::command_name(request.process);
   const std::string trace(joined->status["trace"]);
-  const bool stays = request.duration == 0 && !request.live;
+  const bool stays = request.duration == 0 && !request.live && !exporter;
   if (!request.quiet)
     say("memreel: " + name + ": recording to " + printable(trace) + "; " + text_of_door(*joined) + "\n" +
-        (stays ? "  memreel detach " + std::to_string(request.process) + " stops the recording\n" : ""));
+        (stays ? "  memreel detach " + std::to_string(request.process) + " stops the recording\n" : "") +
+        (exporter ? "  metrics at " + printable(exporter->address()) + "\n" : ""));
   const auto finish = [&](std::string_view state, record::Json recorded) {
     return request.json ? print(attach_document(request, command, *joined, state, std::move(recorded))) : 0;
   };
   if (stays) return finish("recording", nullptr);
   const bool gone = request.live ? attach::show_live(process, trace, request.interval, request.duration)
                                  : wait_for_end(process, request.duration);
+  exporter.reset();
   if (!gone && !process.has_ended()) {
     const auto recorded = stop(request, name);
     return recorded ? finish("stopped", record::json_of(*recorded)) : fail(recorded.error());

@@ -62,7 +62,7 @@ std::string command_name(pid_t process) {
 std::vector<pid_t> processes_named(std::string_view name) {
   constexpr std::size_t most = 3;
   std::vector<pid_t> found;
-  for (const pid_t process : numbers_in("/proc"))
+  for (const pid_t process : all_processes())
     if (command_name(process) == name) found.push_back(process);
   std::ranges::sort(found, std::greater());
   if (found.size() > most) found.resize(most);

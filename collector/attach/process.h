@@ -39,6 +39,9 @@ std::vector<pid_t> all_processes();
 /// At most three processes that the kernel calls so, the latest first.
 std::vector<pid_t> processes_named(std::string_view name);
 
+/// All of this machine that can be seen, by number.
+std::vector<pid_t> all_processes();
+
 /// The number by which it knows itself: another than ours when it is in a container.
 std::optional<std::uint64_t> number_in_own_namespace(pid_t process);
 

@@ -1,16 +1,14 @@
 #include "collector/record/bundle.h"
 
 #include <filesystem>
-#include <system_error>
 
 #include "collector/record/child.h"
+#include "collector/record/companion.h"
 
 namespace memreel::record {
 
 Result<void> bundle_symbols(std::span<const agent::JournalEntry> journal) {
-  std::error_code problem;
-  const std::filesystem::path memreel =
-      std::filesystem::read_symlink("/proc/self/exe", problem).parent_path() / "memreel";
+  const std::filesystem::path memreel = sibling("memreel");
   for (const agent::JournalEntry& entry : journal) {
     if (entry.what != agent::JournalEntry::What::ended || entry.trace.empty()) continue;
     const auto ending =

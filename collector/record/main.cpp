@@ -22,6 +22,7 @@
 #include "collector/record/document.h"
 #include "collector/record/environment.h"
 #include "collector/record/executable.h"
+#include "collector/record/exporter.h"
 #include "collector/record/output.h"
 #include "collector/record/recording_options.h"
 #include "collector/record/summary.h"
@@ -40,6 +41,7 @@ struct Request {
   std::string output;  // empty: the default
   bool bundle_symbols = false;
   bool quiet = false;
+  std::string metrics;   // where they go; empty: nowhere
   std::string document;  // where the JSON document goes; empty: nowhere
   std::vector<std::string> program;
 };
@@ -70,6 +72,8 @@ void describe(CLI::App& app, Request& request) {
   app.add_flag("--dormant", options.dormant, "Record nothing until memreel attach starts it");
   app.add_flag("--bundle-symbols", request.bundle_symbols,
                "Add symbol names of native frames to the trace, to read it on another machine");
+  app.add_option("--openmetrics", request.metrics,
+                 "Export metrics for Prometheus meanwhile: :PORT, on the loopback, HOST:PORT, or a FILE; %r as in -o");
   app.add_flag("-q,--quiet", request.quiet, "Print nothing at the end");
   app.add_option("--json", request.document,
                  "File for one JSON document about the recording (memreel.record/1); standard output is the program's");
@@ -83,7 +87,8 @@ void describe(CLI::App& app, Request& request) {
       "  memreel record -o trace-%r.reel -- torchrun --nproc-per-node 4 train.py\n"
       "  memreel record --when-full block --depth 128 ./solver\n"
       "  memreel record --dormant -- python serve.py\n"
-      "  memreel record --flight 256MiB --when 95% -- python train.py\n\n"
+      "  memreel record --flight 256MiB --when 95% -- python train.py\n"
+      "  memreel record --openmetrics :9400 -- python train.py\n\n"
       "Exit code: the program's; its signal if it was killed; 2 if it could not be started.");
 }
 
@@ -152,8 +157,17 @@ Result<Ending> record(Request& request) {
   for (const std::string& note : injection.notes) say("memreel: note: " + printable(note) + "\n");
   if (const std::string why = explanation_of(*executable); !why.empty()) say("memreel: note: " + why + "\n");
 
+  std::optional<Exporter> exporter;
+  if (!request.metrics.empty()) {
+    auto started = Exporter::start(request.metrics, {"--journal", journal.path()});
+    if (!started) return std::move(started).error();
+    exporter.emplace(*std::move(started));
+    if (!request.quiet) say("memreel: metrics at " + printable(exporter->address()) + "\n");
+  }
+
   auto ending =
       run_command({.program = executable->path, .arguments = request.program, .variables = injection.variables});
+  exporter.reset();
   if (!ending) return ending;
   const std::vector<agent::JournalEntry> entries = read_journal(journal.path());
   if (request.options.flight.size != 0_B) remove_unfinished(entries);

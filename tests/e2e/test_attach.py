@@ -120,6 +120,16 @@ class Dormant(AttachTest):
         process.send_signal(signal.SIGTERM)
         self.assertIn("12 traces", process.communicate(timeout=30)[1].replace("and 4 traces more", "12 traces"))
 
+    def test_live(self):
+        _, pid = self.start_dormant(PROGRAM, "endless", 1, FAKE_CUDA_DELAY_US=100)
+        process = self.run_program(MEMREEL, "attach", pid, "--live", "--interval", "0.1")
+        lines = iter(process.stdout.readline, "")
+        line = next(line for line in lines if "unknown" in line)  # the category, once the analyzer has answered
+        self.assertRegex(line, r"events, none lost .*cuda\.driver 0: \S+ \S+ live")
+        process.send_signal(signal.SIGINT)
+        self.assertIn("recording stopped", process.communicate(timeout=30)[1])
+        self.assertEqual(process.returncode, 0)
+
     def test_nothing_is_recorded_unasked(self):
         errors = self.record_program("single", 50, options=["--dormant"]).stderr
         self.assertEqual(len(self.truth()), 100)

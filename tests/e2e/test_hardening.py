@@ -66,7 +66,7 @@ class Hardening(ProgramTest):
         """Every ELF file that `cmake --install` writes."""
         subprocess.run(["cmake", "--install", BUILD, "--prefix", self.directory], check=True, stdout=subprocess.DEVNULL)
         files = [file for file in self.directory.rglob("*") if file.is_file() and file.read_bytes()[:4] == b"\x7fELF"]
-        self.assertLessEqual({"memreel", "memreel-record", "memreel-attach", "libmemreel-agent.so"}, {f.name for f in files})
+        self.assertLessEqual({"memreel", "memreel-record", "memreel-attach", "memreel-top", "libmemreel-agent.so"}, {f.name for f in files})
         return sorted(files)
 
     def test_programs_and_libraries(self):

@@ -7,7 +7,7 @@ from program import SAMPLES, ProgramTest, run
 
 SAMPLE = SAMPLES / "gpt_default.reel"
 COMMANDS = ("import", "info", "export", "report", "replay", "tune", "verify", "diff", "check", "symbols")
-SIBLINGS = ("record", "attach", "detach", "view")  # programs of their own
+SIBLINGS = ("record", "attach", "detach", "top", "view")  # programs of their own
 
 
 class Help(ProgramTest):

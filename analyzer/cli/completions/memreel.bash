@@ -1,6 +1,6 @@
 # `memreel record [OPTIONS] PROGRAM ARGUMENTS`: from the program's name on, words are completed as that program's own.
 _memreel_record() {
-  local word=$1 before=$2 i takes_value='^(-o|--output|--backend|--depth|--ring-events|--when-full|--sample-ms|--mode|--libcupti|--json)$'
+  local word=$1 before=$2 i takes_value='^(-o|--output|--backend|--depth|--ring-events|--when-full|--sample-ms|--mode|--libcupti|--json|--openmetrics)$'
   for ((i = 2; i < COMP_CWORD; ++i)); do
     [[ ${COMP_WORDS[i]} =~ $takes_value ]] && ((++i)) && continue
     [[ ${COMP_WORDS[i]} == -- ]] && ((++i))
@@ -15,7 +15,7 @@ _memreel_record() {
     --backend) mapfile -t COMPREPLY < <(compgen -W 'auto cupti interpose' -- "$word") ;;
     --when-full) mapfile -t COMPREPLY < <(compgen -W 'drop block' -- "$word") ;;
     --depth | --ring-events | --sample-ms | --mode) COMPREPLY=() ;;
-    -o | --output | --libcupti | --json) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+    -o | --output | --libcupti | --json | --openmetrics) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
     *)
       if [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(memreel record --help | grep -oE -- '^ +[^ ]+' | grep -oE -- '--[a-z-]+')" -- "$word")
@@ -37,11 +37,12 @@ _memreel() {
     _memreel_record "$word" "$before"
     return
   fi
-  if [[ $command == attach || $command == detach || $command == dump ]] && [[ $word != -* && $COMP_CWORD == 2 ]]; then
+  if [[ $command == attach || $command == detach || $command == dump || $command == top ]] && [[ $word != -* && $COMP_CWORD == 2 ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$(ps -o pid= -u "$(id -u)" 2>/dev/null)" -- "$word")
     return
   fi
   case $before in
+    --sort) mapfile -t COMPREPLY < <(compgen -W 'live reserved growth pid' -- "$word") && return ;;
     --by) mapfile -t COMPREPLY < <(compgen -W 'stack line function module library layer category phase thread stream pool device' -- "$word") && return ;;
     --what-if) mapfile -t COMPREPLY < <(compgen -W 'empty_cache@step empty_cache@every: empty_cache@oom no-empty_cache pool.exact' -- "$word") && return ;;
     --policy | --allocators)

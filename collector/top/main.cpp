@@ -1,0 +1,231 @@
+// memreel-top: what all recorded processes of this machine hold, as a table, a document or metrics. `memreel top` runs
+// this program; `memreel record` and `memreel attach` do for --openmetrics.
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): sigprocmask
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "collector/attach/keys.h"
+#include "collector/attach/listeners.h"
+#include "collector/attach/process.h"
+#include "collector/options/journal.h"
+#include "collector/record/exporter.h"
+#include "collector/record/summary.h"
+#include "collector/top/document.h"
+#include "collector/top/exporter.h"
+#include "collector/top/table.h"
+#include "collector/top/watch.h"
+#include "formats/model/printable.h"
+#include "formats/model/result.h"
+#include "memreel/version.h"
+
+namespace memreel::top {
+namespace {
+
+constexpr int unusable = 2;  // bad usage, as in every command
+
+struct Request {
+  std::vector<pid_t> processes;  // none: all that are recorded
+  std::string order = "live";
+  std::string target;   // of metrics; empty: there are none
+  std::string journal;  // processes are those of this recording
+  double interval = 2;  // seconds
+  bool once = false, json = false, categories = false, companion = false;
+};
+
+void say(std::string_view text) { std::fprintf(stderr, "%.*s", static_cast<int>(text.size()), text.data()); }
+
+int fail(const Error& error) {
+  say("memreel: error: " + printable(error.message()) + "\n");
+  return unusable;
+}
+
+void describe(CLI::App& app, Request& request) {
+  app.set_version_flag("--version", "memreel " + std::string(version));
+  app.add_option("PID", request.processes, "Processes to show [all that are being recorded and may be asked]")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--interval", request.interval, "Seconds between updates [2]")->check(CLI::Range(0.1, 3600.0));
+  app.add_option("--sort", request.order, "What comes first: live, reserved, growth or pid [live]")
+      ->check(CLI::IsMember({"live", "reserved", "growth", "pid"}));
+  app.add_flag("--categories", request.categories,
+               "Also what the memory is for, and what leaks so far; takes up to a tenth of one processor");
+  app.add_flag("--once", request.once, "Print the table once, after one interval, and end");
+  CLI::Option* const json = app.add_flag("--json", request.json, "The same as one JSON document (memreel.top/1)");
+  app.add_option("--openmetrics", request.target,
+                 "Export metrics for Prometheus instead: :PORT, on the loopback, HOST:PORT, or a FILE")
+      ->excludes(json);
+  app.add_option("--journal", request.journal)->group("");
+  app.add_flag("--companion", request.companion)->group("");
+  app.footer(
+      "Shows what each recorded process holds, by heap: bytes live, reserved by pools, at the peak, and by how much\n"
+      "the live ones grew in the last minute. Processes are asked through their control sockets; those of other users\n"
+      "answer root alone. Keys: q ends; l, r, g and p sort by live, reserved, growth and process. Where standard\n"
+      "output is no terminal, tables follow each other.\n\n"
+      "Examples:\n"
+      "  memreel top\n"
+      "  memreel top 4711 --categories\n"
+      "  memreel top --once --json | jq '.processes[].heaps'\n"
+      "  memreel top --openmetrics :9400\n\n"
+      "Exit code: 0 done; 2 bad usage, or a process that was named is not being recorded.");
+}
+
+/// The processes of one `memreel record` that have begun to record and not ended.
+std::vector<pid_t> processes_in(const std::string& journal) {
+  std::vector<std::pair<std::uint64_t, std::string>> running;  // with their traces
+  for (const agent::JournalEntry& entry : record::read_journal(journal)) {
+    if (entry.what == agent::JournalEntry::What::began) running.emplace_back(entry.process, entry.trace);
+    if (entry.what == agent::JournalEntry::What::ended) std::erase(running, std::pair(entry.process, entry.trace));
+  }
+  std::vector<pid_t> processes;
+  for (const auto& [process, trace] : running)
+    if (std::ranges::find(processes, static_cast<pid_t>(process)) == processes.end())
+      processes.push_back(static_cast<pid_t>(process));
+  return processes;
+}
+
+std::vector<pid_t> processes_of(const Request& request) {
+  if (!request.journal.empty()) return processes_in(request.journal);
+  return request.processes.empty() ? attach::listening_processes() : request.processes;
+}
+
+std::chrono::milliseconds interval_of(const Request& request) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(request.interval * 1000));
+}
+
+/// The first of the processes that were named of which nothing is known.
+Result<void> check_all_there(const Request& request, const Watch& watch) {
+  for (const pid_t process : request.processes)
+    if (std::ranges::find(watch.processes(), process, &WatchedProcess::process) == watch.processes().end())
+      return Error{.what = "is not being recorded",
+                   .where = "process " + std::to_string(process),
+                   .remedy = "memreel attach " + std::to_string(process) + " starts a recording"};
+  return {};
+}
+
+bool print(const std::string& text) {
+  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+}
+
+bool has_all_findings(const Watch& watch) {
+  return std::ranges::all_of(
+      watch.processes(), [](const WatchedProcess& process) { return process.findings || !process.status.recording; });
+}
+
+/// Two samples, between which growth is seen; more, until there are categories or half a minute is over.
+int show_once(const Request& request, Watch& watch) {
+  constexpr std::chrono::seconds patience{30};
+  const auto begin = Watch::Clock::now();
+  watch.refresh(processes_of(request), begin);
+  if (const auto there = check_all_there(request, watch); !there) return fail(there.error());
+  do {
+    std::this_thread::sleep_for(interval_of(request));
+    watch.refresh(processes_of(request), Watch::Clock::now());
+  } while (request.categories && !has_all_findings(watch) && Watch::Clock::now() - begin < patience);
+  const std::string text = request.json ? record::text_of(top_document(watch.processes()))
+                                        : table(watch.processes(), *order_named(request.order), std::string::npos);
+  if (print(text)) return 0;
+  return fail({.what = "can't write everything",
+               .where = "standard output",
+               .remedy = "is the disk full, or the pipe closed?"});
+}
+
+int show(const Request& request, Watch& watch) {
+  Order order = *order_named(request.order);
+  const bool terminal = ::isatty(STDOUT_FILENO) != 0;
+  attach::Keys keys;
+  for (bool first = true;; first = false) {
+    watch.refresh(processes_of(request), Watch::Clock::now());
+    if (const auto there = check_all_there(request, watch); first && !there) return fail(there.error());
+    auto next = Watch::Clock::now() + interval_of(request);
+    while (Watch::Clock::now() < next) {
+      winsize size{};
+      const bool known = terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 40;
+      const std::string text = table(watch.processes(), order, known ? size.ws_col : std::string::npos);
+      // Over what was there, then what is left of it goes.
+      if (!print(terminal ? "\x1b[H\x1b[2J" + text + "\nq ends; sort by l(ive), r(eserved), g(rowth), p(id)"
+                          : text + "\n"))
+        return 0;  // whoever read it has gone
+      const char key = keys.next(std::chrono::duration_cast<std::chrono::milliseconds>(next - Watch::Clock::now()));
+      if (key == attach::Keys::end) {
+        if (terminal) print("\n");
+        return 0;
+      }
+      const auto wanted = order_of_key(key);
+      if (!wanted) break;
+      order = *wanted;
+    }
+  }
+}
+
+/// A file that can be read once somebody asks for the end: of a companion, by letting go of its input.
+int end_file(const Request& request) {
+  if (request.companion) return STDIN_FILENO;
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, signal);
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  return ::signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+int export_all(const Request& request) {
+  auto target = parse_target(request.target);
+  Result<void> exported;
+  if (!target) {
+    exported = target.error();
+  } else {
+    exported = export_metrics({.target = *std::move(target),
+                               .interval = interval_of(request),
+                               .processes = [&] { return processes_of(request); },
+                               .end = end_file(request),
+                               .announce =
+                                   [&](const std::string& where) {
+                                     if (request.companion)
+                                       print(record::ready_line(where));
+                                     else
+                                       say("memreel: metrics at " + printable(where) + "\n");
+                                   }});
+  }
+  if (exported) return 0;
+  if (!request.companion) return fail(exported.error());
+  print(record::failed_line(exported.error()));
+  return unusable;
+}
+
+int run(int argc, char** argv) {
+  Request request;
+  CLI::App app("What all recorded processes of this machine hold: memreel top [PID...] [OPTIONS]", "memreel top");
+  describe(app, request);
+  const int first = argc > 1 && std::string_view(argv[1]) == "top" ? 2 : 1;
+  std::vector<std::string> own;  // CLI11 takes them last first
+  for (int i = argc - 1; i >= first; --i) own.emplace_back(argv[i]);
+  try {
+    app.parse(own);
+  } catch (const CLI::ParseError& problem) {
+    if (problem.get_exit_code() == 0) return app.exit(problem);
+    return fail({.what = problem.what(), .remedy = "see memreel top --help"});
+  }
+  if (!request.target.empty()) return export_all(request);
+  Watch watch(request.categories ? Watch::Analyse::yes : Watch::Analyse::no);
+  return request.once || request.json ? show_once(request, watch) : show(request, watch);
+}
+
+}  // namespace
+}  // namespace memreel::top
+
+int main(int argc, char** argv) try { return memreel::top::run(argc, argv); } catch (const std::bad_alloc&) {
+  return memreel::top::fail({.what = "there is not enough memory for memreel top", .remedy = "free memory"});
+} catch (const std::exception& problem) {
+  return memreel::top::fail({.what = problem.what()});  // no function of this project throws
+}

@@ -1,0 +1,219 @@
+#include "collector/top/scrape_server.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "collector/top/openmetrics.h"
+
+namespace memreel::top {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds longest_exchange{5};
+
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+};
+
+std::optional<SocketAddress> socket_address(const Endpoint& endpoint) {
+  SocketAddress address;
+  sockaddr_in four{};
+  sockaddr_in6 six{};
+  if (::inet_pton(AF_INET, endpoint.host.c_str(), &four.sin_addr) == 1) {
+    four.sin_family = AF_INET;
+    four.sin_port = htons(endpoint.port);
+    std::memcpy(&address.storage, &four, address.size = sizeof four);
+    return address;
+  }
+  if (::inet_pton(AF_INET6, endpoint.host.c_str(), &six.sin6_addr) == 1) {
+    six.sin6_family = AF_INET6;
+    six.sin6_port = htons(endpoint.port);
+    std::memcpy(&address.storage, &six, address.size = sizeof six);
+    return address;
+  }
+  return std::nullopt;
+}
+
+std::uint16_t port_of(int file) {
+  SocketAddress address{.size = sizeof(sockaddr_storage)};
+  ::getsockname(file, reinterpret_cast<sockaddr*>(&address.storage), &address.size);
+  sockaddr_in four{};
+  sockaddr_in6 six{};
+  std::memcpy(&four, &address.storage, sizeof four);
+  std::memcpy(&six, &address.storage, sizeof six);
+  return ntohs(address.storage.ss_family == AF_INET6 ? six.sin6_port : four.sin_port);
+}
+
+/// "[::1]:9400"
+std::string text_of(const Endpoint& endpoint) {
+  const bool six = endpoint.host.find(':') != std::string::npos;
+  return (six ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);
+}
+
+/// One request and its answer.
+class Connection {
+ public:
+  Connection(int file, Clock::time_point deadline) : file_(file), deadline_(deadline) {}
+  Connection(Connection&& other) noexcept
+      : file_(std::exchange(other.file_, -1)),
+        deadline_(other.deadline_),
+        request_(std::move(other.request_)),
+        head_(std::move(other.head_)),
+        body_(std::move(other.body_)),
+        sent_(other.sent_) {}
+  Connection& operator=(Connection&& other) noexcept {
+    std::swap(file_, other.file_);
+    deadline_ = other.deadline_;
+    request_ = std::move(other.request_);
+    head_ = std::move(other.head_);
+    body_ = std::move(other.body_);
+    sent_ = other.sent_;
+    return *this;
+  }
+  ~Connection() {
+    if (file_ >= 0) ::close(file_);
+  }
+
+  pollfd waiting() const {
+    return {.fd = file_, .events = static_cast<short>(head_.empty() ? POLLIN : POLLOUT), .revents = 0};
+  }
+  Clock::time_point deadline() const { return deadline_; }
+
+  /// Goes on as far as it can without waiting. False when it is over.
+  bool advance(const std::function<ScrapeServer::Text()>& text) {
+    if (head_.empty() && !receive(text)) return false;
+    return head_.empty() || send();
+  }
+
+ private:
+  /// False when the other end is gone, or says too much.
+  bool receive(const std::function<ScrapeServer::Text()>& text) {
+    std::array<char, 2048> bytes{};
+    const ssize_t size = ::recv(file_, bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return true;
+    if (size <= 0) return false;
+    request_.append(bytes.data(), static_cast<std::size_t>(size));
+    if (request_.find("\r\n\r\n") == std::string::npos && request_.find("\n\n") == std::string::npos)
+      return request_.size() < ScrapeServer::largest_request;
+    answer(text);
+    return true;
+  }
+
+  void answer(const std::function<ScrapeServer::Text()>& text) {
+    const std::string_view line = std::string_view(request_).substr(0, request_.find_first_of("\r\n"));
+    const std::string_view method = line.substr(0, line.find(' '));
+    std::string_view path = line.substr(std::min(line.size(), method.size() + 1));
+    path = path.substr(0, path.find_first_of(" ?"));
+    std::string status = "200 OK", type = openmetrics_type;
+    if (method != "GET" && method != "HEAD") {
+      status = "405 Method Not Allowed";
+    } else if (path != "/metrics") {
+      status = "404 Not Found";
+    } else {
+      body_ = text();
+    }
+    if (!body_) {
+      body_ = std::make_shared<const std::string>("GET /metrics\n");
+      type = "text/plain; charset=utf-8";
+    }
+    head_ = "HTTP/1.1 " + status + "\r\nContent-Type: " + type +
+            "\r\nContent-Length: " + std::to_string(body_->size()) + "\r\nConnection: close\r\n\r\n";
+    if (method == "HEAD") body_ = std::make_shared<const std::string>();
+  }
+
+  bool send() {
+    while (sent_ < head_.size() + body_->size()) {
+      const std::string_view rest = sent_ < head_.size() ? std::string_view(head_).substr(sent_)
+                                                         : std::string_view(*body_).substr(sent_ - head_.size());
+      const ssize_t size = ::send(file_, rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (size < 0 && errno == EINTR) continue;
+      if (size < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
+      sent_ += static_cast<std::size_t>(size);
+    }
+    return false;
+  }
+
+  int file_;
+  Clock::time_point deadline_;
+  std::string request_, head_;  // the head of the answer is empty until the whole request is here
+  ScrapeServer::Text body_;
+  std::size_t sent_ = 0;  // of head and body
+};
+
+}  // namespace
+
+Result<ScrapeServer> ScrapeServer::open(const Endpoint& endpoint) {
+  const auto address = socket_address(endpoint);
+  if (!address)
+    return Error{.what = "is not a numeric address",
+                 .where = endpoint.host,
+                 .remedy = "say 127.0.0.1:PORT, [::1]:PORT, 0.0.0.0:PORT for every network, or ./FILE"};
+  const int file = ::socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int yes = 1;
+  ::setsockopt(file, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  if (file < 0 || ::bind(file, reinterpret_cast<const sockaddr*>(&address->storage), address->size) != 0 ||
+      ::listen(file, static_cast<int>(most_connections)) != 0) {
+    const int reason = errno;
+    if (file >= 0) ::close(file);
+    return Error{.what = "can't listen: " + std::generic_category().message(reason),
+                 .where = text_of(endpoint),
+                 .remedy = reason == EADDRINUSE ? "choose another port, or :0 for any that is free" : ""};
+  }
+  return ScrapeServer(file, {.host = endpoint.host, .port = port_of(file)});
+}
+
+ScrapeServer::ScrapeServer(ScrapeServer&& other) noexcept
+    : file_(std::exchange(other.file_, -1)), endpoint_(std::move(other.endpoint_)) {}
+
+ScrapeServer::~ScrapeServer() {
+  if (file_ >= 0) ::close(file_);
+}
+
+std::string ScrapeServer::address() const { return "http://" + text_of(endpoint_) + "/metrics"; }
+
+void ScrapeServer::run(int end, const std::function<Text()>& text) {
+  std::deque<Connection> connections;  // in the order in which they came, which is that of their deadlines
+  while (true) {
+    std::vector<pollfd> waiting{{.fd = end, .events = POLLIN, .revents = 0},
+                                {.fd = file_, .events = POLLIN, .revents = 0}};
+    for (const Connection& connection : connections) waiting.push_back(connection.waiting());
+    int timeout = -1;
+    if (!connections.empty()) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(connections.front().deadline() - Clock::now());
+      timeout = static_cast<int>(std::max<std::int64_t>(left.count(), 0));
+    }
+    if (::poll(waiting.data(), waiting.size(), timeout) < 0 && errno != EINTR) return;
+    if (waiting[0].revents != 0) return;
+    const Clock::time_point now = Clock::now();
+    std::size_t place = 2;
+    std::erase_if(connections, [&](Connection& connection) {
+      const bool ready = waiting[place++].revents != 0;
+      return connection.deadline() <= now || (ready && !connection.advance(text));
+    });
+    if (waiting[1].revents == 0) continue;
+    const int accepted = ::accept4(file_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    // Without a place or a file for another, the oldest goes.
+    if (!connections.empty() && (accepted < 0 || connections.size() == most_connections)) connections.pop_front();
+    if (accepted < 0) continue;
+    connections.emplace_back(accepted, now + longest_exchange);
+  }
+}
+
+}  // namespace memreel::top
