@@ -33,9 +33,6 @@ class KnownProcess {
 /// What the kernel calls it, at most 15 bytes; empty when it is gone.
 std::string command_name(pid_t process);
 
-/// All that are visible at this moment.
-std::vector<pid_t> all_processes();
-
 /// At most three processes that the kernel calls so, the latest first.
 std::vector<pid_t> processes_named(std::string_view name);
 
