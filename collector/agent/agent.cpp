@@ -171,7 +171,6 @@ Result<void> begin_recording(Agent& self) {
   forget_early_recorder(self);
   self.watch.sampler().begin(self.options.sample_period);
   note(self, {.what = JournalEntry::What::began, .trace = self.recording->trace(), .text = self.source});
-  if (self.options.flight.size != 0_B) control::listen();  // for memreel dump
   return {};
 }
 
