@@ -30,7 +30,7 @@ std::string unzipped(std::string bytes) {
   stream.avail_out = static_cast<uInt>(out.size());
   EXPECT_EQ(inflate(&stream, Z_FINISH), Z_STREAM_END);
   EXPECT_EQ(stream.avail_in, 0U);
-  out.resize(out.size() - stream.avail_out);
+  out.resize(stream.total_out);
   inflateEnd(&stream);
   return out;
 }
