@@ -5,13 +5,20 @@ of every module say which tensors come out of which, and the first that shows a 
 module without having been shown was made by the caller. Compared is the state at the mark "shown".
 
 torch_modules.py cost: nanoseconds of a tensor's allocation and free inside of modules, five deep in one of twelve blocks,
-and inside of functions of the same depth. torch_modules.py changing RECORD...: that command records a program whose modules
-change at every second pair; printed is what it says an event cost the program.
+and inside of functions of the same depth.
+
+torch_modules.py changing TURNS MEMREEL_RECORD NAME=AGENT...: what an event costs a program whose modules change at every second
+pair, as its recording says, with each of several builds of libmemreel-agent.so. In each turn all of them record, at the same time
+where each can have two cores of its own. Printed are ns of all turns; exit code 1: an event costs the last agent over 10 ns more
+than the first, at least or in the median.
 """
 import json
 import os
+import shutil
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 
 MODELS = ("gpt", "convnet", "recurrent")
@@ -172,18 +179,51 @@ def blocks_of(count):
     return [nested(4) for _ in range(count)]
 
 
-def changing(record):
-    import subprocess
-    import tempfile
+def installed(record, agent, directory):
+    """A memreel-record of that agent: it takes the one of its own installation."""
+    for file, place in (record, "bin/memreel-record"), (agent, "lib/libmemreel-agent.so"):
+        os.makedirs(os.path.dirname(os.path.join(directory, place)), exist_ok=True)
+        shutil.copy(file, os.path.join(directory, place))
+    return os.path.join(directory, "bin/memreel-record")
 
-    with tempfile.TemporaryDirectory() as directory:
-        said = os.path.join(directory, "said.json")
-        subprocess.run([*record, "-q", "--json", said, "-o", os.path.join(directory, "run.reel"), "--", sys.executable,
-                        os.path.abspath(__file__), "changes"], check=True)
-        with open(said, encoding="utf-8") as file:
-            report = json.load(file)
+
+def cost_of_an_event(said):
+    with open(said, encoding="utf-8") as file:
+        report = json.load(file)
     trace, = report["traces"]
-    print(round(trace["overhead_share"] * report["duration_s"] * 1e9 / trace["events"], 1))
+    assert trace["complete"] and not trace["lost_events"], trace
+    return trace["overhead_share"] * report["duration_s"] * 1e9 / trace["events"]
+
+
+def changing(turns, record, *agents):
+    cores = sorted(os.sched_getaffinity(0))
+    names = [agent.partition("=")[0] for agent in agents]
+    share = max(1, len(cores) // len(names))
+    costs = {name: [] for name in names}
+    with tempfile.TemporaryDirectory() as directory:
+        places = [os.path.join(directory, name) for name in names]
+        records = [installed(record, agent.partition("=")[2], place) for agent, place in zip(agents, places)]
+        for turn in range(int(turns)):
+            running = []
+            for i, place in enumerate(places):
+                own = cores[(turn + i) % len(names) * share:][:share] if share > 1 else cores
+                running.append(subprocess.Popen(
+                    [records[i], "-q", "--json", f"{place}/said.json", "-o", f"{place}/run.reel", "--", sys.executable,
+                     os.path.abspath(__file__), "changes"], preexec_fn=lambda own=own: os.sched_setaffinity(0, own)))
+                if share == 1:
+                    running[-1].wait()
+            if any([process.wait() for process in running]):
+                sys.exit("a recording failed")
+            for name, place in zip(names, places):
+                costs[name].append(cost_of_an_event(f"{place}/said.json"))
+    said = []
+    for name in names:
+        first, median, third = statistics.quantiles(costs[name], n=4)
+        said.append(f"{name} {min(costs[name]):.0f} at least, quartiles {first:.0f}, {median:.0f}, {third:.0f}")
+    before, now = costs[names[0]], costs[names[-1]]
+    more = [min(now) - min(before), statistics.median(now) - statistics.median(before)]
+    print(f"{'; '.join(said)}; {names[-1]} beside {names[0]} {more[0]:+.0f} and {more[1]:+.0f} ns")
+    return int(max(more) > 10)
 
 
 def changes():
@@ -231,7 +271,7 @@ if __name__ == "__main__":
     elif sys.argv[1] == "changes":
         changes()
     elif sys.argv[1] == "changing":
-        changing(sys.argv[2:])
+        sys.exit(changing(*sys.argv[2:]))
     elif sys.argv[2] == "run":
         run(sys.argv[1])
     else:

@@ -78,6 +78,22 @@ TEST(Training, EachPartOfAStepIsNamed) {
   EXPECT_EQ(t.program.classify().category(AllocationId{2}), Category::buffer);
 }
 
+TEST(Training, FusedOptimizersMakeTheirStateAlone) {
+  Training t;
+  t.setup();
+  for (int i = 0; i < 3; ++i) {
+    const AllocationId input = t.input();
+    t.forward();
+    t.backward(true);
+    if (i == 0)  // moments, and on the device the count of steps of each parameter as well
+      for (const std::uint64_t kib : {1U, 4096U, 4096U, 1U, 64U, 64U})
+        t.states.push_back(t.program.alloc(kib, P::state()));
+    t.zero_grad();
+    t.program.free(input, P::user(42));
+  }
+  expect_all(t);
+}
+
 TEST(Training, GradientsThatAreSetToZeroStay) {
   Training t;
   t.setup();
