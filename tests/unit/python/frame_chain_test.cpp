@@ -167,14 +167,14 @@ TEST_F(FrameChainTest, AFrameThatBeginsOrEndsToBeACallIsSeen) {
 TEST_F(FrameChainTest, OtherNamesOfObjectsAreOtherNumbersOfTheirCallsAlone) {
   std::vector<Frame> frames = stack(3);
   frames[1].self = 96;
-  follow(&frames[0]);
+  follow(frames.data());
   const std::uint64_t function = number_;
   follow(&frames.back());
   const std::uint64_t call = number_;
   reader_.names_changed = 1;
   follow(&frames.back());
   EXPECT_NE(number_, call);
-  follow(&frames[0]);
+  follow(frames.data());
   EXPECT_EQ(number_, function);
   EXPECT_EQ(reader_.reads, 3) << "names are no reason to read a frame again";
 }
