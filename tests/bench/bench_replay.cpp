@@ -32,6 +32,7 @@ std::map<std::string, Run> contenders() {
     return run_policy<GrowingRange<SetPlacement>>(heap, GrowingRangeSettings{}, options);
   };
   for (const PolicyInfo& policy : policies()) {
+    if (policy.host_memory) continue;
     if (policy.name.starts_with("plan.")) continue;  // making the plan is what takes time: bench_plan
     if (auto bound = bind_policy({.name = std::string(policy.name)})) runs[std::string(policy.name)] = bound->run;
   }

@@ -19,6 +19,7 @@
 #include "analyzer/policies/rmm_pool.h"
 #include "analyzer/policies/slab.h"
 #include "analyzer/policies/tlsf.h"
+#include "analyzer/policies/torch_host.h"
 #include "analyzer/policies/torch_native.h"
 #include "analyzer/policies/vpmm.h"
 #include "analyzer/replay/replay.h"
@@ -44,6 +45,7 @@ const std::map<std::string_view, Check>& checks() {
       {"torch", [] { check_all<TorchNative<>>(TorchSettings{}); }},
       {"torch.native", [] { check_all<TorchNative<>>(TorchSettings{}); }},
       {"torch.expandable", [] { check_all<TorchNative<>>(TorchSettings{.expandable = true}); }},
+      {"torch.host", [] { check_all<TorchHost>(TorchHostSettings{}); }},
       {"tf.bfc", [] { check_all<Bfc>(tf_bfc_settings()); }},
       {"tf.growth", [] { check_all<Bfc>(tf_growth_settings()); }},
       {"jax.default", [] { check_all<Bfc>(jax_default_settings()); }},

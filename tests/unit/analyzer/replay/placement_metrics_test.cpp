@@ -7,6 +7,7 @@
 #include "analyzer/replay/replay.h"
 #include "analyzer/replay/steps.h"
 #include "tests/bench/synthetic.h"
+#include "tests/unit/analyzer/device_policies.h"
 #include "tests/unit/analyzer/history.h"
 
 namespace memreel {
@@ -116,7 +117,7 @@ TEST(PlacementMetrics, AreThereForEveryPolicyThatPlaces) {
   Trace trace = synthetic_trace({.events = 10'000, .live = 200, .streams = 2, .steps = 10});
   trace.tables.marks.back().phase = MarkPhase::instant;
   const Prepared heap = prepare(trace).at(0);
-  for (const PolicyInfo& policy : policies()) {
+  for (const PolicyInfo& policy : testing::device_policies()) {
     SCOPED_TRACE(policy.name);
     const ReplayResult result = measured(heap, std::string(policy.name));
     const bool places = !policy.name.starts_with("bound.");

@@ -10,6 +10,7 @@
 
 #include "analyzer/replay/prepare.h"
 #include "tests/bench/synthetic.h"
+#include "tests/unit/analyzer/device_policies.h"
 #include "tests/unit/analyzer/history.h"
 
 namespace memreel {
@@ -107,7 +108,7 @@ TEST(Replay, FailedRequestsAreNotLiveAndTheirFreesAreIgnored) {
       {"jax.growth", {"{fraction=1,fragmentation_fraction=0.1}"}},
       {"ort.arena", {"{largest_rest=1MiB}"}},
   };
-  for (const auto& policy : policies()) {
+  for (const auto& policy : testing::device_policies()) {
     if (policy.name.starts_with("plan.")) continue;  // knows beforehand and fails from the first: planned_test.cpp
     SCOPED_TRACE(policy.name);
     if (policy.name == "gmlake") continue;      // its segments of 20 MiB hold all of it
@@ -141,7 +142,7 @@ TEST(Replay, ARequestThatFailedThenIsTriedAndGivenBackAtOnce) {
 
 TEST(Replay, MinCapacityIsEnoughAndAUnitLessIsNot) {
   const auto heaps = prepare(synthetic_trace({.events = 5'000, .live = 100, .streams = 3}));
-  for (const PolicyInfo& policy : policies()) {
+  for (const PolicyInfo& policy : testing::device_policies()) {
     SCOPED_TRACE(policy.name);
     const std::string name(policy.name);
     const ReplayResult free = replay_one(heaps[0], name, {.find_min_capacity = true});
@@ -181,7 +182,7 @@ TEST(Replay, InParallelGivesWhatAloneGives) {
   for (const std::uint64_t seed : {1U, 2U})
     heaps.push_back(prepare(synthetic_trace({.events = 8'000, .live = 500, .streams = 2, .seed = seed})).at(0));
   std::vector<PolicySpec> specs;
-  for (const PolicyInfo& policy : policies()) specs.push_back({.name = std::string(policy.name)});
+  for (const PolicyInfo& policy : testing::device_policies()) specs.push_back({.name = std::string(policy.name)});
   const auto together = replay(heaps, specs, {.threads = 4});
   ASSERT_TRUE(together);
   ASSERT_EQ(together->size(), specs.size() * heaps.size());
@@ -227,7 +228,7 @@ TEST(Replay, SubAllocatingSegmentsOfAProgramThatPoolsIsRefused) {
 
 TEST(Replay, AnEmptyHeapIsNoTrouble) {
   const Prepared nothing;
-  for (const PolicyInfo& policy : policies()) {
+  for (const PolicyInfo& policy : testing::device_policies()) {
     if (policy.name == "rmm.binning") continue;  // takes memory before the program begins
     const ReplayResult result = replay_one(nothing, std::string(policy.name), {.find_min_capacity = true});
     EXPECT_EQ(result.peak_reserved, 0_B);

@@ -11,6 +11,7 @@
 #include "analyzer/replay/replay.h"
 #include "formats/writer/trace_writer.h"
 #include "tests/bench/synthetic.h"
+#include "tests/unit/analyzer/device_policies.h"
 #include "tests/unit/analyzer/history.h"
 
 namespace memreel {
@@ -53,7 +54,7 @@ auto findings(const ReplayResult& r) {
 
 std::vector<PolicySpec> all_policies() {
   std::vector<PolicySpec> specs;
-  for (const PolicyInfo& policy : policies())
+  for (const PolicyInfo& policy : testing::device_policies())
     if (!policy.needs_whole_trace) specs.push_back({.name = std::string(policy.name)});
   return specs;
 }
