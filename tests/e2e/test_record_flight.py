@@ -27,7 +27,7 @@ class Flight:
         self.errors = test.directory / "errors"
         with open(self.errors, "w") as errors:
             self.process = subprocess.Popen(
-                [MEMREEL, "record", "--flight", "1MiB", "-o", "run.reel", *map(str, options), "--", FLIGHT_PROGRAM,
+                [MEMREEL, "record", "--flight", "1MiB", "--when-full", "block", "-o", "run.reel", *map(str, options), "--", FLIGHT_PROGRAM,
                  *map(str, mode)], text=True, cwd=test.directory, env=test.environment(**variables),
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
         test.addCleanup(self.end)
@@ -98,7 +98,7 @@ class Kept(RecordTest):
         self.assertIn("older events are summed up", self.answer("report", trace).stderr)
 
     def test_what_is_live_is_what_the_program_has(self):
-        plain = self.record(FLIGHT_PROGRAM, "churn", 300_000, 10_000, 1, options=["-o", "plain.reel"])
+        plain = self.record(FLIGHT_PROGRAM, "churn", 300_000, 10_000, 1, options=["--when-full", "block", "-o", "plain.reel"])
         flight = Flight(self, "churn", 300_000, 10_000, 1)
         flight.said()
         flight.go_on()
