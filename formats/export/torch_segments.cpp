@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "formats/export/device_heaps.h"
+#include "formats/export/torch_host.h"
 #include "formats/model/live_set.h"
 
 namespace memreel {
@@ -104,7 +105,12 @@ std::vector<TorchHeap> torch_heaps(const Trace& trace) {
   const Tables& tables = trace.tables;
   std::vector<TorchHeap> heaps(tables.heaps.size());
   const std::vector<bool> shown = device_heaps(tables);
-  for (std::uint32_t h = 1; h < heaps.size(); ++h) heaps[h].shown = shown[h] && tables.heaps[h].device < most_devices;
+  const bool has_host = torch_host_heap(tables).has_value();
+  for (std::uint32_t h = 1; h < heaps.size(); ++h) {
+    const Heap& heap = tables.heaps[h];
+    heaps[h].shown = heap.device < 0 ? has_host && tables[heap.parent].level == Level::driver
+                                     : shown[h] && heap.device < most_devices;
+  }
   for (std::size_t i = 0; i < trace.events.count(); ++i) {
     const HeapId heap = tables[trace.events.origin[i]].heap;
     if (is_segment(trace.events.kind[i]) && tables[heap].level == Level::framework)
@@ -116,9 +122,9 @@ std::vector<TorchHeap> torch_heaps(const Trace& trace) {
 std::vector<TorchSegment> torch_segments_at_end(const Trace& trace, std::span<const TorchHeap> heaps,
                                                 std::span<const Bytes> block_sizes) {
   LiveSet live(trace.tables);
+  TorchHostReserve reserve(trace);
   for (std::size_t i = 0; i < trace.events.count(); ++i) {
-    Event event = trace.events[i];
-    live.apply(event);
+    reserve.apply(trace.events[i], [&](Event event) { live.apply(event); });
   }
   return SegmentsAtEnd(trace.tables, heaps, block_sizes).of(live.snapshot());
 }

@@ -15,7 +15,8 @@ struct TorchHeap {
   bool has_segments = false;  // else each allocation is one
 };
 
-/// By HeapId.
+/// By HeapId. Host memory is shown where there is PyTorch's: its pinned memory, and what the program page-locked
+/// itself.
 std::vector<TorchHeap> torch_heaps(const Trace& trace);
 
 /// A block that the program holds, or has freed while the device still uses it.
@@ -27,7 +28,7 @@ struct TorchBlock {
 };
 
 struct TorchSegment {
-  std::int32_t device = 0;
+  std::int32_t device = 0;  // -1: host memory
   Address address;
   Bytes size;
   OriginId origin = OriginId::none;

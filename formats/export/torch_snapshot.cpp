@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <map>
 #include <optional>
 #include <ostream>
+#include <ranges>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "formats/export/pickle_writer.h"
+#include "formats/export/torch_host.h"
 #include "formats/export/torch_segments.h"
 #include "formats/model/origin_text.h"
 #include "formats/model/stack_text.h"
@@ -19,6 +23,7 @@ namespace {
 
 /// PyTorch's kSmallBuffer: segments of the small pools.
 constexpr Bytes small_segment = 2_MiB;
+constexpr std::int32_t host = -1;  // the device of host memory
 /// The setting that an import adds for PyTorch's release, and the key of exported snapshots.
 constexpr std::string_view release_key = "pytorch_release";
 class SnapshotWriter {
@@ -26,7 +31,7 @@ class SnapshotWriter {
   SnapshotWriter(const Trace& trace, const ExportOptions& options, std::ostream& out)
       : trace_(trace), tables_(trace.tables), options_(options), pickle_(out), heaps_(torch_heaps(trace)) {
     for (std::size_t h = 0; h < heaps_.size(); ++h)
-      if (heaps_[h].shown) device_count_ = std::max(device_count_, std::size_t(tables_.heaps[h].device) + 1);
+      if (is_on_device(h)) device_count_ = std::max(device_count_, std::size_t(tables_.heaps[h].device) + 1);
     const auto& times = trace_.events.time;
     has_times_ = !times.empty() && times.back() > times.front();
     says_pools_ = std::ranges::none_of(tables_.pools, &Pool::inferred);
@@ -37,8 +42,10 @@ class SnapshotWriter {
 
   void write() {
     pickle_.begin_dict();
+    const std::vector<TorchSegment> segments = torch_segments_at_end(trace_, heaps_, options_.block_sizes);
+    const auto is_host = [](const TorchSegment& segment) { return segment.device == host; };
     pickle_.text("segments");
-    write_segments();
+    write_segments(segments | std::views::filter(std::not_fn(is_host)));
     pickle_.text("device_traces");
     pickle_.begin_list();
     for (std::size_t device = 0; device < device_count_; ++device) {
@@ -46,6 +53,12 @@ class SnapshotWriter {
       write_history(static_cast<std::int32_t>(device));
     }
     pickle_.end_list(device_count_);
+    if (torch_host_heap(tables_)) {
+      pickle_.text("host_segments");
+      write_segments(segments | std::views::filter(is_host));
+      pickle_.text("host_traces");
+      write_history(host);
+    }
     write_settings();
     pickle_.end_dict();
     pickle_.finish();
@@ -57,16 +70,18 @@ class SnapshotWriter {
   HeapId heap_of(OriginId origin) const { return tables_[origin].heap; }
   const TorchHeap& role_of(OriginId origin) const { return heaps_[index(heap_of(origin))]; }
 
+  bool is_on_device(std::size_t heap) const { return heaps_[heap].shown && tables_.heaps[heap].device >= 0; }
+
   // ---- the state at the end
 
-  void write_segments() {
-    const std::vector<TorchSegment> segments = torch_segments_at_end(trace_, heaps_, options_.block_sizes);
+  void write_segments(auto&& segments) {
+    std::size_t count = 0;
     pickle_.begin_list();
-    for (std::size_t i = 0; i < segments.size(); ++i) {
-      pickle_.item(i);
-      write_segment(segments[i]);
+    for (const TorchSegment& segment : segments) {
+      pickle_.item(count++);
+      write_segment(segment);
     }
-    pickle_.end_list(segments.size());
+    pickle_.end_list(count);
   }
 
   void write_segment(const TorchSegment& segment) {
@@ -77,24 +92,27 @@ class SnapshotWriter {
     }
     const Pool& pool = tables_[tables_[segment.origin].pool];
     pickle_.begin_dict();
-    member("device", static_cast<std::uint64_t>(segment.device));
+    pickle_.text("device");
+    pickle_.integer(std::int64_t{segment.device});
     member("address", segment.address.value);
     member("total_size", segment.size.count);
     member("stream", stream_of(segment.origin));
     pickle_.text("segment_type");
-    pickle_.text(!segment.expandable && segment.size <= small_segment ? "small" : "large");
+    pickle_.text(is_small(segment) ? "small" : "large");
     member("allocated_size", allocated.count);
     member("active_size", active.count);
     pickle_.text("segment_pool_id");
-    if (pool.inferred)
-      pickle_.pair(0, 0);
-    else
-      pickle_.pair(pool.key_high, pool.key_low);
+    write_pool(pool);
     pickle_.text("is_expandable");
     pickle_.boolean(segment.expandable);
     pickle_.text("blocks");
     write_blocks(segment);
     pickle_.end_dict();
+  }
+
+  /// Host memory has no pools of large segments.
+  static bool is_small(const TorchSegment& segment) {
+    return segment.device == host || (!segment.expandable && segment.size <= small_segment);
   }
 
   void write_blocks(const TorchSegment& segment) {
@@ -132,13 +150,14 @@ class SnapshotWriter {
 
   void write_history(std::int32_t device) {
     std::size_t entries = 0;
+    TorchHostReserve reserve(trace_);
     pickle_.begin_list();
     for (const std::uint32_t i : events_of_[device]) {
       const Event event = trace_.events[i];
       if (event.kind == EventKind::mark)
         write_mark(event, entries++);
       else
-        write_event(event, entries);
+        reserve.apply(event, [&](const Event& e) { write_event(e, entries); });
     }
     pickle_.end_list(entries);
   }
@@ -196,10 +215,9 @@ class SnapshotWriter {
     member("size", event.size.count);
     member("stream", stream_of(event.origin));
     write_time(event.time);
-    if (says_pools_) {
-      const Pool& pool = tables_[tables_[event.origin].pool];
+    if (says_pools_ || tables_[heap_of(event.origin)].device == host) {
       pickle_.text("pool_id");
-      pickle_.pair(pool.key_high, pool.key_low);
+      write_pool(tables_[tables_[event.origin].pool]);
     }
     if (const StringId said = tables_[event.origin].metadata; said != StringId::none) {
       pickle_.text("user_metadata");
@@ -239,9 +257,10 @@ class SnapshotWriter {
 
   /// A loop is the process's: a mark that is of no device goes to the first.
   std::int32_t device_of_mark(OriginId origin) const {
-    if (role_of(origin).shown) return tables_[heap_of(origin)].device;
-    const auto first = std::ranges::find(heaps_, true, &TorchHeap::shown);
-    return first == heaps_.end() ? 0 : tables_.heaps[static_cast<std::size_t>(first - heaps_.begin())].device;
+    if (is_on_device(index(heap_of(origin)))) return tables_[heap_of(origin)].device;
+    for (std::size_t h = 0; h < heaps_.size(); ++h)
+      if (is_on_device(h)) return tables_.heaps[h].device;
+    return 0;
   }
 
   // ---- parts
@@ -249,6 +268,13 @@ class SnapshotWriter {
   void member(std::string_view key, std::uint64_t value) {
     pickle_.text(key);
     pickle_.integer(value);
+  }
+
+  void write_pool(const Pool& pool) {
+    if (pool.inferred)
+      pickle_.pair(0, 0);
+    else
+      pickle_.pair(pool.key_high, pool.key_low);
   }
 
   std::uint64_t stream_of(OriginId origin) const { return tables_[tables_[origin].stream].handle; }
@@ -294,29 +320,33 @@ class SnapshotWriter {
     memo = pickle_.remember();
   }
 
-  /// Those that the first heap which has any had first.
-  const Settings* first_settings() const {
-    for (std::size_t i = 0; i < trace_.events.count(); ++i)
-      if (trace_.events.kind[i] == EventKind::settings && role_of(trace_.events.origin[i]).shown &&
-          trace_.events.address_or_value[i] < tables_.settings.size())
-        return &tables_.settings[trace_.events.address_or_value[i]];
-    return nullptr;
+  /// Those that the first heap of a device which has any had first; without one, those of host memory.
+  std::vector<std::pair<std::string, std::string>> settings_of_snapshot() const {
+    for (std::size_t i = 0; i < trace_.events.count(); ++i) {
+      if (trace_.events.kind[i] != EventKind::settings || !is_on_device(index(heap_of(trace_.events.origin[i]))) ||
+          trace_.events.address_or_value[i] >= tables_.settings.size())
+        continue;
+      std::vector<std::pair<std::string, std::string>> settings;
+      for (const auto& [key, value] : tables_.settings[trace_.events.address_or_value[i]].entries)
+        settings.emplace_back(tables_[key], tables_[value]);
+      return settings;
+    }
+    return torch_host_settings(trace_);
   }
 
   /// The release is memreel's own key: what else is in a snapshot would tell another one.
   void write_settings() {
-    const Settings* settings = first_settings();
-    std::string_view release;
-    if (settings != nullptr) {
+    std::string release;
+    if (const auto settings = settings_of_snapshot(); !settings.empty()) {
       pickle_.text("allocator_settings");
       pickle_.begin_dict();
-      for (const auto& [key, value] : settings->entries) {
-        if (tables_[key] == release_key) {
-          release = tables_[value];
+      for (const auto& [key, value] : settings) {
+        if (key == release_key) {
+          release = value;
           continue;
         }
-        pickle_.text(tables_[key]);
-        write_setting(tables_[value]);
+        pickle_.text(key);
+        write_setting(value);
       }
       pickle_.end_dict();
     }

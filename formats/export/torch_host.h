@@ -1,0 +1,79 @@
+// PyTorch's pinned host memory, as its own history has it.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+/// The heap of PyTorch's allocator of pinned host memory, if there is one.
+std::optional<HeapId> torch_host_heap(const Tables& tables);
+
+/// Its settings as a snapshot's `allocator_settings` has them; empty without the heap.
+std::vector<std::pair<std::string, std::string>> torch_host_settings(const Trace& trace);
+
+/// Takes the reserve segment (pinned_reserve_segment_size_mb) apart. A trace has it as one segment; PyTorch's history
+/// has a segment for each block that is cut off it, until empty_cache() drops the block.
+///
+/// Source: ATen/core/CachingHostAllocator.h of PyTorch 2.15. The opposite of formats/import/torch/host_history.h.
+class TorchHostReserve {
+ public:
+  explicit TorchHostReserve(const Trace& trace);
+
+  /// Calls `emit` with the events that stand for the next event of the trace: itself, in most cases.
+  void apply(const Event& event, auto&& emit) {
+    if (host_ != tables_[event.origin].heap) return emit(event);
+    if (event.kind == EventKind::pool_end) ended_.insert(tables_[event.origin].pool);
+    if (event.kind == EventKind::empty_cache) drop_free(event, emit);
+    if (event.kind == EventKind::segment_alloc && is_reserve(event)) return;
+    if (!has_address(event.kind) || !is_inside(event.address)) return emit(event);
+    // It has been dropped.
+    if (event.kind == EventKind::segment_free && !blocks_.contains(event.address)) return;
+    if (event.kind == EventKind::alloc && !blocks_.contains(event.address)) emit(of_segment(event));
+    note(event);
+    emit(event);
+  }
+
+ private:
+  struct Block {
+    Event segment;  // of the latest allocation: its origin and size
+    bool free = false;
+  };
+
+  /// The first segment, where it has the size; notes its address.
+  bool is_reserve(const Event& segment);
+  bool is_inside(Address address) const { return address >= begin_ && address < end_; }
+  bool is_dropped(const Block& block) const;
+  static Event of_segment(Event alloc);
+  void note(const Event& event);
+
+  void drop_free(const Event& call, auto&& emit) {
+    for (auto block = blocks_.begin(); block != blocks_.end();) {
+      if (!is_dropped(block->second)) {
+        ++block;
+        continue;
+      }
+      Event dropped = block->second.segment;
+      dropped.kind = EventKind::segment_free;
+      dropped.stack = call.stack;
+      dropped.time = call.time;
+      emit(dropped);
+      block = blocks_.erase(block);
+    }
+  }
+
+  const Tables& tables_;
+  std::optional<HeapId> host_;
+  Bytes size_;           // 0: there is none
+  Address begin_, end_;  // equal until it is taken
+  std::map<Address, Block> blocks_;
+  std::set<PoolId> ended_;
+};
+
+}  // namespace memreel
