@@ -18,11 +18,19 @@ constexpr std::array<std::uint64_t, 8> multiples{2, 4, 8, 16, 32, 64, 128, 256};
 /// False on overflow.
 bool multiply(Wide a, Wide b, Wide& result) { return !__builtin_mul_overflow(a, b, &result); }
 
+/// What does not fit becomes a number that no size comes near, and of which a function's terms can be added up.
+Wide saturated_product(Wide a, Wide b) {
+  constexpr Wide most = Wide{1} << 123U;
+  Wide product = 0;
+  if (!multiply(a, b, product)) product = (a < 0) == (b < 0) ? most : -most;
+  return std::clamp(product, -most, most);
+}
+
 Wide term_at(std::span<const std::uint8_t> powers, std::span<const std::uint64_t> values, std::uint64_t multiple) {
   Wide product = 1;
   for (std::size_t p = 0; p < powers.size(); ++p) {
     const Wide value = (values[p] + multiple - 1) / multiple * multiple;
-    for (int k = 0; k < powers[p]; ++k) product *= value;
+    for (int k = 0; k < powers[p]; ++k) product = saturated_product(product, value);
   }
   return product;
 }
@@ -101,7 +109,8 @@ SizeGrowth SizeGrowth::constant(Bytes size, std::size_t parameters) {
 
 SizeGrowth::Wide SizeGrowth::numerator_at(std::span<const std::uint64_t> values) const {
   Wide sum = 0;
-  for (std::size_t t = 0; t < powers_.size(); ++t) sum += numerators_[t] * term_at(powers_[t], values, multiple_);
+  for (std::size_t t = 0; t < powers_.size(); ++t)
+    sum += saturated_product(numerators_[t], term_at(powers_[t], values, multiple_));
   return sum;
 }
 
@@ -245,10 +254,12 @@ std::optional<SizeGrowth> SizeGrowth::solve(std::span<const SizePoint> points, s
   if (growth.denominator_ < 0) common = -common;
   growth.denominator_ /= common;
   for (Wide& numerator : growth.numerators_) numerator /= common;
-  const Wide most = growth.denominator_ * static_cast<Wide>(tolerance.count);
+  const Wide most = saturated_product(growth.denominator_, static_cast<Wide>(tolerance.count));
   for (const SizePoint& point : points.subspan(n)) {
-    const Wide missed = growth.numerator_at(point.at) - growth.denominator_ * static_cast<Wide>(point.size.count);
-    if (missed > most || missed < -most) return std::nullopt;
+    Wide wanted = 0, missed = 0;
+    if (!multiply(growth.denominator_, static_cast<Wide>(point.size.count), wanted) ||
+        __builtin_sub_overflow(growth.numerator_at(point.at), wanted, &missed) || missed > most || missed < -most)
+      return std::nullopt;
   }
   growth.confirmed_ = points.size() > n;
   return growth;
