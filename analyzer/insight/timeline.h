@@ -17,7 +17,7 @@ struct MemoryRange {
 
 /// What a heap held during one stretch of time: the value at its beginning and all that followed in it.
 struct MemoryColumn {
-  MemoryRange live;       // requested and not let go of
+  MemoryRange live;       // requested and not freed
   MemoryRange allocated;  // the same in blocks
   MemoryRange reserved;
 };

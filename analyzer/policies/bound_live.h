@@ -1,4 +1,4 @@
-// bound.live: what no allocator can do without, the bytes that are requested and not yet let go of.
+// bound.live: what no allocator can do without, the bytes that are requested and not freed.
 //
 // A bound, not an allocator: no rounding, no placement, reserved equals live at every instant.
 #pragma once

@@ -14,7 +14,7 @@ namespace memreel::attach {
 struct HeapStatus {
   std::int32_t device = 0;  // CUDA ordinal; -1: the host
   Level level = Level::driver;
-  Bytes live, peak;  // requested and not let go of, and the most of it since recording began
+  Bytes live, peak;  // requested and not freed, and the most of it since recording began
   Bytes reserved;    // by a pool; of a framework that does not tell of its segments, all that the driver gave out
   std::string name;
 

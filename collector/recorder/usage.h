@@ -20,7 +20,7 @@ struct HeapUsage {
   std::int32_t device = 0;  // CUDA ordinal, -1: the host
   Level level = Level::driver;
   std::string name;
-  Bytes live;      // requested and not let go of
+  Bytes live;      // requested and not freed
   Bytes peak;      // the most that was live since the peaks were last reset
   Bytes reserved;  // its segments; of a framework that does not tell of them, all that its parent gave out
 

@@ -46,7 +46,7 @@ struct HeapSnapshot {
 /// Bytes that one heap holds at an instant.
 struct HeapState {
   HeapId heap = HeapId::none;
-  Bytes live;      // requested and not yet let go of
+  Bytes live;      // requested and not freed
   Bytes reserved;  // segments held
 
   friend bool operator==(const HeapState&, const HeapState&) = default;

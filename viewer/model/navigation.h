@@ -15,7 +15,7 @@ namespace memreel::viewer {
 /// none of these.
 std::optional<std::uint32_t> instant_named(const Document& document, HeapId heap, std::string_view name);
 
-/// From its begin until it was let go of, or the end of the trace.
+/// From its begin until it was freed, or the end of the trace.
 TimeRange life_of(const Document& document, std::uint32_t allocation);
 
 /// Puts the cursor after the next event of the heap's memory (`by` = 1), or the previous one (-1), and selects what it
