@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "viewer/app/clock.h"
+#include "viewer/app/double_click.h"
 #include "viewer/app/screen_scale.h"
 
 namespace memreel::viewer {
@@ -255,19 +256,7 @@ void Window::apply_zoom() {
 #endif
 }
 
-void Window::begin_imgui_frame() {
-  // ImGui takes the frame in which it hears of a press for the press's time, and before 1.87 two presses between two
-  // frames for one. Where frames are slow, as when a distant display is drawn in software, double-clicks would be lost.
-  constexpr float longest_between_clicks = 0.3F;  // seconds, ImGui's default
-  ImGuiIO& io = ImGui::GetIO();
-  io.MouseDoubleClickTime = longest_between_clicks + 2 * io.DeltaTime;
-  const int left_presses = std::exchange(new_left_presses_, 0);
-  ImGui::NewFrame();
-  if (left_presses < 2 || !io.MouseClicked[ImGuiMouseButton_Left]) return;
-  io.MouseDoubleClicked[ImGuiMouseButton_Left] = true;
-  io.MouseClickedCount[ImGuiMouseButton_Left] = 2;
-  io.MouseClickedLastCount[ImGuiMouseButton_Left] = 2;
-}
+void Window::begin_imgui_frame() { new_frame(std::exchange(new_left_presses_, 0)); }
 
 FrameTimes Window::frame(const Theme& theme, const std::function<void()>& contents) {
   glfwPollEvents();

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "viewer/app/clock.h"
+#include "viewer/app/double_click.h"
 #include "viewer/app/window.h"
 #include "viewer/page/fonts.h"
 #include "viewer/page/keys.h"
@@ -30,7 +31,7 @@ constexpr std::size_t mouse_buttons = 3;
 /// What there is of a window beside Dear ImGui's state.
 struct GLFWwindow {
   EMSCRIPTEN_WEBGL_CONTEXT_HANDLE context = 0;
-  std::array<bool, mouse_buttons> pressed{};  // since the last frame, if let go of within it
+  std::array<bool, mouse_buttons> pressed{};  // since the last frame, if released within it
   std::array<bool, mouse_buttons> down{};
   double last_frame = 0;  // in seconds
 };
@@ -182,7 +183,7 @@ Result<void> Window::create(const WindowOptions& options) {
   };
   emscripten_set_keyup_callback(EMSCRIPTEN_EVENT_TARGET_WINDOW, this, EM_TRUE, on_keyup);
   const em_focus_callback_func on_blur = [](int, const EmscriptenFocusEvent*, void* user) -> EM_BOOL {
-    // What is let go of elsewhere is not heard of.
+    // What is released elsewhere is not heard of.
     Window& window = *static_cast<Window*>(user);
     window.held_alone_.clear();
     std::ranges::fill(ImGui::GetIO().KeysDown, false);
@@ -293,15 +294,7 @@ void Window::begin_imgui_frame() {
   io.DeltaTime = static_cast<float>(std::clamp(now - std::exchange(window_->last_frame, now), 1e-4, 1.0));
   for (std::size_t button = 0; button < mouse_buttons; ++button)
     io.MouseDown[button] = std::exchange(window_->pressed[button], false) || window_->down[button];
-  // As in window.cpp: two presses between two frames are a double click.
-  constexpr float longest_between_clicks = 0.3F;
-  io.MouseDoubleClickTime = longest_between_clicks + 2 * io.DeltaTime;
-  const int left_presses = std::exchange(new_left_presses_, 0);
-  ImGui::NewFrame();
-  if (left_presses < 2 || !io.MouseClicked[ImGuiMouseButton_Left]) return;
-  io.MouseDoubleClicked[ImGuiMouseButton_Left] = true;
-  io.MouseClickedCount[ImGuiMouseButton_Left] = 2;
-  io.MouseClickedLastCount[ImGuiMouseButton_Left] = 2;
+  new_frame(std::exchange(new_left_presses_, 0));
 }
 
 FrameTimes Window::frame(const Theme& theme, const std::function<void()>& contents) {
