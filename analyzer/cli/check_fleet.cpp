@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <utility>
 
 #include "analyzer/cli/arguments.h"
@@ -15,6 +13,7 @@
 #include "analyzer/fleet/map.h"
 #include "analyzer/gate/summaries.h"
 #include "analyzer/report/text_table.h"
+#include "formats/model/whole_file.h"
 
 namespace memreel::cli {
 namespace {
@@ -46,12 +45,10 @@ Result<FleetBudgets> budgets_of(const CheckFleetArguments& arguments) {
 }
 
 Result<FleetBaseline> read_baseline_of_job(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(file))
-    return Error{.what = "can't be opened",
-                 .where = file.string(),
-                 .remedy = "write it with memreel check --fleet FILES --write-baseline F"};
-  return parse_fleet_baseline(std::string{std::istreambuf_iterator<char>(stream), {}}, file.string());
+  const Result<std::string> text =
+      read_whole_file(file, "write it with memreel check --fleet FILES --write-baseline F");
+  if (!text) return text.error();
+  return parse_fleet_baseline(*text, file.string());
 }
 
 Result<Fleet> fleet_of(const CheckFleetArguments& arguments) {

@@ -1,9 +1,7 @@
 #include "analyzer/cli/report_leaks.h"
 
 #include <algorithm>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <map>
 #include <set>
 #include <span>
@@ -14,6 +12,7 @@
 #include "analyzer/report/text_table.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
+#include "formats/model/whole_file.h"
 
 namespace memreel::cli {
 namespace {
@@ -168,10 +167,9 @@ Result<LeakOptions> leak_options(const LeakArguments& arguments) {
     if (auto added = options.suppressions.add_lines(line, "--suppress"); !added) return added.error();
   }
   for (const std::string& name : arguments.suppressions) {
-    std::ifstream file(name, std::ios::binary);
-    if (!file) return Error{.what = "can't be opened", .where = name, .offset = {}, .remedy = "name a readable file"};
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    if (auto added = options.suppressions.add_lines(text, name); !added) return added.error();
+    const Result<std::string> text = read_whole_file(name, "name a readable file");
+    if (!text) return text.error();
+    if (auto added = options.suppressions.add_lines(*text, name); !added) return added.error();
   }
   if (!arguments.capacity.empty()) {
     const Result<Bytes> capacity = parse_device_size(arguments.capacity);

@@ -1,13 +1,12 @@
 #include "analyzer/cli/unit_costs_file.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <ostream>
 #include <string>
 #include <utility>
 
 #include "analyzer/cli/output_file.h"
+#include "formats/model/whole_file.h"
 
 namespace memreel::cli {
 namespace {
@@ -31,10 +30,9 @@ Result<UnitCosts> read_unit_costs(const std::filesystem::path& file) {
   const auto bad = [&](std::string what) {
     return Error{.what = std::move(what), .where = file.string(), .remedy = remedy};
   };
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) return bad("can't be opened");
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  const Json document = Json::parse(text, nullptr, false);
+  const Result<std::string> text = read_whole_file(file, remedy);
+  if (!text) return text.error();
+  const Json document = Json::parse(*text, nullptr, false);
   if (!document.is_object() || document.value("schema", Json()) != schema)
     return bad("is not a document of the schema " + std::string(schema));
   const auto calls = document.find("calls");

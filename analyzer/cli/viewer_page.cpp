@@ -1,14 +1,13 @@
 #include "analyzer/cli/viewer_page.h"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <ostream>
 #include <span>
 #include <system_error>
 #include <vector>
 
 #include "analyzer/report/html_text.h"
+#include "formats/model/whole_file.h"
 
 namespace memreel::cli {
 namespace {
@@ -57,10 +56,11 @@ Result<ViewerPage> ViewerPage::find() {
     return Error{.what = "the viewer's page for browsers is not installed",
                  .where = std::string(file_name),
                  .remedy = "in memreel's source, ./dev web builds it; memreel report -o FILE.html needs none of it"};
-  std::ifstream stream(file, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  const Result<std::string> read = read_whole_file(file);
+  if (!read) return read.error();
+  const std::string& text = *read;
   const std::size_t at = text.find(place);
-  if (!stream || at == std::string::npos)
+  if (at == std::string::npos)
     return Error{.what = "is not the viewer's page", .where = file.string(), .remedy = "install memreel again"};
   ViewerPage page;
   page.before_ = text.substr(0, at);

@@ -6,7 +6,8 @@
 #include <utility>
 
 #include "analyzer/fleet/rank_file.h"
-#include "analyzer/fleet/whole_file.h"
+#include "analyzer/fleet/result_file.h"
+#include "formats/model/whole_file.h"
 
 namespace memreel {
 namespace {
@@ -41,7 +42,7 @@ bool has_result(const fs::path& out, const fs::path& recording) {
   if (problem) return false;
   const auto made = fs::last_write_time(result, problem);
   if (problem || made < changed) return false;
-  const std::optional<std::string> bytes = read_whole(result);
+  const Result<std::string> bytes = read_whole_file(result);
   if (!bytes) return false;
   const Result<RankSummary> summary = decode_rank(*bytes, result.string());
   return summary && summary->bytes == size && summary->file == recording.string();
@@ -92,9 +93,9 @@ Result<std::vector<RankSummary>> read_results(const fs::path& out) {
   std::ranges::sort(files);
   std::vector<RankSummary> summaries;
   for (const fs::path& file : files) {
-    const std::optional<std::string> bytes = read_whole(file);
-    Result<RankSummary> summary =
-        bytes ? decode_rank(*bytes, file.string()) : Error{.what = "can't be read", .where = file.string()};
+    const Result<std::string> bytes = read_whole_file(file);
+    if (!bytes) return bytes.error();
+    Result<RankSummary> summary = decode_rank(*bytes, file.string());
     if (!summary) return std::move(summary).error();
     summaries.push_back(*std::move(summary));
   }

@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "analyzer/fleet/whole_file.h"
+#include "analyzer/fleet/result_file.h"
 #include "analyzer/replay/program_heaps.h"
 #include "analyzer/replay/subject.h"
 #include "analyzer/replay/verify.h"
@@ -13,6 +13,7 @@
 #include "analyzer/tune/tune.h"
 #include "formats/import/import.h"
 #include "formats/model/quantity.h"
+#include "formats/model/whole_file.h"
 
 namespace memreel {
 namespace {
@@ -166,8 +167,9 @@ std::string kept(const SettingOptions& options, const std::string& file, const c
   const auto changed = std::filesystem::last_write_time(file, problem);
   // A recording that lies on another node's disk can't be seen from here; what that node found holds.
   const bool unseen = static_cast<bool>(problem);
-  if (const auto before = read_whole(result); before && before->starts_with(heading) &&
-                                              (unseen || std::filesystem::last_write_time(result, problem) >= changed))
+  if (const auto before = read_whole_file(result);
+      before && before->starts_with(heading) &&
+      (unseen || std::filesystem::last_write_time(result, problem) >= changed))
     return before->substr(heading.size());
   const std::string text = work();
   // One that can't be kept is made again the next time.

@@ -1,8 +1,7 @@
 #include "analyzer/gate/baseline_file.h"
+#include "formats/model/whole_file.h"
 
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -134,12 +133,9 @@ Result<Measured> parse_baseline(std::string_view text, const std::string& where)
 }
 
 Result<Measured> read_baseline(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(file))
-    return Error{
-        .what = "can't be opened", .where = file.string(), .remedy = "write it with memreel check --write-baseline"};
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  return parse_baseline(text, file.string());
+  const Result<std::string> text = read_whole_file(file, "write it with memreel check --write-baseline");
+  if (!text) return text.error();
+  return parse_baseline(*text, file.string());
 }
 
 }  // namespace memreel

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
 
 #include "collector/attach/control_socket.h"
 #include "collector/attach/process.h"
+#include "formats/model/whole_file.h"
 
 namespace memreel::attach {
 namespace {
@@ -45,11 +44,11 @@ std::vector<Listener> listeners_in(std::string_view sockets) {
 }
 
 std::vector<pid_t> listening_processes() {
-  std::ifstream file("/proc/net/unix");
-  const std::string sockets{std::istreambuf_iterator<char>(file), {}};
+  const Result<std::string> sockets = read_whole_file("/proc/net/unix");
+  if (!sockets) return {};
   std::vector<pid_t> processes;
   std::vector<Listener> elsewhere;  // in containers
-  for (const Listener& listener : listeners_in(sockets)) {
+  for (const Listener& listener : listeners_in(*sockets)) {
     const auto number = static_cast<pid_t>(listener.number);
     if (is(number, listener))
       processes.push_back(number);

@@ -1,9 +1,9 @@
 #include "collector/attach/process.h"
+#include "formats/model/whole_file.h"
 
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <system_error>
@@ -32,11 +32,9 @@ std::vector<pid_t> numbers_in(const std::string& directory) {
 }  // namespace
 
 std::optional<std::string> read_proc(pid_t process, std::string_view file) {
-  std::ifstream stream("/proc/" + std::to_string(process) + "/" + std::string(file), std::ios::binary);
-  if (!stream) return std::nullopt;
-  std::string text{std::istreambuf_iterator<char>(stream), {}};
-  if (stream.bad()) return std::nullopt;
-  return text;
+  Result<std::string> text = read_whole_file("/proc/" + std::to_string(process) + "/" + std::string(file));
+  if (!text) return std::nullopt;
+  return *std::move(text);
 }
 
 std::optional<std::uint64_t> start_time(pid_t process) {

@@ -5,12 +5,15 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <system_error>
+#include <thread>
 
 #include "collector/attach/process.h"
 
@@ -56,13 +59,34 @@ Result<void> check_program(pid_t process) {
   return {};
 }
 
+bool has_libc(const std::string& maps) {
+  return maps.find("libc.so.6") != std::string::npos || maps.find("/libc-2.") != std::string::npos;
+}
+
+/// Between exec and main: the kernel has mapped the dynamic linker, which has not mapped the C library yet.
+bool is_starting(const std::string& maps) {
+  return !has_libc(maps) && (maps.find("/ld-linux-") != std::string::npos || maps.find("/ld-2.") != std::string::npos);
+}
+
+/// /proc/PID/maps, of a process that is starting as soon as it has started, or as it is two seconds later.
+std::optional<std::string> maps_once_started(pid_t process) {
+  using namespace std::chrono_literals;
+  const auto deadline = std::chrono::steady_clock::now() + 2s;
+  for (;;) {
+    auto maps = read_proc(process, "maps");
+    if (!maps || !is_starting(*maps) || std::chrono::steady_clock::now() >= deadline) return maps;
+    std::this_thread::sleep_for(10ms);
+  }
+}
+
 Result<void> check_libraries(pid_t process) {
-  const auto maps = read_proc(process, "maps");
+  const auto maps = maps_once_started(process);
   if (!maps) return {};
   if (maps->empty()) return refused(process, "has no memory of its own: it is a kernel thread or is exiting", "");
   if (maps->find("/ld-musl-") != std::string::npos)
     return refused(process, "uses musl, which memreel does not support", "");
-  if (maps->find("libc.so.6") == std::string::npos && maps->find("/libc-2.") == std::string::npos)
+  if (is_starting(*maps)) return refused(process, "is still loading its libraries", "attach again once it runs");
+  if (!has_libc(*maps))
     return refused(process, "is statically linked, so it can't load memreel's library", "link it dynamically");
   return {};
 }

@@ -1,10 +1,9 @@
 #include "collector/trace/command_line.h"
+#include "formats/model/whole_file.h"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <fstream>
-#include <iterator>
 #include <string_view>
 
 namespace memreel::agent {
@@ -123,8 +122,8 @@ bool awaits_a_secret(const std::string& argument) {
 }  // namespace
 
 std::vector<std::string> own_arguments() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const Result<std::string> file = read_whole_file("/proc/self/cmdline");
+  const std::string text = file ? *file : std::string();
   std::vector<std::string> arguments;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\0', begin), text.size());

@@ -461,6 +461,21 @@ class Refusals(AttachTest):
         process = self.run_program("sleep", 60)
         self.refused(process.pid, "libcuda.so.1", "memreel record")
 
+    def start_between_exec_and_main(self, fifo):
+        """A program whose dynamic linker waits for a library that is a FIFO, before it has mapped the C library."""
+        os.mkfifo(fifo)
+        return self.run_program("sleep", 60, LD_PRELOAD=str(fifo))
+
+    def test_while_it_loads_its_libraries(self):
+        self.refused(self.start_between_exec_and_main(self.directory / "fifo").pid, "is still loading its libraries")
+
+    def test_it_waits_until_the_libraries_are_loaded(self):
+        fifo = self.directory / "fifo"
+        process = self.start_between_exec_and_main(fifo)
+        attach = self.run_program(MEMREEL, "attach", process.pid)
+        fifo.open("wb").close()  # which the dynamic linker finds too short, and goes on
+        self.assertIn("libcuda.so.1", attach.communicate()[1])
+
     @unittest.skipUnless(may_trace(), "this machine does not let a process trace another (ptrace)")
     def test_traced(self):
         process = self.run_program(WAITING, "poll")

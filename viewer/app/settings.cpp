@@ -1,4 +1,5 @@
 #include "viewer/app/settings.h"
+#include "formats/model/whole_file.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -34,8 +35,8 @@ std::filesystem::path settings_path() {
 
 Settings load_settings(const std::filesystem::path& path) {
   Settings settings;
-  std::ifstream file(path);
-  const Json json = Json::parse(file, nullptr, false);
+  const Result<std::string> text = read_whole_file(path);
+  const Json json = text ? Json::parse(*text, nullptr, false) : Json();
   if (!json.is_object()) return settings;
   const auto flag = [&](const char* name, bool& value) {
     if (const auto found = json.find(name); found != json.end() && found->is_boolean()) value = found->get<bool>();

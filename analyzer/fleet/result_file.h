@@ -2,15 +2,11 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
 
 #include "formats/model/result.h"
 
 namespace memreel {
-
-/// Nothing when it can't be read.
-std::optional<std::string> read_whole(const std::filesystem::path& file);
 
 /// Under a name of this process's own, then renamed: nobody ever sees half of it.
 Result<void> write_whole(const std::filesystem::path& file, const std::string& bytes);

@@ -1,10 +1,9 @@
-#include "analyzer/fleet/whole_file.h"
+#include "analyzer/fleet/result_file.h"
 
 #include <unistd.h>
 
 #include <array>
 #include <fstream>
-#include <iterator>
 #include <string_view>
 #include <system_error>
 
@@ -23,12 +22,6 @@ std::string hexadecimal(std::uint64_t number) {
 }
 
 }  // namespace
-
-std::optional<std::string> read_whole(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) return std::nullopt;
-  return std::string(std::istreambuf_iterator<char>(stream), {});
-}
 
 Result<void> write_whole(const fs::path& file, const std::string& bytes) {
   std::array<char, 256> host{};
