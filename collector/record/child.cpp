@@ -46,8 +46,12 @@ int accompany(pid_t child, const sigset_t& set) {
     const pid_t changed = ::waitpid(child, &status, WNOHANG | WUNTRACED);
     if (changed == child && !WIFSTOPPED(status)) return status;
     if (changed == child) {
-      ::kill(::getpid(), SIGSTOP);  // until somebody continues us
-      ::kill(child, SIGCONT);
+      // Of a stop from the terminal the shell must hear, which continues us. One by SIGSTOP is between the child and
+      // whoever sent it: they may continue the child alone.
+      if (WSTOPSIG(status) != SIGSTOP) {
+        ::kill(::getpid(), SIGSTOP);
+        ::kill(child, SIGCONT);
+      }
       continue;
     }
     siginfo_t info{};

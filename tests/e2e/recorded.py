@@ -36,8 +36,13 @@ class RecordTest(ProgramTest):
     def record_program(self, *mode, **arguments):
         return self.record(PROGRAM, *mode, **arguments)
 
-    def truth(self):
-        return read_truth(self.truth_file.read_text()) if self.truth_file.exists() else []
+    def truth(self, since=0):
+        """What the program has said since its file was that long, in bytes."""
+        if not self.truth_file.exists():
+            return []
+        with self.truth_file.open() as file:
+            file.seek(since)
+            return read_truth(file.read())
 
     def traces(self):
         return sorted(self.directory.glob("*.reel"))

@@ -6,7 +6,9 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 import unittest
+from pathlib import Path
 
 from program import MEMREEL, run
 from recorded import PROGRAM, RecordTest
@@ -69,13 +71,23 @@ class PassedThrough(RecordTest):
         self.assert_died_of(process, signal.SIGTERM)
 
     def test_stopping_and_continuing(self):
-        process = self.start("sh", "-c", "echo $$; kill -STOP $$; echo on")
+        # In a process group of its own, which is no orphan: there, the kernel would ignore a stop from the terminal.
+        process = self.start("sh", "-c", "echo $$; kill -TSTP $$; echo on", preexec_fn=os.setpgrp)
         child = int(process.stdout.readline())
         os.waitid(os.P_PID, process.pid, os.WSTOPPED)  # the launcher stops with it
         process.send_signal(signal.SIGCONT)
         output, _ = process.communicate(timeout=60)
         self.assertEqual((output, process.returncode), ("on\n", 0))
         self.assertNotEqual(child, process.pid)
+
+    def test_a_program_that_is_stopped_and_continued_alone(self):
+        process = self.start("sh", "-c", "echo $$; kill -STOP $$; echo on")
+        child = int(process.stdout.readline())
+        while "\tT" not in Path(f"/proc/{child}/status").read_text():
+            time.sleep(0.005)
+        os.kill(child, signal.SIGCONT)
+        output, _ = process.communicate(timeout=60)
+        self.assertEqual((output, process.returncode), ("on\n", 0))
 
     def test_ignored_signals_and_masks_are_inherited(self):
         def ignore():
