@@ -88,8 +88,7 @@ void add_export_command(CLI::App& app, Exit& exit) {
   CLI::App* const command = app.add_subcommand(
       "export", "Write a trace for other tools: CSV, JSON lines, Perfetto, pprof, speedscope, memory_viz");
   const auto arguments = std::make_shared<ExportArguments>();
-  command->add_option("TRACE", arguments->file, "Trace, or any file that import reads")->required();
-  add_memory_option(*command, arguments->memory_limit);
+  add_trace_options(*command, arguments->file, arguments->memory_limit);
   command->add_option("-o,--output", arguments->output, "File to write [standard output]");
   std::string formats;
   for (const ExportFormat& format : export_formats()) {

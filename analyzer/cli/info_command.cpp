@@ -165,8 +165,7 @@ Exit run_info(const InfoArguments& arguments) {
 void add_info_command(CLI::App& app, Exit& exit) {
   CLI::App* const command = app.add_subcommand("info", "Show what a trace contains");
   const auto arguments = std::make_shared<InfoArguments>();
-  command->add_option("TRACE", arguments->file, "Trace, or any file that import reads")->required();
-  add_memory_option(*command, arguments->memory_limit);
+  add_trace_options(*command, arguments->file, arguments->memory_limit);
   command->add_flag("--json", arguments->json, "One JSON document (memreel.info/1) instead of text");
   command->footer(
       "Examples:\n"

@@ -73,6 +73,17 @@ void name_native_frames(Trace& trace, const std::filesystem::path& file, const S
   for (const std::string& line : skip_frames(trace, symbols.skip_frames)) note(file.filename().string() + ": " + line);
 }
 
+void add_trace_options(CLI::App& command, std::filesystem::path& file, Bytes& memory_limit) {
+  command.add_option("TRACE", file, "Trace, or any file that import reads")->required();
+  add_memory_option(command, memory_limit);
+}
+
+void add_torch_version_option(CLI::App& command, std::string& release, std::string_view otherwise) {
+  command.add_option("--torch-version", release,
+                     "The release of PyTorch whose rules are replayed, e.g. 2.12 [the one that the history tells" +
+                         (otherwise.empty() ? "" : ", else " + std::string(otherwise)) + "]");
+}
+
 void add_memory_option(CLI::App& command, Bytes& memory_limit) {
   command.add_option_function<std::string>(
       "--max-memory",

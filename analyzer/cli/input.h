@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "analyzer/symbols/symbols.h"
 #include "formats/model/result.h"
@@ -32,6 +34,12 @@ Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit, 
 
 /// The second half of it.
 void name_native_frames(Trace& trace, const std::filesystem::path& file, const SymbolOptions& symbols);
+
+/// Adds the argument TRACE, and --max-memory.
+void add_trace_options(CLI::App& command, std::filesystem::path& file, Bytes& memory_limit);
+
+/// Adds --torch-version. `otherwise`: whose rules are replayed where the history does not tell.
+void add_torch_version_option(CLI::App& command, std::string& release, std::string_view otherwise = {});
 
 /// Adds --max-memory.
 void add_memory_option(CLI::App& command, Bytes& memory_limit);

@@ -49,8 +49,8 @@ Json json_of_losses(const Header& header, const Losses& losses, const ReadReport
           {"synthetic", is_synthetic(header)}};
 }
 
-Json json_of(const std::optional<ReplayFailure>& failure) {
-  if (!failure) return nullptr;
+Json json_of_failure(const ReplayFailure* failure) {
+  if (failure == nullptr) return nullptr;
   return {{"event", failure->event},
           {"requested_bytes", failure->requested.count},
           {"live_bytes", failure->live.count},

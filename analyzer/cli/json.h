@@ -31,8 +31,11 @@ Json json_of_stack(const Tables& tables, StackId stack);
 Json json_of_losses(const Header& header, const Losses& losses, const ReadReport& read);
 Json json_of_losses(const Trace& trace);
 
-/// The value of `first_failure`.
-Json json_of(const std::optional<ReplayFailure>& failure);
+/// The value of `first_failure`; null for none.
+Json json_of_failure(const ReplayFailure* failure);
+inline Json json_of_failure(const std::optional<ReplayFailure>& failure) {
+  return json_of_failure(failure ? &*failure : nullptr);
+}
 
 /// The value of `driver_calls`.
 Json json_of_calls(const DriverCalls& calls);

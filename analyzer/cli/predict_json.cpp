@@ -91,7 +91,7 @@ void print_predict_json(const Predictor& predictor, const PredictReport& report)
     json["peak_reserved_low_bytes"] = prediction.reserved_low.count;
     json["peak_reserved_high_bytes"] = prediction.reserved_high.count;
     json["fits"] = report.device.capacity ? Json(!prediction.first_failure) : Json(nullptr);
-    json["first_failure"] = cli::json_of(prediction.first_failure);
+    json["first_failure"] = cli::json_of_failure(prediction.first_failure);
     json["growth"] = json_of_sites(predictor, prediction, report.held[i]);
     json["categories"] = json_of_categories(predictor, prediction, report.held[i]);
     json["settings_tried"] = report.settings[i].tried;

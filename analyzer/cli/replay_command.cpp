@@ -110,7 +110,7 @@ Json json_of(const ReplayResult& r, const ReplayArguments& arguments, const std:
               {"external_fragmentation_max", r.external_fragmentation_max},
               {"internal_waste", r.internal_waste},
               {"failed_allocations", r.failed_allocations},
-              {"first_failure", cli::json_of(r.first_failure)},
+              {"first_failure", cli::json_of_failure(r.first_failure)},
               {"driver_calls", json_of_calls(r.driver_calls)}};
   if (costs) result["driver_seconds"] = costs->seconds(r.driver_calls);
   result["capacity_bytes"] =
@@ -369,12 +369,8 @@ Exit run_replay(const ReplayArguments& arguments) {
 void add_replay_command(CLI::App& app, Exit& exit) {
   CLI::App* const command = app.add_subcommand("replay", "Show what other allocators and settings would have reserved");
   const auto arguments = std::make_shared<ReplayArguments>();
-  command->add_option("TRACE", arguments->file, "Trace, or any file that import reads")->required();
-  add_memory_option(*command, arguments->memory_limit);
-  command->add_option(
-      "--torch-version", arguments->torch_version,
-      "The release of PyTorch whose rules are replayed, e.g. 2.12 [the one that the history tells, else "
-      "2.11]");
+  add_trace_options(*command, arguments->file, arguments->memory_limit);
+  add_torch_version_option(*command, arguments->torch_version, "2.11");
   command
       ->add_option("--policy", arguments->policies,
                    "Policies to compare, e.g. torch.native{max_split_size_mb=128}; repeatable, comma lists [" +

@@ -195,8 +195,7 @@ void add_report_command(CLI::App& app, Exit& exit) {
   CLI::App* const command =
       app.add_subcommand("report", "Show who holds the memory, what leaks, what fragments it and why it ran out");
   const auto arguments = std::make_shared<ReportArguments>();
-  command->add_option("TRACE", arguments->options.file, "Trace, or any file that import reads")->required();
-  add_memory_option(*command, arguments->memory_limit);
+  add_trace_options(*command, arguments->options.file, arguments->memory_limit);
   command->add_option(
       "--by", arguments->by,
       "Group live memory by stack, line, function, module, library, layer, category, phase, thread, stream, pool, "

@@ -139,12 +139,8 @@ Exit run_tune(const TuneArguments& arguments) {
 void add_tune_command(CLI::App& app, Exit& exit) {
   CLI::App* const command = app.add_subcommand("tune", "Find the PyTorch settings that need less memory");
   const auto arguments = std::make_shared<TuneArguments>();
-  command->add_option("TRACE", arguments->file, "Trace, or any file that import reads")->required();
-  add_memory_option(*command, arguments->memory_limit);
-  command->add_option(
-      "--torch-version", arguments->torch_version,
-      "The release of PyTorch whose rules are replayed, e.g. 2.12 [the one that the history tells, else "
-      "2.11]");
+  add_trace_options(*command, arguments->file, arguments->memory_limit);
+  add_torch_version_option(*command, arguments->torch_version, "2.11");
   command->add_option(
       "--capacity", arguments->capacity,
       "Memory of the device, e.g. 24GiB, or unlimited: which settings fit? [implied by recorded failures, "

@@ -4,17 +4,6 @@
 namespace memreel::cli {
 namespace {
 
-Json json_of(const ReplayFailure* failure) {
-  if (failure == nullptr) return nullptr;
-  return {{"event", failure->event},
-          {"requested_bytes", failure->requested.count},
-          {"live_bytes", failure->live.count},
-          {"reserved_bytes", failure->reserved.count},
-          {"capacity_bytes", failure->capacity.count},
-          {"free_bytes", failure->free.count},
-          {"largest_free_bytes", failure->largest_free.count}};
-}
-
 Json json_of_device(const ReplayResult& r) {
   return {{"device", r.device},
           {"peak_live_bytes", r.peak_live.count},
@@ -24,11 +13,11 @@ Json json_of_device(const ReplayResult& r) {
           {"fragmentation_at_peak", r.fragmentation_at_peak},
           {"internal_waste", r.internal_waste},
           {"failed_allocations", r.failed_allocations},
-          {"first_failure", json_of(r.first_failure ? &*r.first_failure : nullptr)},
+          {"first_failure", json_of_failure(r.first_failure)},
           {"driver_calls", json_of_calls(r.driver_calls)}};
 }
 
-Json json_of(const Outcome& outcome, const TuneResult& result) {
+Json json_of_outcome(const Outcome& outcome, const TuneResult& result) {
   const ReplayResult& worst = outcome.worst();
   const DriverCalls calls = outcome.driver_calls();
   Json json{{"setting", has_settings(outcome.policy) ? Json(conf_of(outcome.policy)) : Json(nullptr)},
@@ -41,7 +30,7 @@ Json json_of(const Outcome& outcome, const TuneResult& result) {
             {"saved_share", saved_share(result.baseline.peak_reserved(), worst.peak_reserved)},
             {"end_reserved_bytes", worst.end_reserved.count},
             {"failed_allocations", outcome.failures()},
-            {"first_failure", json_of(outcome.first_failure())},
+            {"first_failure", json_of_failure(outcome.first_failure())},
             {"min_capacity_bytes", outcome.min_capacity ? Json(outcome.min_capacity->count) : Json(nullptr)},
             {"driver_calls", json_of_calls(calls)},
             {"driver_seconds", outcome.driver_seconds()},
@@ -53,19 +42,19 @@ Json json_of(const Outcome& outcome, const TuneResult& result) {
 
 /// What was found of the heaps of one allocator.
 Json findings_of(const TuneResult& result, const TuneReport& report) {
-  Json baseline = json_of(result.baseline, result);
+  Json baseline = json_of_outcome(result.baseline, result);
   baseline.erase("saved_bytes");
   baseline.erase("saved_share");
   const Bytes recorded = report.recorded_peak();
   baseline["recorded_peak_reserved_bytes"] = recorded == 0_B ? Json(nullptr) : Json(recorded.count);
 
   Json candidates = Json::array();
-  for (const Outcome& outcome : result.settings) candidates.push_back(json_of(outcome, result));
+  for (const Outcome& outcome : result.settings) candidates.push_back(json_of_outcome(outcome, result));
   Json allocators = Json::array();
-  for (const Outcome& outcome : result.allocators) allocators.push_back(json_of(outcome, result));
+  for (const Outcome& outcome : result.allocators) allocators.push_back(json_of_outcome(outcome, result));
   Json alternatives = Json::array();
   for (const Alternative& alternative : result.alternatives) {
-    Json json = json_of(alternative.outcome, result);
+    Json json = json_of_outcome(alternative.outcome, result);
     json.erase("setting");
     Json entry{{"what_if", alternative.question.text}, {"empty_cache_calls", alternative.calls}};
     entry.update(json);

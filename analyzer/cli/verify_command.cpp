@@ -105,10 +105,8 @@ Exit run_verify(const VerifyArguments& arguments) {
 void add_verify_command(CLI::App& app, Exit& exit) {
   CLI::App* const command = app.add_subcommand("verify", "Replay the recorded allocator and compare every address");
   const auto arguments = std::make_shared<VerifyArguments>();
-  command->add_option("TRACE", arguments->file, "Trace, or any file that import reads")->required();
-  add_memory_option(*command, arguments->memory_limit);
-  command->add_option("--torch-version", arguments->torch_version,
-                      "The release of PyTorch whose rules are replayed, e.g. 2.12 [the one that the history tells]");
+  add_trace_options(*command, arguments->file, arguments->memory_limit);
+  add_torch_version_option(*command, arguments->torch_version);
   command->add_option("--policy", arguments->policy,
                       "Hold the history against this policy, e.g. rmm.pool{initial=64MiB} [the recorded allocator]");
   command->add_flag("--json", arguments->json, "One JSON document (memreel.verify/1) instead of text");

@@ -35,14 +35,14 @@ PolicyEntry entry(std::string_view name, std::string_view description) {
 }  // namespace
 
 Bfc::Bfc(const Prepared& heap, const BfcSettings& settings, Device& device)
-    : settings_(settings),
+    : BlockPolicy(heap),
+      settings_(settings),
       device_(device),
       limit_(settings.limit_on(device.capacity())),
       split_limit_(settings.split_limit(limit_)),
       next_region_(
           round_up(settings.growth == BfcSettings::Growth::none ? limit_ : std::min(limit_, settings.first_region),
-                   BfcSettings::unit)),
-      block_of_(heap.slot_count + 1, BlockId::none) {}
+                   BfcSettings::unit)) {}
 
 std::vector<Block> Bfc::candidates() const {
   std::vector<Block> chunks;

@@ -45,10 +45,11 @@
 #include "analyzer/heap/best_fit_index.h"
 #include "analyzer/heap/block_table.h"
 #include "analyzer/policies/bfc_settings.h"
+#include "analyzer/policies/block_policy.h"
 
 namespace memreel {
 
-class Bfc {
+class Bfc : public BlockPolicy {
  public:
   static constexpr bool serves_any_pool_stream = true;  // free memory serves whoever asks
 
@@ -86,23 +87,9 @@ class Bfc {
   void free_completed(std::uint32_t /*slot*/, Bytes /*requested*/) {}
   void empty_cache();
 
-  const HeapUse& use() const { return use_; }
-  const DriverCalls& driver_calls() const { return calls_; }
   Bytes largest_free() const {
     return gap_ == BlockId::none ? free_.largest() : std::max(free_.largest(), table_[gap_].size);
   }
-  const Block& block_of(std::uint32_t slot) const { return table_[block_of_[slot]]; }
-  Extent extent_of(std::uint32_t slot) const {
-    const Block& block = block_of(slot);
-    return {block.address, block.size};
-  }
-  void for_each_free(auto&& visit) const {
-    table_.for_each([&](const Block& block) {
-      if (block.state == BlockState::free) visit(FreeBlock{.size = block.size});
-    });
-  }
-  const BlockTable& blocks() const { return table_; }
-  const std::vector<BlockId>& block_ids() const { return block_of_; }
 
   /// The free chunks in the order of the search.
   std::vector<Block> candidates() const;
@@ -148,12 +135,8 @@ class Bfc {
   Bytes limit_;
   Bytes split_limit_;
   Bytes next_region_;
-  HeapUse use_;
-  DriverCalls calls_;
-  BlockTable table_;
   BestFitIndex free_{table_, unit_log2};
   BlockId gap_ = BlockId::none;          // spatial_partitioning: the free chunk at the end of the region, not in free_
-  std::vector<BlockId> block_of_;        // by slot
   std::optional<Address> first_region_;  // where the first region lies: ort.arena never gives it back
 };
 

@@ -26,6 +26,7 @@
 #include "analyzer/engine/prepared.h"
 #include "analyzer/heap/block_table.h"
 #include "analyzer/heap/free_lists.h"
+#include "analyzer/policies/block_policy.h"
 
 namespace memreel {
 
@@ -35,13 +36,13 @@ struct BuddySettings {
   Bytes max = 32_MiB;
 };
 
-class Buddy {
+class Buddy : public BlockPolicy {
  public:
   static constexpr bool any_addresses_do = true;
 
   /// `device` must outlive the policy.
   Buddy(const Prepared& heap, const BuddySettings& settings, SimulatedDevice& device)
-      : settings_(settings), device_(device), block_of_(heap.slot_count + 1, BlockId::none) {}
+      : BlockPolicy(heap), settings_(settings), device_(device) {}
 
   bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t /*pool_stream*/) {
     const unsigned order = order_of(requested);
@@ -72,20 +73,7 @@ class Buddy {
   void free_completed(std::uint32_t slot, Bytes /*requested*/) { make_reusable(block_of_[slot]); }
   void empty_cache();
 
-  const HeapUse& use() const { return use_; }
   Bytes largest_free() const { return Bytes{std::bit_floor(occupied_)}; }
-  const DriverCalls& driver_calls() const { return calls_; }
-  Extent extent_of(std::uint32_t slot) const {
-    const Block& block = table_[block_of_[slot]];
-    return {block.address, block.size};
-  }
-  void for_each_free(auto&& visit) const {
-    table_.for_each([&](const Block& block) {
-      if (block.state == BlockState::free) visit(FreeBlock{.size = block.size});
-    });
-  }
-  const BlockTable& blocks() const { return table_; }
-  const std::vector<BlockId>& block_ids() const { return block_of_; }
 
  private:
   static constexpr unsigned orders = 46;  // no device has more than 2^45 bytes
@@ -139,12 +127,8 @@ class Buddy {
 
   BuddySettings settings_;
   SimulatedDevice& device_;
-  HeapUse use_;
-  DriverCalls calls_;
-  BlockTable table_;
   FreeLists lists_{orders};     // by order
   std::uint64_t occupied_ = 0;  // orders of which there are free blocks: by their values also the sizes of these
-  std::vector<BlockId> block_of_;
   // Where regions are: each at a multiple of its size. Places of regions that were given back are used again.
   Address end_;
   std::array<std::vector<Address>, orders> vacant_;

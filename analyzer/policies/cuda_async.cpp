@@ -16,7 +16,7 @@ constexpr Bytes addresses{std::uint64_t{1} << 44U};
 }  // namespace
 
 CudaAsync::CudaAsync(const Prepared& heap, const CudaAsyncSettings& settings, SimulatedDevice& device)
-    : settings_(settings), device_(device), block_of_(heap.slot_count + 1, BlockId::none) {
+    : BlockPolicy(heap), settings_(settings), device_(device) {
   std::map<StreamId, std::uint32_t> numbers;
   for (const PoolStream& pool_stream : heap.pool_streams) {
     const auto [found, is_new] = numbers.try_emplace(pool_stream.stream, static_cast<std::uint32_t>(streams_.size()));

@@ -48,12 +48,13 @@
 #include "analyzer/engine/prepared.h"
 #include "analyzer/heap/best_fit_index.h"
 #include "analyzer/heap/block_table.h"
+#include "analyzer/policies/block_policy.h"
 #include "analyzer/policies/cuda_async_settings.h"
 #include "analyzer/policies/pool_chunks.h"
 
 namespace memreel {
 
-class CudaAsync {
+class CudaAsync : public BlockPolicy {
  public:
   static constexpr Bytes spacing = 512_B;
 
@@ -68,13 +69,7 @@ class CudaAsync {
   void stream_synchronized(std::uint32_t pool_stream);
   void stream_waits(std::uint32_t awaited, std::uint32_t waiting);
 
-  const HeapUse& use() const { return use_; }
   Bytes largest_free() const;
-  const DriverCalls& driver_calls() const { return calls_; }
-  Extent extent_of(std::uint32_t slot) const {
-    const Block& block = table_[block_of_[slot]];
-    return {block.address, block.size};
-  }
   void for_each_free(auto&& visit) const {
     table_.for_each([&](const Block& block) {
       if (block.state != BlockState::free) return;
@@ -83,8 +78,6 @@ class CudaAsync {
     });
     for (std::size_t i = 0; i < spare_; ++i) visit(FreeBlock{.size = PoolChunks::size});
   }
-  const BlockTable& blocks() const { return table_; }
-  const std::vector<BlockId>& block_ids() const { return block_of_; }
 
  private:
   /// A moment on a stream: how many frees it had been given.
@@ -139,16 +132,12 @@ class CudaAsync {
 
   CudaAsyncSettings settings_;
   SimulatedDevice& device_;
-  HeapUse use_;
-  DriverCalls calls_;
-  BlockTable table_;
   BlockAges ages_;  // since when a free block is in its list
   PoolChunks chunks_;
   std::size_t spare_ = 0;  // chunks that a request found before it failed; mapped nowhere
   std::vector<StreamState> streams_;
   std::vector<std::uint32_t> stream_of_pool_stream_;
   std::vector<std::uint32_t> allocating_;  // streams in the order in which they first allocated
-  std::vector<BlockId> block_of_;          // by slot
   // The common list, without the block at the end of the range: where all of a block has memory, and the others.
   OldestFitIndex whole_ = new_index(), partly_ = new_index();
   std::multiset<Bytes> mapped_in_partly_;  // how much of each has memory

@@ -17,10 +17,11 @@
 #include "analyzer/engine/policy_entry.h"
 #include "analyzer/heap/best_fit_index.h"
 #include "analyzer/heap/block_table.h"
+#include "analyzer/policies/block_policy.h"
 
 namespace memreel {
 
-class CudaMalloc {
+class CudaMalloc : public BlockPolicy {
  public:
   struct Settings {};
   static constexpr bool serves_any_pool_stream = true;
@@ -29,8 +30,7 @@ class CudaMalloc {
   static constexpr Bytes page = 2_MiB;
   static constexpr Bytes max_shared = 2_MiB;
 
-  CudaMalloc(const Prepared& heap, Settings, SimulatedDevice& device)
-      : device_(device), block_of_(heap.slot_count + 1, BlockId::none) {}
+  CudaMalloc(const Prepared& heap, Settings, SimulatedDevice& device) : BlockPolicy(heap), device_(device) {}
 
   bool allocate(std::uint32_t slot, Bytes size, std::uint32_t pool_stream);
   void free_requested(std::uint32_t slot, Bytes size);
@@ -39,21 +39,7 @@ class CudaMalloc {
   void empty_cache() {}
   void resize_slots(std::uint32_t slots) { block_of_.resize(slots, BlockId::none); }
 
-  const HeapUse& use() const { return use_; }
   Bytes largest_free() const { return shared_.largest(); }
-  const DriverCalls& driver_calls() const { return calls_; }
-  const Block& block_of(std::uint32_t slot) const { return table_[block_of_[slot]]; }
-  Extent extent_of(std::uint32_t slot) const {
-    const Block& block = block_of(slot);
-    return {block.address, block.size};
-  }
-  void for_each_free(auto&& visit) const {
-    table_.for_each([&](const Block& block) {
-      if (block.state == BlockState::free) visit(FreeBlock{.size = block.size});
-    });
-  }
-  const BlockTable& blocks() const { return table_; }
-  const std::vector<BlockId>& block_ids() const { return block_of_; }
 
  private:
   enum : std::uint32_t { shared_arena, own_pages_arena };
@@ -64,12 +50,8 @@ class CudaMalloc {
   void take_out(BlockId id);
 
   SimulatedDevice& device_;
-  HeapUse use_;
-  DriverCalls calls_;
-  BlockTable table_;
   BlockAges ages_;
   OldestFitIndex shared_{table_, std::countr_zero(spacing.count), OldestFirst(ages_)};  // free blocks in shared pages
-  std::vector<BlockId> block_of_;
 };
 
 PolicyEntry cuda_malloc_entry();

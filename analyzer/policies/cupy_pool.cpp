@@ -8,7 +8,7 @@
 namespace memreel {
 
 CupyPool::CupyPool(const Prepared& heap, const CupyPoolSettings& settings, Device& device)
-    : device_(device), limit_(settings.limit), block_of_(heap.slot_count + 1, BlockId::none) {
+    : BlockPolicy(heap), device_(device), limit_(settings.limit) {
   std::map<std::uint64_t, std::uint32_t> arenas;
   for (const PoolStream& pool_stream : heap.pool_streams) {
     const auto [arena, is_new] =

@@ -33,6 +33,7 @@
 #include "analyzer/engine/prepared.h"
 #include "analyzer/heap/best_fit_index.h"
 #include "analyzer/heap/block_table.h"
+#include "analyzer/policies/block_policy.h"
 
 namespace memreel {
 
@@ -40,7 +41,7 @@ struct CupyPoolSettings {
   std::optional<Bytes> limit;
 };
 
-class CupyPool {
+class CupyPool : public BlockPolicy {
  public:
   using Settings = CupyPoolSettings;
   static constexpr Bytes alignment = 512_B;
@@ -94,25 +95,16 @@ class CupyPool {
   }
   void empty_cache() { free_all_blocks(); }
 
-  const HeapUse& use() const { return use_; }
   Bytes largest_free() const {
     Bytes largest;
     for (const BestFitIndex& arena : arenas_) largest = std::max(largest, arena.largest());
     return largest;
-  }
-  const DriverCalls& driver_calls() const { return calls_; }
-  const Block& block_of(std::uint32_t slot) const { return table_[block_of_[slot]]; }
-  Extent extent_of(std::uint32_t slot) const {
-    if (block_of_[slot] == BlockId::none) return {};
-    return {block_of(slot).address, block_of(slot).size};
   }
   void for_each_free(auto&& visit) const {
     table_.for_each([&](const Block& block) {
       if (block.state == BlockState::free) visit(FreeBlock{.size = block.size, .stream = stream_of_[block.arena]});
     });
   }
-  const BlockTable& blocks() const { return table_; }
-  const std::vector<BlockId>& block_ids() const { return block_of_; }
 
  private:
   void put_free(BlockId id) {
@@ -143,13 +135,9 @@ class CupyPool {
 
   Device& device_;
   std::optional<Bytes> limit_;
-  HeapUse use_;
-  DriverCalls calls_;
-  BlockTable table_;
   std::vector<BestFitIndex> arenas_;
   std::vector<StreamId> stream_of_;                     // by arena
   std::vector<std::uint32_t> arena_of_;                 // by pair of pool and stream
-  std::vector<BlockId> block_of_;                       // by slot
   std::optional<Address> recorded_;                     // of the next request, in recordings of this allocator
   std::unordered_map<std::uint64_t, BlockId> free_at_;  // while there are recorded ones
 };

@@ -17,6 +17,7 @@
 #include "analyzer/engine/policy.h"
 #include "analyzer/engine/prepared.h"
 #include "analyzer/heap/block_table.h"
+#include "analyzer/policies/block_policy.h"
 
 namespace memreel {
 
@@ -37,16 +38,13 @@ concept Placement = std::constructible_from<P, BlockTable&, Bytes> &&
 };
 
 template <Placement Free>
-class GrowingRange {
+class GrowingRange : public BlockPolicy {
  public:
   static constexpr bool serves_any_pool_stream = true;
 
   /// `more`: what else the placement is made from.
   GrowingRange(const Prepared& heap, const GrowingRangeSettings& settings, SimulatedDevice& device, auto... more)
-      : settings_(settings),
-        device_(device),
-        free_(table_, settings.align, more...),
-        block_of_(heap.slot_count + 1, BlockId::none) {}
+      : BlockPolicy(heap), settings_(settings), device_(device), free_(table_, settings.align, more...) {}
 
   bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t /*pool_stream*/) {
     const Bytes size = rounded(requested);
@@ -92,21 +90,7 @@ class GrowingRange {
     }
   }
 
-  const HeapUse& use() const { return use_; }
   Bytes largest_free() const { return free_.largest(); }
-  const DriverCalls& driver_calls() const { return calls_; }
-  const Block& block_of(std::uint32_t slot) const { return table_[block_of_[slot]]; }
-  Extent extent_of(std::uint32_t slot) const {
-    const Block& block = block_of(slot);
-    return {block.address, block.size};
-  }
-  void for_each_free(auto&& visit) const {
-    table_.for_each([&](const Block& block) {
-      if (block.state == BlockState::free) visit(FreeBlock{.size = block.size});
-    });
-  }
-  const BlockTable& blocks() const { return table_; }
-  const std::vector<BlockId>& block_ids() const { return block_of_; }
 
  private:
   Bytes rounded(Bytes requested) const {
@@ -165,11 +149,7 @@ class GrowingRange {
 
   GrowingRangeSettings settings_;
   SimulatedDevice& device_;
-  HeapUse use_;
-  DriverCalls calls_;
-  BlockTable table_;
   Free free_;
-  std::vector<BlockId> block_of_;
   BlockId last_ = BlockId::none;  // the block at the end of the range
 };
 

@@ -10,7 +10,7 @@
 namespace memreel {
 
 RmmArena::RmmArena(const Prepared& heap, const RmmArenaSettings& settings, SimulatedDevice& device)
-    : device_(device), arenas_(1), block_of_(heap.slot_count + 1, BlockId::none), arena_of_slot_(heap.slot_count + 1) {
+    : BlockPolicy(heap), device_(device), arenas_(1), arena_of_slot_(heap.slot_count + 1) {
   std::map<std::uint64_t, std::uint32_t> arenas;
   for (const PoolStream& pool_stream : heap.pool_streams) {
     const auto [arena, is_new] =

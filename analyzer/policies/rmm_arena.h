@@ -35,6 +35,7 @@
 #include "analyzer/engine/prepared.h"
 #include "analyzer/heap/address_index.h"
 #include "analyzer/heap/block_table.h"
+#include "analyzer/policies/block_policy.h"
 
 namespace memreel {
 
@@ -42,7 +43,7 @@ struct RmmArenaSettings {
   std::optional<Bytes> size;  // none: half of the device
 };
 
-class RmmArena {
+class RmmArena : public BlockPolicy {
  public:
   using Settings = RmmArenaSettings;
   static constexpr Bytes alignment = 256_B;
@@ -62,22 +63,13 @@ class RmmArena {
   void free_completed(std::uint32_t slot, Bytes requested);
   void empty_cache() {}
 
-  const HeapUse& use() const { return use_; }
   Bytes largest_free() const;
-  const DriverCalls& driver_calls() const { return calls_; }
-  const Block& block_of(std::uint32_t slot) const { return table_[block_of_[slot]]; }
-  Extent extent_of(std::uint32_t slot) const {
-    if (block_of_[slot] == BlockId::none) return {};
-    return {block_of(slot).address, block_of(slot).size};
-  }
   void for_each_free(auto&& visit) const {
     table_.for_each([&](const Block& block) {
       if (block.state == BlockState::free) visit(FreeBlock{.size = block.size});
     });
     if (reached_ > top_) visit(FreeBlock{.size = reached_ - top_});
   }
-  const BlockTable& blocks() const { return table_; }
-  const std::vector<BlockId>& block_ids() const { return block_of_; }
 
  private:
   static constexpr std::uint32_t global = 0, no_superblock = 0xFFFF'FFFF;
@@ -117,9 +109,6 @@ class RmmArena {
   void take_out(BlockId id);
 
   SimulatedDevice& device_;
-  HeapUse use_;
-  DriverCalls calls_;
-  BlockTable table_;
   bool usable_ = true;  // the device gave the arena
   /// The last superblock, from top_ to end_, empty and of the global arena; none when they are equal. It is in no list,
   /// for of an arena without limit only what was reached so far counts.
@@ -130,7 +119,6 @@ class RmmArena {
   std::vector<std::uint32_t> owned_by_streams_;    // superblocks, as they moved there
   std::vector<AddressIndex> arenas_;               // free blocks; the global arena, then one for each stream
   std::vector<std::uint32_t> arena_of_pool_stream_;
-  std::vector<BlockId> block_of_;             // by slot
   std::vector<std::uint32_t> arena_of_slot_;  // that of its stream; of the free, once it is known
 };
 

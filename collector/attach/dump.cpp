@@ -15,6 +15,7 @@
 #include "collector/attach/control_socket.h"
 #include "collector/attach/listeners.h"
 #include "collector/attach/process.h"
+#include "collector/record/command.h"
 #include "collector/record/document.h"
 #include "formats/model/printable.h"
 #include "memreel/version.h"
@@ -22,7 +23,7 @@
 namespace memreel::attach {
 namespace {
 
-constexpr int done = 0, unusable = 2;
+constexpr int done = 0;
 constexpr std::string_view rank_prefix = "rank:";
 
 struct Request {
@@ -36,11 +37,6 @@ struct Target {
   pid_t process = 0;
   std::string rank;
 };
-
-int fail(const Error& error) {
-  std::fprintf(stderr, "memreel: error: %s\n", printable(error.message()).c_str());
-  return unusable;
-}
 
 /// Processes of this machine that listen and are a rank which `pattern` names.
 std::vector<Target> ranks_like(const std::string& pattern) {
@@ -115,23 +111,16 @@ int run_dump(int argc, char** argv) {
   Request request;
   CLI::App app("Write out what flight recorders keep: memreel dump TARGET...", "memreel dump");
   describe(app, request);
-  std::vector<std::string> own;  // CLI11 takes them last first
-  for (int i = argc - 1; i >= 2; --i) own.emplace_back(argv[i]);
-  try {
-    app.parse(own);
-  } catch (const CLI::ParseError& problem) {
-    if (problem.get_exit_code() == 0) return app.exit(problem);
-    return fail({.what = problem.what(), .remedy = "see memreel dump --help"});
-  }
+  if (const auto code = record::parse(app, "dump", argc, argv)) return *code;
   const auto targets = targets_of(request);
-  if (!targets) return fail(targets.error());
+  if (!targets) return record::fail(targets.error());
   const auto limit = std::chrono::milliseconds(static_cast<std::int64_t>(request.time_limit * 1000));
   int code = done;
   record::Json dumps = record::Json::array();
   for (const Target& target : *targets) {
     const auto file = dump(target, limit);
     if (!file) {
-      code = fail(file.error());
+      code = record::fail(file.error());
       continue;
     }
     dumps.push_back({{"process", target.process}, {"rank", target.rank}, {"dump", *file}});
@@ -139,7 +128,7 @@ int run_dump(int argc, char** argv) {
   }
   if (request.json)
     std::fputs(record::text_of({{"schema", "memreel.dump/1"}, {"dumps", std::move(dumps)}}).c_str(), stdout);
-  return std::fflush(stdout) == 0 ? code : unusable;
+  return std::fflush(stdout) == 0 ? code : record::unusable;
 }
 
 }  // namespace memreel::attach

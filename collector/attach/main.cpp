@@ -7,8 +7,6 @@
 #include <charconv>
 #include <chrono>
 #include <cstdio>
-#include <exception>
-#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +18,7 @@
 #include "collector/attach/process.h"
 #include "collector/attach/session.h"
 #include "collector/options/options.h"
+#include "collector/record/command.h"
 #include "collector/record/document.h"
 #include "collector/record/exporter.h"
 #include "collector/record/output.h"
@@ -33,7 +32,9 @@
 namespace memreel::attach {
 namespace {
 
-constexpr int unusable = 2;  // bad usage, as in every command
+using record::fail;
+using record::say;
+using record::unusable;
 
 struct Request {
   std::string target;  // as the user typed it
@@ -48,13 +49,6 @@ struct Request {
   bool quiet = false;
   bool json = false;
 };
-
-void say(std::string_view text) { std::fprintf(stderr, "%.*s", static_cast<int>(text.size()), text.data()); }
-
-int fail(const Error& error) {
-  say("memreel: error: " + printable(error.message()) + "\n");
-  return unusable;
-}
 
 void describe_attach(CLI::App& app, Request& request) {
   app.set_version_flag("--version", "memreel " + std::string(version));
@@ -250,15 +244,7 @@ int run(int argc, char** argv) {
                         : "Record a running program: memreel attach PID [OPTIONS]",
                command);
   detaches ? describe_detach(app, request) : describe_attach(app, request);
-  const int first = argc > 1 && (detaches || std::string_view(argv[1]) == "attach") ? 2 : 1;
-  std::vector<std::string> own;  // CLI11 takes them last first
-  for (int i = argc - 1; i >= first; --i) own.emplace_back(argv[i]);
-  try {
-    app.parse(own);
-  } catch (const CLI::ParseError& problem) {
-    if (problem.get_exit_code() == 0) return app.exit(problem);
-    return fail({.what = problem.what(), .remedy = "see " + command + " --help"});
-  }
+  if (const auto code = record::parse(app, detaches ? "detach" : "attach", argc, argv)) return *code;
   const auto process = parse_process(request.target, command);
   if (!process) return fail(process.error());
   request.process = *process;
@@ -268,8 +254,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace memreel::attach
 
-int main(int argc, char** argv) try { return memreel::attach::run(argc, argv); } catch (const std::bad_alloc&) {
-  return memreel::attach::fail({.what = "there is not enough memory for memreel attach", .remedy = "free memory"});
-} catch (const std::exception& problem) {
-  return memreel::attach::fail({.what = problem.what()});  // no function of this project throws
-}
+int main(int argc, char** argv) { return memreel::record::guarded("attach", memreel::attach::run, argc, argv); }

@@ -5,10 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <filesystem>
 #include <memory>
-#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +17,7 @@
 #include "collector/options/options.h"
 #include "collector/record/bundle.h"
 #include "collector/record/child.h"
+#include "collector/record/command.h"
 #include "collector/record/document.h"
 #include "collector/record/environment.h"
 #include "collector/record/executable.h"
@@ -34,8 +33,6 @@
 namespace memreel::record {
 namespace {
 
-constexpr int unusable = 2;  // bad usage, as in every command
-
 struct Request {
   agent::Options options;
   std::string output;  // empty: the default
@@ -45,13 +42,6 @@ struct Request {
   std::string document;  // where the JSON document goes; empty: nowhere
   std::vector<std::string> program;
 };
-
-void say(std::string_view text) { std::fprintf(stderr, "%.*s", static_cast<int>(text.size()), text.data()); }
-
-int fail(const Error& error) {
-  say("memreel: error: " + printable(error.message()) + "\n");
-  return unusable;
-}
 
 std::optional<std::string> variable(const char* name) {
   const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): this process has one thread
@@ -184,20 +174,11 @@ Result<Ending> record(Request& request) {
 }
 
 int run(int argc, char** argv) {
-  const std::string_view command = argc > 1 ? argv[1] : "";
   Request request;
   CLI::App app("Record what a program does with GPU memory: memreel record [OPTIONS] [--] PROGRAM [ARGUMENTS...]",
                "memreel record");
   describe(app, request);
-  const int first = command == "record" ? 2 : 1;
-  std::vector<std::string> own;  // CLI11 takes them last first
-  for (int i = argc - 1; i >= first; --i) own.emplace_back(argv[i]);
-  try {
-    app.parse(own);
-  } catch (const CLI::ParseError& problem) {
-    if (problem.get_exit_code() == 0) return app.exit(problem);
-    return fail({.what = problem.what(), .remedy = "see memreel record --help"});
-  }
+  if (const auto code = parse(app, "record", argc, argv)) return *code;
   request.program = app.remaining();
   if (!request.program.empty() && request.program.front() == "--") {
     request.program.erase(request.program.begin());
@@ -216,8 +197,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace memreel::record
 
-int main(int argc, char** argv) try { return memreel::record::run(argc, argv); } catch (const std::bad_alloc&) {
-  return memreel::record::fail({.what = "there is not enough memory for memreel record", .remedy = "free memory"});
-} catch (const std::exception& problem) {
-  return memreel::record::fail({.what = problem.what()});  // no function of this project throws
-}
+int main(int argc, char** argv) { return memreel::record::guarded("record", memreel::record::run, argc, argv); }

@@ -9,8 +9,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <exception>
-#include <new>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -21,6 +19,7 @@
 #include "collector/attach/listeners.h"
 #include "collector/attach/process.h"
 #include "collector/options/journal.h"
+#include "collector/record/command.h"
 #include "collector/record/exporter.h"
 #include "collector/record/summary.h"
 #include "collector/top/document.h"
@@ -34,7 +33,9 @@
 namespace memreel::top {
 namespace {
 
-constexpr int unusable = 2;  // bad usage, as in every command
+using record::fail;
+using record::say;
+using record::unusable;
 
 struct Request {
   std::vector<pid_t> processes;  // none: all that are recorded
@@ -44,13 +45,6 @@ struct Request {
   double interval = 2;  // seconds
   bool once = false, json = false, categories = false, companion = false;
 };
-
-void say(std::string_view text) { std::fprintf(stderr, "%.*s", static_cast<int>(text.size()), text.data()); }
-
-int fail(const Error& error) {
-  say("memreel: error: " + printable(error.message()) + "\n");
-  return unusable;
-}
 
 void describe(CLI::App& app, Request& request) {
   app.set_version_flag("--version", "memreel " + std::string(version));
@@ -207,15 +201,7 @@ int run(int argc, char** argv) {
   Request request;
   CLI::App app("What all recorded processes of this machine hold: memreel top [PID...] [OPTIONS]", "memreel top");
   describe(app, request);
-  const int first = argc > 1 && std::string_view(argv[1]) == "top" ? 2 : 1;
-  std::vector<std::string> own;  // CLI11 takes them last first
-  for (int i = argc - 1; i >= first; --i) own.emplace_back(argv[i]);
-  try {
-    app.parse(own);
-  } catch (const CLI::ParseError& problem) {
-    if (problem.get_exit_code() == 0) return app.exit(problem);
-    return fail({.what = problem.what(), .remedy = "see memreel top --help"});
-  }
+  if (const auto code = record::parse(app, "top", argc, argv)) return *code;
   if (!request.target.empty()) return export_all(request);
   Watch watch(request.categories ? Watch::Analyse::yes : Watch::Analyse::no);
   return request.once || request.json ? show_once(request, watch) : show(request, watch);
@@ -224,8 +210,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace memreel::top
 
-int main(int argc, char** argv) try { return memreel::top::run(argc, argv); } catch (const std::bad_alloc&) {
-  return memreel::top::fail({.what = "there is not enough memory for memreel top", .remedy = "free memory"});
-} catch (const std::exception& problem) {
-  return memreel::top::fail({.what = problem.what()});  // no function of this project throws
-}
+int main(int argc, char** argv) { return memreel::record::guarded("top", memreel::top::run, argc, argv); }
