@@ -18,6 +18,7 @@
 #include "analyzer/cli/commands.h"
 #include "analyzer/cli/flight_dump.h"
 #include "analyzer/cli/help.h"
+#include "analyzer/cli/helper.h"
 #include "analyzer/cli/output_file.h"
 #include "memreel/version.h"
 
@@ -56,8 +57,11 @@ int run(int argc, char** argv) {
       if (sibling.command == argv[1]) return static_cast<int>(run_sibling(sibling.command, sibling.program, argv));
   }
 
+  // What programs ask for that users don't.
   if (argc > 1 && std::string_view(argv[1]) == "flight-dump")
-    return static_cast<int>(memreel::cli::flight_dump(std::span(argv, static_cast<std::size_t>(argc)).subspan(2)));
+    return static_cast<int>(memreel::cli::flight_dump(words.subspan(2)));
+  if (argc > 1 && std::string_view(argv[1]) == "failure-lines")
+    return static_cast<int>(memreel::cli::say_failure_lines(words.subspan(2)));
 
   CLI::App app("memreel records what a program does with GPU memory and replays it against any allocator.", "memreel");
   memreel::cli::set_formatter(app);
