@@ -19,35 +19,11 @@ newer, also with pytest-xdist.
 from __future__ import annotations
 
 import gc
-import re
-
-from typing import Union
 
 import pytest
 
 from . import annotate as memreel
-
-_UNITS = {"": 1, "B": 1}
-for _power, _letter in enumerate("KMGT", 1):
-    _UNITS[_letter] = _UNITS[_letter + "IB"] = 1024**_power
-    _UNITS[_letter + "B"] = 1000**_power
-
-
-def parse_size(text: Union[int, str]) -> int:
-    """Bytes of "2 GiB", "500MB", "64M" (binary) or a number."""
-    if isinstance(text, int):
-        return text
-    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([A-Za-z]*)\s*", text)
-    if not found or found[2].upper() not in _UNITS:
-        raise ValueError(f"{text!r} is not a valid size; write it as '2 GiB', '500MB' or plain bytes")
-    return int(float(found[1]) * _UNITS[found[2].upper()])
-
-
-def _words(count):
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024 or unit == "GiB":
-            return f"{count} B" if unit == "B" else f"{count:.2f} {unit}"
-        count /= 1024
+from .quantity import parse_size, size_text
 
 
 def _heaps(reset):
@@ -69,9 +45,9 @@ def _complaints(before, after, limit, kept):
         had = max(heap.peak_bytes - live.get(number, 0) for number, heap in heaps.items())
         left = max(heap.live_bytes - live.get(number, 0) for number, heap in heaps.items())
         if limit is not None and had > limit:
-            yield f"the test used up to {_words(had)} on device {device}, {_words(had - limit)} more than its limit of {_words(limit)}"
+            yield f"the test used up to {size_text(had)} on device {device}, {size_text(had - limit)} more than its limit of {size_text(limit)}"
         if kept is not None and left > kept:
-            yield f"the test kept {_words(left)} on device {device}; it may keep {_words(kept) if kept else 'nothing'}"
+            yield f"the test kept {size_text(left)} on device {device}; it may keep {size_text(kept) if kept else 'nothing'}"
 
 
 class _Plugin:
