@@ -109,5 +109,6 @@ class Installed(PackageTest):
             subprocess.run(["cmake", "--install", build, "--component", component, "--prefix", self.directory], check=True,
                            stdout=subprocess.DEVNULL)
         self.module = self.directory / "share/memreel/python"
+        self.assertTrue((self.module / "memreel/integrations/lightning.py").exists())
         found = self.python("-c", "from memreel.launch import program; print(program('memreel-record'))", program_path="/nowhere")
         self.assertEqual(found.stdout, f"{self.directory.resolve()}/bin/memreel-record\n")

@@ -1,0 +1,200 @@
+"""PyTorch's own record of its memory, written at the moment it runs out, with memreel's verdict on it; see torch_oom_hook().
+
+Nothing here changes what the program does: no error leaves the hook, and the verdict comes from a process of its own.
+"""
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import pickle
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import Any, List, Optional, Tuple, Type
+
+from .launch import program
+from .quantity import size_text
+
+# Variables that have a process's rank, in the order of formats/model/launchers.h.
+_RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "JOB_COMPLETION_INDEX")
+_QUIET_S = 60  # failures this soon after one that was dumped are counted
+_PATIENCE_S = 5  # for the verdict, when the program ends
+
+
+def say(line: str) -> None:
+    """On the program's standard error, whatever became of sys.stderr."""
+    text = "".join(c if c.isprintable() else "?" for c in f"memreel: {line}") + "\n"
+    with contextlib.suppress(OSError):
+        os.write(2, text.encode(errors="replace"))
+
+
+def _rank() -> Optional[str]:
+    for name in _RANKS:
+        in_no_step = name == "SLURM_PROCID" and "SLURM_JOB_ID" in os.environ and "SLURM_STEP_ID" not in os.environ
+        if re.fullmatch("[0-9]+", os.environ.get(name, "")) and not in_no_step:
+            return os.environ[name]
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return str(distributed.get_rank())
+    return None
+
+
+def _dump_name(pattern: Optional[str], number: int) -> str:
+    """ "run-dump-3.pickle" for "run.pickle", in which %p, %h, %r and %% stand for what they do in `memreel record -o`."""
+    rank = _rank()
+    if pattern is None:
+        pattern = "memreel-%h-%p.pickle" if rank is None else "memreel-rank%r-%h-%p.pickle"
+    known = {"%p": str(os.getpid()), "%h": socket.gethostname(), "%r": rank or "none", "%%": "%"}
+    stem, extension = os.path.splitext(re.sub("%[phr%]", lambda code: known[code[0]], pattern))
+    return os.path.abspath(f"{stem}-dump-{number}{extension}")
+
+
+class TorchOomHook:
+    """What torch_oom_hook() returns."""
+
+    def __init__(self, file: Optional[str], dumps: int, max_entries: int) -> None:
+        import torch
+        self.files: List[str] = []  # the dumps that are kept, oldest first
+        self._torch, self._file, self._dumps, self._entries = torch, file, max(dumps, 1), max_entries
+        self._lock = threading.RLock()  # never held while anything is written
+        self._number = self._others = 0
+        self._failed_at: Optional[float] = None  # the last failure that was not counted only
+        self._failure = ""  # its dump
+        self._closed = self._began = False
+        self._helper: Optional[subprocess.Popen[bytes]] = None
+        self._instead = ""  # to be said when the helper fails
+        # CUDA is for the program to begin: a context on a device that it does not use would cost memory.
+        torch.cuda._lazy_call(self._attach)
+        atexit.register(self.close)
+
+    def dump(self, why: str = "asked for by the program") -> Optional[str]:
+        """Writes a dump now; its path, or None where there is none: CUDA is not in use, or the line on standard error says why."""
+        try:
+            if not self._torch.cuda.is_initialized():
+                return None
+            path = self._write()
+            say(f"dump: {path} ({why})")
+            return path
+        except Exception as problem:
+            say(f"no dump: {problem}")
+            return None
+
+    def close(self) -> None:
+        """Ends it. The verdict on the last failure is waited for, some seconds at most."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        atexit.unregister(self.close)
+        self._tell_of_others()
+        self._await_helper(_PATIENCE_S)
+        if self._began:
+            with contextlib.suppress(Exception):
+                self._torch.cuda.memory._record_memory_history(None)
+
+    def __enter__(self) -> TorchOomHook:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], value: Optional[BaseException],
+                 traceback: Optional[TracebackType]) -> None:
+        if kind is not None:
+            self.failed(kind)
+        self.close()
+
+    def failed(self, kind: Type[BaseException]) -> None:
+        """Writes a dump because an error of `kind` ended what the program did, unless it is lack of memory, of which there is
+        one, or no error, such as KeyboardInterrupt."""
+        if issubclass(kind, Exception) and not (self.files and issubclass(kind, self._torch.cuda.OutOfMemoryError)):
+            self.dump(kind.__name__)
+
+    def _attach(self) -> None:
+        if self._closed:
+            return
+        try:
+            native = self._torch._C
+            if not native._cuda_isHistoryEnabled():
+                # Stacks of Python are what costs least, and all that the verdict needs.
+                self._torch.cuda.memory._record_memory_history(context="alloc", stacks="python", max_entries=self._entries)
+                self._began = True
+            native._cuda_attach_out_of_memory_observer(self._on_failure)
+        except Exception as problem:
+            say(f"no dumps when memory runs out: {problem}")
+
+    # The observer of PyTorch: called by the thread whose request failed, with the GIL, without the allocator's lock.
+    def _on_failure(self, device: int, requested: int, *_: Any) -> None:
+        try:
+            with self._lock:
+                if self._closed:
+                    return
+                if self._failed_at is not None and time.monotonic() - self._failed_at < _QUIET_S:
+                    self._others += 1
+                    return
+                self._failed_at = time.monotonic()
+            self._tell_of_others()
+            self._await_helper(0)
+            self._failure = ""
+            self._failure = self._write()
+            self._explain(self._failure, f"out of memory on GPU {device}: {size_text(requested)} refused")
+        except Exception as problem:
+            say(f"no dump: {problem}")
+
+    def _write(self) -> str:
+        snapshot = self._torch.cuda.memory._snapshot()
+        # Before 2.3 a snapshot does not say with which settings its allocator runs.
+        settings = os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
+        snapshot.setdefault("allocator_settings", {"PYTORCH_CUDA_ALLOC_CONF": settings})
+        path, descriptor = self._new_file()
+        try:
+            with open(descriptor, "wb") as out:
+                pickle.dump(snapshot, out, protocol=4)  # PyTorch's own page reads no newer one
+        except BaseException:
+            os.unlink(path)
+            raise
+        with self._lock:
+            self.files.append(path)
+            while len(self.files) > self._dumps:
+                with contextlib.suppress(OSError):  # somebody took it away
+                    os.unlink(self.files.pop(0))
+        return path
+
+    def _new_file(self) -> Tuple[str, int]:
+        """Its path and descriptor: the first number that no file has."""
+        while True:
+            with self._lock:
+                self._number += 1
+                path = _dump_name(self._file, self._number)
+            try:
+                return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            except FileExistsError:
+                pass
+
+    def _explain(self, path: str, what: str) -> None:
+        """Starts the process that says what the dump is about."""
+        self._instead = f"{what}; dump: {path}"
+        try:
+            self._helper = subprocess.Popen([program(), "failure-lines", path, what], stdin=subprocess.DEVNULL,
+                                            stdout=subprocess.DEVNULL, env={}, start_new_session=True)
+        except Exception:  # memreel's programs are not there, or the system has no room for a process
+            say(self._instead)
+
+    def _await_helper(self, seconds: float) -> None:
+        if self._helper is None:
+            return
+        try:
+            if self._helper.wait(seconds) != 0:
+                say(self._instead)
+            self._helper = None
+        except subprocess.TimeoutExpired:
+            pass
+
+    def _tell_of_others(self) -> None:
+        """How many failures one dump stands for."""
+        if self._others:
+            requests = "1 more request" if self._others == 1 else f"{self._others:,} more requests"
+            say(f"{requests} failed" + (f" after {self._failure} was written; no further dump" if self._failure else "; no dump"))
+            self._others = 0

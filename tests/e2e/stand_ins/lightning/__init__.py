@@ -1,0 +1,1 @@
+"""As much of PyTorch Lightning as a callback notices."""
