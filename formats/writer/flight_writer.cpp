@@ -128,6 +128,7 @@ void FlightWriter::append_other(const Event& event) {
     segment_times_[{heap, event.address}] = event.time;
   if (event.kind == EventKind::settings || event.kind == EventKind::memory_info)
     last_words_[{event.kind, event.origin}] = event;
+  if (event.kind == EventKind::mark) ranges_.see(event, tables());
   current_->append(event);
   if (next_ != nullptr) next_->append(event);
 }
@@ -198,7 +199,7 @@ void FlightWriter::begin_next() {
                     .remedy = "allow more with --flight"};
 }
 
-/// What is live, in the order in which it came about.
+/// What is live and which ranges are open, in the order in which it came about.
 void FlightWriter::restate(FlightGeneration& generation) {
   std::vector<std::uint32_t> slots;
   for (std::uint32_t slot = 0; slot < kept_.size(); ++slot)
@@ -214,6 +215,7 @@ void FlightWriter::restate(FlightGeneration& generation) {
   std::vector<Event> events;
   restate_segments(events);
   for (const auto& [key, event] : last_words_) events.push_back(event);
+  ranges_.append_to(events);
   for (const std::uint32_t slot : slots) {
     const Kept& kept = kept_[slot];
     // The slot is the allocation until it has its own.

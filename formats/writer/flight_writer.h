@@ -19,6 +19,7 @@
 #include "formats/model/flat_map.h"
 #include "formats/writer/flight_generation.h"
 #include "formats/writer/folded_totals.h"
+#include "formats/writer/open_ranges.h"
 #include "formats/writer/trace_output.h"
 #include "formats/writer/trace_writer.h"
 
@@ -108,6 +109,7 @@ class FlightWriter final : public TraceOutput {
   std::vector<Bytes> live_;                                     // by heap
   std::map<SegmentPlace, Nanoseconds> segment_times_;           // when it was got; some are gone
   std::map<std::pair<EventKind, OriginId>, Event> last_words_;  // settings and samples
+  OpenRanges ranges_;
   std::uint64_t events_ = 0;
   std::uint32_t unchecked_ = 0;  // events since rotate_when_due()
   Nanoseconds latest_{};

@@ -297,6 +297,73 @@ TEST_F(FlightTest, TablesHaveWhatIsReferredToAndNothingElse) {
   EXPECT_EQ(std::count(trace->events.kind.begin(), trace->events.kind.end(), EventKind::settings), 1);
 }
 
+/// Names of the ranges that are open at the end of a trace, by thread, as the trace alone tells.
+std::map<std::uint64_t, std::vector<std::string>> open_in(const Trace& trace) {
+  std::map<std::uint64_t, std::vector<std::string>> open;
+  for (std::size_t i = 0; i < trace.events.count(); ++i) {
+    if (trace.events.kind[i] != EventKind::mark) continue;
+    const Mark& mark = trace.tables.marks[trace.events.address_or_value[i]];
+    std::vector<std::string>& names = open[trace.tables[trace.tables[trace.events.origin[i]].thread].tid];
+    if (mark.phase == MarkPhase::begin) names.push_back(trace.tables[mark.name]);
+    if (mark.phase == MarkPhase::end) {
+      EXPECT_FALSE(names.empty());
+      EXPECT_EQ(names.back(), trace.tables[mark.name]);
+      if (!names.empty()) names.pop_back();
+    }
+  }
+  return open;
+}
+
+TEST_F(FlightTest, RangesThatAreOpenStayKnown) {
+  const auto flight = writer({.size = 1_MiB});
+  Program program(*flight, 8);
+  const auto say = [&](std::uint64_t thread, const std::string& name, MarkPhase phase) {
+    const OriginId origin = flight->intern(Origin{.thread = flight->intern(Thread{.tid = thread})});
+    const MarkId mark = flight->intern(Mark{.name = flight->intern(name), .phase = phase});
+    flight->append({.kind = EventKind::mark, .origin = origin, .time = program.time, .value = index(mark)});
+  };
+  const auto rotate = [&](std::uint64_t times) {
+    for (const std::uint64_t goal = flight->rotations() + times; flight->rotations() < goal;) program.run(1000);
+    ASSERT_TRUE(flight->flush());
+  };
+  for (const char* name : {"run", "epoch", "step"}) say(1, name, MarkPhase::begin);
+  for (const char* name : {"loader", "step"}) say(2, name, MarkPhase::begin);
+  rotate(2);
+  using Open = std::map<std::uint64_t, std::vector<std::string>>;
+  EXPECT_EQ(open_in(*load(file())), (Open{{0, {}}, {1, {"run", "epoch", "step"}}, {2, {"loader", "step"}}}));
+  say(1, "step", MarkPhase::end);
+  say(2, "step", MarkPhase::end);
+  say(2, "loader", MarkPhase::end);
+  rotate(2);
+  EXPECT_EQ(open_in(*load(file())), (Open{{0, {}}, {1, {"run", "epoch"}}}));
+}
+
+TEST_F(FlightTest, RangesThatNeverEndAreBounded) {
+  const auto flight = writer({.size = 1_MiB});
+  Program program(*flight, 9);
+  for (std::uint64_t thread = 1; thread <= 100; ++thread) {
+    const OriginId origin = flight->intern(Origin{.thread = flight->intern(Thread{.tid = thread})});
+    for (int i = 0; i < 100; ++i) {
+      const MarkId mark =
+          flight->intern(Mark{.name = flight->intern("range " + std::to_string(i)), .phase = MarkPhase::begin});
+      flight->append({.kind = EventKind::mark, .origin = origin, .time = program.time, .value = index(mark)});
+    }
+  }
+  while (flight->rotations() < 2) program.run(1000);
+  ASSERT_TRUE(flight->flush());
+  const auto trace = load(file());
+  ASSERT_TRUE(trace);
+  std::size_t open = 0;
+  for (const auto& [thread, names] : open_in(*trace)) {
+    open += names.size();
+    EXPECT_LE(names.size(), OpenRanges::deepest);
+    if (thread == 1) {
+      EXPECT_EQ(names.back(), "range 99");
+    }
+  }
+  EXPECT_EQ(open, OpenRanges::most);
+}
+
 TEST_F(FlightTest, WhatIsLiveAloneMayNeedMoreRoomThanThereIs) {
   const auto flight = writer({.size = 1_MiB});
   const HeapId heap = flight->intern(Heap{.name = flight->intern("heap"), .observes_completion = false});
