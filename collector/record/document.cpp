@@ -27,6 +27,7 @@ Json json_of(const RecordedTrace& trace) {
           {"complete", known && trace.facts->complete},
           {"devices", std::move(devices)},
           {"overhead_share", trace.overhead ? Json(*trace.overhead) : Json(nullptr)},
+          {"dumps", trace.dumps},
           {"stopped", trace.stopped.empty() ? Json(nullptr) : Json(trace.stopped)},
           {"problem", known ? Json(nullptr) : Json(trace.facts.error().message())}};
 }

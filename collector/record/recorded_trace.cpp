@@ -2,12 +2,19 @@
 
 #include <algorithm>
 
+#include "collector/record/dumps.h"
+
 namespace memreel::record {
 
 using agent::JournalEntry;
 
 RecordedTrace recorded_trace(const std::string& file, std::uint64_t process) {
-  RecordedTrace trace{.file = file, .process = process, .facts = facts_of(file), .overhead = {}, .stopped = {}};
+  RecordedTrace trace{.file = file,
+                      .process = process,
+                      .facts = facts_of(file),
+                      .overhead = {},
+                      .stopped = {},
+                      .dumps = dumps_of(file)};
   if (trace.facts) trace.lost = trace.facts->lost;
   return trace;
 }

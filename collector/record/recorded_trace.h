@@ -21,6 +21,7 @@ struct RecordedTrace {
   std::optional<double> overhead;  // time spent recording over the time that the program ran
   std::string stopped;             // why recording ended before the program did; empty: it did not
   bool killed = false;             // before the library could end the trace
+  std::vector<std::string> dumps;  // paths of those that a flight recorder wrote and keeps, oldest first
 };
 
 /// Of a trace about which nothing is known but its file.

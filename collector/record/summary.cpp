@@ -36,13 +36,20 @@ std::string memory_text(const std::map<std::int32_t, DeviceFacts>& devices, std:
   return text.empty() ? "no device memory" : text;
 }
 
+/// "; dumps run-dump-1.reel, run-dump-2.reel"
+std::string names_of(const std::vector<std::string>& dumps) {
+  std::string text;
+  for (const std::string& dump : dumps) text += (text.empty() ? "" : ", ") + nearest_name(dump);
+  return text.empty() ? "" : (dumps.size() == 1 ? "; dump " : "; dumps ") + text;
+}
+
 std::string text_of_facts(const RecordedTrace& trace, std::string_view moment) {
   const std::string name = nearest_name(trace.file);
   if (!trace.facts) return name + " can't be read: " + printable(trace.facts.error().message());
   return name + " (" + text_of(trace.facts->file_size) + "): " + memory_text(trace.facts->devices, moment) + "; " +
          counted(trace.facts->events, "event") +
          (trace.facts->folded == 0 ? "" : " and sums of " + text_of(trace.facts->folded) + " older ones") + ", " +
-         (trace.lost == 0 ? std::string("none lost") : text_of(trace.lost) + " lost");
+         (trace.lost == 0 ? std::string("none lost") : text_of(trace.lost) + " lost") + names_of(trace.dumps);
 }
 
 std::string describe(const RecordedTrace& trace) {

@@ -1,5 +1,6 @@
 """Programs that are recorded for ever, in bounded space: what is kept, and when it is written out."""
 
+import json
 import os
 import random
 import re
@@ -9,7 +10,7 @@ import time
 import unittest
 from pathlib import Path
 
-from program import MEMREEL, REPOSITORY
+from program import MEMREEL, REPOSITORY, SAMPLES
 from recorded import RecordTest
 from schema import defects
 
@@ -190,13 +191,17 @@ class Dumps(RecordTest):
         flight.finish()
 
     def test_only_so_many_dumps_are_kept(self):
-        flight = Flight(self, "churn", 1000, 0, 1, options=["--dumps", 2])
+        flight = Flight(self, "churn", 1000, 0, 1, options=["--dumps", 2, "--json", "record.json"])
         flight.said()
         for _ in range(4):
             self.answer("dump", flight.pid())
+        self.file("run-dump-5.reel", (SAMPLES / "leak.reel").read_bytes())  # of another recording
         flight.go_on()
-        flight.finish()
-        self.assertEqual(self.dumps(), ["run-dump-3.reel", "run-dump-4.reel"])
+        errors = flight.finish()
+        self.assertEqual(self.dumps(), [f"run-dump-{i}.reel" for i in (3, 4, 5)])
+        self.assertRegex(errors, r"run\.reel \(.*; dumps run-dump-3\.reel, run-dump-4\.reel(;|\n)")
+        [trace] = json.loads((self.directory / "record.json").read_text())["traces"]
+        self.assertEqual(trace["dumps"], [str(self.directory / f"run-dump-{i}.reel") for i in (3, 4)])
 
     def test_a_handler_of_the_programs_own_comes_first(self):
         flight = Flight(self, "handler")
