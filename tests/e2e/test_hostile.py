@@ -7,7 +7,9 @@ import lzma
 import pickle
 import re
 import shutil
+import socket
 import subprocess
+import time
 import unittest
 from pathlib import Path
 
@@ -17,6 +19,7 @@ except ImportError:  # a Python of the user's own
     zstandard = None
 
 from program import MEMREEL, REPOSITORY, SANITIZED, SAMPLES, ProgramTest, run
+from test_view_page import PageTest
 
 HOSTILE = sorted(path for path in (REPOSITORY / "tests/data/hostile").iterdir() if path.suffix in (".reel", ".pickle", ".json"))
 GIB = 1 << 30
@@ -219,6 +222,73 @@ class Names(HostileTest):
         self.assertNotIn("@octocat", text)
         self.assertNotIn("<b>", text)
         self.assertNotIn("www.evil", text)
+
+
+class Served(PageTest):
+    """memreel view --serve: whatever is served, and whoever asks."""
+
+    def test_traces_are_served_as_they_are_or_refused_in_one_line(self):
+        for trace in HOSTILE:
+            with self.subTest(trace.name):
+                try:
+                    said, host, port, root = self.serve("--serve", trace)
+                except self.failureException as refused:
+                    self.assertEqual((self.process.wait(60), str(refused).count("\n")), (2, 1), refused)
+                    self.assertIsNone(MISLEADING.search(str(refused)), refused)
+                    continue
+                self.assertIsNone(MISLEADING.search(said), said)
+                self.assertEqual(self.ask(host, port, root)[0], 200)
+                self.assertEqual(self.ask(host, port, root + "trace.reel")[0], 200)
+                self.process.kill()
+
+    def test_requests(self):
+        _, host, port, root = self.serve("--serve", SAMPLES / "leak.reel")
+        known = root.encode()
+        for request in (b"", b"\r\n\r\n", b"GET\r\n\r\n", b"GET " + known + b"\r\n\r\n", b"GET  HTTP/1.1\r\n\r\n",
+                        b"GET " + known + b"%2e%2e/%2e%2e/etc/passwd HTTP/1.1\r\n\r\n", b"GET //etc/passwd HTTP/1.1\r\n\r\n",
+                        b"GET " + known + b"\0trace.reel HTTP/1.1\r\n\r\n", b"GET " + known[:-1] + b" HTTP/1.1\r\n\r\n",
+                        b"PUT " + known + b" HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n",
+                        b"GET " + known + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 100_000,
+                        b"GET http://elsewhere" + known + b" HTTP/1.1\r\n\r\n", bytes(range(256)) * 100):
+            with self.subTest(request[:60]), socket.create_connection((host, port), timeout=60) as connection:
+                try:
+                    connection.sendall(request)
+                    connection.shutdown(socket.SHUT_WR)
+                    answer = connection.recv(1 << 16)
+                except OSError:  # it was cut off while it went on
+                    answer = b""
+                self.assertRegex(answer, rb"^$|^HTTP/1\.1 (400|404|405) ")
+                self.assertNotIn(b"root:", answer)
+        self.assertEqual(self.ask(host, port, root)[0], 200)
+
+    def test_a_crowd(self):
+        _, host, port, root = self.serve("--serve", SAMPLES / "leak.reel")
+
+        def status(key):
+            return int(re.search(rf"{key}:\s+(\d+)", Path(f"/proc/{self.process.pid}/status").read_text())[1])
+        before = status("VmRSS")
+        for _ in range(10):
+            crowd = []
+            for i in range(60):  # silent, slow, and such that never read
+                connection = socket.create_connection((host, port), timeout=60)
+                crowd.append(connection)
+                try:
+                    connection.sendall((b"", b"G", b"GET " + root.encode() + b"trace.reel HTTP/1.1\r\n\r\n")[i % 3])
+                except OSError:
+                    pass
+            self.assertLess(status("Threads"), 40)
+            for connection in crowd:
+                connection.close()
+        for _ in range(600):  # until the last of them is gone
+            try:
+                if self.ask(host, port, root)[0] == 200:
+                    break
+            except OSError:
+                time.sleep(0.1)
+        else:
+            self.fail("nobody is answered any more")
+        if not SANITIZED:
+            self.assertLess(status("VmRSS") - before, 20 << 10, "KiB")
 
 
 @unittest.skipIf(SANITIZED or shutil.which("readelf") is None, "sanitized programs are for tests; readelf looks at others")

@@ -1,12 +1,16 @@
 """memreel top and --openmetrics: what recorded processes hold, seen from outside, on the fake GPU."""
 
+import fcntl
 import json
 import os
+import pty
 import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
+import termios
 import time
 import unittest
 import urllib.request
@@ -126,6 +130,74 @@ class Top(WatchTest):
         self.assertIsNone(process.poll())
         [row] = self.top(program)
         self.assertFalse(row["recording"])
+
+
+class Keys(WatchTest):
+    """`memreel top` on a terminal."""
+
+    def setUp(self):
+        super().setUp()
+        self.programs = sorted(self.start_recording("-o", f"{i}.reel")[1] for i in range(2))
+        self.master, self.slave = pty.openpty()
+        for file in (self.master, self.slave):
+            self.addCleanup(os.close, file)
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+        self.before = termios.tcgetattr(self.slave)
+        self.process = subprocess.Popen([MEMREEL, "top", *map(str, self.programs), "--interval", "0.2"], env=self.environment(),
+                                        stdin=self.slave, stdout=self.slave, stderr=subprocess.PIPE, start_new_session=True)
+        self.addCleanup(self.end, self.process)
+        self.shown = ""
+
+    def screen(self):
+        """The next one: what is drawn from one clearing to the next."""
+        while self.shown.count("\x1b[H\x1b[2J") < 2:
+            self.shown += os.read(self.master, 65536).decode()
+        _, screen, self.shown = self.shown.split("\x1b[H\x1b[2J", 2)
+        self.shown = "\x1b[H\x1b[2J" + self.shown
+        return screen
+
+    def screen_that(self, holds):
+        screen = ""
+        def found():
+            nonlocal screen
+            screen = self.screen()
+            return holds(screen)
+        self.wait_until(found, 60)
+        return screen
+
+    def order(self, screen):
+        return [int(found) for found in re.findall(r"(?m)^ *(\d+) +\S+ +fake_program", screen)]
+
+    def live(self, screen):
+        units = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+        return [float(number) * units[unit] for number, unit in re.findall(r"cuda\.driver +([\d.]+) (\w+)", screen)]
+
+    def test_order_and_end(self):
+        first = self.screen()
+        self.assertIn("q ends; sort by l(ive), r(eserved), g(rowth), p(id)", first)
+        self.assertLessEqual(max(map(len, first.splitlines())), 100)
+        os.write(self.master, b"p")
+        self.screen_that(lambda screen: self.order(screen) == self.programs)
+        os.write(self.master, b"l")
+        for _ in range(10):
+            live = self.live(self.screen())
+        self.assertEqual(live, sorted(live, reverse=True))
+        os.write(self.master, b"x")  # a key of no meaning
+        self.screen()
+        self.assertIsNone(self.process.poll())
+        os.write(self.master, b"Q")
+        self.assertEqual(self.process.wait(30), 0)
+        self.assertEqual(termios.tcgetattr(self.slave), self.before, "the terminal is as it was")
+
+    def test_signals_end_it_too(self):
+        self.screen()
+        self.process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.process.wait(30), 0)
+        self.assertEqual(termios.tcgetattr(self.slave), self.before)
+
+    def test_a_narrow_terminal(self):
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 50, 0, 0))
+        self.screen_that(lambda screen: max(map(len, screen.split("\r\n\r\n")[0].splitlines())) <= 50)
 
 
 class OpenMetrics(WatchTest):

@@ -35,6 +35,33 @@ class PageTest(ProgramTest):
     def memreel(self, *arguments):
         return subprocess.run([self.program, *map(str, arguments)], text=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=120)
 
+    def serve(self, *arguments):
+        """What is printed, and (host, port, root) of the address in it."""
+        process = subprocess.Popen([self.program, "view", *map(str, arguments)], text=True, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.process = process
+        said = ""
+        while "Ctrl+C" not in said:
+            line = process.stdout.readline()
+            if not line:
+                self.fail(process.stderr.read())
+            said += line
+        host, port, root = re.search(r"http://([\d.]+):(\d+)(/[0-9a-f]{32}/)\n", said).groups()
+        return said, host, int(port), root
+
+    @staticmethod
+    def ask(host, port, target, method="GET"):
+        connection = http.client.HTTPConnection(host, port, timeout=60)
+        connection.request(method, target)
+        response = connection.getresponse()
+        answer = response.status, response.headers, response.read()
+        connection.close()
+        return answer
+
 
 class Written(PageTest):
     def test_the_page_holds_the_trace(self):
@@ -75,33 +102,6 @@ class Written(PageTest):
 
 
 class Served(PageTest):
-    def serve(self, *arguments):
-        """What is printed, and (host, port, root) of the address in it."""
-        process = subprocess.Popen([self.program, "view", *map(str, arguments)], text=True, stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.addCleanup(process.stderr.close)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        said = ""
-        while "Ctrl+C" not in said:
-            line = process.stdout.readline()
-            if not line:
-                self.fail(process.stderr.read())
-            said += line
-        self.process = process
-        host, port, root = re.search(r"http://([\d.]+):(\d+)(/[0-9a-f]{32}/)\n", said).groups()
-        return said, host, int(port), root
-
-    @staticmethod
-    def ask(host, port, target, method="GET"):
-        connection = http.client.HTTPConnection(host, port, timeout=60)
-        connection.request(method, target)
-        response = connection.getresponse()
-        answer = response.status, response.headers, response.read()
-        connection.close()
-        return answer
-
     def test_page_and_trace_are_served_to_who_knows_the_address(self):
         said, host, port, root = self.serve("--serve", TRACE)
         self.assertEqual(host, "127.0.0.1")
