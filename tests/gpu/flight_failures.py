@@ -1,8 +1,8 @@
 """Runs out of memory under a flight recorder on a real GPU: flight_failures.py MEMREEL DIRECTORY HOW
 
-HOW: `limit` (PyTorch's own, set_per_process_memory_fraction), `profiled` (the same while torch.profiler runs), or `driver`
-(cuMemAlloc until the device refuses, without PyTorch's allocator). Without MEMREEL's recorder and with it, the program must
-print the same. Prints in one line how long after the failure the third line and the dump were there; fails above a second."""
+HOW: `limit` (PyTorch's own, set_per_process_memory_fraction), `profiled` (the same while torch.profiler runs), `driver`
+(cuMemAlloc until the device refuses, without PyTorch's allocator), or `hook` (as `limit`, with memreel.torch_oom_hook() instead
+of a recorder). Without MEMREEL and with it, the program must print the same. Prints in one line how long after the failure the third line and the dump were there; fails above a second."""
 
 import ctypes
 import os
@@ -42,6 +42,10 @@ def program(how):
     """Fails in the middle of a computation, and goes on."""
     import contextlib
     import torch
+    if how == "hook":
+        sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "collector/python_module"))
+        import memreel
+        memreel.torch_oom_hook("run.pickle")
     torch.manual_seed(1)
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     profile = torch.profiler.profile(activities=activities) if how == "profiled" else contextlib.nullcontext()
@@ -58,8 +62,8 @@ def program(how):
     sys.stdin.readline()  # until the test has seen the dump
 
 
-def run(command, directory):
-    """What it printed, and lines of standard error with the time at which each came."""
+def run(command, directory, dumps):
+    """What it printed, and lines of standard error with the time at which each came. `dumps`: one of them names a dump."""
     process = subprocess.Popen(command, cwd=directory, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE)
     lines = []
@@ -72,8 +76,7 @@ def run(command, directory):
     reader.start()
     printed = process.stdout.readline()
     deadline = time.monotonic() + 20
-    recorded = "--flight" in command
-    while recorded and time.monotonic() < deadline and not any("dump: " in line for _, line in lines):
+    while dumps and time.monotonic() < deadline and not any("dump: " in line for _, line in lines):
         time.sleep(0.01)
     process.stdin.write("\n")
     process.stdin.close()
@@ -88,20 +91,22 @@ def main():
     memreel, directory, how = sys.argv[1:4]
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
-    for old in directory.glob("run*.reel*"):
+    for old in directory.glob("run*"):
         old.unlink()
-    command = [sys.executable, os.path.abspath(__file__), "program", how]
-    bare, _ = run(command, directory)
-    recorded, lines = run([memreel, "record", "--flight", "256MiB", "-o", "run.reel", "--", *command], directory)
+    os.environ["PATH"] = f"{Path(memreel).resolve().parent}:{os.environ['PATH']}"  # for the hook
+    command = [sys.executable, os.path.abspath(__file__), "program"]
+    bare, _ = run([*command, "limit" if how == "hook" else how], directory, dumps=False)
+    recorder = [] if how == "hook" else [memreel, "record", "--flight", "256MiB", "-o", "run.reel", "--"]
+    recorded, lines = run([*recorder, *command, how], directory, dumps=True)
     if bare != recorded:
-        raise AssertionError(f"with the recorder it printed {recorded!r}, without {bare!r}")
+        raise AssertionError(f"with memreel it printed {recorded!r}, without {bare!r}")
     failed = next(int(line.split()[1]) for _, line in lines if line.startswith("failed "))
     said = [(at, line) for at, line in lines if line.startswith("memreel: ")]
     first = next(i for i, (_, line) in enumerate(said) if "out of memory on GPU" in line)
     three = said[first:first + 3]
     if "dump: " not in three[2][1]:
         raise AssertionError(f"no three lines: {[line for _, line in said]}")
-    dumps = list(directory.glob("run-dump-*.reel"))
+    dumps = list(directory.glob("run-dump-*"))
     if len(dumps) != 1:
         raise AssertionError(f"dumps: {dumps}")
     report = subprocess.run([memreel, "report", "--oom", dumps[0]], capture_output=True, text=True)
