@@ -247,17 +247,24 @@ void FlightWriter::restate(FlightGeneration& generation) {
   }
 }
 
-void FlightWriter::restate_segments(std::vector<Event>& events) const {
+void FlightWriter::restate_segments(std::vector<Event>& events) {
+  std::map<SegmentPlace, Nanoseconds> held;
   for (const LiveSegment& segment : current_->segments()) {
     const HeapId heap = heap_of(segment.origin);
-    // A segment that was mapped piece by piece is as old as its oldest piece that is known.
     const auto known = segment_times_.find({heap, segment.address});
+    for (auto piece = segment_times_.lower_bound({heap, segment.address});
+         piece != segment_times_.end() && piece->first.first == heap &&
+         piece->first.second.value - segment.address.value < segment.size.count;
+         ++piece)
+      held.insert(*piece);
+    // A segment that was mapped piece by piece is as old as its first piece.
     events.push_back({.kind = segment.mapped ? EventKind::segment_map : EventKind::segment_alloc,
                       .origin = segment.origin,
                       .time = known != segment_times_.end() ? known->second : current_->base.until,
                       .address = segment.address,
                       .size = segment.size});
   }
+  segment_times_ = std::move(held);
 }
 
 /// The second trace becomes the first. Readers that have the old one open may go on reading it.

@@ -86,7 +86,7 @@ class FlightWriter final : public TraceOutput {
   void rotate_when_due();
   void begin_next();
   void restate(FlightGeneration& generation);
-  void restate_segments(std::vector<Event>& events) const;
+  void restate_segments(std::vector<Event>& events);
   void take_over();
   void tell_losses(FlightGeneration& generation);
 
@@ -107,7 +107,7 @@ class FlightWriter final : public TraceOutput {
   std::vector<std::uint32_t> empty_;
   FlatMap<Place, PlaceHash> by_place_;
   std::vector<Bytes> live_;                                     // by heap
-  std::map<SegmentPlace, Nanoseconds> segment_times_;           // when it was got; some are gone
+  std::map<SegmentPlace, Nanoseconds> segment_times_;           // when it was got; some are gone since restate()
   std::map<std::pair<EventKind, OriginId>, Event> last_words_;  // settings and samples
   OpenRanges ranges_;
   std::uint64_t events_ = 0;

@@ -338,6 +338,33 @@ TEST_F(FlightTest, RangesThatAreOpenStayKnown) {
   EXPECT_EQ(open_in(*load(file())), (Open{{0, {}}, {1, {"run", "epoch"}}}));
 }
 
+TEST_F(FlightTest, SegmentsKeepTheTimesAtWhichTheyWereGot) {
+  const auto flight = writer({.size = 1_MiB});
+  Program program(*flight, 10);
+  const OriginId origin = flight->intern(Origin{.heap = flight->intern(Heap{.name = flight->intern("expandable")})});
+  std::map<Address, Nanoseconds> truth;
+  const auto segment = [&](EventKind kind, std::uint64_t address, Bytes size) {
+    flight->append({.kind = kind, .origin = origin, .time = program.time, .address = {address << 50U}, .size = size});
+    truth[{address << 50U}] = program.time;
+  };
+  segment(EventKind::segment_alloc, 1, 2_MiB);
+  program.run(1000);
+  segment(EventKind::segment_alloc, 8191, {std::uint64_t{1} << 63U});  // nonsense of a pool of the program's own
+  program.run(1000);
+  segment(EventKind::segment_map, 3, 20_MiB);
+  while (flight->rotations() < 4) program.run(1000);
+  ASSERT_TRUE(flight->flush());
+  const auto trace = load(file());
+  ASSERT_TRUE(trace);
+  std::map<Address, Nanoseconds> found;
+  for (std::size_t i = 0; i < trace->events.count(); ++i) {
+    const Event event = trace->events[i];
+    const Heap& heap = trace->tables[trace->tables[event.origin].heap];
+    if (is_segment(event.kind) && trace->tables[heap.name] == "expandable") found[event.address] = event.time;
+  }
+  EXPECT_EQ(found, truth);
+}
+
 TEST_F(FlightTest, RangesThatNeverEndAreBounded) {
   const auto flight = writer({.size = 1_MiB});
   Program program(*flight, 9);
