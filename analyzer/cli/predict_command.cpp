@@ -81,7 +81,10 @@ Exit run_predict(const PredictArguments& arguments) {
   Result<Predictor> predictor = [&] {
     const ProgressBar bar("learning from the recordings");
     return Predictor::make(std::move(inputs->recordings),
-                           {.names = names, .policy = std::move(inputs->policy), .capacity = report.device.capacity});
+                           {.names = names,
+                            .policy = std::move(inputs->policy),
+                            .capacity = report.device.capacity,
+                            .gpu = report.device.gpu});
   }();
   if (!predictor) return fail(predictor.error());
 

@@ -10,22 +10,44 @@ namespace {
 
 constexpr Bytes hundredths_of_gib(std::uint64_t hundredths) { return {(hundredths << 30U) / 100}; }
 
-// From the "total capacity" in PyTorch's messages of failed requests.
+// Memory: the "total capacity" in PyTorch's messages of failed requests. The rest: the multiProcessorCount,
+// maxThreadsPerMultiProcessor and compute capability of cudaGetDeviceProperties(); of the H100 those of its SXM form.
 constexpr std::array all_cards{
-    Card{"B200", hundredths_of_gib(17'836)},     Card{"H200", hundredths_of_gib(13'972)},
-    Card{"H100-94GB", hundredths_of_gib(9'310)}, Card{"H100-80GB", hundredths_of_gib(7'911)},
-    Card{"A100-80GB", hundredths_of_gib(7'914)}, Card{"A100-40GB", hundredths_of_gib(3'939)},
-    Card{"V100-32GB", hundredths_of_gib(3'173)}, Card{"V100-16GB", hundredths_of_gib(1'577)},
-    Card{"L40S", hundredths_of_gib(4'440)},      Card{"L40", hundredths_of_gib(4'440)},
-    Card{"L4", hundredths_of_gib(2'196)},        Card{"A40", hundredths_of_gib(4'434)},
-    Card{"A30", hundredths_of_gib(2'350)},       Card{"A10", hundredths_of_gib(2'198)},
-    Card{"A10G", hundredths_of_gib(2'198)},      Card{"T4", hundredths_of_gib(1'456)},
-    Card{"A6000", hundredths_of_gib(4'740)},     Card{"5090", hundredths_of_gib(3'136)},
-    Card{"4090", hundredths_of_gib(2'364)},      Card{"4080", hundredths_of_gib(1'570)},
-    Card{"3090", hundredths_of_gib(2'368)},      Card{"3080", hundredths_of_gib(977)},
+    Card{"B200", hundredths_of_gib(17'836), {148, 2'048, 100}},
+    Card{"H200", hundredths_of_gib(13'972), {132, 2'048, 90}},
+    Card{"H100-94GB", hundredths_of_gib(9'310), {132, 2'048, 90}},
+    Card{"H100-80GB", hundredths_of_gib(7'911), {132, 2'048, 90}},
+    Card{"A100-80GB", hundredths_of_gib(7'914), {108, 2'048, 80}},
+    Card{"A100-40GB", hundredths_of_gib(3'939), {108, 2'048, 80}},
+    Card{"V100-32GB", hundredths_of_gib(3'173), {80, 2'048, 70}},
+    Card{"V100-16GB", hundredths_of_gib(1'577), {80, 2'048, 70}},
+    Card{"L40S", hundredths_of_gib(4'440), {142, 1'536, 89}},
+    Card{"L40", hundredths_of_gib(4'440), {142, 1'536, 89}},
+    Card{"L4", hundredths_of_gib(2'196), {58, 1'536, 89}},
+    Card{"A40", hundredths_of_gib(4'434), {84, 1'536, 86}},
+    Card{"A30", hundredths_of_gib(2'350), {56, 2'048, 80}},
+    Card{"A10", hundredths_of_gib(2'198), {72, 1'536, 86}},
+    Card{"A10G", hundredths_of_gib(2'198), {80, 1'536, 86}},
+    Card{"T4", hundredths_of_gib(1'456), {40, 1'024, 75}},
+    Card{"A6000", hundredths_of_gib(4'740), {84, 1'536, 86}},
+    Card{"5090", hundredths_of_gib(3'136), {170, 1'536, 120}},
+    Card{"4090", hundredths_of_gib(2'364), {128, 1'536, 89}},
+    Card{"4080", hundredths_of_gib(1'570), {76, 1'536, 89}},
+    Card{"3090", hundredths_of_gib(2'368), {82, 1'536, 86}},
+    Card{"3080", hundredths_of_gib(977), {68, 1'536, 86}},
 };
 
 }  // namespace
+
+std::vector<GpuTraits> known_gpus(const GpuTraits& first) {
+  std::vector<GpuTraits> gpus{first};
+  const auto add = [&](const GpuTraits& gpu) {
+    if (std::ranges::find(gpus, gpu) == gpus.end()) gpus.push_back(gpu);
+  };
+  add(GpuTraits{});
+  for (const Card& card : all_cards) add(card.gpu);
+  return gpus;
+}
 
 std::span<const Card> cards() { return all_cards; }
 

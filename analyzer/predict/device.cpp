@@ -46,6 +46,7 @@ Result<PredictDevice> predict_device(const std::string& capacity, std::span<cons
   }
   const std::optional<Bytes> sampled = sampled_others(recordings);
   device.card = card->name;
+  device.gpu = card->gpu;
   device.others = sampled.value_or(assumed_context);
   device.assumed = !sampled;
   if (device.others >= card->memory)

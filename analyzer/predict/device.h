@@ -15,6 +15,7 @@ struct PredictDevice {
   std::string card;               // its name; empty when a size was given
   Bytes others;                   // of the card, what the allocator can't have
   bool assumed = true;            // `others` is not from a recording
+  std::optional<GpuTraits> gpu;   // of the card
 };
 
 /// `capacity`: empty, a size, or a card's name; of the latter, what the recordings' samples show to be in use is taken

@@ -5,8 +5,8 @@
 #include <map>
 
 #include "analyzer/predict/align.h"
+#include "analyzer/predict/kernel_rules.h"
 #include "analyzer/predict/repeats.h"
-#include "analyzer/predict/sums.h"
 
 namespace memreel {
 namespace {
@@ -45,8 +45,8 @@ std::vector<Partners> partners_of_base(Recordings recordings, std::size_t base) 
 
 class Learner {
  public:
-  Learner(Recordings recordings, std::size_t base)
-      : recordings_(recordings), base_(base), partners_(partners_of_base(recordings, base)) {
+  Learner(Recordings recordings, std::size_t base, std::span<const GpuTraits> gpus)
+      : recordings_(recordings), base_(base), gpus_(gpus), partners_(partners_of_base(recordings, base)) {
     model_.base = recordings[base];
   }
 
@@ -54,7 +54,7 @@ class Learner {
     find_sizes();
     if (base_ > 0) model_.repeats = find_repeats(recordings_, base_, partners_[base_ - 1]);
     inherit_sizes();
-    model_.sums = learn_sums(model_, recordings_, partners_);
+    find_kernels();
     add_up();
     return std::move(model_);
   }
@@ -184,6 +184,24 @@ class Learner {
         }
   }
 
+  /// On a GPU that others can't be told from, or else on that which explains the most.
+  void find_kernels() {
+    const LearnedSizes sizes{.model = model_, .recordings = recordings_, .partners = partners_};
+    std::optional<LearnedKernels> most;
+    for (const GpuTraits& gpu : gpus_) {
+      LearnedKernels learned = learn_kernels(sizes, gpu);
+      const bool all = learned.explained == learned.recorded;
+      if (!most || learned.explained > most->explained) {
+        model_.recorded_on = gpu;
+        most = std::move(learned);
+      }
+      if (all) break;
+    }
+    model_.kernels = std::move(most->rules);
+    model_.gpu_seen = most->of_gpu > 0;
+    model_.predicted_for = model_.recorded_on;
+  }
+
   void add_up() {
     auto repeat = model_.repeats.begin();
     for (std::uint32_t row = 0; row < rows().size(); ++row) {
@@ -202,6 +220,7 @@ class Learner {
 
   Recordings recordings_;
   std::size_t base_;
+  std::span<const GpuTraits> gpus_;
   std::vector<Partners> partners_;
   Model model_;
 };
@@ -287,7 +306,9 @@ Assumption::Size Assumption::of(std::uint32_t rule) const {
   return static_cast<Size>((hash >> 33U) % 3);
 }
 
-Model learn(Recordings recordings, std::size_t base) { return Learner(recordings, base).run(); }
+Model learn(Recordings recordings, std::size_t base, std::span<const GpuTraits> gpus) {
+  return Learner(recordings, base, gpus).run();
+}
 
 double Model::requests(std::span<const std::uint64_t> values) const {
   auto requests = static_cast<double>(base->requests.rows.size());

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "analyzer/engine/prepared.h"
@@ -61,25 +62,41 @@ struct Repeat {
   std::int64_t periods(std::span<const std::uint64_t> values, std::span<const std::uint64_t> base_values) const;
 };
 
-/// A sum over rows: how many there are follows from the requests beside it, or is a function of its own.
+/// Sums of columns. How many rows they have follows from the requests beside them, or is a function of its own.
 struct SumRule {
-  std::uint32_t row = 0;     // of the base: the request for the sums
   std::uint64_t number = 0;  // bytes of a number
-  std::uint32_t inputs = 0;  // the gradient of a layer's inputs, and of its weights: rows of the base
-  std::uint32_t weights = 0;
+  SumLayout layout = SumLayout::rows;
+  std::uint32_t gradient = 0;  // row of the base: the gradient of a layer's inputs, or without `weights` of its outputs
+  std::uint32_t weights = 0;   // another: the gradient of the layer's weights
+  bool of_inputs = true;       // what `gradient` is of
   std::optional<SizeGrowth> rows;  // instead of those two
+};
+
+/// The gradient of an embedding. Of words and width one is known, and the other follows from the size of the result.
+struct EmbeddingRule {
+  SizeGrowth indices;
+  std::uint64_t number = 0;  // bytes of a number
+  std::optional<std::uint64_t> words, width;
+};
+
+struct KernelRule {
+  std::uint32_t row = 0;  // of the base: the request for the result
+  std::variant<SumRule, EmbeddingRule> rule;
 };
 
 struct Model {
   const Recording* base = nullptr;
   std::vector<std::uint32_t> rule_of;  // per request of the base
   std::vector<SizeRule> rules;
-  std::vector<Repeat> repeats;  // ascending, disjoint
-  std::vector<SumRule> sums;    // by row
-  Bytes requested;              // by all requests of the base
-  Bytes aligned;                // of those with a partner in another recording, or in a repeat
-  Bytes exact;                  // of those whose size is an exact function
-  Bytes unconfirmed;            // of those: by a function that was only drawn through the recorded sizes
+  std::vector<Repeat> repeats;      // ascending, disjoint
+  std::vector<KernelRule> kernels;  // by row
+  GpuTraits recorded_on;            // the GPU of the recordings ...
+  bool gpu_seen = false;            // ... as they show; else it is assumed
+  GpuTraits predicted_for;          // the GPU of the run that is predicted
+  Bytes requested;                  // by all requests of the base
+  Bytes aligned;                    // of those with a partner in another recording, or in a repeat
+  Bytes exact;                      // of those whose size is an exact function
+  Bytes unconfirmed;                // of those: by a function that was only drawn through the recorded sizes
 
   /// How much more those sizes come to at `values` that are exact functions and no constants, all requests together.
   double factor(std::span<const std::uint64_t> values) const;
@@ -91,8 +108,9 @@ struct Model {
                 const Assumption& assumption) const;
   /// How many requests the program makes at `values`, about.
   double requests(std::span<const std::uint64_t> values) const;
-  /// The scratch of a sum; none when it takes none at `values`.
-  std::optional<SumScratch> scratch_of(const SumRule& sum, std::span<const std::uint64_t> values) const;
+  /// What a kernel asks for beside its result at `values`.
+  KernelRequests requests_of(const KernelRule& kernel, std::span<const std::uint64_t> values,
+                             const GpuTraits& gpu) const;
   /// The repeat of which a row is copied, or null.
   const Repeat* repeat_of(std::uint32_t row) const;
 
@@ -107,7 +125,9 @@ using Recordings = std::span<const Recording* const>;
 
 /// `recordings`: at least two, their requests comparable, in ascending order: neighbours are compared. They must
 /// outlive the model. `base`: an index of them.
-Model learn(Recordings recordings, std::size_t base);
+/// `gpus`: those that the recordings may have been made on, at least one. Of those that explain the scratch of as many
+/// kernels the first is taken.
+Model learn(Recordings recordings, std::size_t base, std::span<const GpuTraits> gpus);
 
 /// The product of the parameters' ratios: how much larger one run is than another when all of it is proportional.
 double scale(std::span<const std::uint64_t> to, std::span<const std::uint64_t> from);

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "analyzer/predict/cards.h"
 #include "analyzer/predict/place.h"
 #include "analyzer/predict/replayed_prediction.h"
 
@@ -74,12 +75,13 @@ std::vector<const Recording*> pointers_to(const std::vector<std::unique_ptr<Reco
 }
 
 /// What most speaks for, without the range.
-std::optional<Peaks> predict_left_out(Recordings others, const Values& at, const PolicySpec& policy) {
+std::optional<Peaks> predict_left_out(Recordings others, const Values& at, const PolicySpec& policy,
+                                      std::span<const GpuTraits> gpu) {
   if (others.size() < 2) return std::nullopt;
-  const bool repeats = !learn(others, 1).repeats.empty();
+  const bool repeats = !learn(others, 1, gpu).repeats.empty();
   // Of repeats there are no fewer than in the smallest recording.
   if (repeats && scale(at, others.front()->at) < 1) return std::nullopt;
-  const Model model = learn(others, base_for(others, at, repeats));
+  const Model model = learn(others, base_for(others, at, repeats), gpu);
   return peaks_of(ReplayedPrediction(model, at).replay(policy, {}, {}));
 }
 
@@ -120,11 +122,14 @@ Result<Predictor> Predictor::make(std::vector<Recording> recordings, PredictOpti
       next_site =
           adopt_sites(largest.trace.tables, largest.requests, recording->trace.tables, recording->requests, next_site);
   const std::vector<const Recording*> all = pointers_to(made.recordings_);
+  Model of_largest = learn(all, all.size() - 1, known_gpus(made.options_.gpu.value_or(GpuTraits{})));
+  const std::array gpu{of_largest.recorded_on};
   for (std::size_t base = 0; base < all.size(); ++base) {
     Result<Peaks> peaks = replay_recording(*made.recordings_[base], made.options_.policy);
     if (!peaks) return std::move(peaks).error();
     made.recorded_.push_back(*peaks);
-    made.models_.push_back(learn(all, base));
+    made.models_.push_back(base + 1 < all.size() ? learn(all, base, gpu) : std::move(of_largest));
+    made.models_.back().predicted_for = made.options_.gpu.value_or(gpu.front());
     made.categories_.push_back(classify(all[base]->trace));
     const Model& model = made.models_.back();
     const double aligned =
@@ -143,7 +148,7 @@ Result<Predictor> Predictor::make(std::vector<Recording> recordings, PredictOpti
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(r));
     made.left_out_.push_back({.at = all[r]->at,
                               .recorded = made.recorded_[r],
-                              .predicted = predict_left_out(others, all[r]->at, made.options_.policy)});
+                              .predicted = predict_left_out(others, all[r]->at, made.options_.policy, gpu)});
     // Only those that were predicted from smaller ones say how well larger ones can be.
     if (const auto& predicted = made.left_out_.back().predicted; predicted && r + 1 == all.size())
       worst = distance(predicted->reserved, made.recorded_[r].reserved);

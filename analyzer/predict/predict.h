@@ -24,6 +24,7 @@ struct PredictOptions {
   std::vector<std::string> names;  // of the parameters
   PolicySpec policy;               // the allocator of the run that is predicted
   std::optional<Bytes> capacity;   // of its device
+  std::optional<GpuTraits> gpu;    // of its device; else it is that of the recordings
 };
 
 /// The peaks that a recording has when the allocator of the prediction replays it.
@@ -84,6 +85,9 @@ class Predictor {
   /// exact function.
   double aligned_share() const;
   double exact_share() const;
+  /// The GPU that predictions are for, and whether a recording shows that it was made on such a one.
+  const GpuTraits& gpu() const { return models_.back().predicted_for; }
+  bool gpu_seen() const { return models_.back().gpu_seen && gpu() == models_.back().recorded_on; }
 
  private:
   Predictor() = default;

@@ -17,32 +17,104 @@ std::vector<StackId> sites_of(const Requests& requests) {
   return sites;
 }
 
-/// Whether the two requests behind the first of `rows` are scratch of the sums that it is for: freed before anything
-/// else is asked for, the last first.
-bool is_sum(std::span<const Request> rows) {
-  if (rows.size() < 3 || rows[1].lifetime != 1 || rows[2].lifetime != 0) return false;
-  if (rows[0].site != rows[1].site || rows[0].site != rows[2].site) return false;
-  const SumScratch scratch{.partial_sums = rows[1].size, .semaphores = rows[2].size};
-  return std::ranges::any_of(number_bytes, [&](std::uint64_t bytes) {
-    return rows[0].size.count % bytes == 0 && rows_of_scratch(rows[0].size.count / bytes, scratch).has_value();
-  });
+using Rows = std::span<const Request>;
+
+/// Whether rows that follow each other live as long as a kernel's requests do, and are of one site. `result`: which of
+/// them is the kernel's result, of which that is not asked.
+bool live_like(Rows rows, const KernelRequests& wanted) {
+  const std::size_t result = wanted.before.size(), count = result + 1 + wanted.after.size();
+  if (rows.size() < count) return false;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (rows[i].site != rows[0].site) return false;
+    if (i == result) continue;
+    const KernelRequest& request = i < result ? wanted.before[i] : wanted.after[i - result - 1];
+    if (rows[i].lifetime != request.lifetime || rows[i].size != request.size) return false;
+  }
+  return true;
 }
 
-/// Takes the scratch of sums out of the rows.
-void take_sums(Requests& requests) {
+/// Whether something that large is live when a row is asked for.
+bool is_live(Rows rows, std::size_t row, Bytes least) {
+  constexpr std::size_t furthest = 4096;
+  for (std::size_t back = 1; back <= std::min(row, furthest); ++back)
+    if (rows[row - back].size >= least && rows[row - back].lifetime >= back) return true;
+  return false;
+}
+
+/// The scratch of sums of which `row` is the result, and of which the numbers are there.
+std::optional<SumScratch> sums_at(Rows rows, std::size_t row) {
+  const Rows here = rows.subspan(row);
+  if (here.size() < 3) return std::nullopt;
+  const SumScratch scratch{.partial_sums = here[1].size, .semaphores = here[2].size};
+  if (!live_like(here, requests_of(scratch))) return std::nullopt;
+  for (const std::uint64_t number : number_bytes)
+    for (const SumLayout layout : {SumLayout::rows, SumLayout::columns}) {
+      if (here[0].size.count % number != 0) continue;
+      const std::optional<std::uint64_t> summed = rows_of_scratch(here[0].size.count / number, layout, scratch);
+      if (summed && is_live(rows, row, here[0].size * (*summed / 2))) return scratch;
+    }
+  return std::nullopt;
+}
+
+/// The gradient of an embedding that begins at `row`, by the rules of any GPU.
+std::optional<RecordedEmbedding> embedding_at(Rows rows, std::size_t row) {
+  const Rows here = rows.subspan(row);
+  if (here.size() < embedding_requests || here[0].size != here[1].size || here[0].size != here[2].size)
+    return std::nullopt;
+  std::array<Bytes, embedding_requests> sizes;
+  for (std::size_t i = 0; i < sizes.size(); ++i) sizes[i] = here[i].size;
+  const std::optional<EmbeddingGradient> gradient = embedding_gradient_of(sizes);
+  if (!gradient) return std::nullopt;
+  RecordedEmbedding found{.gradient = *gradient};
+  const bool known = std::ranges::any_of(capabilities_of_embeddings(), [&](std::uint32_t capability) {
+    found.requests = requests_of(*gradient, {.compute_capability = capability});
+    return live_like(here, found.requests);
+  });
+  if (!known) return std::nullopt;
+  // Numbers of two bytes are as many again: what the gradient was made from tells, and is freed with the last request.
+  EmbeddingGradient half = *gradient;
+  half.number /= 2;
+  half.words *= 2;
+  const auto made_from = [&](const EmbeddingGradient& of) {
+    constexpr std::size_t furthest = 64;
+    for (std::size_t back = 1; back <= std::min(row, furthest); ++back)
+      if (rows[row - back].size == of.source() && rows[row - back].lifetime == back + embedding_requests - 1)
+        return true;
+    return false;
+  };
+  if (!made_from(*gradient) && made_from(half)) found.gradient = half;
+  return found;
+}
+
+/// Takes what kernels asked for beside their results out of the rows.
+void take_kernels(Requests& requests) {
   std::vector<Request>& rows = requests.rows;
   const auto count = static_cast<std::uint32_t>(rows.size());
   std::vector<std::uint32_t> new_row(count + 1);
   std::uint32_t kept = 0;
+  const auto take = [&](std::uint32_t row, std::size_t before, std::size_t after, const auto& kernel) {
+    requests.kernels.push_back({.row = kept, .kernel = kernel});
+    std::fill_n(new_row.begin() + row, before + 1, kept++);
+    std::fill_n(new_row.begin() + static_cast<std::ptrdiff_t>(row + before + 1), after, kept);
+    return static_cast<std::uint32_t>(before + after);
+  };
+  std::vector<bool> is_taken(count);
   for (std::uint32_t row = 0; row < count; ++row) {
-    new_row[row] = kept++;
-    if (!is_sum(std::span(rows).subspan(row))) continue;
-    requests.sums.push_back({.row = new_row[row], .scratch = {rows[row + 1].size, rows[row + 2].size}});
-    new_row[row + 1] = new_row[row + 2] = kept;
-    row += 2;
+    std::uint32_t taken = 0, result = row;
+    if (const std::optional<RecordedEmbedding> embedding = embedding_at(rows, row)) {
+      taken = take(row, embedding_result, embedding_requests - 1 - embedding_result, *embedding);
+      result = row + embedding_result;
+    } else if (const std::optional<SumScratch> scratch = sums_at(rows, row)) {
+      taken = take(row, 0, 2, *scratch);
+    } else {
+      new_row[row] = kept++;
+    }
+    for (std::uint32_t i = row; i <= row + taken; ++i) is_taken[i] = i != result;
+    row += taken;
   }
   new_row[count] = kept;
   for (std::uint32_t row = 0; row < count; ++row) {
+    if (is_taken[row]) continue;
     Request request = rows[row];
     if (request.lifetime != Request::kept)
       request.lifetime =
@@ -74,7 +146,7 @@ Requests requests_of(const Trace& trace, HeapId heap) {
       if (lifetime == Request::kept) lifetime = now - row - 1;
     }
   }
-  take_sums(requests);
+  take_kernels(requests);
   for (const std::uint32_t end : find_steps(trace, heap).ends) {
     const auto behind = std::ranges::lower_bound(requests.rows, end, {}, &Request::event) - requests.rows.begin();
     if (requests.ends.empty() || requests.ends.back() < behind)

@@ -1,12 +1,15 @@
 // The requests of one recorded program, in the form in which those of several recordings are compared.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <variant>
 #include <vector>
 
 #include "analyzer/difference/stack_match.h"
-#include "analyzer/predict/column_sum.h"
+#include "analyzer/predict/embedding_gradient.h"
+#include "analyzer/predict/sum_scratch.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
@@ -21,17 +24,22 @@ struct Request {
   static constexpr std::uint32_t kept = 0xFFFF'FFFF;
 };
 
-/// A sum over rows, and the scratch that was taken for it.
-struct RecordedSum {
-  std::uint32_t row = 0;  // the request for the sums
-  SumScratch scratch;
+struct RecordedEmbedding {
+  EmbeddingGradient gradient;
+  KernelRequests requests;
 };
 
-/// The requests of a heap in their order, without the scratch of sums.
+/// A kernel that made requests beside that for its result, and what they say about it.
+struct RecordedKernel {
+  std::uint32_t row = 0;  // the request for the result
+  std::variant<SumScratch, RecordedEmbedding> kernel;
+};
+
+/// The requests of a heap in their order, without what kernels asked for beside their results.
 struct Requests {
   std::vector<Request> rows;
-  std::vector<RecordedSum> sums;    // by row
-  std::vector<std::uint32_t> ends;  // of sections: the row behind the last of each step; the last is rows.size()
+  std::vector<RecordedKernel> kernels;  // by row
+  std::vector<std::uint32_t> ends;      // of sections: the row behind the last of each step; the last is rows.size()
 };
 
 /// The sizes of numbers that are summed.
@@ -44,5 +52,16 @@ Requests requests_of(const Trace& trace, HeapId heap);
 /// that only `other` has get numbers of their own from `first_free` on; returns the number behind the last.
 std::uint32_t adopt_sites(const Tables& reference, const Requests& reference_requests, const Tables& other,
                           Requests& other_requests, std::uint32_t first_free);
+
+/// The kernel that made more requests than that for its result in this row, or null: of any kind, or of one.
+inline const RecordedKernel* recorded_kernel(const Requests& requests, std::uint32_t row) {
+  const auto found = std::ranges::lower_bound(requests.kernels, row, {}, &RecordedKernel::row);
+  return found != requests.kernels.end() && found->row == row ? &*found : nullptr;
+}
+template <class Kernel>
+const Kernel* recorded_kernel(const Requests& requests, std::uint32_t row) {
+  const RecordedKernel* const found = recorded_kernel(requests, row);
+  return found != nullptr ? std::get_if<Kernel>(&found->kernel) : nullptr;
+}
 
 }  // namespace memreel

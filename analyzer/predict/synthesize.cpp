@@ -69,8 +69,9 @@ class Synthesis {
     }
     first_copy_.push_back(total);
     state_.resize(total);
-    scratch_.resize(rows_.size());
-    for (const SumRule& sum : model_.sums) scratch_[sum.row] = model_.scratch_of(sum, values_);
+    kernels_.resize(rows_.size());
+    for (const KernelRule& kernel : model_.kernels)
+      kernels_[kernel.row] = model_.requests_of(kernel, values_, model_.predicted_for);
     find_neighbours();
   }
 
@@ -165,16 +166,30 @@ class Synthesis {
     const std::uint32_t row = row_of_[index(events_.allocation[at])];
     if (row == nothing || absent_[row]) return;
     const Bytes size = model_.size_of(row, copy, values_, factor_, assumption_);
-    state_[first_copy_[row] + copy] = {.id = request(at, size, {.row = row, .copy = copy}), .state = State::live};
-    if (const std::optional<SumScratch>& scratch = scratch_[row]) {
-      const AllocationId partial_sums =
-          request(at, scratch->partial_sums, {.row = row, .copy = copy, .scratch = scratch->partial_sums});
-      const AllocationId semaphores =
-          request(at, scratch->semaphores, {.row = row, .copy = copy, .scratch = scratch->semaphores});
-      for (const AllocationId allocation : {semaphores, partial_sums})
+    const PredictedRun::Source source{.row = row, .copy = copy};
+    std::vector<Scratch> scratch;
+    std::uint32_t asked = 0;
+    for (const KernelRequest& more : kernels_[row].before) write_scratch(at, more, source, asked++, scratch);
+    state_[first_copy_[row] + copy] = {.id = request(at, size, source), .state = State::live};
+    ++asked;
+    for (const KernelRequest& more : kernels_[row].after) write_scratch(at, more, source, asked++, scratch);
+  }
+
+  /// What a kernel asked for beside its result, and the last of its requests that comes before that is freed.
+  struct Scratch {
+    AllocationId id = AllocationId::none;
+    std::uint32_t last = 0;
+  };
+
+  /// `asked`: how many requests the kernel made before. Frees what is not needed any more, the newest first.
+  void write_scratch(std::uint32_t at, const KernelRequest& more, PredictedRun::Source source, std::uint32_t asked,
+                     std::vector<Scratch>& scratch) {
+    source.scratch = more.size;
+    scratch.push_back({request(at, more.size, source), asked + more.lifetime});
+    for (auto newest = scratch.rbegin(); newest != scratch.rend(); ++newest)
+      if (newest->last == asked)
         for (const EventKind kind : {EventKind::free_requested, EventKind::free_completed})
-          release(events_[at], kind, allocation);
-    }
+          release(events_[at], kind, newest->id);
   }
 
   AllocationId request(std::uint32_t at, Bytes size, const PredictedRun::Source& source) {
@@ -239,13 +254,13 @@ class Synthesis {
   const Assumption& assumption_;
   PredictedRun predicted_run_;
   Trace& trace_ = predicted_run_.trace;
-  std::vector<std::uint32_t> row_of_;               // by allocation of the base
-  std::vector<std::uint32_t> copies_of_;            // by row; 0 outside of repeats' units
-  std::vector<bool> absent_;                        // by row: a smaller program has no such request
-  std::vector<std::optional<SumScratch>> scratch_;  // by row
-  std::vector<std::size_t> first_copy_;             // by row, in state_
-  std::vector<Neighbour> neighbour_;                // by row outside of units: freed in one, instead of which
-  std::vector<Neighbour> freed_with_neighbour_;     // by row of a unit: its other copies are
+  std::vector<std::uint32_t> row_of_;            // by allocation of the base
+  std::vector<std::uint32_t> copies_of_;         // by row; 0 outside of repeats' units
+  std::vector<bool> absent_;                     // by row: a smaller program has no such request
+  std::vector<KernelRequests> kernels_;          // by row
+  std::vector<std::size_t> first_copy_;          // by row, in state_
+  std::vector<Neighbour> neighbour_;             // by row outside of units: freed in one, instead of which
+  std::vector<Neighbour> freed_with_neighbour_;  // by row of a unit: its other copies are
   std::vector<Copy> state_;
   Address next_address_{std::uint64_t{1} << 40U};
 };

@@ -14,8 +14,8 @@ namespace memreel {
 
 /// A synthetic trace, and what each of its allocations was made from.
 struct PredictedRun {
-  /// What an allocation was made from: a request of the base, or (from 1 on) one of its copies; or that of which it is
-  /// the scratch.
+  /// What an allocation was made from: a request of the base, or (from 1 on) one of its copies; or that for the result
+  /// of the kernel of which it is scratch.
   struct Source {
     std::uint32_t row = 0, copy = 0;
     std::optional<Bytes> scratch;  // its size
@@ -32,7 +32,7 @@ struct PredictedRun {
 /// allocation lies at an address of its own: place() gives them those of an allocator. The header says that it is
 /// synthetic.
 ///
-/// Sums take the scratch that they take at `values`.
+/// Kernels ask for the scratch that they need at `values`, on the GPU that the model predicts for.
 ///
 /// A copy of a repeat frees what its original freed: of what the repeat, or another one, asked for the copy of the same
 /// number; of what stood before the repeat as far as its period is long, what the copy written before it asked for.

@@ -1,57 +1,114 @@
 """How far predictions are from what was recorded: `memreel predict` from the three smallest sizes of a program to each
 larger one.
 
-  predict_errors.py DIRECTORY      with PROGRAM-SIZE.pickle.xz and truth.jsonl
+  predict_errors.py [--from smallest|two|upper] DIRECTORY...      with PROGRAM-SIZE.pickle.xz and truth.jsonl
 
-Prints each error, then the median, the 90th percentile, and how often the truth is in the stated range."""
+Prints a row for each prediction: how far live and reserved peak are from those that PyTorch reported, in which range the
+reserved peak was said to lie, and how the trace that is written compares with the recording of that size: the steps that
+make as many requests as were recorded (or by how many they differ at most), and the share of the recorded bytes that are in
+requests of the same sizes, of all steps together. Then medians, 90th percentiles, and how often the truth is in its range."""
 
+import argparse
+import collections
+import csv
 import json
 import os
 import subprocess
-import sys
+import tempfile
 from pathlib import Path
 
 MEMREEL = os.environ.get("MEMREEL", str(Path(__file__).resolve().parents[2] / "build/release/bin/memreel"))
+SINGLE_OPERATORS = "operators_count"  # made to find rules; no program, and left out unless asked for
+CHOICES = {
+    "smallest": lambda sizes: (sizes[:3], sizes[3:]),
+    "two": lambda sizes: (sizes[:2], sizes[2:]),
+    "upper": lambda sizes: (sizes[len(sizes) // 2 - 1:][:3], sizes[len(sizes) // 2 - 1:][3:]),
+}
 
 
-def programs(directory):
+def programs(directories):
     """{program with its setting: {size: (file, truth)}}"""
-    found = {}
-    for line in (directory / "truth.jsonl").read_text().splitlines():
-        truth = json.loads(line)
-        file = directory / (truth["name"] + ".pickle.xz")
-        if truth["limit_gib"] is None and file.exists():
-            found.setdefault((truth["program"], truth["conf"]), {})[truth["x"]] = (file, truth)
+    found = collections.defaultdict(dict)
+    for directory in directories:
+        for line in (directory / "truth.jsonl").read_text().splitlines():
+            truth = json.loads(line)
+            file = directory / (truth["name"] + ".pickle.xz")
+            if truth["limit_gib"] is None and file.exists():
+                found[f"{truth['program']} {truth['conf']}".strip()][truth["x"]] = (file, truth)
     return found
+
+
+def predict(recordings, targets, *options):
+    process = subprocess.run(
+        [MEMREEL, "predict", *(f"x={x}:{file}" for x, (file, _) in recordings), "--to", "x=" + ",".join(map(str, targets)), "--json",
+         *options], stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(process.stdout)["predictions"]
+
+
+def steps(trace):
+    """The sizes of a trace's requests and how many have each, step by step."""
+    found = [collections.Counter()]
+    with subprocess.Popen([MEMREEL, "export", trace, "--format", "csv"], stdout=subprocess.PIPE, text=True) as process:
+        for row in csv.DictReader(process.stdout):
+            if row["kind"] == "alloc":
+                found[-1][int(row["size"])] += 1
+            elif row["kind"] == "mark" and row["mark"] == "begin step":
+                found.append(collections.Counter())
+    return found
+
+
+def compare(predicted, recorded):
+    """By how many requests steps differ at most, and the share of the recorded bytes in requests of the same sizes."""
+    if len(predicted) != len(recorded):
+        return None, 0
+    most = max((p.total() - r.total() for p, r in zip(predicted, recorded)), key=abs)
+    equal = sum(size * count for p, r in zip(predicted, recorded) for size, count in (p & r).items())
+    return most, equal / max(1, sum(size * count for r in recorded for size, count in r.items()))
 
 
 def percentile(values, share):
     return sorted(values)[min(int(len(values) * share), len(values) - 1)]
 
 
+def percent(value, digits=2):
+    return f"{0.0 if abs(value) < 0.5 * 10 ** -digits / 100 else 100 * value:+.{digits}f} %"
+
+
 def main():
-    live, reserved, covered = [], [], []
-    print(f"{'program':44} {'size':>6} {'live':>8} {'reserved':>9}   range")
-    for (program, conf), sizes in programs(Path(sys.argv[1])).items():
-        if len(sizes) < 4:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--from", dest="choice", choices=CHOICES, default="smallest")
+    parser.add_argument("--program", help="only those whose names begin so")
+    parser.add_argument("directories", nargs="+", type=Path)
+    args = parser.parse_args()
+    live, reserved, covered, same_requests, same_bytes = [], [], [], [], []
+    print("| program | from | to | live | reserved | range | requests a step | bytes in equal sizes |\n|---|---|---|---|---|---|---|---|")
+    for program, sizes in programs(args.directories).items():
+        small, large = CHOICES[args.choice](sorted(sizes))
+        chosen = program.startswith(args.program) if args.program else program != SINGLE_OPERATORS
+        if not chosen or not large or len(small) < 2:
             continue
-        small, large = sorted(sizes)[:3], sorted(sizes)[3:]
-        process = subprocess.run(
-            [MEMREEL, "predict", *(f"x={x}:{sizes[x][0]}" for x in small), "--to", "x=" + ",".join(map(str, large)), "--json"],
-            stdout=subprocess.PIPE, text=True, check=True)
-        for prediction in json.loads(process.stdout)["predictions"]:
-            truth = sizes[prediction["value"]][1]
+        for target in large:
+            file, truth = sizes[target]
+            with tempfile.TemporaryDirectory() as directory:
+                trace = Path(directory) / "predicted.reel"
+                prediction = predict([(x, sizes[x]) for x in small], [target], "-o", trace)[0]
+                most, equal = compare(steps(trace), steps(file))
             live.append(prediction["peak_live_bytes"] / truth["peak_requested"] - 1)
             reserved.append(prediction["peak_reserved_bytes"] / truth["peak_reserved"] - 1)
-            low, high = prediction["peak_reserved_low_bytes"], prediction["peak_reserved_high_bytes"]
-            covered.append(low <= truth["peak_reserved"] <= high)
-            print(f"{(program + ' ' + conf).strip():44} {prediction['value']:6} {live[-1]:+8.2%} {reserved[-1]:+9.2%}   "
-                  f"{low / truth['peak_reserved'] - 1:+.1%} to {high / truth['peak_reserved'] - 1:+.1%}"
-                  f"{'' if covered[-1] else '  MISSED'}")
+            low, high = (prediction[f"peak_reserved_{end}_bytes"] / truth["peak_reserved"] - 1 for end in ("low", "high"))
+            covered.append(low <= 0 <= high)
+            same_requests.append(most == 0)
+            same_bytes.append(equal)
+            print(f"| {program} | {', '.join(map(str, small))} | {target} | {percent(live[-1])} | {percent(reserved[-1])} | "
+                  f"{percent(low, 1)} to {percent(high, 1)}{'' if covered[-1] else ', MISSED'} | "
+                  f"{'other steps' if most is None else 'equal' if most == 0 else f'{most:+}'} | {100 * equal:.2f} % |", flush=True)
+    print()
     for name, errors in (("live", live), ("reserved", reserved)):
         absolute = [abs(error) for error in errors]
         print(f"{name}: median {percentile(absolute, 0.5):.2%}, 90th percentile {percentile(absolute, 0.9):.2%}")
     print(f"truth in the stated range: {sum(covered)} of {len(covered)}")
+    print(f"as many requests in every step: {sum(same_requests)} of {len(same_requests)}; at least 99 % of the bytes in requests of equal "
+          f"sizes: {sum(share >= 0.99 for share in same_bytes)}")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <map>
 #include <set>
 
@@ -64,7 +65,7 @@ class Learned {
         next = adopt_sites(base.trace.tables, base.requests, recording.trace.tables, recording.requests, next);
       pointers.push_back(&recording);
     }
-    model_ = learn(pointers, pointers.size() - 1);
+    model_ = learn(pointers, pointers.size() - 1, std::array{GpuTraits{}});
   }
 
   std::vector<Recording> recordings_;
