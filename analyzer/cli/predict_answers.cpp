@@ -41,6 +41,16 @@ std::optional<double> bytes_per_unit(const Predictor& predictor, const Predictio
   return (static_cast<double>(held.predicted.count) - static_cast<double>(held.recorded.count)) / *units;
 }
 
+std::string gpu_note(const Predictor& predictor, const PredictReport& report) {
+  const GpuTraits& gpu = predictor.gpu();
+  const std::string known = report.device.gpu      ? report.device.card
+                            : predictor.gpu_seen() ? "as the recordings show"
+                                                   : "assumed: the recordings don't show it";
+  return "kernels take the scratch that they take on a GPU of " + memreel::text_of(gpu.multiprocessors) +
+         " multiprocessors and compute capability " + std::to_string(gpu.compute_capability / 10) + "." +
+         std::to_string(gpu.compute_capability % 10) + " (" + known + ")";
+}
+
 std::string values_text(const Values& at, const std::vector<std::string>& names) {
   std::string text;
   for (std::size_t p = 0; p < names.size(); ++p) text += (p > 0 ? ", " : "") + names[p] + " " + memreel::text_of(at[p]);

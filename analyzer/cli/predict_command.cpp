@@ -80,11 +80,10 @@ Exit run_predict(const PredictArguments& arguments) {
   const std::vector<std::string> names = inputs->names;
   Result<Predictor> predictor = [&] {
     const ProgressBar bar("learning from the recordings");
-    return Predictor::make(std::move(inputs->recordings),
-                           {.names = names,
-                            .policy = std::move(inputs->policy),
-                            .capacity = report.device.capacity,
-                            .gpu = report.device.gpu});
+    return Predictor::make(std::move(inputs->recordings), {.names = names,
+                                                           .policy = std::move(inputs->policy),
+                                                           .capacity = report.device.capacity,
+                                                           .gpu = report.device.gpu});
   }();
   if (!predictor) return fail(predictor.error());
 

@@ -38,6 +38,9 @@ PredictSetting better_setting(const Predictor& predictor, const Prediction& pred
 std::optional<double> bytes_per_unit(const Predictor& predictor, const Prediction& prediction,
                                      const HeldByCategory& held);
 
+/// On which GPU kernels take the scratch that is predicted, and how that is known.
+std::string gpu_note(const Predictor& predictor, const PredictReport& report);
+
 /// "batch 4, seq 512".
 std::string values_text(const Values& at, const std::vector<std::string>& names);
 

@@ -61,7 +61,8 @@ class PredictPage {
                html_escaped(setting.conf) + "</code>: " + text_of(setting.peak_reserved) + " reserved, replayed</li>\n";
     }
     body_ += "<li>" + text_of_share(predictor_.exact_share()) + " of the requested bytes grow by an exact function, " +
-             text_of_share(predictor_.aligned_share()) + " have a counterpart in another recording</li>\n</ul>\n";
+             text_of_share(predictor_.aligned_share()) + " have a counterpart in another recording</li>\n<li>" +
+             html_escaped(gpu_note(predictor_, report_)) + "</li>\n</ul>\n";
   }
 
   std::string limit_reason() const {

@@ -18,7 +18,7 @@ std::string error_text(Bytes predicted, Bytes recorded) {
   return (error > 0 ? "+" : "-") + text_of_share(std::abs(error));
 }
 
-void print_recordings(const Predictor& predictor) {
+void print_recordings(const Predictor& predictor, const PredictReport& report) {
   const std::vector<std::string>& names = predictor.options().names;
   TextTable table({{"recorded"},
                    {"peak live", Align::right},
@@ -40,7 +40,8 @@ void print_recordings(const Predictor& predictor) {
             << text_of_share(predictor.aligned_share())
             << " of the requested bytes have a counterpart in another recording, "
             << text_of_share(predictor.exact_share()) << " grow by an exact function of "
-            << (names.size() == 1 ? names.front() : "the parameters") << "\n\n";
+            << (names.size() == 1 ? names.front() : "the parameters") << '\n'
+            << gpu_note(predictor, report) << "\n\n";
 }
 
 void print_predictions(const Predictor& predictor, const PredictReport& report) {
@@ -157,7 +158,7 @@ void print_sites(const Predictor& predictor, const Prediction& prediction, const
 }  // namespace
 
 void print_predict_text(const Predictor& predictor, const PredictReport& report) {
-  print_recordings(predictor);
+  print_recordings(predictor, report);
   print_predictions(predictor, report);
   print_device(predictor, report);
   print_settings(predictor, report);

@@ -59,8 +59,8 @@ LearnedKernels learn_kernels(const LearnedSizes& sizes, const GpuTraits& gpu) {
   std::vector<KernelRule> embeddings = learn_embeddings(sizes, gpu);
   std::ranges::move(embeddings, std::back_inserter(learned.rules));
   std::ranges::sort(learned.rules, {}, &KernelRule::row);
-  // Twice as much of everything is what a larger GPU has, and no tile is as large as on the oldest.
-  const GpuTraits other{.multiprocessors = gpu.multiprocessors * 2, .threads = gpu.threads, .compute_capability = 70};
+  GpuTraits larger = gpu;
+  larger.multiprocessors *= 2;
   for (const KernelRule& kernel : learned.rules) {
     const auto* const sums = std::get_if<SumRule>(&kernel.rule);
     bool recorded = false, explained = sums == nullptr || !sums->rows, of_gpu = false;
@@ -71,9 +71,8 @@ LearnedKernels learn_kernels(const LearnedSizes& sizes, const GpuTraits& gpu) {
       if (made == nullptr) continue;
       recorded = true;
       explained &= sizes.model.requests_of(kernel, recording.at, gpu) == requests_of(*made);
-      of_gpu |= sizes.model.requests_of(kernel, recording.at, other) != requests_of(*made);
+      of_gpu |= sizes.model.requests_of(kernel, recording.at, larger) != requests_of(*made);
     }
-    learned.recorded += recorded ? 1U : 0U;
     learned.explained += recorded && explained ? 1U : 0U;
     learned.of_gpu += recorded && explained && of_gpu ? 1U : 0U;
   }

@@ -41,9 +41,8 @@ std::vector<KernelRule> learn_embeddings(const LearnedSizes& sizes, const GpuTra
 
 struct LearnedKernels {
   std::vector<KernelRule> rules;  // by row
-  std::size_t recorded = 0;       // of those, how many asked for more than their result in a recording ...
-  std::size_t explained = 0;      // ... of which the rule says how much, by what stands beside them
-  std::size_t of_gpu = 0;         // ... and of which that would be something else on another GPU
+  std::size_t explained = 0;      // how many asked for what their rule says, by what stands beside them
+  std::size_t of_gpu = 0;         // of those, how many would ask for more on a larger GPU
 };
 LearnedKernels learn_kernels(const LearnedSizes& sizes, const GpuTraits& gpu);
 

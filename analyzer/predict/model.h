@@ -66,10 +66,11 @@ struct Repeat {
 struct SumRule {
   std::uint64_t number = 0;  // bytes of a number
   SumLayout layout = SumLayout::rows;
-  std::uint32_t gradient = 0;  // row of the base: the gradient of a layer's inputs, or without `weights` of its outputs
-  std::uint32_t weights = 0;   // another: the gradient of the layer's weights
-  bool of_inputs = true;       // what `gradient` is of
-  std::optional<SizeGrowth> rows;  // instead of those two
+  bool of_inputs = true;
+  std::uint32_t gradient =
+      0;                      // a row of the base, if `of_inputs` the gradient of a layer's inputs; else what is summed
+  std::uint32_t weights = 0;  // the gradient of the layer's weights
+  std::optional<SizeGrowth> rows;  // instead of those
 };
 
 /// The gradient of an embedding. Of words and width one is known, and the other follows from the size of the result.
@@ -91,7 +92,7 @@ struct Model {
   std::vector<Repeat> repeats;      // ascending, disjoint
   std::vector<KernelRule> kernels;  // by row
   GpuTraits recorded_on;            // the GPU of the recordings ...
-  bool gpu_seen = false;            // ... as they show; else it is assumed
+  bool gpu_seen = false;            // ... as they show; else how large it is is assumed
   GpuTraits predicted_for;          // the GPU of the run that is predicted
   Bytes requested;                  // by all requests of the base
   Bytes aligned;                    // of those with a partner in another recording, or in a repeat

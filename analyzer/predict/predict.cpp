@@ -74,6 +74,39 @@ std::vector<const Recording*> pointers_to(const std::vector<std::unique_ptr<Reco
   return pointers;
 }
 
+/// A replay that may be what the run will be.
+struct Member {
+  std::size_t base = 0, layout = 0;  // recordings
+  Assumption assumption;
+  Peaks peaks;
+
+  Bytes reserved() const { return peaks.reserved; }
+};
+
+/// The first is taken if it is one of two medians.
+Member median_of(std::span<const Member> members) {
+  std::vector<Bytes> reserved;
+  for (const Member& member : members) reserved.push_back(member.reserved());
+  std::ranges::sort(reserved);
+  const Bytes least = reserved[(reserved.size() - 1) / 2], most = reserved[reserved.size() / 2];
+  const Bytes first = members.front().reserved();
+  return *std::ranges::find(members, first == least ? least : most, &Member::reserved);
+}
+
+/// What all sizes suggest is likely. Of other sizes no assumption is likelier than another: the middle has the smallest
+/// largest error.
+Member middle_of(std::vector<Member> members) {
+  std::erase_if(members, [](const Member& member) { return member.assumption.widely || member.layout != member.base; });
+  std::vector<Bytes> live;
+  for (const Member& member : members) live.push_back(member.peaks.live);
+  const Bytes middle_live = middle(std::move(live));
+  const auto [least, most] = std::ranges::minmax(members, {}, &Member::reserved);
+  const Bytes middle_reserved{std::midpoint(least.reserved().count, most.reserved().count)};
+  return *std::ranges::min_element(members, {}, [&](const Member& member) {
+    return distance(member.peaks.live, middle_live) + distance(member.peaks.reserved, middle_reserved);
+  });
+}
+
 /// What most speaks for, without the range.
 std::optional<Peaks> predict_left_out(Recordings others, const Values& at, const PolicySpec& policy,
                                       std::span<const GpuTraits> gpu) {
@@ -165,13 +198,6 @@ Result<Predictor> Predictor::make(std::vector<Recording> recordings, PredictOpti
 Prediction Predictor::predict(const Values& at) const {
   const std::vector<const Recording*> all = pointers_to(recordings_);
   const std::size_t base = base_for(all, at, !models_[1].repeats.empty());
-  struct Member {
-    std::size_t base = 0;
-    Assumption assumption;
-    Peaks peaks;
-
-    Bytes reserved() const { return peaks.reserved; }
-  };
   std::vector<Member> members;
   const auto add = [&](std::size_t from) {
     ReplayedPrediction predicted_run(models_[from], at);
@@ -185,26 +211,26 @@ Prediction Predictor::predict(const Values& at) const {
           assumptions.push_back({.draw = draw, .widely = widely});
       }
     }
-    for (const Assumption& assumption : assumptions)
-      members.push_back({from, assumption, peaks_of(predicted_run.replay(options_.policy, {}, assumption))});
+    const auto replay = [&](std::size_t layout, const Assumption& assumption) {
+      members.push_back({from, layout, assumption, peaks_of(predicted_run.replay(options_.policy, {}, assumption))});
+    };
+    for (const Assumption& assumption : assumptions) replay(from, assumption);
+    // Which of several free blocks is the lowest depends on the addresses that the system gave the process.
+    for (std::size_t layout = 0; layout < all.size(); ++layout) {
+      if (layout == from) continue;
+      predicted_run.begin_with(recordings_[layout]->segments);
+      replay(layout, assumptions.front());
+    }
+    return uncertain;
   };
-  add(base);
+  const bool uncertain = add(base);
   // What the next smaller recording chose may be what a larger run chooses. With repeats it makes other requests.
-  if (members.size() > 1 && base > 0 && models_[base].repeats.empty()) add(base - 1);
+  if (uncertain && base > 0 && models_[base].repeats.empty()) add(base - 1);
 
   const auto [lowest, highest] = std::ranges::minmax(members, {}, &Member::reserved);
-  // What all sizes suggest is likely. Of other sizes no assumption is likelier than another: the middle has the
-  // smallest largest error.
-  std::erase_if(members, [](const Member& member) { return member.assumption.widely; });
-  std::vector<Bytes> live;
-  for (const Member& member : members) live.push_back(member.peaks.live);
-  const Bytes middle_live = middle(live);
-  const auto [least, most] = std::ranges::minmax(members, {}, &Member::reserved);
-  const Bytes middle_reserved{std::midpoint(least.reserved().count, most.reserved().count)};
-  const Member& chosen = *std::ranges::min_element(members, {}, [&](const Member& member) {
-    return distance(member.peaks.live, middle_live) + distance(member.peaks.reserved, middle_reserved);
-  });
-  Prediction prediction{.at = at, .peaks = chosen.peaks, .assumption = chosen.assumption, .base = chosen.base};
+  const Member chosen = uncertain ? middle_of(members) : median_of(members);
+  Prediction prediction{
+      .at = at, .peaks = chosen.peaks, .assumption = chosen.assumption, .base = chosen.base, .layout = chosen.layout};
   const double doublings = std::abs(std::log2(scale(at, recordings_[base]->at)));
   const double margin = margin_ * (1 + doublings);
   const auto times = [](Bytes size, double factor) {
@@ -217,6 +243,7 @@ Prediction Predictor::predict(const Values& at) const {
   prediction.reserved_high = times(highest.reserved(), 1 + margin) + segment;
   if (options_.capacity) {
     ReplayedPrediction predicted_run(models_[chosen.base], at);
+    predicted_run.begin_with(recordings_[chosen.layout]->segments);
     prediction.first_failure =
         predicted_run.replay(options_.policy, device_of(options_.capacity), chosen.assumption).first_failure;
   }
@@ -262,6 +289,7 @@ std::uint64_t Predictor::largest_that_fits(const Values& at, std::size_t which) 
 PredictedRun Predictor::predicted_run(const Prediction& prediction) const {
   const Model& model = models_[prediction.base];
   PredictedRun predicted_run = synthesize(model, prediction.at, prediction.assumption);
+  predicted_run.segments = recordings_[prediction.layout]->segments;
   predicted_run.trace.header.source_name += " at " + text_of(prediction.at, options_.names);
   if (const Result<TorchSettings> settings = TorchSettings::parse(options_.policy);
       options_.policy.name == "torch.native" && settings)

@@ -39,7 +39,8 @@ struct Prediction {
   std::optional<ReplayFailure> first_failure;  // under the capacity, if there is one
   Bytes failed_request;                        // of first_failure
   Assumption assumption;                       // of the trace that has these peaks ...
-  std::size_t base = 0;                        // ... and the recording that it was made from
+  std::size_t base = 0;                        // ... and the recordings that it was made from,
+  std::size_t layout = 0;                      // ... and of which it begins with the regions of addresses
 };
 
 /// A recording, predicted from the others.

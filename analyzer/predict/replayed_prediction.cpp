@@ -12,8 +12,11 @@ ReplayedPrediction::ReplayedPrediction(const Model& model, std::span<const std::
       predicted_run_(synthesize(model, at)),
       heaps_(prepare(predicted_run_.trace)) {
   std::erase_if(heaps_, [&](const Prepared& heap) { return heap.heap != predicted_run_.heap; });
-  // The device began as it did for the base: with the same regions of addresses.
-  if (!heaps_.empty()) heaps_.front().segments = model.base->segments;
+  begin_with(model.base->segments);
+}
+
+void ReplayedPrediction::begin_with(const std::vector<RecordedSegment>& segments) {
+  if (!heaps_.empty()) heaps_.front().segments = segments;
 }
 
 ReplayResult ReplayedPrediction::replay(const PolicySpec& policy, const DeviceModel& device,

@@ -16,6 +16,9 @@ class ReplayedPrediction {
   /// Replays `policy`, whose parameters are sound.
   ReplayResult replay(const PolicySpec& policy, const DeviceModel& device, const Assumption& assumption);
 
+  /// From now on the device begins with these regions of addresses, instead of those of the model's base.
+  void begin_with(const std::vector<RecordedSegment>& segments);
+
   const PredictedRun& predicted_run() const { return predicted_run_; }
 
  private:

@@ -48,9 +48,13 @@ class SumFinder {
       }
     }
     if (converted) found = converted;
-    if (!found) return sizes_.is_exact(row) ? by_scratch(row) : std::nullopt;
-    known_.insert(sizes_of(row, *found));
-    return found;
+    if (!found && !sizes_.is_exact(row)) return std::nullopt;
+    if (found) {
+      known_.insert(sizes_of(row, *found));
+      return found;
+    }
+    if (took_scratch(row)) found = by_summed(row);
+    return found ? found : by_scratch(row);
   }
 
  private:
@@ -100,9 +104,9 @@ class SumFinder {
       if (rule || outputs >= weights || !is_made_of_sums(outputs)) continue;
       rule = {.number = number,
               .layout = layout_of(row, weights, outputs),
+              .of_inputs = false,
               .gradient = outputs,
-              .weights = weights,
-              .of_inputs = false};
+              .weights = weights};
     }
     return rule;
   }
@@ -194,32 +198,62 @@ class SumFinder {
     return true;
   }
 
+  bool took_scratch(std::uint32_t row) const {
+    for (std::size_t r = 0; r < sizes_.recordings.size(); ++r) {
+      const std::uint32_t partner = sizes_.partners[r][row];
+      if (partner != no_partner && recorded_kernel<SumScratch>(sizes_.recordings[r]->requests, partner)) return true;
+    }
+    return false;
+  }
+
+  /// By the last request before it that, when that is what was summed, explains the scratch of every recording.
+  std::optional<SumRule> by_summed(std::uint32_t row) const {
+    const std::uint64_t sums = rows_[row].size.count;
+    for (std::uint32_t back = 1; back <= std::min(row, furthest_output); ++back) {
+      const std::uint32_t summed = row - back;
+      if (rows_[summed].lifetime < back || !sizes_.is_exact(summed) || rows_[summed].size.count % sums != 0) continue;
+      for (const std::uint64_t number : number_bytes)
+        for (const SumLayout layout : {SumLayout::rows, SumLayout::columns}) {
+          const SumRule rule{.number = number, .layout = layout, .of_inputs = false, .gradient = summed};
+          if (sums % number == 0 && agrees(row, rule)) return rule;
+        }
+    }
+    return std::nullopt;
+  }
+
   /// How many rows there are is learned from how many blocks shared the columns.
   std::optional<SumRule> by_scratch(std::uint32_t row) const {
-    for (const std::uint64_t number : number_bytes)
-      for (const SumLayout layout : {SumLayout::rows, SumLayout::columns}) {
-        std::vector<SizePoint> free, limited;
-        for (std::size_t r = 0; r < sizes_.recordings.size(); ++r) {
-          const std::uint32_t partner = sizes_.partners[r][row];
-          if (partner == no_partner) continue;
-          const Requests& requests = sizes_.recordings[r]->requests;
-          const auto* const scratch = recorded_kernel<SumScratch>(requests, partner);
-          if (scratch == nullptr) continue;
-          const std::uint64_t columns = requests.rows[partner].size.count / number;
-          const std::optional<std::uint64_t> rows = rows_of_scratch(columns, layout, *scratch);
-          if (!rows) continue;
-          (is_limited(columns, layout, *scratch, gpu_) ? limited : free)
-              .push_back({sizes_.recordings[r]->at, Bytes{*rows}});
-        }
-        if (free.empty()) free = std::move(limited);
-        if (free.empty()) continue;
-        SumRule rule{.number = number, .layout = layout};
-        rule.rows = SizeGrowth::through(free, false);
-        if (!rule.rows && free.size() > 1) rule.rows = SizeGrowth::through(std::span(free).last(2), false);
-        if (!rule.rows) rule.rows = SizeGrowth::constant(free.back().size, free.back().at.size());
-        return rule;
-      }
+    for (const bool as_computed : {true, false})
+      for (const std::uint64_t number : number_bytes)
+        for (const SumLayout layout : {SumLayout::rows, SumLayout::columns})
+          if (std::optional<SumRule> rule = by_scratch(row, number, layout, as_computed)) return rule;
     return std::nullopt;
+  }
+
+  /// `as_computed`: only by scratch that as many rows take on this GPU.
+  std::optional<SumRule> by_scratch(std::uint32_t row, std::uint64_t number, SumLayout layout, bool as_computed) const {
+    std::vector<SizePoint> free, limited;
+    for (std::size_t r = 0; r < sizes_.recordings.size(); ++r) {
+      const std::uint32_t partner = sizes_.partners[r][row];
+      if (partner == no_partner) continue;
+      const Requests& requests = sizes_.recordings[r]->requests;
+      const auto* const scratch = recorded_kernel<SumScratch>(requests, partner);
+      if (scratch == nullptr) continue;
+      const std::uint64_t columns = requests.rows[partner].size.count / number;
+      const std::optional<std::uint64_t> rows = rows_of_scratch(columns, layout, *scratch);
+      if (!rows) continue;
+      const bool is_limit = is_limited(columns, layout, *scratch, gpu_);
+      const bool is_free = !is_limit && scratch_of({*rows, columns, layout}, gpu_) == *scratch;
+      if (as_computed && !is_limit && !is_free) continue;
+      (is_free ? free : limited).push_back({sizes_.recordings[r]->at, Bytes{*rows}});
+    }
+    if (free.empty()) free = std::move(limited);
+    if (free.empty()) return std::nullopt;
+    SumRule rule{.number = number, .layout = layout};
+    rule.rows = SizeGrowth::through(free, false);
+    if (!rule.rows && free.size() > 1) rule.rows = SizeGrowth::through(std::span(free).last(2), false);
+    if (!rule.rows) rule.rows = SizeGrowth::constant(free.back().size, free.back().at.size());
+    return rule;
   }
 
   const LearnedSizes& sizes_;
@@ -237,7 +271,8 @@ std::vector<KernelRule> learn_sums(const LearnedSizes& sizes, const GpuTraits& g
   SumFinder finder(sizes, gpu);
   std::vector<KernelRule> sums;
   for (std::uint32_t row = 0; row < sizes.rows().size(); ++row) {
-    if (!sums.empty() && finder.converts(row, sums.back())) continue;
+    const auto nearest = std::span(sums).last(std::min<std::size_t>(sums.size(), furthest_conversion));
+    if (std::ranges::any_of(nearest, [&](const KernelRule& sum) { return finder.converts(row, sum); })) continue;
     if (std::optional<SumRule> found = finder.find(row)) sums.push_back({row, *std::move(found)});
   }
   return sums;

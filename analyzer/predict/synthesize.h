@@ -24,7 +24,7 @@ struct PredictedRun {
   Trace trace;
   HeapId heap = HeapId::none;
   std::vector<Source> sources;                // by allocation
-  std::span<const RecordedSegment> segments;  // of the base: a device begins with the same regions of addresses
+  std::span<const RecordedSegment> segments;  // of a recording: a device begins with the same regions of addresses
 };
 
 /// The events of the model's base, in their order, with the sizes that its requests have at `values`, and with as many

@@ -7,7 +7,7 @@ import unittest
 
 import histories
 from program import ProgramTest, run
-from scaled_program import convolutions, generation, pinned, ragged, training, vision
+from scaled_program import convolutions, embedding, generation, pinned, ragged, training, vision
 from test_documents import FAILURE
 
 PREDICTION = {"value", "peak_live_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "peak_reserved_low_bytes",
@@ -89,6 +89,32 @@ class Counts(Predicting):
         kinds = [self.document("info", file)["kinds"] for file in (trace, recorded)]
         self.assertEqual(kinds[0]["alloc"], kinds[1]["alloc"])
         self.assertEqual(kinds[0]["free_requested"], kinds[1]["free_requested"])
+
+
+class Kernels(Predicting):
+    """What a kernel asks for beside its result where a larger run takes another path."""
+
+    def requests(self, trace):
+        rows = self.answer("export", trace, "--format", "csv").stdout.splitlines()[1:]
+        return [row.split(",")[10] for row in rows if row.split(",")[2] == "alloc"]
+
+    def test_the_gradient_of_words_is_sorted_in_larger_runs(self):
+        trace = self.directory / "large.reel"
+        for recorded in ((1, 2, 4), (2, 4, 8)):  # below where that begins, and across
+            recordings = [self.record(embedding, batch=n) for n in recorded]
+            for batch in (8, 16):
+                self.answer("predict", *recordings, "--to", f"batch={batch}", "-o", trace)
+                truth = self.record(embedding, batch=batch).split(":", 1)[1]
+                self.assertEqual(self.requests(trace), self.requests(truth), (recorded, batch))
+
+    def test_on_the_gpu_of_the_card(self):
+        recordings = [self.record(training, batch=n) for n in (1, 2, 4)]
+        gpu = self.document("predict", *recordings, "--to", "batch=8")["gpu"]
+        self.assertEqual(gpu, {"multiprocessors": 132, "threads_per_multiprocessor": 2048, "compute_capability": 90, "assumed": True})
+        gpu = self.document("predict", *recordings, "--to", "batch=8", "--capacity", "L4")["gpu"]
+        self.assertEqual(gpu, {"multiprocessors": 58, "threads_per_multiprocessor": 1536, "compute_capability": 89, "assumed": False})
+        self.assertIn("58 multiprocessors and compute capability 8.9 (L4)",
+                      self.answer("predict", *recordings, "--to", "batch=8", "--capacity", "L4").stdout)
 
 
 class Uncertain(Predicting):
@@ -226,7 +252,7 @@ class Document(Predicting):
         document = self.predict(training, [{"batch": 1}, {"batch": 2}, {"batch": 4}], {"batch": 8})
         self.assertEqual(set(document), {
             "schema", "parameter", "recordings", "aligned_share", "exact_share", "leave_one_out", "capacity_bytes", "card",
-            "other_bytes", "other_bytes_assumed", "predictions", "largest_that_fits", "largest_whole_number_that_fits",
+            "other_bytes", "other_bytes_assumed", "gpu", "predictions", "largest_that_fits", "largest_whole_number_that_fits",
             "policy", "params"})
         self.assertEqual(document["schema"], "memreel.predict/1")
         self.assertEqual(document["parameter"], "batch")
