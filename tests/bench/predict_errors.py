@@ -6,7 +6,8 @@ larger one.
 Prints a row for each prediction: how far live and reserved peak are from those that PyTorch reported, in which range the
 reserved peak was said to lie, and how the trace that is written compares with the recording of that size: the steps that
 make as many requests as were recorded (or by how many they differ at most), and the share of the recorded bytes that are in
-requests of the same sizes, of all steps together. Then medians, 90th percentiles, and how often the truth is in its range."""
+requests of the same sizes, of all steps together. Then a row for each program with its largest errors, medians, 90th
+percentiles, and how often the truth is in its range."""
 
 import argparse
 import collections
@@ -74,41 +75,64 @@ def percent(value, digits=2):
     return f"{0.0 if abs(value) < 0.5 * 10 ** -digits / 100 else 100 * value:+.{digits}f} %"
 
 
+def result_of(sizes, small, target):
+    """Of one prediction, as shares of what was recorded."""
+    file, truth = sizes[target]
+    with tempfile.TemporaryDirectory() as directory:
+        trace = Path(directory) / "predicted.reel"
+        prediction = predict([(x, sizes[x]) for x in small], [target], "-o", trace)[0]
+        most, equal = compare(steps(trace), steps(file))
+    low, high = (prediction[f"peak_reserved_{end}_bytes"] / truth["peak_reserved"] - 1 for end in ("low", "high"))
+    return {"target": target, "live": prediction["peak_live_bytes"] / truth["peak_requested"] - 1,
+            "reserved": prediction["peak_reserved_bytes"] / truth["peak_reserved"] - 1, "low": low, "high": high,
+            "covered": low <= 0 <= high, "requests": most, "equal": equal}
+
+
+def print_result(program, small, r):
+    requests = "other steps" if r["requests"] is None else "equal" if r["requests"] == 0 else f"{r['requests']:+}"
+    print(f"| {program} | {', '.join(map(str, small))} | {r['target']} | {percent(r['live'])} | {percent(r['reserved'])} | "
+          f"{percent(r['low'], 1)} to {percent(r['high'], 1)}{'' if r['covered'] else ', MISSED'} | {requests} | "
+          f"{100 * r['equal']:.2f} % |", flush=True)
+
+
+def print_program(program, small, results):
+    """Its largest errors."""
+    def of(key):
+        return [r[key] for r in results]
+    print(f"| {program} | {', '.join(map(str, small))} | {', '.join(map(str, of('target')))} | {percent(max(of('live'), key=abs))} | "
+          f"{percent(max(of('reserved'), key=abs))} | {sum(of('covered'))} of {len(results)} | "
+          f"{of('requests').count(0)} of {len(results)} | {100 * min(of('equal')):.2f} % |")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--from", dest="choice", choices=CHOICES, default="smallest")
     parser.add_argument("--program", help="only those whose names begin so")
     parser.add_argument("directories", nargs="+", type=Path)
     args = parser.parse_args()
-    live, reserved, covered, same_requests, same_bytes = [], [], [], [], []
+    results = {}
     print("| program | from | to | live | reserved | range | requests a step | bytes in equal sizes |\n|---|---|---|---|---|---|---|---|")
     for program, sizes in programs(args.directories).items():
         small, large = CHOICES[args.choice](sorted(sizes))
         chosen = program.startswith(args.program) if args.program else program != SINGLE_OPERATORS
         if not chosen or not large or len(small) < 2:
             continue
+        results[program] = small, []
         for target in large:
-            file, truth = sizes[target]
-            with tempfile.TemporaryDirectory() as directory:
-                trace = Path(directory) / "predicted.reel"
-                prediction = predict([(x, sizes[x]) for x in small], [target], "-o", trace)[0]
-                most, equal = compare(steps(trace), steps(file))
-            live.append(prediction["peak_live_bytes"] / truth["peak_requested"] - 1)
-            reserved.append(prediction["peak_reserved_bytes"] / truth["peak_reserved"] - 1)
-            low, high = (prediction[f"peak_reserved_{end}_bytes"] / truth["peak_reserved"] - 1 for end in ("low", "high"))
-            covered.append(low <= 0 <= high)
-            same_requests.append(most == 0)
-            same_bytes.append(equal)
-            print(f"| {program} | {', '.join(map(str, small))} | {target} | {percent(live[-1])} | {percent(reserved[-1])} | "
-                  f"{percent(low, 1)} to {percent(high, 1)}{'' if covered[-1] else ', MISSED'} | "
-                  f"{'other steps' if most is None else 'equal' if most == 0 else f'{most:+}'} | {100 * equal:.2f} % |", flush=True)
+            results[program][1].append(result_of(sizes, small, target))
+            print_result(program, small, results[program][1][-1])
+    print("\n| program | from | to | live | reserved | truth in the range | as many requests in every step | bytes in equal sizes |\n"
+          "|---|---|---|---|---|---|---|---|")
+    for program, (small, of_program) in results.items():
+        print_program(program, small, of_program)
+    every = [result for _, of_program in results.values() for result in of_program]
     print()
-    for name, errors in (("live", live), ("reserved", reserved)):
-        absolute = [abs(error) for error in errors]
-        print(f"{name}: median {percentile(absolute, 0.5):.2%}, 90th percentile {percentile(absolute, 0.9):.2%}")
-    print(f"truth in the stated range: {sum(covered)} of {len(covered)}")
-    print(f"as many requests in every step: {sum(same_requests)} of {len(same_requests)}; at least 99 % of the bytes in requests of equal "
-          f"sizes: {sum(share >= 0.99 for share in same_bytes)}")
+    for name in ("live", "reserved"):
+        errors = [abs(result[name]) for result in every]
+        print(f"{name}: median {percentile(errors, 0.5):.2%}, 90th percentile {percentile(errors, 0.9):.2%}")
+    print(f"truth in the stated range: {sum(r['covered'] for r in every)} of {len(every)}")
+    print(f"as many requests in every step: {sum(r['requests'] == 0 for r in every)} of {len(every)}; at least 99 % of the bytes in requests "
+          f"of equal sizes: {sum(r['equal'] >= 0.99 for r in every)}")
 
 
 if __name__ == "__main__":

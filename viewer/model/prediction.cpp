@@ -38,7 +38,8 @@ Result<GrowthChart> chart_of(const std::vector<RecordingArgument>& arguments, st
   const Result<PredictDevice> device = predict_device(capacity, recordings);
   if (!device) return device.error();
   const Result<Predictor> predictor = Predictor::make(
-      std::move(recordings), {.names = names, .policy = std::move(bound->spec), .capacity = device->capacity});
+      std::move(recordings),
+      {.names = names, .policy = std::move(bound->spec), .capacity = device->capacity, .gpu = device->gpu});
   if (!predictor) return predictor.error();
   if (to.empty())
     for (const std::uint64_t times : {2U, 4U, 8U})
