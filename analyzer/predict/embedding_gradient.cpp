@@ -18,9 +18,13 @@ constexpr std::array all_tiles{
     Tiles{70, 256 * 11, 64 * 5},  Tiles{80, 384 * 10, 256 * 7},   Tiles{86, 384 * 10, 64 * 5},
     Tiles{90, 384 * 12, 640 * 7}, Tiles{100, 384 * 12, 384 * 10},
 };
-constexpr std::uint64_t scan_tile = 128 * 7;  // on all: PyTorch's own operator of addition is not tuned for
+constexpr std::uint64_t scan_tile = 128 * 7;  // on all: CUB has no tuning for PyTorch's own operator of addition
 
-constexpr std::array capabilities{70U, 80U, 86U, 90U, 100U};
+constexpr auto capabilities = [] {
+  std::array<std::uint32_t, all_tiles.size()> of_tiles{};
+  for (std::size_t i = 0; i < of_tiles.size(); ++i) of_tiles[i] = all_tiles[i].capability;
+  return of_tiles;
+}();
 
 /// The last that is not newer, as CUB chooses.
 const Tiles& tiles_of(const GpuTraits& gpu) {

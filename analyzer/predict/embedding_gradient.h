@@ -41,7 +41,7 @@ inline constexpr std::size_t embedding_requests = 15, embedding_result = 4;
 /// as long is for the caller to see.
 std::optional<EmbeddingGradient> embedding_gradient_of(std::span<const Bytes, embedding_requests> sizes);
 
-/// The GPUs that differ in it.
+/// The compute capabilities from which on it asks for other scratch.
 std::span<const std::uint32_t> capabilities_of_embeddings();
 
 }  // namespace memreel

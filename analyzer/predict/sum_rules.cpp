@@ -11,7 +11,6 @@ namespace {
 constexpr std::uint32_t furthest_conversion = 5;
 /// How far back the gradient of a layer's outputs was asked for.
 constexpr std::uint32_t furthest_output = 256;
-
 /// How far back the gradient of a convolution's weights was asked for, and a copy that it was made from.
 constexpr std::uint32_t furthest_weights = 3, furthest_copy = 8;
 
@@ -48,12 +47,12 @@ class SumFinder {
       }
     }
     if (converted) found = converted;
-    if (!found && !sizes_.is_exact(row)) return std::nullopt;
     if (found) {
       known_.insert(sizes_of(row, *found));
       return found;
     }
-    if (took_scratch(row)) found = by_summed(row);
+    if (!sizes_.is_exact(row) || !took_scratch(row)) return std::nullopt;
+    found = by_summed(row);
     return found ? found : by_scratch(row);
   }
 
@@ -89,7 +88,9 @@ class SumFinder {
     const auto is_made_of_sums = [&](std::uint32_t at) {
       return rows_[at].size > sums && rows_[at].size.count % sums.count == 0 && sizes_.is_exact(at);
     };
-    const auto is_scratch = [&](std::uint32_t at) { return at + rows_[at].lifetime < row; };
+    const auto is_scratch = [&](std::uint32_t at) {
+      return rows_[at].lifetime != Request::kept && at + rows_[at].lifetime < row;
+    };
     std::uint32_t weights = row;
     for (std::uint32_t back = 1; back <= std::min(row, furthest_weights) && weights == row; ++back)
       if (!is_scratch(row - back)) weights = row - back;
