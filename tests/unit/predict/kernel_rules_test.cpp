@@ -77,23 +77,25 @@ Recording embedding(std::uint64_t batch, const GpuTraits& gpu = {}) {
   return program.recording({batch});
 }
 
-/// The bias of a convolution of images of 64 x 64; `copied`: numbers of a pixel lie beside each other.
-Recording convolution(std::uint64_t batch, bool copied, const GpuTraits& gpu = {}) {
+/// The bias of a convolution of images of 64 x 64; `copied`: numbers of a pixel lie beside each other. Gradients of two
+/// bytes a number are converted, those of four kept.
+Recording convolution(std::uint64_t batch, bool copied, const GpuTraits& gpu = {}, std::uint64_t number = 2) {
   Program program;
   const StackId forward = program.stack("_conv_forward@torch/nn/modules/conv.py:548");
   constexpr std::uint64_t channels = 32;
-  const std::uint64_t rows = batch * 64 * 64, size = rows * channels * 2;
-  const std::uint32_t input = program.ask(rows * 3 * 2, forward), output = program.ask(size, forward);
+  const std::uint64_t rows = batch * 64 * 64, size = rows * channels * number;
+  const std::uint32_t input = program.ask(rows * 3 * number, forward), output = program.ask(size, forward);
   const std::uint32_t gradient = program.ask(size);
   program.free(output);
   const std::uint32_t copy = copied ? program.ask(size) : 0;
-  const std::uint32_t weights = program.ask(27 * channels * 2);
+  const std::uint32_t weights = program.ask(27 * channels * number);
   if (copied) program.free(copy);
   const auto scratch =
       scratch_of({.rows = rows, .columns = channels, .layout = copied ? SumLayout::rows : SumLayout::columns}, gpu);
-  const std::uint32_t bias = program.run(scratch ? requests_of(*scratch) : KernelRequests{}, channels * 2);
+  const std::uint32_t bias = program.run(scratch ? requests_of(*scratch) : KernelRequests{}, channels * number);
   program.free(gradient);
   program.free(input);
+  if (number == 4) return program.recording({batch});
   const std::uint32_t converted = program.ask(27 * channels * 4);
   program.free(weights);
   const std::uint32_t converted_bias = program.ask(channels * 4);
@@ -150,11 +152,13 @@ TEST(KernelRules, AnEmbeddingShowsWhatKindOfGpuSortsIt) {
 }
 
 TEST(KernelRules, TheBiasOfAConvolution) {
-  for (const bool copied : {false, true}) {
-    const Learned learned({convolution(1, copied), convolution(2, copied), convolution(3, copied)});
-    for (const std::uint64_t batch : {8U, 32U, 64U, 512U})
-      EXPECT_EQ(predicted(learned.model, batch), recorded(convolution(batch, copied))) << batch << copied;
-  }
+  for (const bool copied : {false, true})
+    for (const std::uint64_t number : {2U, 4U}) {
+      const auto run = [&](std::uint64_t batch) { return convolution(batch, copied, {}, number); };
+      const Learned learned({run(1), run(2), run(3)});
+      for (const std::uint64_t batch : {8U, 32U, 64U, 512U})
+        EXPECT_EQ(predicted(learned.model, batch), recorded(run(batch))) << batch << copied << number;
+    }
 }
 
 TEST(KernelRules, ABiasShowsItsGpu) {
