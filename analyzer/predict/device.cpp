@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analyzer/predict/cards.h"
+#include "formats/model/device_sample.h"
 #include "formats/model/quantity.h"
 
 namespace memreel {
@@ -13,12 +14,16 @@ std::optional<Bytes> sampled_others(std::span<const Recording> recordings) {
   std::optional<Bytes> most;
   for (const Recording& recording : recordings) {
     const EventColumns& events = recording.trace.events;
+    const Tables& tables = recording.trace.tables;
+    const std::int32_t device = tables[recording.heap].device;
     Bytes reserved;
     for (std::size_t i = 0; i < events.count(); ++i) {
       const EventKind kind = events.kind[i];
-      if (kind == EventKind::memory_info && events.size[i] >= reserved)
+      const Origin& origin = tables[events.origin[i]];
+      if (kind == EventKind::memory_info && samples_device(tables, origin) && tables[origin.heap].device == device &&
+          events.size[i] >= reserved)
         most = std::max(most.value_or(Bytes{}), events.size[i] - reserved);
-      if (recording.trace.tables[events.origin[i]].heap != recording.heap) continue;
+      if (origin.heap != recording.heap) continue;
       if (kind == EventKind::segment_alloc || kind == EventKind::segment_map) reserved += events.size[i];
       if (kind == EventKind::segment_free || kind == EventKind::segment_unmap) reserved -= events.size[i];
     }
