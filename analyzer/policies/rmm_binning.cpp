@@ -130,7 +130,7 @@ Extent RmmBinning::extent_of(std::uint32_t slot) const {
 }
 
 PolicyEntry rmm_binning_entry() {
-  return {.info = {.name = "rmm.binning",
+  return {.info = {.name = RmmBinningSettings::policy,
                    .description = "RAPIDS RMM's binning_memory_resource: bins of equal blocks, behind them a pool",
                    .defaults =
                        [] {
@@ -141,7 +141,8 @@ PolicyEntry rmm_binning_entry() {
           .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
             const auto pool = RmmPoolSettings::of(spec);
             if (!pool) return pool.error();
-            const auto largest = power_of_two_parameter(spec, "largest", RmmPoolSettings::alignment, 1_GiB);
+            const auto largest =
+                power_of_two_parameter(spec, "largest", RmmPoolSettings::alignment, RmmBinningSettings::most);
             if (!largest) return largest.error();
             const auto smallest = power_of_two_parameter(spec, "smallest", RmmPoolSettings::alignment, *largest);
             if (!smallest) return smallest.error();

@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "analyzer/engine/device.h"
@@ -30,6 +31,9 @@
 namespace memreel {
 
 struct RmmBinningSettings {
+  static constexpr std::string_view policy = "rmm.binning";
+  static constexpr Bytes most = 1_GiB;  // of a bin; the least is RmmPoolSettings::alignment
+
   Bytes smallest = 256_KiB, largest = 4_MiB;
   RmmPoolSettings pool;
 };

@@ -10,6 +10,7 @@
 #include "analyzer/engine/policy.h"
 #include "analyzer/engine/run_options.h"
 #include "analyzer/policies/parameters.h"
+#include "analyzer/policies/rmm_binning.h"
 #include "analyzer/policies/rmm_pool.h"
 #include "analyzer/replay/registry.h"
 #include "analyzer/replay/replay.h"
@@ -168,31 +169,52 @@ class PlacementVerifier {
     return policy;
   }
 
+  /// RMM's bins show in what is taken before the program begins and in where its first requests are. These are powers
+  /// of two side by side, with which the most is repeated before anything differs.
+  PolicySpec with_bins(const PolicySpec& spec) const {
+    std::vector<PolicySpec> candidates;
+    for (Bytes largest = RmmPoolSettings::alignment; largest <= RmmBinningSettings::most; largest = largest * 2)
+      for (Bytes smallest = RmmPoolSettings::alignment; smallest <= largest; smallest = smallest * 2) {
+        PolicySpec& candidate = candidates.emplace_back(spec);
+        candidate.parameters.try_emplace("smallest", size_text(smallest));
+        candidate.parameters.try_emplace("largest", size_text(largest));
+      }
+    return repeating_most(spec, candidates);
+  }
+
   /// The order in which RMM visited the streams is that in which it repeats most of the history.
-  Result<PolicySpec> with_stream_order(PolicySpec spec) const {
+  PolicySpec with_stream_order(const PolicySpec& spec) const {
     std::vector<std::uint64_t> handles;
     for (const PoolStream& pool_stream : heap_.pool_streams) handles.push_back(pool_stream.stream_handle);
     std::ranges::sort(handles);
     handles.erase(std::unique(handles.begin(), handles.end()), handles.end());
     constexpr std::size_t most_streams = 7;
     if (handles.size() > most_streams) return spec;
-    PolicySpec best = spec;
-    std::uint64_t most = 0;
+    std::vector<PolicySpec> candidates;
     do {
       std::string order;
       for (const std::uint64_t handle : handles) order += (order.empty() ? "" : "/") + std::to_string(handle);
-      spec.parameters["stream_order"] = order;
-      const Result<BoundPolicy> policy = bind_policy(spec);
-      if (!policy) return policy.error();
-      const Verification verified = run(*policy, false);
-      if (verified.address_matches <= most) continue;
-      most = verified.address_matches;
-      best = spec;
+      candidates.emplace_back(spec).parameters["stream_order"] = order;
     } while (std::ranges::next_permutation(handles).found);
-    return best;
+    return repeating_most(spec, candidates);
   }
 
  private:
+  /// The candidate that repeats the most before anything differs, of several the first; `otherwise` when none repeats
+  /// anything.
+  PolicySpec repeating_most(const PolicySpec& otherwise, const std::vector<PolicySpec>& candidates) const {
+    const PolicySpec* best = &otherwise;
+    std::uint64_t most = 0;
+    for (const PolicySpec& candidate : candidates) {
+      const Result<BoundPolicy> policy = bind_policy(candidate);
+      if (!policy) continue;  // such as bins that end below those that were given
+      const std::uint64_t repeated = run(*policy, false).address_matches;
+      if (repeated > most) best = &candidate;
+      most = std::max(most, repeated);
+    }
+    return *best;
+  }
+
   const Trace& trace_;
   const Prepared& heap_;
   std::vector<SegmentEvent> segments_;
@@ -247,27 +269,35 @@ std::optional<PolicySpec> recorded_policy(const Trace& trace, const Prepared& he
   return spec;
 }
 
-Result<Verification> verify_placement(const Trace& trace, const Prepared& heap, const PolicySpec& spec) {
-  Result<BoundPolicy> policy = bind_policy(spec);
+Result<Verification> verify_placement(const Trace& trace, const Prepared& heap, const PolicySpec& given) {
+  Result<BoundPolicy> policy = bind_policy(given);
   if (!policy) return std::move(policy).error();
   const PlacementVerifier verifier(trace, heap);
-  const auto order = policy->spec.parameters.find("stream_order");
-  const bool searches = order != policy->spec.parameters.end() && !spec.parameters.contains("stream_order");
-  if (searches) {
-    const Result<PolicySpec> ordered = verifier.with_stream_order(spec);
-    if (!ordered) return ordered.error();
-    policy = bind_policy(*ordered);
-  }
-  if (policy->spec.parameters.contains("maximum") && !spec.parameters.contains("maximum"))
-    policy = verifier.with_maximum(*std::move(policy));
+  const auto searches = [&](const char* parameter) {
+    return policy->spec.parameters.contains(parameter) && !given.parameters.contains(parameter);
+  };
+  const bool searches_bins = given.name == RmmBinningSettings::policy && (searches("smallest") || searches("largest"));
+  const bool searches_order = searches("stream_order");
+  PolicySpec spec = given;
+  if (searches_bins) spec = verifier.with_bins(spec);
+  if (searches_order) spec = verifier.with_stream_order(spec);
+  policy = bind_policy(spec);
+  if (!policy) return std::move(policy).error();
+  if (searches("maximum")) policy = verifier.with_maximum(*std::move(policy));
   Verification verified = verifier.run(*policy, true);
   if (verified.allocations == 0 && std::ranges::count(heap.op, Op::alloc) > 0)
     return Error{.what = policy->spec.name + " says how much, not where: there are no addresses to compare",
                  .where = "--policy",
                  .remedy = "name a policy that places"};
-  if (searches)
-    verified.rules = "visits streams in the order " + policy->spec.parameters.at("stream_order") +
+  const auto& parameters = policy->spec.parameters;
+  if (searches_order)
+    verified.rules = "visits streams in the order " + parameters.at("stream_order") +
                      ", the one of all that repeats most of the history: RMM's own depends on the run";
+  if (searches_bins) {
+    verified.rules += (verified.rules.empty() ? "" : "; ") + ("bins of " + parameters.at("smallest")) + " to " +
+                      parameters.at("largest") + ", with which most of it is repeated: the log does not say them";
+    if (!verified.exact()) verified.rules += "; name them with --policy 'rmm.binning{smallest=SIZE,largest=SIZE}'";
+  }
   return verified;
 }
 

@@ -18,8 +18,9 @@ namespace memreel {
 /// request. None: they name no policy.
 std::optional<PolicySpec> recorded_policy(const Trace& trace, const Prepared& heap);
 
-/// The setting "limit" is the device's capacity. Where the order in which RMM visits its streams is not given, every
-/// order is tried as long as there are at most seven streams. Errors: as bind_policy(); a policy that does not place.
-Result<Verification> verify_placement(const Trace& trace, const Prepared& heap, const PolicySpec& spec);
+/// The setting "limit" is the device's capacity. What `given` leaves out and the history shows is found by trying:
+/// the maximum of RMM's pool, its bins, and the order in which it visits its streams as long as these are at most
+/// seven. Errors: as bind_policy(); a policy that does not place.
+Result<Verification> verify_placement(const Trace& trace, const Prepared& heap, const PolicySpec& given);
 
 }  // namespace memreel

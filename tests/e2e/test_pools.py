@@ -56,8 +56,20 @@ class Pools(ProgramTest):
         self.assertEqual(self.verified("rmm.arena")["params"]["size"], str(1 << 30))
 
     def test_rmm_binning(self):
-        device = self.verified("rmm.binning", "--policy", BINNING)
+        device = self.verified("rmm.binning")
+        self.assertEqual((device["params"]["smallest"], device["params"]["largest"]), ("256", "1MiB"))
         self.assertEqual(device["peak_reserved_bytes"], device["recorded_peak_reserved_bytes"])
+        self.assertIn("bins of 256 to 1MiB", device["rules"])
+        self.assertNotIn("bins", self.verified("rmm.binning", "--policy", BINNING)["rules"])
+
+    def test_bins_that_differ(self):
+        for given in ("smallest=512", "largest=512KiB", "smallest=2MiB"):
+            with self.subTest(given):
+                ran = run("verify", POOLS / "rmm.binning-s1.jsonl.xz", "--json", "--policy", f"rmm.binning{{initial=64MiB,{given}}}")
+                self.assertEqual(ran.returncode, 1)
+                (device,) = json.loads(ran.stdout)["devices"]
+                self.assertEqual(device["params"][given.split("=")[0]], given.split("=")[1])
+                self.assertIn("--policy 'rmm.binning{smallest=SIZE,largest=SIZE}'", device["rules"])
 
     def test_cupy(self):
         self.assertEqual(self.verified("cupy")["policy"], "cupy.pool")
