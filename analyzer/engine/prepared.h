@@ -34,6 +34,7 @@ struct PoolStream {
   PoolId pool = PoolId::default_pool;
   StreamId stream = StreamId::default_stream;
   std::uint64_t stream_handle = 0;
+  bool no_split = false;  // the program made the pool so: free blocks are handed out whole
 };
 
 /// Device memory that the recorded run was given.

@@ -10,8 +10,8 @@
 // - That one candidate is refused when it is of max_split_size or more and the request is not, or when both are and it
 //   exceeds the request by max_non_split_rounding or more; blocks of expandable segments too, but for PR #193400.
 // - The front of the block is handed out. The rest becomes a free block when it has at least 512 B (small, or with
-//   expandable_segments) or more than 1 MiB (large, and only when the request is below max_split_size); else it goes
-//   with the allocation.
+//   expandable_segments) or more than 1 MiB (large, and only when the request is below max_split_size); else, and in a
+//   pool with no_split always, it goes with the allocation.
 // - Without a candidate, in this order: collect garbage if a threshold is set; ask the device for a segment (with
 //   expandable_segments: for memory to map, though the limit is checked as if it were a segment); release oversize
 //   blocks of this stream if max_split_size is set, and ask again; wait for all pending blocks, release everything
@@ -69,7 +69,7 @@ class TorchNative {
       : settings_(settings),
         divides_(settings.divides()),
         least_rest_{settings.expandable ? TorchSettings::min_block : TorchSettings::max_small + 1_B,
-                    TorchSettings::min_block},
+                    TorchSettings::min_block, TorchSettings::unlimited},
         device_(device),
         observer_(std::move(observer)),
         collects_garbage_(settings.garbage_collection_threshold > 0 && device.capacity().has_value()),
@@ -89,7 +89,7 @@ class TorchNative {
       observer_.failed();
       return false;
     }
-    block_of_[slot] = hand_out(slot, block, requested, rounded, small);
+    block_of_[slot] = hand_out(slot, block, requested, rounded, arena);
     return true;
   }
 
@@ -214,12 +214,12 @@ class TorchNative {
     return block;
   }
 
-  BlockId hand_out(std::uint32_t slot, BlockId block, Bytes requested, Bytes rounded, bool small) {
+  BlockId hand_out(std::uint32_t slot, BlockId block, Bytes requested, Bytes rounded, const Arena& arena) {
     const bool expandable = table_[block].expandable;
     const bool was_split = !expandable && table_[block].is_split();
     const Bytes rest = table_[block].size - rounded;
     BlockId taken = block;
-    const bool split = splits(rest, rounded, small);
+    const bool split = splits(rest, rounded, arena);
     if (split) {
       taken = table_.split_front(block, rounded);
       pools_.note_made(taken);
@@ -228,13 +228,13 @@ class TorchNative {
     Block& result = table_[taken];
     result.state = BlockState::allocated;
     pools_.use().allocated += result.size;
-    observer_.allocated(slot, small, requested, result.size, split && !expandable ? rest : Bytes{}, was_split);
+    observer_.allocated(slot, arena.small, requested, result.size, split && !expandable ? rest : Bytes{}, was_split);
     return taken;
   }
 
-  bool splits(Bytes rest, Bytes rounded, bool small) const {
+  bool splits(Bytes rest, Bytes rounded, const Arena& arena) const {
     // Small requests are below any max_split_size. Not by &&: which of them it is nobody can foresee.
-    return (static_cast<unsigned>(rest >= least_rest_[small ? 1 : 0]) &
+    return (static_cast<unsigned>(rest >= least_rest_[static_cast<std::size_t>(arena.splits)]) &
             static_cast<unsigned>(settings_.expandable || rounded < settings_.max_split_size)) != 0;
   }
 
@@ -366,7 +366,7 @@ class TorchNative {
 
   TorchSettings settings_;
   bool divides_;
-  std::array<Bytes, 2> least_rest_;  // what is left of a large, a small block when its front is handed out
+  std::array<Bytes, 3> least_rest_;  // of a block whose front is handed out, to be a block: by TorchSplits
   Device& device_;
   [[no_unique_address]] Observer observer_;
   bool collects_garbage_;

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <tuple>
 #include <type_traits>
@@ -20,6 +21,9 @@
 
 namespace memreel {
 
+/// What is left of a block when its front is handed out: a block of its own, or part of the allocation.
+enum class TorchSplits : std::uint8_t { large, small, never };
+
 /// Blocks that can stand in for one another: of one pool, size class and stream. `Tie`: which of several of a size is
 /// the first.
 template <class Tie>
@@ -29,6 +33,7 @@ struct TorchArena {
   std::uint32_t number = 0;
   std::uint32_t size_class = 0;
   bool small = false;
+  TorchSplits splits = TorchSplits::large;
   PoolId pool = PoolId::default_pool;
   StreamId stream = StreamId::default_stream;
   std::uint64_t stream_handle = 0;
@@ -136,8 +141,10 @@ class TorchPools {
   void build(const Prepared& heap) {
     std::map<std::tuple<PoolId, bool, std::uint64_t>, std::uint32_t> by_key;
     std::map<std::uint64_t, StreamId> stream_of;
+    std::set<PoolId> no_split;
     for (const PoolStream& pool_stream : heap.pool_streams) {
       stream_of[pool_stream.stream_handle] = pool_stream.stream;
+      if (pool_stream.no_split) no_split.insert(pool_stream.pool);
       for (const bool small : {false, true}) by_key[{pool_stream.pool, small, pool_stream.stream_handle}] = 0;
     }
     for (auto& [key, number] : by_key) {
@@ -150,6 +157,9 @@ class TorchPools {
                          .number = number,
                          .size_class = static_cast<std::uint32_t>(searches_.size() - 1),
                          .small = small,
+                         .splits = no_split.contains(pool) ? TorchSplits::never
+                                   : small                 ? TorchSplits::small
+                                                           : TorchSplits::large,
                          .pool = pool,
                          .stream = stream_of[stream],
                          .stream_handle = stream});

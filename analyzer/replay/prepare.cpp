@@ -1,10 +1,13 @@
 #include "analyzer/replay/prepare.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "analyzer/replay/implied_capacity.h"
 #include "analyzer/replay/steps.h"
+#include "analyzer/replay/torch_history.h"
+#include "analyzer/replay/unsplit_pools.h"
 #include "formats/model/flat_map.h"
 
 namespace memreel {
@@ -60,12 +63,14 @@ class HeapBuilder {
     heap_.heap = id;
     heap_.device = heap.device;
     heap_.level = heap.level;
+    if (is_torch(tables, id)) unsplit_.emplace();
   }
 
   std::uint32_t alloc(const Origin& origin, Bytes size, Address address, std::uint32_t event) {
     const std::uint32_t slot = take_slot();
     push(Op::alloc, slot, pool_stream(origin), size, event);
     if (heap_.keeps_addresses) heap_.address.back() = address;
+    if (unsplit_) unsplit_->allocated(origin, slot, address, size);
     return slot;
   }
 
@@ -86,7 +91,7 @@ class HeapBuilder {
   /// True when the free is also the completion.
   bool free_requested(std::uint32_t slot, const Origin& origin, Bytes size, std::uint32_t event) {
     push(completes_at_request_ ? Op::free : Op::free_requested, slot, pool_stream(origin), size, event);
-    if (completes_at_request_) free_slots_.push_back(slot);
+    if (completes_at_request_) completed(slot);
     return completes_at_request_;
   }
 
@@ -96,7 +101,7 @@ class HeapBuilder {
       heap_.op.back() = Op::free;
     else
       push(was_requested ? Op::free_completed : Op::free, slot, pool_stream(origin), size, event);
-    free_slots_.push_back(slot);
+    completed(slot);
   }
 
   void synchronized(const Origin& origin, std::uint64_t how, std::uint32_t event) {
@@ -113,11 +118,19 @@ class HeapBuilder {
     }
   }
 
-  void segment(Address address, Bytes size) { heap_.segments.push_back({address, size}); }
+  void segment(EventKind kind, const Origin& origin, Address address, Bytes size) {
+    if (kind == EventKind::segment_alloc && size > 0_B) heap_.segments.push_back({address, size});
+    if (!unsplit_) return;
+    if (kind == EventKind::segment_alloc || kind == EventKind::segment_map)
+      unsplit_->taken(origin, address, size);
+    else
+      unsplit_->given_back(origin, address, size);
+  }
 
   void settings(const Settings& settings) {
     for (const auto& [key, value] : settings.entries) heap_.settings[(*tables_)[key]] = (*tables_)[value];
     if (heap_.op.empty()) heap_.keeps_addresses = heap_.settings.contains("kind");
+    if (unsplit_) unsplit_->set(TorchSettings::recorded(heap_.settings));
   }
 
   std::int32_t device() const { return heap_.device; }
@@ -147,6 +160,8 @@ class HeapBuilder {
   }
   Prepared take(const ImpliedCapacities& capacities) && {
     heap_.implied_capacity = capacities.bounds(heap_.heap).most;
+    if (unsplit_)
+      for (PoolStream& pool_stream : heap_.pool_streams) pool_stream.no_split = unsplit_->contains(pool_stream.pool);
     return std::move(heap_);
   }
 
@@ -167,6 +182,11 @@ class HeapBuilder {
     heap_.size.push_back(size);
     heap_.event.push_back(event);
     if (heap_.keeps_addresses) heap_.address.push_back({});
+  }
+
+  void completed(std::uint32_t slot) {
+    free_slots_.push_back(slot);
+    if (unsplit_) unsplit_->completed(slot);
   }
 
   std::uint32_t take_slot() {
@@ -193,6 +213,7 @@ class HeapBuilder {
   Prepared taken_;  // rows, no longer in heap_
   std::map<std::pair<PoolId, StreamId>, std::uint32_t> pool_streams_;
   std::vector<std::uint32_t> free_slots_;
+  std::optional<UnsplitPools> unsplit_;  // of PyTorch's allocator
   bool completes_at_request_ = false;
   bool failed_ = false;  // at least once to allocate
 };
@@ -263,7 +284,7 @@ class Preparation::Impl {
                  std::uint32_t event) {
     HeapBuilder& heap = heaps_[index(origin.heap)];
     capacities_.see(kind, origin.heap, origin, size, address_or_value);
-    if (kind == EventKind::segment_alloc && size > 0_B) heap.segment(Address{address_or_value}, size);
+    if (is_segment(kind)) heap.segment(kind, origin, Address{address_or_value}, size);
     if (kind == EventKind::alloc_failed) heap.alloc_failed(origin, size, event);
     if (kind == EventKind::empty_cache) heap.empty_cache(origin, event);
     if (kind == EventKind::pool_end) heap.pool_end(origin, event);

@@ -454,14 +454,26 @@ def pinned(torch, rng):
 
 
 def unsplit(torch, rng):
-    """A MemPool that never splits its blocks."""
-    pool = torch.cuda.MemPool(no_split=True)
-    held, other = [], []
-    for _ in range(40):
-        with torch.cuda.use_mem_pool(pool):
-            held += random_work(torch, rng, steps=8, most=3)
-        other += random_work(torch, rng, steps=8, most=3)
-        del held[: len(held) // 2], other[: len(other) // 2]
+    """MemPools that never split their blocks, beside one that does, on two streams; one of them ends before the rest."""
+    streams = [torch.cuda.current_stream(), torch.cuda.Stream()]
+    pools = [torch.cuda.MemPool(no_split=no_split) for no_split in (True, True, False)]
+    held = [[] for _ in range(4)]
+    for step in range(60):
+        which = rng.randrange(4)
+        with torch.cuda.stream(rng.choice(streams)):
+            if which < len(pools):
+                with torch.cuda.use_mem_pool(pools[which]):
+                    held[which] += random_work(torch, rng, steps=8, most=3)
+            else:
+                held[3] += random_work(torch, rng, steps=8, most=3)
+        for tensors in held:
+            del tensors[: rng.randint(0, len(tensors))]
+        if step == 40:
+            held.pop(0), pools.pop(0)
+            held.insert(2, [])
+            gc.collect()
+        if rng.random() < 0.05:
+            torch.cuda.empty_cache()
 
 
 def attention_model(torch, width, layers, causal_length=None):

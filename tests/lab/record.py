@@ -9,7 +9,7 @@ program runs in a fork of this process, which has not used CUDA yet. What a rele
 that it has no API for) is drawn anew.
 
 The series `usual` is --count programs, the same for every release but for what it refuses. What came later has a series of a fifth as
-many: `pinned` host memory (2.14), and `reserve`, how many addresses an expandable segment has (2.15).
+many: MemPools with `no_split`, `pinned` host memory (2.14), and `reserve`, how many addresses an expandable segment has (2.15).
 """
 
 import argparse
@@ -28,6 +28,7 @@ import forked
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "gpu"))
 from programs import PROGRAMS, limit  # noqa: E402
 
+warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 import torch  # noqa: E402
 
 EVERYWHERE = ["streams", "oom", "threads", "churn", "pressure", "captures", "capture_streams", "devices"]
@@ -52,17 +53,20 @@ PINNED_SETTINGS = [
 RESERVE_SETTINGS = [(1, "expandable_segments", ["True"]), (1, "expandable_segments_reserve", ["0.06G", "0.1G", "0.25G", "0.5G", "1G"]),
                     *SETTINGS[1:]]
 RECORDER = getattr(torch.cuda.memory, "_record_memory_history_impl", torch.cuda.memory._record_memory_history)
+CAN_KEEP_WHOLE = "no_split" in inspect.signature(getattr(torch.cuda, "MemPool", print)).parameters
 RECORDS_HOST = "record_pinned_host_memory" in inspect.signature(RECORDER).parameters
 
 
 def programs_of(series):
     if series == "pinned":
         return ["pinned"] if RECORDS_HOST else []
+    if series == "no_split":
+        return ["unsplit"] if CAN_KEEP_WHOLE else []
     return EVERYWHERE + (WITH_POOLS if hasattr(torch.cuda, "use_mem_pool") else [])
 
 
 def drawn(rng, series):
-    settings = {"usual": SETTINGS, "pinned": PINNED_SETTINGS, "reserve": RESERVE_SETTINGS}[series]
+    settings = {"usual": SETTINGS, "pinned": PINNED_SETTINGS, "reserve": RESERVE_SETTINGS, "no_split": SETTINGS}[series]
     conf = ",".join(f"{key}:{rng.choice(values)}" for often, key, values in settings if rng.random() < often)
     return rng.choice(programs_of(series)), rng.randrange(1000, 100_000), conf, rng.choice(LIMITS)
 
@@ -96,12 +100,11 @@ def main():
     parser.add_argument("--only", type=json.loads, metavar="LINE")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
     if args.only:
         row = args.only
         return 0 if record(args.out / row["file"], row["program"], row["seed"], row["conf"], row["limit"]) else 1
     made = {"usual": record_series(args, "usual", args.count, random.Random(args.seed))}
-    for number, series in enumerate(("pinned", "reserve"), 1):
+    for number, series in enumerate(("pinned", "reserve", "no_split"), 1):
         made[series] = record_series(args, series, (args.count + 4) // 5, random.Random(args.seed + number)) if programs_of(series) else 0
     return 0 if made["usual"] else 1
 

@@ -26,13 +26,19 @@ class EmptyCacheFinder {
  public:
   EmptyCacheFinder(const DeviceHistory& history, const Places& places, const AllocatorRules& rules,
                    const Tables& tables)
-      : entries_(history.entries), places_(places), rules_(rules), tables_(tables), heap_(rules) {}
+      : entries_(history.entries),
+        states_pools_(history.states_pools),
+        places_(places),
+        rules_(rules),
+        tables_(tables),
+        heap_(rules) {}
 
   std::vector<ReleaseRun> find(Bytes reserved) {
     // What was unmapped may be less than the block that it was of. Where that decides whether it is too large to be
     // handed out, the history is followed from its beginning.
-    follows_ = rules_.expandable && rules_.max_split_size < Bytes{std::numeric_limits<std::uint64_t>::max()} &&
-               reserved == Bytes{};
+    is_whole_ = reserved == Bytes{};
+    follows_ =
+        rules_.expandable && rules_.max_split_size < Bytes{std::numeric_limits<std::uint64_t>::max()} && is_whole_;
     scan(TotalBytes(reserved));
     collects_ = rules_.garbage_collection_threshold > 0 && (reserved != 0_B || could_collect());
     std::vector<ReleaseRun> found;
@@ -110,6 +116,7 @@ class EmptyCacheFinder {
     const bool gets_something = acquires_segment(run.next->action()) || (follows_ && run.alloc);
     if (!gets_something) return true;
     if (run.alloc && could_have_served(run)) return true;
+    if (passes_over_default_pool(run)) return true;
     const bool fitted = (TotalBytes(reserved_before) + wanted(run)).bytes() <= allowed_;
     return fitted && !(collects_ && could_be_garbage_collection(run, reserved_before));
   }
@@ -144,20 +151,34 @@ class EmptyCacheFinder {
 
   bool leaves_unused(const RecordedHeap& heap) const {
     return std::ranges::any_of(heap.alive(), [&](UnitId id) {
-      const Place& place = places_[static_cast<PlaceId>(heap[id].stream)];
-      return place.pool.value_or(PoolKey{}) == PoolKey{} && heap.has_unused(id);
+      return is_default(static_cast<PlaceId>(heap[id].stream)) && heap.has_unused(id);
     });
   }
 
+  /// Whether the default pool had something to release, and what was released is of others.
+  bool passes_over_default_pool(const Run& run) {
+    if (!states_pools_ || !is_whole_) return false;
+    for (std::size_t i = run.first; i < run.end; ++i)
+      if (is_default(entries_[i].place())) return false;
+    follow_to(run.first);
+    return leaves_unused(heap_);
+  }
+
+  bool is_default(PlaceId place) const { return places_[place].pool.value_or(PoolKey{}) == PoolKey{}; }
+
   bool could_have_served(const Run& run) {
     if (follows_) {
-      for (; followed_ < run.first; ++followed_) follow(heap_, entries_[followed_]);
+      follow_to(run.first);
       return heap_.would_serve(key_of(*run.alloc), rules_.rounded({run.alloc->size}));
     }
     for (std::size_t i = run.first; i < run.end; ++i)
       if (entries_[i].place() == run.alloc->place() && serves(entries_[i], rules_.rounded({run.alloc->size})))
         return true;
     return false;
+  }
+
+  void follow_to(std::size_t entry) {
+    for (; followed_ < entry; ++followed_) follow(heap_, entries_[followed_]);
   }
 
   static std::uint64_t key_of(const Entry& entry) { return static_cast<std::uint64_t>(entry.place()); }
@@ -203,22 +224,23 @@ class EmptyCacheFinder {
       return false;
     for (std::size_t i = run.first; i < run.end; ++i) {
       const Entry& entry = entries_[i];
-      const bool in_default_pool = places_[entry.place()].pool.value_or(PoolKey{}) == PoolKey{};
       if (entry.action() != Action::segment_free || Bytes{entry.size} == AllocatorRules::small_buffer ||
-          !in_default_pool)
+          !is_default(entry.place()))
         return false;
     }
     return true;
   }
 
   const Entries& entries_;
+  bool states_pools_;
   const Places& places_;
   const AllocatorRules& rules_;
   const Tables& tables_;
   std::vector<std::size_t> segment_entries_;
   Bytes allowed_;
-  RecordedHeap heap_;  // in front of entry `followed_`, when it `follows_`
+  RecordedHeap heap_;  // in front of entry `followed_`
   std::size_t followed_ = 0;
+  bool is_whole_ = false;  // the history begins with nothing held
   bool follows_ = false;
   bool collects_ = false;  // garbage, as far as can be told
 };

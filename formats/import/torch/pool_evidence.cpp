@@ -99,6 +99,7 @@ class EvidenceFinder {
     });
     heap_.take(*placement);
     facts(unit).last_needed = i;
+    if (heap_[unit].no_split) facts(unit).not_default = true;
     return unit;
   }
 

@@ -23,6 +23,7 @@ UnitId RecordedHeap::acquire(const Entry& entry, std::uint64_t stream) {
   unit.fresh = true;
   unit.held += Bytes{entry.size};
   unit.end = std::max(unit.end, entry.address + entry.size);
+  if (unit.expandable) mapped_.insert(entry.address);
   const auto [piece, is_new] = pieces_.try_emplace(entry.address, Piece{.size = entry.size, .unit = id});
   if (is_new) set_free(piece);
   return id;
@@ -36,6 +37,7 @@ UnitId RecordedHeap::release(const Entry& entry) {
   const std::uint64_t end = begin + piece->second.size;
   const std::uint64_t gone = entry.address + entry.size;
   if (gone > end) return UnitId::none;
+  mapped_.erase(mapped_.lower_bound(entry.address), mapped_.lower_bound(gone));
   take_out(piece);
   pieces_.erase(piece);
   for (const auto& [from, to] : {std::pair{begin, entry.address}, std::pair{gone, end}})
@@ -48,18 +50,26 @@ UnitId RecordedHeap::release(const Entry& entry) {
 
 std::optional<RecordedHeap::Placement> RecordedHeap::placement(const Entry& alloc) const {
   const auto piece = piece_at(alloc.address);
-  if (piece == pieces_.end() || !piece->second.free || piece->first != alloc.address) return std::nullopt;
-  return Placement{.block = {.size = piece->second.size, .address = piece->first, .unit = piece->second.unit},
+  if (piece == pieces_.end() || !piece->second.free) return std::nullopt;
+  if (piece->first != alloc.address && !mapped_.contains(alloc.address)) return std::nullopt;
+  return Placement{.block = {.size = piece->first + piece->second.size - alloc.address,
+                             .address = alloc.address,
+                             .unit = piece->second.unit},
                    .rounded = rules_.rounded({alloc.size})};
 }
 
 void RecordedHeap::take(const Placement& placement) {
-  const auto piece = pieces_.find(placement.block.address);
-  const UnitId id = piece->second.unit;
+  const UnitId id = placement.block.unit;
+  auto piece = pieces_.find(placement.block.address);
+  if (piece == pieces_.end()) {
+    keep_whole(id);
+    piece = pieces_.find(placement.block.address);
+    if (piece == pieces_.end()) return;
+  }
   take_out(piece);
   piece->second.free = false;
   const Bytes size{piece->second.size};
-  if (size > placement.rounded && rules_.splits(size - placement.rounded, placement.rounded)) {
+  if (!at(id).no_split && size > placement.rounded && rules_.splits(size - placement.rounded, placement.rounded)) {
     piece->second.size = placement.rounded.count;
     const Bytes rest = size - placement.rounded;
     put_free(pieces_.try_emplace(piece->first + placement.rounded.count, Piece{.size = rest.count, .unit = id}).first);
@@ -163,6 +173,23 @@ void RecordedHeap::put_free(Pieces::iterator piece) {
 void RecordedHeap::take_out(Pieces::const_iterator piece) {
   const Unit& unit = at(piece->second.unit);
   free_[{unit.stream, unit.small}].erase({piece->second.size, piece->first, piece->second.unit});
+}
+
+void RecordedHeap::keep_whole(UnitId range) {
+  Unit& unit = at(range);
+  unit.no_split = true;
+  for (auto used = pieces_.lower_bound(unit.begin); used != pieces_.end() && used->first < unit.end; ++used) {
+    const auto rest = std::next(used);
+    if (used->second.free || rest == pieces_.end() || !rest->second.free || rest->second.unit != range) continue;
+    if (rest->first != used->first + used->second.size || mapped_.contains(rest->first)) continue;
+    const std::uint64_t rest_end = rest->first + rest->second.size;
+    const auto next = mapped_.lower_bound(rest->first);
+    const std::uint64_t end = next == mapped_.end() ? rest_end : std::min(*next, rest_end);
+    take_out(rest);
+    pieces_.erase(rest);
+    used->second.size = end - used->first;
+    if (end < rest_end) put_free(pieces_.try_emplace(end, Piece{.size = rest_end - end, .unit = range}).first);
+  }
 }
 
 void RecordedHeap::set_free(Pieces::iterator piece) {

@@ -23,6 +23,7 @@ struct Unit {
   TotalBytes held;     // none: it was given back
   bool small = false;  // serves small requests
   bool expandable = false;
+  bool no_split = false;         // of a MemPool that is so; found out of ranges, where it matters
   bool fresh = true;             // it, or memory in it, was got for the request that follows
   UnitId before = UnitId::none;  // what served the request before it was got, on its stream
 };
@@ -111,11 +112,14 @@ class RecordedHeap {
   void take_out(Pieces::const_iterator piece);
   /// Merges it with free neighbours and makes it free.
   void set_free(Pieces::iterator piece);
+  /// What is left of the blocks in a range goes with them, as it does in a pool that never splits.
+  void keep_whole(UnitId range);
 
   const AllocatorRules& rules_;
   std::vector<Unit> units_;
   std::set<UnitId> alive_;
   Pieces pieces_;
+  std::set<std::uint64_t> mapped_;                                      // where memory begins that was mapped at once
   std::map<std::pair<std::uint64_t, bool>, std::set<FreeBlock>> free_;  // by stream and whether small
   std::map<std::uint64_t, UnitId> latest_;                              // by stream: what served last
 };

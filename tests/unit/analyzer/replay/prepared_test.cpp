@@ -7,6 +7,7 @@
 namespace memreel {
 namespace {
 
+using testing::base;
 using testing::History;
 
 TEST(Prepare, RequestAndCompletionTogetherAreOneFree) {
@@ -66,6 +67,56 @@ TEST(Prepare, FreesKnowTheirStream) {
   elsewhere.origin = history.trace().events.origin[0];
   history.trace().events.push_back(elsewhere);
   EXPECT_EQ(history.prepared().pool_stream, (std::vector<std::uint32_t>{0, 1, 0, 0}));
+}
+
+/// What is left of the pool's first block would have served its second request.
+History two_requests_in_a_pool(std::uint32_t pool) {
+  History history;
+  history.segment_alloc(base, 2_MiB, pool);
+  history.alloc(1_KiB, base, 0, pool);
+  history.segment_alloc(base + 2_MiB, 2_MiB, pool);
+  history.alloc(1_KiB, base + 2_MiB, 0, pool);
+  return history;
+}
+
+bool never_splits(History& history) { return history.prepared().pool_streams.back().no_split; }
+
+TEST(Prepare, PoolsThatNeverSplitAreTold) {
+  History history = two_requests_in_a_pool(1);
+  EXPECT_TRUE(never_splits(history));
+}
+
+TEST(Prepare, APoolThatSplitOnceSplits) {
+  History history = two_requests_in_a_pool(1);
+  history.alloc(1_KiB, base + 1_KiB, 0, 1);
+  EXPECT_FALSE(never_splits(history));
+}
+
+TEST(Prepare, TheDefaultPoolSplits) {
+  History history = two_requests_in_a_pool(0);
+  EXPECT_FALSE(never_splits(history));
+}
+
+TEST(Prepare, WhatBothKindsOfPoolWouldHaveDoneTellsNothing) {
+  History history;
+  history.segment_alloc(base, 2_MiB, 1);
+  history.alloc(1_MiB, base, 0, 1);
+  history.segment_alloc(base + 2_MiB, 12_MiB, 1);
+  history.alloc(12_MiB, base + 2_MiB, 0, 1);
+  EXPECT_FALSE(never_splits(history));
+}
+
+/// 20 MiB are left of the larger segment, which fit better than the 22 MiB that are free.
+TEST(Prepare, ALargerBlockThanWhatWasLeftIsPassedOverByNoPoolThatSplits) {
+  History history;
+  const Address large = base + 32_MiB;
+  history.segment_alloc(base, 22_MiB, 1);
+  const auto first = history.alloc(22_MiB, base, 0, 1);
+  history.segment_alloc(large, 32_MiB, 1);
+  history.alloc(12_MiB, large, 0, 1);
+  history.free(first);
+  history.alloc(2_MiB, base, 0, 1);
+  EXPECT_TRUE(never_splits(history));
 }
 
 TEST(Prepare, DoubleAndUnknownFreesAreIgnored) {
