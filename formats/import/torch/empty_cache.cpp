@@ -155,11 +155,12 @@ class EmptyCacheFinder {
     });
   }
 
-  /// Whether the default pool had something to release, and what was released is of others.
+  /// Whether the default pool had something to release, and what was released first is of others.
   bool passes_over_default_pool(const Run& run) {
-    if (!states_pools_ || !is_whole_) return false;
+    if (is_default(entries_[run.first].place())) return false;
     for (std::size_t i = run.first; i < run.end; ++i)
-      if (is_default(entries_[i].place())) return false;
+      if (is_default(entries_[i].place())) return true;
+    if (!states_pools_ || !is_whole_) return false;
     follow_to(run.first);
     return leaves_unused(heap_);
   }

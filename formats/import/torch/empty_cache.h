@@ -34,8 +34,8 @@ struct ReleaseRun {
 ///      could), or
 ///   4. is followed by a segment that fitted without any release: the device held as much, or as much was asked for,
 ///      at another time, and garbage collection was not due. It never was where every such run left nothing unused, or
-///   5. released memory of private pools alone, and the default pool, which comes before them, had unused memory. Only
-///      where entries say their pools.
+///   5. began with memory of a private pool though the default pool, which comes first, had unused memory: it was
+///      released later, or, where entries say their pools, it was not.
 /// 3 and 4 find calls from native code, e.g. cuDNN's benchmark mode in a convolution, which share the stack of the
 /// operator's next malloc. What remains ambiguous is the allocator's. Calls that released nothing leave no trace.
 ///

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -74,11 +75,16 @@ Inferred infer(DeviceHistory& history, Places& places, const AllocatorRules& rul
   result.allocations = allocations.get();
   if (result.began_late() || result.releases.empty() || history.states_pools) return result;
   // Which releases are calls tells of pools; and a release that could have served the request behind it is none when
-  // that is of another pool.
+  // that is of another pool. What would be a call if it were none, is one.
   constexpr int most_rounds = 4;
+  std::set<std::size_t> calls;  // by their first entry
   for (int round = 0; round < most_rounds; ++round) {
     find_destroyed_pools(history, places, rules, result.releases);
     std::vector<ReleaseRun> again = find_releases(history, reserved, places, rules, tables);
+    for (std::size_t i = 0; i < again.size(); ++i) {
+      if (again[i].is_call && !result.releases[i].is_call) calls.insert(again[i].first);
+      again[i].is_call = again[i].is_call || calls.contains(again[i].first);
+    }
     const bool settled = again == result.releases;
     result.releases = std::move(again);
     if (settled) break;
