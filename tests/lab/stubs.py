@@ -80,6 +80,12 @@ def compile_library(path, source, versions):
     code.unlink()
 
 
+def stand_in_for(soname, prefix, library, out):
+    """A library with all functions that `library` names and that begin so: for one that it opens, and looks them up in."""
+    names = {name.decode() for name in re.findall(rb"(?<=\0)(%s[A-Z]\w*)(?=\0)" % prefix.encode(), library.read_bytes())}
+    compile_library(out / soname, doing_nothing(names), {UNVERSIONED: " ".join(f"{name};" for name in sorted(names))})
+
+
 def make(wheel, provided, out):
     """Writes the stand-ins for the libraries below `wheel` into `out`. `provided`: libraries that are there already.
 

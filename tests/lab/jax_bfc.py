@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Runs programs drawn at random on the JAX that this Python has, above a made-up GPU, and keeps the profiles in which its allocator says
+what it did.
+
+    jax_bfc.py OUT --count N [--seed S]
+
+A JSON line for each: file, program, seed, conf, limit, and crashed, by which signal, when it did. The programs are those of
+tests/gpu/record_jax.py that launch no kernels: to the allocator an array is an array, however it came to be.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import random
+import sys
+
+import forked
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "gpu"))
+import record_jax  # noqa: E402
+
+from jax._src import hardware_utils  # noqa: E402
+
+# What fails for want of memory waits for 10 seconds.
+PROGRAMS = ["churn_growth", "churn_fraction", "large_growth", "large_fraction"] * 5 + ["oom_growth", "oom_fraction", "crowded_growth"]
+FRACTIONS = {"churn_fraction": [".02", ".03", ".05", ".1", ".3"], "large_fraction": [".1", ".2", ".3"],  # of the device
+             "oom_fraction": [".01", ".02", ".03"], "oom_growth": [".02", ".03", ".05"]}
+GPU_MEMORY = 80 << 30
+
+
+def record(path, program, seed, fraction):
+    """Runs the program. Returns how many allocations there were."""
+    os.environ.update(record_jax.RUNS[program][1])
+    if fraction:
+        os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = fraction
+    hardware_utils.has_visible_nvidia_gpu = lambda: True  # it looks for /dev/nvidia0
+    with contextlib.redirect_stdout(None):
+        return record_jax.record(program, seed, path)["num_allocs"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    rng = random.Random(args.seed)
+    made = 0
+    for _ in range(args.count):
+        program, seed = rng.choice(PROGRAMS), rng.randrange(1000, 100_000)
+        fraction = rng.choice(FRACTIONS.get(program, [""]))
+        row = {"file": f"{program}-{seed}.xplane.pb.gz", "program": program, "seed": seed, "conf": fraction and f"fraction {fraction}",
+               "limit": GPU_MEMORY}
+        try:
+            if not forked.run(lambda: record(args.out / row["file"], program, seed, fraction)):
+                row["crashed"] = "an error"
+        except forked.Crashed as crash:
+            row["crashed"] = str(crash)
+        made += 1
+        print(json.dumps(row), flush=True)
+    return 0 if made else 1
+
+
+sys.exit(main())
