@@ -243,6 +243,35 @@ def capture_streams(torch, rng):
     outside += random_work(torch, rng)
 
 
+def emptied_captures(torch, rng):
+    """Captures in which the cache is emptied while others work, and with tensors that other streams still use."""
+    main, other = torch.cuda.Stream(), torch.cuda.Stream()
+    outside, graphs = random_work(torch, rng), []
+    for _ in range(4):
+        graph, held = torch.cuda.CUDAGraph(), []
+        with torch.cuda.graph(graph, stream=main, capture_error_mode="relaxed"):
+            for step in range(30):
+                held.append(buffer(torch, 2 ** rng.uniform(8, 25)))
+                if rng.random() < 0.2:
+                    held[-1].record_stream(other)
+                if len(held) > 5:
+                    held.pop(rng.randrange(len(held)))
+                if rng.random() < 0.2:
+                    with torch.cuda.stream(other):
+                        outside += random_work(torch, rng, steps=3, most=2)
+                if rng.random() < 0.1:
+                    del outside[: rng.randrange(len(outside) + 1)]
+                    torch.cuda.empty_cache()
+        graphs.append((graph, held))
+        graph = held = None
+        outside += random_work(torch, rng, steps=20)
+        del outside[:4]
+        if rng.random() < 0.5:
+            graphs.pop(rng.randrange(len(graphs)))
+        if rng.random() < 0.5:
+            torch.cuda.empty_cache()
+
+
 def mempools(torch, rng):
     """Three MemPools by turns, of which some are gone before the end, and their memory given back."""
     pools = [torch.cuda.MemPool() for _ in range(3)]
@@ -560,4 +589,5 @@ def server(torch, rng):
 
 
 PROGRAMS = {f.__name__: f for f in (gpt, decode, streams, oom, threads, leak, churn, pressure, settings, captures,
-                                    capture_streams, mempools, mixed, devices, peers, borrow, pinned, unsplit, transformer, convnet, server)}
+                                    capture_streams, mempools, mixed, devices, peers, borrow, pinned, unsplit, emptied_captures,
+                                    transformer, convnet, server)}

@@ -8,8 +8,8 @@ A JSON line for each: file, series, program, seed, conf, limit, and crashed, by 
 program runs in a fork of this process, which has not used CUDA yet. What a release refuses (a setting that it does not know, a program
 that it has no API for) is drawn anew.
 
-The series `usual` is --count programs, the same for every release but for what it refuses. What came later has a series of a fifth as
-many: MemPools with `no_split`, `pinned` host memory (2.14), and `reserve`, how many addresses an expandable segment has (2.15).
+The series `usual` is --count programs, the same for every release but for what it refuses. What came later to the releases, or to this,
+has a series of a fifth as many: `emptied` caches during captures, MemPools with `no_split`, `pinned` host memory (2.14), and `reserve`, how many addresses an expandable segment has (2.15).
 """
 
 import argparse
@@ -62,11 +62,13 @@ def programs_of(series):
         return ["pinned"] if RECORDS_HOST else []
     if series == "no_split":
         return ["unsplit"] if CAN_KEEP_WHOLE else []
+    if series == "emptied":
+        return ["emptied_captures"]
     return EVERYWHERE + (WITH_POOLS if hasattr(torch.cuda, "use_mem_pool") else [])
 
 
 def drawn(rng, series):
-    settings = {"usual": SETTINGS, "pinned": PINNED_SETTINGS, "reserve": RESERVE_SETTINGS, "no_split": SETTINGS}[series]
+    settings = {"usual": SETTINGS, "pinned": PINNED_SETTINGS, "reserve": RESERVE_SETTINGS, "no_split": SETTINGS, "emptied": SETTINGS}[series]
     conf = ",".join(f"{key}:{rng.choice(values)}" for often, key, values in settings if rng.random() < often)
     return rng.choice(programs_of(series)), rng.randrange(1000, 100_000), conf, rng.choice(LIMITS)
 
@@ -104,7 +106,7 @@ def main():
         row = args.only
         return 0 if record(args.out / row["file"], row["program"], row["seed"], row["conf"], row["limit"]) else 1
     made = {"usual": record_series(args, "usual", args.count, random.Random(args.seed))}
-    for number, series in enumerate(("pinned", "reserve", "no_split"), 1):
+    for number, series in enumerate(("pinned", "reserve", "no_split", "emptied"), 1):
         made[series] = record_series(args, series, (args.count + 4) // 5, random.Random(args.seed + number)) if programs_of(series) else 0
     return 0 if made["usual"] else 1
 
