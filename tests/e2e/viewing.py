@@ -217,6 +217,13 @@ class ViewTest(ProgramTest):
 
     def copied_row(self, view, table):
         """The cells of a table's first row, as a right click copies them."""
+        return self.copied(view, table, "copy/row")[0]
+
+    def copied_rows(self, view, table):
+        """The cells of all rows, of a table that has several."""
+        return self.copied(view, table, "copy/all")[1:]
+
+    def copied(self, view, table, what):
         x, y, width, height = view.settled()["places"][table + "/first row"]
         view.hands("mousemove", int(x + 0.5 * width), int(y + 0.5 * height), "click", 3)
-        return view.click_on("copy/row")["clipboard"].split("\t")
+        return [line.split("\t") for line in view.click_on(what)["clipboard"].splitlines()]

@@ -45,10 +45,7 @@ void Viewer::make_commands() {
   add_character("Next event", '.', [this] { step_event(*document_, selection_, 1); });
   add_character("Previous mark or failure", '[', [this] { step_mark(*document_, selection_, -1); });
   add_character("Next mark or failure", ']', [this] { step_mark(*document_, selection_, 1); });
-  add_character("Search stacks and addresses", '/', [this] {
-    focus_search_ = true;
-    layout_.show_tab("allocations");
-  });
+  add_character("Search stacks and addresses", '/', [this] { focus_search_ = true; });
   add_character("Next match of the search", 'n', [this] { match_step_ = 1; });
   add_character("Previous match of the search", 'N', [this] { match_step_ = -1; });
   add("Go to the peak of live bytes", "P", GLFW_KEY_P, 0, [this] {

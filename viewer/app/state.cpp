@@ -29,6 +29,7 @@ Json compared(ComparePane& pane) {
   };
   const auto comparison = pane.comparison();
   return {{"facts", {facts(comparison->facts_a), facts(comparison->facts_b)}},
+          {"listed_bytes", {comparison->listed_a.count, comparison->listed_b.count}},
           {"a", pane.shown()->a.event},
           {"b", pane.shown()->b.event},
           {"by", pane.aligned_by() == AlignBy::step ? "step" : "time"}};

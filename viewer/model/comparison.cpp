@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <map>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "analyzer/difference/stack_match.h"
@@ -19,7 +20,6 @@ namespace {
 struct Side {
   std::vector<StackId> stacks;
   std::unordered_map<StackId, StackWeight> weights;
-  std::uint64_t bytes = 0;
 
   StackWeight of(StackId stack) const {
     const auto found = weights.find(stack);
@@ -27,16 +27,24 @@ struct Side {
   }
 };
 
-std::optional<Side> side_of(const Moment& moment, const Progress& progress) {
-  const auto weights =
-      weigh_stacks(*moment.document,
-                   {.weighing = Weighing::live_at_cursor, .heap = moment.heap, .end_event = moment.event}, progress);
+/// A sieve but for its text, which is about pairs of stacks. An address is no stack's.
+std::shared_ptr<const Sieve> without_text(const Moment& moment, const std::shared_ptr<const Classification>& known,
+                                          const std::shared_ptr<const Sieve>& sieve) {
+  if (!sieve || sieve->is_address()) return sieve;
+  Filter filter = sieve->filter();
+  filter.text.clear();
+  return std::make_shared<const Sieve>(moment.document, std::move(filter), known);
+}
+
+std::optional<Side> side_of(const Moment& moment, const std::shared_ptr<const Sieve>& sieve, const Progress& progress) {
+  const auto weights = weigh_stacks(
+      *moment.document,
+      {.weighing = Weighing::live_at_cursor, .heap = moment.heap, .end_event = moment.event, .sieve = sieve}, progress);
   if (!weights) return std::nullopt;
   Side side;
   for (const StackWeight& weight : *weights) {
     side.stacks.push_back(weight.stack);
     side.weights[weight.stack] = weight;
-    side.bytes += weight.bytes;
   }
   return side;
 }
@@ -52,14 +60,19 @@ std::vector<StackPair> pairs_of(const MomentPair& moments, const Side& a, const 
   return pairs;
 }
 
-/// The largest change first, either way.
-std::vector<PlaceChange> places_of(const Purposes& a, const Purposes& b) {
+/// Where an address is searched for, allocations have it and not stacks.
+bool passes(const SievePair& sieves, const StackPair& pair) {
+  return sieves.a->is_address() || sieves.a->passes(pair.first) || sieves.b->passes(pair.second);
+}
+
+/// The largest change first, either way. `of`: only of this category; none: of all.
+std::vector<PlaceChange> places_of(const Purposes& a, const Purposes& b, std::optional<Category> of) {
   std::map<std::pair<Category, std::string>, PlaceChange> changes;
   for (const auto& [key, bytes] : a.live) changes[key].a = bytes;
   for (const auto& [key, bytes] : b.live) changes[key].b = bytes;
   std::vector<PlaceChange> list;
   for (auto& [key, change] : changes) {
-    if (change.a == change.b) continue;
+    if (change.a == change.b || (of && key.first != *of)) continue;
     change.category = key.first;
     change.place = key.second;
     list.push_back(std::move(change));
@@ -68,13 +81,17 @@ std::vector<PlaceChange> places_of(const Purposes& a, const Purposes& b) {
   return list;
 }
 
-/// None when cancelled.
-std::optional<Purposes> purposes_at(const Moment& moment, const Classification& known, const Progress& progress) {
+/// Of what `sieve` (null: all) lets pass but for its category, and of `stacks`. None when cancelled.
+std::optional<Purposes> purposes_at(const Moment& moment, const Classification& known, const Sieve* sieve,
+                                    const std::unordered_set<StackId>& stacks, const Progress& progress) {
   const Document& document = *moment.document;
   std::map<std::pair<Category, StackId>, Bytes> by_stack;
-  for (const std::uint32_t id : held_at(document, moment.heap, moment.event))
-    if (document.requested(id) >= moment.event)
-      by_stack[{known.category(id), document.stack_of(id)}] += document.size_of(id);
+  for (const std::uint32_t id : held_at(document, moment.heap, moment.event)) {
+    const StackId stack = document.stack_of(id);
+    if (document.requested(id) < moment.event || !stacks.contains(stack)) continue;
+    if (sieve == nullptr || sieve->passes_but_category(id))
+      by_stack[{known.category(id), stack}] += document.size_of(id);
+  }
   Purposes purposes;
   std::size_t seen = 0;
   for (const auto& [key, bytes] : by_stack) {
@@ -118,22 +135,33 @@ SideFacts facts_of(const Moment& moment, bool whole) {
   return facts;
 }
 
-std::optional<Comparison> compare(const MomentPair& moments, const ClassificationPair& known,
+std::optional<Comparison> compare(const MomentPair& moments, const ClassificationPair& known, const SievePair& sieves,
                                   const Progress& progress) {
-  const auto a = side_of(moments.a, progress);
-  const auto b = a ? side_of(moments.b, progress) : std::nullopt;
+  auto a = side_of(moments.a, nullptr, progress);
+  auto b = a ? side_of(moments.b, nullptr, progress) : std::nullopt;
   if (!b) return std::nullopt;
+  std::vector<StackPair> pairs = pairs_of(moments, *a, *b);
+  SievePair rest;
+  if (sieves.a && sieves.b) {
+    std::erase_if(pairs, [&](const StackPair& pair) { return !passes(sieves, pair); });
+    rest = {without_text(moments.a, known.a, sieves.a), without_text(moments.b, known.b, sieves.b)};
+    a = side_of(moments.a, rest.a, progress);
+    b = a ? side_of(moments.b, rest.b, progress) : std::nullopt;
+    if (!b) return std::nullopt;
+  }
   const bool whole = moments.a.document != moments.b.document;
-  Comparison comparison{.facts_a = facts_of(moments.a, whole),
-                        .facts_b = facts_of(moments.b, whole),
-                        .bytes_a = a->bytes,
-                        .bytes_b = b->bytes,
-                        .changes = {}};
-  for (const auto& [stack_a, stack_b] : pairs_of(moments, *a, *b)) {
+  Comparison comparison{.facts_a = facts_of(moments.a, whole), .facts_b = facts_of(moments.b, whole)};
+  std::unordered_set<StackId> stacks_a, stacks_b;
+  for (const auto& [stack_a, stack_b] : pairs) {
     // Without a counterpart the stack is none, which may itself hold something that is another pair's.
     const bool both_none = stack_a == StackId::none && stack_b == StackId::none;
-    const StackWeight in_a = stack_a != StackId::none || both_none ? a->of(stack_a) : StackWeight{};
-    const StackWeight in_b = stack_b != StackId::none || both_none ? b->of(stack_b) : StackWeight{};
+    const bool has_a = stack_a != StackId::none || both_none, has_b = stack_b != StackId::none || both_none;
+    if (has_a) stacks_a.insert(stack_a);
+    if (has_b) stacks_b.insert(stack_b);
+    const StackWeight in_a = has_a ? a->of(stack_a) : StackWeight{};
+    const StackWeight in_b = has_b ? b->of(stack_b) : StackWeight{};
+    comparison.listed_a += Bytes{in_a.bytes};
+    comparison.listed_b += Bytes{in_b.bytes};
     if (in_a.bytes == in_b.bytes && in_a.count == in_b.count) continue;
     comparison.changes.push_back({.stack_a = stack_a,
                                   .stack_b = stack_b,
@@ -147,12 +175,13 @@ std::optional<Comparison> compare(const MomentPair& moments, const Classificatio
   std::ranges::stable_sort(comparison.changes, std::ranges::greater{},
                            [](const StackChange& c) { return std::abs(c.change()); });
   if (!known.a || !known.b) return comparison;
-  const auto purposes_a = purposes_at(moments.a, *known.a, progress);
-  const auto purposes_b = purposes_a ? purposes_at(moments.b, *known.b, progress) : std::nullopt;
+  const auto purposes_a = purposes_at(moments.a, *known.a, rest.a.get(), stacks_a, progress);
+  const auto purposes_b =
+      purposes_a ? purposes_at(moments.b, *known.b, rest.b.get(), stacks_b, progress) : std::nullopt;
   if (!purposes_b) return std::nullopt;
   comparison.categories = category_changes(*purposes_a, *purposes_b);
   std::erase_if(comparison.categories, [](const CategoryChange& c) { return c.a == c.b; });
-  comparison.places = places_of(*purposes_a, *purposes_b);
+  comparison.places = places_of(*purposes_a, *purposes_b, sieves.a ? sieves.a->filter().category : std::nullopt);
   return comparison;
 }
 

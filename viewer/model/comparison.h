@@ -11,6 +11,7 @@
 #include "viewer/model/background.h"
 #include "viewer/model/classification.h"
 #include "viewer/model/document.h"
+#include "viewer/model/filter.h"
 
 namespace memreel::viewer {
 
@@ -62,7 +63,7 @@ SideFacts facts_of(const Moment& moment, bool whole);
 
 struct Comparison {
   SideFacts facts_a, facts_b;
-  std::uint64_t bytes_a = 0, bytes_b = 0;
+  Bytes listed_a, listed_b;          // held by stacks that pass, changed or not
   std::vector<StackChange> changes;  // the largest first, either way
   // Where both traces are classified, else empty. As `memreel diff` says it (analyzer/difference/purposes.h); the
   // largest first, either way.
@@ -76,8 +77,17 @@ struct ClassificationPair {
   friend bool operator==(const ClassificationPair&, const ClassificationPair&) = default;
 };
 
-/// Stacks of two traces are matched as `memreel diff` does (analyzer/difference/stack_match.h). None when cancelled.
-std::optional<Comparison> compare(const MomentPair& moments, const ClassificationPair& known, const Progress& progress);
+/// What two moments are limited to, by one filter; null: nothing limits them.
+struct SievePair {
+  std::shared_ptr<const Sieve> a, b;
+  friend bool operator==(const SievePair&, const SievePair&) = default;
+};
+
+/// Stacks of two traces are matched as `memreel diff` does (analyzer/difference/stack_match.h). Of what `sieves` limit
+/// a pair of stacks passes where either has the text: a line that moved is another in the other trace. Facts are of
+/// all, and `categories` of each category. None when cancelled.
+std::optional<Comparison> compare(const MomentPair& moments, const ClassificationPair& known, const SievePair& sieves,
+                                  const Progress& progress);
 
 /// The heap of `other` that stands for `heap`: of the same device, level and name, else of the same device and level;
 /// none when there is neither.

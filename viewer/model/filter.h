@@ -39,6 +39,8 @@ class Sieve {
   Sieve(std::shared_ptr<const Document> document, Filter filter, std::shared_ptr<const Classification> classification);
 
   const Filter& filter() const { return filter_; }
+  /// Whether the text is an address: allocations have it, and no stack does.
+  bool is_address() const { return !address_.empty(); }
   bool passes(std::uint32_t allocation) const {
     return passes_but_category(allocation) && (!filter_.category || category_of(allocation) == *filter_.category);
   }

@@ -57,6 +57,8 @@ void ComparePane::set_other(std::string file) {
   other_ = std::move(file);
   source_.reset();
   other_known_ = std::make_unique<ClassificationJob>();
+  other_sieve_ = std::make_unique<SieveJob>();
+  sieves_ = {};
   given_up_ = false;
 }
 
@@ -70,6 +72,21 @@ ClassificationPair ComparePane::classified(Scene& scene) {
                           });
   if (!other_known_->is_current()) scene.busy = true;
   return {scene.classification, other_known_->value()};
+}
+
+SievePair ComparePane::sieves(Scene& scene, const ClassificationPair& known) {
+  if (!scene.sieve || other_.empty()) return {scene.sieve, scene.sieve};
+  const auto document = source_->document();
+  SieveKey key{.filter = scene.sieve->filter(), .version = document->event_count()};
+  if (known.b && key.filter.category) key.classified = static_cast<std::uint32_t>(known.b->categories.evidence.size());
+  other_sieve_->request(key, [document, filter = key.filter, known = known.b](const Progress&) {
+    return std::optional<Sieve>(std::in_place, document, filter, known);
+  });
+  if (other_sieve_->is_current())
+    sieves_ = {scene.sieve, other_sieve_->value()};
+  else
+    scene.busy = true;
+  return sieves_;
 }
 
 void ComparePane::draw_controls(Scene& scene) {
@@ -195,16 +212,18 @@ void ComparePane::draw(Scene& scene) {
       at_peaks_ = false;
     }
   }
-  const Key key{{a.moment, b.moment}, classified(scene)};
+  const ClassificationPair known = classified(scene);
+  const Key key{{a.moment, b.moment}, known, sieves(scene, known)};
   comparison_.request(
-      key, [key](const Progress& progress) { return compare(key.moments, key.known, progress); }, !instants);
+      key, [key](const Progress& progress) { return compare(key.moments, key.known, key.sieves, progress); },
+      !instants);
   if (!comparison_.is_current()) scene.busy = true;
   draw_job(scene, "compare", "Comparing", comparison_);
   const auto comparison = comparison_.value();
   if (!comparison) return say(scene, "Shows who holds more and who holds less.");
   draw_facts(scene, *comparison);
-  if (comparison->changes.empty())
-    return say(scene, "What is live is the same in both.",
+  if (comparison->changes.empty() && comparison->categories.empty())
+    return say(scene, scene.sieve ? "What passes the filter is the same in both." : "What is live is the same in both.",
                instants ? "Keep an instant as A, then move the cursor." : "");
   draw_changes(scene, comparison);
 }

@@ -34,6 +34,7 @@ class ComparePane {
   struct Key {
     MomentPair moments;
     ClassificationPair known;
+    SievePair sieves;
     friend bool operator==(const Key&, const Key&) = default;
   };
   struct Steps {
@@ -55,6 +56,8 @@ class ComparePane {
   AlignBy align(Scene& scene, CompareSides& sides);
   /// What is known of both sides; of the other trace it is asked for.
   ClassificationPair classified(Scene& scene);
+  /// What both sides are limited to: as the scene is, as soon as that is there for the other trace, too.
+  SievePair sieves(Scene& scene, const ClassificationPair& known);
   static void draw_facts(Scene& scene, const Comparison& comparison);
   void choose_changes(Scene& scene, const Comparison& comparison);
   void draw_changes(Scene& scene, const std::shared_ptr<const Comparison>& comparison);
@@ -72,6 +75,8 @@ class ComparePane {
   std::array<Background<StepsOf, Steps>, 2> steps_;
   CompareRows rows_;
   std::unique_ptr<ClassificationJob> other_known_ = std::make_unique<ClassificationJob>();
+  std::unique_ptr<SieveJob> other_sieve_ = std::make_unique<SieveJob>();
+  SievePair sieves_;  // the last ones
   Background<Key, Comparison> comparison_;
 };
 

@@ -1,11 +1,27 @@
 #include <algorithm>
-#include <iterator>
+#include <string>
+#include <unordered_set>
 
+#include "analyzer/report/labels.h"
 #include "formats/model/quantity.h"
 #include "formats/reader/load.h"
+#include "viewer/model/heap_at.h"
 #include "viewer/panes/verdicts.h"
 
 namespace memreel::viewer {
+namespace {
+
+/// The sites that have blocks after `events` events which pass.
+std::unordered_set<std::string> passing_sites(const Scene& scene, std::uint32_t events) {
+  std::unordered_set<StackId> stacks;
+  for (const std::uint32_t id : held_at(scene.doc(), scene.selection.heap, events))
+    if (scene.sieve->passes(id)) stacks.insert(scene.doc().stack_of(id));
+  std::unordered_set<std::string> sites;
+  for (const StackId stack : stacks) sites.insert(site_label(scene.tables(), stack));
+  return sites;
+}
+
+}  // namespace
 
 FragmentationPane::FragmentationPane()
     : sites_("pins", {{"pins", 84, true, 0},
@@ -99,9 +115,11 @@ void FragmentationPane::draw(Scene& scene, Verdicts& verdicts) {
 void FragmentationPane::draw_sites(Scene& scene, const std::shared_ptr<const Judged>& judged) {
   const FragmentationPoint& peak = (*judged)->at_peak;
   if (listed_of_ != judged || listed_sieve_ != scene.sieve) {
-    const auto passes = [&](const PinningSite& site) { return !scene.sieve || scene.sieve->passes(site.stack); };
-    listed_ = std::make_shared<std::vector<PinningSite>>();
-    std::ranges::copy_if((*judged)->sites, std::back_inserter(*listed_), passes);
+    listed_ = std::make_shared<std::vector<PinningSite>>((*judged)->sites);
+    if (scene.sieve) {
+      const auto passing = passing_sites(scene, static_cast<std::uint32_t>(peak.events));
+      std::erase_if(*listed_, [&](const PinningSite& site) { return !passing.contains(site.label); });
+    }
     listed_of_ = judged;
     listed_sieve_ = scene.sieve;
   }

@@ -63,8 +63,10 @@ void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {
   if (shown.empty()) {
     const Area area = take_area("leaks");
     note_place(scene, "leaks", area);
-    explain(scene, area, "Nothing that was allocated in this range of time was live when the trace ended.",
-            "Zoom out with S, or press 0 for all of it.");
+    explain(scene, area,
+            scene.sieve ? "Nothing that passes the filter was live when the trace ended."
+                        : "Nothing that was allocated in this range of time was live when the trace ended.",
+            scene.sieve ? "Esc clears what is searched for." : "Zoom out with S, or press 0 for all of it.");
     return;
   }
   Rows rows;

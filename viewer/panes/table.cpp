@@ -168,14 +168,16 @@ void Table::draw_menu(Scene& scene, const Rows& rows) {
   if (ImGui::MenuItem("Copy the row")) ImGui::SetClipboardText(line(menu_row_).c_str());
   note_item(scene, "copy/row");
   const std::uint64_t count = std::min(rows.count, most);
-  if (count > 1 &&
-      ImGui::MenuItem(
-          ("Copy " + std::string(count == rows.count ? "all " : "the first ") + text_of(count) + " rows").c_str())) {
-    std::string text;
-    for (std::size_t c = 0; c < columns_.size(); ++c)
-      if (!columns_[c].hidden) text += std::string(c == 0 ? "" : "\t") + columns_[c].title;
-    for (std::uint64_t row = 0; row < count; ++row) text += "\n" + line(row);
-    ImGui::SetClipboardText(text.c_str());
+  if (count > 1) {
+    const std::string all = count == rows.count ? "all " : "the first ";
+    if (ImGui::MenuItem(("Copy " + all + text_of(count) + " rows").c_str())) {
+      std::string text;
+      for (std::size_t c = 0; c < columns_.size(); ++c)
+        if (!columns_[c].hidden) text += std::string(c == 0 ? "" : "\t") + columns_[c].title;
+      for (std::uint64_t row = 0; row < count; ++row) text += "\n" + line(row);
+      ImGui::SetClipboardText(text.c_str());
+    }
+    note_item(scene, "copy/all");
   }
   ImGui::EndPopup();
 }
