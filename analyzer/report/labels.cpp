@@ -41,7 +41,8 @@ std::string library_label(const std::vector<FrameText>& frames) {
 
 std::string place_label(FrameText frame) {
   if (const std::string_view package = in_package(frame.file); !package.empty()) frame.file = package;
-  return text_of(frame);
+  const std::string text = text_of(frame);
+  return text.empty() ? std::string(base_name(frame.module_path)) : text;
 }
 
 std::string short_label(FrameText frame) {

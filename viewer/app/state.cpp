@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "viewer/app/viewer.h"
+#include "viewer/model/device_memory.h"
+#include "viewer/model/folded_course.h"
 #include "viewer/model/labels.h"
 #include "viewer/model/stack_lines.h"
 
@@ -156,6 +158,17 @@ Json Viewer::state() {
                               {"count", band.count},
                               {"depth", band.depth},
                               {"title", title_of(*document_->tables, band)}});
+  state["folded"] = {{"events", document_->losses.folded_events},
+                     {"until", document_->losses.folded_until.count()},
+                     {"told", panes_->timeline.folded_is_told()},
+                     {"course", Json::array()}};
+  for (const FoldedPoint& point : folded_course(*document_, selection_.heap))
+    state["folded"]["course"].push_back({point.time.count(), point.live.count});
+  const auto unknown = unattributed(*document_, selection_.heap, selection_.cursor);
+  state["unattributed"] = unknown ? Json(unknown->count) : Json(nullptr);
+  const HeapSeries* const sampled = sampled_series(*document_, selection_.heap);
+  const auto sample = sampled == nullptr ? std::nullopt : sample_before(*document_, *sampled, selection_.cursor);
+  state["device_free"] = sample ? Json(sample->free.count) : Json(nullptr);
   state["told_band"] = panes_->timeline.told_band();
   state["groups"] = Json::array();
   if (const StackedSeries* const groups = panes_->timeline.shown_groups())

@@ -107,6 +107,7 @@ class Document {
   std::shared_ptr<const Tables> tables = std::make_shared<const Tables>();
   std::shared_ptr<const SiteTable> sites = std::make_shared<const SiteTable>();
   Losses losses;
+  std::shared_ptr<const FoldedHistory> folded = std::make_shared<const FoldedHistory>();  // a flight recorder's sums
   ReadReport read;
   std::uint64_t bytes = 0;       // of the file
   bool complete = false;         // all that the file holds was read

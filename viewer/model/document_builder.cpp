@@ -224,6 +224,10 @@ std::shared_ptr<const Document> DocumentBuilder::publish(const TraceReader& read
     published_sites_ = sites_.extend(*published_tables_);
   document->sites = published_sites_;
   document->losses = reader.losses();
+  // It comes in parts, before the events.
+  if (reader.folded().rows.size() != published_folded_->rows.size())
+    published_folded_ = std::make_shared<const FoldedHistory>(reader.folded());
+  document->folded = published_folded_;
   document->read = reader.report();
   document->bytes = bytes;
   document->complete = complete;

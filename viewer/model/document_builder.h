@@ -90,6 +90,7 @@ class DocumentBuilder {
   std::vector<Series> all_series_;
   std::vector<std::shared_ptr<const Keyframe>> keyframes_;
   std::shared_ptr<const Tables> published_tables_;
+  std::shared_ptr<const FoldedHistory> published_folded_ = std::make_shared<const FoldedHistory>();
   Sites sites_;
   std::shared_ptr<const SiteTable> published_sites_ = std::make_shared<const SiteTable>();
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "viewer/model/folded_course.h"
 #include "viewer/model/heap_at.h"
 
 namespace memreel::viewer {
@@ -54,6 +55,8 @@ std::optional<std::vector<StackWeight>> weigh_allocations(const Document& docume
 
 std::optional<std::vector<StackWeight>> weigh_stacks(const Document& document, const WeightQuery& query,
                                                      const Progress& progress) {
+  if (query.weighing == Weighing::folded)
+    return weigh_folded(document, query.heap, query.begin, query.end, query.sieve.get(), progress);
   Scales scales(document);
   const auto passes = [&](std::uint32_t id) { return !query.sieve || query.sieve->passes(id); };
   if (query.weighing == Weighing::live_at_cursor || query.weighing == Weighing::peak) {

@@ -20,13 +20,14 @@ enum class Weighing : std::uint8_t {
   peak,            // bytes live when most were in a range
   kept,            // bytes allocated in a range and live at its end
   leaked,          // bytes that are kept and were judged to be a leak: weigh_allocations()
+  folded,          // bytes allocated in a range of time, by the sums of a flight recorder (folded_course.h)
 };
 
 struct StackWeight {
   StackId stack = StackId::none;
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
-  std::uint64_t largest = 0;      // bytes of the largest allocation
+  std::uint64_t largest = 0;      // bytes of the largest allocation; 0 where that is not known
   std::uint32_t example = never;  // that allocation
 
   friend bool operator==(const StackWeight&, const StackWeight&) = default;
@@ -36,6 +37,7 @@ struct WeightQuery {
   Weighing weighing = Weighing::live_at_cursor;
   HeapId heap = HeapId::none;
   std::uint32_t first_event = 0, end_event = 0;  // of the range; live: after end_event events
+  Nanoseconds begin{}, end{};                    // of the range, for `folded` alone
   std::uint32_t version = 0;
   std::shared_ptr<const Sieve> sieve;  // null: all
 

@@ -22,6 +22,7 @@ void WeighingChoice::draw(Scene& scene) {
   choice(Weighing::allocated, "allocated " + where);
   if (has_range) choice(Weighing::kept, "kept of the range");
   choice(Weighing::leaked, "leaked");
+  if (!scene.doc().folded->empty()) choice(Weighing::folded, "summed up " + where);
   ImGui::NewLine();
 }
 
@@ -36,6 +37,11 @@ WeightQuery weight_query(const Scene& scene, Weighing weighing) {
     const auto [first, end] = selection.listed(scene.doc());
     query.first_event = first;
     query.end_event = end;
+  }
+  if (weighing == Weighing::folded) {
+    const TimeRange range = selection.marked.value_or(selection.view);
+    query.begin = range.begin;
+    query.end = range.end;
   }
   return query;
 }
@@ -72,6 +78,9 @@ void explain_no_weights(Scene& scene, const Area& area, Weighing weighing, bool 
                      "The leaks pane says what is kept, and why that is none.");
     case Weighing::kept:
       return explain(scene, area, "Nothing that was allocated in the range was live at its end.");
+    case Weighing::folded:
+      return explain(scene, area, "No sums of the flight recorder are of this range of time.",
+                     "They are of what is left of the dashed line.");
     case Weighing::allocated:
     case Weighing::peak:
       break;
@@ -140,7 +149,7 @@ void StacksPane::draw(Scene& scene, Verdicts& verdicts) {
       case 2:
         return text_of(w.count);
       case 3:
-        return text_of(Bytes{w.largest});
+        return w.largest == 0 ? "" : text_of(Bytes{w.largest});
       default:
         // Nobody made it that is known; when it was made may be.
         if (w.stack == StackId::none && w.example != never && scene.has_categories())
@@ -156,7 +165,9 @@ void StacksPane::draw(Scene& scene, Verdicts& verdicts) {
     selection.select(sorted_[row].stack);
     selection.remember();
   };
-  rows.on_double_click = [&](std::uint64_t row) { selection.select(scene.doc(), sorted_[row].example); };
+  rows.on_double_click = [&](std::uint64_t row) {
+    if (sorted_[row].example != never) selection.select(scene.doc(), sorted_[row].example);
+  };
   table_.draw(scene, rows);
 }
 

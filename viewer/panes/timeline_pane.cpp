@@ -138,6 +138,9 @@ void TimelinePane::draw_values(Scene& scene, const HeapSeries& series, std::uint
     entry("live", scene.theme.live, text_of(Bytes{live}));
     if (series.has_pending) entry("pending", scene.theme.held, text_of(Bytes{value_of(metrics, Metric::held) - live}));
   }
+  const Nanoseconds at = selection.hovered_time.value_or(document.time(std::max(1U, events) - 1));
+  if (const auto summed = folded_live(folded_course_of(scene), at))
+    entry("live, summed up", folded_colour(scene.theme), text_of(*summed));
   for (std::size_t i = 0; i < scene.overlays.size(); ++i)
     if (scene.overlays[i].heap == selection.heap) entry("", scene.theme.hue(i + 1), scene.overlays[i].name);
   if (scene.split() != SplitBy::nothing) draw_group_names(scene, events);
@@ -182,6 +185,8 @@ void TimelinePane::draw_plot(Scene& scene) {
   for (const Overlay& overlay : scene.overlays)
     if (overlay.heap == scene.selection.heap)
       for (const std::uint64_t bytes : overlay.bytes) top = std::max(top, bytes);
+  for (const FoldedPoint& point : folded_course_of(scene))
+    if (point.time >= scene.selection.view.begin) top = std::max(top, point.live.count);
   // The limit is on screen where it is within reach.
   if (const auto limit = limit_of(scene); limit && limit->count <= top + top / 2) top = std::max(top, limit->count);
   const int most_ticks = std::clamp(static_cast<int>(area.height() / scene.px(24)), 1, 5);
@@ -189,6 +194,7 @@ void TimelinePane::draw_plot(Scene& scene) {
   top += top / 12;
 
   list.PushClipRect(area.min(), area.max(), true);
+  draw_folded_course(scene, list, axis, area, top);
   if (scene.split() == SplitBy::nothing || !draw_groups(scene, list, area, top))
     draw_series(scene.theme, list, area, top, plot_.contents->series, scene.series()->has_pending,
                 [&](std::size_t x) { return plot_.x_of(x); });
@@ -199,6 +205,7 @@ void TimelinePane::draw_plot(Scene& scene) {
   }
   draw_limit(scene, list, area, top);
   draw_overlays(scene, list, axis, area, top);
+  draw_folded_end(scene, list, axis, area);
   draw_instants(scene, list, axis, area);
   draw_handles(scene, list, axis, area);
   if (scene.selection.marked) {
@@ -241,16 +248,18 @@ void TimelinePane::draw_minimap(Scene& scene) {
   const TimeRange all{document.first_time(), document.last_time() + Nanoseconds{1}};
   update(minimap_, scene, all, area);
   const std::vector<SeriesColumn>& columns = minimap_.contents->series;
-  const std::uint64_t top = std::max<std::uint64_t>(highest(columns), 1);
+  std::uint64_t top = std::max<std::uint64_t>(highest(columns), 1);
+  for (const FoldedPoint& point : folded_course_of(scene)) top = std::max(top, point.live.count);
   const auto x_of = [&](std::size_t x) { return minimap_.x_of(x); };
   const auto up_to = [&](Metric metric) {
     return [&, metric](std::size_t x) {
       return std::pair{y_of(area, value_of(columns[x].extent.max, metric), top), area.bottom};
     };
   };
+  const TimeAxis axis(all, area, scene.selection.axis);
+  draw_folded_course(scene, list, axis, area, top);
   fill_columns(list, columns.size(), x_of, scene.theme.reserved, up_to(Metric::reserved));
   fill_columns(list, columns.size(), x_of, with_alpha(scene.theme.live, 0xC0), up_to(Metric::live));
-  const TimeAxis axis(all, area, scene.selection.axis);
   const float left = axis.x_of(scene.selection.view.begin),
               right = std::max(axis.x_of(scene.selection.view.end), left + 2);
   fill(list, {area.left, area.top, left, area.bottom}, with_alpha(scene.theme.ground, 0xB0));

@@ -10,6 +10,7 @@
 
 #include "viewer/model/background.h"
 #include "viewer/model/device_memory.h"
+#include "viewer/model/folded_course.h"
 #include "viewer/model/mark_bands.h"
 #include "viewer/model/series_columns.h"
 #include "viewer/model/stacked_series.h"
@@ -20,6 +21,8 @@ namespace memreel::viewer {
 inline constexpr double lane_height = 32;  // units of length
 Colour fragmentation_colour(const Theme& theme);
 Colour free_colour(const Theme& theme);
+/// Of what was live by the sums of a flight recorder.
+inline Colour folded_colour(const Theme& theme) { return mix(theme.live, theme.panel, 0.72); }
 /// A framework's samples say what is left of the limit that it was given.
 const char* free_name(const Tables& tables, const HeapSeries& sampled);
 
@@ -32,6 +35,7 @@ class TimelinePane {
   const StackedSeries* shown_groups() const { return ordered_of_.get(); }
   std::span<const MarkBand> shown_bands() const { return bands_; }
   const std::string& told_band() const { return told_band_; }
+  bool folded_is_told() const { return folded_is_told_; }
 
  private:
   /// What the columns on screen were made for.
@@ -57,6 +61,13 @@ class TimelinePane {
     float x_of(std::size_t column) const { return static_cast<float>(left + step * static_cast<double>(column)); }
   };
 
+  /// What the sums of a flight recorder are of.
+  struct FoldedKey {
+    std::shared_ptr<const FoldedHistory> sums;
+    HeapId heap = HeapId::none;
+    friend bool operator==(const FoldedKey&, const FoldedKey&) = default;
+  };
+
   void draw_legend(Scene& scene);
   /// How live bytes are split, once that is known for what is asked; it is asked for.
   std::shared_ptr<const StackedSeries> request_groups(Scene& scene);
@@ -74,6 +85,11 @@ class TimelinePane {
   void draw_failures(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
   static void draw_limit(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top);
   void draw_minimap(Scene& scene);
+  /// Empty where nothing was summed up, or before that is known.
+  const std::vector<FoldedPoint>& folded_course_of(Scene& scene);
+  void draw_folded_course(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area, std::uint64_t top);
+  /// Where single events begin, and that there are none before.
+  void draw_folded_end(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
   static std::optional<Contents> make(const Document& document, const Key& key);
   static void update(Columns& kept, Scene& scene, TimeRange view, const Area& area);
 
@@ -81,6 +97,8 @@ class TimelinePane {
   std::vector<MarkBand> bands_;  // as they were drawn last
   std::string told_band_;        // what the tooltip says of one; empty: none is pointed at
   bool flag_clicked_ = false;    // in this frame
+  bool folded_is_told_ = false;  // likewise: the tooltip is on screen
+  Background<FoldedKey, std::vector<FoldedPoint>> folded_;
   Background<SplitQuery, StackedSeries> groups_;
   std::shared_ptr<const StackedSeries> ordered_of_;
   std::vector<std::size_t> legend_order_;  // of its groups

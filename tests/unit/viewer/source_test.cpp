@@ -102,11 +102,14 @@ std::vector<std::byte> written(const Trace& trace) {
   TraceWriter writer(memory_sink(bytes), trace.header);
   writer.extend_tables(trace.tables);
   for (std::size_t i = 0; i < trace.events.count(); ++i) static_cast<void>(writer.append(trace.events[i]));
+  writer.set_losses(trace.losses);
+  writer.set_folded(trace.folded);
   EXPECT_TRUE(writer.finish());
   return bytes;
 }
 
-/// PyTorch with segments of its own on a device whose driver was watched, and asked what is used: 10 MiB.
+/// PyTorch with segments of its own on a device whose driver was watched, and asked what is used: 10 MiB. A flight
+/// recorder's.
 std::vector<std::byte> recording_of_two_levels() {
   memreel::testing::TraceBuilder build;
   const HeapId torch{1}, driver = build.heap("cuda.driver", Level::driver, 0);
@@ -118,6 +121,9 @@ std::vector<std::byte> recording_of_two_levels() {
   build.alloc(of_driver, {0x2000000}, 4_MiB);
   build.free(library);
   build.push({.kind = EventKind::memory_info, .origin = of_driver, .size = 10_MiB, .value = 5U << 20U});
+  build.trace().losses = {.folded_events = 2, .folded_until = Nanoseconds{1}};
+  build.trace().folded = {.until = Nanoseconds{1}, .interval = Nanoseconds{1}};
+  build.trace().folded.rows = {{.heap = torch, .allocations = 1, .frees = 1, .allocated = 4_KiB, .freed = 4_KiB}};
   return written(build.trace());
 }
 
@@ -139,6 +145,11 @@ TEST_F(SourceOf, WhatAFrameworkGotFromTheDriverIsCountedOnce) {
   ASSERT_EQ(trace->events.count(), document->event_count());
   ASSERT_EQ(trace->allocation_events.size(), document->allocation_count());
   for (std::uint32_t e = 0; e < document->event_count(); ++e) EXPECT_EQ(trace->events.kind[e], document->kind(e)) << e;
+
+  // Sums of a flight recorder stay what they are: leaks are judged by them.
+  ASSERT_EQ(document->folded->rows.size(), 1U);
+  EXPECT_EQ(trace->folded, *document->folded);
+  EXPECT_EQ(trace->losses.folded_events, 2U);
 }
 
 /// PyTorch's allocator gets a segment, and gives it back without being short of memory.
