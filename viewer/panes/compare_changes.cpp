@@ -56,7 +56,7 @@ Rows rows_of(Scene& scene, const std::shared_ptr<const Comparison>& comparison, 
 }  // namespace
 
 /// What decides between two settings or two runs, before who holds what.
-void ComparePane::draw_facts(Scene& scene, const Comparison& comparison) {
+void ComparePane::draw_facts(Scene& scene, const Comparison& comparison) const {
   const SideFacts &a = comparison.facts_a, &b = comparison.facts_b;
   const auto fact = [&](const char* name, const std::string& from, const std::string& to, double change) {
     const std::string what = from == to ? from : from + " \u2192 " + to;
@@ -79,10 +79,12 @@ void ComparePane::draw_facts(Scene& scene, const Comparison& comparison) {
        b.fragmentation - a.fragmentation);
   fact("driver calls", text_of(a.driver_calls), text_of(b.driver_calls), 0);
   fact("live", text_of(a.live), text_of(b.live), 0);
+  if (chosen_above_) draw_most_changed(scene, comparison);
+  ImGui::SameLine(0, 0);
   ImGui::NewLine();
 }
 
-void ComparePane::choose_changes(Scene& scene, const Comparison& comparison) {
+void ComparePane::choose_changes(Scene& scene) {
   struct Choice {
     ChangesBy by;
     const char* name;
@@ -94,19 +96,25 @@ void ComparePane::choose_changes(Scene& scene, const Comparison& comparison) {
     note_item(scene, std::string("compare/") + choice.name);
     ImGui::SameLine();
   }
+}
+
+/// "activations +1.20 GiB,   gradients -3.00 MiB"
+void ComparePane::draw_most_changed(Scene& scene, const Comparison& comparison) {
   std::string most;
   for (std::size_t i = 0; i < comparison.categories.size() && i < 4; ++i) {
     const CategoryChange& c = comparison.categories[i];
     most += (i == 0 ? "" : ",   ") + std::string(words_of(c.category)) + " " + change_text(change_of(c.a, c.b));
   }
   ImGui::SameLine(0, scene.px(18));
-  const float room = ImGui::GetContentRegionAvail().x;
-  ImGui::TextDisabled("%s", fitting(most, room).c_str());
+  ImGui::TextDisabled("%s", fitting(most, ImGui::GetContentRegionAvail().x).c_str());
 }
 
 void ComparePane::draw_changes(Scene& scene, const std::shared_ptr<const Comparison>& comparison) {
   if (comparison->categories.empty()) return draw_stacks(scene, comparison);
-  choose_changes(scene, *comparison);
+  if (!chosen_above_) {
+    choose_changes(scene);
+    draw_most_changed(scene, *comparison);
+  }
   switch (by_) {
     case ChangesBy::stack:
       return draw_stacks(scene, comparison);

@@ -106,9 +106,16 @@ void ComparePane::draw_controls(Scene& scene) {
   ImGui::InputTextWithHint("##other", "compare with another trace's file", &typed_);
   note_item(scene, "compare/file");
   if (item_entered(scene)) set_other(typed_);
-  if (other_.empty()) return;
-  ImGui::SameLine();
-  if (ImGui::Button("instants instead")) set_other({});
+  if (!other_.empty()) {
+    ImGui::SameLine();
+    if (ImGui::Button("instants instead")) set_other({});
+  }
+  // Here, where there is room, the list is a row longer.
+  const auto comparison = comparison_.value();
+  ImGui::SameLine(0, scene.px(18));
+  chosen_above_ = comparison && !comparison->categories.empty() && ImGui::GetContentRegionAvail().x > scene.px(310);
+  if (chosen_above_) choose_changes(scene);
+  ImGui::NewLine();
 }
 
 std::shared_ptr<const Document> ComparePane::read_other(Scene& scene) {
@@ -202,7 +209,7 @@ void ComparePane::draw(Scene& scene) {
   if (!instants && !at_peaks_)
     b.moment.event = b.moment.document->events_until(b.scale.time_at(a.scale.position_of(a.time())));
   for (CompareSide& side : *sides) side.title += "   " + live_at(side.moment);
-  const float height = std::clamp(ImGui::GetContentRegionAvail().y * 0.42F, scene.px(70), scene.px(260));
+  const float height = std::clamp(ImGui::GetContentRegionAvail().y * 0.42F, scene.px(44), scene.px(260));
   if (const auto click = rows_.draw(scene, *sides, instants ? 1 : 0, by, height)) {
     if (instants && click->side == 0) {
       scene.selection.kept = click->event;

@@ -58,8 +58,9 @@ class ComparePane {
   ClassificationPair classified(Scene& scene);
   /// What both sides are limited to: as the scene is, as soon as that is there for the other trace, too.
   SievePair sieves(Scene& scene, const ClassificationPair& known);
-  static void draw_facts(Scene& scene, const Comparison& comparison);
-  void choose_changes(Scene& scene, const Comparison& comparison);
+  void draw_facts(Scene& scene, const Comparison& comparison) const;
+  static void draw_most_changed(Scene& scene, const Comparison& comparison);
+  void choose_changes(Scene& scene);
   void draw_changes(Scene& scene, const std::shared_ptr<const Comparison>& comparison);
   void draw_stacks(Scene& scene, const std::shared_ptr<const Comparison>& comparison);
   void draw_categories(Scene& scene, const std::shared_ptr<const Comparison>& comparison);
@@ -67,6 +68,7 @@ class ComparePane {
 
   Table table_, categories_, places_;
   ChangesBy by_ = ChangesBy::stack;
+  bool chosen_above_ = false;  // in this frame: beside what is compared, not above the list
   std::string other_, typed_;
   std::unique_ptr<Source> source_;  // of the other trace
   bool given_up_ = false;           // reading it

@@ -149,29 +149,42 @@ void tell(Scene& scene, const HeldSegment& segment, const HeldBlock* block) {
 
 }  // namespace
 
+/// One line: every other one is a row of segments less in a small window.
 void HeapPane::draw_title(Scene& scene) {
+  ImGui::AlignTextToFramePadding();
+  ImGui::TextDisabled("heap at event %s", text_of(std::uint64_t{scene.heap.event}).c_str());
+  draw_legend(scene);
+  draw_hole(scene);
+  ImGui::SameLine(0, 0);  // where something had no room the line is not ended
+  ImGui::NewLine();
+}
+
+/// The largest free block, and who keeps it from being larger.
+void HeapPane::draw_hole(Scene& scene) {
   const HeapAt& heap = scene.heap;
-  const Document& document = scene.doc();
-  std::string title = "heap at event " + text_of(std::uint64_t{heap.event});
-  if (heap.largest_gap) title += "   largest free block " + text_of(heap.segments[*heap.largest_gap].largest_gap_size);
-  if (heap.largest_gap && !heap.pin_before && !heap.pin_after) title += ", all of a segment";
-  ImGui::TextDisabled("%s", title.c_str());
+  if (!heap.largest_gap) return;
+  const float right = ImGui::GetWindowPos().x + ImGui::GetContentRegionMax().x;
+  const auto room = [&] { return right - ImGui::GetItemRectMax().x; };
+  std::string what = "largest free block " + text_of(heap.segments[*heap.largest_gap].largest_gap_size);
+  if (!heap.pin_before && !heap.pin_after) what += ", all of a segment";
+  if (room() < ImGui::CalcTextSize(what.c_str()).x + scene.px(18)) return;
+  ImGui::SameLine(0, scene.px(18));
+  ImGui::TextDisabled("%s", what.c_str());
   const char* word = " kept by";
   const auto pin = [&](const std::optional<std::uint32_t>& block, const char* name) {
     if (!block) return;
     const HeldBlock& b = heap.blocks[*block];
-    const std::string who = text_of(b.size) + "  " + stack_label(scene.tables(), document.stack_of(b.allocation));
-    const float right = ImGui::GetWindowPos().x + ImGui::GetContentRegionMax().x;
-    const float room = right - ImGui::GetItemRectMax().x - ImGui::CalcTextSize(word).x - scene.px(26);
-    if (room < scene.px(40)) return;
-    const std::string shown = fitting(who, room);
+    const std::string who = text_of(b.size) + "  " + stack_label(scene.tables(), scene.doc().stack_of(b.allocation));
+    const float left = room() - ImGui::CalcTextSize(word).x - scene.px(26);
+    if (left < scene.px(40)) return;
+    const std::string shown = fitting(who, left);
     ImGui::SameLine(0, scene.px(4));
     ImGui::TextDisabled("%s", word);
     word = " and";
     ImGui::SameLine(0, scene.px(6));
     ImGui::PushID(name);
     if (ImGui::SmallButton(shown.c_str())) {
-      scene.selection.select(document, b.allocation);
+      scene.selection.select(scene.doc(), b.allocation);
       scene.selection.remember();
     }
     ImGui::PopID();
@@ -187,8 +200,6 @@ void HeapPane::draw_legend(Scene& scene) {
   const HeapAt& heap = scene.heap;
   if (heap.segments.empty()) return;
   const Theme& theme = scene.theme;
-  ImGui::SetCursorPosX(ImGui::GetCursorPosX() - scene.px(18));  // entries begin with a gap
-  ImGui::Dummy({0, 0});
   const Bytes held = heap.live + heap.pending + heap.rounding.value_or(0_B);
   if (heap.reserved >= held && legend_entry(scene, "free", theme.segment, text_of(heap.reserved - held)))
     note_item(scene, "heap/free");
@@ -211,7 +222,6 @@ void HeapPane::draw_legend(Scene& scene) {
 void HeapPane::draw(Scene& scene, Verdicts& verdicts) {
   const HeapAt& heap = scene.heap;
   draw_title(scene);
-  draw_legend(scene);
   colour_of_ =
       with_others_pale(scene, colours_of(scene, scene.colour() == MapColour::verdict ? verdicts.ask(scene) : nullptr));
   const Area area = take_area("heap");

@@ -45,6 +45,7 @@ class HeapPane {
 
   static void draw_title(Scene& scene);
   static void draw_legend(Scene& scene);
+  static void draw_hole(Scene& scene);
   void arrange_segments(const Scene& scene, const Area& area);
   void draw_piece(Scene& scene, ImDrawList& list, const Area& area, float segment_left, const Piece& piece);
 
