@@ -96,6 +96,7 @@ struct Columns {
   ColumnView<std::uint32_t> notable;  // rows of `other` that a person looks for: marks, failures, caches emptied
   ColumnView<std::uint32_t> failure;  // rows of `other` that are alloc_failed
   ColumnView<std::uint32_t> emptied;  // rows of `other` that are empty_cache
+  ColumnView<std::uint32_t> instant;  // rows of `other` that are marks of an instant
   ColumnView<MarkSpan> span;          // in order of their begin
   ColumnView<LateEvent> span_end;
   std::uint32_t span_depths = 0;  // most ranges of a thread that were on at once

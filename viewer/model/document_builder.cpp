@@ -137,6 +137,8 @@ void DocumentBuilder::add_mark(const Event& event) {
     const auto kept = static_cast<std::size_t>(open.rend() - begin) - 1;
     for (std::size_t i = kept; i < open.size(); ++i) span_end_[open[i]].set(at_);
     open.resize(kept);
+  } else {
+    instant_.push_back(static_cast<std::uint32_t>(other_.size()));
   }
 }
 
@@ -249,6 +251,7 @@ std::shared_ptr<const Document> DocumentBuilder::publish(const TraceReader& read
                        .notable = notable_.view(),
                        .failure = failure_.view(),
                        .emptied = emptied_.view(),
+                       .instant = instant_.view(),
                        .span = span_.view(),
                        .span_end = span_end_.view(),
                        .span_depths = span_depths_};

@@ -102,11 +102,34 @@ std::string split_label(const Tables& tables, std::uint32_t key, SplitBy by) {
 
 std::string address_text(Address address) { return hexadecimal(address.value); }
 
+namespace {
+
+/// "2:05 min", "3:07:30 h", "4 d 6:00 h": down to what `step`, in nanoseconds, can tell apart.
+std::string clock_text(double ns, double step) {
+  constexpr std::uint64_t minute = 60, hour = 60 * minute, day = 24 * hour;
+  const int digits = static_cast<int>(std::clamp(std::ceil(std::log10(1e9 / step)), 0.0, 9.0));
+  const double parts = std::pow(10.0, digits);  // of a second
+  const bool to_the_minute = step >= 60e9;
+  const double rounded = to_the_minute ? std::round(ns / 60e9) * 60 : std::round(ns / 1e9 * parts) / parts;
+  const auto whole = static_cast<std::uint64_t>(rounded);
+  const std::string seconds =
+      to_the_minute ? "" : format(":%0*.*f", digits == 0 ? 2 : digits + 3, digits, std::fmod(rounded, 60.0));
+  if (whole < hour) return std::to_string(whole / minute) + seconds + " min";
+  if (step >= 86'400e9) return std::to_string((whole + day / 2) / day) + " d";
+  const std::string days = whole < day ? "" : std::to_string(whole / day) + " d ";
+  return days + std::to_string(whole % day / hour) + format(":%02d", static_cast<int>(whole % hour / minute)) +
+         seconds + " h";
+}
+
+}  // namespace
+
 std::string time_text(Nanoseconds since_begin, Nanoseconds resolution) {
   if (since_begin == Nanoseconds{}) return "0 s";
   const auto ns = static_cast<double>(since_begin.count());
   const double step = std::max(1.0, static_cast<double>(std::llabs(resolution.count())));
   const double size = std::max(std::abs(ns), step);
+  if (constexpr double clock = 120e9; std::abs(ns) >= clock)
+    return (ns < 0 ? "-" : "") + clock_text(std::abs(ns), step);
   const char* unit = "s";
   double scale = 1e9;
   if (size < 1e4 && step < 1e3) {

@@ -22,7 +22,8 @@ std::string heap_label(const Tables& tables, HeapId id);
 std::string split_label(const Tables& tables, std::uint32_t key, SplitBy by);
 /// "0x7f2c40000000"
 std::string address_text(Address address);
-/// Since the beginning of the trace, with as many digits as tell two instants `resolution` apart: "1.250 s".
+/// Since the beginning of the trace, with as many digits as tell two instants `resolution` apart: "1.250 s",
+/// "2:05 min", "3:07:30 h", "4 d 6:00 h".
 std::string time_text(Nanoseconds since_begin, Nanoseconds resolution);
 /// Only the last part of a path, as people name files.
 std::string_view file_name(std::string_view path);

@@ -1,6 +1,7 @@
 #include "viewer/panes/draw.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -104,6 +105,14 @@ Nanoseconds TimeAxis::tick_step(float spacing) const {
   const double wanted =
       static_cast<double>(view_.length().count()) * static_cast<double>(spacing / std::max(area_.width(), 1.0F));
   double step = 1;
+  // Round minutes, hours and days.
+  constexpr std::array<double, 14> round_seconds{15,   30,   60,   120,    300,    600,    900,
+                                                 1800, 3600, 7200, 10'800, 21'600, 43'200, 86'400};
+  if (wanted > 10e9) {
+    for (const double seconds : round_seconds)
+      if (seconds * 1e9 >= wanted) return Nanoseconds{static_cast<std::int64_t>(seconds * 1e9)};
+    step = 86'400e9;
+  }
   while (step < wanted) {
     // 1, 2, 5, 10 ...
     for (const double factor : {2.0, 2.5, 2.0}) {

@@ -22,7 +22,7 @@ std::string when(const Document& document, std::uint32_t event) {
   return time_text(since, std::max(since / 100'000, Nanoseconds{1})) + "   event " + text_of(std::uint64_t{event});
 }
 
-std::string seconds(Nanoseconds time) { return text_of_seconds(std::chrono::duration<double>(time).count()); }
+std::string seconds(Nanoseconds time) { return time_text(time, std::max(time / 1000, Nanoseconds{1})); }
 
 }  // namespace
 

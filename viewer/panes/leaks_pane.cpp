@@ -44,6 +44,12 @@ void LeaksPane::look(const Scene& scene, const std::shared_ptr<const Findings>& 
 void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {
   const auto findings = verdicts.get(scene, "leaks");
   if (!findings) return;
+  if (!judges_leaks(*findings)) {
+    const Area area = take_area("leaks");
+    note_place(scene, "leaks", area);
+    return explain(scene, area, "Not judged: allocations or frees are not in the recording.",
+                   "What grew between two instants: K at the first, then Compare.");
+  }
   look(scene, findings);
   const std::vector<Kept>& shown = shown_->kept;
   Bytes accused{};

@@ -65,6 +65,37 @@ void TimelinePane::draw_bands(Scene& scene, ImDrawList& list, const TimeAxis& ax
   scene.selection.remember();
 }
 
+/// Marks of an instant: a line for each pixel that has any, with the name where ranges leave room for it.
+void TimelinePane::draw_instant_marks(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area) {
+  const Document& document = scene.doc();
+  const ColumnView<std::uint32_t>& rows = document.columns.instant;
+  const auto [first, end] = scene.selection.viewed(document);
+  const auto mark_at = [&](std::uint32_t row) { return document.columns.other[rows[row]]; };
+  const auto x_of = [&](std::uint32_t row) { return std::floor(axis.x_of(document.time(mark_at(row).at))); };
+  const auto count = static_cast<std::uint32_t>(rows.size());
+  const bool named = document.columns.span.size() == 0;
+  for (std::uint32_t row = document.rows_before(rows, first); row < count && mark_at(row).at < end;) {
+    const float x = x_of(row), top = area.top + scene.px(1), bottom = area.bottom - scene.px(16);
+    fill(list, {x, top, x + scene.px(1), bottom}, scene.theme.accent);
+    const std::uint32_t next =
+        std::max(row + 1, document.rows_before(rows, document.events_until(axis.time_at(x + scene.px(1)))));
+    const Mark& mark = scene.tables()[MarkId{static_cast<std::uint32_t>(mark_at(row).event.value)}];
+    const std::string name = scene.tables()[mark.name];
+    const std::string called =
+        next - row == 1 ? name : name + " and " + text_of(std::uint64_t{next - row - 1}) + " more";
+    const float room = (next < count ? std::min(x_of(next), area.right) : area.right) - x - scene.px(8);
+    if (named && room > ImGui::CalcTextSize(called.c_str()).x)
+      text(list, {x + scene.px(4), top - scene.px(1)}, scene.theme.text, called);
+    const Area sign{x - scene.px(3), top, x + scene.px(4), bottom};
+    if (row == document.rows_before(rows, first)) note_place(scene, "first mark", sign);
+    if (ImGui::IsItemHovered() && sign.contains(ImGui::GetIO().MousePos)) {
+      told_band_ = called;
+      ImGui::SetTooltip("%s", called.c_str());
+    }
+    row = next;
+  }
+}
+
 /// A flag is where the request failed; it says why, and a click on it leads there.
 void TimelinePane::draw_failures(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area) {
   const Document& document = scene.doc();
@@ -116,6 +147,7 @@ void TimelinePane::draw_marks(Scene& scene) {
   list.PushClipRect(area.min(), area.max(), true);
   told_band_.clear();
   draw_bands(scene, list, axis, area);
+  draw_instant_marks(scene, list, axis, area);
 
   // One sign of a kind per pixel: how many there are in view does not matter.
   const auto signs = [&, first = first, end = end](const ColumnView<std::uint32_t>& rows, float apart,

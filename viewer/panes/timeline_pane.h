@@ -82,6 +82,7 @@ class TimelinePane {
   static float marks_height(const Scene& scene);
   void draw_marks(Scene& scene);
   void draw_bands(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
+  void draw_instant_marks(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
   void draw_failures(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
   static void draw_limit(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top);
   void draw_minimap(Scene& scene);

@@ -28,6 +28,13 @@ Colour verdict_colour(const Theme& theme, LeakVerdict verdict) {
   return theme.hue(4);
 }
 
+bool judges_leaks(const Findings& findings) { return !findings.verdict.leaks || !findings.verdict.leaks->unrecorded; }
+
+std::size_t Verdicts::leaks() {
+  const auto findings = findings_.value();
+  return findings && judges_leaks(*findings) ? findings->leaks.causes.size() : 0;
+}
+
 bool Verdicts::is_too_long(const Scene& scene) { return scene.doc().event_count() > most_events; }
 
 std::shared_ptr<const Findings> Verdicts::ask(Scene& scene) {

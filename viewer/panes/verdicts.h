@@ -20,7 +20,7 @@ class Verdicts {
   /// Those that are made already; null: none are. Asks for nothing.
   std::shared_ptr<const Findings> known() { return findings_.value(); }
   /// How many causes of leaks there are, as far as that is known; asks for nothing.
-  std::size_t leaks() { return findings_.value() ? findings_.value()->leaks.causes.size() : 0; }
+  std::size_t leaks();
   /// Null until they are made, which this asks for.
   std::shared_ptr<const Findings> ask(Scene& scene);
   /// Null until they are made; says so in `area` of the pane called `name`.
@@ -29,6 +29,9 @@ class Verdicts {
  private:
   Background<std::uint32_t, Findings> findings_;
 };
+
+/// Whether it was recorded what is allocated and freed: else there are no verdicts on leaks.
+bool judges_leaks(const Findings& findings);
 
 Colour verdict_colour(const Theme& theme, LeakVerdict verdict);
 

@@ -479,6 +479,17 @@ TEST(Labels, AreWhatPeopleSay) {
   EXPECT_EQ(time_text(Nanoseconds{1'250'000'000}, Nanoseconds{10'000'000}), "1.25 s");
   EXPECT_EQ(time_text(Nanoseconds{1'500}, Nanoseconds{100}), "1500 ns");
   EXPECT_EQ(time_text(Nanoseconds{42'000'000}, Nanoseconds{1'000'000}), "42 ms");
+  using namespace std::chrono_literals;
+  EXPECT_EQ(time_text(90s, 30s), "90 s");
+  EXPECT_EQ(time_text(125s, 1s), "2:05 min");
+  EXPECT_EQ(time_text(125'250ms, 10ms), "2:05.25 min");
+  EXPECT_EQ(time_text(-125s, 1s), "-2:05 min");
+  EXPECT_EQ(time_text(3'599'999ms, 1s), "1:00:00 h") << "rounded before it is taken apart";
+  EXPECT_EQ(time_text(3h + 7min + 30s, 1s), "3:07:30 h");
+  EXPECT_EQ(time_text(3h + 7min, 60s), "3:07 h");
+  EXPECT_EQ(time_text(40min, 600s), "40 min");
+  EXPECT_EQ(time_text(102h + 5min, 1h), "4 d 6:05 h");
+  EXPECT_EQ(time_text(96h, 24h), "4 d");
   EXPECT_EQ(address_text(Address{0x7f0000001200}), "0x7f0000001200");
   EXPECT_EQ(file_name("/a/b/c.py"), "c.py");
   EXPECT_EQ(stack_label(Tables(), StackId::none), "(no stack)");
