@@ -116,8 +116,10 @@ class Windows(ViewTest):
         x, y, width, height = shown["places"]["timeline"]
         views = [shown["view"]]
         for _ in range(2):
-            view.hands("mousemove", int(x + width / 3), int(y + height / 2), "click", 4, "sleep", 0.6)
-            views.append(view.settled()["view"])
+            view.hands("mousemove", int(x + width / 3), int(y + height / 2), "click", 4)
+            while not (zoomed := view.settled())["view_remembered"]:
+                pass
+            views.append(zoomed["view"])
         self.assertEqual(len({tuple(v) for v in views}), 3)
         self.assertEqual(view.key("ctrl+z")["view"], views[1])
         self.assertEqual(view.key("ctrl+z")["view"], views[0])

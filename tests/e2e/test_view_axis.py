@@ -33,7 +33,7 @@ class Axis(ViewTest):
         # The map is on the same axis, and so is what a wheel zooms.
         self.assertAlmostEqual(view.click_on("map", 0.25)["cursor"] / shown["events"], 0.25, delta=0.01)
         x, y, width, height = shown["places"]["timeline"]
-        view.hands("mousemove", int(x + 0.5 * width), int(y + height / 2), "click", 4, "sleep", 0.2)
+        view.hands("mousemove", int(x + 0.5 * width), int(y + height / 2), "click", 4)
         view.settled()
         self.assertAlmostEqual(view.click_on("timeline", 0.5)["cursor"] / shown["events"], 0.5, delta=0.01)
         view.key("0")
@@ -140,7 +140,7 @@ class Room(ViewTest):
     def test_a_double_click_is_one_however_slow_frames_are(self):
         view = self.open(SAMPLES / "oom_default.reel")
         x, y, width, height = view.settled()["places"]["title/map"]
-        view.hands("mousemove", int(x + 0.6 * width), int(y + 0.5 * height), "sleep", 0.3)
+        view.hands("mousemove", int(x + 0.6 * width), int(y + 0.5 * height))
         view.settled()
         view.process.send_signal(signal.SIGSTOP)
         view.hands("click", "--repeat", 2, "--delay", 90, 1)

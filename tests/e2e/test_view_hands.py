@@ -149,7 +149,8 @@ class Changes(HandsTest):
         view.click_on("device")
         other = next(name for name in view.settled()["places"] if name.startswith("device/") and
                      name != f"device/{first['heap']}")
-        chosen = view.click_on(other)["heap"]
+        clicked = view.click_on(other)
+        chosen, menu = clicked["heap"], clicked["places"]["device"]
         self.assertNotEqual(chosen, first["heap"])
         with path.open("ab") as file:
             for begin in range(len(whole) // 2, len(whole), 1 << 15):
@@ -157,6 +158,7 @@ class Changes(HandsTest):
                 file.flush()
                 shown = view.ask("state")
                 self.assertNotIn("cancel", shown["places"], "nothing flickers")
+                self.assertEqual(shown["places"]["device"], menu, "nor moves")
                 self.assertEqual(shown["heap"], chosen)
                 time.sleep(0.1)
         deadline = time.monotonic() + PATIENCE
@@ -204,7 +206,6 @@ class Changes(HandsTest):
                                  check=False).returncode != 0:
                 self.assertLess(time.monotonic(), deadline)
                 time.sleep(0.2)
-            time.sleep(1)
             process.send_signal(ending)
             self.assertEqual(process.communicate(timeout=PATIENCE), (b"", b""))
             self.assertEqual(process.returncode, -ending)

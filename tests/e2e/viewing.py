@@ -47,6 +47,7 @@ class View:
         self.process = subprocess.Popen([program, *map(str, arguments), "--control", "--size", size],
                                         env=screen.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
+        self.mouse, self.pointer = 0, None  # how often buttons were used, and where the pointer was put
 
     def ask(self, what, **more):
         self.process.stdin.write(json.dumps({"do": what, **more}) + "\n")
@@ -57,12 +58,28 @@ class View:
         return json.loads(line)
 
     def settled(self):
-        """What is shown once nothing is left to do."""
-        return self.ask("wait")
+        """What is shown once nothing is left to do, and what the hands did has arrived: a busy machine passes it on late."""
+        deadline = time.monotonic() + PATIENCE
+        while not self.has_arrived(shown := self.ask("wait")):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"the mouse did not arrive: {shown['mouse']} of {self.mouse}, {shown['pointer']} at {self.pointer}")
+        return shown
+
+    def has_arrived(self, shown):
+        return shown["mouse"] >= self.mouse and self.pointer in (None, shown["pointer"])
 
     def hands(self, *arguments):
-        subprocess.run(["xdotool", *map(str, arguments)], env=self.screen.environment, check=True,
-                       stdout=subprocess.DEVNULL)
+        words = [str(argument) for argument in arguments]
+        subprocess.run(["xdotool", *words], env=self.screen.environment, check=True, stdout=subprocess.DEVNULL)
+        for i, word in enumerate(words):
+            if word == "mousemove":
+                self.pointer = [int(words[i + 1]), int(words[i + 2])]
+            elif word in ("mousedown", "mouseup"):
+                self.mouse += 1
+            elif word == "click":
+                times = int(words[i + 2]) if words[i + 1] == "--repeat" else 1
+                button = next(w for w in words[i + (3 if times > 1 else 1):] if w in "12345")
+                self.mouse += times * (1 if button in "45" else 2)  # the wheel only turns
 
     def key(self, *names):
         return self.pressed(sum(name.count("+") + 1 for name in names), "key", *names)

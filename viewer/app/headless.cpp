@@ -214,7 +214,10 @@ Control::~Control() {
 }
 
 bool Control::serve(Window& window, Viewer& viewer) {
-  idle_frames_ = viewer.is_idle() ? idle_frames_ + 1 : 0;
+  // What came with this frame may do something in the next.
+  const std::uint64_t inputs = window.key_count() + window.mouse_count();
+  const bool is_quiet = inputs == std::exchange(inputs_, inputs);
+  idle_frames_ = is_quiet && viewer.is_idle() ? idle_frames_ + 1 : 0;
   for (;;) {
     std::string line;
     {

@@ -67,8 +67,9 @@ class Control {
   std::mutex mutex_;
   std::vector<std::string> lines_;
   bool ended_ = false;
-  bool waiting_ = false;  // the first request was seen, and is not answered
-  int idle_frames_ = 0;   // since then
+  bool waiting_ = false;      // the first request was seen, and is not answered
+  int idle_frames_ = 0;       // since then
+  std::uint64_t inputs_ = 0;  // keys and buttons of the mouse, so far
   std::thread reader_;
 };
 

@@ -245,6 +245,8 @@ int run(const Arguments& arguments, Clock::time_point started) {
   if (files->size() == 1 && predicted->empty())
     source = std::make_unique<Source>(
         files->front(), [] { Window::wake(); }, *memory_limit);
+  // From before there is a window on, so that whoever sees one can end it without loss.
+  if (arguments.screenshot.empty() && arguments.bench_frames == 0) end_on_signals();
   auto window = Window::open({.title = title_of(*files),
                               .width = size->first,
                               .height = size->second,
@@ -273,7 +275,6 @@ int run(const Arguments& arguments, Clock::time_point started) {
 
   if (!arguments.screenshot.empty()) return take_pictures(arguments, **window, viewer);
   if (arguments.bench_frames != 0) return measure(arguments, **window, viewer, started);
-  end_on_signals();
   run_window(**window, viewer, arguments.control);
   save_settings(path, viewer.settings());
   if (ending_signal == 0) return 0;

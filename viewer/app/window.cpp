@@ -163,7 +163,9 @@ Result<void> Window::create(const WindowOptions& options) {
   glfwSetCharCallback(window_, [](GLFWwindow* w, unsigned character) { of(w).new_characters_.push_back(character); });
   glfwSetMouseButtonCallback(window_, [](GLFWwindow* w, int button, int action, int) {
     if (button == GLFW_MOUSE_BUTTON_LEFT && action == GLFW_PRESS) ++of(w).new_left_presses_;
+    ++of(w).mouse_count_;
   });
+  glfwSetScrollCallback(window_, [](GLFWwindow* w, double, double) { ++of(w).mouse_count_; });
   glfwSetDropCallback(window_, [](GLFWwindow* w, int count, const char** paths) {
     for (int i = 0; i < count; ++i) of(w).new_dropped_.emplace_back(paths[i]);
   });

@@ -85,6 +85,8 @@ class Window {
   bool entered() const;
   /// How many keys were pressed so far.
   std::uint64_t key_count() const { return key_count_; }
+  /// How often a button of the mouse went down or up, or its wheel turned, so far; 0 in a page.
+  std::uint64_t mouse_count() const { return mouse_count_; }
   const std::vector<unsigned>& characters() const { return characters_; }
   const std::vector<std::string>& dropped_files() const { return dropped_; }
   /// Held down, and not pressed as a part of Ctrl+key or Alt+key, of which either may be let go of first.
@@ -115,7 +117,7 @@ class Window {
   std::vector<KeyPress> keys_, new_keys_;
   int new_left_presses_ = 0;  // of the mouse
   std::set<int> held_alone_;
-  std::uint64_t key_count_ = 0;
+  std::uint64_t key_count_ = 0, mouse_count_ = 0;
   std::vector<unsigned> characters_, new_characters_;
   std::vector<std::string> dropped_, new_dropped_;
 };

@@ -2,7 +2,6 @@
 #include <emscripten/emscripten.h>
 #include <emscripten/html5.h>
 
-#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -22,20 +21,20 @@ struct Page {
   std::unique_ptr<Window> window;
   std::unique_ptr<Viewer> viewer;
   int idle_frames = 0;
-  double last_frame_ms = 0;
   Clock::time_point drawn;
   std::string state;
 
   void frame() {
     // A picture that does not change is not drawn again and again.
     constexpr int settled = 30;
-    constexpr double longest_rest = 100;  // milliseconds
+    constexpr double rest = 250;  // milliseconds
     const bool woken = take_wake();
-    // Where pixels are drawn in software, work gets four times as long as they do.
-    if (!woken && !viewer->is_idle() && milliseconds_since(drawn) < std::min(4 * last_frame_ms, longest_rest)) return;
+    // While work goes on only its progress changes by itself, and where pixels are drawn in software a frame takes a
+    // processor a tenth of a second: what is done, and what a hand does, wakes the page.
+    if (!woken && !viewer->is_idle() && milliseconds_since(drawn) < rest) return;
     idle_frames = woken || !viewer->is_idle() ? 0 : idle_frames + 1;
     if (idle_frames >= settled) return;
-    last_frame_ms = window->frame(viewer->theme(), [&] { viewer->draw(); }).whole_ms;
+    window->frame(viewer->theme(), [&] { viewer->draw(); });
     drawn = Clock::now();
   }
 };

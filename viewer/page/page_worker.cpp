@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "viewer/app/window.h"
 #include "viewer/model/worker.h"
 #include "viewer/page/page.h"
 
@@ -91,4 +92,5 @@ void memreel_run_work(void* work) {
   using memreel::viewer::Turns;
   const std::unique_ptr<std::shared_ptr<Turns>> turns(static_cast<std::shared_ptr<Turns>*>(work));
   (*turns)->run();
+  memreel::viewer::Window::wake();  // the next frame takes what it found, and begins what waits for it
 }

@@ -132,7 +132,7 @@ void tell(Scene& scene, const HeldSegment& segment, const HeldBlock* block) {
       what += "   " + std::string(words_of(scene.classification->category(block->allocation)));
     if (block->pending) what += "   awaiting free";
     ImGui::TextUnformatted(what.c_str());
-    ImGui::TextUnformatted(stack_label(scene.tables(), document.stack_of(block->allocation)).c_str());
+    ImGui::TextUnformatted(maker_label(scene, block->allocation).c_str());
     ImGui::TextDisabled(
         "at %s, since %s", address_text(block->address).c_str(),
         time_text(document.time(document.begin_of(block->allocation)) - document.first_time(), Nanoseconds{1000})
@@ -174,7 +174,7 @@ void HeapPane::draw_hole(Scene& scene) {
   const auto pin = [&](const std::optional<std::uint32_t>& block, const char* name) {
     if (!block) return;
     const HeldBlock& b = heap.blocks[*block];
-    const std::string who = text_of(b.size) + "  " + stack_label(scene.tables(), scene.doc().stack_of(b.allocation));
+    const std::string who = text_of(b.size) + "  " + maker_label(scene, b.allocation);
     const float left = room() - ImGui::CalcTextSize(word).x - scene.px(26);
     if (left < scene.px(40)) return;
     const std::string shown = fitting(who, left);

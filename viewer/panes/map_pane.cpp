@@ -332,7 +332,7 @@ void MapPane::point(Scene& scene, ImDrawList& list, const TimeAxis& axis, const 
     ImGui::TextUnformatted(text_of(document.size_of(*pointed_)).c_str());
     if (scene.has_categories())
       ImGui::TextUnformatted(std::string(words_of(scene.classification->category(*pointed_))).c_str());
-    ImGui::TextDisabled("%s", stack_label(scene.tables(), document.stack_of(*pointed_)).c_str());
+    ImGui::TextDisabled("%s", maker_label(scene, *pointed_).c_str());
     ImGui::EndTooltip();
   }
   if (ImGui::IsItemDeactivated() && ImGui::IsMouseReleased(ImGuiMouseButton_Left) && !was_dragged()) {

@@ -4,6 +4,12 @@
 
 namespace memreel::viewer {
 
+std::string maker_label(const Scene& scene, std::uint32_t allocation) {
+  const StackId stack = scene.doc().stack_of(allocation);
+  if (stack == StackId::none && scene.has_categories()) return no_stack_label(scene.classification->phase(allocation));
+  return stack_label(scene.tables(), stack);
+}
+
 const std::string& StackLabels::of(const Scene& scene, StackId stack) {
   constexpr std::size_t most = 4096;
   if (tables_ != scene.document->tables || labels_.size() >= most) {

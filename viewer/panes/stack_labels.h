@@ -9,6 +9,9 @@
 
 namespace memreel::viewer {
 
+/// Who made an allocation: the label of its stack, without one the phase that it was made in, where that is known.
+std::string maker_label(const Scene& scene, std::uint32_t allocation);
+
 class StackLabels {
  public:
   /// stack_label(); valid until the next call.

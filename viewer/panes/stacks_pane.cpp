@@ -5,6 +5,7 @@
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
 #include "viewer/panes/list_panes.h"
+#include "viewer/panes/stack_labels.h"
 
 namespace memreel::viewer {
 
@@ -152,9 +153,7 @@ void StacksPane::draw(Scene& scene, Verdicts& verdicts) {
         return w.largest == 0 ? "" : text_of(Bytes{w.largest});
       default:
         // Nobody made it that is known; when it was made may be.
-        if (w.stack == StackId::none && w.example != never && scene.has_categories())
-          return no_stack_label(scene.classification->phase(w.example));
-        return stack_label(scene.tables(), w.stack);
+        return w.example != never ? maker_label(scene, w.example) : stack_label(scene.tables(), w.stack);
     }
   };
   rows.swatch = [&](std::uint64_t row) { return scene.theme.shade(index(scene.doc().site_of(sorted_[row].stack))); };
