@@ -109,7 +109,7 @@ void CompareRows::draw_axis(Scene& scene, const CompareSides& sides, const Range
   const auto tick = [&](double position, const std::string& what) {
     const float x = area.left + static_cast<float>((position - range.begin) / length) * area.width();
     fill(list, {std::floor(x), area.top, std::floor(x) + 1, area.top + scene.px(4)}, scene.theme.faint);
-    text(list, {x + scene.px(4), area.top}, scene.theme.faint, what);
+    tick_label(scene, list, {x, area.top}, area.right, what);
   };
   const float spacing = scene.px(120);
   if (by == AlignBy::time) {

@@ -40,6 +40,12 @@ void text(ImDrawList& list, ImVec2 at, Colour colour, std::string_view what, flo
   list.AddText({std::floor(at.x), std::floor(at.y)}, colour, what.data(), end);
 }
 
+void tick_label(const Scene& scene, ImDrawList& list, ImVec2 at, float right, std::string_view what) {
+  const float gap = scene.px(4);
+  const bool fits = at.x + gap + ImGui::CalcTextSize(what.data(), what.data() + what.size()).x <= right;
+  text(list, {fits ? at.x + gap : at.x - gap, at.y}, scene.theme.faint, what, fits ? 0.0F : 1.0F);
+}
+
 std::string fitting(std::string_view what, float width) {
   const auto width_of = [](std::string_view t) { return ImGui::CalcTextSize(t.data(), t.data() + t.size()).x; };
   if (what.empty() || width_of(what) <= width) return std::string(what);

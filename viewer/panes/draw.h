@@ -32,6 +32,8 @@ void fill(ImDrawList& list, const Area& area, Colour colour);
 void outline(ImDrawList& list, const Area& area, Colour colour, float thickness = 1);
 /// `align`: 0 left of `at`, 0.5 centred on it, 1 right.
 void text(ImDrawList& list, ImVec2 at, Colour colour, std::string_view what, float align = 0);
+/// Beside the tick of an axis at `at`: to the right of it, or to the left where that would reach beyond `right`.
+void tick_label(const Scene& scene, ImDrawList& list, ImVec2 at, float right, std::string_view what);
 /// Cut with an ellipsis so that it takes at most `width`.
 std::string fitting(std::string_view what, float width);
 

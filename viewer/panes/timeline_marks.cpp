@@ -141,9 +141,7 @@ void TimelinePane::draw_marks(Scene& scene) {
   for (const TimeAxis::Tick& tick : axis.labelled_ticks(document.first_time(), scene.px(120))) {
     const float x = std::floor(tick.x);
     fill(list, {x, area.top, x + 1, area.top + scene.px(4)}, scene.theme.faint);
-    const bool fits = x + scene.px(4) + ImGui::CalcTextSize(tick.label.c_str()).x <= area.right;
-    text(list, {x + (fits ? 1.0F : -1.0F) * scene.px(4), area.bottom - ImGui::GetTextLineHeight()}, scene.theme.faint,
-         tick.label, fits ? 0.0F : 1.0F);
+    tick_label(scene, list, {x, area.bottom - ImGui::GetTextLineHeight()}, area.right, tick.label);
   }
   const auto [first, end] = scene.selection.viewed(document);
   list.PushClipRect(area.min(), area.max(), true);
