@@ -1,6 +1,7 @@
 #include "viewer/model/folded_course.h"
 
 #include <algorithm>
+#include <iterator>
 #include <unordered_map>
 
 namespace memreel::viewer {
@@ -26,16 +27,16 @@ std::vector<FoldedPoint> folded_course(const Document& document, HeapId heap) {
   std::vector<FoldedPoint> course;
   if (!is_sound(folded)) return course;
   course.push_back({.time = folded.begin, .live = {}});
-  std::uint64_t live = 0;
+  std::int64_t live = 0;  // below zero only between the rows of an interval, or in a damaged file
   for (std::size_t row = 0; row < folded.rows.size();) {
     const std::uint32_t interval = folded.rows[row].interval;
     for (; row < folded.rows.size() && folded.rows[row].interval == interval; ++row) {
       const FoldedRow& of = folded.rows[row];
       if (of.heap != heap) continue;
-      live += of.allocated.count;
-      live -= std::min(live, of.freed.count);
+      live = static_cast<std::int64_t>(static_cast<std::uint64_t>(live) + of.allocated.count - of.freed.count);
     }
-    course.push_back({.time = begin_of(folded, std::uint64_t{interval} + 1), .live = {live}});
+    const Nanoseconds end = std::max(course.back().time, begin_of(folded, std::uint64_t{interval} + 1));
+    course.push_back({.time = end, .live = {static_cast<std::uint64_t>(std::max<std::int64_t>(live, 0))}});
   }
   return course;
 }

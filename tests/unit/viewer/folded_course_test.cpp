@@ -83,6 +83,9 @@ TEST(FoldedCourse, DamagedSumsDoNoHarm) {
   EXPECT_FALSE(folded_course(document_of(history), with_sums).empty());
   EXPECT_FALSE(weighed(document_of(history), ns(-5), ns(1)).empty());
   history = flight_sums();
+  std::swap(history.rows.front().interval, history.rows.back().interval);
+  EXPECT_TRUE(folded_live(folded_course(document_of(history), with_sums), ns(105)));
+  history = flight_sums();
   history.until = ns(99);
   EXPECT_TRUE(folded_course(document_of(history), with_sums).empty());
   EXPECT_TRUE(weighed(document_of(history), ns(0), ns(1000)).empty());
