@@ -12,11 +12,11 @@
 #include "analyzer/cli/arguments.h"
 #include "analyzer/cli/check_fleet.h"
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/completed_input.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
 #include "analyzer/cli/output_file.h"
 #include "analyzer/cli/report_leaks.h"
-#include "analyzer/cli/subject.h"
 #include "analyzer/gate/baseline_file.h"
 #include "analyzer/gate/completeness.h"
 #include "analyzer/gate/gate.h"
@@ -303,7 +303,7 @@ Exit run_check(const CheckArguments& arguments) {
   if (!question) return fail(question.error());
   for (const std::filesystem::path& output : {arguments.write_baseline, arguments.junit, arguments.markdown})
     if (Result<void> differ = must_differ(arguments.file, output); !differ) return fail(differ.error());
-  const Result<Trace> trace = open_subject(arguments.file, arguments.memory_limit, arguments.symbols);
+  const Result<Trace> trace = open_completed(arguments.file, arguments.memory_limit, arguments.symbols);
   if (!trace) return fail(trace.error());
   const std::vector<Prepared> heaps = program_heaps(*trace);
   if (heaps.empty()) return fail({.what = "holds no allocations to judge", .where = arguments.file.string()});

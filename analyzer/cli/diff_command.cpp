@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/completed_input.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
-#include "analyzer/cli/subject.h"
 #include "analyzer/difference/difference.h"
 #include "analyzer/report/labels.h"
 #include "analyzer/report/own_frame.h"
@@ -247,8 +247,8 @@ Exit run_diff(const DiffArguments& arguments) {
   if (has_other) other = beside.get();
   if (!a) return fail(a.error());
   if (other && !*other) return fail(other->error());
-  prepare_subject(*a, at_a->file, arguments.symbols);
-  if (other) prepare_subject(**other, at_b->file, arguments.symbols);
+  complete_input(*a, at_a->file, arguments.symbols);
+  if (other) complete_input(**other, at_b->file, arguments.symbols);
   const Trace& b = other ? **other : *a;
   const Result<std::vector<HeapDifference>> heaps = [&] {
     const ProgressBar bar("comparing");

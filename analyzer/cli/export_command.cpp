@@ -8,10 +8,10 @@
 
 #include "analyzer/cli/allocation_names.h"
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/completed_input.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
 #include "analyzer/cli/output_file.h"
-#include "analyzer/cli/subject.h"
 #include "analyzer/difference/instant.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/insight/block_sizes.h"
@@ -67,7 +67,7 @@ Exit run_export(const ExportArguments& arguments) {
   if (Result<void> differ = must_differ(arguments.file, arguments.output); !differ) return fail(differ.error());
   const Result<Trace> trace = format->scope == ExportScope::events
                                   ? open_input(arguments.file, arguments.memory_limit, arguments.symbols)
-                                  : open_subject(arguments.file, arguments.memory_limit, arguments.symbols);
+                                  : open_completed(arguments.file, arguments.memory_limit, arguments.symbols);
   if (!trace) return fail(trace.error());
   const Result<std::optional<std::uint64_t>> events = events_shown(*trace, arguments.at);
   if (!events) return fail(events.error());

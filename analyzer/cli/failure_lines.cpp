@@ -8,7 +8,7 @@
 #include "analyzer/insight/block_sizes.h"
 #include "analyzer/insight/out_of_memory.h"
 #include "analyzer/insight/remedies.h"
-#include "analyzer/replay/subject.h"
+#include "analyzer/replay/completed_trace.h"
 #include "analyzer/report/category_shares.h"
 #include "analyzer/verdict/verdict.h"
 #include "formats/model/quantity.h"
@@ -54,7 +54,7 @@ std::string remedy_for(const OutOfMemory& oom, const Remedies& remedies) {
 }  // namespace
 
 std::vector<std::string> failure_lines(Trace trace) {
-  complete_subject(trace);
+  complete_trace(trace);
   const Remedies remedies = replay_remedies(trace);
   const OutOfMemories failures = judge_failures(trace, recorded_blocks(trace), remedies);
   if (failures.examined.empty()) return {"out of memory: the failed request is not among the events that were kept"};

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "analyzer/cli/console.h"
-#include "analyzer/cli/insight_words.h"
+#include "analyzer/cli/insight_text.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/replay/unit_costs.h"
 #include "analyzer/report/labels.h"

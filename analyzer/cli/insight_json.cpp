@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "analyzer/cli/insight_words.h"
+#include "analyzer/cli/insight_text.h"
 #include "formats/model/origin_text.h"
 
 namespace memreel::cli {

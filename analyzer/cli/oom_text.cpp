@@ -3,7 +3,7 @@
 #include <string>
 
 #include "analyzer/cli/console.h"
-#include "analyzer/cli/insight_words.h"
+#include "analyzer/cli/insight_text.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/report/labels.h"
 #include "analyzer/report/text_table.h"

@@ -29,7 +29,7 @@ PredictSetting better_setting(const Predictor& predictor, const Prediction& pred
 }
 
 std::optional<double> bytes_per_unit(const Predictor& predictor, const Prediction& prediction,
-                                     const HeldByCategory& held) {
+                                     const LiveByCategory& held) {
   const Values& base = predictor.recordings()[prediction.base]->at;
   std::optional<double> units;
   for (std::size_t p = 0; p < base.size(); ++p) {

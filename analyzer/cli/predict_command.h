@@ -22,7 +22,7 @@ struct PredictSetting {
 struct PredictReport {
   PredictDevice device;
   std::vector<Prediction> predictions;
-  std::vector<HeldAtPeak> held;                // of each
+  std::vector<LiveAtPeak> held;                // of each
   std::vector<PredictSetting> settings;        // of each
   std::size_t which = 0;                       // the parameter that is searched: that of the two below
   std::optional<std::uint64_t> largest;        // that fits, of those asked for; none: not asked, or none of them does
@@ -36,7 +36,7 @@ PredictSetting better_setting(const Predictor& predictor, const Prediction& pred
 /// How many bytes a category grows by for each unit of the one parameter in which `prediction` differs from the
 /// recording that it was made from; none: they differ in several, or in none.
 std::optional<double> bytes_per_unit(const Predictor& predictor, const Prediction& prediction,
-                                     const HeldByCategory& held);
+                                     const LiveByCategory& held);
 
 /// On which GPU kernels take the scratch that is predicted, and how that is known.
 std::string gpu_note(const Predictor& predictor, const PredictReport& report);

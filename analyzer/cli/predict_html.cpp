@@ -101,12 +101,12 @@ class PredictPage {
 
   void held() {
     const Prediction& prediction = report_.predictions.back();
-    const HeldAtPeak& held = report_.held.back();
+    const LiveAtPeak& held = report_.held.back();
     const Recording& base = *predictor_.recordings()[prediction.base];
     const std::string before = html_escaped(values_text(base.at, names_));
     const std::string after = html_escaped(values_text(prediction.at, names_));
     HtmlTable categories({{before, true}, {after, true}, {"per unit", true}, {"category"}});
-    for (const HeldByCategory& category : held.categories) {
+    for (const LiveByCategory& category : held.categories) {
       const std::optional<double> growth = bytes_per_unit(predictor_, prediction, category);
       const Bytes unit{growth && *growth > 0 ? static_cast<std::uint64_t>(*growth) : 0};
       categories.add_row({text_of(category.recorded), text_of(category.predicted), growth ? text_of(unit) : "",

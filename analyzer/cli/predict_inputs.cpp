@@ -3,9 +3,9 @@
 #include <optional>
 #include <utility>
 
+#include "analyzer/cli/completed_input.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output_file.h"
-#include "analyzer/cli/subject.h"
 #include "analyzer/predict/arguments.h"
 #include "analyzer/replay/registry.h"
 
@@ -44,7 +44,7 @@ Result<PredictInputs> open_inputs(const PredictArguments& arguments) {
     for (const std::filesystem::path& output : {arguments.output, arguments.html})
       if (!output.empty())
         if (Result<void> differ = must_differ(argument.file, output); !differ) return std::move(differ).error();
-    Result<Trace> trace = open_subject(argument.file, arguments.memory_limit);
+    Result<Trace> trace = open_completed(argument.file, arguments.memory_limit);
     if (!trace) return std::move(trace).error();
     const std::vector<Prepared> heaps = program_heaps(*trace);
     const Result<HeapId> heap = busiest_heap(*trace, heaps, argument.file);

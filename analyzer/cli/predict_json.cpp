@@ -37,11 +37,11 @@ Json json_of(const LeftOut& left_out, const std::vector<std::string>& names) {
   return json;
 }
 
-Json json_of_sites(const Predictor& predictor, const Prediction& prediction, const HeldAtPeak& held) {
+Json json_of_sites(const Predictor& predictor, const Prediction& prediction, const LiveAtPeak& held) {
   constexpr std::size_t most_sites = 10;
   const Tables& tables = predictor.recordings()[prediction.base]->trace.tables;
   Json sites = Json::array();
-  for (const HeldBySite& site : held.sites) {
+  for (const LiveBySite& site : held.sites) {
     if (sites.size() == most_sites) break;
     sites.push_back({{"stack", json_of_stack(tables, site.stack)},
                      {"recorded_bytes", site.recorded.count},
@@ -50,9 +50,9 @@ Json json_of_sites(const Predictor& predictor, const Prediction& prediction, con
   return sites;
 }
 
-Json json_of_categories(const Predictor& predictor, const Prediction& prediction, const HeldAtPeak& held) {
+Json json_of_categories(const Predictor& predictor, const Prediction& prediction, const LiveAtPeak& held) {
   Json categories = Json::array();
-  for (const HeldByCategory& category : held.categories) {
+  for (const LiveByCategory& category : held.categories) {
     const std::optional<double> growth = bytes_per_unit(predictor, prediction, category);
     categories.push_back({{"category", name_of(category.category)},
                           {"recorded_bytes", category.recorded.count},

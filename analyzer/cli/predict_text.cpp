@@ -104,7 +104,7 @@ void print_settings(const Predictor& predictor, const PredictReport& report) {
 }
 
 /// What would have to shrink, and what need not.
-void print_categories(const Predictor& predictor, const Prediction& prediction, const HeldAtPeak& held) {
+void print_categories(const Predictor& predictor, const Prediction& prediction, const LiveAtPeak& held) {
   const Recording& base = *predictor.recordings()[prediction.base];
   const std::vector<std::string>& names = predictor.options().names;
   std::cout << "live at the peak, by category:\n";
@@ -118,7 +118,7 @@ void print_categories(const Predictor& predictor, const Prediction& prediction, 
   if (per_unit) columns.push_back({each, Align::right});
   columns.push_back({"category"});
   TextTable table(std::move(columns));
-  for (const HeldByCategory& category : held.categories) {
+  for (const LiveByCategory& category : held.categories) {
     std::vector<std::string> row{text_of(category.recorded), text_of(category.predicted)};
     if (per_unit) {
       const double growth = bytes_per_unit(predictor, prediction, category).value_or(0);
@@ -132,7 +132,7 @@ void print_categories(const Predictor& predictor, const Prediction& prediction, 
   std::cout << '\n';
 }
 
-void print_sites(const Predictor& predictor, const Prediction& prediction, const HeldAtPeak& held) {
+void print_sites(const Predictor& predictor, const Prediction& prediction, const LiveAtPeak& held) {
   constexpr std::size_t most_sites = 8;
   const Recording& base = *predictor.recordings()[prediction.base];
   const std::vector<std::string>& names = predictor.options().names;
@@ -141,7 +141,7 @@ void print_sites(const Predictor& predictor, const Prediction& prediction, const
       {{values_text(base.at, names), Align::right}, {values_text(prediction.at, names), Align::right}, {"where"}});
   Bytes recorded, predicted;
   for (std::size_t s = 0; s < held.sites.size(); ++s) {
-    const HeldBySite& site = held.sites[s];
+    const LiveBySite& site = held.sites[s];
     if (s < most_sites) {
       table.add_row({text_of(site.recorded), text_of(site.predicted), site_label(base.trace.tables, site.stack)});
     } else {

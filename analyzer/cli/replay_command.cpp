@@ -13,12 +13,12 @@
 
 #include "analyzer/cli/arguments.h"
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/completed_input.h"
 #include "analyzer/cli/console.h"
 #include "analyzer/cli/input.h"
-#include "analyzer/cli/insight_words.h"
+#include "analyzer/cli/insight_text.h"
 #include "analyzer/cli/json.h"
 #include "analyzer/cli/on_device.h"
-#include "analyzer/cli/subject.h"
 #include "analyzer/cli/unit_costs_file.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/replay/streamed_trace.h"
@@ -278,7 +278,7 @@ Result<ReplayInput> input_of(const ReplayArguments& arguments, bool of_pinned_me
     input.event_count = (*streamed)->event_count();
     input.streamed = *std::move(streamed);
   } else {
-    Result<Trace> trace = open_subject(arguments.file, arguments.memory_limit);
+    Result<Trace> trace = open_completed(arguments.file, arguments.memory_limit);
     if (!trace) return std::move(trace).error();
     input.trace = *std::move(trace);
     input.heaps = wanted(prepare(input.trace));

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/completed_input.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output_file.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/cli/report_leaks.h"
-#include "analyzer/cli/subject.h"
 #include "analyzer/cli/viewer_page.h"
 
 namespace memreel::cli {
@@ -99,7 +99,7 @@ Exit run_report(const ReportArguments& arguments) {
   const Result<LeakOptions> leaks = leak_options(arguments.leaks);
   if (!leaks) return fail(leaks.error());
   if (Result<void> differ = must_differ(arguments.options.file, arguments.output); !differ) return fail(differ.error());
-  const Result<Trace> trace = open_subject(arguments.options.file, arguments.memory_limit, arguments.symbols);
+  const Result<Trace> trace = open_completed(arguments.options.file, arguments.memory_limit, arguments.symbols);
   if (!trace) return fail(trace.error());
   Sections sections = arguments.sections;
   if (!sections.any()) sections = {.live = true, .leaks = true, .fragmentation = true, .ooms = true};

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "analyzer/cli/input.h"
-#include "analyzer/cli/insight_words.h"
-#include "analyzer/cli/pool_words.h"
+#include "analyzer/cli/insight_text.h"
+#include "analyzer/cli/pool_text.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/insight/timeline.h"
 #include "analyzer/replay/unit_costs.h"

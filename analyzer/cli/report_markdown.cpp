@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "analyzer/cli/input.h"
-#include "analyzer/cli/insight_words.h"
-#include "analyzer/cli/pool_words.h"
+#include "analyzer/cli/insight_text.h"
+#include "analyzer/cli/pool_text.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/report/html_text.h"
 #include "analyzer/report/labels.h"

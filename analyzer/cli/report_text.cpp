@@ -4,7 +4,7 @@
 #include <string>
 
 #include "analyzer/cli/console.h"
-#include "analyzer/cli/insight_words.h"
+#include "analyzer/cli/insight_text.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/cli/report_leaks.h"
 #include "analyzer/report/shortcomings.h"

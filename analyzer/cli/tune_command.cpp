@@ -10,8 +10,8 @@
 
 #include "analyzer/cli/arguments.h"
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/completed_input.h"
 #include "analyzer/cli/input.h"
-#include "analyzer/cli/subject.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/steps.h"
@@ -97,7 +97,7 @@ std::vector<Prepared> pinned_memory_beside(const Trace& trace, const std::vector
 Exit run_tune(const TuneArguments& arguments) {
   Result<TuneOptions> options = options_of(arguments);
   if (!options) return fail(options.error());
-  const Result<Trace> trace = open_subject(arguments.file, arguments.memory_limit, arguments.symbols);
+  const Result<Trace> trace = open_completed(arguments.file, arguments.memory_limit, arguments.symbols);
   if (!trace) return fail(trace.error());
   const std::vector<Prepared> heaps = program_heaps(*trace);
   if (heaps.empty()) return fail({.what = "holds no allocations to replay", .where = arguments.file.string()});

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "analyzer/cli/console.h"
-#include "analyzer/cli/insight_words.h"
+#include "analyzer/cli/insight_text.h"
 #include "analyzer/cli/tune_command.h"
 #include "analyzer/report/text_table.h"
 #include "analyzer/tune/search_space.h"

@@ -7,9 +7,9 @@
 
 #include "analyzer/cli/arguments.h"
 #include "analyzer/cli/commands.h"
+#include "analyzer/cli/completed_input.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
-#include "analyzer/cli/subject.h"
 #include "analyzer/replay/verify.h"
 #include "formats/model/quantity.h"
 
@@ -75,7 +75,7 @@ Exit run_verify(const VerifyArguments& arguments) {
       return fail({.what = "takes one policy", .where = "--policy", .remedy = "verify once for each"});
     options.policy = policies->front();
   }
-  const Result<Trace> trace = open_subject(arguments.file, arguments.memory_limit);
+  const Result<Trace> trace = open_completed(arguments.file, arguments.memory_limit);
   if (!trace) return fail(trace.error());
   Result<std::vector<Verification>> verified = [&] {
     const ProgressBar bar("replaying the recorded allocator");

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "analyzer/difference/stack_match.h"
-#include "analyzer/insight/rounds.h"
+#include "analyzer/insight/intervals.h"
 #include "formats/model/same_code.h"
 
 namespace memreel {
@@ -111,10 +111,10 @@ void follow(const Trace& trace, std::vector<HeapView>& views) {
 Steps steps_of(const Trace& trace, HeapId heap) {
   Steps steps = find_steps(trace, heap);
   if (!steps.ends.empty()) return steps;
-  const Rounds rounds = find_rounds(trace, heap);
-  if (rounds.source != RoundSource::repetition) return steps;
-  steps.mark = rounds.name.empty() ? "found by allocations that repeat" : "each starts at " + rounds.name;
-  for (const std::uint32_t next : rounds.ends) steps.ends.push_back(next - 1);
+  const Intervals intervals = find_intervals(trace, heap);
+  if (intervals.source != IntervalSource::repetition) return steps;
+  steps.mark = intervals.name.empty() ? "found by allocations that repeat" : "each starts at " + intervals.name;
+  for (const std::uint32_t next : intervals.ends) steps.ends.push_back(next - 1);
   return steps;
 }
 

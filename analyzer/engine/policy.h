@@ -13,10 +13,10 @@
 
 namespace memreel {
 
-/// What becomes of the memory in a policy's hands. allocated + free <= reserved; the difference is pending: let go of
+/// What becomes of the memory in a policy's hands. allocated + free <= reserved; the difference is pending: freed
 /// by the program, still in use by the device.
 struct HeapUse {
-  Bytes allocated;  // handed out, after rounding; falls when the program lets go
+  Bytes allocated;  // handed out, after rounding; falls when the program frees it
   Bytes reserved;   // held from the device
   Bytes free;       // could be handed out
 };

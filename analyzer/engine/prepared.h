@@ -17,7 +17,7 @@ namespace memreel {
 enum class Op : std::uint8_t {
   alloc,
   free,            // free_requested and free_completed at once, as nearly all are
-  free_requested,  // the program let go, the device is still busy with it
+  free_requested,  // the program freed it, the device is still busy with it
   free_completed,
   alloc_failed,  // a request that failed when it was recorded
   empty_cache,

@@ -9,8 +9,8 @@
 #include "analyzer/insight/block_sizes.h"
 #include "analyzer/insight/leaks.h"
 #include "analyzer/insight/timeline.h"
+#include "analyzer/replay/completed_trace.h"
 #include "analyzer/replay/program_heaps.h"
-#include "analyzer/replay/subject.h"
 #include "analyzer/report/shortcomings.h"
 #include "formats/import/import.h"
 #include "formats/model/flat_map.h"
@@ -122,15 +122,15 @@ void add_sites(const Trace& trace, const HeapHistory& heap, Sites& sites, RankSu
 
 void add_leaks(const Trace& trace, const HeapHistory& heap, Sites& sites, RankSummary& summary) {
   const LeakReport report = find_leaks(trace);
-  const auto rounds = std::ranges::find(report.heaps, heap.heap, &HeapRounds::heap);
+  const auto intervals = std::ranges::find(report.heaps, heap.heap, &HeapIntervals::heap);
   for (const LeakFinding& finding : report.findings) {
     if (!accuses(finding.verdict) || finding.heap != heap.heap) continue;
-    const bool marked = rounds != report.heaps.end() && rounds->rounds.source != RoundSource::allocations;
+    const bool marked = intervals != report.heaps.end() && intervals->intervals.source != IntervalSource::allocations;
     summary.leaks.push_back({.verdict = std::string(name_of(finding.verdict)),
                              .bytes = finding.bytes,
                              .count = finding.count,
-                             .growth_bytes_per_step = finding.growth_bytes_per_round,
-                             .steps = finding.rounds,
+                             .growth_bytes_per_step = finding.growth_bytes_per_interval,
+                             .steps = finding.intervals,
                              .program_steps = marked,
                              .site = sites.id(finding.stack),
                              .frames = sites.frames(finding.stack)});
@@ -197,7 +197,7 @@ RankSummary summarize(Trace trace, const std::filesystem::path& file, const Rank
   summary.source = trace.header.source;
   summary.producer = trace.header.producer;
   judge_trust(trace, summary);
-  complete_subject(trace);
+  complete_trace(trace);
   summary.events = trace.events.count();
   if (summary.events > 0) {
     summary.begin = trace.events.time.front();

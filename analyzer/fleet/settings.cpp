@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "analyzer/fleet/result_file.h"
+#include "analyzer/replay/completed_trace.h"
 #include "analyzer/replay/program_heaps.h"
-#include "analyzer/replay/subject.h"
 #include "analyzer/replay/verify.h"
 #include "analyzer/tune/search_space.h"
 #include "analyzer/tune/tune.h"
@@ -23,23 +23,23 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t most_proposals = 4;
 constexpr std::size_t most_proposing = 16;
 
-struct Subject {
+struct RankHeaps {
   std::vector<Prepared> heaps;
   PolicySpec recorded;
   std::optional<DeviceModel> device;
 };
 
-Result<Subject> open_rank(const std::string& file, const std::optional<Bytes>& capacity) {
+Result<RankHeaps> open_rank(const std::string& file, const std::optional<Bytes>& capacity) {
   Result<Trace> trace = open_any(file);
   if (!trace) return std::move(trace).error();
-  complete_subject(*trace);
-  Subject subject{.heaps = program_heaps(*trace)};
-  const auto recorded = recorded_policy(*trace, subject.heaps);
+  complete_trace(*trace);
+  RankHeaps rank{.heaps = program_heaps(*trace)};
+  const auto recorded = recorded_policy(*trace, rank.heaps);
   if (!recorded)
     return Error{.what = "it did not run with PyTorch's allocator, whose settings are searched", .where = file};
-  subject.recorded = *recorded;
-  if (capacity) subject.device = DeviceModel{.kind = DeviceModel::Kind::capacity, .capacity = *capacity};
-  return subject;
+  rank.recorded = *recorded;
+  if (capacity) rank.device = DeviceModel{.kind = DeviceModel::Kind::capacity, .capacity = *capacity};
+  return rank;
 }
 
 SettingOutcome outcome_of(std::string setting, std::vector<ReplayResult> heaps) {
@@ -58,9 +58,9 @@ ClassSettings not_replayed(std::string why) {
 }
 
 Result<std::vector<std::string>> propose(const std::string& file, const std::optional<Bytes>& capacity) {
-  const Result<Subject> subject = open_rank(file, capacity);
-  if (!subject) return subject.error();
-  const Result<TuneResult> tuned = tune(subject->heaps, subject->recorded, {.device = subject->device, .threads = 1});
+  const Result<RankHeaps> rank = open_rank(file, capacity);
+  if (!rank) return rank.error();
+  const Result<TuneResult> tuned = tune(rank->heaps, rank->recorded, {.device = rank->device, .threads = 1});
   if (!tuned) return tuned.error();
   std::vector<std::string> settings;
   for (const Outcome& outcome : tuned->settings) {
@@ -74,7 +74,7 @@ Result<std::vector<std::string>> propose(const std::string& file, const std::opt
 std::pair<std::uint64_t, std::uint64_t> verify_rank(const std::string& file) {
   Result<Trace> trace = open_any(file);
   if (!trace) return {};
-  complete_subject(*trace);
+  complete_trace(*trace);
   const auto verified = verify(*trace);
   std::pair<std::uint64_t, std::uint64_t> sum;
   if (!verified) return sum;
@@ -87,22 +87,22 @@ std::pair<std::uint64_t, std::uint64_t> verify_rank(const std::string& file) {
 
 Result<ClassSettings> replay_on(const std::string& file, std::span<const std::string> candidates,
                                 const std::optional<Bytes>& capacity) {
-  const Result<Subject> subject = open_rank(file, capacity);
-  if (!subject) return subject.error();
-  std::vector<PolicySpec> specs{subject->recorded};
+  const Result<RankHeaps> rank = open_rank(file, capacity);
+  if (!rank) return rank.error();
+  std::vector<PolicySpec> specs{rank->recorded};
   for (const std::string& candidate : candidates) {
     Result<std::vector<PolicySpec>> parsed = parse_policies(candidate.empty() ? "torch" : "torch{" + candidate + "}");
     if (!parsed) return std::move(parsed).error();
     specs.push_back(parsed->front());
   }
   Result<std::vector<ReplayResult>> results =
-      replay(subject->heaps, specs, {.device = subject->device, .series_points = 0, .threads = 1});
+      replay(rank->heaps, specs, {.device = rank->device, .series_points = 0, .threads = 1});
   if (!results) return std::move(results).error();
   ClassSettings settings;
-  const auto heaps = static_cast<std::ptrdiff_t>(subject->heaps.size());
+  const auto heaps = static_cast<std::ptrdiff_t>(rank->heaps.size());
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const auto first = results->begin() + static_cast<std::ptrdiff_t>(i) * heaps;
-    SettingOutcome outcome = outcome_of(i == 0 ? subject->recorded.text() : candidates[i - 1],
+    SettingOutcome outcome = outcome_of(i == 0 ? rank->recorded.text() : candidates[i - 1],
                                         {std::move_iterator(first), std::move_iterator(first + heaps)});
     if (i == 0)
       settings.recorded = std::move(outcome);

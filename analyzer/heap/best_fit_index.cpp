@@ -73,7 +73,7 @@ void FitIndex<Tie>::erase_from_many(Bin& bin, BlockId id) {
 
 template <class Tie>
 void FitIndex<Tie>::make_few(Bin& bin) {
-  std::array<Place, most_few> few;
+  std::array<KeyedBlock, most_few> few;
   unsigned count = 0;
   bool fit = true;
   for_each_in(bin, [&](BlockId id) {

@@ -197,7 +197,7 @@ class FitIndex {
     return (((tie + 1) >> tie_bits) | (offset >> offset_bits)) == 0;
   }
 
-  struct Place {
+  struct KeyedBlock {
     std::uint64_t key = no_key;
     BlockId block = BlockId::none;
   };
@@ -247,7 +247,7 @@ class FitIndex {
     std::uint32_t used = 0;            // which places of `few`; all of them when there are many
     std::uint8_t row = 0, column = 0;  // its own
     std::unique_ptr<Many> many;        // when it exists it holds all
-    std::array<Place, most_few> few;
+    std::array<KeyedBlock, most_few> few;
   };
   static_assert(sizeof(Bin) == 256);
 

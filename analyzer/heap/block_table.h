@@ -20,7 +20,7 @@ enum class BlockId : std::uint32_t { none = 0xFFFF'FFFF };
 enum class BlockState : std::uint8_t {
   free,
   allocated,
-  pending,   // let go of by the program, still in use by the device
+  pending,   // freed by the program, still in use by the device
   unmapped,  // addresses without memory behind them
 };
 

@@ -20,7 +20,7 @@ namespace {
 constexpr std::array<std::string_view, 8> names{
     "leak", "suspected", "resident", "cache", "warm-up", "sawtooth", "unknown before attach", "unattributed"};
 
-/// Rounds in which some of `kept` were made.
+/// Intervals in which some of `kept` were made.
 std::vector<std::uint32_t> births_of(const std::vector<Held>& kept) {
   std::vector<std::uint32_t> births;
   for (const Held& held : kept) {
@@ -50,7 +50,8 @@ class Search {
       look_into(HeapId{heap});
     }
     report_.causes = group_by_cause(trace_.tables, report_.findings, births_);
-    for (HeapRounds& heap : report_.heaps) heap.rounds_left = rounds_left(heap.heap, headrooms[index(heap.heap)]);
+    for (HeapIntervals& heap : report_.heaps)
+      heap.intervals_left = intervals_left(heap.heap, headrooms[index(heap.heap)]);
     for (std::uint32_t heap = 0; heap < headrooms.size(); ++heap) add_unattributed(HeapId{heap}, headrooms);
     sort();
     return std::move(report_);
@@ -60,31 +61,31 @@ class Search {
   using Line = std::tuple<StringId, StringId, std::uint32_t, ModuleId, std::uint64_t>;
 
   void look_into(HeapId heap) {
-    Rounds rounds = find_rounds(trace_, heap);
+    Intervals intervals = find_intervals(trace_, heap);
     std::map<Line, std::vector<Population>> by_line;
-    for (Population& population : populations(trace_, heap, rounds)) {
-      const std::vector<Judged> judged = judge(population, rounds);
-      if (const auto swelling = swelling_of(population, rounds);
-          swelling && !has_accused(judged) && !others_grow(trace_, heap, rounds, population.stack)) {
-        add(heap, population, rounds, as_one(judged, *swelling), swelling);
+    for (Population& population : populations(trace_, heap, intervals)) {
+      const std::vector<Judged> judged = judge(population, intervals);
+      if (const auto swelling = swelling_of(population, intervals);
+          swelling && !has_accused(judged) && !others_grow(trace_, heap, intervals, population.stack)) {
+        add(heap, population, intervals, as_one(judged, *swelling), swelling);
       } else if (population.stack == StackId::none || has(judged, LeakVerdict::leak)) {
-        for (const Judged& j : judged) add(heap, population, rounds, j);
+        for (const Judged& j : judged) add(heap, population, intervals, j);
       } else {
         by_line[line_of(population.stack)].push_back(std::move(population));
       }
     }
-    for (auto& [line, parts] : by_line) look_into_line(heap, rounds, std::move(parts));
-    look_back(heap, rounds);
-    report_.heaps.push_back({.heap = heap, .rounds = std::move(rounds), .rounds_left = {}});
+    for (auto& [line, parts] : by_line) look_into_line(heap, intervals, std::move(parts));
+    look_back(heap, intervals);
+    report_.heaps.push_back({.heap = heap, .intervals = std::move(intervals), .intervals_left = {}});
   }
 
   /// What is a leak by the sums of a flight recorder is one, whatever its latest events say: there may be none of it
-  /// among them. Growth is told per round of `rounds`, as everybody's, where there are any.
-  void look_back(HeapId heap, const Rounds& rounds) {
-    const Rounds intervals = folded_rounds(trace_);
-    if (intervals.count() < 8) return;
-    for (Population& population : folded_populations(trace_, heap, intervals)) {
-      const std::vector<Judged> judged = judge(population, intervals);
+  /// among them. Growth is told per interval of `intervals`, as everybody's, where there are any.
+  void look_back(HeapId heap, const Intervals& intervals) {
+    const Intervals sums = folded_intervals(trace_);
+    if (sums.count() < 8) return;
+    for (Population& population : folded_populations(trace_, heap, sums)) {
+      const std::vector<Judged> judged = judge(population, sums);
       if (population.stack == StackId::none || !has(judged, LeakVerdict::leak)) continue;
       const auto is_of_it = [&](const LeakFinding& f) { return f.heap == heap && f.stack == population.stack; };
       if (std::ranges::any_of(report_.findings,
@@ -96,45 +97,45 @@ class Search {
         births_.erase(births_.begin() + static_cast<std::ptrdiff_t>(i));
       }
       const std::size_t first = report_.findings.size();
-      for (const Judged& j : judged) add(heap, population, intervals, j);
+      for (const Judged& j : judged) add(heap, population, sums, j);
       for (std::size_t i = first; i < report_.findings.size(); ++i) {
         LeakFinding& finding = report_.findings[i];
-        finding.growth_bytes_per_round *= intervals_per_round(rounds);
-        finding.evidence += " (intervals of " + intervals.name + ", from the recorder's sums)";
+        finding.growth_bytes_per_interval *= sums_per_interval(intervals);
+        finding.evidence += " (intervals of " + sums.name + ", from the recorder's sums)";
       }
     }
   }
 
-  /// 1 where there are no rounds.
-  double intervals_per_round(const Rounds& rounds) const {
-    if (rounds.ends.size() < 2) return 1;
+  /// 1 where there are no intervals.
+  double sums_per_interval(const Intervals& intervals) const {
+    if (intervals.ends.size() < 2) return 1;
     const auto& times = trace_.events.time;
     const auto time_of = [&](std::uint32_t end) { return times[std::min<std::size_t>(end, times.size() - 1)]; };
-    const auto span = static_cast<double>((time_of(rounds.ends.back()) - time_of(rounds.ends.front())).count());
-    return span / static_cast<double>(rounds.ends.size() - 1) / static_cast<double>(trace_.folded.interval.count());
+    const auto span = static_cast<double>((time_of(intervals.ends.back()) - time_of(intervals.ends.front())).count());
+    return span / static_cast<double>(intervals.ends.size() - 1) / static_cast<double>(trace_.folded.interval.count());
   }
 
   /// A line can be reached on many ways, each of which is seen too seldom to be judged well. What leaks there as a
   /// whole is accused as a whole, under the stack that has most; and a suspicion must stand beside all that the line
   /// does.
-  void look_into_line(HeapId heap, const Rounds& rounds, std::vector<Population> parts) {
+  void look_into_line(HeapId heap, const Intervals& intervals, std::vector<Population> parts) {
     std::stable_sort(parts.begin(), parts.end(), [](const Population& a, const Population& b) {
       return a.allocations - a.frees > b.allocations - b.frees;
     });
     bool may_suspect = true;
     if (parts.size() > 1) {
       const Population line = merged(parts);
-      const std::vector<Judged> judged = judge(line, rounds);
+      const std::vector<Judged> judged = judge(line, intervals);
       if (has(judged, LeakVerdict::leak)) {
-        for (const Judged& j : judged) add(heap, line, rounds, j);
+        for (const Judged& j : judged) add(heap, line, intervals, j);
         return;
       }
       may_suspect = has(judged, LeakVerdict::suspected);
     }
     for (const Population& population : parts) {
-      for (Judged& j : judge(population, rounds)) {
+      for (Judged& j : judge(population, intervals)) {
         if (j.verdict == LeakVerdict::suspected && !may_suspect) j.verdict = LeakVerdict::cache;
-        add(heap, population, rounds, j);
+        add(heap, population, intervals, j);
       }
     }
   }
@@ -169,7 +170,7 @@ class Search {
     return {frame.function, frame.file, frame.line, frame.module, frame.module_offset};
   }
 
-  void add(HeapId heap, const Population& population, const Rounds& rounds, const Judged& judged,
+  void add(HeapId heap, const Population& population, const Intervals& intervals, const Judged& judged,
            const std::optional<Swelling>& swelling = std::nullopt) {
     LeakFinding finding{.verdict = is_preexisting(trace_.tables, population.stack) ? LeakVerdict::unknown_before_attach
                                                                                    : judged.verdict,
@@ -178,7 +179,7 @@ class Search {
                         .count = judged.kept.size(),
                         .growth = judged.growth,
                         .swelling = swelling,
-                        .rounds = rounds.count(),
+                        .intervals = intervals.count(),
                         .evidence = {},
                         .allocations = {}};
     for (const Held& held : judged.kept) {
@@ -190,11 +191,11 @@ class Search {
         suppress(*suppression, finding);
         return;
       }
-      finding.growth_bytes_per_round = judged.growth.slope;
+      finding.growth_bytes_per_interval = judged.growth.slope;
     }
-    finding.oldest = finding.rounds - std::min(finding.rounds, judged.growth.first);
+    finding.oldest = finding.intervals - std::min(finding.intervals, judged.growth.first);
     if (population.last_free != Held::alive) finding.last_free = population.last_free;
-    finding.evidence = evidence_of(trace_, finding, population, rounds);
+    finding.evidence = evidence_of(trace_, finding, population, intervals);
     births_.push_back(births_of(judged.kept));
     report_.findings.push_back(std::move(finding));
   }
@@ -229,10 +230,10 @@ class Search {
     return headrooms;
   }
 
-  std::optional<double> rounds_left(HeapId heap, const Headroom& headroom) const {
+  std::optional<double> intervals_left(HeapId heap, const Headroom& headroom) const {
     double growth = 0;
     for (const LeakFinding& finding : report_.findings) {
-      if (finding.heap == heap) growth += finding.growth_bytes_per_round;
+      if (finding.heap == heap) growth += finding.growth_bytes_per_interval;
     }
     std::optional<Bytes> free = headroom.free;
     if (options_.capacity) free = *options_.capacity - std::min(*options_.capacity, headroom.reserved);

@@ -1,7 +1,8 @@
 // What a program keeps, and whether that is a leak.
 //
-// Judged per stack over rounds (rounds.h): a leak is what is born at a steady rate until the end and, unlike everything
-// else from the same place, never let go of. docs/leaks.md has the rules with their reasons, and what they can't know.
+// Judged per stack over intervals (intervals.h): a leak is what is born at a steady rate until the end and, unlike
+// everything else from the same place, never freed. docs/leaks.md has the rules with their reasons, and what they
+// can't know.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
+#include "analyzer/insight/intervals.h"
 #include "analyzer/insight/leaks_judge.h"
 #include "analyzer/insight/leaks_swelling.h"
-#include "analyzer/insight/rounds.h"
 #include "analyzer/insight/suppressions.h"
 #include "formats/model/trace.h"
 
@@ -35,18 +36,18 @@ struct LeakFinding {
   StackId stack = StackId::none;
   Bytes bytes;
   std::uint64_t count = 0;
-  double growth_bytes_per_round = 0;  // of the accused; 0 for others
+  double growth_bytes_per_interval = 0;  // of the accused; 0 for others
   Growth growth;
   std::optional<Swelling> swelling;        // when it is accused of growing in place, not of being many
-  std::uint32_t rounds = 0;                // of the heap
-  std::uint32_t oldest = 0;                // rounds since the first of them was made
-  std::optional<std::uint32_t> last_free;  // round in which something from this stack was freed last
+  std::uint32_t intervals = 0;             // of the heap
+  std::uint32_t oldest = 0;                // intervals since the first of them was made
+  std::optional<std::uint32_t> last_free;  // interval in which something from this stack was freed last
   std::string evidence;                    // one sentence
   std::uint32_t cause = no_cause;          // row of LeakReport::causes, for the accused
   std::vector<AllocationId> allocations;
 };
 
-/// Stacks that keep something in the same rounds keep it for the same reason, e.g. all of a graph.
+/// Stacks that keep something in the same intervals keep it for the same reason, e.g. all of a graph.
 struct LeakCause {
   /// Innermost function of the user's own code that they share, where the largest of them goes through it; none when
   /// they share none.
@@ -54,13 +55,13 @@ struct LeakCause {
   Bytes bytes;
   std::uint64_t count = 0;
   std::uint32_t stacks = 0;
-  double growth_bytes_per_round = 0;
+  double growth_bytes_per_interval = 0;
 };
 
-struct HeapRounds {
+struct HeapIntervals {
   HeapId heap = HeapId::none;
-  Rounds rounds;
-  std::optional<double> rounds_left;  // until the accused have used up what is free
+  Intervals intervals;
+  std::optional<double> intervals_left;  // until the accused have used up what is free
 };
 
 /// What a suppression has silenced.
@@ -71,7 +72,7 @@ struct SuppressedLeaks {
 };
 
 struct LeakReport {
-  std::vector<HeapRounds> heaps;      // those with allocations
+  std::vector<HeapIntervals> heaps;   // those with allocations
   std::vector<LeakFinding> findings;  // the accused first, by cause and then by bytes; then the others by bytes
   std::vector<LeakCause> causes;      // largest first
   std::vector<SuppressedLeaks> suppressed;

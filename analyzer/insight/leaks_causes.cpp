@@ -77,7 +77,7 @@ std::vector<LeakCause> group_by_cause(const Tables& tables, std::vector<LeakFind
       keep_shared(tables, group->shared, path);
     group->cause.bytes += finding.bytes;
     group->cause.count += finding.count;
-    group->cause.growth_bytes_per_round += finding.growth_bytes_per_round;
+    group->cause.growth_bytes_per_interval += finding.growth_bytes_per_interval;
     ++group->cause.stacks;
     finding.cause = static_cast<std::uint32_t>(group - groups.begin());
   }

@@ -7,10 +7,10 @@
 
 namespace memreel {
 
-/// Groups the accused of `findings` whose allocations were made in the same rounds, sets their `cause`, and returns the
-/// groups, largest first. Two patterns are the same when nine tenths of their rounds are.
+/// Groups the accused of `findings` whose allocations were made in the same intervals, sets their `cause`, and returns
+/// the groups, largest first. Two patterns are the same when nine tenths of their intervals are.
 ///
-/// `births`: of each finding, the rounds in which its allocations were made, ascending and distinct.
+/// `births`: of each finding, the intervals in which its allocations were made, ascending and distinct.
 std::vector<LeakCause> group_by_cause(const Tables& tables, std::vector<LeakFinding>& findings,
                                       const std::vector<std::vector<std::uint32_t>>& births);
 

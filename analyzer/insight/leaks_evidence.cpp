@@ -31,8 +31,8 @@ std::string fate_of_others(const LeakFinding& finding, const Population& populat
 }  // namespace
 
 std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Population& population,
-                        const Rounds& rounds) {
-  const std::string unit = rounds.unit();
+                        const Intervals& intervals) {
+  const std::string unit = intervals.unit();
   const Growth& growth = finding.growth;
   const std::string place = place_of(trace, finding.stack);
   const std::string total = text_of(finding.bytes) + " in " + count_of(finding.count, "allocation");
@@ -41,17 +41,17 @@ std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Po
     case LeakVerdict::suspected: {
       if (finding.swelling) {
         return "what is held " + place + " was replaced by something larger in " +
-               text_of(std::uint64_t{growth.rounds}) + " of " + count_of(finding.rounds, unit) + ": " +
+               text_of(std::uint64_t{growth.intervals}) + " of " + count_of(finding.intervals, unit) + ": " +
                text_of(finding.swelling->at_first) + " after " + unit + " " + text_of(std::uint64_t{growth.first} + 1) +
                ", " + text_of(finding.swelling->at_last) + " at the end; nothing else in the program grows with it";
       }
-      const Bytes each{finding.bytes.count / std::max(1U, growth.rounds)};
-      return text_of(std::uint64_t{growth.rounds}) + " of " + count_of(finding.rounds, unit) + " kept " +
+      const Bytes each{finding.bytes.count / std::max(1U, growth.intervals)};
+      return text_of(std::uint64_t{growth.intervals}) + " of " + count_of(finding.intervals, unit) + " kept " +
              text_of(each) + " allocated " + place + "; " + fate_of_others(finding, population, unit);
     }
     case LeakVerdict::warm_up:
-      return total + " " + place + " was allocated in " + count_of(growth.rounds, unit) + " up to " + unit + " " +
-             text_of(std::uint64_t{growth.last} + 1) + " of " + text_of(std::uint64_t{finding.rounds}) +
+      return total + " " + place + " was allocated in " + count_of(growth.intervals, unit) + " up to " + unit + " " +
+             text_of(std::uint64_t{growth.last} + 1) + " of " + text_of(std::uint64_t{finding.intervals}) +
              "; nothing has been added since";
     case LeakVerdict::sawtooth:
       return total + " " + place + " is freed in batches, so far after at most " + count_of(growth.longest_life, unit);
@@ -64,9 +64,9 @@ std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Po
              " of the device belongs to nothing that was recorded: contexts, code, other processes";
     default:
       return total + " " + place + " " +
-             (growth.rounds <= 1 ? "dates from " + unit + " " + text_of(std::uint64_t{growth.first} + 1) + " of " +
-                                       text_of(std::uint64_t{finding.rounds})
-                                 : "was allocated in " + count_of(growth.rounds, unit)) +
+             (growth.intervals <= 1 ? "dates from " + unit + " " + text_of(std::uint64_t{growth.first} + 1) + " of " +
+                                          text_of(std::uint64_t{finding.intervals})
+                                    : "was allocated in " + count_of(growth.intervals, unit)) +
              (population.frees == 0 ? " and stays" : "; " + fate_of_others(finding, population, unit));
   }
 }

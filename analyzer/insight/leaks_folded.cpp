@@ -49,26 +49,26 @@ void add_past(const Past& past, Population& population) {
 
 }  // namespace
 
-Rounds folded_rounds(const Trace& trace) {
-  Rounds rounds;
+Intervals folded_intervals(const Trace& trace) {
+  Intervals intervals;
   const FoldedHistory& folded = trace.folded;
-  if (folded.empty() || trace.events.count() == 0) return rounds;
+  if (folded.empty() || trace.events.count() == 0) return intervals;
   const auto& times = trace.events.time;
   const std::uint32_t last = interval_of(folded, *std::max_element(times.begin(), times.end()));
-  if (last >= 2 * max_folded_intervals) return rounds;
-  rounds.source = RoundSource::time;
-  rounds.name = text_of_seconds(std::chrono::duration<double>(folded.interval).count());
-  rounds.last_is_open = true;
+  if (last >= 2 * max_folded_intervals) return intervals;
+  intervals.source = IntervalSource::time;
+  intervals.name = text_of_seconds(std::chrono::duration<double>(folded.interval).count());
+  intervals.last_is_open = true;
   std::uint32_t event = 0;
   for (std::uint32_t i = 0; i < last; ++i) {
     while (event < times.size() && interval_of(folded, times[event]) <= i) ++event;
-    rounds.ends.push_back(event);
+    intervals.ends.push_back(event);
   }
-  return rounds;
+  return intervals;
 }
 
-std::vector<Population> folded_populations(const Trace& trace, HeapId heap, const Rounds& rounds) {
-  std::vector<Population> found = populations(trace, heap, rounds);
+std::vector<Population> folded_populations(const Trace& trace, HeapId heap, const Intervals& intervals) {
+  std::vector<Population> found = populations(trace, heap, intervals);
   const FoldedHistory& folded = trace.folded;
   const std::vector<StackId> site = same_code(trace.tables);
   std::map<StackId, Past> pasts;

@@ -11,11 +11,12 @@
 namespace memreel {
 namespace {
 
-// Growth in fewer rounds says nothing (DESIGN: growth for >= 4 rounds); in twice as many, and steadily, it says enough.
-constexpr std::uint32_t fewest_rounds = 4;
-constexpr std::uint32_t enough_rounds = 8;
+// Growth in fewer intervals says nothing (DESIGN: growth for >= 4 intervals); in twice as many, and steadily, it says
+// enough.
+constexpr std::uint32_t fewest_intervals = 4;
+constexpr std::uint32_t enough_intervals = 8;
 constexpr double steady_r2 = 0.8;
-// Growth must have gone on for this share of the rounds: less may be a phase that has not ended.
+// Growth must have gone on for this share of the intervals: less may be a phase that has not ended.
 constexpr double least_span = 0.2;
 // Births that thin out this much, in standard deviations of Laplace's trend test: one steady leak in 100 does by
 // chance, and one in 20 beyond the second limit, which is for births of a size of their own each.
@@ -31,15 +32,15 @@ constexpr double missed_share = 0.03;
 
 using Span = std::span<const Held>;
 
-std::uint32_t rounds_of_birth(Span held) {
+std::uint32_t intervals_of_birth(Span held) {
   std::uint32_t count = 0;
   for (std::size_t i = 0; i < held.size(); ++i) count += i == 0 || held[i].birth != held[i - 1].birth;
   return count;
 }
 
-/// Cumulative bytes over the rounds in which some were born, and the line through them.
+/// Cumulative bytes over the intervals in which some were born, and the line through them.
 Growth growth_of(Span kept) {
-  Growth growth{.rounds = rounds_of_birth(kept)};
+  Growth growth{.intervals = intervals_of_birth(kept)};
   if (kept.empty()) return growth;
   growth.first = kept.front().birth;
   growth.last = kept.back().birth;
@@ -64,7 +65,8 @@ int size_class(Bytes size) { return static_cast<int>(std::lround(4 * std::log2(s
 /// How long the allocations of a site live that are freed.
 class Lives {
  public:
-  /// `teardown`: frees in this round or later end nothing but the program, and say nothing about how long things live.
+  /// `teardown`: frees in this interval or later end nothing but the program, and say nothing about how long things
+  /// live.
   Lives(Span held, std::uint32_t teardown) {
     for (const Held& h : held) {
       if (h.survives() || h.death >= teardown) continue;
@@ -89,7 +91,7 @@ class Lives {
     }
     return count;
   }
-  /// Whether they end many rounds' worth at a time.
+  /// Whether they end many intervals' worth at a time.
   bool in_bursts() const { return 3 * distinct(deaths_) <= distinct(births_); }
 
  private:
@@ -103,7 +105,7 @@ class Lives {
   std::vector<std::uint32_t> births_, deaths_;
 };
 
-/// Average number of allocations that were live in rounds [from, to).
+/// Average number of allocations that were live in intervals [from, to).
 double average_live(Span held, std::uint32_t from, std::uint32_t to) {
   double sum = 0;
   for (const Held& h : held) {
@@ -117,12 +119,12 @@ double average_live(Span held, std::uint32_t from, std::uint32_t to) {
 /// One group of allocations under judgement: a whole population or a part of it.
 class Case {
  public:
-  Case(Span held, const Rounds& rounds)
+  Case(Span held, const Intervals& intervals)
       : held_(held),
-        count_(rounds.count()),
+        count_(intervals.count()),
         lives_(held, count_),
-        // What is made after the last step belongs to no round.
-        now_(rounds.last_is_open || count_ == 0 ? count_ : count_ + 1) {
+        // What is made after the last step belongs to no interval.
+        now_(intervals.last_is_open || count_ == 0 ? count_ : count_ + 1) {
     for (const Held& h : held) {
       if (h.survives()) kept_.push_back(h);
     }
@@ -156,8 +158,9 @@ class Case {
   std::uint32_t age(const Held& h) const { return h.birth >= now_ ? 0 : now_ - 1 - h.birth; }
 
   /// A site is shared by what is made once: the workspace of the first matrix product is allocated below the line that
-  /// calls it, as its results are. Of what was kept in the first tenth of the rounds, that is put down to the start
-  /// which is of no size that was kept since, and either of quite another size or more than is ever kept in one round.
+  /// calls it, as its results are. Of what was kept in the first tenth of the intervals, that is put down to the start
+  /// which is of no size that was kept since, and either of quite another size or more than is ever kept in one
+  /// interval.
   void split_off_start(std::vector<Held>& from_start, std::vector<Held>& later) const {
     const std::uint32_t start = kept_.empty() ? 0 : kept_.front().birth + count_ / 10;
     std::set<int> seen;
@@ -186,7 +189,7 @@ class Case {
   }
 
   LeakVerdict verdict_on(const std::vector<Held>& kept) const {
-    if (count_ < enough_rounds || rounds_of_birth(kept) < fewest_rounds)
+    if (count_ < enough_intervals || intervals_of_birth(kept) < fewest_intervals)
       return kept.size() > 1 ? plateau() : LeakVerdict::resident;
 
     // Those that are older than anything that was freed has ever become.
@@ -194,15 +197,15 @@ class Case {
     for (const Held& h : kept) {
       if (is_old(h)) old.push_back(h);
     }
-    if (rounds_of_birth(old) < fewest_rounds) return plateau();
+    if (intervals_of_birth(old) < fewest_intervals) return plateau();
 
-    const std::uint32_t window = now_ - 1 - lives_.longest();  // they were born before this round
+    const std::uint32_t window = now_ - 1 - lives_.longest();  // they were born before this interval
     if (has_stopped(old, window)) return lives_.any() ? plateau() : LeakVerdict::warm_up;
     if (thins_out(old, window) || !grows(old, window)) return LeakVerdict::cache;
     const Growth growth = growth_of(old);
     if (growth.last - growth.first + 1 < least_span * count_) return LeakVerdict::warm_up;
-    if (growth.rounds >= enough_rounds && growth.r2 >= steady_r2) return LeakVerdict::leak;
-    // Where things live for many rounds, how many there are goes up and down, and a rise is soon seen.
+    if (growth.intervals >= enough_intervals && growth.r2 >= steady_r2) return LeakVerdict::leak;
+    // Where things live for many intervals, how many there are goes up and down, and a rise is soon seen.
     return lives_.longest() > 1 ? plateau() : LeakVerdict::suspected;
   }
 
@@ -227,8 +230,8 @@ class Case {
     double sum = 0;
     for (const Held& h : old) sum += h.birth + 0.5 - begin;
     const double mean = sum / static_cast<double>(old.size());
-    const double rounds = rounds_of_birth(old);
-    const double trend = (mean - width / 2) / (width * std::sqrt(1 / (12 * rounds)));
+    const double intervals = intervals_of_birth(old);
+    const double trend = (mean - width / 2) / (width * std::sqrt(1 / (12 * intervals)));
     return trend < thinning || (trend < thinning_of_one_each && is_one_of_each(old));
   }
 
@@ -240,7 +243,7 @@ class Case {
   }
 
   /// Whether there is more of everything as time goes on, as there must be when some is never freed: most of what these
-  /// births alone would have added between the middle of the rounds and their last fifth.
+  /// births alone would have added between the middle of the intervals and their last fifth.
   bool grows(const std::vector<Held>& old, std::uint32_t window) const {
     if (!lives_.any()) return true;
     const std::uint32_t end = now_;
@@ -252,8 +255,8 @@ class Case {
   bool is_old(const Held& h) const { return h.birth < count_ && age(h) > lives_.longest(); }
 
   /// Old ones are accused. A younger one may yet be freed: how likely it is one of those that stay follows from how
-  /// many of its size stay per round, and how many live that long and go. The likeliest are accused as well: as long as
-  /// too many that leaked are expected among the others, and no more than a share of all accused to be innocent.
+  /// many of its size stay per interval, and how many live that long and go. The likeliest are accused as well: as long
+  /// as too many that leaked are expected among the others, and no more than a share of all accused to be innocent.
   void divide(const std::vector<Held>& kept, std::vector<Held>& accused, std::vector<Held>& passing) const {
     std::map<int, double> stay;  // by size class
     for (const Held& h : kept) {
@@ -288,7 +291,7 @@ class Case {
       const auto found = stay.find(c);
       if (found != stay.end()) siblings += found->second;
     }
-    // Those that stay were made in the rounds longer ago than the longest life; those that go, in any.
+    // Those that stay were made in the intervals longer ago than the longest life; those that go, in any.
     const double staying = siblings / (count_ - std::min(count_ - 1, lives_.longest()));
     const double going = static_cast<double>(lives_.longer_than(age(h), h.size)) / count_;
     if (siblings == 0 && going == 0) return lives_.longer_than(age(h) - std::min(age(h), 1U), h.size) > 0 ? 1 : 0;
@@ -308,20 +311,20 @@ bool is_accusation(const Judged& judged) {
 
 bool accuses(const std::vector<Judged>& judged) { return std::any_of(judged.begin(), judged.end(), is_accusation); }
 
-/// The population in parts of one size each, for sizes that were kept in enough rounds; what is left is one part.
+/// The population in parts of one size each, for sizes that were kept in enough intervals; what is left is one part.
 std::vector<std::vector<Held>> by_size(const Population& population) {
-  std::map<Bytes, std::pair<std::uint32_t, std::uint32_t>> seen;  // size -> rounds in which some was kept, the last
+  std::map<Bytes, std::pair<std::uint32_t, std::uint32_t>> seen;  // size -> intervals in which some was kept, the last
   for (const Held& h : population.held) {
     if (!h.survives()) continue;
-    auto& [rounds, last] = seen.try_emplace(h.size, 0, Held::alive).first->second;
-    rounds += last != h.birth;
+    auto& [intervals, last] = seen.try_emplace(h.size, 0, Held::alive).first->second;
+    intervals += last != h.birth;
     last = h.birth;
   }
   std::map<Bytes, std::vector<Held>> parts;
   std::vector<Held> rest;
   for (const Held& h : population.held) {
     const auto found = seen.find(h.size);
-    if (found != seen.end() && found->second.first >= fewest_rounds)
+    if (found != seen.end() && found->second.first >= fewest_intervals)
       parts[h.size].push_back(h);
     else
       rest.push_back(h);
@@ -333,7 +336,7 @@ std::vector<std::vector<Held>> by_size(const Population& population) {
 }
 
 /// Where no stack tells sites apart, a leak of several sizes falls into parts, and a part by itself may look as if it
-/// had ended. One that was never let go of either, and went on for half as long as those accused, is one of them.
+/// had ended. One that was never freed either, and went on for half as long as those accused, is one of them.
 void join_sisters(std::vector<Judged>& judged, const std::vector<std::vector<Held>>& parts) {
   std::set<Bytes> freed;
   for (const std::vector<Held>& part : parts) {
@@ -346,7 +349,8 @@ void join_sisters(std::vector<Judged>& judged, const std::vector<std::vector<Hel
     if (is_accusation(j)) span = std::max(span, j.growth.last - j.growth.first);
   }
   for (Judged& j : judged) {
-    if (is_accusation(j) || j.growth.rounds < fewest_rounds || 2 * (j.growth.last - j.growth.first) < span) continue;
+    if (is_accusation(j) || j.growth.intervals < fewest_intervals || 2 * (j.growth.last - j.growth.first) < span)
+      continue;
     if (std::none_of(j.kept.begin(), j.kept.end(), [&](const Held& h) { return freed.contains(h.size); }))
       j.verdict = LeakVerdict::suspected;
   }
@@ -354,9 +358,9 @@ void join_sisters(std::vector<Judged>& judged, const std::vector<std::vector<Hel
 
 }  // namespace
 
-std::vector<Judged> judge(const Population& population, const Rounds& rounds) {
+std::vector<Judged> judge(const Population& population, const Intervals& intervals) {
   const bool has_stack = population.stack != StackId::none;
-  std::vector<Judged> whole = Case(population.held, rounds).judged();
+  std::vector<Judged> whole = Case(population.held, intervals).judged();
   if (has_stack && accuses(whole)) return whole;
   // Where no stack was recorded, all sites look like one, and the size tells them apart.
   const std::vector<std::vector<Held>> parts = by_size(population);
@@ -364,7 +368,7 @@ std::vector<Judged> judge(const Population& population, const Rounds& rounds) {
   std::vector<Judged> all;
   bool is_certain = false;
   for (const std::vector<Held>& part : parts) {
-    for (Judged& judged : Case(part, rounds).judged()) {
+    for (Judged& judged : Case(part, intervals).judged()) {
       is_certain = is_certain || judged.verdict == LeakVerdict::leak;
       all.push_back(std::move(judged));
     }

@@ -10,23 +10,23 @@
 namespace memreel {
 
 enum class LeakVerdict : std::uint8_t {
-  leak,       // kept in round after round until the end, and never let go of
+  leak,       // kept in interval after interval until the end, and never freed
   suspected,  // the same with less to go by; or one that is replaced by ever larger ones (leaks_swelling.h)
   resident,   // kept from the start, or one at a time: weights, optimizer state, buffers
   cache,      // kept for a while; what it holds no longer grows
   warm_up,    // grew for a while and stopped
-  sawtooth,   // let go of in bursts, as garbage is collected
+  sawtooth,   // freed in bursts, as garbage is collected
   unknown_before_attach,
   unattributed,
 };
 
 /// What was measured of the allocations that a verdict is about.
 struct Growth {
-  std::uint32_t rounds = 0;           // in which some were made that are still there
+  std::uint32_t intervals = 0;        // in which some were made that are still there
   std::uint32_t first = 0, last = 0;  // the first and the last of those
-  double slope = 0;                   // bytes per round, least squares over what had been kept by each of those rounds
-  double r2 = 0;                      // of that line; 0 when there is nothing to fit
-  std::uint32_t longest_life = 0;     // rounds that any allocation from there lived that was freed before the end
+  double slope = 0;  // bytes per interval, least squares over what had been kept by each of those intervals
+  double r2 = 0;     // of that line; 0 when there is nothing to fit
+  std::uint32_t longest_life = 0;  // intervals that any allocation from there lived that was freed before the end
 };
 
 /// Some of a population that deserve the same verdict. Those accused come first, if any.
@@ -37,6 +37,6 @@ struct Judged {
 };
 
 /// Every survivor of the population is in exactly one of the results.
-std::vector<Judged> judge(const Population& population, const Rounds& rounds);
+std::vector<Judged> judge(const Population& population, const Intervals& intervals);
 
 }  // namespace memreel

@@ -29,7 +29,7 @@ std::unordered_set<std::uint64_t> reserves_of_pools(const Trace& trace, HeapId h
 struct Tally {
   std::uint64_t allocations = 0, frees = 0;
   std::uint32_t last_free = Held::alive;
-  bool crosses = false;  // some outlived its round, and was freed
+  bool crosses = false;  // some outlived its interval, and was freed
   std::uint32_t population = not_here;
 };
 
@@ -46,11 +46,11 @@ void sort_by_id(std::vector<Held>& held) {
 struct Census {
   std::vector<StackId> site;          // by stack: that which all stacks of the same code are counted as
   std::vector<Tally> tallies;         // by site
-  std::vector<Crossing> crossings;    // allocations that outlived their round, and were freed
-  std::vector<std::uint32_t> births;  // by allocation: the round, while it is alive
+  std::vector<Crossing> crossings;    // allocations that outlived their interval, and were freed
+  std::vector<std::uint32_t> births;  // by allocation: the interval, while it is alive
 };
 
-Census census_of(const Trace& trace, HeapId heap, const Rounds& rounds) {
+Census census_of(const Trace& trace, HeapId heap, const Intervals& intervals) {
   const EventColumns& events = trace.events;
   const std::unordered_set<std::uint64_t> reserves = reserves_of_pools(trace, heap);
   std::vector<char> is_ours(trace.tables.origins.size());
@@ -61,16 +61,16 @@ Census census_of(const Trace& trace, HeapId heap, const Rounds& rounds) {
                 .tallies = std::vector<Tally>(trace.tables.stacks.size()),
                 .crossings = {},
                 .births = std::vector<std::uint32_t>(trace.allocation_events.size(), not_here)};
-  std::uint32_t round = 0;
+  std::uint32_t interval = 0;
   for (std::uint32_t i = 0; i < events.count(); ++i) {
-    while (round < rounds.ends.size() && rounds.ends[round] <= i) ++round;
+    while (interval < intervals.ends.size() && intervals.ends[interval] <= i) ++interval;
     const EventKind kind = events.kind[i];
     if (kind != EventKind::alloc && kind != EventKind::free_requested) continue;
     const AllocationId id = events.allocation[i];
     if (id == AllocationId::none) continue;
     if (kind == EventKind::alloc) {
       if (is_ours[index(events.origin[i])] == 0 || reserves.contains(events.address(i).value)) continue;
-      census.births[index(id)] = round;
+      census.births[index(id)] = interval;
       ++census.tallies[index(census.site[index(events.stack[i])])].allocations;
       continue;
     }
@@ -79,18 +79,18 @@ Census census_of(const Trace& trace, HeapId heap, const Rounds& rounds) {
     const StackId stack = census.site[index(events.stack[trace.allocation_events[index(id)]])];
     Tally& tally = census.tallies[index(stack)];
     ++tally.frees;
-    tally.last_free = round;
-    if (round == birth) continue;
+    tally.last_free = interval;
+    if (interval == birth) continue;
     tally.crosses = true;
-    census.crossings.push_back({stack, {.id = id, .birth = birth, .death = round, .size = events.size[i]}});
+    census.crossings.push_back({stack, {.id = id, .birth = birth, .death = interval, .size = events.size[i]}});
   }
   return census;
 }
 
 }  // namespace
 
-std::vector<Population> populations(const Trace& trace, HeapId heap, const Rounds& rounds) {
-  auto [site, tallies, crossings, births] = census_of(trace, heap, rounds);
+std::vector<Population> populations(const Trace& trace, HeapId heap, const Intervals& intervals) {
+  auto [site, tallies, crossings, births] = census_of(trace, heap, intervals);
   std::vector<Population> found;
   for (std::uint32_t stack = 0; stack < tallies.size(); ++stack) {
     Tally& tally = tallies[stack];

@@ -55,7 +55,7 @@ struct OutOfMemory {
   Bytes requested;
   Bytes needed;              // from the device, had it given a segment; of PyTorch's allocator, else what was requested
   Bytes live;                // requested bytes of what is live
-  Bytes allocated, pending;  // with rounding; let go of while the device was still busy
+  Bytes allocated, pending;  // with rounding; freed while the device was still busy
   Bytes reserved, free, unreleasable;  // free: in the pool
   std::uint64_t gaps = 0;              // pieces that are free
   Bytes free_in_pool_stream;           // of the request's own pool, stream and size class

@@ -124,10 +124,10 @@ bool Planned::allocate(std::uint32_t slot, Bytes requested, std::uint32_t /*pool
 }
 
 void Planned::free(std::uint32_t slot, Bytes) {
-  if (slot != retry_slot_) make_reusable(let_go(slot));
+  if (slot != retry_slot_) make_reusable(end_allocation(slot));
 }
 
-void Planned::free_requested(std::uint32_t slot, Bytes) { table_[let_go(slot)].state = BlockState::pending; }
+void Planned::free_requested(std::uint32_t slot, Bytes) { table_[end_allocation(slot)].state = BlockState::pending; }
 
 void Planned::free_completed(std::uint32_t slot, Bytes) { make_reusable(block_of_[slot]); }
 
@@ -162,7 +162,7 @@ bool Planned::would_fit(Bytes size) {
   return true;
 }
 
-BlockId Planned::let_go(std::uint32_t slot) {
+BlockId Planned::end_allocation(std::uint32_t slot) {
   use_.allocated -= block_of(slot).size;
   return block_of_[slot];
 }

@@ -64,7 +64,7 @@ class Planned {
   bool device_suffices() const;
   bool grow_to(Address end);
   bool would_fit(Bytes size);
-  BlockId let_go(std::uint32_t slot);
+  BlockId end_allocation(std::uint32_t slot);
   void make_reusable(BlockId id);
   void put_free(BlockId id);
   void take_out(BlockId id);

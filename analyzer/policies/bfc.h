@@ -24,7 +24,7 @@
 //   gap, is the last choice, however well it fits. Requests for collective memory come from the other end of the gap;
 //   no trace tells which these are, and they are not modelled. Where the device refused a region of the whole limit
 //   there is more than one, and the gap is at the end of any: an assumption.
-// - Frees are in the order of the host: memory is reusable as soon as the program lets go of it. Work that uses it
+// - Frees are in the order of the host: memory is reusable as soon as the program frees it. Work that uses it
 //   next is on the same stream, and where a buffer is used on others the framework holds it until they are done. A
 //   recorded completion is therefore no event here.
 //

@@ -1,6 +1,6 @@
 // bound.pages{page=2MiB}: every allocation in device pages of its own.
 //
-// What an allocator needs that maps physical pages to each allocation and gives them back when it is let go of: it has
+// What an allocator needs that maps physical pages to each allocation and gives them back when it is freed: it has
 // no free memory and no external fragmentation, and pays with the unused rest of each last page.
 #pragma once
 

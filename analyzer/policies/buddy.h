@@ -68,8 +68,10 @@ class Buddy : public BlockPolicy {
     return true;
   }
 
-  void free(std::uint32_t slot, Bytes /*requested*/) { make_reusable(let_go(slot)); }
-  void free_requested(std::uint32_t slot, Bytes /*requested*/) { table_[let_go(slot)].state = BlockState::pending; }
+  void free(std::uint32_t slot, Bytes /*requested*/) { make_reusable(end_allocation(slot)); }
+  void free_requested(std::uint32_t slot, Bytes /*requested*/) {
+    table_[end_allocation(slot)].state = BlockState::pending;
+  }
   void free_completed(std::uint32_t slot, Bytes /*requested*/) { make_reusable(block_of_[slot]); }
   void empty_cache();
 
@@ -87,7 +89,7 @@ class Buddy : public BlockPolicy {
   /// Takes a region in which a block of `order` fits.
   bool grow(unsigned order);
 
-  BlockId let_go(std::uint32_t slot) {
+  BlockId end_allocation(std::uint32_t slot) {
     const BlockId id = block_of_[slot];
     use_.allocated -= table_[id].size;
     return id;

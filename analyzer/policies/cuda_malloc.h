@@ -6,7 +6,7 @@
 // - Sizes are rounded up to 512 B. Up to 2 MiB they share pages of 2 MiB; larger ones get whole pages of their own.
 // - In the shared pages the choice is the best fit, of several the free block that is there longest. Free neighbours in
 //   a page merge; a page of which nothing is used goes back to the device at once.
-// - cudaFree waits for the device, so memory is free at once when the program lets go of it.
+// - cudaFree waits for the device, so memory is free at once when the program frees it.
 #pragma once
 
 #include <bit>

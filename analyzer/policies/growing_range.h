@@ -66,8 +66,10 @@ class GrowingRange : public BlockPolicy {
     return true;
   }
 
-  void free(std::uint32_t slot, Bytes /*requested*/) { make_reusable(let_go(slot)); }
-  void free_requested(std::uint32_t slot, Bytes /*requested*/) { table_[let_go(slot)].state = BlockState::pending; }
+  void free(std::uint32_t slot, Bytes /*requested*/) { make_reusable(end_allocation(slot)); }
+  void free_requested(std::uint32_t slot, Bytes /*requested*/) {
+    table_[end_allocation(slot)].state = BlockState::pending;
+  }
   void free_completed(std::uint32_t slot, Bytes /*requested*/) { make_reusable(block_of_[slot]); }
 
   void empty_cache() {
@@ -122,7 +124,7 @@ class GrowingRange : public BlockPolicy {
 
   Address end_of(BlockId id) const { return id == BlockId::none ? Address{} : table_[id].address + table_[id].size; }
 
-  BlockId let_go(std::uint32_t slot) {
+  BlockId end_allocation(std::uint32_t slot) {
     use_.allocated -= table_[block_of_[slot]].size;
     return block_of_[slot];
   }

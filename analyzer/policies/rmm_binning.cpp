@@ -42,7 +42,7 @@ RmmBinning::RmmBinning(const Prepared& heap, const RmmBinningSettings& settings,
       largest_(settings.largest),
       streams_(heap.pool_streams, settings.pool.stream_order, true),
       pool_(streams_, settings.pool, device),
-      places_(heap.slot_count + 1) {
+      pieces_(heap.slot_count + 1) {
   for (Bytes size = smallest_; size <= largest_; size = size * 2) {
     bins_.emplace_back(size, streams_.count());
     usable_ = usable_ && add_chunk(bins_.back(), streams_.default_stream());
@@ -52,27 +52,27 @@ RmmBinning::RmmBinning(const Prepared& heap, const RmmBinningSettings& settings,
 
 bool RmmBinning::allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool_stream) {
   if (!usable_) return false;
-  Place& place = places_[slot];
-  place = {.stream = streams_[pool_stream]};
+  Piece& piece = pieces_[slot];
+  piece = {.stream = streams_[pool_stream]};
   if (requested == 0_B) return true;
-  const bool served = requested <= largest_ ? allocate_in_bin(place, requested) : allocate_in_pool(place, requested);
+  const bool served = requested <= largest_ ? allocate_in_bin(piece, requested) : allocate_in_pool(piece, requested);
   if (served) use_.allocated += extent_of(slot).size;
   measure();
   return served;
 }
 
-bool RmmBinning::allocate_in_pool(Place& place, Bytes requested) {
-  place.bin = in_pool;
-  place.block = pool_.allocate(round_up(requested, RmmPoolHeap::alignment), place.stream);
-  return place.block != BlockId::none;
+bool RmmBinning::allocate_in_pool(Piece& piece, Bytes requested) {
+  piece.bin = in_pool;
+  piece.block = pool_.allocate(round_up(requested, RmmPoolHeap::alignment), piece.stream);
+  return piece.block != BlockId::none;
 }
 
-bool RmmBinning::allocate_in_bin(Place& place, Bytes requested) {
+bool RmmBinning::allocate_in_bin(Piece& piece, Bytes requested) {
   const std::uint64_t times_smallest = (std::max(requested, smallest_).count - 1) / smallest_.count;
-  place.bin = static_cast<std::uint32_t>(std::bit_width(times_smallest));
-  RmmBin& bin = bins_[place.bin];
-  if (bin.free_count() == 0 && !add_chunk(bin, place.stream)) return false;
-  place.block = bin.take(place.stream);
+  piece.bin = static_cast<std::uint32_t>(std::bit_width(times_smallest));
+  RmmBin& bin = bins_[piece.bin];
+  if (bin.free_count() == 0 && !add_chunk(bin, piece.stream)) return false;
+  piece.block = bin.take(piece.stream);
   free_in_bins_ -= bin.block_size();
   return true;
 }
@@ -87,25 +87,25 @@ bool RmmBinning::add_chunk(RmmBin& bin, std::uint32_t stream) {
 }
 
 void RmmBinning::freed_on(std::uint32_t slot, std::uint32_t pool_stream) {
-  Place& place = places_[slot];
-  place.stream = streams_[pool_stream];
-  if (place.bin == in_pool) pool_.freed_on(place.block, place.stream);
+  Piece& piece = pieces_[slot];
+  piece.stream = streams_[pool_stream];
+  if (piece.bin == in_pool) pool_.freed_on(piece.block, piece.stream);
 }
 
 void RmmBinning::free_requested(std::uint32_t slot, Bytes) {
-  const Place& place = places_[slot];
+  const Piece& piece = pieces_[slot];
   use_.allocated -= extent_of(slot).size;
-  if (place.bin == in_pool) pool_.let_go(place.block);
+  if (piece.bin == in_pool) pool_.end_allocation(piece.block);
 }
 
 void RmmBinning::free_completed(std::uint32_t slot, Bytes) {
-  const Place& place = places_[slot];
-  if (place.bin == nowhere) return;
-  if (place.bin == in_pool) {
-    pool_.free(place.block);
+  const Piece& piece = pieces_[slot];
+  if (piece.bin == nowhere) return;
+  if (piece.bin == in_pool) {
+    pool_.free(piece.block);
   } else {
-    bins_[place.bin].put(place.block, place.stream);
-    free_in_bins_ += bins_[place.bin].block_size();
+    bins_[piece.bin].put(piece.block, piece.stream);
+    free_in_bins_ += bins_[piece.bin].block_size();
   }
   measure();
 }
@@ -123,10 +123,10 @@ Bytes RmmBinning::largest_free() const {
 }
 
 Extent RmmBinning::extent_of(std::uint32_t slot) const {
-  const Place& place = places_[slot];
-  if (place.bin == nowhere) return {};
-  if (place.bin == in_pool) return {pool_.blocks()[place.block].address, pool_.blocks()[place.block].size};
-  return {bins_[place.bin].address_of(place.block), bins_[place.bin].block_size()};
+  const Piece& piece = pieces_[slot];
+  if (piece.bin == nowhere) return {};
+  if (piece.bin == in_pool) return {pool_.blocks()[piece.block].address, pool_.blocks()[piece.block].size};
+  return {bins_[piece.bin].address_of(piece.block), bins_[piece.bin].block_size()};
 }
 
 PolicyEntry rmm_binning_entry() {

@@ -102,15 +102,15 @@ class RmmBinning {
   static constexpr std::uint32_t in_pool = 0xFFFF'FFFF, nowhere = 0xFFFF'FFFE;
 
   /// Where an allocation is: in a bin, or in the pool behind them, or nowhere because it is of nothing.
-  struct Place {
+  struct Piece {
     BlockId block = BlockId::none;
     std::uint32_t bin = nowhere;
     std::uint32_t stream = 0;  // of a bin's block: on which it will be freed
   };
 
   bool add_chunk(RmmBin& bin, std::uint32_t stream);
-  bool allocate_in_pool(Place& place, Bytes requested);
-  bool allocate_in_bin(Place& place, Bytes requested);
+  bool allocate_in_pool(Piece& piece, Bytes requested);
+  bool allocate_in_bin(Piece& piece, Bytes requested);
   void measure();
 
   Bytes smallest_, largest_;
@@ -120,7 +120,7 @@ class RmmBinning {
   bool usable_ = true;        // every bin got its first chunk
   HeapUse use_;
   Bytes free_in_bins_;
-  std::vector<Place> places_;  // by slot
+  std::vector<Piece> pieces_;  // by slot
 };
 
 PolicyEntry rmm_binning_entry();

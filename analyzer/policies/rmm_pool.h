@@ -18,7 +18,8 @@
 //
 // Assumed:
 // - In histories of other allocators a free is on the stream that they say, mostly that of the allocation.
-// - Memory that the device still uses when the program lets go (free_requested before free_completed) is freed when the
+// - Memory that the device still uses when the program frees it (free_requested before free_completed) is freed when
+// the
 //   device is done with it: RMM has no such state, a program on RMM would have to wait.
 // - RMM halves to the byte; here half is rounded down to 256 B.
 // - What cudaMalloc adds to the size of a piece is not counted.
@@ -98,12 +99,12 @@ class RmmPoolHeap {
 
   /// The program will free a block on another stream than that of its request.
   void freed_on(BlockId id, std::uint32_t stream) { table_[id].arena = stream; }
-  /// The program lets go of a block; free() must follow.
-  void let_go(BlockId id) {
+  /// The program frees a block; free() must follow.
+  void end_allocation(BlockId id) {
     table_[id].state = BlockState::pending;
     use_.allocated -= table_[id].size;
   }
-  /// A block that was let go of is reusable.
+  /// A block that was freed is reusable.
   void free(BlockId id) {
     table_[id].arena = list_of_[table_[id].arena];
     coalesce(id);
@@ -208,7 +209,7 @@ class RmmPool {
     free_completed(slot, requested);
   }
   void free_requested(std::uint32_t slot, Bytes /*requested*/) {
-    if (block_of_[slot] != BlockId::none) pool_.let_go(block_of_[slot]);
+    if (block_of_[slot] != BlockId::none) pool_.end_allocation(block_of_[slot]);
   }
   void free_completed(std::uint32_t slot, Bytes /*requested*/) {
     if (block_of_[slot] != BlockId::none) pool_.free(block_of_[slot]);

@@ -27,7 +27,7 @@ SlabPolicy::SlabPolicy(const Prepared& heap, const SlabSettings& settings, Simul
       device_(device),
       occupied_(class_count(settings) / 64 + 1),
       lists_(2 * class_count(settings)),
-      place_of_(heap.slot_count + 1) {
+      block_of_(heap.slot_count + 1) {
   Bytes size = settings.min;
   for (std::uint32_t number = 0; number < class_count(settings); ++number) {
     const Bytes slab = slab_size_of(size, settings.page);
@@ -48,18 +48,18 @@ std::uint32_t SlabPolicy::class_of(Bytes requested) const {
 }
 
 void SlabPolicy::free_completed(std::uint32_t slot, Bytes /*requested*/) {
-  const Place place = place_of_[slot];
-  Slab& slab = slabs_[place.slab];
-  const std::uint32_t word = place.block / 64;
-  slab.bits[word] |= std::uint64_t{1} << place.block % 64;
+  const SlabBlock block_in = block_of_[slot];
+  Slab& slab = slabs_[block_in.slab];
+  const std::uint32_t word = block_in.block / 64;
+  slab.bits[word] |= std::uint64_t{1} << block_in.block % 64;
   slab.words |= std::uint64_t{1} << word;
   add_free_blocks(slab.number, 1);
   use_.free += classes_[slab.number].size;
   const bool was_full = slab.free++ == 0;
   const bool is_empty = slab.free == classes_[slab.number].blocks;
-  if (!was_full && is_empty) leave_list(place.slab);
+  if (!was_full && is_empty) leave_list(block_in.slab);
   if (was_full || is_empty)
-    lists_.push_front(is_empty ? empty_list(slab.number) : partial_list(slab.number), BlockId{place.slab});
+    lists_.push_front(is_empty ? empty_list(slab.number) : partial_list(slab.number), BlockId{block_in.slab});
 }
 
 Bytes SlabPolicy::largest_free() const {

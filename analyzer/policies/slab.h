@@ -56,7 +56,7 @@ class SlabPolicy {
     const Bytes size = classes_[number].size;
     use_.allocated += size;
     use_.free -= size;
-    place_of_[slot] = {id, block};
+    block_of_[slot] = {id, block};
     return true;
   }
 
@@ -72,10 +72,10 @@ class SlabPolicy {
   Bytes largest_free() const;
   const DriverCalls& driver_calls() const { return calls_; }
   Extent extent_of(std::uint32_t slot) const {
-    const Place place = place_of_[slot];
-    const Slab& slab = slabs_[place.slab];
+    const SlabBlock block_in = block_of_[slot];
+    const Slab& slab = slabs_[block_in.slab];
     const Bytes size = classes_[slab.number].size;
-    return {slab.address + size * place.block, size};
+    return {slab.address + size * block_in.block, size};
   }
   void for_each_free(auto&& visit) const {
     for (const Slab& slab : slabs_)
@@ -102,7 +102,7 @@ class SlabPolicy {
     std::vector<std::uint64_t> bits;  // free blocks
   };
 
-  struct Place {
+  struct SlabBlock {
     std::uint32_t slab = no_slab, block = 0;
   };
 
@@ -143,7 +143,7 @@ class SlabPolicy {
   std::vector<Slab> slabs_;
   std::vector<std::uint32_t> vacant_;  // numbers of slabs that were given back
   FreeLists lists_;                    // of slabs
-  std::vector<Place> place_of_;        // by slot
+  std::vector<SlabBlock> block_of_;    // by slot
 };
 
 PolicyEntry slab_entry();

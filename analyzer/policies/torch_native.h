@@ -93,10 +93,10 @@ class TorchNative {
     return true;
   }
 
-  void free(std::uint32_t slot, Bytes /*requested*/) { make_reusable(slot, let_go(slot)); }
+  void free(std::uint32_t slot, Bytes /*requested*/) { make_reusable(slot, end_allocation(slot)); }
 
   void free_requested(std::uint32_t slot, Bytes /*requested*/) {
-    table_[let_go(slot)].state = BlockState::pending;
+    table_[end_allocation(slot)].state = BlockState::pending;
     ++pending_;
   }
 
@@ -238,7 +238,7 @@ class TorchNative {
             static_cast<unsigned>(settings_.expandable || rounded < settings_.max_split_size)) != 0;
   }
 
-  BlockId let_go(std::uint32_t slot) {
+  BlockId end_allocation(std::uint32_t slot) {
     const BlockId id = block_of_[slot];
     const Block& block = table_[id];
     pools_.use().allocated -= block.size;

@@ -297,8 +297,8 @@ PredictedRun Predictor::predicted_run(const Prediction& prediction) const {
   return predicted_run;
 }
 
-HeldAtPeak Predictor::held(const Prediction& prediction) const {
-  return held_at_peak(models_[prediction.base], categories_[prediction.base], prediction.at, prediction.assumption);
+LiveAtPeak Predictor::held(const Prediction& prediction) const {
+  return live_at_peak(models_[prediction.base], categories_[prediction.base], prediction.at, prediction.assumption);
 }
 
 std::vector<Prediction> Predictor::curve(const Values& from, const Values& to, std::size_t which,

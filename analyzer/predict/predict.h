@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/predict/held.h"
+#include "analyzer/predict/live_at_peak.h"
 #include "analyzer/predict/model.h"
 #include "analyzer/predict/synthesize.h"
 #include "analyzer/replay/replay.h"
@@ -76,7 +76,7 @@ class Predictor {
   /// included; the other parameters as in `to`.
   std::vector<Prediction> curve(const Values& from, const Values& to, std::size_t which, std::size_t count) const;
 
-  HeldAtPeak held(const Prediction& prediction) const;
+  LiveAtPeak held(const Prediction& prediction) const;
 
   const std::vector<std::unique_ptr<Recording>>& recordings() const { return recordings_; }
   const std::vector<Peaks>& recorded() const { return recorded_; }

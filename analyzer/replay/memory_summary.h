@@ -1,8 +1,8 @@
 // The metrics of torch.cuda.memory_summary(), for a history instead of a running process.
 //
 // Meanings as in c10/core/CachingDeviceAllocator.h and c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11:
-// - allocated: handed out and not let go of; block sizes, so after rounding;
-// - active: allocated, or let go of while the device is still busy with it;
+// - allocated: handed out and not freed; block sizes, so after rounding;
+// - active: allocated, or freed while the device is still busy with it;
 // - requested: what the program asked for, of active blocks;
 // - reserved: segments held from the device;
 // - inactive split ("non-releasable"): free blocks that share their segment with others, so that the segment can't be

@@ -19,7 +19,7 @@ struct Allocation {
   HeapId heap = HeapId::none;
   std::uint32_t slot = 0;
   Bytes size;
-  bool requested = false;  // the program let go of it
+  bool requested = false;  // the program freed it
 };
 
 /// Those that are alive, by id. Nothing remains of those that are gone.

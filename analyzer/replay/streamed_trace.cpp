@@ -70,7 +70,7 @@ Result<std::unique_ptr<StreamedTrace>> StreamedTrace::open(const std::filesystem
   std::unique_ptr<StreamedTrace> result(new StreamedTrace(path, memory_limit));
   std::optional<StreamedMetrics> metrics(std::in_place, reader->tables());
   result->subject_.emplace(reader->tables());
-  SubjectStream& subject = *result->subject_;
+  CompletedStream& subject = *result->subject_;
   const Result<std::uint64_t> count = read_blocks(*reader, path, all, [&](const EventColumns& events) {
     subject.see(events);
     metrics->take(events);
@@ -96,7 +96,7 @@ Result<std::unique_ptr<StreamedTrace>> StreamedTrace::open(const std::filesystem
     subject.end_second_pass();
     result->trace_.tables = subject.tables();
     metrics.emplace(result->trace_.tables);
-    SubjectStream::Pass pass(subject);
+    CompletedStream::Pass pass(subject);
     done = once_more([&](const EventColumns& events) { metrics->take(pass.next(events)); });
     if (!done) return std::move(done).error();
   } else {
@@ -129,7 +129,7 @@ void StreamedTrace::for_each_piece(HeapId heap, const std::function<bool(const P
     if (!reader) return std::move(reader).error();
     const Tables& tables = subject_ ? trace_.tables : reader->tables();
     Preparation preparation(tables);
-    std::optional<SubjectStream::Pass> pass;
+    std::optional<CompletedStream::Pass> pass;
     if (subject_) pass.emplace(*subject_);
     bool wanted = true;
     std::uint64_t at = 0;

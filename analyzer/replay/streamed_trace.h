@@ -12,15 +12,15 @@
 
 #include "analyzer/engine/engine.h"
 #include "analyzer/history/lifetimes.h"
+#include "analyzer/replay/completed_trace.h"
 #include "analyzer/replay/prepare.h"
-#include "analyzer/replay/subject.h"
 #include "formats/model/result.h"
 #include "formats/reader/trace_reader.h"
 
 namespace memreel {
 
 /// Every replay reads the file anew and holds one block of it, the tables and what is alive: memory does not grow with
-/// the length of the trace. A replay has the result that it has in memory of a trace that complete_subject() made
+/// the length of the trace. A replay has the result that it has in memory of a trace that complete_trace() made
 /// whole, except that steps are not known.
 ///
 /// The file must not change meanwhile; of one that is being written, replays see what was there at first.
@@ -53,10 +53,10 @@ class StreamedTrace final : public RowSource {
   std::vector<HeapHistory> histories_;
   std::vector<std::size_t> row_counts_;  // by HeapId
   Trace trace_;
-  std::optional<SubjectStream> subject_;  // of a trace whose events are not what they were recorded as
-  std::uint64_t recorded_ = 0;            // events in the file
-  std::uint64_t event_count_ = 0;         // events that they are
-  mutable std::mutex mutex_;              // of status_
+  std::optional<CompletedStream> subject_;  // of a trace whose events are not what they were recorded as
+  std::uint64_t recorded_ = 0;              // events in the file
+  std::uint64_t event_count_ = 0;           // events that they are
+  mutable std::mutex mutex_;                // of status_
   mutable Result<void> status_;
 };
 

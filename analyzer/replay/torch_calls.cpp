@@ -98,17 +98,17 @@ class TorchCalls::Inference {
     const auto action = action_of(event.kind);
     if (!action || !matters(event.kind)) return;
     const Pool& pool = (*tables_)[origin.pool];
-    const auto place =
-        places_.id({.stream = (*tables_)[origin.stream].handle, .pool = torch::PoolKey{pool.key_high, pool.key_low}});
-    pools_.resize(std::max(pools_.size(), places_.count()));
-    pools_[static_cast<std::size_t>(place)] = origin.pool;
+    const auto pool_stream = pool_streams_.id(
+        {.stream = (*tables_)[origin.stream].handle, .pool = torch::PoolKey{pool.key_high, pool.key_low}});
+    pools_.resize(std::max(pools_.size(), pool_streams_.count()));
+    pools_[static_cast<std::size_t>(pool_stream)] = origin.pool;
     torch::Entry entry{
         .time_us = std::chrono::duration_cast<std::chrono::microseconds>(event.time).count(),
         .address = torch::has_address(*action) ? event.address.value : event.value,
         .size = event.size.count,
         .stack = stacks_[event.stack],
     };
-    entry.set(*action, place);
+    entry.set(*action, pool_stream);
     history_.entries.push_back(entry);
     events_.push_back(number);
     origins_.push_back(event.origin);
@@ -116,9 +116,9 @@ class TorchCalls::Inference {
 
   void find(std::vector<TorchCall>& calls) {
     const torch::AllocatorRules rules = rules_of(TorchSettings::recorded(settings_));
-    const auto runs = torch::find_releases(history_, 0_B, places_, rules, *tables_);
-    for (const torch::ReleaseCall& call : torch::find_release_calls(history_, places_, runs)) {
-      const PoolId pool = call.place ? pool_of(*call.place) : PoolId::default_pool;
+    const auto runs = torch::find_releases(history_, 0_B, pool_streams_, rules, *tables_);
+    for (const torch::ReleaseCall& call : torch::find_release_calls(history_, pool_streams_, runs)) {
+      const PoolId pool = call.pool_stream ? pool_of(*call.pool_stream) : PoolId::default_pool;
       calls.push_back({events_[call.entry], call.kind, origin_in(origins_[call.entry], pool)});
     }
   }
@@ -135,7 +135,7 @@ class TorchCalls::Inference {
     return needs_all_ || behind_segment_++ < told_by;
   }
 
-  PoolId pool_of(torch::PlaceId place) const { return pools_[static_cast<std::size_t>(place)]; }
+  PoolId pool_of(torch::PoolStreamId pool_stream) const { return pools_[static_cast<std::size_t>(pool_stream)]; }
 
   /// As the importer does: of the heap and the pool, of no stream.
   OriginId origin_in(OriginId of, PoolId pool) {
@@ -151,8 +151,8 @@ class TorchCalls::Inference {
   OutsideStacks stacks_;
   std::map<std::string, std::string> settings_;
   torch::DeviceHistory history_;
-  torch::Places places_;
-  std::vector<PoolId> pools_;          // by place
+  torch::PoolStreams pool_streams_;
+  std::vector<PoolId> pools_;          // by pool and stream
   std::vector<std::uint32_t> events_;  // by entry
   std::vector<OriginId> origins_;      // by entry
   unsigned behind_segment_ = 0;        // events since the last of a segment

@@ -24,7 +24,7 @@ std::string hexadecimal(std::string_view bytes) {
 }
 
 /// Where a file may be: below a root, or anywhere when that is empty.
-struct Place {
+struct Candidate {
   fs::path path, root;
 };
 
@@ -63,8 +63,8 @@ class ModuleSymbols::Impl {
   const std::string& mismatch() const { return mismatch_; }
 
  private:
-  std::optional<ElfFile> open_if_same(const Place& place) {
-    std::optional<ElfFile> file = ElfFile::open(place.path, place.root);
+  std::optional<ElfFile> open_if_same(const Candidate& candidate) {
+    std::optional<ElfFile> file = ElfFile::open(candidate.path, candidate.root);
     if (!file) return std::nullopt;
     const fs::path& path = file->path();
     const std::string build_id = file->build_id();
@@ -82,17 +82,17 @@ class ModuleSymbols::Impl {
   }
 
   void find_code() {
-    std::vector<Place> places;
+    std::vector<Candidate> candidates;
     if (!options_.sysroot.empty()) {
-      places.push_back({path_, options_.sysroot});
-      places.push_back({path_.filename(), options_.sysroot});
+      candidates.push_back({path_, options_.sysroot});
+      candidates.push_back({path_.filename(), options_.sysroot});
     }
     // A build-id tells whether a file of this machine will do; a mere size is too weak for that.
-    if (options_.sysroot.empty() || !module_.build_id.empty()) places.push_back({path_, {}});
-    for (const Place& place : places) {
-      code_ = open_if_same(place);
+    if (options_.sysroot.empty() || !module_.build_id.empty()) candidates.push_back({path_, {}});
+    for (const Candidate& candidate : candidates) {
+      code_ = open_if_same(candidate);
       if (!code_) continue;
-      code_place_ = place;
+      code_candidate_ = candidate;
       return;
     }
   }
@@ -100,22 +100,22 @@ class ModuleSymbols::Impl {
   void find_debug_info() {
     if (code_ && code_->dwarf() != nullptr) return;
     if (module_.build_id.size() < 2) return;
-    std::vector<Place> places;
+    std::vector<Candidate> candidates;
     const std::string id = hexadecimal(module_.build_id);
     const fs::path by_id = fs::path("usr/lib/debug/.build-id") / id.substr(0, 2) / (id.substr(2) + ".debug");
     const std::string link = code_ ? code_->debug_link() : std::string();
     for (const fs::path& root : {options_.sysroot, fs::path("/")}) {
       if (root.empty()) continue;
-      places.push_back({by_id, root});
-      if (!link.empty()) places.push_back({"usr/lib/debug" / path_.parent_path().relative_path() / link, root});
+      candidates.push_back({by_id, root});
+      if (!link.empty()) candidates.push_back({"usr/lib/debug" / path_.parent_path().relative_path() / link, root});
     }
     if (!link.empty()) {
-      places.push_back({code_place_.path.parent_path() / link, code_place_.root});
-      places.push_back({code_place_.path.parent_path() / ".debug" / link, code_place_.root});
+      candidates.push_back({code_candidate_.path.parent_path() / link, code_candidate_.root});
+      candidates.push_back({code_candidate_.path.parent_path() / ".debug" / link, code_candidate_.root});
     }
     const std::string before = mismatch_;
-    for (const Place& place : places)
-      if (!debug_) debug_ = open_if_same(place);
+    for (const Candidate& candidate : candidates)
+      if (!debug_) debug_ = open_if_same(candidate);
     if (!debug_ && options_.debuginfod) debug_ = open_if_same({debug_file_from_servers(module_.build_id), {}});
     // That other debug information lies about does not matter when the module itself was found.
     if (code_) mismatch_ = before;
@@ -124,7 +124,7 @@ class ModuleSymbols::Impl {
   fs::path path_;
   Module module_;
   SymbolOptions options_;
-  Place code_place_;
+  Candidate code_candidate_;
   std::optional<ElfFile> code_, debug_;  // debug_ only when code_ has no debug information in it
   std::uint64_t first_address_ = 0;
   SymbolTable symbols_;

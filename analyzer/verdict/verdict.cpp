@@ -52,11 +52,11 @@ Verdict::Decides decides(const Trace& trace, const HeapHistory& heap, const Find
   if (decides.peak_event < trace.events.count())
     decides.peak_time = trace.events.time[decides.peak_event] - trace.events.time.front();
   if (findings.leaks != nullptr)
-    for (const HeapRounds& judged : findings.leaks->heaps) {
-      if (judged.heap != heap.heap || judged.rounds.unit() != std::string_view("step")) continue;
-      const auto& ends = judged.rounds.ends;
+    for (const HeapIntervals& judged : findings.leaks->heaps) {
+      if (judged.heap != heap.heap || judged.intervals.unit() != std::string_view("step")) continue;
+      const auto& ends = judged.intervals.ends;
       const auto done = std::ranges::lower_bound(ends, decides.peak_event) - ends.begin();
-      decides.steps = judged.rounds.count();
+      decides.steps = judged.intervals.count();
       decides.step = std::min(decides.steps, static_cast<std::uint32_t>(done) + 1);
     }
   if (findings.ooms == nullptr || findings.ooms->examined.empty()) return decides;
@@ -81,16 +81,16 @@ std::optional<Verdict::Leaks> leaks_of(const Trace& trace, const LeakReport& rep
   if (!tells_lives(trace.losses.skipped)) return Verdict::Leaks{.unrecorded = true};
   if (report.heaps.empty()) return std::nullopt;
   Verdict::Leaks leaks;
-  for (const HeapRounds& heap : report.heaps) {
-    if (heap.rounds.count() <= leaks.steps) continue;
-    leaks.steps = heap.rounds.count();
-    leaks.unit = heap.rounds.unit();
+  for (const HeapIntervals& heap : report.heaps) {
+    if (heap.intervals.count() <= leaks.steps) continue;
+    leaks.steps = heap.intervals.count();
+    leaks.unit = heap.intervals.unit();
   }
   leaks.causes = report.causes.size();
   leaks.suspected = true;
   for (const LeakCause& cause : report.causes) {
     leaks.bytes += cause.bytes;
-    leaks.growth_bytes_per_step += cause.growth_bytes_per_round;
+    leaks.growth_bytes_per_step += cause.growth_bytes_per_interval;
   }
   for (const LeakFinding& finding : report.findings)
     if (finding.verdict == LeakVerdict::leak) leaks.suspected = false;

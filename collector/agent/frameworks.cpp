@@ -8,9 +8,9 @@
 #include "collector/python/frame_walker.h"
 #include "collector/torch/allocator_trace.h"
 #include "collector/torch/diverted_calls.h"
-#include "collector/torch/held.h"
 #include "collector/torch/other_allocator.h"
 #include "collector/torch/reporters.h"
+#include "collector/torch/snapshot.h"
 
 namespace memreel::agent {
 namespace {
@@ -29,7 +29,7 @@ constexpr PythonFrames python_frames{
     .plumbing = []() { return walker().interpreter().plumbing; },
     .describe =
         [](stacks::FrameKey frame, FrameText& text) {
-          python::Place place = walker().describe(frame);
+          python::FrameDescription place = walker().describe(frame);
           text = {.function = std::move(place.function),
                   .file = std::move(place.file),
                   .line = place.line,
@@ -78,7 +78,7 @@ std::string look_for_frameworks(const Options& options, Recorder& recorder, bool
 void joined_frameworks(const Options& options) {
   if (!options.torch) return;
   torch::divert_calls();
-  torch::ask_for_held();
+  torch::ask_for_snapshot();
 }
 
 void left_frameworks() {

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "collector/attach/message.h"
-#include "formats/model/guest_file.h"
+#include "formats/model/descriptor.h"
 #include "formats/model/result.h"
 
 namespace memreel::attach {

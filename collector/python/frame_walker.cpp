@@ -346,7 +346,7 @@ void FrameWalker::refuse(const char* why) {
   }
 }
 
-Place FrameWalker::describe(FrameKey frame) const {
+FrameDescription FrameWalker::describe(FrameKey frame) const {
   Instances::Instance instance{.code = frame.code()};
   if (Instances::is_instance(frame.code())) instance = instances_[frame.code()];
   const CodeView code = codes_[instance.code];

@@ -27,7 +27,7 @@
 namespace memreel::python {
 
 /// A frame as a user reads it.
-struct Place {
+struct FrameDescription {
   std::string function;  // the qualified name from CPython 3.11 on, else the name
   std::string file;
   std::uint32_t line = 0;  // 0: the instruction belongs to no line
@@ -37,7 +37,7 @@ struct Place {
   std::string module_name;       // as the program named it, if it did
   std::uintptr_t module_id = 0;  // as Python's id() says
 
-  friend bool operator==(const Place&, const Place&) = default;
+  friend bool operator==(const FrameDescription&, const FrameDescription&) = default;
 };
 
 class FrameWalker {  // NOLINT(clang-analyzer-optin.performance.Padding): one for the process
@@ -68,7 +68,7 @@ class FrameWalker {  // NOLINT(clang-analyzer-optin.performance.Padding): one fo
   std::size_t frames(const FrameChain& chain, std::span<stacks::PythonFrame> frames) noexcept;
 
   /// What a Python frame that frames() gave stands for. Any thread, but with allocation.
-  Place describe(stacks::FrameKey frame) const;
+  FrameDescription describe(stacks::FrameKey frame) const;
 
   /// From now on frames that are calls of this module, a live object, are shown with this name; empty: with none.
   void name_module(const void* module, std::string_view name);

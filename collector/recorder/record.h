@@ -35,11 +35,11 @@ enum class RecordKind : std::uint8_t {
   context_destroyed,  // what belonged to `context` is freed with it
   device_reset,       // all contexts of `device` are
 
-  // What there was before the recording began, as somebody knows who counted it. Between `held_begin` and `held_end`,
-  // in this order; what happened meanwhile has the last word.
-  held_begin,
-  held,  // `size` bytes at `address`, for `stream`
-  held_end,
+  // What there was before the recording began, as somebody knows who counted it. Between `snapshot_begin` and
+  // `snapshot_end`, in this order; what happened meanwhile has the last word.
+  snapshot_begin,
+  snapshot_block,  // `size` bytes at `address`, for `stream`
+  snapshot_end,
 
   graph_alloc,  // a node of a graph: running it gives `size` bytes at `address`
   graph_free,   // a node of a graph: running it frees `address`
@@ -52,7 +52,7 @@ enum class RecordKind : std::uint8_t {
   own_pool_made,    // pool `object`, called `address`, on `device`, gets its memory from own pool `stream` (0: the
                     // driver)
   own_pool_gone,    // `object`: and all that is alive in it
-  free_requested,   // of `address` in own pool `object`: the program let go of it ...
+  free_requested,   // of `address` in own pool `object`: the program freed it ...
   free_completed,   // ... and the device was done with it
   resized,          // what is at `address` in an own pool has `size` bytes from now on
   segment_added,    // own pool `object`, or PyTorch's, got `size` bytes at `address`

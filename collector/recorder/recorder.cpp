@@ -238,7 +238,7 @@ inline std::uint64_t Recorder::put(ThreadRing& ring, const Record& record, stack
   }
   std::span<std::uint64_t> words = state.words.first(native.words + (chain != 0 ? 1 : 0));
   if (chain != 0) words.back() = word_of_chain(chain);
-  const auto place = stacks::RecentStacks::place_of(words);
+  const auto place = stacks::RecentStacks::bucket_of(words);
   stacks::StackKey key = state.recent->find(place, words);
   if (key == stacks::StackKey::none) {
     state.walks->write_frames(native, state.native);

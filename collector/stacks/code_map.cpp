@@ -34,7 +34,7 @@ MappedBytes mapped(std::uintptr_t begin, std::size_t size) {
 }
 
 /// The tables of the module mapped at `module`, found as the loader does: by the headers at its beginning.
-std::optional<CodePlace> tables_of(AddressRange module) {
+std::optional<CodeModule> tables_of(AddressRange module) {
   if (module.end - module.begin < elf_page_size || !is_readable(module.begin)) return std::nullopt;
   const MappedBytes head = mapped(module.begin, elf_page_size);
   ByteReader reader(head);
@@ -62,9 +62,9 @@ std::optional<CodePlace> tables_of(AddressRange module) {
     if (header.p_vaddr - s.p_vaddr >= size || header.p_memsz > size - (header.p_vaddr - s.p_vaddr)) continue;
     const std::uintptr_t begin = module.begin + (s.p_vaddr - *lowest);
     if (begin < module.begin || size > module.end - begin) return std::nullopt;
-    return CodePlace{.module = module,
-                     .tables = {.header = mapped(module.begin + (header.p_vaddr - *lowest), header.p_memsz),
-                                .frames = mapped(begin, size)}};
+    return CodeModule{.module = module,
+                      .tables = {.header = mapped(module.begin + (header.p_vaddr - *lowest), header.p_memsz),
+                                 .frames = mapped(begin, size)}};
   }
   return std::nullopt;
 }
@@ -88,7 +88,7 @@ CodeMap::CodeMap(Source source) {
   refresh();
 }
 
-std::optional<CodePlace> CodeMap::find(std::uintptr_t address) const {
+std::optional<CodeModule> CodeMap::find(std::uintptr_t address) const {
   if (find_object_ == nullptr) {
     const AddressRange module = module_in_copy(address);
     return tables_of(module);

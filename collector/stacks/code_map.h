@@ -11,7 +11,7 @@
 
 namespace memreel::stacks {
 
-struct CodePlace {
+struct CodeModule {
   AddressRange module;
   CallFrames tables;
 };
@@ -26,7 +26,7 @@ class CodeMap {
   explicit CodeMap(Source source = Source::loader);
 
   /// Of code in a module that has tables.
-  std::optional<CodePlace> find(std::uintptr_t address) const;
+  std::optional<CodeModule> find(std::uintptr_t address) const;
 
   /// Makes the copy anew, where there is need of one. By one thread at a time; it may wait for the loader.
   void refresh();

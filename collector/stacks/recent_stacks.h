@@ -17,34 +17,34 @@ namespace memreel::stacks {
 /// and need not be constructed. Used by one thread at a time, with one tree. 1.4 MiB, touched as they fill.
 class RecentStacks {
  public:
-  class Place {
+  class Bucket {
     friend class RecentStacks;
     std::uint64_t hash_ = 0;
   };
 
   /// Where a stack is kept, if it is.
-  static Place place_of(std::span<const std::uint64_t> words) {
-    Place place;
-    place.hash_ = hash_of(words);
-    return place;
+  static Bucket bucket_of(std::span<const std::uint64_t> words) {
+    Bucket bucket;
+    bucket.hash_ = hash_of(words);
+    return bucket;
   }
 
   /// The key that was put there for the same words; none when there is none.
-  StackKey find(Place place, std::span<const std::uint64_t> words) const {
-    const Entry& entry = entries_[place.hash_ % entries_.size()];
-    if (entry.hash != place.hash_) return StackKey::none;
+  StackKey find(Bucket bucket, std::span<const std::uint64_t> words) const {
+    const Entry& entry = entries_[bucket.hash_ % entries_.size()];
+    if (entry.hash != bucket.hash_) return StackKey::none;
     return std::ranges::equal(words, std::span(words_).subspan(entry.begin, entry.size)) ? entry.key : StackKey::none;
   }
 
-  /// In the place of another one, if need be. When the words of all fill their memory, it begins anew.
-  void put(Place place, std::span<const std::uint64_t> words, StackKey key) {
+  /// In the bucket of another one, if need be. When the words of all fill their memory, it begins anew.
+  void put(Bucket bucket, std::span<const std::uint64_t> words, StackKey key) {
     if (words.size() > words_.size()) return;
     if (words.size() > words_.size() - used_) {
       entries_.fill({});
       used_ = 0;
     }
     std::copy(words.begin(), words.end(), words_.begin() + used_);
-    entries_[place.hash_ % entries_.size()] = {place.hash_, used_, static_cast<std::uint32_t>(words.size()), key};
+    entries_[bucket.hash_ % entries_.size()] = {bucket.hash_, used_, static_cast<std::uint32_t>(words.size()), key};
     used_ += static_cast<std::uint32_t>(words.size());
   }
 

@@ -10,7 +10,7 @@ namespace {
 
 /// A number that another module at the same place hardly has: two libraries of the same size rarely have their first
 /// functions at the same places.
-std::uint64_t identity_of(const CodePlace& place) {
+std::uint64_t identity_of(const CodeModule& place) {
   constexpr std::uint64_t odd = 0x9E3779B97F4A7C15;
   std::array<std::uint64_t, 8> first_bytes{};
   const std::span<const std::byte> header = place.tables.header.bytes;
@@ -32,7 +32,7 @@ void Unwinder::forget() {
 UnwindRule Unwinder::learn(std::uintptr_t return_address) {
   // A return address may lie after its function's last byte, when what it called never returns.
   const std::uintptr_t address = return_address - 1;
-  const std::optional<CodePlace> place = code_.find(address);
+  const std::optional<CodeModule> place = code_.find(address);
   // Nothing is concluded about code that belongs to no module: compilers at run time replace it as they like.
   if (!place) return UnwindRule(UnwindRule::Kind::unknown);
   if (seen_modules_.is_new(place->module.begin, identity_of(*place))) {

@@ -57,10 +57,10 @@ class UnwindRule {
 class RuleCache {
  public:
   UnwindRule find(std::uintptr_t address) const {
-    const Place place = place_of(address);
-    for (const std::atomic<std::uint64_t>& kept : sets_[place.index]) {
+    const Slot slot = slot_of(address);
+    for (const std::atomic<std::uint64_t>& kept : sets_[slot.index]) {
       const std::uint64_t word = kept.load(std::memory_order_relaxed);
-      if (word >> UnwindRule::bit_count == place.tag)
+      if (word >> UnwindRule::bit_count == slot.tag)
         return UnwindRule::from_bits(static_cast<std::uint32_t>(word & ((1U << UnwindRule::bit_count) - 1)));
     }
     return {};
@@ -68,11 +68,11 @@ class RuleCache {
 
   void put(std::uintptr_t address, UnwindRule rule) {
     if (address >> address_bits != 0) return;
-    const Place place = place_of(address);
-    auto& [newest, older] = sets_[place.index];
+    const Slot slot = slot_of(address);
+    auto& [newest, older] = sets_[slot.index];
     const std::uint64_t replaced = newest.load(std::memory_order_relaxed);
-    if (replaced >> UnwindRule::bit_count != place.tag) older.store(replaced, std::memory_order_relaxed);
-    newest.store(place.tag << UnwindRule::bit_count | rule.bits(), std::memory_order_relaxed);
+    if (replaced >> UnwindRule::bit_count != slot.tag) older.store(replaced, std::memory_order_relaxed);
+    newest.store(slot.tag << UnwindRule::bit_count | rule.bits(), std::memory_order_relaxed);
   }
 
   void clear() {
@@ -84,14 +84,14 @@ class RuleCache {
   static constexpr unsigned address_bits = 47;  // of user space; five-level page tables give more only on request
   static constexpr unsigned index_bits = 14;
 
-  struct Place {
+  struct Slot {
     std::size_t index;
     std::uint64_t tag;
   };
   /// Multiplying by an odd number permutes the addresses: index and tag together are the whole address, so that an
   /// entry can't be taken for another's. Addresses beyond `address_bits` find what can't be theirs: the tag is too
   /// large.
-  static Place place_of(std::uintptr_t address) {
+  static Slot slot_of(std::uintptr_t address) {
     constexpr std::uint64_t mask = (std::uint64_t{1} << address_bits) - 1;
     const std::uint64_t mixed = (address * 0x9E3779B97F4A7C15) & mask;
     const std::uint64_t excess = address >> address_bits << (address_bits - index_bits);

@@ -236,7 +236,7 @@ void Unwinder::Walk::by_tables() {
   registers.set(15, start_.r15);
   std::uintptr_t address = start_.address;
   for (;;) {
-    const std::optional<CodePlace> place = unwinder_.code_.find(address - 1);
+    const std::optional<CodeModule> place = unwinder_.code_.find(address - 1);
     const std::optional<FrameRow> row = place ? row_at(place->tables, address - 1) : std::nullopt;
     if (row) {
       if (!step(address, registers, *row) || !put(address)) return;

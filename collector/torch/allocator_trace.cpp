@@ -328,7 +328,7 @@ void follow_from_driver_call(Recorder& recorder) noexcept {
     }
     told.kind = RecordKind::alloc;
   }
-  const AutogradPlace place = autograd_place();
+  const AutogradPosition place = autograd_position();
   told.object |= std::uint64_t{place.sequence} << 32U;
   told.status = place.backward ? 1 : 0;
   recorder.emit_with_stack(told);

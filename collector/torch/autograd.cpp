@@ -72,7 +72,7 @@ void look_for_autograd() {
   peek.store(found_peek, std::memory_order_release);
 }
 
-[[gnu::hot]] AutogradPlace autograd_place() noexcept {
+[[gnu::hot]] AutogradPosition autograd_position() noexcept {
   Peek* const next = peek.load(std::memory_order_acquire);
   if (next == nullptr) return {};
   CurrentNode* const get_current_node = current_node.load(std::memory_order_relaxed);

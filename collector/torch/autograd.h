@@ -9,7 +9,7 @@ namespace memreel::torch {
 /// Finds PyTorch's functions, if it is loaded. It takes the dynamic loader's lock: the writing thread calls it.
 void look_for_autograd();
 
-struct AutogradPlace {
+struct AutogradPosition {
   /// Of the node whose backward the thread runs; else of the last node that the thread made, whose operator may be what
   /// runs now. Counted from 1, modulo 2^32; 0: none. None in a backward pass where a node can't be looked at without
   /// changing its count of owners (PyTorch 2.14 and newer).
@@ -18,6 +18,6 @@ struct AutogradPlace {
 };
 
 /// Of the calling thread. Reads two variables of PyTorch's; in a backward pass, four more.
-AutogradPlace autograd_place() noexcept;
+AutogradPosition autograd_position() noexcept;
 
 }  // namespace memreel::torch

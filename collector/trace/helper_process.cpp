@@ -16,7 +16,7 @@
 #include <system_error>
 #include <utility>
 
-#include "formats/model/guest_file.h"
+#include "formats/model/descriptor.h"
 
 namespace memreel::agent {
 namespace {

@@ -29,7 +29,7 @@ OwnPools::Pools::iterator OwnPools::pool_at(std::uint64_t address) {
   return std::ranges::find_if(pools_, [&](const auto& pool) { return pool.second.live.contains(address); });
 }
 
-void OwnPools::let_go(Pool& pool, std::uint64_t address) {
+void OwnPools::end_allocation(Pool& pool, std::uint64_t address) {
   if (pool.live.erase(address) != 0) pool.requested.insert(address);
   step(pool, {.kind = EventKind::free_requested, .address = {address}});
 }
@@ -52,30 +52,30 @@ const std::vector<OwnPools::Step>& OwnPools::steps(const Record& record, HeapId 
 
   switch (record.kind) {
     case RecordKind::own_pool_gone:
-      while (!pool.live.empty()) let_go(pool, *pool.live.begin());
+      while (!pool.live.empty()) end_allocation(pool, *pool.live.begin());
       while (!pool.requested.empty()) complete(pool, *pool.requested.begin());
       for (const auto& [address, size] : pool.segments)
         step(pool, {.kind = EventKind::segment_free, .address = {address}, .size = {size}});
       pools_.erase(record.object);
       break;
     case RecordKind::alloc:
-      if (pool.live.contains(record.address)) let_go(pool, record.address);
+      if (pool.live.contains(record.address)) end_allocation(pool, record.address);
       if (pool.requested.contains(record.address)) complete(pool, record.address);
       pool.live.insert(record.address);
       step(pool, {.kind = EventKind::alloc, .address = {record.address}, .size = {record.size}});
       break;
     case RecordKind::resized:
-      let_go(pool, record.address);
+      end_allocation(pool, record.address);
       complete(pool, record.address);
       pool.live.insert(record.address);
       step(pool, {.kind = EventKind::alloc, .address = {record.address}, .size = {record.size}});
       break;
     case RecordKind::free:
-      let_go(pool, record.address);
+      end_allocation(pool, record.address);
       complete(pool, record.address);
       break;
     case RecordKind::free_requested:
-      let_go(pool, record.address);
+      end_allocation(pool, record.address);
       break;
     case RecordKind::free_completed:
       complete(pool, record.address);

@@ -31,7 +31,7 @@ class OwnPools {
   struct Pool {
     HeapId heap = HeapId::none;
     std::unordered_map<std::uint64_t, std::uint64_t> segments;  // address -> size
-    std::unordered_set<std::uint64_t> live, requested;          // addresses: in use; let go, but not yet done with
+    std::unordered_set<std::uint64_t> live, requested;          // addresses: in use; freed, but not yet done with
   };
 
   using Pools = std::unordered_map<std::uint64_t, Pool>;
@@ -39,7 +39,7 @@ class OwnPools {
   Pools::iterator pool_at(std::uint64_t address);
   Pool& make(std::uint64_t number, std::uint64_t parent, std::int16_t device, HeapId driver, std::string_view name);
   void step(const Pool& pool, Event event) { steps_.push_back({pool.heap, event}); }
-  void let_go(Pool& pool, std::uint64_t address);
+  void end_allocation(Pool& pool, std::uint64_t address);
   void complete(Pool& pool, std::uint64_t address);
 
   TraceOutput* writer_;

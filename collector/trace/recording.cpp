@@ -42,13 +42,13 @@ Result<NewFile> create(const std::string& pattern, unsigned mode, const ProcessN
 
 }  // namespace
 
-Result<std::unique_ptr<Recording>> Recording::begin(const Options& options, Recorder& recorder, const Subject& subject,
+Result<std::unique_ptr<Recording>> Recording::begin(const Options& options, Recorder& recorder, const Setup& setup,
                                                     std::function<void(const Outcome&)> failed) {
   const ProcessNames names = process_names();
   auto file = create(options.output, options.mode, names);
   if (!file) return file.error();
   std::unique_ptr<Recording> recording(
-      new Recording(options, recorder, subject, file->name, names.rank, std::move(file->file), std::move(failed)));
+      new Recording(options, recorder, setup, file->name, names.rank, std::move(file->file), std::move(failed)));
   if (!recording->start_thread()) {
     std::error_code ignored;
     std::filesystem::remove(file->name, ignored);
@@ -67,22 +67,22 @@ void Recording::await_opened() const {
   for (int turn = 0; turn < 1000 && !opened_.load(std::memory_order_acquire); ++turn) stacks::nap(pause);
 }
 
-Recording::Recording(Options options, Recorder& recorder, Subject subject, std::string trace, std::string rank,
+Recording::Recording(Options options, Recorder& recorder, Setup setup, std::string trace, std::string rank,
                      std::unique_ptr<LiveFile> file, std::function<void(const Outcome&)> failed)
     : options_(std::move(options)),
       recorder_(&recorder),
-      subject_(std::move(subject)),
+      setup_(std::move(setup)),
       trace_(std::move(trace)),
       rank_(std::move(rank)),
       file_(std::move(file)),
       failed_(std::move(failed)),
       start_(std::chrono::system_clock::now().time_since_epoch()),
       environment_(job_environment(::environ, options_.mask)),
-      lost_before_(subject_.recorder_is_new ? 0 : recorder.lost()),
-      cost_before_(subject_.recorder_is_new ? 0 : recorder.cost_ns()),
-      refused_before_(subject_.recorder_is_new ? 0 : recorder.stacks().refused()) {
+      lost_before_(setup_.recorder_is_new ? 0 : recorder.lost()),
+      cost_before_(setup_.recorder_is_new ? 0 : recorder.cost_ns()),
+      refused_before_(setup_.recorder_is_new ? 0 : recorder.stacks().refused()) {
   if (options_.flight.size != 0_B)
-    dumps_ = std::make_unique<FlightDumps>(options_, trace_, helper_of(subject_.library), subject_.say);
+    dumps_ = std::make_unique<FlightDumps>(options_, trace_, helper_of(setup_.library), setup_.say);
 }
 
 bool Recording::start_thread() {
@@ -100,7 +100,7 @@ Header Recording::header() const {
   const std::vector<std::string> arguments = own_arguments();
   std::ifstream maps("/proc/self/maps");
   return {.producer = "memreel " + std::string(version),
-          .source = subject_.source,
+          .source = setup_.source,
           .source_name = options_.mask ? masked_text_of_arguments(arguments) : text_of_arguments(arguments),
           .host = names.host,
           .process = names.process,
@@ -120,7 +120,7 @@ void Recording::run() {
   TraceOutput& writer = *output;
   auto* const flight = dynamic_cast<FlightWriter*>(output.get());
   opened_.store(true, std::memory_order_release);
-  TraceBuilder builder(*recorder_, writer, subject_.own_code, dumps_ ? &dumps_->triggers() : nullptr);
+  TraceBuilder builder(*recorder_, writer, setup_.own_code, dumps_ ? &dumps_->triggers() : nullptr);
   recorder_->attend();
   std::vector<Record> batch;
   std::uint64_t in_file = 0;
@@ -133,7 +133,7 @@ void Recording::run() {
                        .stack_table_full = recorder_->stacks().refused() - refused_before_,
                        .hook_refused = builder.hook_lost(),
                        .preexisting_allocations = builder.held_before(),
-                       .began_late = subject_.began_late});
+                       .began_late = setup_.began_late});
     events_ = builder.event_count();
     lost_ = recorder_->lost() - lost_before_ + builder.hook_lost();
   };
@@ -155,7 +155,7 @@ void Recording::run() {
     recorder_->wait(options_.flush_period);
     take(Recorder::Draining::in_order);
     if (const auto now = std::chrono::steady_clock::now(); now - flushed >= options_.flush_period) {
-      if (subject_.look_around) subject_.look_around();
+      if (setup_.look_around) setup_.look_around();
       written = writer.flush();
       if (written) in_file = builder.event_count();
       if (written && flight != nullptr) dumps_->step(*flight);

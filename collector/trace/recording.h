@@ -23,7 +23,7 @@ namespace memreel::agent {
 
 class Recording {
  public:
-  struct Subject {
+  struct Setup {
     std::string source;  // which backend
     bool began_late = false;
     bool recorder_is_new = false;  // all that it has counted is this recording's
@@ -45,7 +45,7 @@ class Recording {
 
   /// Creates the file and starts the thread, with all signals blocked. `failed` is called by that thread when writing
   /// fails: from then on events are only counted, as lost, until end().
-  static Result<std::unique_ptr<Recording>> begin(const Options& options, Recorder& recorder, const Subject& subject,
+  static Result<std::unique_ptr<Recording>> begin(const Options& options, Recorder& recorder, const Setup& setup,
                                                   std::function<void(const Outcome&)> failed);
 
   Recording(const Recording&) = delete;
@@ -77,7 +77,7 @@ class Recording {
   Progress progress() const { return {.events = events_, .lost = lost_}; }
 
  private:
-  Recording(Options options, Recorder& recorder, Subject subject, std::string trace, std::string rank,
+  Recording(Options options, Recorder& recorder, Setup setup, std::string trace, std::string rank,
             std::unique_ptr<LiveFile> file, std::function<void(const Outcome&)> failed);
   bool start_thread();
   void await_opened() const;
@@ -87,7 +87,7 @@ class Recording {
 
   Options options_;
   Recorder* recorder_;
-  Subject subject_;
+  Setup setup_;
   std::string trace_, rank_;
   std::unique_ptr<LiveFile> file_;
   std::unique_ptr<FlightDumps> dumps_;  // of a flight recorder

@@ -142,12 +142,12 @@ void TraceBuilder::add_one(const Record& record) {
       return graph_memory(record);
     case RecordKind::memory_info:
       return memory_info(record);
-    case RecordKind::held_begin:
-    case RecordKind::held_end:
-      hears_of_held_ = record.kind == RecordKind::held_begin;
+    case RecordKind::snapshot_begin:
+    case RecordKind::snapshot_end:
+      in_snapshot_ = record.kind == RecordKind::snapshot_begin;
       touched_ = {};
       return;
-    case RecordKind::held:
+    case RecordKind::snapshot_block:
       return held(record);
     case RecordKind::hook_lost:
       ++hook_lost_;
@@ -194,13 +194,13 @@ std::int16_t TraceBuilder::device_of(const Record& record) const {
 
 void TraceBuilder::alloc(Record record) {
   record.device = device_of(record);
-  const Place place{record.address, namespace_of(record.space)};
+  const LiveKey key{record.address, namespace_of(record.space)};
   Live live{.record = record, .used = true};
   live.allocation = append(
       record,
       {.kind = EventKind::alloc, .origin = origin_of(record), .address = {record.address}, .size = {record.size}});
-  keep(place, live);
-  if (hears_of_held_) touched_.put(place, 0);
+  keep(key, live);
+  if (in_snapshot_) touched_.put(key, 0);
 }
 
 /// A handle may have been another pool's.
@@ -211,8 +211,8 @@ void TraceBuilder::pool_found(const Record& record) {
 
 /// Known from before, unless it was seen to begin or to end since.
 void TraceBuilder::held(const Record& record) {
-  const Place place{record.address, namespace_of(record.space)};
-  if (slots_.find(place) != absent || touched_.find(place) != absent) return;
+  const LiveKey key{record.address, namespace_of(record.space)};
+  if (slots_.find(key) != absent || touched_.find(key) != absent) return;
   const FrameId frame = writer_->intern(Frame{.function = writer_->intern(preexisting_frame)});
   Live live{.record = record, .used = true};
   live.allocation = append(record, {.kind = EventKind::alloc,
@@ -220,13 +220,13 @@ void TraceBuilder::held(const Record& record) {
                                     .stack = writer_->intern(Stack{.frame = frame}),
                                     .address = {record.address},
                                     .size = {record.size}});
-  keep(place, live);
+  keep(key, live);
   ++held_before_;
 }
 
-/// Where in live_ it is now; what was at its place before is forgotten: its free was not seen.
-std::uint32_t TraceBuilder::keep(const Place& place, const Live& live) {
-  std::uint32_t slot = slots_.find(place);
+/// Where in live_ it is now; what was at its key before is forgotten: its free was not seen.
+std::uint32_t TraceBuilder::keep(const LiveKey& key, const Live& live) {
+  std::uint32_t slot = slots_.find(key);
   if (slot == absent) {
     if (empty_.empty()) {
       slot = static_cast<std::uint32_t>(live_.size());
@@ -235,16 +235,16 @@ std::uint32_t TraceBuilder::keep(const Place& place, const Live& live) {
       slot = empty_.back();
       empty_.pop_back();
     }
-    slots_.put(place, slot);
+    slots_.put(key, slot);
   }
   live_[slot] = live;
   return slot;
 }
 
 void TraceBuilder::free(const Record& record) {
-  const Place place{record.address, namespace_of(record.space)};
-  if (hears_of_held_) touched_.put(place, 0);
-  const std::uint32_t slot = slots_.find(place);
+  const LiveKey key{record.address, namespace_of(record.space)};
+  if (in_snapshot_) touched_.put(key, 0);
+  const std::uint32_t slot = slots_.find(key);
   if (slot != absent) {
     taken_[record.thread] = {.record = record, .live = live_[slot]};
     return end(record, slot);
@@ -262,7 +262,7 @@ void TraceBuilder::end(const Record& because, std::uint32_t slot) {
 }
 
 void TraceBuilder::free_live(const Record& because, const Live& live) {
-  // It goes from where it came from, by whoever lets go of it.
+  // It goes from where it came from, by whoever frees it.
   Record from = live.record;
   from.thread = because.thread;
   if (because.kind == RecordKind::free && because.space == Space::ordered) from.stream = because.stream;

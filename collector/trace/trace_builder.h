@@ -44,14 +44,14 @@ class TraceBuilder {
   /// Addresses are unique within one of these.
   enum class Namespace : std::uint8_t { device, host, handle, torch };
 
-  struct Place {
+  struct LiveKey {
     std::uint64_t address = 0;
     Namespace space = Namespace::device;
-    friend bool operator==(const Place&, const Place&) = default;
+    friend bool operator==(const LiveKey&, const LiveKey&) = default;
   };
-  struct PlaceHash {
-    std::uint64_t operator()(const Place& place) const {
-      return mix_bits(place.address + static_cast<std::uint64_t>(place.space));
+  struct LiveKeyHash {
+    std::uint64_t operator()(const LiveKey& key) const {
+      return mix_bits(key.address + static_cast<std::uint64_t>(key.space));
     }
   };
 
@@ -106,7 +106,7 @@ class TraceBuilder {
   void check_sum(const Record& record);
 
   void end(const Record& because, std::uint32_t slot);
-  std::uint32_t keep(const Place& place, const Live& live);
+  std::uint32_t keep(const LiveKey& key, const Live& live);
   void end_piece(const Record& because, cuda::PhysicalMemory::Number number);
   void free_live(const Record& because, const Live& live);
   void segment(EventKind kind, const Record& record, std::string_view heap, const Range& range);
@@ -124,7 +124,7 @@ class TraceBuilder {
   Recorder* recorder_;
   StackRows stacks_;
 
-  FlatMap<Place, PlaceHash> slots_;  // of live_
+  FlatMap<LiveKey, LiveKeyHash> slots_;  // of live_
   std::vector<Live> live_;
   std::vector<std::uint32_t> empty_;
   std::unordered_map<std::uint32_t, Taken> taken_;  // by thread
@@ -136,8 +136,8 @@ class TraceBuilder {
   std::unordered_map<std::int16_t, std::uint64_t> chosen_pools_;      // by device
   std::unordered_map<std::uint64_t, StreamPool> pools_;               // that the program made or asked for
 
-  bool hears_of_held_ = false;         // between held_begin and held_end
-  FlatMap<Place, PlaceHash> touched_;  // since held_begin
+  bool in_snapshot_ = false;               // between snapshot_begin and snapshot_end
+  FlatMap<LiveKey, LiveKeyHash> touched_;  // since snapshot_begin
   std::uint64_t held_before_ = 0;
 
   OwnPools own_pools_;

@@ -18,7 +18,7 @@ struct StackWeight {
   std::string_view category, layer, phase;  // of AllocationNotes; empty where there are none
   std::uint64_t made = 0;                   // until the instant
   Bytes made_bytes;
-  std::uint64_t live = 0;  // at the instant: made and not let go of
+  std::uint64_t live = 0;  // at the instant: made and not freed
   Bytes live_bytes;
 };
 

@@ -14,7 +14,7 @@ namespace memreel {
 enum class EventKind : std::uint8_t {
   unknown = 0,         // a kind this version does not know; skipped and counted by the reader
   alloc = 1,           // the program got `size` requested bytes at `address`
-  free_requested = 2,  // the program let go of `allocation`
+  free_requested = 2,  // the program freed `allocation`
   free_completed = 3,  // the device was done with it: the block became reusable
   segment_alloc = 4,   // a pool got `size` bytes at `address` from its parent heap (cudaMalloc)
   segment_free = 5,

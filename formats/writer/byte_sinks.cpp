@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include "formats/model/guest_file.h"
+#include "formats/model/descriptor.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel {

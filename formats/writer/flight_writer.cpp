@@ -114,7 +114,7 @@ AllocationId FlightWriter::append_free(const Event& event) {
   const HeapId heap = heap_of(kept.origin);
   if (!kept.pending) {
     kept.pending = true;
-    kept.let_go = event.time;
+    kept.freed = event.time;
     live_of(heap) -= kept.size;
     totals_.freed(event.time, heap, kept.stack, kept.size);
   }
@@ -230,7 +230,7 @@ void FlightWriter::restate(FlightGeneration& generation) {
       events.push_back({.kind = EventKind::free_requested,
                         .origin = kept.origin,
                         .allocation = AllocationId{slot},
-                        .time = kept.let_go});
+                        .time = kept.freed});
   }
   std::ranges::stable_sort(events, {}, &Event::time);
   generation.base.until = latest_;

@@ -60,7 +60,7 @@ class FlightWriter final : public TraceOutput {
     StackId stack = StackId::none;
     Address address;
     Bytes size;
-    Nanoseconds born{}, let_go{};
+    Nanoseconds born{}, freed{};
     AllocationId current = AllocationId::none, next = AllocationId::none;  // in the two traces
   };
   struct Place {

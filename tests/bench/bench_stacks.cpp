@@ -77,7 +77,7 @@ void capture(benchmark::State& state) {
   for (auto _ : state) {
     walked = unwinder().unwind(bounds, *walks, frames, words);
     const std::span<const std::uint64_t> stack = std::span(words).first(walked.words);
-    const RecentStacks::Place place = RecentStacks::place_of(stack);
+    const RecentStacks::Bucket place = RecentStacks::bucket_of(stack);
     StackKey key = recent->find(place, stack);
     if (key == StackKey::none) {
       walks->write_frames(walked, frames);

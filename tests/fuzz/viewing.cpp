@@ -12,6 +12,7 @@
 #include "viewer/model/alignment.h"
 #include "viewer/model/allocation_list.h"
 #include "viewer/model/allocation_map.h"
+#include "viewer/model/completed_file.h"
 #include "viewer/model/device_memory.h"
 #include "viewer/model/document_builder.h"
 #include "viewer/model/filter.h"
@@ -22,7 +23,6 @@
 #include "viewer/model/series_columns.h"
 #include "viewer/model/stack_weights.h"
 #include "viewer/model/stacked_series.h"
-#include "viewer/model/subject.h"
 
 namespace memreel::fuzz {
 namespace {
@@ -118,7 +118,7 @@ void view(std::span<const std::uint8_t> recording) {
   const std::shared_ptr<ByteFile> file = trace_of(recording, imported);
   if (file == nullptr) return;
   ask(file);
-  if (const auto subject = subject_of(file, "fuzz"); subject && *subject != nullptr) ask(*subject);
+  if (const auto subject = completed_file(file, "fuzz"); subject && *subject != nullptr) ask(*subject);
 }
 
 }  // namespace memreel::fuzz

@@ -6,7 +6,7 @@
 
 #include "viewer/app/viewer.h"
 #include "viewer/model/device_memory.h"
-#include "viewer/model/folded_course.h"
+#include "viewer/model/folded_series.h"
 #include "viewer/model/labels.h"
 #include "viewer/model/stack_lines.h"
 
@@ -165,7 +165,7 @@ Json Viewer::state() {
                      {"until", document_->losses.folded_until.count()},
                      {"told", panes_->timeline.folded_is_told()},
                      {"course", Json::array()}};
-  for (const FoldedPoint& point : folded_course(*document_, selection_.heap))
+  for (const FoldedPoint& point : folded_series(*document_, selection_.heap))
     state["folded"]["course"].push_back({point.time.count(), point.live.count});
   const auto unknown = unattributed(*document_, selection_.heap, selection_.cursor);
   state["unattributed"] = unknown ? Json(unknown->count) : Json(nullptr);

@@ -19,9 +19,9 @@ bool for_each_in_range(const Document& document, HeapId heap, std::uint32_t firs
       if (progress->cancelled()) return false;
       progress->set(static_cast<double>(event - first) / (end - first));
     }
-    const std::uint64_t subject = document.columns.subject[event];
-    if (subject_kind(subject) != Subject::alloc) continue;
-    if (document.heap_of(document.origin_of(subject_row(subject))) == heap) take(subject_row(subject), event);
+    const std::uint64_t target = document.columns.target[event];
+    if (target_kind(target) != EventTarget::alloc) continue;
+    if (document.heap_of(document.origin_of(target_row(target))) == heap) take(target_row(target), event);
   }
   return true;
 }

@@ -8,9 +8,9 @@
 #include "formats/model/memory_limit.h"
 #include "formats/reader/load.h"
 #include "formats/reader/trace_stream.h"
+#include "viewer/model/completed_file.h"
 #include "viewer/model/filter.h"
 #include "viewer/model/layer_frames.h"
-#include "viewer/model/subject.h"
 
 namespace memreel::viewer {
 namespace {
@@ -43,7 +43,7 @@ std::string Classification::layer(const Tables& tables, StackId stack, std::uint
   return path;
 }
 
-bool can_be_classified(const Document& document) { return document.event_count() <= longest_subject; }
+bool can_be_classified(const Document& document) { return document.event_count() <= longest_completed; }
 
 bool is_due(std::optional<std::uint32_t> classified, std::uint32_t events, bool followed, double still) {
   constexpr double patience = 2;

@@ -34,24 +34,24 @@ Nanoseconds Document::time(std::uint32_t event) const {
 }
 
 EventKind Document::kind(std::uint32_t event) const {
-  const std::uint64_t subject = columns.subject[event];
-  switch (subject_kind(subject)) {
-    case Subject::alloc:
+  const std::uint64_t target = columns.target[event];
+  switch (target_kind(target)) {
+    case EventTarget::alloc:
       return EventKind::alloc;
-    case Subject::free_requested:
+    case EventTarget::free_requested:
       return EventKind::free_requested;
-    case Subject::free_completed:
+    case EventTarget::free_completed:
       return EventKind::free_completed;
-    case Subject::other:
+    case EventTarget::other:
       break;
   }
-  return columns.other[subject_row(subject)].event.kind;
+  return columns.other[target_row(target)].event.kind;
 }
 
 std::optional<std::uint32_t> Document::allocation_of(std::uint32_t event) const {
-  const std::uint64_t subject = columns.subject[event];
-  if (subject_kind(subject) == Subject::other) return std::nullopt;
-  return subject_row(subject);
+  const std::uint64_t target = columns.target[event];
+  if (target_kind(target) == EventTarget::other) return std::nullopt;
+  return target_row(target);
 }
 
 std::uint32_t Document::begin_of(std::uint32_t allocation) const {
@@ -59,9 +59,9 @@ std::uint32_t Document::begin_of(std::uint32_t allocation) const {
   const auto leaves = static_cast<std::uint32_t>(columns.leaf_allocation.size());
   const std::uint32_t leaf =
       first_row(leaves, [&](std::uint32_t i) { return columns.leaf_allocation[i] > allocation; }) - 1;
-  const std::uint64_t subject = subject_of(Subject::alloc, allocation);
+  const std::uint64_t target = target_of(EventTarget::alloc, allocation);
   std::uint32_t event = leaf * leaf_events;
-  while (columns.subject[event] != subject) ++event;
+  while (columns.target[event] != target) ++event;
   return event;
 }
 
@@ -111,7 +111,7 @@ std::uint32_t Document::allocations_before(std::uint32_t event) const {
   std::uint32_t leaf = event / leaf_events;
   std::uint32_t count = columns.leaf_allocation[leaf];
   for (std::uint32_t e = leaf * leaf_events; e < event; ++e)
-    if (subject_kind(columns.subject[e]) == Subject::alloc) ++count;
+    if (target_kind(columns.target[e]) == EventTarget::alloc) ++count;
   return count;
 }
 

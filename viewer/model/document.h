@@ -30,7 +30,7 @@ struct Allocation {
   StackId stack = StackId::none;
   OriginId origin = OriginId::none;
   std::uint32_t begin = 0;
-  std::uint32_t requested = never;  // let go of
+  std::uint32_t requested = never;  // freed
   std::uint32_t completed = never;  // the device was done with it
 };
 
@@ -85,7 +85,7 @@ struct HeapSeries {
 
 /// Storage shared by all versions; see the accessors of Document for what it means.
 struct Columns {
-  PackedView time_offset, subject;
+  PackedView time_offset, target;
   ColumnView<std::int64_t> leaf_time, leaf_latest;
   ColumnView<std::uint32_t> leaf_allocation;
   PackedView address, size, stack, origin;
@@ -118,7 +118,7 @@ class Document {
   std::vector<std::shared_ptr<const Keyframe>> keyframes;
   Columns columns;
 
-  std::uint32_t event_count() const { return static_cast<std::uint32_t>(columns.subject.size()); }
+  std::uint32_t event_count() const { return static_cast<std::uint32_t>(columns.target.size()); }
   std::uint32_t allocation_count() const { return static_cast<std::uint32_t>(columns.address.size()); }
   std::uint32_t segment_count() const { return static_cast<std::uint32_t>(columns.segment.size()); }
   bool empty() const { return event_count() == 0; }
@@ -127,7 +127,7 @@ class Document {
   Nanoseconds time(std::uint32_t event) const;
   EventKind kind(std::uint32_t event) const;
   Allocation allocation(std::uint32_t id) const;
-  /// The allocation that `event` begins, lets go of or completes.
+  /// The allocation that `event` begins, frees or completes.
   std::optional<std::uint32_t> allocation_of(std::uint32_t event) const;
   std::uint32_t begin_of(std::uint32_t allocation) const;
   Segment segment(std::uint32_t i) const;
@@ -175,13 +175,13 @@ class Document {
   std::uint32_t seen(std::uint32_t event) const { return event < event_count() ? event : never; }
 };
 
-/// How `Columns::subject` names what an event is about: a row of the allocations, or of `Columns::other`.
-enum class Subject : std::uint8_t { alloc = 0, free_requested = 1, free_completed = 2, other = 3 };
-constexpr std::uint64_t subject_of(Subject kind, std::uint32_t row) {
+/// How `Columns::target` names what an event is about: a row of the allocations, or of `Columns::other`.
+enum class EventTarget : std::uint8_t { alloc = 0, free_requested = 1, free_completed = 2, other = 3 };
+constexpr std::uint64_t target_of(EventTarget kind, std::uint32_t row) {
   return (std::uint64_t{row} << 2U) | static_cast<std::uint64_t>(kind);
 }
-constexpr Subject subject_kind(std::uint64_t subject) { return static_cast<Subject>(subject & 3U); }
-constexpr std::uint32_t subject_row(std::uint64_t subject) { return static_cast<std::uint32_t>(subject >> 2U); }
+constexpr EventTarget target_kind(std::uint64_t target) { return static_cast<EventTarget>(target & 3U); }
+constexpr std::uint32_t target_row(std::uint64_t target) { return static_cast<std::uint32_t>(target >> 2U); }
 
 /// Derives `fragmentation` from the others.
 inline void settle(Metrics& metrics) {

@@ -61,14 +61,14 @@ void DocumentBuilder::follow(Series& series) const {
   }
 }
 
-void DocumentBuilder::let_go(std::uint32_t id, Series& series) {
+void DocumentBuilder::end_allocation(std::uint32_t id, Series& series) {
   if (requested_[id].get() != never) return;
   requested_[id].set(at_);
   part(series.now, Metric::live) -= size_[id];
 }
 
 void DocumentBuilder::complete(std::uint32_t id, Series& series) {
-  let_go(id, series);
+  end_allocation(id, series);
   if (completed_[id].get() != never) return;
   if (requested_[id].get() + 1 < at_) series.has_pending = true;
   completed_[id].set(at_);
@@ -86,7 +86,7 @@ void DocumentBuilder::add_alloc(const Event& event) {
     end.time = event.time;
     other_.push_back(OtherEvent{.at = at_, .event = end});
   }
-  subject_.push_back(subject_of(Subject::alloc, id));
+  subject_.push_back(target_of(EventTarget::alloc, id));
   address_.push_back(event.address.value);
   size_.push_back(event.size.count);
   stack_.push_back(index(event.stack));
@@ -107,16 +107,16 @@ void DocumentBuilder::add_free(const Event& event) {
   const HeapId heap = (*tables_)[OriginId{static_cast<std::uint32_t>(origin_[id])}].heap;
   Series& series = series_of(heap);
   const bool completes = event.kind == EventKind::free_completed;
-  subject_.push_back(subject_of(completes ? Subject::free_completed : Subject::free_requested, id));
+  subject_.push_back(target_of(completes ? EventTarget::free_completed : EventTarget::free_requested, id));
   if (completes || !(*tables_)[heap].observes_completion)
     complete(id, series);
   else
-    let_go(id, series);
+    end_allocation(id, series);
   follow(series);
 }
 
 void DocumentBuilder::add_other(const Event& event, std::int64_t reserved_change) {
-  subject_.push_back(subject_of(Subject::other, static_cast<std::uint32_t>(other_.size())));
+  subject_.push_back(target_of(EventTarget::other, static_cast<std::uint32_t>(other_.size())));
   other_.push_back(OtherEvent{.at = at_, .event = event, .reserved_change = reserved_change});
 }
 
@@ -235,7 +235,7 @@ std::shared_ptr<const Document> DocumentBuilder::publish(const TraceReader& read
   document->complete = complete;
   document->keyframes = keyframes_;
   document->columns = {.time_offset = time_offset_.view(),
-                       .subject = subject_.view(),
+                       .target = subject_.view(),
                        .leaf_time = leaf_time_.view(),
                        .leaf_latest = leaf_latest_.view(),
                        .leaf_allocation = leaf_allocation_.view(),

@@ -63,7 +63,7 @@ class DocumentBuilder {
   void add_free(const Event& event);
   void add_other(const Event& event, std::int64_t reserved_change);
   /// Ends an allocation as far as it has not ended.
-  void let_go(std::uint32_t id, Series& series);
+  void end_allocation(std::uint32_t id, Series& series);
   void complete(std::uint32_t id, Series& series);
   void add_mark(const Event& event);
   void take_keyframe();

@@ -22,7 +22,7 @@ struct Findings {
   Remedies remedies;
   OutOfMemories ooms;
   Verdict verdict;  // as `memreel report` opens
-  /// What each allocation that is kept was judged to be, by its number; none of those that were let go of.
+  /// What each allocation that is kept was judged to be, by its number; none of those that were freed.
   std::vector<std::optional<LeakVerdict>> of_allocation;
   std::string problem;  // why there are none; empty: there are
 };

@@ -15,7 +15,7 @@ struct HeldBlock {
   Address address;
   Bytes size;            // requested
   Bytes taken;           // with rounding, where that is known
-  bool pending = false;  // let go of, and still in use by the device
+  bool pending = false;  // freed, and still in use by the device
 
   Address end() const { return address + taken; }
   friend bool operator==(const HeldBlock&, const HeldBlock&) = default;

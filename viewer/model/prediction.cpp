@@ -2,9 +2,9 @@
 
 #include <utility>
 
+#include "analyzer/replay/completed_trace.h"
 #include "analyzer/replay/program_heaps.h"
 #include "analyzer/replay/registry.h"
-#include "analyzer/replay/subject.h"
 #include "formats/import/import.h"
 
 namespace memreel::viewer {
@@ -19,7 +19,7 @@ Result<GrowthChart> chart_of(const std::vector<RecordingArgument>& arguments, st
     Result<Trace> trace = open_any(argument.file, {.memory_limit = memory_limit});
     if (!trace) return std::move(trace).error();
     if (stop.stop_requested()) return Error{.what = "cancelled"};
-    complete_subject(*trace);
+    complete_trace(*trace);
     const std::vector<Prepared> heaps = program_heaps(*trace);
     const Result<HeapId> heap = busiest_heap(*trace, heaps, argument.file);
     if (!heap) return heap.error();

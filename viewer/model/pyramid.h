@@ -16,7 +16,7 @@ namespace memreel::viewer {
 /// The metrics of a heap that are followed, in bytes unless said otherwise.
 enum class Metric : std::uint8_t {
   live,           // requested and not freed
-  held,           // ... or let go of while the device still used it
+  held,           // ... or freed while the device still used it
   reserved,       // segments
   fragmentation,  // share of reserved that is not held, in millionths; 0 while more is held than known segments have
 };

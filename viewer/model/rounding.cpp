@@ -3,15 +3,15 @@
 #include <algorithm>
 
 #include "analyzer/insight/block_sizes.h"
-#include "viewer/model/subject.h"
+#include "viewer/model/completed_file.h"
 
 namespace memreel::viewer {
 namespace {
 
 Event event_at(const Document& document, std::uint32_t at) {
-  const std::uint64_t subject = document.columns.subject[at];
-  if (subject_kind(subject) == Subject::other) return document.columns.other[subject_row(subject)].event;
-  const std::uint32_t id = subject_row(subject);
+  const std::uint64_t target = document.columns.target[at];
+  if (target_kind(target) == EventTarget::other) return document.columns.other[target_row(target)].event;
+  const std::uint32_t id = target_row(target);
   return {.kind = document.kind(at),
           .origin = document.origin_of(id),
           .allocation = AllocationId{id},
@@ -28,7 +28,7 @@ Bytes Rounding::of(std::uint32_t allocation) const {
 }
 
 bool has_known_rounding(const Document& document) {
-  return document.event_count() <= longest_subject &&
+  return document.event_count() <= longest_completed &&
          std::ranges::any_of(document.heaps,
                              [&](const HeapSeries& series) { return is_torch_heap(*document.tables, series.heap); });
 }

@@ -36,9 +36,9 @@ void SeriesWalk::step() {
     if (row.reserved_change != 0 && document_.heap_of(row.event.origin) == heap_.heap)
       part(metrics_, Metric::reserved) += static_cast<std::uint64_t>(row.reserved_change);
   }
-  const std::uint64_t subject = columns.subject[at_];
-  if (subject_kind(subject) != Subject::other)
-    apply_allocation(subject_row(subject), subject_kind(subject) == Subject::alloc);
+  const std::uint64_t target = columns.target[at_];
+  if (target_kind(target) != EventTarget::other)
+    apply_allocation(target_row(target), target_kind(target) == EventTarget::alloc);
   settle(metrics_);
   ++at_;
 }

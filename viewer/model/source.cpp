@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/replay/subject.h"
+#include "analyzer/replay/completed_trace.h"
 #include "formats/import/import.h"
 #include "formats/model/value_check.h"
 #include "formats/reader/footer.h"
 #include "formats/reader/trace_stream.h"
+#include "viewer/model/completed_file.h"
 #include "viewer/model/document_builder.h"
-#include "viewer/model/subject.h"
 
 namespace memreel::viewer {
 namespace {
@@ -161,7 +161,7 @@ return read(stop, opening->file, import ? &*import : nullptr);
 /// recorded.
 Result<bool> Source::publish_subject(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file,
                                      const TraceReader& raw) {
-  const auto subject = subject_of(file, path_.string(), memory_limit_);
+  const auto subject = completed_file(file, path_.string(), memory_limit_);
   if (!subject) return subject.error();
   if (*subject == nullptr) return false;
   auto reader = TraceReader::open(*subject, path_.string(), memory_limit_);
@@ -242,7 +242,7 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
       set_file(file);
     }
     const bool followed = import == nullptr && !reader->report().has_footer;
-    if (!followed && events <= longest_subject && may_be_completed(reader->header(), reader->tables())) {
+    if (!followed && events <= longest_completed && may_be_completed(reader->header(), reader->tables())) {
       // Where that fails, the trace is shown as it was recorded.
       if (const auto done = publish_subject(stop, file, *reader); done && *done) return {};
     }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "viewer/model/folded_course.h"
+#include "viewer/model/folded_series.h"
 #include "viewer/model/heap_at.h"
 
 namespace memreel::viewer {

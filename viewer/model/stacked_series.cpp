@@ -57,7 +57,7 @@ class Keys {
   StringId tag_at(std::uint32_t event, ThreadId thread) {
     const Columns& columns = document_.columns;
     for (; span_ < columns.span.size() && columns.span[span_].begin < event; ++span_) {
-      const OtherEvent& mark = columns.other[subject_row(columns.subject[columns.span[span_].begin])];
+      const OtherEvent& mark = columns.other[target_row(columns.target[columns.span[span_].begin])];
       open_[(*document_.tables)[mark.event.origin].thread].push_back(span_);
     }
     std::vector<std::uint32_t>& open = open_[thread];
@@ -81,8 +81,8 @@ bool for_each_allocation(const Document& document, Keys keys, const SplitQuery& 
                          const Take& take) {
   for (std::uint32_t e = 0; e < document.event_count(); ++e) {
     if (e % (1U << 16U) == 0 && progress.cancelled()) return false;
-    if (subject_kind(document.columns.subject[e]) != Subject::alloc) continue;
-    const std::uint32_t id = subject_row(document.columns.subject[e]);
+    if (target_kind(document.columns.target[e]) != EventTarget::alloc) continue;
+    const std::uint32_t id = target_row(document.columns.target[e]);
     if (document.heap_of(document.origin_of(id)) != query.heap) continue;
     if (!query.sieve || query.sieve->passes_but_category(id)) take(id, e, keys.key_of(id, e));
   }

@@ -7,8 +7,8 @@
 
 #include "analyzer/insight/block_sizes.h"
 #include "formats/model/quantity.h"
+#include "viewer/model/completed_file.h"
 #include "viewer/model/labels.h"
-#include "viewer/model/subject.h"
 #include "viewer/panes/map_pane.h"
 
 namespace memreel::viewer {
@@ -207,7 +207,7 @@ void HeapPane::draw_legend(Scene& scene) {
     if (legend_entry(scene, "rounding", theme.rounding, text_of(*heap.rounding))) note_item(scene, "heap/rounding");
   } else if (!scene.rounding.running() && !scene.rounding.given_up()) {
     const char* why = is_torch_heap(scene.tables(), heap.heap)
-                          ? scene.doc().event_count() > longest_subject ? "of traces as long as this" : "yet"
+                          ? scene.doc().event_count() > longest_completed ? "of traces as long as this" : "yet"
                           : "of this allocator";
     if (legend_entry(scene, "rounding", theme.rounding, std::string("not known ") + why))
       note_item(scene, "heap/rounding not known");

@@ -56,12 +56,12 @@ void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {
   for (const Kept& kept : shown)
     if (accuses(kept.finding->verdict)) accused += kept.bytes;
   std::string summary = accused > 0_B ? text_of(accused) + " leak or are suspected to" : "No leak was found";
-  for (const HeapRounds& heap : findings->leaks.heaps)
+  for (const HeapIntervals& heap : findings->leaks.heaps)
     if (heap.heap == scene.selection.heap) {
-      summary += "   judged over " + text_of(heap.rounds);
-      if (heap.rounds_left)
-        summary += "   memory runs out in " + text_of(static_cast<std::uint64_t>(std::llround(*heap.rounds_left))) +
-                   " more " + heap.rounds.unit() + "s";
+      summary += "   judged over " + text_of(heap.intervals);
+      if (heap.intervals_left)
+        summary += "   memory runs out in " + text_of(static_cast<std::uint64_t>(std::llround(*heap.intervals_left))) +
+                   " more " + heap.intervals.unit() + "s";
     }
   ImGui::PushStyleColor(ImGuiCol_Text, accused > 0_B ? scene.theme.alarm : scene.theme.faint);
   ImGui::TextUnformatted(summary.c_str());
@@ -88,7 +88,7 @@ void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {
         return text_of(shown[row].count);
       case 3:
         return accuses(f.verdict)
-                   ? text_of(Bytes{static_cast<std::uint64_t>(std::max(0.0, f.growth_bytes_per_round))}) + " a step"
+                   ? text_of(Bytes{static_cast<std::uint64_t>(std::max(0.0, f.growth_bytes_per_interval))}) + " a step"
                    : "";
       case 4:
         return stack_label(scene.tables(), f.stack);
@@ -114,7 +114,7 @@ void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {
   rows.of = shown_;
   rows.key = [&](std::uint64_t row, int sort) {
     const LeakFinding& f = *shown[row].finding;
-    if (sort == 2) return accuses(f.verdict) ? std::max(0.0, f.growth_bytes_per_round) : -1;
+    if (sort == 2) return accuses(f.verdict) ? std::max(0.0, f.growth_bytes_per_interval) : -1;
     return static_cast<double>(sort == 1 ? shown[row].count : shown[row].bytes.count);
   };
   table_.draw(scene, rows);

@@ -138,7 +138,7 @@ void PoliciesPane::draw(Scene& scene) {
     draw_job(scene, "policies", "Replaying", replay_);
   } else {
     ImGui::TextDisabled(
-        "%s", fitting("click a row to lay its course over the timeline", ImGui::GetContentRegionAvail().x).c_str());
+        "%s", fitting("click a row to lay its curve over the timeline", ImGui::GetContentRegionAvail().x).c_str());
   }
   if (!problem_.empty()) {
     ImGui::PushStyleColor(ImGuiCol_Text, scene.theme.alarm);

@@ -20,7 +20,7 @@ class PoliciesPane {
   void draw(Scene& scene);
   /// Asks for a replay, as its button does.
   void run();
-  /// Adds a policy to those that are replayed, replays them, and lays its course over the timeline.
+  /// Adds a policy to those that are replayed, replays them, and lays its curve over the timeline.
   void overlay(const std::string& policy);
 
  private:

@@ -19,7 +19,7 @@ void tell_folded(const Document& document) {
   ImGui::TextUnformatted(("A flight recorder keeps sums of older events, by stack" +
                           (document.folded->empty() ? "" : " and each " + text_of_seconds(interval)) + ".")
                              .c_str());
-  ImGui::TextUnformatted("The pale course is what was live by these sums.");
+  ImGui::TextUnformatted("The pale curve is what was live by these sums.");
   ImGui::TextUnformatted("Of allocations only those are shown that were still live at the dashed line.");
   if (!document.folded->empty()) ImGui::TextDisabled("Stacks and Flame weigh the sums: \u201Csummed up\u201D.");
   ImGui::EndTooltip();
@@ -33,7 +33,7 @@ const std::vector<FoldedPoint>& TimelinePane::folded_course_of(Scene& scene) {
   const FoldedKey key{scene.doc().folded, scene.selection.heap};
   folded_.request(
       key,
-      [document = scene.document, key](const Progress&) { return std::optional(folded_course(*document, key.heap)); },
+      [document = scene.document, key](const Progress&) { return std::optional(folded_series(*document, key.heap)); },
       false);
   if (!folded_.is_current()) scene.busy = true;
   return folded_.value() && folded_.key()->heap == key.heap ? *folded_.value() : nothing;

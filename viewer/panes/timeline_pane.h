@@ -10,7 +10,7 @@
 
 #include "viewer/model/background.h"
 #include "viewer/model/device_memory.h"
-#include "viewer/model/folded_course.h"
+#include "viewer/model/folded_series.h"
 #include "viewer/model/mark_bands.h"
 #include "viewer/model/series_columns.h"
 #include "viewer/model/stacked_series.h"

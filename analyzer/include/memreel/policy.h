@@ -97,7 +97,7 @@ typedef struct memreel_policy {
   /* The program asks for `size` bytes, maybe 0. Returns 1, or 0 when there is no memory: then the slot stays unused. */
   int (*allocate)(void* policy, uint32_t slot, uint64_t size, uint32_t pool_stream);
 
-  /* The device is done with an allocation that the program let go of: its memory can be used again. */
+  /* The device is done with an allocation that the program freed: its memory can be used again. */
   void (*free_completed)(void* policy, uint32_t slot);
 
   /* Where an allocation lies, rounding included: at least one byte. Called once, after allocate(). */
@@ -108,7 +108,7 @@ typedef struct memreel_policy {
 
   /* These may be NULL. */
 
-  /* The program let go of an allocation; free_completed() follows, most often at once. */
+  /* The program freed an allocation; free_completed() follows, most often at once. */
   void (*free_requested)(void* policy, uint32_t slot);
 
   /* The program asked for cached memory to be given back. */

@@ -18,25 +18,25 @@ class RecordWriter {
   void write(const Record& record) {
     Event event{.time = Nanoseconds{record.time_ns}, .address = Address{record.address}, .size = Bytes{record.size}};
     if (record.is_free) {
-      const auto place = places_.find(record.address);
+      const auto memory = kinds_.find(record.address);
       event.kind = EventKind::free_requested;
-      event.origin = origin(record, place == places_.end() ? Place{.kind = record.kind} : place->second);
-      if (place != places_.end()) places_.erase(place);
+      event.origin = origin(record, memory == kinds_.end() ? MemoryKind{.kind = record.kind} : memory->second);
+      if (memory != kinds_.end()) kinds_.erase(memory);
       writer_.append(event);
       return;
     }
-    const Place place{record.device, record.kind};
-    event.origin = origin(record, place);
+    const MemoryKind memory{record.device, record.kind};
+    event.origin = origin(record, memory);
     event.kind = record.address == 0 ? EventKind::alloc_failed : EventKind::alloc;
     if (record.address != 0) {
-      const auto [known, is_new] = places_.try_emplace(record.address, place);
+      const auto [known, is_new] = kinds_.try_emplace(record.address, memory);
       if (!is_new) {
         ++unseen_frees;
         writer_.append({.kind = EventKind::free_requested,
                         .origin = origin(record, known->second),
                         .time = event.time,
                         .address = event.address});
-        known->second = place;
+        known->second = memory;
       }
     }
     writer_.append(event);
@@ -45,24 +45,24 @@ class RecordWriter {
   std::uint64_t unseen_frees = 0;
 
  private:
-  struct Place {
+  struct MemoryKind {
     std::int32_t device = 0;
     Kind kind = Kind::real;
   };
 
-  OriginId origin(const Record& record, const Place& place) {
+  OriginId origin(const Record& record, const MemoryKind& memory) {
     Origin origin{.heap = writer_.intern(Heap{.name = writer_.intern("hsa"),
                                               .level = Level::driver,
-                                              .device = place.device,
+                                              .device = memory.device,
                                               .observes_completion = false})};
-    if (place.kind == Kind::virtual_memory) origin.pool = writer_.intern(Pool{.name = writer_.intern("virtual")});
-    if (place.kind == Kind::scratch) origin.pool = writer_.intern(Pool{.name = writer_.intern("scratch")});
+    if (memory.kind == Kind::virtual_memory) origin.pool = writer_.intern(Pool{.name = writer_.intern("virtual")});
+    if (memory.kind == Kind::scratch) origin.pool = writer_.intern(Pool{.name = writer_.intern("scratch")});
     if (record.thread != 0) origin.thread = writer_.intern(Thread{.tid = record.thread});
     return writer_.intern(origin);
   }
 
   TraceWriter& writer_;
-  std::unordered_map<std::uint64_t, Place> places_;  // of what is live, by address
+  std::unordered_map<std::uint64_t, MemoryKind> kinds_;  // of what is live, by address
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "formats/import/source/values.h"
+#include "formats/import/source/value_arena.h"
 #include "formats/model/result.h"
 
 namespace memreel {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <span>
 
-#include "formats/import/source/values.h"
+#include "formats/import/source/value_arena.h"
 
 namespace memreel {
 

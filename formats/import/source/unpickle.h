@@ -4,7 +4,7 @@
 
 #include "formats/import/source/byte_cursor.h"
 #include "formats/import/source/document_sink.h"
-#include "formats/import/source/values.h"
+#include "formats/import/source/value_arena.h"
 #include "formats/model/result.h"
 
 namespace memreel {

@@ -14,19 +14,19 @@ namespace {
 
 /// Whether the releases of a history leave room for pools that are gone. Following a history takes as long as half of
 /// reading it, which for a small one nobody notices.
-bool may_hide_pools(const DeviceHistory& history, const Places& places, std::span<const ReleaseRun> runs) {
+bool may_hide_pools(const DeviceHistory& history, const PoolStreams& pool_streams, std::span<const ReleaseRun> runs) {
   constexpr std::size_t small_history = 500'000;
   if (history.entries.count() < small_history) return true;
   for (const Segment& segment : history.segments)
-    if (segment.expandable || places[segment.place].pool.value_or(PoolKey{}) != PoolKey{}) return true;
+    if (segment.expandable || pool_streams[segment.pool_stream].pool.value_or(PoolKey{}) != PoolKey{}) return true;
   for (const ReleaseRun& run : runs) {
     if (!run.is_call) continue;
     if (!run.is_empty_cache) return true;
     // The default pool alone gives back by class, stream, size and address.
     const auto key = [&](std::size_t i) {
       const Entry& entry = history.entries[i];
-      return std::tuple(Bytes{entry.size} == AllocatorRules::small_buffer, places[entry.place()].stream, entry.size,
-                        entry.address);
+      return std::tuple(Bytes{entry.size} == AllocatorRules::small_buffer, pool_streams[entry.pool_stream()].stream,
+                        entry.size, entry.address);
     };
     for (std::size_t i = run.first; i < run.end; ++i)
       if (history.entries[i].action() == Action::segment_unmap || (i > run.first && !(key(i - 1) < key(i))))
@@ -37,13 +37,13 @@ bool may_hide_pools(const DeviceHistory& history, const Places& places, std::spa
 
 /// Emptying the cache begins with the default pool. What others gave back before it, with the same stack or with none,
 /// they gave back as they ended.
-std::vector<ReleaseRun> split_before_default_pool(const DeviceHistory& history, const Places& places,
+std::vector<ReleaseRun> split_before_default_pool(const DeviceHistory& history, const PoolStreams& pool_streams,
                                                   std::span<const ReleaseRun> runs) {
   std::vector<ReleaseRun> split;
   for (const ReleaseRun& run : runs) {
     std::size_t first = run.first;
     const auto is_default = [&](std::size_t i) {
-      return places[history.entries[i].place()].pool.value_or(PoolKey{}) == PoolKey{};
+      return pool_streams[history.entries[i].pool_stream()].pool.value_or(PoolKey{}) == PoolKey{};
     };
     while (first < run.end && !is_default(first)) ++first;
     const bool is_two = run.is_call && first > run.first && first < run.end;
@@ -56,11 +56,11 @@ std::vector<ReleaseRun> split_before_default_pool(const DeviceHistory& history, 
 
 }  // namespace
 
-void find_destroyed_pools(DeviceHistory& history, Places& places, const AllocatorRules& rules,
+void find_destroyed_pools(DeviceHistory& history, PoolStreams& pool_streams, const AllocatorRules& rules,
                           std::span<const ReleaseRun> runs) {
-  if (!may_hide_pools(history, places, runs)) return;
+  if (!may_hide_pools(history, pool_streams, runs)) return;
   Effort effort;
-  const std::optional<PoolEvidence> evidence = find_pool_evidence(history, places, rules, runs, effort);
+  const std::optional<PoolEvidence> evidence = find_pool_evidence(history, pool_streams, rules, runs, effort);
   if (!evidence) return;
   const std::optional<std::vector<PoolKey>> chosen = choose_pools(*evidence, effort);
   if (!chosen) return;
@@ -73,43 +73,45 @@ void find_destroyed_pools(DeviceHistory& history, Places& places, const Allocato
     const UnitId unit = evidence->unit_of[i];
     if (action == Action::alloc && unit != UnitId::none)
       pool_of_live[entry.address] = pools[static_cast<std::size_t>(unit)];
-    Place place = places[entry.place()];
+    PoolStream pool_stream = pool_streams[entry.pool_stream()];
     if (unit != UnitId::none)
-      place.pool = pools[static_cast<std::size_t>(unit)];
+      pool_stream.pool = pools[static_cast<std::size_t>(unit)];
     else if (const auto live = pool_of_live.find(entry.address); live != pool_of_live.end())
-      place.pool = live->second;
-    entry.set(action, places.id(place));
+      pool_stream.pool = live->second;
+    entry.set(action, pool_streams.id(pool_stream));
   }
 }
 
-std::vector<ReleaseCall> find_release_calls(const DeviceHistory& history, const Places& places,
+std::vector<ReleaseCall> find_release_calls(const DeviceHistory& history, const PoolStreams& pool_streams,
                                             std::span<const ReleaseRun> runs) {
   std::vector<ReleaseCall> calls;
   std::set<PoolKey> over;
-  for (const ReleaseRun& run : split_before_default_pool(history, places, runs)) {
+  for (const ReleaseRun& run : split_before_default_pool(history, pool_streams, runs)) {
     std::vector<ReleaseCall> ends;  // where each pool's turn begins
     std::set<PoolKey> pools;
     for (std::size_t i = run.first; i < run.end; ++i) {
-      const PlaceId place = history.entries[i].place();
-      const PoolKey pool = places[place].pool.value_or(PoolKey{});
+      const PoolStreamId pool_stream = history.entries[i].pool_stream();
+      const PoolKey pool = pool_streams[pool_stream].pool.value_or(PoolKey{});
       if (pools.insert(pool).second && pool != PoolKey{})
-        ends.push_back({.entry = i, .kind = EventKind::pool_end, .place = place});
+        ends.push_back({.entry = i, .kind = EventKind::pool_end, .pool_stream = pool_stream});
     }
     if (run.is_call && !run.is_empty_cache && !pools.contains(PoolKey{})) {
       for (const ReleaseCall& end : ends) {
-        over.insert(*places[*end.place].pool);
+        over.insert(*pool_streams[*end.pool_stream].pool);
         calls.push_back(end);
-        calls.push_back({.entry = end.entry, .kind = EventKind::empty_cache, .place = end.place});
+        calls.push_back({.entry = end.entry, .kind = EventKind::empty_cache, .pool_stream = end.pool_stream});
       }
       continue;
     }
-    const auto is_new = [&](const ReleaseCall& end) { return over.insert(*places[*end.place].pool).second; };
+    const auto is_new = [&](const ReleaseCall& end) {
+      return over.insert(*pool_streams[*end.pool_stream].pool).second;
+    };
     const bool any_new = std::count_if(ends.begin(), ends.end(), is_new) > 0;
     for (ReleaseCall& end : ends) {
       end.entry = run.first;
       if (any_new || ends.size() > 1) calls.push_back(end);
     }
-    if (run.is_call) calls.push_back({.entry = run.first, .kind = EventKind::empty_cache, .place = {}});
+    if (run.is_call) calls.push_back({.entry = run.first, .kind = EventKind::empty_cache, .pool_stream = {}});
   }
   return calls;
 }

@@ -31,7 +31,7 @@ namespace memreel::torch {
 /// history does not tell two pools apart, they behaved like one.
 ///
 /// Only for histories that are complete. `runs` are all releases, in order.
-void find_destroyed_pools(DeviceHistory& history, Places& places, const AllocatorRules& rules,
+void find_destroyed_pools(DeviceHistory& history, PoolStreams& pool_streams, const AllocatorRules& rules,
                           std::span<const ReleaseRun> runs);
 
 /// What the program did that shows only in what was released, in front of entry `entry`: `pool_end`, or `empty_cache`,
@@ -39,13 +39,13 @@ void find_destroyed_pools(DeviceHistory& history, Places& places, const Allocato
 struct ReleaseCall {
   std::size_t entry = 0;
   EventKind kind = EventKind::unknown;
-  std::optional<PlaceId> place;  // of the pool; none: all
+  std::optional<PoolStreamId> pool_stream;  // of the pool; none: all
 };
 /// By entry. A pool gives memory back only when it is over. When several do so at once they are all named, in their
 /// order (that of a hash table in the allocator), even those that gave back some before: each by itself where nothing
 /// of the default pool was given back with them and the cache was not emptied by name, else in front of what all gave
 /// back.
-std::vector<ReleaseCall> find_release_calls(const DeviceHistory& history, const Places& places,
+std::vector<ReleaseCall> find_release_calls(const DeviceHistory& history, const PoolStreams& pool_streams,
                                             std::span<const ReleaseRun> runs);
 
 /// The key of an inferred pool.

@@ -24,11 +24,11 @@ struct Run {
 
 class EmptyCacheFinder {
  public:
-  EmptyCacheFinder(const DeviceHistory& history, const Places& places, const AllocatorRules& rules,
+  EmptyCacheFinder(const DeviceHistory& history, const PoolStreams& pool_streams, const AllocatorRules& rules,
                    const Tables& tables)
       : entries_(history.entries),
         states_pools_(history.states_pools),
-        places_(places),
+        pool_streams_(pool_streams),
         rules_(rules),
         tables_(tables),
         heap_(rules) {}
@@ -151,21 +151,23 @@ class EmptyCacheFinder {
 
   bool leaves_unused(const RecordedHeap& heap) const {
     return std::ranges::any_of(heap.alive(), [&](UnitId id) {
-      return is_default(static_cast<PlaceId>(heap[id].stream)) && heap.has_unused(id);
+      return is_default(static_cast<PoolStreamId>(heap[id].stream)) && heap.has_unused(id);
     });
   }
 
   /// Whether the default pool had something to release, and what was released first is of others.
   bool passes_over_default_pool(const Run& run) {
-    if (is_default(entries_[run.first].place())) return false;
+    if (is_default(entries_[run.first].pool_stream())) return false;
     for (std::size_t i = run.first; i < run.end; ++i)
-      if (is_default(entries_[i].place())) return true;
+      if (is_default(entries_[i].pool_stream())) return true;
     if (!states_pools_ || !is_whole_) return false;
     follow_to(run.first);
     return leaves_unused(heap_);
   }
 
-  bool is_default(PlaceId place) const { return places_[place].pool.value_or(PoolKey{}) == PoolKey{}; }
+  bool is_default(PoolStreamId pool_stream) const {
+    return pool_streams_[pool_stream].pool.value_or(PoolKey{}) == PoolKey{};
+  }
 
   bool could_have_served(const Run& run) {
     if (follows_) {
@@ -173,7 +175,8 @@ class EmptyCacheFinder {
       return heap_.would_serve(key_of(*run.alloc), rules_.rounded({run.alloc->size}));
     }
     for (std::size_t i = run.first; i < run.end; ++i)
-      if (entries_[i].place() == run.alloc->place() && serves(entries_[i], rules_.rounded({run.alloc->size})))
+      if (entries_[i].pool_stream() == run.alloc->pool_stream() &&
+          serves(entries_[i], rules_.rounded({run.alloc->size})))
         return true;
     return false;
   }
@@ -182,7 +185,7 @@ class EmptyCacheFinder {
     for (; followed_ < entry; ++followed_) follow(heap_, entries_[followed_]);
   }
 
-  static std::uint64_t key_of(const Entry& entry) { return static_cast<std::uint64_t>(entry.place()); }
+  static std::uint64_t key_of(const Entry& entry) { return static_cast<std::uint64_t>(entry.pool_stream()); }
 
   static void follow(RecordedHeap& heap, const Entry& entry) {
     switch (entry.action()) {
@@ -205,7 +208,7 @@ class EmptyCacheFinder {
     }
   }
 
-  /// Whether the free block that was released would have been handed out for a request of its place.
+  /// Whether the free block that was released would have been handed out for a request of its pool and stream.
   bool serves(const Entry& released, Bytes request) const {
     const Bytes size{released.size};
     const bool mapped = released.action() == Action::segment_unmap;
@@ -226,7 +229,7 @@ class EmptyCacheFinder {
     for (std::size_t i = run.first; i < run.end; ++i) {
       const Entry& entry = entries_[i];
       if (entry.action() != Action::segment_free || Bytes{entry.size} == AllocatorRules::small_buffer ||
-          !is_default(entry.place()))
+          !is_default(entry.pool_stream()))
         return false;
     }
     return true;
@@ -234,7 +237,7 @@ class EmptyCacheFinder {
 
   const Entries& entries_;
   bool states_pools_;
-  const Places& places_;
+  const PoolStreams& pool_streams_;
   const AllocatorRules& rules_;
   const Tables& tables_;
   std::vector<std::size_t> segment_entries_;
@@ -261,9 +264,9 @@ bool goes_on(const DeviceReleases& device, const ReleaseRun& run, const DeviceRe
 
 }  // namespace
 
-std::vector<ReleaseRun> find_releases(const DeviceHistory& history, Bytes reserved, const Places& places,
+std::vector<ReleaseRun> find_releases(const DeviceHistory& history, Bytes reserved, const PoolStreams& pool_streams,
                                       const AllocatorRules& rules, const Tables& tables) {
-  return EmptyCacheFinder(history, places, rules, tables).find(reserved);
+  return EmptyCacheFinder(history, pool_streams, rules, tables).find(reserved);
 }
 
 void join_calls(std::span<const DeviceReleases> devices) {

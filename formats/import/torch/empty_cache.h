@@ -40,7 +40,7 @@ struct ReleaseRun {
 /// operator's next malloc. What remains ambiguous is the allocator's. Calls that released nothing leave no trace.
 ///
 /// `reserved` is what the device held when the history began.
-std::vector<ReleaseRun> find_releases(const DeviceHistory& history, Bytes reserved, const Places& places,
+std::vector<ReleaseRun> find_releases(const DeviceHistory& history, Bytes reserved, const PoolStreams& pool_streams,
                                       const AllocatorRules& rules, const Tables& tables);
 
 struct DeviceReleases {

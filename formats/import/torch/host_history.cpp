@@ -41,13 +41,19 @@ Bytes listed(std::string_view text) {
 
 std::string mib_text(Bytes size) { return size == HostRules::unlimited ? "unlimited" : std::to_string(size / 1_MiB); }
 
-bool is_default(const Places& places, PlaceId place) { return places[place].pool.value_or(PoolKey{}) == PoolKey{}; }
+bool is_default(const PoolStreams& pool_streams, PoolStreamId pool_stream) {
+  return pool_streams[pool_stream].pool.value_or(PoolKey{}) == PoolKey{};
+}
 
 /// Follows the allocator's cache through a history.
 class HostCache {
  public:
-  HostCache(const DeviceHistory& history, const Places& places, const HostRules& rules, bool is_whole)
-      : history_(history), places_(places), rules_(rules), is_whole_(is_whole), registered_(history.entries.count()) {}
+  HostCache(const DeviceHistory& history, const PoolStreams& pool_streams, const HostRules& rules, bool is_whole)
+      : history_(history),
+        pool_streams_(pool_streams),
+        rules_(rules),
+        is_whole_(is_whole),
+        registered_(history.entries.count()) {}
 
   void follow() {
     for (std::size_t i = 0; i < history_.entries.count(); ++i) {
@@ -60,33 +66,33 @@ class HostCache {
 
   bool is_registered(std::size_t entry) const { return registered_[entry]; }
   /// The first entry of each run of releases that empty_cache() is, with the pools that are over by then.
-  const std::map<std::size_t, std::set<PlaceId>>& calls() const { return calls_; }
+  const std::map<std::size_t, std::set<PoolStreamId>>& calls() const { return calls_; }
 
  private:
   /// What is at an address, from its segment to its release.
   struct Life {
     std::vector<std::size_t> entries;
     Bytes size;
-    PlaceId place{};
+    PoolStreamId pool_stream{};
     bool registered = false;
     bool cached = false;
   };
-  using Bucket = std::pair<PlaceId, int>;  // sizes up to a power of two
+  using Bucket = std::pair<PoolStreamId, int>;  // sizes up to a power of two
 
   static int bucket_of(Bytes size) { return static_cast<int>(std::bit_width(std::max(size, 1_B).count - 1)); }
 
   void see(const Entry& entry, std::size_t i) {
     Life& life = lives_[entry.address];
     if (entry.action() == Action::segment_alloc)
-      life = {.size = {entry.size}, .place = entry.place(), .registered = is_registration(entry)};
+      life = {.size = {entry.size}, .pool_stream = entry.pool_stream(), .registered = is_registration(entry)};
     life.entries.push_back(i);
     registered_[i] = life.registered;
     if (life.registered) return;
     if (entry.action() == Action::alloc && life.cached) uncache(entry.address, life);
     if (entry.action() == Action::free_completed && Bytes{entry.size} <= rules_.cached) {
       life.cached = true;
-      free_[{entry.place(), bucket_of({entry.size})}].insert({entry.size, entry.address});
-      if (is_default(places_, entry.place())) ++cached_by_default_;
+      free_[{entry.pool_stream(), bucket_of({entry.size})}].insert({entry.size, entry.address});
+      if (is_default(pool_streams_, entry.pool_stream())) ++cached_by_default_;
     }
     if (entry.action() == Action::segment_free && life.cached) {
       uncache(entry.address, life);
@@ -97,14 +103,14 @@ class HostCache {
   bool is_registration(const Entry& entry) const {
     if (rules_.rounded({entry.size}) != Bytes{entry.size}) return true;
     if (!is_whole_) return false;
-    const auto found = free_.find({entry.place(), bucket_of({entry.size})});
+    const auto found = free_.find({entry.pool_stream(), bucket_of({entry.size})});
     return found != free_.end() && found->second.lower_bound({entry.size, 0}) != found->second.end();
   }
 
   void uncache(std::uint64_t address, Life& life) {
     life.cached = false;
-    free_[{life.place, bucket_of(life.size)}].erase({life.size.count, address});
-    if (is_default(places_, life.place)) --cached_by_default_;
+    free_[{life.pool_stream, bucket_of(life.size)}].erase({life.size.count, address});
+    if (is_default(pool_streams_, life.pool_stream)) --cached_by_default_;
   }
 
   void end_run() {
@@ -112,9 +118,10 @@ class HostCache {
     if (is_whole_ && cached_by_default_ > 0) {
       for (const std::size_t i : run_) register_all(lives_[history_.entries[i].address]);
     } else {
-      std::set<PlaceId>& over = calls_[run_.front()];
+      std::set<PoolStreamId>& over = calls_[run_.front()];
       for (const std::size_t i : run_)
-        if (const PlaceId place = history_.entries[i].place(); !is_default(places_, place)) over.insert(place);
+        if (const PoolStreamId pool_stream = history_.entries[i].pool_stream(); !is_default(pool_streams_, pool_stream))
+          over.insert(pool_stream);
     }
     run_.clear();
   }
@@ -124,7 +131,7 @@ class HostCache {
   }
 
   const DeviceHistory& history_;
-  const Places& places_;
+  const PoolStreams& pool_streams_;
   const HostRules& rules_;
   bool is_whole_;
   std::vector<bool> registered_;                                              // by entry
@@ -132,7 +139,7 @@ class HostCache {
   std::map<Bucket, std::set<std::pair<std::uint64_t, std::uint64_t>>> free_;  // sizes and addresses
   std::uint64_t cached_by_default_ = 0;                                       // blocks of the default pool
   std::vector<std::size_t> run_;                                              // releases in a row
-  std::map<std::size_t, std::set<PlaceId>> calls_;
+  std::map<std::size_t, std::set<PoolStreamId>> calls_;
 };
 
 /// The addresses of the reserve segment; empty where nothing is in it.
@@ -172,9 +179,9 @@ Bytes HostRules::rounded(Bytes request) const {
   return {std::bit_ceil(request.count)};
 }
 
-HostHistory split_host_history(const DeviceHistory& history, const Places& places, const HostRules& rules,
+HostHistory split_host_history(const DeviceHistory& history, const PoolStreams& pool_streams, const HostRules& rules,
                                bool is_whole) {
-  HostCache cache(history, places, rules, is_whole);
+  HostCache cache(history, pool_streams, rules, is_whole);
   cache.follow();
   const Range reserve = is_whole ? reserve_of(history, cache, rules) : Range{};
   const auto in_reserve = [&](const Entry& entry) {
@@ -194,9 +201,9 @@ HostHistory split_host_history(const DeviceHistory& history, const Places& place
     }
     if (const auto call = cache.calls().find(i); call != cache.calls().end()) {
       const std::size_t at = split.allocator.entries.count();
-      for (const PlaceId pool : call->second)
-        split.releases.push_back({.entry = at, .kind = EventKind::pool_end, .place = pool});
-      split.releases.push_back({.entry = at, .kind = EventKind::empty_cache, .place = std::nullopt});
+      for (const PoolStreamId pool : call->second)
+        split.releases.push_back({.entry = at, .kind = EventKind::pool_end, .pool_stream = pool});
+      split.releases.push_back({.entry = at, .kind = EventKind::empty_cache, .pool_stream = std::nullopt});
     }
     if (std::exchange(reserves, reserves && action != Action::segment_alloc) && !reserves) {
       Entry whole = entry;

@@ -51,7 +51,7 @@ struct HostHistory {
 ///
 /// `is_whole`: the history has a beginning; else nothing is a registration but what has another size, and the reserve
 /// segment is not found.
-HostHistory split_host_history(const DeviceHistory& history, const Places& places, const HostRules& rules,
+HostHistory split_host_history(const DeviceHistory& history, const PoolStreams& pool_streams, const HostRules& rules,
                                bool is_whole);
 
 }  // namespace memreel::torch

@@ -10,9 +10,9 @@ constexpr int most_evidence = 64;
 
 class EvidenceFinder {
  public:
-  EvidenceFinder(const DeviceHistory& history, const Places& places, const AllocatorRules& rules,
+  EvidenceFinder(const DeviceHistory& history, const PoolStreams& pool_streams, const AllocatorRules& rules,
                  std::span<const ReleaseRun> runs, Effort& effort)
-      : history_(history), places_(places), rules_(rules), runs_(runs), effort_(effort), heap_(rules) {}
+      : history_(history), pool_streams_(pool_streams), rules_(rules), runs_(runs), effort_(effort), heap_(rules) {}
 
   std::optional<PoolEvidence> find() {
     auto run = runs_.begin();
@@ -23,14 +23,14 @@ class EvidenceFinder {
     }
     for (const Segment& segment : history_.segments) {
       const UnitId unit = heap_.unit_at(segment.address.value);
-      if (unit != UnitId::none) facts(unit).known = places_[segment.place].pool.value_or(PoolKey{});
+      if (unit != UnitId::none) facts(unit).known = pool_streams_[segment.pool_stream].pool.value_or(PoolKey{});
     }
     return std::move(found_);
   }
 
  private:
   PoolEvidence::UnitFacts& facts(UnitId unit) { return found_.units[static_cast<std::size_t>(unit)]; }
-  std::uint64_t stream_of(const Entry& entry) const { return places_[entry.place()].stream; }
+  std::uint64_t stream_of(const Entry& entry) const { return pool_streams_[entry.pool_stream()].stream; }
 
   void differ(UnitId a, UnitId b) {
     if (a == b || a == UnitId::none || b == UnitId::none) return;
@@ -52,7 +52,7 @@ class EvidenceFinder {
         return unit;
       }
       case Action::alloc:
-        return place(entry, i);
+        return pool_stream(entry, i);
       case Action::free_requested:
         if (const UnitId unit = heap_.unit_at(entry.address); unit != UnitId::none) pending_[entry.address] = unit;
         return UnitId::none;
@@ -88,7 +88,7 @@ class EvidenceFinder {
         differ(unit, other);
   }
 
-  UnitId place(const Entry& entry, std::size_t i) {
+  UnitId pool_stream(const Entry& entry, std::size_t i) {
     const auto placement = heap_.placement(entry);
     if (!placement) return UnitId::none;
     const UnitId unit = placement->block.unit;
@@ -142,7 +142,7 @@ class EvidenceFinder {
   }
 
   const DeviceHistory& history_;
-  const Places& places_;
+  const PoolStreams& pool_streams_;
   const AllocatorRules& rules_;
   std::span<const ReleaseRun> runs_;
   Effort& effort_;
@@ -153,10 +153,10 @@ class EvidenceFinder {
 
 }  // namespace
 
-std::optional<PoolEvidence> find_pool_evidence(const DeviceHistory& history, const Places& places,
+std::optional<PoolEvidence> find_pool_evidence(const DeviceHistory& history, const PoolStreams& pool_streams,
                                                const AllocatorRules& rules, std::span<const ReleaseRun> runs,
                                                Effort& effort) {
-  return EvidenceFinder(history, places, rules, runs, effort).find();
+  return EvidenceFinder(history, pool_streams, rules, runs, effort).find();
 }
 
 }  // namespace memreel::torch

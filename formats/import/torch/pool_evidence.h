@@ -60,7 +60,7 @@ class Effort {
 };
 
 /// Nothing when it would take too long to tell. `runs` are all releases of the history, in order.
-std::optional<PoolEvidence> find_pool_evidence(const DeviceHistory& history, const Places& places,
+std::optional<PoolEvidence> find_pool_evidence(const DeviceHistory& history, const PoolStreams& pool_streams,
                                                const AllocatorRules& rules, std::span<const ReleaseRun> runs,
                                                Effort& effort);
 

@@ -9,6 +9,6 @@ namespace memreel::torch {
 /// address lay in at that time. Segments alive at the end tell their pool; those freed before are taken to be of the
 /// default pool (but see destroyed_pools.h), unless they were unmapped next to memory of the same stream whose pool is
 /// known.
-void infer_pools(DeviceHistory& history, Places& places);
+void infer_pools(DeviceHistory& history, PoolStreams& pool_streams);
 
 }  // namespace memreel::torch

@@ -67,9 +67,10 @@ std::unordered_map<std::uint64_t, std::size_t> first_uses(const Entries& entries
 std::vector<PreexistingSegment> find_preexisting_segments(const DeviceHistory& history) {
   std::vector<PreexistingSegment> result;
   RangeMap<bool> held;
-  const auto add_gaps = [&](Range range, PlaceId place, bool mapped) {
+  const auto add_gaps = [&](Range range, PoolStreamId pool_stream, bool mapped) {
     held.for_each_gap(range, [&](Range gap) {
-      result.push_back({.address = {gap.begin}, .size = {gap.end - gap.begin}, .place = place, .mapped = mapped});
+      result.push_back(
+          {.address = {gap.begin}, .size = {gap.end - gap.begin}, .pool_stream = pool_stream, .mapped = mapped});
     });
   };
   for (std::size_t i = 0; i < history.entries.count(); ++i) {
@@ -79,12 +80,12 @@ std::vector<PreexistingSegment> find_preexisting_segments(const DeviceHistory& h
       held.set(Range::of(entry.address, entry.size), true);
     } else if (releases_segment(action)) {
       const Range range = Range::of(entry.address, entry.size);
-      add_gaps(range, entry.place(), action == Action::segment_unmap);
+      add_gaps(range, entry.pool_stream(), action == Action::segment_unmap);
       held.remove(range);
     }
   }
   for (const Segment& segment : history.segments)
-    add_gaps(Range::of(segment.address.value, segment.size.count), segment.place, segment.expandable);
+    add_gaps(Range::of(segment.address.value, segment.size.count), segment.pool_stream, segment.expandable);
   std::ranges::sort(result, {}, &PreexistingSegment::address);
   return result;
 }
@@ -101,13 +102,13 @@ PreexistingAllocations find_preexisting_allocations(const DeviceHistory& history
       if (first.at(entry.address) != free.entry) continue;
       result.allocations.push_back(
           {.block = {.address = {entry.address}, .requested = {entry.size}, .pending = free.pending},
-           .place = entry.place()});
+           .pool_stream = entry.pool_stream()});
     }
   }
   for (const Segment& segment : history.segments) {
     for (const Block& block : segment.blocks) {
       if (at_end.alive(block.address)) continue;
-      result.allocations.push_back({.block = block, .place = segment.place});
+      result.allocations.push_back({.block = block, .pool_stream = segment.pool_stream});
       result.record_lost = result.record_lost || block.stack != StackId::none;
     }
   }

@@ -11,13 +11,13 @@ namespace memreel::torch {
 struct PreexistingSegment {
   Address address;
   Bytes size;
-  PlaceId place{};
+  PoolStreamId pool_stream{};
   bool mapped = false;  // part of an expandable segment
 };
 
 struct PreexistingAllocation {
   Block block;  // pending: its free was requested before, too
-  PlaceId place{};
+  PoolStreamId pool_stream{};
 };
 
 struct PreexistingAllocations {
@@ -26,7 +26,7 @@ struct PreexistingAllocations {
   bool record_lost = false;
 };
 
-// Each of these runs the history from nothing and notes what it takes for granted: memory that is let go of without
+// Each of these runs the history from nothing and notes what it takes for granted: memory that is freed without
 // ever having been acquired, and memory that the snapshot shows but the history does not.
 
 /// By address.

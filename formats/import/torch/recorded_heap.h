@@ -58,8 +58,8 @@ class RecordedHeap {
   /// For free_completed: what the memory is part of.
   UnitId complete(const Entry& entry);
 
-  /// Calls `visit` with the free blocks that would have been handed out in place of this one if they were of the same
-  /// pool, until it returns false.
+  /// Calls `visit` with the free blocks that would have been handed out in place of this one if they were of the
+  /// same pool, until it returns false.
   void for_each_better(const Placement& placement, auto&& visit) const {
     const Unit& unit = (*this)[placement.block.unit];
     const auto group = free_.find({unit.stream, unit.small});

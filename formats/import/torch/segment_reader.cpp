@@ -19,7 +19,7 @@ bool SegmentReader::read_segment(Value dict) {
   const auto items = values_.consume(dict, ValueKind::dict, "the segment");
   if (!items) return false;
   Segment segment;
-  Place place{.pool = PoolKey{}};
+  PoolStream pool_stream{.pool = PoolKey{}};
   std::int32_t device = 0;
   std::optional<Value> blocks;
   bool has_address = false;
@@ -28,30 +28,30 @@ bool SegmentReader::read_segment(Value dict) {
     const Value value = (*items)[i + 1];
     bool good = true;
     switch (values_.word((*items)[i])) {
-      case Word::device:
+      case SnapshotKey::device:
         good = values_.read_device(value, device);
         break;
-      case Word::device_type:
+      case SnapshotKey::device_type:
         good = values_.read_device_type(value, snapshot_.device_type);
         break;
-      case Word::address:
+      case SnapshotKey::address:
         good = values_.read_address(value, "address", segment.address.value);
         has_address = true;
         break;
-      case Word::total_size:
+      case SnapshotKey::total_size:
         good = values_.read_size(value, "total_size", segment.size.count);
         has_size = true;
         break;
-      case Word::stream:
-        good = values_.read_unsigned(value, "stream", place.stream);
+      case SnapshotKey::stream:
+        good = values_.read_unsigned(value, "stream", pool_stream.stream);
         break;
-      case Word::segment_pool_id:
-        good = values_.read_pool(value, place.pool);
+      case SnapshotKey::segment_pool_id:
+        good = values_.read_pool(value, pool_stream.pool);
         break;
-      case Word::is_expandable:
+      case SnapshotKey::is_expandable:
         segment.expandable = values_.arena().as_boolean(value).value_or(false);
         break;
-      case Word::blocks:
+      case SnapshotKey::blocks:
         blocks = value;
         break;
       default:
@@ -60,7 +60,7 @@ bool SegmentReader::read_segment(Value dict) {
     if (!good) return false;
   }
   if (!has_address || !has_size) return values_.fail(has_address ? "has no 'total_size'" : "has no 'address'");
-  if (!tables_.read_place(place, segment.place)) return false;
+  if (!tables_.read_pool_stream(pool_stream, segment.pool_stream)) return false;
   if (blocks) {
     const auto list = values_.consume(*blocks, ValueKind::list, "blocks");
     if (!list) return false;
@@ -79,32 +79,32 @@ bool SegmentReader::read_block(Value dict, Segment& segment, std::uint64_t& addr
   Block block;
   std::uint64_t size = 0;
   std::optional<std::uint64_t> requested;
-  Word state = Word::other;
+  SnapshotKey state = SnapshotKey::other;
   std::optional<Value> history;
   for (std::size_t i = 0; i < items->size(); i += 2) {
     const Value value = (*items)[i + 1];
     bool good = true;
     switch (values_.word((*items)[i])) {
-      case Word::address:  // since 2.1; before, blocks are only known to follow one another
+      case SnapshotKey::address:  // since 2.1; before, blocks are only known to follow one another
         good = values_.read_address(value, "address", address);
         break;
-      case Word::size:
+      case SnapshotKey::size:
         good = values_.read_size(value, "size", size);
         break;
-      case Word::requested_size:
+      case SnapshotKey::requested_size:
         good = values_.read_size(value, "requested_size", requested.emplace());
         break;
-      case Word::state:
+      case SnapshotKey::state:
         good = values_.expect(value, ValueKind::text, "state");
         if (good) state = values_.word(value);
         break;
-      case Word::frames:
+      case SnapshotKey::frames:
         good = tables_.read_stack(value, block.stack);
         break;
-      case Word::history:
+      case SnapshotKey::history:
         history = value;
         break;
-      case Word::user_metadata:
+      case SnapshotKey::user_metadata:
         block.metadata = tables_.name(value);
         break;
       default:
@@ -115,8 +115,8 @@ bool SegmentReader::read_block(Value dict, Segment& segment, std::uint64_t& addr
   block.address = {address};
   if (block.address > max_address) return values_.fail_address("address");
   address += size;
-  block.pending = state == Word::active_pending_free || state == Word::active_awaiting_free;
-  if (state != Word::active_allocated && !block.pending) return true;
+  block.pending = state == SnapshotKey::active_pending_free || state == SnapshotKey::active_awaiting_free;
+  if (state != SnapshotKey::active_allocated && !block.pending) return true;
   block.requested = {requested.value_or(size)};
   if (history && !read_block_history(*history, block)) return false;
   segment.blocks.push_back(block);
@@ -130,9 +130,10 @@ bool SegmentReader::read_block_history(Value history, Block& block) {
   const auto items = values_.consume(records->front(), ValueKind::dict, "a record of 'history'");
   if (!items) return false;
   for (std::size_t i = 0; i < items->size(); i += 2) {
-    const Word key = values_.word((*items)[i]);
-    if (key == Word::real_size && !values_.read_size((*items)[i + 1], "real_size", block.requested.count)) return false;
-    if (key == Word::frames && !tables_.read_stack((*items)[i + 1], block.stack)) return false;
+    const SnapshotKey key = values_.word((*items)[i]);
+    if (key == SnapshotKey::real_size && !values_.read_size((*items)[i + 1], "real_size", block.requested.count))
+      return false;
+    if (key == SnapshotKey::frames && !tables_.read_stack((*items)[i + 1], block.stack)) return false;
   }
   return true;
 }

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "formats/import/source/values.h"
+#include "formats/import/source/value_arena.h"
 
 namespace memreel::torch {
 

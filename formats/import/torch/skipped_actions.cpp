@@ -63,7 +63,7 @@ void complete_frees(DeviceHistory& history, EventKinds skipped) {
       continue;
     }
     for (const Action half : {Action::free_requested, Action::free_completed}) {
-      entry.set(half, entry.place());
+      entry.set(half, entry.pool_stream());
       whole.push_back(entry);
     }
   }

@@ -24,27 +24,27 @@ struct PoolKey {
 };
 
 /// What separates free memory that may serve a request from memory that may not.
-struct Place {
+struct PoolStream {
   std::uint64_t stream = 0;     // handle
   std::optional<PoolKey> pool;  // none: not recorded
-  friend bool operator==(const Place&, const Place&) = default;
+  friend bool operator==(const PoolStream&, const PoolStream&) = default;
 };
-enum class PlaceId : std::uint32_t {};
+enum class PoolStreamId : std::uint32_t {};
 
-/// The distinct places of a snapshot.
-class Places {
+/// The distinct pairs of pool and stream of a snapshot.
+class PoolStreams {
  public:
-  PlaceId id(const Place& place);
-  const Place& operator[](PlaceId id) const { return places_[static_cast<std::size_t>(id)]; }
-  std::size_t count() const { return places_.size(); }
+  PoolStreamId id(const PoolStream& pool_stream);
+  const PoolStream& operator[](PoolStreamId id) const { return pool_streams_[static_cast<std::size_t>(id)]; }
+  std::size_t count() const { return pool_streams_.size(); }
 
  private:
   struct Hash {
-    std::size_t operator()(const Place& place) const;
+    std::size_t operator()(const PoolStream& pool_stream) const;
   };
-  std::vector<Place> places_;
-  std::unordered_map<Place, PlaceId, Hash> ids_;
-  PlaceId latest_{};
+  std::vector<PoolStream> pool_streams_;
+  std::unordered_map<PoolStream, PoolStreamId, Hash> ids_;
+  PoolStreamId latest_{};
 };
 
 enum class Action : std::uint8_t {
@@ -79,14 +79,14 @@ struct Entry {
   std::uint32_t place_and_action = 0;
 
   Action action() const { return static_cast<Action>(place_and_action & 15U); }
-  PlaceId place() const { return static_cast<PlaceId>(place_and_action >> 4U); }
-  void set(Action action, PlaceId place) {
-    place_and_action = static_cast<std::uint32_t>(place) << 4U | static_cast<std::uint32_t>(action);
+  PoolStreamId pool_stream() const { return static_cast<PoolStreamId>(place_and_action >> 4U); }
+  void set(Action action, PoolStreamId pool_stream) {
+    place_and_action = static_cast<std::uint32_t>(pool_stream) << 4U | static_cast<std::uint32_t>(action);
   }
 };
 static_assert(sizeof(Entry) == 32);
-/// More places than an entry can name.
-inline constexpr std::size_t max_places = std::size_t{1} << 28U;
+/// More pairs of pool and stream than an entry can name.
+inline constexpr std::size_t max_pool_streams = std::size_t{1} << 28U;
 
 /// Grows without ever holding its content twice, as a vector does while it moves.
 class Entries {
@@ -118,7 +118,7 @@ struct Block {
 struct Segment {
   Address address;
   Bytes size;
-  PlaceId place{};
+  PoolStreamId pool_stream{};
   bool expandable = false;
   std::vector<Block> blocks;  // active ones, by address
 };
@@ -159,7 +159,7 @@ struct Snapshot {
   std::map<std::int32_t, DeviceHistory> devices;  // by ordinal
   DeviceHistory host;                             // of pinned host memory (2.14+)
   std::string device_type = "cuda";               // "xpu" has the same allocator and the same file
-  Places places;
+  PoolStreams pool_streams;
   /// `allocator_settings`: values as Python prints them (True, 0.6, -1), texts without quotes, dicts as
   /// "[key:value,...]". So roundup_power2_divisions is the resolved table of 16 buckets in MiB:
   /// "[1:0,2:0,4:0,...,32768:0]".

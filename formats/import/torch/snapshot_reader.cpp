@@ -21,26 +21,26 @@ std::optional<ShownRelease> release_called(std::string_view text) {
   return static_cast<ShownRelease>(found - release_texts.begin());
 }
 
-std::optional<Action> action_of(Word word) {
+std::optional<Action> action_of(SnapshotKey word) {
   switch (word) {
-    case Word::alloc:
+    case SnapshotKey::alloc:
       return Action::alloc;
-    case Word::free_requested:
+    case SnapshotKey::free_requested:
       return Action::free_requested;
-    case Word::free_completed:
+    case SnapshotKey::free_completed:
       return Action::free_completed;
-    case Word::segment_alloc:
+    case SnapshotKey::segment_alloc:
       return Action::segment_alloc;
-    case Word::segment_free:
+    case SnapshotKey::segment_free:
       return Action::segment_free;
-    case Word::segment_map:
+    case SnapshotKey::segment_map:
       return Action::segment_map;
-    case Word::segment_unmap:
+    case SnapshotKey::segment_unmap:
       return Action::segment_unmap;
-    case Word::oom:
+    case SnapshotKey::oom:
       return Action::oom;
-    case Word::user_defined:
-    case Word::annotate:
+    case SnapshotKey::user_defined:
+    case SnapshotKey::annotate:
       return Action::mark;
     default:
       return std::nullopt;
@@ -119,32 +119,32 @@ bool SnapshotReader::read_root(Value root) {
   for (std::size_t i = 0; i < items->size(); i += 2) {
     bool good = true;
     switch (values_.word((*items)[i])) {
-      case Word::segments:
+      case SnapshotKey::segments:
         is_snapshot = true;
         good = segments_.read((*items)[i + 1]);
         break;
-      case Word::device_traces:
+      case SnapshotKey::device_traces:
         is_snapshot = true;
         good = read_traces((*items)[i + 1]);
         break;
-      case Word::allocator_settings:
+      case SnapshotKey::allocator_settings:
         good = read_settings((*items)[i + 1]);
         break;
-      case Word::external_annotations:
+      case SnapshotKey::external_annotations:
         snapshot_.has_annotations = true;
         good = read_annotations((*items)[i + 1]);
         break;
-      case Word::host_segments:
+      case SnapshotKey::host_segments:
         good = segments_.read((*items)[i + 1], "host_segments");
         break;
-      case Word::host_traces:
+      case SnapshotKey::host_traces:
         snapshot_.has_host_traces = true;
         good = read_host_traces((*items)[i + 1]);
         break;
-      case Word::device_type:
+      case SnapshotKey::device_type:
         good = values_.read_device_type((*items)[i + 1], snapshot_.device_type);
         break;
-      case Word::pytorch_release:
+      case SnapshotKey::pytorch_release:
         if (const Value named = (*items)[i + 1]; values_.arena().is(named, ValueKind::text))
           snapshot_.named_release = release_called(values_.arena().text(named));
         break;
@@ -190,9 +190,9 @@ bool SnapshotReader::read_host_traces(Value traces) {
 bool SnapshotReader::read_entry(DeviceHistory& history, Value dict) {
   const auto items = values_.consume(dict, ValueKind::dict, "the entry");
   if (!items) return false;
-  Word action_word = Word::other;
+  SnapshotKey action_word = SnapshotKey::other;
   Entry entry;
-  Place place;
+  PoolStream pool_stream;
   bool has_address = false;
   bool has_size = false;
   Value metadata, compiled;
@@ -200,37 +200,37 @@ bool SnapshotReader::read_entry(DeviceHistory& history, Value dict) {
     const Value value = (*items)[i + 1];
     bool good = true;
     switch (values_.word((*items)[i])) {
-      case Word::action:
+      case SnapshotKey::action:
         good = values_.expect(value, ValueKind::text, "action");
         if (good) action_word = values_.word(value);
         break;
-      case Word::addr:
-      case Word::device_free:  // an oom has it in place of an address
+      case SnapshotKey::addr:
+      case SnapshotKey::device_free:  // an oom has it in place of an address
         good = values_.read_unsigned(value, "addr", entry.address);
         has_address = true;
         break;
-      case Word::size:
+      case SnapshotKey::size:
         good = values_.read_unsigned(value, "size", entry.size);
         has_size = true;
         break;
-      case Word::stream:
-        good = values_.read_unsigned(value, "stream", place.stream);
+      case SnapshotKey::stream:
+        good = values_.read_unsigned(value, "stream", pool_stream.stream);
         break;
-      case Word::time_us:
+      case SnapshotKey::time_us:
         good = values_.read_time(value, entry.time_us);
         history.states_times = true;
         break;
-      case Word::frames:
+      case SnapshotKey::frames:
         good = tables_.read_stack(value, entry.stack);
         break;
-      case Word::pool_id:
-        good = values_.read_pool(value, place.pool);
+      case SnapshotKey::pool_id:
+        good = values_.read_pool(value, pool_stream.pool);
         history.states_pools = true;
         break;
-      case Word::user_metadata:
+      case SnapshotKey::user_metadata:
         metadata = value;
         break;
-      case Word::compile_context:
+      case SnapshotKey::compile_context:
         compiled = value;
         break;
       default:
@@ -240,7 +240,7 @@ bool SnapshotReader::read_entry(DeviceHistory& history, Value dict) {
   }
   const std::optional<Action> action = action_of(action_word);
   if (!action) {
-    if (action_word != Word::snapshot) ++snapshot_.unknown_actions;
+    if (action_word != SnapshotKey::snapshot) ++snapshot_.unknown_actions;
     return true;
   }
   if (*action != Action::mark && !has_size) return values_.fail("has no 'size'");
@@ -257,15 +257,16 @@ bool SnapshotReader::read_entry(DeviceHistory& history, Value dict) {
   if (said == StringId::none && *action == Action::alloc) said = tables_.compiled_region(compiled);
   if (said != StringId::none && *action == Action::alloc)
     history.metadata.push_back({.entry = history.entries.count(), .address = std::nullopt, .text = said});
-  if (said != StringId::none && action_word == Word::annotate && has_address)
+  if (said != StringId::none && action_word == SnapshotKey::annotate && has_address)
     history.metadata.push_back({.entry = history.entries.count(), .address = entry.address, .text = said});
   if (*action == Action::mark) {
-    const MarkId id = action_word == Word::annotate ? tables_.mark(said, Word::other) : tables_.mark_of(entry.stack);
+    const MarkId id =
+        action_word == SnapshotKey::annotate ? tables_.mark(said, SnapshotKey::other) : tables_.mark_of(entry.stack);
     entry.address = index(id);
   }
   if (*action == Action::alloc && entry.address % AllocatorRules::block_size.count != 0) history.has_exact_sizes = true;
-  PlaceId place_id{};
-  if (!tables_.read_place(place, place_id)) return false;
+  PoolStreamId place_id{};
+  if (!tables_.read_pool_stream(pool_stream, place_id)) return false;
   entry.set(*action, place_id);
   history.entries.push_back(entry);
   return true;
@@ -289,21 +290,21 @@ bool SnapshotReader::read_annotation(Value dict) {
   Annotation annotation;
   std::int32_t device = 0;
   StringId range = StringId::none;
-  Word stage = Word::other;
+  SnapshotKey stage = SnapshotKey::other;
   for (std::size_t i = 0; i < items->size(); i += 2) {
     const Value value = (*items)[i + 1];
     bool good = true;
     switch (values_.word((*items)[i])) {
-      case Word::name:
+      case SnapshotKey::name:
         range = tables_.name(value);
         break;
-      case Word::stage:
+      case SnapshotKey::stage:
         stage = values_.word(value);
         break;
-      case Word::device:
+      case SnapshotKey::device:
         good = values_.read_device(value, device);
         break;
-      case Word::time_us:
+      case SnapshotKey::time_us:
         good = values_.read_time(value, annotation.time_us);
         break;
       default:
@@ -331,11 +332,11 @@ bool SnapshotReader::read_settings(Value settings) {
   return true;
 }
 
-bool SnapshotReader::read_setting(Word key, Value value) {
-  if (key == Word::trace_alloc_max_entries)
+bool SnapshotReader::read_setting(SnapshotKey key, Value value) {
+  if (key == SnapshotKey::trace_alloc_max_entries)
     return values_.read_unsigned(value, "trace_alloc_max_entries", snapshot_.ring_capacity);
   // One flag, or one for each device.
-  if (key == Word::trace_alloc_overflowed)
+  if (key == SnapshotKey::trace_alloc_overflowed)
     snapshot_.ring_overflowed = snapshot_.settings.back().second.find("True") != std::string::npos;
   return true;
 }

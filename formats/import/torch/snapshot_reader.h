@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "formats/import/source/document_sink.h"
-#include "formats/import/source/values.h"
+#include "formats/import/source/value_arena.h"
 #include "formats/import/torch/segment_reader.h"
 #include "formats/import/torch/snapshot.h"
+#include "formats/import/torch/snapshot_keys.h"
 #include "formats/import/torch/table_reader.h"
 #include "formats/import/torch/value_reader.h"
-#include "formats/import/torch/words.h"
 #include "formats/model/result.h"
 #include "formats/writer/trace_writer.h"
 
@@ -28,7 +28,7 @@ namespace memreel::torch {
 class SnapshotReader final : public DocumentSink {
  public:
   SnapshotReader(ValueArena& arena, TraceWriter& writer)
-      : values_(arena), tables_(values_, writer, snapshot_.places), segments_(values_, tables_, snapshot_) {}
+      : values_(arena), tables_(values_, writer, snapshot_.pool_streams), segments_(values_, tables_, snapshot_) {}
 
   // Its parts refer to each other.
   SnapshotReader(const SnapshotReader&) = delete;
@@ -49,7 +49,7 @@ class SnapshotReader final : public DocumentSink {
   bool read_annotations(Value annotations);
   bool read_annotation(Value dict);
   bool read_settings(Value settings);
-  bool read_setting(Word key, Value value);
+  bool read_setting(SnapshotKey key, Value value);
   void add_release();
   ShownRelease shown_release() const;
 

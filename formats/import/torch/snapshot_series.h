@@ -29,11 +29,11 @@ class SnapshotSeries {
  private:
   struct Held {
     std::map<Address, Segment> segments;
-    std::map<Address, std::pair<Block, PlaceId>> blocks;
+    std::map<Address, std::pair<Block, PoolStreamId>> blocks;
   };
 
-  /// With the places of the whole.
-  Held held_by(const DeviceHistory& history, const Places& places);
+  /// With the pools and streams of the whole.
+  Held held_by(const DeviceHistory& history, const PoolStreams& pool_streams);
   void add_changes(DeviceHistory& history, const Held& before, const Held& now, std::int64_t time_us);
 
   TraceWriter& writer_;

@@ -63,7 +63,7 @@ struct Inferred {
 };
 
 /// What the releases tell of destroyed pools is written into the entries.
-Inferred infer(DeviceHistory& history, Places& places, const AllocatorRules& rules, const Tables& tables) {
+Inferred infer(DeviceHistory& history, PoolStreams& pool_streams, const AllocatorRules& rules, const Tables& tables) {
   Inferred result;
   // On a thread of its own: it takes as long as the two that follow, which need nothing of it.
   auto allocations = std::async(find_preexisting_allocations, std::cref(history));
@@ -71,7 +71,7 @@ Inferred infer(DeviceHistory& history, Places& places, const AllocatorRules& rul
   TotalBytes preexisting;
   for (const PreexistingSegment& segment : result.segments) preexisting += segment.size;
   const Bytes reserved = preexisting.bytes();
-  result.releases = find_releases(history, reserved, places, rules, tables);
+  result.releases = find_releases(history, reserved, pool_streams, rules, tables);
   result.allocations = allocations.get();
   if (result.began_late() || result.releases.empty() || history.states_pools) return result;
   // Which releases are calls tells of pools; and a release that could have served the request behind it is none when
@@ -79,8 +79,8 @@ Inferred infer(DeviceHistory& history, Places& places, const AllocatorRules& rul
   constexpr int most_rounds = 4;
   std::set<std::size_t> calls;  // by their first entry
   for (int round = 0; round < most_rounds; ++round) {
-    find_destroyed_pools(history, places, rules, result.releases);
-    std::vector<ReleaseRun> again = find_releases(history, reserved, places, rules, tables);
+    find_destroyed_pools(history, pool_streams, rules, result.releases);
+    std::vector<ReleaseRun> again = find_releases(history, reserved, pool_streams, rules, tables);
     for (std::size_t i = 0; i < again.size(); ++i) {
       if (again[i].is_call && !result.releases[i].is_call) calls.insert(again[i].first);
       again[i].is_call = again[i].is_call || calls.contains(again[i].first);
@@ -118,15 +118,15 @@ using SettingTexts = std::vector<std::pair<std::string, std::string>>;
 /// Writes the history of one heap.
 class DeviceWriter {
  public:
-  DeviceWriter(const Heap& heap, const DeviceHistory& history, const Places& places, TraceWriter& writer)
+  DeviceWriter(const Heap& heap, const DeviceHistory& history, const PoolStreams& pool_streams, TraceWriter& writer)
       : history_(history),
-        places_(places),
+        pool_streams_(pool_streams),
         writer_(writer),
         heap_(writer.intern(heap)),
-        origins_(places.count(), OriginId::none),
+        origins_(pool_streams.count(), OriginId::none),
         metadata_(metadata_by_entry(history)) {}
 
-  void set_releases(std::span<const ReleaseRun> runs) { calls_ = find_release_calls(history_, places_, runs); }
+  void set_releases(std::span<const ReleaseRun> runs) { calls_ = find_release_calls(history_, pool_streams_, runs); }
   void set_calls(std::vector<ReleaseCall> calls) { calls_ = std::move(calls); }
 
   /// Of the next record; nothing at the end.
@@ -149,14 +149,14 @@ class DeviceWriter {
     const StackId root = writer_.intern(Stack{.frame = frame});
     for (const PreexistingSegment& segment : before.segments)
       writer_.append({.kind = segment.mapped ? EventKind::segment_map : EventKind::segment_alloc,
-                      .origin = origin_of(segment.place, StringId::none),
+                      .origin = origin_of(segment.pool_stream, StringId::none),
                       .stack = root,
                       .time = time,
                       .address = segment.address,
                       .size = segment.size});
-    for (const auto& [block, place] : before.allocations.allocations) {
+    for (const auto& [block, pool_stream] : before.allocations.allocations) {
       Event event{.kind = EventKind::alloc,
-                  .origin = origin_of(place, block.metadata),
+                  .origin = origin_of(pool_stream, block.metadata),
                   .stack = called_from(root, block.stack),
                   .time = time,
                   .address = block.address,
@@ -185,7 +185,7 @@ class DeviceWriter {
     for (; next_call_ < calls_.size() && calls_[next_call_].entry == next_entry_; ++next_call_) {
       const ReleaseCall& call = calls_[next_call_];
       writer_.append({.kind = call.kind,
-                      .origin = call.place ? origin_of(*call.place, StringId::none) : device_origin(),
+                      .origin = call.pool_stream ? origin_of(*call.pool_stream, StringId::none) : device_origin(),
                       .stack = entry.stack,
                       .time = time});
     }
@@ -193,7 +193,7 @@ class DeviceWriter {
     const StringId metadata = is_described ? metadata_[next_metadata_++].second : StringId::none;
     ++next_entry_;
     Event event{.kind = kind_of(entry.action()),
-                .origin = origin_of(entry.place(), metadata),
+                .origin = origin_of(entry.pool_stream(), metadata),
                 .stack = entry.stack,
                 .time = time,
                 .size = {entry.size}};
@@ -218,7 +218,7 @@ class DeviceWriter {
   /// Of events that concern the whole heap.
   OriginId device_origin() { return writer_.intern(Origin{.heap = heap_}); }
 
-  OriginId origin_of(PlaceId id, StringId metadata) {
+  OriginId origin_of(PoolStreamId id, StringId metadata) {
     OriginId& origin = origins_[static_cast<std::size_t>(id)];
     if (metadata != StringId::none) {
       Origin row = writer_.tables()[origin_of(id, StringId::none)];
@@ -226,12 +226,12 @@ class DeviceWriter {
       return writer_.intern(row);
     }
     if (origin != OriginId::none) return origin;
-    const Place& place = places_[id];
-    const PoolKey key = place.pool.value_or(PoolKey{});
+    const PoolStream& pool_stream = pool_streams_[id];
+    const PoolKey key = pool_stream.pool.value_or(PoolKey{});
     Origin row{.heap = heap_};
     if (key != PoolKey{})
       row.pool = writer_.intern(Pool{.key_high = key.high, .key_low = key.low, .inferred = is_inferred(key)});
-    if (place.stream != 0) row.stream = writer_.intern(Stream{.handle = place.stream});
+    if (pool_stream.stream != 0) row.stream = writer_.intern(Stream{.handle = pool_stream.stream});
     origin = writer_.intern(row);
     return origin;
   }
@@ -247,10 +247,10 @@ class DeviceWriter {
   }
 
   const DeviceHistory& history_;
-  const Places& places_;
+  const PoolStreams& pool_streams_;
   TraceWriter& writer_;
   HeapId heap_;
-  std::vector<OriginId> origins_;                           // by PlaceId
+  std::vector<OriginId> origins_;                           // by PoolStreamId
   std::vector<std::pair<std::size_t, StringId>> metadata_;  // by entry
   std::size_t next_metadata_ = 0;
   std::vector<ReleaseCall> calls_;
@@ -308,7 +308,7 @@ Host host_of(Snapshot& snapshot) {
                        .allocations = find_preexisting_allocations(whole),
                        .releases = {}},
             .history = {}};
-  host.history = split_host_history(whole, snapshot.places, host.rules, !host.before.began_late());
+  host.history = split_host_history(whole, snapshot.pool_streams, host.rules, !host.before.began_late());
   return host;
 }
 
@@ -334,8 +334,8 @@ void write_trace(Snapshot snapshot, TraceWriter& writer) {
     const EventKinds skipped = find_skipped_actions(history);
     complete_frees(history, skipped);
     losses.skipped = losses.skipped | skipped;
-    infer_pools(history, snapshot.places);
-    const Inferred& before = inferred.emplace_back(infer(history, snapshot.places, rules, writer.tables()));
+    infer_pools(history, snapshot.pool_streams);
+    const Inferred& before = inferred.emplace_back(infer(history, snapshot.pool_streams, rules, writer.tables()));
     losses.preexisting_allocations += before.allocations.allocations.size();
     losses.began_late = losses.began_late || before.began_late();
     losses.history_overflowed =
@@ -359,7 +359,7 @@ void write_trace(Snapshot snapshot, TraceWriter& writer) {
   for (const auto& [ordinal, history] : snapshot.devices) {
     const Inferred& of_device = inferred[heaps.size()];
     const Heap heap{.name = name, .level = Level::framework, .device = ordinal};
-    heaps.emplace_back(heap, history, snapshot.places, writer);
+    heaps.emplace_back(heap, history, snapshot.pool_streams, writer);
     heaps.back().set_releases(of_device.releases);
     heaps.back().write_start(start, snapshot.settings, of_device);
   }
@@ -367,13 +367,13 @@ void write_trace(Snapshot snapshot, TraceWriter& writer) {
   if (holds_anything(snapshot.host)) {
     host = host_of(snapshot);
     const Heap heap{.name = writer.intern("torch.host"), .level = Level::framework, .device = host_memory};
-    heaps.emplace_back(heap, host->history.allocator, snapshot.places, writer);
+    heaps.emplace_back(heap, host->history.allocator, snapshot.pool_streams, writer);
     heaps.back().set_calls(host->history.releases);
     heaps.back().write_start(start, host->rules.settings(), host->before);
     if (host->history.registered.entries.count() > 0) {
       const StringId driver = writer.intern(snapshot.device_type + ".host");
       heaps.emplace_back(Heap{.name = driver, .level = Level::driver, .device = host_memory}, host->history.registered,
-                         snapshot.places, writer);
+                         snapshot.pool_streams, writer);
     }
   }
   while (DeviceWriter* heap = earliest(heaps)) heap->write_next();

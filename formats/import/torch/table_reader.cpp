@@ -57,13 +57,13 @@ bool TableReader::read_frame(Value dict, FrameId& into) {
   for (std::size_t i = 0; i < items.size(); i += 2) {
     const Value value = items[i + 1];
     switch (values_.word(items[i])) {
-      case Word::name:
+      case SnapshotKey::name:
         frame.function = name(value);
         break;
-      case Word::filename:
+      case SnapshotKey::filename:
         frame.file = name(value);
         break;
-      case Word::line: {
+      case SnapshotKey::line: {
         std::uint64_t line = 0;
         if (!values_.read_unsigned(value, "line", line)) return false;
         frame.line =
@@ -88,10 +88,10 @@ StringId TableReader::compiled_region(Value context) {
   return values_.arena().text(context) == not_compiled ? StringId::none : name(context);
 }
 
-MarkId TableReader::mark(StringId name, Word stage) {
-  const MarkPhase phase = stage == Word::start ? MarkPhase::begin
-                          : stage == Word::end ? MarkPhase::end
-                                               : MarkPhase::instant;
+MarkId TableReader::mark(StringId name, SnapshotKey stage) {
+  const MarkPhase phase = stage == SnapshotKey::start ? MarkPhase::begin
+                          : stage == SnapshotKey::end ? MarkPhase::end
+                                                      : MarkPhase::instant;
   return writer_.intern(Mark{.name = name, .phase = phase});
 }
 
@@ -99,7 +99,7 @@ MarkId TableReader::mark(StringId name, Word stage) {
 MarkId TableReader::mark_of(StackId stack) {
   const Tables& tables = writer_.tables();
   const Frame& frame = tables[tables[stack].frame];
-  return mark(frame.file, word_of(tables[frame.function]));
+  return mark(frame.file, key_of(tables[frame.function]));
 }
 
 }  // namespace memreel::torch

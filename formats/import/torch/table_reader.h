@@ -1,4 +1,5 @@
-// Turns what a snapshot document says again and again into rows of tables: frames, stacks, names, marks and places.
+// Turns what a snapshot document says again and again into rows of tables: frames, stacks, names, marks and
+// pairs of pool and stream.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +7,8 @@
 #include <vector>
 
 #include "formats/import/torch/snapshot.h"
+#include "formats/import/torch/snapshot_keys.h"
 #include "formats/import/torch/value_reader.h"
-#include "formats/import/torch/words.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel::torch {
@@ -16,19 +17,19 @@ namespace memreel::torch {
 /// the same object costs one load.
 class TableReader {
  public:
-  TableReader(ValueReader& values, TraceWriter& writer, Places& places)
-      : values_(values), writer_(writer), places_(places) {}
+  TableReader(ValueReader& values, TraceWriter& writer, PoolStreams& pool_streams)
+      : values_(values), writer_(writer), pool_streams_(pool_streams) {}
 
   bool read_stack(Value frames, StackId& into);
-  bool read_place(const Place& place, PlaceId& into) {
-    into = places_.id(place);
-    return places_.count() <= max_places || values_.fail("more streams and pools than there can be");
+  bool read_pool_stream(const PoolStream& pool_stream, PoolStreamId& into) {
+    into = pool_streams_.id(pool_stream);
+    return pool_streams_.count() <= max_pool_streams || values_.fail("more streams and pools than there can be");
   }
   /// The beginning of `value` when it is a text: names beyond 4 KiB tell nobody anything.
   StringId name(Value value);
   /// The region of torch.compile that a compile_context names, as in "Torch-Compiled Region: 0/0"; none outside of one.
   StringId compiled_region(Value context);
-  MarkId mark(StringId name, Word stage);
+  MarkId mark(StringId name, SnapshotKey stage);
   /// The mark of a `user_defined` entry, which is told by its only frame.
   MarkId mark_of(StackId stack);
   /// Stacks that were too deep: they lack their outermost frames.
@@ -39,7 +40,7 @@ class TableReader {
 
   ValueReader& values_;
   TraceWriter& writer_;
-  Places& places_;
+  PoolStreams& pool_streams_;
   std::uint64_t cut_stacks_ = 0;
   std::vector<FrameId> frames_;                            // of the stack being read
   std::vector<std::pair<FrameId, StackId>> latest_stack_;  // outermost first

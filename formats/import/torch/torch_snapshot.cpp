@@ -4,7 +4,7 @@
 
 #include "formats/import/source/json_values.h"
 #include "formats/import/source/unpickle.h"
-#include "formats/import/source/values.h"
+#include "formats/import/source/value_arena.h"
 #include "formats/import/torch/snapshot_reader.h"
 #include "formats/import/torch/snapshot_series.h"
 #include "formats/import/torch/snapshot_to_trace.h"

@@ -82,8 +82,8 @@ bool ValueReader::fail(const std::string& what) {
   return false;
 }
 
-Word ValueReader::look_up(Value value) {
-  const Word found = word_of(arena_.text(value));
+SnapshotKey ValueReader::look_up(Value value) {
+  const SnapshotKey found = key_of(arena_.text(value));
   arena_.set_text_note(value, static_cast<std::uint8_t>(found));
   return found;
 }

@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "formats/import/source/values.h"
+#include "formats/import/source/value_arena.h"
 #include "formats/import/torch/snapshot.h"
-#include "formats/import/torch/words.h"
+#include "formats/import/torch/snapshot_keys.h"
 #include "formats/model/limits.h"
 #include "formats/model/result.h"
 
@@ -52,10 +52,10 @@ class ValueReader {
   bool read_device_type(Value value, std::string& into);
   bool read_pool(Value value, std::optional<PoolKey>& into);
 
-  Word word(Value value) {
-    if (!arena_.is(value, ValueKind::text)) return Word::other;
-    const auto known = static_cast<Word>(arena_.text_note(value));
-    return known != Word::not_looked_up ? known : look_up(value);
+  SnapshotKey word(Value value) {
+    if (!arena_.is(value, ValueKind::text)) return SnapshotKey::other;
+    const auto known = static_cast<SnapshotKey>(arena_.text_note(value));
+    return known != SnapshotKey::not_looked_up ? known : look_up(value);
   }
 
   bool expect(Value value, ValueKind kind, std::string_view key) {
@@ -97,7 +97,7 @@ class ValueReader {
   [[gnu::cold, gnu::noinline]] bool fail_kind(Value value, ValueKind wanted, std::string_view key);
   [[gnu::cold, gnu::noinline]] bool fail_number(Value value, std::string_view key);
   [[gnu::cold, gnu::noinline]] bool fail_used(std::string_view key);
-  Word look_up(Value value);
+  SnapshotKey look_up(Value value);
 
   ValueArena& arena_;
   Location location_;

@@ -1,5 +1,5 @@
 // The arena that documents are read into: what it gives back and what it keeps.
-#include "formats/import/source/values.h"
+#include "formats/import/source/value_arena.h"
 
 #include <gtest/gtest.h>
 

@@ -37,7 +37,7 @@ TEST(LeakEvidence, SaysHowManyStepsKeptHowMuchWhere) {
   EXPECT_EQ(leak.verdict, LeakVerdict::leak);
   EXPECT_EQ(leak.evidence,
             n + " of " + n + " steps kept 4.00 KiB allocated at train.py:41; nothing allocated there was ever freed");
-  EXPECT_NEAR(leak.growth_bytes_per_round, 4096, 1);
+  EXPECT_NEAR(leak.growth_bytes_per_interval, 4096, 1);
   EXPECT_NEAR(leak.growth.r2, 1, 1e-6);
   EXPECT_EQ(leak.oldest, program.steps());
   EXPECT_FALSE(leak.last_free);
@@ -76,7 +76,7 @@ TEST(LeakEvidence, SaysHowACopyGrew) {
   const LeakFinding& leak = report.findings.front();
   EXPECT_EQ(leak.verdict, LeakVerdict::suspected);
   EXPECT_EQ(leak.count, 1U);
-  EXPECT_NEAR(leak.growth_bytes_per_round, 1024, 1);
+  EXPECT_NEAR(leak.growth_bytes_per_interval, 1024, 1);
   EXPECT_EQ(leak.evidence, "what is held at train.py:41 was replaced by something larger in " + n + " of " + n +
                                " steps: 2.00 KiB after step 1, " + text_of(leak.bytes) +
                                " at the end; nothing else in the program grows with it");
@@ -172,9 +172,9 @@ TEST(Leaks, TimeUntilMemoryRunsOutFollowsFromTheCapacity) {
   MadeUpProgram program(seed);
   program.run([&](std::uint32_t) { program.alloc(41, 1 << 20, true); });
   LeakOptions options;
-  EXPECT_FALSE(find_leaks(program.trace(), options).heaps.front().rounds_left);
+  EXPECT_FALSE(find_leaks(program.trace(), options).heaps.front().intervals_left);
   options.capacity = 1_GiB;
-  EXPECT_NEAR(find_leaks(program.trace(), options).heaps.front().rounds_left.value_or(0), 1024, 1);
+  EXPECT_NEAR(find_leaks(program.trace(), options).heaps.front().intervals_left.value_or(0), 1024, 1);
 }
 
 TEST(Leaks, WhatIsSuppressedIsCountedAndNotAccused) {

@@ -22,7 +22,7 @@ TEST(RecentStacks, KnowWhatWasPutLastAndNothingElse) {
     // Stacks of a few words are met again and again, long ones fill the memory several times.
     Words words(1 + random() % (round % 10 == 0 ? 300 : 6));
     for (std::uint64_t& word : words) word = random() % 5;
-    const auto place = RecentStacks::place_of(words);
+    const auto place = RecentStacks::bucket_of(words);
     const StackKey key = recent->find(place, words);
     if (key != StackKey::none) {
       ASSERT_EQ(key, put.at(words));
@@ -39,18 +39,18 @@ TEST(RecentStacks, KnowWhatWasPutLastAndNothingElse) {
 TEST(RecentStacks, TheBeginningOfAStackIsAnother) {
   const auto recent = std::make_unique<RecentStacks>();
   const Words words{1, 2, 3};
-  recent->put(RecentStacks::place_of(words), words, StackKey{7});
+  recent->put(RecentStacks::bucket_of(words), words, StackKey{7});
   const Words shorter{1, 2};
-  EXPECT_EQ(recent->find(RecentStacks::place_of(shorter), shorter), StackKey::none);
+  EXPECT_EQ(recent->find(RecentStacks::bucket_of(shorter), shorter), StackKey::none);
   const Words nothing;
-  EXPECT_EQ(recent->find(RecentStacks::place_of(nothing), nothing), StackKey::none);
+  EXPECT_EQ(recent->find(RecentStacks::bucket_of(nothing), nothing), StackKey::none);
 }
 
 TEST(RecentStacks, OneThatIsTooLongIsNotKept) {
   const auto recent = std::make_unique<RecentStacks>();
   const Words words(1U << 18U, 5);
-  recent->put(RecentStacks::place_of(words), words, StackKey{1});
-  EXPECT_EQ(recent->find(RecentStacks::place_of(words), words), StackKey::none);
+  recent->put(RecentStacks::bucket_of(words), words, StackKey{1});
+  EXPECT_EQ(recent->find(RecentStacks::bucket_of(words), words), StackKey::none);
 }
 
 }  // namespace

@@ -15,14 +15,14 @@ TEST(Autograd, NodesThatCountTheirOwnersAreLeftAlone) {
   const auto backward = std::bit_cast<void (*)(int)>(dlsym(library, "fake_backward"));
   const auto owners = std::bit_cast<std::uint64_t (*)()>(dlsym(library, "fake_owners"));
   look_for_autograd();
-  EXPECT_EQ(autograd_place().sequence, 41U);
-  EXPECT_FALSE(autograd_place().backward);
+  EXPECT_EQ(autograd_position().sequence, 41U);
+  EXPECT_FALSE(autograd_position().backward);
   backward(7);
-  EXPECT_TRUE(autograd_place().backward);
-  EXPECT_EQ(autograd_place().sequence, 0U);
+  EXPECT_TRUE(autograd_position().backward);
+  EXPECT_EQ(autograd_position().sequence, 0U);
   EXPECT_EQ(owners(), 1U);
   backward(-1);
-  EXPECT_FALSE(autograd_place().backward);
+  EXPECT_FALSE(autograd_position().backward);
 }
 
 }  // namespace

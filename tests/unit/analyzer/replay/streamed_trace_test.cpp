@@ -175,7 +175,7 @@ TEST(StreamedTrace, LevelsAreTiedAndLimitsDeducedAsInMemory) {
     const TraceFile file(recorded, seed % 3 == 0 ? 7 : 1000);
     auto loaded = load(file.path());
     ASSERT_TRUE(loaded);
-    EXPECT_GT(complete_subject(*loaded), 0U);
+    EXPECT_GT(complete_trace(*loaded), 0U);
     const std::vector<Prepared> heaps = prepare(*loaded);
     const auto streamed = StreamedTrace::open(file.path());
     ASSERT_TRUE(streamed) << streamed.error().message();

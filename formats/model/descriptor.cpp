@@ -1,4 +1,4 @@
-#include "formats/model/guest_file.h"
+#include "formats/model/descriptor.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

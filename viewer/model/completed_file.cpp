@@ -1,11 +1,11 @@
-#include "viewer/model/subject.h"
+#include "viewer/model/completed_file.h"
 
 #include <algorithm>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "analyzer/replay/subject.h"
+#include "analyzer/replay/completed_trace.h"
 #include "formats/reader/load.h"
 #include "formats/writer/trace_writer.h"
 
@@ -28,11 +28,11 @@ class OwnFile final : public ByteFile {
 
 }  // namespace
 
-Result<std::shared_ptr<ByteFile>> subject_of(const std::shared_ptr<ByteFile>& file, const std::string& name,
-                                             Bytes memory_limit) {
+Result<std::shared_ptr<ByteFile>> completed_file(const std::shared_ptr<ByteFile>& file, const std::string& name,
+                                                 Bytes memory_limit) {
   Result<Trace> trace = load_checked(file, name, memory_limit);
   if (!trace) return std::move(trace).error();
-  if (complete_subject(*trace) == 0) return std::shared_ptr<ByteFile>();
+  if (complete_trace(*trace) == 0) return std::shared_ptr<ByteFile>();
   std::vector<std::byte> bytes;
   TraceWriter writer(memory_sink(bytes), trace->header);
   writer.extend_tables(trace->tables);

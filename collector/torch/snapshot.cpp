@@ -1,4 +1,4 @@
-#include "collector/torch/held.h"
+#include "collector/torch/snapshot.h"
 
 #include <dlfcn.h>
 
@@ -96,7 +96,7 @@ bool is_held(const Api& api, Object* block) {
 
 void record_segment(const Api& api, agent::Recorder& recorder, Object* segment) {
   agent::Record record;
-  record.kind = agent::RecordKind::held;
+  record.kind = agent::RecordKind::snapshot_block;
   record.device = static_cast<std::int16_t>(number(api, segment, "device"));
   record.stream = number(api, segment, "stream");
   record.address = number(api, segment, "address");
@@ -127,18 +127,18 @@ void take_snapshot(const Api& api) {
   if (function.get() == nullptr) return;
 
   agent::Record border;
-  border.kind = agent::RecordKind::held_begin;
+  border.kind = agent::RecordKind::snapshot_begin;
   recorder->emit(border);
   const Owned segments(api, api.call(function.get(), nullptr));
   const std::ptrdiff_t count = segments.get() != nullptr ? api.list_size(segments.get()) : 0;
   for (std::ptrdiff_t i = 0; i < count; ++i) record_segment(api, *recorder, api.list_item(segments.get(), i));
-  border.kind = agent::RecordKind::held_end;
+  border.kind = agent::RecordKind::snapshot_end;
   recorder->emit(border);
 }
 
 }  // namespace
 
-void ask_for_held() {
+void ask_for_snapshot() {
   const Api* const api = find_api();
   if (api == nullptr) return;
   api->add_pending_call(

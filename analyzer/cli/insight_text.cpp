@@ -1,4 +1,4 @@
-#include "analyzer/cli/insight_words.h"
+#include "analyzer/cli/insight_text.h"
 
 #include <algorithm>
 #include <chrono>

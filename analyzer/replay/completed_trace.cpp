@@ -1,4 +1,4 @@
-#include "analyzer/replay/subject.h"
+#include "analyzer/replay/completed_trace.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,7 +7,7 @@
 
 namespace memreel {
 
-std::size_t complete_subject(Trace& trace) {
+std::size_t complete_trace(Trace& trace) {
   const std::size_t tied = tie_levels(trace);
   return tied + infer_torch_calls(trace);
 }
@@ -22,11 +22,11 @@ bool may_be_completed(const Header& header, const Tables& tables) {
   });
 }
 
-void SubjectStream::see(const EventColumns& events) {
+void CompletedStream::see(const EventColumns& events) {
   for (std::size_t i = 0; i < events.count(); ++i) ties_.see(events[i], seen_++);
 }
 
-bool SubjectStream::end_first_pass(const Header& header, const Tables& tables) {
+bool CompletedStream::end_first_pass(const Header& header, const Tables& tables) {
   tied_levels_ = std::move(ties_).finish();
   if (!may_be_completed(header, tables)) return false;
   tables_ = tables;
@@ -35,7 +35,7 @@ bool SubjectStream::end_first_pass(const Header& header, const Tables& tables) {
   return tied_levels_.count() > 0 || (finder_ && finder_->possible());
 }
 
-void SubjectStream::see_again(const EventColumns& events) {
+void CompletedStream::see_again(const EventColumns& events) {
   for (std::size_t i = 0; i < events.count(); ++i) {
     Event event = events[i];
     if (!tied_levels_.rewrite(event, seen_++, tables_)) continue;
@@ -44,12 +44,12 @@ void SubjectStream::see_again(const EventColumns& events) {
   }
 }
 
-void SubjectStream::end_second_pass() {
+void CompletedStream::end_second_pass() {
   if (finder_) calls_ = std::move(*finder_).find();
   finder_.reset();
 }
 
-const EventColumns& SubjectStream::Pass::next(const EventColumns& events) {
+const EventColumns& CompletedStream::Pass::next(const EventColumns& events) {
   out_.clear();
   const std::vector<TorchCall>& calls = subject_->calls_;
   for (std::size_t i = 0; i < events.count(); ++i) {

@@ -15,16 +15,16 @@ namespace memreel {
 /// Makes a trace what every analysis judges, and the viewer shows: its levels are tied (analyzer/history/levels.h), so
 /// that nothing is counted twice, and it has the calls that PyTorch's allocator leaves no record of (torch_calls.h).
 /// Returns how much that changed; 0: nothing.
-std::size_t complete_subject(Trace& trace);
+std::size_t complete_trace(Trace& trace);
 
-/// Whether complete_subject() may change a trace with these.
+/// Whether complete_trace() may change a trace with these.
 bool may_be_completed(const Header& header, const Tables& tables);
 
 /// The same block by block, for a trace that is read more than once. Memory: segments, and what the driver gave.
-class SubjectStream {
+class CompletedStream {
  public:
   /// `tables` may grow, and must outlive the first pass.
-  explicit SubjectStream(const Tables& tables) : ties_(tables) {}
+  explicit CompletedStream(const Tables& tables) : ties_(tables) {}
 
   /// The first pass: the next events.
   void see(const EventColumns& events);
@@ -40,12 +40,12 @@ class SubjectStream {
   /// Says what the trace's events are, from its beginning; after the second pass, as often as it takes.
   class Pass {
    public:
-    explicit Pass(const SubjectStream& subject) : subject_(&subject) {}
+    explicit Pass(const CompletedStream& subject) : subject_(&subject) {}
     /// What the next events are. Valid until the next call.
     const EventColumns& next(const EventColumns& events);
 
    private:
-    const SubjectStream* subject_;
+    const CompletedStream* subject_;
     EventColumns out_;
     std::uint32_t seen_ = 0;  // of the trace
     std::uint32_t tied_ = 0;  // those left once the levels are tied

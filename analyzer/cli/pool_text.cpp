@@ -1,4 +1,4 @@
-#include "analyzer/cli/pool_words.h"
+#include "analyzer/cli/pool_text.h"
 
 #include <algorithm>
 #include <iostream>

@@ -12,12 +12,12 @@ namespace memreel::cli {
 
 /// Opens a trace to judge it: its levels are tied (analyzer/history/levels.h), so that nothing is counted twice.
 /// `memory_limit` as in open_input().
-Result<Trace> open_subject(const std::filesystem::path& file, Bytes memory_limit);
+Result<Trace> open_completed(const std::filesystem::path& file, Bytes memory_limit);
 
 /// The same for commands that show stacks: native frames have their names (analyzer/cli/input.h).
-Result<Trace> open_subject(const std::filesystem::path& file, Bytes memory_limit, const SymbolOptions& symbols);
+Result<Trace> open_completed(const std::filesystem::path& file, Bytes memory_limit, const SymbolOptions& symbols);
 
-/// What open_subject() does with a trace once it is read.
-void prepare_subject(Trace& trace, const std::filesystem::path& file, const SymbolOptions& symbols);
+/// What open_completed() does with a trace once it is read.
+void complete_input(Trace& trace, const std::filesystem::path& file, const SymbolOptions& symbols);
 
 }  // namespace memreel::cli

@@ -1,5 +1,5 @@
 // The sums that a flight recorder keeps, as the viewer shows them.
-#include "viewer/model/folded_course.h"
+#include "viewer/model/folded_series.h"
 
 #include <gtest/gtest.h>
 
@@ -45,8 +45,8 @@ std::vector<StackWeight> weighed(const Document& document, Nanoseconds begin, Na
   return *weigh_folded(document, with_sums, begin, end, nullptr, Progress({}, share));
 }
 
-TEST(FoldedCourse, IsWhatWasLiveWhenEachIntervalEnded) {
-  const auto course = folded_course(document_of(flight_sums()), with_sums);
+TEST(FoldedSeries, IsWhatWasLiveWhenEachIntervalEnded) {
+  const auto course = folded_series(document_of(flight_sums()), with_sums);
   const std::vector<FoldedPoint> expected{
       {.time = ns(100), .live = {0}},
       {.time = ns(110), .live = {200}},
@@ -59,10 +59,10 @@ TEST(FoldedCourse, IsWhatWasLiveWhenEachIntervalEnded) {
   EXPECT_EQ(folded_live(course, ns(129)), Bytes{200});
   EXPECT_EQ(folded_live(course, ns(135)), Bytes{157});
   EXPECT_EQ(folded_live(course, ns(136)), std::nullopt);
-  EXPECT_TRUE(folded_course(Document(), with_sums).empty());
+  EXPECT_TRUE(folded_series(Document(), with_sums).empty());
 }
 
-TEST(FoldedCourse, StacksAreWeighedInTheIntervalsOfARange) {
+TEST(FoldedSeries, StacksAreWeighedInTheIntervalsOfARange) {
   const Document document = document_of(flight_sums());
   const auto all = weighed(document, ns(0), ns(1000));
   ASSERT_EQ(all.size(), 2U);
@@ -75,19 +75,19 @@ TEST(FoldedCourse, StacksAreWeighedInTheIntervalsOfARange) {
   EXPECT_TRUE(weighed(document, ns(136), ns(200)).empty());
 }
 
-TEST(FoldedCourse, DamagedSumsDoNoHarm) {
+TEST(FoldedSeries, DamagedSumsDoNoHarm) {
   FoldedHistory history = flight_sums();
   history.interval = Nanoseconds{std::numeric_limits<std::int64_t>::max()};
   history.begin = Nanoseconds{std::numeric_limits<std::int64_t>::min()};
   history.until = Nanoseconds{std::numeric_limits<std::int64_t>::max()};
-  EXPECT_FALSE(folded_course(document_of(history), with_sums).empty());
+  EXPECT_FALSE(folded_series(document_of(history), with_sums).empty());
   EXPECT_FALSE(weighed(document_of(history), ns(-5), ns(1)).empty());
   history = flight_sums();
   std::swap(history.rows.front().interval, history.rows.back().interval);
-  EXPECT_TRUE(folded_live(folded_course(document_of(history), with_sums), ns(105)));
+  EXPECT_TRUE(folded_live(folded_series(document_of(history), with_sums), ns(105)));
   history = flight_sums();
   history.until = ns(99);
-  EXPECT_TRUE(folded_course(document_of(history), with_sums).empty());
+  EXPECT_TRUE(folded_series(document_of(history), with_sums).empty());
   EXPECT_TRUE(weighed(document_of(history), ns(0), ns(1000)).empty());
 }
 

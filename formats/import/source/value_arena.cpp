@@ -1,4 +1,4 @@
-#include "formats/import/source/values.h"
+#include "formats/import/source/value_arena.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "viewer/model/folded_course.h"
+#include "viewer/model/folded_series.h"
 
 #include <algorithm>
 #include <iterator>
@@ -22,7 +22,7 @@ Nanoseconds begin_of(const FoldedHistory& folded, std::uint64_t interval) {
 
 }  // namespace
 
-std::vector<FoldedPoint> folded_course(const Document& document, HeapId heap) {
+std::vector<FoldedPoint> folded_series(const Document& document, HeapId heap) {
   const FoldedHistory& folded = *document.folded;
   std::vector<FoldedPoint> course;
   if (!is_sound(folded)) return course;

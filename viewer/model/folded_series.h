@@ -22,7 +22,7 @@ struct FoldedPoint {
 
 /// From the beginning of the recording (0 bytes) until Losses::folded_until, where they are what the trace's own
 /// allocations say. Empty where nothing was folded.
-std::vector<FoldedPoint> folded_course(const Document& document, HeapId heap);
+std::vector<FoldedPoint> folded_series(const Document& document, HeapId heap);
 
 /// The live bytes at `time`, as the last interval that had ended by then says; none before the first, after the last.
 std::optional<Bytes> folded_live(const std::vector<FoldedPoint>& course, Nanoseconds time);

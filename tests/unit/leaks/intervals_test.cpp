@@ -1,4 +1,4 @@
-#include "analyzer/insight/rounds.h"
+#include "analyzer/insight/intervals.h"
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ class RoundsOfATrace : public ::testing::Test {
         {.name = StringId{static_cast<std::uint32_t>(tables.strings.size() - 1)}, .phase = MarkPhase::end});
     build_.push({.kind = EventKind::mark, .origin = origin_, .value = tables.marks.size() - 1});
   }
-  Rounds rounds() { return find_rounds(build_.trace(), HeapId{1}); }
+  Intervals intervals() { return find_intervals(build_.trace(), HeapId{1}); }
 
   TraceBuilder build_;
   OriginId origin_ = build_.origin(HeapId{1});
@@ -35,9 +35,9 @@ TEST_F(RoundsOfATrace, MarksOfStepsComeFirst) {
     alloc(loss_);
     mark("step");
   }
-  EXPECT_EQ(rounds().source, RoundSource::marks);
-  EXPECT_EQ(rounds().count(), 9U);
-  EXPECT_EQ(text_of(rounds()), "9 steps, from the marks \"step\"");
+  EXPECT_EQ(intervals().source, IntervalSource::marks);
+  EXPECT_EQ(intervals().count(), 9U);
+  EXPECT_EQ(text_of(intervals()), "9 steps, from the marks \"step\"");
 }
 
 TEST_F(RoundsOfATrace, AFewMarksAreTooFew) {
@@ -47,8 +47,8 @@ TEST_F(RoundsOfATrace, AFewMarksAreTooFew) {
     alloc(loss_);
     if (i % 10 == 0) mark("step");
   }
-  EXPECT_EQ(rounds().source, RoundSource::repetition);
-  EXPECT_EQ(rounds().count(), 40U);
+  EXPECT_EQ(intervals().source, IntervalSource::repetition);
+  EXPECT_EQ(intervals().count(), 40U);
 }
 
 TEST_F(RoundsOfATrace, TheOutermostLoopIsFoundByItsRepetition) {
@@ -60,8 +60,8 @@ TEST_F(RoundsOfATrace, TheOutermostLoopIsFoundByItsRepetition) {
     }
     alloc(loss_);
   }
-  const Rounds found = rounds();
-  EXPECT_EQ(found.source, RoundSource::repetition);
+  const Intervals found = intervals();
+  EXPECT_EQ(found.source, IntervalSource::repetition);
   EXPECT_EQ(found.count(), 30U);
   EXPECT_EQ(found.name, "train.py:10");
   EXPECT_TRUE(found.last_is_open);
@@ -72,22 +72,22 @@ TEST_F(RoundsOfATrace, WithoutStacksSizesRepeat) {
   for (int i = 0; i < 20; ++i) {
     for (const Bytes size : {7000_B, 512_B, 512_B, 9000_B}) alloc(StackId::none, size);
   }
-  EXPECT_EQ(rounds().source, RoundSource::repetition);
-  EXPECT_EQ(rounds().count(), 20U);
-  EXPECT_EQ(rounds().name, "");
+  EXPECT_EQ(intervals().source, IntervalSource::repetition);
+  EXPECT_EQ(intervals().count(), 20U);
+  EXPECT_EQ(intervals().name, "");
 }
 
 TEST_F(RoundsOfATrace, WhatDoesNotRepeatIsCutIntoIntervals) {
   for (std::uint64_t i = 0; i < 1000; ++i) alloc(load_, Bytes{1 + i * i});
-  EXPECT_EQ(rounds().source, RoundSource::allocations);
-  EXPECT_EQ(rounds().count(), 64U);
-  EXPECT_STREQ(rounds().unit(), "interval");
+  EXPECT_EQ(intervals().source, IntervalSource::allocations);
+  EXPECT_EQ(intervals().count(), 64U);
+  EXPECT_STREQ(intervals().unit(), "interval");
 }
 
 TEST_F(RoundsOfATrace, TooLittleIsNotCut) {
   for (int i = 0; i < 5; ++i) alloc(load_);
-  EXPECT_EQ(rounds().source, RoundSource::none);
-  EXPECT_EQ(rounds().count(), 0U);
+  EXPECT_EQ(intervals().source, IntervalSource::none);
+  EXPECT_EQ(intervals().count(), 0U);
 }
 
 }  // namespace

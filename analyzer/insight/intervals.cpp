@@ -1,4 +1,4 @@
-#include "analyzer/insight/rounds.h"
+#include "analyzer/insight/intervals.h"
 
 #include <algorithm>
 #include <map>
@@ -69,10 +69,10 @@ bool is_even(const std::vector<std::uint32_t>& places, std::size_t total) {
   return longest <= 4 * usual && usual >= 2 && 4 * covered >= 3 * total;
 }
 
-/// Places of the allocations that begin a round; empty when there is no loop to be seen.
+/// Places of the allocations that begin an interval; empty when there is no loop to be seen.
 std::vector<std::uint32_t> beginnings(const SiteSequence& sequence) {
   struct Loop {
-    std::uint32_t rounds;
+    std::uint32_t intervals;
     std::vector<std::uint32_t> sites;  // in the order they are first seen
   };
   std::map<std::uint32_t, std::vector<std::uint32_t>> by_count;
@@ -88,7 +88,8 @@ std::vector<std::uint32_t> beginnings(const SiteSequence& sequence) {
   std::erase_if(loops, [&](const Loop& loop) {
     return 4 * loop.sites.size() < most_sites || loop.sites.size() < std::min<std::size_t>(2, most_sites);
   });
-  std::stable_partition(loops.begin(), loops.end(), [](const Loop& loop) { return loop.rounds >= well_many_rounds; });
+  std::stable_partition(loops.begin(), loops.end(),
+                        [](const Loop& loop) { return loop.intervals >= well_many_rounds; });
   if (loops.size() > loops_tried) loops.resize(loops_tried);
   for (const Loop& loop : loops) {
     std::vector<std::uint32_t> places;
@@ -105,48 +106,48 @@ std::string line_of(const Trace& trace, StackId stack) {
   return frame.file.empty() ? std::string(frame.function) : std::string(frame.file) + ":" + std::to_string(frame.line);
 }
 
-Rounds by_repetition(const Trace& trace, const SiteSequence& sequence) {
+Intervals by_repetition(const Trace& trace, const SiteSequence& sequence) {
   const std::vector<std::uint32_t> places = beginnings(sequence);
   if (places.size() < fewest_repeats) return {};
-  Rounds rounds{.source = RoundSource::repetition,
-                .name = line_of(trace, sequence.sites[sequence.site_of[places.front()]].stack),
-                .last_is_open = true};
-  for (std::size_t i = 1; i < places.size(); ++i) rounds.ends.push_back(sequence.event_of[places[i]]);
-  return rounds;
+  Intervals intervals{.source = IntervalSource::repetition,
+                      .name = line_of(trace, sequence.sites[sequence.site_of[places.front()]].stack),
+                      .last_is_open = true};
+  for (std::size_t i = 1; i < places.size(); ++i) intervals.ends.push_back(sequence.event_of[places[i]]);
+  return intervals;
 }
 
-Rounds by_allocations(const SiteSequence& sequence) {
+Intervals by_allocations(const SiteSequence& sequence) {
   const std::size_t total = sequence.event_of.size();
-  const std::size_t intervals = std::min<std::size_t>(most_intervals, total / 4);
-  if (intervals < fewest_repeats) return {};
-  Rounds rounds{.source = RoundSource::allocations, .name = {}, .last_is_open = true};
-  for (std::size_t i = 1; i < intervals; ++i) rounds.ends.push_back(sequence.event_of[total * i / intervals]);
-  return rounds;
+  const std::size_t count = std::min<std::size_t>(most_intervals, total / 4);
+  if (count < fewest_repeats) return {};
+  Intervals intervals{.source = IntervalSource::allocations, .name = {}, .last_is_open = true};
+  for (std::size_t i = 1; i < count; ++i) intervals.ends.push_back(sequence.event_of[total * i / count]);
+  return intervals;
 }
 
 }  // namespace
 
-Rounds find_rounds(const Trace& trace, HeapId heap) {
+Intervals find_intervals(const Trace& trace, HeapId heap) {
   Steps steps = find_steps(trace, heap);
   if (steps.ends.size() >= fewest_repeats)
-    return {.source = RoundSource::marks, .name = std::move(steps.mark), .ends = std::move(steps.ends)};
+    return {.source = IntervalSource::marks, .name = std::move(steps.mark), .ends = std::move(steps.ends)};
   const SiteSequence sequence = site_sequence(trace, heap);
-  Rounds rounds = by_repetition(trace, sequence);
-  return rounds.count() != 0 ? rounds : by_allocations(sequence);
+  Intervals intervals = by_repetition(trace, sequence);
+  return intervals.count() != 0 ? intervals : by_allocations(sequence);
 }
 
-std::string text_of(const Rounds& rounds) {
-  const std::string count = std::to_string(rounds.count());
-  switch (rounds.source) {
-    case RoundSource::marks:
-      return count + " steps, from the marks \"" + rounds.name + "\"";
-    case RoundSource::repetition:
+std::string text_of(const Intervals& intervals) {
+  const std::string count = std::to_string(intervals.count());
+  switch (intervals.source) {
+    case IntervalSource::marks:
+      return count + " steps, from the marks \"" + intervals.name + "\"";
+    case IntervalSource::repetition:
       return count + " steps, found by allocations that repeat" +
-             (rounds.name.empty() ? "" : " (each starts at " + rounds.name + ")");
-    case RoundSource::allocations:
+             (intervals.name.empty() ? "" : " (each starts at " + intervals.name + ")");
+    case IntervalSource::allocations:
       return count + " intervals of equally many allocations, as no steps are marked and none repeat";
-    case RoundSource::time:
-      return count + " intervals of " + rounds.name + ", from the recorder's sums";
+    case IntervalSource::time:
+      return count + " intervals of " + intervals.name + ", from the recorder's sums";
     default:
       return "too few steps to judge growth";
   }

@@ -6,7 +6,7 @@
 
 namespace memreel::torch {
 
-enum class Word : std::uint8_t {
+enum class SnapshotKey : std::uint8_t {
   not_looked_up = 0,  // the note that a text begins with, see ValueArena::text_note()
   other,
   // root
@@ -69,6 +69,6 @@ enum class Word : std::uint8_t {
 };
 
 /// `other` when the text is none of the above.
-Word word_of(std::string_view text);
+SnapshotKey key_of(std::string_view text);
 
 }  // namespace memreel::torch

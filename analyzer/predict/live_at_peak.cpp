@@ -1,4 +1,4 @@
-#include "analyzer/predict/held.h"
+#include "analyzer/predict/live_at_peak.h"
 
 #include <algorithm>
 #include <map>
@@ -39,25 +39,25 @@ std::vector<Held> most_grown_first(const std::map<Key, Held>& all) {
 
 }  // namespace
 
-HeldAtPeak held_at_peak(const Model& model, const Categories& categories, const Values& at,
+LiveAtPeak live_at_peak(const Model& model, const Categories& categories, const Values& at,
                         const Assumption& assumption) {
-  std::map<StackId, HeldBySite> sites;
-  std::map<Category, HeldByCategory> by_category;
+  std::map<StackId, LiveBySite> sites;
+  std::map<Category, LiveByCategory> by_category;
   const Trace& trace = model.base->trace;
-  const auto add_up = [&](const Values& values, Bytes HeldBySite::*of_site, Bytes HeldByCategory::*of_category) {
+  const auto add_up = [&](const Values& values, Bytes LiveBySite::*of_site, Bytes LiveByCategory::*of_category) {
     for_each_held(model, values, assumption, [&](AllocationId allocation, Bytes bytes) {
       const StackId stack = trace.events.stack[trace.allocation_events[index(allocation)]];
-      HeldBySite& site = sites[stack];
+      LiveBySite& site = sites[stack];
       site.stack = stack;
       site.*of_site += bytes;
       const Category category = categories.category(allocation);
-      HeldByCategory& held = by_category[category];
+      LiveByCategory& held = by_category[category];
       held.category = category;
       held.*of_category += bytes;
     });
   };
-  add_up(model.base->at, &HeldBySite::recorded, &HeldByCategory::recorded);
-  add_up(at, &HeldBySite::predicted, &HeldByCategory::predicted);
+  add_up(model.base->at, &LiveBySite::recorded, &LiveByCategory::recorded);
+  add_up(at, &LiveBySite::predicted, &LiveByCategory::predicted);
   return {.sites = most_grown_first(sites), .categories = most_grown_first(by_category)};
 }
 

@@ -8,24 +8,24 @@
 
 namespace memreel {
 
-struct HeldBySite {
+struct LiveBySite {
   StackId stack = StackId::none;  // of the recording
   Bytes recorded, predicted;
 };
 
-struct HeldByCategory {
+struct LiveByCategory {
   Category category = Category::unknown;
   Bytes recorded, predicted;
 };
 
 /// What grows most comes first.
-struct HeldAtPeak {
-  std::vector<HeldBySite> sites;
-  std::vector<HeldByCategory> categories;
+struct LiveAtPeak {
+  std::vector<LiveBySite> sites;
+  std::vector<LiveByCategory> categories;
 };
 
 /// `categories`: of the model's base. Replays both runs.
-HeldAtPeak held_at_peak(const Model& model, const Categories& categories, const Values& at,
+LiveAtPeak live_at_peak(const Model& model, const Categories& categories, const Values& at,
                         const Assumption& assumption);
 
 }  // namespace memreel
