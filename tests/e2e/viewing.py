@@ -48,6 +48,7 @@ class View:
                                         env=screen.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
         self.mouse, self.pointer = 0, None  # how often buttons were used, and where the pointer was put
+        self.has_window = False
 
     def ask(self, what, **more):
         self.process.stdin.write(json.dumps({"do": what, **more}) + "\n")
@@ -70,6 +71,9 @@ class View:
 
     def hands(self, *arguments):
         words = [str(argument) for argument in arguments]
+        if not self.has_window:
+            self.ask("state")  # what is done before there is a window is nobody's
+            self.has_window = True
         subprocess.run(["xdotool", *words], env=self.screen.environment, check=True, stdout=subprocess.DEVNULL)
         for i, word in enumerate(words):
             if word == "mousemove":
