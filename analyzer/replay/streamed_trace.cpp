@@ -69,8 +69,8 @@ Result<std::unique_ptr<StreamedTrace>> StreamedTrace::open(const std::filesystem
   if (!reader) return std::move(reader).error();
   std::unique_ptr<StreamedTrace> result(new StreamedTrace(path, memory_limit));
   std::optional<StreamedMetrics> metrics(std::in_place, reader->tables());
-  result->subject_.emplace(reader->tables());
-  CompletedStream& subject = *result->subject_;
+  result->completed_.emplace(reader->tables());
+  CompletedStream& subject = *result->completed_;
   const Result<std::uint64_t> count = read_blocks(*reader, path, all, [&](const EventColumns& events) {
     subject.see(events);
     metrics->take(events);
@@ -100,7 +100,7 @@ Result<std::unique_ptr<StreamedTrace>> StreamedTrace::open(const std::filesystem
     done = once_more([&](const EventColumns& events) { metrics->take(pass.next(events)); });
     if (!done) return std::move(done).error();
   } else {
-    result->subject_.reset();
+    result->completed_.reset();
   }
   result->event_count_ = metrics->count;
   result->row_counts_ = std::move(metrics->row_counts);
@@ -127,10 +127,10 @@ void StreamedTrace::for_each_piece(HeapId heap, const std::function<bool(const P
   const Result<void> done = [&]() -> Result<void> {
     Result<TraceReader> reader = open_reader(path_, memory_limit_);
     if (!reader) return std::move(reader).error();
-    const Tables& tables = subject_ ? trace_.tables : reader->tables();
+    const Tables& tables = completed_ ? trace_.tables : reader->tables();
     Preparation preparation(tables);
     std::optional<CompletedStream::Pass> pass;
-    if (subject_) pass.emplace(*subject_);
+    if (completed_) pass.emplace(*completed_);
     bool wanted = true;
     std::uint64_t at = 0;
     const Result<std::uint64_t> count = read_blocks(*reader, path_, recorded_, [&](const EventColumns& recorded) {

@@ -53,10 +53,10 @@ class StreamedTrace final : public RowSource {
   std::vector<HeapHistory> histories_;
   std::vector<std::size_t> row_counts_;  // by HeapId
   Trace trace_;
-  std::optional<CompletedStream> subject_;  // of a trace whose events are not what they were recorded as
-  std::uint64_t recorded_ = 0;              // events in the file
-  std::uint64_t event_count_ = 0;           // events that they are
-  mutable std::mutex mutex_;                // of status_
+  std::optional<CompletedStream> completed_;  // of a trace whose events are not what they were recorded as
+  std::uint64_t recorded_ = 0;                // events in the file
+  std::uint64_t event_count_ = 0;             // events that they are
+  mutable std::mutex mutex_;                  // of status_
   mutable Result<void> status_;
 };
 

@@ -20,7 +20,7 @@ enum class Weighing : std::uint8_t {
   peak,            // bytes live when most were in a range
   kept,            // bytes allocated in a range and live at its end
   leaked,          // bytes that are kept and were judged to be a leak: weigh_allocations()
-  folded,          // bytes allocated in a range of time, by the sums of a flight recorder (folded_course.h)
+  folded,          // bytes allocated in a range of time, by the sums of a flight recorder (folded_series.h)
 };
 
 struct StackWeight {

@@ -27,7 +27,7 @@ void tell_folded(const Document& document) {
 
 }  // namespace
 
-const std::vector<FoldedPoint>& TimelinePane::folded_course_of(Scene& scene) {
+const std::vector<FoldedPoint>& TimelinePane::folded_series_of(Scene& scene) {
   static const std::vector<FoldedPoint> nothing;
   if (scene.doc().folded->empty()) return nothing;
   const FoldedKey key{scene.doc().folded, scene.selection.heap};
@@ -39,9 +39,9 @@ const std::vector<FoldedPoint>& TimelinePane::folded_course_of(Scene& scene) {
   return folded_.value() && folded_.key()->heap == key.heap ? *folded_.value() : nothing;
 }
 
-void TimelinePane::draw_folded_course(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area,
+void TimelinePane::draw_folded_series(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area,
                                       std::uint64_t top) {
-  const std::vector<FoldedPoint>& course = folded_course_of(scene);
+  const std::vector<FoldedPoint>& course = folded_series_of(scene);
   const Colour colour = folded_colour(scene.theme);
   for (std::size_t i = 1; i < course.size(); ++i) {
     const float left = std::max(axis.x_of(course[i - 1].time), area.left);

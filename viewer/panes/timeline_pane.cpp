@@ -139,7 +139,7 @@ void TimelinePane::draw_values(Scene& scene, const HeapSeries& series, std::uint
     if (series.has_pending) entry("pending", scene.theme.held, text_of(Bytes{value_of(metrics, Metric::held) - live}));
   }
   const Nanoseconds at = selection.hovered_time.value_or(document.time(std::max(1U, events) - 1));
-  if (const auto summed = folded_live(folded_course_of(scene), at))
+  if (const auto summed = folded_live(folded_series_of(scene), at))
     entry("live, summed up", folded_colour(scene.theme), text_of(*summed));
   for (std::size_t i = 0; i < scene.overlays.size(); ++i)
     if (scene.overlays[i].heap == selection.heap) entry("", scene.theme.hue(i + 1), scene.overlays[i].name);
@@ -185,7 +185,7 @@ void TimelinePane::draw_plot(Scene& scene) {
   for (const Overlay& overlay : scene.overlays)
     if (overlay.heap == scene.selection.heap)
       for (const std::uint64_t bytes : overlay.bytes) top = std::max(top, bytes);
-  for (const FoldedPoint& point : folded_course_of(scene))
+  for (const FoldedPoint& point : folded_series_of(scene))
     if (point.time >= scene.selection.view.begin) top = std::max(top, point.live.count);
   // The limit is on screen where it is within reach.
   if (const auto limit = limit_of(scene); limit && limit->count <= top + top / 2) top = std::max(top, limit->count);
@@ -194,7 +194,7 @@ void TimelinePane::draw_plot(Scene& scene) {
   top += top / 12;
 
   list.PushClipRect(area.min(), area.max(), true);
-  draw_folded_course(scene, list, axis, area, top);
+  draw_folded_series(scene, list, axis, area, top);
   if (scene.split() == SplitBy::nothing || !draw_groups(scene, list, area, top))
     draw_series(scene.theme, list, area, top, plot_.contents->series, scene.series()->has_pending,
                 [&](std::size_t x) { return plot_.x_of(x); });
@@ -249,7 +249,7 @@ void TimelinePane::draw_minimap(Scene& scene) {
   update(minimap_, scene, all, area);
   const std::vector<SeriesColumn>& columns = minimap_.contents->series;
   std::uint64_t top = std::max<std::uint64_t>(highest(columns), 1);
-  for (const FoldedPoint& point : folded_course_of(scene)) top = std::max(top, point.live.count);
+  for (const FoldedPoint& point : folded_series_of(scene)) top = std::max(top, point.live.count);
   const auto x_of = [&](std::size_t x) { return minimap_.x_of(x); };
   const auto up_to = [&](Metric metric) {
     return [&, metric](std::size_t x) {
@@ -257,7 +257,7 @@ void TimelinePane::draw_minimap(Scene& scene) {
     };
   };
   const TimeAxis axis(all, area, scene.selection.axis);
-  draw_folded_course(scene, list, axis, area, top);
+  draw_folded_series(scene, list, axis, area, top);
   fill_columns(list, columns.size(), x_of, scene.theme.reserved, up_to(Metric::reserved));
   fill_columns(list, columns.size(), x_of, with_alpha(scene.theme.live, 0xC0), up_to(Metric::live));
   const float left = axis.x_of(scene.selection.view.begin),

@@ -87,8 +87,8 @@ class TimelinePane {
   static void draw_limit(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top);
   void draw_minimap(Scene& scene);
   /// Empty where nothing was summed up, or before that is known.
-  const std::vector<FoldedPoint>& folded_course_of(Scene& scene);
-  void draw_folded_course(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area, std::uint64_t top);
+  const std::vector<FoldedPoint>& folded_series_of(Scene& scene);
+  void draw_folded_series(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area, std::uint64_t top);
   /// Where single events begin, and that there are none before.
   void draw_folded_end(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
   static std::optional<Contents> make(const Document& document, const Key& key);
