@@ -66,6 +66,18 @@ class Keys(HandsTest):
         self.assertEqual(view.key("KP_Enter")["other"], str(SAMPLES / "leak.reel"))
         self.end(view)
 
+    def test_a_key_pressed_and_released_between_two_frames_counts(self):
+        view = self.open(SAMPLES / "leak.reel", "--pane", "policies")
+        view.click_on("policies/specs")
+        before = view.ask("state")["keys"]
+        view.process.send_signal(signal.SIGSTOP)
+        view.hands("key", "Escape")
+        view.process.send_signal(signal.SIGCONT)
+        while view.settled()["keys"] == before:
+            pass
+        self.assertEqual(view.key("9")["tab"], "compare", "Esc left the field")
+        self.end(view)
+
     def test_light_titles_are_legible(self):
         view = self.open(SAMPLES / "leak.reel", "--light")
         view.settled()

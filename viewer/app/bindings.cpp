@@ -5,6 +5,7 @@
 
 #include "viewer/app/viewer.h"
 #include "viewer/model/navigation.h"
+#include "viewer/panes/draw.h"
 
 namespace memreel::viewer {
 
@@ -129,7 +130,7 @@ void Viewer::make_commands() {
 
 void Viewer::handle_keys(double seconds) {
   commands_.handle(window_, open_dialog_.is_open());
-  if (ImGui::GetIO().WantTextInput || document_->empty()) return;
+  if (is_typing() || document_->empty()) return;
   const auto held = [&](int key, int other) { return window_.is_held_alone(key) || window_.is_held_alone(other); };
   const Nanoseconds anchor = selection_.hovered_time.value_or(selection_.view.begin + selection_.view.length() / 2);
   // A key that is held zooms five times in a second, and moves one and a half screens.

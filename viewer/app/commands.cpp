@@ -9,6 +9,8 @@
 #include <cctype>
 #include <utility>
 
+#include "viewer/panes/draw.h"
+
 namespace memreel::viewer {
 namespace {
 
@@ -39,7 +41,7 @@ void Commands::handle(const Window& window, bool has_dialog) {
     return;
   }
   constexpr int relevant = GLFW_MOD_CONTROL | GLFW_MOD_ALT | GLFW_MOD_SHIFT | GLFW_MOD_SUPER;
-  const bool typing = ImGui::GetIO().WantTextInput;
+  const bool typing = is_typing();
   for (const KeyPress& press : window.keys())
     for (const Command& command : commands_) {
       if (command.key != press.key || command.modifiers != (press.modifiers & relevant)) continue;

@@ -17,8 +17,8 @@
 #include <utility>
 
 #include "viewer/app/clock.h"
-#include "viewer/app/double_click.h"
 #include "viewer/app/screen_scale.h"
+#include "viewer/app/slow_frames.h"
 
 namespace memreel::viewer {
 namespace {
@@ -258,7 +258,7 @@ void Window::apply_zoom() {
 #endif
 }
 
-void Window::begin_imgui_frame() { new_frame(std::exchange(new_left_presses_, 0)); }
+void Window::begin_imgui_frame() { new_frame(std::exchange(new_left_presses_, 0), keys_); }
 
 FrameTimes Window::frame(const Theme& theme, const std::function<void()>& contents) {
   glfwPollEvents();

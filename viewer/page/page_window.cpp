@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "viewer/app/clock.h"
-#include "viewer/app/double_click.h"
+#include "viewer/app/slow_frames.h"
 #include "viewer/app/window.h"
 #include "viewer/page/fonts.h"
 #include "viewer/page/keys.h"
@@ -294,7 +294,7 @@ void Window::begin_imgui_frame() {
   io.DeltaTime = static_cast<float>(std::clamp(now - std::exchange(window_->last_frame, now), 1e-4, 1.0));
   for (std::size_t button = 0; button < mouse_buttons; ++button)
     io.MouseDown[button] = std::exchange(window_->pressed[button], false) || window_->down[button];
-  new_frame(std::exchange(new_left_presses_, 0));
+  new_frame(std::exchange(new_left_presses_, 0), keys_);
 }
 
 FrameTimes Window::frame(const Theme& theme, const std::function<void()>& contents) {

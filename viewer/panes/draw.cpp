@@ -279,6 +279,8 @@ bool item_entered(const Scene& scene) {
   return scene.enter && (ImGui::IsItemActive() || ImGui::IsItemDeactivated());
 }
 
+bool is_typing() { return ImGui::GetIO().WantTextInput && ImGui::IsAnyItemActive(); }
+
 bool key_pressed(ImGuiKey key) {
 #if IMGUI_VERSION_NUM >= 18700
   return ImGui::IsKeyPressed(key);

@@ -109,6 +109,10 @@ void draw_job(Scene& scene, const std::string& name, const char* doing, Job& job
 /// Whether Enter was pressed in the text field that was drawn last.
 bool item_entered(const Scene& scene);
 
+/// Whether a text field takes the keys of this frame. WantTextInput alone is one frame late: it still holds in the frame
+/// after the field was left, and a shortcut pressed then would be lost.
+bool is_typing();
+
 /// Whether a key was pressed in this frame, or repeats.
 bool key_pressed(ImGuiKey key);
 

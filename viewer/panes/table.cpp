@@ -38,7 +38,7 @@ void Table::scroll(const Rows& rows, std::uint64_t visible) {
   const double page = static_cast<double>(std::max<std::uint64_t>(visible, 2) - 1);
   if (ImGui::IsWindowHovered(ImGuiHoveredFlags_ChildWindows)) {
     first_ -= 3 * static_cast<double>(io.MouseWheel);
-    if (!io.WantTextInput) {
+    if (!is_typing()) {
       if (key_pressed(ImGuiKey_PageDown)) first_ += page;
       if (key_pressed(ImGuiKey_PageUp)) first_ -= page;
       if (key_pressed(ImGuiKey_End)) first_ = static_cast<double>(rows.count);
