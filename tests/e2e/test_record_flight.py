@@ -182,6 +182,16 @@ class Dumps(RecordTest):
         flight.finish()
         self.assertEqual(len(self.dumps()), 3)
 
+    def test_a_dump_has_the_range_that_began_before_the_events_that_are_kept(self):
+        flight = Flight(self, "epoch", 400_000)
+        flight.said()
+        dump = self.answer("dump", flight.pid()).stdout.strip()
+        self.assertGreater(self.document("info", dump)["losses"]["folded_events"], 0)
+        self.answer("report", dump, "--at", "range:epoch")
+        self.answer("report", dump, "--at", "range:another", code=2)
+        flight.go_on()
+        flight.finish()
+
     def test_ranks(self):
         flight = Flight(self, "churn", 1000, 0, 1, RANK=3, WORLD_SIZE=8)
         flight.said()

@@ -5,6 +5,7 @@
 //   churn EVENTS EVERY STEPS   EVENTS allocations and frees; one in EVERY is kept on the line "leaks"; after each of
 //   STEPS
 //                              equal parts it waits for a line on standard input, or says so where there is none
+//   epoch EVENTS               churn inside a tag that began before the first event and is open to the end
 //   fail COUNT                 COUNT requests that can't be met, among others that can
 //   retry                      a request that is refused, and then met after memory was freed: no failure
 //   grow MIB STEPS             STEPS times MIB mebibytes, and a line on standard input after each
@@ -29,6 +30,7 @@
 #include <thread>
 #include <vector>
 
+#include "collector/include/memreel/memreel.h"
 #include "tests/fake/cuda_functions.h"
 
 namespace {
@@ -86,6 +88,13 @@ int churn(const Numbers& n) {
     }
     pause_for_test("step " + std::to_string(step));
   }
+  return 0;
+}
+
+int epoch(const Numbers& n) {
+  memreel_tag_push("epoch");
+  churn({n.at(0), 0, 1});
+  memreel_tag_pop("epoch");
   return 0;
 }
 
@@ -183,6 +192,7 @@ int main(int argc, char** argv) {
   must(cuDevicePrimaryCtxRetain(&context, 0) == fake::success && cuCtxSetCurrent(context) == fake::success,
        "no context");
   if (mode == "churn") return churn(numbers);
+  if (mode == "epoch") return epoch(numbers);
   if (mode == "fail") return fail(numbers);
   if (mode == "retry") return retry(numbers);
   if (mode == "grow") return grow(numbers);
