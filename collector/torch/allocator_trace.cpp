@@ -26,7 +26,8 @@ using agent::Recorder;
 using agent::RecordKind;
 
 /// c10::cuda::CUDACachingAllocator::TraceEntry (since PyTorch 2.9 of c10::CachingDeviceAllocator), as far as it is the
-/// same from 2.2 to 2.15: c10/cuda/CUDACachingAllocator.h, c10/core/CachingDeviceAllocator.h.
+/// same from 2.2 to 2.15: c10/cuda/CUDACachingAllocator.h, c10/core/CachingDeviceAllocator.h. In 2.2 `device` is an
+/// int, whose first byte this is.
 struct Entry {
   std::uint32_t action;
   std::int8_t device;
@@ -60,8 +61,9 @@ constexpr const char* allocator_symbol = "_ZN3c104cuda20CUDACachingAllocator9all
 constexpr std::string_view table_symbol = "_ZTVN3c104cuda20CUDACachingAllocator6Native22NativeCachingAllocatorE";
 constexpr std::string_view attach_symbol =
     "_ZN3c104cuda20CUDACachingAllocator6Native22NativeCachingAllocator27attachAllocatorTraceTrackerESt8function";
+// Since 2.3 its device is a signed char (`EPPvamP11CUstream_st`), in 2.2 an int (`EPPvimP11CUstream_st`).
 constexpr std::string_view malloc_symbol =
-    "_ZN3c104cuda20CUDACachingAllocator6Native22NativeCachingAllocator6mallocEPPvamP11CUstream_st";
+    "_ZN3c104cuda20CUDACachingAllocator6Native22NativeCachingAllocator6mallocEPPv";
 constexpr std::string_view record_symbol =
     "_ZN3c104cuda20CUDACachingAllocator6Native22DeviceCachingAllocator12record_traceE";
 constexpr std::string_view pool_parameter = "St4pairIyyE";
