@@ -178,6 +178,10 @@ class Page {
   void leaks() {
     const LeakReport& leaks = report_.leaks;
     body_ += "<h2>Leaks</h2>\n";
+    if (leaks.unrecorded) {
+      body_ += paragraph("Leaks are " + std::string(leaks_not_judged) + ".");
+      return;
+    }
     const auto accused = static_cast<std::size_t>(
         std::ranges::count_if(leaks.findings, [](const LeakFinding& finding) { return accuses(finding.verdict); }));
     if (accused == 0) body_ += "<p>No leaks.</p>\n";

@@ -206,6 +206,10 @@ void add_leaks(Json& document, const Trace& trace, const LeakReport& leaks, bool
 }
 
 void print_leaks_text(const Trace& trace, const LeakReport& leaks, const ReportOptions& options) {
+  if (leaks.unrecorded) {
+    std::cout << bold("leaks") << " are " << leaks_not_judged << '\n';
+    return;
+  }
   const bool accused = !leaks.findings.empty() && accuses(leaks.findings.front().verdict);
   std::cout << (accused ? red("leaks") : bold("no leaks")) << ", judged by growth over\n";
   for (const HeapIntervals& heap : leaks.heaps) {

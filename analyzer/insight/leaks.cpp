@@ -295,10 +295,19 @@ class Search {
   std::vector<char> is_library_ = std::vector<char>(trace_.tables.frames.size(), unknown);
 };
 
+/// Whether it is recorded what is live.
+bool tells_lives(EventKinds skipped) {
+  return !skipped.contains(EventKind::alloc) &&
+         !(skipped.contains(EventKind::free_requested) && skipped.contains(EventKind::free_completed));
+}
+
 }  // namespace
 
 std::string_view name_of(LeakVerdict verdict) { return names.at(static_cast<std::size_t>(verdict)); }
 
-LeakReport find_leaks(const Trace& trace, const LeakOptions& options) { return Search(trace, options).report(); }
+LeakReport find_leaks(const Trace& trace, const LeakOptions& options) {
+  if (!tells_lives(trace.losses.skipped)) return {.unrecorded = true};
+  return Search(trace, options).report();
+}
 
 }  // namespace memreel

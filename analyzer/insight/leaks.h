@@ -29,6 +29,9 @@ constexpr bool accuses(LeakVerdict verdict) {
 
 inline constexpr std::uint32_t no_cause = 0xFFFF'FFFF;
 
+/// What is said of the leaks of a recording that was told to leave out allocations, or frees of both kinds.
+inline constexpr std::string_view leaks_not_judged = "not judged: allocations or frees are not in the recording";
+
 /// What one stack of one heap keeps until the end of the trace, as far as one verdict goes.
 struct LeakFinding {
   LeakVerdict verdict = LeakVerdict::resident;
@@ -72,6 +75,7 @@ struct SuppressedLeaks {
 };
 
 struct LeakReport {
+  bool unrecorded = false;            // leaks_not_judged, and all else is empty
   std::vector<HeapIntervals> heaps;   // those with allocations
   std::vector<LeakFinding> findings;  // the accused first, by cause and then by bytes; then the others by bytes
   std::vector<LeakCause> causes;      // largest first

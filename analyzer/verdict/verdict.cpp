@@ -71,14 +71,8 @@ Verdict::Decides decides(const Trace& trace, const HeapHistory& heap, const Find
   return decides;
 }
 
-/// Whether it is recorded what is live.
-bool tells_lives(EventKinds skipped) {
-  return !skipped.contains(EventKind::alloc) &&
-         !(skipped.contains(EventKind::free_requested) && skipped.contains(EventKind::free_completed));
-}
-
 std::optional<Verdict::Leaks> leaks_of(const Trace& trace, const LeakReport& report) {
-  if (!tells_lives(trace.losses.skipped)) return Verdict::Leaks{.unrecorded = true};
+  if (report.unrecorded) return Verdict::Leaks{.unrecorded = true};
   if (report.heaps.empty()) return std::nullopt;
   Verdict::Leaks leaks;
   for (const HeapIntervals& heap : report.heaps) {

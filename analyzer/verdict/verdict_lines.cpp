@@ -99,7 +99,7 @@ VerdictLine line_of(const Holders& holders) {
 }
 
 VerdictLine line_of(const Verdict::Leaks& leaks) {
-  if (leaks.unrecorded) return {"leaks", "not judged: allocations or frees are not in the recording", false};
+  if (leaks.unrecorded) return {"leaks", std::string(leaks_not_judged), false};
   if (leaks.steps == 0) return {"leaks", "not judged: too few steps or allocations", false};
   if (leaks.bytes == 0_B) return {"leaks", "none over " + counted(leaks.steps, leaks.unit), false};
   const std::string before = std::string(leaks.suspected ? "suspected: " : "") +

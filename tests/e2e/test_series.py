@@ -78,6 +78,21 @@ class Series(ProgramTest):
         self.assertEqual(verified.returncode, 1)
         self.assertIn("hold instants, and no history", verified.stdout)
 
+    def test_leaks_are_not_judged_wherever_they_are_asked_for(self):
+        series = self.imported(*(instant(*range(number + 1)) for number in range(64)))
+        said = "not judged: allocations or frees are not in the recording"
+        document = self.document("report", series)
+        self.assertIn({"topic": "leaks", "text": said, "alarm": False}, document["verdict"]["lines"])
+        self.assertTrue(document["verdict"]["leaks"]["unrecorded"])
+        for options in ((), ("--leaks",)):
+            document = self.document("report", series, *options)
+            self.assertEqual([document[key] for key in ("leaks", "leak_causes", "leak_steps", "suppressed")], [[]] * 4)
+        self.assertEqual(run("report", series, "--leaks").stdout, f"leaks are {said}\n")
+        for format in ("markdown", "html"):
+            written = run("report", series, "--format", format).stdout
+            self.assertIn(said, written)
+            self.assertNotIn("No leaks", written)
+
     def test_a_history_is_no_part_of_it(self):
         paths = self.saved(instant(0), snapshot())
         ran = run("import", *paths, "-o", self.directory / "series.reel")

@@ -44,10 +44,10 @@ void LeaksPane::look(const Scene& scene, const std::shared_ptr<const Findings>& 
 void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {
   const auto findings = verdicts.get(scene, "leaks");
   if (!findings) return;
-  if (!judges_leaks(*findings)) {
+  if (findings->leaks.unrecorded) {
     const Area area = take_area("leaks");
     note_place(scene, "leaks", area);
-    return explain(scene, area, "Not judged: allocations or frees are not in the recording.",
+    return explain(scene, area, "Leaks are " + std::string(leaks_not_judged) + ".",
                    "What grew between two instants: K at the first, then Compare.");
   }
   look(scene, findings);

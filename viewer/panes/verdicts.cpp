@@ -28,11 +28,9 @@ Colour verdict_colour(const Theme& theme, LeakVerdict verdict) {
   return theme.hue(4);
 }
 
-bool judges_leaks(const Findings& findings) { return !findings.verdict.leaks || !findings.verdict.leaks->unrecorded; }
-
 std::size_t Verdicts::leaks() {
   const auto findings = findings_.value();
-  return findings && judges_leaks(*findings) ? findings->leaks.causes.size() : 0;
+  return findings ? findings->leaks.causes.size() : 0;
 }
 
 bool Verdicts::is_too_long(const Scene& scene) { return scene.doc().event_count() > most_events; }

@@ -30,9 +30,6 @@ class Verdicts {
   Background<std::uint32_t, Findings> findings_;
 };
 
-/// Whether it was recorded what is allocated and freed: else there are no verdicts on leaks.
-bool judges_leaks(const Findings& findings);
-
 Colour verdict_colour(const Theme& theme, LeakVerdict verdict);
 
 /// What the program keeps of what it allocated in the view, and whether it should.

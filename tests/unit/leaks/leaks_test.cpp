@@ -243,6 +243,29 @@ TEST(Leaks, MemoryThatAPoolTookFromTheDriverIsThePools) {
   EXPECT_TRUE(find_leaks(build.trace()).findings.empty());
 }
 
+TEST(Leaks, WhereLivesAreNotRecordedNothingIsJudged) {
+  MadeUpProgram program(seed);
+  program.set_marked(true);
+  program.run([&](std::uint32_t) { program.alloc(41, 4096, true); });
+  Trace trace = program.trace();
+  const auto skipping = [&](std::initializer_list<EventKind> kinds) {
+    trace.losses.skipped = {};
+    for (const EventKind kind : kinds) trace.losses.skipped.add(kind);
+    return find_leaks(trace);
+  };
+  for (const EventKind one : {EventKind::free_requested, EventKind::free_completed, EventKind::segment_alloc}) {
+    const LeakReport judged = skipping({one});
+    EXPECT_FALSE(judged.unrecorded);
+    ASSERT_FALSE(judged.findings.empty());
+    EXPECT_EQ(judged.findings.front().verdict, LeakVerdict::leak);
+  }
+  for (const LeakReport& unjudged :
+       {skipping({EventKind::alloc}), skipping({EventKind::free_requested, EventKind::free_completed})}) {
+    EXPECT_TRUE(unjudged.unrecorded);
+    EXPECT_TRUE(unjudged.heaps.empty() && unjudged.findings.empty() && unjudged.causes.empty());
+  }
+}
+
 TEST(Leaks, AnEmptyTraceHasNone) { EXPECT_TRUE(find_leaks(Trace{}).findings.empty()); }
 
 }  // namespace
