@@ -207,6 +207,7 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
   while (!stop.stop_requested()) {
     give_way();
     const bool importing = import != nullptr && !import->done();
+    const std::uint64_t size = file->size();  // what is added from here on may not be read below
     auto more = reader->next(batch);
     if (!more) return std::move(more).error();
     if (*more) {
@@ -253,7 +254,6 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
     }
     if (!followed) return {};
     following = true;
-    const std::uint64_t size = file->size();
     while (!stop.stop_requested() && file->size() == size && !is_written_anew(beginning, size))
       pause(stop, growth_check);
     written_anew_ = is_written_anew(beginning, size);

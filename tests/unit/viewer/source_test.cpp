@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <functional>
@@ -95,6 +96,24 @@ TEST_F(SourceOf, AGrowingFileIsFollowedToItsEnd) {
   }));
   EXPECT_EQ(source.document()->event_count(), load(memory_file(bytes), "a")->events.count());
   EXPECT_EQ(before->event_count(), events) << "an earlier version is what it was";
+}
+
+TEST_F(SourceOf, WhatIsAddedBetweenALookAndAWaitIsRead) {
+  const auto bytes = memreel::testing::possible_trace(5, 6'000, {.events_per_block = 200});
+  const auto half = std::span(bytes).first(bytes.size() / 2), rest = std::span(bytes).subspan(bytes.size() / 2);
+  const auto path = file("a.reel", half);
+  std::atomic<const Source*> reading{nullptr};
+  bool is_added = false;  // of the thread that reads
+  const Source source(path, [&] {
+    reading.wait(nullptr);
+    if (is_added || reading.load()->status().stage != Stage::complete) return;
+    is_added = true;
+    append(path, rest);
+  });
+  reading = &source;
+  reading.notify_all();
+  EXPECT_TRUE(eventually([&] { return source.status().stage == Stage::complete && !source.status().followed; }));
+  EXPECT_EQ(source.document()->event_count(), load(memory_file(bytes), "a")->events.count());
 }
 
 std::vector<std::byte> written(const Trace& trace) {
