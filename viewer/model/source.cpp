@@ -247,7 +247,7 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
       // Where that fails, the trace is shown as it was recorded.
       if (const auto done = publish_subject(stop, file, *reader); done && *done) return {};
     }
-    if (!published_end) {
+    if (!published_end || !followed) {  // the end may come alone, after all events
       publish(builder.publish(*reader, file->size(), true),
               {.stage = Stage::complete, .progress = 1, .followed = followed});
       published_end = true;

@@ -98,6 +98,17 @@ TEST_F(SourceOf, AGrowingFileIsFollowedToItsEnd) {
   EXPECT_EQ(before->event_count(), events) << "an earlier version is what it was";
 }
 
+TEST_F(SourceOf, AnEndThatComesAfterAllEventsIsOne) {
+  const auto bytes = memreel::testing::possible_trace(5, 6'000, {.events_per_block = 200});
+  constexpr std::size_t last = 8;  // of the footer
+  const auto path = file("a.reel", std::span(bytes).first(bytes.size() - last));
+  const Source source(path);
+  ASSERT_TRUE(eventually([&] { return source.status().stage == Stage::complete; }));
+  EXPECT_TRUE(source.status().followed);
+  append(path, std::span(bytes).last(last));
+  EXPECT_TRUE(eventually([&] { return !source.status().followed; }));
+}
+
 TEST_F(SourceOf, WhatIsAddedBetweenALookAndAWaitIsRead) {
   const auto bytes = memreel::testing::possible_trace(5, 6'000, {.events_per_block = 200});
   const auto half = std::span(bytes).first(bytes.size() / 2), rest = std::span(bytes).subspan(bytes.size() / 2);
