@@ -1,13 +1,15 @@
 """What a person's hands do to the viewer: menus, keys in odd moments, files that change under it, signals."""
 
 import json
+import pickle
+import random
 import signal
 import subprocess
 import time
 import unittest
 
-import histories
 from program import SAMPLES, run
+from snapshot import BASE, FRAME, snapshot
 from viewing import PATIENCE, VIEW, ViewTest, picture
 
 
@@ -115,12 +117,17 @@ class Panes(HandsTest):
         view = self.open(SAMPLES / "leak.reel")
         report = json.loads(run("report", SAMPLES / "leak.reel", "--leaks", "--json").stdout)
         accused = [leak for leak in report["leaks"] if leak["verdict"] in ("leak", "suspected")]
-        self.assertGreater(view.settled()["leaks"], 0)
+        causes = view.settled()["leaks"]
+        self.assertEqual(causes, len(report["leak_causes"]))
+        numbered = view.place("tab/leaks")[2]
         view.key("5")
         clicked = view.click_on("leaks/first row")
         self.assertIsNone(clicked["allocation"], "all of them, not one")
         self.assertIsNotNone(clicked["stack"])
         self.assertGreater(accused[0]["count"], 1)
+        view.ask("open", file=str(SAMPLES / "oom_default.reel"))
+        self.assertEqual(view.settled()["leaks"], 0)
+        self.assertLess(view.place("tab/leaks")[2], numbered, "their number is beside its name")
         self.end(view)
 
     def test_the_heap_tells_of_the_block_that_is_pointed_at(self):
@@ -145,11 +152,20 @@ class Panes(HandsTest):
 
 
 class Changes(HandsTest):
-    def recorded(self, rank):
-        """A trace of many blocks, as a recording writes them, of a device and a framework."""
-        trace = histories.SHARED / f"fleet16/rank{rank}.reel"
-        if not trace.exists():
-            self.skipTest("the recorded fleet is not here")
+    def recorded(self, seed):
+        """A trace of two devices, in many blocks of events."""
+        chosen, frames, traces = random.Random(seed), [FRAME], []
+        for device in range(2):
+            entries = []
+            for n in range(40_000):
+                size = 512 * chosen.randrange(1, 2000)
+                for action in ("alloc", "free_requested", "free_completed"):
+                    entries.append({"action": action, "addr": BASE + (2 * n + device << 20), "size": size, "stream": 0,
+                                    "time_us": 1_700_000_000_000_000 + len(entries), "frames": frames})
+            traces.append(entries)
+        made = self.file("made.pickle", pickle.dumps({**snapshot(), "segments": [], "device_traces": traces}))
+        trace = self.directory / "made.reel"
+        self.answer("import", made, "-o", trace)
         return trace.read_bytes()
 
     def test_the_heap_that_was_chosen_stays_while_the_file_grows(self):
@@ -165,8 +181,8 @@ class Changes(HandsTest):
         chosen, menu = clicked["heap"], clicked["places"]["device"]
         self.assertNotEqual(chosen, first["heap"])
         with path.open("ab") as file:
-            for begin in range(len(whole) // 2, len(whole), 1 << 15):
-                file.write(whole[begin:begin + (1 << 15)])
+            for begin in range(len(whole) // 2, len(whole), piece := len(whole) // 20):
+                file.write(whole[begin:begin + piece])
                 file.flush()
                 shown = view.ask("state")
                 self.assertNotIn("cancel", shown["places"], "nothing flickers")
@@ -181,15 +197,17 @@ class Changes(HandsTest):
         self.end(view)
 
     def test_a_file_that_is_written_anew_is_read_anew(self):
-        path = self.file("growing.reel", self.recorded(0)[:200_000])
+        whole, other = self.recorded(0), self.recorded(1)
+        path = self.file("growing.reel", whole[:2 * len(whole) // 3])
         view = self.open(path)
         first = view.settled()
         self.assertTrue(first["followed"])
         view.click_on("allocations/first row")
-        path.write_bytes(self.recorded(1)[:100_000])
-        other = json.loads(run("info", path, "--json").stdout)["events"]
+        path.write_bytes(other[:len(other) // 3])
+        events = self.document("info", path)["events"]
+        self.assertLess(events, first["events"])
         deadline = time.monotonic() + PATIENCE
-        while (now := view.settled())["events"] != other:
+        while (now := view.settled())["events"] != events:
             self.assertLess(time.monotonic(), deadline, now["events"])
             time.sleep(0.1)
         self.assertEqual((now["stage"], now["allocation"]), ("complete", None))
@@ -224,26 +242,6 @@ class Changes(HandsTest):
             settings = self.directory / "memreel" / "view.json"
             self.assertEqual(json.loads(settings.read_text())["recent"], [str(trace)])
             settings.unlink()
-
-
-class Names(HandsTest):
-    def test_native_frames_without_names_are_places_in_modules(self):
-        view = self.open(self.unnamed())
-        view.click_on("allocations/first row")
-        shown = view.click_on("inspector/copy stack")
-        lines = shown["clipboard"].splitlines()
-        self.assertTrue(lines)
-        self.assertTrue(all(lines), "no line is blank")
-        self.assertTrue(any("+0x" in line for line in lines), lines)
-        self.assertIn("inspector/unnamed", shown["places"], "and what names them is said")
-        self.end(view)
-
-    def unnamed(self):
-        """A recording whose native frames nobody has named."""
-        trace = histories.SHARED / "fleet16/rank0.reel"
-        if not trace.exists():
-            self.skipTest("the recorded fleet is not here")
-        return trace
 
 
 if __name__ == "__main__":

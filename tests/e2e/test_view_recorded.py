@@ -1,6 +1,7 @@
 """What only memreel's own recordings have, in the window: samples of the device beside those of its pools, and the sums that a flight
 recorder keeps of older events."""
 
+import shutil
 import unittest
 
 from recorded import PROGRAM, RecordTest
@@ -34,6 +35,23 @@ class Samples(RecordTest, ViewTest):
             self.assertEqual(shown["unattributed"], events[last]["size"] - sum(held.values()))
             self.assertTrue({"device free", "limit", "unattributed"} <= shown["places"].keys())
             self.end(view)
+
+
+class Names(RecordTest, ViewTest):
+    def test_native_frames_without_names_are_places_in_modules(self):
+        program = self.directory / "program"
+        shutil.copy(PROGRAM, program)
+        self.record(program, "pools")
+        program.unlink()  # as on another machine: nothing is left that names its frames
+        view = self.open(self.trace())
+        view.click_on("allocations/first row")
+        shown = view.click_on("inspector/copy stack")
+        lines = shown["clipboard"].splitlines()
+        self.assertTrue(lines)
+        self.assertTrue(all(lines), "no line is blank")
+        self.assertTrue(any(line.startswith("program+0x") for line in lines), lines)
+        self.assertIn("inspector/unnamed", shown["places"], "and what names them is said")
+        self.end(view)
 
 
 class FlightRecorder(RecordTest, ViewTest):

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import string
 import struct
 import subprocess
 import time
@@ -16,6 +17,7 @@ VIEW = os.environ.get("MEMREEL_VIEW", str(REPOSITORY / "build/release/bin/memree
 WIDTH, HEIGHT = 1400, 900
 MISSING = [tool for tool in ("Xvfb", "xdotool") if shutil.which(tool) is None]
 PATIENCE = 240 if SANITIZED else 60
+SHIFTED = string.ascii_uppercase + '~!@#$%^&*()_+{}|:"<>?'  # typed with Shift, which is a key of its own
 
 
 class Screen:
@@ -23,7 +25,8 @@ class Screen:
 
     def __init__(self):
         self.server = subprocess.Popen(
-            ["Xvfb", "-displayfd", "1", "-screen", "0", f"{WIDTH}x{HEIGHT}x24", "-nolisten", "tcp", "-noreset"],
+            ["Xvfb", "-displayfd", "1", "-screen", "0", f"{WIDTH}x{HEIGHT}x24", "-nolisten", "tcp", "-noreset",
+             "-r"],  # a key that a busy machine holds for long does not repeat
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.environment = {**os.environ, "DISPLAY": ":" + self.server.stdout.readline().strip(),
                             "LIBGL_ALWAYS_SOFTWARE": "1", "LP_NUM_THREADS": "1"}
@@ -86,14 +89,17 @@ class View:
                 self.mouse += times * (1 if button in "45" else 2)  # the wheel only turns
 
     def key(self, *names):
-        return self.pressed(sum(name.count("+") + 1 for name in names), "key", *names)
+        """One after the other: a frame may do one thing for each."""
+        for name in names:
+            shown = self.pressed(name.count("+") + 1, "key", name)
+        return shown
 
     def hold(self, name):
         """A key that is down for many frames, as under a finger."""
-        return self.pressed(1, "keydown", name, "sleep", "0.2", "keyup", name)
+        return self.pressed(name.count("+") + 1, "keydown", name, "sleep", "0.2", "keyup", name)
 
     def type(self, text):
-        return self.pressed(len(text), "type", "--delay", "15", text)
+        return self.pressed(sum(2 if c in SHIFTED else 1 for c in text), "type", "--delay", "15", text)
 
     def pressed(self, keys, *arguments):
         """What is shown once so many keys have arrived: a busy machine passes them on late."""
@@ -108,8 +114,16 @@ class View:
         self.hands("mousemove", int(x), int(y), "sleep", "0.05", "click", button)
         return self.settled()
 
+    def place(self, name):
+        """Left, top, width and height, as soon as it is drawn."""
+        deadline = time.monotonic() + PATIENCE
+        while name not in (places := self.settled()["places"]):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{name} is not drawn, but {sorted(places)}")
+        return places[name]
+
     def click_on(self, place, across=0.5, down=0.5):
-        x, y, width, height = self.settled()["places"][place]
+        x, y, width, height = self.place(place)
         return self.click(x + across * width, y + down * height)
 
     def press(self, place, across, down=0.5):
@@ -119,7 +133,7 @@ class View:
         return self.settled()
 
     def point(self, place, across, down=0.5):
-        x, y, width, height = self.settled()["places"][place]
+        x, y, width, height = self.place(place)
         self.hands("mousemove", int(x + across * width), int(y + down * height))
         return self.settled()
 
@@ -245,6 +259,6 @@ class ViewTest(ProgramTest):
         return self.copied(view, table, "copy/all")[1:]
 
     def copied(self, view, table, what):
-        x, y, width, height = view.settled()["places"][table + "/first row"]
+        x, y, width, height = view.place(table + "/first row")
         view.hands("mousemove", int(x + 0.5 * width), int(y + 0.5 * height), "click", 3)
         return [line.split("\t") for line in view.click_on(what)["clipboard"].splitlines()]
