@@ -125,7 +125,7 @@ Result<std::optional<RawPacket>> PacketStream::next() {
     }
     auto next_head = find_head(offset_ + 1);
     if (!next_head) return std::move(next_head).error();
-    if (head && !whole && file_end - *next_head < wire::head_size) {
+    if (head && !whole && *next_head + wire::head_size > file_end) {  // it may have grown since
       truncated_bytes_ = file_end - offset_;
       return std::optional<RawPacket>{};
     }
