@@ -80,6 +80,20 @@ class Keys(HandsTest):
         self.assertEqual(view.key("9")["tab"], "compare", "Esc left the field")
         self.end(view)
 
+    def test_a_shortcut_pressed_and_released_between_two_frames_counts(self):
+        view = self.open(SAMPLES / "oom_default.reel", "--pane", "policies")
+        view.click_on("policies/specs")
+        before = view.ask("state")["keys"]
+        view.process.send_signal(signal.SIGSTOP)
+        view.hands("key", "ctrl+a")
+        view.process.send_signal(signal.SIGCONT)
+        while view.settled()["keys"] < before + 2:
+            pass
+        view.type("bound.live")
+        self.assertNotIn("policies/problem", view.key("Return")["places"], "what was there is selected, and typed over")
+        self.assertEqual(self.copied_row(view, "policies")[0], "bound.live")
+        self.end(view)
+
     def test_light_titles_are_legible(self):
         view = self.open(SAMPLES / "leak.reel", "--light")
         view.settled()
