@@ -1,4 +1,4 @@
-// Categories, layers and phases of a trace's allocations as texts, as exports want them.
+// The categories, layers and phases of a trace's allocations as text, for exports.
 #pragma once
 
 #include <deque>
@@ -13,7 +13,7 @@ namespace memreel::cli {
 
 struct AllocationNames {
   std::vector<std::string_view> category, layer, phase;  // by AllocationId
-  std::deque<std::string> layers;                        // what `layer` points into
+  std::deque<std::string> layers;                        // backs `layer`
 
   AllocationNotes notes() const { return {.category = category, .layer = layer, .phase = phase}; }
 };

@@ -1,4 +1,4 @@
-// What the arguments that several commands share mean.
+// Parsing of arguments shared by several commands.
 #pragma once
 
 #include <optional>
@@ -17,13 +17,13 @@ namespace memreel::cli {
 /// "10GiB", "500MB", plain bytes. Errors name `option`.
 Result<Bytes> parse_size(std::string_view text, const char* option);
 
-/// The memory of a device, from --capacity. Refuses what no device has so little of: a number without its unit.
+/// Parses the device memory given by --capacity. Rejects implausibly small values: a number without its unit.
 Result<Bytes> parse_device_size(std::string_view text);
 
-/// The device that --capacity asks for: a size, or "unlimited". None when it was not given.
+/// The device described by --capacity: a size, or "unlimited". None if the option was not given.
 Result<std::optional<DeviceModel>> parse_capacity(std::string_view text);
 
-/// Those of an option that can be repeated, each time with a comma list.
+/// Parses a repeatable option whose values are comma-separated lists.
 Result<std::vector<PolicySpec>> parse_policy_lists(std::span<const std::string> texts);
 
 }  // namespace memreel::cli

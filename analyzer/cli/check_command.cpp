@@ -34,7 +34,7 @@ struct CheckArguments {
   std::filesystem::path file;
   Bytes memory_limit;
   std::string max_peak, max_reserved, max_leaked, max_fragmentation, capacity, tolerance;
-  CheckFleetArguments fleet;  // what only a job has
+  CheckFleetArguments fleet;  // for jobs only
   std::vector<std::string> policies, max_category;
   std::filesystem::path baseline, write_baseline, junit, markdown;
   LeakArguments leaks;
@@ -43,7 +43,7 @@ struct CheckArguments {
   bool json = false;
 };
 
-/// What is asked, once all texts made sense.
+/// The parsed arguments.
 struct Question {
   Budgets budgets;
   double tolerance = default_tolerance;
@@ -111,7 +111,7 @@ Result<Budgets> budgets_of(const CheckArguments& arguments) {
   return budgets;
 }
 
-/// Policies of the command line, or else those that the baseline has.
+/// The policies of the command line, else those of the baseline.
 Result<std::vector<PolicySpec>> policies_of(const CheckArguments& arguments, const std::optional<Measured>& baseline) {
   Result<std::vector<PolicySpec>> given = parse_policy_lists(arguments.policies);
   if (!given || !baseline) return given;
@@ -120,7 +120,7 @@ Result<std::vector<PolicySpec>> policies_of(const CheckArguments& arguments, con
     if (p.policy != recorded_metrics && std::ranges::find(texts, p.policy) == texts.end()) texts.push_back(p.policy);
   Result<std::vector<PolicySpec>> theirs = parse_policy_lists(texts);
   if (!theirs) return Error{.what = theirs.error().what, .where = arguments.baseline.string()};
-  // To load a library is to run what is in it, and a baseline may be anybody's.
+  // Loading a library executes its code, and a baseline may come from anyone.
   for (const PolicySpec& spec : *theirs)
     if (loads_library(spec) && std::ranges::find(*given, spec.name, &PolicySpec::name) == given->end())
       return Error{.what = "names a library as a policy, " + spec.name + ", which only the command line may do",
@@ -129,7 +129,7 @@ Result<std::vector<PolicySpec>> policies_of(const CheckArguments& arguments, con
   return given->empty() ? theirs : given;
 }
 
-/// Whether the baseline judges what the recorded allocator reserved.
+/// Whether the baseline includes what the recorded allocator reserved.
 bool has_recorded(const std::optional<Measured>& baseline) {
   return baseline &&
          std::ranges::any_of(baseline->policies, [](const PolicyMetrics& p) { return p.policy == recorded_metrics; });
@@ -171,8 +171,8 @@ Result<Question> question_of(const CheckArguments& arguments) {
   return question;
 }
 
-/// Says what to replay when nobody does: what the program ran with where that is known. Of other pools what they
-/// reserved when they were recorded is judged; nothing is, when only budgets are given that need neither.
+/// Chooses what to replay when no policy is given: what the program ran with, if known. For other pools, judges the
+/// recorded reserved bytes; nothing, if all budgets given need neither.
 Result<void> choose_policies(const CheckArguments& arguments, const Trace& trace, const std::vector<Prepared>& heaps,
                              Question& question) {
   if (const auto recorded = recorded_policy(trace, heaps)) {
@@ -193,7 +193,7 @@ Result<void> choose_policies(const CheckArguments& arguments, const Trace& trace
   return {};
 }
 
-/// A trace that lacks something, or a baseline that does: what passes may be what is missing.
+/// A trace or baseline is incomplete: what passes may be what is missing.
 Result<void> judge_completeness(const CheckArguments& arguments, const std::vector<std::string>& missing,
                                 const std::filesystem::path& where, const char* remedy) {
   if (missing.empty()) return {};
@@ -258,7 +258,7 @@ Result<void> write_file(const std::filesystem::path& file, const std::string& te
   });
 }
 
-/// The files that were asked for.
+/// Writes the requested output files.
 Result<void> write_files(const CheckArguments& arguments, const std::vector<Check>& checks, const Measured& measured) {
   const std::string subject = arguments.file.filename().string();
   Result<void> done = write_file(arguments.junit, junit_of(checks, subject));
@@ -267,7 +267,7 @@ Result<void> write_files(const CheckArguments& arguments, const std::vector<Chec
   return done;
 }
 
-/// What both kinds of check take is said once on the command line.
+/// Options common to both kinds of check appear once on the command line.
 Exit run_check_of_job(const CheckArguments& arguments) {
   CheckFleetArguments job = arguments.fleet;
   if (!arguments.max_peak.empty() || !arguments.max_fragmentation.empty() || !arguments.max_category.empty() ||
@@ -315,7 +315,7 @@ Exit run_check(const CheckArguments& arguments) {
   if (question->policies.empty() && !question->measure.recorded) {
     const Result<void> chosen = choose_policies(arguments, *trace, heaps, *question);
     if (!chosen) return fail(chosen.error());
-    // A replay from the middle may need less than what the program had reserved by then.
+    // A replay that starts midway may need less than the program had already reserved.
     question->measure.recorded |= !missing.empty();
   }
   const Result<Measured> measured = [&] {

@@ -67,7 +67,7 @@ Result<Fleet> fleet_of(const CheckFleetArguments& arguments) {
   return assemble_fleet(summarize_recordings(inputs->files, map), options);
 }
 
-/// Ranks that are not there, or were not read whole, are a check that fails: what can't be seen is not within a budget.
+/// Missing or incompletely read ranks fail the check: memory that can't be seen is not within a budget.
 Check completeness_of(const Fleet& fleet) {
   std::uint64_t incomplete = fleet.missing.size();
   std::string first;
@@ -81,7 +81,7 @@ Check completeness_of(const Fleet& fleet) {
   return {.name = "complete", .device = -1, .value = incomplete, .limit = std::uint64_t{0}, .reason = first};
 }
 
-/// A number without a unit of its own: an imbalance, or how many ranks.
+/// A number without a unit: an imbalance, or a number of ranks.
 std::string metric_text(const Check& check, const Metric& metric) {
   if (const auto* ratio = std::get_if<double>(&metric); ratio != nullptr && check.name == "max-imbalance") {
     const std::string hundredths = std::to_string(static_cast<std::uint64_t>(*ratio * 100 + 0.5));

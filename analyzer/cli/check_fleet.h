@@ -14,12 +14,12 @@ namespace memreel::cli {
 struct CheckFleetArguments {
   std::vector<std::filesystem::path> files;
   std::string max_reserved, max_p99, max_imbalance, min_headroom, max_leaked, capacity, rank_pattern;
-  std::optional<std::uint32_t> world_size;  // none: what recordings say, else the highest rank
+  std::optional<std::uint32_t> world_size;  // none: from the recordings, else the highest rank
   double tolerance = 0;
   std::filesystem::path baseline, write_baseline, junit, markdown;
   bool json = false;
 
-  /// Whether something was asked for that only a job has.
+  /// Whether any budget that only applies to jobs is set.
   bool any_budget() const { return !max_p99.empty() || !max_imbalance.empty() || !min_headroom.empty(); }
 };
 

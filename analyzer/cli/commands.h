@@ -1,5 +1,5 @@
-// The commands of the program `memreel`. Each adds its options and its help to the application and stores its exit code
-// in `exit` when it ran.
+// The commands of the program `memreel`. Each adds its options and help to the application and stores its exit code in
+// `exit` after it ran.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,7 +9,7 @@
 
 namespace memreel::cli {
 
-/// All of them, in the order of the help.
+/// Adds all commands, in the order of the help.
 void add_commands(CLI::App& app, Exit& exit);
 
 void add_import_command(CLI::App& app, Exit& exit);
@@ -26,9 +26,10 @@ void add_symbols_command(CLI::App& app, Exit& exit);
 void add_tune_command(CLI::App& app, Exit& exit);
 void add_verify_command(CLI::App& app, Exit& exit);
 
-/// Whether words are those of `memreel view --serve`, which is this program's: all else of `view` needs a screen.
+/// Whether the arguments are those of `memreel view --serve`, which this program handles: the rest of `view` needs a
+/// screen.
 bool asks_to_serve(std::span<char* const> words);
-/// Runs it. Returns when the trace can't be served; else it ends with the process.
+/// Runs `view --serve`. Returns only if the trace can't be served; otherwise runs until the process ends.
 Exit serve_view(std::span<char* const> words);
 
 }  // namespace memreel::cli

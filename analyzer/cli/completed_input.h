@@ -1,4 +1,5 @@
-// What of a trace is judged: a trace may hold the program's requests and what their allocator asked of the driver.
+// Opens traces for analysis: a trace may hold both the program's requests and what their allocator requested from the
+// driver.
 #pragma once
 
 #include <filesystem>
@@ -10,14 +11,14 @@
 
 namespace memreel::cli {
 
-/// Opens a trace to judge it: its levels are tied (analyzer/history/levels.h), so that nothing is counted twice.
+/// Opens a trace for analysis: links its levels (analyzer/history/levels.h) so that nothing is counted twice.
 /// `memory_limit` as in open_input().
 Result<Trace> open_completed(const std::filesystem::path& file, Bytes memory_limit);
 
-/// The same for commands that show stacks: native frames have their names (analyzer/cli/input.h).
+/// The same for commands that show stacks: also symbolizes native frames (analyzer/cli/input.h).
 Result<Trace> open_completed(const std::filesystem::path& file, Bytes memory_limit, const SymbolOptions& symbols);
 
-/// What open_completed() does with a trace once it is read.
+/// The steps of open_completed() after the trace is read.
 void complete_input(Trace& trace, const std::filesystem::path& file, const SymbolOptions& symbols);
 
 }  // namespace memreel::cli

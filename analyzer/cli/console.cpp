@@ -12,7 +12,7 @@
 namespace memreel::cli {
 namespace {
 
-constexpr std::chrono::milliseconds patience{300};  // shorter work is over before a bar could be read
+constexpr std::chrono::milliseconds patience{300};  // shorter work finishes before a bar could be read
 constexpr std::chrono::milliseconds redraw{100};
 constexpr std::uint64_t bar_width = 30;
 

@@ -1,5 +1,4 @@
-// What a person at a terminal sees besides the result: progress, colour, errors. Everything here goes to standard
-// error.
+// Terminal output other than the result: progress, colour, errors. Everything here goes to standard error.
 #pragma once
 
 #include <atomic>
@@ -16,7 +15,7 @@
 
 namespace memreel::cli {
 
-/// Exit codes of every command: part of the contract with scripts.
+/// Exit codes of every command; scripts rely on them.
 enum class Exit : int {
   done = 0,
   negative = 1,  // the answer is no: not exact, budget exceeded, regression
@@ -29,9 +28,8 @@ Exit fail(const Error& error);
 /// Prints "memreel: note: ..." in one line.
 void note(std::string_view text);
 
-/// A line on standard error while something takes long: what is done, with a bar once update() has said how far it is,
-/// else with the seconds that it has taken. Nothing when standard error is not a terminal, or when it is over before a
-/// person would wonder.
+/// A progress line on standard error for slow operations: the description, with a bar once update() has been called,
+/// else with the elapsed seconds. Prints nothing if standard error is not a terminal or the operation is short.
 class ProgressBar {
  public:
   explicit ProgressBar(std::string label);
@@ -39,7 +37,7 @@ class ProgressBar {
   ProgressBar& operator=(const ProgressBar&) = delete;
   ~ProgressBar();
 
-  /// From any thread. Cheap: it is drawn by a thread of its own.
+  /// Thread-safe and cheap: a separate thread draws the line.
   void update(std::uint64_t done, std::uint64_t total);
 
  private:
@@ -47,13 +45,13 @@ class ProgressBar {
   void draw(std::chrono::steady_clock::duration elapsed) const;
 
   std::string label_;
-  std::atomic<double> share_ = -1;  // negative: not known
+  std::atomic<double> share_ = -1;  // negative: unknown
   std::mutex mutex_;
   std::condition_variable_any stopped_;
-  std::jthread drawing_;  // last: it uses all of the above
+  std::jthread drawing_;  // last: uses all members above
 };
 
-/// Wraps text for bold or dim where `fd` is a terminal and NO_COLOR is not set; else returns it unchanged.
+/// Wraps text in bold or dim if `fd` is a terminal and NO_COLOR is not set; otherwise returns it unchanged.
 std::string bold(std::string_view text, int fd = 1);
 std::string red(std::string_view text, int fd = 1);
 

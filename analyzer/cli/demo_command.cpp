@@ -32,7 +32,7 @@ Exit run(std::vector<std::string> words) {
   CLI::App app;
   Exit exit = Exit::done;
   add_commands(app, exit);
-  std::ranges::reverse(words);  // as CLI11 takes them
+  std::ranges::reverse(words);  // the order CLI11 expects
   app.parse(words);
   return exit;
 }

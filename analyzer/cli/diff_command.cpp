@@ -79,7 +79,7 @@ void print_steps(const HeapDifference& heap) {
   std::cout << '\n' << wrapped(text, 2);
 }
 
-/// What gradient checkpointing changed, when one side has it and the other has not.
+/// Describes the effect of gradient checkpointing if only one side uses it.
 std::string checkpointing_text(const HeapDifference& heap) {
   if (heap.recomputes_a == heap.recomputes_b) return "";
   const auto activations = std::ranges::find(heap.categories, Category::activation, &CategoryChange::category);
@@ -156,7 +156,7 @@ Json json_of(const SiteChange& site, const Tables& a, const Tables& b) {
           {"stack", site.stack_b != StackId::none ? json_of_stack(b, site.stack_b) : json_of_stack(a, site.stack_a)}};
 }
 
-/// All but its sites.
+/// Everything except the sites.
 Json json_of(const HeapDifference& heap) {
   Json steps = Json::array();
   for (const StepPeaks& step : heap.steps)
@@ -178,7 +178,7 @@ Json json_of(const HeapDifference& heap) {
           {"steps", std::move(steps)}};
 }
 
-/// A trace may have as many sites as it has stacks, and a stack thousands of frames: one site at a time is in memory.
+/// A trace may have as many sites as stacks, and a stack thousands of frames: keep only one site at a time in memory.
 void print_document(Json document, std::span<const HeapDifference> heaps, const Tables& a, const Tables& b) {
   const auto print_open = [](Json& object, std::string_view key) {
     object[std::string(key)] = Json::array();
@@ -220,7 +220,7 @@ Result<DeviceMap> parse_map(const std::vector<std::string>& texts) {
   return devices;
 }
 
-/// An instant alone, "@end", is one of the other side's file.
+/// A bare instant such as "@end" refers to the other side's file.
 Result<FileAt> side_of(std::string_view text, const FileAt* other) {
   Result<FileAt> at = parse_file_at(text);
   if (!at) return at;
@@ -236,7 +236,7 @@ Exit run_diff(const DiffArguments& arguments) {
   if (!at_b) return fail(at_b.error());
   const Result<DeviceMap> map = parse_map(arguments.map);
   if (!map) return fail(map.error());
-  // Both are read at once; only one of them draws a bar.
+  // Both are read concurrently; only one of them draws a bar.
   const bool has_other = at_b->file != at_a->file;
   std::future<Result<Trace>> beside;
   if (has_other)

@@ -33,8 +33,8 @@ struct ExportArguments {
   bool json = false;
 };
 
-/// How many events have happened at an instant; nothing for the peak, which each heap has its own of. Steps are those
-/// of the heap that held most.
+/// The number of events up to an instant; nothing for the peak, which differs per heap. Steps are those of the heap
+/// that held most.
 Result<std::optional<std::uint64_t>> events_shown(const Trace& trace, const std::string& at) {
   if (at.empty()) return std::optional<std::uint64_t>();
   const Result<Instant> instant = parse_instant(at);

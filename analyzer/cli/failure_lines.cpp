@@ -37,7 +37,7 @@ Holders holders_at(const Trace& trace, const OutOfMemory& oom) {
   return holders.parts.empty() ? holders_by_stack(trace, lives, oom.heap, oom.event) : holders;
 }
 
-/// The pool's numbers; of the driver, the device's.
+/// The pool's numbers; at driver level, the device's.
 std::string numbers_of(const OutOfMemory& oom) {
   if (oom.level == Level::driver)
     return oom.device_free ? text_of(*oom.device_free) + " free on the device" : "no sample of the device";

@@ -1,4 +1,4 @@
-// What a program's user should know at once when a request for memory has failed.
+// A short explanation of a failed request, for the program's user.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace memreel::cli {
 
-/// Two lines about the last request that failed: who held the memory, by category where that is known; whether it is
-/// fragmentation, and which setting would have served it. One that says so when none failed. `trace` is as it was
-/// recorded.
+/// Two lines about the last failed request: who held the memory, by category where known; whether it failed by
+/// fragmentation, and which setting would have served it. A single line that says so if no request failed. `trace` is
+/// the unmodified recording.
 std::vector<std::string> failure_lines(Trace trace);
 
 }  // namespace memreel::cli

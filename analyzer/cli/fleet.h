@@ -1,4 +1,4 @@
-// What `memreel fleet` found, before it is text or JSON.
+// The result of `memreel fleet`, before it becomes text or JSON.
 #pragma once
 
 #include <filesystem>
@@ -13,14 +13,14 @@ namespace memreel::cli {
 
 struct FleetReport {
   Fleet fleet;
-  std::optional<CommonSetting> setting;        // when it was asked for
-  std::vector<std::filesystem::path> skipped;  // found in directories, and no recordings
+  std::optional<CommonSetting> setting;        // if requested
+  std::vector<std::filesystem::path> skipped;  // files found in directories that are no recordings
 };
 
-/// At most 100 columns wide. `top`: how many ranks, stacks and settings a table has at most.
+/// Prints at most 100 columns. `top`: the most ranks, stacks and settings that a table lists.
 void print_fleet_text(const FleetReport& report, std::size_t top, std::ostream& out);
 void write_fleet_json(const FleetReport& report, std::ostream& out);
-/// One page that needs nothing else: histogram, heat map over the mesh, the deciding rank beside the median.
+/// A self-contained page: histogram, heat map over the mesh, the deciding rank next to the median.
 void write_fleet_html(const FleetReport& report, std::ostream& out);
 
 }  // namespace memreel::cli

@@ -94,7 +94,7 @@ Result<void> write_files(const FleetArguments& arguments, const FleetReport& rep
   return {};
 }
 
-/// What follows from the summaries.
+/// Judges the job from its summaries and prints the result.
 Exit judge(std::vector<RankSummary> summaries, std::vector<fs::path> skipped, const FleetArguments& arguments,
            const FleetQuestion& question) {
   Result<Fleet> fleet = assemble_fleet(std::move(summaries), question.fleet);
@@ -122,7 +122,7 @@ std::optional<std::string> environment_variable(const char* name) {
   return value;
 }
 
-/// Puts the Python module memreel.on_ray in this program's place: it calls `fleet map` for every file and then `fleet
+/// Replaces this process with the Python module memreel.on_ray, which calls `fleet map` for every file and then `fleet
 /// merge`.
 Exit run_ray(const FleetArguments& arguments, const std::vector<fs::path>& files) {
   if (arguments.out.empty())

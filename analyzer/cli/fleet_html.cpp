@@ -33,7 +33,7 @@ std::string rectangle(double x, double y, double width, double height, const std
          " style=\"" + style + "\"><title>" + html_escaped(title) + "</title></rect>\n";
 }
 
-/// How many ranks reserve how much.
+/// A histogram of ranks by reserved memory.
 std::string histogram(const Fleet& fleet) {
   std::vector<std::uint64_t> peaks;
   for (const FleetRow& row : fleet.rows)
@@ -60,7 +60,8 @@ std::string histogram(const Fleet& fleet) {
          "</span><span>peak reserved</span><span>" + text_of(Bytes{most}) + "</span></div></div>\n";
 }
 
-/// Peak reserved by place on the mesh: the first axis downwards, all others to the right; without a mesh by rank.
+/// Peak reserved bytes by position on the mesh: the first axis vertical, all others horizontal; without a mesh, by
+/// rank.
 std::string heat_map(const Fleet& fleet) {
   std::map<std::uint32_t, std::vector<std::uint32_t>> lines;
   std::uint32_t judged = 0;
@@ -107,7 +108,7 @@ std::string heat_map_title(const Fleet& fleet) {
          ": darker reserves more";
 }
 
-/// A line through the columns of a timeline, as SVG's path data.
+/// A line through the columns of a timeline, as SVG path data.
 std::string line_path(const std::vector<Bytes>& column, double highest, bool closed) {
   std::string path;
   for (std::size_t i = 0; i < column.size(); ++i) {
@@ -118,7 +119,7 @@ std::string line_path(const std::vector<Bytes>& column, double highest, bool clo
   return path + (closed ? "L960 200L0 200Z" : "");
 }
 
-/// The deciding rank over its time, beside the rank at the median.
+/// The timeline of the deciding rank next to that of the median rank.
 std::string timelines(const Fleet& fleet) {
   const std::uint32_t decider = fleet.decides->row;
   std::uint32_t median = decider;

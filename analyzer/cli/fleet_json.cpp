@@ -171,7 +171,7 @@ Json json_of(const Fleet& fleet, const CommonSetting& setting) {
           {"classes", std::move(classes)}};
 }
 
-/// What is known to be missing, over all that is judged.
+/// Known losses, over all judged recordings.
 Json json_of_fleet_losses(const Fleet& fleet) {
   std::map<std::string, std::uint64_t> by_status;
   std::uint64_t lost = 0;

@@ -22,8 +22,8 @@ std::string cut(std::string text, std::size_t most) {
   return text.substr(0, most - 3) + "...";
 }
 
-/// Writes `text` in lines of at most `page_width` columns, those after the first indented by `indent`. The first begins
-/// in column `column`.
+/// Writes `text` in lines of at most `page_width` columns. The first line begins at column `column`; the others are
+/// indented by `indent`.
 void wrap(std::ostream& out, const std::string& text, std::size_t indent, std::size_t column) {
   bool first = true;
   for (std::size_t at = 0; at < text.size();) {
@@ -286,7 +286,7 @@ class TextPage {
            2);
   }
 
-  /// Rows that were not read whole, and what else was found.
+  /// Prints incompletely read rows and other problems.
   void print_troubles() {
     bool any = false;
     std::size_t shown = 0, hidden = 0;

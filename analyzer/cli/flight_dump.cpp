@@ -22,7 +22,7 @@ void write_all(int file, std::string_view text) {
   [[maybe_unused]] const ssize_t n = ::write(file, text.data(), text.size());
 }
 
-/// A plain trace with its footer, of one that is still being written.
+/// Makes a complete trace, with its footer, from one that is still being written.
 Result<void> write_dump(const std::filesystem::path& dump, unsigned mode) {
   auto file = open_file(recording);
   if (!file) return std::move(file).error();

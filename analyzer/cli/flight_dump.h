@@ -1,4 +1,4 @@
-// The other end of collector/trace/helper_process.h.
+// The receiving end of collector/trace/helper_process.h.
 #pragma once
 
 #include <span>
@@ -8,8 +8,8 @@
 namespace memreel::cli {
 
 /// "memreel flight-dump FILE MODE failure|other TEXT": run by the library in a recorded program, never by a user.
-/// Writes the trace that is open as file 3 to FILE, says on standard error (the program's) what a failure was about and
-/// where the dump is, and tells file 4 how it went: "ok", or why not. It has a minute, after which it ends.
+/// Writes the trace open as file descriptor 3 to FILE, prints the reason of a failure and the location of the dump to
+/// the program's standard error, and reports "ok" or the error on file descriptor 4. Ends after a minute.
 Exit flight_dump(std::span<char* const> arguments);
 
 }  // namespace memreel::cli

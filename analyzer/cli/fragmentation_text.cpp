@@ -47,7 +47,7 @@ void print_totals(const Trace& trace, const Fragmentation& found) {
   std::cout << '\n' << wrapped(last + ".", 2);
 }
 
-/// Lines of eight heights, one for each stretch of time.
+/// Sparklines with eight levels, one for each stretch of time.
 void print_over_time(const Fragmentation& found) {
   static constexpr std::array<const char*, 9> heights{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   if (found.over_time.size() < 2) return;

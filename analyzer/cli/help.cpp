@@ -63,7 +63,7 @@ class Formatter final : public CLI::Formatter {
   static constexpr std::size_t column = 28;
   static constexpr std::size_t command_column = 12;
 
-  /// Lines that are too long continue below where their text begins. Commands to be copied stay whole.
+  /// Continues long lines below the start of their text. Keeps copyable commands on one line.
   static std::string prose(const std::string& text) {
     std::string result;
     for (std::size_t at = 0; at < text.size();) {
@@ -91,7 +91,7 @@ class Formatter final : public CLI::Formatter {
   }
 };
 
-/// Letters to change, leave out, add or swap with their neighbour.
+/// The Damerau-Levenshtein distance: substitutions, deletions, insertions and swaps of adjacent letters.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
@@ -142,7 +142,7 @@ void arrange_commands(CLI::App& app) {
 
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> known) {
   std::optional<std::string> best;
-  std::size_t least = 1 + std::max<std::size_t>(1, word.size() / 3);  // more is another word
+  std::size_t least = 1 + std::max<std::size_t>(1, word.size() / 3);  // anything further away is another word
   for (const std::string& name : known) {
     const bool begins = word.size() >= 3 && name.starts_with(word);
     const std::size_t away = begins ? 1 : distance(word, name);

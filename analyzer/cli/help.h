@@ -1,4 +1,4 @@
-// The program's help, and what it says to words that it does not know.
+// The program's help, and its suggestions for unknown words.
 #pragma once
 
 #include <optional>
@@ -15,25 +15,23 @@ class App;
 
 namespace memreel::cli {
 
-/// A command that is a program of its own, found beside this one.
+/// A command implemented by a separate program in the same directory.
 struct Sibling {
   std::string_view command, program, description;
 };
 
 std::span<const Sibling> siblings();
 
-/// Help that fits the terminal. To be called before commands are added.
+/// Fits help to the terminal. Call before adding commands.
 void set_formatter(CLI::App& app);
 
-/// Lists the siblings among the commands, and puts all of them into groups by what they are for. To be called once all
-/// commands are added.
+/// Adds the siblings to the commands and groups all of them by purpose. Call after all commands are added.
 void arrange_commands(CLI::App& app);
 
-/// The one of `known` that `word` was most likely meant to be; nothing where none is near.
+/// The entry of `known` that `word` most likely meant; nothing if none is close.
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> known);
 
-/// What is wrong with the words of a command line where the command, or one of its options, is not known; nothing where
-/// these are in order.
+/// The error for a command line whose command, or one of its options, is unknown; nothing if all are known.
 std::optional<Error> unknown_word(CLI::App& app, std::span<char* const> words);
 
 }  // namespace memreel::cli

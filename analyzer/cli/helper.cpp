@@ -24,7 +24,7 @@ void settle_in(int last_file) {
   ::setsid();
   ::setpriority(PRIO_PROCESS, 0, 10);
   ::alarm(seconds);
-  // Where the kernel could not do it: what the program has open is not kept open by us.
+  // In case the kernel could not do it: close what was inherited from the program.
   std::vector<int> others;
   std::error_code problem;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", problem)) {

@@ -34,7 +34,7 @@ fs::path default_output(const fs::path& input) {
   return name.replace_extension(".reel");
 }
 
-/// The document is about the trace as it was written, which is read again for it.
+/// The document describes the written trace, so the trace is read back.
 Result<Json> document_of(const ImportArguments& arguments, const fs::path& output) {
   const Result<std::shared_ptr<ByteFile>> file = open_file(output);
   if (!file) return file.error();

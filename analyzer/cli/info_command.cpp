@@ -58,7 +58,7 @@ std::string text_of_date(Nanoseconds since_epoch) {
   return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &date)};
 }
 
-/// Where and when it was recorded, and with what.
+/// Where, when and with what the trace was recorded.
 void print_origin(const Header& header) {
   if (!header.host.empty() && header.process != 0)
     std::cout << "  process  " << header.process << " on " << header.host

@@ -15,7 +15,7 @@
 namespace memreel::cli {
 namespace {
 
-/// Several recordings are not one: what to do with them instead.
+/// The error for a directory of several recordings, with suggestions.
 Error several_recordings(const std::filesystem::path& directory) {
   const Result<FleetInputs> inputs = find_inputs(std::span(&directory, 1));
   if (!inputs) return {.what = "is a directory without recordings", .where = directory.string()};

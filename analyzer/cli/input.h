@@ -1,4 +1,4 @@
-// How every command opens its trace, and what it always says about one.
+// How every command opens its trace, and what it always reports about it.
 #pragma once
 
 #include <filesystem>
@@ -20,34 +20,34 @@ namespace memreel::cli {
 
 enum class Progress : bool { hidden, shown };
 
-/// A trace or any importable file, with a progress bar; what the trace lacks is noted on standard error.
-/// `memory_limit`: what the file may ask for; 0: as its size suggests.
+/// Opens a trace or any importable file, with a progress bar; notes on standard error what the trace lacks.
+/// `memory_limit`: the most memory the file may request; 0: derived from its size.
 Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit, Progress progress = Progress::shown);
 
-/// The bytes of a trace, or of what any importable file is imported as, with a progress bar. Fails where they do not
-/// begin as a trace.
+/// The bytes of a trace, or of the trace imported from another file, with a progress bar. Fails if they do not start
+/// like a trace.
 Result<std::shared_ptr<ByteFile>> open_whole_trace(const std::filesystem::path& file, Bytes memory_limit);
 
-/// open_input() for commands that show stacks: native frames get their names, with a progress bar; why some have none
-/// is noted on standard error.
+/// open_input() for commands that show stacks: also symbolizes native frames, with a progress bar, and notes on
+/// standard error why some have no name.
 Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit, const SymbolOptions& symbols);
 
-/// The second half of it.
+/// The symbolization step of open_input().
 void name_native_frames(Trace& trace, const std::filesystem::path& file, const SymbolOptions& symbols);
 
-/// Adds the argument TRACE, and --max-memory.
+/// Adds the argument TRACE and the option --max-memory.
 void add_trace_options(CLI::App& command, std::filesystem::path& file, Bytes& memory_limit);
 
-/// Adds --torch-version. `otherwise`: whose rules are replayed where the history does not tell.
+/// Adds --torch-version. `otherwise`: whose rules are replayed if the history does not say.
 void add_torch_version_option(CLI::App& command, std::string& release, std::string_view otherwise = {});
 
 /// Adds --max-memory.
 void add_memory_option(CLI::App& command, Bytes& memory_limit);
 
-/// Adds the options that say where names of native frames come from.
+/// Adds the options that control the symbolization of native frames.
 void add_symbol_options(CLI::App& command, SymbolOptions& symbols);
 
-/// The same and --skip-frame, for commands that show stacks.
+/// Adds the same options and --skip-frame, for commands that show stacks.
 void add_stack_options(CLI::App& command, SymbolOptions& symbols);
 
 }  // namespace memreel::cli

@@ -8,7 +8,7 @@
 namespace memreel::cli {
 namespace {
 
-constexpr std::size_t most_listed = 100;  // segments and sites; a document is for reading
+constexpr std::size_t most_listed = 100;  // segments and sites; keeps documents readable
 
 Json json_of(const Tables& tables, const PoolStreamKey& pool_stream) {
   return {{"stream", stream_label(tables, pool_stream.stream)},
@@ -29,7 +29,7 @@ Json json_of(const FragmentationPoint& point) {
           {"fragmentation", point.fragmentation()}};
 }
 
-/// An allocation that lives at `now`.
+/// An allocation that is live at `now`.
 Json json_of_allocation(const Trace& trace, AllocationId id, Nanoseconds now) {
   const Event event = trace.events[trace.allocation_events[index(id)]];
   return {{"address", event.address.value},

@@ -9,7 +9,7 @@ namespace memreel::cli {
 Json json_of_fragmentation(const Trace& trace, const Report& report);
 Json json_of_ooms(const Trace& trace, const Report& report);
 
-/// The value of `oom_setting`: the one setting that serves most failed requests; null when none serves any.
+/// The value of `oom_setting`: the setting that serves the most failed requests; null if none serves any.
 Json json_of_oom_setting(const Report& report);
 
 }  // namespace memreel::cli

@@ -1,4 +1,4 @@
-// Words that text, Markdown and HTML say alike.
+// Phrases shared by text, Markdown and HTML.
 #pragma once
 
 #include <string>
@@ -7,21 +7,21 @@
 
 namespace memreel::cli {
 
-/// "torch.cuda, device 0"; of host memory the name alone.
+/// "torch.cuda, device 0"; for host memory only the name.
 std::string heap_title(const Tables& tables, HeapId heap);
 
-/// "stream 0x7f.., pool (0, 1), small": what is not the default one.
+/// "stream 0x7f.., pool (0, 1), small": the parts that differ from the default.
 std::string place_of(const Tables& tables, const PoolStreamKey& pool_stream);
 
 std::string text_of_time(Nanoseconds duration);
 
-/// How long after the first event.
+/// Time elapsed since the first event.
 Nanoseconds since_start(const Trace& trace, Nanoseconds time);
 
-/// The one setting for the whole program, in a sentence; empty when no request failed by fragmentation.
+/// A sentence about the one setting for the whole program; empty if no request failed by fragmentation.
 std::string oom_setting_text(const Report& report);
 
-/// The settings and allocators that serve a failed request, in one sentence; why there are none, when there are none.
+/// A sentence listing the settings and allocators that serve a failed request, or why there are none.
 std::string survivors_text(const Report& report, const OutOfMemory& oom);
 
 }  // namespace memreel::cli

@@ -1,4 +1,4 @@
-// JSON documents of the command line: keys in the order they are added, one document to standard output.
+// JSON documents of the command line: keys in insertion order, one document to standard output.
 #pragma once
 
 #include <filesystem>
@@ -16,18 +16,17 @@ namespace memreel::cli {
 
 using Json = nlohmann::ordered_json;
 
-/// Writes the document, to standard output when nothing else is said. Text that is not UTF-8 is replaced, never an
-/// error.
+/// Writes the document to standard output. Replaces invalid UTF-8 instead of failing.
 void print_json(const Json& document);
 void print_json(const Json& document, std::ostream& out);
 
-/// A part of a document, to be written on its own: on one line, and likewise with text that is not UTF-8.
+/// A part of a document on one line, for separate output; also replaces invalid UTF-8.
 std::string one_line(const Json& part);
 
 /// [{"function":..,"file":..,"line":..}], innermost first.
 Json json_of_stack(const Tables& tables, StackId stack);
 
-/// {"ring_full":0,...}: every counter of Losses and what the reader had to skip.
+/// {"ring_full":0,...}: every counter of Losses and of what the reader skipped.
 Json json_of_losses(const Header& header, const Losses& losses, const ReadReport& read);
 Json json_of_losses(const Trace& trace);
 

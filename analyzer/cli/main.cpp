@@ -1,5 +1,5 @@
-// memreel: reads, replays and judges traces. What needs another room's program (recording, viewing) is found beside
-// this one and run in its place, as git does.
+// memreel: reads, replays and judges traces. Commands implemented by other programs (recording, viewing) are found
+// beside this one and executed in its place, as git does.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -26,7 +26,7 @@ namespace {
 
 using memreel::cli::Exit;
 
-// Does not return when the sibling could be started.
+// Returns only if the sibling could not be started.
 Exit run_sibling(std::string_view command, std::string_view program, char** arguments) {
   std::error_code problem;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", problem);
@@ -42,7 +42,7 @@ Exit run_sibling(std::string_view command, std::string_view program, char** argu
                                              "torch.cuda.memory._record_memory_history(); see the README"});
 }
 
-/// `exit`, unless what a command printed did not arrive.
+/// Returns `exit`, unless the command's output could not be written.
 Exit printed(Exit exit) {
   const memreel::Result<void> flushed = memreel::cli::flush_output();
   return flushed || exit == Exit::unusable ? exit : memreel::cli::fail(flushed.error());
@@ -57,7 +57,7 @@ int run(int argc, char** argv) {
       if (sibling.command == argv[1]) return static_cast<int>(run_sibling(sibling.command, sibling.program, argv));
   }
 
-  // What programs ask for that users don't.
+  // Commands called by programs, not by users.
   if (argc > 1 && std::string_view(argv[1]) == "flight-dump")
     return static_cast<int>(memreel::cli::flight_dump(words.subspan(2)));
   if (argc > 1 && std::string_view(argv[1]) == "failure-lines")
@@ -90,7 +90,7 @@ int run(int argc, char** argv) {
   return static_cast<int>(printed(exit));
 }
 
-/// Where memory ends while something is destroyed nobody can catch that.
+/// Handles out-of-memory during destruction, where no exception can be caught.
 [[noreturn]] void end_without_memory() {
   const std::exception_ptr thrown = std::current_exception();
   try {
@@ -116,7 +116,7 @@ int main(int argc, char** argv) {
     return static_cast<int>(memreel::cli::fail(
         {.what = what + "'", .remedy = "free memory, take a machine with more, or a shorter trace"}));
   } catch (const std::exception& problem) {
-    // Nothing else is thrown across a function of this project.
+    // No other exception crosses a function boundary in this project.
     return static_cast<int>(memreel::cli::fail({.what = problem.what()}));
   }
 }

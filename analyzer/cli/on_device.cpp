@@ -14,7 +14,7 @@
 namespace memreel::cli {
 namespace {
 
-/// How far the model is from the device, of what the device has: 0.01 is 1 % too much.
+/// The model's error relative to the device: 0.01 means the model is 1 % too high.
 double difference(const ReplayResult& model, const ReplayResult& real) {
   if (real.peak_reserved == 0_B) return 0;
   return static_cast<double>(model.peak_reserved.count) / static_cast<double>(real.peak_reserved.count) - 1;

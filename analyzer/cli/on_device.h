@@ -1,4 +1,4 @@
-// What `memreel replay` does on a real GPU, and how it shows that beside the model.
+// `memreel replay` on a real GPU, and the comparison with the model.
 #pragma once
 
 #include <filesystem>
@@ -18,26 +18,26 @@ namespace memreel::cli {
 struct GpuArguments {
   int number = 0;
   gpu::SegmentsBy segments_by = gpu::SegmentsBy::malloc;
-  std::filesystem::path write_unit_costs;  // empty: not asked for
+  std::filesystem::path write_unit_costs;  // empty: not requested
 };
 
-/// What was run, in the order of the specs, then of the heaps.
+/// What was run, ordered by spec, then by heap.
 struct OnDevice {
   std::string gpu_name, cuda_version;
   std::vector<PolicySpec> specs;
   std::vector<gpu::OnDeviceResult> results;
 };
 
-/// Nothing, and no GPU is looked for, when there is nothing to run and no cost to measure.
+/// Returns nothing, without looking for a GPU, if there is nothing to run and no cost to measure.
 Result<std::optional<OnDevice>> run_on_device(const GpuArguments& arguments, std::span<const Prepared> heaps,
                                               const std::vector<PolicySpec>& specs, const ReplayOptions& options);
 
-/// One entry for each run: what `of_replay` makes of its replay, and what only a device can tell. `models` are the
+/// One entry per run: what `of_replay` makes of its replay, and what only a device can measure. `models` are the
 /// results of the same specs on the same heaps.
 Json json_of(const OnDevice& real, std::span<const ReplayResult> models,
              const std::function<Json(const ReplayResult&)>& of_replay);
 
-/// To standard output.
+/// Prints to standard output.
 void print_table(const OnDevice& real, std::span<const ReplayResult> models);
 
 /// "12.345 ms"

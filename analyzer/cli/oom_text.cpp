@@ -15,7 +15,7 @@ namespace {
 
 void print_wrapped(const std::string& text, std::size_t indent) { std::cout << wrapped(text, indent); }
 
-/// Lines with a label and a quantity, numbers to the right.
+/// Lines of a label and a right-aligned quantity.
 void print_numbers(const OutOfMemory& oom) {
   TextTable table({{"bytes", Align::right}, {"at that moment"}});
   const auto add = [&](Bytes bytes, const std::string& what) { table.add_row({text_of(bytes), what}); };
@@ -84,7 +84,7 @@ void print_oom(const Trace& trace, const Report& report, const OutOfMemory& oom)
   if (oom.largest_gap) print_gap(trace, oom, *oom.largest_gap, "around the largest free block of any stream and pool");
 }
 
-/// All failures in a line each.
+/// All failures, one line each.
 void print_overview(const Trace& trace, const Report& report, std::size_t top) {
   TextTable table({{"event", Align::right},
                    {"requested", Align::right},

@@ -16,7 +16,7 @@
 namespace memreel::cli {
 namespace {
 
-/// A stream into a sink. The first failure is kept; nothing is written after it.
+/// A stream into a sink. Keeps the first failure and writes nothing after it.
 class SinkBuffer final : public std::streambuf {
  public:
   explicit SinkBuffer(ByteSink& sink) : sink_(sink) { setp(buffer_.data(), buffer_.data() + buffer_.size()); }

@@ -1,4 +1,4 @@
-// Where a command puts what it makes.
+// Output files of commands.
 #pragma once
 
 #include <filesystem>
@@ -9,21 +9,21 @@
 
 namespace memreel::cli {
 
-/// Calls `write` with standard output when `file` is empty, else with the file. A regular file appears, or is replaced,
-/// only once all is written, and keeps its mode; through a symbolic link its target is; a device, a pipe or a socket is
-/// written to. Fails where not everything could be written, be it to standard output.
+/// Calls `write` with the file, or with standard output if `file` is empty. A regular file is created or replaced
+/// atomically once everything is written, and keeps its mode. Symbolic links are followed; devices, pipes and sockets
+/// are written to directly. Fails if not everything could be written, including to standard output.
 Result<void> write_output(const std::filesystem::path& file, const std::function<Result<void>(std::ostream&)>& write);
 
-/// Fails when `output` is the file `input`, which writing it would destroy.
+/// Fails if `output` is the file `input`, which writing would destroy.
 Result<void> must_differ(const std::filesystem::path& input, const std::filesystem::path& output);
 
-/// Whether a command writes to standard output when it is given `output`: it is empty, or names the same file.
+/// Whether `output` means standard output: it is empty, or names the same file.
 bool is_standard_output(const std::filesystem::path& output);
 
-/// Fails when `output` is standard output, where the document of --json goes.
+/// Fails if `output` is standard output, which --json uses for its document.
 Result<void> leaves_room_for_json(const std::filesystem::path& output);
 
-/// Hands what was printed to standard output to the system. Fails when it did not take everything.
+/// Flushes standard output. Fails if not everything could be written.
 Result<void> flush_output();
 
 }  // namespace memreel::cli

@@ -24,9 +24,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t longest_request = 16384;
 constexpr int most_connections = 32;
-constexpr std::chrono::seconds patience{30};  // with who asks, and with who does not take what is sent
+constexpr std::chrono::seconds patience{30};  // for slow requests and slow readers
 
-/// What a page may do: what it consists of, and get its trace from here. Nobody may show it inside of another page.
+/// What the page may do: run its own code, and fetch its trace from here. No other page may embed it.
 constexpr std::string_view policy =
     "default-src 'none'; script-src 'unsafe-inline' 'wasm-unsafe-eval'; style-src 'unsafe-inline'; img-src data:; "
     "connect-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -60,7 +60,7 @@ bool send_all(int socket, std::string_view bytes) {
   return true;
 }
 
-/// A request as far as its empty line; none when it is too long, or too late.
+/// Reads a request up to its empty line; none if it is too long or too late.
 std::optional<std::string> read_request(int socket) {
   const auto until = Clock::now() + patience;
   std::string request;
@@ -79,7 +79,7 @@ std::optional<std::string> read_request(int socket) {
   return request;
 }
 
-/// In a time that does not say how much of them is the same.
+/// Compares in constant time.
 bool same(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
   int different = 0;
@@ -102,7 +102,7 @@ void refuse(int socket, std::string_view status) {
 }
 
 void send_document(int socket, const Document& document, bool with_content) {
-  const std::uint64_t size = document.content->size();  // what is added later is not sent
+  const std::uint64_t size = document.content->size();  // data appended later is not sent
   if (!send_all(socket, head("200 OK", document.type, size)) || !with_content) return;
   std::vector<char> bytes(std::size_t{1} << 18U);
   for (std::uint64_t done = 0; done < size;) {
@@ -179,7 +179,7 @@ PageServer::~PageServer() {
 }
 
 Result<void> PageServer::serve(const std::vector<Document>& documents) const {
-  // Threads keep what they need: this function may return before they end.
+  // Threads share ownership of what they need: this function may return before they end.
   const auto served = std::make_shared<const std::vector<Document>>(documents);
   const auto connections = std::make_shared<std::atomic<int>>(0);
   for (;;) {

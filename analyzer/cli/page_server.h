@@ -1,4 +1,4 @@
-// A server for one person's browser: a few documents below an address that nobody can guess.
+// A server for one person's browser: a few documents at an unguessable address.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 namespace memreel::cli {
 
 struct Document {
-  std::string name;  // its address ends so
-  std::string type;  // as in Content-Type
+  std::string name;  // the last part of its address
+  std::string type;  // the Content-Type
   std::shared_ptr<ByteFile> content;
 };
 
-/// HTTP/1.1, GET and HEAD only. What is asked for is compared with the addresses of the documents, and never taken for
-/// the path of a file.
+/// HTTP/1.1, GET and HEAD only. Request targets are compared with the documents' addresses and never used as file
+/// paths.
 class PageServer {
  public:
   /// Listens at `host`, a numeric address, and `port` (0: a free one).
@@ -30,9 +30,9 @@ class PageServer {
   ~PageServer();
 
   std::uint16_t port() const { return port_; }
-  /// What every address begins with: 128 bits of chance between slashes.
+  /// The prefix of every address: 128 random bits between slashes.
   const std::string& root() const { return token_; }
-  /// Answers until the process ends, each connection on a thread of its own. Fails where no more can be accepted.
+  /// Serves until the process ends, each connection on its own thread. Fails if no more connections can be accepted.
   Result<void> serve(const std::vector<Document>& documents) const;
 
  private:

@@ -15,7 +15,7 @@
 namespace memreel::cli {
 namespace {
 
-/// Of what the uses after the first added: the middle one.
+/// The median of what the uses after the first added.
 std::optional<Bytes> marginal_cost(const PrivatePool& pool) {
   std::vector<Bytes> costs;
   for (const PoolUse& use : pool.uses) costs.push_back(use.grew);

@@ -41,7 +41,7 @@ void find_largest(const Predictor& predictor, const std::vector<Values>& targets
   report.predictions.push_back(predictor.predict(at));
 }
 
-/// With --tune for every prediction; else for the smallest that does not fit, if the search is short.
+/// With --tune for every prediction; otherwise for the smallest that does not fit, if the search is short.
 void find_settings(const Predictor& predictor, bool all, PredictReport& report) {
   constexpr std::size_t most_requests = 200'000;
   const ProgressBar bar("replaying settings");

@@ -1,4 +1,4 @@
-// What `memreel predict` shows.
+// Output of `memreel predict`.
 #pragma once
 
 #include <cstdint>
@@ -12,33 +12,33 @@
 
 namespace memreel::cli {
 
-/// What a search for a better setting found for one prediction.
+/// The result of a search for a better setting for one prediction.
 struct PredictSetting {
-  std::uint64_t tried = 0;  // 0: none was looked for
+  std::uint64_t tried = 0;  // 0: no search
   std::string conf;         // as in PYTORCH_CUDA_ALLOC_CONF; empty: none is better
-  Bytes peak_reserved;      // with it, replayed
+  Bytes peak_reserved;      // replayed with `conf`
 };
 
 struct PredictReport {
   PredictDevice device;
   std::vector<Prediction> predictions;
-  std::vector<LiveAtPeak> held;                // of each
-  std::vector<PredictSetting> settings;        // of each
-  std::size_t which = 0;                       // the parameter that is searched: that of the two below
-  std::optional<std::uint64_t> largest;        // that fits, of those asked for; none: not asked, or none of them does
-  std::optional<std::uint64_t> largest_whole;  // that fits, of all numbers; 0: none
+  std::vector<LiveAtPeak> held;                // of each prediction
+  std::vector<PredictSetting> settings;        // of each prediction
+  std::size_t which = 0;                       // the parameter that is searched, for the two below
+  std::optional<std::uint64_t> largest;        // requested value that fits; none: not requested, or none fits
+  std::optional<std::uint64_t> largest_whole;  // whole number that fits; 0: none
 };
 
-/// The best setting of PyTorch's allocator for a predicted run; under a capacity one that lets it fit. Every one is
-/// replayed. None is looked for where none can help: what is live exceeds the capacity, or the policy is another.
+/// The best setting of PyTorch's allocator for a predicted run; under a capacity, one that lets it fit. Replays every
+/// setting. Does not search if no setting can help: live bytes exceed the capacity, or the policy is another one.
 PredictSetting better_setting(const Predictor& predictor, const Prediction& prediction);
 
-/// How many bytes a category grows by for each unit of the one parameter in which `prediction` differs from the
-/// recording that it was made from; none: they differ in several, or in none.
+/// Bytes by which a category grows per unit of the one parameter in which `prediction` differs from the recording it
+/// was made from; none if they differ in several parameters, or in none.
 std::optional<double> bytes_per_unit(const Predictor& predictor, const Prediction& prediction,
                                      const LiveByCategory& held);
 
-/// On which GPU kernels take the scratch that is predicted, and how that is known.
+/// The GPU whose kernels' scratch memory is predicted, and how it is known.
 std::string gpu_note(const Predictor& predictor, const PredictReport& report);
 
 /// "batch 4, seq 512".

@@ -1,4 +1,4 @@
-// What `memreel predict` is asked, read from its arguments.
+// The inputs of `memreel predict`, parsed from its arguments.
 #pragma once
 
 #include <filesystem>
@@ -22,7 +22,7 @@ struct PredictArguments {
   bool json = false;
 };
 
-/// The recordings, opened, and the allocator that predicted runs have.
+/// The opened recordings, and the allocator of the predicted runs.
 struct PredictInputs {
   std::vector<std::string> names;  // of the parameters
   std::vector<Recording> recordings;

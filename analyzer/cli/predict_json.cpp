@@ -4,7 +4,7 @@
 namespace memreel::cli {
 namespace {
 
-/// One parameter's value, or an object of several.
+/// The value of a single parameter, or an object of several.
 Json json_of(const Values& at, const std::vector<std::string>& names) {
   if (at.size() == 1) return at.front();
   Json json = Json::object();

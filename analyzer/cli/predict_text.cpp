@@ -83,7 +83,7 @@ void print_device(const Predictor& predictor, const PredictReport& report) {
   std::cout << '\n';
 }
 
-/// Which setting would help.
+/// Prints which setting would help.
 void print_settings(const Predictor& predictor, const PredictReport& report) {
   bool any = false;
   for (std::size_t i = 0; i < report.predictions.size(); ++i) {
@@ -103,7 +103,7 @@ void print_settings(const Predictor& predictor, const PredictReport& report) {
   if (any) std::cout << '\n';
 }
 
-/// What would have to shrink, and what need not.
+/// Prints what would have to shrink, and what need not.
 void print_categories(const Predictor& predictor, const Prediction& prediction, const LiveAtPeak& held) {
   const Recording& base = *predictor.recordings()[prediction.base];
   const std::vector<std::string>& names = predictor.options().names;

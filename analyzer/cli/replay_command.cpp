@@ -46,9 +46,9 @@ struct ReplayArguments {
   bool stream = false;
 };
 
-/// What is replayed: a trace in memory, or one that is read again and again.
+/// The replayed trace: held in memory, or read again for each policy.
 struct ReplayInput {
-  Trace trace;  // of a streamed one: without events
+  Trace trace;  // without events if streamed
   std::vector<Prepared> heaps;
   std::vector<HeapHistory> histories;
   std::uint64_t event_count = 0;
@@ -61,7 +61,7 @@ constexpr std::string_view default_policies_of_pinned_memory = "bound.live,torch
 /// The results of one policy, one per heap.
 using PolicyResults = std::span<const ReplayResult>;
 
-/// Host memory counts only when there is nothing else.
+/// Host memory counts only if there is nothing else.
 const ReplayResult& worst_device(PolicyResults results) {
   return *std::max_element(results.begin(), results.end(), [](const ReplayResult& a, const ReplayResult& b) {
     return std::pair(a.device >= 0, a.peak_reserved) < std::pair(b.device >= 0, b.peak_reserved);
@@ -80,7 +80,7 @@ Json json_of(const std::vector<SeriesPoint>& series) {
   return points;
 }
 
-// Null for bounds, which place nothing.
+// Null for bounds, which don't place allocations.
 void add_placement_metrics(Json& result, const ReplayResult& r) {
   const auto stranded = [&](const std::string& name, StrandedMemory FreeMemory::*which) {
     result[name + "_bytes"] = r.free_memory ? Json(((*r.free_memory).*which).bytes.count) : Json(nullptr);
@@ -124,7 +124,7 @@ Json json_of(const ReplayResult& r, const ReplayArguments& arguments, const std:
   return result;
 }
 
-// The level that is replayed: the framework's where the trace has one, since that is where the program's requests are.
+// The level to replay: the framework level if the trace has one, since it holds the program's requests.
 Level replayed_level(const std::vector<Prepared>& heaps) {
   const bool framework =
       std::any_of(heaps.begin(), heaps.end(), [](const Prepared& p) { return p.level == Level::framework; });
@@ -162,7 +162,7 @@ std::string ratio(double value) {
   return text.data();
 }
 
-// "torch.native{max_split_size_mb=128}": only the parameters that were asked for, the defaults would hide them.
+// "torch.native{max_split_size_mb=128}": only the given parameters; the defaults would hide them.
 std::string label_of(const PolicySpec& asked) { return asked.text(); }
 
 void print_heap_table(const Trace& trace, const HeapHistory& history, const std::vector<PolicySpec>& specs,
@@ -172,7 +172,7 @@ void print_heap_table(const Trace& trace, const HeapHistory& history, const std:
                                    {"at the end", Align::right},    {"failed", Align::right}, {"calls", Align::right}};
   if (costs) columns.push_back({"driver time", Align::right});
   if (with_min_capacity) columns.push_back({"fits in", Align::right});
-  columns.push_back({"policy"});  // last, for it may be long
+  columns.push_back({"policy"});  // last, because it may be long
   TextTable table(columns);
   if (history.peak_reserved != 0_B) {
     const double overhead = history.peak_live == 0_B ? 0
@@ -227,18 +227,18 @@ Result<ReplayOptions> options_of(const ReplayArguments& arguments) {
   return ReplayOptions{.device = *device, .find_min_capacity = limited, .placement_metrics = arguments.json};
 }
 
-/// Policies that are only modelled, as they were asked for.
+/// Policies that are only modelled, as given.
 Result<std::vector<PolicySpec>> modelled_specs(const ReplayArguments& arguments) {
   return arguments.policies.empty() ? std::vector<PolicySpec>{} : parse_policy_lists(arguments.policies);
 }
 
-/// Those for the heaps when none were asked for.
+/// The default policies for the heaps.
 std::vector<PolicySpec> default_specs(const std::vector<Prepared>& heaps) {
   return *parse_policies(std::ranges::all_of(heaps, is_pinned_memory) ? default_policies_of_pinned_memory
                                                                       : default_policies);
 }
 
-/// Whether the policies are of pinned host memory. Error: some are.
+/// Whether the policies are for pinned host memory. Error: only some are.
 Result<bool> ask_of_pinned_memory(const std::vector<PolicySpec>& specs) {
   const auto is_host = [](const PolicySpec& spec) {
     const auto info = std::ranges::find(policies(), spec.name, &PolicyInfo::name);
@@ -253,7 +253,7 @@ Result<bool> ask_of_pinned_memory(const std::vector<PolicySpec>& specs) {
   return true;
 }
 
-// A trace of more events is streamed: in memory an event takes about 64 bytes.
+// Traces with more events are streamed: an event takes about 64 bytes in memory.
 constexpr std::uint64_t most_events_in_memory = std::uint64_t{1_GiB / 1_B} / 64;
 
 bool is_too_large(const std::filesystem::path& file) {
@@ -322,7 +322,7 @@ Exit run_replay(const ReplayArguments& arguments) {
                  .remedy = "leave out --stream, or record a shorter trace"});
   }
   options->rows = input->streamed.get();
-  // What is run for real is modelled too, for the comparison.
+  // Policies run on the device are modelled too, for comparison.
   std::vector<PolicySpec> specs = *modelled;
   specs.insert(specs.end(), real_specs->begin(), real_specs->end());
   const std::vector<PolicySpec> asked = specs;
@@ -414,7 +414,7 @@ void add_replay_command(CLI::App& app, Exit& exit) {
     std::string parameters;
     for (const auto& [name, value] : policy.defaults)
       parameters += (parameters.empty() ? "" : ", ") + name + "=" + value;
-    // Variants of one policy that differ in values only need no list of their own.
+    // Variants of one policy that differ only in values share one list.
     if (parameters.empty() || !listed.insert(names_of(policy.defaults)).second) continue;
     known += "\n" + wrapped(parameters, 18);
     known.pop_back();

@@ -1,4 +1,4 @@
-// What `memreel report` found, before it is text or JSON.
+// The result of `memreel report`, before it becomes text or JSON.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ namespace memreel::cli {
 
 /// Who held the memory of a heap at an instant.
 struct LiveView {
-  std::uint64_t events = 0;  // how many had happened
+  std::uint64_t events = 0;  // number of events so far
   Bytes bytes;
   std::uint64_t count = 0;
   std::vector<LiveGroup> groups;  // largest first
@@ -36,13 +36,13 @@ struct HeapReport {
   HeapHistory history;
   const MemorySummary* summary = nullptr;  // null for heaps that are not PyTorch's
   LiveView at_peak, at_end;
-  std::optional<LiveView> at_instant;  // that was asked for
+  std::optional<LiveView> at_instant;  // if requested
   std::vector<PhasePeak> phases;
   std::vector<RangePeak> ranges;
   std::vector<PrivatePool> pools;  // largest peak first
 };
 
-/// Which parts of a report were asked for.
+/// The requested parts of a report.
 struct Sections {
   bool live = false;  // who held the memory
   bool leaks = false;
@@ -55,7 +55,7 @@ struct Sections {
 struct Report {
   GroupBy by = GroupBy::stack;
   Sections sections;
-  std::optional<Instant> instant;  // to show instead of the peak and the end
+  std::optional<Instant> instant;  // shown instead of the peak and the end
   Categories categories;           // of all allocations
   std::vector<MemorySummary> summaries;
   std::vector<HeapReport> heaps;
@@ -63,7 +63,7 @@ struct Report {
   std::vector<Fragmentation> fragmentation;
   OutOfMemories ooms;
   Remedies remedies;  // for both of these
-  Verdict verdict;    // on the parts that were asked for
+  Verdict verdict;    // on the requested parts
 };
 
 struct ReportQuestion {
@@ -73,7 +73,7 @@ struct ReportQuestion {
   LeakOptions leaks;
 };
 
-/// Parts that were not asked for are empty. Errors: the trace has no such instant.
+/// Leaves parts that were not requested empty. Errors: the trace has no such instant.
 Result<Report> make_report(const Trace& trace, const ReportQuestion& question);
 
 struct ReportOptions {
@@ -88,7 +88,7 @@ void write_report_json(const Trace& trace, const Report& report, const ReportOpt
 void write_report_markdown(const Trace& trace, const Report& report, const ReportOptions& options, std::ostream& out);
 void write_report_html(const Trace& trace, const Report& report, const ReportOptions& options, std::ostream& out);
 
-// The sections of the text.
+// Sections of the text report.
 void print_fragmentation_text(const Trace& trace, const Report& report, const ReportOptions& options);
 void print_ooms_text(const Trace& trace, const Report& report, const ReportOptions& options);
 void print_pools_text(const Trace& trace, const HeapReport& heap, const ReportOptions& options);

@@ -22,7 +22,7 @@ struct ReportArguments {
   SymbolOptions symbols;
   std::string by = "line";
   std::string at;
-  std::string format;  // empty: as the output is called, else text
+  std::string format;  // empty: from the output's suffix, else text
   std::filesystem::path output;
   bool json = false, interactive = false;
   Sections sections;
@@ -43,11 +43,11 @@ LiveView live_view(const Trace& trace, const std::vector<Lifetime>& lives, HeapI
 
 using Writer = void (*)(const Trace&, const Report&, const ReportOptions&, std::ostream&);
 
-/// Formats that are documents of their own; text is for the terminal.
+/// Formats that are whole documents; text is for the terminal.
 constexpr std::array<std::pair<std::string_view, Writer>, 3> documents{
     {{"json", write_report_json}, {"markdown", write_report_markdown}, {"html", write_report_html}}};
 
-/// What the name of the output says, when no format was named.
+/// The format implied by the output's name if none was given.
 std::string format_of(const ReportArguments& arguments) {
   if (arguments.json) return "json";
   if (!arguments.format.empty()) return arguments.format;
@@ -57,7 +57,7 @@ std::string format_of(const ReportArguments& arguments) {
   return extension == ".json" ? "json" : "text";
 }
 
-/// The viewer itself as a page, with the trace in it.
+/// Writes the viewer as a page with the trace embedded.
 Exit write_viewer(const ReportArguments& arguments) {
   if (arguments.output.empty() || format_of(arguments) != "html")
     return fail({.what = "makes a page for browsers", .where = "--interactive", .remedy = "add -o FILE.html"});
@@ -148,7 +148,7 @@ Verdict verdict_on(const Trace& trace, const std::vector<Lifetime>& lives, const
 Result<Report> make_report(const Trace& trace, const ReportQuestion& question) {
   const Sections& sections = question.sections;
   Report report{.by = question.by, .sections = sections, .instant = question.instant};
-  // Other allocators have no such summary, which is no error of the report.
+  // Other allocators have no such summary; the report works without it.
   if (Result<std::vector<MemorySummary>> summaries = memory_summaries(trace)) report.summaries = *std::move(summaries);
   const std::vector<Lifetime> lives = lifetimes(trace);
   if (sections.live) report.categories = classify_shown(trace);

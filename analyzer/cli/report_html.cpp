@@ -20,7 +20,7 @@
 namespace memreel::cli {
 namespace {
 
-// What keeps the file below 2 MB for any trace: everything that a trace can have much of is cut.
+// Keeps the file below 2 MB for any trace: everything unbounded is truncated.
 constexpr std::size_t most_rows = 12;
 constexpr std::size_t most_heaps = 4;  // with pictures
 constexpr std::size_t most_ooms = 8;   // in full
@@ -39,7 +39,7 @@ std::string more(std::size_t shown, std::size_t all) {
   return shown < all ? "<p class=quiet>and " + text_of(std::uint64_t{all - shown}) + " more</p>\n" : "";
 }
 
-/// A line that opens to show the whole stack.
+/// A line that expands to the whole stack.
 std::string stack_details(const Trace& trace, std::string_view summary, StackId stack) {
   const std::vector<FrameText> frames = frames_of(trace.tables, stack);
   if (frames.size() < 2) return "<p>" + cell(summary) + "</p>\n";

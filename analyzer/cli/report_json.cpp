@@ -17,7 +17,7 @@ Json json_of(const PoolStatistics& s) {
   return {{"all", json_of(s.all)}, {"large_pool", json_of(s.large)}, {"small_pool", json_of(s.small)}};
 }
 
-// The names are those of torch.cuda.memory_stats(), so that people can compare.
+// Uses the names of torch.cuda.memory_stats(), for easy comparison.
 Json json_of(const MemorySummary& summary) {
   return {{"exact", summary.exact},
           {"num_ooms", summary.ooms},

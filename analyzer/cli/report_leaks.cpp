@@ -73,8 +73,8 @@ std::string title_of(const Trace& trace, HeapId heap) {
   return trace.tables[trace.tables[heap].name] + ", device " + std::to_string(trace.tables[heap].device);
 }
 
-/// The innermost frames that tell a finding from the others at the same place in the user's own code, as in
-/// "linear (functional.py:12) < forward (model.py:7)"; empty when nothing needs telling apart.
+/// The innermost frames that distinguish a finding from others at the same place in user code, as in "linear
+/// (functional.py:12) < forward (model.py:7)"; empty if there is nothing to distinguish.
 std::string distinguishing_frames(const Trace& trace, const LeakFinding& finding, std::span<const LeakFinding> all) {
   constexpr std::size_t most_shown = 3;
   const std::vector<FrameText> frames = frames_of(trace.tables, finding.stack);
@@ -126,7 +126,7 @@ void print_accused(const Trace& trace, const LeakReport& leaks, const ReportOpti
   if (rest > 0) std::cout << "    ... and " << text_of(rest) << " more stacks (--top)\n";
 }
 
-/// One line per verdict: what is held and why that is no leak.
+/// One line per verdict: what is held, and why it is not a leak.
 void print_others(const LeakReport& leaks) {
   TextTable table({{"verdict"}, {"bytes", Align::right}, {"stacks", Align::right}, {"the largest"}});
   std::vector<LeakVerdict> order;

@@ -1,4 +1,4 @@
-// The part of `memreel report` about leaks: its options, its text, its JSON.
+// The leaks part of `memreel report`: its options, text and JSON.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -17,12 +17,12 @@ struct LeakArguments {
   std::string capacity;
 };
 
-/// `--suppress` and `--suppressions`.
+/// Adds `--suppress` and `--suppressions`.
 void add_suppression_options(CLI::App& command, LeakArguments& arguments);
-/// These and `--capacity`.
+/// Adds the same options and `--capacity`.
 void add_leak_options(CLI::App& command, LeakArguments& arguments);
 
-/// Fails on a suppression or a size that is none, and on files that can't be read.
+/// Fails on an invalid suppression or size, and on unreadable files.
 Result<LeakOptions> leak_options(const LeakArguments& arguments);
 
 /// Sets `leaks`, `leak_causes`, `leak_steps` and `suppressed` in the document.

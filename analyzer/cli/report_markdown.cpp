@@ -16,7 +16,7 @@
 namespace memreel::cli {
 namespace {
 
-// A comment on a pull request may have 65,536 characters, and should have far fewer.
+// A pull-request comment may have up to 65,536 characters, and should have far fewer.
 constexpr std::size_t most_table_rows = 8;
 constexpr std::size_t most_described_heaps = 8;
 

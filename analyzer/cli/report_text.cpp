@@ -28,7 +28,7 @@ void add_statistic(TextTable& table, const std::string& name, const PoolStatisti
   add("  small pool", statistics.small);
 }
 
-// The shape of torch.cuda.memory_summary(), which PyTorch users know how to read.
+// Follows the layout of torch.cuda.memory_summary(), which PyTorch users know.
 void print_summary(const MemorySummary& summary) {
   std::cout << "  out-of-memory errors: " << text_of(summary.ooms)
             << "     retries after emptying the cache: " << text_of(summary.alloc_retries) << "\n";
@@ -63,7 +63,7 @@ void print_name(const std::string& name) {
   std::cout << "      " << clipped_middle(name, terminal_width() - 6) << '\n';
 }
 
-/// What the memory is for; nothing when nothing is known of any of it.
+/// Memory by category; prints nothing if no category is known.
 void print_categories(const LiveView& view) {
   if (!says_something(view.categories)) return;
   TextTable table({{"category"}, {"bytes", Align::right}, {"share", Align::right}, {"most of it"}});
@@ -112,7 +112,7 @@ void print_live(const Trace& trace, const LiveView& view, const std::string& whe
   }
 }
 
-/// The highest peaks of phases and ranges, the latter below those that they are in.
+/// The highest peaks of phases and ranges; nested ranges are listed below their parents.
 void print_spans(const HeapReport& heap, const ReportOptions& options) {
   TextTable table({{"peak live", Align::right}, {"rise", Align::right}, {"times", Align::right}, {"phase or range"}});
   if (heap.phases.size() > 1)
@@ -130,7 +130,7 @@ void print_spans(const HeapReport& heap, const ReportOptions& options) {
   if (left > 0) std::cout << "  ... and " << text_of(std::uint64_t{left}) << " more ranges (--top)\n";
 }
 
-/// Topics in a column of their own, text beside.
+/// Topics in the first column, text in the second.
 void print_verdict(const std::vector<VerdictLine>& lines) {
   std::size_t topics = 0;
   for (const VerdictLine& line : lines) topics = std::max(topics, line.topic.size());
@@ -167,7 +167,7 @@ void print_heap(const Trace& trace, const Report& report, const HeapReport& heap
 
 void print_report_text(const Trace& trace, const Report& report, const ReportOptions& options) {
   if (const std::string line = provenance(trace.header); !line.empty()) std::cout << line << "\n\n";
-  if (report.sections.live) print_verdict(lines_of(report.verdict));  // a section says its own
+  if (report.sections.live) print_verdict(lines_of(report.verdict));  // each section prints its own
   bool first = !report.sections.live;
   const auto separate = [&] {
     if (!std::exchange(first, false)) std::cout << '\n';
@@ -177,7 +177,7 @@ void print_report_text(const Trace& trace, const Report& report, const ReportOpt
       separate();
       print_heap(trace, report, heap, options);
     }
-  // Beside what holds the memory, leaks are mentioned when there are any.
+  // A report on what holds the memory also mentions leaks, if there are any.
   const std::vector<LeakFinding>& findings = report.leaks.findings;
   const bool accused = !findings.empty() && accuses(findings.front().verdict);
   if (report.sections.leaks && (!report.sections.live || accused)) {

@@ -34,7 +34,7 @@ bool is_port(std::string_view word) {
   return !word.empty() && word.size() <= 5 && std::ranges::all_of(word, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// Text as a file, which keeps it.
+/// Text as a file that owns it.
 std::shared_ptr<ByteFile> file_of(std::string text) {
   const auto kept = std::make_shared<const std::string>(std::move(text));
   const std::shared_ptr<ByteFile> file = memory_file(std::as_bytes(std::span(*kept)));
@@ -88,7 +88,7 @@ bool asks_to_serve(std::span<char* const> words) {
 }
 
 Exit serve_view(std::span<char* const> words) {
-  // --serve 8080 and --serve=8080 mean --serve --port 8080; what follows --serve is else the trace.
+  // --serve 8080 and --serve=8080 mean --serve --port 8080; anything else after --serve is the trace.
   std::vector<std::string> arguments_given;
   for (std::size_t i = 2; i < words.size(); ++i) {
     const std::string_view word = words[i];
@@ -99,13 +99,13 @@ Exit serve_view(std::span<char* const> words) {
       if (word == "--serve" && i + 1 < words.size() && is_port(words[i + 1])) arguments_given.emplace_back("--port");
     }
   }
-  std::ranges::reverse(arguments_given);  // as CLI11 wants them
+  std::ranges::reverse(arguments_given);  // the order CLI11 expects
 
   CLI::App app("memreel view --serve shows a trace in a browser, for computers without a screen.", "memreel view");
   set_formatter(app);
   ServeArguments arguments;
   app.add_option("TRACE", arguments.file, "Trace, or any file that import reads")->required();
-  bool serves = true;  // or this function would not have been called
+  bool serves = true;  // always set when this function is called
   app.add_flag("--serve", serves, "Serve the viewer as a page; a number after it is the port");
   app.add_option("--port", arguments.port, "Port [a free one]");
   app.add_option("--host", arguments.host, "Address to listen at [127.0.0.1: this computer alone]");

@@ -52,7 +52,7 @@ Result<TuneOptions> options_of(const TuneArguments& arguments) {
   return options;
 }
 
-/// What the program ran with.
+/// The policy the program ran with.
 Result<PolicySpec> baseline_of(const Trace& trace, const std::vector<Prepared>& heaps, const TuneArguments& arguments) {
   if (!arguments.policy.empty()) {
     Result<std::vector<PolicySpec>> specs = parse_policies(arguments.policy);
@@ -69,7 +69,7 @@ Result<PolicySpec> baseline_of(const Trace& trace, const std::vector<Prepared>& 
                    "fit.best --what-if empty_cache@every:5000events"};
 }
 
-/// A short answer on empty_cache for those who did not ask.
+/// Adds a brief answer about empty_cache if no what-if was given.
 void add_default_question(const std::vector<Prepared>& heaps, TuneOptions& options) {
   if (!options.questions.empty()) return;
   const auto calls = [](const Prepared& heap) { return empty_cache_calls(heap) > 0; };
@@ -88,7 +88,7 @@ std::vector<HeapHistory> recorded_of(const Trace& trace, const std::vector<Prepa
   return recorded;
 }
 
-/// What else has settings of PyTorch's; empty where it is what is judged already.
+/// Pinned host memory, which also has PyTorch settings; empty if it is already what is tuned.
 std::vector<Prepared> pinned_memory_beside(const Trace& trace, const std::vector<Prepared>& heaps) {
   if (is_pinned_memory(heaps.front())) return {};
   return only_pinned_memory(prepare(trace));

@@ -1,4 +1,4 @@
-// How the answer of `memreel tune` is printed.
+// Output of `memreel tune`.
 #pragma once
 
 #include <filesystem>
@@ -16,14 +16,14 @@ namespace memreel::cli {
 struct TuneReport {
   std::filesystem::path file;
   std::size_t top = 10;               // settings per table in text
-  std::vector<HeapHistory> recorded;  // of the heaps that were replayed
+  std::vector<HeapHistory> recorded;  // of the replayed heaps
   Steps steps;
   TorchRules rules;
 
-  Bytes recorded_peak() const;  // of the worst device; 0 when the trace has no segments
+  Bytes recorded_peak() const;  // of the worst device; 0 if the trace has no segments
 };
 
-/// One of a process's allocators: that of its devices, or, behind it, that of pinned host memory.
+/// One of a process's allocators: that of its devices or, after it, that of pinned host memory.
 struct Tuned {
   TuneResult result;
   TuneReport report;

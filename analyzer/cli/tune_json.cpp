@@ -40,7 +40,7 @@ Json json_of_outcome(const Outcome& outcome, const TuneResult& result) {
   return json;
 }
 
-/// What was found of the heaps of one allocator.
+/// The findings for the heaps of one allocator.
 Json findings_of(const TuneResult& result, const TuneReport& report) {
   Json baseline = json_of_outcome(result.baseline, result);
   baseline.erase("saved_bytes");

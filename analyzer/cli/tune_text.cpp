@@ -15,7 +15,7 @@ namespace memreel::cli {
 namespace {
 
 std::string calls_of(const Outcome& outcome) { return text_of(count_of(outcome.driver_calls())); }
-/// What page-locking costs depends on the host.
+/// The cost of page-locking depends on the host.
 std::string cost_of(const Outcome& outcome) {
   return outcome.worst().device < 0 ? "" : text_of_seconds(outcome.driver_seconds());
 }
@@ -30,7 +30,7 @@ std::string name_of(const Outcome& outcome) {
   return conf.empty() ? "PyTorch's defaults" : conf;
 }
 
-/// "-3.7 %": what a setting changes in the peak.
+/// "-3.7 %": how a setting changes the peak.
 std::string change(const Outcome& before, const Outcome& after) {
   const double saved = saved_share(before.peak_reserved(), after.peak_reserved());
   if (saved == 0) return "0 %";
@@ -63,7 +63,7 @@ class Table {
       columns.push_back({"fits in", Align::right});
       columns.push_back({"failed", Align::right});
     }
-    columns.push_back({"setting"});  // last, for it may be long
+    columns.push_back({"setting"});  // last, because it may be long
     return columns;
   }
 
@@ -109,7 +109,7 @@ std::string label_of(const Alternative& alternative) {
          (alternative.calls == 1 ? " call)" : " calls)");
 }
 
-/// What a call of empty_cache costs, and whether it is worth that; empty for other questions.
+/// What a call of empty_cache costs, and whether it is worth it; empty for other questions.
 std::string verdict_on_calls(const TuneResult& result, const Alternative& alternative) {
   const WhatIf::Kind kind = alternative.question.kind;
   if (kind == WhatIf::Kind::policy) return {};

@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view schema = "memreel.unit-costs/1";
 constexpr const char* remedy = "write one with memreel replay TRACE --on-device cuda.malloc --write-unit-costs FILE";
 
-/// A time that makes sense: not negative, not infinite.
+/// A valid time: neither negative nor infinite.
 std::optional<double> seconds_in(const Json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end()) return 0.0;

@@ -1,4 +1,4 @@
-// Files that say what driver calls cost: {"schema":"memreel.unit-costs/1",...}
+// Files with the costs of driver calls: {"schema":"memreel.unit-costs/1",...}
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace memreel::cli {
 
-/// Errors: the file can't be read, or is not such a file; a kind of call it leaves out costs nothing.
+/// Errors: the file can't be read or has another format. Kinds of calls it omits cost nothing.
 Result<UnitCosts> read_unit_costs(const std::filesystem::path& file);
 
 Result<void> write_unit_costs(const UnitCosts& costs, const std::filesystem::path& file);

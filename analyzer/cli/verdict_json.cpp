@@ -3,7 +3,7 @@
 namespace memreel::cli {
 namespace {
 
-/// Null for what is not known: no name, no steps.
+/// Null for unknown values: no name, no steps.
 Json known(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 Json known(std::uint32_t number) { return number == 0 ? Json(nullptr) : Json(number); }
 

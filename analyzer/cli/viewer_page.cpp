@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view file_name = "memreel-view.html", place = "<!--trace-->";
 
-/// Beside an installed program in ../share/memreel; of one in build/PRESET/bin, in build/web. Empty: in neither.
+/// For an installed program: ../share/memreel; for one in build/PRESET/bin: build/web. Empty if found in neither.
 fs::path find_file() {
   std::error_code problem;
   const fs::path home = fs::read_symlink("/proc/self/exe", problem).parent_path().parent_path();
@@ -70,7 +70,7 @@ Result<ViewerPage> ViewerPage::find() {
 
 Result<void> ViewerPage::write(std::ostream& out, std::string_view name, ByteFile& trace) const {
   out << before_ << element(name, {});
-  std::vector<char> bytes(std::size_t{3} << 16U);  // a multiple of what a group of base64 holds
+  std::vector<char> bytes(std::size_t{3} << 16U);  // a multiple of a base64 group
   for (std::uint64_t done = 0, size = trace.size(); done < size;) {
     const Result<std::size_t> count = trace.read(done, std::as_writable_bytes(std::span(bytes)));
     if (!count) return count.error();

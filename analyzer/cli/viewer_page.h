@@ -1,4 +1,4 @@
-// The viewer as a page for browsers (viewer/page), with a trace in it.
+// The viewer as a browser page (viewer/page), with a trace embedded.
 #pragma once
 
 #include <iosfwd>
@@ -10,16 +10,16 @@
 
 namespace memreel::cli {
 
-/// A page that shows a trace, in two parts: what says where the trace comes from stands between them.
+/// A page that shows a trace, in two parts: the trace's location goes between them.
 class ViewerPage {
  public:
-  /// The one that was built or installed with this program. Fails where there is none, and says how to get it.
+  /// Finds the page that was built or installed with this program. If there is none, fails with how to get it.
   static Result<ViewerPage> find();
 
-  /// The page with the whole trace in it: it opens from a disk. `name` is what the viewer calls the trace. Memory: none
-  /// that grows with the trace.
+  /// Writes the page with the whole trace embedded, so that it opens from disk. `name` is the name the viewer shows.
+  /// Memory use does not grow with the trace.
   Result<void> write(std::ostream& out, std::string_view name, ByteFile& trace) const;
-  /// The page that gets the trace from `address`, which may be relative to its own.
+  /// The page that fetches the trace from `address`, which may be relative to the page's own.
   std::string that_fetches(std::string_view name, std::string_view address) const;
 
  private:

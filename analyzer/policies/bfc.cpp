@@ -7,7 +7,7 @@
 namespace memreel {
 namespace {
 
-/// 0.9 times as much as the device refused, as the allocator computes it.
+/// 0.9 times the refused size, computed as the allocator does.
 Bytes backed_off(Bytes refused) {
   constexpr float factor = 0.9F;
   const Bytes less =
@@ -15,7 +15,7 @@ Bytes backed_off(Bytes refused) {
   return less < refused ? less : refused - BfcSettings::unit;
 }
 
-/// What a region size is doubled to: never so far that doubling again could overflow.
+/// Doubles a region size, but never so far that doubling again could overflow.
 Bytes doubled(Bytes size) { return std::min(size * 2, BfcSettings::unlimited * 2); }
 
 template <BfcSettings (*defaults)()>
@@ -78,7 +78,7 @@ bool Bfc::extend(Bytes size) {
   return true;
 }
 
-/// After a request above `largest_region` ONNX Runtime comes down to it again.
+/// After a request above `largest_region`, ONNX Runtime returns to that size.
 void Bfc::grow_next_region() {
   const bool may_double = next_region_ < settings_.largest_region;
   if (may_double || settings_.onnx_growth)
@@ -96,7 +96,7 @@ void Bfc::add_region(Address address, Bytes size) {
   put_free(chunk);
 }
 
-/// The chunk at the end of the region that ends at `address`.
+/// The last chunk of the region that ends at `address`.
 BlockId Bfc::last_chunk_before(Address address) const {
   for (std::uint32_t i = 0; i < table_.limit(); ++i) {
     const Block& block = table_[BlockId{i}];
@@ -114,7 +114,7 @@ bool Bfc::collect_garbage(Bytes size) {
   return true;
 }
 
-/// Every region of which nothing is used: it is one chunk. In the order of their addresses.
+/// Every region that is entirely free, and thus one chunk, in address order.
 std::vector<BlockId> Bfc::free_regions() const {
   std::vector<BlockId> regions;
   for (const BlockId id : free_.ordered())

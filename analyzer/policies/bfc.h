@@ -1,36 +1,35 @@
-// tf.bfc: the "best fit with coalescing" allocator of TensorFlow, XLA and JAX. ort.arena is made of the same rules.
+// tf.bfc: the "best fit with coalescing" allocator of TensorFlow, XLA and JAX. ort.arena uses the same rules.
 //
 // Source: xla/tsl/framework/bfc_allocator.{h,cc} of openxla/xla (September 2026); tested against JAX 0.11.2
 // (docs/policies.md).
 //
-// - A request is rounded up to 256 B and gets the smallest free chunk that fits, of several the one at the lowest
-//   address. (The allocator keeps 21 bins by size, each ordered by size and address, and searches from the request's
-//   bin upward for the first chunk that fits. A chunk in an earlier bin is smaller than the request, and bins don't
-//   overlap: the bins speed up the search and don't change its result.)
-// - The chunk is split when it has at least twice the request, or when the rest has at least `largest_rest`. Otherwise
-//   the whole chunk is handed out. The allocation is its front.
-// - Without a fitting chunk the pool is extended by a region. Growing, the size of the next region begins at 2 MiB and
-//   doubles until it covers the request; when it need not double for that it doubles afterwards, so that the next one
-//   is larger. It never exceeds what is left of the limit. A device that refuses is asked for 0.9 times as much again
-//   and again, as long as that covers the request (the arithmetic is that of 32-bit floats). It gives whole pages: of
-//   2 MiB where XLA maps virtual memory. Without growth there is one region, as large as the limit, taken at the first
-//   request.
-// - If that fails, and garbage_collection is set, all regions of which nothing is used are given back, provided that
-//   they and what is left of the limit could cover the request; then the pool is extended once more.
-// - A freed chunk merges at once with its free neighbours, but not across regions. With coalesce_regions a region that
-//   begins where another ends becomes part of it: sub-allocators that map virtual memory support it, those on
+// - A request is rounded up to 256 B and gets the smallest free chunk that fits; ties go to the lowest address. (The
+//   allocator keeps 21 bins by size, each ordered by size and address, and searches from the request's bin upward for
+//   the first chunk that fits. A chunk in an earlier bin is smaller than the request, and bins don't overlap: they
+//   speed up the search but don't change its result.)
+// - The chunk is split if it is at least twice the request, or if the remainder is at least `largest_rest`. Otherwise
+//   the whole chunk is handed out. The allocation takes the front.
+// - If no chunk fits, the pool is extended by a region. With growth, the size of the next region starts at 2 MiB and
+//   doubles until it covers the request; if it covers the request without doubling, it doubles afterwards, so that the
+//   next region is larger. It never exceeds what is left of the limit. If the device refuses, the size is multiplied by
+//   0.9 and retried for as long as it covers the request (in 32-bit float arithmetic). The device gives whole pages: of
+//   2 MiB where XLA maps virtual memory. Without growth there is a single region of the size of the limit, taken at the
+//   first request.
+// - If that fails and garbage_collection is set, all entirely free regions are released, provided that they and what is
+//   left of the limit could cover the request; then the pool is extended once more.
+// - A freed chunk merges at once with its free neighbours, but not across regions. With coalesce_regions, a region that
+//   begins where another ends is appended to it: sub-allocators that map virtual memory support this, those on
 //   cuMemAlloc don't.
 // - spatial_partitioning (XLA's since June 2026, when it preallocates): the free chunk at the end of the region, the
 //   gap, is the last choice, however well it fits. Requests for collective memory come from the other end of the gap;
-//   no trace tells which these are, and they are not modelled. Where the device refused a region of the whole limit
-//   there is more than one, and the gap is at the end of any: an assumption.
-// - Frees are in the order of the host: memory is reusable as soon as the program frees it. Work that uses it
-//   next is on the same stream, and where a buffer is used on others the framework holds it until they are done. A
-//   recorded completion is therefore no event here.
+//   traces don't identify these, so they are not modelled. If the device refused a region of the whole limit, there are
+//   several regions, and the gap is at the end of any of them: an assumption.
+// - Frees follow host order: memory is reusable as soon as the program frees it. The next work that uses it is on the
+//   same stream, and if a buffer is used on other streams, the framework holds it until they are done. A recorded
+//   completion is therefore not an event here.
 //
-// Not modelled: a failed request that waits up to 10 s for another thread to free something (here it fails), and chunks
-// that are held back by a counter of the device's progress (TPU). A request for nothing, which gets no memory, takes
-// 256 B here.
+// Not modelled: a failed request that waits up to 10 s for another thread to free memory (here it fails), and chunks
+// held back by a counter of the device's progress (TPU). A request for 0 bytes, which gets no memory, takes 256 B here.
 #pragma once
 
 #include <algorithm>
@@ -51,7 +50,7 @@ namespace memreel {
 
 class Bfc : public BlockPolicy {
  public:
-  static constexpr bool serves_any_pool_stream = true;  // free memory serves whoever asks
+  static constexpr bool serves_any_pool_stream = true;  // free memory serves any pool and stream
 
   /// `device` must outlive the policy.
   Bfc(const Prepared& heap, const BfcSettings& settings, Device& device);
@@ -91,7 +90,7 @@ class Bfc : public BlockPolicy {
     return gap_ == BlockId::none ? free_.largest() : std::max(free_.largest(), table_[gap_].size);
   }
 
-  /// The free chunks in the order of the search.
+  /// The free chunks in search order.
   std::vector<Block> candidates() const;
 
  private:

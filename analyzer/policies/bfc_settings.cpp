@@ -10,7 +10,7 @@
 namespace memreel {
 namespace {
 
-/// JAX gives its allocator a limit in whole pages.
+/// JAX limits its allocator to whole pages.
 constexpr Bytes limit_unit = 2_MiB;
 
 std::string text_of(bool value) { return value ? "true" : "false"; }
@@ -21,7 +21,7 @@ std::string text_of(double value) {
   return {text.begin(), result.ptr};
 }
 
-/// Reads the parameters of one spec; the first that makes no sense is kept.
+/// Reads the parameters of a spec; keeps the first invalid one.
 class Reader {
  public:
   explicit Reader(const PolicySpec& spec) : spec_(spec) {}
@@ -70,7 +70,7 @@ Bytes BfcSettings::limit_on(std::optional<Bytes> capacity) const {
 Bytes BfcSettings::split_limit(Bytes of_all) const {
   if (fragmentation_fraction <= 0) return largest_rest;
   const Bytes share{static_cast<std::uint64_t>(fragmentation_fraction * static_cast<double>(of_all.count))};
-  return std::max(share, 1_B);  // there must be a rest
+  return std::max(share, 1_B);  // the remainder must not be empty
 }
 
 PolicySpec BfcSettings::spec(std::string name) const {

@@ -1,4 +1,4 @@
-// What all policies have in common that keep every block, allocated or free, in one table.
+// The common part of all policies that keep every block, allocated or free, in one table.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace memreel {
 
-/// The state of such a policy, and what the replay asks of it (analyzer/engine/policy.h). A policy that tells free
-/// memory more exactly hides for_each_free() by its own.
+/// The state of such a policy and the queries of the replay (analyzer/engine/policy.h). A policy that knows its free
+/// memory more exactly hides for_each_free() with its own.
 class BlockPolicy {
  public:
   const HeapUse& use() const { return use_; }
   const DriverCalls& driver_calls() const { return calls_; }
   const Block& block_of(std::uint32_t slot) const { return table_[block_of_[slot]]; }
-  /// Empty for a request of nothing, which has no block.
+  /// Empty for a request of 0 bytes, which has no block.
   Extent extent_of(std::uint32_t slot) const {
     if (block_of_[slot] == BlockId::none) return {};
     return {block_of(slot).address, block_of(slot).size};

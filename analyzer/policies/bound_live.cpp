@@ -8,12 +8,12 @@
 namespace memreel {
 namespace {
 
-/// What an operation does to the live bytes, by Op: all bits of its size count, or none; it adds or subtracts.
+/// The effect of an operation on the live bytes, by Op: masks for its size, which is added or subtracted.
 constexpr std::array<std::uint64_t, op_count> adds{~std::uint64_t{0}};
 constexpr std::array<std::uint64_t, op_count> subtracts{0, ~std::uint64_t{0}, ~std::uint64_t{0}};
 constexpr std::array<std::uint64_t, op_count> tries{0, 0, 0, 0, ~std::uint64_t{0}};
 
-/// Sizes that no device has could overflow the sums.
+/// Larger sizes, which no device has, could overflow the sums.
 constexpr std::uint64_t largest_summed = std::uint64_t{1} << 50U;
 
 }  // namespace

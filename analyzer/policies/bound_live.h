@@ -1,4 +1,4 @@
-// bound.live: what no allocator can do without, the bytes that are requested and not freed.
+// bound.live: the bytes requested and not freed, a lower bound for every allocator.
 //
 // A bound, not an allocator: no rounding, no placement, reserved equals live at every instant.
 #pragma once
@@ -32,7 +32,8 @@ class BoundLive {
   void free_completed(std::uint32_t, Bytes) {}
   void empty_cache() {}
 
-  /// Rows `begin` .. `end` - 1 without a branch per row. False, and nothing done, when one of them would fail.
+  /// Processes rows `begin` .. `end` - 1 without a branch per row. Returns false, having done nothing, if any of them
+  /// would fail.
   bool run_at_once(const Prepared& heap, std::size_t begin, std::size_t end, Bytes& live, Measures& measures);
 
   const HeapUse& use() const { return use_; }

@@ -1,7 +1,7 @@
-// bound.pages{page=2MiB}: every allocation in device pages of its own.
+// bound.pages{page=2MiB}: every allocation in its own device pages.
 //
-// What an allocator needs that maps physical pages to each allocation and gives them back when it is freed: it has
-// no free memory and no external fragmentation, and pays with the unused rest of each last page.
+// Models an allocator that maps physical pages for each allocation and unmaps them when it is freed: it has no free
+// memory and no external fragmentation, at the cost of the unused rest of each last page.
 #pragma once
 
 #include "analyzer/engine/device.h"

@@ -1,16 +1,15 @@
-// buddy{min=512,max=32MiB}: blocks are powers of two, split in halves and merged with the half they were split from.
+// buddy{min=512,max=32MiB}: blocks are powers of two, split into halves and merged with the half they were split from.
 //
-// - A request is rounded up to a power of two, at least `min`. It takes the block freed last among the smallest ones
-//   that are large enough; a larger one is halved until it fits, the lower half being taken each time.
-// - A freed block merges with its buddy, the one whose offset differs in the one bit of their size, as long as that
-//   one is whole and free; then it serves any stream.
-// - Without a block it takes a region from the device: of `max` bytes, or of the request's own power of two when that
-//   is larger. Regions never merge with one another.
-// - empty_cache gives back the regions of which nothing is used. So does a request that the device refuses a region,
-//   which then asks once more.
+// - A request is rounded up to a power of two, at least `min`. It takes the most recently freed block of the smallest
+//   sufficient size; a larger one is halved until it fits, always keeping the lower half.
+// - A freed block merges with its buddy, the block whose offset differs only in the bit of their size, if that buddy is
+//   whole and free; it then serves any stream.
+// - If no block fits, it takes a region from the device: `max` bytes, or the request's own power of two if that is
+//   larger. Regions never merge with one another.
+// - empty_cache releases unused regions. So does a request whose region the device refuses, which then asks once more.
 //
 // Source: Knowlton, "A fast storage allocator" (CACM 8(10), 1965); last in, first out as in Knuth, "The Art of Computer
-// Programming" vol. 1, 2.5, algorithms R and S. They manage one region: taking several, and giving them back, is this
+// Programming" vol. 1, 2.5, algorithms R and S. They manage one region: taking several and releasing them is this
 // file's choice.
 #pragma once
 
@@ -80,13 +79,13 @@ class Buddy : public BlockPolicy {
  private:
   static constexpr unsigned orders = 46;  // no device has more than 2^45 bytes
 
-  /// The binary logarithm of the block that a request needs; `orders` or more when there can be none.
+  /// The binary logarithm of the block size for a request; `orders` or more if no block can be that large.
   unsigned order_of(Bytes requested) const {
     return static_cast<unsigned>(std::bit_width(std::max(requested, settings_.min).count - 1));
   }
   static Bytes bytes_of(unsigned order) { return Bytes{std::uint64_t{1} << order}; }
 
-  /// Takes a region in which a block of `order` fits.
+  /// Takes a region that fits a block of `order`.
   bool grow(unsigned order);
 
   BlockId end_allocation(std::uint32_t slot) {
@@ -99,7 +98,7 @@ class Buddy : public BlockPolicy {
     auto order = static_cast<unsigned>(std::countr_zero(table_[id].size.count));
     for (;; ++order) {
       const Block& block = table_[id];
-      // Neighbours that touch and are of one size are buddies when the lower one's address is a multiple of twice that.
+      // Adjacent blocks of equal size are buddies if the lower address is a multiple of twice the size.
       const bool lower = (block.address.value >> order & 1U) == 0;
       const BlockId buddy = lower ? block.next : block.previous;
       if (buddy == BlockId::none) break;
@@ -130,8 +129,8 @@ class Buddy : public BlockPolicy {
   BuddySettings settings_;
   SimulatedDevice& device_;
   FreeLists lists_{orders};     // by order
-  std::uint64_t occupied_ = 0;  // orders of which there are free blocks: by their values also the sizes of these
-  // Where regions are: each at a multiple of its size. Places of regions that were given back are used again.
+  std::uint64_t occupied_ = 0;  // bit set of orders with free blocks; its bit values are also their sizes
+  // Addresses of regions, each a multiple of its size. Those of released regions are reused.
   Address end_;
   std::array<std::vector<Address>, orders> vacant_;
 };

@@ -10,7 +10,7 @@
 namespace memreel {
 namespace {
 
-/// More than any device has; and a chunk's entry is kept for every 32 MiB of it.
+/// More than any device has, yet small enough to keep an entry for each chunk of 32 MiB.
 constexpr Bytes addresses{std::uint64_t{1} << 44U};
 
 }  // namespace
@@ -51,7 +51,7 @@ bool CudaAsync::allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool
   return true;
 }
 
-/// A free block of at least `size` bytes that has memory for them, or none.
+/// A free block of at least `size` bytes whose memory is mapped, or none.
 BlockId CudaAsync::find(std::uint32_t stream, Bytes size) {
   if (const BlockId own = streams_[stream].free.find(size); own != BlockId::none) return own;
   if (const BlockId whole = whole_.find(size); whole != BlockId::none) return whole;
@@ -79,7 +79,7 @@ BlockId CudaAsync::find_elsewhere(std::uint32_t stream, Bytes size, bool ordered
   return BlockId::none;
 }
 
-/// The best fit of the common list, memory or not.
+/// The best fit in the common list, mapped or not.
 BlockId CudaAsync::find_in_common(Bytes size) const {
   const BlockId whole = whole_.find(size), partly = partly_.find(size);
   if (whole == BlockId::none || partly == BlockId::none) return whole == BlockId::none ? partly : whole;
@@ -87,7 +87,7 @@ BlockId CudaAsync::find_in_common(Bytes size) const {
   return rank(whole) < rank(partly) ? whole : partly;
 }
 
-/// Of the common list, where memory can be had for what lacks it; or at the end of the range.
+/// A block from the common list whose unmapped chunks can be given memory, or one at the end of the range.
 BlockId CudaAsync::take_with_memory(Bytes size) {
   if (const BlockId block = find_in_common(size); block != BlockId::none) {
     if (!back_with_memory(table_[block].address, size)) return BlockId::none;
@@ -114,7 +114,7 @@ BlockId CudaAsync::take_with_memory(Bytes size) {
   return block;
 }
 
-/// False when there is not enough.
+/// Returns false if there is not enough memory.
 bool CudaAsync::back_with_memory(Address address, Bytes size) {
   const std::size_t missing = chunks_.missing(address, size);
   if (missing == 0) return true;
@@ -136,7 +136,7 @@ bool CudaAsync::back_with_memory(Address address, Bytes size) {
   return true;
 }
 
-/// The front of a free block becomes an allocation; the rest stays in its list.
+/// Allocates the front of a free block; the rest stays in its list.
 BlockId CudaAsync::take(BlockId id, Bytes size) {
   const std::uint32_t list = table_[id].arena;
   take_out(id);
@@ -146,7 +146,7 @@ BlockId CudaAsync::take(BlockId id, Bytes size) {
     add_columns();
   table_[front].state = BlockState::allocated;
   if (list == common()) chunks_.occupy(table_[front].address, size);
-  if (splits) enlist(id, list);  // it has no neighbour in that list: it would have been merged with it
+  if (splits) enlist(id, list);  // no neighbour is in that list: it would have been merged
   return front;
 }
 
@@ -161,13 +161,13 @@ void CudaAsync::free_requested(std::uint32_t slot, Bytes) {
   measure();
 }
 
-/// For a block that is new to the table.
+/// Adds entries for a block that is new to the table.
 void CudaAsync::add_columns() {
   freed_at_.resize(table_.limit());
   listing_.resize(table_.limit());
 }
 
-/// Merges with free neighbours in the same list.
+/// Merges a block with free neighbours in the same list.
 void CudaAsync::put_free(BlockId id, std::uint32_t list) {
   Block& block = table_[id];
   block.state = BlockState::free;
@@ -223,7 +223,7 @@ void CudaAsync::take_out_of_common(BlockId id) {
   listing.as = Listed::no;
 }
 
-/// Chunks of blocks in the common list were unmapped. Only blocks as large as a chunk can be concerned.
+/// Handles unmapped chunks in blocks of the common list. Only blocks at least as large as a chunk can be affected.
 void CudaAsync::note_lost_memory() {
   const auto mapped = [&](BlockId id) { return chunks_.mapped_bytes(table_[id].address, table_[id].size); };
   std::vector<BlockId> concerned;
@@ -234,12 +234,12 @@ void CudaAsync::note_lost_memory() {
   partly_.for_each(PoolChunks::size, look);
   if (last_ != BlockId::none && listing_[index(last_)].as == Listed::at_end) look(last_);
   for (const BlockId id : concerned) {
-    take_out_of_common(id);  // and back, without becoming younger
+    take_out_of_common(id);  // remove and reinsert, keeping its age
     list_in_common(id);
   }
 }
 
-/// What was freed at moments that are `known`, by stream, goes into the common list. False when that is nothing.
+/// Moves blocks freed up to the `known` moments, by stream, to the common list. Returns false if there are none.
 bool CudaAsync::release(const std::vector<Moment>& known) {
   bool any = false;
   for (const std::uint32_t stream : allocating_) {
@@ -302,7 +302,7 @@ void CudaAsync::empty_cache() {
 
 std::size_t CudaAsync::chunks_kept() const { return settings_.release_threshold.count / PoolChunks::size.count; }
 
-/// Gives back what it can until only so many chunks are left.
+/// Releases what it can until only this many chunks are left.
 void CudaAsync::shrink_to(std::size_t chunks) {
   drop_spare(chunks);
   if (chunks_.mapped() <= chunks) return;

@@ -5,35 +5,35 @@
 // The rules below reproduced every address and every size of the pool in those runs.
 //
 // Memory
-// - A pool is one range of addresses, backed by chunks of 32 MiB. Blocks are cut to multiples of 512 B and lie across
-//   chunks as it comes.
-// - Free blocks are in lists: one for each stream, of what was freed there, and a common one. Blocks merge with their
-//   neighbours in the same list only. In every list the choice is the best fit, of several the one that is in the list
-//   longest. What is left of a block stays in its list.
+// - A pool is one range of addresses, backed by chunks of 32 MiB. Blocks are cut to multiples of 512 B and may cross
+//   chunk boundaries.
+// - Free blocks are in lists: one per stream, for blocks freed there, and a common one. Blocks merge only with
+//   neighbours in the same list. Every list is searched by best fit; ties go to the block that has been in the list
+//   longest. The remainder of a block stays in its list.
 //
 // A request looks for a free block in this order:
 //   1. in its own stream's list;
-//   2. in the common list, where all of the block has memory;
-//   3. in other streams' lists, in the order in which they first allocated: a block that was freed before something
-//      that this stream waits for (an event edge);
-//   4. the same without such an edge, when the device has passed the free (opportunistic);
-//   5. then all that the device has passed goes from the streams' lists into the common list, last freed first, and the
-//      best fit there serves, even where chunks of it have no memory;
+//   2. in the common list, among fully mapped blocks;
+//   3. in other streams' lists, in the order in which the streams first allocated: a block freed before something that
+//      this stream waits for (an event edge);
+//   4. the same without such an edge, if the device has passed the free (opportunistic);
+//   5. then everything the device has passed moves from the streams' lists to the common list, last freed first, and
+//      the best fit there is taken, even if some of its chunks are unmapped;
 //   6. at the end of the range, which grows; a free block there counts.
-//   Chunks without memory get that of idle chunks, from the highest address down (the driver remaps it), and only then
+//   Unmapped chunks get the memory of idle chunks, from the highest address down (the driver remaps it), and only then
 //   new memory.
-//   7. When there is no new memory: as 4, with a dependency that the driver inserts (internal dependencies); else fail.
-//      The chunks that were found until then stay with the pool, as far as the release threshold lets it keep them.
+//   7. If there is no new memory: as 4, with a dependency inserted by the driver (internal dependencies); otherwise the
+//      request fails. The chunks found until then stay with the pool, as far as the release threshold allows.
 //
-// Giving back
-// - When the host waits for the device or a stream, what is then known to be over goes from the streams' lists into the
-//   common list. If that was anything, and more is reserved than the release threshold, idle chunks are given back,
-//   from the highest address down, until it is not.
-// - empty_cache waits for the device and gives back every idle chunk (cudaMemPoolTrimTo(0)).
+// Releasing
+// - When the host waits for the device or a stream, all frees then known to be complete move from the streams' lists to
+//   the common list. If there were any, and more is reserved than the release threshold, idle chunks are released, from
+//   the highest address down, until the threshold is met.
+// - empty_cache waits for the device and releases every idle chunk (cudaMemPoolTrimTo(0)).
 //
 // Assumed: the device keeps up with the host, so that it has passed every free by the time of the next request; a trace
-// does not tell how long kernels ran. `opportunistic=false` is the other extreme, where only waits and event edges
-// count. Not exact: where blocks lie after a request failed for want of memory (sizes and failures stay close).
+// does not say how long kernels ran. `opportunistic=false` is the other extreme, where only waits and event edges
+// count. Not exact: the placement of blocks after a request failed for lack of memory (sizes and failures stay close).
 #pragma once
 
 #include <bit>
@@ -63,7 +63,7 @@ class CudaAsync : public BlockPolicy {
   bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool_stream);
   void free_requested(std::uint32_t slot, Bytes size);
   void free(std::uint32_t slot, Bytes size) { free_requested(slot, size); }
-  void free_completed(std::uint32_t, Bytes) {}  // a stream-ordered free needs nobody to wait for it
+  void free_completed(std::uint32_t, Bytes) {}  // a stream-ordered free waits for nothing
   void empty_cache();
   void device_synchronized();
   void stream_synchronized(std::uint32_t pool_stream);
@@ -80,24 +80,24 @@ class CudaAsync : public BlockPolicy {
   }
 
  private:
-  /// A moment on a stream: how many frees it had been given.
+  /// A moment on a stream: the number of frees issued to it so far.
   using Moment = std::uint64_t;
 
   struct StreamState {
     StreamId id = StreamId::default_stream;
     OldestFitIndex free;        // its list
     Moment now = 0;             // counts its frees
-    std::vector<Moment> known;  // of each stream: what this one runs after
+    std::vector<Moment> known;  // for each stream: the moment this one runs after
     bool has_allocated = false;
   };
 
-  // Block::arena is the list that a free block is in; of an allocated one the stream that it will be freed on.
+  // Block::arena is the list of a free block, and the stream on which an allocated block will be freed.
 
-  /// Where a block of the common list is found.
+  /// Where a block of the common list is listed.
   enum class Listed : std::uint8_t { no, whole, partly, at_end };
   struct Listing {
     Listed as = Listed::no;
-    Bytes mapped;  // how much of the block has memory
+    Bytes mapped;  // bytes of the block that have memory
   };
 
   OldestFitIndex new_index() { return {table_, std::countr_zero(spacing.count), OldestFirst(ages_)}; }
@@ -132,18 +132,18 @@ class CudaAsync : public BlockPolicy {
 
   CudaAsyncSettings settings_;
   SimulatedDevice& device_;
-  BlockAges ages_;  // since when a free block is in its list
+  BlockAges ages_;  // when each free block entered its list
   PoolChunks chunks_;
-  std::size_t spare_ = 0;  // chunks that a request found before it failed; mapped nowhere
+  std::size_t spare_ = 0;  // chunks found by a request before it failed; mapped nowhere
   std::vector<StreamState> streams_;
   std::vector<std::uint32_t> stream_of_pool_stream_;
-  std::vector<std::uint32_t> allocating_;  // streams in the order in which they first allocated
-  // The common list, without the block at the end of the range: where all of a block has memory, and the others.
+  std::vector<std::uint32_t> allocating_;  // streams in order of first allocation
+  // The common list without the block at the end of the range: fully mapped blocks, and the others.
   OldestFitIndex whole_ = new_index(), partly_ = new_index();
-  std::multiset<Bytes> mapped_in_partly_;  // how much of each has memory
+  std::multiset<Bytes> mapped_in_partly_;  // mapped bytes of each
   Bytes largest_in_partly_;
   std::vector<Listing> listing_;  // by block
-  std::vector<Moment> freed_at_;  // by block: when, on the stream in whose list it is
+  std::vector<Moment> freed_at_;  // by block: when it was freed, on the stream whose list holds it
   BlockId last_ = BlockId::none;  // the block at the end of the range
 };
 

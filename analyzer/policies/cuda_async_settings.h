@@ -1,4 +1,4 @@
-// The settings of a stream-ordered pool, the same for the model and for the real one.
+// Settings of a stream-ordered pool, shared by the model and the real one.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ struct CudaAsyncSettings {
   bool internal_dependencies = true;  // cudaMemPoolReuseAllowInternalDependencies
 };
 
-/// Every parameter with its default, as the policy's registry entry lists them.
+/// Every parameter with its default, as listed by the policy's registry entry.
 std::map<std::string, std::string> cuda_async_defaults();
 
 /// `spec` has every parameter.

@@ -1,12 +1,12 @@
 // cuda.malloc: every request is a cudaMalloc, every free a cudaFree.
 //
 // Source: measured on an NVIDIA H200 with driver 580 (CUDA 13.0) by tests/gpu/probe_allocators; docs/measurements.md
-// has the runs, of which these rules reproduced every placement in a page and every byte taken from the device.
+// has the runs, in which these rules reproduced every placement in a page and every byte taken from the device.
 //
 // - Sizes are rounded up to 512 B. Up to 2 MiB they share pages of 2 MiB; larger ones get whole pages of their own.
-// - In the shared pages the choice is the best fit, of several the free block that is there longest. Free neighbours in
-//   a page merge; a page of which nothing is used goes back to the device at once.
-// - cudaFree waits for the device, so memory is free at once when the program frees it.
+// - Shared pages use best fit; ties go to the block that has been free longest. Free neighbours in a page merge; an
+//   unused page is returned to the device at once.
+// - cudaFree waits for the device, so memory is reusable as soon as the program frees it.
 #pragma once
 
 #include <bit>

@@ -1,24 +1,24 @@
 // cupy.pool{limit=none}: CuPy's MemoryPool, the default of `import cupy`.
 //
-// Source: cupy/cuda/memory.pyx of CuPy 14; the same in 13 but for which of several equal chunks is taken.
+// Source: cupy/cuda/memory.pyx of CuPy 14; 13 differs only in which of several equal chunks is taken.
 //
-// - A request is rounded up to 512 B; one for nothing gets nothing. Each stream has an arena of free chunks, and looks
-//   into no other. It takes the smallest chunk that fits, cut exactly: the lower part is handed out.
-// - Without one the pool asks cudaMalloc for just the rounded size. It never rounds up further and never gives back by
-//   itself.
-// - A freed chunk goes back to the arena of the stream that it was requested on, whoever frees it, and merges with its
-//   neighbours in what was got from cudaMalloc in one go.
-// - With a `limit` (CUPY_GPU_MEMORY_LIMIT, MemoryPool.set_limit()), and when cudaMalloc refuses, everything unused is
-//   given back as by free_all_blocks(), and the request is tried once more. empty_cache means free_all_blocks().
-// - free_all_blocks() gives back what was got in one go and is unused as a whole, in every arena.
+// - A request is rounded up to 512 B; one for 0 bytes gets no memory. Each stream has an arena of free chunks and uses
+//   no other. It takes the smallest chunk that fits, cut exactly: the lower part is handed out.
+// - If no chunk fits, the pool asks cudaMalloc for exactly the rounded size. It never rounds up further and never
+//   releases memory unprompted.
+// - A freed chunk returns to the arena of the stream that requested it, whoever frees it, and merges with its
+//   neighbours within the same cudaMalloc allocation.
+// - When a `limit` (CUPY_GPU_MEMORY_LIMIT, MemoryPool.set_limit()) is reached, and when cudaMalloc refuses, everything
+//   unused is released as by free_all_blocks(), and the request is tried once more. empty_cache means
+//   free_all_blocks().
+// - free_all_blocks() releases the cudaMalloc allocations that are entirely unused, in every arena.
 //
 // Assumed:
-// - Of several chunks of the smallest size the one at the lowest address. CuPy takes the one whose Python object has
-// the
-//   lowest address in host memory (14.1 and newer), or any (before), which no log tells beforehand. A recording of
-//   CuPy's own pool tells it afterwards: there the one that was taken is taken.
+// - Among chunks of the smallest sufficient size, the one at the lowest address is taken. CuPy takes the one whose
+//   Python object has the lowest address in host memory (14.1 and newer), or any (before), which no log predicts. A
+//   recording of CuPy's own pool shows the choice afterwards, and then that chunk is taken.
 // - The arenas of threads, with CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM, are one.
-// - Python's collector finds no garbage to free when memory is short.
+// - Python's garbage collector finds nothing to free when memory is short.
 #pragma once
 
 #include <algorithm>
@@ -73,7 +73,7 @@ class CupyPool : public BlockPolicy {
     return true;
   }
 
-  /// The next request got this address.
+  /// The recorded address of the next request.
   void guide(Address recorded) { recorded_ = recorded; }
 
   void free(std::uint32_t slot, Bytes requested) {
@@ -120,7 +120,7 @@ class CupyPool : public BlockPolicy {
     use_.free -= table_[id].size;
   }
 
-  /// The free block at the recorded address, if it is as good as `block`; else `block`.
+  /// The free block at the recorded address if it is as good as `block`; otherwise `block`.
   BlockId same_at_recorded(BlockId block) const {
     const auto found = free_at_.find(recorded_->value);
     if (found == free_at_.end()) return block;
@@ -128,7 +128,7 @@ class CupyPool : public BlockPolicy {
     return other.size == table_[block].size && other.arena == table_[block].arena ? found->second : block;
   }
 
-  /// A free block of just `size` bytes that the device gave, or none.
+  /// A new free block of exactly `size` bytes from the device, or none.
   BlockId grow(Bytes size, std::uint32_t arena);
   std::optional<Address> ask_device(Bytes size);
   void free_all_blocks();
@@ -137,9 +137,9 @@ class CupyPool : public BlockPolicy {
   std::optional<Bytes> limit_;
   std::vector<BestFitIndex> arenas_;
   std::vector<StreamId> stream_of_;                     // by arena
-  std::vector<std::uint32_t> arena_of_;                 // by pair of pool and stream
+  std::vector<std::uint32_t> arena_of_;                 // by pool-stream pair
   std::optional<Address> recorded_;                     // of the next request, in recordings of this allocator
-  std::unordered_map<std::uint64_t, BlockId> free_at_;  // while there are recorded ones
+  std::unordered_map<std::uint64_t, BlockId> free_at_;  // only if there are recorded addresses
 };
 
 PolicyEntry cupy_pool_entry();

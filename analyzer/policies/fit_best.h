@@ -1,7 +1,7 @@
-// fit.best{align=512,page=2MiB}: the smallest free block that fits, of several the one at the lowest address.
+// fit.best{align=512,page=2MiB}: the smallest free block that fits; ties go to the lowest address.
 //
-// Everything else as in growing_range.h. Source: Wilson, Johnstone, Neely and Boles, "Dynamic storage allocation: a
-// survey and critical review" (IWMM 1995).
+// Otherwise as in growing_range.h. Source: Wilson, Johnstone, Neely and Boles, "Dynamic storage allocation: a survey
+// and critical review" (IWMM 1995).
 #pragma once
 
 #include <bit>

@@ -1,7 +1,7 @@
 // fit.first{align=512,page=2MiB}: the free block at the lowest address that fits.
 //
-// Everything else as in growing_range.h. Source: Knuth, "The Art of Computer Programming" vol. 1, 2.5, algorithm A with
-// the free list in address order.
+// Otherwise as in growing_range.h. Source: Knuth, "The Art of Computer Programming" vol. 1, 2.5, algorithm A with the
+// free list in address order.
 #pragma once
 
 #include "analyzer/engine/policy_entry.h"

@@ -1,7 +1,6 @@
-// fit.next{align=512,page=2MiB}: the first free block that fits behind the previous allocation, then from the
-// beginning.
+// fit.next{align=512,page=2MiB}: the first free block that fits after the previous allocation, then from the beginning.
 //
-// A free block that began before the end of the previous allocation counts as before it. Everything else as in
+// A free block that starts before the end of the previous allocation counts as before it. Otherwise as in
 // growing_range.h. Source: Knuth, "The Art of Computer Programming" vol. 1, 2.5, exercise 6 (the roving pointer).
 #pragma once
 

@@ -57,7 +57,7 @@ void Gmlake::free_requested(std::uint32_t slot, Bytes /*requested*/) {
 }
 
 void Gmlake::free_completed(std::uint32_t slot, Bytes /*requested*/) {
-  if (taken_[slot].is_nothing()) return;  // the policy itself waited for the device before the recorded run did
+  if (taken_[slot].is_nothing()) return;  // the policy already waited for the device, before the recorded run did
   --pending_;
   complete(slot);
 }
@@ -106,7 +106,7 @@ Gmlake::Taken Gmlake::take_new_segment(std::uint32_t arena, Bytes size) {
   return {.block = cut(block, size)};
 }
 
-/// Takes the front of a stitched block of which all pages are free.
+/// Takes the front of a stitched block whose pages are all free.
 Gmlake::Taken Gmlake::take_stitched(std::uint32_t arena, Bytes size) {
   auto& available = arenas_[arena].stitched;
   const auto found = available.lower_bound({size, Address{}});
@@ -126,7 +126,7 @@ Gmlake::Taken Gmlake::take_stitched(std::uint32_t arena, Bytes size) {
   return {.stitched = id};
 }
 
-/// Stitches free blocks together, if that is allowed at this attempt and they are enough.
+/// Stitches free blocks together, if this attempt allows it and they are large enough.
 Gmlake::Taken Gmlake::stitch(std::uint32_t arena, Bytes size, unsigned attempt) {
   if (attempt < settings_.level || arenas_[arena].small || size < settings_.frag_limit || end_ > last_address)
     return {};
@@ -153,7 +153,7 @@ Gmlake::Taken Gmlake::stitch(std::uint32_t arena, Bytes size, unsigned attempt) 
   return {.stitched = id};
 }
 
-/// Takes the front of a free block; what is left of it stays free.
+/// Takes the front of a free block; the remainder stays free.
 BlockId Gmlake::cut(BlockId id, Bytes size) {
   take_out(id);
   if (table_[id].size - size >= (arenas_[table_[id].arena].small ? TorchSettings::min_block : page)) {
@@ -189,7 +189,7 @@ void Gmlake::free_range(Extent range) {
   }
 }
 
-/// The device is done with what a slot had.
+/// The device is done with the memory of a slot.
 void Gmlake::complete(std::uint32_t slot) {
   const Taken taken = std::exchange(taken_[slot], {});
   if (taken.stitched == Stitches::none) return make_free(taken.block);
@@ -262,7 +262,7 @@ BlockId Gmlake::split(BlockId id, Bytes size) {
   return front;
 }
 
-/// `id`: in no index.
+/// `id` must not be in any index.
 void Gmlake::mark_used(BlockId id) {
   table_[id].state = BlockState::allocated;
   for (const Stitches::Id over : stitches_.over(id)) {

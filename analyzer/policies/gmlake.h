@@ -1,18 +1,17 @@
-// gmlake{fragLimit=512MiB,reuseLimit=10,level=0}: PyTorch's allocator, whose large blocks are stitched together.
+// gmlake{fragLimit=512MiB,reuseLimit=10,level=0}: PyTorch's allocator with stitching of large blocks.
 //
-// - Small requests, up to 1 MiB, are served as torch.native serves them. Larger ones are rounded up to pages of 2 MiB,
-//   and their segments are made of such pages, mapped one by one; a rest of a page or more is split off.
-// - A request that no free block fits takes, in this order: the smallest stitched block that fits, of which all pages
-//   are free and which is at most `reuseLimit` times as large, or the front of it; a newly stitched block (`level` 0);
-//   a segment; a newly stitched block (level 1); a segment once all that are not in use were given back; a newly
-//   stitched block (level 2).
-// - Stitching: requests of `fragLimit` and more; the free blocks of the pool and stream, the largest first, of equal
-// ones
-//   the last by address, until they are enough, of the last one only the front; at least two must be free. Their pages
-//   are mapped a second time, one behind the other.
-// - A stitched block outlives its allocation. It can be used again whenever all its pages are free; they are lent to
-//   other blocks meanwhile. It is unmapped when a segment under it is given back, at empty_cache, and when more than
-//   1000 GiB are stitched, each time unless it is in use.
+// - Small requests, up to 1 MiB, are served as by torch.native. Larger ones are rounded up to pages of 2 MiB, and their
+//   segments consist of such pages, mapped one by one; a remainder of at least a page is split off.
+// - A request that no free block fits takes, in this order: the smallest stitched block that fits, whose pages are all
+//   free and which is at most `reuseLimit` times as large, or the front of it; a newly stitched block (`level` 0); a
+//   segment; a newly stitched block (level 1); a segment after all unused segments were released; a newly stitched
+//   block (level 2).
+// - Stitching applies to requests of `fragLimit` and more. It takes the free blocks of the pool and stream, the largest
+//   first, ties by highest address, until they suffice, and of the last one only the front; at least two must be free.
+//   Their pages are mapped a second time, one after the other.
+// - A stitched block outlives its allocation. It can be reused whenever all its pages are free; meanwhile they serve
+//   other blocks. It is unmapped when a segment under it is released, at empty_cache, and when more than 1000 GiB are
+//   stitched, in each case unless it is in use.
 //
 // Source: GMLake/src/CUDACachingAllocator.cpp of intelligent-machine-learning/glake; the paper is "GMLake: efficient
 // and transparent GPU memory defragmentation for large-scale DNN training with virtual memory stitching" (ASPLOS 2024).
@@ -74,7 +73,7 @@ class Gmlake {
         visit(FreeBlock{.size = block.size, .pool = arena.pool, .stream = arena.stream});
     });
   }
-  /// Visits the memory behind an allocation, which differs from its extent when it is stitched.
+  /// Visits the memory behind an allocation, which differs from its extent if it is stitched.
   void for_each_piece(std::uint32_t slot, auto&& visit) const {
     const Taken& taken = taken_[slot];
     if (taken.stitched == Stitches::none) return visit(extent_of(slot));
@@ -88,16 +87,16 @@ class Gmlake {
   }
 
  private:
-  /// Free blocks that can stand in for one another: of one pool, size class and stream.
+  /// Interchangeable free blocks: of one pool, size class and stream.
   struct Arena {
     BestFitIndex free;
     bool small = false;
     PoolId pool = PoolId::default_pool;
     StreamId stream = StreamId::default_stream;
-    std::map<std::pair<Bytes, Address>, Stitches::Id> stitched;  // those of which all pages are free
+    std::map<std::pair<Bytes, Address>, Stitches::Id> stitched;  // those whose pages are all free
   };
 
-  /// What a slot has: a block or a stitched block.
+  /// The memory of a slot: a block or a stitched block.
   struct Taken {
     BlockId block = BlockId::none;
     Stitches::Id stitched = Stitches::none;
@@ -137,9 +136,9 @@ class Gmlake {
   std::vector<Arena> arenas_;
   std::vector<std::array<std::uint32_t, 2>> arenas_of_pool_stream_;  // large, small
   std::vector<Taken> taken_;                                         // by slot
-  std::uint64_t pending_ = 0;                                        // slots in that state
+  std::uint64_t pending_ = 0;                                        // number of slots awaiting free
   Bytes stitched_bytes_;
-  Address end_{page.count};  // of the addresses reserved so far
+  Address end_{page.count};  // end of the addresses reserved so far
 };
 
 PolicyEntry gmlake_entry();

@@ -1,11 +1,11 @@
 // The classic fits: one contiguous range that grows at its end.
 //
-// - A request is rounded up to `align`, and further if Placement says so, and takes the front of the free block that
+// - A request is rounded up to `align`, and further if Placement requires, and takes the front of the free block that
 //   Placement chooses; the rest of the block stays free.
-// - When no free block is large enough the range grows at its end by whole pages, as few as will do: a free block at
-//   the end counts.
+// - If no free block is large enough, the range grows at its end by the fewest whole pages that suffice, counting a
+//   free block at the end.
 // - A freed block merges with its free neighbours once the device is done with it, and serves any stream.
-// - empty_cache gives back the whole pages of the free block at the end. Nothing else ever shrinks the range.
+// - empty_cache releases the whole pages of the free block at the end. Nothing else ever shrinks the range.
 #pragma once
 
 #include <algorithm>
@@ -26,14 +26,14 @@ struct GrowingRangeSettings {
   Bytes page = 2_MiB;
 };
 
-/// Chooses among the free blocks of a table. Made from the table and `align`.
+/// Chooses among the free blocks of a table. Constructed from the table and `align`.
 template <class P>
 concept Placement = std::constructible_from<P, BlockTable&, Bytes> &&
     requires(P& placement, const P& constant, const Block& block, BlockId id, Bytes size) {
   placement.insert(id);
   placement.erase(id);
   { placement.find(size) } -> std::same_as<BlockId>;  // at least `size` bytes, or none
-  placement.placed(block);                            // an allocation was put there
+  placement.placed(block);                            // an allocation was placed there
   { constant.largest() } -> std::same_as<Bytes>;
 };
 
@@ -42,7 +42,7 @@ class GrowingRange : public BlockPolicy {
  public:
   static constexpr bool serves_any_pool_stream = true;
 
-  /// `more`: what else the placement is made from.
+  /// `more`: further constructor arguments of the placement.
   GrowingRange(const Prepared& heap, const GrowingRangeSettings& settings, SimulatedDevice& device, auto... more)
       : BlockPolicy(heap), settings_(settings), device_(device), free_(table_, settings.align, more...) {}
 
@@ -103,7 +103,7 @@ class GrowingRange : public BlockPolicy {
       return size;
   }
 
-  /// Makes the free block at the end, new if need be, hold `size` bytes.
+  /// Makes the free block at the end, creating it if necessary, hold `size` bytes.
   BlockId grow(Bytes size) {
     const bool extend = last_ != BlockId::none && table_[last_].state == BlockState::free;
     const Bytes more = round_up(extend ? size - table_[last_].size : size, settings_.page);

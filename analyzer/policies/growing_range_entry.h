@@ -1,4 +1,4 @@
-// How the policies made of a growing range enter the registry.
+// Registry entries for policies based on a growing range.
 #pragma once
 
 #include <string_view>

@@ -9,7 +9,7 @@
 namespace memreel {
 namespace {
 
-/// Reads sizes of one spec; the first that makes no sense is kept.
+/// Reads the sizes of a spec; keeps the first invalid one.
 class Sizes {
  public:
   explicit Sizes(const PolicySpec& spec) : spec_(spec) {}

@@ -184,7 +184,7 @@ bool is_own_policy(std::string_view name) { return name.find('/') != std::string
 
 namespace {
 
-/// A loaded library and the rules in it.
+/// A loaded library and its policy.
 struct Library {
   Library() = default;
   Library(const Library&) = delete;
@@ -219,11 +219,11 @@ Result<std::shared_ptr<const Library>> load(const std::string& file) {
   std::error_code ignored;
   if (!std::filesystem::exists(file, ignored)) return Error{.what = "no such file", .where = file};
   auto library = std::make_shared<Library>();
-  // A name without a slash would be looked for where the system keeps its libraries.
+  // dlopen() searches the system's library paths for a name without a slash.
   const std::string path = file.find('/') == std::string::npos ? "./" + file : file;
   library->handle = dlopen(path.c_str(), RTLD_LOCAL | RTLD_NOW);
   if (library->handle == nullptr) {
-    std::string why = dlerror();  // NOLINT(concurrency-mt-unsafe): glibc keeps it by thread
+    std::string why = dlerror();  // NOLINT(concurrency-mt-unsafe): glibc keeps it per thread
     if (why.starts_with(path + ": ")) why.erase(0, path.size() + 2);
     return refused(file, "can't be loaded as a policy: " + why);
   }
@@ -236,7 +236,7 @@ Result<std::shared_ptr<const Library>> load(const std::string& file) {
     return refused(file, "was built for version " + std::to_string(rules->version) +
                              " of the policy interface, this memreel has version " +
                              std::to_string(MEMREEL_POLICY_VERSION));
-  // Functions that a library's struct does not reach were added after it was built.
+  // Functions beyond a library's struct size were added after it was built.
   const std::size_t least = offsetof(memreel_policy, statistics) + sizeof(rules->statistics);
   if (rules->struct_size < least)
     return refused(file, "says that its memreel_policy has " + std::to_string(rules->struct_size) +

@@ -1,7 +1,7 @@
-// A policy of the user's: rules in a shared library behind the C header analyzer/include/memreel/policy.h.
+// A user-defined policy: a shared library that implements the C header analyzer/include/memreel/policy.h.
 //
-// Everything the library answers is checked against what memreel itself knows (segments, allocations, their extents).
-// The first wrong answer is kept as the run's defect; the library is not asked again, and every request fails from then
+// Checks every answer of the library against what memreel itself knows (segments, allocations, their extents). The
+// first wrong answer is kept as the run's defect; the library is not called again, and every request fails from then
 // on.
 #pragma once
 
@@ -23,7 +23,7 @@ namespace memreel {
 
 class OwnPolicy {
  public:
-  /// `rules` are complete and outlive the policy, as does `device`.
+  /// `rules` must be complete and, like `device`, outlive the policy.
   OwnPolicy(const Prepared& heap, const memreel_policy& rules, const std::map<std::string, std::string>& parameters,
             SimulatedDevice& device);
   OwnPolicy(const OwnPolicy&) = delete;
@@ -46,8 +46,7 @@ class OwnPolicy {
   Bytes largest_free() const { return largest_free_; }
   const DriverCalls& driver_calls() const { return calls_; }
   Extent extent_of(std::uint32_t slot) const { return extent_of_[slot]; }
-  /// The gaps between allocations. Their sum is what the library calls free unless it leaves some of it unused for
-  /// good.
+  /// The gaps between allocations. Their sum is what the library calls free, unless it never uses some of it.
   void for_each_free(auto&& visit) const {
     for (const auto& [begin, segment] : segments_) {
       Address from = begin;
@@ -66,7 +65,7 @@ class OwnPolicy {
  private:
   struct Segment {
     Bytes size;
-    std::uint32_t allocations = 0;  // that lie in it, pending ones included
+    std::uint32_t allocations = 0;  // that lie in it, including those awaiting free
   };
 
   static int reserve(memreel_device* device, std::uint64_t size, std::uint64_t* address);
@@ -75,7 +74,7 @@ class OwnPolicy {
 
   bool works() const { return instance_ != nullptr && !defect_; }
   void blame(const std::string& what);
-  /// Enters what the library says of an allocation. False when that can't be.
+  /// Enters the extent that the library gave for an allocation. Returns false if it is impossible.
   bool place(std::uint32_t slot, Bytes requested, Extent extent);
   void after_operation();
 
@@ -89,15 +88,15 @@ class OwnPolicy {
   void* instance_ = nullptr;
   std::uint64_t requests_ = 0;
   std::vector<Extent> extent_of_;     // by slot
-  std::map<Address, Bytes> extents_;  // allocated and pending
+  std::map<Address, Bytes> extents_;  // allocated and awaiting free
   std::map<Address, Segment> segments_;
   std::optional<std::string> defect_;
 };
 
-/// Whether a policy of this name is a shared library: one with a slash in it, or that ends in ".so".
+/// Whether a policy name denotes a shared library: it contains a slash or ends in ".so".
 bool is_own_policy(std::string_view name);
 
-/// Loads the library that `spec` names. Errors: it can't be loaded, or is not what the header says.
+/// Loads the library that `spec` names. Errors: it can't be loaded, or does not conform to the header.
 Result<BoundPolicy> bind_own_policy(const PolicySpec& spec);
 
 }  // namespace memreel

@@ -1,4 +1,5 @@
-// Reads the parameters of a policy strictly: each is known, well-formed and in range, or the error says what would be.
+// Strict parsing of policy parameters: an unknown, malformed or out-of-range parameter is an error that says what is
+// allowed.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +14,13 @@
 
 namespace memreel {
 
-/// The error for a parameter whose value can't be used. `expected`: "a size such as 2MiB".
+/// The error for an invalid parameter value. `expected`: "a size such as 2MiB".
 Error bad_parameter(const PolicySpec& spec, const std::string& parameter, std::string_view expected);
 
-/// `spec` with the parameters that it leaves out. Errors: one that `defaults` does not list.
+/// `spec` completed with defaults. Errors: a parameter that `defaults` does not list.
 Result<PolicySpec> with_defaults(const PolicySpec& spec, const std::map<std::string, std::string>& defaults);
 
-/// "512", "2MiB", "1.5GB". None when it is not a size.
+/// "512", "2MiB", "1.5GB". None if it is not a size.
 std::optional<Bytes> parse_size(std::string_view text);
 /// The shortest exact form: "2MiB", "512".
 std::string size_text(Bytes size);

@@ -1,4 +1,4 @@
-// The physical memory of a stream-ordered pool: chunks of one size, mapped side by side into the pool's addresses.
+// The physical memory of a stream-ordered pool: chunks of equal size, mapped side by side into the pool's addresses.
 #pragma once
 
 #include <algorithm>
@@ -9,15 +9,15 @@
 
 namespace memreel {
 
-/// Chunk i lies at [i * size, (i + 1) * size). A chunk without memory is unmapped. A chunk is idle when no block that
-/// somebody may use touches it: its memory can be moved or given back.
+/// Chunk i lies at [i * size, (i + 1) * size). A chunk without memory is unmapped. A chunk is idle if no occupied block
+/// touches it: its memory can be moved or released.
 class PoolChunks {
  public:
   static constexpr Bytes size = 32_MiB;
 
   std::size_t mapped() const { return mapped_; }
 
-  /// Chunks in a range that have no memory.
+  /// The number of chunks in a range that have no memory.
   std::size_t missing(Address address, Bytes bytes) const {
     if (unmapped_ == 0 && end_of(address, bytes) <= chunks_.size()) return 0;
     std::size_t count = 0;
@@ -34,7 +34,7 @@ class PoolChunks {
     return sum;
   }
 
-  /// A range becomes somebody's, or nobody's. Nothing is occupied twice.
+  /// Marks a range as occupied or vacant. Nothing is occupied twice.
   void occupy(Address address, Bytes bytes) {
     grow_to(end_of(address, bytes));
     for (std::size_t i = first_of(address); i < end_of(address, bytes); ++i)
@@ -45,7 +45,7 @@ class PoolChunks {
       chunks_[i].occupied -= overlap(i, address, bytes);
   }
 
-  /// Idle chunks that have memory, outside of a range; at most `most`.
+  /// The number of idle chunks with memory outside a range; at most `most`.
   std::size_t idle(Address address, Bytes bytes, std::size_t most) const {
     std::size_t count = 0;
     for (std::size_t i = chunks_.size(); i-- > 0 && count < most;)
@@ -53,7 +53,7 @@ class PoolChunks {
     return count;
   }
 
-  /// Takes the memory of `count` idle chunks outside of a range, the highest ones first. There must be as many.
+  /// Takes the memory of `count` idle chunks outside a range, the highest ones first. There must be as many.
   void unmap_idle(Address address, Bytes bytes, std::size_t count) {
     for (std::size_t i = chunks_.size(); i-- > 0 && count > 0;) {
       if (!is_idle(i) || touches(i, address, bytes)) continue;

@@ -1,13 +1,13 @@
-// pool.exact{behind=torch.native}: a pool of objects of exact sizes in front of an allocator, as people write it by
-// hand.
+// pool.exact{behind=torch.native}: a pool of exact-size objects in front of an allocator, as people write by hand.
 //
-// - A request is rounded up to 512 B. If the pool keeps a block that was got for just this size, by the same stream in
-//   the same memory pool, that is reused, the one that was freed last; else the allocator behind is asked.
-// - A freed block is kept when the device is done with it. The allocator behind does not learn of it.
-// - When the allocator behind fails, all that is kept is given back to it and it is asked once more. empty_cache gives
-//   all back too, and then reaches the allocator behind.
+// - A request is rounded up to 512 B. If the pool holds a block of exactly this size, obtained by the same stream in
+//   the same memory pool, the most recently freed one is reused; otherwise the request goes to the underlying
+//   allocator.
+// - A freed block is kept once the device is done with it. The underlying allocator does not learn of it.
+// - If the underlying allocator fails, everything kept is returned to it and it is asked once more. empty_cache also
+//   returns everything, and then reaches the underlying allocator.
 //
-// No allocator's source: a definition. `behind`: torch.native or cuda.malloc, with their defaults.
+// Source: none; this is a definition. `behind`: torch.native or cuda.malloc, with their defaults.
 #pragma once
 
 #include <algorithm>
@@ -24,10 +24,10 @@
 
 namespace memreel {
 
-/// One that can stand behind a pool, which holds more allocations than the program does.
+/// A policy that can back a pool, which holds more allocations than the program does.
 template <class P>
 concept PolicyBehind = PlacingPolicy<P> && requires(P& policy, std::uint32_t slots) {
-  policy.resize_slots(slots);  // for numbers below `slots`, at least as many as there were
+  policy.resize_slots(slots);  // for numbers below `slots`, at least as many as before
 };
 
 template <PolicyBehind Behind>
@@ -84,7 +84,7 @@ class ExactPool {
  private:
   static constexpr std::uint32_t none = absent;
 
-  /// Objects that can stand in for one another.
+  /// Interchangeable objects.
   struct Bin {
     Bytes size;
     std::uint32_t pool_stream = 0;
@@ -109,7 +109,7 @@ class ExactPool {
     return bin;
   }
 
-  /// The object of a bin that was freed last, or none.
+  /// The most recently freed object of a bin, or none.
   std::uint32_t take_kept(std::uint32_t bin) {
     if (bins_[bin].kept.empty()) return none;
     const BlockId block = bins_[bin].kept.back();
@@ -117,7 +117,7 @@ class ExactPool {
     return forget(block);
   }
 
-  /// A new object from the allocator behind, or none.
+  /// A new object from the underlying allocator, or none.
   std::uint32_t get(std::uint32_t bin) {
     const std::uint32_t object = take_number();
     bin_of_object_[object] = bin;
@@ -140,7 +140,7 @@ class ExactPool {
     bins_[bin_of_object_[object]].kept.push_back(block);
   }
 
-  /// Of a block that its bin does not list any more: which object it was.
+  /// Forgets a block that its bin no longer lists, and returns its object.
   std::uint32_t forget(BlockId block) {
     const std::uint32_t object = kept_blocks_[block].arena;
     kept_bytes_ -= kept_blocks_[block].size;
@@ -181,7 +181,7 @@ class ExactPool {
   std::vector<PoolStream> pool_streams_;
   Behind behind_;
   HeapUse use_;
-  std::vector<std::uint32_t> object_of_;  // by slot: the number by which the allocator behind knows it
+  std::vector<std::uint32_t> object_of_;  // by slot: its number in the underlying allocator
   std::vector<std::uint32_t> bin_of_object_;
   std::vector<std::uint32_t> unused_numbers_;  // of objects
   std::vector<Bin> bins_;

@@ -48,7 +48,7 @@ bool RmmArena::allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool_
   return true;
 }
 
-/// A new allocated block in a superblock of `arena`, or none.
+/// A newly allocated block in a superblock of `arena`, or none.
 BlockId RmmArena::serve(Bytes size, std::uint32_t arena) {
   if (arena != global)
     if (const BlockId block = arenas_[arena].find(Address{}, size); block != BlockId::none)
@@ -65,13 +65,13 @@ BlockId RmmArena::serve(Bytes size, std::uint32_t arena) {
   return cut_fresh(fresh, size);
 }
 
-/// Whether a superblock is empty and large enough to be two.
+/// Whether a superblock is empty and large enough to be cut in two.
 bool RmmArena::can_be_cut(std::uint32_t number, Bytes size) const {
   const Superblock& superblock = superblocks_[number];
   return is_empty(superblock) && superblock.size >= std::max(least_superblock, size) + least_superblock;
 }
 
-/// Cuts a superblock for `size` bytes off the one that `block` is the whole of. Its block is in no index yet.
+/// Cuts a superblock for `size` bytes off the one that consists of `block`. The new block is not indexed yet.
 std::uint32_t RmmArena::cut_superblock(BlockId block, Bytes size) {
   const Bytes head_size = std::max(least_superblock, size);
   const std::uint32_t tail = table_[block].arena;
@@ -83,7 +83,7 @@ std::uint32_t RmmArena::cut_superblock(BlockId block, Bytes size) {
   return add_superblock({.address = address, .size = head_size, .previous = superblocks_[tail].previous, .next = tail});
 }
 
-/// The same with the superblock at the top, which has no block. None when it is too small.
+/// The same for the superblock at the top, which has no block. None if it is too small.
 std::uint32_t RmmArena::cut_top(Bytes size) {
   const Bytes left = end_ - top_;
   if (left < size) return no_superblock;
@@ -101,7 +101,7 @@ std::uint32_t RmmArena::cut_top(Bytes size) {
   return add_superblock({.address = address, .size = taken, .previous = last_superblock_});
 }
 
-/// Moves a superblock of the global arena, and with it the free blocks in it, to another arena.
+/// Moves a superblock of the global arena, with its free blocks, to another arena.
 void RmmArena::move_superblock(BlockId block, std::uint32_t arena) {
   superblock_of(block).owner = arena;
   owned_by_streams_.push_back(table_[block].arena);
@@ -128,7 +128,7 @@ BlockId RmmArena::cut_block(BlockId id, Bytes size) {
   return taken;
 }
 
-/// The same in a superblock whose block is in no index.
+/// The same in a superblock whose block is not indexed.
 BlockId RmmArena::cut_fresh(std::uint32_t superblock, Bytes size) {
   const BlockId id = superblocks_[superblock].last;
   BlockId taken = id;
@@ -157,7 +157,7 @@ void RmmArena::free_completed(std::uint32_t slot, Bytes) {
   if (owner == global && is_empty(superblock_of(block))) coalesce_superblock(table_[block].arena);
 }
 
-/// Makes a block free and merges it with its neighbours. The free block that it grows keeps its place in the index.
+/// Frees a block and merges it with its neighbours. The free block that grows keeps its place in the index.
 void RmmArena::coalesce(BlockId id) {
   Block& block = table_[id];
   AddressIndex& arena = arena_of(id);
@@ -217,7 +217,7 @@ void RmmArena::give_to_top(std::uint32_t number) {
   remove_superblock(number);
 }
 
-/// Brings every superblock back to the global arena.
+/// Returns every superblock to the global arena.
 void RmmArena::defragment() {
   ++calls_.sync;
   for (const std::uint32_t number : owned_by_streams_) {
@@ -235,7 +235,7 @@ void RmmArena::defragment() {
   owned_by_streams_.clear();
 }
 
-/// A new superblock between `previous` and `next`, with the one block that it is, which is in no index yet.
+/// A new superblock between `previous` and `next` with a single block, which is not indexed yet.
 std::uint32_t RmmArena::add_superblock(const Superblock& superblock) {
   auto number = static_cast<std::uint32_t>(superblocks_.size());
   if (unused_superblocks_.empty()) {

@@ -1,25 +1,25 @@
 // rmm.arena{size=half}: RMM's arena_memory_resource.
 //
-// Source: rmm/mr/detail/{arena.hpp,arena_memory_resource_impl} of RMM 25.12 to 26.12, without the size classes that it
-// can be compiled with.
+// Source: rmm/mr/detail/{arena.hpp,arena_memory_resource_impl} of RMM 25.12 to 26.12, without the size classes of a
+// compile-time option.
 //
-// - The arena is one piece of memory of a fixed size, got before the program begins, cut into superblocks of 1 MiB or
-//   more, which are cut into blocks. Requests are rounded up to 256 B; one for nothing gets nothing.
+// - The arena is one piece of memory of a fixed size, obtained before the program begins and cut into superblocks of 1
+//   MiB or more, which are cut into blocks. Requests are rounded up to 256 B; one for 0 bytes gets no memory.
 // - Superblocks belong to the global arena or to that of a stream. A request of up to 1 MiB is served from the arena of
-//   its stream; when nothing there fits, a superblock of the global arena moves there first. A larger request is served
+//   its stream; if nothing there fits, a superblock of the global arena moves there first. A larger request is served
 //   from the global arena.
-// - Always by first fit: the lowest superblock that has a block that fits, in it the lowest such block, cut exactly. An
-//   empty superblock of the global arena is cut before it is used, to the request but at least 1 MiB, if 1 MiB or more
-//   remains.
-// - A freed block merges with its neighbours inside its superblock. A superblock of the global arena that is empty then
+// - Placement is always first fit: the lowest superblock that has a block that fits, in it the lowest such block, cut
+//   exactly. An empty superblock of the global arena is cut before it is used, to the request but at least 1 MiB, if 1
+//   MiB or more remains.
+// - A freed block merges with its neighbours inside its superblock. A superblock of the global arena that becomes empty
 //   merges with empty neighbours of the global arena; one of a stream stays with it.
-// - When a request fails, the host waits for the device, every superblock goes back to the global arena, empty or not,
-//   and the request is tried once more.
-// - The host waits for the stream when a block of more than 1 MiB is freed, and when one is freed that is not in the
-//   arena of the freeing stream. empty_cache means nothing.
+// - If a request fails, the host waits for the device, every superblock returns to the global arena, empty or not, and
+//   the request is tried once more.
+// - The host waits for the stream when a block of more than 1 MiB is freed, and when a block is freed that is not in
+//   the arena of the freeing stream. empty_cache has no effect.
 // - `size`: RMM's default is half of the device's free memory. On a device without limit, `half` is an arena without
-//   limit: what counts as reserved is what was ever reached from its beginning, the least size that would have done.
-//   When the device refuses the size, RMM throws: every request fails.
+//   limit: reserved bytes are the highest extent ever reached from its beginning, the smallest size that would have
+//   sufficed. If the device refuses the size, RMM throws: every request fails.
 //
 // Assumed: as in rmm_pool.h about the streams of frees and about memory still in use by the device. Streams 0 and 1
 // have an arena each, as in RMM; RMM's arenas per thread, for the per-thread default stream (2), are one.
@@ -74,7 +74,7 @@ class RmmArena : public BlockPolicy {
  private:
   static constexpr std::uint32_t global = 0, no_superblock = 0xFFFF'FFFF;
 
-  /// Its blocks have its number as Block::arena.
+  /// Its blocks store its number in Block::arena.
   struct Superblock {
     Address address;
     Bytes size;
@@ -84,7 +84,7 @@ class RmmArena : public BlockPolicy {
   };
 
   Superblock& superblock_of(BlockId block) { return superblocks_[table_[block].arena]; }
-  /// Whether nothing of a superblock is in use.
+  /// Whether a superblock has no block in use.
   bool is_empty(const Superblock& superblock) const {
     const Block& block = table_[superblock.last];
     return block.state == BlockState::free && block.previous == BlockId::none;
@@ -109,17 +109,17 @@ class RmmArena : public BlockPolicy {
   void take_out(BlockId id);
 
   SimulatedDevice& device_;
-  bool usable_ = true;  // the device gave the arena
-  /// The last superblock, from top_ to end_, empty and of the global arena; none when they are equal. It is in no list,
-  /// for of an arena without limit only what was reached so far counts.
+  bool usable_ = true;  // the device provided the arena
+  /// The last superblock, from top_ to end_, empty and part of the global arena; none if they are equal. It is in no
+  /// list, because in an arena without limit only what was reached so far counts.
   Address top_, end_, reached_;
   std::vector<Superblock> superblocks_;
   std::vector<std::uint32_t> unused_superblocks_;
   std::uint32_t last_superblock_ = no_superblock;  // by address
-  std::vector<std::uint32_t> owned_by_streams_;    // superblocks, as they moved there
+  std::vector<std::uint32_t> owned_by_streams_;    // superblocks, in the order they moved there
   std::vector<AddressIndex> arenas_;               // free blocks; the global arena, then one for each stream
   std::vector<std::uint32_t> arena_of_pool_stream_;
-  std::vector<std::uint32_t> arena_of_slot_;  // that of its stream; of the free, once it is known
+  std::vector<std::uint32_t> arena_of_slot_;  // that of its stream; that of the free, once it is known
 };
 
 PolicyEntry rmm_arena_entry();

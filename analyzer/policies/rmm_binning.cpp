@@ -25,7 +25,7 @@ void RmmBin::put(BlockId block, std::uint32_t stream) {
 
 BlockId RmmBin::take(std::uint32_t stream) {
   const auto find = [&](std::uint32_t in) { return take_first(queues_[in]); };
-  // A queue that holds anything would have been found to fit: there is never anything to merge.
+  // A nonempty queue always fits, so there is never anything to merge.
   return find_in_streams(stream, static_cast<std::uint32_t>(queues_.size()), find, [](auto, auto) {});
 }
 
@@ -77,7 +77,7 @@ bool RmmBinning::allocate_in_bin(Piece& piece, Bytes requested) {
   return true;
 }
 
-/// What is a chunk of a bin is allocated as far as the pool is concerned.
+/// The pool sees a bin's chunk as allocated.
 bool RmmBinning::add_chunk(RmmBin& bin, std::uint32_t stream) {
   const BlockId chunk = pool_.allocate(bin.chunk_size(), stream);
   if (chunk == BlockId::none) return false;

@@ -7,11 +7,11 @@
 //
 // - A request of up to `largest` gets a whole block of the smallest bin that it fits, so at least `smallest`; a larger
 //   one goes to the pool. Bins are powers of two.
-// - A bin has equal blocks, 128 in each chunk that it gets from the pool and never gives back. It gets the first chunk
-//   before the program begins, for the default stream: 992 MiB for the bins above. When one is refused, RMM throws:
-//   every request fails.
-// - The free blocks of a bin form a queue per stream: what was freed first is reused first. Which queues a request is
-//   served from: rmm_streams.h.
+// - A bin has equal blocks, 128 in each chunk that it gets from the pool and never returns. It gets the first chunk
+//   before the program begins, for the default stream: 992 MiB for the bins above. If one is refused, RMM throws: every
+//   request fails.
+// - The free blocks of a bin form a queue per stream: first freed, first reused. Which queues a request is served from:
+//   rmm_streams.h.
 //
 // Assumed: as in rmm_pool.h.
 #pragma once
@@ -32,7 +32,7 @@ namespace memreel {
 
 struct RmmBinningSettings {
   static constexpr std::string_view policy = "rmm.binning";
-  static constexpr Bytes most = 1_GiB;  // of a bin; the least is RmmPoolSettings::alignment
+  static constexpr Bytes most = 1_GiB;  // of a bin; the minimum is RmmPoolSettings::alignment
 
   Bytes smallest = 256_KiB, largest = 4_MiB;
   RmmPoolSettings pool;
@@ -51,16 +51,16 @@ class RmmBin {
     const std::uint32_t number = index(block);
     return chunks_[number / blocks_per_chunk] + size_ * (number % blocks_per_chunk);
   }
-  /// How many blocks are free.
+  /// The number of free blocks.
   std::uint64_t free_count() const { return free_count_; }
 
   void add_chunk(Address address, std::uint32_t stream);
-  /// The block that a request of `stream` gets, or none.
+  /// The block for a request of `stream`, or none.
   BlockId take(std::uint32_t stream);
   void put(BlockId block, std::uint32_t stream);
 
  private:
-  /// Chained by next_.
+  /// Linked by next_.
   struct Queue {
     BlockId first = BlockId::none, last = BlockId::none;
   };
@@ -101,11 +101,11 @@ class RmmBinning {
  private:
   static constexpr std::uint32_t in_pool = 0xFFFF'FFFF, nowhere = 0xFFFF'FFFE;
 
-  /// Where an allocation is: in a bin, or in the pool behind them, or nowhere because it is of nothing.
+  /// The location of an allocation: in a bin, in the pool behind them, or nowhere because its size is 0.
   struct Piece {
     BlockId block = BlockId::none;
     std::uint32_t bin = nowhere;
-    std::uint32_t stream = 0;  // of a bin's block: on which it will be freed
+    std::uint32_t stream = 0;  // of a bin's block: the stream on which it will be freed
   };
 
   bool add_chunk(RmmBin& bin, std::uint32_t stream);
@@ -116,7 +116,7 @@ class RmmBinning {
   Bytes smallest_, largest_;
   RmmStreams streams_;
   RmmPoolHeap pool_;
-  std::vector<RmmBin> bins_;  // from the smallest
+  std::vector<RmmBin> bins_;  // in ascending order
   bool usable_ = true;        // every bin got its first chunk
   HeapUse use_;
   Bytes free_in_bins_;

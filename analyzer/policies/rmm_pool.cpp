@@ -95,8 +95,8 @@ RmmPoolHeap::RmmPoolHeap(const RmmStreams& streams, const RmmPoolSettings& setti
     usable_ = expand(initial, initial, streams.default_stream()) != BlockId::none;
 }
 
-/// What is in the one list ends up in the other with all neighbours merged, in whichever order it is moved. So the
-/// shorter list is moved, and the streams exchange their lists if need be.
+/// A list moved into another ends up with all neighbours merged, whatever the order of the moves. So the shorter list
+/// is moved, and the streams swap lists if necessary.
 void RmmPoolHeap::merge_lists(std::uint32_t own, std::uint32_t other) {
   if (list_of(other).count > list_of(own).count) std::swap(list_of_[own], list_of_[other]);
   for (const BlockId id : list_of(other).free.ordered()) {
@@ -113,13 +113,13 @@ Bytes RmmPoolHeap::size_to_grow(Bytes size) const {
   return size <= remaining ? std::max(size, rounded_down({remaining.count / 2})) : 0_B;
 }
 
-/// All lists are merged into that of `stream` by now.
+/// By now all lists are merged into that of `stream`.
 BlockId RmmPoolHeap::grow(Bytes size, std::uint32_t stream) {
   if (reclaims_ && size_to_grow(size) < size) reclaim(size, stream);
   return expand(size_to_grow(size), size, stream);
 }
 
-/// Gets a piece of `most` bytes from the device, or less but at least `least`, for a stream.
+/// Gets a piece of `most` bytes, or less but at least `least`, from the device for a stream.
 BlockId RmmPoolHeap::expand(Bytes most, Bytes least, std::uint32_t stream) {
   for (Bytes size = most; size >= least; size = std::max(least, rounded_down({size.count / 2}))) {
     if (const auto address = device_.reserve(size)) {
@@ -134,7 +134,7 @@ BlockId RmmPoolHeap::expand(Bytes most, Bytes least, std::uint32_t stream) {
   return BlockId::none;
 }
 
-/// Gives back pieces of which nothing is used, by address, until a request of `size` bytes fits under the maximum.
+/// Releases unused pieces, by address, until a request of `size` bytes fits under the maximum.
 void RmmPoolHeap::reclaim(Bytes size, std::uint32_t stream) {
   if (!maximum_ || size > *maximum_) return;
   std::vector<BlockId> whole;

@@ -3,24 +3,22 @@
 // Source: rmm/mr/detail/{pool_memory_resource_impl,coalescing_free_list,stream_ordered_memory_resource} of RMM 25.12 to
 // 26.12, whose rules differ only in `reclaim`.
 //
-// - A request is rounded up to 256 B; one for nothing gets nothing. It takes the front of the smallest free block that
-//   fits, of several the one at the lowest address, cut exactly. Which free blocks it sees: rmm_streams.h.
+// - A request is rounded up to 256 B; one for 0 bytes gets no memory. It takes the front of the smallest free block
+//   that fits, cut exactly; ties go to the lowest address. Which free blocks it sees: rmm_streams.h.
 // - A freed block goes into the list of the stream that freed it and merges with its neighbours in that list, but never
-//   beyond the piece of memory that was got from upstream in one go.
-// - Without a fitting block the pool grows by the larger of the request and what it has; with a `maximum`, of the
-//   request and half of what is left, and not at all beyond. When the device refuses, by half as much, and so on down
-//   to the request.
-// - It never shrinks; empty_cache means nothing to it. `reclaim`: as of August 2026 (rmm #2470) a pool at its maximum
-//   first gives back pieces of which nothing is used, the lowest first, until the request has room. By default as
-//   `release` has it: from 26.10 on.
-// - `initial` is got before the program begins, for the default stream. `half`: of the device's memory, RMM's own
-//   default in Python; nothing when the device has no limit. When it is refused, RMM throws: every request fails.
+//   beyond the piece of memory that was obtained from upstream in one call.
+// - If no block fits, the pool grows by the larger of the request and its current size; with a `maximum`, by the larger
+//   of the request and half of what is left, but never beyond it. If the device refuses, it tries half as much, and so
+//   on down to the request.
+// - It never shrinks; empty_cache has no effect. `reclaim`: as of August 2026 (rmm #2470) a pool at its maximum first
+//   releases unused pieces, the lowest first, until the request has room. The default follows `release`: on from 26.10.
+// - `initial` is obtained before the program begins, for the default stream. `half`: of the device's memory, RMM's own
+//   default in Python; nothing if the device has no limit. If it is refused, RMM throws: every request fails.
 //
 // Assumed:
-// - In histories of other allocators a free is on the stream that they say, mostly that of the allocation.
+// - In histories of other allocators, a free is on the recorded stream, usually that of the allocation.
 // - Memory that the device still uses when the program frees it (free_requested before free_completed) is freed when
-// the
-//   device is done with it: RMM has no such state, a program on RMM would have to wait.
+//   the device is done with it: RMM has no such state; a program on RMM would have to wait.
 // - RMM halves to the byte; here half is rounded down to 256 B.
 // - What cudaMalloc adds to the size of a piece is not counted.
 #pragma once
@@ -51,7 +49,7 @@ struct RmmPoolSettings {
   bool reclaim = true;
   RmmStreamOrder stream_order;
 
-  /// What parameters of these resources are by default.
+  /// The defaults of these resources' parameters.
   static std::map<std::string, std::string> defaults();
   /// From the parameters initial, maximum, release, reclaim and stream_order.
   static Result<RmmPoolSettings> of(const PolicySpec& spec);
@@ -59,22 +57,22 @@ struct RmmPoolSettings {
   Bytes initial_on(const Device& device) const;
 };
 
-/// A size in whole units of RMM's, or none for `word`.
+/// A size in whole RMM units; none if it is `word`.
 Result<std::optional<Bytes>> rmm_size_parameter(const PolicySpec& spec, const std::string& parameter,
                                                 std::string_view word);
 
-/// The pool itself, by blocks. What rmm.binning puts its bins on, too.
+/// The pool itself, in terms of blocks. rmm.binning also puts its bins on it.
 class RmmPoolHeap {
  public:
   static constexpr Bytes alignment = RmmPoolSettings::alignment;
 
-  /// Initial memory goes to the default one of `streams`. `device` must outlive the pool.
+  /// Initial memory goes to the default stream of `streams`. `device` must outlive the pool.
   RmmPoolHeap(const RmmStreams& streams, const RmmPoolSettings& settings, Device& device);
 
   /// Whether it got its initial memory.
   bool usable() const { return usable_; }
 
-  /// A block of `size` bytes, a multiple of `alignment` that is not 0; none when it fails.
+  /// A block of `size` bytes, a nonzero multiple of `alignment`; none on failure.
   BlockId allocate(Bytes size, std::uint32_t stream) {
     if (!usable_) [[unlikely]]
       return BlockId::none;
@@ -97,14 +95,14 @@ class RmmPoolHeap {
     return block;
   }
 
-  /// The program will free a block on another stream than that of its request.
+  /// The program will free the block on a different stream than that of its request.
   void freed_on(BlockId id, std::uint32_t stream) { table_[id].arena = stream; }
   /// The program frees a block; free() must follow.
   void end_allocation(BlockId id) {
     table_[id].state = BlockState::pending;
     use_.allocated -= table_[id].size;
   }
-  /// A block that was freed is reusable.
+  /// Makes a freed block reusable.
   void free(BlockId id) {
     table_[id].arena = list_of_[table_[id].arena];
     coalesce(id);
@@ -126,7 +124,7 @@ class RmmPoolHeap {
   }
 
  private:
-  // Block::arena is the list that a free block is in; of others, the stream on which it will be freed.
+  // Block::arena is the list of a free block; for others, the stream on which it will be freed.
 
   struct FreeList {
     BestFitIndex free;
@@ -136,9 +134,9 @@ class RmmPoolHeap {
   std::uint32_t streams() const { return static_cast<std::uint32_t>(list_of_.size()); }
   FreeList& list_of(std::uint32_t stream) { return lists_[list_of_[stream]]; }
 
-  // Both inlined by request: on its own GCC does not, and the replay is slower.
+  // Both are force-inlined: GCC does not inline them itself, and the replay is slower without.
 
-  /// Makes a block that is in no list take over its neighbours in the list it will be put in.
+  /// Merges a block that is in no list with its neighbours in its future list.
   [[gnu::always_inline]] void coalesce(BlockId id) {
     const auto joins = [list = table_[id].arena](const Block& near) {
       return near.state == BlockState::free && near.arena == list;
@@ -177,7 +175,7 @@ class RmmPoolHeap {
   bool reclaims_ = false;
   bool usable_ = true;
   std::vector<FreeList> lists_;
-  std::vector<std::uint32_t> list_of_;  // by stream; a permutation, for merging exchanges lists
+  std::vector<std::uint32_t> list_of_;  // by stream; a permutation, because merging swaps lists
 };
 
 class RmmPool {

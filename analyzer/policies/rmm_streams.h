@@ -1,16 +1,16 @@
-// What RMM's stream-ordered resources share: a list of free blocks per stream, and the order in which a request of one
-// stream looks through them.
+// The common part of RMM's stream-ordered resources: a list of free blocks per stream, and the order in which a request
+// of one stream searches them.
 //
 // Source: rmm/mr/detail/stream_ordered_memory_resource.hpp of RMM 26. (In 2020, 0.17 still merged a list on its first
 // hit.)
 //
 // - The default stream has two names, 0 and 1 (cudaStreamLegacy), and one list.
-// - A request looks into the list of its own stream; then into each other one, where its stream waits for the event of
-//   the last free, and where the rest of a block that was cut stays; then it merges the others into its own, one by
-//   one, and looks again after each; then the resource grows.
+// - A request searches the list of its own stream; then each other one, where its stream waits for the event of the
+//   last free, and where the remainder of a cut block stays; then it merges the others into its own, one by one, and
+//   searches again after each; then the resource grows.
 // - RMM visits the other lists in the order of their event handles, which differs from run to run: `stream_order`, the
-//   handles of streams with slashes between them, "0/3/1/2". `first_use`, and for streams that it does not name: the
-//   order in which the streams were first used, an assumption.
+//   handles of streams separated by slashes, "0/3/1/2". `first_use`, and the order of streams that it does not name:
+//   the order in which the streams were first used, an assumption.
 // - The thread-local lists of the per-thread default stream (2) are one list here: a history does not say how many
 //   threads RMM would have seen on it.
 #pragma once
@@ -26,16 +26,16 @@
 
 namespace memreel {
 
-/// Handles of streams, in the order in which their lists are visited.
+/// Stream handles, in the order in which their lists are visited.
 using RmmStreamOrder = std::vector<std::uint64_t>;
 
-/// From the parameter stream_order. Errors: it is neither first_use nor up to 64 handles.
+/// Parses the parameter stream_order. Errors: neither first_use nor up to 64 handles.
 Result<RmmStreamOrder> rmm_stream_order(const PolicySpec& spec);
 
-/// Numbers the streams of a heap in the order in which they are visited; pools mean nothing to RMM.
+/// Numbers the streams of a heap in the order in which they are visited; RMM ignores pools.
 class RmmStreams {
  public:
-  /// `has_initial`: the resource puts memory into the default stream's list before the program begins.
+  /// `has_initial`: the resource adds memory to the default stream's list before the program begins.
   RmmStreams(const std::vector<PoolStream>& pool_streams, const RmmStreamOrder& order, bool has_initial) {
     std::map<std::uint64_t, std::uint32_t> numbers;
     const auto number_of = [&](std::uint64_t handle) {
@@ -51,7 +51,7 @@ class RmmStreams {
 
   std::uint32_t operator[](std::uint32_t pool_stream) const { return of_pool_stream_[pool_stream]; }
   std::uint32_t count() const { return count_; }
-  /// The default stream's number, where there is initial memory.
+  /// The default stream's number, if there is initial memory.
   std::uint32_t default_stream() const { return default_; }
 
  private:
@@ -59,8 +59,8 @@ class RmmStreams {
   std::uint32_t count_ = 0, default_ = 0;
 };
 
-/// Looks for a block for a request of stream `own`, one of `count`. `find(stream)` looks into the list of a stream and
-/// returns a block or none; `merge(own, other)` moves what another list holds into the own one.
+/// Looks for a block for a request of stream `own`, one of `count`. `find(stream)` searches the list of a stream and
+/// returns a block or none; `merge(own, other)` moves the contents of another list into its own.
 template <class Find, class Merge>
 BlockId find_in_streams(std::uint32_t own, std::uint32_t count, const Find& find, const Merge& merge) {
   if (const BlockId block = find(own); block != BlockId::none) [[likely]]

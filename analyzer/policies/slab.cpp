@@ -13,7 +13,7 @@ std::uint32_t class_count(const SlabSettings& settings) {
   return 1 + doublings * settings.classes_per_doubling;
 }
 
-/// The fewest pages of which blocks of `size` leave over at most an eighth.
+/// The fewest pages that blocks of `size` fill except for at most an eighth.
 Bytes slab_size_of(Bytes size, Bytes page) {
   Bytes slab = round_up(size, page);
   while (slab.count % size.count > slab.count / 8) slab += page;

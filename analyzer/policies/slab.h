@@ -1,14 +1,13 @@
-// slab{classes_per_doubling=4,min=512,page=2MiB}: blocks of fixed sizes, each size with slabs of its own.
+// slab{classes_per_doubling=4,min=512,page=2MiB}: blocks of fixed sizes, each size with its own slabs.
 //
 // - A request is rounded up to a size class: `min`, and `classes_per_doubling` evenly spaced ones for every doubling.
-// - A class cuts its slabs into as many blocks as fit. A slab has the fewest pages of which at most an eighth is left
-//   over; what is left over belongs to nobody.
-// - A request takes the lowest free block of one of its class's slabs: of those partly used the one that last became
-// so;
-//   else the one that last became empty; else a new one. Blocks serve any stream and never merge: memory of one class
-//   does not help another.
-// - Empty slabs are kept until empty_cache, or until the device refuses a new slab: then all of them are given back,
-//   and the device is asked once more.
+// - A class cuts its slabs into as many blocks as fit. A slab has the fewest pages that leave at most an eighth unused;
+//   this leftover is never used.
+// - A request takes the lowest free block of one of its class's slabs: of those partly used, the one that became so
+//   last; else the one that became empty last; else a new one. Blocks serve any stream and never merge: memory of one
+//   class does not help another.
+// - Empty slabs are kept until empty_cache, or until the device refuses a new slab: then all of them are released, and
+//   the device is asked once more.
 //
 // Sources: Bonwick, "The slab allocator: an object-caching kernel memory allocator" (USENIX Summer 1994) for slabs, the
 // eighth, and keeping empty ones; the spacing of the classes and the lowest block are jemalloc's. Slabs made of pages
@@ -81,7 +80,7 @@ class SlabPolicy {
     for (const Slab& slab : slabs_)
       for (std::uint32_t i = 0; i < slab.free; ++i) visit(FreeBlock{.size = classes_[slab.number].size});
   }
-  /// What is left over at the ends of slabs: reserved, and no use to anybody.
+  /// The leftovers at the ends of slabs: reserved but unusable.
   Bytes left_over() const { return left_over_; }
 
  private:
@@ -91,14 +90,14 @@ class SlabPolicy {
     Bytes size;
     Bytes slab_size;
     std::uint32_t blocks = 0;       // in a slab
-    std::uint32_t free_blocks = 0;  // in all its slabs
+    std::uint32_t free_blocks = 0;  // in all slabs of the class
   };
 
   struct Slab {
     Address address;
     std::uint32_t number = 0;         // its class
-    std::uint32_t free = 0;           // blocks; 0 too for one that was given back
-    std::uint64_t words = 0;          // which of `bits` are not 0
+    std::uint32_t free = 0;           // number of blocks; also 0 for a released slab
+    std::uint64_t words = 0;          // which words of `bits` are nonzero
     std::vector<std::uint64_t> bits;  // free blocks
   };
 
@@ -107,7 +106,7 @@ class SlabPolicy {
   };
 
   std::uint32_t class_of(Bytes requested) const;
-  // The slabs of a class that are partly used, and those that are empty.
+  // The lists of a class's partly used and empty slabs.
   static std::uint32_t partial_list(std::uint32_t number) { return 2 * number; }
   static std::uint32_t empty_list(std::uint32_t number) { return 2 * number + 1; }
 
@@ -115,7 +114,7 @@ class SlabPolicy {
     if (!lists_.empty(partial_list(number))) return index(lists_.front(partial_list(number)));
     return open_slab(number);
   }
-  /// An empty slab, new if need be, made the class's only partly used one.
+  /// Makes an empty slab, a new one if necessary, the class's only partly used one.
   std::uint32_t open_slab(std::uint32_t number);
 
   std::uint32_t take_lowest(Slab& slab) {
@@ -141,7 +140,7 @@ class SlabPolicy {
   std::vector<SizeClass> classes_;
   std::vector<std::uint64_t> occupied_;  // classes that have free blocks
   std::vector<Slab> slabs_;
-  std::vector<std::uint32_t> vacant_;  // numbers of slabs that were given back
+  std::vector<std::uint32_t> vacant_;  // numbers of released slabs
   FreeLists lists_;                    // of slabs
   std::vector<SlabBlock> block_of_;    // by slot
 };

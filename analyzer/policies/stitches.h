@@ -1,7 +1,7 @@
-// Blocks that are mapped a second time, one behind the other: which pages belong to which, and how many are in use.
+// Blocks that are mapped a second time, one after the other: which pages belong to which, and how many are in use.
 //
-// A stitched block knows its pages as ranges of addresses of the blocks below it. These are split and merged while it
-// exists, so the way from a block to what is stitched over it is kept by block and carried along.
+// A stitched block stores its pages as address ranges of the blocks below it. These are split and merged while it
+// exists, so the mapping from a block to the blocks stitched over it is kept per block and updated along the way.
 #pragma once
 
 #include <cstdint>
@@ -22,43 +22,42 @@ class Stitches {
   struct Stitched {
     Address address;
     Bytes size;
-    std::vector<Extent> pieces;  // in the order of their mapping
+    std::vector<Extent> pieces;  // in mapping order
     std::uint32_t arena = 0;
-    Bytes used;           // of its pages, by whomever
+    Bytes used;           // of its pages, by any block
     Bytes taken;          // from its front, by its own allocation; 0 without one
-    bool doomed = false;  // a segment under it is gone: not to be used again
+    bool doomed = false;  // a segment under it is gone: never reuse it
 
     bool is_available() const { return used == Bytes{} && taken == Bytes{} && !doomed; }
   };
 
-  /// Of blocks in `table`, which must outlive this.
+  /// Of blocks in `table`, which must outlive this object.
   explicit Stitches(const BlockTable& table) : table_(table) {}
 
   Stitched& operator[](Id id) { return stitched_[id]; }
   const Stitched& operator[](Id id) const { return stitched_[id]; }
 
-  /// Stitches blocks together, all of whose pages are in use.
+  /// Stitches blocks together whose pages are all in use.
   Id add(Address address, const std::vector<BlockId>& blocks, std::uint32_t arena);
-  /// Forgets a stitched block.
+  /// Removes a stitched block.
   void remove(Id id);
-  /// Every stitched block there is.
+  /// All stitched blocks.
   std::vector<Id> all() const;
 
-  /// What is stitched over a block.
+  /// The blocks stitched over a block.
   const std::vector<Id>& over(BlockId id) const;
-  /// How many bytes of a block are in a stitched block.
+  /// The number of bytes that a block shares with a stitched block.
   Bytes common(Id id, BlockId block) const;
-  /// The block that has this address; it must be one that something is stitched over.
+  /// The block at this address, which must have something stitched over it.
   BlockId block_at(Address address) const;
 
-  // The table was changed.
-  /// `tail` was split into `front` and what it is now.
+  // Updates after the table split `tail` into `front` and what `tail` is now.
   void was_split(BlockId front, BlockId tail);
-  /// To be called before `id` takes over `gone`, a neighbour.
+  /// Call before `id` absorbs its neighbour `gone`.
   void will_merge(BlockId id, BlockId gone);
-  /// ... and after.
+  /// Call after that.
   void was_merged(BlockId id);
-  /// To be called before a block is removed.
+  /// Call before a block is removed.
   void will_remove(BlockId id);
 
  private:
@@ -69,7 +68,7 @@ class Stitches {
   std::vector<Stitched> stitched_;
   std::vector<Id> vacant_;
   std::vector<std::vector<Id>> over_;      // by block
-  std::map<Address, BlockId> by_address_;  // blocks that something is stitched over
+  std::map<Address, BlockId> by_address_;  // blocks with something stitched over them
 };
 
 }  // namespace memreel

@@ -1,15 +1,16 @@
 // tlsf{classes=32,align=512,page=2MiB}: two-level segregated fit, a good fit in a bounded number of steps.
 //
-// - Free blocks are listed by class: every doubling of the size has `classes` of them, sizes below `classes` times
-//   `align` one for each multiple of `align`.
-// - A request is rounded up to the least size of a class and takes that much, of the block freed last in the first
-//   class, from its own upwards, that has any; two bitmaps tell which. Every block of the class is large enough, so
-//   none is looked at; one that is large enough but of the class below is not found.
-// - The rest of the block goes into the list of its class, as does a freed block after merging with both neighbours.
+// - Free blocks are listed by class: every doubling of the size has `classes` of them; sizes below `classes` times
+//   `align` have one for each multiple of `align`.
+// - A request is rounded up to the smallest size of a class and takes that much from the most recently freed block in
+//   the first nonempty class, from its own upward; two bitmaps find it. Every block of the class is large enough, so
+//   none is inspected; a block that is large enough but in the class below is not found.
+// - The remainder of the block goes into the list of its class, as does a freed block after merging with both
+//   neighbours.
 // - The range grows and shrinks as in growing_range.h: the authors' allocator is given its pool.
 //
 // Source: Masmano, Ripoll, Crespo and Real, "TLSF: a new dynamic memory allocator for real-time systems" (ECRTS 2004)
-// and the authors' implementation 2.4, which is where the allocation keeps what it was rounded up by (at most 1 in
+// and the authors' implementation 2.4, from which comes that the allocation keeps its rounding (at most 1 in
 // `classes`); some later implementations round for the search only.
 #pragma once
 
@@ -38,7 +39,7 @@ class TlsfPlacement {
         records_(std::size_t{last_row + 1} << columns_log2_),
         lists_((last_row + 1) << columns_log2_) {}
 
-  /// The least size of a class that is not below `size`, a multiple of `align`.
+  /// The smallest class size that is at least `size`, a multiple of `align`.
   Bytes rounded(Bytes size) const {
     const std::uint32_t row = row_of_units(size.count >> unit_log2_);
     const std::uint32_t step_log2 = unit_log2_ + row - static_cast<std::uint32_t>(row != 0);
@@ -71,12 +72,12 @@ class TlsfPlacement {
       find_largest();
   }
 
-  /// `size` is one that rounded() gives.
+  /// `size` must come from rounded().
   BlockId find(Bytes size) const {
     if (size > largest_) return BlockId::none;
     const std::uint32_t number = number_of(size);
     const std::uint32_t own = row_of(number);
-    // Both rows are looked at, whichever is needed: which one that is can't be foreseen.
+    // Looks at both rows, whichever is needed: the choice is unpredictable.
     const std::uint32_t next = lowest_bit(occupied_rows_ >> own >> 1U | bit_of(last_row - own)) + own + 1;
     const std::uint64_t in_own = rows_[own].occupied >> column_of(number) << column_of(number);
     const std::uint64_t in_next = rows_[next].occupied;
@@ -92,15 +93,15 @@ class TlsfPlacement {
   static constexpr unsigned last_row = 45 - 8 + 1;  // for 2^45 bytes in units of 2^8, were there one class a doubling
 
   struct Row {
-    std::uint64_t occupied = 0;  // classes that have blocks, by column
-    std::uint64_t recorded = 0;  // ... and a record
+    std::uint64_t occupied = 0;  // bit set of classes that have blocks, by column
+    std::uint64_t recorded = 0;  // likewise, of classes that have a record
   };
 
-  /// What is known of a class that once had the largest block of all, until that one is gone: so that of many blocks of
-  /// one size, taken and freed in turn, not all are looked at each time.
+  /// What is known of a class that once had the largest block of all, until that block is gone: avoids scanning many
+  /// blocks of one size each time they are taken and freed in turn.
   struct Record {
     Bytes largest;
-    std::uint32_t as_large = 0;  // how many blocks are of that size
+    std::uint32_t as_large = 0;  // number of blocks of that size
   };
 
   static std::uint64_t bit_of(std::uint32_t i) { return std::uint64_t{1} << i; }
@@ -108,7 +109,7 @@ class TlsfPlacement {
 
   static std::uint32_t highest_bit(std::uint64_t word) { return static_cast<std::uint32_t>(std::bit_width(word)) - 1; }
 
-  /// Classes are numbered by size: row by row, one for each doubling, the first for what is below.
+  /// Numbers classes by size: row by row, one row per doubling, the first for smaller sizes.
   std::uint32_t number_of(Bytes size) const {
     const std::uint64_t units = size.count >> unit_log2_;
     const std::uint32_t row = row_of_units(units);

@@ -9,7 +9,7 @@
 namespace memreel {
 namespace {
 
-/// They tell how PyTorch calls the driver, or concern host memory.
+/// Keys that change how PyTorch calls the driver, or that concern host memory.
 constexpr std::array neutral_keys{std::string_view("release_lock_on_cudamalloc"),
                                   std::string_view("graph_capture_record_stream_reuse"),
                                   std::string_view("throw_on_cudamalloc_oom")};
@@ -29,7 +29,7 @@ Result<void> check_backend(const PolicySpec& spec, const std::string& value) {
                .remedy = "available: native, cudaMallocAsync"};
 }
 
-/// What torch.native takes as a default and PyTorch refuses.
+/// Rejects values that torch.native takes as defaults and PyTorch refuses.
 Result<void> check_as_pytorch(const PolicySpec& spec) {
   const auto is = [&](const char* key, std::string_view value) {
     const auto found = spec.parameters.find(key);
@@ -59,7 +59,7 @@ Result<PolicySpec> without_neutral_keys(const PolicySpec& spec) {
       rest.parameters.emplace(key, value);
     }
   }
-  // Unless it is set itself, it is as large as segments are.
+  // Unless set, it equals the segment size.
   if (const auto segment = rest.parameters.find("large_segment_size_mb"); segment != rest.parameters.end())
     rest.parameters.try_emplace("max_non_split_rounding_mb", segment->second);
   if (spec.name != "torch") return rest;

@@ -1,21 +1,20 @@
-// Expandable segments of PyTorch's allocator: ranges of addresses behind which memory is mapped as it is needed.
+// Expandable segments of PyTorch's allocator: address ranges behind which memory is mapped on demand.
 //
 // Source: ExpandableSegment, find_expandable_block, map_block and unmap_block in c10/cuda/CUDACachingAllocator.cpp of
 // PyTorch 2.11.
 //
-// - A range belongs to one arena. It is one chain of blocks: allocated, free, or unmapped, of which neighbours of the
-//   same state merge (unmapped ones too).
-// - A request that no free block serves goes to the unmapped block at the lowest address of its arena that begins,
-// together with the
-//   free block before it, a chain of free and unmapped blocks of enough bytes; else to a new range. Memory is mapped
-//   there from the front, block after block, until the first free block is large enough.
+// - A range belongs to one arena. It is a chain of blocks that are allocated, free, or unmapped; neighbours of the same
+//   state merge (unmapped ones too).
+// - A request that no free block serves goes to the unmapped block at the lowest address of its arena that, together
+//   with the free block before it, begins a chain of free and unmapped blocks with enough bytes; else to a new range.
+//   Memory is mapped there from the front, block after block, until the first free block is large enough.
 // - Memory is mapped and unmapped in whole runs, counted from the beginning of the range. Mapping rounds up to runs;
-//   what is mapped too much is free. Unmapping a free block takes the whole runs inside it; the rest stays free.
-// - A range that is one unmapped block is given up.
-// - A range ends where expandable_segments_reserve says so (torch_reserve.h), in whole runs; a request for more than a
-//   range has fails as if the device had refused it.
-// - Assumed: without that setting it never ends. PyTorch's has 1.125 times the device's memory, which only a program
-//   that maps behind many gaps uses up.
+//   the excess is free. Unmapping a free block takes the whole runs inside it; the rest stays free.
+// - A range that consists of one unmapped block is released.
+// - A range ends where expandable_segments_reserve says (torch_reserve.h), in whole runs; a request larger than a range
+//   fails as if the device had refused it.
+// - Assumed: without that setting a range never ends. PyTorch's has 1.125 times the device's memory, which only a
+//   program that maps behind many gaps uses up.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +28,7 @@
 
 namespace memreel {
 
-/// What is told when memory is mapped or unmapped.
+/// Called when memory is mapped or unmapped.
 struct MappedBytes {
   bool small = false;
   Bytes size;
@@ -46,10 +45,10 @@ class TorchExpandable {
   /// Whether any block can be part of a range.
   bool used() const { return !ranges_.empty(); }
 
-  /// What is searched for is the block that leaves the least behind: one that can grow counts with what it can grow to.
-  /// `found`: the smallest that fits.
+  /// The search looks for the block that leaves the least remainder: an expandable one counts with the size it can grow
+  /// to. `found`: the smallest that fits.
   BlockId prefer_bounded(const Arena& arena, BlockId found) const {
-    while (table_[found].expandable && grows(table_[found])) {  // the others are as small as can be
+    while (table_[found].expandable && grows(table_[found])) {  // the others have their final size
       const BlockId next = arena.free.after(found);
       if (next == BlockId::none || capacity(next) >= capacity(found)) break;
       found = next;
@@ -57,15 +56,15 @@ class TorchExpandable {
     return found;
   }
 
-  /// The first block from `found` on that is no part of a range, or none.
+  /// The first block from `found` on that is not part of a range, or none.
   BlockId skip(const Arena& arena, BlockId found) const {
     while (found != BlockId::none && table_[found].expandable) found = arena.free.after(found);
     return found;
   }
 
-  /// A block of at least `size` bytes that is neither free nor anything else yet; none when the device refuses, though
-  /// some memory may have been mapped before it did. `most`: the addresses of a range; none: no limit. `mapped` is
-  /// called for each piece that was mapped.
+  /// A block of at least `size` bytes, not yet marked free or otherwise; none if the device refuses, though some memory
+  /// may already have been mapped. `most`: the size of a range's addresses; none: no limit. `mapped` is called for each
+  /// mapped piece.
   BlockId allocate(Arena& arena, Bytes size, Bytes run, std::optional<Bytes> most, auto&& mapped) {
     if (most) most = whole_runs(*most, run);
     if (most && size > *most) return BlockId::none;
@@ -111,14 +110,14 @@ class TorchExpandable {
   };
   using Ranges = std::map<Address, Range>;  // by first address
 
-  /// Not less than `size`.
+  /// At least `size`.
   static Bytes whole_runs(Bytes size, Bytes run) { return run * ((size + run - 1_B) / run); }
 
   bool is_open(BlockId id) const {
     return id != BlockId::none && (table_[id].state == BlockState::free || table_[id].state == BlockState::unmapped);
   }
 
-  /// Unmapped blocks are kept by address in every release, whatever breaks ties between free ones.
+  /// Unmapped blocks are ordered by address in every release, however ties between free ones are broken.
   Address place_of(BlockId id) const { return device_.real(table_[id].address); }
 
   bool grows(const Block& block) const {
@@ -156,7 +155,7 @@ class TorchExpandable {
     return block;
   }
 
-  /// Maps the front of an unmapped block: `size` bytes rounded up to runs, or all of it.
+  /// Maps the front of an unmapped block: `size` bytes rounded up to runs, or the whole block.
   BlockId map(Arena& arena, BlockId id, Bytes size, auto&& mapped) {
     const Bytes run = range_of(table_[id].address).second.run;
     const Bytes taken = std::min(whole_runs(size, run), table_[id].size);

@@ -24,7 +24,7 @@ std::string host_mib_text(Bytes size) {
   return size == TorchHostSettings::unlimited ? std::string(no_limit) : std::to_string(size / 1_MiB);
 }
 
-/// Those of pinned memory that change how long things take, and those of devices' memory.
+/// Removes the keys of pinned memory that only affect timing, and those of device memory.
 Result<PolicySpec> without_neutral_host_keys(const PolicySpec& spec) {
   constexpr std::array neutral{"pinned_use_cuda_host_register", "pinned_use_hip_host_register",
                                "pinned_num_register_threads", "pinned_use_background_threads", "pinned_free_catch_all"};

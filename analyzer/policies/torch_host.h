@@ -1,22 +1,23 @@
 // torch.host{pinned_max_round_threshold_mb=unlimited,pinned_max_cached_size_mb=unlimited,
 // pinned_reserve_segment_size_mb=0}: PyTorch's allocator of pinned host memory.
 //
-// Source: ATen/core/CachingHostAllocator.h of PyTorch 2.15, which is all of it but what asks CUDA, and
-// ATen/cuda/CachingHostAllocator.cpp; shown by histories of 2.14 and 2.15 (tests/lab). The two limits came with 2.13.
+// Source: ATen/core/CachingHostAllocator.h of PyTorch 2.15, which is everything except the calls to CUDA, and
+// ATen/cuda/CachingHostAllocator.cpp; confirmed by histories of 2.14 and 2.15 (tests/lab). The two limits came with
+// 2.13.
 //
-// - A request is rounded up to a power of two, unless it is above one of the limits. One for nothing gets nothing.
-// - Blocks are never split or merged. Those that are free lie in lists, one for each pool and power of two that sizes
-//   are rounded up to; the one freed last that is large enough is handed out.
-// - Without one CUDA is asked for just the rounded size (cudaHostAlloc, or memory that is then registered). Nothing is
-//   given back to make room: when CUDA refuses, the request fails.
-// - A freed block goes to its list when the device is done with it; one above pinned_max_cached_size_mb is given back.
-// - empty_cache gives back all that is free, by size, of a size the one freed first: of the default pool, then of pools
-//   that are over (those of CUDA graphs that are gone).
-// - With a reserve segment it is taken with the first block, and blocks that it has room for are cut off its front, in
+// - A request is rounded up to a power of two, unless it is above one of the limits. One for 0 bytes gets no memory.
+// - Blocks are never split or merged. Free blocks are in lists, one for each pool and rounded power of two; the most
+//   recently freed one that is large enough is handed out.
+// - If none is large enough, CUDA is asked for exactly the rounded size (cudaHostAlloc, or memory that is then
+//   registered). Nothing is released to make room: if CUDA refuses, the request fails.
+// - A freed block goes to its list when the device is done with it; one above pinned_max_cached_size_mb is released.
+// - empty_cache releases all free blocks, by size, and within a size the first freed first: of the default pool, then
+//   of ended pools (those of destroyed CUDA graphs).
+// - A reserve segment, if set, is taken with the first block, and blocks that it has room for are cut off its front, in
 //   multiples of 4 KiB. What empty_cache drops of it is never used again.
 //
 // pinned_use_cuda_host_register, pinned_num_register_threads, pinned_use_background_threads and pinned_free_catch_all
-// change how long things take, not what is held, and are accepted and ignored.
+// change timing, not what is held, and are accepted and ignored.
 #pragma once
 
 #include <bit>
@@ -47,11 +48,11 @@ struct TorchHostSettings {
   Bytes cached = unlimited;
   Bytes reserve;  // 0: none
 
-  /// From the parameters of a spec. Errors: a value that PyTorch would not take.
+  /// Parses the parameters of a spec. Errors: a value that PyTorch would not accept.
   static Result<TorchHostSettings> parse(const PolicySpec& spec);
-  /// The spec that parse() turns into these settings, every parameter given.
+  /// The spec, with every parameter given, that parse() turns into these settings.
   PolicySpec spec() const;
-  /// PYTORCH_CUDA_ALLOC_CONF that gives these settings, naming only those that differ from the defaults.
+  /// The value of PYTORCH_CUDA_ALLOC_CONF that gives these settings, naming only those that differ from the defaults.
   std::string conf() const;
 
   Bytes round(Bytes requested) const {
@@ -79,7 +80,7 @@ class TorchHost {
   void free_requested(std::uint32_t slot, Bytes /*requested*/) { use_.allocated -= extent_of(slot).size; }
   void free_completed(std::uint32_t slot, Bytes requested);
   void empty_cache();
-  void empty_pool(std::uint32_t /*pool_stream*/) {}  // no call does
+  void empty_pool(std::uint32_t /*pool_stream*/) {}  // no call does that
   void pool_ended(std::uint32_t pool_stream) { ended_.push_back(pools_[pool_stream]); }
 
   const HeapUse& use() const { return use_; }
@@ -116,10 +117,10 @@ class TorchHost {
   Device& device_;
   HeapUse use_;
   DriverCalls calls_;
-  std::vector<PoolId> pools_;                  // by pair of pool and stream
+  std::vector<PoolId> pools_;                  // by pool-stream pair
   std::vector<Block> block_of_;                // by slot
   std::map<Place, std::vector<Block>> free_;   // in the order they were freed
-  std::map<Bytes, std::uint64_t> free_sizes_;  // how many of each
+  std::map<Bytes, std::uint64_t> free_sizes_;  // number of blocks of each size
   std::vector<PoolId> ended_;
   Address reserve_begin_;
   Bytes reserve_, reserve_used_;  // 0 until it is taken

@@ -9,7 +9,7 @@ namespace {
 ReplayResult run(const Prepared& heap, TorchSettings settings, const RunOptions& given) {
   RunOptions options = given;
   if (given.device.kind == DeviceModel::Kind::capacity) settings.reserve.memory = given.device.capacity;
-  // A share of what the device is said to have. What recorded failures imply is what was left of such a share.
+  // A share of the device's nominal memory. A capacity implied by recorded failures already accounts for that share.
   DeviceModel& model = options.device;
   if (settings.memory_fraction < 1 && model.kind == DeviceModel::Kind::capacity && !model.told) {
     model.capacity.count =

@@ -1,23 +1,23 @@
 // torch.native: PyTorch's CUDA caching allocator.
 //
-// Source: c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11; what differs in other releases since 2.1 is in
-// torch_release.h.
+// Source: c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11; torch_release.h has what differs in other releases since
+// 2.1.
 //
-// - A request is rounded (torch_settings.h) and looks at the free blocks of its pool, of its size class (small: up to
-//   1 MiB) and of its stream: the smallest that fits, of several the one at the lowest address. Memory never moves
-//   between these, and neighbours merge only inside a segment.
-// - A block of an expandable segment that could grow counts with what it can grow to (torch_expandable.h).
-// - That one candidate is refused when it is of max_split_size or more and the request is not, or when both are and it
-//   exceeds the request by max_non_split_rounding or more; blocks of expandable segments too, but for PR #193400.
-// - The front of the block is handed out. The rest becomes a free block when it has at least 512 B (small, or with
-//   expandable_segments) or more than 1 MiB (large, and only when the request is below max_split_size); else, and in a
-//   pool with no_split always, it goes with the allocation.
+// - A request is rounded (torch_settings.h) and looks at the free blocks of its pool, its size class (small: up to 1
+//   MiB) and its stream: the smallest that fits; ties go to the lowest address. Memory never moves between these, and
+//   neighbours merge only inside a segment.
+// - A block of an expandable segment that could grow counts with the size it can grow to (torch_expandable.h).
+// - That one candidate is refused if it has max_split_size or more and the request has not, or if both have and it
+//   exceeds the request by max_non_split_rounding or more; blocks of expandable segments too, except with PR #193400.
+// - The front of the block is handed out. The remainder becomes a free block if it has at least 512 B (small, or with
+//   expandable_segments) or more than 1 MiB (large, and only if the request is below max_split_size); otherwise, and
+//   always in a pool with no_split, it goes with the allocation.
 // - Without a candidate, in this order: collect garbage if a threshold is set; ask the device for a segment (with
 //   expandable_segments: for memory to map, though the limit is checked as if it were a segment); release oversize
 //   blocks of this stream if max_split_size is set, and ask again; wait for all pending blocks, release everything
 //   unused, and ask again (PR #191302 would search the free blocks first); fail.
-// - What is released is every segment of which nothing is used and every run of an expandable segment of which nothing
-//   is used. Collecting garbage and releasing oversize blocks pass expandable segments by.
+// - Releasing covers every unused segment and every unused run of an expandable segment. Garbage collection and the
+//   release of oversize blocks skip expandable segments.
 // - A freed block becomes reusable, and merges with free neighbours, when the device is done with it.
 // - empty_cache does what the last resort does. Private pools keep their segments until the pool itself is gone; then
 //   releasing includes them, after the default pool, in the order in which they ended.
@@ -39,26 +39,26 @@
 
 namespace memreel {
 
-/// Follows the allocator's decisions. This one does not and costs nothing. `small`: of the small pools.
+/// Observes the allocator's decisions. This one does nothing and costs nothing. `small`: in the small pools.
 struct NoTorchObserver {
   void segment_reserved(bool /*small*/, Bytes /*size*/) {}
   void segment_released(bool /*small*/, Bytes /*size*/) {}
   void mapped(const MappedBytes& /*memory*/) {}
   void unmapped(const MappedBytes& /*memory*/) {}
-  /// `taken` bytes of a block were handed out and `left` bytes of it stay free. `was_split`: the block was not the
-  /// whole of its segment. Blocks of expandable segments never count as split.
+  /// `taken` bytes of a block were handed out and `left` bytes of it stay free. `was_split`: the block was not its
+  /// whole segment. Blocks of expandable segments never count as split.
   void allocated(std::uint32_t /*slot*/, bool /*small*/, Bytes /*requested*/, Bytes /*taken*/, Bytes /*left*/,
                  bool /*was_split*/) {}
   void freed(bool /*small*/, Bytes /*size*/) {}
-  /// A block of `size` bytes became free and swallowed `merged` free neighbours of `merged_bytes` together. `is_split`:
-  /// it is not the whole of its segment even so.
+  /// A block of `size` bytes became free and absorbed `merged` free neighbours of `merged_bytes` in total. `is_split`:
+  /// it is still not its whole segment.
   void completed(std::uint32_t /*slot*/, bool /*small*/, Bytes /*size*/, std::uint64_t /*merged*/,
                  Bytes /*merged_bytes*/, bool /*is_split*/) {}
   void retried() {}
   void failed() {}
 };
 
-/// `Tie`: which of several free blocks of a size is taken (TorchSettings::TieBreak).
+/// `Tie`: which of several free blocks of equal size is taken (TorchSettings::TieBreak).
 template <class Observer = NoTorchObserver, class Tie = LowestFirst>
 class TorchNative {
  public:
@@ -102,7 +102,7 @@ class TorchNative {
 
   void free_completed(std::uint32_t slot, Bytes /*requested*/) {
     const BlockId block = block_of_[slot];
-    if (block == BlockId::none) return;  // the policy itself waited for the device before the recorded run did
+    if (block == BlockId::none) return;  // the policy already waited for the device, before the recorded run did
     --pending_;
     make_reusable(slot, block);
   }
@@ -110,7 +110,7 @@ class TorchNative {
   void empty_cache() { release_everything(); }
   void empty_pool(std::uint32_t pool_stream) {
     const PoolId pool = pools_.pool_of(pool_stream);
-    // Only for what was the pool's: release_cached_blocks() in c10/cuda/CUDACachingAllocator.cpp.
+    // Only for blocks of that pool: release_cached_blocks() in c10/cuda/CUDACachingAllocator.cpp.
     wait_for_pending([&](const Block& block) { return pools_.arena_of(block).pool == pool; });
     release_pool(pool);
   }
@@ -127,7 +127,7 @@ class TorchNative {
   const DriverCalls& driver_calls() const { return calls_; }
   Bytes largest_free() const { return pools_.largest_free(); }
 
-  /// Of a slot that is allocated or pending.
+  /// The slot must be allocated or awaiting free.
   const Block& block_of(std::uint32_t slot) const { return table_[block_of_[slot]]; }
 
   Extent extent_of(std::uint32_t slot) const {
@@ -142,7 +142,7 @@ class TorchNative {
     });
   }
 
-  /// What a request of this pool and stream and size may be served from, in the order of the search.
+  /// The blocks that can serve a request of this pool, stream and size, in search order.
   std::vector<Block> candidates(std::uint32_t pool_stream, Bytes requested) const {
     std::vector<Block> blocks;
     const bool small = TorchSettings::is_small(settings_.round(requested));
@@ -191,7 +191,7 @@ class TorchNative {
     return block;
   }
 
-  /// Memory that the device gives.
+  /// Takes memory from the device.
   BlockId take_new(Arena& arena, Bytes rounded) {
     const Bytes size = settings_.segment_size(rounded);
     if (settings_.expandable && (arena.pool == PoolId::default_pool || settings_.release.expands_private_pools())) {
@@ -233,7 +233,7 @@ class TorchNative {
   }
 
   bool splits(Bytes rest, Bytes rounded, const Arena& arena) const {
-    // Small requests are below any max_split_size. Not by &&: which of them it is nobody can foresee.
+    // Small requests are below any max_split_size. No &&: the branch would be unpredictable.
     return (static_cast<unsigned>(rest >= least_rest_[static_cast<std::size_t>(arena.splits)]) &
             static_cast<unsigned>(settings_.expandable || rounded < settings_.max_split_size)) != 0;
   }
@@ -246,7 +246,7 @@ class TorchNative {
     return id;
   }
 
-  // Inlined by request: on its own GCC does not, and the replay is a tenth slower.
+  // Force-inlined: GCC does not inline it itself, and the replay is a tenth slower without.
   [[gnu::always_inline]] void make_reusable(std::uint32_t slot, BlockId id) {
     const Block& block = table_[id];
     const Bytes size = block.size;
@@ -274,7 +274,7 @@ class TorchNative {
 
   bool is_whole_segment(BlockId id) const { return !table_[id].is_split() && !table_[id].expandable; }
 
-  /// One oversize block that is as large as the request, or the largest ones until together they are.
+  /// Releases one oversize block at least as large as the request, or else the largest ones until their sum is.
   bool release_oversize(const Arena& arena, Bytes rounded) {
     if (settings_.max_split_size == TorchSettings::unlimited) return false;
     const Bytes wanted = std::max(rounded, settings_.max_split_size);
@@ -304,7 +304,7 @@ class TorchNative {
     for (const bool small : {true, false}) release_unused(pool, small);
   }
 
-  /// Segments first, then runs of expandable ones.
+  /// Releases segments first, then runs of expandable ones.
   void release_unused(PoolId pool, bool small) {
     std::vector<BlockId> expandable;
     for (const Arena& arena : pools_.of_pool(pool, small))
@@ -323,7 +323,7 @@ class TorchNative {
       });
   }
 
-  /// `is_waited_for` of a block: whether its end is.
+  /// `is_waited_for(block)`: whether to wait for the end of a block.
   void wait_for_pending(const auto& is_waited_for) {
     if (pending_ == 0) return;
     const std::uint64_t before = pending_;
@@ -337,8 +337,8 @@ class TorchNative {
     if (pending_ < before) ++calls_.sync;
   }
 
-  /// Releases what was long not used, until less than the threshold is reserved. A block's age is the number of
-  /// searches in its pool since it became free.
+  /// Releases blocks unused for long until less than the threshold is reserved. A block's age is the number of searches
+  /// in its pool since it became free.
   void collect_garbage() {
     const Bytes threshold{static_cast<std::uint64_t>(settings_.garbage_collection_threshold *
                                                      static_cast<double>(device_.capacity()->count))};
@@ -366,7 +366,7 @@ class TorchNative {
 
   TorchSettings settings_;
   bool divides_;
-  std::array<Bytes, 3> least_rest_;  // of a block whose front is handed out, to be a block: by TorchSplits
+  std::array<Bytes, 3> least_rest_;  // minimum remainder that becomes a block of its own: by TorchSplits
   Device& device_;
   [[no_unique_address]] Observer observer_;
   bool collects_garbage_;
@@ -375,8 +375,8 @@ class TorchNative {
   TorchExpandable<Tie> expandable_;
   DriverCalls calls_;
   std::vector<BlockId> block_of_;  // by slot
-  std::uint64_t pending_ = 0;      // blocks in that state
-  std::vector<PoolId> ended_;      // private pools that are gone, the one named last at the end
+  std::uint64_t pending_ = 0;      // blocks awaiting free
+  std::vector<PoolId> ended_;      // private pools that are gone, the most recently named last
 };
 
 PolicyEntry torch_native_entry();

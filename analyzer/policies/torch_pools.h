@@ -1,4 +1,4 @@
-// The blocks of PyTorch's allocator, sorted into what may stand in for one another.
+// The blocks of PyTorch's allocator, grouped into interchangeable ones.
 //
 // Source: BlockPool, PrivatePool and their users in c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11. A free block
 // serves requests of its pool, its size class (small or large) and its stream only.
@@ -21,15 +21,15 @@
 
 namespace memreel {
 
-/// What is left of a block when its front is handed out: a block of its own, or part of the allocation.
+/// What happens to the remainder of a block whose front is handed out: it becomes a block, or part of the allocation.
 enum class TorchSplits : std::uint8_t { large, small, never };
 
-/// Blocks that can stand in for one another: of one pool, size class and stream. `Tie`: which of several of a size is
-/// the first.
+/// Interchangeable blocks: of one pool, size class and stream. `Tie`: which of several blocks of equal size comes
+/// first.
 template <class Tie>
 struct TorchArena {
   FitIndex<Tie> free;
-  std::map<Address, BlockId> unmapped;  // addresses without memory behind them, by where they really lie
+  std::map<Address, BlockId> unmapped;  // addresses without memory, by real address
   std::uint32_t number = 0;
   std::uint32_t size_class = 0;
   bool small = false;
@@ -45,7 +45,7 @@ class TorchPools {
  public:
   using Arena = TorchArena<Tie>;
 
-  /// `counts_searches`: ages of blocks are asked for. Sizes are multiples of 2^`unit_log2` bytes.
+  /// `counts_searches`: track the ages of blocks. Sizes are multiples of 2^`unit_log2` bytes.
   TorchPools(const Prepared& heap, bool counts_searches, unsigned unit_log2)
       : counts_searches_(counts_searches), unit_log2_(unit_log2) {
     build(heap);
@@ -63,7 +63,7 @@ class TorchPools {
   Arena& arena_of(const Block& block) { return arenas_[block.arena]; }
   const Arena& arena_of(const Block& block) const { return arenas_[block.arena]; }
 
-  /// Those of a pool's size class, in the order in which their blocks are looked through: by stream handle.
+  /// The arenas of a pool's size class, in search order: by stream handle.
   std::span<Arena> of_pool(PoolId pool, bool small) {
     const auto found = classes_.find({pool, small});
     if (found == classes_.end()) return {};
@@ -91,7 +91,7 @@ class TorchPools {
     arenas_[table_[id].arena].free.erase(id);
     count_out(table_[id].size);
   }
-  /// What a search in the arena found.
+  /// Takes out the result of a search in the arena.
   [[gnu::always_inline]] void take_out(Arena& arena, const typename FitIndex<Tie>::Found& found) {
     arena.free.erase(found);
     count_out(table_[found.block].size);
@@ -99,16 +99,16 @@ class TorchPools {
 
   Bytes largest_free() const { return largest_free_; }
 
-  /// Makes a block swallow the free ones beside it. Returns how many they were.
+  /// Merges a block with its free neighbours. Returns their number.
   [[gnu::always_inline]] std::uint64_t merge_with_free_neighbours(BlockId id) {
     return table_.absorb_free_neighbours(id, [&](BlockId neighbour) { take_out(neighbour); });
   }
 
-  /// What the allocator numbers as it makes them: blocks, be it of new memory or cut off another one.
+  /// The allocator numbers blocks as it creates them, whether from new memory or cut off another block.
   void note_made(BlockId id) {
     if constexpr (numbers_blocks) ages_.renew(id);
   }
-  /// A block was cut in two, and `front`, which the table made, is the one that the allocator had before.
+  /// A block was cut in two; `front`, which the table created, is the allocator's original one.
   void note_made_behind(BlockId front, BlockId rest) {
     if constexpr (numbers_blocks) {
       ages_.inherit(front, rest);
@@ -195,7 +195,7 @@ class TorchPools {
   std::vector<std::array<Arena*, 2>> arenas_of_pool_stream_;  // large, small
   std::map<std::pair<PoolId, bool>, Range> classes_;
   std::vector<std::uint64_t> searches_;  // by size class
-  std::vector<std::uint64_t> freed_at_;  // by block: the searches there had been when it became free
+  std::vector<std::uint64_t> freed_at_;  // by block: the number of searches when it became free
 };
 
 }  // namespace memreel

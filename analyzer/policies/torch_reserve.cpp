@@ -20,8 +20,8 @@ std::string plain_number(double value) {
   return {digits.data(), end};
 }
 
-/// Calls `item(key, value)` for each "key:value" of a list in brackets, until it returns false. False: it did, or the
-/// text is no such list.
+/// Calls `item(key, value)` for each "key:value" of a bracketed list until it returns false. Returns false if it did,
+/// or if the text is not such a list.
 template <class Item>
 bool for_each_item(std::string_view text, const Item& item) {
   if (!text.starts_with('[') || !text.ends_with(']')) return false;

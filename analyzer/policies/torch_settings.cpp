@@ -42,7 +42,7 @@ std::optional<Bytes> parse_mib(std::string_view text) {
   return 1_MiB * *value;
 }
 
-/// What parse_mib() would make of some text.
+/// Whether parse_mib() could return this size.
 bool is_mib(Bytes size) { return size <= max_allocation && size.count % (1_MiB).count == 0; }
 
 std::optional<bool> parse_boolean(std::string_view text) {
@@ -89,7 +89,7 @@ Result<TorchSettings> TorchSettings::parse(const PolicySpec& spec) {
     settings.max_split_size = *size;
   }
   const auto rounding = parse_mib(given.at(non_split_key));
-  if (!rounding || (*rounding < 20_MiB && *rounding != settings.large_segment))  // which is its default
+  if (!rounding || (*rounding < 20_MiB && *rounding != settings.large_segment))  // its default
     return bad_parameter(spec, non_split_key, "a number of MiB from 20");
   settings.max_non_split_rounding = *rounding;
   const auto threshold = parse_fraction(given.at(threshold_key));
@@ -138,9 +138,9 @@ TorchSettings TorchSettings::recorded(const std::map<std::string, std::string>& 
     const auto given = parse_alloc_conf(conf->second, result.release);
     if (!given) continue;
     result = *given;
-    result.memory_fraction = TorchSettings{}.memory_fraction;  // a limit shows in what was refused
+    result.memory_fraction = TorchSettings{}.memory_fraction;  // its effect shows in refused requests
   }
-  // What a snapshot lists was in force, whatever the variable says; -1 stands for the default, which is no limit.
+  // The values listed in a snapshot were in effect, whatever the variable says; -1 stands for the default, no limit.
   const auto bytes = [&](const char* key, Bytes TorchSettings::*value) {
     const auto found = settings.find(key);
     if (found == settings.end()) return;
@@ -152,7 +152,7 @@ TorchSettings TorchSettings::recorded(const std::map<std::string, std::string>& 
   bytes("max_non_split_rounding_size", &TorchSettings::max_non_split_rounding);
   if (const auto found = settings.find(threshold_key); found != settings.end())
     result.garbage_collection_threshold = parse_fraction(found->second).value_or(0);
-  // What PyTorch would not have taken was not in force.
+  // Values that PyTorch would not have accepted were not in effect.
   if (!is_mib(result.large_segment) || result.large_segment < min_own_segment)
     result.large_segment = TorchSettings{}.large_segment;
   if (!is_mib(result.max_split_size) || result.max_split_size < result.large_segment) result.max_split_size = unlimited;
@@ -161,7 +161,7 @@ TorchSettings TorchSettings::recorded(const std::map<std::string, std::string>& 
     result.max_non_split_rounding = TorchSettings{}.max_non_split_rounding;
   if (!(result.garbage_collection_threshold >= 0 && result.garbage_collection_threshold < 1))
     result.garbage_collection_threshold = 0;
-  // The resolved table, one entry for each size: "[1:1,2:1,...,32768:8]".
+  // The resolved table, one entry per size: "[1:1,2:1,...,32768:8]".
   if (const auto found = settings.find(divisions_key); found != settings.end())
     result.divisions = parse_power2_divisions(found->second, RestOfList::above_last).value_or(Power2Divisions{});
   if (const auto found = settings.find(expandable_key); found != settings.end())

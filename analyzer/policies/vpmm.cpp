@@ -10,7 +10,7 @@
 namespace memreel {
 namespace {
 
-// Above all that the small requests' allocator may use.
+// Above all addresses that the allocator of small requests may use.
 constexpr Address first_address{std::uint64_t{1} << 46U};
 
 }  // namespace
@@ -99,7 +99,7 @@ Bytes Vpmm::largest_free() const {
   return largest;
 }
 
-/// A free region of at least `size` bytes that the stream may have at once, or none.
+/// A free region of at least `size` bytes that the stream may use now, or none.
 BlockId Vpmm::find(Bytes size, std::uint32_t stream) {
   BlockId best = streams_[stream].free.find(size);
   if (best != BlockId::none) return best;
@@ -114,7 +114,7 @@ BlockId Vpmm::find(Bytes size, std::uint32_t stream) {
   return best;
 }
 
-/// Makes a free region of at least `size` bytes out of new pages and those of other free regions. None when the device
+/// Makes a free region of at least `size` bytes out of new pages and pages of other free regions. None if the device
 /// refuses the pages.
 BlockId Vpmm::gather(Bytes size, std::uint32_t stream) {
   const Bytes missing = size > free_pages_ ? size - free_pages_ : 0_B;
@@ -147,7 +147,7 @@ BlockId Vpmm::gather(Bytes size, std::uint32_t stream) {
   return region;
 }
 
-/// A gap of at least `size` bytes, no longer among the gaps.
+/// Removes a gap of at least `size` bytes from the gaps and returns it.
 BlockId Vpmm::take_gap(Bytes size) {
   BlockId found = gaps_.find(size);
   if (found == BlockId::none) {
@@ -160,13 +160,13 @@ BlockId Vpmm::take_gap(Bytes size) {
   return found;
 }
 
-/// Cuts `size` bytes off the front of what was taken from a gap; `from` becomes none when nothing is left.
+/// Cuts `size` bytes off the front of what was taken from a gap; sets `from` to none if nothing is left.
 BlockId Vpmm::carve(BlockId& from, Bytes size) {
   if (table_[from].size == size) return std::exchange(from, BlockId::none);
   return table_.split_front(from, size);
 }
 
-/// Takes up to `wanted` bytes of pages from the front of a free region; its addresses are left behind.
+/// Takes up to `wanted` bytes of pages from the front of a free region; its addresses stay behind.
 Bytes Vpmm::move_pages(BlockId from, Bytes wanted) {
   const std::uint32_t stream = table_[from].arena;
   take_out(from);
@@ -190,7 +190,7 @@ BlockId Vpmm::oldest_of_others(std::uint32_t stream) const {
   return oldest.second;
 }
 
-/// Adds a region that was freed on a stream, merged with its free neighbours of that stream.
+/// Adds a region freed on a stream, merged with its free neighbours of that stream.
 BlockId Vpmm::add_free(BlockId id, std::uint32_t stream) {
   const auto joins = [&](const Block& near) { return near.state == BlockState::free && near.arena == stream; };
   table_.absorb_neighbours(id, joins, [&](BlockId neighbour) { take_out(neighbour); });
@@ -226,7 +226,7 @@ void Vpmm::make_gap(BlockId id) {
   gaps_.insert(id);
 }
 
-/// The host waited for a stream: what pages left on it is unmapped.
+/// The host waited for a stream: unmaps the addresses that pages left on it.
 void Vpmm::unmap_left(std::uint32_t stream) {
   streams_[stream].done_before = frees_;
   std::erase_if(left_, [&](const Left& gone) {

@@ -1,20 +1,18 @@
 // vpmm{page=2MiB,pages=0}: OpenVM's virtual pool. Pages of device memory are moved to where a request fits, not copied.
 //
 // - Requests of a page and more are rounded up to pages and get a region of virtual addresses: the smallest free one of
-//   their stream that fits, of several the lowest; else the smallest of another stream that the device is known to be
-//   done with. It is cut, and what is left stays free.
-// - Without one, a gap of unused addresses is taken, the smallest that fits. As many new pages as all free regions
-//   together are short of are mapped at its beginning; behind them pages of free regions, those of the own stream
-//   first, the one freed first before the others, of the last only the front. Pages are mapped one by one.
-// - A freed region merges with free neighbours of its stream. The addresses that pages left stay mapped until the host
-//   has waited for the stream; then they are a gap again. Pages are never given back; `pages` are taken at the
-//   beginning.
+//   their stream that fits, ties going to the lowest; else the smallest of another stream that the device is known to
+//   be done with. It is cut, and the remainder stays free.
+// - Otherwise the smallest gap of unused addresses that fits is taken. New pages, as many as all free regions together
+//   lack, are mapped at its beginning; after them come pages of free regions, those of its own stream first, in the
+//   order they were freed, and of the last only the front. Pages are mapped one by one.
+// - A freed region merges with free neighbours of its stream. Addresses that pages left stay mapped until the host has
+//   waited for the stream; then they are a gap again. Pages are never released; `pages` are taken at the beginning.
 // - Requests below a page go to cudaMallocAsync.
 //
-// Source: crates/cuda-common/src/memory_manager/vm_pool.rs and docs/vpmm_spec.md of openvm-org/stark-backend.
-// Assumed: a region is freed on the stream that it was allocated on; the device is done with nothing that the host has
-// not waited for (only which pages move depends on it, not how many there are); small requests are placed as fit.best
-// would.
+// Source: crates/cuda-common/src/memory_manager/vm_pool.rs and docs/vpmm_spec.md of openvm-org/stark-backend. Assumed:
+// a region is freed on the stream that it was allocated on; the device is done with nothing that the host has not
+// waited for (this affects which pages move, not how many there are); small requests are placed as by fit.best.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +31,7 @@ namespace memreel {
 
 struct VpmmSettings {
   Bytes page = 2_MiB;       // a power of two
-  std::uint64_t pages = 0;  // that are taken at the beginning
+  std::uint64_t pages = 0;  // taken at the beginning
 };
 
 class Vpmm {
@@ -73,7 +71,7 @@ class Vpmm {
   }
 
  private:
-  // What a block's `arena` says of one without pages of its own; of the others it is the number of their stream.
+  // Block::arena of a block without its own pages; for all others it is the number of their stream.
   static constexpr std::uint32_t gap = 0xFFFF'FFFF;
   static constexpr std::uint32_t left = 0xFFFF'FFFE;  // pages have left, the addresses are still mapped
   static constexpr Bytes addresses_at_once{std::uint64_t{8} << 40U};
@@ -81,8 +79,8 @@ class Vpmm {
   struct Stream {
     StreamId stream;
     BestFitIndex free;
-    std::map<std::uint64_t, BlockId> by_age;  // free regions by the number of their free
-    std::uint64_t done_before = 0;            // the device is done with frees of smaller numbers
+    std::map<std::uint64_t, BlockId> by_age;  // free regions by the sequence number of their free
+    std::uint64_t done_before = 0;            // the device is done with frees of lower numbers
   };
 
   /// Addresses that pages have left.
@@ -102,21 +100,21 @@ class Vpmm {
   void take_out(BlockId id);
   void make_gap(BlockId id);
   void unmap_left(std::uint32_t stream);
-  /// Does something with the small requests' allocator and counts what it did as done here.
+  /// Runs `action` on the allocator of small requests and adds its effects to this policy's counters.
   void with_small(auto action);
 
   VpmmSettings settings_;
   SimulatedDevice& device_;
   HeapUse use_;
   DriverCalls calls_;
-  Bytes free_pages_;  // use_.free less what is free of the small requests' memory
+  Bytes free_pages_;  // use_.free minus the free memory of small requests
   FitBest small_;
-  BlockTable table_;  // the virtual addresses, gapless in each reservation
+  BlockTable table_;  // the virtual addresses, gapless within each reservation
   BestFitIndex gaps_;
   std::vector<Stream> streams_;
   std::vector<std::uint32_t> stream_of_pool_stream_;
   std::vector<BlockId> region_of_;  // by slot; none: a small request
-  std::vector<std::uint64_t> age_;  // by block: the number of its free
+  std::vector<std::uint64_t> age_;  // by block: the sequence number of its free
   std::vector<Left> left_;
   std::uint64_t frees_ = 0;
   Address end_;  // of the addresses reserved so far
