@@ -1,5 +1,5 @@
-// Whether a program gets the same addresses in every step: what CUDA graphs, registered buffers and caches keyed by
-// address live on.
+// Whether a program gets the same addresses in every step, which CUDA graphs, registered buffers and caches keyed by
+// address rely on.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,14 @@
 
 namespace memreel {
 
-/// The n-th allocation of a size in a step is compared with the n-th of that size in the step before. Only whole steps
+/// Compares the n-th allocation of a size in a step with the n-th of that size in the previous step. Only whole steps
 /// count: what precedes the first end of a step is the program's start.
 class AddressStability {
  public:
-  /// `step_ends`: Prepared::step_ends, and must outlive this.
+  /// `step_ends`: Prepared::step_ends, which must outlive this object.
   explicit AddressStability(std::span<const std::uint32_t> step_ends) : step_ends_(step_ends) {}
 
-  /// Call in the order of rows.
+  /// Call in row order.
   void served(std::size_t row, Bytes requested, Address address) {
     while (next_ < step_ends_.size() && step_ends_[next_] <= row) end_step();
     if (next_ == 0 || next_ == step_ends_.size()) return;
@@ -35,7 +35,7 @@ class AddressStability {
     now.push_back(address);
   }
 
-  /// Share of the allocations of all whole steps but the first; none when there is nothing to compare.
+  /// The share over all whole steps except the first; none if there is nothing to compare.
   std::optional<double> share() const {
     if (compared_ == 0) return std::nullopt;
     return static_cast<double>(same_) / static_cast<double>(compared_);
@@ -49,7 +49,7 @@ class AddressStability {
   }
 
   std::span<const std::uint32_t> step_ends_;
-  std::size_t next_ = 0;                                                  // the step end that comes next
+  std::size_t next_ = 0;                                                  // the next step end
   std::unordered_map<std::uint64_t, std::vector<Address>> before_, now_;  // addresses by size, in order
   std::uint64_t compared_ = 0, same_ = 0;
 };

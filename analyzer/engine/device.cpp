@@ -7,13 +7,12 @@
 namespace memreel {
 namespace {
 
-/// What "unlimited" means: no device has more, and the index of free blocks takes no larger one.
+/// The meaning of "unlimited": no device has more, and the index of free blocks supports no larger one.
 constexpr Bytes most_memory = BestFitIndex::max_size;
 
 constexpr Bytes ascending_spacing = 2_MiB;
 constexpr Address last_address{std::uint64_t{1} << 63U};
-constexpr Bytes addresses_spacing{std::uint64_t{1}
-                                  << 42U};  // between ranges of addresses: far more than any device has
+constexpr Bytes addresses_spacing{std::uint64_t{1} << 42U};  // between address ranges: far more than any device has
 
 }  // namespace
 

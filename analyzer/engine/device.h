@@ -1,4 +1,4 @@
-// The device as a policy sees it: gives memory or refuses.
+// The device as seen by a policy: grants or refuses memory.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace memreel {
 
 /// Called once per segment, not once per event.
 ///
-/// Memory comes in one of two ways: as segments, or as addresses behind which memory is mapped and unmapped. A device
-/// need not know of the second.
+/// Memory comes in one of two ways: as segments, or as address ranges in which memory is mapped and unmapped. A device
+/// need not support the second.
 class Device {
  public:
   Device() = default;
@@ -24,7 +24,7 @@ class Device {
   Device& operator=(const Device&) = delete;
   virtual ~Device() = default;
 
-  /// A segment of `size` bytes, or nothing when the device refuses.
+  /// A segment of `size` bytes, or nothing if the device refuses.
   virtual std::optional<Address> reserve(Bytes size) = 0;
   virtual void release(Address address, Bytes size) = 0;
 
@@ -32,23 +32,24 @@ class Device {
     Address address;
     Bytes size;
   };
-  /// Addresses without memory behind them: at least `least` bytes, a multiple of `unit`.
+  /// Reserves addresses without memory: at least `least` bytes, a multiple of `unit`.
   virtual std::optional<Addresses> reserve_addresses(Bytes /*least*/, Bytes /*unit*/) { return std::nullopt; }
-  /// The addresses that begin at `address`; nothing is mapped there any more.
+  /// Releases the address range that begins at `address`; nothing may be mapped in it.
   virtual void release_addresses(Address /*address*/) {}
-  /// Puts memory behind reserved addresses. False when the device refuses.
+  /// Maps memory at reserved addresses. False if the device refuses.
   virtual bool map(Address /*address*/, Bytes /*size*/) { return false; }
   virtual void unmap(Address /*address*/, Bytes /*size*/) {}
-  /// Where an address that it gave really lies: it may give others, so that their order tells something.
+  /// The real location of an address it gave: a device may give different addresses, so that their order carries
+  /// meaning.
   virtual Address real(Address address) const { return address; }
   /// Whether `size` more bytes would be within the limit.
   virtual bool allows(Bytes /*size*/) const { return true; }
 
-  /// The limit that the policy was told of, e.g. by a memory fraction; none when it has none.
+  /// The limit that the policy was told, e.g. by a memory fraction; none if there is none.
   virtual std::optional<Bytes> capacity() const = 0;
 };
 
-/// Real memory, held for what a simulated device grants.
+/// Real memory behind what a simulated device grants.
 class Backing {
  public:
   Backing() = default;
@@ -56,26 +57,26 @@ class Backing {
   Backing& operator=(const Backing&) = delete;
   virtual ~Backing() = default;
 
-  /// False: there is no memory for it. `address` names the segment until it is released; it is the policy's own.
+  /// False if there is no memory for it. `address` names the segment until it is released; it is the policy's own.
   virtual bool reserve(Address address, Bytes size) = 0;
   virtual void release(Address address, Bytes size) = 0;
-  /// More, or less, at the end of a range that grows.
+  /// Grows or shrinks the end of a growing range.
   virtual bool extend(Bytes size) = 0;
   virtual void shrink(Bytes size) = 0;
 };
 
-/// A device with a capacity, or as much as a policy can use. Segments get the addresses that the driver would give them
-/// (driver_addresses.h), so that a replay of what was recorded repeats the recording. Addresses to map memory behind
-/// are above those, and many.
+/// A device with a capacity, or as much as a policy can use. Segments get the addresses that the driver would assign
+/// (driver_addresses.h), so that replaying a recording reproduces its addresses. Address ranges for mapping lie above
+/// those, with ample space.
 class SimulatedDevice final : public Device {
  public:
   enum class Placing : std::uint8_t {
     as_driver,
-    ascending,    // each segment at a higher address than all before, a multiple of the power of two that it fits into
-    as_recorded,  // in the order of the recorded ones; from the first of another size on, ascending
+    ascending,    // each segment above all earlier ones, at a multiple of the power of two that it fits into
+    as_recorded,  // in the order of the recorded ones; ascending from the first of a different size on
   };
-  /// `recorded`: the segments that the recorded run was given, in order. They must outlive this. With a `backing`, what
-  /// it refuses is refused.
+  /// `recorded`: the segments granted in the recorded run, in order, which must outlive this object. With a `backing`,
+  /// refuses what the backing refuses.
   SimulatedDevice(const DeviceModel& model, std::span<const RecordedSegment> recorded, Backing* backing = nullptr,
                   Placing placing = Placing::as_driver);
 
@@ -87,7 +88,7 @@ class SimulatedDevice final : public Device {
   bool allows(Bytes size) const override { return reserved_ <= limit_ && size <= limit_ - reserved_; }
   std::optional<Bytes> capacity() const override;
 
-  /// Memory without an address of its own, for policies that grow one range. False when the device refuses.
+  /// Memory without its own address, for policies that grow one range. False if the device refuses.
   bool extend(Bytes size) {
     if (!allows(size) || (backing_ && !backing_->extend(size))) return false;
     reserved_ += size;
@@ -100,10 +101,10 @@ class SimulatedDevice final : public Device {
     if (backing_) backing_->shrink(size);
   }
 
-  /// What it has in all.
+  /// The total memory.
   Bytes limit() const { return limit_; }
 
-  /// Fills in how many bytes it gave and got back so far.
+  /// Fills in how many bytes were granted and returned so far.
   void count_bytes(DriverCalls& calls) const {
     calls.malloc_bytes = traffic_.malloc_bytes;
     calls.free_bytes = traffic_.free_bytes;
@@ -112,7 +113,7 @@ class SimulatedDevice final : public Device {
   }
 
  private:
-  /// Ranges of addresses are above all that drivers give, yet low: the index of free blocks is quicker with such.
+  /// Address ranges lie above all that drivers give, yet low: the index of free blocks is faster that way.
   static constexpr Address first_addresses{std::uint64_t{1} << 49U};
   static constexpr Address last_addresses{std::uint64_t{1} << 62U};
 
@@ -124,8 +125,8 @@ class SimulatedDevice final : public Device {
   Bytes reserved_;
   DriverCalls traffic_;  // its bytes
   std::optional<DriverAddresses> driver_;
-  std::span<const RecordedSegment> recorded_;  // left to give as recorded
-  Address next_address_;                       // without it
+  std::span<const RecordedSegment> recorded_;  // not granted yet
+  Address next_address_;                       // next address of the ascending order
   Address next_addresses_ = first_addresses;
 };
 

@@ -10,7 +10,7 @@ constexpr Bytes page = 2_MiB;
 constexpr Bytes unit = 32_MiB;  // of regions
 constexpr Address highest{std::uint64_t{0x7f00} << 32U};
 constexpr Bytes least_address{1U << 16U};
-constexpr std::uint64_t age_of_contexts = std::uint64_t{1} << 63U;  // and above; those of others are below
+constexpr std::uint64_t age_of_contexts = std::uint64_t{1} << 63U;  // at or above: contexts; below: all others
 
 bool is_aligned(Address address) { return address.value % unit.count == 0; }
 Address round_down(Address address) { return {address.value & ~(unit.count - 1)}; }
@@ -31,14 +31,14 @@ void DriverAddresses::see_recorded(std::size_t segment) {
     if (is_aligned(address)) made_regions_.insert_or_assign(address, address + round_up(size, unit));
     return;
   }
-  // Space that no request made a region of, or what follows such space.
+  // Space not made into a region by any request, or what follows such space.
   const Address end = address + round_up(size, page);
   contexts_ends_.insert(end);
   see_contexts_region(address, end);
 }
 
 void DriverAddresses::see_contexts_region(Address begin, Address end) {
-  // Its place may have been given out, or be known already.
+  // Its place may be taken, or known already.
   const auto after = region_at_.lower_bound(begin);
   if (after != region_at_.end() && after->first < end) return;
   if (after == region_at_.begin()) return add_region(begin, end, true);
@@ -46,7 +46,7 @@ void DriverAddresses::see_contexts_region(Address begin, Address end) {
   Region& region = regions_[before];
   if (region.end > begin) return;
   if (region.end < begin || !region.is_contexts) return add_region(begin, end, true);
-  // One region, of which more is known now.
+  // It is one region, of which more is now known.
   const BlockId more = blocks_.add(begin, end - begin, before);
   blocks_.link(region.last, more);
   if (blocks_[region.last].state == BlockState::free) {

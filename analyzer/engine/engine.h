@@ -1,4 +1,4 @@
-// The replay loop: drives one policy with one heap's operations and measures what it does.
+// The replay loop: drives one policy with one heap's operations and measures it.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace memreel {
 
-/// A highest value and where it was first reached: a row while rows are run, an event of the trace in what remains.
+/// A maximum and where it was first reached: a row while rows are run, an event of the trace in the result.
 struct Peak {
   Bytes value;
   std::size_t at = 0;
@@ -30,13 +30,13 @@ struct Peak {
   }
 };
 
-/// What is measured over a stretch of operations.
+/// Measurements over a run of operations.
 struct Measures {
   Peak live, allocated, reserved;
   Bytes live_at_reserved_peak, allocated_at_reserved_peak;
-  double external_fragmentation = 0;  // highest
+  double external_fragmentation = 0;  // maximum
 
-  /// True when it is a peak.
+  /// Returns true if it is a peak.
   bool see_reserved(const HeapUse& use, Bytes live_now, std::size_t row) {
     if (!reserved.see(use.reserved, row)) return false;
     allocated_at_reserved_peak = use.allocated;
@@ -54,11 +54,11 @@ struct Measures {
     if (outside > external_fragmentation * total) external_fragmentation = outside / total;
   }
 
-  /// Takes over what is higher in `later`, the measures of rows that follow. `events`: those of these rows.
+  /// Merges the maxima of `later`, the measures of the rows that follow. `events`: those of these rows.
   void fold(const Measures& later, std::span<const std::uint32_t> events);
 };
 
-/// Requests that failed and whose frees are therefore to be ignored, by slot.
+/// Failed requests, by slot: their frees are ignored.
 class FailedSlots {
  public:
   explicit FailedSlots(std::uint32_t slot_count) : failed_(slot_count) {}
@@ -103,10 +103,10 @@ class Replay {
   }
 
  private:
-  /// How many rows ahead the memory that a row needs is fetched: its block's name, the block, the block's neighbours.
+  /// How many rows ahead memory is prefetched: the row's block id, the block, the block's neighbours.
   static constexpr std::size_t name_ahead = 24, block_ahead = 16, neighbours_ahead = 8;
 
-  /// How often all free blocks are looked at. More would cost more than the replay.
+  /// How often all free blocks are scanned. More often would cost more than the replay.
   static constexpr std::size_t most_samples = 128;
 
   void foresee(std::size_t row) {
@@ -141,7 +141,7 @@ class Replay {
         free_.sample(policy_);
   }
 
-  /// Rows of the piece that are all of one stretch of the series.
+  /// Runs rows of the piece that all lie in one stretch of the series.
   void run_stretch(std::size_t begin, std::size_t end) {
     const HeapUse& use = policy_.use();
     Measures measures{.live = {live_, begin}, .allocated = {use.allocated, begin}, .reserved = {use.reserved, begin}};
@@ -162,7 +162,7 @@ class Replay {
     point.external_fragmentation_max = std::max(point.external_fragmentation_max, measures.external_fragmentation);
   }
 
-  /// A policy that is a mere sum can do many rows in one go.
+  /// A policy that is a mere sum can process many rows at once.
   bool done_at_once(std::size_t begin, std::size_t end, Measures& measures) {
     if constexpr (requires { policy_.run_at_once(*piece_, begin, end, live_, measures); })
       return failed_.empty() && policy_.run_at_once(*piece_, begin, end, live_, measures);
@@ -171,7 +171,7 @@ class Replay {
   }
 
   void run_rows(std::size_t begin, std::size_t end, Measures& measures) {
-    // What is known of fewer allocations stays in the cache by itself.
+    // With fewer allocations, everything stays in the cache anyway.
     const bool far_apart = heap_.slot_count > 8192;
     const std::span ops = piece_->op;
     const std::span slots = piece_->slot;
@@ -225,7 +225,7 @@ class Replay {
       if (!piece_->address.empty()) policy_.guide(piece_->address[row]);
   }
 
-  /// What is not an allocation's. Apart, so that the loop over the others stays small.
+  /// Operations other than allocations and frees; separate, to keep the main loop small.
   [[gnu::noinline]] void run_rare(std::size_t row, Measures& measures) {
     const std::uint32_t pool_stream = piece_->pool_stream[row];
     // NOLINTBEGIN(bugprone-branch-clone): cases are alike for policies that have none of these members
@@ -290,7 +290,7 @@ class Replay {
       }
   }
 
-  /// A request that failed when it was recorded. The program went on without the memory, so it is given back at once.
+  /// A request that failed in the recording. The program continued without the memory, so it is returned at once.
   [[gnu::noinline]] void try_again(std::size_t row, Measures& measures) {
     const std::uint32_t slot = heap_.slot_count;
     if (policy_.allocate(slot, piece_->size[row], piece_->pool_stream[row]) || after_empty_cache(slot, row))
@@ -308,7 +308,7 @@ class Replay {
 
   [[gnu::noinline]] void note_growth(std::size_t row) {
     const HeapUse& use = policy_.use();
-    if (use.reserved <= all_.reserved.value) return;  // only the most of this stretch
+    if (use.reserved <= all_.reserved.value) return;  // only the maximum of this stretch counts
     if (use.reserved > options_.give_up_above) result_.gave_up = stopped_ = true;
     look_for_stranded(row);
   }
@@ -363,14 +363,14 @@ class Replay {
   }
 
   const Prepared& heap_;
-  const Prepared* piece_ = nullptr;  // whose columns hold the rows at hand
+  const Prepared* piece_ = nullptr;  // whose columns hold the current rows
   P& policy_;
   const RunOptions& options_;
   FailedSlots failed_;
   AddressStability addresses_;
   FreeMetrics free_;
   Bytes live_;
-  Measures all_;  // up to now
+  Measures all_;  // so far
   std::size_t row_count_ = 0, rows_done_ = 0;
   std::size_t stretch_count_ = 1, stretch_ = 0;
   bool stopped_ = false;
@@ -387,7 +387,7 @@ inline void Measures::fold(const Measures& later, std::span<const std::uint32_t>
   external_fragmentation = std::max(external_fragmentation, later.external_fragmentation);
 }
 
-/// One run over `heap` of a policy made as `P(heap, settings, device)`.
+/// One run over `heap` of a policy constructed as `P(heap, settings, device)`.
 template <class P, class Settings>
 ReplayResult run_policy(const Prepared& heap, const Settings& settings, const RunOptions& options) {
   using enum SimulatedDevice::Placing;

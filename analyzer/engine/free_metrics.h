@@ -1,5 +1,5 @@
-// What the free memory inside a policy's segments is worth: metrics that need a look at every free block, and are
-// therefore taken at moments, not after every operation.
+// How usable the free memory inside a policy's segments is: metrics that need to scan every free block, and are
+// therefore sampled, not computed after every operation.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace memreel {
 
-/// Looks at a policy's free blocks.
+/// Scans a policy's free blocks.
 class FreeMetrics {
  public:
   /// At the points of the series.
@@ -31,8 +31,8 @@ class FreeMetrics {
           std::max(found_.unusable[i], static_cast<double>(below[i].count) / static_cast<double>(free.count));
   }
 
-  /// When `policy` took more from the device than it ever held, or failed, for `requested` bytes in `pool_stream`: what
-  /// it had that was large enough and belonged to others.
+  /// Call when `policy` took more from the device than it ever held, or failed, for `requested` bytes in `pool_stream`:
+  /// finds its free blocks that were large enough but belonged to others.
   template <PlacingPolicy P>
   void see_growth(const P& policy, const PoolStream& pool_stream, Bytes requested, std::uint32_t event) {
     Bytes other_stream, other_pool;
@@ -47,8 +47,7 @@ class FreeMetrics {
     note(found_.stranded_pool, other_pool, event);
   }
 
-  /// Whether see_growth() could find more than it has: it looks at every block, and a program can grow at every
-  /// request.
+  /// Whether see_growth() could raise its maximum: it scans every block, and a program can grow at every request.
   bool could_grow(Bytes free) const {
     return free > std::min(found_.stranded_stream.bytes, found_.stranded_pool.bytes);
   }

@@ -10,8 +10,8 @@
 
 namespace memreel {
 
-/// Calls `work(i)` for each i below `count`, once, on up to `threads` threads (0: one per core). False when memory ran
-/// out in one of them; the others were done.
+/// Calls `work(i)` once for each i below `count`, on up to `threads` threads (0: one per core). Returns false if one of
+/// them ran out of memory; the others were completed.
 template <class Work>
 [[nodiscard]] bool in_parallel(std::size_t count, unsigned threads, Work work) {
   std::atomic<std::size_t> next = 0;

@@ -1,4 +1,4 @@
-// What a policy is to who looks it up by its name. The replay itself is compiled beside each policy (engine.h).
+// A registry entry of a policy. The replay itself is compiled next to each policy (engine.h).
 #pragma once
 
 #include <functional>
@@ -18,23 +18,23 @@ struct PolicyInfo {
   std::string_view name;
   std::string_view description;  // one line
   std::map<std::string, std::string> defaults;
-  bool needs_whole_trace = false;  // decides with all of it before its eyes: can't be streamed
-  bool sub_allocates = true;       // meaningless on a driver-level heap of a program that pools by itself
-  bool host_memory = false;        // of pinned host memory; the others are of a device's
+  bool needs_whole_trace = false;  // decides with knowledge of the whole trace: can't be streamed
+  bool sub_allocates = true;       // meaningless on a driver-level heap of a program that already pools
+  bool host_memory = false;        // for pinned host memory; all others are for device memory
 };
 
-/// A policy whose parameters are settled.
+/// A policy with resolved parameters.
 struct BoundPolicy {
   PolicySpec spec;  // with every parameter
-  Bytes unit;       // what it reserves is a multiple of this
+  Bytes unit;       // reserved bytes are multiples of this
   std::function<ReplayResult(const Prepared&, const RunOptions&)> run;
 };
 
 struct PolicyEntry {
   PolicyInfo info;
-  /// `spec` has every parameter that `info` lists and no other. Errors: a value that makes no sense.
+  /// `spec` has exactly the parameters that `info` lists. Errors: an invalid value.
   Result<BoundPolicy> (*bind)(const PolicySpec& spec);
-  /// Turns what users may write into the parameters that `info` lists; null when there is nothing to turn.
+  /// Converts user input into the parameters that `info` lists; null if no conversion is needed.
   Result<PolicySpec> (*normalize)(const PolicySpec& spec) = nullptr;
 };
 

@@ -11,7 +11,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-/// The text up to the first comma that is in no bracket, and removes both from `rest`.
+/// Removes and returns the text up to the first comma outside brackets, and the comma, from `rest`.
 std::string_view take_item(std::string_view& rest) {
   int depth = 0;
   std::size_t end = 0;

@@ -1,5 +1,4 @@
-// "torch.native{max_split_size_mb=128}": which policy, with which parameters. "torch{max_split_size_mb:128}" is as
-// good.
+// "torch.native{max_split_size_mb=128}": a policy with its parameters. "torch{max_split_size_mb:128}" is also accepted.
 #pragma once
 
 #include <map>
@@ -15,13 +14,13 @@ struct PolicySpec {
   std::string name;
   std::map<std::string, std::string> parameters;
 
-  /// As it is written on the command line, parameters in alphabetical order.
+  /// In the syntax of the command line, parameters in alphabetical order.
   std::string text() const;
   friend bool operator==(const PolicySpec&, const PolicySpec&) = default;
 };
 
-/// Parses a comma list of specs; commas inside braces belong to the spec. Only the shape is checked here: names and
-/// parameters are judged by the registry.
+/// Parses a comma-separated list of specs; commas inside braces belong to the spec. Checks only the syntax: the
+/// registry checks names and parameters.
 Result<std::vector<PolicySpec>> parse_policies(std::string_view text);
 
 }  // namespace memreel

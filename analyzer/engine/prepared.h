@@ -1,4 +1,4 @@
-// A heap's history resolved for replay: dense ids, read-only columns, nothing a policy decided.
+// A heap's history resolved for replay: dense ids, read-only columns, no decisions of a policy.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@ namespace memreel {
 
 enum class Op : std::uint8_t {
   alloc,
-  free,            // free_requested and free_completed at once, as nearly all are
-  free_requested,  // the program freed it, the device is still busy with it
+  free,            // free_requested and free_completed at once, as in nearly all cases
+  free_requested,  // the program freed it, the device still uses it
   free_completed,
-  alloc_failed,  // a request that failed when it was recorded
+  alloc_failed,  // a request that failed in the recording
   empty_cache,
-  empty_pool,           // unused memory of the pool of `pool_stream` is given back, and no other
-  pool_ended,           // the pool of `pool_stream` gets no more: it may be released with what else is unused
+  empty_pool,           // only the unused memory of the pool of `pool_stream` is released
+  pool_ended,           // the pool of `pool_stream` gets no more requests: it may be released with other unused memory
   device_synchronized,  // the host waited for the whole device
   stream_synchronized,  // ... for the stream of `pool_stream`
-  stream_waits,  // the stream of `pool_stream` was made to wait for that of the pool and stream in the column `slot`
+  stream_waits,         // the stream of `pool_stream` waits for that of the pool-stream pair in the column `slot`
 };
 inline constexpr std::size_t op_count = static_cast<std::size_t>(Op::stream_waits) + 1;
 
@@ -34,10 +34,10 @@ struct PoolStream {
   PoolId pool = PoolId::default_pool;
   StreamId stream = StreamId::default_stream;
   std::uint64_t stream_handle = 0;
-  bool no_split = false;  // the program made the pool so: free blocks are handed out whole
+  bool no_split = false;  // set by the program for the pool: free blocks are handed out whole
 };
 
-/// Device memory that the recorded run was given.
+/// Device memory granted in the recorded run.
 struct RecordedSegment {
   Address address;
   Bytes size;
@@ -48,24 +48,24 @@ struct Prepared {
   HeapId heap = HeapId::none;
   std::int32_t device = 0;
   Level level = Level::framework;
-  bool pooled = false;  // some other heap of the trace sub-allocates what this one gives out
+  bool pooled = false;  // another heap of the trace sub-allocates this one's memory
 
   std::vector<Op> op;
-  /// Which allocation: a small number that is given again once the allocation is completed, so that a policy's table of
-  /// allocations is as large as the largest number alive, not as the trace.
+  /// The allocation: a small number that is reused once the allocation is completed, so that a policy's table of
+  /// allocations is as large as the largest live number, not as the trace.
   std::vector<std::uint32_t> slot;
-  std::vector<std::uint32_t> pool_stream;  // of the request, the free, the pool, or synchronized; 0 in the others
-  std::vector<Bytes> size;                 // requested; in frees that of their allocation; 0 in the others
+  std::vector<std::uint32_t> pool_stream;  // of the request, free, pool, or synchronization; 0 for the others
+  std::vector<Bytes> size;                 // requested; for frees that of their allocation; 0 for the others
   std::vector<std::uint32_t> event;        // index in the trace
-  std::vector<Address> address;            // what a request got when it was recorded; empty unless keeps_addresses
+  std::vector<Address> address;            // recorded address of a request; empty unless keeps_addresses
 
   std::vector<PoolStream> pool_streams;
   std::uint32_t slot_count = 0;
-  bool keeps_addresses = false;                 // of a log that says which allocator it is of: its settings have "kind"
-  std::vector<RecordedSegment> segments;        // in the order the device gave them: replays reuse these addresses
-  std::map<std::string, std::string> settings;  // allocator settings that were recorded; of several, the last
+  bool keeps_addresses = false;                 // for a log that states its allocator: its settings have "kind"
+  std::vector<RecordedSegment> segments;        // in the order the device granted them: replays reuse these addresses
+  std::map<std::string, std::string> settings;  // recorded allocator settings; of several, the last
   std::vector<std::uint32_t> step_ends;         // rows before which a step of the program ended (steps.h), ascending
-  std::optional<Bytes> implied_capacity;  // largest capacity consistent with the recorded failures, when there were any
+  std::optional<Bytes> implied_capacity;        // largest capacity consistent with the recorded failures, if any
 
   std::size_t count() const { return op.size(); }
 };

@@ -1,4 +1,4 @@
-// What comes of one policy and one heap.
+// The result of one policy on one heap.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ struct DeviceModel {
                       // memory in runs may exceed it by part of a run, as the real allocator may
 };
 
-/// A value of a metric over a stretch of the trace.
+/// A metric over a stretch of the trace.
 struct SeriesPoint {
   std::uint64_t first_event = 0;
   Bytes live_max, allocated_max, reserved_max;
@@ -32,8 +32,8 @@ struct SeriesPoint {
 struct DriverCalls {
   std::uint64_t malloc = 0, free = 0, map = 0, unmap = 0, sync = 0;
   std::uint64_t malloc_async = 0, free_async = 0;          // of a pool of the driver
-  std::uint64_t malloc_shared = 0, free_shared = 0;        // those of malloc and free for which no memory changed hands
-  Bytes malloc_bytes, free_bytes, map_bytes, unmap_bytes;  // that the device gave and got back
+  std::uint64_t malloc_shared = 0, free_shared = 0;        // the malloc and free calls that moved no memory
+  Bytes malloc_bytes, free_bytes, map_bytes, unmap_bytes;  // granted and returned by the device
 
   DriverCalls& operator+=(const DriverCalls& other);
   friend bool operator==(const DriverCalls&, const DriverCalls&) = default;
@@ -46,16 +46,16 @@ struct ReplayFailure {
   Bytes free, largest_free;  // inside the policy's segments
 };
 
-/// Free memory that was large enough for a request and belonged to another stream or pool.
+/// Free memory large enough for a request, but belonging to another stream or pool.
 struct StrandedMemory {
-  Bytes bytes;  // most at any time
+  Bytes bytes;  // highest at any time
   std::uint64_t event = 0;
 };
 
-/// What the free memory inside a policy's segments was worth. Definitions: docs/metrics.md.
+/// How usable the free memory inside a policy's segments was. Definitions: docs/metrics.md.
 struct FreeMemory {
   static constexpr std::array<Bytes, 4> sizes{2_MiB, 20_MiB, 64_MiB, 256_MiB};
-  std::array<double, sizes.size()> unusable{};  // for each of `sizes`, highest
+  std::array<double, sizes.size()> unusable{};  // for each of `sizes`, the maximum
   StrandedMemory stranded_stream, stranded_pool;
 };
 
@@ -73,19 +73,19 @@ struct ReplayResult {
   double fragmentation_at_peak = 0;         // 1 - allocated/reserved when reserved first reached its peak
   double external_fragmentation_max = 0;    // max over time of (free - largest free)/free
   double internal_waste = 0;                // 1 - live/allocated when reserved first reached its peak
-  std::optional<FreeMemory> free_memory;    // when asked for, of policies that say where they place
-  std::optional<double> address_stability;  // likewise, when the trace marks its steps
+  std::optional<FreeMemory> free_memory;    // if requested, for policies that report placement
+  std::optional<double> address_stability;  // likewise, if the trace marks its steps
   std::uint64_t failed_allocations = 0;
   std::optional<ReplayFailure> first_failure;
   std::vector<std::uint32_t> failed_events;  // index in the trace of the first most_failed_events
   DriverCalls driver_calls;
-  std::optional<Bytes> min_capacity;  // least capacity without a failure; when asked for
+  std::optional<Bytes> min_capacity;  // least capacity without a failure, if requested
   double seconds = 0;                 // of the replay itself, on one core
-  std::optional<Error> defect;        // a policy of the user's broke its contract: the other metrics mean nothing
+  std::optional<Error> defect;        // a user-defined policy broke its contract: the other metrics are meaningless
   std::vector<SeriesPoint> series;    // at most ReplayOptions::series_points
-  bool gave_up = false;               // more was reserved than was of interest: all metrics are up to then
+  bool gave_up = false;               // stopped because too much was reserved: all metrics are up to then
 
-  double overhead() const;  // peak reserved / peak live; 0 when nothing lived
+  double overhead() const;  // peak reserved / peak live; 0 if nothing was live
 };
 
 }  // namespace memreel

@@ -13,7 +13,7 @@ namespace memreel {
 class Backing;
 struct Extent;
 
-/// Sees a run row by row, which makes it slower.
+/// Observes a run row by row, which makes it slower.
 class RowWatcher {
  public:
   RowWatcher() = default;
@@ -21,7 +21,7 @@ class RowWatcher {
   RowWatcher& operator=(const RowWatcher&) = delete;
   virtual ~RowWatcher() = default;
 
-  /// `row` has been done; `extent` is null unless it is a request that got memory. False: the run is to stop.
+  /// Row `row` is done; `extent` is null unless it is a request that got memory. Returns false to stop the run.
   virtual bool done(std::size_t row, const Extent* extent) = 0;
 };
 
@@ -34,25 +34,25 @@ class RowSource {
   virtual ~RowSource() = default;
 
   virtual std::size_t row_count(HeapId heap) const = 0;
-  /// Calls `take` with the columns of one stretch of rows after another, until it returns false.
+  /// Calls `take` with the columns of one run of rows after another, until it returns false.
   virtual void for_each_piece(HeapId heap, const std::function<bool(const Prepared& piece)>& take) const = 0;
 };
 
 struct RunOptions {
   DeviceModel device;
   std::size_t series_points = 0;
-  /// Stop at the first failure. A request that failed when it was recorded may fail again.
+  /// Stop at the first failure. A request that failed in the recording may fail again.
   bool stop_at_failure = false;
-  /// Stop once more than this is reserved. The policy doesn't know of it: unlike a capacity it changes no decision.
+  /// Stop once more than this is reserved. The policy is not told: unlike a capacity, this changes no decision.
   Bytes give_up_above{std::numeric_limits<std::uint64_t>::max()};
-  /// Before a request fails the program calls empty_cache and tries again.
+  /// Before a request fails, the program calls empty_cache and retries.
   bool empty_cache_on_failure = false;
-  /// Also find ReplayResult::free_memory and address_stability.
+  /// Also compute ReplayResult::free_memory and address_stability.
   bool placement_metrics = false;
-  /// Where the rows come from when the heap's own columns are empty.
+  /// Where the rows come from if the heap's own columns are empty.
   const RowSource* rows = nullptr;
-  Backing* backing = nullptr;     // real memory for what the policy reserves
-  RowWatcher* watcher = nullptr;  // only of policies that place
+  Backing* backing = nullptr;     // real memory behind what the policy reserves
+  RowWatcher* watcher = nullptr;  // placing policies only
 };
 
 }  // namespace memreel

@@ -10,7 +10,8 @@
 namespace memreel {
 namespace {
 
-/// Live blocks of the large pools in segments that are not expandable: only their tails depend on neighbours.
+/// Live blocks of the large pools in segments that are not expandable: only their unsplit remainders depend on
+/// neighbours.
 class LargeSegments {
  public:
   void add(Address address, Bytes size) { segments_[address] = {.end = address + size}; }
@@ -20,8 +21,8 @@ class LargeSegments {
     segments_.erase(first, segments_.lower_bound(address + size));
   }
 
-  /// How many bytes from `address` up to the next block or the end of the segment. 0 when no segment is known there.
-  /// `address` becomes a block.
+  /// The bytes from `address` to the next block or the end of the segment; 0 if no segment is known there. Marks
+  /// `address` as a block.
   Bytes take(Address address) {
     Segment* const segment = segment_of(address);
     if (segment == nullptr) return {};
@@ -67,7 +68,7 @@ bool is_torch_heap(const Tables& tables, HeapId heap) {
          tables[tables[heap].name].starts_with("torch");
 }
 
-/// One heap, and what follows for it event by event where it is PyTorch's.
+/// One heap; for PyTorch's, derives its blocks event by event.
 class BlockSizes::TorchBlocks {
  public:
   explicit TorchBlocks(bool is_torch) : is_torch_(is_torch) {}

@@ -34,7 +34,7 @@ class Builder {
   }
 
  private:
-  /// What is live when a stretch begins was live in it.
+  /// What is live when a stretch begins counts as live in it.
   void fill_until(std::size_t column) {
     if (columns_.size() > column) return;
     columns_.resize(column + 1, now_);

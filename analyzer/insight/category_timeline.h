@@ -1,4 +1,4 @@
-// The live memory of a heap over time, by what it is for.
+// The live memory of a heap over time, by category.
 #pragma once
 
 #include <array>
@@ -13,11 +13,11 @@ using BytesByCategory = std::array<Bytes, category_count>;  // requested bytes, 
 
 struct CategoryTimeline {
   HeapId heap = HeapId::none;
-  std::vector<BytesByCategory> columns;  // as they were when most was live during that stretch of time
+  std::vector<BytesByCategory> columns;  // at the moment of most live bytes in that stretch of time
 };
 
-/// One for each heap that has allocations, in order of their ids; columns as those of memory_timelines(), so each
-/// column's categories add up to the most that was live in it. `categories`: of the trace.
+/// One timeline per heap with allocations, in order of heap ids. Columns match those of memory_timelines(), so the
+/// categories of each column add up to its highest live bytes. `categories`: of the trace.
 std::vector<CategoryTimeline> category_timelines(const Trace& trace, const Categories& categories, std::size_t columns);
 
 }  // namespace memreel

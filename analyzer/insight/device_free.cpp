@@ -9,19 +9,19 @@
 namespace memreel {
 namespace {
 
-/// A device as the trace goes on.
+/// The state of a device while the trace is scanned.
 struct Device {
-  Bytes held;  // by the program: what the driver gave it, and the segments of pools
+  Bytes held;  // by the program: memory from the driver, and the segments of pools
   struct Sample {
     Bytes used, free, held;
     Nanoseconds time{};
   };
   std::optional<Sample> last;
-  std::vector<std::size_t> before_samples;  // instants that wait for the first
+  std::vector<std::size_t> before_samples;  // instants that wait for the first sample
 };
 
-/// Of the driver's own memory only what takes memory of the device at once: a stream-ordered pool has its own, and
-/// managed memory lies where it is used.
+/// For the driver's own memory, true only for what takes device memory at once: a stream-ordered pool has its own
+/// memory, and managed memory lies where it is used.
 bool takes_memory(const Tables& tables, const Origin& origin) {
   if (tables[origin.heap].level != Level::driver) return false;
   return origin.pool == PoolId::default_pool || tables[tables[origin.pool].name] == "physical";

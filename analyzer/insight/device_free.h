@@ -1,4 +1,4 @@
-// How much of a device was free at an instant, between the samples that were taken of it.
+// How much of a device was free at an instant, interpolated between its samples.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace memreel {
 
-/// What a device had, by its own account.
+/// The memory of a device, as reported by the device.
 struct DeviceFree {
-  Bytes total;      // in all
-  Bytes free;       // at the last sample, and what the program gave back since, less what it got
+  Bytes total;      // the whole device
+  Bytes free;       // at the last sample, plus what the program released since, minus what it got
   Nanoseconds age;  // of the sample
 };
 
-/// For each of `instants` (events, ascending): the state of its device before the event. Where the first sample is
-/// later, that one. None without samples of the device.
+/// For each of `instants` (events, ascending): the state of its device before the event. If the first sample is later,
+/// that one. None if the device has no samples.
 std::vector<std::optional<DeviceFree>> device_free_at(const Trace& trace, std::span<const std::uint32_t> instants);
 
 }  // namespace memreel

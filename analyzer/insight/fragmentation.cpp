@@ -25,7 +25,7 @@ FragmentationPoint point_of(const Trace& trace, const HeapMap& map) {
           .unreleasable = map.unreleasable};
 }
 
-/// Finds the segments that are pinned, and who pins them.
+/// Finds pinned segments, and what pins them.
 class PinFinder {
  public:
   explicit PinFinder(const Trace& trace) : trace_(trace) {}
@@ -126,7 +126,7 @@ PeakRequest growth_at(const Trace& trace, const HeapMap& map, std::uint64_t even
   return growth;
 }
 
-/// What is found at the moment that a heap is judged at; `found.growth.event` is known.
+/// Analyzes a heap at the chosen moment; `found.growth.event` is known.
 void look_closely(const Trace& trace, const HeapMap& map, const FragmentationPoint& point, Fragmentation& found) {
   found.at_peak = point;
   find_pins(trace, map, found);
@@ -135,14 +135,14 @@ void look_closely(const Trace& trace, const HeapMap& map, const FragmentationPoi
   found.growth = growth_at(trace, map, found.growth.event);
 }
 
-/// What is known of a heap before its maps are drawn.
+/// What is known of a heap before its maps are built.
 struct Plan {
   Fragmentation found;
   std::uint64_t peak = 0;  // number of events at which to look closely
 };
 
-/// The last event of what was there when the recording began, which is written one by one and was there at once; 0 when
-/// nothing was.
+/// The last event of the allocations that existed when the recording began: they are written one by one but existed
+/// together; 0 if there were none.
 std::uint64_t end_of_preexisting(const Trace& trace, HeapId heap) {
   std::uint64_t last = 0;
   if (trace.losses.preexisting_allocations == 0) return last;

@@ -1,8 +1,8 @@
-// Why a heap reserved more than it held: what pins its segments, what lies on the wrong stream or in the wrong pool,
-// and what rounding takes.
+// Why a heap reserved more than it allocated: what pins its segments, what is stranded on another stream or in another
+// pool, and what rounding takes.
 //
-// Judged when reserved memory was at its peak, because that is what a device must have: everything that was free then
-// was of no use. Definitions: docs/fragmentation.md.
+// Judged at the peak of reserved memory, because that is what a device must have: everything free then was useless.
+// Definitions: docs/fragmentation.md.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@
 
 namespace memreel {
 
-/// A segment with free memory that can't be given back because something in it is alive.
+/// A segment with free memory that can't be released because something in it is live.
 struct PinnedSegment {
   HeapSegment segment;
-  std::vector<AllocationId> pins;  // at most most_pins, those that had lived longest first
-  std::uint64_t pin_count = 0;     // of all blocks in it
+  std::vector<AllocationId> pins;  // at most most_pins, the oldest first
+  std::uint64_t pin_count = 0;     // number of all blocks in it
 
   static constexpr std::size_t most_pins = 4;
 };
@@ -28,9 +28,9 @@ struct PinnedSegment {
 /// A place in the user's own code (own_frame.h) whose allocations pin segments.
 struct PinningSite {
   std::string label;              // "step (train.py:41)"
-  StackId stack = StackId::none;  // one that ends there
-  Bytes unreleasable;             // of the segments that it has blocks in; sites can share a segment
-  Bytes alone;                    // of those that nobody else has blocks in
+  StackId stack = StackId::none;  // a stack that ends there
+  Bytes unreleasable;             // in the segments that it has blocks in; sites can share a segment
+  Bytes alone;                    // in the segments that only this site has blocks in
   std::uint64_t segments = 0;     // that it has blocks in
   std::uint64_t blocks = 0;       // in them
   Bytes bytes;                    // of these blocks
@@ -38,7 +38,7 @@ struct PinningSite {
 
 /// Live blocks of similar requested size, and what rounding and unsplit remainders cost them.
 struct SizeClass {
-  Bytes least;  // a power of two: requests from here to below twice as much; 0 for empty requests
+  Bytes least;  // a power of two: requests from here to below twice this size; 0 for empty requests
   std::uint64_t count = 0;
   Bytes requested, allocated;
 
@@ -51,38 +51,37 @@ struct PeakRequest {
   StackId stack = StackId::none;
   PoolStreamKey pool_stream;
   Bytes requested;
-  Bytes stranded_stream, stranded_pool;  // in gaps that were large enough for it, of another stream, of another pool
+  Bytes stranded_stream, stranded_pool;  // in gaps large enough for it, of another stream, of another pool
 };
 
 /// Totals of a heap at an instant.
 struct FragmentationPoint {
-  std::uint64_t events = 0;  // how many had happened
+  std::uint64_t events = 0;  // number of events so far
   Nanoseconds time{};        // of the last of them
   Bytes reserved, allocated, requested, pending, largest_free, unreleasable;
 
   Bytes free() const { return reserved - allocated - pending; }
-  double fragmentation() const;  // 1 - allocated/reserved; 0 when nothing is reserved
+  double fragmentation() const;  // 1 - allocated/reserved; 0 if nothing is reserved
 };
 
 struct Fragmentation {
   HeapId heap = HeapId::none;
-  FragmentationPoint at_peak;               // of reserved memory, once the request was served
-  std::vector<PinnedSegment> pinned;        // at the peak, those that hold most first
+  FragmentationPoint at_peak;               // of reserved memory, after the request was served
+  std::vector<PinnedSegment> pinned;        // at the peak, by unreleasable bytes, descending
   std::vector<PinningSite> sites;           // likewise
-  std::vector<PoolStreamUse> pool_streams;  // at the peak, those that hold most free memory first
-  std::vector<SizeClass> size_classes;      // at the peak, those that waste most first
+  std::vector<PoolStreamUse> pool_streams;  // at the peak, by free memory, descending
+  std::vector<SizeClass> size_classes;      // at the peak, by waste, descending
   PeakRequest growth;
-  std::vector<FragmentationPoint> over_time;  // at most `points`, evenly over the events
-  FragmentationPoint worst;                   // of over_time and at_peak, that with most unreleasable bytes
+  std::vector<FragmentationPoint> over_time;  // at most `points`, evenly spaced over the events
+  FragmentationPoint worst;                   // of over_time and at_peak, the one with the most unreleasable bytes
 };
 
-/// One for each heap of the trace that records segments and allocations in them.
+/// One result per heap of the trace that records segments and allocations in them.
 std::vector<Fragmentation> find_fragmentation(const Trace& trace, const RecordedBlocks& blocks,
                                               std::size_t points = 64);
 
-/// The same of one heap at another moment than its peak: when the request was served for which reserved memory had
-/// become what it was after `event`. `over_time` is that moment alone. Nothing where nothing was reserved or allocated
-/// by then.
+/// The same for one heap at another moment than its peak: after serving the request for which reserved memory reached
+/// its value after `event`. `over_time` has only that moment. Nothing if nothing was reserved or allocated by then.
 std::optional<Fragmentation> fragmentation_at(const Trace& trace, const RecordedBlocks& blocks, HeapId heap,
                                               std::uint64_t event);
 

@@ -16,7 +16,7 @@ class SegmentFiller {
   }
 
   void add(const LiveAllocation& allocation, Bytes size) {
-    // Recordings with gaps can have blocks that overlap; the later one in memory is then cut at the front.
+    // Recordings with gaps can have overlapping blocks; the one at the higher address is then cut at the front.
     const Address begin = std::max(allocation.address, at_);
     const Address end = std::min(allocation.address + size, segment_.end());
     if (by_rules_ && TorchSettings::is_small(size)) has_small_ = true;

@@ -1,4 +1,4 @@
-// What a recorded heap looked like at an instant: its segments, and in each the blocks and the gaps between them.
+// A recorded heap at an instant: its segments, with their blocks and the gaps between them.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,19 @@ enum class BlockUse : std::uint8_t { live, pending, free };
 /// "live", "pending", "free".
 std::string_view name_of(BlockUse use);
 
-/// A stretch of a segment, of one use.
+/// A stretch of a segment with a single use.
 struct HeapBlock {
   Address address;
   Bytes size;
   BlockUse use = BlockUse::free;
-  AllocationId allocation = AllocationId::none;  // of those that are not free
-  Bytes requested;                               // likewise
+  AllocationId allocation = AllocationId::none;  // none if free
+  Bytes requested;                               // of the allocation; 0 if free
 
   Address end() const { return address + size; }
 };
 
-/// What may stand in for one another: free memory serves requests of its own pool, stream and size class only. PyTorch
-/// has two size classes; other allocators have one, which is not small.
+/// Interchangeable memory: free memory serves requests of its own pool, stream and size class only. PyTorch has two
+/// size classes; other allocators have one, which is not small.
 struct PoolStreamKey {
   PoolId pool = PoolId::default_pool;
   StreamId stream = StreamId::default_stream;
@@ -48,12 +48,12 @@ struct HeapSegment {
   Address address;
   Bytes size;
   PoolStreamKey pool_stream;
-  bool mapped = false;            // of an expandable segment: memory that was mapped
-  std::uint32_t first_block = 0;  // of HeapMap::blocks
-  std::uint32_t block_count = 0;  // gaps included
+  bool mapped = false;            // mapped memory of an expandable segment
+  std::uint32_t first_block = 0;  // index into HeapMap::blocks
+  std::uint32_t block_count = 0;  // including gaps
   Bytes live, pending;            // of its blocks
   Bytes largest_free;
-  Bytes unreleasable;  // free, and can't be given back because of what lives beside it
+  Bytes unreleasable;  // free, but not releasable because of live neighbours
 
   Bytes used() const { return live + pending; }
   Bytes free() const { return size - used(); }
@@ -63,28 +63,28 @@ struct HeapSegment {
 /// One heap at one instant. Blocks don't overlap; together they fill the segments.
 struct HeapMap {
   HeapId heap = HeapId::none;
-  std::uint64_t events = 0;           // how many had happened
+  std::uint64_t events = 0;           // number of events so far
   std::vector<HeapSegment> segments;  // by address
   std::vector<HeapBlock> blocks;      // by address
   Bytes reserved, live, pending;      // sums over segments
   Bytes requested;                    // of the live blocks
   Bytes unreleasable;
-  Bytes outside;  // allocated where no segment is known: the heap records none, or the recording began late
+  Bytes outside;  // allocated outside known segments: the heap records none, or the recording began late
 
   Bytes free() const { return reserved - live - pending; }
-  /// 0 when nothing is free.
+  /// 0 if nothing is free.
   Bytes largest_free() const;
-  /// Share of the reserved memory that is not allocated: 1 - live/reserved; 0 when nothing is reserved.
+  /// The share of reserved memory that is not allocated: 1 - live/reserved; 0 if nothing is reserved.
   double fragmentation() const;
   std::span<const HeapBlock> blocks_of(const HeapSegment& segment) const {
     return std::span(blocks).subspan(segment.first_block, segment.block_count);
   }
 };
 
-/// Of all of `snapshot`, what belongs to `heap`.
+/// The part of `snapshot` that belongs to `heap`.
 ///
-/// Unreleasable of a segment are its free bytes while anything in it is live or pending; of an expandable segment those
-/// in runs (2 MiB small, 20 MiB large) of which something is. What is wholly free an allocator can give back, and
+/// Unreleasable in a segment are its free bytes while anything in it is live or pending; in an expandable segment,
+/// those in runs (2 MiB small, 20 MiB large) of which something is. An allocator can release what is entirely free, and
 /// PyTorch's does before it fails.
 HeapMap heap_map(const Tables& tables, const HeapSnapshot& snapshot, HeapId heap, const RecordedBlocks& blocks);
 

@@ -8,7 +8,7 @@
 namespace memreel {
 namespace {
 
-/// A refusal that may turn out to be a part of a larger one.
+/// A refusal that may turn out to be part of a larger one.
 struct Open {
   Incident incident;
   bool got_more = false;  // a heap above got memory since
@@ -34,7 +34,7 @@ class Finder {
   }
 
  private:
-  /// Where a request and the refusals that it meets show: one thread's, on one device.
+  /// Groups a request with its refusals: by thread and device.
   using ThreadKey = std::pair<std::uint32_t, std::int32_t>;
 
   const Origin& origin_of(std::uint32_t event) const { return trace_.tables[trace_.events.origin[event]]; }
@@ -44,7 +44,8 @@ class Finder {
     return {index(origin.thread), trace_.tables[origin.heap].device};
   }
 
-  /// Whether `heap` sub-allocates, perhaps through others, what `below` gives. Parents may be damaged: they end.
+  /// Whether `heap` sub-allocates memory of `below`, perhaps through other heaps. Parents may be damaged: the search
+  /// ends.
   bool is_above(HeapId heap, HeapId below) const {
     for (std::size_t depth = 0; depth < trace_.tables.heaps.size(); ++depth) {
       heap = trace_.tables[heap].parent;
@@ -54,7 +55,7 @@ class Finder {
     return false;
   }
 
-  /// Whether what was refused at `event` is what a request for `size` bytes needs.
+  /// Whether the request refused at `event` is what a request for `size` bytes needs.
   bool serves(std::uint32_t event, Bytes size) const {
     const Tables& tables = trace_.tables;
     return trace_.events.size[event] >= size || tables[tables[origin_of(event).pool].name] == "physical";
@@ -69,7 +70,7 @@ class Finder {
       Incident& last = open.back().incident;
       const Refusal& top = last.refusals.front();
       if (open.back().got_more || !is_above(heap, top.heap) || !serves(last.event, size)) break;
-      // Below one heap a request is tried again as it was.
+      // One heap below, a request is retried unchanged.
       if (incident.refusals.size() > 1 && incident.refusals[1].heap == top.heap) {
         Refusal& again = incident.refusals[1];
         if (again.requested != top.requested) break;
@@ -101,7 +102,7 @@ class Finder {
       return;
     }
     if (open.back().got_more && is_above(heap, refused)) {
-      // Tries of one request ask for the same.
+      // Retries of a request have the same size.
       const Bytes size = open.back().incident.refusals.front().requested;
       while (!open.empty() && open.back().got_more && open.back().incident.refusals.front().requested == size)
         open.pop_back();

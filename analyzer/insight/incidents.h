@@ -1,4 +1,5 @@
-// Which refusals are one: a request that failed is refused by its pool, and before that, perhaps twice, by the driver.
+// Groups refusals into incidents: a failed request is refused by its pool, and before that, perhaps twice, by the
+// driver.
 #pragma once
 
 #include <cstdint>
@@ -8,27 +9,27 @@
 
 namespace memreel {
 
-/// What one heap refused of a request.
+/// The part of a request that one heap refused.
 struct Refusal {
   HeapId heap = HeapId::none;
-  Bytes requested;                    // of this heap: a pool asks for a segment
-  std::vector<std::uint32_t> events;  // ascending; more than one when it was asked again
+  Bytes requested;                    // from this heap: a pool requests a segment
+  std::vector<std::uint32_t> events;  // ascending; several if it was retried
 };
 
 /// A request that failed.
 struct Incident {
-  std::uint32_t event = 0;        // when the program was told: the last of all
-  std::vector<Refusal> refusals;  // of the heap that the program asked first, then of those below it
+  std::uint32_t event = 0;        // when the program was told: the last refusal
+  std::vector<Refusal> refusals;  // the heap that the program asked first, then those below it
 };
 
 struct Incidents {
   std::vector<Incident> failed;  // by event
-  std::uint64_t retried = 0;     // requests that the driver refused, and that were served at another try
+  std::uint64_t retried = 0;     // requests refused by the driver but served on a retry
 };
 
-/// Refusals of a heap belong to the refusal that the same thread then met in a pool above it, when nothing was served
-/// in between and the lower one was of the same request: as large, or a piece of memory to be mapped. The same refusal
-/// several times in a row is one request that was tried again.
+/// A refusal of a heap belongs to the next refusal that the same thread meets in a pool above it, if nothing was served
+/// in between and the lower one was for the same request: as large, or a piece of memory to be mapped. The same refusal
+/// several times in a row is one request that was retried.
 Incidents find_incidents(const Trace& trace);
 
 }  // namespace memreel

@@ -16,7 +16,7 @@ constexpr std::uint32_t most_intervals = 64;
 constexpr std::uint32_t well_many_rounds = 16;
 constexpr std::uint32_t loops_tried = 16;
 
-/// Where a program allocates: the stack; where none was recorded, the size is all there is to tell sites apart.
+/// An allocation site: the stack. Where no stack was recorded, only the size distinguishes sites.
 struct Site {
   StackId stack = StackId::none;
   Bytes size;
@@ -28,12 +28,12 @@ struct SiteHash {
   }
 };
 
-/// The allocations of one heap as numbers of sites, in order.
+/// The allocations of one heap as a sequence of site numbers.
 struct SiteSequence {
   std::vector<Site> sites;
-  std::vector<std::uint32_t> counts;    // of each site
-  std::vector<std::uint32_t> site_of;   // of each allocation
-  std::vector<std::uint32_t> event_of;  // of each allocation
+  std::vector<std::uint32_t> counts;    // by site
+  std::vector<std::uint32_t> site_of;   // by allocation
+  std::vector<std::uint32_t> event_of;  // by allocation
 };
 
 SiteSequence site_sequence(const Trace& trace, HeapId heap) {
@@ -57,7 +57,7 @@ SiteSequence site_sequence(const Trace& trace, HeapId heap) {
   return sequence;
 }
 
-/// Whether something that happens at these places happens at an even pace from the beginning of `total` to the end.
+/// Whether events at these places are evenly spaced from the beginning of `total` to the end.
 bool is_even(const std::vector<std::uint32_t>& places, std::size_t total) {
   std::vector<std::uint32_t> gaps;
   for (std::size_t i = 1; i < places.size(); ++i) gaps.push_back(places[i] - places[i - 1]);
@@ -69,11 +69,11 @@ bool is_even(const std::vector<std::uint32_t>& places, std::size_t total) {
   return longest <= 4 * usual && usual >= 2 && 4 * covered >= 3 * total;
 }
 
-/// Places of the allocations that begin an interval; empty when there is no loop to be seen.
+/// Places of the allocations that begin an interval; empty if no loop is found.
 std::vector<std::uint32_t> beginnings(const SiteSequence& sequence) {
   struct Loop {
     std::uint32_t intervals;
-    std::vector<std::uint32_t> sites;  // in the order they are first seen
+    std::vector<std::uint32_t> sites;  // in the order first seen
   };
   std::map<std::uint32_t, std::vector<std::uint32_t>> by_count;
   for (std::uint32_t site = 0; site < sequence.sites.size(); ++site) {

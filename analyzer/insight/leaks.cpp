@@ -20,7 +20,7 @@ namespace {
 constexpr std::array<std::string_view, 8> names{
     "leak", "suspected", "resident", "cache", "warm-up", "sawtooth", "unknown before attach", "unattributed"};
 
-/// Intervals in which some of `kept` were made.
+/// Intervals in which some of `kept` were allocated.
 std::vector<std::uint32_t> births_of(const std::vector<Held>& kept) {
   std::vector<std::uint32_t> births;
   for (const Held& held : kept) {
@@ -29,10 +29,10 @@ std::vector<std::uint32_t> births_of(const std::vector<Held>& kept) {
   return births;
 }
 
-/// What was free on a heap's device when the trace ended, as far as anything says so.
+/// The free memory of a heap's device at the end of the trace, as far as it is recorded.
 struct Headroom {
   Bytes reserved;             // by the heap
-  std::optional<Bytes> free;  // the device's last word
+  std::optional<Bytes> free;  // the device's last sample
   std::optional<Bytes> used;
 };
 
@@ -79,8 +79,8 @@ class Search {
     report_.heaps.push_back({.heap = heap, .intervals = std::move(intervals), .intervals_left = {}});
   }
 
-  /// What is a leak by the sums of a flight recorder is one, whatever its latest events say: there may be none of it
-  /// among them. Growth is told per interval of `intervals`, as everybody's, where there are any.
+  /// A leak found in the sums of a flight recorder is reported whatever its latest events say: they may contain none of
+  /// it. Growth is given per interval of `intervals`, like all other growth, if there are any.
   void look_back(HeapId heap, const Intervals& intervals) {
     const Intervals sums = folded_intervals(trace_);
     if (sums.count() < 8) return;
@@ -106,7 +106,7 @@ class Search {
     }
   }
 
-  /// 1 where there are no intervals.
+  /// 1 if there are no intervals.
   double sums_per_interval(const Intervals& intervals) const {
     if (intervals.ends.size() < 2) return 1;
     const auto& times = trace_.events.time;
@@ -115,9 +115,8 @@ class Search {
     return span / static_cast<double>(intervals.ends.size() - 1) / static_cast<double>(trace_.folded.interval.count());
   }
 
-  /// A line can be reached on many ways, each of which is seen too seldom to be judged well. What leaks there as a
-  /// whole is accused as a whole, under the stack that has most; and a suspicion must stand beside all that the line
-  /// does.
+  /// A line can be reached on many paths, each seen too rarely to be judged well. What leaks there as a whole is
+  /// reported as a whole, under its largest stack; and a suspicion must be weighed against everything the line does.
   void look_into_line(HeapId heap, const Intervals& intervals, std::vector<Population> parts) {
     std::stable_sort(parts.begin(), parts.end(), [](const Population& a, const Population& b) {
       return a.allocations - a.frees > b.allocations - b.frees;
@@ -144,7 +143,7 @@ class Search {
     return has(judged, LeakVerdict::leak) || has(judged, LeakVerdict::suspected);
   }
 
-  /// All that is kept, under suspicion.
+  /// Everything kept, as suspected.
   static Judged as_one(const std::vector<Judged>& judged, const Swelling& swelling) {
     Judged all{.verdict = LeakVerdict::suspected, .growth = swelling.growth, .kept = {}};
     for (const Judged& j : judged) all.kept.insert(all.kept.end(), j.kept.begin(), j.kept.end());
@@ -155,7 +154,7 @@ class Search {
     return std::any_of(judged.begin(), judged.end(), [&](const Judged& j) { return j.verdict == verdict; });
   }
 
-  /// The innermost line of the user's own code; the innermost of all when there is none.
+  /// The innermost line of the user's own code; the innermost of all if there is none.
   Line line_of(StackId stack) {
     FrameId own = trace_.tables[stack].frame;
     for (; stack != StackId::none; stack = trace_.tables[stack].caller) {
@@ -241,14 +240,15 @@ class Search {
     return static_cast<double>(free->count) / growth;
   }
 
-  /// What the device says is used and no heap on it holds. Only the driver's own heaps know what they got from the
-  /// device: a framework's sample counts its own pool, and does so exactly.
+  /// Used device memory that no heap on it holds. Only the driver's own heaps know what they got from the device: a
+  /// framework's sample counts its own pool, and does so exactly.
   void add_unattributed(HeapId heap, const std::vector<Headroom>& headrooms) {
     const Headroom& headroom = headrooms[index(heap)];
     if (!headroom.used || trace_.tables[heap].level != Level::driver) return;
     Bytes recorded = headroom.reserved;
     for (const std::uint32_t event : live_allocations(heap)) recorded += trace_.events.size[event];
-    // What a framework sub-allocates is its segments, and no longer the driver's allocations: history/levels.h.
+    // Memory that a framework sub-allocates counts as its segments, no longer as the driver's allocations:
+    // history/levels.h.
     for (std::uint32_t other = 0; other < headrooms.size(); ++other) {
       const Heap& framework = trace_.tables[HeapId{other}];
       if (framework.level == Level::framework && framework.device == trace_.tables[heap].device)
@@ -290,7 +290,7 @@ class Search {
   const Trace& trace_;
   const LeakOptions& options_;
   LeakReport report_;
-  std::vector<std::vector<std::uint32_t>> births_;  // of each finding
+  std::vector<std::vector<std::uint32_t>> births_;  // by finding
   static constexpr char unknown = 2;
   std::vector<char> is_library_ = std::vector<char>(trace_.tables.frames.size(), unknown);
 };

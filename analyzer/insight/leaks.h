@@ -1,8 +1,7 @@
 // What a program keeps, and whether that is a leak.
 //
-// Judged per stack over intervals (intervals.h): a leak is what is born at a steady rate until the end and, unlike
-// everything else from the same place, never freed. docs/leaks.md has the rules with their reasons, and what they
-// can't know.
+// Judged per stack over intervals (intervals.h): a leak is memory allocated at a steady rate until the end and, unlike
+// everything else from the same place, never freed. docs/leaks.md explains the rules, their reasons, and their limits.
 #pragma once
 
 #include <cstdint>
@@ -22,38 +21,38 @@ namespace memreel {
 /// "leak", "suspected", "resident", "cache", "warm-up", "sawtooth", "unknown before attach", "unattributed".
 std::string_view name_of(LeakVerdict verdict);
 
-/// Whether the verdict says that something is wrong.
+/// Whether the verdict means that something is wrong.
 constexpr bool accuses(LeakVerdict verdict) {
   return verdict == LeakVerdict::leak || verdict == LeakVerdict::suspected;
 }
 
 inline constexpr std::uint32_t no_cause = 0xFFFF'FFFF;
 
-/// What is said of the leaks of a recording that was told to leave out allocations, or frees of both kinds.
+/// Reported for a recording that leaves out allocations, or both kinds of frees.
 inline constexpr std::string_view leaks_not_judged = "not judged: allocations or frees are not in the recording";
 
-/// What one stack of one heap keeps until the end of the trace, as far as one verdict goes.
+/// What one stack of one heap keeps until the end of the trace, under one verdict.
 struct LeakFinding {
   LeakVerdict verdict = LeakVerdict::resident;
   HeapId heap = HeapId::none;
   StackId stack = StackId::none;
   Bytes bytes;
   std::uint64_t count = 0;
-  double growth_bytes_per_interval = 0;  // of the accused; 0 for others
+  double growth_bytes_per_interval = 0;  // 0 unless accused
   Growth growth;
-  std::optional<Swelling> swelling;        // when it is accused of growing in place, not of being many
+  std::optional<Swelling> swelling;        // set if accused of growing in place, not of growing in number
   std::uint32_t intervals = 0;             // of the heap
-  std::uint32_t oldest = 0;                // intervals since the first of them was made
-  std::optional<std::uint32_t> last_free;  // interval in which something from this stack was freed last
+  std::uint32_t oldest = 0;                // intervals since the oldest of them was allocated
+  std::optional<std::uint32_t> last_free;  // interval of the last free from this stack
   std::string evidence;                    // one sentence
-  std::uint32_t cause = no_cause;          // row of LeakReport::causes, for the accused
+  std::uint32_t cause = no_cause;          // index into LeakReport::causes, if accused
   std::vector<AllocationId> allocations;
 };
 
-/// Stacks that keep something in the same intervals keep it for the same reason, e.g. all of a graph.
+/// Stacks that keep memory in the same intervals keep it for the same reason, e.g. all of a graph.
 struct LeakCause {
-  /// Innermost function of the user's own code that they share, where the largest of them goes through it; none when
-  /// they share none.
+  /// The innermost function of user code that they share, if the largest of them goes through it; none if they share
+  /// none.
   FrameId frame = FrameId::none;
   Bytes bytes;
   std::uint64_t count = 0;
@@ -64,13 +63,13 @@ struct LeakCause {
 struct HeapIntervals {
   HeapId heap = HeapId::none;
   Intervals intervals;
-  std::optional<double> intervals_left;  // until the accused have used up what is free
+  std::optional<double> intervals_left;  // until the accused have used up the free memory
 };
 
-/// What a suppression has silenced.
+/// What a suppression silenced.
 struct SuppressedLeaks {
   Suppression suppression;
-  std::uint64_t count = 0;  // allocations
+  std::uint64_t count = 0;  // number of allocations
   Bytes bytes;
 };
 
@@ -84,7 +83,7 @@ struct LeakReport {
 
 struct LeakOptions {
   Suppressions suppressions = Suppressions::built_in();
-  std::optional<Bytes> capacity;  // of each device, for the time until memory runs out; else as recorded
+  std::optional<Bytes> capacity;  // of each device, for the time until memory runs out; default: as recorded
 };
 
 LeakReport find_leaks(const Trace& trace, const LeakOptions& options = {});

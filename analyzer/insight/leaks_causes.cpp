@@ -30,8 +30,8 @@ std::vector<FrameId> path_of(const Tables& tables, StackId stack) {
   return path;
 }
 
-/// Leaves of `path` what `other` goes through as well. A function is shared whatever its line: the lines of a loop's
-/// body are what is to be brought together.
+/// Keeps the part of `path` that `other` also goes through. Functions match whatever their lines: the lines of a loop
+/// body are to be grouped.
 void keep_shared(const Tables& tables, std::vector<FrameId>& path, const std::vector<FrameId>& other) {
   const auto is_same_function = [&](FrameId a, FrameId b) {
     return tables[a].function == tables[b].function && tables[a].file == tables[b].file;

@@ -1,4 +1,4 @@
-// Many stacks, one cause: a list of losses keeps whole graphs, and every layer's line looks like a leak of its own.
+// Groups stacks by cause: a list of losses keeps whole graphs, and every layer's line looks like a separate leak.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 namespace memreel {
 
 /// Groups the accused of `findings` whose allocations were made in the same intervals, sets their `cause`, and returns
-/// the groups, largest first. Two patterns are the same when nine tenths of their intervals are.
+/// the groups, largest first. Two patterns are the same if nine tenths of their intervals match.
 ///
-/// `births`: of each finding, the intervals in which its allocations were made, ascending and distinct.
+/// `births`: for each finding, the intervals in which its allocations were made, ascending and distinct.
 std::vector<LeakCause> group_by_cause(const Tables& tables, std::vector<LeakFinding>& findings,
                                       const std::vector<std::vector<std::uint32_t>>& births);
 

@@ -19,7 +19,7 @@ std::string place_of(const Trace& trace, StackId stack) {
   return "at " + std::string(own.file) + (own.line == 0 ? "" : ":" + std::to_string(own.line));
 }
 
-/// Which of the site's allocations were freed, as far as it speaks for or against a leak.
+/// Which of the site's allocations were freed, as evidence for or against a leak.
 std::string fate_of_others(const LeakFinding& finding, const Population& population, const std::string& unit) {
   if (population.frees == 0) return "nothing allocated there was ever freed";
   return count_of(population.frees, "other") + " allocated there " + (population.frees == 1 ? "was" : "were") +

@@ -1,4 +1,4 @@
-// Verdicts in one sentence each.
+// Verdicts, each in one sentence.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace memreel {
 
-/// What speaks for the finding's verdict, e.g. "60 of 60 steps kept 4 KiB allocated at train.py:41; nothing allocated
-/// there was ever freed". All fields but `evidence` are read.
+/// The evidence for the finding's verdict, e.g. "60 of 60 steps kept 4 KiB allocated at train.py:41; nothing allocated
+/// there was ever freed". Reads all fields except `evidence`.
 std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Population& population,
                         const Intervals& intervals);
 

@@ -16,13 +16,13 @@ std::uint32_t interval_of(const FoldedHistory& folded, Nanoseconds time) {
   return static_cast<std::uint32_t>(std::max<std::int64_t>(0, (time - folded.begin) / folded.interval));
 }
 
-/// What one site did in each interval before the first event that is kept: of what is gone by then.
+/// What one site did in each interval before the first kept event, counting only what was freed by then.
 struct Past {
   std::map<std::uint32_t, std::uint64_t> made, freed;  // by interval
   std::map<std::uint32_t, Bytes> made_bytes;
 };
 
-/// Frees what was made first, first.
+/// Frees the oldest first.
 void add_past(const Past& past, Population& population) {
   auto made = past.made.begin();
   std::uint64_t left = made != past.made.end() ? made->second : 0;
@@ -83,7 +83,7 @@ std::vector<Population> folded_populations(const Trace& trace, HeapId heap, cons
     }
     if (row.frees != 0) past->second.freed[row.interval] += row.frees;
   }
-  // Those that the trace has are counted there.
+  // The trace's own events are counted there.
   for (const std::uint32_t event : trace.allocation_events) {
     if (trace.events.time[event] > folded.until || trace.tables[trace.events.origin[event]].heap != heap) continue;
     const auto past = pasts.find(site[index(trace.events.stack[event])]);

@@ -1,4 +1,4 @@
-// What a flight recorder's sums say of leaks: its events may be of the last minutes, and a leak of days.
+// Leaks from the sums of a flight recorder: its events may cover the last minutes, and a leak days.
 #pragma once
 
 #include <vector>
@@ -9,12 +9,12 @@
 
 namespace memreel {
 
-/// The intervals of the sums, from the first to the end of the trace. None when there are no sums.
+/// The intervals of the sums, from the first to the end of the trace. None if there are no sums.
 Intervals folded_intervals(const Trace& trace);
 
-/// populations() over these intervals, with what was made and freed before the first event that is kept. Of that only
-/// sums are known: it is taken to have been freed in the order in which it was made. Of what was freed, at most some
-/// dozens of allocations stand for all of an interval.
+/// populations() over these intervals, including what was allocated and freed before the first kept event. Of that only
+/// sums are known, so it is assumed to have been freed in the order of allocation. At most some dozens of the freed
+/// allocations represent all those of an interval.
 std::vector<Population> folded_populations(const Trace& trace, HeapId heap, const Intervals& intervals);
 
 }  // namespace memreel

@@ -11,22 +11,22 @@
 namespace memreel {
 namespace {
 
-// Growth in fewer intervals says nothing (DESIGN: growth for >= 4 intervals); in twice as many, and steadily, it says
+// Growth in fewer intervals means nothing (DESIGN: growth for >= 4 intervals); steady growth in twice as many is
 // enough.
 constexpr std::uint32_t fewest_intervals = 4;
 constexpr std::uint32_t enough_intervals = 8;
 constexpr double steady_r2 = 0.8;
-// Growth must have gone on for this share of the intervals: less may be a phase that has not ended.
+// The share of the intervals over which growth must last: a shorter one may be an unfinished phase.
 constexpr double least_span = 0.2;
-// Births that thin out this much, in standard deviations of Laplace's trend test: one steady leak in 100 does by
-// chance, and one in 20 beyond the second limit, which is for births of a size of their own each.
+// How far births thin out, in standard deviations of Laplace's trend test: one steady leak in 100 does so by chance;
+// one in 20 beyond the second limit, which applies to births that each have their own size.
 constexpr double thinning = -2.33;
 constexpr double thinning_of_one_each = -1.645;
 
-// What is live must have grown by as much of what the accused alone have added.
+// The share of the accused allocations' growth that live memory must have grown by.
 constexpr double most = 0.6;
-// Of those accused, as many may be innocent; and of those that leaked, as many may be missed. Together they leave room
-// on both sides of what is promised (docs/leaks.md: precision 85 %, recall 95 %).
+// At most this share of the accused may be innocent, and at most this share of the leaks may be missed. Both leave some
+// margin to what is promised (docs/leaks.md: precision 85 %, recall 95 %).
 constexpr double innocent_share = 0.12;
 constexpr double missed_share = 0.03;
 
@@ -38,7 +38,7 @@ std::uint32_t intervals_of_birth(Span held) {
   return count;
 }
 
-/// Cumulative bytes over the intervals in which some were born, and the line through them.
+/// Cumulative bytes over the intervals in which some were allocated, and the line through them.
 Growth growth_of(Span kept) {
   Growth growth{.intervals = intervals_of_birth(kept)};
   if (kept.empty()) return growth;
@@ -56,17 +56,16 @@ Growth growth_of(Span kept) {
   return growth;
 }
 
-// In classes of size (below): a factor of four.
+// In size classes (below): a factor of four.
 constexpr int quite_another = 8;
 
-/// Sizes that are within a fifth or so of each other. Four classes are a factor of two.
+/// Sizes within about a fifth of each other. Four classes are a factor of two.
 int size_class(Bytes size) { return static_cast<int>(std::lround(4 * std::log2(static_cast<double>(size.count) + 1))); }
 
-/// How long the allocations of a site live that are freed.
+/// The lifetimes of a site's freed allocations.
 class Lives {
  public:
-  /// `teardown`: frees in this interval or later end nothing but the program, and say nothing about how long things
-  /// live.
+  /// `teardown`: frees in this interval or later only end the program, and say nothing about lifetimes.
   Lives(Span held, std::uint32_t teardown) {
     for (const Held& h : held) {
       if (h.survives() || h.death >= teardown) continue;
@@ -80,7 +79,7 @@ class Lives {
 
   std::uint32_t longest() const { return longest_; }
   bool any() const { return !deaths_.empty(); }
-  /// Of those of about this size, how many lived longer than `age`.
+  /// The number of allocations of about this size that lived longer than `age`.
   std::uint64_t longer_than(std::uint32_t age, Bytes size) const {
     std::uint64_t count = 0;
     for (int c = size_class(size) - 1; c <= size_class(size) + 1; ++c) {
@@ -91,7 +90,7 @@ class Lives {
     }
     return count;
   }
-  /// Whether they end many intervals' worth at a time.
+  /// Whether allocations from many intervals are freed at a time.
   bool in_bursts() const { return 3 * distinct(deaths_) <= distinct(births_); }
 
  private:
@@ -123,7 +122,7 @@ class Case {
       : held_(held),
         count_(intervals.count()),
         lives_(held, count_),
-        // What is made after the last step belongs to no interval.
+        // Allocations after the last step belong to no interval.
         now_(intervals.last_is_open || count_ == 0 ? count_ : count_ + 1) {
     for (const Held& h : held) {
       if (h.survives()) kept_.push_back(h);
@@ -157,10 +156,10 @@ class Case {
 
   std::uint32_t age(const Held& h) const { return h.birth >= now_ ? 0 : now_ - 1 - h.birth; }
 
-  /// A site is shared by what is made once: the workspace of the first matrix product is allocated below the line that
-  /// calls it, as its results are. Of what was kept in the first tenth of the intervals, that is put down to the start
-  /// which is of no size that was kept since, and either of quite another size or more than is ever kept in one
-  /// interval.
+  /// One-time allocations share a site with others: the workspace of the first matrix product is allocated below the
+  /// line that calls it, as are its results. Of what was kept in the first tenth of the intervals, attributes to the
+  /// start what has no size that was kept since, and either has a very different size or is more than is ever kept in
+  /// one interval.
   void split_off_start(std::vector<Held>& from_start, std::vector<Held>& later) const {
     const std::uint32_t start = kept_.empty() ? 0 : kept_.front().birth + count_ / 10;
     std::set<int> seen;
@@ -192,20 +191,20 @@ class Case {
     if (count_ < enough_intervals || intervals_of_birth(kept) < fewest_intervals)
       return kept.size() > 1 ? plateau() : LeakVerdict::resident;
 
-    // Those that are older than anything that was freed has ever become.
+    // Those older than any freed allocation ever became.
     std::vector<Held> old;
     for (const Held& h : kept) {
       if (is_old(h)) old.push_back(h);
     }
     if (intervals_of_birth(old) < fewest_intervals) return plateau();
 
-    const std::uint32_t window = now_ - 1 - lives_.longest();  // they were born before this interval
+    const std::uint32_t window = now_ - 1 - lives_.longest();  // they were allocated before this interval
     if (has_stopped(old, window)) return lives_.any() ? plateau() : LeakVerdict::warm_up;
     if (thins_out(old, window) || !grows(old, window)) return LeakVerdict::cache;
     const Growth growth = growth_of(old);
     if (growth.last - growth.first + 1 < least_span * count_) return LeakVerdict::warm_up;
     if (growth.intervals >= enough_intervals && growth.r2 >= steady_r2) return LeakVerdict::leak;
-    // Where things live for many intervals, how many there are goes up and down, and a rise is soon seen.
+    // Where allocations live for many intervals, their number goes up and down, and a rise appears quickly.
     return lives_.longest() > 1 ? plateau() : LeakVerdict::suspected;
   }
 
@@ -214,7 +213,7 @@ class Case {
     return lives_.in_bursts() ? LeakVerdict::sawtooth : LeakVerdict::cache;
   }
 
-  /// No birth for more than three times as long as there ever was none in between.
+  /// No birth for more than three times the longest earlier pause.
   static bool has_stopped(const std::vector<Held>& old, std::uint32_t window) {
     std::uint32_t longest = 1;
     for (std::size_t i = 1; i < old.size(); ++i) longest = std::max(longest, old[i].birth - old[i - 1].birth);
@@ -222,8 +221,8 @@ class Case {
     return since > 3 * longest + 1;
   }
 
-  /// Laplace's trend test: births at a constant rate have their mean in the middle of the time that was watched. One
-  /// birth of each size is what a cache keyed by shape looks like, and is taken for one sooner.
+  /// Laplace's trend test: births at a constant rate have their mean in the middle of the observed time. One birth of
+  /// each size resembles a cache keyed by shape, and is classified as one sooner.
   static bool thins_out(const std::vector<Held>& old, std::uint32_t window) {
     const double begin = old.front().birth;
     const double width = std::max(1.0, window - begin);
@@ -242,8 +241,8 @@ class Case {
     return std::adjacent_find(sizes.begin(), sizes.end()) == sizes.end();
   }
 
-  /// Whether there is more of everything as time goes on, as there must be when some is never freed: most of what these
-  /// births alone would have added between the middle of the intervals and their last fifth.
+  /// Whether total live memory grows over time, as it must if some is never freed: by most of what these births alone
+  /// would have added between the middle of the intervals and their last fifth.
   bool grows(const std::vector<Held>& old, std::uint32_t window) const {
     if (!lives_.any()) return true;
     const std::uint32_t end = now_;
@@ -254,15 +253,16 @@ class Case {
 
   bool is_old(const Held& h) const { return h.birth < count_ && age(h) > lives_.longest(); }
 
-  /// Old ones are accused. A younger one may yet be freed: how likely it is one of those that stay follows from how
-  /// many of its size stay per interval, and how many live that long and go. The likeliest are accused as well: as long
-  /// as too many that leaked are expected among the others, and no more than a share of all accused to be innocent.
+  /// Accuses old allocations. A younger one may yet be freed: the probability that it stays follows from how many of
+  /// its size stay per interval, and how many live that long before being freed. Also accuses the likeliest of these:
+  /// as long as too many leaks are expected among the others, and at most a certain share of all accused is expected to
+  /// be innocent.
   void divide(const std::vector<Held>& kept, std::vector<Held>& accused, std::vector<Held>& passing) const {
     std::map<int, double> stay;  // by size class
     for (const Held& h : kept) {
       if (is_old(h)) stay[size_class(h.size)] += 1;
     }
-    std::vector<std::pair<double, Held>> young;  // how likely innocent
+    std::vector<std::pair<double, Held>> young;  // by the probability of being innocent
     for (const Held& h : kept) {
       if (is_old(h))
         accused.push_back(h);
@@ -291,7 +291,7 @@ class Case {
       const auto found = stay.find(c);
       if (found != stay.end()) siblings += found->second;
     }
-    // Those that stay were made in the intervals longer ago than the longest life; those that go, in any.
+    // Those that stay were allocated in intervals longer ago than the longest life; those that are freed, in any.
     const double staying = siblings / (count_ - std::min(count_ - 1, lives_.longest()));
     const double going = static_cast<double>(lives_.longer_than(age(h), h.size)) / count_;
     if (siblings == 0 && going == 0) return lives_.longer_than(age(h) - std::min(age(h), 1U), h.size) > 0 ? 1 : 0;
@@ -311,7 +311,7 @@ bool is_accusation(const Judged& judged) {
 
 bool accuses(const std::vector<Judged>& judged) { return std::any_of(judged.begin(), judged.end(), is_accusation); }
 
-/// The population in parts of one size each, for sizes that were kept in enough intervals; what is left is one part.
+/// Splits the population into parts of one size each, for sizes kept in enough intervals; the remainder is one part.
 std::vector<std::vector<Held>> by_size(const Population& population) {
   std::map<Bytes, std::pair<std::uint32_t, std::uint32_t>> seen;  // size -> intervals in which some was kept, the last
   for (const Held& h : population.held) {
@@ -335,8 +335,8 @@ std::vector<std::vector<Held>> by_size(const Population& population) {
   return all;
 }
 
-/// Where no stack tells sites apart, a leak of several sizes falls into parts, and a part by itself may look as if it
-/// had ended. One that was never freed either, and went on for half as long as those accused, is one of them.
+/// Where stacks don't distinguish sites, a leak of several sizes falls into parts, and a single part may look as if it
+/// had ended. A part that was never freed either, and lasted half as long as the accused ones, belongs to them.
 void join_sisters(std::vector<Judged>& judged, const std::vector<std::vector<Held>>& parts) {
   std::set<Bytes> freed;
   for (const std::vector<Held>& part : parts) {
@@ -362,7 +362,7 @@ std::vector<Judged> judge(const Population& population, const Intervals& interva
   const bool has_stack = population.stack != StackId::none;
   std::vector<Judged> whole = Case(population.held, intervals).judged();
   if (has_stack && accuses(whole)) return whole;
-  // Where no stack was recorded, all sites look like one, and the size tells them apart.
+  // Where no stack was recorded, all sites look alike, and the size distinguishes them.
   const std::vector<std::vector<Held>> parts = by_size(population);
   if (parts.size() < 2) return whole;
   std::vector<Judged> all;
@@ -373,7 +373,7 @@ std::vector<Judged> judge(const Population& population, const Intervals& interva
       all.push_back(std::move(judged));
     }
   }
-  // Of many parts one may look suspicious by chance.
+  // With many parts, one may look suspicious by chance.
   if (has_stack ? !is_certain : !accuses(all)) return whole;
   if (!has_stack) join_sisters(all, parts);
   return all;

@@ -9,7 +9,7 @@
 namespace memreel {
 namespace {
 
-constexpr std::uint32_t not_here = Held::alive;  // allocations of other heaps, and those that were freed
+constexpr std::uint32_t not_here = Held::alive;  // allocations of other heaps, and freed ones
 
 /// Addresses at which pools inside `heap` have segments.
 std::unordered_set<std::uint64_t> reserves_of_pools(const Trace& trace, HeapId heap) {
@@ -29,7 +29,7 @@ std::unordered_set<std::uint64_t> reserves_of_pools(const Trace& trace, HeapId h
 struct Tally {
   std::uint64_t allocations = 0, frees = 0;
   std::uint32_t last_free = Held::alive;
-  bool crosses = false;  // some outlived its interval, and was freed
+  bool crosses = false;  // some outlived their interval and were freed
   std::uint32_t population = not_here;
 };
 
@@ -42,12 +42,12 @@ void sort_by_id(std::vector<Held>& held) {
   std::sort(held.begin(), held.end(), [](const Held& a, const Held& b) { return a.id < b.id; });
 }
 
-/// What the events say, before it is told apart by stacks.
+/// What the events say, before grouping by stack.
 struct Census {
-  std::vector<StackId> site;          // by stack: that which all stacks of the same code are counted as
+  std::vector<StackId> site;          // by stack: the representative of all stacks of the same code
   std::vector<Tally> tallies;         // by site
-  std::vector<Crossing> crossings;    // allocations that outlived their interval, and were freed
-  std::vector<std::uint32_t> births;  // by allocation: the interval, while it is alive
+  std::vector<Crossing> crossings;    // allocations that outlived their interval and were freed
+  std::vector<std::uint32_t> births;  // by allocation: its interval, while it is live
 };
 
 Census census_of(const Trace& trace, HeapId heap, const Intervals& intervals) {

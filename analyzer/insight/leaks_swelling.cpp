@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint32_t enough_swelling_rounds = 16;
 constexpr double least_swelling_span = 0.5;  // of all intervals
 constexpr double least_growth = 2;           // from a quarter of the way to the end
-constexpr double deepest_fall = 0.9;         // of the most held before
+constexpr double deepest_fall = 0.9;         // share of the highest before
 constexpr double steady_swelling_r2 = 0.8;
 
 struct HeldAt {
@@ -19,7 +19,7 @@ struct HeldAt {
   std::int64_t count = 0;
 };
 
-/// What is held at the end of each interval.
+/// The bytes held at the end of each interval.
 std::vector<HeldAt> held_after_rounds(const Population& population, std::uint32_t intervals) {
   std::vector<HeldAt> held(intervals), gone(intervals);
   for (const Held& h : population.held) {
@@ -71,7 +71,7 @@ std::optional<Swelling> swelling_of(const Population& population, const Interval
   const HeldAt early = held[begin + span / 4];
   const bool is_larger =
       static_cast<double>(held.back().bytes.count) >= least_growth * static_cast<double>(early.bytes.count);
-  // More of them is a queue.
+  // More live ones make a queue.
   if (swelling.growth.intervals < enough_swelling_rounds || has_stopped || !is_larger ||
       held.back().count > early.count)
     return std::nullopt;
@@ -86,7 +86,7 @@ std::optional<Swelling> swelling_of(const Population& population, const Interval
 bool others_grow(const Trace& trace, HeapId heap, const Intervals& intervals, StackId site) {
   struct Series {
     std::uint32_t interval = 0;
-    Bytes asked;  // in this interval
+    Bytes asked;  // requested in this interval
     LineFit line;
   };
   const EventColumns& events = trace.events;

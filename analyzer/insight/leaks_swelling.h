@@ -1,7 +1,6 @@
-// One thing that is replaced by a larger one, again and again: `history = torch.cat([history, x])`.
+// An object that is repeatedly replaced by a larger one: `history = torch.cat([history, x])`.
 //
-// No allocation is kept, so that nothing of what leaks_judge.h looks at gives it away; what the site holds grows all
-// the same.
+// No allocation is kept, so leaks_judge.h sees nothing; still, the bytes held by the site grow.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +13,19 @@
 
 namespace memreel {
 
-/// What a site holds at the end of its first and its last interval.
+/// The bytes a site holds at the end of its first and its last interval.
 struct Swelling {
-  Growth growth;  // intervals: in which something larger was made; slope, r2: of what is held over the intervals
+  Growth growth;  // intervals: in which something larger was allocated; slope, r2: of the bytes held over the intervals
   Bytes at_first, at_last;
 };
 
-/// Whether a site frees what it makes and holds more all the same, along a line, from interval to interval until
-/// the end: in 16 intervals or more and over half of all, to twice what it held a quarter of the way, and never much
-/// less than before.
+/// Whether a site frees what it allocates and still holds more from interval to interval, linearly, until the end: in
+/// at least 16 intervals and over half of all, to twice what it held a quarter of the way, and never much less than
+/// before.
 std::optional<Swelling> swelling_of(const Population& population, const Intervals& intervals);
 
-/// Whether another site asks for more and more as well, along a line: then it is what the program works on that grows
-/// (a curriculum, the keys of a long request), and nothing is kept that need not be. One pass over the trace.
+/// Whether another site also requests more and more, linearly: then the program's data grows (a curriculum, the keys of
+/// a long request), and nothing is kept needlessly. One pass over the trace.
 bool others_grow(const Trace& trace, HeapId heap, const Intervals& intervals, StackId site);
 
 }  // namespace memreel

@@ -1,4 +1,4 @@
-// A line through points, by least squares.
+// A least-squares line through points.
 #pragma once
 
 namespace memreel {
@@ -18,7 +18,7 @@ class LineFit {
   double mean() const { return n_ == 0 ? 0 : sy_ / n_; }  // of y
   /// 0 unless there are points at two places.
   double slope() const { return spread() <= 0 ? 0 : covariance() / spread(); }
-  /// How much of what y does the line explains, 0 to 1; 0 when there is nothing to explain.
+  /// The share of y's variance that the line explains, 0 to 1; 0 if there is nothing to explain.
   double r2() const {
     const double height = n_ * syy_ - sy_ * sy_;
     return spread() <= 0 || height <= 0 ? 0 : covariance() * covariance() / (spread() * height);

@@ -28,9 +28,9 @@ std::optional<GapMap> largest_gap(const HeapMap& map, auto wanted) {
   return gap;
 }
 
-/// Whether live memory and the request fit beside each other in what the pool can have had. The device's own account of
-/// what was free says that exactly. Where a limit refused, it lies between what was held at some time and what was
-/// refused: in the middle, as far as anybody knows.
+/// Whether live memory and the request fit together into the memory that the pool can have had. The device's own report
+/// of free memory gives that exactly. If a limit refused, it lies between what was held at some time and what was
+/// refused: assume the middle.
 bool would_fit(const OutOfMemory& oom) {
   Bytes most = *oom.capacity;
   Bytes likely = std::min(oom.least_capacity, most) + Bytes{(most - std::min(oom.least_capacity, most)).count / 2};
@@ -56,7 +56,7 @@ double fragmentation_index(const OutOfMemory& oom) {
   return std::max(0.0, 1 - (1 + in_requests) / static_cast<double>(oom.gaps));
 }
 
-/// What follows from the state at the moment of the failure.
+/// Derives values from the state at the moment of the failure.
 void look_at(const HeapMap& map, OutOfMemory& oom) {
   oom.live = map.requested + map.outside;
   oom.allocated = map.live + map.outside;
@@ -80,7 +80,7 @@ void look_at(const HeapMap& map, OutOfMemory& oom) {
     oom.largest_gap.reset();
 }
 
-/// The last allocator settings that a heap was recorded with.
+/// The last recorded allocator settings of a heap.
 std::map<std::string, std::string> settings_of(const Remedies& remedies, HeapId heap) {
   const auto found = std::ranges::find(remedies.heaps, heap, &Prepared::heap);
   return found == remedies.heaps.end() ? std::map<std::string, std::string>{} : found->settings;
@@ -115,7 +115,7 @@ OutOfMemory request_of(const Trace& trace, const Incident& incident, const Capac
   return oom;
 }
 
-/// Finds what serves most, and puts survivors into their order.
+/// Finds what serves the most requests, and sorts the survivors.
 void find_answer(const Remedies& remedies, OutOfMemories& ooms) {
   std::vector<std::uint64_t> served(remedies.tried.size());
   for (const OutOfMemory& oom : ooms.examined) {
@@ -183,7 +183,7 @@ OutOfMemories judge_failures(const Trace& trace, const RecordedBlocks& blocks, c
     look_at(heap_map(trace.tables, snapshot, oom.heap, blocks), oom);
     oom.verdict = verdict_of(oom);
     oom.fragmentation_index = fragmentation_index(oom);
-    // Where the verdict is lack of memory, what survives does so at a limit above the one that there was.
+    // If the verdict is lack of memory, survivors succeed only at a limit above the real one.
     if (!oom.capacity || oom.verdict != OomVerdict::fragmentation) return;
     for (std::size_t i = 0; i < remedies.tried.size(); ++i)
       if (survives(remedies.tried[i].outcome, oom.heap, static_cast<std::uint32_t>(oom.event), failures[oom.heap]))

@@ -1,4 +1,4 @@
-// Why requests failed: lack of memory or fragmentation, in the numbers of the trace at that moment.
+// Why requests failed: lack of memory or fragmentation, in the trace's numbers at that moment.
 //
 // Definitions: docs/out-of-memory.md.
 #pragma once
@@ -21,8 +21,8 @@ namespace memreel {
 
 /// Why there was no memory for a request.
 enum class OomVerdict : std::uint8_t {
-  larger_than_device,  // the request alone is more than the device has: nothing serves it
-  lack_of_memory,      // what is live and the request together are more than there is, however they are placed
+  larger_than_device,  // the request alone exceeds the device: nothing serves it
+  lack_of_memory,      // live memory and the request together exceed what there is, however they are placed
   fragmentation,       // there was enough, but not in one piece that the request could use
   unknown,             // the trace does not say how much memory there was
 };
@@ -33,8 +33,8 @@ std::string_view name_of(OomVerdict verdict);
 /// The blocks around a gap.
 struct GapMap {
   HeapSegment segment;
-  std::vector<HeapBlock> blocks;                  // all of the segment, by address
-  std::size_t gap = 0;                            // which of them it is
+  std::vector<HeapBlock> blocks;                  // of the whole segment, by address
+  std::size_t gap = 0;                            // its index
   static constexpr std::size_t shown_beside = 3;  // on each side, in text
 
   Bytes size() const { return blocks[gap].size; }
@@ -45,72 +45,72 @@ struct GapMap {
 /// No GPU has more memory; the largest of 2026 has 288 GB.
 inline constexpr Bytes largest_device = 512_GiB;
 
-/// A request that failed.
+/// A failed request.
 struct OutOfMemory {
   std::uint64_t event = 0;         // when the program was told
-  HeapId heap = HeapId::none;      // that the program asked
+  HeapId heap = HeapId::none;      // the heap that the program asked
   Level level = Level::framework;  // of that heap
   std::vector<Refusal> refusals;   // by that heap, then by those below it
   PoolStreamKey pool_stream;
   Bytes requested;
-  Bytes needed;              // from the device, had it given a segment; of PyTorch's allocator, else what was requested
-  Bytes live;                // requested bytes of what is live
+  Bytes needed;              // from the device for a segment, in PyTorch's allocator; else the requested bytes
+  Bytes live;                // requested bytes of live allocations
   Bytes allocated, pending;  // with rounding; freed while the device was still busy
   Bytes reserved, free, unreleasable;  // free: in the pool
-  std::uint64_t gaps = 0;              // pieces that are free
-  Bytes free_in_pool_stream;           // of the request's own pool, stream and size class
+  std::uint64_t gaps = 0;              // number of free pieces
+  Bytes free_in_pool_stream;           // in the request's own pool, stream and size class
   Bytes largest_in_pool_stream, largest_free;
   Stranded stranded;
-  std::optional<Bytes> capacity;          // at most so much can there have been
-  Bytes least_capacity;                   // at least so much was there
-  bool bounded = false;                   // by what the device said: not by refusals alone
-  std::optional<Bytes> device_free;       // as the device said
-  std::optional<Nanoseconds> sample_age;  // how long before; none: at this instant
-  std::optional<Bytes> device_total;      // what the device has in all
+  std::optional<Bytes> capacity;          // upper bound of the memory there can have been
+  Bytes least_capacity;                   // lower bound of it
+  bool bounded = false;                   // by the device's report, not only by refusals
+  std::optional<Bytes> device_free;       // as reported by the device
+  std::optional<Nanoseconds> sample_age;  // how long before the failure; none: at the same instant
+  std::optional<Bytes> device_total;      // total memory of the device
   OomVerdict verdict = OomVerdict::unknown;
-  /// Where between lack of memory (0) and fragmentation (1) it lies: 1 - (1 + free/requested)/gaps, not below 0, as
-  /// Linux has it (fragmentation_index in mm/vmstat.c). 0 when nothing is free.
+  /// The position between lack of memory (0) and fragmentation (1): 1 - (1 + free/requested)/gaps, at least 0, as in
+  /// Linux (fragmentation_index in mm/vmstat.c). 0 if nothing is free.
   double fragmentation_index = 0;
-  std::optional<GapMap> gap_in_pool_stream, largest_gap;  // the second only when it is another one
-  /// Of Remedies::tried, what serves it: first what serves all failed requests that anything can, then the setting that
-  /// users know best, then what serves most.
+  std::optional<GapMap> gap_in_pool_stream, largest_gap;  // the second only if it differs
+  /// Indices into Remedies::tried of what serves it: first what serves every failed request that can be served, then
+  /// the best-known setting, then what serves the most.
   std::vector<std::size_t> survivors;
 
-  /// Whether the driver refused, so that it was no limit of the pool's.
+  /// Whether the driver refused, so that it was not a limit of the pool.
   bool refused_by_driver() const { return level == Level::driver || refusals.size() > 1; }
-  /// Whether what refused was a limit that the program had set itself: the device had enough.
+  /// Whether the program's own limit refused: the device had enough.
   bool own_limit() const { return device_free && *device_free >= needed && !refused_by_driver(); }
 };
 
 struct OutOfMemories {
-  std::vector<OutOfMemory> examined;  // by event; at most the first most_examined
-  std::uint64_t count = 0;            // of all requests that failed: each once, however many heaps refused it
-  std::uint64_t retried = 0;          // requests that the driver refused at first and that were served in the end
+  std::vector<OutOfMemory> examined;  // by event; only the first most_examined
+  std::uint64_t count = 0;            // number of all failed requests: each once, however many heaps refused it
+  std::uint64_t retried = 0;          // requests first refused by the driver, but finally served
 
-  /// The one setting for the whole program: of Remedies::tried, what serves most of the `fragmented`.
+  /// The one setting for the whole program: the one of Remedies::tried that serves most of the `fragmented`.
   struct Answer {
     std::size_t remedy = 0;
     std::uint64_t served = 0;
   };
-  std::uint64_t fragmented = 0;  // of those examined: nothing else can be served by another setting
+  std::uint64_t fragmented = 0;  // of those examined: no other failure can be served by another setting
   std::optional<Answer> answer;  // none: nothing serves any of them
 
-  /// The failed request that a refusal belongs to; null when it is none of those examined.
+  /// The failed request that a refusal belongs to; null if it was not examined.
   const OutOfMemory* of_event(std::uint64_t event) const;
 
   static constexpr std::size_t most_examined = 100;
 };
 
-/// Judges every request that failed, the first OutOfMemories::most_examined of them.
+/// Judges every failed request, up to the first OutOfMemories::most_examined.
 OutOfMemories judge_failures(const Trace& trace, const RecordedBlocks& blocks, const Remedies& remedies);
 
 /// The verdict in a few sentences with its numbers.
 std::string explanation(const OutOfMemory& oom);
 
-/// The first setting that serves a request, or that none of those tried does; empty where none can.
+/// The first setting that serves a request, or that none of those tried does; empty if none can.
 std::string survivor_text(const Remedies& remedies, const OutOfMemory& oom);
 
-/// A line of `width` characters for the bytes from `begin` to `end`: full, partly or not at all in use.
+/// A line of `width` characters for the bytes from `begin` to `end`: full, partly used or unused.
 std::string strip_of(std::span<const HeapBlock> blocks, Address begin, Address end, std::size_t width);
 
 }  // namespace memreel

@@ -45,7 +45,7 @@ std::string not_known(const OutOfMemory& oom) {
          " free: another program took them since, or a limit applies.";
 }
 
-/// What a pool asked of the driver for this request, and did not get.
+/// What a pool requested from the driver for this request and did not get.
 std::string what_the_driver_refused(const OutOfMemory& oom) {
   std::string text;
   for (std::size_t i = 1; i < oom.refusals.size(); ++i) {

@@ -1,4 +1,4 @@
-// Free memory by who may use it: pool, stream and size class.
+// Free memory by the pool, stream and size class that may use it.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ struct PoolStreamUse {
   Bytes free() const { return reserved - live - pending; }
 };
 
-/// Of a heap at an instant; those that hold most free memory first.
+/// For a heap at an instant; by free memory, descending.
 std::vector<PoolStreamUse> pool_streams_of(const HeapMap& map);
 
-/// Free memory in gaps that are large enough for a request, which can't use them.
+/// Free memory in gaps large enough for a request that can't use them.
 struct Stranded {
   Bytes other_streams;  // of its pool and size class
-  Bytes other_pools;    // of another pool or size class, on whatever stream
+  Bytes other_pools;    // of another pool or size class, on any stream
 };
 
 Stranded stranded_for(const HeapMap& map, const PoolStreamKey& pool_stream, Bytes requested);

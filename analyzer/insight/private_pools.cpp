@@ -12,7 +12,7 @@
 namespace memreel {
 namespace {
 
-/// What a stack says of captures.
+/// What a stack reveals about captures.
 enum class Capture : std::uint8_t { none, begins, is_near };
 
 std::vector<Capture> captures_of(const Tables& tables) {
@@ -31,7 +31,7 @@ std::vector<Capture> captures_of(const Tables& tables) {
   return captures;
 }
 
-/// PyTorch's ids: (n, 0) for the pool that a CUDA graph makes for itself, (0, n) for one that the program made
+/// PyTorch's ids: (n, 0) for a pool that a CUDA graph creates for itself, (0, n) for one created by the program
 /// (c10/cuda/MemPool.cpp).
 bool is_made_by_capture(const Pool& pool) { return !pool.inferred && pool.key_high != 0 && pool.key_low == 0; }
 
@@ -47,7 +47,7 @@ class PoolUses {
     const Origin& origin = trace_.tables[events.origin[i]];
     if (origin.heap != heap_) return;
     if (kind == EventKind::alloc) return see_alloc(i, origin);
-    // A capture empties the cache before it begins, and makes its random generators' seeds outside of its pool.
+    // A capture empties the cache before it begins, and allocates its random generators' seeds outside its pool.
     if (capture_at(i) != Capture::none) threads_[origin.thread].near_capture = true;
     if (is_segment(kind)) see_segment(kind, origin.pool, events.size[i]);
   }
@@ -65,16 +65,16 @@ class PoolUses {
  private:
   struct State {
     PrivatePool found;
-    bool open = false;       // the last of its uses goes on
-    bool has_begun = false;  // more of it was seen than what begins a capture
+    bool open = false;       // its last use is still running
+    bool has_begun = false;  // more of it was seen than the start of a capture
     ThreadId owner = ThreadId::unknown;
     Bytes use_live;  // of the last use's own requests, whether open or not
-    Bytes growth;    // reserved for the request that comes next
+    Bytes growth;    // reserved for the next request
   };
 
   struct Thread {
     PoolId pool = PoolId::default_pool;  // of its last request
-    bool near_capture = false;           // something of a capture was seen since
+    bool near_capture = false;           // part of a capture was seen since
   };
 
   /// An allocation in a private pool, and the use that requested it.

@@ -1,4 +1,4 @@
-// What CUDA graphs and torch.cuda.MemPool keep apart: what each private pool holds, and what each capture added to it.
+// Private pools of CUDA graphs and torch.cuda.MemPool: what each holds, and what each capture added to it.
 #pragma once
 
 #include <algorithm>
@@ -9,36 +9,36 @@
 
 namespace memreel {
 
-/// A stretch of requests to a private pool: the capture of a CUDA graph, or a use of a torch.cuda.MemPool.
+/// A run of requests to a private pool: the capture of a CUDA graph, or a use of a torch.cuda.MemPool.
 struct PoolUse {
   std::uint64_t event = 0;        // of its first request
-  StackId stack = StackId::none;  // likewise
+  StackId stack = StackId::none;  // of its first request
   std::uint64_t allocations = 0;
   Bytes grew;  // what the pool reserved for it: the marginal cost of this graph
-  Bytes used;  // the most that its own requests held at once
-  Bytes kept;  // of these, what is live when the pool's next use begins; of the last one, when the trace ends
+  Bytes used;  // the highest that its own requests held at once
+  Bytes kept;  // of these, still live when the pool's next use begins or, for the last one, when the trace ends
 };
 
-/// Bytes are those requested, but for reserved ones.
+/// Bytes are requested bytes, except for `reserved`.
 struct PrivatePool {
   PoolId pool = PoolId::default_pool;
-  bool has_captures = false;  // stacks or its id show that CUDA graphs were captured into it
+  bool has_captures = false;  // its stacks or id show that CUDA graphs were captured into it
   Bytes reserved, live;       // when the trace ends
   Bytes peak_reserved, peak_live;
   std::vector<PoolUse> uses;
 
-  /// Only the pool's own next use can take it. With what rounding takes.
+  /// Only the pool's own next use can take it. Includes rounding.
   Bytes reusable() const { return reserved - std::min(live, reserved); }
-  /// What its uses would need beyond the pool's peak if each had a pool of its own.
+  /// What its uses would need beyond the pool's peak if each had its own pool.
   Bytes shared() const;
 };
 
-/// The private pools of `heap` that were allocated from, in order of their ids. A driver has none: what recordings call
+/// The private pools of `heap` that served allocations, in order of their ids. A driver has none: what recordings call
 /// its pools are kinds of its memory.
 ///
-/// A use belongs to the thread that begins it, and what other threads request meanwhile counts to it: a backward pass
-/// runs on threads of its own. It ends where its thread allocates elsewhere in the heap, or where another capture
-/// begins (torch/cuda/graphs.py on the stack). Two captures with neither between them are one. Time: linear.
+/// A use belongs to the thread that begins it; requests of other threads meanwhile count towards it: a backward pass
+/// runs on its own threads. It ends where its thread allocates elsewhere in the heap, or where another capture begins
+/// (torch/cuda/graphs.py on the stack). Two captures with neither between them are one. Time: linear.
 std::vector<PrivatePool> private_pools(const Trace& trace, HeapId heap);
 
 }  // namespace memreel

@@ -23,10 +23,10 @@ struct Candidate {
   std::string text;
 };
 
-/// Larger than what any device has: such a request is damage, and a policy could simulate it for hours.
+/// Larger than any device: such a request is corrupt, and a policy could simulate it for hours.
 constexpr Bytes nonsense = 64_GiB * 1024;
 
-/// PyTorch's where there are any, else those of other pools.
+/// PyTorch's pools if there are any, else those of other frameworks.
 std::vector<Prepared> pools_of(const Trace& trace) {
   std::vector<Prepared> heaps = prepare(trace);
   std::erase_if(heaps, [](const Prepared& heap) {
@@ -88,7 +88,7 @@ Prepared on_one_stream(Prepared heap) {
   return heap;
 }
 
-/// One candidate, ready to run.
+/// A candidate, ready to run.
 struct Trial {
   BoundPolicy policy;
   std::span<const Prepared> heaps;
@@ -102,7 +102,7 @@ Trial trial_of(const PolicySpec& spec, std::span<const Prepared> heaps) {
   return trial;
 }
 
-/// Those for which there was not enough memory stay empty.
+/// Trials without enough memory to run stay empty.
 void run_all(std::span<Trial> trials, unsigned threads,
              const std::function<void(std::uint64_t done, std::uint64_t total)>& on_progress) {
   if (trials.empty()) return;
@@ -191,7 +191,7 @@ Remedies replay_remedies(const Trace& trace, std::uint64_t rows, unsigned thread
     outcome.changes = changes(baseline, outcome.policy);
     outcome.best_known = only_expands(baseline, outcome.policy);
   }
-  // Where requests fail, what counts is that they are served; and less than peak_margin is no difference.
+  // If requests fail, serving them counts; a difference below peak_margin does not.
   const bool fails = remedies.baseline.failures() > 0;
   const auto margin = static_cast<std::int64_t>(peak_margin * static_cast<double>(remedies.baseline_peak.count));
   std::int64_t most = 0;

@@ -28,14 +28,14 @@ Frames frames_in(const Tables& tables, StackId stack) {
 
 bool is_named(std::string_view file, std::string_view name) { return file.substr(file.rfind('/') + 1) == name; }
 
-/// Of collector/include/memreel/memreel.h or the Python package, wherever a program keeps its copy. That of the package
-/// is one file, which may be called memreel.py.
+/// Frames of collector/include/memreel/memreel.h or the Python package, wherever a program keeps its copy. The package
+/// is a single file, which may be called memreel.py.
 bool says_memreel(const FrameText& frame) {
   return is_named(frame.file, "memreel.py") || is_named(frame.file, "memreel.h") ||
          frame.file.ends_with("/memreel/annotate.py");
 }
 
-/// What is known of each frame of a trace, looked up once.
+/// Properties of each frame of a trace, computed once.
 class FrameKinds {
  public:
   FrameKinds(const Tables& tables, std::span<const std::string> patterns) : kinds_(tables.frames.size()) {
@@ -60,9 +60,9 @@ class FrameKinds {
   std::vector<Kind> kinds_;
 };
 
-/// Without annotations, what they call, and what is to be skipped. A stack of nothing else stays as it is.
+/// Drops annotations, what they call, and frames to be skipped. A stack of nothing else stays unchanged.
 Frames shortened(const Frames& frames, const FrameKinds& kinds) {
-  // Nothing is inside of an annotation but the way into the recorder.
+  // Below an annotation there is only the path into the recorder.
   auto begin = std::ranges::find_if(frames, [&](FrameId frame) { return kinds.is_annotation(frame); });
   if (begin == frames.end()) begin = frames.begin();
   while (begin != frames.end() && kinds.is_annotation(*begin)) ++begin;
@@ -71,7 +71,7 @@ Frames shortened(const Frames& frames, const FrameKinds& kinds) {
   return rest.empty() ? frames : rest;
 }
 
-/// Rows of the table of stacks, each once.
+/// Rows of the stack table, each once.
 class StackRows {
  public:
   explicit StackRows(Tables& tables) : tables_(&tables) {
@@ -94,12 +94,12 @@ class StackRows {
   std::map<std::pair<FrameId, StackId>, StackId> rows_;
 };
 
-/// PyTorch's own frames, inside of the user's, tell what an allocation is for.
+/// PyTorch's own frames, below the user's, show what an allocation is for.
 bool is_torch(std::string_view heap) { return heap.starts_with("torch."); }
 
 using SourcePlace = std::tuple<std::string_view, std::string_view, std::uint32_t>;  // function, file, line
 
-/// How many frames of `frames` lead up to its `count` innermost of the user's own, these included.
+/// The number of frames of `frames` from the innermost through the `count`-th innermost of user code.
 std::size_t frames_through(const Frames& frames, const FrameKinds& kinds, std::size_t count) {
   std::size_t i = 0;
   for (; i < frames.size() && count > 0; ++i)
@@ -107,8 +107,8 @@ std::size_t frames_through(const Frames& frames, const FrameKinds& kinds, std::s
   return i;
 }
 
-/// Of how many own frames, counted from the innermost, all `stacks` have the same; 0 where no two of them differ
-/// further out.
+/// The number of user frames, from the innermost, that are equal in all `stacks`; 0 if no two of them differ further
+/// out.
 std::size_t wrapper_depth(const Tables& tables, const std::vector<Frames>& stacks, const FrameKinds& kinds) {
   const auto place = [&](const Frames& frames, std::size_t depth) -> std::optional<SourcePlace> {
     const std::size_t through = frames_through(frames, kinds, depth + 1);
@@ -138,7 +138,7 @@ std::vector<std::string> skip_frames(Trace& trace, std::span<const std::string> 
   EventColumns& events = trace.events;
   const FrameKinds kinds(tables, patterns);
   StackRows rows(tables);
-  std::unordered_map<StackId, Frames> shorter;                       // by the stack of before
+  std::unordered_map<StackId, Frames> shorter;                       // by original stack
   std::unordered_map<HeapId, std::unordered_set<StackId>> of_heaps;  // where allocations were made
   std::unordered_set<HeapId> with_unknown;
   for (std::size_t i = 0; i < events.count(); ++i) {

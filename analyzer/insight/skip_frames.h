@@ -1,4 +1,4 @@
-// Frames that stand between an allocation and whoever asked for it.
+// Removes frames between an allocation and the code that requested it.
 #pragma once
 
 #include <span>
@@ -9,14 +9,13 @@
 
 namespace memreel {
 
-/// Leaves these frames out of the stacks of a trace's events:
-/// - memreel's own, by which an annotated program says what its pool does (memreel.h, `import memreel`), with what is
-///   inside of them: ctypes, libffi;
-/// - those whose function or file matches one of `patterns` (suppressions.h), wherever they are;
-/// - in each heap but PyTorch's, a wrapper that all allocations go through: the innermost frames of the user's own
-/// code, as long as
-///   these are the same place for all of them, where several places call it.
-/// Returns one sentence for each such wrapper. O(events + frames of all stacks).
+/// Removes these frames from the stacks of a trace's events:
+/// - memreel's own, through which an annotated program describes its pool (memreel.h, `import memreel`), and those
+///   below: ctypes, libffi;
+/// - those whose function or file matches one of `patterns` (suppressions.h), anywhere in the stack;
+/// - in each heap except PyTorch's, a wrapper that all allocations go through: the innermost user frames, as long as
+///   they are the same place for all allocations, if several places call the wrapper.
+/// Returns one sentence per wrapper. O(events + frames of all stacks).
 std::vector<std::string> skip_frames(Trace& trace, std::span<const std::string> patterns);
 
 }  // namespace memreel

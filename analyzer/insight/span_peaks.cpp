@@ -9,12 +9,12 @@
 namespace memreel {
 namespace {
 
-/// Live bytes of one heap as the trace goes on, and their maximum since any earlier event.
+/// The live bytes of one heap over the trace, and their maximum since any earlier event.
 class LiveSeries {
  public:
   explicit LiveSeries(const Trace& trace, HeapId heap) : trace_(trace), heap_(heap) {}
 
-  /// Whether event `i` allocates in the heap; to be called for each event in order.
+  /// Whether event `i` allocates in the heap; call for each event in order.
   bool see(std::size_t i) {
     const EventColumns& events = trace_.events;
     const AllocationId id = events.allocation[i];
@@ -24,7 +24,7 @@ class LiveSeries {
     if (trace_.tables[events.origin[begin]].heap != heap_) return false;
     live_ = is_more ? live_ + events.size[begin] : live_ - events.size[begin];
     if (!is_more) return false;
-    // Of two maxima the later stands for both, unless the earlier is higher.
+    // Of two maxima, the later represents both unless the earlier is higher.
     while (!falling_.empty() && falling_.back().live <= live_) falling_.pop_back();
     falling_.push_back({.live = live_, .events = i + 1});
     return true;
@@ -32,7 +32,7 @@ class LiveSeries {
 
   Bytes live() const { return live_; }
 
-  /// The highest since `events` events had happened and `live` bytes were live.
+  /// The highest value since `events` events had happened and `live` bytes were live.
   SpanPeak highest_since(std::uint64_t events, Bytes live) const {
     const auto first = std::ranges::upper_bound(falling_, events, {}, &SpanPeak::events);
     return first != falling_.end() && first->live > live ? *first : SpanPeak{.live = live, .events = events};
@@ -42,10 +42,10 @@ class LiveSeries {
   const Trace& trace_;
   HeapId heap_;
   Bytes live_;
-  std::vector<SpanPeak> falling_;  // by events, each lower than the one before it
+  std::vector<SpanPeak> falling_;  // by events, each lower than its predecessor
 };
 
-/// Names live as long as the trace.
+/// Names must outlive this object; the trace owns them.
 class RangeTree {
  public:
   RangeTree(const LiveSeries& series, std::size_t most) : series_(series), most_(most) {}
@@ -63,7 +63,7 @@ class RangeTree {
     open.push_back({.node = entry->second, .name = name, .events = events, .live = series_.live()});
   }
 
-  /// Ends of ranges that began before the recording did are nobody's.
+  /// Ignore ends of ranges that began before the recording.
   void end(ThreadId thread, std::string_view name) {
     constexpr std::ptrdiff_t farthest = 64;  // ranges that overlap instead of nesting
     std::vector<Open>& open = open_[thread];

@@ -1,4 +1,4 @@
-// The most that a heap held during parts of a run: the phases of its steps, and the ranges that the program names.
+// Peaks of a heap during parts of a run: the phases of its steps, and the ranges named by the program.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 namespace memreel {
 
 struct SpanPeak {
-  Bytes live;                // requested bytes, at their highest during any of it
-  std::uint64_t events = 0;  // that had happened by then
+  Bytes live;                // requested bytes, their highest during any occurrence
+  std::uint64_t events = 0;  // number of events by then
 };
 
 struct PhasePeak {
@@ -25,19 +25,19 @@ struct PhasePeak {
 /// Ranges with one name inside ranges with one name: nodes of a tree.
 struct RangePeak {
   std::string name;
-  std::optional<std::size_t> parent;  // an earlier one
-  std::uint32_t depth = 0;            // of ranges inside no other: 0
-  std::uint64_t count = 0;            // how often it was entered
+  std::optional<std::size_t> parent;  // an earlier element
+  std::uint32_t depth = 0;            // 0 for outermost ranges
+  std::uint64_t count = 0;            // number of times it was entered
   SpanPeak peak;
-  Bytes rise;  // the most that live bytes were above what they were when one of them began
+  Bytes rise;  // the largest rise of live bytes above their value when a range began
 };
 
-/// Phases in which the heap allocates. `categories`: of the trace.
+/// The phases in which the heap allocates. `categories`: of the trace.
 std::vector<PhasePeak> phase_peaks(const Trace& trace, const Categories& categories, HeapId heap);
 
-/// Parents before their children, else as first entered; at most `most_ranges`, those entered later are left out.
-/// Ranges nest by thread; one that never ends, ends with the trace. What other threads allocate meanwhile counts. Time:
-/// events and the logarithm of them for each range.
+/// Parents before their children, otherwise in order of first entry; at most `most_ranges`, dropping later ones. Ranges
+/// nest by thread; one that never ends, ends with the trace. Allocations of other threads meanwhile count. Time:
+/// events, plus their logarithm per range.
 std::vector<RangePeak> range_peaks(const Trace& trace, HeapId heap, std::size_t most_ranges = 4096);
 
 }  // namespace memreel

@@ -14,7 +14,7 @@ constexpr std::array<std::string_view, 10> frameworks{
     "benchmark_cache",  // cuDNN's choice of algorithm per shape
 };
 
-/// `text` begins with `piece` at `at`.
+/// Whether `text` contains `piece` at `at`.
 bool has_at(std::string_view text, std::size_t at, std::string_view piece) {
   return text.substr(at).starts_with(piece);
 }
@@ -29,7 +29,7 @@ std::string_view trimmed(std::string_view line) {
 }  // namespace
 
 bool matches(std::string_view pattern, std::string_view name) {
-  bool floating = !pattern.starts_with('^');  // may the next piece be anywhere further on
+  bool floating = !pattern.starts_with('^');  // the next piece may be anywhere further on
   if (!floating) pattern.remove_prefix(1);
   const bool to_end = pattern.ends_with('$');
   if (to_end) pattern.remove_suffix(1);

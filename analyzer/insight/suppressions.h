@@ -1,4 +1,4 @@
-// What a person has judged already: call sites that are not to be accused, in the syntax of LeakSanitizer.
+// Call sites that the user has judged and that are not to be reported, in the syntax of LeakSanitizer.
 #pragma once
 
 #include <cstdint>
@@ -16,26 +16,27 @@ struct Suppression {
   bool built_in = false;
 };
 
-/// A list of `leak:PATTERN`. A pattern is looked for in the function, the file and the module of every frame; `*`
-/// stands for anything, `^` and `$` for the beginning and the end of the name.
+/// A list of `leak:PATTERN`. A pattern is searched in the function, file and module of every frame; `*` matches
+/// anything, `^` and `$` the beginning and end of the name.
 class Suppressions {
  public:
-  /// Those of known frameworks: memory that a library takes once per handle, stream or shape and keeps by design.
+  /// Suppressions for known frameworks: memory that a library takes once per handle, stream or shape and keeps by
+  /// design.
   static Suppressions built_in();
 
-  /// One line each, blank lines and those that begin with `#` aside. `where`: the name for errors.
+  /// One per line; blank lines and lines that begin with `#` are ignored. `where`: the name used in errors.
   Result<void> add_lines(std::string_view text, const std::string& where);
 
   const std::vector<Suppression>& all() const { return all_; }
 
-  /// The first that matches a frame of `stack`; null when none does.
+  /// The first that matches a frame of `stack`; null if none does.
   const Suppression* match(const Tables& tables, StackId stack) const;
 
  private:
   std::vector<Suppression> all_;
 };
 
-/// Whether a name matches a pattern as above.
+/// Whether a name matches a pattern as described above.
 bool matches(std::string_view pattern, std::string_view name);
 
 }  // namespace memreel

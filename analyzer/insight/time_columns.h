@@ -1,4 +1,4 @@
-// The columns of a picture of a trace: equal stretches of its time.
+// The columns of a chart of a trace: equal stretches of its time.
 #pragma once
 
 #include <algorithm>
@@ -8,10 +8,10 @@
 
 namespace memreel {
 
-/// Of a trace without times, stretches of equally many events.
+/// For a trace without times, stretches of equally many events.
 class TimeColumns {
  public:
-  /// `events`: not empty; outlives this. `columns`: at least 1.
+  /// `events` must not be empty and must outlive this object. `columns`: at least 1.
   TimeColumns(const EventColumns& events, std::size_t columns)
       : events_(events),
         columns_(columns),
@@ -24,7 +24,7 @@ class TimeColumns {
   Nanoseconds begin() const { return begin_; }
   Nanoseconds end() const { return end_; }
 
-  /// Of event `i`. To be asked in the order of events: times can go back a little where threads meet, columns don't.
+  /// The column of event `i`. Call in event order: times can go back a little where threads meet; columns don't.
   std::size_t column(std::size_t i) {
     const double at = timed_ ? static_cast<double>((events_.time[i] - begin_).count()) : static_cast<double>(i);
     const double share = std::max(0.0, at) / span_;

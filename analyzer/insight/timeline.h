@@ -1,4 +1,4 @@
-// The memory of a heap over time in as many columns as a picture has, with exact minima and maxima.
+// The memory of a heap over time in the columns of a chart, with exact minima and maxima.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,21 @@ struct MemoryRange {
   friend bool operator==(const MemoryRange&, const MemoryRange&) = default;
 };
 
-/// What a heap held during one stretch of time: the value at its beginning and all that followed in it.
+/// The range of a heap's memory during one stretch of time: the value at its beginning and all later ones in it.
 struct MemoryColumn {
   MemoryRange live;       // requested and not freed
-  MemoryRange allocated;  // the same in blocks
+  MemoryRange allocated;  // the same, in block sizes
   MemoryRange reserved;
 };
 
 struct MemoryTimeline {
   HeapId heap = HeapId::none;
-  Nanoseconds begin{}, end{};  // of the trace; both 0 when it has no times: columns are then of equally many events
+  Nanoseconds begin{}, end{};  // of the trace; both 0 if it has no times: columns then have equally many events
   std::vector<MemoryColumn> columns;
-  std::vector<std::size_t> failures;  // columns with a failed request, ascending, each once
+  std::vector<std::size_t> failures;  // columns with a failed request, ascending and distinct
 };
 
-/// One for each heap that has allocations, in order of their ids.
+/// One timeline per heap with allocations, in order of heap ids.
 std::vector<MemoryTimeline> memory_timelines(const Trace& trace, const RecordedBlocks& blocks, std::size_t columns);
 
 }  // namespace memreel

@@ -100,7 +100,7 @@ class PoolChunks {
   }
 
   std::vector<Chunk> chunks_;
-  std::size_t mapped_ = 0, unmapped_ = 0;  // together the number of chunks
+  std::size_t mapped_ = 0, unmapped_ = 0;  // their sum is the number of chunks
 };
 
 }  // namespace memreel

@@ -1,4 +1,4 @@
-// A device whose addresses tell which memory was got first.
+// A device whose addresses follow the order of allocation.
 #pragma once
 
 #include <iterator>
@@ -9,11 +9,11 @@
 
 namespace memreel {
 
-/// Stands between a policy and a device: what is got later has the higher address. So a policy that breaks ties by
-/// address breaks them by the age of the memory and then by address, as PyTorch does since 2.13.
+/// An adapter between a policy and a device: memory obtained later has a higher address. A policy that breaks ties by
+/// address thus breaks them by the age of the memory and then by address, as PyTorch does since 2.13.
 class AscendingAddresses final : public Device {
  public:
-  /// `device` must outlive this.
+  /// `device` must outlive this object.
   explicit AscendingAddresses(Device& device) : device_(device) {}
 
   /// The device's address for one of the policy's.
@@ -59,7 +59,7 @@ class AscendingAddresses final : public Device {
 
   Device& device_;
   Address next_{alignment.count};
-  std::map<Address, Address> real_;  // by the policy's address: where it begins on the device
+  std::map<Address, Address> real_;  // by the policy's address: its start on the device
 };
 
 }  // namespace memreel

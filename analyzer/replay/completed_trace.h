@@ -1,4 +1,4 @@
-// What of a recorded trace is judged.
+// Prepares a recorded trace for analysis.
 #pragma once
 
 #include <cstddef>
@@ -12,44 +12,45 @@
 
 namespace memreel {
 
-/// Makes a trace what every analysis judges, and the viewer shows: its levels are tied (analyzer/history/levels.h), so
-/// that nothing is counted twice, and it has the calls that PyTorch's allocator leaves no record of (torch_calls.h).
-/// Returns how much that changed; 0: nothing.
+/// Completes a trace for all analyses and the viewer: links its levels (analyzer/history/levels.h), so that nothing is
+/// counted twice, and adds the calls that PyTorch's allocator does not record (torch_calls.h). Returns the number of
+/// changes; 0: none.
 std::size_t complete_trace(Trace& trace);
 
-/// Whether complete_trace() may change a trace with these.
+/// Whether complete_trace() may change a trace with this header and these tables.
 bool may_be_completed(const Header& header, const Tables& tables);
 
-/// The same block by block, for a trace that is read more than once. Memory: segments, and what the driver gave.
+/// The same block by block, for a trace that is read more than once. Memory: segments, and the driver's allocations.
 class CompletedStream {
  public:
   /// `tables` may grow, and must outlive the first pass.
   explicit CompletedStream(const Tables& tables) : ties_(tables) {}
 
-  /// The first pass: the next events.
+  /// The first pass: processes the next events.
   void see(const EventColumns& events);
-  /// Ends it; `tables` are complete now. False: there is nothing to change, and no second pass.
+  /// Ends the first pass; `tables` must be complete. Returns false if there is nothing to change, so no second pass is
+  /// needed.
   bool end_first_pass(const Header& header, const Tables& tables);
-  /// The second pass: the same events once more.
+  /// The second pass: processes the same events again.
   void see_again(const EventColumns& events);
   void end_second_pass();
 
-  /// With the origins of the events that changed; after the second pass.
+  /// Includes the origins of changed events; valid after the second pass.
   const Tables& tables() const { return tables_; }
 
-  /// Says what the trace's events are, from its beginning; after the second pass, as often as it takes.
+  /// Yields the trace's final events from the beginning; may be created repeatedly after the second pass.
   class Pass {
    public:
     explicit Pass(const CompletedStream& subject) : subject_(&subject) {}
-    /// What the next events are. Valid until the next call.
+    /// The final form of the next events. Valid until the next call.
     const EventColumns& next(const EventColumns& events);
 
    private:
     const CompletedStream* subject_;
     EventColumns out_;
-    std::uint32_t seen_ = 0;  // of the trace
-    std::uint32_t tied_ = 0;  // those left once the levels are tied
-    std::size_t call_ = 0;    // the next
+    std::uint32_t seen_ = 0;  // number of events of the trace
+    std::uint32_t tied_ = 0;  // number of events left after linking levels
+    std::size_t call_ = 0;    // index of the next
   };
 
  private:

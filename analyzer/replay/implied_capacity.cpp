@@ -8,7 +8,7 @@
 namespace memreel {
 namespace {
 
-/// A damaged trace may say anything: sums stay at the largest size.
+/// Saturates: a damaged trace may contain any size.
 Bytes sum(Bytes a, Bytes b) {
   constexpr Bytes largest{std::numeric_limits<std::uint64_t>::max()};
   return a > largest - b ? largest : a + b;
@@ -36,7 +36,7 @@ void ImpliedCapacity::see(EventKind kind, Bytes size, std::uint64_t value) {
     return;
   }
   if (kind == EventKind::segment_alloc || kind == EventKind::segment_map) {
-    // Collecting garbage releases too, at any time that more than the threshold is reserved.
+    // Garbage collection also releases, whenever more than the threshold is reserved.
     if (burst_.running && !burst_.asked_for)
       refuse(std::max(sum(burst_.held_before, size), settings_.collected_below(burst_.held_before)));
     hold(size);

@@ -1,4 +1,4 @@
-// How much memory the recorded program can have been allowed, judged by what the device said and by what was refused.
+// How much memory the recorded program can have been allowed, from the device's reports and the refusals.
 #pragma once
 
 #include <map>
@@ -16,36 +16,36 @@
 
 namespace memreel {
 
-/// What a trace knows of the memory that a heap could have.
+/// The bounds that a trace gives on the memory available to a heap.
 struct CapacityBounds {
-  Bytes least;                  // held at some time, so there was as much
-  std::optional<Bytes> most;    // the largest capacity at which all that was refused is refused; none: nothing was
-  std::optional<Bytes> device;  // what the device has in all, by its own account
-  bool by_device = false;       // the device's account limits `most`, or would: not refusals alone
+  Bytes least;                  // held at some time, so at least this much was available
+  std::optional<Bytes> most;    // the largest capacity that still refuses every refused request; none: nothing was
+  std::optional<Bytes> device;  // the device's total memory, as it reports
+  bool by_device = false;       // `most` follows, or would follow, from the device's report and not only from refusals
 };
 
 /// The bounds of one heap. A refusal shows as a failed request, or as segments released inside a request before it was
-/// granted one: what was asked for did not fit beside what the heap held. Where the device said how much was free at a
-/// refusal, that and what the heap held is all that it could have. Else the samples of the device bound it, and a
-/// memory fraction that was set where the allocator reads its settings. When no single capacity explains everything
-/// (others used the device too), the most that the heap ever held.
+/// granted one: what was requested did not fit next to what the heap held. If the device reported its free memory at a
+/// refusal, that plus what the heap held is all it could have. Otherwise the samples of the device bound it, and a
+/// memory fraction set in the allocator's settings. If no single capacity explains everything (others used the device
+/// too), the bound is the most that the heap ever held.
 ///
-/// Segment sizes of failed requests follow torch.native where the heap is PyTorch's. The driver's heap holds its
+/// Segment sizes of failed requests follow torch.native if the heap is PyTorch's. The driver's heap holds its
 /// allocations, any other its segments.
 class ImpliedCapacity {
  public:
   ImpliedCapacity(Level level, bool is_torch) : level_(level), is_torch_(is_torch) {}
 
-  /// The allocator's settings from here on.
+  /// Sets the allocator's settings from here on.
   void set(const std::map<std::string, std::string>& settings);
-  /// The next event of the heap, of any kind. `size` of a free: its allocation's. `value`: as in Event.
+  /// Processes the next event of the heap, of any kind. `size` of a free: that of its allocation. `value`: as in Event.
   void see(EventKind kind, Bytes size, std::uint64_t value);
-  /// The device says what is used of it, and what is free.
+  /// The device reports its used and free memory.
   void sample(Bytes used, Bytes free);
   CapacityBounds bounds() const;
 
  private:
-  /// Releases in one go. What they were for shows in what follows them.
+  /// Consecutive releases. Their purpose shows in what follows them.
   struct Burst {
     bool running = false;
     bool asked_for = false;  // by the program: empty_cache
@@ -63,22 +63,22 @@ class ImpliedCapacity {
   double fraction_ = 1;
   Bytes held_, most_held_;
   std::optional<Bytes> least_refused_;
-  std::optional<Bytes> at_refusals_;  // held and free when something was refused: the least
-  std::optional<Bytes> at_samples_;   // held and free when the device was asked: the most
+  std::optional<Bytes> at_refusals_;  // held plus free at a refusal: the minimum
+  std::optional<Bytes> at_samples_;   // held plus free at a sample: the maximum
   std::optional<Bytes> device_;
   Burst burst_;
 };
 
-/// The bounds of every heap of a trace, event by event: those of a trace in memory and of one that is streamed.
+/// The bounds of every heap of a trace, event by event, whether the trace is in memory or streamed.
 class ImpliedCapacities {
  public:
-  /// `tables` may grow, and must outlive this.
+  /// `tables` may grow, and must outlive this object.
   explicit ImpliedCapacities(const Tables& tables) : tables_(&tables) {}
 
-  /// `heap`: that of the event; of a free, that of its allocation. `size` and `value` as for ImpliedCapacity.
+  /// `heap`: that of the event; for a free, that of its allocation. `size` and `value` as for ImpliedCapacity.
   void see(EventKind kind, HeapId heap, const Origin& origin, Bytes size, std::uint64_t value);
-  /// `most` only of PyTorch's heaps, and of a driver's whose device was sampled: other pools don't record how large
-  /// they were.
+  /// `most` is set only for PyTorch's heaps, and for a driver's heap whose device was sampled: other pools don't record
+  /// their size.
   CapacityBounds bounds(HeapId heap) const;
 
  private:
@@ -92,8 +92,8 @@ class ImpliedCapacities {
 /// The bounds of all heaps of a trace, by HeapId.
 std::vector<CapacityBounds> capacity_bounds(const Trace& trace);
 
-/// The device of a replay when nobody names another: with the implied capacity, which the program was told of, as a
-/// memory fraction is; unlimited when nothing implies one.
+/// The default device of a replay: with the implied capacity, known to the program in the way of a memory fraction;
+/// unlimited if nothing implies one.
 DeviceModel implied_device(const Prepared& heap);
 
 }  // namespace memreel

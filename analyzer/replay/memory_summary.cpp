@@ -28,7 +28,7 @@ void change(PoolStatistics& statistics, bool small, std::uint64_t up, std::uint6
   if (down > up) decrease(statistics, small, down - up);
 }
 
-/// Keeps the allocator's books.
+/// Maintains the allocator's statistics.
 class SummaryObserver {
  public:
   SummaryObserver(std::uint32_t slots, Bytes oversize, MemorySummary& summary)
@@ -47,7 +47,7 @@ class SummaryObserver {
   void mapped(const MappedBytes& memory) { increase(summary_->reserved_bytes, memory.small, memory.size.count); }
   void unmapped(const MappedBytes& memory) { decrease(summary_->reserved_bytes, memory.small, memory.size.count); }
   void allocated(std::uint32_t slot, bool small, Bytes requested, Bytes taken, Bytes left, bool was_split) {
-    // The block that was found is no free piece of a segment any more; what is left of it is one.
+    // The block found is no longer a free piece of a segment; its remainder is one.
     const bool leaves = left.count > 0;
     change(summary_->inactive_split, small, leaves ? 1 : 0, was_split ? 1 : 0);
     change(summary_->inactive_split_bytes, small, left.count, was_split ? (taken + left).count : 0);

@@ -3,10 +3,10 @@
 // Meanings as in c10/core/CachingDeviceAllocator.h and c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11:
 // - allocated: handed out and not freed; block sizes, so after rounding;
 // - active: allocated, or freed while the device is still busy with it;
-// - requested: what the program asked for, of active blocks;
+// - requested: the requested bytes of active blocks;
 // - reserved: segments held from the device;
 // - inactive split ("non-releasable"): free blocks that share their segment with others, so that the segment can't be
-//   given back.
+//   released.
 #pragma once
 
 #include <array>
@@ -46,16 +46,17 @@ struct PoolStatistics {
 struct MemorySummary {
   HeapId heap = HeapId::none;
   std::int32_t device = 0;
-  bool exact = false;  // the simulated allocator repeated the recording; else the metrics are an estimate
+  bool exact = false;  // the simulated allocator reproduced the recording; otherwise the metrics are an estimate
 
   PoolStatistics allocated_bytes, active_bytes, requested_bytes, reserved_bytes, inactive_split_bytes;
   PoolStatistics allocations, active, segments, inactive_split;  // counts
-  Statistic oversize_allocations, oversize_segments;             // of max_split_size and larger; counts
+  Statistic oversize_allocations, oversize_segments;             // of at least max_split_size; counts
   std::uint64_t alloc_retries = 0;                               // requests for which every unused segment was released
   std::uint64_t ooms = 0;                                        // requests that failed
 };
 
-/// One for each heap of PyTorch's allocator, by walking its history as verify() does. Errors: there is no such heap.
+/// One summary per heap of PyTorch's allocator, from walking its history as verify() does. Errors: there is no such
+/// heap.
 Result<std::vector<MemorySummary>> memory_summaries(const Trace& trace);
 
 }  // namespace memreel

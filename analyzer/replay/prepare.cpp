@@ -22,7 +22,7 @@ struct Allocation {
   bool requested = false;  // the program freed it
 };
 
-/// Those that are alive, by id. Nothing remains of those that are gone.
+/// The live allocations, by id. Completed ones are dropped.
 class Allocations {
  public:
   void add(const Allocation& allocation) {
@@ -88,7 +88,7 @@ class HeapBuilder {
 
   void pool_end(const Origin& origin, std::uint32_t event) { push(Op::pool_ended, 0, pool_stream(origin), {}, event); }
 
-  /// True when the free is also the completion.
+  /// Returns true if the free is also the completion.
   bool free_requested(std::uint32_t slot, const Origin& origin, Bytes size, std::uint32_t event) {
     push(completes_at_request_ ? Op::free : Op::free_requested, slot, pool_stream(origin), size, event);
     if (completes_at_request_) completed(slot);
@@ -136,10 +136,10 @@ class HeapBuilder {
   std::int32_t device() const { return heap_.device; }
   bool used() const { return (heap_.slot_count > 0 || failed_) && !is_host_memory_of_driver(); }
 
-  /// Null when there are none.
+  /// Null if there are none.
   const Prepared* take_rows() {
     for_each_column([](auto& column) { column.clear(); }, taken_);
-    // The latest request to free may become a free when its completion comes.
+    // The latest free request may turn into a free when its completion comes.
     const std::size_t kept = !heap_.op.empty() && heap_.op.back() == Op::free_requested ? 1 : 0;
     const std::size_t count = heap_.count() - kept;
     if (count == 0) return nullptr;
@@ -210,17 +210,17 @@ class HeapBuilder {
 
   const Tables* tables_;
   Prepared heap_;
-  Prepared taken_;  // rows, no longer in heap_
+  Prepared taken_;  // rows moved out of heap_
   std::map<std::pair<PoolId, StreamId>, std::uint32_t> pool_streams_;
   std::vector<std::uint32_t> free_slots_;
   std::optional<UnsplitPools> unsplit_;  // of PyTorch's allocator
   bool completes_at_request_ = false;
-  bool failed_ = false;  // at least once to allocate
+  bool failed_ = false;  // at least one allocation failed
 };
 
 }  // namespace
 
-/// Sorts events to the heaps they belong to.
+/// Dispatches events to the heaps they belong to.
 class Preparation::Impl {
  public:
   explicit Impl(const Tables& tables) : tables_(tables), capacities_(tables) {}
@@ -256,7 +256,7 @@ class Preparation::Impl {
                             std::uint32_t event) {
     const AllocationId id = events.allocation[i];
     const Bytes size = events.size[i];
-    if (id == AllocationId::none) return;  // freed, but the trace never saw it allocated
+    if (id == AllocationId::none) return;  // freed, but its allocation was never recorded
     Allocation* const allocation = allocations_.find(id);
     if (kind == EventKind::alloc) {
       HeapBuilder& heap = heaps_[index(origin.heap)];
@@ -290,7 +290,7 @@ class Preparation::Impl {
     if (kind == EventKind::pool_end) heap.pool_end(origin, event);
     if (kind == EventKind::settings) heap.settings(tables_[SettingsId{static_cast<std::uint32_t>(address_or_value)}]);
     if (kind == EventKind::sync)
-      for (HeapBuilder& each : heaps_)  // streams are the device's, whichever heap heard of it
+      for (HeapBuilder& each : heaps_)  // streams belong to the device, whichever heap was notified
         if (each.device() == heap.device()) each.synchronized(origin, address_or_value, event);
   }
 

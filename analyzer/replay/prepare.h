@@ -10,15 +10,15 @@
 
 namespace memreel {
 
-/// One entry for each heap that has allocations or failed to give any; but none for page-locked host memory of the
-/// driver, which no policy allocates. All is copied: the trace may go.
+/// One entry per heap that has allocations or failed requests, except for the driver's page-locked host memory, which
+/// no policy allocates. Everything is copied: the trace may be freed.
 std::vector<Prepared> prepare(const Trace& trace);
 
-/// Prepares a trace from its events, any number of them at a time and in order. Memory: the rows that nobody took, and
-/// what is alive.
+/// Prepares a trace from its events, in order and in batches of any size. Memory: rows not yet taken, and live
+/// allocations.
 class Preparation {
  public:
-  /// `tables` may grow, and must outlive this.
+  /// `tables` may grow, and must outlive this object.
   explicit Preparation(const Tables& tables);
   Preparation(Preparation&&) noexcept;
   Preparation& operator=(Preparation&&) noexcept;
@@ -27,11 +27,11 @@ class Preparation {
   /// `first_event`: the index in the trace of the first of `events`.
   void add(const EventColumns& events, std::uint32_t first_event);
 
-  /// The rows made since the last call, in the columns of a heap of which nothing else is to be read. Null when there
-  /// are none. Valid until the next call.
+  /// The rows made since the last call, as columns of a heap whose other members must not be read. Null if there are
+  /// none. Valid until the next call.
   const Prepared* take_rows(HeapId heap);
 
-  /// The heaps that prepare() has entries for, complete but for step_ends. Called once, at the end.
+  /// The heaps that prepare() has entries for, complete except for step_ends. Call once, at the end.
   std::vector<Prepared> finish() &&;
 
  private:

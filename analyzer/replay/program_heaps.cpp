@@ -12,7 +12,7 @@
 namespace memreel {
 namespace {
 
-/// `heaps` without those that are not wanted, unless that were all.
+/// `heaps` without the unwanted ones, unless all are unwanted.
 template <class Wanted>
 std::vector<Prepared> preferring(std::vector<Prepared> heaps, Wanted wanted) {
   if (std::ranges::any_of(heaps, wanted)) std::erase_if(heaps, [&](const Prepared& heap) { return !wanted(heap); });

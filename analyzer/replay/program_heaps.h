@@ -1,5 +1,5 @@
-// Which heaps of a trace are judged, and what they ran with: a trace may hold the program's requests and what their
-// allocator asked of the driver.
+// Which heaps of a trace are judged, and the allocator they ran with: a trace may hold both the program's requests and
+// what their allocator requested from the driver.
 #pragma once
 
 #include <optional>
@@ -11,21 +11,21 @@
 
 namespace memreel {
 
-/// Those of frameworks where there are any: what they asked of the driver is their allocator's doing, not the
-/// program's. Without PyTorch's pinned host memory where there is anything else, which has an allocator of its own.
+/// The frameworks' heaps if there are any: what they requested from the driver is their allocator's doing, not the
+/// program's. Excludes PyTorch's pinned host memory, which has its own allocator, if there is anything else.
 std::vector<Prepared> only_requests(std::vector<Prepared> heaps);
 
-/// Whether a heap is of PyTorch's allocator of pinned host memory, torch.host.
+/// Whether a heap belongs to PyTorch's allocator of pinned host memory, torch.host.
 bool is_pinned_memory(const Prepared& heap);
 
-/// Those that are.
+/// The heaps for which that is true.
 std::vector<Prepared> only_pinned_memory(std::vector<Prepared> heaps);
 
-/// PyTorch's heaps of devices where there are any, else those of other frameworks, else the driver's.
+/// PyTorch's device heaps if there are any, else those of other frameworks, else the driver's.
 std::vector<Prepared> program_heaps(const Trace& trace);
 
-/// The allocator that the heaps of a device ran with, and those of its settings that are not the default; nothing when
-/// that is not known. Settings are the process's: any of its heaps knows them.
+/// The allocator that the heaps of a device ran with, and its non-default settings; nothing if unknown. Settings are
+/// per process: any of its heaps has them.
 std::optional<PolicySpec> recorded_policy(const Trace& trace, const std::vector<Prepared>& heaps);
 
 }  // namespace memreel

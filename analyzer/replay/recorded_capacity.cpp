@@ -21,7 +21,7 @@ bool repeats(const Trace& trace, const Prepared& heap, const TorchSettings& sett
   });
 }
 
-/// Limits at which collecting would have gone on after some of the releases of a request, the largest first.
+/// Limits at which collection would have continued after some of the releases of a request, the largest first.
 std::vector<Bytes> candidates(const Trace& trace, const Prepared& heap, const TorchSettings& settings) {
   const EventColumns& events = trace.events;
   std::vector<Bytes> limits;

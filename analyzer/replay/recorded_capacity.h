@@ -1,4 +1,4 @@
-// The limit that a recorded allocator was told of, as far as it matters.
+// The memory limit of a recorded allocator, as far as it matters.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,9 @@
 
 namespace memreel {
 
-/// A limit under which torch.native repeats the history, when the recorded one can't have been
-/// Prepared::implied_capacity. That is the largest at which garbage was collected whenever it was; how much was
-/// collected each time speaks for a smaller one. Each amount leaves few limits to try. Without a better one, the
+/// A limit under which torch.native reproduces the history, if the recorded one can't have been
+/// Prepared::implied_capacity. The implied one is the largest at which garbage was collected whenever it was; the
+/// amount collected each time indicates a smaller one. Each amount leaves few limits to try. If none is better, the
 /// implied one.
 std::optional<Bytes> recorded_capacity(const Trace& trace, const Prepared& heap, const TorchSettings& settings);
 

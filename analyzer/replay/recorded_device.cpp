@@ -37,7 +37,7 @@ RecordedDevice::RecordedDevice(const Trace& trace, const Prepared& heap, std::op
 void RecordedDevice::begin(std::size_t row) {
   row_ = row;
   const Op op = heap_.op[row];
-  // What empty_cache releases follows it; what a request causes precedes it.
+  // Releases by empty_cache follow it; those caused by a request precede it.
   const bool causes_follow = op != Op::alloc && op != Op::alloc_failed;
   if (!causes_follow)
     until_ = heap_.event[row];
@@ -47,7 +47,7 @@ void RecordedDevice::begin(std::size_t row) {
 
 void RecordedDevice::end() {
   const Op op = heap_.op[row_];
-  // After an empty_cache the next request's own segment events may already be in sight.
+  // After an empty_cache, the next request's own segment events may already be next.
   if (op != Op::alloc && op != Op::alloc_failed) return;
   for (; const SegmentEvent* missed = due(); ++next_) differ(text_of(missed), "the policy did without");
 }
@@ -79,7 +79,7 @@ std::optional<Device::Addresses> RecordedDevice::reserve_addresses(Bytes least, 
   if (refused({})) return std::nullopt;
   const Bytes size = unit * (BestFitIndex::max_size / unit);
   if (least > size) return std::nullopt;
-  // Its first bytes are the first to be mapped.
+  // Its first bytes are mapped first.
   const SegmentEvent* recorded = due();
   if (recorded && recorded->kind == EventKind::segment_map) return Addresses{recorded->address, size};
   differ(text_of(recorded), "the policy began a new expandable segment");

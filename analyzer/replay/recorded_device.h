@@ -1,4 +1,4 @@
-// The device as it was when a history was recorded: gives what it gave, refuses what it refused.
+// The device at the time of recording: grants what it granted, refuses what it refused.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,21 @@
 
 namespace memreel {
 
-/// Follows the recorded segment events of one heap and compares what a policy does with them.
+/// Follows the recorded segment events of one heap and compares them with what a policy does.
 ///
-/// Segment events stand before the request that caused them, so while a request is served the device knows what the
-/// recorded allocator did for it. A segment or mapping that was recorded is granted at its address; one before which
-/// releases were recorded, or of a request that failed, is refused. Anything else is a mismatch: the policy did what
-/// the recorded allocator did not.
+/// Segment events precede the request that caused them, so while a request is served the device knows what the recorded
+/// allocator did for it. A recorded segment or mapping is granted at its address; one preceded by recorded releases, or
+/// of a request that failed, is refused. Anything else is a mismatch: the policy did something that the recorded
+/// allocator did not.
 class RecordedDevice final : public Device {
  public:
   RecordedDevice(const Trace& trace, const Prepared& heap, std::optional<Bytes> capacity);
 
-  /// The policy is about to do row `row` of the heap.
+  /// Call before the policy executes row `row` of the heap.
   void begin(std::size_t row);
-  /// It has done it. Segment events of this row that it did not repeat are mismatches.
+  /// Call after that. Segment events of this row that were not repeated are mismatches.
   void end();
-  /// All rows are done: segment events that are left are mismatches.
+  /// Call after all rows: remaining segment events are mismatches.
   void finish();
 
   std::optional<Address> reserve(Bytes size) override;
@@ -37,7 +37,7 @@ class RecordedDevice final : public Device {
   bool allows(Bytes size) const override;
   std::optional<Bytes> capacity() const override { return capacity_; }
 
-  /// The first thing that differed, once something has.
+  /// The first difference, if any.
   struct Mismatch {
     std::uint64_t event = 0;
     std::string expected, happened;
@@ -57,12 +57,12 @@ class RecordedDevice final : public Device {
     Bytes size;
   };
 
-  /// The next recorded segment event, when the policy may do it in this row.
+  /// The next recorded segment event, if the policy may cause it in this row.
   const SegmentEvent* due() const;
-  /// Whether the device refused the `size` bytes that the policy asks for, or no device has as many.
+  /// Whether the device refused the `size` bytes that the policy requests, or no device has that many.
   bool refused(Bytes size) const;
   void take(Bytes size);
-  /// Counts a match when this is the next recorded event, else notes a mismatch.
+  /// Counts a match if this is the next recorded event, otherwise notes a mismatch.
   void repeats(EventKind kind, Address address, Bytes size);
   static std::string text_of(const SegmentEvent* event);
   void differ(std::string expected, std::string happened);

@@ -1,4 +1,4 @@
-// Runs a policy over a recorded history, the device answering as it did then.
+// Runs a policy over a recorded history, with the device answering as recorded.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace memreel {
 
-/// Does rows 0 .. `rows` - 1 of `heap`. `policy` takes its memory from `device`. `after(row, served)` is called after
-/// each row and stops the run by returning false; `served`: of a request, whether it got memory.
+/// Runs rows 0 .. `rows` - 1 of `heap`. `policy` takes its memory from `device`. Calls `after(row, served)` after each
+/// row; returning false stops the run. `served`: whether a request got memory.
 template <PoolingPolicy P, class After>
 void run_recorded(const Prepared& heap, std::size_t rows, P& policy, RecordedDevice& device, After after) {
   FailedSlots failed(heap.slot_count);

@@ -1,4 +1,4 @@
-// PyTorch's allocator by the rules of the release that a history is of.
+// PyTorch's allocator by the rules of the release that recorded a history.
 #pragma once
 
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace memreel {
 
-/// Calls `run(policy, real)` with the policy that these settings name on `device`. `real(address)`: the device's
+/// Calls `run(policy, real)` with the policy that these settings select, on `device`. `real(address)`: the device's
 /// address for one of the policy's.
 template <class Observer = NoTorchObserver, class Run>
 decltype(auto) with_torch(const Prepared& heap, const TorchSettings& settings, Device& device, Run run,

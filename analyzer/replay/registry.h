@@ -7,13 +7,13 @@
 
 namespace memreel {
 
-/// Errors: no policy has the spec's name, or the policy does not take its parameters.
+/// Errors: no policy has the spec's name, or the policy does not accept its parameters.
 Result<BoundPolicy> bind_policy(const PolicySpec& spec);
 
-/// The entry of a name, or null.
+/// The entry with this name, or null.
 const PolicyEntry* find_policy(std::string_view name);
 
-/// Whether to bind the spec is to load a library of the user's, and so to run code that is in it.
+/// Whether binding the spec loads a user's library, and so executes its code.
 bool loads_library(const PolicySpec& spec);
 
 }  // namespace memreel

@@ -19,11 +19,11 @@ struct Job {
 
 DeviceModel capacity_of(Bytes capacity) { return {.kind = DeviceModel::Kind::capacity, .capacity = capacity}; }
 
-/// Bisection between what the program itself needs and what the policy took when nothing limited it. Failing is not
-/// quite monotone in the capacity (releasing at other moments places differently), so what is returned is a capacity
-/// whose run did not fail, with the one a unit below known to fail.
+/// Bisects between what the program itself needs and what the policy took without a limit. Failure is not quite
+/// monotone in the capacity (releasing at other moments changes placement), so the result is a capacity whose run did
+/// not fail, while the one a unit below is known to fail.
 ///
-/// None when no capacity is enough: a policy may have a limit of its own.
+/// None if no capacity is enough: a policy may have its own limit.
 std::optional<Bytes> min_capacity(const BoundPolicy& policy, const Prepared& heap, const RowSource* rows) {
   const ReplayResult free = policy.run(heap, {.stop_at_failure = true, .rows = rows});
   if (free.failed_allocations > 0) return std::nullopt;
@@ -34,7 +34,7 @@ std::optional<Bytes> min_capacity(const BoundPolicy& policy, const Prepared& hea
   };
   std::uint64_t enough = units(free.peak_reserved);
   std::uint64_t too_little = units(free.peak_live) == 0 ? 0 : units(free.peak_live) - 1;
-  while (!survives(enough)) {  // a policy that behaves otherwise when it knows of a limit
+  while (!survives(enough)) {  // a policy that behaves differently once it knows a limit
     too_little = std::max(too_little, enough);
     enough += std::max<std::uint64_t>(enough / 8, 1);
     if (enough > BestFitIndex::max_size / policy.unit) return std::nullopt;

@@ -1,4 +1,4 @@
-// Where a program's steps end: the iterations of a training or serving loop, judged by the marks of the trace.
+// Where a program's steps end: the iterations of a training or serving loop, from the marks of the trace.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 namespace memreel {
 
 struct Steps {
-  std::string mark;                 // the name that was chosen, e.g. "step", "Optimizer.step#AdamW.step"; empty: none
-  std::vector<std::uint32_t> ends;  // indices of events, ascending: each ends a step
+  std::string mark;                 // the chosen name, e.g. "step", "Optimizer.step#AdamW.step"; empty: none
+  std::vector<std::uint32_t> ends;  // event indices, ascending: each ends a step
 };
 
-/// Of several marks that could stand for a step, the one that names the loop's body ("step", "iteration",
-/// "ProfilerStep#7") comes before one that is inside it ("Optimizer.step"). A range ends a step where it ends, an
-/// instant where it is. When marks were recorded for the heap's device, those count; else those of the first device
-/// that has them, since a loop is the process's.
+/// Of several marks that could denote a step, one that names the loop body ("step", "iteration", "ProfilerStep#7")
+/// takes precedence over one inside it ("Optimizer.step"). A range ends a step at its end, an instant where it is.
+/// Marks recorded for the heap's device count; otherwise those of the first device that has them, since a loop belongs
+/// to the process.
 Steps find_steps(const Trace& trace, HeapId heap);
 
 /// A mark event of a trace that is not held as columns of events.
@@ -27,7 +27,7 @@ struct MarkEvent {
   MarkId mark = MarkId::none;
   OriginId origin = OriginId::none;
 };
-/// Likewise, of marks in order of their events.
+/// The same, for marks in event order.
 Steps find_steps(const Tables& tables, std::span<const MarkEvent> marks, HeapId heap);
 
 }  // namespace memreel

@@ -15,8 +15,8 @@ Result<TraceReader> open_reader(const std::filesystem::path& path, Bytes memory_
   return TraceReader::open(*std::move(file), path.string(), memory_limit);
 }
 
-/// Calls `take(events)` for each block, the first `most_events` events or so, until it returns false. Returns how many
-/// events these were.
+/// Calls `take(events)` for each block of about the first `most_events` events until it returns false. Returns the
+/// number of these events.
 template <class Take>
 Result<std::uint64_t> read_blocks(TraceReader& reader, const std::filesystem::path& path, std::uint64_t most_events,
                                   const Take& take) {
@@ -34,7 +34,7 @@ Result<std::uint64_t> read_blocks(TraceReader& reader, const std::filesystem::pa
   return count;
 }
 
-/// What a trace adds up to, and what is prepared of it, as its events come.
+/// The metrics of a trace, and what is prepared from it, as its events arrive.
 struct StreamedMetrics {
   explicit StreamedMetrics(const Tables& of) : tables(&of), preparation(of), live(of) {}
 
@@ -108,7 +108,7 @@ Result<std::unique_ptr<StreamedTrace>> StreamedTrace::open(const std::filesystem
     if (tally.has_memory()) result->histories_.push_back(tally.history());
   result->heaps_ = std::move(metrics->preparation).finish();
   for (Prepared& heap : result->heaps_) {
-    result->row_counts_[index(heap.heap)] += heap.count();  // what was held back
+    result->row_counts_[index(heap.heap)] += heap.count();  // rows held back so far
     heap.op.clear();
     heap.slot.clear();
     heap.pool_stream.clear();

@@ -1,4 +1,4 @@
-// A trace file that is replayed without being in memory.
+// A trace file that is replayed without being held in memory.
 #pragma once
 
 #include <cstdint>
@@ -19,29 +19,28 @@
 
 namespace memreel {
 
-/// Every replay reads the file anew and holds one block of it, the tables and what is alive: memory does not grow with
-/// the length of the trace. A replay has the result that it has in memory of a trace that complete_trace() made
-/// whole, except that steps are not known.
+/// Every replay reads the file again and holds one block of it, the tables and the live allocations: memory does not
+/// grow with the length of the trace. A replay gives the same result as one in memory of a trace completed by
+/// complete_trace(), except that steps are unknown.
 ///
-/// The file must not change meanwhile; of one that is being written, replays see what was there at first.
+/// The file must not change meanwhile; for one still being written, replays see what was there at first.
 class StreamedTrace final : public RowSource {
  public:
-  /// Reads the file once, and twice more where its levels are to be tied. `memory_limit` and errors: as
-  /// TraceReader::open().
+  /// Reads the file once, and twice more if its levels need linking. `memory_limit` and errors: as TraceReader::open().
   static Result<std::unique_ptr<StreamedTrace>> open(const std::filesystem::path& path, Bytes memory_limit = {});
 
-  /// As of prepare(), without rows and steps.
+  /// As from prepare(), without rows and steps.
   const std::vector<Prepared>& heaps() const { return heaps_; }
   /// Without events.
   const Trace& trace() const { return trace_; }
-  /// What the recording adds up to, heap by heap.
+  /// The metrics of the recording, heap by heap.
   const std::vector<HeapHistory>& histories() const { return histories_; }
   std::uint64_t event_count() const { return event_count_; }
 
   std::size_t row_count(HeapId heap) const override;
   void for_each_piece(HeapId heap, const std::function<bool(const Prepared& piece)>& take) const override;
 
-  /// The first error of reading the file again. Replays that met it are incomplete.
+  /// The first error of rereading the file. Replays that met it are incomplete.
   Result<void> status() const;
 
  private:
@@ -53,9 +52,9 @@ class StreamedTrace final : public RowSource {
   std::vector<HeapHistory> histories_;
   std::vector<std::size_t> row_counts_;  // by HeapId
   Trace trace_;
-  std::optional<CompletedStream> completed_;  // of a trace whose events are not what they were recorded as
-  std::uint64_t recorded_ = 0;                // events in the file
-  std::uint64_t event_count_ = 0;             // events that they are
+  std::optional<CompletedStream> completed_;  // if the events differ from the recorded ones
+  std::uint64_t recorded_ = 0;                // number of events in the file
+  std::uint64_t event_count_ = 0;             // number of events after completion
   mutable std::mutex mutex_;                  // of status_
   mutable Result<void> status_;
 };

@@ -54,7 +54,7 @@ torch::AllocatorRules rules_of(const TorchSettings& settings) {
   return rules;
 }
 
-/// Stacks as they are outside of the allocator: inside, each of its loops has a stack of its own.
+/// Stacks as seen from outside the allocator: inside, each of its loops has its own stack.
 class OutsideStacks {
  public:
   explicit OutsideStacks(const Tables& tables) : tables_(tables) {
@@ -81,7 +81,7 @@ class OutsideStacks {
 
 }  // namespace
 
-/// The events of one heap, as the importer's rules take them.
+/// The events of one heap, in the form of the importer's rules.
 class TorchCalls::Inference {
  public:
   Inference(Tables& tables, HeapId heap) : tables_(&tables), heap_(heap), stacks_(tables) {}
@@ -124,8 +124,9 @@ class TorchCalls::Inference {
   }
 
  private:
-  /// Releases are judged by themselves, by the segments that follow, and by what follows these: a malloc that needs a
-  /// segment is told by the two events behind it. Where blocks may be too large to be handed out, by all before them.
+  /// Releases are judged by themselves, by the segments that follow, and by what follows these: the two events after a
+  /// malloc that needs a segment identify it. Where blocks may be too large to be handed out, by all events before
+  /// them.
   bool matters(EventKind kind) {
     constexpr unsigned told_by = 2;
     if (is_segment(kind)) {
@@ -137,7 +138,7 @@ class TorchCalls::Inference {
 
   PoolId pool_of(torch::PoolStreamId pool_stream) const { return pools_[static_cast<std::size_t>(pool_stream)]; }
 
-  /// As the importer does: of the heap and the pool, of no stream.
+  /// As in the importer: of the heap and the pool, without a stream.
   OriginId origin_in(OriginId of, PoolId pool) {
     const Origin wanted{.heap = heap_, .pool = pool, .thread = (*tables_)[of].thread};
     auto& origins = tables_->origins;
@@ -155,7 +156,7 @@ class TorchCalls::Inference {
   std::vector<PoolId> pools_;          // by pool and stream
   std::vector<std::uint32_t> events_;  // by entry
   std::vector<OriginId> origins_;      // by entry
-  unsigned behind_segment_ = 0;        // events since the last of a segment
+  unsigned behind_segment_ = 0;        // number of events since the last segment event
   bool needs_all_ = false;
 };
 
@@ -183,7 +184,7 @@ std::vector<TorchCall> TorchCalls::find() && {
 
 namespace {
 
-/// `calls` are in order.
+/// `calls` must be in order.
 void insert(Trace& trace, const std::vector<TorchCall>& calls) {
   EventColumns old = std::move(trace.events);
   trace.events = {};

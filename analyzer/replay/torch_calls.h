@@ -1,4 +1,4 @@
-// What a program told PyTorch's allocator, in recordings that say only what the allocator did.
+// Calls of a program to PyTorch's allocator, in recordings that only have what the allocator did.
 #pragma once
 
 #include <cstddef>
@@ -10,34 +10,34 @@
 
 namespace memreel {
 
-/// memreel's recordings of PyTorch's allocator have its own trace, as its histories do, and as in these
-/// torch.cuda.empty_cache() and the end of a private pool leave no record but what was released. Adds the same events
-/// in front of the same releases as the import of a history does (formats/import/torch/empty_cache.h,
+/// memreel's recordings of PyTorch's allocator contain the allocator's own trace, as its histories do; in both,
+/// torch.cuda.empty_cache() and the end of a private pool leave no record except the released memory. Adds the same
+/// events in front of the same releases as the import of a history does (formats/import/torch/empty_cache.h,
 /// destroyed_pools.h). Returns how many.
 std::size_t infer_torch_calls(Trace& trace);
 
-/// A call that left no record, in front of the event with number `before`.
+/// An unrecorded call, in front of event number `before`.
 struct TorchCall {
   std::uint32_t before = 0;
   EventKind kind = EventKind::unknown;
   OriginId origin = OriginId::none;
 };
 
-/// Finds these calls, in a pass of its own. Memory: the segments that there ever were; everything, where expandable
-/// segments go with a max_split_size.
+/// Finds these calls, in a separate pass. Memory: all segments there ever were; everything, if expandable segments are
+/// combined with a max_split_size.
 class TorchCalls {
  public:
-  /// `tables` are complete, get the origins of the calls, and must outlive this.
+  /// `tables` must be complete and outlive this object; the origins of the calls are added to them.
   explicit TorchCalls(Tables& tables);
   TorchCalls(TorchCalls&&) noexcept;
   TorchCalls& operator=(TorchCalls&&) noexcept;
   ~TorchCalls();
 
-  /// Whether there are heaps of which such calls are to be found.
+  /// Whether any heap can have such calls.
   bool possible() const;
-  /// The next event and its number. Frees need not have the address and size of their allocation.
+  /// Processes the next event and its number. Frees need not have the address and size of their allocation.
   void see(const Event& event, std::uint32_t number);
-  /// In order.
+  /// The calls, in order.
   std::vector<TorchCall> find() &&;
 
  private:

@@ -5,10 +5,10 @@
 namespace memreel {
 namespace {
 
-/// Frees whose requests alone are missing are known: they count from their completion on, as for the allocator.
+/// Frees that only lack their request are complete enough: they count from their completion on, as for the allocator.
 constexpr EventKinds known_without{EventKind::free_requested};
 
-/// PyTorch's allocator told its profiler of blocks, and nothing else was known of it.
+/// PyTorch's allocator reported blocks to its profiler, and nothing else is known.
 bool knows_blocks_only(const Trace& trace) {
   for (std::uint32_t h = 1; h < trace.tables.heaps.size(); ++h)
     if (is_torch(trace, HeapId{h}) && !trace.tables.heaps[h].observes_completion) return true;

@@ -1,4 +1,4 @@
-// What is particular to histories of PyTorch's allocator.
+// Specifics of PyTorch allocator histories.
 #pragma once
 
 #include <string>
@@ -14,11 +14,11 @@ bool is_torch(const Trace& trace, const Prepared& heap);
 bool is_torch(const Trace& trace, HeapId heap);
 bool is_torch(const Tables& tables, HeapId heap);
 
-/// Whether memreel recorded the trace: what it has was seen from outside of the allocators.
+/// Whether memreel recorded the trace: its data was observed from outside the allocators.
 bool is_recording(const Trace& trace);
 bool is_recording(const Header& header);
 
-/// Why a replay can't be expected to repeat this history, in one line; empty when it can.
+/// Why a replay can't be expected to reproduce this history, in one line; empty if it can.
 std::string why_not_reproducible(const Trace& trace);
 
 }  // namespace memreel

@@ -1,4 +1,4 @@
-// The release of PyTorch whose rules a history is replayed by.
+// The PyTorch release whose rules are used to replay a history.
 #pragma once
 
 #include <map>
@@ -15,21 +15,21 @@ namespace memreel {
 
 struct TorchRules {
   TorchRelease release;
-  bool told = false;  // by the history, or by who asks
+  bool told = false;  // stated by the history or the caller
   std::string text;   // "PyTorch 2.12, as the snapshot tells"
 };
 
-/// "PyTorch 2.5 to 2.11": those with the same rules.
+/// "PyTorch 2.5 to 2.11": the releases with the same rules.
 std::string torch_releases(TorchRelease release);
 
-/// `settings`: of a heap of PyTorch. `asked`: a release such as "2.12"; empty: the one that the history tells, else
-/// 2.11. Errors: a release that there are no rules of.
+/// `settings`: of a PyTorch heap. `asked`: a release such as "2.12"; empty: the one stated by the history, else 2.11.
+/// Errors: a release whose rules are unknown.
 Result<TorchRules> torch_rules(const std::map<std::string, std::string>& settings, const std::string& asked);
 
-/// The same of the first heap of PyTorch among `heaps`; without text when there is none and nothing was asked.
+/// The same for the first PyTorch heap among `heaps`; without text if there is none and no release was given.
 Result<TorchRules> torch_rules(const Trace& trace, std::span<const Prepared> heaps, const std::string& asked);
 
-/// Gives those policies that are PyTorch's the rules, unless they name their own.
+/// Gives the rules to those policies that are PyTorch's, unless they name their own.
 void set_torch_rules(std::span<PolicySpec> specs, const TorchRules& rules);
 
 }  // namespace memreel

@@ -1,4 +1,4 @@
-// What a policy's driver calls cost in time, by a measured price for each kind of call.
+// The time that a policy's driver calls take, from measured costs per kind of call.
 #pragma once
 
 #include <array>
@@ -13,10 +13,10 @@ namespace memreel {
 
 enum class DriverCall : std::uint8_t {
   malloc,         // cuMemAlloc that takes memory from the device
-  free,           // cuMemFree that gives it back
-  malloc_shared,  // cuMemAlloc that finds room in a page that is there
-  free_shared,    // cuMemFree that leaves the page there
-  malloc_async,   // cuMemAllocAsync from what the pool has
+  free,           // cuMemFree that returns it
+  malloc_shared,  // cuMemAlloc that finds room in an existing page
+  free_shared,    // cuMemFree that leaves the page in place
+  malloc_async,   // cuMemAllocAsync from the pool's memory
   free_async,     // cuMemFreeAsync
   map,            // cuMemCreate, cuMemMap and cuMemSetAccess; a pool's chunk
   unmap,          // cuMemUnmap and cuMemRelease
@@ -28,7 +28,7 @@ inline constexpr std::size_t driver_call_kinds = 9;
 inline constexpr std::array<std::string_view, driver_call_kinds> driver_call_names{
     "malloc", "free", "malloc_shared", "free_shared", "malloc_async", "free_async", "map", "unmap", "sync"};
 
-/// A call costs the fixed part, and the other for each MiB that it takes from the device or gives back.
+/// A call costs the fixed part, plus the other part per MiB that it takes from or returns to the device.
 struct UnitCost {
   double fixed_seconds = 0;
   double seconds_per_mib = 0;
@@ -45,12 +45,12 @@ struct UnitCosts {
 
   double seconds(const DriverCalls& calls) const;
 
-  /// For when nobody measured the user's GPU: samples/unit-costs-h200.json. A call that waits for the device also costs
-  /// whatever is queued there: that is the program's, and not in here.
+  /// For users who have not measured their GPU: samples/unit-costs-h200.json. A call that waits for the device also
+  /// costs whatever is queued there: that belongs to the program and is not included.
   static UnitCosts of_h200();
 };
 
-/// How many, but for waits, which are part of the calls that cause them.
+/// The number of calls, without waits, which are part of the calls that cause them.
 std::uint64_t count_of(const DriverCalls& calls);
 
 }  // namespace memreel

@@ -1,5 +1,4 @@
-// Finds the pools that hand out their free blocks whole: torch.cuda.MemPool(no_split=True). No history says which they
-// are.
+// Finds the pools that hand out their free blocks whole: torch.cuda.MemPool(no_split=True). No history identifies them.
 //
 // Source: should_split() in c10/cuda/CUDACachingAllocator.cpp; histories of PyTorch 2.11 and 2.15 (tests/lab/run).
 #pragma once
@@ -15,14 +14,14 @@
 
 namespace memreel {
 
-/// Follows one heap of PyTorch's. A private pool splits nothing when each of its allocations lies where memory begins
-/// that it got at once, and it passed over what others left of theirs at least once: it took more memory, or a larger
-/// block. A pool that shows neither may be either, and both behave alike.
+/// Follows one PyTorch heap. A private pool splits nothing if each of its allocations lies at the start of memory that
+/// was obtained in one call, and if at least once it passed over the remainders left by others: it took more memory, or
+/// a larger block. A pool that shows neither may be of either kind, and both behave alike.
 class UnsplitPools {
  public:
   void set(const TorchSettings& settings) { settings_ = settings; }
 
-  /// A segment, or what was mapped.
+  /// A segment, or mapped memory, was obtained.
   void taken(const Origin& origin, Address address, Bytes size);
   void given_back(const Origin& origin, Address address, Bytes size);
   /// `slot` names the allocation until it is completed.
@@ -32,20 +31,20 @@ class UnsplitPools {
   bool contains(PoolId pool) const;
 
  private:
-  /// What was got at once.
+  /// Memory obtained in one call.
   struct Piece {
     Bytes size;
     StreamId stream = StreamId::default_stream;
     Bytes used;         // by the allocation at its front; 0: free
-    bool fresh = true;  // got for the request that follows
+    bool fresh = true;  // obtained for the request that follows
   };
   struct Pool {
     std::map<Address, Piece> pieces;
     bool splits = false;
-    bool passed_over = false;  // what would have served a request, if the pool split
+    bool passed_over = false;  // passed over what would have served a request if the pool split
   };
 
-  /// Whether what is left of a used piece would have been handed out instead of `piece`.
+  /// Whether the remainder of a used piece would have been handed out instead of `piece`.
   bool passes_over(const Pool& pool, Address address, const Piece& piece, Bytes rounded) const;
 
   TorchSettings settings_;
@@ -54,7 +53,7 @@ class UnsplitPools {
     PoolId pool;
     Address address;
   };
-  std::unordered_map<std::uint32_t, Live> live_;  // by slot; of pools that may be among those
+  std::unordered_map<std::uint32_t, Live> live_;  // by slot; of pools that may qualify
 };
 
 }  // namespace memreel

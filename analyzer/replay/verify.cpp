@@ -21,7 +21,7 @@
 namespace memreel {
 namespace {
 
-/// The free blocks that the request of `row` had to choose from, nearest to its size.
+/// The free blocks that the request of `row` could choose from, closest in size first.
 std::vector<std::string> free_blocks(const auto& policy, auto real, const Prepared& heap, std::size_t row) {
   const Bytes wanted = policy.settings().round(heap.size[row]);
   const std::vector<Block> blocks = policy.candidates(heap.pool_stream[row], heap.size[row]);
@@ -34,7 +34,7 @@ std::vector<std::string> free_blocks(const auto& policy, auto real, const Prepar
   return lines;
 }
 
-/// Replays one heap under one reading of its settings.
+/// Replays one heap under one interpretation of its settings.
 class Verifier {
  public:
   Verifier(const Trace& trace, const Prepared& heap, const TorchSettings& settings, std::optional<Bytes> capacity)
@@ -46,7 +46,7 @@ class Verifier {
     std::optional<std::size_t> diverged;
     with_torch(heap_, settings_, device, [&](auto& policy, auto real) {
       run_recorded(heap_, heap_.count(), policy, device, [&](std::size_t row, bool served) {
-        // What became of segments comes first: it is the cause when the address differs too.
+        // A segment mismatch comes first: it is the cause if the address differs too.
         if (device.mismatch()) diverge(*device.mismatch());
         if (heap_.op[row] == Op::alloc)
           compare_address(row, served ? std::optional(real(policy.block_of(heap_.slot[row]).address)) : std::nullopt);
@@ -100,7 +100,7 @@ class Verifier {
   Verification result_;
 };
 
-/// The first event that records other settings of the heap than those before it.
+/// The first event that records different settings for the heap.
 std::optional<std::uint64_t> change_of_settings(const Trace& trace, HeapId heap) {
   const EventColumns& events = trace.events;
   const auto same = [&](const auto& a, const auto& b) {
@@ -122,7 +122,7 @@ bool has_inferred_pools(const Trace& trace, HeapId heap) {
   });
 }
 
-/// A history of pinned host memory is complete or not whatever that of a device is.
+/// A history of pinned host memory may be complete or incomplete independently of a device's.
 std::string why_pinned_memory_is_not_reproducible(const Trace& trace, HeapId heap) {
   if (is_no_history(trace.losses.skipped) || !trace.read.intact()) return why_not_reproducible(trace);
   for (std::uint32_t i = 0; i < trace.events.count(); ++i)
@@ -133,8 +133,7 @@ std::string why_pinned_memory_is_not_reproducible(const Trace& trace, HeapId hea
   return {};
 }
 
-/// What may have made a replay diverge that takes the pools for those that were inferred, and holds one row of settings
-/// from begin to end.
+/// Why a replay may diverge that assumes the inferred pools and a single set of settings throughout.
 std::string why_it_may_diverge(const Trace& trace, HeapId heap) {
   if (has_inferred_pools(trace, heap))
     return "pools that were gone before the snapshot are inferred: where it does not tell them apart, it looks like "
@@ -149,13 +148,13 @@ Verification verify_torch(const Trace& trace, const Prepared& heap, const TorchS
   return Verifier(trace, heap, settings, recorded_capacity(trace, heap, settings)).run();
 }
 
-/// By the rules of the release that the heap's settings name, else by those that repeat the history.
+/// By the rules of the release named in the heap's settings, else by those that reproduce the history.
 Verification verify_torch(const Trace& trace, const Prepared& heap, const TorchRules& rules) {
   TorchSettings settings = TorchSettings::recorded(heap.settings);
   settings.release = rules.release;
   Verification verified = verify_torch(trace, heap, settings);
   verified.rules = rules.text;
-  // Newer snapshots do tell, unless an older memreel imported them; recordings do not.
+  // Newer snapshots state their release, unless an older memreel imported them; recordings do not.
   if (rules.told || !verified.first_divergence || !why_not_reproducible(trace).empty()) return verified;
   for (const unsigned other : {13U, 12U, 4U, 3U}) {
     settings.release = {other};

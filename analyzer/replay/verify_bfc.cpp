@@ -34,16 +34,16 @@ std::vector<DeducedRegion> regions_of(const Trace& trace, const Prepared& heap) 
   return regions;
 }
 
-/// The device as it was: gives the regions that were taken, refuses more.
+/// The device at the time of recording: grants the recorded regions, refuses more.
 class RegionDevice final : public Device {
  public:
   explicit RegionDevice(const std::vector<DeducedRegion>& regions) : regions_(regions) {
     for (const DeducedRegion& region : regions) elsewhere_ = std::max(elsewhere_, region.address + region.size);
   }
 
-  /// The policy is about to do what `event` is. Regions that were taken for it stand before it.
+  /// Call before the policy executes `event`. The regions it takes are recorded before it.
   void begin(std::uint32_t event) { event_ = event; }
-  /// It has done it.
+  /// Call after that.
   void end() {
     for (; const DeducedRegion* missed = due(); ++next_)
       differ("a region of " + text_of(missed->size, missed->address), "the policy did without");
@@ -92,7 +92,7 @@ class RegionDevice final : public Device {
   std::optional<Divergence> divergence_;
 };
 
-/// Does rows 0 .. `rows` - 1. `after(row, served)` is called after each.
+/// Runs rows 0 .. `rows` - 1. Calls `after(row, served)` after each.
 template <class After>
 void run(const Prepared& heap, std::size_t rows, Bfc& policy, RegionDevice& device, After after) {
   FailedSlots failed(heap.slot_count);
@@ -114,7 +114,7 @@ void run(const Prepared& heap, std::size_t rows, Bfc& policy, RegionDevice& devi
   }
 }
 
-/// Replays one heap under one reading of its settings.
+/// Replays one heap under one interpretation of its settings.
 class BfcVerifier {
  public:
   BfcVerifier(const Trace& trace, const Prepared& heap, const BfcSettings& settings)
@@ -126,7 +126,7 @@ class BfcVerifier {
     Bfc policy(heap_, settings_, device);
     std::optional<std::size_t> diverged;
     run(heap_, heap_.count(), policy, device, [&](std::size_t row, bool served) {
-      // What became of regions comes first: it is the cause when the address differs too.
+      // A region mismatch comes first: it is the cause if the address differs too.
       if (device.divergence() && !result_.first_divergence) result_.first_divergence = *device.divergence();
       if (heap_.op[row] == Op::alloc) compare_address(row, served ? &policy.block_of(heap_.slot[row]) : nullptr);
       compare_use(row, policy.use());
@@ -151,7 +151,7 @@ class BfcVerifier {
               block ? "the policy put it at " + hexadecimal(block->address.value) : "the policy failed");
   }
 
-  /// With the sample that follows the event.
+  /// Compares with the sample that follows the event.
   void compare_use(std::size_t row, const HeapUse& use) {
     const std::uint32_t sample = heap_.event[row] + 1;
     if (sample >= trace_.events.count() || trace_.events.kind[sample] != EventKind::memory_info) return;
@@ -167,7 +167,7 @@ class BfcVerifier {
           .event = heap_.event[row], .expected = std::move(expected), .happened = std::move(happened)};
   }
 
-  /// Those that the request of `row` had to choose from, nearest to its size.
+  /// The chunks that the request of `row` could choose from, closest in size first.
   std::vector<std::string> free_blocks_before(std::size_t row) const {
     if (heap_.op[row] != Op::alloc) return {};
     RegionDevice device(regions_);
@@ -196,7 +196,7 @@ const std::string* setting(const Prepared& heap, const std::string& name) {
   return found == heap.settings.end() ? nullptr : &found->second;
 }
 
-/// Why exactness can't be claimed, in one line; empty when it can.
+/// Why exactness can't be claimed, in one line; empty if it can.
 std::string why_not_exact(const Trace& trace, const Prepared& heap) {
   const Losses& losses = trace.losses;
   if (losses.ring_full > 0)
@@ -208,7 +208,7 @@ std::string why_not_exact(const Trace& trace, const Prepared& heap) {
                            : "no size of the allocator's regions agrees with all of its fragmentation figures";
 }
 
-/// What the allocator may have been made with, the likelier first.
+/// The possible settings of the allocator, likelier ones first.
 std::vector<BfcSettings> readings_of(const Prepared& heap) {
   BfcSettings settings;
   if (const std::string* limit = setting(heap, "memory_limit"))

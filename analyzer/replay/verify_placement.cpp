@@ -21,7 +21,7 @@ namespace {
 
 struct SegmentEvent {
   std::uint32_t event = 0;
-  bool taken = false;  // else given back
+  bool taken = false;  // else released
   Address address;
   Bytes size;
 };
@@ -44,10 +44,10 @@ std::string text_of(const SegmentEvent& segment) {
          " bytes at " + hexadecimal(segment.address.value);
 }
 
-/// Compares one run with the recording: the segments as the device gives them, the addresses row by row.
+/// Compares one run with the recording: the segments as the device grants them, the addresses row by row.
 class Comparison final : public Backing, public RowWatcher {
  public:
-  /// `whole`: go on when something differs.
+  /// `whole`: continue after a difference.
   Comparison(const Trace& trace, const Prepared& heap, const std::vector<SegmentEvent>& segments, bool whole)
       : trace_(trace),
         heap_(heap),
@@ -70,11 +70,11 @@ class Comparison final : public Backing, public RowWatcher {
     return true;
   }
   void release(Address address, Bytes size) override {
-    // Logs of pools that don't say what they gave back are compared in what they took.
+    // For logs of pools that don't record releases, only compare what was taken.
     if (logs_returns_) see({.taken = false, .address = address, .size = size});
   }
   bool extend(Bytes size) override {
-    // The policy counts addresses from 0 on in a range of its own.
+    // The policy counts addresses from 0 in its own range.
     if (next_ < segments_.size()) offset_ = segments_[next_].address - (Address{} + extended_);
     extended_ += size;
     see({.taken = true, .address = next_ < segments_.size() ? segments_[next_].address : Address{}, .size = size});
@@ -136,7 +136,7 @@ class Comparison final : public Backing, public RowWatcher {
   Verification result_;
 };
 
-/// Replays a heap under one reading of what is not recorded.
+/// Replays a heap under one interpretation of what is not recorded.
 class PlacementVerifier {
  public:
   PlacementVerifier(const Trace& trace, const Prepared& heap)
@@ -153,8 +153,8 @@ class PlacementVerifier {
     return comparison.finish(replayed);
   }
 
-  /// Below a maximum RMM's pool grows by half of what is left, so each segment tells a maximum. The first one with
-  /// which all is repeated, else what was given.
+  /// Below a maximum, RMM's pool grows by half of what is left, so each segment implies a maximum. Returns the first
+  /// one that reproduces everything, else the given one.
   Result<BoundPolicy> with_maximum(BoundPolicy policy) const {
     if (run(policy, false).exact()) return policy;
     constexpr std::size_t most_tried = 4;
@@ -169,8 +169,8 @@ class PlacementVerifier {
     return policy;
   }
 
-  /// RMM's bins show in what is taken before the program begins and in where its first requests are. These are powers
-  /// of two side by side, with which the most is repeated before anything differs.
+  /// RMM's bins show in what is taken before the program begins and in the place of its first requests. Tries adjacent
+  /// powers of two and keeps those that reproduce the most before the first difference.
   PolicySpec with_bins(const PolicySpec& spec) const {
     std::vector<PolicySpec> candidates;
     for (Bytes largest = RmmPoolSettings::alignment; largest <= RmmBinningSettings::most; largest = largest * 2)
@@ -182,7 +182,7 @@ class PlacementVerifier {
     return repeating_most(spec, candidates);
   }
 
-  /// The order in which RMM visited the streams is that in which it repeats most of the history.
+  /// The order in which RMM visited the streams is the one that reproduces the most of the history.
   PolicySpec with_stream_order(const PolicySpec& spec) const {
     std::vector<std::uint64_t> handles;
     for (const PoolStream& pool_stream : heap_.pool_streams) handles.push_back(pool_stream.stream_handle);
@@ -200,14 +200,14 @@ class PlacementVerifier {
   }
 
  private:
-  /// The candidate that repeats the most before anything differs, of several the first; `otherwise` when none repeats
-  /// anything.
+  /// The candidate that reproduces the most before the first difference; ties go to the first; `otherwise` if none
+  /// reproduces anything.
   PolicySpec repeating_most(const PolicySpec& otherwise, const std::vector<PolicySpec>& candidates) const {
     const PolicySpec* best = &otherwise;
     std::uint64_t most = 0;
     for (const PolicySpec& candidate : candidates) {
       const Result<BoundPolicy> policy = bind_policy(candidate);
-      if (!policy) continue;  // such as bins that end below those that were given
+      if (!policy) continue;  // such as bins that end below the given ones
       const std::uint64_t repeated = run(*policy, false).address_matches;
       if (repeated > most) best = &candidate;
       most = std::max(most, repeated);
@@ -221,7 +221,7 @@ class PlacementVerifier {
   DeviceModel device_;
 };
 
-/// How many parts between dots two names begin with.
+/// The number of leading dot-separated parts that two names share.
 std::size_t shared_parts(std::string_view a, std::string_view b) {
   std::size_t count = 0;
   while (!a.empty() && !b.empty()) {

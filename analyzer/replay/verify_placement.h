@@ -1,5 +1,5 @@
-// Verification of any policy that places, on a history that says what its pool was given: pool.jsonl, or any other that
-// a policy is named for. The simulated device gives the recorded addresses (driver_addresses.h).
+// Verification of any placing policy against a history that records its pool's memory: pool.jsonl, or any other for
+// which a policy is named. The simulated device grants the recorded addresses (driver_addresses.h).
 #pragma once
 
 #include <optional>
@@ -12,15 +12,14 @@
 
 namespace memreel {
 
-/// The policy that a heap's settings name: it is their "kind", or the only one that shares the most of its parts with
-/// it, as cupy.pool does with "cupy" and rmm.pool with "rmm.pool.max". Settings that are called as its parameters are
-/// those. An initial size that they do not say is that of the segment before the first
-/// request. None: they name no policy.
+/// The policy named by a heap's settings: it is their "kind", or the only one that shares the most parts with it, as
+/// cupy.pool does with "cupy" and rmm.pool with "rmm.pool.max". Settings named like its parameters set them. A missing
+/// initial size is that of the segment before the first request. None: they name no policy.
 std::optional<PolicySpec> recorded_policy(const Trace& trace, const Prepared& heap);
 
-/// The setting "limit" is the device's capacity. What `given` leaves out and the history shows is found by trying:
-/// the maximum of RMM's pool, its bins, and the order in which it visits its streams as long as these are at most
-/// seven. Errors: as bind_policy(); a policy that does not place.
+/// The setting "limit" is the device's capacity. What `given` omits but the history shows is found by trying: the
+/// maximum of RMM's pool, its bins, and the order in which it visits its streams if these are at most seven. Errors: as
+/// bind_policy(); a policy that does not place.
 Result<Verification> verify_placement(const Trace& trace, const Prepared& heap, const PolicySpec& given);
 
 }  // namespace memreel
