@@ -96,7 +96,7 @@ std::size_t ChildPool::size() const { return children_.size(); }
 
 void ChildPool::start(std::size_t item) {
   std::array<int, 2> ends{-1, -1};
-  std::fflush(nullptr);  // or the child writes it once more
+  std::fflush(nullptr);  // otherwise the child writes it again
   const pid_t parent = getpid();
   if (pipe2(ends.data(), O_CLOEXEC) != 0) {
     done_(item, {.output = {}, .failure = "no pipe: " + std::generic_category().message(errno)});
@@ -136,7 +136,7 @@ void ChildPool::wait(std::chrono::milliseconds most) {
   }
 }
 
-/// False at the end.
+/// Returns false at the end.
 bool ChildPool::read_some(Child& child) {
   std::array<char, 65536> piece{};
   const ssize_t count = read(child.pipe, piece.data(), piece.size());

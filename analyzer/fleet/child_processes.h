@@ -1,5 +1,4 @@
-// Work on files that nobody vouches for, each in a process of its own: one that crashes, hangs or eats memory takes
-// nothing else with it.
+// Work on untrusted files, each in its own process: one that crashes, hangs or exhausts memory affects nothing else.
 #pragma once
 
 #include <chrono>
@@ -18,24 +17,24 @@ struct ChildLimits {
 };
 
 struct ChildOutcome {
-  std::string output;   // what the work returned
-  std::string failure;  // why it did not, in a sentence; empty: it did
+  std::string output;   // the result of the work
+  std::string failure;  // why the work failed, in a sentence; empty: it succeeded
 };
 
-/// Up to some number of children at a time, for callers that have other things to do meanwhile. Single-threaded; other
+/// Runs a limited number of children at a time, for callers with other work to do meanwhile. Single-threaded; other
 /// threads of the caller must hold no locks that the work takes.
 class ChildPool {
  public:
-  /// `work(i)` is called in a forked process, `done(i, outcome)` here, by start() or wait().
+  /// `work(i)` is called in a forked process, `done(i, outcome)` in this one, by start() or wait().
   ChildPool(const ChildLimits& limits, std::function<std::string(std::size_t)> work,
             std::function<void(std::size_t, ChildOutcome)> done);
   ChildPool(const ChildPool&) = delete;
   ChildPool& operator=(const ChildPool&) = delete;
-  ~ChildPool();  // ends what still runs
+  ~ChildPool();  // ends running children
 
-  std::size_t size() const;  // that run
+  std::size_t size() const;  // number of running children
   void start(std::size_t item);
-  /// Returns when a child ended, said something or had to be ended, or after `most`.
+  /// Returns when a child ended, wrote something or had to be ended, or after `most`.
   void wait(std::chrono::milliseconds most);
 
  private:
@@ -49,7 +48,7 @@ class ChildPool {
   std::vector<Child> children_;
 };
 
-/// All of them: calls `work(i)` for each i below `count`, up to `jobs` at once (0: one per core).
+/// Runs everything: calls `work(i)` for each i below `count`, up to `jobs` at once (0: one per core).
 void in_child_processes(std::size_t count, unsigned jobs, const ChildLimits& limits,
                         const std::function<std::string(std::size_t)>& work,
                         const std::function<void(std::size_t, ChildOutcome)>& done);

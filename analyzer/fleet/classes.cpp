@@ -6,13 +6,13 @@
 namespace memreel::fleet_parts {
 namespace {
 
-// Of two stages of a pipeline half of the chunks are the same; a rank that has one longer step, or a leak, shares four
-// fifths with its replicas.
+// Two pipeline stages share half of their chunks; a rank that has one longer step, or a leak, shares four fifths with
+// its replicas.
 constexpr double least_similarity = 0.5;
 // A deviation is rarer than what it deviates from.
 constexpr std::size_t times_larger = 2;
 
-/// Small classes are compared with larger ones. Of many equally large ones nobody is a deviation.
+/// Compares small classes with larger ones. Among many equally large ones, none is a deviation.
 void find_deviations(Fleet& fleet) {
   const auto sketch_of = [&](const RankClass& c) {
     return std::span(fleet.rows[c.rows.front()].summary.requests.sketch);
@@ -30,7 +30,7 @@ void find_deviations(Fleet& fleet) {
       small.deviates_from = i;
     }
   }
-  // What deviates from a deviation deviates from its origin.
+  // A deviation from a deviation deviates from the original.
   for (RankClass& c : fleet.classes)
     while (c.deviates_from && fleet.classes[*c.deviates_from].deviates_from)
       c.deviates_from = fleet.classes[*c.deviates_from].deviates_from;

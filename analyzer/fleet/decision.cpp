@@ -48,7 +48,7 @@ std::optional<double> failed_after(const FleetRow& row) {
   return std::nullopt;
 }
 
-/// Steps until what leaks has used up the headroom.
+/// Steps until the leaks have used up the headroom.
 std::optional<double> steps_left(const FleetRow& row) {
   double growth = 0;
   for (const RankLeak& leak : row.summary.leaks) growth += leak.growth_bytes_per_step;
@@ -56,7 +56,7 @@ std::optional<double> steps_left(const FleetRow& row) {
   return static_cast<double>(*row.headroom) / growth;
 }
 
-/// Those that do not fit come before those that will not.
+/// Ranks that do not fit precede those that will not.
 void find_first_failure(const Fleet& fleet, const std::vector<std::uint32_t>& rows, Decision& decision) {
   std::optional<double> least;
   for (const std::uint32_t i : rows) {
@@ -149,7 +149,7 @@ void find_imbalance(Fleet& fleet) {
   imbalance.max = peaks.back();
   imbalance.mean = {static_cast<std::uint64_t>(std::llround(mean))};
   imbalance.median = peaks[(peaks.size() - 1) / 2];
-  // Exact, as few as ranks are: the least that 99 % of them do not exceed.
+  // Exact, because ranks are few: the smallest value that 99 % of them do not exceed.
   imbalance.p99 = peaks[static_cast<std::size_t>(std::ceil(0.99 * static_cast<double>(peaks.size()))) - 1];
   imbalance.max_over_mean = mean > 0 ? static_cast<double>(imbalance.max.count) / mean : 1;
   std::vector<std::string> axes;

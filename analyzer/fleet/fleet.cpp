@@ -13,8 +13,8 @@ namespace {
 
 bool ran_at_once(const RankSummary& a, const RankSummary& b) { return a.begin < b.end && b.begin < a.end; }
 
-/// Of two recordings of one rank, whether `a` is the better one: complete before incomplete, then the later attempt.
-/// Of two that ran at the same time the one that saw more requests knows more.
+/// Whether `a` is the better of two recordings of one rank: complete before incomplete, then the later attempt. Of two
+/// that ran at the same time, the one with more requests.
 bool is_better(const RankSummary& a, const RankSummary& b) {
   const auto trust = [](const RankSummary& s) { return s.usable() ? 10 - static_cast<int>(s.status) : 0; };
   if (trust(a) != trust(b)) return trust(a) > trust(b);
@@ -23,7 +23,7 @@ bool is_better(const RankSummary& a, const RankSummary& b) {
   return std::tuple(a.allocations, a.events, b.file) > std::tuple(b.allocations, b.events, a.file);
 }
 
-/// The same file, however often and through whichever shard it came, is one.
+/// The same file counts once, however often and through whichever shard it came.
 void drop_repetitions(std::vector<RankSummary>& summaries) {
   std::ranges::sort(summaries, {}, [](const RankSummary& s) { return std::tie(s.file, s.checksum, s.bytes); });
   const auto same = [](const RankSummary& a, const RankSummary& b) {
@@ -32,17 +32,17 @@ void drop_repetitions(std::vector<RankSummary>& summaries) {
   summaries.erase(std::unique(summaries.begin(), summaries.end(), same), summaries.end());
 }
 
-/// Where a name has the place on the mesh and nothing has the number, the mesh does.
+/// Where a name gives the position on the mesh and nothing gives the rank, the mesh does.
 void place_on(const Mesh& mesh, std::vector<RankSummary>& summaries) {
   for (RankSummary& summary : summaries)
     if (!summary.identity.rank) summary.identity.rank = mesh.rank_at(summary.identity.coordinates);
 }
 
-/// Processes of one rank that hold memory at the same time, none of them less than a tenth of another, are no attempts
-/// at the same: what the launcher started has started workers in its turn, or these are two jobs. Its number does not
-/// tell them apart.
+/// Processes of one rank that hold memory at the same time, none of them less than a tenth of another, are not attempts
+/// at the same work: a launched process started workers in turn, or these are two jobs. The rank does not distinguish
+/// them.
 void forget_shared_ranks(std::vector<RankSummary>& summaries) {
-  constexpr std::uint64_t helper = 10;  // a process beside a rank's own holds less than that part of it
+  constexpr std::uint64_t helper = 10;  // a helper process of a rank holds less than 1/10 of the rank's memory
   const auto are_two = [](const RankSummary& a, const RankSummary& b) {
     const auto [less, more] = std::minmax(a.peak_live.count, b.peak_live.count);
     return std::tie(a.identity.host, a.identity.process) != std::tie(b.identity.host, b.identity.process) &&
@@ -61,7 +61,7 @@ void forget_shared_ranks(std::vector<RankSummary>& summaries) {
   }
 }
 
-/// What starts the ranks may have been recorded as well: it has no rank where others have, and no memory.
+/// The launcher of the ranks may also have been recorded: it has no rank where others have one, and no memory.
 std::vector<std::string> take_launchers(std::vector<RankSummary>& summaries) {
   std::vector<std::string> files;
   if (std::ranges::none_of(summaries, [](const RankSummary& s) { return s.identity.rank.has_value(); })) return files;
@@ -73,7 +73,7 @@ std::vector<std::string> take_launchers(std::vector<RankSummary>& summaries) {
   return files;
 }
 
-/// Recordings that say nothing of their rank get the numbers that are free, in the order of their names.
+/// Recordings without a rank get the free numbers, in order of their names.
 std::vector<FleetRow> rows_of(std::vector<RankSummary> summaries) {
   std::set<std::uint32_t> taken;
   for (const RankSummary& summary : summaries)
@@ -94,7 +94,7 @@ std::vector<FleetRow> rows_of(std::vector<RankSummary> summaries) {
   return rows;
 }
 
-/// One recording of each rank is judged, the others are duplicates.
+/// One recording of each rank is judged; the others are duplicates.
 void find_duplicates(std::vector<FleetRow>& rows) {
   std::ranges::stable_sort(rows, [](const FleetRow& a, const FleetRow& b) {
     if (a.rank != b.rank) return a.rank < b.rank;

@@ -1,4 +1,5 @@
-// One answer for all ranks of a job: who decides whether it fits, which ranks do the same, who stands out, who leaks.
+// One result for all ranks of a job: which rank decides whether it fits, which ranks are equal, which stand out, which
+// leak.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +13,12 @@
 
 namespace memreel {
 
-/// A recording, or a rank that has none.
+/// A recording, or a rank without one.
 struct FleetRow {
   RankSummary summary;
   std::uint32_t rank = 0;
-  bool rank_assumed = false;             // nothing says which rank it is: it got a free number
-  std::optional<std::uint32_t> klass;    // row of Fleet::classes, of those that are judged
+  bool rank_assumed = false;             // the rank is unknown: it got a free number
+  std::optional<std::uint32_t> klass;    // index into Fleet::classes, if judged
   std::optional<std::int64_t> headroom;  // bytes; negative: it did not fit
 
   bool judged() const { return klass.has_value(); }
@@ -25,48 +26,48 @@ struct FleetRow {
 
 /// Ranks that make the same requests.
 struct RankClass {
-  std::vector<std::uint32_t> rows;  // of Fleet::rows, ascending
-  Bytes peak_reserved;              // the most of them
-  /// The class that it does nearly the same as, where it is a deviation from a larger one.
+  std::vector<std::uint32_t> rows;  // indices into Fleet::rows, ascending
+  Bytes peak_reserved;              // their maximum
+  /// The class it nearly equals, if it deviates from a larger one.
   std::optional<std::uint32_t> deviates_from;
-  double similarity = 0;  // to that, 0 to 1
+  double similarity = 0;  // to that class, 0 to 1
 };
 
 struct Decision {
   std::uint32_t row = 0;
   std::string why;
   std::vector<std::uint32_t> next;  // the next ten, in the same order
-  /// Which fails first, and of what, where one fails or will.
+  /// The rank that fails first, and why, if any fails or will.
   std::optional<std::uint32_t> fails_first;
   std::string fails_why;
 };
 
 struct AxisImbalance {
   std::string axis;
-  double max_over_mean = 0;      // of the groups' means
+  double max_over_mean = 0;      // between the groups, of the total; 0 to 1
   double share_of_variance = 0;  // between the groups, of all; 0 to 1
   std::vector<Bytes> means;      // of peak reserved, by coordinate
 };
 
-/// Of peak reserved bytes.
+/// The imbalance of peak reserved bytes.
 struct Imbalance {
   Bytes max, mean, median, p99;
   double max_over_mean = 0;
-  std::vector<AxisImbalance> axes;  // of the mesh, when it is known
+  std::vector<AxisImbalance> axes;  // of the mesh, if known
 };
 
 struct SiteDelta {
   std::vector<CodeFrame> frames;
-  Bytes here, there;  // live at each one's peak
+  Bytes here, there;  // live at the respective peaks
 };
 
-/// A rank that differs from those that do nearly the same.
+/// A rank that differs from nearly equal ones.
 struct Outlier {
   std::uint32_t row = 0;
-  std::uint32_t neighbour = 0;  // row of the median rank that it is compared with
-  std::int64_t bytes = 0;       // of peak reserved, more than the median
+  std::uint32_t neighbour = 0;  // row of the median rank it is compared with
+  std::int64_t bytes = 0;       // peak reserved bytes above the median
   std::string why;
-  std::vector<SiteDelta> sites;  // most different first; at most five
+  std::vector<SiteDelta> sites;  // largest difference first; at most five
 };
 
 struct FleetLeak {
@@ -86,32 +87,32 @@ struct FleetSite {
 struct FleetOptions {
   std::optional<std::uint32_t> world_size;
   std::optional<Mesh> mesh;
-  std::optional<Bytes> capacity;  // of each device, instead of the recorded one
+  std::optional<Bytes> capacity;  // of each device, overriding the recorded one
 };
 
 struct Fleet {
   std::uint32_t world_size = 0;
-  std::vector<std::uint32_t> missing;  // ranks without a recording that can be judged
-  std::vector<FleetRow> rows;          // by rank; of one rank, the one that is judged first
-  std::vector<std::string> launchers;  // files of processes that have neither a rank nor memory
+  std::vector<std::uint32_t> missing;  // ranks without a usable recording
+  std::vector<FleetRow> rows;          // by rank; for each rank, the judged one first
+  std::vector<std::string> launchers;  // files of processes with neither a rank nor memory
   std::vector<RankClass> classes;      // by their first rank
   std::optional<Decision> decides;     // none: nothing can be judged
   Imbalance imbalance;
   std::vector<Outlier> outliers;
   std::vector<FleetLeak> leaks;       // largest first
   std::vector<FleetSite> sites;       // largest sum first; the largest 100
-  std::vector<FleetSite> some_ranks;  // what only some ranks hold; the largest 100
+  std::vector<FleetSite> some_ranks;  // held by only some ranks; the largest 100
 
   std::size_t judged() const;
-  /// Whether every rank has a recording that was read whole.
+  /// Whether every rank has a completely read recording.
   bool complete() const;
 };
 
-/// `summaries`: in any order, repetitions do no harm. Errors: the world is smaller than a rank, or not as large as the
-/// mesh.
+/// `summaries`: in any order; repetitions are harmless. Errors: the world is smaller than a rank, or differs in size
+/// from the mesh.
 Result<Fleet> assemble_fleet(std::vector<RankSummary> summaries, const FleetOptions& options);
 
-/// "0-3, 5": ranks as people write them.
+/// Formats ranks as "0-3, 5".
 std::string text_of_ranks(const std::vector<std::uint32_t>& ranks);
 
 }  // namespace memreel

@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view schema = "memreel.fleet-baseline/1";
 
-/// The judged row where `metric` is highest; there is one.
+/// The judged row with the highest `metric`; there must be one.
 template <class Metric>
 const FleetRow& highest(const Fleet& fleet, Metric metric) {
   const FleetRow* best = &fleet.rows.front();
@@ -41,7 +41,7 @@ Check bytes_check(std::string name, const FleetRow& row, Bytes value, Bytes limi
   return check;
 }
 
-/// A baseline comes from a file, so nothing says that the sum can be counted.
+/// A baseline comes from a file, so the sum may overflow.
 Bytes with_tolerance(Bytes bytes, double tolerance) {
   const double limit = static_cast<double>(bytes.count) * (1 + tolerance);
   constexpr double most = 0x1p63;

@@ -23,8 +23,8 @@ struct FleetBudgets {
   bool any() const { return max_reserved || max_p99 || max_imbalance || min_headroom || max_leaked; }
 };
 
-/// One check for each budget. Check::device is the rank that it is about, -1 when it is about all.
-/// Errors: a headroom is asked for and not known of every rank; nothing could be read.
+/// One check per budget. Check::device is the rank it concerns, -1 if it concerns all. Errors: a headroom budget is
+/// given but the headroom of some rank is unknown; nothing could be read.
 Result<std::vector<Check>> check_fleet(const Fleet& fleet, const FleetBudgets& budgets);
 
 /// The peak of each class, by its ranks.
@@ -42,13 +42,13 @@ struct FleetBaseline {
 
 FleetBaseline baseline_of(const Fleet& fleet);
 
-/// JSON that a person can read and a diff shows well.
+/// JSON that is easy to read and to diff.
 std::string text_of(const FleetBaseline& baseline);
 /// `where`: the file's name, for errors.
 Result<FleetBaseline> parse_fleet_baseline(std::string_view text, const std::string& where);
 
-/// None of the ranks of a class may reserve more than its highest did by more than `tolerance`, a share of it. Ranks
-/// that are not there now are not judged; those that were not there then are a check that fails.
+/// No rank of a class may reserve more than the class's previous maximum by more than `tolerance`, a share of it. Ranks
+/// missing now are not judged; ranks missing in the baseline fail a check.
 std::vector<Check> check_fleet(const Fleet& fleet, const FleetBaseline& before, double tolerance);
 
 }  // namespace memreel

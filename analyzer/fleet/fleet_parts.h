@@ -5,7 +5,7 @@
 
 namespace memreel::fleet_parts {
 
-/// Rows, classes and headroom are there before the others are called.
+/// Rows, classes and headroom must be set before the others are called.
 void find_classes(Fleet& fleet);
 void find_decision(Fleet& fleet);
 void find_imbalance(Fleet& fleet);

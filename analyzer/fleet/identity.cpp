@@ -12,7 +12,7 @@
 namespace memreel {
 namespace {
 
-constexpr std::size_t longest_name = 100;  // of a host or a job, in bytes: a line has room for no more
+constexpr std::size_t longest_name = 100;  // of a host or a job, in bytes: lines have no room for more
 
 std::optional<std::uint32_t> number_of(std::string_view text) {
   std::uint32_t number = 0;
@@ -21,7 +21,7 @@ std::optional<std::uint32_t> number_of(std::string_view text) {
   return number;
 }
 
-/// Names are bytes: a file's need not be UTF-8.
+/// Names are bytes: file names need not be UTF-8.
 RE2::Options name_options() {
   RE2::Options options;
   options.set_encoding(RE2::Options::EncodingLatin1);
@@ -31,7 +31,7 @@ RE2::Options name_options() {
   return options;
 }
 
-/// The number that the first group of the leftmost match holds.
+/// The number in the first group of the leftmost match.
 std::optional<std::uint32_t> match(const std::string& text, const RE2& pattern) {
   re2::StringPiece group;
   if (!RE2::PartialMatch(text, pattern, &group)) return std::nullopt;
@@ -42,7 +42,7 @@ Error bad_pattern(std::string what, std::string remedy) {
   return {.what = "the pattern " + std::move(what), .where = "--rank-pattern", .remedy = std::move(remedy)};
 }
 
-/// The name without what says how it is stored: "rank3.pickle.xz" is "rank3".
+/// The name without storage suffixes: "rank3.pickle.xz" gives "rank3".
 std::string stem_of(const std::filesystem::path& file) {
   const std::string name = file.filename().string();
   return name.substr(0, name.find('.', 1));
@@ -53,7 +53,7 @@ std::string_view value_of(const Variables& environment, const char* name) {
   return found == environment.end() ? std::string_view{} : found->second;
 }
 
-/// What the innermost launcher said. One that started a single process says nothing of what that started in turn.
+/// What the innermost launcher set. One that started a single process says nothing about what that process started.
 void add_place(const Variables& environment, Identity& identity) {
   const auto is_set = [&](const char* name) { return environment.contains(name); };
   for (const Launcher& launcher : launchers) {
@@ -113,7 +113,7 @@ Identity identify(const Header& header, const std::filesystem::path& file, const
   add_job(header.environment, identity);
   if (names.are_own() || !identity.rank) {
     auto named = names.rank_of(file);
-    // memreel-HOST-PID.reel: a process, no rank.
+    // memreel-HOST-PID.reel: a process id, not a rank.
     if (named && header.process != 0 && *named == header.process) named.reset();
     if (named && named != identity.rank) identity.world_size = identity.local_rank = std::nullopt;
     if (named) identity.rank = named;

@@ -1,4 +1,4 @@
-// Which process of a job a recording is of.
+// Identifies which process of a job made a recording.
 #pragma once
 
 #include <cstddef>
@@ -20,21 +20,21 @@ class RE2;
 
 namespace memreel {
 
-/// A job with more ranks is not believed.
+/// Larger jobs are considered implausible.
 inline constexpr std::uint32_t most_ranks = 1U << 20U;
 
 struct Identity {
-  std::string job;  // of the scheduler; empty: not known
+  std::string job;  // of the scheduler; empty: unknown
   std::optional<std::uint32_t> rank, world_size, local_rank;
   std::string host;
   std::uint64_t process = 0;
-  std::uint32_t attempt = 0;            // of the launcher: how often the job was restarted
-  std::vector<Coordinate> coordinates;  // on the mesh, when it is known
+  std::uint32_t attempt = 0;            // of the launcher: number of restarts of the job
+  std::vector<Coordinate> coordinates;  // on the mesh, if known
 
   friend bool operator==(const Identity&, const Identity&) = default;
 };
 
-/// Where a rank's number is looked for when the recording does not say it.
+/// Finds the rank in file names if the recording does not state it.
 class RankNames {
  public:
   /// Finds "rank3.reel", "rank_03.pickle.xz", "rank-3/snapshot.pickle", "3.reel", "snapshot_3.pickle".
@@ -42,21 +42,21 @@ class RankNames {
 
   static constexpr std::size_t longest_pattern = 256;  // bytes
 
-  /// A pattern of the user's, in RE2's syntax, upper and lower case alike: its first group is the number. RE2 takes
-  /// time in proportion to the name, whatever the pattern. Errors: `text` is too long, not valid, or has no group.
+  /// A user's pattern in RE2 syntax, case-insensitive: its first group is the number. RE2 takes time proportional to
+  /// the name, whatever the pattern. Errors: `text` is too long, invalid, or has no group.
   static Result<RankNames> pattern(const std::string& text);
 
-  /// The number in the names of the file and its directories; the file's own name comes first.
+  /// The number in the names of the file and its directories; the file's own name takes precedence.
   std::optional<std::uint32_t> rank_of(const std::filesystem::path& file) const;
 
-  /// Whether a user said where the number is, who knows better than a recording does.
+  /// Whether the user gave the pattern, which takes precedence over the recording.
   bool are_own() const { return own_ != nullptr; }
 
  private:
   std::shared_ptr<const re2::RE2> own_;
 };
 
-/// What the recording says, and what its name says of the rest: recordings by memreel hold what their launcher said.
+/// What the recording states, and its name for the rest: memreel's recordings contain what their launcher set.
 Identity identify(const Header& header, const std::filesystem::path& file, const RankNames& names);
 
 }  // namespace memreel

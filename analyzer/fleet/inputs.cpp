@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 bool is_decimal(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-/// Numbers in names by their values.
+/// Orders numbers in names by value.
 bool natural_less(std::string_view a, std::string_view b) {
   std::size_t i = 0, j = 0;
   while (i < a.size() && j < b.size()) {
@@ -40,7 +40,7 @@ bool natural_less(std::string_view a, std::string_view b) {
   return a < b;
 }
 
-/// Recordings keep their names when they are damaged beyond recognition.
+/// Recordings keep their names even when damaged beyond recognition.
 bool is_named_like_one(const fs::path& file) {
   const std::string name = file.filename().string();
   constexpr std::array<std::string_view, 4> extensions{".reel", ".pickle", ".pkl", ".xplane.pb"};

@@ -1,4 +1,4 @@
-// Which files a job's recordings are.
+// Finds the recordings of a job.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@ namespace memreel {
 
 struct FleetInputs {
   std::vector<std::filesystem::path> files;    // absolute, in natural order: rank2 before rank10
-  std::vector<std::filesystem::path> skipped;  // found in directories, and no recordings
+  std::vector<std::filesystem::path> skipped;  // files found in directories that are no recordings
 };
 
-/// Files as they are named, and the recordings in directories and those below: what import recognises, or is
+/// The named files, and all recordings in the named directories and below: files that import recognizes, or that are
 /// named like one. Errors: something does not exist; there are no recordings.
 Result<FleetInputs> find_inputs(std::span<const std::filesystem::path> named);
 
-/// Those of one of `count` shards: sizes differ a hundredfold, so each gets its share of the large ones.
+/// The files of one of `count` shards: sizes differ a hundredfold, so each gets its share of the large ones.
 std::vector<std::filesystem::path> files_of_shard(std::vector<std::filesystem::path> files, std::uint32_t shard,
                                                   std::uint32_t count);
 
-/// Largest first, so that none of the large ones is left for the end.
+/// Largest first, so that no large one is left for the end.
 void sort_by_size(std::vector<std::filesystem::path>& files);
 
 }  // namespace memreel

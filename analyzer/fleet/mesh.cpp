@@ -9,7 +9,7 @@ namespace memreel {
 namespace {
 
 constexpr std::uint64_t largest_mesh = 1U << 20U;
-// Of Megatron, DeepSpeed, torchtitan and vLLM.
+// Axis names of Megatron, DeepSpeed, torchtitan and vLLM.
 constexpr std::array<std::string_view, 8> known_axes{"pp", "dp", "tp", "cp", "ep", "sp", "fsdp", "stage"};
 
 bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
@@ -82,7 +82,7 @@ std::vector<Coordinate> coordinates_in(std::string_view path) {
     std::uint32_t number = 0;
     if (!known || end >= path.size() || !is_digit(path[end])) continue;
     std::from_chars(path.data() + end, path.data() + path.size(), number);
-    // The innermost directory, or the file, knows best.
+    // The innermost directory, or the file, takes precedence.
     const auto same = std::ranges::find(found, word, &Coordinate::axis);
     if (same != found.end())
       same->at = number;

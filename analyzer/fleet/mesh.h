@@ -1,4 +1,4 @@
-// How the ranks of a job are laid out over the kinds of parallelism: "pp=4,dp=4".
+// The layout of a job's ranks over the kinds of parallelism: "pp=4,dp=4".
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace memreel {
 
-/// A rank's place on one axis of the mesh.
+/// A rank's position on one axis of the mesh.
 struct Coordinate {
   std::string axis;  // "pp"
   std::uint32_t at = 0;
@@ -20,8 +20,7 @@ struct Coordinate {
   friend bool operator==(const Coordinate&, const Coordinate&) = default;
 };
 
-/// Axes from the one that changes slowest with the rank to the one that changes fastest, as torch's init_device_mesh
-/// has them.
+/// Axes from slowest- to fastest-changing with the rank, as in torch's init_device_mesh.
 class Mesh {
  public:
   struct Axis {
@@ -29,20 +28,20 @@ class Mesh {
     std::uint32_t size = 1;
   };
 
-  /// "pp=4,dp=4". Errors: anything else, an axis twice, more than 2^20 ranks.
+  /// "pp=4,dp=4". Errors: any other format, a repeated axis, more than 2^20 ranks.
   static Result<Mesh> parse(std::string_view text);
 
   std::uint32_t size() const;
-  /// Errors are the caller's: `rank` is below size().
+  /// `rank` must be below size().
   std::vector<Coordinate> coordinates(std::uint32_t rank) const;
-  /// The reverse, when every axis is there and within its size.
+  /// The inverse, if every axis is present and within its size.
   std::optional<std::uint32_t> rank_at(std::span<const Coordinate> coordinates) const;
 
  private:
   std::vector<Axis> axes_;
 };
 
-/// What the names of files and directories say: "pp0_dp1/rank.reel", "tp3.reel". Empty when they say nothing.
+/// The coordinates in the names of files and directories: "pp0_dp1/rank.reel", "tp3.reel". Empty if there are none.
 std::vector<Coordinate> coordinates_in(std::string_view path);
 
 }  // namespace memreel

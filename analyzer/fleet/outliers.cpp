@@ -11,15 +11,16 @@ namespace {
 
 using Rows = std::vector<std::uint32_t>;
 
-constexpr double deviations = 5;             // of the median absolute deviation; what is normal stays within three
-constexpr double least_share = 0.02;         // of the median: less is nobody's concern
-constexpr std::size_t least_neighbours = 5;  // for those that share no requests
+constexpr double deviations = 5;             // of the median absolute deviation; normal values stay within three
+constexpr double least_share = 0.02;         // of the median: less is not worth reporting
+constexpr std::size_t least_neighbours = 5;  // for ranks that share no requests
 constexpr std::size_t sites_shown = 5;
 constexpr std::size_t sites_kept = 100;
 constexpr std::array<std::string_view, 4> replica_axes{"dp", "fsdp", "ddp", "replica"};
 
-/// Ranks that should need the same: a class and what deviates from it. Those of which no two do the same, since each
-/// has data of its own, are neighbours where they are replicas of each other on the mesh, or all of them without one.
+/// Groups ranks that should need the same: a class and what deviates from it. Ranks of which no two are equal, since
+/// each has its own data, are neighbours if they are replicas of each other on the mesh; without a mesh, all of them
+/// are.
 std::vector<Rows> neighbourhoods(const Fleet& fleet) {
   std::vector<Rows> by_class(fleet.classes.size());
   std::vector<bool> has_deviations(fleet.classes.size());
@@ -64,7 +65,7 @@ Bytes leaked_by(const RankSummary& summary) {
   return sum;
 }
 
-/// What a rank holds at its peak against what another does, by stack.
+/// Compares what two ranks hold at their peaks, by stack.
 std::vector<SiteDelta> compare(const RankSummary& here, const RankSummary& there) {
   std::map<std::uint64_t, SiteDelta> sites;
   for (const RankSite& site : here.sites) sites[site.id] = {.frames = site.frames, .here = site.at_peak, .there = {}};
@@ -105,7 +106,7 @@ void judge_neighbours(Fleet& fleet, const Rows& rows) {
   const double median = median_of(peaks), usual_leak = median_of(leaks);
   for (const double peak : peaks) distances.push_back(std::abs(peak - median));
   const double allowed = std::max(deviations * median_of(distances), least_share * median);
-  // The neighbour to compare with: at the median, and the first of those.
+  // The neighbour to compare with: the first one at the median.
   std::uint32_t middle = rows.front();
   for (const std::uint32_t row : rows)
     if (peak_of(fleet, row) == median && peak_of(fleet, middle) != median) middle = row;

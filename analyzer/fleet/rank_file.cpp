@@ -78,7 +78,7 @@ enum class LeakField : pbf_tag_type {
   frames = 8,
 };
 
-/// Texts and frames, each written once.
+/// Strings and frames, each written once.
 class FrameTable {
  public:
   std::vector<std::uint32_t> rows_of(const std::vector<CodeFrame>& frames) {
@@ -481,7 +481,7 @@ std::string encode_rank(const RankSummary& summary) {
   std::vector<std::vector<std::uint32_t>> rows;
   for (const RankSite& site : summary.sites) rows.push_back(frames.rows_of(site.frames));
   for (const RankLeak& leak : summary.leaks) rows.push_back(frames.rows_of(leak.frames));
-  frames.write(message);  // before those who refer to it
+  frames.write(message);  // before their users
   auto row = rows.begin();
   for (const RankSite& s : summary.sites) {
     pbf_builder<SiteField> site(message, Field::sites);

@@ -31,12 +31,12 @@ std::uint64_t hash_text(std::uint64_t hash, std::string_view text) {
   return mix_bits(hash);
 }
 
-/// Frames as they are the same on every rank, computed once for each stack.
+/// Frames in a form that is equal on every rank, computed once for each stack.
 class Sites {
  public:
   explicit Sites(const Tables& tables) : tables_(tables) {}
 
-  /// Innermost first. Native frames without a name say little, so they stand only where nothing else does.
+  /// Innermost first. Unnamed native frames say little, so they appear only if there is nothing else.
   std::vector<CodeFrame> frames(StackId stack) const {
     std::vector<CodeFrame> named, unnamed;
     for (StackId at = stack; at != StackId::none; at = tables_[at].caller) {
@@ -55,7 +55,7 @@ class Sites {
       std::uint64_t hash = 0xCBF29CE484222325;
       for (const CodeFrame& frame : frames(stack)) {
         hash = hash_text(hash, frame.function);
-        hash = hash_text(hash, base_name(frame.file));  // checkouts lie in different directories
+        hash = hash_text(hash, base_name(frame.file));  // checkouts are in different directories
         hash = mix_bits(hash + frame.line);
       }
       found->second = hash;
@@ -68,7 +68,7 @@ class Sites {
   std::unordered_map<std::uint32_t, std::uint64_t> ids_;
 };
 
-/// The heap of the program that reserved most, which stands for the process: a limit is a device's.
+/// The program's heap with the most reserved bytes, which represents the process: a limit applies to a device.
 const HeapHistory* main_heap(const std::vector<HeapHistory>& histories, const std::vector<Prepared>& heaps) {
   const HeapHistory* main = nullptr;
   for (const HeapHistory& history : histories) {
@@ -149,7 +149,7 @@ void add_timeline(const Trace& trace, HeapId heap, RankSummary& summary) {
   }
 }
 
-/// Samples of the device, and what the process had from the driver beside the framework.
+/// Samples of the device, and the process's driver memory outside the framework.
 void add_device(const Trace& trace, const std::vector<HeapHistory>& histories, const HeapHistory& main,
                 RankSummary& summary) {
   const EventColumns& events = trace.events;
@@ -221,7 +221,7 @@ RankSummary summarize(Trace trace, const std::filesystem::path& file, const Rank
   summary.end_live = main->end_live;
   add_timeline(trace, main->heap, summary);
   summary.peak_allocated = std::max(summary.peak_allocated, main->peak_live);
-  // Where segments are not recorded, what is live is what is known to have been reserved.
+  // Where segments are not recorded, live bytes are the known part of what was reserved.
   const bool segments = main->peak_reserved != 0_B;
   summary.peak_reserved = segments ? main->peak_reserved : summary.peak_allocated;
   summary.end_reserved = segments ? main->end_reserved : main->end_live;

@@ -1,4 +1,4 @@
-// What is kept of one recording to judge a job: a few ten kilobytes, from which everything but replays follows.
+// The summary of one recording used to judge a job: a few tens of kilobytes, sufficient for everything except replays.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ enum class RankStatus : std::uint8_t {
   overflowed = 1,  // events were lost, or the recording began late
   truncated = 2,   // the file ends before the recording does
   damaged = 3,     // parts of the file can't be read, or all of it
-  hostile = 4,     // reading it took more memory or time than it may, or crashed
+  hostile = 4,     // reading it exceeded the memory or time limit, or crashed
   duplicate = 5,   // another recording of the same rank is judged instead
   missing = 6,     // there is no recording
 };
@@ -51,8 +51,8 @@ struct RankLeak {
   Bytes bytes;
   std::uint64_t count = 0;
   double growth_bytes_per_step = 0;
-  std::uint32_t steps = 0;     // that it was judged over
-  bool program_steps = false;  // false: intervals of equally many allocations stand for them
+  std::uint32_t steps = 0;     // number of steps judged
+  bool program_steps = false;  // false: intervals of equally many allocations instead
   std::uint64_t site = 0;
   std::vector<CodeFrame> frames;
 
@@ -61,34 +61,34 @@ struct RankLeak {
 
 struct RankSummary {
   static constexpr std::size_t timeline_columns = 256;
-  static constexpr std::size_t most_sites = 100;  // of the peak, and of the end
+  static constexpr std::size_t most_sites = 100;  // each of the peak and of the end
 
-  // Where from.
+  // The recording.
   std::string file;            // absolute
   std::uint64_t bytes = 0;     // of the file
   std::uint32_t checksum = 0;  // of the file's bytes
   RankStatus status = RankStatus::ok;
-  std::string reason;  // why it is not ok, in a sentence
+  std::string reason;  // why the status is not ok, in a sentence
   Identity identity;
   std::string source, producer;
   std::map<std::string, std::string> settings;  // of the allocator
-  std::string policy;                           // that it ran with, in full; empty: not known
+  std::string policy;                           // that it ran with, all parameters given; empty: unknown
 
-  // What happened.
+  // Its contents.
   std::uint64_t events = 0, allocations = 0, failed_allocations = 0;
   Nanoseconds begin{}, end{};
   std::int32_t device = 0;
-  bool has_memory = false;  // false: the recording holds no allocations, and what follows means nothing
+  bool has_memory = false;  // false: the recording has no allocations, and the following members are meaningless
   Bytes peak_live, peak_allocated, peak_reserved, end_live, end_reserved;
-  Nanoseconds peak_reserved_time{};    // since begin, to a column of the timeline
-  Bytes other;                         // most that the process had from the driver beside the framework
-  std::optional<Bytes> capacity;       // of the device, or a limit that recorded failures imply
-  std::optional<Bytes> least_free;     // on the device, as sampled; other processes may use it, too
+  Nanoseconds peak_reserved_time{};    // since begin, to the resolution of the timeline
+  Bytes other;                         // the process's highest driver memory outside the framework
+  std::optional<Bytes> capacity;       // of the device, or a limit implied by recorded failures
+  std::optional<Bytes> least_free;     // on the device, as sampled; other processes may also use it
   std::optional<Bytes> first_failure;  // size of the first request that failed
   std::uint64_t lost_events = 0;
 
   RequestHash requests;
-  std::vector<Bytes> reserved, allocated;  // the most in each of timeline_columns stretches of time
+  std::vector<Bytes> reserved, allocated;  // the maximum in each of timeline_columns stretches of time
   std::vector<RankSite> sites;             // by id
   std::vector<RankLeak> leaks;             // largest first
 
@@ -99,18 +99,18 @@ struct RankSummary {
     return has_memory && (status == RankStatus::ok || status == RankStatus::overflowed ||
                           status == RankStatus::truncated || status == RankStatus::damaged);
   }
-  /// "job 4711, rank 3": two recordings of the same are duplicates.
+  /// "job 4711, rank 3": recordings with equal keys are duplicates.
   std::string key() const;
 };
 
-/// Opens and judges one recording. Never fails: what can't be read is a summary with the status that says so.
-/// `names`: for recordings that don't know their rank.
+/// Opens and summarizes one recording. Never fails: an unreadable one gives a summary with the corresponding status.
+/// `names`: for recordings that don't state their rank.
 RankSummary summarize(const std::filesystem::path& file, const RankNames& names, Bytes memory_limit = {});
 
-/// Of a recording that could not be read without harm.
+/// The summary of a recording that could not be read safely.
 RankSummary unreadable(const std::filesystem::path& file, const RankNames& names, const std::string& reason);
 
-/// The same for a trace at hand, without file, bytes and checksum.
+/// The same for a trace in memory, without file, bytes and checksum.
 RankSummary summarize(Trace trace, const std::filesystem::path& file, const RankNames& names);
 
 }  // namespace memreel

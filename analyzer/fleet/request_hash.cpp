@@ -11,7 +11,7 @@
 namespace memreel {
 namespace {
 
-// A polynomial of the chunk's requests, from which the oldest can be taken out when a new one comes.
+// A polynomial of the chunk's requests: the oldest can be removed when a new one is added.
 constexpr std::uint64_t chunk_base = 0x9E3779B97F4A7C15;
 constexpr std::uint64_t power_of_chunk_base() {
   std::uint64_t power = 1;
@@ -26,7 +26,7 @@ class Hasher {
   void add(const Prepared& heap) {
     std::vector<std::uint32_t> ordinal(heap.slot_count);
     std::vector<Bytes> size(heap.slot_count);
-    std::map<std::uint32_t, std::uint64_t> pool_streams;  // numbered as they are first asked for memory
+    std::map<std::uint32_t, std::uint64_t> pool_streams;  // numbered in the order of their first request
     std::uint32_t count = 0;
     whole_ = combine(whole_, static_cast<std::uint64_t>(heap.device) + 2);
     for (std::size_t row = 0; row < heap.count(); ++row) {
@@ -46,7 +46,7 @@ class Hasher {
         }
         case Op::free:
         case Op::free_requested:
-          // Sums don't depend on the order: a burst is a multiset.
+          // Sums are order-independent: a burst is a multiset.
           freed_ordinals_ += mix_bits(ordinal[slot] + 1ULL);
           freed_sizes_ += mix_bits(size[slot].count + 1);
           break;
@@ -54,7 +54,7 @@ class Hasher {
           whole_ = combine(combine(whole_, freed_ordinals_), 0xE3);
           break;
         default:
-          break;  // when the device was done, and who waited for it, differs from run to run
+          break;  // when the device was done, and who waited for it, varies between runs
       }
     }
     whole_ = combine(whole_, freed_ordinals_);
@@ -86,12 +86,12 @@ class Hasher {
 
   std::uint64_t whole_ = 0, requests_ = 0;
   std::uint64_t freed_ordinals_ = 0, freed_sizes_ = 0;  // since the latest request
-  std::uint64_t chunk_ = 0, in_chunk_ = 0;              // of the heap's latest requests, and how many there were
+  std::uint64_t chunk_ = 0, in_chunk_ = 0;              // of the heap's latest requests, and their number
   std::array<std::uint64_t, RequestHash::chunk_length> latest_{};
   std::unordered_map<std::uint64_t, std::uint64_t> chunks_;
 };
 
-/// The largest hash of which a sketch says whether it occurs.
+/// The largest hash whose presence a sketch determines.
 std::uint64_t horizon(std::span<const RequestChunk> sketch) {
   return sketch.size() < RequestHash::most_chunks ? std::numeric_limits<std::uint64_t>::max() : sketch.back().hash;
 }

@@ -1,8 +1,9 @@
-// What a process asked its allocator for, as numbers that can be compared over a job.
+// A process's requests to its allocator as numbers that can be compared across a job.
 //
 // Replicas of one model make the same requests at other addresses and times, and free the same blocks between two
-// requests in another order, because tables of the framework are keyed by addresses. A hash over sizes, streams, pools,
-// and frees by the ordinal of their allocation, with the frees between two requests taken as a set, is equal for them.
+// requests in another order, because tables of the framework are keyed by addresses. They have equal hashes: over
+// sizes, streams, pools, and frees by the ordinal of their allocation, with the frees between two requests taken as a
+// set.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +14,10 @@
 
 namespace memreel {
 
-/// Sixteen consecutive requests, with what is freed between them.
+/// Sixteen consecutive requests, with the frees between them.
 struct RequestChunk {
   std::uint64_t hash = 0;
-  std::uint64_t times = 0;  // that the program makes them
+  std::uint64_t times = 0;  // how often the program makes them
 
   friend bool operator==(const RequestChunk&, const RequestChunk&) = default;
 };
@@ -26,16 +27,16 @@ struct RequestHash {
   static constexpr std::size_t chunk_length = 16;
 
   std::uint64_t whole = 0;           // of all requests in order
-  std::uint64_t requests = 0;        // allocations, and requests that failed
-  std::vector<RequestChunk> sketch;  // by hash: the smallest `most_chunks` of them, a sample that two ranks share
+  std::uint64_t requests = 0;        // allocations and failed requests
+  std::vector<RequestChunk> sketch;  // by hash: the smallest `most_chunks` of them, a sample common to all ranks
   friend bool operator==(const RequestHash&, const RequestHash&) = default;
 };
 
-/// `heaps`: those of one process that are judged.
+/// `heaps`: the judged heaps of one process.
 RequestHash hash_requests(std::span<const Prepared> heaps);
 
-/// How much of what two processes ask for is the same, 0 to 1: the weighted Jaccard index of their sketches. Chunks
-/// overlap, so that one more request changes sixteen of them and not all that follow.
+/// How similar the requests of two processes are, 0 to 1: the weighted Jaccard index of their sketches. Chunks overlap,
+/// so one additional request changes sixteen of them and not all that follow.
 double similarity(std::span<const RequestChunk> a, std::span<const RequestChunk> b);
 
 }  // namespace memreel

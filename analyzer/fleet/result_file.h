@@ -1,4 +1,4 @@
-// Result files that several processes may make at the same time.
+// Result files that several processes may write at the same time.
 #pragma once
 
 #include <filesystem>
@@ -8,10 +8,10 @@
 
 namespace memreel {
 
-/// Under a name of this process's own, then renamed: nobody ever sees half of it.
+/// Writes under a name unique to this process, then renames: readers never see a partial file.
 Result<void> write_whole(const std::filesystem::path& file, const std::string& bytes);
 
-/// NAME-0123456789abcdef.EXTENSION in `out`: two recordings of one name in different directories are different.
+/// NAME-0123456789abcdef.EXTENSION in `out`: recordings of equal name in different directories are distinct.
 std::filesystem::path result_path(const std::filesystem::path& out, const std::filesystem::path& recording,
                                   const std::string& extension);
 

@@ -70,7 +70,7 @@ Result<std::vector<std::string>> propose(const std::string& file, const std::opt
   return settings;
 }
 
-/// How many of a recording's addresses its allocator's rules repeat: allocations and matches.
+/// How many of a recording's addresses its allocator's rules reproduce: allocations and matches.
 std::pair<std::uint64_t, std::uint64_t> verify_rank(const std::string& file) {
   Result<Trace> trace = open_any(file);
   if (!trace) return {};
@@ -155,7 +155,7 @@ ClassSettings read_class(const Json& json) {
   return s;
 }
 
-/// What `work` says, from a file when it said so before under the same `conditions`.
+/// The result of `work`, read from a file if it was computed before under the same `conditions`.
 template <class Work>
 std::string kept(const SettingOptions& options, const std::string& file, const char* extension, Json conditions,
                  Work work) {
@@ -165,14 +165,14 @@ std::string kept(const SettingOptions& options, const std::string& file, const c
   const std::filesystem::path result = result_path(options.out, file, extension);
   std::error_code problem;
   const auto changed = std::filesystem::last_write_time(file, problem);
-  // A recording that lies on another node's disk can't be seen from here; what that node found holds.
+  // A recording on another node's disk can't be read from here; that node's result is valid.
   const bool unseen = static_cast<bool>(problem);
   if (const auto before = read_whole_file(result);
       before && before->starts_with(heading) &&
       (unseen || std::filesystem::last_write_time(result, problem) >= changed))
     return before->substr(heading.size());
   const std::string text = work();
-  // One that can't be kept is made again the next time.
+  // A result that can't be stored is computed again next time.
   if (const auto written = write_whole(result, heading + text); !written) return text;
   return text;
 }
@@ -247,7 +247,7 @@ Bytes decider_peak(const Fleet& fleet, const CommonSetting& common, std::optiona
   return {};
 }
 
-/// What a setting is for all classes together: failures, the most any reserves, what its driver calls cost.
+/// A setting's effect on all classes together: failures, highest reserved bytes, cost of its driver calls.
 struct Total {
   std::uint64_t failures = 0;
   Bytes peak;
@@ -260,7 +260,7 @@ struct Total {
   }
 };
 
-/// The better of two: failures first, then the peak where it differs by more than what counts as equal, then cost.
+/// Fewer failures first, then the lower peak if it differs by more than what counts as equal, then cost.
 bool is_better(const Total& a, const Total& b) {
   if (a.failures != b.failures) return a.failures < b.failures;
   if (std::abs(saved_share(b.peak, a.peak)) >= peak_margin) return a.peak < b.peak;

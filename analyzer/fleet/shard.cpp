@@ -25,7 +25,7 @@ Result<Shard> shard_from(const std::string& index, const std::string& count, con
                .remedy = "say which part it is: --shard 0/8"};
 }
 
-/// Slurm counts an array from SLURM_ARRAY_TASK_MIN.
+/// Slurm numbers an array from SLURM_ARRAY_TASK_MIN.
 Result<std::optional<Shard>> array_of(const Environment& environment) {
   const auto id = environment("SLURM_ARRAY_TASK_ID"), count = environment("SLURM_ARRAY_TASK_COUNT");
   if (!id || !count) return std::optional<Shard>{};
@@ -39,7 +39,7 @@ Result<std::optional<Shard>> array_of(const Environment& environment) {
   return std::optional(*std::move(shard));
 }
 
-/// A process of a launcher, if it is one of several.
+/// The shard of a launcher's process, if there are several.
 Result<std::optional<Shard>> process_of(const Environment& environment) {
   for (const Launcher& launcher : launchers) {
     if (launcher.world_size == nullptr || !may_have_started(launcher, environment)) continue;

@@ -1,4 +1,4 @@
-// Which part of a job's recordings a process works on, when many do.
+// Which part of a job's recordings a process works on, if there are many processes.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@ namespace memreel {
 
 struct Shard {
   std::uint32_t index = 0, count = 1;
-  std::string from;  // what said so: "--shard", "SLURM_ARRAY_TASK_ID"; empty: nothing, all of it is meant
+  std::string from;  // its source: "--shard", "SLURM_ARRAY_TASK_ID"; empty: none, so everything
 
   friend bool operator==(const Shard&, const Shard&) = default;
 };
 
-/// "2/8": the third of eight. Errors: anything else, or not less than the count.
+/// "2/8": the third of eight. Errors: any other format, or an index not below the count.
 Result<Shard> parse_shard(std::string_view text);
 
-/// The value of an environment variable; nothing when it is not set.
+/// The value of an environment variable; nothing if it is not set.
 using Environment = std::function<std::optional<std::string>(const char*)>;
 
-/// What launchers say: steps of Slurm, Open MPI, PMI (MPICH, Intel MPI), torchrun, indexed jobs of Kubernetes, and
-/// arrays of Slurm, whose tasks may each be a step of several processes. The whole where none of them does. Errors: a
-/// variable that makes no sense.
+/// The shard given by the launcher: steps of Slurm, Open MPI, PMI (MPICH, Intel MPI), torchrun, indexed jobs of
+/// Kubernetes, and arrays of Slurm, whose tasks may each be a step of several processes. Without a launcher,
+/// everything. Errors: an invalid variable.
 Result<Shard> shard_of(const Environment& environment);
 
 }  // namespace memreel

@@ -8,7 +8,7 @@
 namespace memreel {
 namespace {
 
-/// Columns that grow row by row, in the order in which the first row names them.
+/// Columns built row by row, in the order in which the first row names them.
 class TableBuilder {
  public:
   explicit TableBuilder(std::vector<ParquetColumn> columns) : columns_(std::move(columns)) {}
@@ -20,7 +20,7 @@ class TableBuilder {
     return add(value ? std::optional(static_cast<std::int64_t>(value->count)) : std::nullopt);
   }
   TableBuilder& real(double value) { return push<ParquetColumn::Reals>(std::optional(value)); }
-  /// Empty texts are nulls.
+  /// Empty strings become nulls.
   TableBuilder& text(const std::string& value) {
     return push<ParquetColumn::Texts>(value.empty() ? std::nullopt : std::optional(value));
   }

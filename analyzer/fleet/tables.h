@@ -14,7 +14,7 @@ struct FleetTable {
   std::string content;  // the file's bytes
 };
 
-/// `setting`: null when none was searched; its table then has no rows.
+/// `setting`: null if none was searched; its table then has no rows.
 std::vector<FleetTable> fleet_tables(const Fleet& fleet, const CommonSetting* setting);
 
 }  // namespace memreel

@@ -7,16 +7,16 @@
 namespace memreel {
 namespace {
 
-// Scores. Only their proportions matter: a size that fits outweighs opening a gap, one that can't be outweighs nothing.
+// Scores. Only their ratios matter: a size that fits outweighs opening a gap; one that can't outweighs nothing.
 constexpr std::int32_t size_fits = 16, size_plausible = 6, size_implausible = -6;
 constexpr std::int32_t lifetime_equal = 4, lifetime_differs = -4;
 constexpr std::uint32_t long_lifetime = 8;
 constexpr std::int32_t gap_open = -9, gap_extend = -1;
 constexpr std::int32_t impossible = -(1 << 28);
 
-/// After so many requests that are alike two recordings are taken to be at the same point of the program.
+/// After this many matching requests, two recordings are taken to be at the same point of the program.
 constexpr std::size_t agreement = 12;
-/// How far that point is looked for, and how many pairs of requests are weighed.
+/// How far ahead that point is searched, and how many pairs of requests are scored.
 constexpr std::size_t most_left_out = 1U << 14U, most_pairs = 1U << 25U;
 
 using Rows = std::span<const Request>;
@@ -31,7 +31,7 @@ class Score {
     }
   }
 
-  /// Of two requests of the same site.
+  /// For two requests of the same site.
   std::int32_t operator()(const Request& a, const Request& b) const { return of_sizes(a, b) + of_lifetimes(a, b); }
 
  private:
@@ -47,7 +47,7 @@ class Score {
   static std::int32_t of_lifetimes(const Request& a, const Request& b) {
     if (a.lifetime == Request::kept || b.lifetime == Request::kept)
       return a.lifetime == b.lifetime ? lifetime_equal : lifetime_differs;
-    // Longer ones depend on how often loops go round.
+    // Longer lifetimes depend on loop counts.
     const std::uint32_t less = std::min(a.lifetime, b.lifetime), more = std::max(a.lifetime, b.lifetime);
     if (less >= long_lifetime) return 0;
     if (less == more) return lifetime_equal;
@@ -112,7 +112,7 @@ class Piece {
   template <class Pair>
   void trace_back(std::size_t columns, Pair pair) const {
     std::size_t i = a_.size(), j = b_.size();
-    std::uint8_t inside = 0;  // of a gap that goes on
+    std::uint8_t inside = 0;  // of a gap that is extended
     while (i > 0 || j > 0) {
       const std::uint8_t step = steps_[i * columns + j];
       const std::uint8_t way = inside != 0 ? inside : step & (from_down | from_right);
@@ -133,7 +133,7 @@ class Piece {
   std::vector<std::uint8_t> steps_;
 };
 
-/// The n-th request of a site is the n-th of the other, as long as that keeps the order.
+/// Pairs the n-th request of a site with the n-th of the other, as long as that keeps the order.
 template <class Pair>
 void pair_by_ordinal(Rows a, Rows b, Pair pair) {
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> rows_of;
@@ -166,7 +166,7 @@ bool alike(const Request& a, const Request& b, const Score& score) {
   return a.site == b.site && score(a, b) >= size_fits;
 }
 
-/// How many of the next `agreement` requests are alike, or all that are left of both.
+/// Whether the next `agreement` requests match, or all that are left of both.
 bool agree(Rows a, Rows b, const Score& score) {
   const std::size_t length = std::min({a.size(), b.size(), agreement});
   if (length < agreement && a.size() != b.size()) return false;
@@ -179,7 +179,7 @@ struct Distance {
   std::size_t a = 0, b = 0;
 };
 
-/// How little has to be left out until both agree again; all of them when that is too far away.
+/// The least that must be skipped until both agree again; all of them if that is too far away.
 Distance until_agreement(Rows a, Rows b, const Score& score) {
   for (std::size_t all = 1; all <= std::min(a.size() + b.size(), most_left_out); ++all)
     for (std::size_t left = all > b.size() ? all - b.size() : 0; left <= std::min(all, a.size()); ++left)
@@ -187,7 +187,7 @@ Distance until_agreement(Rows a, Rows b, const Score& score) {
   return {a.size(), b.size()};
 }
 
-/// Most stretches of two recordings are alike request by request. What is between them is weighed.
+/// Most parts of two recordings match request by request. The parts between these are scored.
 template <class Pair>
 void align_section(Rows a, Rows b, const Score& score, Pair pair) {
   std::size_t at_a = 0, at_b = 0;

@@ -7,7 +7,7 @@
 namespace memreel {
 namespace {
 
-/// Values of parameters as they are written, in the order of their names.
+/// Parameter values as written, ordered by name.
 struct NamedValues {
   std::vector<std::string> names;
   std::vector<std::vector<std::uint64_t>> values;

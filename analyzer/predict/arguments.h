@@ -1,4 +1,4 @@
-// What a person writes to ask for a prediction: "batch=4:snapshot.pickle", "batch=8,16".
+// Command-line syntax of predictions: "batch=4:snapshot.pickle", "batch=8,16".
 #pragma once
 
 #include <span>
@@ -17,18 +17,18 @@ struct RecordingArgument {
   std::string file;
 };
 
-/// "batch=4,seq=512:FILE". Errors: there is no value, or it is no positive whole number below 2^32.
+/// "batch=4,seq=512:FILE". Errors: there is no value, or it is not a positive whole number below 2^32.
 Result<RecordingArgument> parse_recording(const std::string& text);
 
-/// All of them; they have to name the same parameters.
+/// Parses all of them; they must name the same parameters.
 Result<std::vector<RecordingArgument>> parse_recordings(std::span<const std::string> texts);
 
-/// Every combination of the values in `to`, each "batch=8,16"; a parameter that is not named keeps its value of
+/// Every combination of the values in `to`, each "batch=8,16"; a parameter that is not named keeps its value in
 /// `largest`.
 Result<std::vector<Values>> parse_targets(std::span<const std::string> to, const std::vector<std::string>& names,
                                           const Values& largest);
 
-/// The heap of which the most is requested. Errors name `file`: there is none.
+/// The heap with the most requested bytes. Errors name `file`: there is no heap.
 Result<HeapId> busiest_heap(const Trace& trace, std::span<const Prepared> heaps, const std::string& file);
 
 }  // namespace memreel

@@ -10,8 +10,8 @@ namespace {
 
 constexpr Bytes hundredths_of_gib(std::uint64_t hundredths) { return {(hundredths << 30U) / 100}; }
 
-// Memory: the "total capacity" in PyTorch's messages of failed requests. The rest: the multiProcessorCount,
-// maxThreadsPerMultiProcessor and compute capability of cudaGetDeviceProperties(); of the H100 those of its SXM form.
+// Memory: the "total capacity" in PyTorch's messages of failed requests. The others: multiProcessorCount,
+// maxThreadsPerMultiProcessor and the compute capability of cudaGetDeviceProperties(); for the H100, of its SXM form.
 constexpr std::array all_cards{
     Card{"B200", hundredths_of_gib(17'836), {148, 2'048, 100}},
     Card{"H200", hundredths_of_gib(13'972), {132, 2'048, 90}},

@@ -1,4 +1,4 @@
-// What a program needs over the size that it runs at: the points and curves of a chart.
+// A program's memory over the size it runs at: the points and curves of a chart.
 #pragma once
 
 #include <cstdint>
@@ -26,15 +26,15 @@ struct GrowthChart {
   std::string parameter;
   std::vector<Recorded> recorded;    // ascending
   std::vector<Predicted> predicted;  // ascending
-  std::optional<Bytes> limit;        // of what may be reserved
-  std::string limit_name;            // what is written at its line
+  std::optional<Bytes> limit;        // of reserved bytes
+  std::string limit_name;            // shown at its line
 };
 
-/// The parameter that is searched, and the axis of a chart: the first of which several values are asked for, else one
-/// that is not as recorded.
+/// The parameter that is searched, and the axis of a chart: the first with several requested values, else one that
+/// differs from the recordings.
 std::size_t searched_parameter(std::span<const Values> targets, const Values& largest);
 
-/// Over parameter `which`; the others are as in the first of the predictions that were asked for.
+/// Over parameter `which`; the others are as in the first requested prediction.
 GrowthChart make_growth_chart(const Predictor& predictor, std::span<const Prediction> asked, std::size_t which,
                               const PredictDevice& device);
 

@@ -9,7 +9,7 @@
 namespace memreel {
 namespace {
 
-/// What of the device was in use besides the allocator's segments, by the samples of a recording.
+/// The device memory in use besides the allocator's segments, by the samples of a recording.
 std::optional<Bytes> sampled_others(std::span<const Recording> recordings) {
   std::optional<Bytes> most;
   for (const Recording& recording : recordings) {

@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint64_t most_unsorted = 3072;  // indices
 constexpr std::uint64_t rows_at_a_time = 10;   // NROWS_PER_THREAD
 
-/// Keys that a block takes at a time, by compute capability.
+/// The number of keys that a block takes at a time, by compute capability.
 struct Tiles {
   std::uint32_t capability;
   std::uint64_t sort, unique;
@@ -19,7 +19,7 @@ constexpr std::array all_tiles{
     Tiles{70, 256 * 11, 64 * 5},  Tiles{80, 384 * 10, 256 * 7},   Tiles{86, 384 * 10, 64 * 5},
     Tiles{90, 384 * 12, 640 * 7}, Tiles{100, 384 * 12, 384 * 10},
 };
-constexpr std::uint64_t scan_tile = 128 * 7;  // on all: CUB has no tuning for PyTorch's own operator of addition
+constexpr std::uint64_t scan_tile = 128 * 7;  // on all GPUs: CUB has no tuning for PyTorch's own addition operator
 
 constexpr auto capabilities = [] {
   std::array<std::uint32_t, all_tiles.size()> of_tiles{};
@@ -27,7 +27,7 @@ constexpr auto capabilities = [] {
   return of_tiles;
 }();
 
-/// The last that is not newer, as CUB chooses.
+/// The last one that is not newer, as CUB chooses.
 const Tiles& tiles_of(const GpuTraits& gpu) {
   const auto newer = std::ranges::upper_bound(all_tiles, gpu.compute_capability, {}, &Tiles::capability);
   return newer == all_tiles.begin() ? all_tiles.front() : *std::prev(newer);
@@ -41,7 +41,7 @@ constexpr std::uint64_t aliased(std::initializer_list<std::uint64_t> parts) {
   return sum;
 }
 
-/// A descriptor of 16 bytes for each tile and for a warp before the first.
+/// A descriptor of 16 bytes for each tile, and for a warp before the first.
 constexpr std::uint64_t tile_states(std::uint64_t keys, std::uint64_t tile) {
   return aliased({(divide_up(keys, tile) + 32) * 16});
 }
@@ -66,18 +66,18 @@ KernelRequests requests_of(const EmbeddingGradient& gradient, const GpuTraits& g
   const Bytes indices{index_bytes * n}, count{index_bytes}, of_segments{index_bytes * segments};
   return {
       .before = {{indices, 14},                             // sorted
-                 {indices, 13},                             // where they were
+                 {indices, 13},                             // original positions
                  {indices, 1},                              // 0, 1, 2 ...
                  {Bytes{sort_scratch(n, tiles.sort)}, 0}},  //
-      .after = {{indices, 9},                               // where segments of equal indices begin
-                {count, 8},                                 // of segments
-                {indices, 1},                               // keys that nobody reads
+      .after = {{indices, 9},                               // start of each segment of equal indices
+                {count, 8},                                 // number of segments
+                {indices, 1},                               // unused keys
                 {Bytes{aliased({tile_states(n, tiles.unique), 0})}, 0},
-                {of_segments, 5},  // how many partial segments each has
-                {of_segments, 4},  // the same, added up
+                {of_segments, 5},  // number of partial segments of each
+                {of_segments, 4},  // their running sum
                 {Bytes{aliased({tile_states(segments, scan_tile)})}, 0},
-                {count, 2},                                                  // of partial segments
-                {Bytes{index_bytes * partial_segments}, 1},                  // where they begin
+                {count, 2},                                                  // number of partial segments
+                {Bytes{index_bytes * partial_segments}, 1},                  // start of each
                 {Bytes{sum_bytes * partial_segments * gradient.width}, 0}},  // their sums
   };
 }

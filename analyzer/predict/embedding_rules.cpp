@@ -7,7 +7,7 @@
 namespace memreel {
 namespace {
 
-/// How far back what embedding() was given is looked for.
+/// How far back the arguments of embedding() are searched.
 constexpr std::uint32_t furthest_indices = 4096;
 
 class EmbeddingFinder {
@@ -29,7 +29,7 @@ class EmbeddingFinder {
  private:
   bool is_known(std::uint32_t row) const { return std::ranges::find(found_, row, &KernelRule::row) != found_.end(); }
 
-  /// `forward`: what embedding() returned.
+  /// `forward`: the result of embedding().
   void consider(std::uint32_t forward) {
     if (!sizes_.is_exact(forward)) return;
     const std::vector<std::uint32_t> results = results_of(forward);
@@ -46,7 +46,8 @@ class EmbeddingFinder {
     }
   }
 
-  /// What embedding() returned for each of what may be its indices, when their number grows and it does not.
+  /// The bytes that embedding() returned per index, for requests that may be its indices, if their number grows and the
+  /// ratio does not.
   std::optional<std::uint64_t> bytes_of_word(std::uint32_t forward, std::uint32_t indices) const {
     const std::optional<SizeGrowth>& growth = model_.rules[model_.rule_of[indices]].exact;
     if (!growth || growth->is_constant()) return std::nullopt;
@@ -63,8 +64,8 @@ class EmbeddingFinder {
     return word;
   }
 
-  /// What may be the gradient of the words, the last of the step first: behind it a gradient is freed that is as large
-  /// as what embedding() returned.
+  /// Candidates for the gradient of the words, the last of the step first: after them, a gradient as large as the
+  /// result of embedding() is freed.
   std::vector<std::uint32_t> results_of(std::uint32_t forward) const {
     const std::uint32_t end = *std::ranges::upper_bound(model_.base->requests.ends, forward);
     std::vector<std::uint32_t> results;
@@ -105,7 +106,7 @@ class EmbeddingFinder {
     return std::nullopt;
   }
 
-  /// Whether every recording made the requests that the rule says, or none.
+  /// Whether every recording made the requests that the rule predicts, or none.
   bool agrees(std::uint32_t row, const EmbeddingRule& rule) const {
     for (std::size_t r = 0; r < sizes_.recordings.size(); ++r) {
       const std::uint32_t partner = sizes_.partners[r][row];
@@ -117,7 +118,7 @@ class EmbeddingFinder {
     return true;
   }
 
-  /// Of a gradient that was recorded with all its requests.
+  /// From a gradient that was recorded with all its requests.
   std::optional<EmbeddingRule> by_requests(std::uint32_t row) const {
     std::vector<SizePoint> indices;
     std::vector<EmbeddingGradient> gradients;

@@ -11,14 +11,14 @@ __extension__ using Wide = __int128;
 using Powers = std::vector<std::uint8_t>;
 
 constexpr std::uint8_t most_power = 2;
-constexpr std::uint8_t most_single_power = 4;  // of a single term that more than two sizes confirm
+constexpr std::uint8_t most_single_power = 4;  // of a single term confirmed by more than two sizes
 constexpr std::size_t most_terms = 3;
 constexpr std::array<std::uint64_t, 8> multiples{2, 4, 8, 16, 32, 64, 128, 256};
 
-/// False on overflow.
+/// Returns false on overflow.
 bool multiply(Wide a, Wide b, Wide& result) { return !__builtin_mul_overflow(a, b, &result); }
 
-/// What does not fit becomes a number that no size comes near, and of which a function's terms can be added up.
+/// On overflow, a number that no size comes near, and small enough that a function's terms can be summed.
 Wide saturated_product(Wide a, Wide b) {
   constexpr Wide most = Wide{1} << 123U;
   Wide product = 0;
@@ -35,7 +35,7 @@ Wide term_at(std::span<const std::uint8_t> powers, std::span<const std::uint64_t
   return product;
 }
 
-/// Of a matrix of at most 3 x 3, or none on overflow.
+/// The determinant of a matrix of at most 3 x 3, or none on overflow.
 std::optional<Wide> determinant(const std::vector<std::vector<Wide>>& m) {
   if (m.size() == 1) return m[0][0];
   Wide sum = 0;
@@ -61,7 +61,8 @@ Wide gcd_of(Wide a, Wide b) {
   return a;
 }
 
-/// Every power of the parameters, the lower first; of equal ones those of the first parameters.
+/// Every product of powers of the parameters, lower degrees first; within a degree, those of the first parameters
+/// first.
 std::vector<Powers> all_powers(std::size_t parameters) {
   std::vector<Powers> all{Powers(parameters, 0)};
   for (std::size_t p = 0; p < parameters; ++p)
@@ -209,7 +210,7 @@ std::optional<SizeGrowth> SizeGrowth::scaled_through(std::span<const SizePoint> 
 std::optional<SizeGrowth> SizeGrowth::product_through(std::span<const SizePoint> points,
                                                       std::span<const SizeGrowth> shapes) {
   if (points.size() < 2) return std::nullopt;
-  std::vector<SizeGrowth> alone;  // no parameter, each, and products of several
+  std::vector<SizeGrowth> alone;  // constants, each parameter alone, and products of several
   for (const Powers& powers : all_powers(points.front().at.size())) {
     if (std::ranges::any_of(powers, [](std::uint8_t power) { return power > 1; })) continue;
     alone.push_back(constant({1}, powers.size()));
@@ -227,7 +228,7 @@ std::optional<SizeGrowth> SizeGrowth::product_through(std::span<const SizePoint>
 
 std::optional<SizeGrowth> SizeGrowth::solve(std::span<const SizePoint> points, std::span<const Powers> powers,
                                             std::uint64_t multiple, Bytes tolerance) {
-  // Cramer's rule over the first points, of which as many are needed as there are terms, and the rest has to agree.
+  // Cramer's rule over the first points, as many as there are terms; the rest must agree.
   const std::size_t n = powers.size();
   std::vector<std::vector<Wide>> system;
   std::vector<Wide> sizes;
@@ -293,7 +294,7 @@ std::optional<SizeGrowth> SizeGrowth::through(std::span<const SizePoint> given, 
     return any_choice(all, terms, chosen, [&](std::span<const Powers> powers) {
       std::optional<SizeGrowth> growth = solve(points, powers, multiple, tolerance);
       if (!growth) return false;
-      // Rounding can make two of the points one, and a fall through those is confirmed by nothing.
+      // Rounding can merge two of the points, and nothing confirms a fall through those.
       if (growth->falls() && (!growth->confirmed_ || multiple > 1)) return false;
       if (multiple > 1 && !growth->confirmed_) return false;
       if (terms == most_terms && !growth->confirmed_ && !curves) return false;

@@ -1,10 +1,10 @@
-// How the size of a request follows from the program's parameters.
+// How the size of a request depends on the program's parameters.
 //
-// Sizes are products of shapes, so an exact polynomial of few terms is looked for by integer arithmetic; never a fit by
-// least squares, which always finds something. The simplest that passes through every recorded size is taken: first one
-// power of the parameters (a constant, b x, c x^2, b x y ...), then two terms, then three. Where none does and there
-// are recordings enough, the parameters are tried rounded up to a multiple, as kernels pad shapes. What a program's
-// other requests say about its shapes makes functions of more terms known from as few recordings: product_through().
+// Sizes are products of shapes, so integer arithmetic searches for an exact polynomial of few terms; never a
+// least-squares fit, which always finds something. The simplest one through every recorded size is taken: first one
+// power of the parameters (a constant, b x, c x^2, b x y ...), then two terms, then three. If none fits and there are
+// enough recordings, the parameters are rounded up to a multiple, as kernels pad shapes. What a program's other
+// requests reveal about its shapes allows functions of more terms from equally few recordings: product_through().
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace memreel {
 
-/// The values of the parameters of one recording or prediction, in the order of their names. All positive.
+/// The parameter values of one recording or prediction, ordered by parameter name. All positive.
 using Values = std::vector<std::uint64_t>;
 
 /// A recorded size and where it was recorded.
@@ -35,7 +35,7 @@ class SizeGrowth {
   Bytes at(std::span<const std::uint64_t> values) const;
 
   bool is_constant() const;
-  /// Whether more sizes were recorded than the function has terms: it was not only drawn through them.
+  /// Whether more sizes were recorded than the function has terms, so that it is more than an interpolation.
   bool confirmed() const { return confirmed_; }
   std::size_t terms() const { return powers_.size(); }
   /// The highest power of any parameter.
@@ -43,17 +43,17 @@ class SizeGrowth {
   /// "1536 + 4096 batch", with `names` of the parameters.
   std::string text(std::span<const std::string> names) const;
 
-  /// The function through `points`, which are at different values and at least one; none when there is none that could
-  /// be one. A term of negative sign is taken only when the function is confirmed. `curves`: whether three terms of one
-  /// parameter may be drawn through three points, which nothing confirms.
-  /// `tolerance`: by how much it may miss those of the points that don't define it.
+  /// The function through `points`, which are at distinct values and at least one; none if no plausible one exists.
+  /// Accepts a negative term only if the function is confirmed. `curves`: whether three terms of one parameter may be
+  /// drawn through three points, which nothing confirms. `tolerance`: the most by which it may miss the points that
+  /// don't define it.
   static std::optional<SizeGrowth> through(std::span<const SizePoint> points, bool curves, Bytes tolerance = {});
 
-  /// What a function of several terms says about a shape: the same without what its terms have in common. Of
-  /// "4096 batch + 64 batch seq" that is "64 + seq".
+  /// The shape implied by a function of several terms: the function without its terms' common factor. For "4096 batch +
+  /// 64 batch seq" that is "64 + seq".
   SizeGrowth shape() const;
-  /// The multiple of a product of two of `shapes`, and of the parameters themselves, that passes through all `points`,
-  /// more than one: attention over n + 1 tokens takes a multiple of their square.
+  /// The multiple of a product of two of `shapes`, and of the parameters themselves, that passes through all `points`
+  /// (more than one): attention over n + 1 tokens takes a multiple of their square.
   static std::optional<SizeGrowth> product_through(std::span<const SizePoint> points,
                                                    std::span<const SizeGrowth> shapes);
 
@@ -65,10 +65,10 @@ class SizeGrowth {
   static std::optional<SizeGrowth> solve(std::span<const SizePoint> points,
                                          std::span<const std::vector<std::uint8_t>> powers, std::uint64_t multiple,
                                          Bytes tolerance);
-  /// Whether a term is negative that can't come from a shape.
+  /// Whether a negative term can't come from a shape.
   bool falls() const;
   SizeGrowth times(const SizeGrowth& other) const;
-  /// This, times a number, through all of `points`.
+  /// This function, times a number, through all of `points`.
   std::optional<SizeGrowth> scaled_through(std::span<const SizePoint> points) const;
   Wide numerator_at(std::span<const std::uint64_t> values) const;
 

@@ -8,7 +8,7 @@
 namespace memreel {
 namespace {
 
-/// Calls `use(allocation of the base, bytes)` for everything that is live when most is, at `at`.
+/// Calls `use(allocation of the base, bytes)` for everything live at the peak, at `at`.
 template <class Use>
 void for_each_held(const Model& model, const Values& at, const Assumption& assumption, Use use) {
   ReplayedPrediction replayed(model, at);

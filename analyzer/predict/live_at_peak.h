@@ -1,4 +1,4 @@
-// What holds the memory when most of it is live: in a prediction, and in the recording that it was made from.
+// What holds the memory at the live peak: in a prediction, and in the recording it was made from.
 #pragma once
 
 #include <vector>

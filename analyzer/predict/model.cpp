@@ -14,17 +14,17 @@ namespace {
 /// What kernels add to a size to align it.
 constexpr Bytes padding = 512_B;
 
-/// How many periods of a loop are looked at to see how sizes grow from one to the next.
+/// The number of periods of a loop examined for how sizes grow from one to the next.
 constexpr std::uint32_t most_periods = 32;
 
-/// Shapes of which products are tried.
+/// The number of shapes whose products are tried.
 constexpr std::size_t most_shapes = 12;
 
-/// Share by which sizes may miss a function and still be said to be near it.
+/// The share by which sizes may miss a function and still count as near it.
 constexpr double most_missed = 1.0 / 8;
 
-/// For each recording, which of its requests is the partner of each request of the base: neighbours are the most alike,
-/// so those further away are found through them.
+/// For each recording, the partner of each request of the base: neighbours are most alike, so more distant recordings
+/// are matched through them.
 std::vector<Partners> partners_of_base(Recordings recordings, std::size_t base) {
   std::vector<Partners> partners(recordings.size());
   Partners& own = partners[base];
@@ -72,7 +72,7 @@ class Learner {
     return sizes;
   }
 
-  /// Requests of equal sizes everywhere share a rule.
+  /// Requests with equal sizes in all recordings share a rule.
   void find_sizes() {
     find_sizes({}, false);
     const std::vector<SizeGrowth> shapes = confirmed_shapes();
@@ -82,7 +82,7 @@ class Learner {
     if (curves || !shapes.empty()) find_sizes(shapes, curves);
   }
 
-  /// `curves`: whether functions may be curved that nothing confirms, as when there are some that are confirmed.
+  /// `curves`: whether unconfirmed functions may be curved, as when some confirmed ones are.
   void find_sizes(std::span<const SizeGrowth> shapes, bool curves) {
     std::map<std::vector<std::optional<Bytes>>, std::uint32_t> known;
     model_.rules.clear();
@@ -95,7 +95,7 @@ class Learner {
     }
   }
 
-  /// Those of sizes that more recordings confirm than define them, the most frequent first.
+  /// The shapes of sizes confirmed by more recordings than define them, most frequent first.
   std::vector<SizeGrowth> confirmed_shapes() const {
     std::vector<std::uint32_t> requests(model_.rules.size());
     for (const std::uint32_t rule : model_.rule_of) ++requests[rule];
@@ -136,8 +136,8 @@ class Learner {
     return rule;
   }
 
-  /// Of sizes that no function passes through, as those of workspaces: a library pads them a little, and takes another
-  /// algorithm now and then. What the larger recordings say counts more.
+  /// For sizes that no function passes through, such as those of workspaces: a library pads them a little, and
+  /// sometimes takes another algorithm. The larger recordings count more.
   static std::optional<SizeGrowth> likely_growth(std::span<const SizePoint> points, int highest_power) {
     if (points.size() < 2) return std::nullopt;
     if (points.size() > 2)
@@ -154,7 +154,7 @@ class Learner {
     return line && grown <= factor ? line : std::nullopt;
   }
 
-  /// By what share of them a function misses the sizes, at most; 1 when it is too much for them to follow it.
+  /// The largest share by which a function misses the sizes; 1 if too large for them to follow it.
   static double misses(const SizeGrowth& growth, std::span<const SizePoint> points) {
     double most = 0;
     for (const SizePoint& point : points) {
@@ -164,7 +164,7 @@ class Learner {
     return most <= most_missed ? most : 1;
   }
 
-  /// What only the base has grows as the last request before it that is like it: of the same site and size.
+  /// A request that only the base has grows like the last similar request before it: of the same site and size.
   void inherit_sizes() {
     std::map<std::pair<std::uint32_t, Bytes>, std::uint32_t> like;
     for (std::uint32_t row = 0; row < rows().size(); ++row) {
@@ -184,7 +184,7 @@ class Learner {
         }
   }
 
-  /// On the first GPU that explains all of them, or that which explains the most.
+  /// Takes the first GPU that explains all kernels, or else the one that explains the most.
   void find_kernels() {
     const LearnedSizes sizes{.model = model_, .recordings = recordings_, .partners = partners_};
     std::optional<LearnedKernels> most;
@@ -265,8 +265,8 @@ Bytes Model::size_of(std::uint32_t row, std::uint32_t copy, std::span<const std:
   const auto bytes = [&](std::uint32_t of) {
     return static_cast<std::int64_t>(original_size(of, values, factor, assumption).count);
   };
-  // Walks back through the periods before. Only a rise that came twice is taken to come again: sizes of one line of
-  // code may differ for other reasons, as those of an optimizer's state do.
+  // Walks back through the earlier periods. Only a rise that came twice is assumed to recur: sizes of one line of code
+  // may differ for other reasons, as those of an optimizer's state do.
   struct Rise {
     std::uint32_t periods = 0;  // how far back
     std::int64_t bytes = 0;

@@ -16,23 +16,23 @@
 
 namespace memreel {
 
-/// One recording of the program and the parameters it was made at.
+/// One recording of the program and its parameter values.
 struct Recording {
   std::filesystem::path file;
   Values at;
   Trace trace;
-  HeapId heap = HeapId::none;             // whose requests are judged
-  Requests requests;                      // with sites that all recordings of a prediction share
-  std::vector<RecordedSegment> segments;  // of the heap, in the order in which the device gave them
+  HeapId heap = HeapId::none;             // whose requests are analyzed
+  Requests requests;                      // with sites shared by all recordings of a prediction
+  std::vector<RecordedSegment> segments;  // of the heap, in the order the device granted them
 };
 
-/// What is assumed of requests for which no exact function was found: each of them one of three sizes.
+/// The assumed size of requests without an exact function: one of three sizes for each.
 struct Assumption {
   enum class Size : std::uint8_t { least, likely, most };
 
   Size all = Size::likely;
-  std::uint64_t draw = 0;  // other than 0: drawn at random for each, `all` is not used
-  bool widely = true;      // whether sizes that are near the likely one are drawn from as far as others
+  std::uint64_t draw = 0;  // nonzero: drawn at random for each; `all` is not used
+  bool widely = true;      // whether sizes near the likely one are drawn from as wide a range as others
 
   Size of(std::uint32_t rule) const;
 };
@@ -41,42 +41,41 @@ struct Assumption {
 struct SizeRule {
   std::optional<SizeGrowth> exact;
   std::optional<SizeGrowth> likely;  // without an exact function: one that most of the sizes suggest
-  double missed = 1;                 // by what share of them it misses the sizes, at most; 1: it is unlikely
-  Bytes base, least, most;           // recorded: in the base, of all its partners
+  double missed = 1;                 // largest share by which it misses the sizes; 1: it is unlikely
+  Bytes base, least, most;           // recorded: in the base, over all its partners
 
   /// `factor`: Model::factor() at `values`.
   Bytes at(std::span<const std::uint64_t> values, double factor, Assumption::Size assumed, bool widely) const;
 };
 
-/// A stretch of requests that a smaller recording lacks, as that of more layers or tokens: it consists of periods, of
-/// which a larger program has more.
+/// A stretch of requests that a smaller recording lacks, e.g. of more layers or tokens: it consists of periods, and a
+/// larger program has more of them.
 struct Repeat {
   std::uint32_t first = 0, count = 0;  // rows of the base that the smaller recording lacks
-  std::uint32_t unit = 0;              // the first row of the period that is copied
+  std::uint32_t unit = 0;              // first row of the period that is copied
   std::uint32_t period = 0;            // rows; divides `count`
-  bool backwards = false;              // frees what other repeats asked for, the last copy first
-  SizeGrowth requests;                 // how many requests the stretch's sites make in its step
-  std::uint64_t added = 0;             // of those, how many the base has more than the smaller recording
+  bool backwards = false;              // frees what other repeats requested, the last copy first
+  SizeGrowth requests;                 // number of requests that the stretch's sites make in its step
+  std::uint64_t added = 0;             // of those, how many more than in the smaller recording the base has
 
-  /// How many more (or, negative, fewer) periods than in the base there are at `values`.
+  /// The number of periods at `values` beyond those of the base; negative if fewer.
   std::int64_t periods(std::span<const std::uint64_t> values, std::span<const std::uint64_t> base_values) const;
 };
 
-/// Sums of columns. How many rows they have follows from the requests beside them, or is a function of its own.
+/// Column sums. Their number of rows follows from the neighbouring requests, or is a separate function.
 struct SumRule {
   std::uint64_t number = 0;  // bytes of a number
   SumLayout layout = SumLayout::rows;
   bool of_inputs = true;
-  std::uint32_t gradient =
-      0;                      // a row of the base, if `of_inputs` the gradient of a layer's inputs; else what is summed
-  std::uint32_t weights = 0;  // the gradient of the layer's weights
+  std::uint32_t gradient = 0;  // a row of the base: `of_inputs`: the gradient of a layer's inputs; else what is summed
+  std::uint32_t weights = 0;   // the gradient of the layer's weights
   std::optional<SizeGrowth> rows;  // instead of those
 };
 
-/// The gradient of an embedding. Of words and width one is known, and the other follows from the size of the result.
+/// The gradient of an embedding. One of its words and width is known; the other follows from the size of the result.
 struct EmbeddingRule {
   SizeGrowth indices;
-  std::uint64_t number = 0;  // bytes of a number
+  std::uint64_t number = 0;  // bytes per number
   std::optional<std::uint64_t> words, width;
 };
 
@@ -87,32 +86,31 @@ struct KernelRule {
 
 struct Model {
   const Recording* base = nullptr;
-  std::vector<std::uint32_t> rule_of;  // per request of the base
+  std::vector<std::uint32_t> rule_of;  // by request of the base
   std::vector<SizeRule> rules;
   std::vector<Repeat> repeats;      // ascending, disjoint
   std::vector<KernelRule> kernels;  // by row
   GpuTraits recorded_on;            // the GPU of the recordings ...
-  bool gpu_seen = false;            // ... as they show; else how large it is is assumed
-  GpuTraits predicted_for;          // the GPU of the run that is predicted
+  bool gpu_seen = false;            // ... as they show; else assumed
+  GpuTraits predicted_for;          // the GPU of the predicted run
   Bytes requested;                  // by all requests of the base
   Bytes aligned;                    // of those with a partner in another recording, or in a repeat
   Bytes exact;                      // of those whose size is an exact function
-  Bytes unconfirmed;                // of those: by a function that was only drawn through the recorded sizes
+  Bytes unconfirmed;                // of those: by a function that only interpolates the recorded sizes
 
-  /// How much more those sizes come to at `values` that are exact functions and no constants, all requests together.
+  /// The factor by which sizes with exact, non-constant functions grow at `values`, over all requests together.
   double factor(std::span<const std::uint64_t> values) const;
 
-  /// The size that a request of the base, or a copy of it (from 1 on), has at `values`. Sizes that grow from one period
-  /// of a repeat to the next go on growing in its copies.
-  /// `factor`: factor() at `values`.
+  /// The size at `values` of a request of the base, or of a copy of it (from 1 on). Sizes that grow from one period of
+  /// a repeat to the next keep growing in its copies. `factor`: factor() at `values`.
   Bytes size_of(std::uint32_t row, std::uint32_t copy, std::span<const std::uint64_t> values, double factor,
                 const Assumption& assumption) const;
-  /// How many requests the program makes at `values`, about.
+  /// The approximate number of requests that the program makes at `values`.
   double requests(std::span<const std::uint64_t> values) const;
-  /// What a kernel asks for beside its result at `values`.
+  /// What a kernel requests in addition to its result at `values`.
   KernelRequests requests_of(const KernelRule& kernel, std::span<const std::uint64_t> values,
                              const GpuTraits& gpu) const;
-  /// The repeat of which a row is copied, or null.
+  /// The repeat that copies a row, or null.
   const Repeat* repeat_of(std::uint32_t row) const;
 
  private:
@@ -124,13 +122,12 @@ struct Model {
 
 using Recordings = std::span<const Recording* const>;
 
-/// `recordings`: at least two, their requests comparable, in ascending order: neighbours are compared. They must
-/// outlive the model. `base`: an index of them.
-/// `gpus`: those that the recordings may have been made on, at least one. Of those that explain the scratch of as many
-/// kernels the first is taken.
+/// `recordings`: at least two, with comparable requests, in ascending order: neighbours are compared. They must outlive
+/// the model. `base`: an index into them. `gpus`: at least one, those that the recordings may have been made on. The
+/// first of those that explain the most kernels' scratch is taken.
 Model learn(Recordings recordings, std::size_t base, std::span<const GpuTraits> gpus);
 
-/// The product of the parameters' ratios: how much larger one run is than another when all of it is proportional.
+/// The product of the parameters' ratios: how much larger one run is than another if everything is proportional.
 double scale(std::span<const std::uint64_t> to, std::span<const std::uint64_t> from);
 
 }  // namespace memreel

@@ -12,7 +12,7 @@
 namespace memreel {
 namespace {
 
-/// A device without limit that notes what it is asked for.
+/// A device without limit that records the calls it gets.
 class NotingDevice final : public Device {
  public:
   explicit NotingDevice(std::span<const RecordedSegment> recorded) : device_(DeviceModel{}, recorded) {}
@@ -52,7 +52,7 @@ class NotingDevice final : public Device {
   SimulatedDevice device_;
 };
 
-/// Does what a row of a heap says; true for a request.
+/// Executes a row of a heap; returns true for a request.
 bool perform(const Prepared& heap, std::size_t row, auto& policy) {
   const std::uint32_t slot = heap.slot[row];
   switch (heap.op[row]) {
@@ -91,7 +91,7 @@ void place(PredictedRun& predicted_run, const TorchSettings& settings) {
   if (heap == heaps.end()) return;
   EventColumns& events = predicted_run.trace.events;
   NotingDevice device(predicted_run.segments);
-  std::vector<std::pair<std::uint32_t, Event>> segments;  // and the events that they stand before
+  std::vector<std::pair<std::uint32_t, Event>> segments;  // and the events that they precede
   with_torch(*heap, settings, device, [&](auto& policy, auto real) {
     for (std::size_t row = 0; row < heap->count(); ++row) {
       const std::uint32_t at = heap->event[row];

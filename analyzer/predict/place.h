@@ -1,4 +1,4 @@
-// Gives the allocations of a synthetic trace the places that an allocator gives them.
+// Places the allocations of a synthetic trace as an allocator would.
 #pragma once
 
 #include "analyzer/policies/torch_settings.h"
@@ -7,8 +7,8 @@
 namespace memreel {
 
 /// Replays PyTorch's allocator with `settings`, by the rules of their release, over the trace of `predicted_run`: every
-/// allocation gets its address, and the segments that it takes from the device and gives back become events. The device
-/// has no limit.
+/// allocation gets its address, and the segments that the allocator takes and releases become events. The device has no
+/// limit.
 void place(PredictedRun& predicted_run, const TorchSettings& settings);
 
 }  // namespace memreel

@@ -13,19 +13,19 @@
 namespace memreel {
 namespace {
 
-/// Requests of which less is uncertain than this can hardly move a peak.
+/// Requests with less uncertain memory than this can hardly move a peak.
 constexpr Bytes least_uncertain = 1_MiB;
-/// Assumptions that are replayed for each base where sizes are uncertain.
+/// The number of assumptions replayed per base if sizes are uncertain.
 constexpr std::uint64_t draws = 11, wide_draws = 4;
-/// The least share of the reserved peak by which the range exceeds what was replayed, for each doubling of the largest
-/// recording: libraries may choose otherwise than in any recording.
+/// The least share of the reserved peak by which the range exceeds what was replayed, per doubling of the largest
+/// recording: libraries may choose differently than in any recording.
 constexpr double least_margin = 0.005;
-/// Share of the bytes whose sizes nothing confirms that is added to it.
+/// The share of the bytes with unconfirmed sizes that is added to it.
 constexpr double unconfirmed_margin = 0.2;
 constexpr double least_aligned = 0.5;
 constexpr std::uint64_t furthest = 1U << 20U;
 constexpr double longest_run = 1U << 22U;  // requests
-constexpr double longest_search = 16e6;    // requests of all runs that are replayed for it, at least
+constexpr double longest_search = 16e6;    // of all runs replayed for it, at least
 
 std::string text_of(const Values& at, const std::vector<std::string>& names) {
   std::string text;
@@ -74,7 +74,7 @@ std::vector<const Recording*> pointers_to(const std::vector<std::unique_ptr<Reco
   return pointers;
 }
 
-/// A replay that may be what the run will be.
+/// A replay that may match the run.
 struct Member {
   std::size_t base = 0, layout = 0;  // recordings
   Assumption assumption;
@@ -83,7 +83,7 @@ struct Member {
   Bytes reserved() const { return peaks.reserved; }
 };
 
-/// The first is taken if it is one of two medians.
+/// Of two medians, takes the first.
 Member median_of(std::span<const Member> members) {
   std::vector<Bytes> reserved;
   for (const Member& member : members) reserved.push_back(member.reserved());
@@ -93,8 +93,8 @@ Member median_of(std::span<const Member> members) {
   return *std::ranges::find(members, first == least ? least : most, &Member::reserved);
 }
 
-/// What all sizes suggest is likely. Of other sizes no assumption is likelier than another: the middle has the smallest
-/// largest error.
+/// The assumption suggested by all sizes is likely. For other sizes no assumption is likelier than another: the middle
+/// has the smallest largest error.
 Member middle_of(std::vector<Member> members) {
   std::erase_if(members, [](const Member& member) { return member.assumption.widely || member.layout != member.base; });
   std::vector<Bytes> live;
@@ -107,18 +107,18 @@ Member middle_of(std::vector<Member> members) {
   });
 }
 
-/// What most speaks for, without the range.
+/// The best-supported value, without the range.
 std::optional<Peaks> predict_left_out(Recordings others, const Values& at, const PolicySpec& policy,
                                       std::span<const GpuTraits> gpu) {
   if (others.size() < 2) return std::nullopt;
   const bool repeats = !learn(others, 1, gpu).repeats.empty();
-  // Of repeats there are no fewer than in the smallest recording.
+  // There are never fewer repeats than in the smallest recording.
   if (repeats && scale(at, others.front()->at) < 1) return std::nullopt;
   const Model model = learn(others, base_for(others, at, repeats), gpu);
   return peaks_of(ReplayedPrediction(model, at).replay(policy, {}, {}));
 }
 
-/// Notes the segments that the recording was given, too.
+/// Also records the segments granted in the recording.
 Result<Peaks> replay_recording(Recording& recording, const PolicySpec& policy) {
   std::vector<Prepared> heaps = prepare(recording.trace);
   std::erase_if(heaps, [&](const Prepared& heap) { return heap.heap != recording.heap; });
@@ -182,13 +182,13 @@ Result<Predictor> Predictor::make(std::vector<Recording> recordings, PredictOpti
     made.left_out_.push_back({.at = all[r]->at,
                               .recorded = made.recorded_[r],
                               .predicted = predict_left_out(others, all[r]->at, made.options_.policy, gpu)});
-    // Only those that were predicted from smaller ones say how well larger ones can be.
+    // Only recordings predicted from smaller ones show how well larger ones can be predicted.
     if (const auto& predicted = made.left_out_.back().predicted; predicted && r + 1 == all.size())
       worst = distance(predicted->reserved, made.recorded_[r].reserved);
   }
-  // What has no counterpart is as it was in one recording: it may be anything else in a larger run.
+  // What has no counterpart appears in only one recording: it may be anything else in a larger run.
   made.margin_ = std::max(least_margin, std::min(worst / 2, 0.02)) + (1 - made.aligned_share());
-  // Of two sizes that no single power joins, nothing says that a line does.
+  // For two sizes that no single power joins, nothing suggests a line.
   if (const Model& model = made.models_.back(); all.size() == 2)
     made.margin_ += unconfirmed_margin * static_cast<double>(model.unconfirmed.count) /
                     static_cast<double>(std::max(model.requested, 1_B).count);
@@ -224,7 +224,7 @@ Prediction Predictor::predict(const Values& at) const {
     return uncertain;
   };
   const bool uncertain = add(base);
-  // What the next smaller recording chose may be what a larger run chooses. With repeats it makes other requests.
+  // A larger run may choose as the next smaller recording did. With repeats, that recording makes other requests.
   if (uncertain && base > 0 && models_[base].repeats.empty()) add(base - 1);
 
   const auto [lowest, highest] = std::ranges::minmax(members, {}, &Member::reserved);
@@ -236,7 +236,7 @@ Prediction Predictor::predict(const Values& at) const {
   const auto times = [](Bytes size, double factor) {
     return Bytes{static_cast<std::uint64_t>(static_cast<double>(size.count) * factor)};
   };
-  // Where copies are put decides about a segment more or less.
+  // The placement of copies may change the result by a segment.
   const Bytes segment = models_[base].repeats.empty() ? TorchSettings::small_segment : TorchSettings{}.large_segment;
   const Bytes low = times(lowest.reserved(), std::max(0.0, 1 - margin));
   prediction.reserved_low = low > segment ? low - segment : Bytes{};
@@ -259,7 +259,7 @@ Result<void> Predictor::can_predict(const Values& at) const {
 }
 
 std::uint64_t Predictor::largest_that_fits(const Values& at, std::size_t which) const {
-  // Of runs that make as many requests as were recorded, all are replayed.
+  // All runs with at most as many requests as were recorded are replayed.
   constexpr double tries = 64;
   double recorded_requests = 0, replayed = 0;
   for (const auto& recording : recordings_) recorded_requests += static_cast<double>(recording->requests.rows.size());

@@ -8,10 +8,10 @@
 namespace memreel {
 namespace {
 
-/// Share of a unit's requests that are freed in a stretch which undoes it.
+/// The share of a unit's requests that a stretch must free to undo it.
 constexpr double least_share_freed = 1.0 / 32;
 
-/// Share by which a count may miss its function and still be said to follow it.
+/// The share by which a count may miss its function and still count as following it.
 constexpr double count_tolerance = 0.1;
 
 class RepeatFinder {
@@ -51,7 +51,7 @@ class RepeatFinder {
     return {{first, count, count}};
   }
 
-  /// Two loops that follow each other may make one stretch: the last rounds of the one and the first of the other.
+  /// Two consecutive loops may form one stretch: the last rounds of the one and the first of the other.
   std::vector<Stretch> stretches(std::uint32_t first, std::uint32_t count, std::uint32_t end, Likeness likeness) const {
     Stretch ends_loop{first, 0, 1}, begins_loop{first + count, 0, 1};
     for (std::uint32_t period = 1; period <= count; ++period) {
@@ -90,10 +90,10 @@ class RepeatFinder {
     repeats_.push_back(std::move(repeat));
   }
 
-  /// The last period, for in it sizes have grown furthest; where they don't grow, the last but one, for what stands
-  /// around a loop is freed in its first round or after its last. But of a stretch that frees what the units of repeats
-  /// before it asked for, the period that does: then a copy of the one is undone by a copy of the other. Where a period
-  /// begins is arbitrary, and it may be any of the loop that the stretch is of.
+  /// The last period, because sizes have grown furthest in it; if they don't grow, the last but one, because what
+  /// surrounds a loop is freed in its first round or after its last. But for a stretch that frees what the units of
+  /// earlier repeats requested, the period that does so: then a copy of the one is undone by a copy of the other. Where
+  /// a period begins is arbitrary, and it may be any period of the loop that the stretch belongs to.
   void choose_unit(Repeat& repeat, std::uint32_t section) const {
     const std::uint32_t end = recordings_[base_]->requests.ends[section];
     const std::uint32_t period = repeat.period;
@@ -119,9 +119,9 @@ class RepeatFinder {
 
   bool is_copied(std::uint32_t row) const { return repeat_of(repeats_, row) != nullptr; }
 
-  /// How many requests of the section's units so far are freed while `count` rows from `first` on are asked for. Few of
-  /// a unit's are chance, as when a variable is given its next value, and don't count; nor do those of a unit that is
-  /// mostly freed elsewhere.
+  /// The number of requests of the section's units so far that are freed during the `count` rows from `first` on. A few
+  /// of a unit's may be chance, as when a variable gets its next value, and don't count; neither do those of a unit
+  /// that is mostly freed elsewhere.
   std::uint32_t freed_of_units(std::uint32_t first, std::uint32_t count, std::uint32_t section) const {
     std::uint32_t freed = 0;
     for (const Repeat& repeat : repeats_) {
@@ -151,7 +151,7 @@ class RepeatFinder {
     return count;
   }
 
-  /// A function of one or two terms through the counts; with some tolerance when the rest of them decides it.
+  /// A function of one or two terms through the counts; with some tolerance if the remaining counts decide.
   std::optional<SizeGrowth> count_growth(std::vector<SizePoint> points) const {
     if (points.size() == 2) return SizeGrowth::through(points, false);
     if (std::optional<SizeGrowth> exact = SizeGrowth::through(points, false); exact && exact->confirmed()) return exact;
@@ -165,7 +165,7 @@ class RepeatFinder {
     return std::abs(found - wanted) <= count_tolerance * span ? growth : std::nullopt;
   }
 
-  /// Whether a request is as the one `period` rows before it, or has grown as much as that one had; or nearly so.
+  /// Whether a request equals the one `period` rows before it, or has grown as much as that one had; or nearly so.
   bool repeats_after(std::uint32_t row, std::uint32_t period, Likeness likeness) const {
     const Request& now = rows()[row];
     const Request& before = rows()[row - period];

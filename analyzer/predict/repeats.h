@@ -1,4 +1,4 @@
-// The stretches of requests of which a larger program makes more, as those of layers or tokens.
+// Finds stretches of requests that a larger program makes more of, such as those of layers or tokens.
 #pragma once
 
 #include <span>
@@ -9,11 +9,11 @@
 
 namespace memreel {
 
-/// Stretches of the base that the next smaller recording lacks, when the requests of their sites grow by a rule.
-/// `base`: an index of `recordings` above 0. `below`: the base's partners in the recording before it.
+/// Stretches of the base that the next smaller recording lacks, if the requests of their sites grow by a rule. `base`:
+/// an index into `recordings` above 0. `below`: the base's partners in the recording before it.
 std::vector<Repeat> find_repeats(Recordings recordings, std::size_t base, const Partners& below);
 
-/// The one of whose unit a row is, or null.
+/// The repeat whose unit contains a row, or null.
 const Repeat* repeat_of(std::span<const Repeat> repeats, std::uint32_t row);
 
 }  // namespace memreel

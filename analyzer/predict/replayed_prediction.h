@@ -1,4 +1,4 @@
-// A predicted run prepared for replays that differ in the sizes that are assumed.
+// A predicted run prepared for replays that differ in the assumed sizes.
 #pragma once
 
 #include <span>
@@ -10,13 +10,13 @@ namespace memreel {
 
 class ReplayedPrediction {
  public:
-  /// `model` must outlive it.
+  /// `model` must outlive this object.
   ReplayedPrediction(const Model& model, std::span<const std::uint64_t> at);
 
-  /// Replays `policy`, whose parameters are sound.
+  /// Replays `policy`, whose parameters must be valid.
   ReplayResult replay(const PolicySpec& policy, const DeviceModel& device, const Assumption& assumption);
 
-  /// From now on the device begins with these regions of addresses, instead of those of the model's base.
+  /// From now on the device begins with these address regions instead of those of the model's base.
   void begin_with(const std::vector<RecordedSegment>& segments);
 
   const PredictedRun& predicted_run() const { return predicted_run_; }

@@ -19,8 +19,8 @@ std::vector<StackId> sites_of(const Requests& requests) {
 
 using Rows = std::span<const Request>;
 
-/// Whether rows that follow each other live as long as a kernel's requests do, and are of one site. `result`: which of
-/// them is the kernel's result, of which that is not asked.
+/// Whether consecutive rows have the lifetimes of a kernel's requests and a common site. `result`: which of them is the
+/// kernel's result, whose lifetime is not checked.
 bool live_like(Rows rows, const KernelRequests& wanted) {
   const std::size_t result = wanted.before.size(), count = result + 1 + wanted.after.size();
   if (rows.size() < count) return false;
@@ -33,7 +33,7 @@ bool live_like(Rows rows, const KernelRequests& wanted) {
   return true;
 }
 
-/// Whether something that large is live when a row is asked for.
+/// Whether an allocation of at least that size is live when a row is requested.
 bool is_live(Rows rows, std::size_t row, Bytes least) {
   constexpr std::size_t furthest = 4096;
   for (std::size_t back = 1; back <= std::min(row, furthest); ++back)
@@ -41,7 +41,7 @@ bool is_live(Rows rows, std::size_t row, Bytes least) {
   return false;
 }
 
-/// The scratch of sums of which `row` is the result, and of which the numbers are there.
+/// The scratch of sums whose result is `row`, if their input is live.
 std::optional<SumScratch> sums_at(Rows rows, std::size_t row) {
   const Rows here = rows.subspan(row);
   if (here.size() < 3) return std::nullopt;
@@ -71,7 +71,7 @@ std::optional<RecordedEmbedding> embedding_at(Rows rows, std::size_t row) {
     return live_like(here, found.requests);
   });
   if (!known) return std::nullopt;
-  // Numbers of two bytes are as many again: what the gradient was made from tells, and is freed with the last request.
+  // Two-byte numbers are twice as many: the gradient's source decides, which is freed with the last request.
   EmbeddingGradient half = *gradient;
   half.number /= 2;
   half.words *= 2;
@@ -86,7 +86,7 @@ std::optional<RecordedEmbedding> embedding_at(Rows rows, std::size_t row) {
   return found;
 }
 
-/// Takes what kernels asked for beside their results out of the rows.
+/// Removes from the rows what kernels requested in addition to their results.
 void take_kernels(Requests& requests) {
   std::vector<Request>& rows = requests.rows;
   const auto count = static_cast<std::uint32_t>(rows.size());
@@ -163,7 +163,7 @@ std::uint32_t adopt_sites(const Tables& reference, const Requests& reference_req
   std::vector<std::uint32_t> site_of(other.stacks.size());
   for (const auto& [a, b] : match_stacks(reference, sites_of(reference_requests), other, theirs))
     if (b != StackId::none) site_of[index(b)] = a != StackId::none ? index(a) : first_free++;
-  // No stack is as good as another, and match_stacks() has no word for it.
+  // No stack matches only itself, and match_stacks() can't express it.
   for (Request& request : other_requests.rows) request.site = request.site == 0 ? 0 : site_of[request.site];
   return first_free;
 }

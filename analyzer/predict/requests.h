@@ -1,4 +1,4 @@
-// The requests of one recorded program, in the form in which those of several recordings are compared.
+// The requests of one recorded program, in a form comparable across recordings.
 #pragma once
 
 #include <algorithm>
@@ -16,10 +16,10 @@ namespace memreel {
 
 /// One request of one heap.
 struct Request {
-  std::uint32_t site = 0;      // who asked: equal in all recordings that were made comparable
+  std::uint32_t site = 0;      // the requester: equal in all recordings that were made comparable
   Bytes size;                  // requested
   std::uint32_t event = 0;     // its `alloc` in the trace
-  std::uint32_t lifetime = 0;  // how many requests came before it was freed; `kept` when it never was
+  std::uint32_t lifetime = 0;  // number of requests before it was freed; `kept` if it never was
 
   static constexpr std::uint32_t kept = 0xFFFF'FFFF;
 };
@@ -29,31 +29,31 @@ struct RecordedEmbedding {
   KernelRequests requests;
 };
 
-/// A kernel that made requests beside that for its result, and what they say about it.
+/// A kernel that made requests in addition to its result, and what they reveal about it.
 struct RecordedKernel {
   std::uint32_t row = 0;  // the request for the result
   std::variant<SumScratch, RecordedEmbedding> kernel;
 };
 
-/// The requests of a heap in their order, without what kernels asked for beside their results.
+/// The requests of a heap in order, without what kernels requested in addition to their results.
 struct Requests {
   std::vector<Request> rows;
   std::vector<RecordedKernel> kernels;  // by row
-  std::vector<std::uint32_t> ends;      // of sections: the row behind the last of each step; the last is rows.size()
+  std::vector<std::uint32_t> ends;      // of sections: the row after the last of each step; the last is rows.size()
 };
 
-/// The sizes of numbers that are summed.
+/// The sizes of summed numbers.
 inline constexpr std::array<std::uint64_t, 2> number_bytes{2, 4};
 
-/// Requests of `heap`. Sites are rows of the trace's table of stacks.
+/// Requests of `heap`. Sites are rows of the trace's stack table.
 Requests requests_of(const Trace& trace, HeapId heap);
 
-/// Gives the requests of `other` the sites of `reference`: stacks are matched by what they say (stack_match.h). Stacks
-/// that only `other` has get numbers of their own from `first_free` on; returns the number behind the last.
+/// Gives the requests of `other` the sites of `reference`: stacks are matched by content (stack_match.h). Stacks that
+/// only `other` has get their own numbers from `first_free` on; returns the number after the last.
 std::uint32_t adopt_sites(const Tables& reference, const Requests& reference_requests, const Tables& other,
                           Requests& other_requests, std::uint32_t first_free);
 
-/// The kernel that made more requests than that for its result in this row, or null: of any kind, or of one.
+/// The kernel that made more requests than the one for its result in this row, or null: of any kind, or of one.
 inline const RecordedKernel* recorded_kernel(const Requests& requests, std::uint32_t row) {
   const auto found = std::ranges::lower_bound(requests.kernels, row, {}, &RecordedKernel::row);
   return found != requests.kernels.end() && found->row == row ? &*found : nullptr;

@@ -7,11 +7,11 @@
 namespace memreel {
 namespace {
 
-/// Numbers are converted from two bytes to four behind the gradients that were made of them.
+/// The conversion of numbers from two bytes to four follows the gradients made of them.
 constexpr std::uint32_t furthest_conversion = 5;
-/// How far back the gradient of a layer's outputs was asked for.
+/// How far back the gradient of a layer's outputs is searched.
 constexpr std::uint32_t furthest_output = 256;
-/// How far back the gradient of a convolution's weights was asked for, and a copy that it was made from.
+/// How far back the gradient of a convolution's weights is searched, and a copy that it was made from.
 constexpr std::uint32_t furthest_weights = 3, furthest_copy = 8;
 
 class SumFinder {
@@ -26,7 +26,7 @@ class SumFinder {
     }
   }
 
-  /// Whether a request is for sums of two bytes a number, converted to four.
+  /// Whether a request is for sums of two-byte numbers, converted to four.
   bool converts(std::uint32_t row, const KernelRule& kernel) const {
     const SumRule& sum = std::get<SumRule>(kernel.rule);
     const std::uint32_t last = last_of(kernel.row, sum);
@@ -57,13 +57,13 @@ class SumFinder {
   }
 
  private:
-  /// The gradients of inputs and weights stand before it or behind it, with at most one request between them that is
-  /// never freed, as a library's first.
+  /// The gradients of inputs and weights precede or follow it, with at most one request between them that is never
+  /// freed, such as a library's first.
   std::vector<SumRule> by_neighbours(std::uint32_t row, std::uint64_t number) const {
     std::vector<SumRule> rules;
     if (!sizes_.in_backward(row) || !sizes_.is_exact(row)) return rules;
     for (const bool before : {true, false})
-      for (std::uint32_t left_out = 0; left_out <= 2; ++left_out) {  // none, the first or the second beside it
+      for (std::uint32_t left_out = 0; left_out <= 2; ++left_out) {  // none, the first or the second next to it
         const std::uint32_t weights = left_out == 1 ? 2 : 1, inputs = left_out == 0 ? 2 : 3;
         if (before ? row < inputs : row + inputs >= rows_.size()) continue;
         const auto at = [&](std::uint32_t distance) { return before ? row - distance : row + distance; };
@@ -75,14 +75,14 @@ class SumFinder {
              rows_[rule.weights].site != rows_[row].site || !sizes_.is_exact(rule.gradient) ||
              !sizes_.is_exact(rule.weights);
     });
-    // Of one whose filters are of one pixel the shapes are those of a linear layer.
+    // A convolution with one-pixel filters has the shapes of a linear layer.
     if (rules.empty() || behind_convolution_.contains(row))
       if (const std::optional<SumRule> rule = of_convolution(row, number)) return {*rule};
     return rules;
   }
 
-  /// The gradient of the weights stands before it, scratch at most between them, and the gradient of the outputs is
-  /// freed behind it.
+  /// The gradient of the weights precedes it, with at most scratch between them, and the gradient of the outputs is
+  /// freed after it.
   std::optional<SumRule> of_convolution(std::uint32_t row, std::uint64_t number) const {
     const Bytes sums = rows_[row].size;
     const auto is_made_of_sums = [&](std::uint32_t at) {
@@ -101,7 +101,7 @@ class SumFinder {
     for (std::uint32_t back = 1; back <= std::min(row, furthest_output); ++back) {
       const std::uint32_t outputs = row - back;
       if (!sizes_.is_freed_after(outputs, row)) continue;
-      if (rows_[outputs].size * 2 == sums) return std::nullopt;  // which are converted
+      if (rows_[outputs].size * 2 == sums) return std::nullopt;  // they are converted
       if (rule || outputs >= weights || !is_made_of_sums(outputs)) continue;
       rule = {.number = number,
               .layout = layout_of(row, weights, outputs),
@@ -112,7 +112,7 @@ class SumFinder {
     return rule;
   }
 
-  /// Weights are as many times their bias in larger runs, or more times when layers are wider.
+  /// In larger runs, weights are the same multiple of their bias, or a larger one if layers are wider.
   bool are_weights(std::uint32_t weights, std::uint32_t row) const {
     std::uint64_t times = 0;
     for (const Recording* recording : sizes_.recordings) {
@@ -126,7 +126,7 @@ class SumFinder {
     return true;
   }
 
-  /// cuDNN takes the gradient with the numbers of a channel beside each other. Where they were not, a copy was made.
+  /// cuDNN expects the gradient with the numbers of a channel adjacent. If they were not, a copy was made.
   SumLayout layout_of(std::uint32_t row, std::uint32_t weights, std::uint32_t outputs) const {
     const Bytes size = rows_[outputs].size;
     if (!convolved_.contains(size)) return SumLayout::rows;
@@ -135,7 +135,7 @@ class SumFinder {
     return SumLayout::columns;
   }
 
-  /// Whether the sizes are those of a layer's gradients, and one of its outputs' is there to be summed.
+  /// Whether the sizes are those of a layer's gradients, and a gradient of its outputs is live to be summed.
   bool is_layer(std::uint32_t row, const SumRule& rule) const {
     const std::uint64_t inputs = rows_[rule.gradient].size.count, weights = rows_[rule.weights].size.count,
                         sums = rows_[row].size.count;
@@ -154,13 +154,13 @@ class SumFinder {
     return std::min(freed(rule.weights), freed(row)) >= freed(rule.gradient);
   }
 
-  /// What tells one layer from another.
+  /// Distinguishes layers.
   using LayerSizes = std::array<std::uint64_t, 4>;
   LayerSizes sizes_of(std::uint32_t row, const SumRule& rule) const {
     return {model_.rule_of[rule.gradient], model_.rule_of[rule.weights], model_.rule_of[row], rule.number};
   }
 
-  /// Whether something of that size is live when a row is asked for.
+  /// Whether an allocation of that size is live when a row is requested.
   bool is_live_at(std::uint32_t row, Bytes size) const {
     for (std::uint32_t back = 1; back <= std::min(row, furthest_output); ++back) {
       const Request& before = rows_[row - back];
@@ -177,7 +177,7 @@ class SumFinder {
     return behind(last_of(row, rule), rows_[rule.weights].size * 2, rows_[row].size * 2);
   }
 
-  /// Whether requests of these sizes, in their order, follow soon.
+  /// Whether requests of these sizes, in this order, follow soon.
   bool behind(std::uint32_t last, Bytes first, Bytes second) const {
     bool weights = false;
     for (std::uint32_t row = last + 1; row < rows_.size() && row <= last + furthest_conversion; ++row) {
@@ -187,7 +187,7 @@ class SumFinder {
     return false;
   }
 
-  /// Whether every recording took the scratch that the rule says, or none.
+  /// Whether every recording took the scratch that the rule predicts, or none.
   bool agrees(std::uint32_t row, const SumRule& rule) const {
     for (std::size_t r = 0; r < sizes_.recordings.size(); ++r) {
       const std::uint32_t partner = sizes_.partners[r][row];
@@ -207,7 +207,7 @@ class SumFinder {
     return false;
   }
 
-  /// By the last request before it that, when that is what was summed, explains the scratch of every recording.
+  /// From the last request before it that explains the scratch of every recording if it is what was summed.
   std::optional<SumRule> by_summed(std::uint32_t row) const {
     const std::uint64_t sums = rows_[row].size.count;
     for (std::uint32_t back = 1; back <= std::min(row, furthest_output); ++back) {
@@ -222,7 +222,7 @@ class SumFinder {
     return std::nullopt;
   }
 
-  /// How many rows there are is learned from how many blocks shared the columns.
+  /// The number of rows is derived from how many blocks shared the columns.
   std::optional<SumRule> by_scratch(std::uint32_t row) const {
     for (const bool as_computed : {true, false})
       for (const std::uint64_t number : number_bytes)
@@ -231,7 +231,7 @@ class SumFinder {
     return std::nullopt;
   }
 
-  /// `as_computed`: only by scratch that as many rows take on this GPU.
+  /// `as_computed`: only by scratch that this many rows take on this GPU.
   std::optional<SumRule> by_scratch(std::uint32_t row, std::uint64_t number, SumLayout layout, bool as_computed) const {
     std::vector<SizePoint> free, limited;
     for (std::size_t r = 0; r < sizes_.recordings.size(); ++r) {
@@ -261,9 +261,9 @@ class SumFinder {
   const Model& model_;
   const std::vector<Request>& rows_;
   const GpuTraits& gpu_;
-  std::set<LayerSizes> known_;                  // of sums that were found
-  std::set<Bytes> convolved_;                   // sizes that forward passes of convolutions asked for
-  std::set<std::uint32_t> behind_convolution_;  // rows behind which such requests are freed
+  std::set<LayerSizes> known_;                  // of sums already found
+  std::set<Bytes> convolved_;                   // sizes requested by forward passes of convolutions
+  std::set<std::uint32_t> behind_convolution_;  // rows after which such requests are freed
 };
 
 }  // namespace

@@ -6,13 +6,13 @@
 namespace memreel {
 namespace {
 
-constexpr std::uint64_t most_threads = 512, warp = 32;         // of a block, when each makes one sum
-constexpr std::uint64_t least_values = 16, most_values = 256;  // that a thread adds
+constexpr std::uint64_t most_threads = 512, warp = 32;         // of a block, if each makes one sum
+constexpr std::uint64_t least_values = 16, most_values = 256;  // added by a thread
 
-/// How blocks are laid over the matrix, when there are more rows than a block has threads.
+/// How blocks cover the matrix if it has more rows than a block has threads.
 struct Blocks {
   Blocks(std::uint64_t columns, SumLayout layout) {
-    std::uint64_t sums = 1;  // that a thread makes
+    std::uint64_t sums = 1;  // per thread
     if (layout == SumLayout::rows)
       for (sums = 4; columns % sums != 0;) sums /= 2;
     const std::uint64_t most = most_threads / sums;
@@ -29,13 +29,13 @@ struct Blocks {
   }
 
   std::uint64_t at_once(const GpuTraits& gpu) const { return gpu.multiprocessors * (gpu.threads / threads); }
-  /// Of all blocks that the device runs at once, those that can share a sum.
+  /// Of all blocks that the device runs at once, the number that can share a sum.
   std::uint64_t most_sharing(const GpuTraits& gpu) const { return divide_up(at_once(gpu), count); }
 
   std::uint64_t threads = 0;
-  std::uint64_t step = 0;   // rows to which a block adds in one go
-  std::uint64_t count = 0;  // of blocks beside each other
-  Bytes partial_sums;       // of as many blocks as share a sum, each
+  std::uint64_t step = 0;   // rows that a block adds in one step
+  std::uint64_t count = 0;  // number of adjacent blocks
+  Bytes partial_sums;       // of each of the blocks that share a sum
 };
 
 }  // namespace

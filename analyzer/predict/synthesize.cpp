@@ -60,7 +60,7 @@ class Synthesis {
         std::fill_n(absent_.begin() + (repeat.first + repeat.count - static_cast<std::uint32_t>(fewer)), fewer, true);
       }
     }
-    // States of the original and of each copy, one after the other.
+    // States of the original and of each copy, consecutively.
     first_copy_.reserve(rows_.size() + 1);
     std::size_t total = 0;
     for (std::uint32_t row = 0; row < rows_.size(); ++row) {
@@ -76,11 +76,11 @@ class Synthesis {
   }
 
   /// What a round of a loop keeps may be freed in the round before or after the one that frees the rest of it, as the
-  /// input of a layer. Then the unit that frees the rest frees the same of a neighbour.
+  /// input of a layer. The unit that frees the rest then also frees the corresponding allocation of a neighbour.
   struct Neighbour {
-    std::uint32_t row = nothing;     // in the unit of `repeat`: what the neighbour stands for
-    const Repeat* repeat = nullptr;  // null: there is none
-    bool earlier = false;            // the neighbour stands before the unit
+    std::uint32_t row = nothing;     // in the unit of `repeat`: what the neighbour corresponds to
+    const Repeat* repeat = nullptr;  // null: none
+    bool earlier = false;            // the neighbour precedes the unit
   };
 
   void find_neighbours() {
@@ -117,29 +117,29 @@ class Synthesis {
     }
   }
 
-  /// The copy (0: the original) that stands at a place in time among those of a repeat, and the other way.
+  /// The copy (0: the original) at a position in time among those of a repeat, and the inverse.
   static std::uint32_t in_time(const Repeat& repeat, std::uint32_t copies, std::uint32_t place) {
     return repeat.backwards ? copies - place : place;
   }
 
-  /// Which part of a repeat is written; none: what is outside of any.
+  /// The part of a repeat being written; none: outside of all repeats.
   struct Part {
     const Repeat* repeat = nullptr;
     std::uint32_t copy = 0;          // 0: the original
-    std::uint32_t before = nothing;  // the copy that was written before it
+    std::uint32_t before = nothing;  // the copy written before it
   };
 
-  /// The event behind the last that belongs to a repeat's unit.
+  /// The event after the last one of a repeat's unit.
   std::uint32_t end_of(const Repeat& repeat) const {
     const std::uint32_t row = repeat.unit + repeat.period;
     const std::uint32_t next = row < rows_.size() ? rows_[row].event : static_cast<std::uint32_t>(events_.count());
-    // A mark ends it: what comes behind is another step's.
+    // A mark ends it: what follows belongs to another step.
     for (std::uint32_t event = rows_[row - 1].event + 1; event < next; ++event)
       if (events_.kind[event] == EventKind::mark) return event;
     return next;
   }
 
-  /// Returns the last event that was written.
+  /// Returns the last event written.
   std::uint32_t write_repeat(const Repeat& repeat) {
     const std::uint32_t begin = rows_[repeat.unit].event, end = end_of(repeat);
     const std::uint32_t copies = copies_of_[repeat.unit];
@@ -175,13 +175,13 @@ class Synthesis {
     for (const KernelRequest& more : kernels_[row].after) write_scratch(at, more, source, asked++, scratch);
   }
 
-  /// What a kernel asked for beside its result, and the last of its requests that comes before that is freed.
+  /// What a kernel requested in addition to its result, and the last of its requests before that is freed.
   struct Scratch {
     AllocationId id = AllocationId::none;
     std::uint32_t last = 0;
   };
 
-  /// `asked`: how many requests the kernel made before. Frees what is not needed any more, the newest first.
+  /// `asked`: the number of requests the kernel made before. Frees what is no longer needed, newest first.
   void write_scratch(std::uint32_t at, const KernelRequest& more, PredictedRun::Source source, std::uint32_t asked,
                      std::vector<Scratch>& scratch) {
     source.scratch = more.size;
@@ -232,7 +232,7 @@ class Synthesis {
     } else if (copied) {
       if (part.copy <= copies_of_[row]) free(at, state_[first_copy_[row] + part.copy]);
     } else {
-      const std::uint32_t later = row + part.repeat->period;  // what stands as far into the unit
+      const std::uint32_t later = row + part.repeat->period;  // the corresponding row of the unit
       if (row < part.repeat->unit && later >= part.repeat->unit && copies_of_[later] > 0)
         free(at, state_[first_copy_[later] + part.before]);
     }
@@ -256,10 +256,10 @@ class Synthesis {
   Trace& trace_ = predicted_run_.trace;
   std::vector<std::uint32_t> row_of_;            // by allocation of the base
   std::vector<std::uint32_t> copies_of_;         // by row; 0 outside of repeats' units
-  std::vector<bool> absent_;                     // by row: a smaller program has no such request
+  std::vector<bool> absent_;                     // by row: a smaller program lacks this request
   std::vector<KernelRequests> kernels_;          // by row
   std::vector<std::size_t> first_copy_;          // by row, in state_
-  std::vector<Neighbour> neighbour_;             // by row outside of units: freed in one, instead of which
+  std::vector<Neighbour> neighbour_;             // by row outside of units: the allocation freed in one, instead of it
   std::vector<Neighbour> freed_with_neighbour_;  // by row of a unit: its other copies are
   std::vector<Copy> state_;
   Address next_address_{std::uint64_t{1} << 40U};

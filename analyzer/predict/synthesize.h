@@ -1,4 +1,4 @@
-// Writes what a program would do at values of its parameters that were not recorded.
+// Writes what a program would do at parameter values that were not recorded.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace memreel {
 
-/// A synthetic trace, and what each of its allocations was made from.
+/// A synthetic trace, and the source of each of its allocations.
 struct PredictedRun {
-  /// What an allocation was made from: a request of the base, or (from 1 on) one of its copies; or that for the result
-  /// of the kernel of which it is scratch.
+  /// The source of an allocation: a request of the base, or (from 1 on) one of its copies; or the result of the kernel
+  /// that it is scratch of.
   struct Source {
     std::uint32_t row = 0, copy = 0;
     std::optional<Bytes> scratch;  // its size
@@ -24,20 +24,19 @@ struct PredictedRun {
   Trace trace;
   HeapId heap = HeapId::none;
   std::vector<Source> sources;                // by allocation
-  std::span<const RecordedSegment> segments;  // of a recording: a device begins with the same regions of addresses
+  std::span<const RecordedSegment> segments;  // of a recording: a device begins with the same address regions
 };
 
-/// The events of the model's base, in their order, with the sizes that its requests have at `values`, and with as many
-/// repeats as there are then. Only the heap that was judged; no segments, which are the allocator's doing. Every
-/// allocation lies at an address of its own: place() gives them those of an allocator. The header says that it is
-/// synthetic.
+/// The events of the model's base, in order, with the sizes of its requests at `values` and the corresponding number of
+/// repeats. Only the analyzed heap; no segments, which are the allocator's doing. Every allocation has a unique
+/// address: place() assigns those of an allocator. The header says that the trace is synthetic.
 ///
-/// Kernels ask for the scratch that they need at `values`, on the GPU that the model predicts for.
+/// Kernels request the scratch that they need at `values`, on the GPU that the model predicts for.
 ///
-/// A copy of a repeat frees what its original freed: of what the repeat, or another one, asked for the copy of the same
-/// number; of what stood before the repeat as far as its period is long, what the copy written before it asked for.
-/// What a copy leaves to be freed later is freed where its original is; but what its round frees of the round before or
-/// after it, every copy's round does.
+/// A copy of a repeat frees what its original freed: of what the repeat, or another one, requested, the allocation of
+/// the copy with the same number; of what precedes the repeat by up to its period, the allocation of the copy written
+/// before it. What a copy leaves to be freed later is freed where its original is; but what its round frees of the
+/// round before or after it, every copy's round frees too.
 PredictedRun synthesize(const Model& model, std::span<const std::uint64_t> values, const Assumption& assumption = {});
 
 }  // namespace memreel

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr int ask_tag = 1, answer_tag = 2;
 constexpr std::int64_t nothing_left = -1;
-constexpr std::chrono::milliseconds patience{2};  // until the first process looks for questions again
+constexpr std::chrono::milliseconds patience{2};  // until the first process polls for requests again
 
 std::string joined(const std::vector<std::string>& texts) {
   std::string all;
@@ -35,7 +35,7 @@ std::vector<std::string> parts_of(const std::string& all) {
   return texts;
 }
 
-/// Every process's text, on the first one.
+/// Gathers every process's text on the first one.
 std::vector<std::string> gather_texts(const Session& session, const std::string& text) {
   const auto size = static_cast<int>(text.size());
   std::vector<int> sizes(static_cast<std::size_t>(session.size()));
@@ -55,7 +55,7 @@ std::vector<std::string> gather_texts(const Session& session, const std::string&
   return texts;
 }
 
-/// What is left to hand out.
+/// The items not yet handed out.
 class Pile {
  public:
   Pile(std::size_t count, const std::function<bool(std::size_t, int)>& may_take)
@@ -77,7 +77,7 @@ class Pile {
   const std::function<bool(std::size_t, int)>& may_take_;
 };
 
-/// Answers whoever asks. Returns how many of them were told that nothing is left.
+/// Answers pending requests. Returns how many processes were told that nothing is left.
 int answer_questions(Pile& pile) {
   int dismissed = 0;
   for (;;) {
@@ -106,7 +106,7 @@ void work_and_hand_out(const Session& session, ChildPool& pool, unsigned jobs, P
   }
 }
 
-/// Waits without turning in circles, as MPI's own waiting does: the processor is for those who work.
+/// Waits without spinning, unlike MPI's own waiting, to leave the processor to working processes.
 void wait_quietly(MPI_Request& request) {
   for (int done = 0; done == 0;) {
     MPI_Test(&request, &done, MPI_STATUS_IGNORE);
@@ -114,7 +114,7 @@ void wait_quietly(MPI_Request& request) {
   }
 }
 
-/// Has the next item in hand before the last one is done, so that nobody waits for an answer.
+/// Requests the next item before the last one is done, so that no process waits for an answer.
 void work_as_told(ChildPool& pool, unsigned jobs) {
   std::int64_t item = nothing_left;
   MPI_Request answer = MPI_REQUEST_NULL;

@@ -1,4 +1,4 @@
-// Work shared out by MPI: whoever is free takes the next piece that it can reach.
+// Work sharing over MPI: an idle process takes the next item that it can read.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace memreel::mpi {
 
-/// MPI from its beginning to its end. One per process.
+/// MPI from initialization to finalization. One per process.
 class Session {
  public:
   Session(int& argc, char**& argv);
@@ -27,25 +27,25 @@ class Session {
   int rank_ = 0, size_ = 1;
 };
 
-/// Ends every process of the job, with this exit code.
+/// Ends every process of the job with this exit code.
 [[noreturn]] void end_all(int code);
 
-/// Texts of the first process, on every process.
+/// Sends the first process's texts to every process.
 std::vector<std::string> broadcast(const Session& session, std::vector<std::string> texts);
 
-/// A file and which processes can read it: those on whose node it lies, or all.
+/// A file and the processes that can read it: those on its node, or all.
 struct Item {
   std::filesystem::path file;
   std::uint64_t bytes = 0;
   std::vector<int> processes;
 };
 
-/// What the processes see, largest first; on every process what it can reach itself, on the first one all of it.
+/// The files that the processes see, largest first; each process gets those it can read itself, the first one gets all.
 std::vector<Item> gather(const Session& session, const std::vector<std::filesystem::path>& files);
 
 /// Calls `work(i)` once for each of `count` items, in child processes, up to `jobs` at once on each process. The first
-/// process hands items out, in their order, to whoever asks and may take them, and works itself meanwhile. `done` is
-/// called where the work was done. Everybody returns when all is done.
+/// process hands out items in order to processes that request work and may take them, and works itself meanwhile.
+/// `done` is called where the work was done. All processes return when everything is done.
 void share_out(const Session& session, std::size_t count, unsigned jobs, const ChildLimits& limits,
                const std::function<bool(std::size_t item, int process)>& may_take,
                const std::function<std::string(std::size_t)>& work,

@@ -1,5 +1,5 @@
-// memreel-fleet-mpi: the work of `memreel fleet` on many nodes. Files are read where they lie, and what is found are
-// result files in a directory that all share; the answer is then that of `memreel fleet merge`, which finds all done.
+// memreel-fleet-mpi: the work of `memreel fleet` on many nodes. Files are read where they are, and results are written
+// to files in a shared directory; the final answer is that of `memreel fleet merge`, which finds all work done.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -81,7 +81,7 @@ Result<Question> question_of(const Arguments& arguments) {
   return question;
 }
 
-/// Who can read a file, by its path.
+/// Which processes can read a file, by its path.
 class Reach {
  public:
   explicit Reach(const std::vector<mpi::Item>& items) {
@@ -114,11 +114,11 @@ std::optional<Error> map_all(const mpi::Session& session, const std::vector<std:
   return problem;
 }
 
-/// Round two: what the heaviest classes propose is replayed on all of them. Outcomes are kept in files, from which
-/// `fleet merge` takes them.
+/// Round two: the proposals of the heaviest classes are replayed on all of them. Outcomes are kept in files, which
+/// `fleet merge` reads.
 void find_settings(const mpi::Session& session, const Fleet& fleet, const Reach& reach, const Arguments& arguments,
                    const SettingOptions& options) {
-  std::vector<std::string> proposing, replayed;  // file and witness in turn
+  std::vector<std::string> proposing, replayed;  // alternating file and witness
   if (session.first()) {
     for (const std::uint32_t i : proposing_classes(fleet))
       proposing.push_back(replay_task(fleet, fleet.classes[i]).file);
@@ -153,7 +153,7 @@ void find_settings(const mpi::Session& session, const Fleet& fleet, const Reach&
       nothing);
 }
 
-/// The words of `memreel fleet merge` that say the same as ours, and what follows `--` on our command line.
+/// The arguments of `memreel fleet merge` that correspond to ours, plus what follows `--` on our command line.
 std::vector<std::string> merge_words(const Arguments& arguments, const std::vector<std::string>& rest) {
   std::error_code problem;
   const fs::path self = fs::read_symlink("/proc/self/exe", problem);
@@ -174,9 +174,9 @@ int become(std::vector<std::string> words) {
   return fail({.what = "is not there to say what was found", .where = words.front()});
 }
 
-/// All that is done together. What is returned on the first process says whether there is an answer.
+/// Everything done collectively. The first process's return value says whether there is an answer.
 std::optional<Error> work(const mpi::Session& session, const Arguments& arguments, const Question& question) {
-  // A node without files of its own still helps with what all can reach, and in the second round.
+  // A node without files of its own still helps with those that all can read, and in the second round.
   const Result<FleetInputs> inputs = find_inputs(arguments.files);
   const std::vector<mpi::Item> items = mpi::gather(session, inputs ? inputs->files : std::vector<fs::path>{});
   std::vector<std::string> files;
@@ -247,7 +247,7 @@ int main(int argc, char** argv) {
     first = session.first();
     problem = work(session, arguments, *question);
     if (problem) {
-      // Others may wait for this process: it takes them with it. What is done stays done.
+      // Others may be waiting for this process, so end them too. Finished work is kept.
       const int code = fail(*problem);
       mpi::end_all(code);
     }
