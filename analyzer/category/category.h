@@ -1,4 +1,4 @@
-// What an allocation is for, in which part of a step it was made, and how that is known.
+// The category of an allocation, the phase it was made in, and the evidence.
 #pragma once
 
 #include <array>
@@ -22,25 +22,25 @@ enum class Category : std::uint8_t {
   parameter_copy,  // moving average, master weights, gathered shards
   communication,   // buckets and collectives of DDP, FSDP, NCCL
   workspace,       // of cuBLAS, cuDNN
-  graph_pool,      // held by the private pool of a CUDA graph, for which of its tensors is not known
+  graph_pool,      // held by the private pool of a CUDA graph, for an unknown tensor
 };
 inline constexpr std::size_t category_count = 13;
 
 /// "parameter", "optimizer_state"...
 std::string_view name_of(Category category);
 std::optional<Category> category_by_name(std::string_view name);
-/// For people: "parameters", "optimizer state"...
+/// For display: "parameters", "optimizer state"...
 std::string_view words_of(Category category);
 
-/// A part of a training step; `other` is everything between and outside of them: setup, data loading, evaluation's own
-/// code.
+/// A part of a training step; `other` is everything between and outside of the others: setup, data loading,
+/// evaluation's own code.
 enum class Phase : std::uint8_t { other, forward, backward, optimizer };
 inline constexpr std::size_t phase_count = 4;
 
 std::string_view name_of(Phase phase);
 std::optional<Phase> phase_by_name(std::string_view name);
 
-/// How a category is known. Each has one row in the table of evidence.
+/// How a category is known. Each value has one row in the table of evidence.
 enum class Evidence : std::uint8_t {
   none,
   module_parameter,
@@ -84,7 +84,7 @@ struct EvidenceRow {
   Evidence evidence = Evidence::none;
   std::string_view name;  // stable: written to JSON
   Category category = Category::unknown;
-  double confidence = 0;  // 0 to 1: how often a name that rests on this alone is right; an estimate, not a measurement
+  double confidence = 0;  // 0 to 1: how often a category based on this alone is right; an estimate, not a measurement
   std::string_view reason;
 };
 

@@ -14,14 +14,14 @@
 namespace memreel {
 namespace {
 
-/// Sizes that PyTorch gives cuBLAS and cuBLASLt to work in (at::cuda::getChosenWorkspaceSize, CUBLAS_WORKSPACE_CONFIG):
+/// Workspace sizes that PyTorch gives cuBLAS and cuBLASLt (at::cuda::getChosenWorkspaceSize, CUBLAS_WORKSPACE_CONFIG):
 /// ":4096:8" on Hopper and newer, ":4096:2:16:8" before; cuBLASLt's default of 1 MiB.
 constexpr std::array workspace_sizes{32_MiB, 8320_KiB, 1_MiB};
 
-/// A call's arguments and results live through this many calls at most: they are held until the next ones replace them.
+/// A call's arguments and results live through at most this many calls: they are held until the next ones replace them.
 constexpr std::uint32_t calls_of_passing = 2;
 
-/// A name, or nothing while it depends on what the other allocations turn out to be.
+/// The evidence, or nothing while it depends on the categories of other allocations.
 using Conclusion = std::optional<Evidence>;
 
 class Classifier {
@@ -63,9 +63,9 @@ class Classifier {
   const StackMeaning& meaning(AllocationId id) const { return seen_.meaning(observation(id)); }
   Evidence& evidence(AllocationId id) { return evidence_[index(id)]; }
 
-  /// Parameters and buffers differ by the line of one function only. Lines move between releases, their order does not:
-  /// nn.Module._apply takes parameters, their gradients, buffers; a batch norm makes weight, bias, and three
-  /// statistics.
+  /// Parameters and buffers differ only by the line within one function. Lines move between releases, but their order
+  /// does not: nn.Module._apply handles parameters, their gradients, buffers; a batch norm makes weight, bias, and
+  /// three statistics.
   void split_lines() {
     std::set<std::uint32_t> moves, norms;
     for (const Observation& of : seen_.allocations) {
@@ -83,7 +83,7 @@ class Classifier {
     return stack.line == gradient_line_ ? Evidence::gradient_of_parameter : Evidence::module_parameter;
   }
 
-  /// What the allocation's own frames, phases and life say.
+  /// Concludes from the allocation's own frames, phases and lifetime.
   Conclusion conclude_alone(const Observation& of) const {
     if (of.begin == never) return Evidence::none;
     const StackMeaning& stack = seen_.meaning(of);
@@ -215,13 +215,13 @@ class Classifier {
       if (has_size_of_workspace(observation(id))) ++alike_[alike(observation(id))];
   }
 
-  /// A handle keeps one for each stream: what a stack leaves again and again is something else of that size.
+  /// A handle keeps one for each stream: what a stack drops repeatedly is something else of that size.
   bool is_workspace(const Observation& of) const {
     const auto found = alike_.find(alike(of));
     return has_size_of_workspace(of) && found != alike_.end() && found->second == 1;
   }
 
-  // A program that trains: parameters before gradients, gradients before all else.
+  // A program that trains: parameters before gradients, gradients before everything else.
   void conclude_training() {
     conclude_setup();
     count_kept();
@@ -241,7 +241,8 @@ class Classifier {
     conclude_late_state();
   }
 
-  /// A recording that began late knows parameters that are still live by their frames, and state by its sizes.
+  /// A recording that began late identifies parameters that are still live by their frames, and optimizer state by its
+  /// sizes.
   void conclude_late_state() {
     if (std::ranges::find(evidence_, Evidence::optimizer_keeps) != evidence_.end()) return;
     if (std::ranges::find(seen_.phases.of_pass, Phase::optimizer) == seen_.phases.of_pass.end()) return;
@@ -253,21 +254,21 @@ class Classifier {
       candidates.push_back(AllocationId{id});
       sizes.add(of.size);
     }
-    // No optimizer keeps more than twice the parameters; what is more is something else as well.
+    // No optimizer keeps more than twice the parameters; anything beyond includes something else.
     for (const AllocationId id : candidates) {
       const Bytes size = observation(id).size;
       if (sizes.count(size) <= 2 * parameter_sizes_.count(size)) evidence(id) = Evidence::state_before_recording;
     }
   }
 
-  /// What was made before the first forward pass, is kept, and has no purpose that its frames know.
+  /// Allocations made before the first forward pass and kept, whose frames show no purpose.
   void conclude_setup() {
     std::map<StackId, std::vector<AllocationId>> by_stack;
     for (const AllocationId id : open_)
       if (observation(id).phase == Phase::other && seen_.is_kept_from_setup(observation(id)))
         by_stack[observation(id).stack].push_back(id);
     const bool knows_parameters = !parameter_sizes_.empty();
-    // At least a quarter as many as there are parameters: a batch may have the size of one by chance.
+    // At least a quarter of the number of parameters: a batch may have the size of one by chance.
     const std::uint32_t known = parameter_sizes_.total();
     for (const auto& [stack, ids] : by_stack) {
       const bool constructor = seen_.stacks[index(stack)].purpose == Purpose::constructor;
@@ -305,7 +306,7 @@ class Classifier {
     return parameter_sizes_.empty() && !is_in_last_pass(of) ? Evidence::survives_backward : Evidence::none;
   }
 
-  /// In how many passes each stack made something that a backward pass did not free.
+  /// Counts the passes in which each stack made something that a backward pass did not free.
   void count_kept() {
     kept_passes_.assign(seen_.stacks.size(), {});
     for (const AllocationId id : open_) {
@@ -317,7 +318,7 @@ class Classifier {
     }
   }
 
-  /// What is made once and kept may be a table that a module caches; what each pass adds is kept of it.
+  /// What is made once and kept may be a table cached by a module; what each pass adds is kept on purpose.
   bool is_kept_each_pass(StackId stack) const { return kept_passes_[index(stack)].count >= 3; }
 
   void conclude_buckets() {
@@ -329,7 +330,7 @@ class Classifier {
         evidence_[id] = Evidence::bucket_is_gradient;
   }
 
-  // A program that only calls a model. Calls are told apart by what the program allocates between them.
+  // A program that only calls a model. Calls are distinguished by what the program allocates between them.
   void conclude_serving() {
     count_calls();
     Sites sites(seen_.stacks.size());
@@ -373,16 +374,16 @@ class Classifier {
     calls_before_.push_back(calls);
   }
 
-  /// How many calls of the model begin during the allocation's life.
+  /// The number of model calls that begin during the allocation's life.
   std::uint32_t calls_in_life(const Observation& of) const {
     const std::size_t end = of.is_freed() ? of.end : trace_.events.count();
     return calls_before_[end] - calls_before_[of.begin + 1];
   }
 
-  /// Whether calls of the model leave more and more that no later call replaces: nobody's cache, but what the program
-  /// keeps of results, or a leak.
+  /// Whether model calls leave more and more memory that no later call replaces: not a cache, but results kept by the
+  /// program, or a leak.
   bool accumulates(const std::vector<AllocationId>& site) const {
-    std::set<std::uint32_t> keeping;  // calls
+    std::set<std::uint32_t> keeping;  // calls that keep something
     std::size_t kept = 0;
     std::size_t replaced = 0;
     for (const AllocationId id : site) {
@@ -397,7 +398,7 @@ class Classifier {
     return kept > replaced && keeping.size() > calls_of_passing && 2 * keeping.size() > calls_before_.back();
   }
 
-  /// What one call leaves to the next is replaced inside it, or stays for many: a result is soon freed outside.
+  /// What one call passes to the next is replaced inside it, or stays for many calls: a result is soon freed outside.
   void conclude_site(const std::vector<AllocationId>& site, bool forward_keeps) {
     std::size_t carried = 0;
     std::size_t passing = 0;
@@ -421,7 +422,7 @@ class Classifier {
     }
   }
 
-  /// What is live when the recording ends has no end to judge by: what its site's others are decides, where they agree.
+  /// What is live when the recording ends has no end to judge by: other allocations of its site decide, if they agree.
   void conclude_like_others() {
     struct Votes {
       std::array<std::uint32_t, category_count> count{};
@@ -464,16 +465,16 @@ class Classifier {
   const Trace& trace_;
   Observations seen_;
   std::vector<Evidence> evidence_;  // by AllocationId
-  std::vector<AllocationId> open_;  // for which conclude_alone() has no answer
+  std::vector<AllocationId> open_;  // without an answer from conclude_alone()
   struct KeptPasses {
     std::uint32_t last = 0;
     std::uint32_t count = 0;
   };
   std::vector<KeptPasses> kept_passes_;   // by StackId
-  std::map<Alike, std::uint32_t> alike_;  // kept allocations that have the size of a workspace
+  std::map<Alike, std::uint32_t> alike_;  // kept allocations of the size of a workspace
   SizeCounts parameter_sizes_, gradient_sizes_;
   std::optional<Bytes> largest_input_;
-  std::vector<std::uint32_t> calls_before_;  // calls of modules that began before each event
+  std::vector<std::uint32_t> calls_before_;  // module calls begun before each event
   std::uint32_t last_parameter_ = never;     // the event that made it
   std::uint32_t first_buffer_line_ = never, gradient_line_ = never, first_statistics_line_ = never;
 };

@@ -1,4 +1,4 @@
-// What every allocation of a trace is for.
+// Classifies every allocation of a trace.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 namespace memreel {
 
 struct Categories {
-  std::vector<Evidence> evidence;    // by AllocationId; category_of() names the category
+  std::vector<Evidence> evidence;    // by AllocationId; category_of() gives the category
   std::vector<Phase> phase;          // by AllocationId: when it was made
   std::vector<StackMeaning> stacks;  // by StackId
   LayerCalls calls;
@@ -20,9 +20,9 @@ struct Categories {
   Category category(AllocationId id) const { return category_of(evidence[index(id)]); }
 };
 
-/// From frames, phases, sizes and lives; no names of programs. Unknown stays unknown. Linear in events and stacks.
-/// docs/categories.md has the rules and what each rests on. `cancelled`: asked now and then; once it says yes the rest
-/// is left out, and what is returned is of no use.
+/// Uses frames, phases, sizes and lifetimes; no names of programs. Unknown stays unknown. Linear in events and stacks.
+/// docs/categories.md has the rules and what each rests on. `cancelled`: polled now and then; once it returns true,
+/// classification stops and the result is useless.
 Categories classify(const Trace& trace, const std::function<bool()>& cancelled = {});
 
 }  // namespace memreel

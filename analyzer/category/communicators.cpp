@@ -12,7 +12,7 @@ namespace {
 
 enum class Call : std::uint8_t { none, makes_communicator, other };
 
-/// What a stack says of NCCL: the outermost of its functions that is on the stack counts.
+/// What a stack shows about NCCL: its outermost NCCL function counts.
 struct NcclCall {
   Call call = Call::none;
   StackId caller = StackId::none;
@@ -26,7 +26,7 @@ bool makes_communicator(std::string_view function) {
 
 Call call_of(const FrameText& frame) {
   std::string_view name = frame.function;
-  if (name.starts_with('p')) name.remove_prefix(1);  // NCCL's profiling entries: pncclCommInitRank
+  if (name.starts_with('p')) name.remove_prefix(1);  // NCCL's profiling entry points: pncclCommInitRank
   const bool is_nccl = name.starts_with("nccl") || base_name(frame.module_path).starts_with("libnccl");
   if (!is_nccl || name.starts_with("ncclMemAlloc")) return Call::none;
   return makes_communicator(name) ? Call::makes_communicator : Call::other;
@@ -41,7 +41,7 @@ std::vector<NcclCall> nccl_calls(const Tables& tables) {
     const Call own = of_frame[index(tables.stacks[s].frame)];
     calls[s] = calls[index(caller)];  // callers come first
     if (calls[s].call == Call::none && own != Call::none) calls[s] = {.call = own, .caller = caller};
-    if (own == Call::makes_communicator) calls[s].call = own;  // NCCL's inner functions are called so, too
+    if (own == Call::makes_communicator) calls[s].call = own;  // NCCL's inner functions have such names, too
   }
   return calls;
 }
@@ -82,7 +82,7 @@ class Search {
     ++live_[device][number];
   }
 
-  /// The communicator that the thread makes.
+  /// The communicator being made by the thread.
   std::uint32_t made_on(ThreadId thread, StackId caller) {
     const auto making = making_.find(thread);
     if (making != making_.end() && found_.list[making->second - 1].caller == caller) return making->second;

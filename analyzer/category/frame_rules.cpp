@@ -6,7 +6,7 @@
 namespace memreel {
 namespace {
 
-// The first rule that fits a frame counts; of a stack's frames, the innermost that has one.
+// The first rule that matches a frame counts; in a stack, the innermost frame that has one.
 constexpr auto frame_rules = [] {
   using P = Phase;
   using enum Purpose;
@@ -121,14 +121,14 @@ constexpr auto frame_rules = [] {
       FrameRule{"*libcudnn", "", P::other, workspace, "cuDNN"},
       FrameRule{"*libnccl", "", P::other, collective, "NCCL"},
 
-      // Last: anybody's constructor.
+      // Last: any other constructor.
       FrameRule{"", "__init__", P::other, constructor, "parameters and buffers are made by constructors of modules"},
   };
 }();
 
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-/// At a boundary of the path: "torch/optim/" is not in "mytorch/optim/".
+/// Matches at a path boundary: "torch/optim/" is not in "mytorch/optim/".
 bool has_folder(std::string_view path, std::string_view folder) {
   for (std::size_t at = path.find(folder); at != std::string_view::npos; at = path.find(folder, at + 1))
     if (at == 0 || path[at - 1] == '/') return true;
@@ -158,7 +158,7 @@ bool fits_function(std::string_view function, std::string_view pattern) {
 
 const FrameRule* rule_of(const FrameText& frame) {
   const std::string_view file = frame.file.empty() ? frame.module_path : frame.file;
-  // Qualified names of Python ("Module._apply") end with the plain one.
+  // Python's qualified names ("Module._apply") end with the plain name.
   std::string_view function = frame.function;
   if (file.ends_with(".py")) function.remove_prefix(std::min(function.rfind('.') + 1, function.size()));
   const auto* const found = std::ranges::find_if(frame_rules, [&](const FrameRule& rule) {

@@ -1,4 +1,4 @@
-// What a frame of a stack says about the memory that is made above it: one table.
+// What a frame of a stack says about the memory allocated below it, as a table of rules.
 #pragma once
 
 #include <cstddef>
@@ -11,18 +11,18 @@
 
 namespace memreel {
 
-/// What the code of a frame makes memory for.
+/// The purpose for which a frame's code makes memory.
 enum class Purpose : std::uint8_t {
-  none,             // the frame says nothing: what its callers say holds
+  none,             // no information: the callers decide
   wrapper,          // passes a call on: a decorator, a hook
-  compute,          // a module's call: what the callers of the module are for says nothing about what it computes
+  compute,          // a module's call: the purpose of the module's callers says nothing about what it computes
   move_module,      // nn.Module._apply: parameters, then buffers
   weights,          // constructs modules or loads weights
   norm,             // constructs a batch norm: two parameters, then three buffers
-  constructor,      // a constructor of anybody's: perhaps of a module
+  constructor,      // any constructor, perhaps of a module
   copy,             // copies a module
   optimizer,        // an optimizer's step
-  optimizer_state,  // state beside the optimizer's own: the gradient scaler
+  optimizer_state,  // state outside the optimizer: the gradient scaler
   zero_grad,
   gradient_buffer,
   data,        // moves batches
@@ -35,25 +35,25 @@ enum class Purpose : std::uint8_t {
 
 struct FrameRule {
   std::string_view
-      file;  // "a/b.py": the path ends so; "a/": it has this folder; '*' in front: its name has this; empty: any
-  std::string_view function;   // names separated by '|'; '*' in front: has this; empty: any
-  Phase phase = Phase::other;  // `other`: what the callers say holds
+      file;  // "a/b.py": path suffix; "a/": contains this folder; leading '*': name contains this; empty: any
+  std::string_view function;   // names separated by '|'; leading '*': contains this; empty: any
+  Phase phase = Phase::other;  // `other`: the callers decide
   Purpose purpose = Purpose::none;
   std::string_view reason;
 };
 
-/// The first rule that the frame fits; null when none does.
+/// The first rule that matches the frame; null if none does.
 const FrameRule* rule_of(const FrameText& frame);
 
 /// Whether frames[i] is a call of a module that is not one of PyTorch's own: nn.Module's machinery calls it, directly
-/// or through frames that only pass a call on. Innermost frame first.
+/// or through wrapper frames. Innermost frame first.
 bool calls_own_module(std::span<const FrameText> frames, std::size_t i);
 
-/// Whether a source file is one of PyTorch's.
+/// Whether a source file belongs to PyTorch.
 bool is_of_torch(std::string_view file);
 
-/// Whether Python code that has this frame as its outermost was started by a program or by a thread of Python's, not
-/// entered from native code.
+/// Whether Python code with this outermost frame was started by a program or a Python thread, rather than entered from
+/// native code.
 bool starts_python(const FrameText& outermost);
 
 }  // namespace memreel

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint32_t fewest_sites = 3;
 
-/// How often a line ran in one pass, as far as the stacks below it tell.
+/// How often a line ran in one pass, according to the stacks below it.
 struct Runs {
   std::uint32_t times = 0;  // 0: nothing was seen
   std::uint32_t sites = 0;
@@ -23,7 +23,7 @@ class Passes {
   Passes(const Trace& trace, std::span<const StackMeaning> stacks, const Phases& phases)
       : trace_(trace), stacks_(stacks), phases_(phases) {}
 
-  /// Calls `visit(begin, end)` with the allocations of each forward pass, whose sites and lines are known meanwhile.
+  /// Calls `visit(begin, end)` with the allocations of each forward pass, while their sites and lines are available.
   void for_each(auto&& visit) {
     const auto count = static_cast<std::uint32_t>(trace_.allocation_events.size());
     for (std::uint32_t begin = 0, end = 0; begin < count; begin = end) {
@@ -71,13 +71,13 @@ class Passes {
   const Trace& trace_;
   std::span<const StackMeaning> stacks_;
   const Phases& phases_;
-  std::unordered_map<std::uint32_t, std::uint32_t> sites_;  // how many allocations each stack made
+  std::unordered_map<std::uint32_t, std::uint32_t> sites_;  // number of allocations of each stack
   std::unordered_map<std::uint32_t, Runs> lines_;
 };
 
-/// By line: how often it runs in most of the passes that it runs in; only of loops.
+/// By line: how often it runs in most of the passes in which it runs; only for loops.
 std::unordered_map<std::uint32_t, std::uint32_t> usual_runs(Passes& passes) {
-  std::unordered_map<std::uint32_t, std::map<std::uint32_t, std::uint32_t>> seen;  // by line: passes, by times
+  std::unordered_map<std::uint32_t, std::map<std::uint32_t, std::uint32_t>> seen;  // by line: passes, by number of runs
   passes.for_each([&](std::uint32_t, std::uint32_t) {
     for (const auto& [line, runs] : passes.lines()) ++seen[line][runs.is_loop() ? runs.times : 1];
   });

@@ -5,7 +5,7 @@
 namespace memreel {
 namespace {
 
-/// The stacks whose frames are calls of modules, innermost first.
+/// The stacks whose frames are module calls, innermost first.
 std::vector<StackId> layers_of(const Tables& tables, const std::vector<StackMeaning>& stacks, StackId stack) {
   std::vector<StackId> layers;
   for (StackId at = stacks[index(stack)].layer; at != StackId::none; at = stacks[index(tables[at].caller)].layer)
@@ -13,7 +13,7 @@ std::vector<StackId> layers_of(const Tables& tables, const std::vector<StackMean
   return layers;
 }
 
-/// Names that a program gives to modules are paths of Python's names; a class and its number have a space between them.
+/// Names that a program gives to modules are Python name paths; a class and its number are separated by a space.
 bool is_named(const std::string& instance) { return instance.find(' ') == std::string::npos; }
 
 std::string instance_path(const Tables& tables, const std::vector<StackMeaning>& stacks, StackId call) {

@@ -1,4 +1,4 @@
-// The calls of modules that a stack lies in, without the frames that only pass a call on.
+// The module calls that a stack lies in, without wrapper frames.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace memreel {
 
-/// The innermost call of a module that is not one of PyTorch's own; of PyTorch's where there are no others. Without
-/// function and file: the stack is in no module.
+/// The innermost call of a module that is not one of PyTorch's own; of PyTorch's if there are no others. Without
+/// function and file if the stack is in no module.
 FrameText layer_frame(const Tables& tables, const std::vector<StackMeaning>& stacks, StackId stack);
 
-/// The innermost module that the stack is a call of, where the recording knows modules: as the program named it,
-/// "transformer.h.3.mlp", else by its class and number and those that it was called by, "GPT2Model 0/GPT2Block
-/// 3/GPT2MLP 3". Otherwise all calls of modules, outermost first: "x.py:682 #3/x.py:305/linear.py:134", where `call` is
-/// the time that the line in Categories::calls ran, or LayerCalls::none.
+/// The innermost module that the stack is a call of, if the recording knows modules: as the program named it,
+/// "transformer.h.3.mlp", else by its class and number and those of its callers, "GPT2Model 0/GPT2Block 3/GPT2MLP 3".
+/// Otherwise all module calls, outermost first: "x.py:682 #3/x.py:305/linear.py:134", where `call` is the run of the
+/// line in Categories::calls, or LayerCalls::none.
 std::string layer_path(const Tables& tables, const Categories& categories, StackId stack, std::uint16_t call);
 
 }  // namespace memreel

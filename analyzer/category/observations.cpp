@@ -5,7 +5,7 @@
 namespace memreel {
 namespace {
 
-/// Lets allocations that were made outside of modules meet the next call of one.
+/// Records for allocations made outside modules that they meet the next module call.
 void meet_forward(const Trace& trace, Observations& seen) {
   const EventColumns& events = trace.events;
   std::vector<AllocationId> waiting;
@@ -53,7 +53,7 @@ Observations observe(const Trace& trace) {
       const StackMeaning& free = seen.stacks[index(events.stack[life.requested])];
       of.freed_in_module = free.in_module;
       of.freed_by_zero_grad = free.purpose == Purpose::zero_grad;
-      // Without stacks, a free says only in which pass it lies.
+      // Without stacks, a free only shows in which pass it lies.
       of.freed_by_backward = seen.phases.frees_have_stacks
                                  ? seen.phases.of_event[life.requested] == Phase::backward
                                  : seen.phases.of_pass[of.freed_in] == Phase::backward && of.made_in != of.freed_in;

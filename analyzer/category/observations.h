@@ -1,4 +1,4 @@
-// What is observed of each allocation before anything is concluded from it.
+// Observations of each allocation, the input of all conclusions.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,19 @@ namespace memreel {
 
 /// One allocation's life in terms of phases and passes.
 struct Observation {
-  std::uint32_t begin = never;  // event
-  std::uint32_t end = never;    // event of the free; `never`: live when the recording ends
-  std::uint32_t made_in = 0;    // number of the pass
-  std::uint32_t freed_in = 0;   // number of the pass; of the last one when it is never freed
+  std::uint32_t begin = never;  // event index
+  std::uint32_t end = never;    // event index of the free; `never`: live when the recording ends
+  std::uint32_t made_in = 0;    // pass number
+  std::uint32_t freed_in = 0;   // pass number; that of the last one if never freed
   Bytes size;
   StackId stack = StackId::none;
   Phase phase = Phase::other;
   bool torch = false;         // a request to a framework's heap in a trace that shows PyTorch's frames
   bool private_pool = false;  // not of the default pool
   bool freed_by_backward = false;
-  bool freed_in_module = false;  // the free's stack is inside a module's call
+  bool freed_in_module = false;  // the free's stack is inside a module call
   bool freed_by_zero_grad = false;
-  bool meets_forward = false;  // made outside of modules, and live when the next call of a module begins
+  bool meets_forward = false;  // made outside modules, and live when the next module call begins
 
   bool is_freed() const { return end != never; }
   bool outlives_its_pass() const { return freed_in != made_in || !is_freed(); }
@@ -35,12 +35,12 @@ struct Observations {
   std::vector<StackMeaning> stacks;
   Phases phases;
   std::vector<Observation> allocations;  // by AllocationId
-  std::uint32_t first_forward = never;   // event
+  std::uint32_t first_forward = never;   // event index
   std::uint32_t last_forward = never;
 
   const StackMeaning& meaning(const Observation& of) const { return stacks[index(of.stack)]; }
   bool trains() const { return phases.has_backward; }
-  /// Whether an optimizer's step, or a pass of another phase after it, follows the pass.
+  /// The last pass of the recording.
   std::uint32_t last_pass() const { return static_cast<std::uint32_t>(phases.of_pass.size() - 1); }
   /// Made before the first forward pass and kept for most of the recording's passes.
   bool is_kept_from_setup(const Observation& of) const {

@@ -8,7 +8,7 @@ namespace {
 
 bool is_memory(EventKind kind) { return kind == EventKind::alloc || kind == EventKind::free_requested; }
 
-/// Whether stacks of Python were recorded for events of this kind: then one without them is no Python thread's.
+/// Whether Python stacks were recorded for events of this kind: then one without them belongs to no Python thread.
 bool has_python_stacks(const Trace& trace, const std::vector<StackMeaning>& stacks, EventKind kind) {
   const EventColumns& events = trace.events;
   for (std::size_t i = 0; i < events.count(); ++i)
@@ -64,7 +64,7 @@ class PhaseFinder {
     if (phase == MarkPhase::end && in_optimizer_ > 0) --in_optimizer_;
   }
 
-  /// From the end, since what follows decides: the loss lies between a forward and a backward pass.
+  /// From the end, since later events decide: the loss lies between a forward and a backward pass.
   void add_losses() {
     Phase next = Phase::other;
     for (std::size_t i = phases_.of_event.size(); i-- > 0;) {

@@ -1,4 +1,4 @@
-// Allocations grouped by the stack that made them, and the sizes that tie gradients and state to parameters.
+// Allocations grouped by stack, and the sizes that link gradients and state to parameters.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace memreel {
 
-/// How many allocations have each size.
+/// The number of allocations of each size.
 class SizeCounts {
  public:
   void add(Bytes size) { ++counts_[size.count]; }
@@ -30,7 +30,7 @@ class SizeCounts {
   std::unordered_map<std::uint64_t, std::uint32_t> counts_;
 };
 
-/// Allocations by the stack that made them.
+/// Allocations grouped by stack.
 class Sites {
  public:
   explicit Sites(std::size_t stacks) : of_stack_(stacks) {}

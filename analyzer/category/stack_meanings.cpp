@@ -3,7 +3,7 @@
 namespace memreel {
 namespace {
 
-/// Between a stack of the backward pass and that of the operator which it is the backward of
+/// Separates a stack of the backward pass from that of the corresponding forward operator
 /// (collector/agent/forward_stacks.h).
 constexpr std::string_view backward_frame = "[backward of]";
 
@@ -11,7 +11,7 @@ bool is_python(const FrameText& frame) {
   return frame.module == ModuleId::none && (frame.line != 0 || frame.file.ends_with(".py"));
 }
 
-/// What is known of a frame, whatever calls it.
+/// The properties of a frame, independent of its callers.
 struct FrameMeaning {
   const FrameRule* rule = nullptr;
   bool python = false;
@@ -42,7 +42,7 @@ void apply(const FrameRule& rule, const Frame& frame, StackMeaning& meaning) {
   meaning.line = frame.line;
 }
 
-/// The frame that nn.Module's machinery calls is the module's own; what only passes the call on comes between.
+/// The frame called by nn.Module's machinery is the module's own; wrapper frames come between.
 void enter(const FrameMeaning& frame, StackId stack, StackMeaning& meaning) {
   const Purpose purpose = frame.rule == nullptr ? Purpose::none : frame.rule->purpose;
   if (purpose == Purpose::wrapper) return;

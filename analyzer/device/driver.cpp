@@ -13,7 +13,7 @@ constexpr const char* default_library = "libcuda.so.1";
 
 std::string library_to_load(std::string asked) {
   if (!asked.empty()) return asked;
-  const char* named = std::getenv("MEMREEL_LIBCUDA");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  const char* named = std::getenv("MEMREEL_LIBCUDA");  // NOLINT(concurrency-mt-unsafe): never set here
   return named != nullptr && *named != '\0' ? named : default_library;
 }
 

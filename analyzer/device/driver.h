@@ -1,9 +1,9 @@
-// The GPU driver, found at run time: no CUDA header or library is needed to build, and a machine without a GPU only
-// hears that it has none.
+// The GPU driver, loaded at run time: building needs no CUDA header or library, and a machine without a GPU only gets
+// an error.
 //
-// What is declared here is the part of the driver's binary interface (libcuda.so.1, CUDA 11.3 and newer) that this room
-// uses, in our own words. Names in `EntryPoints` are the driver's without their prefix; driver.cpp says which symbol is
-// behind each.
+// This declares the part of the driver's binary interface (libcuda.so.1, CUDA 11.3 and newer) that this folder uses,
+// under our own names. Names in `EntryPoints` are the driver's without their prefix; driver.cpp has the symbol for
+// each.
 #pragma once
 
 #include <array>
@@ -69,7 +69,7 @@ enum class PoolAttribute : int {
   follow_event_dependencies = 1,  // int
   allow_opportunistic = 2,        // int
   allow_internal_dependencies = 3,
-  release_threshold = 4,  // the rest: 64-bit bytes
+  release_threshold = 4,  // this and the following: 64-bit bytes
   reserved_current = 5,
   reserved_high = 6,
   used_current = 7,
@@ -117,11 +117,11 @@ struct EntryPoints {
   Status (*set_access)(DevicePointer, std::size_t, const Access*, std::size_t);
 };
 
-/// A loaded driver. It is never unloaded: it may have started threads.
+/// A loaded driver. Never unloaded: it may have started threads.
 class Driver {
  public:
-  /// Of a file; when `library` is empty, of the one that the environment variable MEMREEL_LIBCUDA names, else
-  /// libcuda.so.1. Errors: there is none, or it lacks a function.
+  /// Loads a file; if `library` is empty, the one named by the environment variable MEMREEL_LIBCUDA, else libcuda.so.1.
+  /// Errors: there is none, or it lacks a function.
   static Result<Driver> load(std::string library = {});
 
   const EntryPoints* operator->() const { return &entry_; }

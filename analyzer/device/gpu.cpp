@@ -95,7 +95,7 @@ bool Gpu::map_new(DevicePointer address, Bytes size) {
     AllocationHandle handle = 0;
     if (const Status status = driver_->create(&handle, size.count, &properties, 0); status != success) return status;
     Status status = driver_->map(address, size.count, 0, handle, 0);
-    // The mapping keeps the memory alive from here on.
+    // From here on the mapping keeps the memory alive.
     if (const Status released = driver_->release(handle); status == success) status = released;
     if (status != success) return status;
     const Access access{.location = properties.location};

@@ -1,4 +1,4 @@
-// One GPU, opened through the driver, that meters every call which costs something.
+// One GPU, opened through the driver, that meters every call with a cost.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace memreel::gpu {
 
-/// Calls of one kind: how many, for how many bytes, how long.
+/// The calls of one kind: number, bytes, time.
 struct Tally {
   std::uint64_t calls = 0;
   Bytes bytes;
@@ -25,10 +25,10 @@ struct Tally {
 
 using Tallies = std::array<Tally, driver_call_kinds>;
 
-/// The GPU of a number, its primary context current on the calling thread, which is the only one to use it.
+/// The GPU with a given number; its primary context is current on the calling thread, the only one that may use it.
 ///
-/// Calls that fail for want of memory say so by their result. Any other failure is kept in error(), the first of them;
-/// from then on nothing is asked of the GPU but to take back what it gave.
+/// Calls that fail for lack of memory report it in their result. The first other failure is kept in error(); from then
+/// on the GPU is only asked to free what it gave.
 class Gpu {
  public:
   /// Errors: there is no such GPU, or it can't be used.
@@ -46,9 +46,9 @@ class Gpu {
   void free(DevicePointer pointer, Bytes size);
   std::optional<DevicePointer> malloc_async(Bytes size, Pool pool, Stream stream);
   void free_async(DevicePointer pointer, Bytes size, Stream stream);
-  /// Physical memory of its own at `address`, which is inside reserved addresses. False: no memory.
+  /// Maps new physical memory at `address`, which is inside reserved addresses. False: out of memory.
   bool map_new(DevicePointer address, Bytes size);
-  /// Gives back what one map_new() put there.
+  /// Releases the memory of one map_new() call.
   void unmap(DevicePointer address, Bytes size);
   std::optional<DevicePointer> reserve_addresses(Bytes size);
   void free_addresses(DevicePointer address, Bytes size);
@@ -56,7 +56,7 @@ class Gpu {
   void synchronize_stream(Stream stream);
   void trim(Pool pool);
 
-  /// Calls that are not metered: they answer for the measurement, or come once.
+  /// Unmetered calls: they serve the measurement, or happen once.
   Bytes free_memory();
   Pool create_pool(std::optional<Bytes> most, Bytes release_threshold);
   void destroy_pool(Pool pool);
@@ -64,7 +64,7 @@ class Gpu {
   void set_pool_flag(Pool pool, PoolAttribute attribute, bool value);
   Stream create_stream();
   void destroy_stream(Stream stream);
-  /// What is given to `waiting` from now on runs after what was given to `awaited` so far.
+  /// Work submitted to `waiting` from now on runs after the work submitted to `awaited` so far.
   void order(Stream awaited, Stream waiting);
 
   const Tallies& tallies() const { return tallies_; }
@@ -75,10 +75,10 @@ class Gpu {
  private:
   explicit Gpu(Driver driver) : driver_(std::move(driver)) {}
 
-  /// Makes a call, metered as `kind`. True when it succeeded, false when there was no memory for it or it failed.
+  /// Makes a call, metered as `kind`. Returns true on success, false if out of memory or on failure.
   template <class Call>
   bool metered(DriverCall kind, Bytes size, std::string_view what, Call&& call);
-  bool granted(Status status, std::string_view what);    // want of memory is no failure
+  bool granted(Status status, std::string_view what);    // lack of memory is no failure
   bool succeeded(Status status, std::string_view what);  // everything else is
 
   Driver driver_;

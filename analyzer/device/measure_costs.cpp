@@ -30,7 +30,7 @@ struct Pair {
   double take = 0, give = 0;  // seconds
 };
 
-/// Medians of taking something and giving it back again.
+/// Median times of taking something and giving it back.
 Pair measure(auto&& take, auto&& give) {
   std::vector<double> takes, gives;
   for (int i = 0; i < repetitions; ++i) {
@@ -40,7 +40,7 @@ Pair measure(auto&& take, auto&& give) {
   return {median(takes), median(gives)};
 }
 
-/// The line through what a small and a large piece cost.
+/// The line through the costs of a small and a large piece.
 UnitCost line(double at_small, double at_large) {
   const auto mebibytes = [](Bytes size) { return static_cast<double>(size / 1_MiB); };
   const double slope = std::max(0.0, (at_large - at_small) / (mebibytes(large) - mebibytes(small)));
@@ -78,7 +78,7 @@ Pair async_of(Gpu& gpu, Bytes size) {
 
 UnitCosts measure_unit_costs(Gpu& gpu) {
   UnitCosts costs{.measured_on = gpu.name() + ", CUDA " + gpu.cuda_version()};
-  malloc_of(gpu, small);  // the first calls of all pay for what the driver sets up
+  malloc_of(gpu, small);  // the first calls pay for the driver's setup
   const std::array<Pair, 2> own{malloc_of(gpu, small), malloc_of(gpu, large)};
   costs[DriverCall::malloc] = line(own[0].take, own[1].take);
   costs[DriverCall::free] = line(own[0].give, own[1].give);

@@ -1,4 +1,4 @@
-// Measures on a GPU what driver calls cost.
+// Measures the cost of driver calls on a GPU.
 #pragma once
 
 #include "analyzer/device/gpu.h"
@@ -6,7 +6,7 @@
 
 namespace memreel::gpu {
 
-/// Takes a second or less and at most 512 MiB of the GPU. What it could not measure is 0; gpu.error() says why.
+/// Takes at most a second and at most 512 MiB of the GPU. Costs that could not be measured are 0; gpu.error() says why.
 UnitCosts measure_unit_costs(Gpu& gpu);
 
 }  // namespace memreel::gpu

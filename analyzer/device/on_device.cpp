@@ -17,7 +17,7 @@ std::optional<Bytes> capacity_of(const DeviceModel& model) {
   return std::nullopt;
 }
 
-/// Whole chunks that fit: the driver itself would round a pool's maximum up.
+/// Rounds down to whole chunks: the driver itself would round a pool's maximum up.
 std::optional<Bytes> pool_capacity(const DeviceModel& model) {
   if (model.kind != DeviceModel::Kind::capacity) return std::nullopt;
   return PoolChunks::size * std::max<std::uint64_t>(model.capacity / PoolChunks::size, 1);

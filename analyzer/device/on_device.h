@@ -1,4 +1,4 @@
-// The same trace, run for real on a GPU.
+// Replays a trace on a real GPU.
 #pragma once
 
 #include <optional>
@@ -19,16 +19,16 @@ struct OnDeviceOptions {
 };
 
 struct OnDeviceResult {
-  ReplayResult replay;  // the replay's metrics, as the driver answered
-  Bytes device_peak;    // the most that the device itself says was taken
-  Tallies calls;        // every call to the driver that was made for it
+  ReplayResult replay;  // the replay's metrics, from the driver's answers
+  Bytes device_peak;    // the highest use reported by the device itself
+  Tallies calls;        // every driver call made for it
 };
 
-/// Runs each spec on each heap, one after the other, on one GPU. Results are ordered by spec, then heap.
+/// Runs each spec on each heap, sequentially, on one GPU. Results are ordered by spec, then heap.
 ///
-/// cuda.malloc and cuda.async are the driver's own: each request is a call, every decision the driver's. Any other
-/// policy places its blocks itself, in segments that are real.
-/// Errors: those of replay(); a bound, which reserves nothing; a call that failed for another reason than want of
+/// cuda.malloc and cuda.async are the driver's own: each request is a call, and every decision is the driver's. Any
+/// other policy places its blocks itself, in real segments.
+/// Errors: those of replay(); a bound, which reserves nothing; a call that failed for a reason other than lack of
 /// memory.
 Result<std::vector<OnDeviceResult>> replay_on_device(Gpu& gpu, std::span<const Prepared> heaps,
                                                      std::span<const PolicySpec> specs,

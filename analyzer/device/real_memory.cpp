@@ -62,7 +62,7 @@ void RealMemory::shrink(Bytes size) {
       size -= last.size;
       range_mappings_.pop_back();
     } else {
-      // Only whole mappings can be undone; a replay keeps nothing in memory, so the rest is mapped anew.
+      // Only whole mappings can be undone; a replay stores nothing in the memory, so the rest is mapped again.
       last.size -= size;
       size = 0_B;
       if (!gpu_.map_new(last.address, last.size)) range_mappings_.pop_back();

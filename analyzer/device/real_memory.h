@@ -1,5 +1,5 @@
-// Real memory for the segments of a policy that places its blocks itself: its decisions stay its own, but what it
-// reserves and gives back is allocated and freed, at real cost and with real refusals.
+// Real memory for the segments of a policy that places its blocks itself: it makes its own decisions, but what it
+// reserves and releases is really allocated and freed, at real cost and with real refusals.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,16 @@
 
 namespace memreel::gpu {
 
-/// How a segment is made.
+/// How segments are made.
 enum class SegmentsBy : std::uint8_t {
   malloc,  // cuMemAlloc
-  map,     // addresses of their own, and physical memory mapped there
+  map,     // an address range, and physical memory mapped into it
 };
 
-/// A range that grows at its end is always mapped: cuMemAlloc can't extend what it gave.
+/// A range that grows at its end is always mapped: cuMemAlloc can't extend an allocation.
 class RealMemory final : public Backing {
  public:
-  static constexpr Bytes granularity = 2_MiB;  // of mappings, on every GPU that memreel was tried on
+  static constexpr Bytes granularity = 2_MiB;  // of mappings, on every GPU that memreel was tested on
 
   RealMemory(Gpu& gpu, SegmentsBy how) : gpu_(gpu), how_(how), free_at_start_(gpu.free_memory()) {}
   ~RealMemory() override;
@@ -31,9 +31,9 @@ class RealMemory final : public Backing {
   bool extend(Bytes size) override;
   void shrink(Bytes size) override;
 
-  /// The most that was held at a time, by how far the device's free memory fell.
+  /// The highest use at any time, measured by how far the device's free memory fell.
   Bytes highest_taken() const { return highest_taken_; }
-  /// Something was asked for that can't be mapped: not whole pages.
+  /// Something was requested that can't be mapped: not whole pages.
   bool misaligned() const { return misaligned_; }
 
  private:
@@ -50,8 +50,8 @@ class RealMemory final : public Backing {
   Bytes free_at_start_, highest_taken_;
   bool misaligned_ = false;
   std::unordered_map<std::uint64_t, Mapping> segments_;  // by the policy's address
-  DevicePointer range_ = 0;                              // addresses for the range that grows
-  std::vector<Mapping> range_mappings_;                  // in the order of their addresses
+  DevicePointer range_ = 0;                              // addresses for the growing range
+  std::vector<Mapping> range_mappings_;                  // in address order
 };
 
 }  // namespace memreel::gpu

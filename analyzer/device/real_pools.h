@@ -1,7 +1,7 @@
-// CUDA's own allocators as policies: every decision is made by the driver, on real memory.
+// CUDA's own allocators as policies: the driver makes every decision, on real memory.
 //
-// What is measured stands in for what a model would have computed: `reserved` is what the device says it gave,
-// `allocated` is what the driver counts as handed out, `free` is the difference where it could be handed out again.
+// Measurements replace what a model would compute: `reserved` is what the device reports as given, `allocated` is what
+// the driver counts as handed out, `free` is the difference if it could be handed out again.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@
 
 namespace memreel::gpu {
 
-/// Each request a cuMemAlloc, each free a cuMemFree.
+/// Each request is a cuMemAlloc, each free a cuMemFree.
 ///
-/// Reserved is by how much the device's free memory fell, so what other programs do on the same GPU counts. A request
-/// that takes more than `capacity` is undone and counts as failed.
+/// Reserved is how far the device's free memory fell, so it includes other programs on the same GPU. A request that
+/// takes more than `capacity` is undone and counts as failed.
 class RealMalloc {
  public:
   RealMalloc(const Prepared& heap, Gpu& gpu, std::optional<Bytes> capacity);
@@ -33,7 +33,7 @@ class RealMalloc {
   void empty_cache() {}
 
   const HeapUse& use() const { return use_; }
-  Bytes largest_free() const { return {}; }  // the driver does not say
+  Bytes largest_free() const { return {}; }  // the driver does not report it
   const DriverCalls& driver_calls() const { return calls_; }
   DevicePointer pointer_of(std::uint32_t slot) const { return pointers_[slot]; }
 
@@ -45,11 +45,12 @@ class RealMalloc {
   std::optional<Bytes> capacity_;
   HeapUse use_;
   DriverCalls calls_;
-  std::vector<DevicePointer> pointers_;  // by slot; 0: nothing there
+  std::vector<DevicePointer> pointers_;  // by slot; 0: none
 };
 
-/// Each request a cuMemAllocAsync, each free a cuMemFreeAsync, on a real stream for each stream of the heap, in a pool
-/// made for the replay. Waits and orders are made real. empty_cache waits for the device and trims the pool.
+/// Each request is a cuMemAllocAsync, each free a cuMemFreeAsync, on a real stream per stream of the heap, in a pool
+/// created for the replay. Waits and orderings are executed for real. empty_cache waits for the device and trims the
+/// pool.
 class RealPool {
  public:
   RealPool(const Prepared& heap, Gpu& gpu, const CudaAsyncSettings& settings, std::optional<Bytes> capacity);
@@ -67,10 +68,10 @@ class RealPool {
   void stream_waits(std::uint32_t awaited, std::uint32_t waiting);
 
   const HeapUse& use() const { return use_; }
-  Bytes largest_free() const { return {}; }  // the driver does not say
+  Bytes largest_free() const { return {}; }  // the driver does not report it
   const DriverCalls& driver_calls() const { return calls_; }
   DevicePointer pointer_of(std::uint32_t slot) const { return blocks_[slot].pointer; }
-  /// The highest the pool itself says it ever held.
+  /// The highest size the pool itself reports.
   Bytes reserved_high() const { return gpu_.pool_bytes(pool_, PoolAttribute::reserved_high); }
 
  private:

@@ -24,7 +24,7 @@ struct HeapView {
   std::uint64_t events = 0;
   std::vector<Holding> held;  // by stack
   Purposes purposes;
-  std::vector<Bytes> step_peaks;  // of each step of the whole trace
+  std::vector<Bytes> step_peaks;  // by step of the whole trace
 };
 
 Holding total(const std::vector<Holding>& held) {
@@ -36,7 +36,7 @@ Holding total(const std::vector<Holding>& held) {
   return sum;
 }
 
-/// What a view's heap holds as the trace goes on: after the view's events by stack, and the peak of each step.
+/// Tracks a view's heap over the trace: what is held after the view's events by stack, and the peak of each step.
 class Series {
  public:
   explicit Series(HeapView& view) : view_(&view) {}
@@ -58,7 +58,7 @@ class Series {
     --held.count;
   }
 
-  /// Ends the steps that are over before `event`. Returns the event before which the next one is, or the most there is.
+  /// Ends the steps that are over before `event`. Returns the event before which the next one ends, or the maximum.
   std::size_t end_steps(std::size_t event) {
     const auto& ends = view_->steps.ends;
     for (; step_ < ends.size() && ends[step_] < event; ++step_)
@@ -72,7 +72,7 @@ class Series {
   std::size_t step_ = 0;
 };
 
-/// Fills in what the views hold, and the peaks of their steps; one pass over the trace.
+/// Fills in what the views hold and the peaks of their steps, in one pass over the trace.
 void follow(const Trace& trace, std::vector<HeapView>& views) {
   std::vector<Series> all_series;
   for (HeapView& view : views) {
@@ -86,7 +86,7 @@ void follow(const Trace& trace, std::vector<HeapView>& views) {
 
   const EventColumns& events = trace.events;
   const std::vector<StackId> site = same_code(trace.tables);
-  std::size_t next_end = 0;  // no step of any heap ends before
+  std::size_t next_end = 0;  // no step of any heap ends before it
   const auto end_steps = [&](std::size_t event) {
     next_end = std::numeric_limits<std::size_t>::max();
     for (Series& series : all_series) next_end = std::min(next_end, series.end_steps(event));
@@ -107,7 +107,7 @@ void follow(const Trace& trace, std::vector<HeapView>& views) {
   end_steps(events.count());
 }
 
-/// Those that the program marks; else those that its allocations show by repeating.
+/// Steps marked by the program; otherwise those shown by the repetition of its allocations.
 Steps steps_of(const Trace& trace, HeapId heap) {
   Steps steps = find_steps(trace, heap);
   if (!steps.ends.empty()) return steps;
@@ -148,7 +148,7 @@ std::vector<StackId> holding(const HeapView* view) {
 
 Holding held_by(const HeapView* view, StackId stack) { return view == nullptr ? Holding{} : view->held[index(stack)]; }
 
-/// What people want to see first.
+/// Display order.
 bool more_important(const SiteChange& x, const SiteChange& y) {
   const std::int64_t of_x = change(x.a.bytes, x.b.bytes);
   const std::int64_t of_y = change(y.a.bytes, y.b.bytes);
@@ -170,7 +170,7 @@ HeapDifference compare(const Trace& trace_a, const HeapView* a, const Trace& tra
       .name = named_by.tables[heap.name], .device = heap.device, .a = state_of(trace_a, a), .b = state_of(trace_b, b)};
   for (const auto& [stack_a, stack_b] : match_stacks(trace_a.tables, holding(a), trace_b.tables, holding(b))) {
     SiteChange site{.stack_a = stack_a, .stack_b = stack_b};
-    // Without a counterpart the stack is none, which may itself hold something that is another pair's.
+    // A site without a counterpart has no stack, which may itself be a site of another pair.
     const bool is_recorded_without_stack = stack_a == StackId::none && stack_b == StackId::none;
     if (stack_a != StackId::none || is_recorded_without_stack) site.a = held_by(a, stack_a);
     if (stack_b != StackId::none || is_recorded_without_stack) site.b = held_by(b, stack_b);
@@ -192,7 +192,7 @@ HeapDifference compare(const Trace& trace_a, const HeapView* a, const Trace& tra
   return result;
 }
 
-/// The view that stands for the same heap; null when there is none left.
+/// The view of the corresponding heap; null if none is left.
 const HeapView* counterpart(const Tables& tables, const HeapView& view, const Tables& others, const DeviceMap& devices,
                             std::span<const HeapView* const> candidates, bool same_name) {
   const Heap& heap = tables[view.history.heap];
@@ -217,7 +217,7 @@ std::set<std::int32_t> devices_of(const Trace& trace, bool frameworks) {
   return devices;
 }
 
-/// Pairs the n-th with the n-th, and takes them away.
+/// Pairs the n-th with the n-th, and removes them.
 void pair_in_order(std::set<std::int32_t>& a, std::set<std::int32_t>& b, DeviceMap& pairs) {
   while (!a.empty() && !b.empty()) {
     pairs[*a.begin()] = *b.begin();

@@ -46,7 +46,7 @@ std::uint64_t events_until(const Trace& trace, Nanoseconds since_start) {
   const auto& times = trace.events.time;
   if (times.empty()) return 0;
   const Nanoseconds until = times.front() + since_start;
-  // Times need not be monotone; the first event that is later ends the instant.
+  // Times need not be monotonic; the first later event ends the instant.
   std::uint64_t i = 0;
   while (i < times.size() && times[i] <= until) ++i;
   return i;

@@ -1,4 +1,4 @@
-// Moments of a trace, as people name them: "run.reel@peak", "run.reel@step:40".
+// Moments of a trace in command-line syntax: "run.reel@peak", "run.reel@step:40".
 #pragma once
 
 #include <chrono>
@@ -17,27 +17,27 @@
 
 namespace memreel {
 
-/// When live bytes first were at their most; each heap has a peak of its own.
+/// The first moment of most live bytes; each heap has its own peak.
 struct AtPeak {};
 struct AtEnd {};
-/// After so many steps have ended.
+/// After this many steps have ended.
 struct AfterStep {
   std::uint64_t number = 1;
 };
-/// After the event with this index, as reports print them.
+/// After the event with this index, as printed in reports.
 struct AtEvent {
   std::uint64_t index = 0;
 };
-/// So long after the trace's first event.
+/// This long after the trace's first event.
 struct AtTime {
   Nanoseconds since_start{};
 };
 
-/// When live bytes first were at their most within a phase of a step.
+/// The first moment of most live bytes within a phase of a step.
 struct AtPhase {
   Phase phase = Phase::other;
 };
-/// Likewise within ranges that the program names so.
+/// The same within ranges of this name.
 struct AtRange {
   std::string name;
 };
@@ -50,8 +50,7 @@ Result<Instant> parse_instant(std::string_view text);
 /// "at the peak", "after step 40"...
 std::string text_of(const Instant& instant);
 
-/// How many events of the trace have happened at the instant, for `heap`. Errors: the trace has no such step, event,
-/// phase or range.
+/// The number of events up to the instant, for `heap`. Errors: the trace has no such step, event, phase or range.
 Result<std::uint64_t> events_at(const Instant& instant, const Trace& trace, const HeapHistory& heap,
                                 const Steps& steps);
 
@@ -60,7 +59,7 @@ struct FileAt {
   std::optional<Instant> instant;
 };
 
-/// "FILE" or "FILE@INSTANT". A file whose whole name is `text` exists: then that is what is meant.
+/// "FILE" or "FILE@INSTANT". If a file with the whole name `text` exists, that file is meant.
 Result<FileAt> parse_file_at(std::string_view text);
 
 }  // namespace memreel

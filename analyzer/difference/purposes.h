@@ -1,4 +1,4 @@
-// What a heap holds for which purpose, compared between two runs or instants.
+// A heap's memory by category, compared between two runs or instants.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace memreel {
 /// Live bytes of one heap at an instant.
 struct Purposes {
   std::map<std::pair<Category, std::string>, Bytes> live;  // by category and the place that made it (labels.h)
-  /// The program repeats forward passes in its backward pass (gradient checkpointing), at whatever instant.
+  /// The program repeats forward passes in its backward pass (gradient checkpointing), at any instant.
   bool recomputes = false;
 };
 
@@ -27,11 +27,11 @@ Purposes purposes_of(const Trace& trace, const Categories& categories, const std
 struct CategoryChange {
   Category category = Category::unknown;
   Bytes a, b;
-  std::string place;  // that changed most in the direction of the whole; empty: none did
+  std::string place;  // with the largest change in the direction of the whole; empty: none
   Bytes place_a, place_b;
 };
 
-/// Categories that either holds, most change first, either way. Empty where nothing is known of either.
+/// Categories that either side holds, largest change first, in either direction. Empty if nothing is known of either.
 std::vector<CategoryChange> category_changes(const Purposes& a, const Purposes& b);
 
 }  // namespace memreel

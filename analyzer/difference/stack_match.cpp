@@ -19,7 +19,7 @@ std::string_view base_name(std::string_view path) {
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
-/// Two identities of every stack of a table: down to the line, and one that survives edits and moved checkouts.
+/// Two identities of every stack of a table: one down to the line, and one that survives edits and moved checkouts.
 class Identities {
  public:
   explicit Identities(const Tables& tables) : exact_(tables.stacks.size()), loose_(tables.stacks.size()) {
@@ -29,7 +29,7 @@ class Identities {
       const std::string_view file = tables[frame.file];
       const std::uint64_t place =
           combine(hash_of(tables[frame.function]), hash_of(base_name(tables[tables[frame.module].path])));
-      // A function of its own name tells more than a module; an unresolved frame has nothing else.
+      // A function name says more than a module; an unresolved frame has nothing else.
       frames.emplace_back(combine(combine(combine(place, hash_of(file)), frame.line), frame.module_offset),
                           combine(place, hash_of(base_name(file))));
     }
@@ -49,7 +49,7 @@ class Identities {
   std::vector<std::uint64_t> exact_, loose_;
 };
 
-/// Orders stacks of the same loose identity by their lines and offsets, innermost first.
+/// Orders stacks of equal loose identity by their lines and offsets, innermost first.
 bool lines_before(const Tables& tables, StackId a, StackId b) {
   for (; a != StackId::none && b != StackId::none; a = tables[a].caller, b = tables[b].caller) {
     const Frame& frame_a = tables[tables[a].frame];
@@ -61,7 +61,7 @@ bool lines_before(const Tables& tables, StackId a, StackId b) {
   return a < b;
 }
 
-/// Pairs what has the same identity, in order within it; what has no partner is left in `a` and `b`.
+/// Pairs items of equal identity, in order within it; leaves items without a partner in `a` and `b`.
 template <class Identity, class Before>
 void take_pairs(std::vector<StackId>& a, std::vector<StackId>& b, Identity identity, Before before,
                 std::vector<StackPair>& pairs) {

@@ -1,4 +1,4 @@
-// Which stack of one recording is which of another, although the program was loaded elsewhere or edited in between.
+// Matches the stacks of two recordings, even if the program was loaded elsewhere or edited in between.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace memreel {
 
-/// A stack of either table; StackId::none where the other has no counterpart.
+/// A stack of either table; StackId::none if the other has no counterpart.
 using StackPair = std::pair<StackId, StackId>;
 
-/// Pairs the stacks `a` of `tables_a` with the stacks `b` of `tables_b`, each of which names a stack once. Every stack
-/// is in exactly one pair.
+/// Pairs the stacks `a` of `tables_a` with the stacks `b` of `tables_b`, each without duplicates. Every stack is in
+/// exactly one pair.
 ///
-/// Equal stacks are paired first: the same functions, files and lines from the innermost frame to the outermost, for
-/// native frames without symbols the same offsets in modules of the same name. Of the rest, those are paired that
-/// differ only in line numbers, offsets and the directories of files, in the order of their lines: what was above
-/// another call in the source still is after most edits. Addresses never matter.
+/// Equal stacks are paired first: the same functions, files and lines from the innermost frame to the outermost; for
+/// native frames without symbols, the same offsets in modules of the same name. Of the rest, those that differ only in
+/// line numbers, offsets and the directories of files are paired, in the order of their lines: a call above another in
+/// the source is still above it after most edits. Addresses never matter.
 std::vector<StackPair> match_stacks(const Tables& tables_a, std::span<const StackId> a, const Tables& tables_b,
                                     std::span<const StackId> b);
 

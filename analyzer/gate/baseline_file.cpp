@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view schema = "memreel.baseline/1";
 
-/// Reads members of JSON objects; remembers the first that is missing or of another kind.
+/// Reads members of JSON objects; records the first that is missing or has the wrong type.
 class Members {
  public:
   void read(const Json& object, const char* key, std::string& into) {
@@ -45,7 +45,7 @@ class Members {
     else
       miss(key);
   }
-  /// The list `key`; an empty one when there is none.
+  /// The list `key`; empty if there is none.
   const Json& list(const Json& object, const char* key) {
     static const Json none = Json::array();
     if (const Json* value = find(object, key); value != nullptr && value->is_array()) return *value;
@@ -68,7 +68,7 @@ class Members {
   std::optional<std::string> missing_;
 };
 
-/// Digits enough to compare, few enough to read. Never less than it is: a run is no regression from itself.
+/// Enough digits to compare, few enough to read. Rounds up, so that a run is no regression from itself.
 double rounded_up(double share) { return std::ceil(share * 1e6) / 1e6; }
 
 }  // namespace
@@ -100,7 +100,7 @@ Result<Measured> parse_baseline(std::string_view text, const std::string& where)
     return Error{
         .what = std::move(what), .where = where, .remedy = "write a new one with memreel check --write-baseline"};
   };
-  // What is nested deeper than a baseline is dropped: copying or ending it would take the stack.
+  // Anything nested deeper than a baseline is dropped: copying or destroying it would overflow the stack.
   constexpr int deepest = 8;
   const auto keep = [](int depth, Json::parse_event_t, Json&) { return depth <= deepest; };
   const Json document = Json::parse(text, keep, false);

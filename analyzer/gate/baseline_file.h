@@ -1,4 +1,4 @@
-// The file that a run is compared with: JSON that a person can read and a diff shows well, one metric to a line.
+// The file that a run is compared with: JSON that is easy to read and to diff, one metric per line.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@ namespace memreel {
 
 std::string baseline_text(const Measured& measured);
 
-/// `where`: the file's name, for errors.
+/// `where`: the file name used in errors.
 Result<Measured> parse_baseline(std::string_view text, const std::string& where);
 
 Result<Measured> read_baseline(const std::filesystem::path& file);

@@ -1,4 +1,4 @@
-// Whether a trace shows all that a gate judges. What is missing might have exceeded every budget.
+// Whether a trace shows everything that a gate judges. What is missing might have exceeded every budget.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace memreel {
 
-/// What the trace lacks of what the program did, each in a few words ("what came before the recording began"); empty
-/// when it has all of it.
+/// The parts of the program's history that the trace lacks, each in a few words ("what came before the recording
+/// began"); empty if it is complete.
 std::vector<std::string> what_is_missing(const Losses& losses, const ReadReport& read, Bytes file_size);
 
 inline std::vector<std::string> what_is_missing(const Trace& trace) {

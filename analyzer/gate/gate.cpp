@@ -18,7 +18,7 @@ const DeviceMetrics* metrics_of(const Measured& measured, std::int32_t device) {
   return found == measured.devices.end() ? nullptr : &*found;
 }
 
-/// ", at step (train.py:7) < main (train.py:40)": what led to it.
+/// ", at step (train.py:7) < main (train.py:40)": the call path.
 std::string by_stack(const SiteMetrics& site) {
   constexpr std::size_t most_frames = 4;
   std::string text;
@@ -27,7 +27,7 @@ std::string by_stack(const SiteMetrics& site) {
   return text;
 }
 
-/// "; most is held by step (train.py): 2.10 GiB", for the moment of most live bytes.
+/// "; most is held by step (train.py): 2.10 GiB", at the moment of most live bytes.
 std::string most_held(const Measured& now, std::int32_t device) {
   const DeviceMetrics* const metrics = metrics_of(now, device);
   if (metrics == nullptr || metrics->sites.empty()) return "";
@@ -43,7 +43,7 @@ std::string most_leaked(const Measured& now, std::int32_t device) {
   return "; most is leaked by " + place_of(site) + ": " + text_of(site.bytes) + by_stack(site);
 }
 
-/// "; step (train.py) grew most: 2.10 GiB, before 1.90 GiB"; of what holds more than before.
+/// "; step (train.py) grew most: 2.10 GiB, before 1.90 GiB"; among those that hold more than before.
 std::string most_grown(const Measured& now, const Measured& before, std::int32_t device) {
   const DeviceMetrics* const metrics = metrics_of(now, device);
   const DeviceMetrics* const old = metrics_of(before, device);
@@ -81,7 +81,7 @@ std::string excess_of(const Metric& value, const Metric& limit) {
   return text_of(std::get<std::uint64_t>(value) - std::get<std::uint64_t>(limit));
 }
 
-/// A check of `value`, whose reason opens with `subject` ("peak live") when the limit is exceeded.
+/// A check of `value`, whose reason begins with `subject` ("peak live") if the limit is exceeded.
 Check judge(std::string name, std::string policy, std::int32_t device, const std::string& subject, Metric value,
             Metric limit, const std::string& cause) {
   Check check{.name = std::move(name), .policy = std::move(policy), .device = device, .value = value, .limit = limit};

@@ -1,4 +1,4 @@
-// Budgets and baselines: does a run need more memory than it may, or than it did?
+// Budgets and baselines: does a run need more memory than allowed, or than before?
 #pragma once
 
 #include <map>
@@ -12,13 +12,13 @@
 
 namespace memreel {
 
-/// What a run may need at most, on each device.
+/// The limits of a run, on each device.
 struct Budgets {
   std::optional<Bytes> max_peak;            // live bytes
   std::optional<Bytes> max_reserved;        // for each policy
   std::optional<Bytes> max_leaked;          //
-  std::optional<double> max_fragmentation;  // when reserved is at its peak, for each policy; 0 to 1
-  std::map<Category, Bytes> max_category;   // live bytes of each at its own peak
+  std::optional<double> max_fragmentation;  // at the reserved peak, for each policy; 0 to 1
+  std::map<Category, Bytes> max_category;   // live bytes of each, at its own peak
   bool all_served = false;                  // no request may fail
 
   bool any() const {
@@ -26,31 +26,31 @@ struct Budgets {
   }
 };
 
-/// A metric that is judged: memory, a share of 1, or a number of requests.
+/// A judged metric: memory, a share of 1, or a number of requests.
 using Metric = std::variant<Bytes, double, std::uint64_t>;
 
 struct Check {
   std::string name;    // "max-reserved", "baseline peak-live"
-  std::string policy;  // empty: holds whatever the policy
+  std::string policy;  // empty: applies to every policy
   std::int32_t device = 0;
   Metric value, limit;
-  std::string reason;  // one line on what was exceeded by how much, and where most was held or grew; empty: passed
+  std::string reason;  // one line on what was exceeded, by how much, and where most was held or grew; empty: passed
 
   bool passed() const { return reason.empty(); }
 };
 
-/// One check for each budget, device and policy that it concerns.
+/// One check per budget, device and policy that it concerns.
 std::vector<Check> check_budgets(const Measured& now, const Budgets& budgets);
 
-/// Budgets of categories that pass only if memory of unknown use is for something else: "the use of 1.20 GiB, which
+/// Category budgets that pass only if memory of unknown use belongs to other categories: "the use of 1.20 GiB, which
 /// may be activations".
 std::vector<std::string> unknown_uses(const Measured& now, const Budgets& budgets);
 
 /// What `now` has and `before` lacks, so that it can't be compared: "device 1", "torch.native on device 0".
 std::vector<std::string> not_in_baseline(const Measured& now, const Measured& before);
 
-/// No metric may be worse than it was by more than `tolerance`: a share of it, of fragmentation so many points (0.01 is
-/// one percentage point). Policies and devices that only one side has are not judged.
+/// No metric may exceed its previous value by more than `tolerance`: a share of it or, for fragmentation, percentage
+/// points (0.01 is one). Does not judge policies and devices that only one side has.
 std::vector<Check> check_baseline(const Measured& now, const Measured& before, double tolerance);
 
 /// "6.02 GiB", "13.7 %", "3 requests".

@@ -19,7 +19,7 @@ std::string_view base_name(std::string_view path) {
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
-/// What one function holds, and the stack that holds most of it.
+/// What one function holds, and its largest stack.
 struct Held {
   Bytes bytes;
   Bytes of_stack;
@@ -36,14 +36,14 @@ void add(const Trace& trace, StackId stack, Bytes bytes, SiteBytes& sites) {
   held.stack = stack;
 }
 
-/// Adds what each function holds when `heap` is at its peak.
+/// Adds what each function holds at the peak of `heap`.
 void add_sites(const Trace& trace, const std::vector<Lifetime>& lives, const HeapHistory& heap, SiteBytes& sites) {
   if (heap.allocations == 0) return;
   for (const LiveGroup& group : live_groups(trace, lives, {}, heap.heap, heap.peak_live_event + 1, GroupBy::stack))
     add(trace, group.stack, group.bytes, sites);
 }
 
-/// The user's own frames; of a stack that has none, all.
+/// The user's own frames; all frames if there are none.
 std::vector<std::string> own_stack(const Trace& trace, StackId stack) {
   const std::vector<FrameText> frames = frames_of(trace.tables, stack);
   const bool any = std::ranges::any_of(frames, [](const FrameText& frame) { return !is_library(frame); });
@@ -143,8 +143,8 @@ std::vector<DeviceMetrics> device_metrics(const Trace& trace, std::span<const Pr
   return devices;
 }
 
-/// What the recorded allocators reserved, by device. As with replays, the heap that reserved most decides how
-/// fragmented the device is.
+/// What the recorded allocators reserved, by device. As with replays, the heap that reserved most determines the
+/// fragmentation of the device.
 std::map<std::int32_t, PolicyMetrics> recorded(const Trace& trace, std::span<const Prepared> heaps) {
   std::map<std::int32_t, PolicyMetrics> by_device;
   std::map<std::int32_t, Bytes> most;
@@ -162,7 +162,7 @@ std::map<std::int32_t, PolicyMetrics> recorded(const Trace& trace, std::span<con
     metrics.peak_reserved += history.peak_reserved;
     if (history.peak_reserved <= most[heap->device]) continue;
     most[heap->device] = history.peak_reserved;
-    Bytes live;  // once the request was served that the last segment is for
+    Bytes live;  // after serving the request that caused the last segment
     const auto served = std::ranges::lower_bound(trace.allocation_events, history.peak_reserved_event);
     const std::uint64_t events = 1 + (served == trace.allocation_events.end() ? history.peak_reserved_event : *served);
     for (const Lifetime& life : lives)
@@ -190,7 +190,7 @@ Result<Measured> measure(const Trace& trace, std::span<const Prepared> heaps, st
     for (const ReplayResult& r : std::span(*results).subspan(s * heaps.size(), heaps.size())) {
       if (r.defect) return *r.defect;
       PolicyMetrics& metrics = by_device.try_emplace(r.device, PolicyMetrics{specs[s].text(), r.device}).first->second;
-      // Of several heaps, the one that reserves most decides how fragmented the device is.
+      // Of several heaps, the one that reserves most determines the fragmentation of the device.
       if (r.peak_reserved > metrics.peak_reserved || metrics.peak_reserved == 0_B)
         metrics.fragmentation_at_peak = r.fragmentation_at_peak;
       metrics.peak_reserved += r.peak_reserved;

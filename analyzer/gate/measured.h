@@ -1,4 +1,4 @@
-// The metrics that a gate judges, and where the memory was held when they were at their worst.
+// The metrics that a gate judges, and where the memory was held at their worst.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace memreel {
 
 /// What one policy did on one device.
 struct PolicyMetrics {
-  std::string policy;  // as it was asked for
+  std::string policy;  // as given
   std::int32_t device = 0;
   Bytes peak_reserved;
   double fragmentation_at_peak = 0;
@@ -30,35 +30,35 @@ struct PolicyMetrics {
   friend bool operator==(const PolicyMetrics&, const PolicyMetrics&) = default;
 };
 
-/// Memory that one function of the user's own holds; line numbers and directories change too often to be compared.
+/// Memory held by one function of user code; line numbers and directories change too often to be compared.
 struct SiteMetrics {
   std::string function, file;  // file without directories
   Bytes bytes;
-  std::vector<std::string> stack;  // of most of them, in the user's own code: innermost first, "step (train.py:7)"
+  std::vector<std::string> stack;  // of the largest part, in user code: innermost first, "step (train.py:7)"
 
-  /// Whether a baseline has the same: it does not store stacks.
+  /// Whether a baseline has the same values: it does not store stacks.
   friend bool operator==(const SiteMetrics& a, const SiteMetrics& b) {
     return a.function == b.function && a.file == b.file && a.bytes == b.bytes;
   }
 };
 
-/// The most that one category held at once.
+/// The highest live bytes of one category.
 struct CategoryMetrics {
   Bytes peak;
-  Bytes peak_with_unknown;  // of it and what has no known category: the least that is proven not to be exceeded
+  Bytes peak_with_unknown;  // of it and unknown categories: the smallest limit that is proven not to be exceeded
   std::string place;        // that held most of it at its peak (category_shares.h)
 };
 
-/// What holds for a device whatever the policy.
+/// The policy-independent metrics of a device.
 struct DeviceMetrics {
   std::int32_t device = 0;
   Bytes peak_live;
-  Bytes leaked;                    // by stacks that are judged `leak` or `suspected`
+  Bytes leaked;                    // by stacks judged `leak` or `suspected`
   std::vector<SiteMetrics> sites;  // live at the peak of live bytes, largest first; the largest `max_sites`
-  std::vector<SiteMetrics> leaks;  // what `leaked` is made of, likewise
-  std::map<Category, CategoryMetrics> categories;  // those that MeasureOptions asks for
+  std::vector<SiteMetrics> leaks;  // the parts of `leaked`, likewise
+  std::map<Category, CategoryMetrics> categories;  // those that MeasureOptions requests
 
-  /// Whether a baseline has the same: it stores where memory is held, not where it leaks.
+  /// Whether a baseline has the same values: it stores where memory is held, not where it leaks.
   friend bool operator==(const DeviceMetrics& a, const DeviceMetrics& b) {
     return a.device == b.device && a.peak_live == b.peak_live && a.leaked == b.leaked && a.sites == b.sites;
   }
@@ -66,11 +66,11 @@ struct DeviceMetrics {
 
 inline constexpr std::size_t max_sites = 50;
 
-/// Stands in PolicyMetrics::policy for no replay, but what the recorded allocator itself reserved.
+/// The value of PolicyMetrics::policy for what the recorded allocator itself reserved, without a replay.
 inline constexpr std::string_view recorded_metrics = "recorded";
 
 struct Measured {
-  std::vector<PolicyMetrics> policies;  // by policy as asked, then device
+  std::vector<PolicyMetrics> policies;  // by policy in the given order, then device
   std::vector<DeviceMetrics> devices;   // ascending
 
   friend bool operator==(const Measured&, const Measured&) = default;
@@ -78,17 +78,17 @@ struct Measured {
 
 struct MeasureOptions {
   std::optional<DeviceModel> device;  // as in ReplayOptions
-  bool leaks = true;                  // find them: costs another pass
+  bool leaks = true;                  // find leaks: costs another pass
   std::set<Category> categories;      // to measure
-  bool recorded = false;              // add recorded_metrics, of devices on which reserved memory was recorded
+  bool recorded = false;              // add recorded_metrics, for devices with recorded reserved memory
   LeakOptions leak_options;
 };
 
-/// Whether the trace says how much the heap reserved: by its segments, or because what it gives out is device memory.
+/// Whether the trace shows how much the heap reserved: by its segments, or because it hands out device memory.
 bool records_reserved(const HeapHistory& history, Level level);
 
-/// Replays `specs` on `heaps`, which are those of `trace` that are judged. What the heaps of a
-/// device need is added up, even where their peaks are at different times. Errors: as replay().
+/// Replays `specs` on `heaps`, the judged heaps of `trace`. Adds up the needs of a device's heaps, even if their peaks
+/// are at different times. Errors: as replay().
 Result<Measured> measure(const Trace& trace, std::span<const Prepared> heaps, std::span<const PolicySpec> specs,
                          const MeasureOptions& options);
 

@@ -8,7 +8,7 @@
 namespace memreel {
 namespace {
 
-/// Text of an XML attribute or element. XML has no way at all to say most control characters.
+/// Escapes text for an XML attribute or element. XML cannot represent most control characters.
 std::string xml(std::string_view text) {
   std::string out;
   for (const char c : text) {

@@ -1,4 +1,4 @@
-// The outcome of checks for those who read it elsewhere: a build server, a reviewer.
+// Check results for other consumers: a build server, a reviewer.
 #pragma once
 
 #include <span>
@@ -9,10 +9,10 @@
 
 namespace memreel {
 
-/// A JUnit document: one test case for each check. `subject` names what was judged, e.g. the trace.
+/// A JUnit document: one test case per check. `subject` names what was judged, e.g. the trace.
 std::string junit_of(std::span<const Check> checks, std::string_view subject);
 
-/// A comment for a pull request: a table of all checks, and a line for each that failed.
+/// A pull-request comment: a table of all checks, and a line for each failed one.
 std::string markdown_of(std::span<const Check> checks, std::string_view subject);
 
 }  // namespace memreel

@@ -12,7 +12,7 @@
 
 namespace memreel {
 
-/// The search looks at the largest size of each chunk of blocks, one contiguous array, and then into one chunk.
+/// Searches the largest size of each chunk of blocks, one contiguous array, and then one chunk.
 class AddressIndex {
  public:
   void insert(Address address, Bytes size, BlockId block) {
@@ -26,14 +26,14 @@ class AddressIndex {
     count_out(size);
   }
 
-  /// Makes a block that is present one of another address and size, but between the same neighbours.
+  /// Replaces a present block by one of another address and size that has the same neighbours.
   void replace(Address address, Bytes size, Address new_address, Bytes new_size, BlockId block) {
     blocks_.replace({address, size, BlockId::none}, {new_address, new_size, block});
     count_in(new_size);
     count_out(size);
   }
 
-  /// The block with the lowest address, at or after `from`, of at least `size` bytes; none when there is none.
+  /// The block with the lowest address at or after `from` that has at least `size` bytes, or none.
   BlockId find(Address from, Bytes size) const {
     const Entry start{from, {}, BlockId::none};
     const auto directory = blocks_.directory();
@@ -49,7 +49,7 @@ class AddressIndex {
     return BlockId::none;
   }
 
-  /// The size of the largest block, 0 when there is none.
+  /// The size of the largest block, 0 if there is none.
   Bytes largest() const { return largest_; }
 
  private:
@@ -99,7 +99,7 @@ class AddressIndex {
 
   SortedChunks<Entry, Chunk> blocks_;
   Bytes largest_;
-  std::size_t as_large_ = 0;  // how many blocks are of that size
+  std::size_t as_large_ = 0;  // number of blocks of that size
 };
 
 }  // namespace memreel

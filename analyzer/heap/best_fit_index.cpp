@@ -11,14 +11,14 @@ auto FitIndex<Tie>::first_in_many(const Bin& bin, std::uint64_t offset) const ->
   }
   const Sorted& sorted = bin.many->sorted;
   const auto chunk = sorted.chunk(0);
-  // The first blocks of many are the next to be found, and if they are the oldest nobody has looked at them for long.
+  // The first blocks of many are found next, and if they are the oldest, they have not been accessed for long.
   table_->prefetch_block(chunk[std::min(blocks_ahead, chunk.size() - 1)].block);
   if (chunk.front().offset >= offset) return Found(chunk.front().block, bin, 0);
   const Entry* first = sorted.lower_bound({0, static_cast<std::uint32_t>(offset), BlockId::none});
   return first ? Found(first->block, bin, 0) : Found();
 }
 
-// Apart from insert(), and its last step, so that insert() needs no place to keep what they might change.
+// Separate functions, tail-called by insert(), so that insert() need not save what they might change.
 
 template <class Tie>
 void FitIndex<Tie>::insert_in_new_row(BlockId id) {
@@ -67,7 +67,7 @@ void FitIndex<Tie>::erase_from_many(Bin& bin, BlockId id) {
     const Entry front = many.sorted.chunk(0).front();  // what a search finds: its tie need not be looked up
     many.sorted.erase(front.block == id ? front : entry_of(id));
   }
-  // Below the number at which bins are sorted, so that one near the limit does not change its form at every event.
+  // Below the number at which bins become sorted, so that one near the limit does not change its form at every event.
   if (many.size() <= most_few / 2) make_few(bin);
 }
 

@@ -1,17 +1,17 @@
-// Free blocks ordered by (size, tie): exact best fit, of several blocks of one size the one at the lowest address, or
-// the one that has been free longest.
+// Free blocks ordered by (size, tie): exact best fit; among blocks of equal size, the one at the lowest address, or the
+// one that has been free longest.
 //
-// The choice is that of the std::set or multimap that real allocators keep, found another way. Sizes fall into bins: 64
-// for every doubling, so up to 64 units each size has a bin of its own and beyond that a bin spans 1.5 % of its size.
-// Bitmaps tell which bins hold anything. Most hold a few blocks, which lie in no order: adding one fills a gap,
-// removing one leaves a gap, and only a search, which looks at one bin or two, compares. What is left are few
-// instructions and fewer branches that depend on the data. Where many blocks of one size are free, as the smallest
-// often are, their ties play a tournament; bins that hold many of several sizes, or thousands, are sorted.
+// The result is that of the std::set or multimap used by real allocators, found in another way. Sizes fall into bins:
+// 64 for every doubling, so up to 64 units each size has its own bin, and beyond that a bin spans 1.5 % of its size.
+// Bitmaps tell which bins are nonempty. Most hold a few unordered blocks: adding one fills a gap, removing one leaves a
+// gap, and only a search, which visits one or two bins, compares. This takes few instructions and fewer data-dependent
+// branches. If many blocks of one size are free, as often of the smallest sizes, their ties play a tournament; bins
+// with many blocks of several sizes, or thousands of blocks, are sorted.
 //
-// Within a bin the order is that of one 64-bit number: how much larger than the bin's smallest size a block is, then
-// its tie. The first block at or after a wanted number is the one whose distance from it, as an unsigned difference, is
-// the least: what comes before wraps around and is far away, and so is a gap, whose number is the highest. So a
-// search takes no decision but the least of a few distances.
+// Within a bin, blocks are ordered by one 64-bit number: how much larger than the bin's smallest size a block is, then
+// its tie. The first block at or after a wanted number is the one with the least distance from it, as an unsigned
+// difference: what precedes it wraps around and is far away, and so is a gap, whose number is the highest. So a search
+// only computes the least of a few distances.
 #pragma once
 
 #include <algorithm>
@@ -29,30 +29,30 @@
 
 namespace memreel {
 
-/// Of blocks of one size the one at the lowest address comes first. Blocks are of 256 bytes at least, so that the
+/// Among blocks of equal size, the one at the lowest address comes first. Blocks have at least 256 bytes, so that the
 /// numbers differ.
 struct LowestFirst {
   std::uint64_t operator()(const BlockTable& table, BlockId id) const { return table[id].address.value >> 8U; }
 };
 
-/// Since when blocks are where they are: numbers that only grow.
+/// When each block was last renewed: numbers that only grow.
 class BlockAges {
  public:
-  /// From now on the block is the youngest of all.
+  /// Makes the block the youngest of all.
   void renew(BlockId id) {
     if (index(id) >= since_.size()) [[unlikely]]
       since_.resize(index(id) + index(id) / 2 + 1);
     since_[index(id)] = ++now_;
   }
 
-  /// As old as another block.
+  /// Gives a block the age of another.
   void inherit(BlockId id, BlockId from) {
     if (index(id) >= since_.size()) [[unlikely]]
       since_.resize(index(id) + index(id) / 2 + 1);
     since_[index(id)] = since_[index(from)];
   }
 
-  /// The lower, the older. The block must have been renewed once.
+  /// The lower, the older. The block must have been renewed at least once.
   std::uint64_t since(BlockId id) const { return since_[index(id)]; }
 
  private:
@@ -60,8 +60,8 @@ class BlockAges {
   std::uint64_t now_ = 0;
 };
 
-/// The oldest one, whose ages must outlive the index: what a multimap keyed by size does, in which a block is added
-/// behind its equals.
+/// The oldest block; `ages` must outlive the index. Matches a multimap keyed by size, which inserts a block after its
+/// equals.
 class OldestFirst {
  public:
   explicit OldestFirst(const BlockAges& ages) : ages_(&ages) {}
@@ -71,13 +71,13 @@ class OldestFirst {
   const BlockAges* ages_;
 };
 
-/// `Tie` gives each block a number, different for blocks of one size, of which the lowest comes first.
+/// `Tie` gives each block a number, distinct among blocks of equal size; the lowest comes first.
 template <class Tie>
 class FitIndex {
   struct Bin;
 
  public:
-  /// What a search found, and where.
+  /// The result of a search, with its position.
   class Found {
    public:
     BlockId block = BlockId::none;
@@ -92,14 +92,14 @@ class FitIndex {
     const Bin* bin_ = nullptr;
   };
 
-  /// Of blocks in `table`, which must outlive the index. Sizes are multiples of 2^`unit_log2` bytes. A block can be in
+  /// For blocks in `table`, which must outlive the index. Sizes are multiples of 2^`unit_log2` bytes. A block can be in
   /// one index at a time.
   FitIndex(BlockTable& table, unsigned unit_log2, Tie tie = Tie()) : table_(&table), tie_(tie), unit_log2_(unit_log2) {}
 
   /// No block may be larger: 32 TiB. With units below 256 bytes, no search finds one of 2^(38 + unit_log2) bytes.
   static constexpr Bytes max_size{std::uint64_t{1} << 45U};
 
-  /// The block's size, and what decides ties, must stay as they are until it is erased.
+  /// The block's size and tie must not change until it is erased.
   void insert(BlockId id) {
     Block& block = (*table_)[id];
     const Slot slot = slot_of(block.size);
@@ -124,13 +124,13 @@ class FitIndex {
     erase_from(rows_[slot.row]->bins[slot.column], block.place, id, slot);
   }
 
-  /// What a search found. The index must be as it was then. Quicker than by its id: nothing is looked up.
+  /// Erases the result of a search. The index must not have changed since. Faster than by id: needs no lookup.
   [[gnu::always_inline]] void erase(const Found& found) {
     const Slot slot{found.bin_->row, found.bin_->column, 0};
     erase_from(rows_[slot.row]->bins[slot.column], found.place_, found.block, slot);
   }
 
-  /// The smallest block of at least `size` bytes, of several the first by their tie; none when there is none.
+  /// The smallest block of at least `size` bytes, ties going to the first by tie; none if there is none.
   [[gnu::always_inline]] Found search(Bytes size) const {
     if (size > largest_) return {};
     const Slot slot = slot_of(size);
@@ -149,18 +149,18 @@ class FitIndex {
 
   BlockId find(Bytes size) const { return search(size).block; }
 
-  /// As if a search had found it. The block must have been inserted.
+  /// As if found by a search. The block must have been inserted.
   Found place_of(BlockId id) const {
     const Slot slot = slot_of((*table_)[id].size);
     return Found(id, rows_[slot.row]->bins[slot.column], (*table_)[id].place);
   }
 
-  /// The one that follows a block of the index in order, or none.
+  /// The successor of a block of the index in order, or none.
   BlockId after(BlockId id) const;
 
   bool empty() const { return occupied_rows_ == 0; }
 
-  /// The size of the largest block, 0 when there is none.
+  /// The size of the largest block, 0 if there is none.
   Bytes largest() const { return largest_; }
 
   /// Every block, in order.
@@ -170,7 +170,7 @@ class FitIndex {
   void for_each(Bytes size, auto&& visit) const {
     for_each_bin(size, [&](const Bin& bin) {
       for_each_in(bin, [&](BlockId id) {
-        if ((*table_)[id].size >= size) visit(id);  // not all that share a bin with it are
+        if ((*table_)[id].size >= size) visit(id);  // its bin may contain smaller ones
       });
     });
   }
@@ -179,20 +179,20 @@ class FitIndex {
   static constexpr unsigned columns_log2 = 6;
   static constexpr unsigned columns = 1U << columns_log2;
   static constexpr unsigned row_count = 45 - columns_log2 + 2;  // up to max_size in units of one byte
-  static constexpr unsigned most_few = 15;                      // four cache lines, of which most bins use one
-  static constexpr unsigned at_once = 3;                        // how many of them a search looks at without asking
+  static constexpr unsigned most_few = 15;                      // four cache lines; most bins use one
+  static constexpr unsigned at_once = 3;                        // how many of them a search scans unconditionally
   static constexpr std::uint32_t all_few = (1U << most_few) - 1;
-  static constexpr std::size_t blocks_ahead = 8;    // that will be looked at soon
+  static constexpr std::size_t blocks_ahead = 8;    // number of blocks accessed soon
   static constexpr unsigned tie_bits = 42;          // enough for addresses below 2^50
   static constexpr unsigned offset_bits = 64 - 42;  // enough for blocks of 128 GiB
   static constexpr std::uint64_t most_offset = ~std::uint32_t{0};
 
-  /// Of an empty place.
+  /// The key of an empty place.
   static constexpr std::uint64_t no_key = ~std::uint64_t{0};
 
-  /// A block's number within its bin. `offset`: its size in units, less the smallest size of its bin.
+  /// A block's number within its bin. `offset`: its size in units, minus the smallest size of its bin.
   static std::uint64_t key_of(std::uint64_t offset, std::uint64_t tie) { return (offset << tie_bits) + tie; }
-  /// A bin of which some block has none is sorted.
+  /// Whether the number can be represented; if not for some block, its bin is sorted.
   static bool has_key(std::uint64_t offset, std::uint64_t tie) {
     return (((tie + 1) >> tie_bits) | (offset >> offset_bits)) == 0;
   }
@@ -204,11 +204,11 @@ class FitIndex {
 
   struct Entry {
     std::uint64_t tie = 0;
-    std::uint32_t offset = 0;  // below 2^31 given max_size; of smaller units at most `most_offset`
+    std::uint32_t offset = 0;  // below 2^31 given max_size; at most `most_offset` for smaller units
     BlockId block = BlockId::none;
 
     friend bool operator<(const Entry& a, const Entry& b) {
-      // Not by && and ||: these would be branches.
+      // Without && and ||, which would be branches.
       const auto smaller = static_cast<unsigned>(a.offset < b.offset),
                  same = static_cast<unsigned>(a.offset == b.offset);
       return (smaller | (same & static_cast<unsigned>(a.tie < b.tie))) != 0;
@@ -229,9 +229,9 @@ class FitIndex {
     std::array<BlockId, Tournament::capacity> blocks;  // by place
   };
 
-  /// More than a few blocks, in one of two ways.
+  /// More than a few blocks, in one of two forms.
   struct Many {
-    std::unique_ptr<Equals> equals;  // when it exists it holds all
+    std::unique_ptr<Equals> equals;  // if set, it holds all of them
     Sorted sorted;
 
     std::size_t size() const { return equals ? equals->ties.size() : sorted.size(); }
@@ -244,14 +244,14 @@ class FitIndex {
 
   /// Blocks of nearly one size.
   struct alignas(64) Bin {
-    std::uint32_t used = 0;            // which places of `few`; all of them when there are many
+    std::uint32_t used = 0;            // bit set of used places of `few`; all of them if there are many
     std::uint8_t row = 0, column = 0;  // its own
-    std::unique_ptr<Many> many;        // when it exists it holds all
+    std::unique_ptr<Many> many;        // if set, it holds all of them
     std::array<KeyedBlock, most_few> few;
   };
   static_assert(sizeof(Bin) == 256);
 
-  /// The bins of one doubling. Row 0 holds the sizes below `columns` units. In rows 0 and 1 a bin is of one size.
+  /// The bins of one doubling. Row 0 holds the sizes below `columns` units. In rows 0 and 1 a bin has a single size.
   struct Row {
     explicit Row(unsigned number) {
       for (unsigned column = 0; column < columns; ++column) {
@@ -270,7 +270,7 @@ class FitIndex {
   };
 
   static unsigned lowest_bit(std::uint64_t word) { return static_cast<unsigned>(std::countr_zero(word)); }
-  /// Of a word that is not 0. Not by bit_width(), of which GCC makes two instructions more.
+  /// `word` must not be 0. Not bit_width(), which costs two more instructions with GCC.
   static unsigned highest_bit(std::uint64_t word) { return static_cast<unsigned>(std::countl_zero(word)) ^ 63U; }
 
   Slot slot_of(Bytes size) const {
@@ -348,7 +348,7 @@ class FitIndex {
     }
   }
 
-  /// Those bins that hold anything, from that of blocks of `size` bytes on.
+  /// Visits nonempty bins, starting with that of blocks of `size` bytes.
   void for_each_bin(Bytes size, auto&& visit) const {
     if (size > largest_) return;
     const Slot first = slot_of(size);

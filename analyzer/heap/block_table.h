@@ -1,4 +1,4 @@
-// The blocks of a heap: the pieces that its segments are cut into, each linked to its neighbours.
+// The blocks of a heap: the pieces its segments are cut into, each linked to its neighbours.
 #pragma once
 
 #include <cassert>
@@ -10,32 +10,32 @@
 
 namespace memreel {
 
-/// Hints that a place in memory will be looked at soon. Always inlined: GCC drops calls of functions that only
-/// prefetch, for they have no effect.
+/// Hints that an address will be accessed soon. Always inlined: GCC drops calls of functions that only prefetch,
+/// because they have no effect.
 [[gnu::always_inline]] inline void prefetch(const void* place) { __builtin_prefetch(place); }
 
-/// Names a block of a BlockTable while the block exists; the numbers are reused.
+/// Identifies a block of a BlockTable while the block exists; ids are reused.
 enum class BlockId : std::uint32_t { none = 0xFFFF'FFFF };
 
 enum class BlockState : std::uint8_t {
   free,
   allocated,
   pending,   // freed by the program, still in use by the device
-  unmapped,  // addresses without memory behind them
+  unmapped,  // addresses without memory
 };
 
-/// Half a cache line. Of at least one byte.
+/// Half a cache line. At least one byte large.
 struct Block {
   Address address;
   Bytes size;
-  BlockId previous = BlockId::none;  // the neighbour in the same segment that ends where this one begins
+  BlockId previous = BlockId::none;  // the neighbour in the same segment that ends where this block begins
   BlockId next = BlockId::none;
-  std::uint32_t arena = 0;  // which free blocks it belongs with: a number of the policy's
+  std::uint32_t arena = 0;  // its group of free blocks, numbered by the policy
   BlockState state = BlockState::free;
-  bool expandable = false;  // part of a range of addresses behind which memory is mapped as it is needed
-  std::uint16_t place = 0;  // among the free blocks of a BestFitIndex: the index's own
+  bool expandable = false;  // part of an address range in which memory is mapped on demand
+  std::uint16_t place = 0;  // position in a BestFitIndex, which maintains it
 
-  /// Whether its segment is cut into pieces, of which this is one.
+  /// Whether its segment is cut into several pieces.
   bool is_split() const { return previous != BlockId::none || next != BlockId::none; }
 };
 static_assert(sizeof(Block) == 32);
@@ -45,7 +45,7 @@ class BlockTable {
   Block& operator[](BlockId id) { return blocks_[index(id)]; }
   const Block& operator[](BlockId id) const { return blocks_[index(id)]; }
 
-  /// Hints that a block, or those next to it, will be looked at soon. Any id will do, even a stale one.
+  /// Hints that a block and its neighbours will be accessed soon. Any id is allowed, even a stale one.
   [[gnu::always_inline]] void prefetch_block(BlockId id) const {
     if (index(id) < blocks_.size()) prefetch(&(*this)[id]);
   }
@@ -55,10 +55,10 @@ class BlockTable {
     prefetch_block((*this)[id].next);
   }
 
-  /// One more than the largest id ever given.
+  /// One more than the highest id ever assigned.
   std::size_t limit() const { return blocks_.size(); }
 
-  /// Calls `visit` with every block there is.
+  /// Calls `visit` with every existing block.
   void for_each(auto&& visit) const {
     for (const Block& block : blocks_)
       if (block.size.count > 0) visit(block);
@@ -76,7 +76,7 @@ class BlockTable {
     assert(size < (*this)[id].size);
     const BlockId front = take_slot();
     Block& tail = (*this)[id];
-    // Field by field: GCC makes a whole Block on the stack first, in pieces that it then waits for.
+    // Field by field: otherwise GCC builds a whole Block on the stack first, in pieces whose stores it then waits for.
     Block& head = (*this)[front];
     head.address = tail.address;
     head.size = size;
@@ -93,7 +93,7 @@ class BlockTable {
     return front;
   }
 
-  /// Makes a block take over the one before it, whose id becomes invalid.
+  /// Merges a block with its predecessor, whose id becomes invalid.
   void absorb_previous(BlockId id) {
     Block& block = (*this)[id];
     const BlockId gone = block.previous;
@@ -105,7 +105,7 @@ class BlockTable {
     release_slot(gone);
   }
 
-  /// The same with the one after it.
+  /// The same with its successor.
   void absorb_next(BlockId id) {
     Block& block = (*this)[id];
     const BlockId gone = block.next;
@@ -116,8 +116,8 @@ class BlockTable {
     release_slot(gone);
   }
 
-  /// Makes a block take over those of its neighbours that `joins`, a predicate on blocks. Calls `take_out` with each of
-  /// them while it is still there. Returns how many they are.
+  /// Merges a block with those neighbours that satisfy the predicate `joins`. Calls `take_out` with each of them while
+  /// it still exists. Returns their number.
   template <class Joins, class TakeOut>
   [[gnu::always_inline]] unsigned absorb_neighbours(BlockId id, const Joins& joins, const TakeOut& take_out) {
     const Block& block = (*this)[id];
@@ -135,21 +135,21 @@ class BlockTable {
     return absorbed;
   }
 
-  /// The same with those that are free.
+  /// The same with the free neighbours.
   template <class TakeOut>
   [[gnu::always_inline]] unsigned absorb_free_neighbours(BlockId id, const TakeOut& take_out) {
     return absorb_neighbours(
         id, [](const Block& block) { return block.state == BlockState::free; }, take_out);
   }
 
-  /// Links two blocks of one segment that touch: `second` begins where `first` ends.
+  /// Links two adjacent blocks of one segment: `second` begins where `first` ends.
   void link(BlockId first, BlockId second) {
     assert((*this)[first].address + (*this)[first].size == (*this)[second].address);
     (*this)[first].next = second;
     (*this)[second].previous = first;
   }
 
-  /// Forgets a block and unlinks it from its neighbours.
+  /// Removes a block and unlinks it from its neighbours.
   void remove(BlockId id) {
     const Block& block = (*this)[id];
     if (block.previous != BlockId::none) (*this)[block.previous].next = BlockId::none;
@@ -174,7 +174,7 @@ class BlockTable {
   }
 
   std::vector<Block> blocks_;
-  BlockId unused_ = BlockId::none;  // chained by `next`
+  BlockId unused_ = BlockId::none;  // linked by `next`
 };
 
 }  // namespace memreel

@@ -1,8 +1,8 @@
-// Lists of free blocks, the last one added first: what allocators keep that promise a bounded time.
+// LIFO lists of free blocks, used by allocators with bounded running time.
 //
-// The links lie in one array by block, beside the BlockTable and not in it, for the policies that search otherwise
-// don't need them. Each list is a ring through an element of its own, so that neither adding nor removing asks whether
-// the list is empty.
+// The links are in one array indexed by block, next to the BlockTable and not in it, because policies that search
+// differently don't need them. Each list is a ring through its own sentinel, so adding and removing need not check
+// whether the list is empty.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class FreeLists {
     links_[list].next = place;
   }
 
-  /// The block must be in a list. True when that list is empty now.
+  /// The block must be in a list. Returns true if that list is empty now.
   bool erase(BlockId id) {
     const Link link = links_[place_of(id)];
     links_[link.previous].next = link.next;
@@ -42,7 +42,7 @@ class FreeLists {
   /// The list must not be empty.
   BlockId front(std::uint32_t list) const { return BlockId{links_[list].next - list_count_}; }
 
-  /// Calls `visit` with every block of a list, the front one first.
+  /// Calls `visit` with every block of a list, from the front.
   void for_each(std::uint32_t list, auto&& visit) const {
     for (std::uint32_t place = links_[list].next; place != list; place = links_[place].next)
       visit(BlockId{place - list_count_});

@@ -1,7 +1,7 @@
-// A sorted sequence for any number of entries: an array cut into chunks, with a directory of what is in each.
+// A sorted sequence of any length: an array cut into chunks, with a directory that summarizes each.
 //
 // Insertion and removal move at most one chunk's entries and search one contiguous directory, so a sequence of 65,536
-// costs little more than one of 4,096. Nodes of a balanced tree would each be a cache miss.
+// costs little more than one of 4,096. With a balanced tree, each node would be a cache miss.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +12,11 @@
 
 namespace memreel {
 
-/// `Entry` is ordered by `<`, no two entries being equal. `Summary` is what the directory knows of a chunk:
-/// - `static Summary of(std::span<const Entry>)` makes it, the span not being empty;
+/// `Entry` is ordered by `<`, and no two entries are equal. `Summary` describes a chunk in the directory:
+/// - `static Summary of(std::span<const Entry>)` creates it from a nonempty span;
 /// - `last` is the chunk's last entry;
-/// - `add(entry)` brings it up to date when an entry is added;
-/// - `depends_on(entry)` tells whether it must be made anew when an entry is removed.
+/// - `add(entry)` updates it when an entry is added;
+/// - `depends_on(entry)` tells whether it must be recreated when an entry is removed.
 template <class Entry, class Summary>
 class SortedChunks {
  public:
@@ -28,16 +28,16 @@ class SortedChunks {
   std::span<const Summary> directory() const { return std::span(directory_).subspan(gone_); }
   std::span<const Entry> chunk(std::size_t i) const { return chunks_[gone_ + i]; }
 
-  // Searches are std's, with a branch for every comparison: the processor runs ahead on its guesses, and a search
-  // without branches, a chain of loads that wait for each other, took twice as long.
+  // Searches use std algorithms, with a branch per comparison: the processor speculates ahead, and a branchless search,
+  // a chain of dependent loads, took twice as long.
 
-  /// The first chunk that may hold an entry not before `entry`; the number of chunks when there is none.
+  /// The first chunk that may hold an entry not before `entry`; the number of chunks if there is none.
   std::size_t chunk_of(const Entry& entry) const {
     const auto found = std::ranges::partition_point(directory(), [&](const Summary& s) { return s.last < entry; });
     return static_cast<std::size_t>(found - directory().begin());
   }
 
-  /// Where in a chunk the first entry is that is not before `entry`; the chunk's size when there is none.
+  /// The position in a chunk of the first entry not before `entry`; the chunk's size if there is none.
   static std::size_t position_of(std::span<const Entry> chunk, const Entry& entry) {
     return static_cast<std::size_t>(std::lower_bound(chunk.begin(), chunk.end(), entry) - chunk.begin());
   }
@@ -62,7 +62,7 @@ class SortedChunks {
     directory_[i].add(entry);
   }
 
-  /// Replaces an entry, which must be present, by one that belongs between the same neighbours.
+  /// Replaces a present entry by one that belongs between the same neighbours.
   void replace(const Entry& entry, const Entry& by) {
     const std::size_t i = gone_ + chunk_of(entry);
     Chunk& chunk = chunks_[i];
@@ -76,14 +76,14 @@ class SortedChunks {
   /// `entry` must be present.
   void erase(const Entry& entry) {
     --size_;
-    // The first entry of all is what best fit takes from blocks of one size: it needs no search.
+    // Best fit takes the very first entry among blocks of one size: it needs no search.
     const bool is_first = !(chunks_[gone_].front() < entry);
     const std::size_t i = is_first ? gone_ : gone_ + chunk_of(entry);
     Chunk& chunk = chunks_[i];
     chunk.erase(chunk.begin() + (is_first ? 0 : distance(position_of(chunk, entry))));
     if (chunk.empty()) return drop(i);
     if (directory_[i].depends_on(entry)) directory_[i] = Summary::of(chunk);
-    // One that is emptied from the front goes by itself.
+    // A chunk emptied from the front disappears on its own.
     if (!is_first && chunk.size() < chunk_capacity / 4) join_with_neighbour(i);
   }
 
@@ -92,7 +92,7 @@ class SortedChunks {
 
   static std::ptrdiff_t distance(std::size_t i) { return static_cast<std::ptrdiff_t>(i); }
 
-  /// A chunk is not cut to make room at the end: where entries only ever come there, all chunks are full.
+  /// Does not split the last chunk to make room at the end: if entries are only appended, all chunks stay full.
   void append(const Entry& entry) {
     if (chunks_.empty() || chunks_.back().size() == chunk_capacity) {
       chunks_.emplace_back().reserve(chunk_capacity);
@@ -120,7 +120,7 @@ class SortedChunks {
       chunks_[i] = Chunk();
       return;
     }
-    // The first one, at which what is gone is more than what is left; or any other.
+    // The first chunk, once more chunks are gone than left; or any other.
     const std::size_t first = i < gone_ ? 0 : i;
     chunks_.erase(chunks_.begin() + distance(first), chunks_.begin() + distance(i + 1));
     directory_.erase(directory_.begin() + distance(first), directory_.begin() + distance(i + 1));
@@ -139,9 +139,9 @@ class SortedChunks {
     drop(first + 1);
   }
 
-  std::vector<Chunk> chunks_;  // all of one precede all of the next; none is empty but those that are gone
+  std::vector<Chunk> chunks_;  // in order; only the gone ones are empty
   std::vector<Summary> directory_;
-  std::size_t gone_ = 0;  // chunks at the front: a sequence used as a queue loses one after the other there
+  std::size_t gone_ = 0;  // removed chunks at the front: a sequence used as a queue loses them one after the other
   std::size_t size_ = 0;
 };
 

@@ -1,8 +1,8 @@
-// Up to 512 numbers of which the least is known at once.
+// Up to 512 numbers whose minimum is always known.
 //
-// They stand in groups of eight; the least of each group plays against those of the groups beside it, and so on: three
-// levels. Adding a number looks at one place of each level, removing one at one group of each, and nothing is decided
-// by a branch: a processor that guesses wrong at every other step of a search loses more than all this takes.
+// They are in groups of eight; the least of each group plays against those of the neighbouring groups, and so on: three
+// levels. Adding a number touches one place per level, removing one a group per level, and nothing branches on the
+// data: mispredicting every other step of a search would cost more than all of this.
 #pragma once
 
 #include <algorithm>
@@ -17,20 +17,20 @@ class Tournament {
  public:
   static constexpr unsigned capacity = 512;
 
-  /// Numbers are below it: their places are kept beside them in 64 bits.
+  /// Numbers must be below it: their places are stored with them in 64 bits.
   static constexpr std::uint64_t limit = (std::uint64_t{1} << 55U) - 1;
 
   Tournament() {
     players_.fill(none);
     groups_.fill(none);
     supergroups_.fill(none);
-    std::iota(gaps_.rbegin(), gaps_.rend(), std::uint16_t{0});  // the first place is given first
+    std::iota(gaps_.rbegin(), gaps_.rend(), std::uint16_t{0});  // the first place is assigned first
   }
 
   unsigned size() const { return capacity - gap_count_; }
   bool full() const { return gap_count_ == 0; }
 
-  /// Returns its place, which it keeps. The tournament must not be full.
+  /// Returns the number's place, which does not change. The tournament must not be full.
   unsigned add(std::uint64_t number) {
     assert(!full() && number < limit);
     const unsigned place = gaps_[--gap_count_];
@@ -41,7 +41,7 @@ class Tournament {
     return place;
   }
 
-  /// Removes the number in a place.
+  /// Removes the number at a place.
   void remove(unsigned place) {
     assert(players_[place] != none);
     players_[place] = none;

@@ -12,15 +12,15 @@ namespace {
 
 constexpr std::uint32_t none = 0xFFFF'FFFF;
 
-/// Memory that the driver gave.
+/// Memory given by the driver.
 struct Region {
   Address begin;
   Bytes size;
   std::uint32_t event = none;                    // alloc or segment_map
-  AllocationId allocation = AllocationId::none;  // of the former
+  AllocationId allocation = AllocationId::none;  // of the alloc
   std::uint32_t undone = none;                   // segment_unmap of a mapping
   AllocationId physical = AllocationId::none;    // the created memory that is mapped
-  /// A framework's heap that allocates from it, though perhaps its segments say better what is its own.
+  /// A framework heap that allocates from it, unless its segments identify its memory better.
   struct Claim {
     HeapId heap = HeapId::none;
     std::uint32_t event = none;
@@ -41,7 +41,7 @@ class Regions {
     if (const auto found = live_.find(begin); found != live_.end() && found->second == region) live_.erase(found);
   }
 
-  /// Calls `visit` for every live region that [begin, end) touches.
+  /// Calls `visit` for every live region that overlaps [begin, end).
   template <class Visit>
   void overlapping(const std::vector<Region>& all, Address begin, Address end, Visit visit) const {
     auto at = live_.upper_bound(begin);
@@ -54,7 +54,7 @@ class Regions {
   std::map<Address, std::uint32_t> live_;
 };
 
-/// Whether the addresses of a pool's events are handles: that of created memory is mapped elsewhere.
+/// Whether the addresses of a pool's events are handles: created memory is mapped elsewhere.
 bool is_created_memory(const Tables& tables, PoolId pool) { return tables[tables[pool].name] == "physical"; }
 
 }  // namespace
@@ -78,7 +78,7 @@ class LevelTies::Impl {
   TiedLevels finish() && {
     TiedLevels ties;
     for (Region& region : regions_) {
-      // A heap's allocations claim what they lie in only when its segments say nothing.
+      // A heap's allocations claim the regions they lie in only if the heap has no segment events.
       const Region::Claim* last = nullptr;
       for (const Region::Claim& claim : region.claims)
         if (claim.told == has_segments_[index(claim.heap)] && (last == nullptr || claim.event >= last->event))
@@ -105,7 +105,7 @@ class LevelTies::Impl {
   };
   struct Device {
     Regions allocated, mapped;
-    std::vector<Created> created;  // and not mapped yet, in order
+    std::vector<Created> created;  // not mapped yet, in order
   };
   struct Hash {
     std::uint64_t operator()(AllocationId id) const { return mix_bits(index(id)); }
@@ -122,7 +122,7 @@ class LevelTies::Impl {
     return row;
   }
 
-  /// What nobody allocated from while it was there stays the driver's.
+  /// Memory that nothing was allocated from while it existed stays the driver's.
   void forget_unclaimed(std::uint32_t region) {
     if (regions_[region].claims.empty()) unused_.push_back(region);
   }
@@ -173,7 +173,7 @@ class LevelTies::Impl {
     }
   }
 
-  /// Mappings don't say of what they are. Programs map what they just created.
+  /// Mappings don't name their memory. Programs map what they just created.
   static AllocationId take_created(std::vector<Created>& created, Bytes size) {
     const auto found = std::find_if(created.rbegin(), created.rend(), [&](const Created& c) { return c.size == size; });
     if (found == created.rend()) return AllocationId::none;
@@ -186,7 +186,8 @@ class LevelTies::Impl {
     return kind == EventKind::segment_alloc || kind == EventKind::segment_map;
   }
 
-  /// What a framework's allocation lies in is its own; what a segment of its is made of, it tells of itself.
+  /// The regions that a framework's allocation lies in belong to the framework; its segments are reported by the
+  /// framework itself.
   void note_framework(const Event& event, std::uint32_t number, HeapId heap, std::int32_t of_device) {
     const auto device = devices_.find(of_device);
     if (device == devices_.end()) return;
@@ -209,8 +210,8 @@ class LevelTies::Impl {
   const Tables* tables_;
   std::vector<bool> has_segments_;  // by heap
   std::vector<Region> regions_;
-  std::vector<std::uint32_t> unused_;  // rows of regions_
-  FlatMap<AllocationId, Hash> live_;   // row of regions_
+  std::vector<std::uint32_t> unused_;  // free rows of regions_
+  FlatMap<AllocationId, Hash> live_;   // rows of regions_
   std::map<std::int32_t, Device> devices_;
 };
 

@@ -1,4 +1,4 @@
-// Ties the two levels of a recording: what a framework sub-allocates is what it got from the driver.
+// Links the two levels of a recording: what a framework sub-allocates is what it got from the driver.
 #pragma once
 
 #include <cstddef>
@@ -13,26 +13,26 @@
 
 namespace memreel {
 
-/// A recording of both levels shows a framework's segments as the driver's allocations (or mappings) that its own
-/// allocations lie in. Makes them what they are: segment events of the framework's heap, at the same places, with the
-/// same stacks and times. What is left at the driver's level is memory that nobody sub-allocates, so that nothing is
-/// counted twice. Created memory (cuMemCreate) that such a mapping is of goes with it. Where a heap has segment events
-/// of its own, the driver's allocations and mappings that make up such a segment are left out. Returns how many of the
-/// driver's there were.
+/// In a recording of both levels, a framework's segments appear as driver allocations (or mappings) that its
+/// allocations lie in. Turns them into segment events of the framework's heap, at the same positions, with the same
+/// stacks and times. What remains at driver level is memory that no framework sub-allocates, so nothing is counted
+/// twice. Created memory (cuMemCreate) behind such a mapping goes with it. If a heap has its own segment events, drops
+/// the driver allocations and mappings that make up such a segment. Returns the number of these driver allocations and
+/// mappings.
 ///
 /// Memory that the framework never allocated from while it held it stays the driver's.
 std::size_t tie_levels(Trace& trace);
 
-/// What becomes of the events of a trace whose levels are tied. Memory: what the driver gave to frameworks.
+/// The final form of the events of a trace with linked levels. Memory: the driver's allocations for frameworks.
 class TiedLevels {
  public:
-  /// How many of the driver's allocations and mappings are a framework's.
+  /// The number of driver allocations and mappings that belong to a framework.
   std::size_t count() const { return count_; }
 
-  /// Makes the event with this number in the trace what it is; `tables` get the origins that this takes. False: it is
-  /// left out.
+  /// Rewrites the event with this number in the trace; adds the necessary origins to `tables`. Returns false if the
+  /// event is dropped.
   bool rewrite(Event& event, std::uint32_t number, Tables& tables);
-  /// The same once all events have been rewritten, and the tables have all origins.
+  /// The same once all events have been rewritten and the tables have all origins.
   bool rewrite_again(Event& event, std::uint32_t number) const;
 
  private:
@@ -41,7 +41,7 @@ class TiedLevels {
   struct Fate {
     HeapId owner = HeapId::none;
     bool dropped = false;
-    Address address;  // of what the driver gave
+    Address address;  // of the driver's memory
     Bytes size;
   };
   struct Hash {
@@ -54,21 +54,21 @@ class TiedLevels {
 
   std::size_t count_ = 0;
   std::vector<Fate> fates_;
-  FlatMap<AllocationId, Hash> of_allocation_;  // row of fates_
+  FlatMap<AllocationId, Hash> of_allocation_;  // index into fates_
   std::map<std::uint32_t, Fate> mappings_;     // by event
   std::map<std::pair<HeapId, OriginId>, OriginId> origins_;
 };
 
-/// Finds out what belongs to whom, in a pass of its own. Memory: what the driver gave.
+/// Determines ownership, in a separate pass. Memory: the driver's allocations.
 class LevelTies {
  public:
-  /// `tables` may grow, and must outlive this.
+  /// `tables` may grow, and must outlive this object.
   explicit LevelTies(const Tables& tables);
   LevelTies(LevelTies&&) noexcept;
   LevelTies& operator=(LevelTies&&) noexcept;
   ~LevelTies();
 
-  /// The next event and its number. Frees need not have the address and size of their allocation.
+  /// Processes the next event and its number. Frees need not have the address and size of their allocation.
   void see(const Event& event, std::uint32_t number);
   TiedLevels finish() &&;
 

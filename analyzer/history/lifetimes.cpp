@@ -34,7 +34,7 @@ void HeapTally::add(const Event& event, std::uint64_t at) {
       break;
     case EventKind::segment_free:
     case EventKind::segment_unmap:
-      // A recording that began late may release what it never saw being reserved.
+      // A recording that began late may contain releases of memory whose reservation it lacks.
       history_.end_reserved -= std::min(size, history_.end_reserved);
       break;
     case EventKind::alloc_failed:

@@ -1,4 +1,4 @@
-// When each allocation of a trace began and ended, and what that says about every heap.
+// When each allocation of a trace began and ended, and the resulting totals of every heap.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace memreel {
 
 inline constexpr std::uint32_t never = std::numeric_limits<std::uint32_t>::max();
 
-/// Event indices of one allocation's life; `never` for what the trace does not contain.
+/// Event indices of one allocation's life; `never` if the trace lacks the event.
 struct Lifetime {
   std::uint32_t begin = never;      // alloc
   std::uint32_t requested = never;  // free_requested
@@ -24,7 +24,7 @@ struct Lifetime {
 /// One entry per AllocationId.
 std::vector<Lifetime> lifetimes(const Trace& trace);
 
-/// What the recorded events of one heap add up to. "Live" is requested bytes, from alloc to free_requested.
+/// Totals of the recorded events of one heap. "Live" is requested bytes, from alloc to free_requested.
 struct HeapHistory {
   HeapId heap = HeapId::none;
   std::uint64_t allocations = 0;
@@ -37,7 +37,7 @@ struct HeapHistory {
   std::uint64_t end_live_allocations = 0;
 };
 
-/// Adds up the events of one heap, which are complete: frees have their allocation's size.
+/// Adds up the events of one heap, which must be complete: frees have their allocation's size.
 class HeapTally {
  public:
   explicit HeapTally(HeapId heap) { history_.heap = heap; }
@@ -53,7 +53,7 @@ class HeapTally {
   HeapHistory history_;
 };
 
-/// One entry for each heap that has events of memory, in order of their ids.
+/// One entry per heap with memory events, by heap id.
 std::vector<HeapHistory> heap_histories(const Trace& trace);
 
 }  // namespace memreel

@@ -1,4 +1,4 @@
-// What was there before a recording began.
+// Memory allocated before a recording began.
 #pragma once
 
 #include "formats/model/stack_text.h"
@@ -6,7 +6,7 @@
 
 namespace memreel {
 
-/// Whether `stack` is of something that was allocated before the recording began: its outermost frame says so.
+/// Whether `stack` belongs to something allocated before the recording began: its outermost frame says so.
 inline bool is_preexisting(const Tables& tables, StackId stack) {
   if (stack == StackId::none) return false;
   while (tables[stack].caller != StackId::none) stack = tables[stack].caller;

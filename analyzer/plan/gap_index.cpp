@@ -12,10 +12,10 @@ using Run = GapIndex::Run;
 
 constexpr Bytes no_end{std::numeric_limits<std::uint64_t>::max()};
 
-/// Blocks in a group.
+/// The number of blocks in a group.
 constexpr std::uint32_t group_size = 128;
 
-/// Sections to blocks.
+/// Maps sections to blocks.
 std::vector<std::uint32_t> cut_into_blocks(const Problem& problem, std::uint32_t most_edges) {
   std::vector<std::uint32_t> edges(problem.section_count);
   for (const Lifetime& lifetime : problem.lifetimes) {
@@ -35,8 +35,8 @@ std::vector<std::uint32_t> cut_into_blocks(const Problem& problem, std::uint32_t
   return block_of;
 }
 
-/// Goes through gaps and runs side by side and leaves of the gaps what no run takes and is wide enough. Which of the
-/// two comes next is as good as random: no branch depends on it.
+/// Walks gaps and runs in parallel and keeps the parts of gaps that no run takes and that are wide enough. Which of the
+/// two comes next is nearly random, so no branch depends on it.
 class Cut {
  public:
   Cut(std::span<const Run> gaps, std::span<const Run> runs, Bytes size, Run* out)
@@ -63,7 +63,7 @@ class Cut {
     run_ += static_cast<int>(!gap_ends_first);
   }
 
-  /// Does the rest. Returns the end of what is left.
+  /// Processes the rest. Returns the end of what is left.
   Run* finish() {
     while (!is_done()) step();
     for (; gap_ != gaps_end_; ++gap_) {
@@ -78,7 +78,7 @@ class Cut {
   const Run *gap_, *gaps_end_, *run_, *runs_end_;
   Bytes size_;
   Run* out_;
-  Bytes taken_to_;  // by the run before
+  Bytes taken_to_;  // by the previous run
 };
 
 }  // namespace
@@ -106,7 +106,7 @@ Bytes GapIndex::find(Lifetime lifetime, Bytes size, Fit fit) {
     if ((left & 1U) != 0) collect(arrivals_[left++]);
     if ((right & 1U) != 0) collect(arrivals_[--right]);
   }
-  // The fullest first: little is left of the candidates when the others are looked at.
+  // The fullest first, so that few candidates are left for the others.
   std::ranges::sort(lists_, std::greater{}, [](const Runs* runs) { return runs->sum; });
   gaps_between(lists_.empty() ? std::span<const Run>{} : lists_.front()->list, size);
   for (std::size_t i = 1; i < lists_.size(); ++i) cut_out(*lists_[i], size);
@@ -122,11 +122,11 @@ void GapIndex::collect(const Runs& runs) {
   if (!runs.list.empty()) lists_.push_back(&runs);
 }
 
-/// What arrives or departs in the block and shares a time with the lifetime. `merged` is room for it.
+/// Collects what arrives or departs in the block and overlaps the lifetime. `merged` is scratch space.
 void GapIndex::collect_partial(const Block& block, Lifetime lifetime, Runs& merged) {
   if (block.is_one_section) return collect(block.edges);
   effort_ += block.partial.size() / 4;
-  // Every other piece shares no time, which no processor foresees: no branch depends on it. The first run may be empty.
+  // About every other piece overlaps, which is unpredictable, so no branch depends on it. The first run may be empty.
   merged.list.resize(block.partial.size() + 1);
   Run run;
   Run* out = merged.list.data();
@@ -144,7 +144,7 @@ void GapIndex::collect_partial(const Block& block, Lifetime lifetime, Runs& merg
   collect(merged);
 }
 
-/// Makes what is wide enough between runs the candidates.
+/// Makes the wide enough gaps between runs the candidates.
 void GapIndex::gaps_between(std::span<const Run> runs, Bytes size) {
   effort_ += runs.size();
   gaps_.resize(runs.size() + 1);
@@ -159,7 +159,7 @@ void GapIndex::gaps_between(std::span<const Run> runs, Bytes size) {
   gaps_.resize(static_cast<std::size_t>(out - gaps_.data()));
 }
 
-/// Leaves of the candidates what is not in `taken` and wide enough.
+/// Keeps the parts of the candidates that are not in `taken` and are wide enough.
 void GapIndex::cut_out(const Runs& taken, Bytes size) {
   const std::span<const Run> gaps = gaps_, runs = taken.list;
   effort_ += gaps.size() + std::min(runs.size(), 16 * gaps.size());
@@ -170,7 +170,7 @@ void GapIndex::cut_out(const Runs& taken, Bytes size) {
     gaps_.assign(narrower_.data(), end);
     return;
   }
-  // Each step waits for the one before. Two halves at a time wait half as long.
+  // Each step depends on the previous one. Processing two halves in parallel halves the wait.
   const std::size_t half = gaps.size() / 2;
   Run* const upper_begin = narrower_.data() + half + runs.size() + 1;
   Cut lower(gaps.first(half), runs, size, narrower_.data()), upper(gaps.subspan(half), runs, size, upper_begin);

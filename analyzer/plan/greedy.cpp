@@ -7,7 +7,7 @@
 namespace memreel::plan {
 namespace {
 
-/// Ascending by what `key` makes of a row, ties by row.
+/// Ascending by `key` of a row, ties by row.
 template <class Key>
 Order ordered_by(const Problem& problem, const Key& key) {
   Order order(problem.count());

@@ -1,7 +1,7 @@
-// One buffer after another, each where it fits among those placed before it.
+// Places one buffer after another, each where it fits among those placed before.
 //
-// Largest first into the smallest gap is what TensorFlow Lite's and XLA's planners do (Pisarchyk and Lee, "Efficient
-// memory management for deep neural net inference", arXiv 2001.03288).
+// Largest first into the smallest gap is the method of TensorFlow Lite's and XLA's planners (Pisarchyk and Lee,
+// "Efficient memory management for deep neural net inference", arXiv 2001.03288).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace memreel::plan {
 
-/// Buffers in the order in which they are placed.
+/// Buffers in placement order.
 using Order = std::vector<std::uint32_t>;
 
 /// Greatest first, ties by the other keys, the buffer that arrives first, and its row.
@@ -21,7 +21,7 @@ Order order_by_size(const Problem& problem);      // then lifetime
 Order order_by_area(const Problem& problem);      // size times lifetime
 Order order_by_lifetime(const Problem& problem);  // then size
 
-/// `effort` is raised by GapIndex::effort().
+/// Adds GapIndex::effort() to `effort`.
 Placement place_in_order(const Problem& problem, std::span<const std::uint32_t> order, Fit fit, std::uint64_t& effort);
 
 }  // namespace memreel::plan

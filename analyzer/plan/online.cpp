@@ -10,7 +10,7 @@
 namespace memreel::plan {
 namespace {
 
-/// The buffers by one of their two ends.
+/// The buffers ordered by one of their two ends.
 template <class Key>
 std::vector<std::uint32_t> ordered_by(std::uint32_t count, const Key& key) {
   std::vector<std::uint32_t> order(count);
@@ -19,9 +19,9 @@ std::vector<std::uint32_t> ordered_by(std::uint32_t count, const Key& key) {
   return order;
 }
 
-constexpr Bytes least_unit = 256_B;  // of the policies
+constexpr Bytes least_unit = 256_B;  // required by the policies
 
-/// What makes every size a multiple of it; 1 unless offsets are aligned more finely than any allocator does.
+/// The factor that makes every size a multiple of it; 1 unless offsets are aligned more finely than in any allocator.
 std::uint64_t scale_of(const Problem& problem) {
   std::uint64_t common = least_unit.count;
   for (const Bytes size : problem.sizes) common = std::gcd(common, size.count);

@@ -1,5 +1,5 @@
-// What an allocator would do that sees one request after another, as a plan among others: on real programs it is hard
-// to beat, and where lifetimes are many and short it beats the greedy planners.
+// Online allocation as one plan among others: what an allocator would do that sees one request after another. On real
+// programs it is hard to beat; with many short lifetimes it beats the greedy planners.
 #pragma once
 
 #include <span>
@@ -9,10 +9,10 @@
 
 namespace memreel::plan {
 
-enum class Direction : std::uint8_t { forwards, backwards };  // backwards: time reversed, which is as good a plan
+enum class Direction : std::uint8_t { forwards, backwards };  // backwards: time reversed, an equally valid plan
 
-/// fit.best or fit.first (analyzer/policies/growing_range.h) without pages. When the sizes add up to more than these
-/// can address, no offsets and a peak above all others.
+/// fit.best or fit.first (analyzer/policies/growing_range.h) without pages. If the sizes add up to more than these can
+/// address, returns no offsets and a peak above all others.
 Placement place_online(const Problem& problem, std::span<const Buffer> buffers, Fit fit, Direction direction);
 
 }  // namespace memreel::plan

@@ -11,14 +11,14 @@
 namespace memreel::plan {
 namespace {
 
-/// The best placement so far, and how it came about.
+/// The best placement so far, and its method.
 class Portfolio {
  public:
   explicit Portfolio(const Problem& problem) : problem_(problem) {}
 
   bool done() const { return !method_.empty() && best_.peak == problem_.load; }
 
-  /// Tries `place` unless what is there can't be beaten.
+  /// Tries `place` unless the current placement can't be beaten.
   template <class Place>
   void add(std::string_view method, const Place& place) {
     if (done()) return;
@@ -49,8 +49,7 @@ double ratio(Bytes a, Bytes b) {
   return b.count == 0 ? 0 : static_cast<double>(a.count) / static_cast<double>(b.count);
 }
 
-/// Runs of the gap index that may be looked at before the portfolio takes up no further greedy order: half a second or
-/// so.
+/// The number of gap-index runs after which the portfolio starts no further greedy order: about half a second.
 constexpr std::uint64_t most_greedy_effort = 100'000'000;
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace memreel {
 namespace {
 
-/// The most that is alive at one time; a sum beyond what can be counted is the largest number.
+/// The most that is alive at one time; saturates on overflow.
 Bytes most_alive(const Prepared& heap, Bytes align) {
   constexpr Bytes endless{~std::uint64_t{0}};
   Bytes live, most;
@@ -27,10 +27,10 @@ Bytes most_alive(const Prepared& heap, Bytes align) {
   return most;
 }
 
-/// Plans that were made, by heap: the search for the least capacity replays a heap again and again.
+/// Caches plans by heap: the search for the least capacity replays a heap many times.
 class PlanCache {
  public:
-  /// The same heap always has the same plan, so whoever comes second may make it once more.
+  /// The same heap always has the same plan, so a concurrent caller may compute it again.
   std::shared_ptr<const plan::Plan> find(const Prepared& heap) const {
     const std::scoped_lock lock(mutex_);
     const auto found = plans_.find(&heap);
@@ -133,7 +133,7 @@ void Planned::free_completed(std::uint32_t slot, Bytes) { make_reusable(block_of
 
 bool Planned::device_suffices() const { return plan_ && round_up(plan_->peak, settings_.page) <= device_.limit(); }
 
-/// Makes the range reach `end`.
+/// Grows the range to `end`.
 bool Planned::grow_to(Address end) {
   const Bytes range = round_up(end - Address{}, settings_.page);
   if (range <= use_.reserved) return true;
@@ -153,7 +153,7 @@ bool Planned::grow_to(Address end) {
   return true;
 }
 
-/// For a moment: it is given back at once.
+/// Reserves temporarily: releases at once.
 bool Planned::would_fit(Bytes size) {
   const Bytes beside = round_up(std::max(size, 1_B), settings_.page);
   if (size <= largest_free()) return true;

@@ -1,15 +1,15 @@
-// plan.size, plan.best{align=512,page=2MiB}: where everything would go if every lifetime were known beforehand.
+// plan.size, plan.best{align=512,page=2MiB}: placement with every lifetime known in advance.
 //
-// - The plan (analyzer/plan/plan.h) is made before the first request, of everything that the program got. A lifetime
-//   lasts until the free is completed, so that memory still in use by the device is not given again. Streams make no
-//   difference: the plan knows when they are done.
-// - The n-th request gets the offset that the plan has for it.
+// - The plan (analyzer/plan/plan.h) is made before the first request, from everything that the program got. A lifetime
+//   lasts until the free is completed, so memory still in use by the device is not reused. Streams make no difference:
+//   the plan knows when they are done.
+// - The n-th request gets the offset planned for it.
 // - The range grows by whole pages up to the highest end that the plan has reached, and never shrinks: its peak is that
-//   of the plan rounded up to `page`. When the device has less than that in all, every request fails from the first on.
-// - A request that failed when it was recorded is no part of the plan: the program went on without it. It is served
-//   when a gap of the range is large enough at that moment, or the device has as much beside the range.
+//   of the plan rounded up to `page`. If the device has less than that in total, every request fails from the start.
+// - A request that failed in the recording is not part of the plan: the program continued without it. It is served if a
+//   gap of the range is large enough at that moment, or the device has that much outside the range.
 //
-// plan.size is a greedy plan, largest first (its source: analyzer/plan/greedy.h); plan.best the best of a portfolio.
+// plan.size is a greedy plan, largest first (source: analyzer/plan/greedy.h); plan.best the best of a portfolio.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@
 
 namespace memreel {
 
-/// The lifetimes of a heap's allocations, in the order of their requests. Time is counted in rows.
+/// The lifetimes of a heap's allocations, in request order. Time is counted in rows.
 std::vector<plan::Buffer> buffers_of(const Prepared& heap);
 
 class Planned {
@@ -35,7 +35,7 @@ class Planned {
     Bytes align = 512_B;
     Bytes page = 2_MiB;
     plan::Plan (*make)(std::span<const plan::Buffer>, const plan::Options&) = plan::plan_by_size;
-    std::shared_ptr<const plan::Plan> made = nullptr;  // what `make` made of the heap before
+    std::shared_ptr<const plan::Plan> made = nullptr;  // the earlier result of `make` for the heap
   };
 
   Planned(const Prepared& heap, const Settings& settings, SimulatedDevice& device);
@@ -57,7 +57,7 @@ class Planned {
     });
   }
   const BlockTable& blocks() const { return table_; }
-  /// Null when the program alone needs more than the device has: there was nothing to plan.
+  /// Null if the program alone needs more than the device has, so there was nothing to plan.
   const std::shared_ptr<const plan::Plan>& plan() const { return plan_; }
 
  private:
@@ -73,11 +73,11 @@ class Planned {
   SimulatedDevice& device_;
   std::shared_ptr<const plan::Plan> plan_;
   std::size_t requests_ = 0;  // so far
-  std::uint32_t retry_slot_;  // names requests that failed when they were recorded
+  std::uint32_t retry_slot_;  // names requests that failed in the recording
   HeapUse use_;
   DriverCalls calls_;
   BlockTable table_;
-  AddressIndex free_;  // by the end of the block: the first that ends behind an address is the one around it
+  AddressIndex free_;  // by the end of the block: the first that ends after an address is the one around it
   std::vector<BlockId> block_of_;
   BlockId last_ = BlockId::none;  // the block at the end of the range
 };

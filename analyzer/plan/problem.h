@@ -1,8 +1,7 @@
-// Where would everything go if every lifetime were known? The question as the planners see it.
+// The offline placement problem, as seen by the planners: every lifetime is known.
 //
-// Time is cut into sections: a section begins where something is allocated after something was freed. Two buffers that
-// are alive at the same time share a section, two that are not share none, and nothing is alive at more places than
-// there are sections, of which there are at most as many as buffers.
+// Time is cut into sections: a section begins where something is allocated after something was freed. Two buffers share
+// a section exactly if they are alive at the same time, and there are at most as many sections as buffers.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +12,14 @@
 
 namespace memreel::plan {
 
-/// Memory that is needed from `lower` up to, but not including, `upper`. Any unit of time will do.
+/// Memory needed from `lower` up to, but not including, `upper`, in any unit of time.
 struct Buffer {
   std::uint64_t lower = 0;
   std::uint64_t upper = 0;  // > lower
   Bytes size;
 };
 
-/// First and last section in which a buffer is alive.
+/// The first and last section in which a buffer is alive.
 struct Lifetime {
   std::uint32_t first = 0, last = 0;
 
@@ -29,18 +28,18 @@ struct Lifetime {
 };
 
 struct Problem {
-  std::vector<Lifetime> lifetimes;  // a row for each buffer
+  std::vector<Lifetime> lifetimes;  // by buffer
   std::vector<Bytes> sizes;         // rounded up
   std::uint32_t section_count = 0;
-  /// Highest sum of sizes alive at one time, LOAD in the literature: no placement can do with less.
+  /// The highest sum of sizes alive at one time, LOAD in the literature: no placement needs less.
   Bytes load;
   Bytes largest;  // size of the largest buffer, hmax
 
   std::uint32_t count() const { return static_cast<std::uint32_t>(sizes.size()); }
 };
 
-/// Sizes are rounded up to `align`, a power of two; offsets that are sums of them are then aligned as well. A buffer of
-/// no bytes or no time gets the least of either. The sizes must add up to less than 2^64.
+/// Rounds sizes up to `align`, a power of two; offsets that are sums of them are then also aligned. A buffer of no
+/// bytes or no time gets the minimum of either. The sizes must add up to less than 2^64.
 Problem make_problem(std::span<const Buffer> buffers, Bytes align);
 
 /// Where each buffer lies.

@@ -9,14 +9,14 @@
 namespace memreel::plan {
 namespace {
 
-using Units = std::int32_t;  // of the greatest size that divides all: four of them are compared at once
+using Units = std::int32_t;  // of the greatest common divisor of all sizes: four are compared at once
 using Row = std::uint32_t;
 
 constexpr Units most_units = std::numeric_limits<Units>::max() / 4;
 
 enum class Answer : std::uint8_t { found, impossible, gave_up };
 
-/// A buffer's place in the order of the list: by offset, then by rank.
+/// A buffer's position in the order of the list: by offset, then by rank.
 struct Step {
   Units offset = -1;
   std::uint32_t rank = 0;
@@ -32,7 +32,7 @@ class Search {
     find_twins();
   }
 
-  /// `order` ranks the buffers; places that are tied are tried in this order.
+  /// `order` ranks the buffers; ties are tried in this order.
   Answer run(Units capacity, std::span<const Row> order, std::uint64_t nodes) {
     capacity_ = capacity;
     nodes_left_ = nodes;
@@ -49,7 +49,7 @@ class Search {
     return solve(all, {}, std::nullopt);
   }
 
-  /// Offsets of what run() found.
+  /// The offsets found by run().
   const std::vector<Units>& offsets() const { return floor_; }
   std::uint64_t nodes_left() const { return nodes_left_; }
 
@@ -68,7 +68,7 @@ class Search {
       }
   }
 
-  /// Equal buffers are placed in the order of their rows: exchanging them changes nothing.
+  /// Equal buffers are placed in row order: exchanging them changes nothing.
   void find_twins() {
     constexpr Row none = std::numeric_limits<Row>::max();
     twin_.assign(count(), none);
@@ -81,14 +81,14 @@ class Search {
 
   bool waits_for_twin(Row b) const { return twin_[b] < count() && !placed_[twin_[b]]; }
 
-  /// Buffers that hang together in time, and the most of them that is alive at once.
+  /// Buffers connected in time, and the most of them alive at once.
   struct Part {
     std::span<const Row> open;
     Units load = 0;
   };
 
-  /// Places `open`, which is ordered by first section, above `last`, the step that put `placed` down. Undoes everything
-  /// unless it returns `found`.
+  /// Places `open`, ordered by first section, above `last`, the step that placed `placed`. Undoes everything unless it
+  /// returns `found`.
   Answer solve(std::span<const Row> open, Step last, std::optional<Row> placed) {
     hopeless_ = false;
     std::vector<Row> left;
@@ -102,7 +102,7 @@ class Search {
     std::vector<Part> parts = split(left);
     for (Part& part : parts)
       if (!has_room(part, last)) return impossible(part, placed);
-    // The one that is most likely to fail first.
+    // The part most likely to fail first.
     std::ranges::stable_sort(parts, std::greater{}, &Part::load);
     const std::size_t undo_to = trail_.size();
     for (const Part& part : parts) {
@@ -114,8 +114,8 @@ class Search {
     return Answer::found;
   }
 
-  /// What shares no time with the buffer just placed fails because of what was placed before, or because of the offset
-  /// that is reached by now. Whatever were tried instead would lie no lower and fail as well.
+  /// A part that shares no time with the buffer just placed fails because of earlier placements, or because of the
+  /// offset reached by now. Any alternative would lie no lower and fail too.
   Answer impossible(const Part& part, std::optional<Row> placed) {
     hopeless_ =
         placed && std::ranges::none_of(part.open, [&](Row b) { return lifetimes_[b].overlaps(lifetimes_[*placed]); });
@@ -133,7 +133,7 @@ class Search {
     return parts;
   }
 
-  /// Tries what can come next of buffers that hang together.
+  /// Tries the possible next steps of connected buffers.
   Answer branch(const Part& part, Step last) {
     const std::span<const Row> open = part.open;
     Units lowest_end = std::numeric_limits<Units>::max();
@@ -163,12 +163,12 @@ class Search {
     return Answer::impossible;
   }
 
-  /// Whether in every section, and for every offset, those that must lie above it fit under the capacity.
+  /// Whether in every section, and for every offset, the buffers that must lie above it fit under the capacity.
   bool has_room(Part& part, Step last) {
     by_height_.clear();
     Row end = 0;
     for (const Row b : part.open) {
-      // One that was passed over can only be placed when another raises it.
+      // A skipped buffer can only be placed once another raises it.
       const bool passed_over = Step{floor_[b], rank_[b]} <= last;
       by_height_.emplace_back(passed_over ? last.offset + least_neighbour_[b] : floor_[b], b);
       end = std::max(end, lifetimes_[b].last);
@@ -215,7 +215,7 @@ class Search {
 
   struct Change {
     Row row = 0;
-    Units floor = 0;  // before
+    Units floor = 0;  // previous floor
     bool is_placement = false;
   };
 
@@ -223,25 +223,25 @@ class Search {
   std::vector<Units> sizes_;
   std::vector<std::vector<Row>> neighbours_;
   std::vector<Units> least_neighbour_;  // size of the smallest
-  std::vector<Row> twin_;               // the equal buffer that goes first
+  std::vector<Row> twin_;               // the equal buffer placed first
 
   Units capacity_ = 0;
   std::uint64_t nodes_left_ = 0;
   std::vector<std::uint32_t> rank_;
-  std::vector<Units> floor_;  // offset of what is placed, least offset of what is not
+  std::vector<Units> floor_;  // offset if placed, else least offset
   std::vector<bool> placed_;
-  std::vector<std::uint32_t> open_neighbours_;  // how many are not placed
+  std::vector<std::uint32_t> open_neighbours_;  // number of neighbours not placed
   std::vector<Change> trail_;
-  bool hopeless_ = false;  // the part that failed would fail after any other step, too
+  bool hopeless_ = false;  // the failed part would also fail after any other step
 
   std::vector<std::pair<Units, Row>> by_height_;
-  std::vector<Units> room_;  // by section: bytes that are still to be placed
+  std::vector<Units> room_;  // by section: bytes still to be placed
 };
 
 constexpr std::size_t order_count = 5;
 
 /// By width (lifetime), area and total (bytes alive at the busiest time of the lifetime), greatest first, as in
-/// MiniMalloc; by size for the time it lasts; and in the order of arrival.
+/// MiniMalloc; by size per unit of lifetime; and in order of arrival.
 std::array<std::vector<Row>, order_count> static_orders(const Problem& problem) {
   std::vector<std::uint64_t> live(problem.section_count);
   for (Row b = 0; b < problem.count(); ++b)
@@ -287,7 +287,7 @@ Bytes common_unit(const Problem& problem) {
   return {std::max<std::uint64_t>(unit, 1)};
 }
 
-/// The search at one capacity after another.
+/// Searches one capacity after another.
 class LeastPeak {
  public:
   LeastPeak(const Problem& problem, Placement& best, std::uint64_t nodes)
@@ -307,7 +307,7 @@ class LeastPeak {
   }
 
  private:
-  /// The least bound first, since it is the answer more often than not, then by bisection. What is given up counts as
+  /// Tries the lower bound first, since it is usually the answer, then bisects. A capacity given up counts as
   /// impossible until the next sweep.
   void sweep(std::uint64_t limit) {
     Units below = impossible_;
@@ -344,8 +344,8 @@ class LeastPeak {
   Search search_;
   std::array<std::vector<Row>, order_count> orders_;
   std::uint64_t nodes_;
-  Units impossible_;  // the highest capacity known not to do
-  Units possible_;    // the lowest known to do
+  Units impossible_;  // the highest capacity known to be too small
+  Units possible_;    // the lowest known to suffice
 };
 
 }  // namespace

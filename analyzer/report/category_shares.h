@@ -1,4 +1,4 @@
-// What is live at an instant, by what it is for.
+// Live memory at an instant, by category.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace memreel {
 
-/// The call of a module that a stack lies in, else the place that explains, else "(no stack)": "forward
-/// (modeling_gpt2.py:240)". Files are without directories: one line has room for little more.
+/// The module call that a stack lies in, else its explaining frame, else "(no stack)": "forward
+/// (modeling_gpt2.py:240)". Files have no directories, because lines are short.
 std::string holder_label(const Tables& tables, const Categories& categories, StackId stack);
 
 struct CategoryShare {
   struct Holder {
-    std::string label;  // a module's call; else a line of the program
+    std::string label;  // a module call; else a line of the program
     Bytes bytes;
   };
 
@@ -29,12 +29,12 @@ struct CategoryShare {
   std::vector<Holder> holders;         // largest first
 };
 
-/// The allocations of `heap` that are live after the first `events` events, largest category first. Categories that
-/// nothing has are left out.
+/// The allocations of `heap` that are live after the first `events` events, largest category first. Omits empty
+/// categories.
 std::vector<CategoryShare> category_shares(const Trace& trace, const std::vector<Lifetime>& lives,
                                            const Categories& categories, HeapId heap, std::uint64_t events);
 
-/// Whether anything is known of any of it.
+/// Whether the category of any of it is known.
 bool says_something(std::span<const CategoryShare> shares);
 
 }  // namespace memreel

@@ -5,8 +5,8 @@
 
 namespace memreel {
 
-// The hues of Okabe and Ito for what most programs hold most of; the rest so that no two look alike to people who see
-// fewer colours. Red is for leaks and failures.
+// The hues of Okabe and Ito for the categories that are largest in most programs; the others are chosen so that no two
+// look alike to people with colour vision deficiencies. Red is for leaks and failures.
 std::span<const CategoryStyle> category_styles() {
   static constexpr std::array<CategoryStyle, category_count> styles{{
       {Category::parameter, 0x0072b2, 0x0072b2},

@@ -1,4 +1,4 @@
-// How categories look wherever they are drawn: one order and one colour each.
+// The appearance of categories in all charts: one order and one colour each.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ struct CategoryStyle {
   std::uint32_t on_light = 0, on_dark = 0;  // 0xRRGGBB
 };
 
-/// Every category once, in the order in which they are stacked: what stays longest at the bottom.
+/// Every category once, in stacking order: the longest-lived at the bottom.
 std::span<const CategoryStyle> category_styles();
 
-/// Every colour as a property of CSS, "--parameter:#0072b2;", on a light ground or a dark one.
+/// Every colour as a CSS property, "--parameter:#0072b2;", for a light or a dark background.
 std::string css_colours(bool dark);
 /// "var(--parameter)".
 std::string css_colour(Category category);

@@ -1,4 +1,4 @@
-// Text in HTML. What a trace says is anybody's: names of functions and files are never markup.
+// HTML escaping. A trace's contents are untrusted: names of functions and files are never markup.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,13 @@
 
 namespace memreel {
 
-/// For text and for attributes in double quotes. Control characters become U+FFFD; what is not UTF-8 the browser
-/// replaces.
+/// For text and double-quoted attributes. Control characters become U+FFFD; browsers replace invalid UTF-8.
 std::string html_escaped(std::string_view text);
 
-/// At most `bytes` bytes of UTF-8, cut between code points, with an ellipsis when something was cut.
+/// At most `bytes` bytes of UTF-8, cut between code points, with an ellipsis if anything was cut.
 std::string clipped(std::string_view text, std::size_t bytes);
 
-/// A table of cells that are HTML already.
+/// A table of cells that are already HTML.
 class HtmlTable {
  public:
   struct Column {

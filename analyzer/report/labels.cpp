@@ -11,7 +11,7 @@ namespace {
 
 std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
-/// What follows the directory that packages are installed in; empty: the file is in none.
+/// The path below the package installation directory; empty if the file is in none.
 std::string_view in_package(std::string_view file) {
   for (const std::string_view mark : {"site-packages/", "dist-packages/"})
     if (const std::size_t at = file.rfind(mark); at != std::string_view::npos) return file.substr(at + mark.size());

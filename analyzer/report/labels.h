@@ -1,4 +1,4 @@
-// What things of a trace are called in one line of a report.
+// One-line labels in reports.
 #pragma once
 
 #include <string>
@@ -10,24 +10,24 @@
 
 namespace memreel {
 
-/// What stands for a stack that was not recorded.
+/// The label of a stack that was not recorded.
 inline constexpr std::string_view no_stack_label = "(no stack)";
 
-/// "train.py:41", "transformers/activations.py:66" of an installed package; the function when there is no file; "(no
-/// stack)" when there is nothing.
+/// "train.py:41", "transformers/activations.py:66" for an installed package; the function if there is no file; "(no
+/// stack)" if there is nothing.
 std::string line_label(const FrameText& frame);
 
-/// Whose code asked for memory: the innermost native module outside CUDA and PyTorch's allocators ("libnccl.so.2"); of
-/// Python, the installed package ("transformers"); "own code" when that is neither.
+/// Whose code requested memory: the innermost native module outside CUDA and PyTorch's allocators ("libnccl.so.2"); for
+/// Python, the installed package ("transformers"); "own code" if it is neither.
 std::string library_label(const std::vector<FrameText>& frames);
 
 /// "step (train.py:41)", with the file as in line_label().
 std::string place_label(FrameText frame);
 
-/// "step (train.py:41)", with the file's name alone: for tables, whose lines have room for little more.
+/// "step (train.py:41)", with the file name only: for tables, whose lines are short.
 std::string short_label(FrameText frame);
 
-/// The place that explains (own_frame.h): "step (train.py:41)", or "(no stack)".
+/// The explaining frame (own_frame.h): "step (train.py:41)", or "(no stack)".
 std::string site_label(const Tables& tables, StackId stack);
 
 }  // namespace memreel

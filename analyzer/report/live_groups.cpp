@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 13> names{"stack", "line",     "function"
                                                  "layer", "category", "phase",    "thread", "stream",
                                                  "pool",  "device",   "metadata"};
 
-/// What decides the label of a group, so that each label is made once and not once per allocation.
+/// What determines the label of a group, so that each label is built once and not once per allocation.
 enum class Key : std::uint8_t { stack, layer, library, origin, category, phase };
 
 Key key_of(GroupBy by) {
@@ -167,7 +167,7 @@ std::vector<LiveGroup> live_groups(const Trace& trace, const std::vector<Lifetim
   std::vector<Bytes> largest_part;
   for (auto& [id, part] : parts) {
     std::string label = label_of(id);
-    // Two different stacks can read the same in one line; they stay two groups.
+    // Two different stacks can have the same one-line label; they stay two groups.
     const std::string group_key = by == GroupBy::stack ? std::to_string(id.first) : label;
     const auto [position, is_new] = by_label.try_emplace(group_key, groups.size());
     if (is_new) {

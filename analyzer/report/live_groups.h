@@ -1,4 +1,4 @@
-// Who holds the memory at an instant, grouped the way the question was asked.
+// Who holds the memory at an instant, by a chosen grouping.
 #pragma once
 
 #include <cstdint>
@@ -15,35 +15,35 @@ namespace memreel {
 
 enum class GroupBy : std::uint8_t {
   stack,
-  line,      // of the frame that explains (own_frame.h)
+  line,      // of the explaining frame (own_frame.h)
   function,  // likewise
   module,    // native: of the innermost frame
   library,   // the first outside CUDA and PyTorch's allocators; Python frames count as their package; NCCL's
              // communicators
-  layer,     // the calls of modules that the stack lies in
+  layer,     // the module calls that the stack lies in
   category,
   phase,
   thread,
   stream,
   pool,
   device,
-  metadata  // what the program said of it: PyTorch's user_metadata
+  metadata  // what the program attached: PyTorch's user_metadata
 };
 
-/// "stack", "line"...; nothing when there is no such grouping.
+/// "stack", "line"...; nothing if there is no such grouping.
 std::optional<GroupBy> group_by_name(std::string_view name);
 std::string_view name_of(GroupBy by);
 std::vector<std::string_view> group_by_names();
 
 struct LiveGroup {
   std::string label;              // one line
-  StackId stack = StackId::none;  // a stack of the group: the one that holds most; the stack itself when grouped by it
+  StackId stack = StackId::none;  // the largest stack of the group; its only one if grouped by stack
   Bytes bytes;
   std::uint64_t count = 0;
-  std::vector<AllocationId> allocations;  // in order of their ids
+  std::vector<AllocationId> allocations;  // by id
 };
 
-/// Whether live_groups() needs the trace's categories to group so.
+/// Whether live_groups() needs the trace's categories for this grouping.
 bool needs_categories(GroupBy by);
 
 /// The allocations of `heap` that are live after the first `events` events, largest group first; ties by label.

@@ -18,13 +18,13 @@ std::string markdown_escaped(std::string_view text) {
       escaped += "&amp;";
     } else if (c == '@' || c == ':') {
       escaped += c;
-      if (c == '@') escaped += "<!-- -->";  // nobody is mentioned
+      if (c == '@') escaped += "<!-- -->";  // prevents mentions
     } else {
       if (special.find(c) != std::string_view::npos) escaped += '\\';
       escaped += c;
     }
   }
-  // What looks like an address is no link.
+  // Prevents links from anything that looks like a URL.
   for (std::size_t at = 0; (at = escaped.find("://", at)) != std::string::npos; at += 11)
     escaped.insert(at + 1, "<!-- -->");
   for (std::size_t at = 0; (at = escaped.find("www.", at)) != std::string::npos; at += 12)
@@ -39,7 +39,7 @@ std::string markdown_code(std::string_view text, std::size_t bytes) {
     run = c == '`' ? run + 1 : 0;
     longest = std::max(longest, run);
   }
-  // A cell of a table ends at a bar, even in code.
+  // A bar ends a table cell, even in code.
   for (std::size_t at = 0; (at = code.find('|', at)) != std::string::npos; at += 2) code.insert(at, "\\");
   const std::string fence(longest + 1, '`');
   const char* const pad = longest > 0 || code.empty() ? " " : "";

@@ -1,4 +1,4 @@
-// Which frame of a stack a person can change.
+// Which frame of a stack the user can change.
 #pragma once
 
 #include <string_view>
@@ -12,18 +12,19 @@ namespace memreel {
 /// than to the user.
 bool is_library_file(std::string_view file);
 
-/// Whether a shared library, by its file name, is CUDA's, the compiler's or the system's: what everything goes through.
+/// Whether a shared library, by its file name, is part of CUDA, the compiler or the system, which all code goes
+/// through.
 bool is_runtime(std::string_view library);
 
-/// Whether a frame is in code that somebody else brought. Of native code without a known source file the module
-/// decides: the system's, the compiler's and CUDA's libraries are nobody's own.
+/// Whether a frame is in third-party code. For native code without a known source file, the module decides: libraries
+/// of the system, the compiler and CUDA are third-party.
 bool is_library(const FrameText& frame);
 
-/// The innermost frame in the user's own code; the innermost of all when there is none; empty for an empty stack.
+/// The innermost frame in the user's own code; the innermost of all if there is none; empty for an empty stack.
 FrameText own_frame(const std::vector<FrameText>& frames);
 
-/// The innermost frame that explains: in the user's own code, or the call of a module that a library other than PyTorch
-/// brought (a transformer's block rather than the line `loss = model(x)`). Otherwise as own_frame().
+/// The innermost frame that explains: in the user's own code, or a module call of a library other than PyTorch (a
+/// transformer's block rather than the line `loss = model(x)`). Otherwise as own_frame().
 FrameText explaining_frame(const std::vector<FrameText>& frames);
 
 }  // namespace memreel

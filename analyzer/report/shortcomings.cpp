@@ -8,7 +8,7 @@ namespace memreel {
 
 namespace {
 
-/// What is not known where the recorder was told to leave out kinds of events (PyTorch's skip_actions).
+/// What is unknown because the recorder was told to skip kinds of events (PyTorch's skip_actions).
 void say_skipped(EventKinds skipped, std::vector<std::string>& lines) {
   const bool requests = skipped.contains(EventKind::free_requested);
   const bool completions = skipped.contains(EventKind::free_completed);

@@ -1,4 +1,4 @@
-// What a trace knows less than what happened, in words.
+// Sentences about what a trace lacks.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace memreel {
 
-/// One sentence for each way; none when nothing is missing. `file_size`: of the whole file, which should have a footer;
-/// 0 when there is no file, or not all of it has been read yet.
+/// One sentence for each shortcoming; none if the trace is complete. `file_size`: of the whole file, which should have
+/// a footer; 0 if there is no file, or it has not been read entirely yet.
 std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& read, Bytes file_size);
 
-/// Of a trace that nobody recorded, a sentence that says so; else empty.
+/// For a synthetic trace, a sentence that says so; otherwise empty.
 std::string provenance(const Header& header);
 
 inline std::vector<std::string> shortcomings(const Trace& trace) {

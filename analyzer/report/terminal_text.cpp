@@ -11,12 +11,12 @@ namespace memreel {
 namespace {
 
 constexpr std::size_t usual_width = 80;
-constexpr std::size_t least_width = 40;  // nothing sensible fits less
+constexpr std::size_t least_width = 40;  // nothing sensible fits in less
 constexpr std::size_t most_width = 1000;
 
 bool continues(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
 
-/// Bytes of the first `columns` code points.
+/// The length in bytes of the first `columns` code points.
 std::size_t bytes_of(std::string_view text, std::size_t columns) {
   std::size_t at = 0;
   while (at < text.size() && columns > 0) {
@@ -27,7 +27,7 @@ std::size_t bytes_of(std::string_view text, std::size_t columns) {
   return at;
 }
 
-/// Where the first line of `text` ends, which is longer than `room` bytes.
+/// Where to break `text`, which is longer than `room` bytes.
 std::size_t break_in(std::string_view text, std::size_t room) {
   for (std::size_t at = room; at > 0; --at)
     if (text[at] == ' ' || text[at - 1] == ',') return at;

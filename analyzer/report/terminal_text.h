@@ -1,4 +1,4 @@
-// Text that fits the terminal.
+// Fitting text to the terminal.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +8,20 @@
 
 namespace memreel {
 
-/// Columns of the terminal that standard output is, unless COLUMNS says otherwise; 80 when there is none.
+/// The width of the terminal on standard output, unless COLUMNS overrides it; 80 if there is no terminal.
 std::size_t terminal_width();
 
-/// Number of terminal columns that UTF-8 text takes, one per code point.
+/// The number of terminal columns of UTF-8 text, one per code point.
 std::size_t display_width(std::string_view text);
 
-/// `text` in at most `width` columns: of what is longer the middle is left out, because names differ at their ends.
+/// Shortens `text` to at most `width` columns by omitting its middle, because names differ at their ends.
 std::string clipped_middle(std::string_view text, std::size_t width);
 
-/// `text` in lines of at most `width` columns, broken at blanks and after commas, where there are none anywhere.
-/// Never empty.
+/// Breaks `text` into lines of at most `width` columns at blanks and after commas; if there are none, anywhere. Never
+/// empty.
 std::vector<std::string> wrapped_lines(std::string_view text, std::size_t width);
 
-/// The same as one text: each line is indented, within `width`, and ends with a line feed.
+/// The same as one string: each line is indented, within `width`, and ends with a line feed.
 std::string wrapped(std::string_view text, std::size_t indent, std::size_t width = terminal_width());
 
 }  // namespace memreel

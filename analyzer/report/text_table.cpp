@@ -8,9 +8,9 @@ namespace memreel {
 namespace {
 
 constexpr std::size_t gap = 2;
-constexpr std::size_t least_text = 8;  // columns that a clipped cell keeps
+constexpr std::size_t least_text = 8;  // columns kept of a clipped cell
 
-/// Columns that the longest word of `text` takes, where it may be broken.
+/// The width of the longest unbreakable part of `text`.
 std::size_t longest_word(const std::string& text) {
   std::size_t longest = 0;
   for (std::size_t at = 0; at < text.size();) {
@@ -23,7 +23,7 @@ std::size_t longest_word(const std::string& text) {
 
 }  // namespace
 
-/// Where each column goes.
+/// Computes the widths of columns.
 class TextTable::Layout {
  public:
   Layout(const TextTable& table, std::size_t indent, std::size_t width) : table_(table), indent_(indent) {
@@ -69,7 +69,7 @@ class TextTable::Layout {
   }
 
  private:
-  enum class Last : std::uint8_t { beside, wrapped, below };  // where the last column is
+  enum class Last : std::uint8_t { beside, wrapped, below };  // position of the last column
 
   static void write(std::ostream& out, std::string line) {
     line.erase(line.find_last_not_of(' ') + 1);
@@ -91,7 +91,7 @@ class TextTable::Layout {
     return std::accumulate(widths_.begin(), widths_.end(), indent_ + gap * gaps);
   }
 
-  /// With all columns of text but the last as narrow as they may be.
+  /// With all text columns except the last as narrow as possible.
   std::size_t least_total() const {
     std::size_t all = total();
     for (std::size_t c = 0; c + 1 < widths_.size(); ++c)
@@ -99,7 +99,7 @@ class TextTable::Layout {
     return all;
   }
 
-  /// The widest column whose cells may be clipped further; null when there is none.
+  /// The widest column whose cells can be clipped further; null if there is none.
   std::size_t* widest_text() {
     std::size_t* widest = nullptr;
     for (std::size_t c = 0; c < widths_.size() - (last_ == Last::wrapped ? 1 : 0); ++c)
@@ -111,9 +111,9 @@ class TextTable::Layout {
 
   const TextTable& table_;
   std::size_t indent_;
-  std::vector<std::size_t> widths_;  // of the columns beside each other
+  std::vector<std::size_t> widths_;  // of the columns placed side by side
   Last last_ = Last::beside;
-  std::size_t room_ = 0;  // for the last column, where it is not beside the others as it is
+  std::size_t room_ = 0;  // for the last column, if it does not fit next to the others
 };
 
 void TextTable::print(std::ostream& out, int indent, std::size_t width) const {

@@ -1,4 +1,4 @@
-// Tables for terminals: columns line up, numbers to the right, and no line is wider than the terminal.
+// Tables for terminals: aligned columns, right-aligned numbers, and no line wider than the terminal.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,15 @@ class TextTable {
  public:
   explicit TextTable(std::vector<TableColumn> columns) : columns_(std::move(columns)) {}
 
-  /// Cells beyond the columns are ignored; missing ones are empty.
+  /// Ignores cells beyond the columns; missing ones are empty.
   void add_row(std::vector<std::string> cells) { rows_.push_back({std::move(cells), false}); }
-  /// A line between the rows before and after it.
+  /// Adds a line between the rows before and after it.
   void add_rule() { rows_.push_back({{}, true}); }
   bool empty() const { return rows_.empty(); }
 
-  /// Writes title, rule and rows, each line indented by `indent` spaces and without trailing blanks. Where they are
-  /// wider than `width`, the last column, if it is text, continues on further lines, beside the numbers or, where there
-  /// is no room, below them; of other columns of text the middle of long cells is left out. Numbers are always whole.
+  /// Writes title, rule and rows, each line indented by `indent` spaces and without trailing blanks. If they are wider
+  /// than `width`, the last column, if it is text, continues on further lines, next to the numbers or, if there is no
+  /// room, below them; long cells of other text columns lose their middle. Numbers are never cut.
   void print(std::ostream& out, int indent = 0, std::size_t width = terminal_width()) const;
 
  private:

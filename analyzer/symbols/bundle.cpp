@@ -14,7 +14,7 @@ struct Whole {
   ReadReport report;
 };
 
-/// All of a trace but its events, which go to `visit` block by block.
+/// Reads all of a trace except its events, which go to `visit` block by block.
 template <class Visit>
 Result<Whole> read(const std::filesystem::path& path, Visit visit) {
   Result<std::shared_ptr<ByteFile>> file = open_file(path);
@@ -36,7 +36,7 @@ Result<Whole> read(const std::filesystem::path& path, Visit visit) {
 Result<SymbolFindings> bundle_symbols(const std::filesystem::path& trace, const std::filesystem::path& output,
                                       const SymbolOptions& options,
                                       const std::function<void(std::uint64_t done, std::uint64_t total)>& on_progress) {
-  // Events are written behind all tables, so these are read first.
+  // The output has all tables before its events, so read the tables first.
   Result<Whole> whole = read(trace, [](const EventBatch&) {});
   if (!whole) return std::move(whole).error();
   const ReadReport& report = whole->report;

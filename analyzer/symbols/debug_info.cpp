@@ -11,7 +11,7 @@
 
 namespace memreel {
 
-/// The functions of a compilation unit that have code.
+/// The functions with code in a compilation unit.
 struct DebugInfo::Unit {
   Dwarf_Die entry{};
   std::vector<Range> functions;
@@ -19,10 +19,10 @@ struct DebugInfo::Unit {
 
 namespace {
 
-/// Entries nested more deeply are not followed.
+/// More deeply nested entries are not followed.
 constexpr int depth_limit = 64;
 
-/// Calls `visit(begin, end)` for every range of addresses that an entry covers.
+/// Calls `visit(begin, end)` for every address range of an entry.
 template <class Visit>
 void each_range(Dwarf_Die& entry, Visit visit) {
   Dwarf_Addr base = 0, begin = 0, end = 0;
@@ -65,14 +65,14 @@ std::optional<std::uint64_t> number_of(Dwarf_Die& entry, unsigned name) {
   return value;
 }
 
-/// Adds the inlined calls at `address` inside of `entry`, outermost first.
+/// Adds the inlined calls at `address` inside `entry`, outermost first.
 void add_inlined(Dwarf_Die& entry, std::uint64_t address, int depth, std::vector<Dwarf_Die>& calls) {
   if (depth == depth_limit) return;
   bool found = false;
   each_child(entry, [&](Dwarf_Die& child) {
     const int tag = dwarf_tag(&child);
     if (found || (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_lexical_block)) return;
-    // Blocks without addresses of their own may hold what has some.
+    // Blocks without their own addresses may contain entries that have some.
     if (dwarf_haspc(&child, address) <= 0 && (tag == DW_TAG_inlined_subroutine || dwarf_hasattr(&child, DW_AT_low_pc) ||
                                               dwarf_hasattr(&child, DW_AT_ranges)))
       return;
@@ -141,7 +141,7 @@ std::vector<SourceFrame> DebugInfo::at(std::uint64_t address) {
   Unit& unit = *indexed;
   if (unit.entry.addr == nullptr) return {};
 
-  // Functions inside of functions: the smallest is the one.
+  // For nested functions, takes the smallest.
   const Range* function = nullptr;
   for (const Range& range : unit.functions)
     if (address >= range.begin && address < range.end &&
@@ -154,7 +154,7 @@ std::vector<SourceFrame> DebugInfo::at(std::uint64_t address) {
     add_inlined(entry, address, 0, calls);
   }
 
-  // The line table knows where the innermost function is; each inlined call knows where its caller is.
+  // The line table gives the position in the innermost function; each inlined call gives its caller's.
   std::vector<SourceFrame> frames;
   SourceFrame place;
   if (Dwarf_Line* const line = dwarf_getsrc_die(&unit.entry, address)) {

@@ -11,23 +11,23 @@
 
 namespace memreel {
 
-/// Looks up places of one file. Compilation units are indexed when a place in them is first asked for.
+/// Looks up addresses of one file. Compilation units are indexed when first needed.
 class DebugInfo {
  public:
-  /// `dwarf` stays with its file, which must outlive this.
+  /// `dwarf` belongs to its file, which must outlive this object.
   explicit DebugInfo(Dwarf* dwarf);
   DebugInfo(DebugInfo&&) noexcept;
   DebugInfo& operator=(DebugInfo&&) noexcept;
   ~DebugInfo();
 
-  /// The functions at an address of the file, innermost first; empty where no unit covers it. A function's name may be
+  /// The functions at an address of the file, innermost first; empty if no unit covers it. A function's name may be
   /// empty.
   std::vector<SourceFrame> at(std::uint64_t address);
 
  private:
   struct Range {
     std::uint64_t begin = 0, end = 0;
-    std::uint64_t entry = 0;  // offset of the entry that the range belongs to
+    std::uint64_t entry = 0;  // offset of the entry with this range
   };
   struct Unit;
 

@@ -9,11 +9,11 @@
 namespace memreel {
 namespace {
 
-/// What is used of libdebuginfod (debuginfod.h of elfutils), which belongs to its maintainers' stable interface.
+/// The used part of libdebuginfod (debuginfod.h of elfutils), all of it in its stable interface.
 class Client {
  public:
   Client() {
-    // Not closed again: libcurl, which it brings along, does not like that.
+    // Never closed: libcurl, its dependency, does not support that.
     void* const library = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return;
     const auto begin = reinterpret_cast<void* (*)()>(dlsym(library, "debuginfod_begin"));

@@ -1,4 +1,4 @@
-// Files by build-id from the servers that DEBUGINFOD_URLS names.
+// Files by build ID from the servers in DEBUGINFOD_URLS.
 #pragma once
 
 #include <filesystem>
@@ -6,10 +6,10 @@
 
 namespace memreel {
 
-/// Whether servers can be asked: libdebuginfod is installed. It is loaded when first needed, and never unasked.
+/// Whether servers can be queried: libdebuginfod is installed. It is loaded on first use, and only if requested.
 bool can_ask_servers();
 
-/// Where the debug information of a build was put by libdebuginfod, in its cache; empty when no server has it.
+/// The path of a build's debug information in libdebuginfod's cache; empty if no server has it.
 std::filesystem::path debug_file_from_servers(const std::string& build_id);
 
 }  // namespace memreel

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string_view>
 
-// What abi::__cxa_demangle() is made of: it hands over the name piece by piece, where the other makes all of it. Only
+// The function behind abi::__cxa_demangle(): it delivers the name in pieces, while the latter builds all of it. Only
 // the static libstdc++ has it.
 extern "C" int __gcclibcxx_demangle_callback(const char* mangled,  // NOLINT(bugprone-reserved-identifier)
                                              void (*take)(const char* piece, std::size_t size, void* into), void* into);
@@ -21,7 +21,7 @@ constexpr std::size_t longest = std::size_t{16} << 10U;
 
 struct TooLong {};
 
-/// Ends the demangler, which owns nothing, by an exception.
+/// Stops the demangler, which owns nothing, by throwing an exception.
 void take(const char* piece, std::size_t size, void* into) {
   auto& name = *static_cast<std::string*>(into);
   if (size > longest - name.size()) throw TooLong{};

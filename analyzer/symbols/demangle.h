@@ -1,12 +1,12 @@
-// Names of C++ functions as people write them.
+// C++ demangling.
 #pragma once
 
 #include <string>
 
 namespace memreel {
 
-/// The name that a linker's name stands for; the linker's name when it stands for none, or for one of more than 16 KiB:
-/// three hundred bytes can stand for gigabytes.
+/// The demangled name; the linker's name if it is not mangled, or if the result exceeds 16 KiB: three hundred bytes can
+/// expand to gigabytes.
 std::string demangled(const char* name);
 
 }  // namespace memreel

@@ -19,9 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // to open a pipe could wait for ever
+constexpr int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // opening a pipe could block forever
 
-/// Where the kernel has no openat2 (before 5.6, or in a sandbox): opened, and then looked at where it is.
+/// Fallback where the kernel has no openat2 (before 5.6, or in a sandbox): opens the file, then checks its location.
 int open_and_check(const fs::path& root, const fs::path& path) {
   const int file = ::open((root / path.relative_path()).c_str(), flags);
   if (file < 0) return file;

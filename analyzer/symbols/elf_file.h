@@ -1,4 +1,4 @@
-// An ELF file on this machine: a module, or its debug information kept apart.
+// An ELF file on this machine: a module, or its separate debug information.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-// libelf's and libdw's own types, so that only who looks into a file includes their headers.
+// Types of libelf and libdw, declared here so that only code that inspects a file includes their headers.
 extern "C" {
 struct Elf;
 struct Dwarf;
@@ -17,8 +17,8 @@ namespace memreel {
 
 class ElfFile {
  public:
-  /// Nothing when there is no such file or it is no ELF file. With a `root`, `path` is a path below it: neither ".."
-  /// nor a symbolic link leads out of it.
+  /// Nothing if there is no such file or it is not an ELF file. With a `root`, `path` is relative to it: neither ".."
+  /// nor a symbolic link can leave it.
   static std::optional<ElfFile> open(const std::filesystem::path& path, const std::filesystem::path& root = {});
   ElfFile(ElfFile&& other) noexcept { *this = std::move(other); }
   ElfFile& operator=(ElfFile&& other) noexcept;
@@ -26,14 +26,14 @@ class ElfFile {
 
   const std::filesystem::path& path() const { return path_; }
   Elf* elf() const { return elf_; }
-  /// Its debug information; null when it has none.
+  /// The file's debug information; null if it has none.
   Dwarf* dwarf();
 
-  /// Raw bytes of the GNU build-id note; empty when it has none.
+  /// Raw bytes of the GNU build-id note; empty if there is none.
   std::string build_id() const;
-  /// Name of the file with its debug information, from .gnu_debuglink; empty when it names none.
+  /// Name of the file with its debug information, from .gnu_debuglink; empty if there is none.
   std::string debug_link() const;
-  /// Where its loadable segments begin, as the file numbers addresses, and how many bytes they take.
+  /// Start address, in the file's numbering, and total size of its loadable segments.
   std::pair<std::uint64_t, std::uint64_t> extent() const;
 
  private:

@@ -23,7 +23,7 @@ std::string hexadecimal(std::string_view bytes) {
   return text;
 }
 
-/// Where a file may be: below a root, or anywhere when that is empty.
+/// A possible location of a file: below a root, or anywhere if that is empty.
 struct Candidate {
   fs::path path, root;
 };
@@ -87,7 +87,7 @@ class ModuleSymbols::Impl {
       candidates.push_back({path_, options_.sysroot});
       candidates.push_back({path_.filename(), options_.sysroot});
     }
-    // A build-id tells whether a file of this machine will do; a mere size is too weak for that.
+    // A build ID proves that a file of this machine matches; a size alone is too weak.
     if (options_.sysroot.empty() || !module_.build_id.empty()) candidates.push_back({path_, {}});
     for (const Candidate& candidate : candidates) {
       code_ = open_if_same(candidate);
@@ -117,7 +117,7 @@ class ModuleSymbols::Impl {
     for (const Candidate& candidate : candidates)
       if (!debug_) debug_ = open_if_same(candidate);
     if (!debug_ && options_.debuginfod) debug_ = open_if_same({debug_file_from_servers(module_.build_id), {}});
-    // That other debug information lies about does not matter when the module itself was found.
+    // Mismatching separate debug information does not matter if the module itself was found.
     if (code_) mismatch_ = before;
   }
 
@@ -125,7 +125,7 @@ class ModuleSymbols::Impl {
   Module module_;
   SymbolOptions options_;
   Candidate code_candidate_;
-  std::optional<ElfFile> code_, debug_;  // debug_ only when code_ has no debug information in it
+  std::optional<ElfFile> code_, debug_;  // debug_ only if code_ contains no debug information
   std::uint64_t first_address_ = 0;
   SymbolTable symbols_;
   std::optional<DebugInfo> info_;

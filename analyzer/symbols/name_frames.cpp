@@ -12,13 +12,13 @@
 namespace memreel {
 namespace {
 
-/// Native and without a name.
+/// Native and unnamed.
 bool is_unnamed(const Frame& frame) {
   return frame.function == StringId::none && frame.file == StringId::none &&
          (frame.module != ModuleId::none || frame.module_offset != 0);
 }
 
-/// Frames in the order that modules are looked into.
+/// Frames in module order.
 std::vector<FrameId> unnamed_frames(const Tables& tables) {
   std::vector<FrameId> frames;
   for (std::uint32_t f = 1; f < tables.frames.size(); ++f)
@@ -29,7 +29,7 @@ std::vector<FrameId> unnamed_frames(const Tables& tables) {
   return frames;
 }
 
-/// Rows that are added to tables, each once.
+/// Rows added to tables, each once.
 class NewRows {
  public:
   explicit NewRows(Tables& tables) : tables_(&tables) {
@@ -57,14 +57,14 @@ class NewRows {
   std::map<FrameKey, FrameId> frames_;
 };
 
-/// For a frame that has become several: the callers of the innermost, which keeps the row, inner before outer.
+/// For a frame that became several: the callers of the innermost, which keeps the row; inner before outer.
 using Inlined = std::unordered_map<std::uint32_t, std::vector<FrameId>>;
 
-/// Puts the callers of inlined functions into the stacks; returns where each stack is now.
+/// Inserts the callers of inlined functions into the stacks; returns the new id of each stack.
 std::vector<StackId> expand_stacks(Tables& tables, const Inlined& inlined) {
   std::vector<StackId> now(tables.stacks.size());
   std::vector<Stack> stacks{Stack{}};
-  // Several stacks may go through the same expanded callers.
+  // Several stacks may share the same expanded callers.
   std::map<std::pair<FrameId, StackId>, StackId> known;
   for (std::uint32_t s = 1; s < tables.stacks.size(); ++s) {
     const Stack& stack = tables.stacks[s];
@@ -85,7 +85,7 @@ std::vector<StackId> expand_stacks(Tables& tables, const Inlined& inlined) {
 
 std::string file_name(const std::string& path) { return std::filesystem::path(path).filename().string(); }
 
-/// Why frames of a module have no names, if they have none because of the module.
+/// Why frames of a module have no names, if the module is the cause.
 class Problems {
  public:
   void add(const std::string& path, const ModuleSymbols& symbols, std::uint64_t frames) {
@@ -119,7 +119,7 @@ class Problems {
   std::uint64_t missing_frames_ = 0;
 };
 
-/// The row of a frame with a place in the source; module and offset stay.
+/// The row of a frame with a source position; module and offset stay.
 Frame named(const Frame& frame, const SourceFrame& source, NewRows& rows) {
   Frame result = frame;
   result.function = rows.string(source.function);
@@ -133,17 +133,17 @@ std::string module_and_offset(const Tables& tables, const Frame& frame) {
   return module + hexadecimal(frame.module_offset);
 }
 
-/// Gives names to the rows of native frames, a module's at a time.
+/// Names the rows of native frames, one module at a time.
 class FrameNamer {
  public:
   FrameNamer(Tables& tables, const SymbolOptions& options, Unnamed unnamed)
       : tables_(&tables), options_(&options), unnamed_(unnamed), rows_(tables) {}
 
-  /// `frames` are all in one module. `on_frame` is called before each.
+  /// `frames` must all be in one module. `on_frame` is called before each.
   void name(std::span<const FrameId> frames, const std::function<void()>& on_frame) {
     const ModuleId module = (*tables_)[frames.front()].module;
     const std::string path = (*tables_)[(*tables_)[module].path];
-    // Code that compilers made at run time, and the kernel's, is in no file.
+    // Code generated at run time, and the kernel's, is in no file.
     const bool in_a_file = !path.empty() && !path.starts_with('[');
     std::optional<ModuleSymbols> symbols;
     if (in_a_file && can_read_symbols()) symbols.emplace(path, (*tables_)[module], *options_);

@@ -1,4 +1,4 @@
-// In place of module_symbols.cpp and what it needs, where there is no libdw.
+// Replaces module_symbols.cpp and its dependencies in builds without libdw.
 #include "analyzer/symbols/debug_servers.h"
 #include "analyzer/symbols/symbols.h"
 

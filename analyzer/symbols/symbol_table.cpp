@@ -34,7 +34,7 @@ SymbolTable::SymbolTable(const ElfFile& file) {
     if (name == nullptr || *name == '\0') continue;
     std::uint64_t end = symbol.st_value + symbol.st_size;
     if (symbol.st_size == 0) {
-      // Hand-written code often has no size: it goes up to the next function, or to the end of its section.
+      // Hand-written assembly often has no size: it extends to the next function, or to the end of its section.
       GElf_Shdr section;
       if (gelf_getshdr(elf_getscn(file.elf(), symbol.st_shndx), &section) != nullptr)
         end = section.sh_addr + section.sh_size;

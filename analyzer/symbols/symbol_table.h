@@ -1,4 +1,4 @@
-// Names of functions from an ELF file's symbol table.
+// Function names from an ELF file's symbol table.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@ namespace memreel {
 class SymbolTable {
  public:
   SymbolTable() = default;
-  /// From .symtab, or when there is none from .dynsym.
+  /// Reads .symtab or, if there is none, .dynsym.
   explicit SymbolTable(const ElfFile& file);
 
-  /// It holds more than what the dynamic loader needs.
+  /// It has more than the dynamic loader needs.
   bool is_full() const { return is_full_; }
-  /// The function that covers an address of the file; empty when none does.
+  /// The function that covers an address of the file; empty if there is none.
   std::string at(std::uint64_t address) const;
 
  private:
   struct Symbol {
     std::uint64_t begin = 0, end = 0;
-    const char* name = nullptr;  // in the file
+    const char* name = nullptr;  // points into the file
   };
   std::vector<Symbol> symbols_;  // by address
   bool is_full_ = false;

@@ -1,4 +1,4 @@
-// From a place in a module to the functions and source lines that it was compiled from.
+// Maps positions in a module to functions and source lines.
 #pragma once
 
 #include <cstdint>
@@ -14,28 +14,28 @@
 namespace memreel {
 
 struct SymbolOptions {
-  std::filesystem::path sysroot;  // directory that holds the recorded machine's files; empty: this machine is that one
-  bool debuginfod = false;        // ask the servers in DEBUGINFOD_URLS for what is not found
-  std::vector<std::string> skip_frames;  // left out once they have their names (insight/skip_frames.h)
+  std::filesystem::path sysroot;         // directory with the recorded machine's files; empty: it is this machine
+  bool debuginfod = false;               // query the servers in DEBUGINFOD_URLS for what is not found
+  std::vector<std::string> skip_frames;  // removed once frames have names (insight/skip_frames.h)
 };
 
-/// A function that was running at a place: several when calls were inlined there.
+/// A function active at an address; there are several if calls were inlined there.
 struct SourceFrame {
   std::string function;  // demangled
-  std::string file;      // empty when only the symbol table is known
+  std::string file;      // empty if only the symbol table is available
   std::uint32_t line = 0;
 
   friend bool operator==(const SourceFrame&, const SourceFrame&) = default;
 };
 
-/// Whether this build can look into modules: it was built with elfutils' libdw.
+/// Whether this build can read modules: it was built with elfutils' libdw.
 bool can_read_symbols();
 
-/// A recorded module, and what this machine knows of it.
+/// A recorded module, and what this machine has of it.
 ///
-/// Its file is looked for under the sysroot and by its recorded path, its debug information in the file itself, in
-/// lib/debug/.build-id of both and where the file's .gnu_debuglink leads. A file is used only when its build-id is the
-/// recorded one; without build-ids its size has to agree. Where there is no debug information the symbol table serves.
+/// Its file is searched under the sysroot and at its recorded path; its debug information in the file itself, in
+/// lib/debug/.build-id of both, and via the file's .gnu_debuglink. A file is used only if its build ID matches the
+/// recorded one; without build IDs, its size must match. Without debug information, the symbol table is used.
 class ModuleSymbols {
  public:
   ModuleSymbols(std::string_view path, const Module& module, const SymbolOptions& options);
@@ -43,12 +43,12 @@ class ModuleSymbols {
   ModuleSymbols& operator=(ModuleSymbols&&) noexcept;
   ~ModuleSymbols();
 
-  /// The functions at `offset` bytes from the module's base, innermost first. Empty when nothing is known.
+  /// The functions at `offset` bytes from the module's base, innermost first. Empty if nothing is known.
   std::vector<SourceFrame> at(std::uint64_t offset);
 
   enum class Found : std::uint8_t { file, nothing, another_build };
   Found found() const;
-  /// Of `another_build`: what was found instead, e.g. "/usr/lib/libx.so has build-id 12ab34...".
+  /// For `another_build`: what was found instead, e.g. "/usr/lib/libx.so has build-id 12ab34...".
   const std::string& mismatch() const;
 
  private:
@@ -56,22 +56,22 @@ class ModuleSymbols {
   std::unique_ptr<Impl> impl_;
 };
 
-/// How far names could be found.
+/// How many names were found.
 struct SymbolFindings {
-  std::uint64_t native_frames = 0;  // distinct places that had no name
-  std::uint64_t named = 0;          // of those, how many have one now
-  /// One sentence for each reason why others have none, e.g. "libx.so: ...".
+  std::uint64_t native_frames = 0;  // distinct addresses without a name
+  std::uint64_t named = 0;          // of those, how many are named now
+  /// One sentence per reason why others remain unnamed, e.g. "libx.so: ...".
   std::vector<std::string> problems;
 };
 
 enum class Unnamed : std::uint8_t {
-  module_and_offset,  // frames without a name get "libx.so+0x1234" for one
-  left_alone,         // they keep none
+  module_and_offset,  // unnamed frames are named like "libx.so+0x1234"
+  left_alone,         // they remain unnamed
 };
 
-/// Gives the native frames of `tables` their functions, files and lines. Inlined calls become frames of their own,
-/// which moves stacks: the result's first member says for every stack of before which one it is now. Each distinct
-/// frame is looked up once; tables without native frames are left as they are.
+/// Adds functions, files and lines to the native frames of `tables`. Inlined calls become separate frames, which
+/// changes stack ids: the first member of the result maps each old stack to its new id. Each distinct frame is looked
+/// up once; tables without native frames stay unchanged.
 std::pair<std::vector<StackId>, SymbolFindings> name_frames(
     Tables& tables, const SymbolOptions& options, Unnamed unnamed,
     const std::function<void(std::uint64_t done, std::uint64_t total)>& on_progress = {});

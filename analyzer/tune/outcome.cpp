@@ -6,11 +6,11 @@
 namespace memreel {
 namespace {
 
-/// Nobody notices less over a whole run.
+/// A smaller difference over a whole run is not noticeable.
 constexpr double cost_margin_seconds = 0.05;
 constexpr double cost_margin = 0.1;
 
-/// Cheap ones first, among them the simple ones.
+/// Cheap ones first; among those, simple ones.
 void rank_equals(std::span<Outcome> outcomes) {
   if (outcomes.empty()) return;
   double least = outcomes.front().driver_seconds();

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t most_thresholds = 14;  // of max_split_size_mb
 
-/// Bytes asked for in all, by the size of the request in whole MiB.
+/// Total requested bytes, by request size in whole MiB.
 std::map<std::uint64_t, std::uint64_t> bytes_by_size(std::span<const Prepared> heaps) {
   std::map<std::uint64_t, std::uint64_t> bytes;
   for (const Prepared& heap : heaps)
@@ -26,8 +26,8 @@ std::map<std::uint64_t, std::uint64_t> bytes_by_size(std::span<const Prepared> h
   return bytes;
 }
 
-/// max_split_size_mb: a threshold makes oversize what is as large as it. So one for each tenth of the bytes that are
-/// asked for in requests that it may apply to, and the round numbers that people try.
+/// max_split_size_mb: blocks of at least the threshold are oversize. Tries a threshold for each tenth of the bytes in
+/// requests that it may apply to, and the round numbers that people try.
 std::vector<std::string> split_thresholds(const std::map<std::uint64_t, std::uint64_t>& bytes) {
   constexpr std::uint64_t least = 20;
   const auto first = bytes.lower_bound(least);
@@ -39,7 +39,7 @@ std::vector<std::string> split_thresholds(const std::map<std::uint64_t, std::uin
     if (std::ranges::find(thresholds, mib) == thresholds.end()) thresholds.push_back(mib);
   };
   double so_far = 0;
-  double next = 0;  // share of the bytes at which another threshold is due
+  double next = 0;  // share of the bytes at which the next threshold is due
   for (auto size = first; size != bytes.end(); ++size) {
     so_far += static_cast<double>(size->second) / total;
     if (so_far < next) continue;
@@ -64,8 +64,8 @@ std::vector<std::string> divisions(std::uint64_t largest_mib) {
   return values;
 }
 
-/// Of pinned host memory. A limit to what is cached is for large blocks: without a cache each request is a call of
-/// CUDA's, which page-locks its memory again.
+/// For pinned host memory. A cache limit is for large blocks: without a cache each request is a CUDA call, which
+/// page-locks its memory again.
 std::vector<Dimension> pinned_memory_space(const PolicySpec& baseline, std::uint64_t largest_mib) {
   std::vector<Dimension> space{{.parameter = TorchHostSettings::threshold_key, .values = {}},
                                {.parameter = TorchHostSettings::cached_key, .values = {}}};
@@ -87,7 +87,7 @@ bool is_plain(char c) {
 constexpr const char* segment_key = "large_segment_size_mb";
 constexpr const char* rounding_key = "max_non_split_rounding_mb";
 
-/// Whether the second is left to be what the first is, as PyTorch does by default.
+/// Whether the second follows the first, PyTorch's default.
 bool rounding_follows(const PolicySpec& spec) {
   const auto segment = spec.parameters.find(segment_key), rounding = spec.parameters.find(rounding_key);
   return segment != spec.parameters.end() && rounding != spec.parameters.end() && segment->second == rounding->second;
@@ -99,7 +99,7 @@ void set(PolicySpec& spec, const std::string& parameter, const std::string& valu
   if (follows) spec.parameters[rounding_key] = value;
 }
 
-/// Counts up through the digits of a number whose k-th digit is below bases[k]. False after the last.
+/// Counts up through the digits of a number whose k-th digit is below bases[k]. Returns false after the last.
 bool count_up(std::vector<std::size_t>& digits, std::span<const std::size_t> bases) {
   for (std::size_t k = 0; k < digits.size(); ++k) {
     if (++digits[k] < bases[k]) return true;
@@ -124,9 +124,9 @@ std::vector<Dimension> search_space(std::span<const Prepared> heaps, const Polic
   std::vector<Dimension> space;
   const auto add = [&](const char* parameter, std::vector<std::string> values) {
     const auto current = baseline.parameters.find(parameter);
-    if (current == baseline.parameters.end()) return;  // a setting that this build's policy does not have
+    if (current == baseline.parameters.end()) return;  // a setting that this build's policy lacks
     const auto& defaults = find_policy("torch.native")->info.defaults;
-    values.insert(values.begin(), defaults.at(parameter));  // to undo what the program was run with
+    values.insert(values.begin(), defaults.at(parameter));  // to undo the program's own setting
     Dimension dimension{.parameter = parameter};
     for (const std::string& value : values)
       if (value != current->second && std::ranges::find(dimension.values, value) == dimension.values.end())

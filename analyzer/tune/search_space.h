@@ -11,7 +11,7 @@
 
 namespace memreel {
 
-/// A parameter and the values to try, other than the one that the program ran with; best guess first.
+/// A parameter and the values to try, excluding the program's own; best guess first.
 struct Dimension {
   std::string parameter;
   std::vector<std::string> values;
@@ -19,13 +19,13 @@ struct Dimension {
   friend bool operator==(const Dimension&, const Dimension&) = default;
 };
 
-/// Whether the parameters of a policy are settings of PyTorch's: torch.native's, and torch.host's of pinned host
+/// Whether the parameters of a policy are PyTorch settings: those of torch.native, and of torch.host for pinned host
 /// memory.
 bool has_settings(const PolicySpec& spec);
 
 /// For programs that ran with `baseline`, a complete spec of torch.native or torch.host. Thresholds come from the sizes
-/// of the program's own requests. What can make no difference is left out: collecting garbage without a limit, segments
-/// for sizes that are never asked for. `limited`: the device has a capacity.
+/// of the program's own requests. Omits what can make no difference: garbage collection without a limit, segments for
+/// sizes that are never requested. `limited`: the device has a capacity.
 std::vector<Dimension> search_space(std::span<const Prepared> heaps, const PolicySpec& baseline, bool limited);
 
 /// `baseline` with one parameter changed, for every value of every dimension.
@@ -34,20 +34,20 @@ std::vector<PolicySpec> single_changes(const PolicySpec& baseline, std::span<con
 /// Every combination of at least two changes.
 std::vector<PolicySpec> combined_changes(const PolicySpec& baseline, std::span<const Dimension> dimensions);
 
-/// How many parameters differ.
+/// The number of parameters that differ.
 std::size_t changes(const PolicySpec& from, const PolicySpec& to);
 
-/// Whether the one thing that differs is expandable_segments:True.
+/// Whether expandable_segments:True is the only difference.
 bool only_expands(const PolicySpec& from, const PolicySpec& to);
 
-/// Of a complete spec that has settings, as in PYTORCH_CUDA_ALLOC_CONF:
+/// The value of PYTORCH_CUDA_ALLOC_CONF for a complete spec that has settings:
 /// "expandable_segments:True,max_split_size_mb:128". Empty for PyTorch's defaults.
 std::string conf_of(const PolicySpec& spec);
 
-/// The line for a shell that sets it, quoted where need be.
+/// The shell line that sets it, quoted if necessary.
 std::string export_line(const std::string& conf);
 
-/// The first release of PyTorch that has all settings of `spec`; empty when any supported one does.
+/// The first PyTorch release that has all settings of `spec`; empty if every supported one does.
 std::string needs_release(const PolicySpec& spec);
 
 }  // namespace memreel

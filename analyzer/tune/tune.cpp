@@ -21,7 +21,7 @@ Error out_of_memory() {
   return {.what = "not enough host memory to try that many settings at once", .remedy = "use fewer threads"};
 }
 
-/// A policy on heaps, some of which may be changed.
+/// A policy on heaps, some of which may be modified.
 struct Trial {
   BoundPolicy policy;
   std::span<const Prepared> heaps;
@@ -82,7 +82,7 @@ class Tuner {
     return trials;
   }
 
-  /// `changed` keeps what the trials are run on.
+  /// `changed` owns the heaps that the trials run on.
   Result<std::vector<Trial>> alternatives_to(std::vector<std::vector<Prepared>>& changed) {
     std::vector<Trial> trials;
     for (std::size_t i = 0; i < options_.questions.size(); ++i) {
@@ -153,7 +153,7 @@ class Tuner {
     return find_min_capacities();
   }
 
-  /// Replays `specs`, without those that were before and those whose values PyTorch does not take together.
+  /// Replays `specs`, except those already replayed and those whose values PyTorch does not accept together.
   Result<void> add(std::vector<PolicySpec> specs) {
     std::erase_if(specs, [](const PolicySpec& spec) { return !bind_policy(spec); });
     auto trials = trials_of(specs);
@@ -183,13 +183,13 @@ class Tuner {
     return least;
   }
 
-  /// What reserves more is not among the best. In the first round everything is of interest.
+  /// A setting that reserves more is not among the best. In the first round, everything matters.
   Bytes not_worth_finishing() const {
     if (result_.limited || result_.settings.empty()) return RunOptions{}.give_up_above;
     return Bytes{static_cast<std::uint64_t>(static_cast<double>(least_peak().count) * (1 + peak_margin))};
   }
 
-  /// Whether an allocator without any overhead would be better by more than what counts as equal.
+  /// Whether an allocator without any overhead would improve the peak by more than what counts as equal.
   bool worth_searching() const {
     if (result_.limited) return true;
     Bytes floor;
@@ -197,7 +197,7 @@ class Tuner {
     return saved_share(least_peak(), floor) > peak_margin;
   }
 
-  /// The dimensions with only those values that were best alone.
+  /// The dimensions with only the values that were best alone.
   std::vector<Dimension> best_of(std::span<const Dimension> space) const {
     std::vector<Outcome> ranked = result_.settings;
     rank(ranked, result_.limited);
@@ -214,7 +214,7 @@ class Tuner {
     return best;
   }
 
-  /// A power of two that a request was rounded to was at least half of it and a byte.
+  /// A request rounded to a power of two was at least half of it plus a byte.
   void find_least_unrounded_peak() {
     const auto settings = TorchHostSettings::parse(baseline_);
     std::vector<Prepared> heaps(heaps_.begin(), heaps_.end());
@@ -235,7 +235,7 @@ class Tuner {
     result_.least_unrounded_peak = most;
   }
 
-  /// How much larger an oversize block may be than its request matters only where blocks are oversize.
+  /// How much larger an oversize block may be than its request matters only if there are oversize blocks.
   std::vector<PolicySpec> refinements() const {
     std::vector<Outcome> ranked = result_.settings;
     rank(ranked, result_.limited);
@@ -253,7 +253,7 @@ class Tuner {
     return specs;
   }
 
-  /// A combination that does what fewer of its changes do as well says nothing.
+  /// Drops combinations that do no better than fewer of their changes.
   void drop_idle_changes() {
     const auto does_the_same = [](const Outcome& a, const Outcome& b) {
       return a.peak_reserved() == b.peak_reserved() && a.failures() == b.failures() &&
@@ -269,7 +269,7 @@ class Tuner {
     });
   }
 
-  /// Of the best few, when the question is what fits.
+  /// For the best few, if the question is what fits.
   Result<void> find_min_capacities() {
     if (!result_.limited) return {};
     std::vector<Outcome*> outcomes{&result_.baseline};

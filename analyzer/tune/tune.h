@@ -1,8 +1,9 @@
-// Which settings would have needed less memory, and is empty_cache() worth calling?
+// Which settings would have needed less memory, and whether empty_cache() is worth calling.
 //
-// Every answer is a replay. The search goes in three rounds: each setting alone, combinations of the best of each, and
-// what refines the best of those. The later rounds give up on a candidate as soon as it reserves more than the best so
-// far, which is exact: peaks only grow. They are left out when the least any allocator could do is not worth having.
+// Every answer is a replay. The search has three rounds: each setting alone, combinations of the best of each, and
+// refinements of the best of those. The later rounds stop replaying a candidate as soon as it reserves more than the
+// best so far, which is exact: peaks only grow. They are skipped if even the lower bound for every allocator is not
+// worth having.
 #pragma once
 
 #include <cstdint>
@@ -21,40 +22,40 @@
 namespace memreel {
 
 struct TuneOptions {
-  std::optional<DeviceModel> device;   // default: unlimited, or the capacity that the recorded failures imply
-  std::vector<PolicySpec> allocators;  // to be compared besides the settings
+  std::optional<DeviceModel> device;   // default: unlimited, or the capacity implied by the recorded failures
+  std::vector<PolicySpec> allocators;  // to compare in addition to the settings
   std::vector<WhatIf> questions;
   unsigned threads = 0;                                                      // 0: one per core
-  std::function<void(std::uint64_t done, std::uint64_t total)> on_progress;  // never called by two threads at once
+  std::function<void(std::uint64_t done, std::uint64_t total)> on_progress;  // calls are serialized
 };
 
 /// The answer to a WhatIf, for the settings that the program ran with.
 struct Alternative {
   WhatIf question;
-  std::size_t calls = 0;  // of empty_cache that were put in or taken out
+  std::size_t calls = 0;  // of empty_cache, inserted or removed
   Outcome outcome;
 };
 
 struct TuneResult {
-  Outcome baseline;                       // what the program ran with, replayed
-  std::vector<Outcome> settings;          // ranked; only those that were replayed to their end
+  Outcome baseline;                       // the program's own settings, replayed
+  std::vector<Outcome> settings;          // ranked; only those replayed to the end
   std::vector<Outcome> allocators;        // ranked
-  std::vector<Alternative> alternatives;  // as they were asked
+  std::vector<Alternative> alternatives;  // in the order of the questions
   std::uint64_t tried = 0, given_up = 0;  // settings
   bool limited = false;                   // by a capacity
-  /// What pinned host memory would take at least if nothing was rounded up; only where the sizes that were recorded are
-  /// rounded ones, as in all of PyTorch's histories with its default settings.
+  /// A lower bound for pinned host memory if nothing was rounded up; only if the recorded sizes are rounded ones, as in
+  /// all of PyTorch's histories with its default settings.
   std::optional<Bytes> least_unrounded_peak;
 
-  /// The setting to use; null when none is better.
+  /// The setting to use; null if none is better.
   const Outcome* recommended() const;
 };
 
-/// Why settings were recommended or not, in a sentence or two.
+/// Why settings were recommended or not, in one or two sentences.
 std::string verdict(const TuneResult& result);
 
-/// `heaps`: of one process. `baseline`: what it ran with; its settings are searched when it has any (has_settings()).
-/// Errors: an unknown policy or parameter; a question about steps of a trace without any.
+/// `heaps`: of one process. `baseline`: what it ran with; its settings are searched if it has any (has_settings()).
+/// Errors: an unknown policy or parameter; a question about steps for a trace without any.
 Result<TuneResult> tune(std::span<const Prepared> heaps, const PolicySpec& baseline, const TuneOptions& options);
 
 }  // namespace memreel

@@ -11,7 +11,7 @@ Bytes part(Bytes whole, double share) {
   return Bytes{static_cast<std::uint64_t>(static_cast<double>(whole.count) * std::clamp(share, 0.0, 1.0))};
 }
 
-/// Where the reserved memory went at its peak.
+/// The parts of the reserved memory at its peak.
 std::string peak_made_of(const ReplayResult& r) {
   const Bytes allocated = r.peak_reserved - part(r.peak_reserved, r.fragmentation_at_peak);
   const Bytes wasted = part(allocated, r.internal_waste);
@@ -42,7 +42,7 @@ std::string nothing_helps(const TuneResult& result) {
 std::string nothing_fits(const TuneResult& result) {
   const Outcome& base = result.baseline;
   for (const ReplayResult& r : base.heaps) {
-    // What failed does not count as live: with a limit the peak is only known to be at least this.
+    // Failed requests do not count as live: with a limit, the peak is only known to be at least this.
     if (r.first_failure && r.first_failure->live + r.first_failure->requested > r.device_model.capacity)
       return "Nothing fits: the program itself holds " + text_of(r.first_failure->live) + " when it requests another " +
              text_of(r.first_failure->requested) + ", more than the " + text_of(r.device_model.capacity) +

@@ -34,7 +34,7 @@ void add_empty_cache(std::uint32_t event, Prepared& to) {
   to.event.push_back(event);
 }
 
-/// All of a heap but its operations.
+/// A heap without its operations.
 Prepared without_rows(const Prepared& heap) {
   Prepared frame{.heap = heap.heap,
                  .device = heap.device,

@@ -1,4 +1,4 @@
-// The same program, had it called empty_cache elsewhere, or not at all.
+// The same program with other calls of empty_cache, or none.
 #pragma once
 
 #include <cstddef>
@@ -14,19 +14,19 @@
 
 namespace memreel {
 
-/// A question about what the program might have done otherwise.
+/// A question about what the program might have done differently.
 struct WhatIf {
   enum class Kind : std::uint8_t {
-    empty_cache_at_steps,   // at the end of every `every`-th step
+    empty_cache_at_steps,   // after every `every`-th step
     empty_cache_at_events,  // after every `every` operations
-    empty_cache_at_oom,     // before a request fails, which is then tried again
-    no_empty_cache,         // without the calls that the program made
+    empty_cache_at_oom,     // before a request fails, which is then retried
+    no_empty_cache,         // without the program's own calls
     policy,                 // with another allocator
   };
   Kind kind = Kind::empty_cache_at_steps;
   std::uint64_t every = 1;
   PolicySpec policy;
-  std::string text;  // as it was asked
+  std::string text;  // as given
 };
 
 /// "empty_cache@step", "empty_cache@every:10" (steps), "empty_cache@every:5000events", "empty_cache@oom",
@@ -39,11 +39,11 @@ Prepared with_empty_cache(const Prepared& heap, std::span<const std::uint32_t> r
 /// `heap` without the program's calls of empty_cache.
 Prepared without_empty_cache(const Prepared& heap);
 
-/// Rows before which a question of kind empty_cache_at_steps or _at_events puts a call. Empty when the heap has fewer
+/// Rows before which a question of kind empty_cache_at_steps or _at_events inserts a call. Empty if the heap has fewer
 /// steps or operations.
 std::vector<std::uint32_t> rows_of_calls(const Prepared& heap, const WhatIf& question);
 
-/// How many calls of empty_cache the program made.
+/// The number of the program's calls of empty_cache.
 std::size_t empty_cache_calls(const Prepared& heap);
 
 }  // namespace memreel

@@ -12,9 +12,9 @@
 namespace memreel {
 namespace {
 
-/// Below this share of the peak a setting is not worth the change, as in tune.
+/// The share of the peak below which a setting is not worth the change, as in tune.
 constexpr double worth_it = 0.01;
-/// A site that holds more than this explains nothing.
+/// A site that holds more than this share explains nothing.
 constexpr double nearly_all = 0.9;
 
 bool is_framework(const Tables& tables, const HeapHistory& history) {
@@ -141,12 +141,12 @@ std::string change_between(const std::string& before, const std::string& after) 
   return added.empty() ? "without " + removed : added;
 }
 
-/// Of those tried, the best that such a program can use.
+/// Finds the best tried remedy that such a program can use.
 bool is_usable(const Remedy& remedy, bool is_torch) {
   return is_torch ? remedy.kind == RemedyKind::setting : remedy.outcome.policy.name == "cuda.async";
 }
 
-/// Whether the history before the recording made the peak: a replay of the rest says nothing about it.
+/// Whether the peak precedes the recording: a replay of the rest says nothing about it.
 bool lacks_the_peak(const Trace& trace, const Remedies& remedies, const HeapHistory& heap) {
   return trace.losses.began_late && static_cast<double>(remedies.baseline_peak.count) <
                                         static_cast<double>(heap.peak_reserved.count) * (1 - worth_it);
@@ -171,7 +171,7 @@ std::optional<Verdict::Setting> setting_of(const Remedies& remedies, const HeapH
   const bool saves = best->outcome.failures() == setting.failed_before &&
                      static_cast<double>(setting.best_saved) >= worth_it * static_cast<double>(setting.peak.count) &&
                      setting.best_saved > 0;
-  // With a limit that requests failed at, what counts is that they are served, not a lower peak.
+  // At a limit where requests failed, serving them counts, not a lower peak.
   if (setting.failed_before > 0 ? !serves_more : !saves) return setting;
   setting.text = setting.change = best->text;
   if (remedies.is_torch) {

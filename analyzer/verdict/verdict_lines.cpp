@@ -10,12 +10,12 @@
 namespace memreel {
 namespace {
 
-constexpr std::size_t room = 68;  // of 80 columns, beside the longest topic
+constexpr std::size_t room = 68;  // of 80 columns, next to the longest topic
 constexpr std::size_t most_holders = 3;
-/// Less than this of the peak is no fragmentation that anybody would act on.
+/// A smaller share of the peak is no fragmentation worth acting on.
 constexpr double fragmented = 0.05;
 
-/// A place in at most `width` columns: "step (train.py:41)", else "train.py:41", else the ends of it.
+/// A place in at most `width` columns: "step (train.py:41)", else "train.py:41", else its ends.
 std::string name(const std::string& text, std::size_t width) {
   if (display_width(text) <= width) return text;
   const std::size_t open = text.rfind(" (");
@@ -32,13 +32,13 @@ std::string base_name(const std::string& place) {
   return clipped_middle(path.substr(path.rfind('/') + 1), 34);
 }
 
-/// `before`, a place and `after` in one line.
+/// Joins `before`, a place and `after` in one line.
 std::string line_with(const std::string& before, const std::string& place, const std::string& after = {}) {
   const std::size_t rest = display_width(before) + display_width(after);
   return before + name(place, room - std::min(room - 12, rest)) + after;
 }
 
-/// "61 %"; "0.4 %" where less than one would read as nothing.
+/// "61 %"; "0.4 %" where rounding would give zero.
 std::string percent(double share) {
   const double value = share * 100;
   std::array<char, 32> text{};

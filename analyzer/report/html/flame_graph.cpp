@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t deepest = 64;
 constexpr std::size_t most_text = 120;  // bytes of a frame's name
-constexpr std::size_t most_label = 60;  // that are shown in its place
+constexpr std::size_t most_label = 60;  // shown in place
 
 /// The whole tree, without positions.
 class Builder {
@@ -41,7 +41,7 @@ class Builder {
     const auto narrower = [&](std::pair<std::uint32_t, std::uint32_t> a, std::pair<std::uint32_t, std::uint32_t> b) {
       return std::pair(nodes_[a.first].size, b.first) < std::pair(nodes_[b.first].size, a.first);
     };
-    // Pairs of a node here and its place in the result.
+    // Pairs of a node here and its index in the result.
     std::priority_queue<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::pair<std::uint32_t, std::uint32_t>>,
                         decltype(narrower)>
         open(narrower);

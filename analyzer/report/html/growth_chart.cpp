@@ -98,7 +98,7 @@ class Chart {
            std::string(thin) + "\" d=\"" + path + "\"/>\n";
   }
 
-  /// Round whatever the picture is stretched to: a line of no length with round ends.
+  /// Round however the chart is stretched: a zero-length line with round caps.
   std::string dot(std::uint64_t at, Bytes bytes, const std::string& kind, const std::string& what,
                   const std::string& colour, int size) const {
     return "<path class=\"dot-" + kind + "\" style=\"fill:none;stroke:var(" + colour +
@@ -107,7 +107,7 @@ class Chart {
            text_of(bytes) + " " + what + "</title></path>\n";
   }
 
-  /// The numbers below, but none on top of another.
+  /// The axis numbers, omitting overlapping ones.
   std::string ticks() const {
     std::set<std::uint64_t> values;
     for (const GrowthChart::Recorded& p : chart_.recorded) values.insert(p.at);

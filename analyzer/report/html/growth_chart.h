@@ -1,4 +1,4 @@
-// What a program needs over the size that it runs at, as a picture in HTML that needs nothing else.
+// A program's memory over the size it runs at, as a self-contained HTML chart.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace memreel {
 
-/// An SVG that stretches to the width of the page, from 0 to the largest value and to the most bytes. A limit above
-/// three times those is said, not drawn: the curve would be flat. Empty without points.
+/// An SVG that stretches to the width of the page, from 0 to the largest value and to the most bytes. A limit more than
+/// three times as high is mentioned instead of drawn: the curve would be flat. Empty without points.
 std::string growth_chart(const GrowthChart& chart);
 
 }  // namespace memreel

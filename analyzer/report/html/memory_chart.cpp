@@ -35,7 +35,7 @@ std::string memory_chart(const MemoryTimeline& timeline) {
             .seconds = seconds(timeline)};
   for (const MemoryColumn& column : timeline.columns)
     plot.highest = std::max({plot.highest, column.reserved.most, column.allocated.most, column.live.most});
-  // What was held all the time in full colour, what was held at times above it in a lighter one.
+  // The minimum of each column in full colour, the range up to its maximum in a lighter one.
   const auto area = [&](const std::string& name, Range range) {
     for (const auto& [kind, edge] : {std::pair{"most", &MemoryRange::most}, std::pair{"least", &MemoryRange::least}})
       plot.shapes += "<path class=\"" + name + " " + kind + "\" d=\"" +
@@ -55,7 +55,7 @@ std::string category_chart(const MemoryTimeline& timeline, const CategoryTimelin
   Plot plot{.label = "live memory over time, by category",
             .columns = categories.columns.size(),
             .seconds = seconds(timeline)};
-  // Each area reaches down to the axis; those drawn later, from the top of the stack to its bottom, cover the rest.
+  // Each area reaches down to the axis; areas drawn later, from the top of the stack to its bottom, cover the rest.
   std::vector<std::string> colours;
   std::vector<Bytes> stacked(categories.columns.size());
   for (const CategoryStyle& style : category_styles()) {

@@ -8,8 +8,7 @@
 namespace memreel {
 namespace {
 
-// Colours of data are those of Okabe and Ito, which people with any colour vision tell apart. Red is for leaks and
-// failures only.
+// Data colours are those of Okabe and Ito, distinguishable with any colour vision. Red is for leaks and failures only.
 constexpr std::string_view style = R"css(
 :root{color-scheme:light dark;--ground:#fff;--panel:#f6f7f8;--text:#1c2126;--quiet:#66707a;--line:#e1e5e8;
 --blue:#0072b2;--sky:#56b4e9;--orange:#e69f00;--bad:#c62f18;--own:#f3cf8a;--library:#c4e2f5;--root:#e1e5e8;--ink:#1c2126}
@@ -67,7 +66,7 @@ th,td{padding-right:14px}}
 @media print{.flame,.plot{break-inside:avoid}}
 )css";
 
-// Works without: charts and flames are there, and titles say what scripts say sooner.
+// The page works without it: charts and flame graphs are static, and titles show what scripts show faster.
 constexpr std::string_view script = R"js(
 const say=m=>m>=1024?(m/1024).toFixed(2)+' GiB':m+' MiB';
 document.querySelectorAll('.plot[data-names]').forEach(plot=>{
@@ -95,7 +94,7 @@ std::string html_page(const std::string& title, const std::string& body) {
   std::string page =
       "<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n"
       "<meta name=viewport content=\"width=device-width,initial-scale=1\">\n"
-      // Nothing is fetched, whatever a trace may have smuggled in.
+      // Nothing is fetched, whatever a trace may contain.
       "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; style-src 'unsafe-inline'; script-src "
       "'unsafe-inline'\">\n<title>" +
       html_escaped(title) + "</title>\n<style>";

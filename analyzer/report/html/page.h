@@ -1,4 +1,4 @@
-// The frame of a report in HTML: one file that needs no network, light or dark as the reader's system is.
+// The frame of an HTML report: one file that needs no network, light or dark according to the reader's system.
 #pragma once
 
 #include <string>

@@ -10,7 +10,7 @@
 namespace memreel {
 namespace {
 
-constexpr double plot_height = 1000;  // of the picture, in its own units
+constexpr double plot_height = 1000;  // of the chart, in its own units
 
 /// Names and values in MiB, for the page's script.
 std::string data_of(const std::vector<PlotSeries>& series) {

@@ -1,5 +1,5 @@
-// What pictures over time have in common: an SVG that stretches to the width of the page, its axes, and the values that
-// are shown to who points at it.
+// The common part of charts over time: an SVG that stretches to the width of the page, its axes, and the values shown
+// at the pointer.
 #pragma once
 
 #include <span>
@@ -19,7 +19,7 @@ struct PlotSeries {
 
 struct Plot {
   std::string legend;  // HTML
-  std::string label;   // for who can't see it
+  std::string label;   // for screen readers
   std::string shapes;  // SVG, in a box as wide as there are columns, 1000 high
   Bytes highest;       // at the top
   std::size_t columns = 0;
@@ -27,12 +27,12 @@ struct Plot {
   std::vector<PlotSeries> series;
 };
 
-/// As SVG writes it, with five digits.
+/// Formatted for SVG, with five digits.
 std::string svg_number(double value);
 
 std::string plot_html(const Plot& plot);
 
-/// A path below steps from column to column, closed at the bottom.
+/// A path that steps from column to column, closed at the bottom.
 std::string steps_path(std::span<const Bytes> values, Bytes highest);
 
 }  // namespace memreel
