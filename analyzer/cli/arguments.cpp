@@ -19,7 +19,7 @@ Result<Bytes> parse_device_size(std::string_view text) {
   if (!size || *size >= least) return size;
   return Error{.what = text_of(size->count) + (size->count == 1 ? " byte?" : " bytes?"),
                .where = "--capacity",
-               .remedy = "say " + std::to_string(std::max<std::uint64_t>(1, size->count)) + "GiB"};
+               .remedy = "write " + std::to_string(std::max<std::uint64_t>(1, size->count)) + "GiB"};
 }
 
 Result<std::optional<DeviceModel>> parse_capacity(std::string_view text) {

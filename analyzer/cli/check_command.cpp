@@ -62,7 +62,7 @@ Result<double> parse_share(std::string_view text, std::string where) {
   if (problem != std::errc{} || end != number.data() + number.size() || !(value >= 0 && value <= 1))
     return Error{.what = "'" + std::string(text) + "' is not a fraction or percentage",
                  .where = std::move(where),
-                 .remedy = "say 0.15 or 15%"};
+                 .remedy = "write 0.15 or 15%"};
   return value;
 }
 
@@ -363,7 +363,7 @@ void add_check_command(CLI::App& app, Exit& exit) {
                       "Judge all ranks of a job: recordings or directories of them (docs/fleet.md)");
   command
       ->add_option("--world-size", arguments->fleet.world_size,
-                   "With --fleet: how many ranks the job has [what recordings say, else the highest rank]")
+                   "With --fleet: number of ranks in the job [from the recordings, else the highest rank]")
       ->check(CLI::PositiveNumber);
   command->add_option("--rank-pattern", arguments->fleet.rank_pattern, "With --fleet: as in memreel fleet");
   command->add_option("--max-p99", arguments->fleet.max_p99,

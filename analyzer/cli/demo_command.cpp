@@ -42,7 +42,7 @@ Exit run_demo() {
   if (trace.empty())
     return fail({.what = "the sample recording is not installed",
                  .where = "share/memreel/samples",
-                 .remedy = "install memreel anew, or say memreel report TRACE of a recording of yours"});
+                 .remedy = "reinstall memreel, or run memreel report TRACE on a recording of your own"});
   for (const Scene& scene : scenes()) {
     std::vector<std::string> words = scene.words;
     words.insert(words.begin() + 1, trace.string());
@@ -53,8 +53,8 @@ Exit run_demo() {
     std::cout << '\n';
   }
   std::cout << bold("Next") << "\n\n"
-            << "memreel record python train.py     record a program of yours\n"
-               "memreel report snapshot.pickle     or read what PyTorch recorded of itself\n"
+            << "memreel record python train.py     record your own program\n"
+               "memreel report snapshot.pickle     or read a recording made by PyTorch itself\n"
                "memreel view "
             << trace.string() << "\n"
             << "memreel --help                     all commands\n";

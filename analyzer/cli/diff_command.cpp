@@ -279,13 +279,13 @@ void add_diff_command(CLI::App& app, Exit& exit) {
   CLI::App* const command = app.add_subcommand("diff", "Compare the live memory of two runs or instants");
   const auto arguments = std::make_shared<DiffArguments>();
   command->add_option("A", arguments->a, "Before: a trace, or TRACE@INSTANT; see below")->required();
-  command->add_option("B", arguments->b, "Now: likewise; @INSTANT alone means the same trace")->required();
+  command->add_option("B", arguments->b, "After: likewise; @INSTANT alone means the same trace")->required();
   add_memory_option(*command, arguments->memory_limit);
   command->add_option("--top", arguments->top, "Stacks to show for each heap [10]");
   command
       ->add_option("--map", arguments->map,
-                   "Which device of A is which of B, e.g. 0=1; repeatable, comma lists [by role: the only one, else in "
-                   "order]")
+                   "Which device of A corresponds to which of B, e.g. 0=1; repeatable, comma lists [by role: the only "
+                   "one, else in order]")
       ->delimiter(',')
       ->allow_extra_args(false);
   add_stack_options(*command, arguments->symbols);

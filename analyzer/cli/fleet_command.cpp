@@ -218,7 +218,7 @@ Exit run_merge(const FleetArguments& arguments) {
 void add_judging_options(CLI::App& command, FleetArguments& arguments) {
   command
       .add_option("--world-size", arguments.world_size,
-                  "How many ranks the job has [what recordings say, else the highest rank]")
+                  "Number of ranks in the job [from the recordings, else the highest rank]")
       ->check(CLI::PositiveNumber);
   command.add_option("--mesh", arguments.mesh, "How ranks are laid out, slowest axis first, e.g. pp=4,dp=4");
   command.add_option("--capacity", arguments.capacity, "Memory of each device, e.g. 80GiB [as recorded]");
@@ -240,18 +240,17 @@ void add_reading_options(CLI::App& command, FleetArguments& arguments) {
 
 void add_limits(CLI::App& command, FleetArguments& arguments) {
   command.add_option("--jobs,-j", arguments.jobs, "Recordings read at once [one per core]");
-  command.add_option("--memory-limit", arguments.memory_limit, "Memory that reading one recording may take [16GiB]");
-  command.add_option("--time-limit", arguments.time_limit, "Seconds that reading one recording may take [600]");
+  command.add_option("--memory-limit", arguments.memory_limit, "Memory limit for reading one recording [16GiB]");
+  command.add_option("--time-limit", arguments.time_limit, "Limit in seconds for reading one recording [600]");
 }
 
 void add_map_command(CLI::App& fleet, const std::shared_ptr<FleetArguments>& arguments, Exit& exit) {
   CLI::App* const map =
-      fleet.add_subcommand("map", "Do one part of the work, on many machines: a result file per recording");
+      fleet.add_subcommand("map", "Do one part of the work, on one of many machines: a result file per recording");
   map->add_option("FILES", arguments->files, "Recordings or directories of them")->required();
   map->add_option("-o,--output", arguments->out, "Directory of the results, which all parts share")->required();
-  map->add_option(
-      "--shard", arguments->shard,
-      "Which part, of how many, e.g. 0/8 [what Slurm, Open MPI, PMI, torchrun or Kubernetes say, else all]");
+  map->add_option("--shard", arguments->shard,
+                  "Part and number of parts, e.g. 0/8 [from Slurm, Open MPI, PMI, torchrun or Kubernetes, else all]");
   map->add_flag("--resume", arguments->resume, "Skip recordings that are done, unless they have changed");
   add_reading_options(*map, *arguments);
   add_limits(*map, *arguments);

@@ -310,7 +310,7 @@ class TextPage {
       line("skipped, not recordings: " + std::to_string(report_.skipped.size()) + " files, such as " +
            report_.skipped.front().filename().string());
     if (!fleet_.launchers.empty())
-      line("left out, having neither a rank nor memory: " + std::to_string(fleet_.launchers.size()) + ", such as " +
+      line("left out, with neither a rank nor memory: " + std::to_string(fleet_.launchers.size()) + ", such as " +
            std::filesystem::path(fleet_.launchers.front()).filename().string());
   }
 

@@ -32,7 +32,7 @@ const std::array<Group, 6>& groups() {
       {"See it work", {"demo"}},
       {"Record", {"record", "attach", "detach", "dump", "top", "import", "symbols"}},
       {"Find out who holds the memory, what leaks, and why it ran out", {"report", "view", "diff", "info", "export"}},
-      {"Find out what would need less", {"tune", "replay", "verify", "predict"}},
+      {"Find out what would need less memory", {"tune", "replay", "verify", "predict"}},
       {"Judge all ranks of a job", {"fleet"}},
       {"Keep it that way in continuous integration", {"check"}},
   }};
@@ -160,7 +160,7 @@ std::optional<Error> unknown_word(CLI::App& app, std::span<char* const> words) {
   if (std::ranges::find(commands, name) == commands.end()) {
     std::error_code ignored;
     std::string otherwise = "memreel --help lists the commands";
-    if (std::filesystem::is_regular_file(name, ignored)) otherwise = "say memreel report " + name;
+    if (std::filesystem::is_regular_file(name, ignored)) otherwise = "try memreel report " + name;
     return Error{.what = "unknown command '" + name + "'", .remedy = suggestion(name, commands, otherwise)};
   }
   const CLI::App* command = app.get_subcommand(name);

@@ -117,7 +117,7 @@ void add_import_command(CLI::App& app, Exit& exit) {
   for (const ImportFormat& format : import_formats()) {
     formats += "\n  " + std::string(format.name) + "  " + std::string(format.description);
   }
-  command->add_option("--format", arguments->format, "Format of FILE [found from its content]");
+  command->add_option("--format", arguments->format, "Format of FILE [detected from its content]");
   command->add_flag("--json", arguments->json, "One JSON document (memreel.import/1) instead of text");
   command->footer("Formats:" + formats +
                   "\n\nExamples:\n"

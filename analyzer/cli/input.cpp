@@ -80,7 +80,7 @@ void add_trace_options(CLI::App& command, std::filesystem::path& file, Bytes& me
 
 void add_torch_version_option(CLI::App& command, std::string& release, std::string_view otherwise) {
   command.add_option("--torch-version", release,
-                     "The release of PyTorch whose rules are replayed, e.g. 2.12 [the one that the history tells" +
+                     "PyTorch release whose rules are replayed, e.g. 2.12 [the one stated by the history" +
                          (otherwise.empty() ? "" : ", else " + std::string(otherwise)) + "]");
 }
 
@@ -93,21 +93,21 @@ void add_memory_option(CLI::App& command, Bytes& memory_limit) {
           throw CLI::ValidationError("--max-memory: '" + text + "' is not a size such as 4GiB");
         memory_limit = *size;
       },
-      "Most memory that the file may ask for, e.g. 4GiB [64 times its size, at most a quarter of the machine's]");
+      "Memory limit for reading the file, e.g. 4GiB [64 times its size, at most a quarter of the machine's]");
 }
 
 void add_symbol_options(CLI::App& command, SymbolOptions& symbols) {
   command.add_option("--sysroot", symbols.sysroot,
                      "Directory with the recorded machine's files, to name native frames [/]");
   command.add_flag("--debuginfod", symbols.debuginfod,
-                   "Ask the servers in DEBUGINFOD_URLS for missing debug information");
+                   "Query the servers in DEBUGINFOD_URLS for missing debug information");
 }
 
 void add_stack_options(CLI::App& command, SymbolOptions& symbols) {
   add_symbol_options(command, symbols);
   command
       .add_option("--skip-frame", symbols.skip_frames,
-                  "Leave frames out of stacks whose function or file matches PATTERN, such as your own wrappers of "
+                  "Remove frames whose function or file matches PATTERN from stacks, such as your own wrappers of "
                   "an allocator; repeatable; * matches anything, ^ and $ the ends")
       ->type_name("PATTERN")
       ->expected(1)

@@ -96,7 +96,7 @@ int run(int argc, char** argv) {
   try {
     if (thrown) std::rethrow_exception(thrown);
   } catch (const std::bad_alloc&) {
-    constexpr std::string_view line = "memreel: error: not enough memory (free memory, or take a machine with more)\n";
+    constexpr std::string_view line = "memreel: error: not enough memory (free memory, or use a machine with more)\n";
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
     ::_exit(static_cast<int>(Exit::unusable));
   } catch (...) {
@@ -114,7 +114,7 @@ int main(int argc, char** argv) {
     std::string what = "not enough memory for 'memreel";
     for (int i = 1; i < std::min(argc, 3); ++i) what += " " + std::string(argv[i]);
     return static_cast<int>(memreel::cli::fail(
-        {.what = what + "'", .remedy = "free memory, take a machine with more, or a shorter trace"}));
+        {.what = what + "'", .remedy = "free memory, or use a machine with more, or a shorter trace"}));
   } catch (const std::exception& problem) {
     // No other exception crosses a function boundary in this project.
     return static_cast<int>(memreel::cli::fail({.what = problem.what()}));

@@ -154,14 +154,14 @@ Result<PageServer> PageServer::listen(const std::string& host, std::uint16_t por
   if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0)
     return Error{.what = "'" + host + "' is not an address of this computer",
                  .where = "--host",
-                 .remedy = "write numbers: 127.0.0.1 for this computer alone, 0.0.0.0 for everybody"};
+                 .remedy = "give a numeric address: 127.0.0.1 for this computer only, 0.0.0.0 for all"};
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, ::freeaddrinfo);
   Socket socket(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int yes = 1;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   if (socket.get() < 0 || ::bind(socket.get(), found->ai_addr, found->ai_addrlen) != 0 ||
       ::listen(socket.get(), most_connections) != 0)
-    return problem("can't listen", where, "name another port, or none: then a free one is taken");
+    return problem("can't listen", where, "name another port, or none to use a free one");
   sockaddr_storage bound{};
   socklen_t size = sizeof bound;
   std::array<char, NI_MAXSERV> service{};
@@ -170,7 +170,7 @@ Result<PageServer> PageServer::listen(const std::string& host, std::uint16_t por
                     NI_NUMERICSERV) != 0)
     return problem("can't listen", where, "");
   std::optional<std::string> root = random_root();
-  if (!root) return problem("there are no random numbers for an address that nobody guesses", "", "");
+  if (!root) return problem("can't get random numbers for an unguessable address", "", "");
   return PageServer(socket.release(), static_cast<std::uint16_t>(std::stoi(service.data())), *std::move(root));
 }
 

@@ -92,7 +92,7 @@ Exit run_predict(const PredictArguments& arguments) {
   if (!targets) return fail(targets.error());
   if (arguments.to.empty() && !arguments.capacity.empty()) targets->clear();
   if (arguments.to.empty() && arguments.capacity.empty())
-    return fail({.what = "nothing to predict", .remedy = "say --to " + names.front() + "=N, --capacity, or both"});
+    return fail({.what = "nothing to predict", .remedy = "give --to " + names.front() + "=N, --capacity, or both"});
   if (!arguments.output.empty() && targets->size() > 1)
     return fail({.what = "one trace holds one prediction", .where = "-o", .remedy = "give one value with --to"});
 
@@ -118,7 +118,7 @@ Exit run_predict(const PredictArguments& arguments) {
 
 void add_predict_command(CLI::App& app, Exit& exit) {
   CLI::App* const command = app.add_subcommand(
-      "predict", "Say what a larger run will need, from recordings of small ones; what fits on a card");
+      "predict", "Predict what a larger run needs, from recordings of small ones, and what fits on a card");
   const auto arguments = std::make_shared<PredictArguments>();
   command
       ->add_option("RECORDING", arguments->recordings,
@@ -126,14 +126,14 @@ void add_predict_command(CLI::App& app, Exit& exit) {
       ->required();
   command
       ->add_option("--to", arguments->to,
-                   "Values to predict, e.g. batch=8,16,32; of several parameters all combinations")
+                   "Values to predict, e.g. batch=8,16,32; with several parameters, all combinations")
       ->allow_extra_args(false);
   std::string known;
   for (const Card& card : cards()) known += (known.empty() ? "" : " ") + std::string(card.name);
   command->add_option(
       "--capacity", arguments->capacity,
       "Memory that the allocator may reserve, e.g. 24GiB, or a card, less what it needs for other things; "
-      "says which values fit");
+      "shows which values fit");
   command->add_option("--policy", arguments->policy, "Allocator of the predicted run, as in replay [the recorded one]");
   command->add_option("-o,--output", arguments->output,
                       "Write the predicted run as a trace, which every command reads");

@@ -73,7 +73,7 @@ void print_device(const Predictor& predictor, const PredictReport& report) {
   std::cout << "capacity " << text_of(*device.capacity);
   if (!device.card.empty())
     std::cout << ": " << device.card << " less " << text_of(device.others) << " for "
-              << (device.assumed ? "the CUDA context and libraries, which is assumed" : "what else was seen in use");
+              << (device.assumed ? "the CUDA context and libraries, which is assumed" : "other memory seen in use");
   std::cout << '\n';
   const std::string& searched = predictor.options().names[report.which];
   if (report.largest_whole && *report.largest_whole > 0)

@@ -249,7 +249,7 @@ Result<bool> ask_of_pinned_memory(const std::vector<PolicySpec>& specs) {
   if (const auto other = std::ranges::find_if_not(specs, is_host); other != specs.end())
     return Error{.what = host->name + " is of pinned host memory, " + other->name + " of a device's",
                  .where = "--policy",
-                 .remedy = "ask for them one after the other"};
+                 .remedy = "run them one after the other"};
   return true;
 }
 
@@ -383,9 +383,10 @@ void add_replay_command(CLI::App& app, Exit& exit) {
                     "Read a .reel again for each policy instead of holding it in memory; the default from " +
                         text_of(most_events_in_memory) + " events on; without address_stability");
   command
-      ->add_option("--on-device", arguments->on_device,
-                   "Policies to run on a real GPU, beside the model: cuda.malloc, cuda.async, or one that places "
-                   "blocks in segments; repeatable, comma lists")
+      ->add_option(
+          "--on-device", arguments->on_device,
+          "Policies to run on a real GPU, in addition to the model: cuda.malloc, cuda.async, or one that places "
+          "blocks in segments; repeatable, comma lists")
       ->allow_extra_args(false);
   command->add_option("--gpu", arguments->gpu.number, "Which GPU [0]");
   const std::map<std::string, gpu::SegmentsBy> ways{{"malloc", gpu::SegmentsBy::malloc}, {"map", gpu::SegmentsBy::map}};

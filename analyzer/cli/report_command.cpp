@@ -199,15 +199,14 @@ void add_report_command(CLI::App& app, Exit& exit) {
   command->add_option(
       "--by", arguments->by,
       "Group live memory by stack, line, function, module, library, layer, category, phase, thread, stream, pool, "
-      "device or metadata (what the program said of it); line and function are the innermost of your own code or of a "
+      "device or metadata (attached by the program); line and function are the innermost of your own code or of a "
       "model's layer [line]");
   command->add_option("--at", arguments->at,
-                      "Instant to show, rather than the peak and the end: peak, end, step:N, event:N, phase:forward, "
+                      "Instant to show instead of the peak and the end: peak, end, step:N, event:N, phase:forward, "
                       "range:NAME (its peak), 12.5s");
   command->add_option("--top", arguments->options.top, "Groups to show per table [10]");
-  command->add_flag(
-      "--live", arguments->sections.live,
-      "Who holds the memory, at its peak and at the end; what a report without any such option begins with");
+  command->add_flag("--live", arguments->sections.live,
+                    "Who holds the memory, at its peak and at the end; a report without such options begins with this");
   command->add_flag("--leaks", arguments->sections.leaks,
                     "Memory that grows step after step and is never freed, and what is held, not leaked");
   add_leak_options(*command, arguments->leaks);
@@ -224,8 +223,8 @@ void add_report_command(CLI::App& app, Exit& exit) {
       "text, json, markdown (for a pull request) or html (one offline page) [by the output's suffix, else text]");
   command->add_option("-o,--output", arguments->output, "File to write [standard output]");
   command->add_flag("--interactive", arguments->interactive,
-                    "With -o FILE.html: the viewer itself, with the trace in it, as one page that opens from a disk");
-  command->add_flag("--json", arguments->json, "The same as --format json (memreel.report/1)");
+                    "With -o FILE.html: the viewer with the trace embedded, as one page that opens from disk");
+  command->add_flag("--json", arguments->json, "Same as --format json (memreel.report/1)");
   command->footer(
       "Examples:\n"
       "  memreel report run.reel\n"

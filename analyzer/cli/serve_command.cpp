@@ -58,7 +58,8 @@ void say_where(const ServeArguments& arguments, const PageServer& server) {
     std::cout << "From another computer, run this there first, then open the same address:\n  ssh -N -L " << port << ':'
               << host << ':' << port << ' ' << this_computer() << '\n';
   std::cout << "Press Ctrl+C to stop." << std::endl;
-  if (!is_loopback) note("whoever reaches this computer and has that address can read the trace, also on its way");
+  if (!is_loopback)
+    note("anyone who can reach this computer and knows that address can read the trace, also in transit");
 }
 
 Exit serve(const ServeArguments& arguments) {
@@ -108,7 +109,7 @@ Exit serve_view(std::span<char* const> words) {
   bool serves = true;  // always set when this function is called
   app.add_flag("--serve", serves, "Serve the viewer as a page; a number after it is the port");
   app.add_option("--port", arguments.port, "Port [a free one]");
-  app.add_option("--host", arguments.host, "Address to listen at [127.0.0.1: this computer alone]");
+  app.add_option("--host", arguments.host, "Address to listen on [127.0.0.1: this computer only]");
   add_memory_option(app, arguments.memory_limit);
   app.footer(
       "Examples:\n"

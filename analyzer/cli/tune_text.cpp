@@ -119,7 +119,7 @@ std::string verdict_on_calls(const TuneResult& result, const Alternative& altern
   if (kind == WhatIf::Kind::empty_cache_at_oom) {
     if (base.failures() == 0) return text + "nothing fails, so it is never called.";
     if (other.failures() == base.failures())
-      return text + "useless: before a request fails, the allocator releases all it can by itself.";
+      return text + "useless: before a request fails, the allocator releases all it can anyway.";
     return text + text_of(base.failures()) + " failures without it, " + text_of(other.failures()) + " with it.";
   }
   const bool removed = kind == WhatIf::Kind::no_empty_cache;

@@ -108,7 +108,7 @@ void add_verify_command(CLI::App& app, Exit& exit) {
   add_trace_options(*command, arguments->file, arguments->memory_limit);
   add_torch_version_option(*command, arguments->torch_version);
   command->add_option("--policy", arguments->policy,
-                      "Hold the history against this policy, e.g. rmm.pool{initial=64MiB} [the recorded allocator]");
+                      "Compare the history with this policy, e.g. rmm.pool{initial=64MiB} [the recorded allocator]");
   command->add_flag("--json", arguments->json, "One JSON document (memreel.verify/1) instead of text");
   command->footer(
       "Exit code 1 if the replay differs from the recording anywhere.\n\n"

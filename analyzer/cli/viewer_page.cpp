@@ -53,15 +53,15 @@ std::string base64(std::string_view bytes) {
 Result<ViewerPage> ViewerPage::find() {
   const fs::path file = find_file();
   if (file.empty())
-    return Error{.what = "the viewer's page for browsers is not installed",
+    return Error{.what = "the viewer's browser page is not installed",
                  .where = std::string(file_name),
-                 .remedy = "in memreel's source, ./dev web builds it; memreel report -o FILE.html needs none of it"};
+                 .remedy = "build it with ./dev web in memreel's source; memreel report -o FILE.html works without it"};
   const Result<std::string> read = read_whole_file(file);
   if (!read) return read.error();
   const std::string& text = *read;
   const std::size_t at = text.find(place);
   if (at == std::string::npos)
-    return Error{.what = "is not the viewer's page", .where = file.string(), .remedy = "install memreel again"};
+    return Error{.what = "is not the viewer's page", .where = file.string(), .remedy = "reinstall memreel"};
   ViewerPage page;
   page.before_ = text.substr(0, at);
   page.after_ = text.substr(at + place.size());

@@ -135,7 +135,7 @@ Result<void> check_world(const std::vector<FleetRow>& rows, std::uint32_t world,
                    .remedy = "leave it out, or give the right --world-size or --mesh"};
   if (world > most_ranks)
     return Error{.what = "a rank beyond " + std::to_string(most_ranks) + " is implausible",
-                 .remedy = "say where the rank is in the names with --rank-pattern"};
+                 .remedy = "give the position of the rank in names with --rank-pattern"};
   return {};
 }
 

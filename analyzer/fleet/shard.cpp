@@ -22,7 +22,7 @@ Result<Shard> shard_from(const std::string& index, const std::string& count, con
   if (i && n && *i < *n && *n <= most_shards) return Shard{.index = *i, .count = *n, .from = index_name};
   return Error{.what = std::string(index_name) + "=" + index + " and " + count_name + "=" + count +
                        " do not name a part such as 0 of 8",
-               .remedy = "say which part it is: --shard 0/8"};
+               .remedy = "name the part: --shard 0/8"};
 }
 
 /// Slurm numbers an array from SLURM_ARRAY_TASK_MIN.

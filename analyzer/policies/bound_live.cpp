@@ -42,7 +42,7 @@ bool BoundLive::run_at_once(const Prepared& heap, std::size_t begin, std::size_t
 
 PolicyEntry bound_live_entry() {
   return {.info = {.name = "bound.live",
-                   .description = "lower bound: the bytes that are requested and not yet freed",
+                   .description = "lower bound: the bytes requested and not yet freed",
                    .defaults = {},
                    .sub_allocates = false},
           .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {

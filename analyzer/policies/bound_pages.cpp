@@ -7,7 +7,7 @@ namespace memreel {
 
 PolicyEntry bound_pages_entry() {
   return {.info = {.name = "bound.pages",
-                   .description = "every allocation in its own device pages, released at once",
+                   .description = "every allocation in its own device pages, released immediately",
                    .defaults = {{"page", "2MiB"}},
                    .sub_allocates = false},
           .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {

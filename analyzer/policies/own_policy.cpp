@@ -198,7 +198,7 @@ struct Library {
 };
 
 Error refused(const std::string& file, std::string what) {
-  return {.what = std::move(what), .where = file, .remedy = "analyzer/include/memreel/policy.h says what it must be"};
+  return {.what = std::move(what), .where = file, .remedy = "analyzer/include/memreel/policy.h has the requirements"};
 }
 
 std::string missing_functions(const memreel_policy& rules) {
@@ -243,7 +243,7 @@ Result<std::shared_ptr<const Library>> load(const std::string& file) {
                              " bytes, fewer than " + std::to_string(least));
   std::memcpy(&library->rules, rules, std::min<std::size_t>(rules->struct_size, sizeof(memreel_policy)));
   if (const std::string missing = missing_functions(library->rules); !missing.empty())
-    return refused(file, "lacks functions that are needed: " + missing);
+    return refused(file, "lacks required functions: " + missing);
   return std::shared_ptr<const Library>(std::move(library));
 }
 

@@ -19,7 +19,7 @@ BoundPolicy bound_to(const PolicySpec& spec) {
 
 PolicyEntry pool_exact_entry() {
   return {.info = {.name = "pool.exact",
-                   .description = "objects of exact sizes kept for reuse, in front of another allocator",
+                   .description = "exact-size objects kept for reuse, in front of another allocator",
                    .defaults = {{"behind", "torch.native"}}},
           .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
             const std::string& behind = spec.parameters.at("behind");

@@ -134,7 +134,7 @@ void SlabPolicy::add_free_blocks(std::uint32_t number, std::uint32_t count) {
 
 PolicyEntry slab_entry() {
   return {.info = {.name = "slab",
-                   .description = "size classes, each with slabs of its own",
+                   .description = "size classes, each with its own slabs",
                    .defaults = {{"classes_per_doubling", "4"}, {"min", "512"}, {"page", "2MiB"}}},
           .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
             const auto classes = parse_integer(spec.parameters.at("classes_per_doubling"));

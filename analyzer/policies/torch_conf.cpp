@@ -24,7 +24,7 @@ Result<void> check_backend(const PolicySpec& spec, const std::string& value) {
   if (value == "native") return {};
   if (value == "cudaMallocAsync")
     return Error{.what = "policy " + spec.name + ": backend:cudaMallocAsync is another allocator, CUDA's own",
-                 .remedy = "ask for the policy cuda.async"};
+                 .remedy = "use the policy cuda.async"};
   return Error{.what = "policy " + spec.name + ": unknown backend '" + value + "'",
                .remedy = "available: native, cudaMallocAsync"};
 }

@@ -58,7 +58,7 @@ PolicyEntry torch_expandable_entry() {
 PolicyEntry torch_entry() {
   PolicyEntry entry = torch_native_entry();
   entry.info.name = "torch";
-  entry.info.description = "torch.native, with settings as PYTORCH_CUDA_ALLOC_CONF has them";
+  entry.info.description = "torch.native, with settings in the syntax of PYTORCH_CUDA_ALLOC_CONF";
   return entry;
 }
 

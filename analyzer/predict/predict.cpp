@@ -135,7 +135,7 @@ Result<Peaks> replay_recording(Recording& recording, const PolicySpec& policy) {
 
 Result<Predictor> Predictor::make(std::vector<Recording> recordings, PredictOptions options) {
   if (recordings.size() < 2)
-    return Error{.what = "one recording can't say what grows", .remedy = "give two or three, at different values"};
+    return Error{.what = "one recording can't show what grows", .remedy = "give two or three, at different values"};
   std::ranges::stable_sort(recordings, [](const Recording& a, const Recording& b) { return scale(a.at, b.at) < 1; });
   Predictor made;
   made.options_ = std::move(options);

@@ -64,12 +64,12 @@ Result<void> check(const Job& job, const ReplayOptions& options) {
     return Error{.what = "policy " + job.policy->spec.name + " needs the whole trace in memory, and it is streamed",
                  .remedy = "leave this policy out, or replay a shorter trace"};
   if (known && known->info.host_memory && job.heap->device >= 0)
-    return Error{.what = "policy " + job.policy->spec.name + " is of pinned host memory, and this heap is a device's",
-                 .remedy = "replay a snapshot with record_pinned_host_memory=True, or ask for torch.native"};
+    return Error{.what = "policy " + job.policy->spec.name + " is for pinned host memory, but this heap is a device's",
+                 .remedy = "replay a snapshot with record_pinned_host_memory=True, or use torch.native"};
   if ((known && !known->info.sub_allocates) || job.heap->level != Level::driver || !job.heap->pooled) return {};
   return Error{.what = "policy " + job.policy->spec.name +
                        " sub-allocates, and so did the program on what this driver-level heap gave it: replaying its "
-                       "segments as if they were requests answers nothing",
+                       "segments as if they were requests is meaningless",
                .remedy = "replay the framework-level heap, or record the program's pools (PyTorch memory history)"};
 }
 

@@ -35,14 +35,14 @@ std::string why_not_reproducible(const Trace& trace) {
   if (losses.history_overflowed) return "the history overflowed its ring: its beginning is lost";
   if (losses.folded_events > 0)
     return "the history is a flight recorder's: " + std::to_string(losses.folded_events) +
-           " older events are summed up, and how what was live then came to lie where it does is not known";
+           " older events are summed up, and how the allocations live then were placed is unknown";
   if (losses.skipped == all_of_a_history()) return "the snapshot holds one instant, and no history";
   if (is_no_history(losses.skipped)) return "the snapshots of a series hold instants, and no history";
   if (!losses.skipped.empty() && losses.skipped != known_without)
-    return "the recorder was told to skip what the history would have to tell: " + losses.skipped.text();
+    return "the recorder was told to skip events that a replay needs: " + losses.skipped.text();
   if (losses.began_late || losses.preexisting_allocations > 0)
     return "the history began late: " + std::to_string(losses.preexisting_allocations) +
-           " allocations are older than it, and how they came to lie where they do is not known";
+           " allocations are older than it, and how they were placed is unknown";
   if (losses.ring_full > 0) return std::to_string(losses.ring_full) + " events were lost while recording";
   if (is_recording(trace) && losses.hook_refused > 0)
     return std::to_string(losses.hook_refused) + " calls could not be observed while recording";

@@ -141,7 +141,7 @@ std::string why_it_may_diverge(const Trace& trace, HeapId heap) {
   if (const auto event = change_of_settings(trace, heap))
     return "the allocator's settings changed while the program ran (event " + std::to_string(*event) +
            "): the last ones are used throughout";
-  return "a snapshot holds the allocator's settings at its end: had they been others before, it would look like this";
+  return "a snapshot holds the allocator's settings at its end: if they were different before, it would look like this";
 }
 
 Verification verify_torch(const Trace& trace, const Prepared& heap, const TorchSettings& settings) {

@@ -204,7 +204,7 @@ std::string why_not_exact(const Trace& trace, const Prepared& heap) {
            " times without one";
   if (!trace.read.intact()) return "the file is damaged: events are missing";
   if (const std::string* regions = setting(heap, "regions"); regions && *regions == "deduced") return {};
-  return losses.began_late ? "the profile began late: where the memory lay that was held by then is not known"
+  return losses.began_late ? "the profile began late: the addresses of memory held by then are unknown"
                            : "no size of the allocator's regions agrees with all of its fragmentation figures";
 }
 

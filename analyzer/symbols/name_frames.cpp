@@ -209,7 +209,7 @@ std::pair<std::vector<StackId>, SymbolFindings> name_frames(
   if (!can_read_symbols())
     findings.problems.emplace_back("native frames stay unnamed: memreel was built without libdw");
   if (options.debuginfod && !can_ask_servers())
-    findings.problems.emplace_back("no debuginfod server was asked: libdebuginfod.so.1 is not installed");
+    findings.problems.emplace_back("no debuginfod server was queried: libdebuginfod.so.1 is not installed");
   return {expand_stacks(tables, namer.inlined()), std::move(findings)};
 }
 

@@ -103,7 +103,7 @@ class Tuner {
         if (question.kind == WhatIf::Kind::empty_cache_at_steps && heap.step_ends.empty())
           return Error{.what = "the trace marks no steps for " + question.text,
                        .remedy =
-                           "record them with torch.profiler.record_function(\"step\"), or ask for "
+                           "record them with torch.profiler.record_function(\"step\"), or use "
                            "empty_cache@every:5000events"};
         const auto rows = rows_of_calls(heap, question);
         calls_.back() += rows.size();

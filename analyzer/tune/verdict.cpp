@@ -65,11 +65,10 @@ std::string nothing_fits(const TuneResult& result) {
 std::string verdict(const TuneResult& result) {
   const Outcome& base = result.baseline;
   if (result.least_unrounded_peak)
-    return "The sizes of requests are recorded as they were rounded up, to powers of two. Without rounding the peak "
-           "of " +
+    return "Request sizes are recorded rounded up to powers of two. Without rounding the peak of " +
            text_of(base.peak_reserved()) + " would be between " + text_of(*result.least_unrounded_peak) +
-           " and that: record with pinned_max_round_threshold_mb:0 (PyTorch 2.13 and newer), and what is asked for "
-           "shows.";
+           " and that: record with pinned_max_round_threshold_mb:0 (PyTorch 2.13 and newer) to see the requested "
+           "sizes.";
   if (result.tried == 0) return {};
   if (const Outcome* best = result.recommended()) {
     if (result.limited)

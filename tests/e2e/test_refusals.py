@@ -183,7 +183,7 @@ class BadUsage(ProgramTest):
     def test_capacity_without_a_unit(self):
         for command in (["replay", SAMPLE], ["tune", SAMPLE], ["check", SAMPLE], ["report", SAMPLE]):
             with self.subTest(command[0]):
-                self.assert_refused(run(*command, "--capacity", "24"), "24 bytes?", "say 24GiB")
+                self.assert_refused(run(*command, "--capacity", "24"), "24 bytes?", "write 24GiB")
         self.answer("replay", SAMPLE, "--policy", "fit.best", "--capacity", str(24 * GIB))
 
     def test_unknown_question(self):

@@ -214,8 +214,8 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--mesh", arguments.mesh, "As in memreel fleet");
   app.add_option("--capacity", arguments.capacity, "As in memreel fleet");
   app.add_flag("--no-setting", arguments.no_setting, "As in memreel fleet");
-  app.add_option("--memory-limit", arguments.memory_limit, "Memory that reading one recording may take [16GiB]");
-  app.add_option("--time-limit", arguments.time_limit, "Seconds that reading one recording may take [600]");
+  app.add_option("--memory-limit", arguments.memory_limit, "Memory limit for reading one recording [16GiB]");
+  app.add_option("--time-limit", arguments.time_limit, "Limit in seconds for reading one recording [600]");
   app.footer(
       "What follows -- is for memreel fleet merge, which the first process becomes at the end.\n\n"
       "Examples:\n"

@@ -103,7 +103,7 @@ TEST(OwnPolicy, WhatIsNoPolicyIsRefused) {
             std::string::npos);
   EXPECT_NE(refusal({.name = library("old_version"), .parameters = {}}).find("built for version 7"), std::string::npos);
   EXPECT_NE(refusal({.name = library("short_struct"), .parameters = {}}).find("has 8 bytes"), std::string::npos);
-  EXPECT_NE(refusal({.name = library("lacking"), .parameters = {}}).find("lacks functions that are needed: statistics"),
+  EXPECT_NE(refusal({.name = library("lacking"), .parameters = {}}).find("lacks required functions: statistics"),
             std::string::npos);
   EXPECT_NE(refusal({.name = MEMREEL_TEST_POLICIES, .parameters = {}}).find("can't be loaded"), std::string::npos);
 }
