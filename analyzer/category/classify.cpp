@@ -318,7 +318,7 @@ class Classifier {
     }
   }
 
-  /// What is made once and kept may be a table cached by a module; what each pass adds is kept on purpose.
+  /// What is made once and kept may be a table cached by a module; what every pass adds is held by the program.
   bool is_kept_each_pass(StackId stack) const { return kept_passes_[index(stack)].count >= 3; }
 
   void conclude_buckets() {

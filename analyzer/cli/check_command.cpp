@@ -389,7 +389,7 @@ void add_check_command(CLI::App& app, Exit& exit) {
       "Policies to replay, repeatable or separated by commas [the baseline's, else what the program ran "
       "with]");
   command->add_option("--baseline", arguments->baseline, "Compare with the metrics in this file");
-  command->add_option("--tolerance", arguments->tolerance, "How much worse than the baseline still passes [1%]");
+  command->add_option("--tolerance", arguments->tolerance, "Allowed increase over the baseline [1%]");
   command->add_option("--write-baseline", arguments->write_baseline, "Write the metrics of this run to a file");
   command->add_option("--junit", arguments->junit, "Write the result as JUnit XML");
   command->add_option("--markdown", arguments->markdown, "Write the result as a comment for a pull request");

@@ -291,9 +291,9 @@ void add_diff_command(CLI::App& app, Exit& exit) {
   add_stack_options(*command, arguments->symbols);
   command->add_flag("--json", arguments->json, "One JSON document (memreel.diff/1) instead of text");
   command->footer(
-      "Compares the live memory of every call stack. Stacks are the same when their functions are, even if lines "
-      "moved\n"
-      "or the program was loaded elsewhere.\n\n"
+      "Compares the live memory of every call stack. Stacks match if their functions match, even if lines moved or "
+      "the\n"
+      "program was loaded elsewhere.\n\n"
       "Instants:\n"
       "  @peak      at the first peak of live memory (the default)\n"
       "  @end       after the last event\n"

@@ -269,8 +269,8 @@ void add_merge_command(CLI::App& fleet, const std::shared_ptr<FleetArguments>& a
   add_judging_options(*merge, *arguments);
   add_limits(*merge, *arguments);
   merge->footer(
-      "The search for a common setting opens the recordings again, one or two of each class; --no-setting does "
-      "without.");
+      "The search for a common setting opens the recordings again, one or two of each class; --no-setting skips "
+      "it.");
   merge->callback([arguments, &exit] { exit = run_merge(*arguments); });
 }
 

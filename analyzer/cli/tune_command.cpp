@@ -154,7 +154,7 @@ void add_tune_command(CLI::App& app, Exit& exit) {
       ->add_option("--allocators", arguments->allocators,
                    "Policies to compare with PyTorch's settings, as in replay; repeatable, comma lists")
       ->allow_extra_args(false);
-  command->add_option("--policy", arguments->policy, "What the program ran with [the recorded settings]");
+  command->add_option("--policy", arguments->policy, "Policy the program ran with [the recorded settings]");
   command->add_option("--top", arguments->top, "How many settings to list in text [10]")->check(CLI::PositiveNumber);
   add_stack_options(*command, arguments->symbols);
   command->add_flag("--json", arguments->json, "One JSON document (memreel.tune/1) instead of text");

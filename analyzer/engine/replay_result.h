@@ -18,7 +18,7 @@ struct DeviceModel {
   enum class Kind : std::uint8_t { unlimited, capacity };
   Kind kind = Kind::unlimited;
   Bytes capacity{};   // of all segments together
-  bool told = false;  // it is a limit that the program keeps by itself, e.g. a memory fraction: a policy that maps
+  bool told = false;  // a limit that the program itself enforces, e.g. a memory fraction: a policy that maps
                       // memory in runs may exceed it by part of a run, as the real allocator may
 };
 

@@ -1,4 +1,4 @@
-// How much of a device was free at an instant, interpolated between its samples.
+// How much of a device was free at an instant, estimated between its samples.
 #pragma once
 
 #include <cstdint>

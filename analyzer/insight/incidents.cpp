@@ -44,8 +44,8 @@ class Finder {
     return {index(origin.thread), trace_.tables[origin.heap].device};
   }
 
-  /// Whether `heap` sub-allocates memory of `below`, perhaps through other heaps. Parents may be damaged: the search
-  /// ends.
+  /// Whether `heap` sub-allocates memory of `below`, perhaps through other heaps. Bounded, since damaged parents may
+  /// form a cycle.
   bool is_above(HeapId heap, HeapId below) const {
     for (std::size_t depth = 0; depth < trace_.tables.heaps.size(); ++depth) {
       heap = trace_.tables[heap].parent;

@@ -7,7 +7,7 @@
 namespace memreel {
 namespace {
 
-// Scores. Only their ratios matter: a size that fits outweighs opening a gap; one that can't outweighs nothing.
+// Scores. Only their ratios matter: a size that fits outweighs opening a gap; an implausible one outweighs nothing.
 constexpr std::int32_t size_fits = 16, size_plausible = 6, size_implausible = -6;
 constexpr std::int32_t lifetime_equal = 4, lifetime_differs = -4;
 constexpr std::uint32_t long_lifetime = 8;

@@ -1,4 +1,4 @@
-# `memreel record [OPTIONS] PROGRAM ARGUMENTS`: from the program's name on, words are completed as that program's own.
+# `memreel record [OPTIONS] PROGRAM ARGUMENTS`: words from the program's name on are completed as for that program.
 _memreel_record() {
   local word=$1 before=$2 i takes_value='^(-o|--output|--backend|--depth|--ring-events|--when-full|--sample-ms|--mode|--libcupti|--json|--openmetrics)$'
   for ((i = 2; i < COMP_CWORD; ++i)); do
@@ -26,7 +26,7 @@ _memreel_record() {
   esac
 }
 
-# Bash completion for memreel. Options are read from the program's own help, so they are never out of date.
+# Bash completion for memreel. Options come from the program's own help, so they are always up to date.
 _memreel() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
   if ((COMP_CWORD == 1)); then

@@ -1,4 +1,4 @@
-# Fish completion for memreel. Commands and options are read from the program's own help, so they are never out of date.
+# Fish completion for memreel. Commands and options come from the program's own help, so they are always up to date.
 function __memreel_commands
     env COLUMNS=400 memreel --help | string replace --filter --regex '^  ([a-z]+)  +(.*)' '$1\t$2'
 end
