@@ -3,11 +3,11 @@
 // Source: c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11; torch_release.h has what differs in other releases since
 // 2.1.
 //
-// - A request is rounded (torch_settings.h) and looks at the free blocks of its pool, its size class (small: up to 1
-//   MiB) and its stream: the smallest that fits; ties go to the lowest address. Memory never moves between these, and
+// - A request is rounded (torch_settings.h) and looks at the free blocks of its pool, its size class (small: up to
+//   1 MiB) and its stream: the smallest that fits; ties go to the lowest address. Memory never moves between these, and
 //   neighbours merge only inside a segment.
 // - A block of an expandable segment that could grow counts with the size it can grow to (torch_expandable.h).
-// - That one candidate is refused if it has max_split_size or more and the request has not, or if both have and it
+// - That one candidate is refused if it is at least max_split_size and the request is smaller, or if both are and it
 //   exceeds the request by max_non_split_rounding or more; blocks of expandable segments too, except with PR #193400.
 // - The front of the block is handed out. The remainder becomes a free block if it has at least 512 B (small, or with
 //   expandable_segments) or more than 1 MiB (large, and only if the request is below max_split_size); otherwise, and

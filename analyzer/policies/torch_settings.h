@@ -77,7 +77,7 @@ struct TorchSettings {
   bool divides() const {
     return leaves_exact() || std::ranges::any_of(divisions, [](std::uint32_t n) { return n > 1; });
   }
-  /// Whether sizes may not be multiples of a block.
+  /// Whether sizes need not be multiples of a block.
   bool leaves_exact() const { return release.ones_are_exact() && std::ranges::count(divisions, 1U) > 0; }
 
   static bool is_small(Bytes rounded) { return rounded <= max_small; }

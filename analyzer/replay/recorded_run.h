@@ -33,7 +33,7 @@ void run_recorded(const Prepared& heap, std::size_t rows, P& policy, RecordedDev
     } else if (op == Op::pool_ended) {
       policy.pool_ended(heap.pool_stream[row]);
     } else if (op == Op::device_synchronized || op == Op::stream_synchronized || op == Op::stream_waits) {
-      // not said of the heap's own memory
+      // not recorded for the heap's own memory
     } else if (failed.contains(slot)) {
       if (op != Op::free_requested) failed.remove(slot);
     } else if (op == Op::free) {
