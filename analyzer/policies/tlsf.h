@@ -10,8 +10,8 @@
 // - The range grows and shrinks as in growing_range.h: the authors' allocator is given its pool.
 //
 // Source: Masmano, Ripoll, Crespo and Real, "TLSF: a new dynamic memory allocator for real-time systems" (ECRTS 2004)
-// and the authors' implementation 2.4, from which comes that the allocation keeps its rounding (at most 1 in
-// `classes`); some later implementations round for the search only.
+// and the authors' implementation 2.4, in which the allocation keeps its rounding (at most 1 in `classes`); some later
+// implementations round for the search only.
 #pragma once
 
 #include <array>

@@ -32,7 +32,7 @@ std::string svg_number(double value);
 
 std::string plot_html(const Plot& plot);
 
-/// A path that steps from column to column, closed at the bottom.
+/// The path of the area under a line that steps from column to column.
 std::string steps_path(std::span<const Bytes> values, Bytes highest);
 
 }  // namespace memreel
