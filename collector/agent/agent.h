@@ -1,4 +1,4 @@
-// The library's life in a process: when it records, when it does not, and what it says about that.
+// The agent's life cycle in a process: when it records, when it does not, and what it reports about that.
 #pragma once
 
 #include <chrono>
@@ -13,40 +13,41 @@
 
 namespace memreel::agent {
 
-/// Begins to record this process as its environment says. Does nothing when it records already, or is told to stay
-/// dormant, or has failed to: a message says so, and the program runs on unrecorded. Any thread. True while recording.
+/// Starts recording this process as its environment says. Does nothing if it already records, must stay dormant, or has
+/// failed to start: a message says so, and the program runs on unrecorded. Any thread. Returns true while recording.
 bool start();
 
-/// What a process does at a moment.
+/// What the agent is doing right now.
 struct Status {
   bool recording = false;
-  std::string trace, source, rank;  // when it does: the file, where calls are seen, and which of a job it is
+  std::string trace, source, rank;  // while recording: the file, where calls are observed, the rank in its job
   Recording::Progress progress;
   MemoryUsage memory;
 };
 
-/// Begins to record a program that runs already, as `options` say. Errors: what keeps it from that, e.g. that it
-/// records already. The program's output stays as it is, whatever happens.
+/// Starts recording a program that is already running, with `options`. Errors: the reason it can't, e.g. that it
+/// already records. Never writes to the program's output.
 Result<Status> join(const Options& options);
 
 Status status();
 
-/// Has the flight recorder written out and waits for it: the dump's file. Errors: there is none, or it did not get
-/// done.
+/// Makes the flight recorder write a dump and waits for it; returns the dump's file. Errors: there is no flight
+/// recorder, or the dump did not finish in time.
 Result<std::string> dump(std::chrono::milliseconds limit);
 
-/// stop(), for whoever called join(). None when nothing was recorded.
+/// stop(), for the caller of join(). None if nothing was recorded.
 std::optional<Recording::Outcome> leave(std::string_view why);
 
-/// Completes the trace. `why` goes into the journal; empty: the program ends. Does nothing when nothing is recorded.
+/// Completes the trace. `why` goes into the journal; empty: the program is exiting. Does nothing if nothing is
+/// recorded.
 void stop(std::string_view why);
 
-/// Begins to record again after stop(), or when dormant, into another file.
+/// Starts recording again, into another file, after stop() or when dormant.
 bool restart();
 
-/// Another part of the program is about to subscribe to CUPTI. Both have it where both share it. Else it is left to
-/// that part, and the driver's calls are taken as they pass through; unless the options want CUPTI and nothing else.
-/// Calls that are under way at that moment may be missed. Does nothing when CUPTI is not held.
+/// Another component of the program is about to subscribe to CUPTI. If both sides support sharing, they share it.
+/// Otherwise the agent hands CUPTI over and switches to the interposed driver calls, unless the options demand CUPTI.
+/// May miss calls that are in progress at that moment. Does nothing if the agent does not hold CUPTI.
 void cupti_wanted(bool shares);
 
 }  // namespace memreel::agent

@@ -1,27 +1,27 @@
-// The library's ear: whoever may join this process says through a socket when recording begins and ends
+// The agent's control socket: clients that may control this process start and stop recording through it
 // (collector/attach/message.h).
 //
 // | question | fields | answer |
 // |---|---|---|
-// | start | variables of options.h | as status, or why not |
+// | start | variables of options.h | as for status, or the error |
 // | stop | | trace, events, lost, cost_ns, own_ns; trace is empty when nothing was recorded |
-// | dump | | trace: the file that was written |
-// | status | | what attach/process_status.h has |
+// | dump | | trace: the dump's file |
+// | status | | the fields in attach/process_status.h |
 #pragma once
 
 #include <functional>
 
 namespace memreel::agent::control {
 
-/// Waits for questions in a thread of its own, which sleeps until one comes, for as long as the process lives. Does
-/// nothing when somebody listens already.
+/// Serves requests for the life of the process, in its own thread, which sleeps between requests. Does nothing if a
+/// thread already listens.
 void listen();
 
-/// Waits for questions in the calling thread, until a recording was stopped, or nobody has begun one for ten seconds.
-/// Returns at once when somebody listens already. `may_clean_up` is asked with each question, until it has: true.
+/// Serves requests in the calling thread until a recording is stopped, or nobody starts one for ten seconds. Returns at
+/// once if a thread already listens. Calls `may_clean_up` with each request until it returns true.
 void visit(const std::function<bool()>& may_clean_up);
 
-/// visit() in a thread of its own.
+/// Runs visit() in its own thread.
 void invite();
 
 }  // namespace memreel::agent::control

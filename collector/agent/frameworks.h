@@ -1,4 +1,4 @@
-// Python, PyTorch and annotated libraries come into a process when they like, often after the recording began.
+// Python, PyTorch and annotated libraries may load at any time, often after recording began.
 #pragma once
 
 #include <string>
@@ -8,19 +8,18 @@
 
 namespace memreel::agent {
 
-/// Connects what has come with `recorder`, as the options say. `began_late`: the program ran before, unrecorded. Called
-/// when a recording begins, and again and again by its writing thread: it takes the dynamic loader's lock. Returns what
-/// a user should know, once; usually empty.
+/// Connects newly loaded frameworks to `recorder`, as the options say. `began_late`: the program ran unrecorded before.
+/// Called when a recording starts, and periodically by the writing thread: takes the dynamic loader's lock. Returns a
+/// message for the user, each one only once; usually empty.
 std::string look_for_frameworks(const Options& options, Recorder& recorder, bool began_late);
 
-/// How much was left out of stacks because Python's code objects found no room.
+/// How many frames are missing from stacks because the table of Python code objects was full.
 std::uint64_t refused_python_codes();
 
-/// A recording of a program that runs already has begun: what frameworks do from now on, and what they hold, is seen,
-/// too.
+/// A recording of a running program has begun: hooks the frameworks, and records what they already hold.
 void joined_frameworks(const Options& options);
 
-/// It has ended: nothing of ours is between them and what they call.
+/// The recording has ended: removes all hooks from the frameworks.
 void left_frameworks();
 
 }  // namespace memreel::agent

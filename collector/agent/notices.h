@@ -1,4 +1,4 @@
-// What the library writes on the program's own threads: a line for its user, a line in the journal.
+// What the agent writes on the program's own threads: messages for the user, and journal lines.
 #pragma once
 
 #include <csignal>
@@ -6,8 +6,8 @@
 
 namespace memreel::agent {
 
-/// While it lives, writing ends no program: not by SIGPIPE where nobody reads, nor by SIGXFSZ at the limit on the size
-/// of files. Signals that writing made are taken away; those of others wait for its end.
+/// While it lives, writing can't kill the program: neither SIGPIPE when the reader is gone, nor SIGXFSZ at the file
+/// size limit. Discards signals that the writes caused; signals from elsewhere stay pending until it is destroyed.
 class HarmlessWrites {
  public:
   HarmlessWrites();

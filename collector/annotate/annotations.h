@@ -6,21 +6,21 @@
 
 namespace memreel::annotate {
 
-/// Asks everybody who registered for it (memreel_on_attach) to say again what there is. By the writing thread, after a
-/// recording has begun in a process that was running.
+/// Calls every callback registered with memreel_on_attach(), so that each reports its current state again. Called by
+/// the writing thread after recording starts in a running process.
 void ask_for_state();
 
-/// Shows this library to annotations in modules that looked for a recorder before it came. It takes the dynamic
-/// loader's lock: never from a callback.
+/// Makes the recorder visible to annotations in modules that looked for it before it was loaded. Takes the dynamic
+/// loader's lock: never call it from a callback.
 void introduce();
 
-/// Who keeps the names that a program gives to its modules: a live object, and its name; empty: none.
+/// Receives the names that a program gives to its modules: a live object, and its name; empty: no name.
 using ModuleNamer = void (*)(const void* module, std::string_view name);
 
-/// To be called before the program may give names; again does no harm.
+/// Call before the program can name modules. Calling it again is harmless.
 void name_modules_with(ModuleNamer give);
 
-/// A number for a pool of the program's own, which no other has.
+/// A unique number for a custom pool.
 std::uint64_t next_pool();
 
 }  // namespace memreel::annotate

@@ -1,4 +1,4 @@
-// What the analyzer makes of a trace that is still being written: what its memory is for, and what leaks so far.
+// What the analyzer finds in a trace that is still being written: memory by category, and leaks so far.
 #pragma once
 
 #include <sys/types.h>
@@ -27,38 +27,38 @@ struct LeakSoFar {
   std::string verdict;  // "leak" or "suspected"
   Bytes bytes;
   std::uint64_t count = 0;
-  double growth_per_step = 0;  // bytes
-  std::string place;           // "forward (model.py:42)"; empty: no stack
+  double growth_per_step = 0;
+  std::string place;  // "forward (model.py:42)"; empty: no stack
 
   friend bool operator==(const LeakSoFar&, const LeakSoFar&) = default;
 };
 
 struct Findings {
-  std::vector<CategoryUse> categories;  // alive at the end of what was read; each device, heap and category once
+  std::vector<CategoryUse> categories;  // live at the end of what was read; each (device, heap, category) once
   std::vector<LeakSoFar> leaks;         // largest first
 
   friend bool operator==(const Findings&, const Findings&) = default;
 };
 
-/// Of a document memreel.report/1; none when `document` is none. Whatever it lacks is left out.
+/// From a memreel.report/1 document; none if `document` is none. Missing fields are left out.
 std::optional<Findings> findings_of(std::string_view document);
 
-/// What analyses take turns at: one report at a time, and a tenth of one processor's time for all of them.
+/// Analyses share this: one report at a time, using at most a tenth of one CPU in all.
 struct Turn {
   bool taken = false;
-  std::chrono::steady_clock::time_point due;  // of the next
+  std::chrono::steady_clock::time_point due;  // time of the next report
 };
 
-/// Asks the program `memreel`, which is found beside this one, for a report on `trace` again and again: in a process of
-/// its own, of the lowest priority, and with bounded memory. Nothing here waits.
+/// Repeatedly runs the `memreel` program, found next to this one, to report on `trace`: in its own process, at the
+/// lowest priority, with bounded memory. Nothing here blocks.
 ///
-/// The arrows between rooms leave no other way, and it is the better one: the same answers as `memreel report`, and an
-/// analyzer that runs out of memory takes nobody with it.
+/// The layering between rooms allows nothing else, and it is the better choice: answers are the same as those of
+/// `memreel report`, and an analyzer that runs out of memory takes no other process down.
 class Analysis {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// A trace of which a report would take more memory than a watcher should: some 30 million events.
+  /// Above this size a report would use more memory than a watcher should: some 30 million events.
   static constexpr Bytes largest_trace{128ULL << 20U};
 
   /// `turn` must outlive this.
@@ -67,15 +67,16 @@ class Analysis {
   Analysis& operator=(const Analysis&) = delete;
   ~Analysis();
 
-  /// Takes up what a report has said, and begins the next when the trace has grown and it is its turn.
+  /// Takes the finished report's result, and starts the next one when the trace has grown and it is this analysis's
+  /// turn.
   void advance(Clock::time_point now);
 
-  /// When the latest report was begun.
+  /// When the latest report was started.
   Clock::time_point begun() const { return begun_; }
 
-  /// The latest; none before the first.
+  /// The latest findings; none before the first report.
   const std::optional<Findings>& findings() const { return findings_; }
-  /// Why there are none, or no newer ones; empty: there is no reason.
+  /// Why there are no findings, or no newer ones; empty if there is no problem.
   const std::string& problem() const { return problem_; }
 
  private:
@@ -86,10 +87,10 @@ class Analysis {
   Turn* turn_;
   std::optional<Findings> findings_;
   std::string problem_;
-  pid_t child_ = 0;  // 0: none runs
-  int output_ = -1;  // what the child writes to, in memory
+  pid_t child_ = 0;  // 0: none is running
+  int output_ = -1;  // memfd that the child writes to
   Clock::time_point begun_;
-  std::uint64_t size_ = 0;  // of the trace when the latest report was begun
+  std::uint64_t size_ = 0;  // of the trace when the latest report was started
 };
 
 }  // namespace memreel::attach

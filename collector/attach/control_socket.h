@@ -1,6 +1,5 @@
-// The socket at which a program that memreel may join is reached: of the abstract namespace, so that nothing is left in
-// any directory, and named after the process and the moment it started, so that a process that took over a number is
-// not mistaken for the one before.
+// The control socket of a program that memreel may join. It is in the abstract namespace, so it leaves no file behind;
+// its name holds the process ID and start time, so a process that reuses the ID is not mistaken for the earlier one.
 #pragma once
 
 #include <sys/types.h>
@@ -17,32 +16,32 @@
 
 namespace memreel::attach {
 
-/// How the names of control sockets begin; "-PROCESS-START" in the process's own numbers follows.
+/// Prefix of control socket names; "-PROCESS-START" follows, with the process ID in the process's own namespace.
 inline constexpr std::string_view control_socket_prefix = "memreel-control";
 
 struct Answer {
   Message message;
-  bool last = false;  // nobody is listened to any more
+  bool last = false;  // stop listening after this answer
 };
 
-/// The program's end.
+/// The program's end of the socket.
 class ControlSocket {
  public:
   constexpr ControlSocket() = default;
   ControlSocket(const ControlSocket&) = delete;
   ControlSocket& operator=(const ControlSocket&) = delete;
-  ~ControlSocket() = default;  // closing is run()'s, and a forked child's
+  ~ControlSocket() = default;  // run() closes it, as does a forked child
 
-  /// Takes this process's name. False when it is taken, which means somebody listens already, when the system refuses,
-  /// or in a process with raised privileges.
+  /// Binds this process's name. False if the name is taken (another thread already listens), if the system refuses, or
+  /// in a process with raised privileges.
   bool open();
 
-  /// Also in a forked child, which has its parent's socket too: the name would outlive the parent.
+  /// Also call this in a forked child, which inherits the parent's socket: otherwise the name would outlive the parent.
   void close();
 
-  /// Answers questions until one says that it was the last, or the socket is not ours any more: a program may close
-  /// files that it does not know. `idle` is asked every `patience`, and ends it by true; 0: never asked.
-  /// Sleeps in poll() meanwhile. Whoever may not control this process (credentials.h) gets an error for an answer.
+  /// Serves requests until an answer is the last, or the socket is no longer ours: a program may close files it does
+  /// not know. Calls `idle` every `patience`, and returns when it returns true; 0: never calls it. Sleeps in poll() in
+  /// between. A client that may not control this process (credentials.h) gets an error.
   void run(const std::function<Answer(const Message&)>& answer, std::chrono::milliseconds patience,
            const std::function<bool()>& idle);
 
@@ -55,9 +54,8 @@ class ControlSocket {
   FileIdentity identity_;
 };
 
-/// Asks a process and waits for its answer, at most `limit` in all. None when nobody listens there: `reached` is then
-/// false.
-/// An answer of "error" is the result's error.
+/// Sends a request to a process and waits for the answer, at most `limit` in all. If nobody listens there, the answer
+/// is none and `reached` is false. An "error" answer becomes the result's error.
 struct Reply {
   bool reached = false;
   Result<Message> answer = Message{};

@@ -1,5 +1,5 @@
-// Who may control this process. A program may hold rights that the user who asks does not have: root that works as
-// somebody else for a while, a setuid program. Whoever controls the library makes the program open files.
+// Who may control this process. A program may hold rights that the requesting user lacks: root temporarily acting as
+// another user, a setuid program. And whoever controls the agent makes the program open files.
 #pragma once
 
 #include <sys/types.h>
@@ -8,12 +8,12 @@
 
 namespace memreel::attach {
 
-/// Whether the kernel started this process with more rights than its user has: setuid, setgid or file capabilities.
-/// Its environment is then that user's, and nothing of it may be trusted.
+/// Whether the kernel started this process with more rights than its user has: setuid, setgid or file capabilities. Its
+/// environment then comes from that user and must not be trusted.
 bool has_raised_privileges();
 
-/// Root may always control a process. Another user may when every user id of the process is his (real, effective and
-/// saved), no id has changed since this library was loaded, and he might trace the process, too. Errors: why not.
+/// Root may always control a process. Another user may if all user IDs of the process (real, effective and saved) are
+/// theirs, no ID has changed since the agent was loaded, and they may trace the process. Errors: why not.
 Result<void> check_controller(uid_t user);
 
 }  // namespace memreel::attach

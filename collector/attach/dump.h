@@ -1,9 +1,9 @@
-// `memreel dump`: has flight recorders written out.
+// `memreel dump`: makes flight recorders write dumps.
 #pragma once
 
 namespace memreel::attach {
 
-/// The command's exit code. `argv[1]` is "dump" or the first argument.
+/// Returns the exit code. `argv[1]` is "dump" or the first argument.
 int run_dump(int argc, char** argv);
 
 }  // namespace memreel::attach

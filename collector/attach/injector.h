@@ -1,4 +1,4 @@
-// Puts the library into a process that runs, without its help (ptrace(2); Linux on x86-64, glibc).
+// Loads the agent into a running process without its cooperation (ptrace(2); Linux on x86-64, glibc).
 #pragma once
 
 #include <sys/types.h>
@@ -11,12 +11,12 @@
 namespace memreel::attach {
 
 struct Injected {
-  std::chrono::nanoseconds pause{};  // for how long one thread of the program did something else than it wanted
+  std::chrono::nanoseconds pause{};  // how long one of the program's threads was borrowed
 };
 
-/// Has the process load `library` and wait for questions at its control socket; returns when it does. No thread but one
-/// is stopped, and that one goes on where it was, in the call in which it was. When it fails, or takes longer than
-/// `limit`, the program is as it was before; except that a load that is under way is not called back.
+/// Makes the process load `library` and serve requests on its control socket; returns once it does. Stops only one
+/// thread, and then resumes it where it was, including in a system call. On failure, or after `limit`, the program is
+/// unchanged, except that a load in progress is not cancelled.
 Result<Injected> inject(pid_t process, const std::filesystem::path& library, std::chrono::milliseconds limit);
 
 }  // namespace memreel::attach

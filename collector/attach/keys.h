@@ -1,4 +1,4 @@
-// What the person at the terminal asks of a table that is drawn again and again.
+// Keyboard input for a table that is redrawn periodically.
 #pragma once
 
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): sigset_t
@@ -8,11 +8,11 @@
 
 namespace memreel::attach {
 
-/// While this lives, keys come one by one and unseen, and SIGINT, SIGTERM and SIGHUP are keys like any other. Where
-/// standard input or output is no terminal, there are signals alone.
+/// While this lives, keys arrive one at a time without echo, and SIGINT, SIGTERM and SIGHUP count as keys. If standard
+/// input or output is not a terminal, only signals are reported.
 class Keys {
  public:
-  /// What stands for "end": the key q, a signal, or a terminal that is gone.
+  /// Means quit: the key q, a signal, or the terminal's hangup.
   static constexpr char end = 'q';
 
   Keys();
@@ -20,7 +20,7 @@ class Keys {
   Keys& operator=(const Keys&) = delete;
   ~Keys();
 
-  /// The next key as a small letter; 0 when there was none for that long. A pause of less than nothing returns at once.
+  /// The next key in lower case; 0 if none came within `pause`. Returns at once if `pause` is negative.
   char next(std::chrono::milliseconds pause);
 
  private:

@@ -1,4 +1,4 @@
-// What is alive in a trace that is still being written, as far as it has been read.
+// Live memory in a trace that is still being written, as far as it has been read.
 #pragma once
 
 #include <array>
@@ -30,25 +30,25 @@ struct LiveStack {
   std::uint64_t count = 0;
 };
 
-/// Memory: what is alive, and a number for each stack that was seen.
+/// Memory: live bytes, and a number for each stack seen.
 class LiveMemory {
  public:
   /// `tables` may grow, and must outlive this.
   explicit LiveMemory(const Tables& tables) : tables_(&tables), set_(tables) {}
 
-  /// The events of the next block.
+  /// Adds the next block's events.
   void add(const EventBatch& batch);
 
   std::uint64_t event_count() const { return events_; }
 
-  /// Of devices, in order of first use, those that hold something or once did.
+  /// By device, in order of first use: heaps that hold something or once did.
   std::vector<LiveHeap> heaps() const;
 
-  /// Those that hold most, of the heaps nearest to the program: where a framework was seen, of its tensors.
+  /// The stacks that hold the most, in the heaps nearest to the program: tensors if a framework was seen.
   std::vector<LiveStack> top(std::size_t count) const;
 
-  /// Bytes by which live memory grew with each of the last steps, on average; none while fewer than three were seen. A
-  /// step ends with a mark called "step" or the like, or an optimizer's.
+  /// Average growth of live bytes over the latest steps; none until three steps were seen. A step ends at a mark called
+  /// "step" or similar, or at an optimizer's mark.
   std::optional<double> growth_per_step() const;
 
  private:
@@ -72,7 +72,7 @@ class LiveMemory {
   std::unordered_map<std::uint64_t, Owner> owners_;                  // by allocation
   std::array<std::unordered_map<std::uint64_t, Held>, 2> by_stack_;  // by level, then stack
   bool has_framework_ = false;
-  std::deque<Bytes> at_steps_;  // what was alive at the last of them
+  std::deque<Bytes> at_steps_;  // live bytes at the latest steps
 };
 
 }  // namespace memreel::attach

@@ -1,4 +1,4 @@
-// What memory is used for while a program is being recorded, as a table that is drawn again and again.
+// A periodically redrawn table of what memory is used for while a program is being recorded.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 namespace memreel::attach {
 
 /// Follows the growing `trace` of `process` and prints to standard output every `interval` seconds, until `duration`
-/// seconds are over (0: never), a signal or the key q asks for the end, or the process is gone. True when it is gone.
-/// Where standard output is no terminal, it prints one line each time.
+/// seconds have passed (0: no limit), a signal or the key q quits, or the process is gone. Returns true if it is gone.
+/// If standard output is not a terminal, prints one line each time.
 bool show_live(const KnownProcess& process, const std::string& trace, double interval, double duration);
 
 }  // namespace memreel::attach

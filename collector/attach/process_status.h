@@ -1,4 +1,4 @@
-// What the library in a process says of its recording: the answer to "status" (message.h), made and read in one place.
+// The agent's report on its recording: the answer to "status" (message.h), written and parsed here.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace memreel::attach {
 struct HeapStatus {
   std::int32_t device = 0;  // CUDA ordinal; -1: the host
   Level level = Level::driver;
-  Bytes live, peak;  // requested and not freed, and the most of it since recording began
-  Bytes reserved;    // by a pool; of a framework that does not tell of its segments, all that the driver gave out
+  Bytes live, peak;  // requested and not freed, and its highest value since recording began
+  Bytes reserved;    // by a pool; for a framework that does not report its segments, all that the driver gave out
   std::string name;
 
   friend bool operator==(const HeapStatus&, const HeapStatus&) = default;
@@ -23,7 +23,7 @@ struct HeapStatus {
 
 struct DeviceStatus {
   std::int32_t device = 0;
-  Bytes used, free;  // all programs taken together, when it was last asked
+  Bytes used, free;  // by all programs together, when last sampled
 
   friend bool operator==(const DeviceStatus&, const DeviceStatus&) = default;
 };
@@ -31,7 +31,7 @@ struct DeviceStatus {
 struct ProcessStatus {
   bool recording = false;
   std::string trace;   // absolute path
-  std::string source;  // where driver calls are seen: "cupti" or "interpose"
+  std::string source;  // where driver calls are observed: "cupti" or "interpose"
   std::string rank;    // empty: the process has none
   std::uint64_t events = 0, lost = 0;
   std::vector<HeapStatus> heaps;  // in order of first use, at most 256
@@ -42,8 +42,7 @@ struct ProcessStatus {
 
 Message to_message(const ProcessStatus& status);
 
-/// Fields that are missing, malformed or unknown are left out: the answer may be another version's, or another
-/// program's.
+/// Skips missing, malformed and unknown fields: the answer may come from another version, or another program.
 ProcessStatus process_status(const Message& answer);
 
 }  // namespace memreel::attach

@@ -1,5 +1,5 @@
-// Python 3.14 and later lets itself be asked, from outside, to run a script at a point where that is safe
-// (sys.remote_exec, PEP 768): no thread is stopped, and nothing is done that Python does not know of.
+// Python 3.14 and newer accept an external request to run a script at a safe point (sys.remote_exec, PEP 768): no
+// thread is stopped, and Python is aware of everything that happens.
 #pragma once
 
 #include <sys/types.h>
@@ -9,10 +9,10 @@
 
 namespace memreel::attach {
 
-/// Asks the interpreter in `process` to load `library` and to wait for questions. False when it is none, or too old, or
-/// was told not to (PYTHON_DISABLE_REMOTE_DEBUG), when there is no interpreter of its version to ask with, or nothing
-/// came of it within `limit`: a program that sleeps or is deep in native code for that long does not get to it. A false
-/// answer changes nothing: what was asked is asked no more.
+/// Makes the interpreter in `process` load `library` and serve requests. False if there is no interpreter, it is too
+/// old, or PYTHON_DISABLE_REMOTE_DEBUG forbids it; if there is no interpreter of the same version to send the request
+/// with; or if nothing happened within `limit`: a program that sleeps or stays in native code that long never gets to
+/// the script. On false, nothing has changed: the request is withdrawn.
 bool enter_through_python(pid_t process, const std::filesystem::path& library, std::chrono::milliseconds limit);
 
 }  // namespace memreel::attach

@@ -1,4 +1,4 @@
-// Why a process can't be entered, and what helps.
+// Why the agent can't be loaded into a process, and the remedy.
 #pragma once
 
 #include <sys/types.h>
@@ -9,19 +9,19 @@
 
 namespace memreel::attach {
 
-/// As errors name it: "process 4711".
+/// As used in errors: "process 4711".
 std::string process_name(pid_t process);
 
-/// Errors: there is no such process, it has ended, or it is this one. Holds for every way of joining a process.
+/// Errors: the process does not exist, has ended, or is this one. Applies to every attach method.
 Result<void> check_alive(pid_t process);
 
-/// Errors: no library of ours can be put into it from outside, with the reason and a remedy.
+/// Errors: the agent can't be loaded into it from outside, with the reason and a remedy.
 Result<void> check_enterable(pid_t process);
 
-/// Yama's level (Documentation/admin-guide/LSM/Yama.rst); -1 where it is not in use.
+/// Yama's level (Documentation/admin-guide/LSM/Yama.rst); -1 if Yama is not in use.
 int yama_level();
 
-/// What the system's refusal to let `process` be traced (an errno) means at such a level, and what helps.
+/// Explains an errno from tracing `process` at this Yama level, with a remedy.
 Error explain_refused_trace(pid_t process, int reason, int level = yama_level());
 
 }  // namespace memreel::attach

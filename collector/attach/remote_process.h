@@ -1,4 +1,4 @@
-// Another process's memory and the files that are mapped in it, read without stopping it.
+// Another process's memory and mapped files, read without stopping it.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +20,7 @@ struct Mapping {
   std::uint64_t begin = 0, end = 0;
   bool executable = false;
   std::uint64_t offset = 0;
-  std::string name;  // file, "[stack]"..., or empty
+  std::string name;  // a file, "[stack]"..., or empty
 
   /// The last part of the name, without " (deleted)".
   std::string_view file() const;
@@ -28,7 +28,7 @@ struct Mapping {
 
 class RemoteProcess {
  public:
-  /// Errors: its memory may not be read, as the system says.
+  /// Errors: the system's reason why its memory may not be read.
   static Result<RemoteProcess> open(pid_t process);
   RemoteProcess(RemoteProcess&& other) noexcept;
   RemoteProcess& operator=(RemoteProcess&&) = delete;
@@ -38,9 +38,9 @@ class RemoteProcess {
 
   pid_t number() const { return process_; }
 
-  /// All of `into`, or false.
+  /// Fills all of `into`, or returns false.
   bool read(std::uint64_t address, std::span<std::byte> into) const;
-  /// Also where the process itself may not write.
+  /// Also writes where the process itself may not.
   bool write(std::uint64_t address, std::span<const std::byte> bytes) const;
 
   template <class T>
@@ -49,10 +49,10 @@ class RemoteProcess {
     if (!read(address, std::as_writable_bytes(std::span(&value, 1)))) return std::nullopt;
     return value;
   }
-  /// Up to its end, at most 4096 bytes.
+  /// Up to the terminating zero, at most 4096 bytes.
   std::string read_text(std::uint64_t address) const;
 
-  /// At this moment, by address.
+  /// The current mappings, by address.
   std::vector<Mapping> mappings() const;
 
  private:
@@ -61,11 +61,11 @@ class RemoteProcess {
   int memory_;
 };
 
-/// Where a library lies: the first mapping whose file is called `file`; none when there is none.
+/// The base of a library: its first mapping whose file is called `file`; none if there is none.
 std::optional<std::uint64_t> base_of(std::span<const Mapping> mappings, std::string_view file);
 
-/// The address of a function that the library at `base` exports, by the tables in memory that its loader uses: the file
-/// may have been replaced. 0 when there is none of this name.
+/// The address of a function exported by the library at `base`, from the tables in memory that its loader uses: the
+/// file may have been replaced. 0 if there is no such function.
 std::uint64_t exported_function(const RemoteProcess& process, std::uint64_t base, std::string_view name);
 
 }  // namespace memreel::attach

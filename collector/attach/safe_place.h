@@ -1,5 +1,5 @@
-// Where a thread may be borrowed: at a place where it holds no lock that starting a thread needs, the allocator's and
-// the loader's above all.
+// Where a thread may be borrowed: where it holds no lock needed to start a thread, above all the allocator's and the
+// loader's.
 #pragma once
 
 #include <sys/types.h>
@@ -15,18 +15,18 @@ namespace memreel::attach {
 
 class SafePlaces {
  public:
-  /// What can be learnt before any thread is stopped.
+  /// Gathers what can be learnt without stopping a thread.
   explicit SafePlaces(const RemoteProcess& process);
 
-  /// Where signal handlers return to, code that makes the call rt_sigreturn; 0 when it was not found.
+  /// Address of the code that signal handlers return to, which calls rt_sigreturn; 0 if not found.
   std::uint64_t handlers_return() const { return handlers_return_; }
 
-  /// Threads in the order in which they should be tried: first those that sleep in a call that can be begun again
-  /// without anybody noticing, then those that run. Those that wait otherwise are left out. Nobody is stopped to ask.
+  /// Threads in the order to try them: first those sleeping in a call that can be restarted transparently, then running
+  /// ones. Threads in other waits are left out. Stops no thread.
   std::vector<pid_t> candidates() const;
 
-  /// Whether a stopped thread may be borrowed. In a sleep, or in code that is neither the C library's, the loader's
-  /// nor an allocator's; and in no signal handler, which may have interrupted one of these.
+  /// Whether a stopped thread may be borrowed: it is in a sleep, or in code outside the C library, the loader and any
+  /// allocator; and not in a signal handler, which may have interrupted one of these.
   bool is_safe(const user_regs_struct& registers) const;
 
  private:

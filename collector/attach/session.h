@@ -1,4 +1,4 @@
-// Joining a program that runs, and leaving it.
+// Attaching to a running program, and detaching.
 #pragma once
 
 #include <sys/types.h>
@@ -13,20 +13,20 @@ namespace memreel::attach {
 
 struct Joined {
   enum class Door {
-    open,     // the library was there, and asleep
-    python,   // Python loaded it when it was asked to
-    entered,  // it was put there from outside
+    open,     // the agent was already loaded, and dormant
+    python,   // Python loaded it on request
+    entered,  // it was injected from outside
   };
   Door door = Door::open;
-  std::chrono::nanoseconds pause{};  // of one thread of the program, when it was entered
-  Message status;                    // what the library says of the recording (agent/control.h)
+  std::chrono::nanoseconds pause{};  // of one of the program's threads, if it was entered
+  Message status;                    // the agent's report on the recording (agent/control.h)
 };
 
-/// Begins a recording in `process`, as `options` say: by asking the library that is asleep in it, else by bringing it
-/// there; at most `limit` in all. Errors: why that can't be, with a remedy; nothing has changed then.
+/// Starts a recording in `process` with `options`: asks the dormant agent in it, or loads the agent first; at most
+/// `limit` in all. Errors: why it can't, with a remedy; the process is then unchanged.
 Result<Joined> join(pid_t process, const agent::Options& options, std::chrono::milliseconds limit);
 
-/// Ends the recording; what it came to (agent/control.h). Errors: nobody records there.
+/// Ends the recording and returns its result (agent/control.h). Errors: nothing is being recorded there.
 Result<Message> leave(pid_t process);
 
 Result<Message> status_of(pid_t process);

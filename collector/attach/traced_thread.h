@@ -14,40 +14,41 @@
 
 namespace memreel::attach {
 
-/// Everything that makes a thread go on as if nothing had been.
+/// The full state needed to resume a thread as if nothing had happened.
 struct ThreadState {
   user_regs_struct registers{};
-  std::vector<std::byte> extended;  // of the floating point unit and its like, as the kernel gives it (XSAVE)
+  std::vector<std::byte> extended;  // floating-point and vector registers, as the kernel returns them (XSAVE)
   std::uint64_t signal_mask = 0;
 };
 
-/// Seized, so that it takes no notice (PTRACE_SEIZE); let go by the destructor, or by the kernel when this process
-/// ends. Signals that come for it meanwhile reach it. One thread of this process may use it, which made it.
+/// Seized (PTRACE_SEIZE), which the thread does not notice; detached by the destructor, or by the kernel when this
+/// process ends. Signals sent to it meanwhile are delivered. Only the thread of this process that created it may use
+/// it.
 class TracedThread {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
-  /// Errors: an errno of the system's refusal.
-  static std::optional<int> seize(pid_t thread);  // none: it is seized
+  /// Errors: the errno of the system's refusal.
+  static std::optional<int> seize(pid_t thread);  // none: success
 
   explicit TracedThread(pid_t thread) : thread_(thread) {}
   TracedThread(const TracedThread&) = delete;
   TracedThread& operator=(const TracedThread&) = delete;
-  /// Lets it go on, with whatever state was set last.
+  /// Detaches; the thread resumes with the state set last.
   ~TracedThread();
 
-  /// False when it does not stop in time, or is gone.
+  /// False if it does not stop in time, or is gone.
   bool stop(Deadline deadline);
-  /// Of the stopped thread.
+  /// The stopped thread's state.
   std::optional<ThreadState> state() const;
   bool set_state(const ThreadState& state) const;
   bool set_registers(const user_regs_struct& registers) const;
   bool set_signal_mask(std::uint64_t mask) const;
 
-  /// Goes on until stop().
+  /// Runs until stop().
   bool resume();
-  /// Goes on to the beginning or the end of its next system call. Before it is let go it has to be stopped again, at a
-  /// place where the kernel looks after calls that were interrupted.
+  /// Runs to the start or end of its next system call. Before it is detached it must be stopped again, at a point where
+  /// the kernel handles interrupted calls.
   bool run_to_system_call(Deadline deadline);
 
   bool is_gone() const { return gone_; }
@@ -59,8 +60,8 @@ class TracedThread {
 
   pid_t thread_;
   bool stopped_ = false, gone_ = false;
-  bool to_system_call_ = false;  // it was resumed to go there, and stops there
-  bool stop_signal_ = false;     // somebody sent SIGSTOP, which has to wait until we are gone
+  bool to_system_call_ = false;  // resumed to stop at a system call
+  bool stop_signal_ = false;     // a SIGSTOP from elsewhere, to be delivered after we detach
 };
 
 }  // namespace memreel::attach

@@ -1,4 +1,4 @@
-// How large a CUDA array is. The driver does not say; this is what its elements need, without the device's padding.
+// The size of a CUDA array. The driver does not report it; this is what its elements need, without device padding.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace memreel::cuda {
 
 std::uint64_t array_size(const ArrayDescriptor& descriptor);
-/// Of all its levels: each has half the width, height and depth of the one before.
+/// Of all mipmap levels: each has half the width, height and depth of the previous one.
 std::uint64_t array_size(const Array3dDescriptor& descriptor, unsigned levels = 1);
 
 }  // namespace memreel::cuda

@@ -1,12 +1,12 @@
-// The driver's calls that do something to memory: their numbers and their parameters.
+// The driver calls that affect memory: their numbers and parameters.
 //
-// The numbers are CUPTI's callback ids of the driver domain, and the structures have the layout in which CUPTI shows a
-// call's parameters: its arguments, one after the other. Both are part of CUDA's binary interface and have not changed
-// from CUDA 11 to 13, so that one table serves all of them and no toolkit is needed to build. Where a toolkit is
-// present, layout_check.cpp compares. Names are the driver's without "cu"; "ptsz" marks the variants in which stream 0
-// is the thread's own.
+// The numbers are CUPTI's callback IDs in the driver domain; the structures have the layout in which CUPTI passes a
+// call's parameters: its arguments in order. Both are part of CUDA's binary interface and have not changed from CUDA 11
+// to 13, so one table serves all versions and no toolkit is needed to build. Where a toolkit is present,
+// layout_check.cpp compares them. Names are the driver's without "cu"; "ptsz" marks the variants in which stream 0 is
+// the per-thread default stream.
 //
-// Not here: the 32-bit calls of CUDA 3 and before, which no 64-bit program can make use of.
+// Not included: the 32-bit calls of CUDA 3 and older, which no 64-bit program can use.
 #pragma once
 
 #include <array>
@@ -89,17 +89,17 @@ enum class Call : std::uint32_t {
   graph_add_node_v3 = 863,
 };
 
-inline constexpr std::int16_t host_device = -1;  // how records call the host
+inline constexpr std::int16_t host_device = -1;  // the host, in records
 
-/// CUmemLocation. Its types in CUDA 13.5: 0 none, 1 device, 2 host, 3 and 4 a NUMA node of the host, 5 a device that
-/// this process can't see, 6 a locality domain of a device.
+/// CUmemLocation. Its types in CUDA 13.5: 0 none, 1 device, 2 host, 3 and 4 a NUMA node of the host, 5 a device
+/// invisible to this process, 6 a locality domain of a device.
 struct Location {
   int type;
-  int id;  // of a device or NUMA node; of a locality domain its first byte is the device, its second the domain
+  int id;  // of a device or NUMA node; in a locality domain the first byte is the device, the second the domain
 
   static constexpr int none = 0, device = 1, invisible = 5, locality_domain = 6;
 
-  /// The ordinal of the device whose memory this is, or host_device; `otherwise` where the location leaves it open.
+  /// The ordinal of the device that has this memory, or host_device; `otherwise` if the location does not say.
   constexpr std::int16_t device_or(std::int16_t otherwise) const {
     constexpr int first_byte = 0xFF;
     switch (type) {
@@ -161,7 +161,7 @@ struct MemAllocNode {
 };
 static_assert(sizeof(MemAllocNode) == 120);
 
-/// The beginning of CUgraphNodeParams, as far as it matters here.
+/// The start of CUgraphNodeParams, up to the last field used here.
 struct GraphNode {
   int type;
   std::array<int, 3> reserved;
@@ -178,7 +178,7 @@ struct ExternalBuffer {
   unsigned flags;
 };
 
-/// The arguments of each call. Those that nothing here looks at are kept for the layout.
+/// The arguments of each call. Unused ones are kept for the layout.
 namespace params {
 
 struct MemAlloc {

@@ -1,4 +1,4 @@
-// Driver calls as CUPTI reports them.
+// Driver calls, as CUPTI reports them.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,27 @@
 
 namespace memreel::cuda {
 
-/// One for a process, never destroyed: CUPTI may be calling it on any thread. begin() and end() may be called again and
-/// again, by one thread at a time.
+/// One per process, never destroyed: CUPTI may call it on any thread. begin() and end() may be called repeatedly, by
+/// one thread at a time.
 class CuptiBackend {
  public:
   explicit CuptiBackend(Watch& watch) : watch_(&watch) {}
   CuptiBackend(const CuptiBackend&) = delete;
   CuptiBackend& operator=(const CuptiBackend&) = delete;
 
-  /// Finds CUPTI (`library`: this file and no other), takes it and has it report. The error says what was tried; or,
-  /// when somebody else has it, who that is as far as CUPTI tells.
+  /// Finds CUPTI (`library`: this file only), subscribes and enables callbacks. The error lists what was tried, or
+  /// names the current subscriber, as far as CUPTI reports it.
   Result<void> begin(const std::string& library);
 
-  /// Gives CUPTI back. Callbacks may still be under way.
+  /// Unsubscribes. Callbacks may still be running.
   void end();
 
-  /// Since begin(): the file of CUPTI that is used, and whether it is held by somebody else.
+  /// Since begin(): the CUPTI file in use, and whether another subscriber holds it.
   const std::string& library() const { return library_; }
   bool taken() const { return taken_; }
 
-  /// Since begin(): whether others can have it as well; then, who had it before. Empty: nobody, as far as CUPTI tells.
+  /// Since begin(): whether others can subscribe too; then, the previous subscriber. Empty: none, as far as CUPTI
+  /// reports.
   bool is_shared() const { return is_shared_; }
   const std::string& sharer() const { return holder_; }
 
@@ -41,7 +42,7 @@ class CuptiBackend {
 
   bool load(const std::string& file, std::string& why);
   bool subscribe(std::string& why);
-  enum class Manner : std::uint8_t { old, alone, shared };  // cuptiSubscribe; cuptiSubscribe_v2, without others or with
+  enum class Manner : std::uint8_t { old, alone, shared };  // cuptiSubscribe; cuptiSubscribe_v2, exclusive or shared
   cupti::Result subscribe_as(Manner manner);
   bool enable(std::string& why);
 
@@ -49,7 +50,7 @@ class CuptiBackend {
   cupti::Functions cupti_;
   cupti::Subscriber subscriber_ = nullptr;
   std::string library_;
-  std::string holder_;  // as the last subscription was told
+  std::string holder_;  // as reported by the last subscription
   bool taken_ = false, is_shared_ = false;
 };
 

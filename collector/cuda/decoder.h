@@ -1,4 +1,4 @@
-// From calls of the driver to records: what each call, its parameters and its result say about memory.
+// Turns driver calls into records: what each call, its parameters and its result mean for memory.
 #pragma once
 
 #include <cstdint>
@@ -9,27 +9,27 @@
 
 namespace memreel::cuda {
 
-/// A call as a backend sees it, at its beginning and again at its end.
+/// A call as a backend sees it, at entry and again at exit.
 struct CallSite {
   Call call;
   const void* parameters = nullptr;  // the call's structure in cuda::params
   KnownObjects::Known context;       // current in the calling thread
-  bool captured = false;             // at its end: it became a node of a graph instead of being done
+  bool captured = false;             // at exit: it became a graph node instead of being executed
 };
 
-/// Stateless; called by the thread that makes the call. What takes something away is recorded when the call begins,
-/// before the driver can give the same address or handle to another thread, and cancelled when the call fails. What
-/// gives something is recorded when the call ends.
+/// Stateless; called on the thread that makes the call. A call that releases something is recorded at entry, before the
+/// driver can give the same address or handle to another thread, and cancelled if it fails. A call that allocates is
+/// recorded at exit.
 class Decoder {
  public:
   explicit Decoder(agent::Recorder& recorder) : recorder_(&recorder) {}
 
-  /// Returns what exit() of the same call has to be given.
+  /// Returns the value to pass to exit() of the same call.
   std::uint64_t enter(const CallSite& site) const;
   void exit(const CallSite& site, Status status, std::uint64_t entered) const;
 
   void context_created(KnownObjects::Known context) const;
-  /// To be told when its destruction begins.
+  /// Call when its destruction begins.
   void context_destroyed(KnownObjects::Known context) const;
 
  private:

@@ -1,5 +1,5 @@
-// What the beginning of a driver call leaves for its end. CUPTI has 8 bytes for that in each call, but has them once:
-// where it is shared, another subscriber may write there.
+// What the entry of a driver call stores for its exit. CUPTI has 8 bytes for that in each call, but only one such slot:
+// when CUPTI is shared, another subscriber may write there.
 #pragma once
 
 #include <algorithm>
@@ -9,11 +9,11 @@
 
 namespace memreel::cuda {
 
-/// Of one thread, which may be in calls within calls. All zero bytes is its first state.
+/// For one thread, which may be in nested calls. All-zero bytes are the initial state.
 class EnteredCalls {
  public:
-  /// The call with this number begins. Of more calls within each other than there is room for, the outermost are
-  /// forgotten: of those whose ends never come, too.
+  /// The call with this number begins. If calls nest deeper than there is room for, the outermost are forgotten; so are
+  /// those whose exit never comes.
   constexpr void put(std::uint32_t call, std::uint64_t value) {
     if (value == 0) return;
     if (count_ == entries_.size()) {
@@ -23,7 +23,7 @@ class EnteredCalls {
     entries_[count_++] = {.call = call, .value = value};
   }
 
-  /// The call ends, and with it all that began within it: what was put at its beginning, else 0.
+  /// The call ends, and with it all calls nested in it. Returns the value stored at its entry, else 0.
   constexpr std::uint64_t take(std::uint32_t call) {
     for (std::size_t i = count_; i-- > 0;) {
       if (entries_[i].call != call) continue;

@@ -1,4 +1,4 @@
-// One interposed call of the driver: from a symbol of ours to the driver's, by way of whoever watches.
+// One interposed driver call: from our symbol to the driver's, through the watch.
 #pragma once
 
 #include <atomic>
@@ -10,11 +10,11 @@ namespace memreel::cuda::interposer {
 
 inline std::atomic<Watch*> watch = nullptr;  // NOLINT: calls come without any context
 
-/// The driver's function behind each of ours, once it is known.
+/// The driver's function behind each of our symbols, once known.
 template <Call call>
 inline constinit std::atomic<void*> real_of = nullptr;  // NOLINT
 
-/// What a call needs to be told of besides its parameters.
+/// What a call needs besides its parameters.
 inline KnownObjects::Known current_context(Watch& watching) {
   void* context = nullptr;
   if (RealDriver::get().current_context(&context) != success || context == nullptr) return {};
@@ -35,7 +35,7 @@ bool is_captured(Call call, const Params& parameters) {
   }
 }
 
-/// Contexts are gone at the end of a call that may destroy one; which one it was is asked before.
+/// A call that may destroy a context has done so by its end, so the context is looked up before.
 template <class Params>
 const void* may_be_destroyed(const Params& parameters) {
   if constexpr (requires { parameters.device; })
@@ -63,7 +63,7 @@ Status observed(Watch& watching, Status (*real)(Arguments...), Arguments... argu
   return status;
 }
 
-/// A call of the program: to the driver, by way of whoever watches.
+/// The program's call: passed to the driver, through the watch.
 template <Call call, class Params, class... Arguments>
 Status pass(const char* symbol, Arguments... arguments) {
   using Function = Status (*)(Arguments...);

@@ -1,26 +1,25 @@
-// Driver calls as they pass through the library itself, when it was preloaded: its symbols come before the driver's.
-// For programs in which another tool holds CUPTI.
+// Driver calls intercepted by the agent's own symbols, which precede the driver's when the agent is preloaded. For
+// programs in which another tool holds CUPTI.
 //
-// A program gets at the driver's functions in three ways, and meets ours in each: it is linked with libcuda, it looks
-// them up with dlsym, or it asks cuGetProcAddress, which it has by one of the other ways. The runtime, linked
-// statically or not, and PyTorch use the last one. What is not seen: functions that cuGetExportTable gives, which no
-// known program allocates with.
+// A program reaches the driver's functions in three ways, and finds ours in each: it links against libcuda, looks them
+// up with dlsym, or calls cuGetProcAddress, itself found in one of the other ways. The runtime, statically linked or
+// not, and PyTorch use the last. Not seen: functions from cuGetExportTable, with which no known program allocates.
 #pragma once
 
 #include "collector/cuda/watch.h"
 
 namespace memreel::cuda::interposer {
 
-/// Whether the program's calls come through here. Until begin() they are passed on and nothing else.
+/// Whether the program's calls come through here. Until begin() they are only passed on.
 bool preloaded();
 
-/// From now on `watch` hears of them. It must stay.
+/// Reports calls to `watch` from now on. It must stay alive.
 void begin(Watch& watch);
 void end();
 
-/// Defined by whoever this is linked into: the program has initialized the driver through a preloaded cuInit.
+/// Defined by the linking library: the program has initialized the driver through a preloaded cuInit.
 void driver_initialized();
-/// Likewise: a part of the program is about to subscribe to CUPTI, and would share it or not.
+/// Likewise: a component of the program is about to subscribe to CUPTI; `shares`: it would share it.
 void cupti_wanted(bool shares);
 
 }  // namespace memreel::cuda::interposer

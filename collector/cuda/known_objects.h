@@ -1,4 +1,4 @@
-// CUDA's contexts, or its memory pools, as they were seen: which device each is on, and a small number for each.
+// The CUDA contexts, or memory pools, seen so far: the device of each, and a small number for each.
 #pragma once
 
 #include <algorithm>
@@ -9,23 +9,23 @@
 
 namespace memreel::cuda {
 
-/// Any thread may ask and add at any time, without locks. An object that is created where an earlier one was gets a
-/// number of its own.
+/// Any thread may look up and add at any time, without locks. An object created at an earlier one's address gets a new
+/// number.
 class KnownObjects {
  public:
   struct Known {
-    std::uint16_t number = 0;  // 0: not known
+    std::uint16_t number = 0;  // 0: unknown
     std::int16_t device = 0;
 
     friend bool operator==(const Known&, const Known&) = default;
   };
 
   Known find(const void* object) const;
-  /// Its number is 0 when there is no room for more. Adding a known one again changes nothing.
+  /// The number is 0 if there is no room. Adding a known object again changes nothing.
   Known add(const void* object, std::int16_t device);
-  /// As add(), where what was known of an object at this place may be of an earlier one.
+  /// Like add(), but an earlier object may have been known at this address.
   void put(const void* object, std::int16_t device);
-  /// Whether there were ever objects on more than one device.
+  /// Whether objects were ever on more than one device.
   bool on_several_devices() const {
     const std::uint64_t devices = devices_.load(std::memory_order_relaxed);
     return (devices & (devices - 1)) != 0;
@@ -33,7 +33,7 @@ class KnownObjects {
   /// The object with this number is gone.
   void remove(std::uint16_t number);
 
-  /// visit(const void* object, std::int16_t device) for all that are there.
+  /// Calls visit(const void* object, std::int16_t device) for each current object.
   void for_each(auto&& visit) const {
     for (std::size_t i = 1; i < count(); ++i)
       if (const void* const object = entries_[i].object.load(std::memory_order_acquire))
@@ -48,9 +48,9 @@ class KnownObjects {
 
   std::size_t count() const { return std::min<std::size_t>(count_.load(std::memory_order_acquire), entries_.size()); }
 
-  std::array<Entry, 1024> entries_;  // the first is not used
+  std::array<Entry, 1024> entries_;  // the first is unused
   std::atomic<std::uint16_t> count_ = 1;
-  std::atomic<std::uint64_t> devices_ = 0;  // a bit for each
+  std::atomic<std::uint64_t> devices_ = 0;  // one bit per device
 };
 
 }  // namespace memreel::cuda

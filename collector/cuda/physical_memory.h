@@ -1,7 +1,7 @@
-// Memory that is created apart from the addresses it is mapped at (cuMemCreate, cuMemMap), and when it is gone: when it
-// is mapped nowhere any more and every reference to its handle is released, in whatever order (cuda.h, cuMemRelease and
-// cuMemUnmap). Releasing the handle right after mapping, as many programs do, frees nothing yet; and the driver may
-// give its number to other memory while the first still lives.
+// Memory created separately from the addresses it is mapped at (cuMemCreate, cuMemMap). It is freed once it is mapped
+// nowhere and all references to its handle are released, in either order (cuda.h, cuMemRelease and cuMemUnmap).
+// Releasing the handle right after mapping, as many programs do, frees nothing yet; and the driver may reuse the
+// handle's number for other memory while the first is still alive.
 #pragma once
 
 #include <cstddef>
@@ -18,32 +18,32 @@ class PhysicalMemory {
   /// Counted in order of creation, from 0.
   using Number = std::size_t;
 
-  /// What is known of one piece.
+  /// What is known about one piece.
   struct Piece {
     std::uint64_t handle = 0;
     std::uint64_t size = 0;
     std::uint32_t references = 1;  // to the handle
     std::uint32_t mappings = 0;
-    std::uint32_t namesakes = 0;  // how many lived under this handle when it was created
+    std::uint32_t namesakes = 0;  // how many pieces lived under this handle when it was created
 
     bool alive() const { return references > 0 || mappings > 0; }
   };
 
   Number created(std::uint64_t handle, std::uint64_t size);
-  /// `handle` has a reference more: it was asked for what is mapped at `address` (0: not known), which may have had
-  /// none.
+  /// `handle` has one more reference: it was retained through the mapping at `address` (0: unknown), when it may have
+  /// had none.
   void retained(std::uint64_t handle, std::uint64_t address = 0);
-  /// The piece that is gone by that, if one is.
+  /// Returns the piece that this frees, if any.
   std::optional<Number> released(std::uint64_t handle);
-  /// `size` bytes of `handle` are at `address`. Handles that are not known (multicast objects, another process's
-  /// memory) are mapped, too, but name no piece.
+  /// `size` bytes of `handle` are mapped at `address`. Unknown handles (multicast objects, another process's memory)
+  /// can be mapped too, but belong to no piece.
   std::optional<Number> mapped(std::uint64_t address, std::uint64_t size, std::uint64_t handle);
-  /// The pieces that are gone by that. Only whole mappings can be unmapped.
+  /// Returns the pieces that this frees. Only whole mappings can be unmapped.
   std::vector<Number> unmapped(std::uint64_t address, std::uint64_t size);
 
   const Piece& operator[](Number number) const { return pieces_.at(number); }
 
-  /// What is known of pieces that are gone is forgotten by this.
+  /// Drops what is known about a freed piece.
   void forget(Number number) { pieces_.erase(number); }
 
  private:

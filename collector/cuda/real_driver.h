@@ -1,4 +1,4 @@
-// The driver itself, for the interposer: its functions as they are behind ours.
+// The real driver, for the interposer: its functions, behind ours.
 #pragma once
 
 #include <cstddef>
@@ -13,24 +13,23 @@ inline constexpr Status not_found = 500;  // CUDA_ERROR_NOT_FOUND
 
 class RealDriver {
  public:
-  /// The C library's dlsym, past ours.
+  /// The C library's dlsym, bypassing ours.
   static void* dlsym(void* handle, const char* name);
 
-  /// A symbol of the libcuda.so.1 that is loaded, or is loaded now. Null when there is none.
+  /// A symbol in libcuda.so.1, which is loaded if necessary. Null if not found.
   static void* find(const char* name);
 
   static const RealDriver& get();
 
   Status current_context(Object* context) const;
   Status current_device(Device* device) const;
-  /// `own_default`: stream 0 is the thread's own.
+  /// `own_default`: stream 0 is the per-thread default stream.
   bool is_capturing(Object stream, bool own_default) const;
-  /// Null where the driver is older than CUDA 12.8.
+  /// None if the driver is older than CUDA 12.8.
   std::optional<Device> device_of_stream(Object stream) const;
-  /// Null where the driver does not say.
+  /// Null if the driver does not say.
   const void* context_of_stream(Object stream) const;
-  /// Of memory that another process has, or another API: how much it is, and on which device. Null where the driver
-  /// does not say.
+  /// The size and device of memory that belongs to another process or API. None if the driver does not say.
   struct Extent {
     std::uint64_t size = 0;
     Device device = 0;
@@ -38,7 +37,7 @@ class RealDriver {
   std::optional<Extent> extent_of(DevicePointer address) const;
   /// The device of physical memory.
   std::optional<Device> device_of(AllocationHandle handle) const;
-  /// The primary context of a device while it is alive; else null. Makes none.
+  /// A device's primary context if active, else null. Never creates one.
   const void* active_primary(Device device) const;
 
  private:

@@ -1,5 +1,5 @@
-// Asks the driver now and then how much memory is used: of a device in all, which other processes and the driver itself
-// take part in, and of its pools, which hold more than they give out.
+// Periodically queries how much memory is used: on each device in total, including other processes and the driver
+// itself, and by memory pools, which hold more than they give out.
 #pragma once
 
 #include <pthread.h>
@@ -17,14 +17,15 @@
 
 namespace memreel::cuda {
 
-/// What the samples are of. Contexts and pools are the program's: none is ever created to ask.
+/// What is sampled. Contexts and pools are the program's: none is ever created for sampling.
 struct Sampled {
   KnownObjects contexts;
-  KnownObjects pools;                      // those that the program created
-  std::atomic<std::uint64_t> ordered = 0;  // a bit for each device on which stream-ordered memory was asked for
+  KnownObjects pools;                      // those the program created
+  std::atomic<std::uint64_t> ordered = 0;  // one bit per device on which stream-ordered memory was requested
 };
 
-/// A thread of its own: the driver may make it wait for a thread of the program, which may wait for the writing thread.
+/// Has its own thread: the driver may make it wait for a thread of the program, which may in turn wait for the writing
+/// thread.
 class Sampler {
  public:
   Sampler(const Sampled& sampled, agent::Recorder* (*recorder)()) : sampled_(&sampled), recorder_(recorder) {}
@@ -32,21 +33,21 @@ class Sampler {
   Sampler& operator=(const Sampler&) = delete;
   ~Sampler() = default;
 
-  /// Does nothing when `period` is 0 or the driver is not there.
+  /// Does nothing if `period` is 0 or the driver is absent.
   void begin(std::chrono::milliseconds period);
 
-  /// No question is asked of the driver any more, or is being asked. Gives up waiting after a second.
+  /// After this, no query runs or starts. Stops waiting after a second.
   void end();
 
-  /// In a forked child: the thread is not there.
+  /// In a forked child, where the thread does not exist.
   void forget();
 
-  // While a thread is between these two calls no question is asked: it destroys a context or a pool. The first waits
-  // for a question that is being answered; the driver has no lock of the caller yet.
+  // While a thread is between these two calls, which destroys a context or a pool, no query runs. suspend() waits for a
+  // running query; the caller holds no driver lock at that point.
   void suspend();
   void resume() { suspended_.fetch_sub(1); }
 
-  /// There is something new to ask about.
+  /// There is something new to sample.
   void wake() { wakeup_.wake(); }
 
  private:
@@ -66,7 +67,7 @@ class Sampler {
   agent::Wakeup wakeup_;
   std::atomic<int> suspended_ = 0;
   std::atomic<bool> asking_ = false;
-  /// By what it is about: used and free.
+  /// Used and free bytes, by what was sampled.
   std::map<std::tuple<agent::Space, std::uint64_t, std::int16_t>, std::pair<std::uint64_t, std::uint64_t>> last_;
 };
 

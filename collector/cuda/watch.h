@@ -1,5 +1,5 @@
-// What both backends do with a call: it is decoded, contexts and pools are kept track of, and nobody asks the driver
-// about what is being destroyed.
+// The part that both backends share: decodes each call, tracks contexts and pools, and suspends sampling of whatever is
+// being destroyed.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace memreel::cuda {
 
-/// Every call that the decoder knows, and those that tell of contexts.
+/// Every call that the decoder knows, and those that reveal contexts.
 inline constexpr std::array watched_calls{
     Call::mem_alloc,
     Call::mem_alloc_pitch,
@@ -80,35 +80,36 @@ inline constexpr std::array watched_calls{
     Call::primary_ctx_reset_v1,
 };
 
-/// One for a process, never destroyed. The functions are called by the threads that make the calls.
+/// One per process, never destroyed. The functions run on the threads that make the calls.
 class Watch {
  public:
-  /// `recorder`: where to record, asked at every call; null when nothing is recorded at the moment.
+  /// `recorder`: called for each call; returns null while nothing is recorded.
   explicit Watch(agent::Recorder* (*recorder)()) : recorder_(recorder), sampler_(sampled_, recorder) {}
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  /// Returns what exit() of the same call has to be given.
+  /// Returns the value to pass to exit() of the same call.
   std::uint64_t enter(const CallSite& site);
   void exit(const CallSite& site, Status status, std::uint64_t entered);
 
-  /// Its destruction begins. Unless the program ends: then what it holds is what the program did not free.
+  /// The context's destruction begins. Ignored at program exit: what it then holds is memory that the program did not
+  /// free.
   void context_gone(const void* context);
 
-  /// Finds the devices' primary contexts that are alive, and forgets what is not, after a time in which nobody watched.
-  /// It asks the driver: not from a callback.
+  /// After a time without a watch: finds the devices' active primary contexts and forgets those that are gone. Queries
+  /// the driver: not from a callback.
   void look_around();
 
-  /// From now on contexts are destroyed because the program ends, not because it wants so.
+  /// From now on contexts are destroyed by program exit, not by choice.
   void program_ends() { program_ends_.store(true, std::memory_order_relaxed); }
 
-  /// A context that was seen, by the number that records name it by; none: it was not. A green context, which has no
-  /// memory of its own, is its device's primary one (number 0 where that was never seen).
+  /// A known context, with the number that records use; none if unknown. A green context has no memory of its own and
+  /// stands for its device's primary context (number 0 if that was never seen).
   std::optional<KnownObjects::Known> find_context(const void* context) const {
     const KnownObjects::Known known = sampled_.contexts.find(context);
     return known.number != 0 ? known : find_green(context);
   }
-  /// One that was not seen to be made.
+  /// Adds a context whose creation was not seen.
   KnownObjects::Known add_context(const void* context, std::int16_t device) {
     return sampled_.contexts.add(context, device);
   }
@@ -125,7 +126,7 @@ class Watch {
   agent::Recorder* (*recorder_)();
   std::atomic<bool> program_ends_ = false;
   Sampled sampled_;
-  std::array<std::atomic<const void*>, 64> primary_{};  // contexts of the devices, once seen
+  std::array<std::atomic<const void*>, 64> primary_{};  // the devices' primary contexts, once seen
   KnownObjects greens_;                                 // CUgreenCtx, and the CUcontext of each
   Sampler sampler_;
 };

@@ -1,4 +1,4 @@
-// Byte strings that hooks come across (names, code objects), each kept once and from then on a number.
+// Byte strings that hooks encounter (names, code objects), each stored once and identified by a number.
 #pragma once
 
 #include <atomic>
@@ -9,27 +9,27 @@
 
 namespace memreel {
 
-/// Any thread may ask and add at any time, without locks, system calls or allocation. Nothing is ever removed.
+/// Any thread may look up and add at any time, without locks, system calls or allocation. Nothing is ever removed.
 class InternedBytes {
  public:
   using Parts = std::initializer_list<std::span<const std::byte>>;
 
-  /// Takes address space for that many strings of `bytes` in all, of which pages are used as it fills. When the system
-  /// refuses, it is full from the beginning.
+  /// Reserves address space for `strings` strings of `bytes` in total; pages are committed as it fills. If the system
+  /// refuses, the table behaves as full.
   InternedBytes(std::uint32_t strings, std::size_t bytes);
   ~InternedBytes();
   InternedBytes(const InternedBytes&) = delete;
   InternedBytes& operator=(const InternedBytes&) = delete;
 
-  /// The number of the string that `parts` are in a row: 1 and up; 0 when there is no room for it, which is counted.
+  /// The number of the concatenation of `parts`, from 1; 0 if there is no room, which is counted.
   std::uint32_t number_of(Parts parts);
 
-  /// The string of a number that number_of() returned. Valid as long as this object; begins at a multiple of 8.
+  /// The string with a number from number_of(). Valid for the lifetime of this object; aligned to 8 bytes.
   std::span<const std::byte> operator[](std::uint32_t number) const;
 
   bool equal(std::uint32_t number, Parts parts) const;
 
-  /// How many strings found no room.
+  /// How many strings did not fit.
   std::uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
  private:
@@ -38,7 +38,7 @@ class InternedBytes {
 
   std::byte* memory_ = nullptr;
   std::size_t memory_size_ = 0;
-  std::atomic<const Row*>* rows_ = nullptr;      // by number; the first is not used
+  std::atomic<const Row*>* rows_ = nullptr;      // by number; the first is unused
   std::atomic<std::uint32_t>* slots_ = nullptr;  // hash table of numbers, open addressing; 0: empty
   std::byte* bytes_ = nullptr;
   std::uint32_t capacity_ = 0;

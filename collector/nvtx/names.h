@@ -1,4 +1,4 @@
-// Names that a program gives to NVTX, as numbers of Recorder::names().
+// Names that a program passes to NVTX, as numbers in Recorder::names().
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace memreel::nvtx {
 
-// 0 when nothing is recorded, there is no name, or no room for it. Names are cut at 256 bytes; what is not ASCII in
-// wide ones becomes a question mark: names are for finding them again.
+// 0 if nothing is recorded, there is no name, or there is no room for it. Names are cut at 256 bytes; non-ASCII
+// characters in wide names become question marks, as names only serve recognition.
 
 std::uint64_t number_of(std::string_view name);
 std::uint64_t number_of(const char* name);
 std::uint64_t number_of(const wchar_t* name);
-/// `type` is one of message_*.
+/// `type` is one of the message_* constants.
 std::uint64_t number_of(std::int64_t type, const Message& message);
 std::uint64_t number_of(const Attributes* attributes);
 

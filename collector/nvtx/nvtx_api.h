@@ -1,6 +1,6 @@
-// The part of NVTX's injection interface that is used here, as nvtx3/nvtxDetail/nvtxTypes.h and nvToolsExt.h (version
-// 3) declare it. Numbers and layouts are constant by NVTX's own promise; layout_check.cpp compares them with its
-// headers where these are.
+// The part of NVTX's injection interface that memreel uses, as declared in nvtx3/nvtxDetail/nvtxTypes.h and
+// nvToolsExt.h (version 3). NVTX promises that numbers and layouts are constant; layout_check.cpp compares them with
+// its headers where available.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@ namespace memreel::nvtx {
 
 using Function = void (*)();
 
-/// What the program's copy of NVTX gives to InitializeInjectionNvtx2.
+/// What the program's copy of NVTX passes to InitializeInjectionNvtx2.
 using GetExportTable = const void* (*)(std::uint32_t table);
 inline constexpr std::uint32_t callbacks_table = 1;  // NVTX_ETID_CALLBACKS
 
 struct Callbacks {
   std::size_t size;
-  /// `functions`: where the pointers to the module's functions are, by their numbers; entries may be null.
+  /// `functions`: receives the array of the module's function pointers, by number; entries may be null.
   int (*module_functions)(std::uint32_t module, Function*** functions, unsigned* count);
 };
 
@@ -56,7 +56,7 @@ inline constexpr std::int32_t message_ascii = 1;
 inline constexpr std::int32_t message_wide = 2;
 inline constexpr std::int32_t message_registered = 3;
 
-// The memory extension (nvToolsExtMem.h, nvtxExtTypes.h), which a program's copy of it offers to
+// The memory extension (nvToolsExtMem.h, nvtxExtTypes.h), which a program's copy passes to
 // InitializeInjectionNvtxExtension.
 
 inline constexpr std::uint16_t extension_memory = 1;  // NVTX_EXT_MODULEID_MEM
@@ -64,7 +64,7 @@ inline constexpr std::uint16_t extension_memory = 1;  // NVTX_EXT_MODULEID_MEM
 struct ExtensionSegment {
   std::size_t id;
   std::size_t slot_count;
-  std::intptr_t* slots;  // where the functions go, by their numbers
+  std::intptr_t* slots;  // receives the functions, by number
 };
 
 struct ExtensionInfo {
@@ -101,7 +101,7 @@ struct HeapDescription {
   std::uint32_t usage;
   std::uint32_t type;
   std::size_t detail_size;
-  const void* detail;  // of virtual addresses: a Range
+  const void* detail;  // for virtual addresses: a Range
   std::uint32_t category;
   std::uint32_t message_type;
   Message message;
@@ -115,7 +115,7 @@ struct RegionsRegistered {
   std::size_t count;
   std::size_t element_size;
   const void* elements;  // Range
-  const void** handles;  // filled in
+  const void** handles;  // receives the handles
 };
 
 struct RegionsResized {

@@ -1,11 +1,11 @@
-// NVTX's marks and ranges, as marks of the trace.
+// NVTX marks and ranges, as marks in the trace.
 #pragma once
 
 #include "collector/nvtx/nvtx_api.h"
 
 namespace memreel::nvtx {
 
-/// Has the functions of a copy of NVTX replaced. False when it is none that is understood; it goes on without a tool.
+/// Installs our functions in one copy of NVTX. False if it is of an unknown version; it then runs without a tool.
 bool take_over(GetExportTable get_table);
 
 }  // namespace memreel::nvtx

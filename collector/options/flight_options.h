@@ -1,4 +1,4 @@
-// How a program is recorded for ever (docs/flight-recorder.md): what is kept, and when it is written out.
+// Options of the flight recorder (docs/flight-recorder.md): what it keeps, and when it writes a dump.
 #pragma once
 
 #include <csignal>
@@ -15,28 +15,28 @@ namespace memreel::agent {
 struct FlightOptions {
   static constexpr Bytes least_size = 1_MiB;
 
-  Bytes size;                       // of the recording on disk; 0: it is not one of this kind
-  std::optional<Nanoseconds> span;  // events of so long are kept where `size` allows; none: as much as it allows
+  Bytes size;                       // of the recording on disk; 0: not a flight recorder
+  std::optional<Nanoseconds> span;  // how long events are kept, if `size` allows; none: as long as it allows
 
   friend bool operator==(const FlightOptions&, const FlightOptions&) = default;
 };
 
-/// When a dump is written, besides on failures.
+/// When to write a dump, besides on failures.
 struct DumpOptions {
-  std::optional<double> used;  // share of a device's memory that is used: above 0, at most 1
+  std::optional<double> used;  // trigger when this share of a device's memory is used: above 0, at most 1
   struct Growth {
     Bytes bytes;
     Nanoseconds time{};
     friend bool operator==(const Growth&, const Growth&) = default;
   };
-  std::optional<Growth> growth;  // of what is used on a device
+  std::optional<Growth> growth;  // trigger on growth of the memory used on a device
   int signal = SIGUSR2;          // 0: none
-  std::uint32_t kept = 8;        // dumps; the oldest is removed for another one
+  std::uint32_t kept = 8;        // number of dumps kept; the oldest is removed for a new one
 
   friend bool operator==(const DumpOptions&, const DumpOptions&) = default;
 };
 
-/// "256MiB", "10min", or both with a comma; the size is 256 MiB where only a time is given. "" is none.
+/// "256MiB", "10min", or both with a comma; the size defaults to 256 MiB. "" is no flight recorder.
 Result<FlightOptions> parse_flight(std::string_view text);
 std::string text_of(const FlightOptions& options);
 
@@ -44,7 +44,7 @@ std::string text_of(const FlightOptions& options);
 Result<void> parse_when(std::string_view text, DumpOptions& options);
 std::string text_of_when(const DumpOptions& options);
 
-/// "USR2", "SIGUSR2", "12", "none": a signal that ends or disturbs nothing else; 0 for none.
+/// "USR2", "SIGUSR2", "12", "none": a signal that serves no other purpose; 0 for none.
 std::optional<int> parse_dump_signal(std::string_view text);
 std::string text_of_signal(int signal);
 

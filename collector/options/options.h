@@ -1,5 +1,5 @@
-// What the launcher tells the library in the profiled process. It travels in environment variables, so that children
-// inherit it; a variable that is not set stands for the default below.
+// What the launcher passes to the agent in the profiled process. It travels in environment variables, so that children
+// inherit it; an unset variable means the default below.
 #pragma once
 
 #include <chrono>
@@ -16,33 +16,33 @@
 
 namespace memreel::agent {
 
-/// What a thread does with an event for which its ring has no room.
+/// What a thread does with an event when its ring is full.
 enum class WhenFull : std::uint8_t {
-  drop,   // counts it as lost and goes on
+  drop,   // counts it as lost and continues
   block,  // waits for the writing thread
 };
 
 /// Where driver calls are observed.
 enum class BackendChoice : std::uint8_t {
-  automatic,  // CUPTI; when somebody else holds it, the interposed symbols if the library was preloaded
+  automatic,  // CUPTI; if it is taken, the interposed symbols if the agent was preloaded
   cupti,      // CUPTI or nothing
   interpose,  // the interposed symbols or nothing: needs LD_PRELOAD
 };
 
 struct Options {
   std::string output = "memreel-%h-%p.reel";  // MEMREEL_OUTPUT; pattern of the trace's name, see trace_name()
-  std::string journal;                    // MEMREEL_JOURNAL; file that gets a line per trace (journal.h); empty: none
-  std::uint32_t ring_events = 1U << 16U;  // MEMREEL_RING_EVENTS; of each thread: 64 .. 2^24, rounded up to a power of 2
+  std::string journal;  // MEMREEL_JOURNAL; file that receives a line per trace (journal.h); empty: none
+  std::uint32_t ring_events = 1U << 16U;  // MEMREEL_RING_EVENTS; per thread: 64 .. 2^24, rounded up to a power of 2
   WhenFull when_full = WhenFull::drop;    // MEMREEL_WHEN_FULL: drop | block
-  std::uint32_t depth = 64;               // MEMREEL_DEPTH; native frames of a stack, 0 .. 1024; 0: no stacks
-  std::chrono::milliseconds sample_period{100};      // MEMREEL_SAMPLE_MS; of memory_info events, 0 .. 1 h; 0: none
-  std::chrono::milliseconds flush_period{50};        // MEMREEL_FLUSH_MS; age at which events are in the file: 1 .. 1000
+  std::uint32_t depth = 64;               // MEMREEL_DEPTH; maximum native frames per stack, 0 .. 1024; 0: no stacks
+  std::chrono::milliseconds sample_period{100};  // MEMREEL_SAMPLE_MS; of memory_info events, 0 .. 1 h; 0: none
+  std::chrono::milliseconds flush_period{50};  // MEMREEL_FLUSH_MS; latest time until events are in the file: 1 .. 1000
   BackendChoice backend = BackendChoice::automatic;  // MEMREEL_BACKEND: auto | cupti | interpose
-  bool dormant = false;                              // MEMREEL_DORMANT: 0 | 1; wait to be told before recording
+  bool dormant = false;                              // MEMREEL_DORMANT: 0 | 1; record only on request
   bool torch = true;                                 // MEMREEL_TORCH: 0 | 1; record PyTorch's tensors
   bool python = true;                                // MEMREEL_PYTHON: 0 | 1; Python frames in stacks
-  std::uint32_t mode = 0600;                         // MEMREEL_MODE; of the trace, in octal digits
-  bool mask = true;                                  // MEMREEL_MASK: 0 | 1; hide arguments that look like secrets
+  std::uint32_t mode = 0600;                         // MEMREEL_MODE; permissions of the trace, in octal digits
+  bool mask = true;                                  // MEMREEL_MASK: 0 | 1; mask arguments that look like secrets
   FlightOptions flight;                              // MEMREEL_FLIGHT: SIZE, TIME or SIZE,TIME; empty: keep everything
   DumpOptions dumps;     // MEMREEL_FLIGHT_WHEN, MEMREEL_FLIGHT_SIGNAL, MEMREEL_FLIGHT_DUMPS (1 .. 1000)
   std::string libcupti;  // MEMREEL_LIBCUPTI; the file to load; empty: search
@@ -56,28 +56,28 @@ std::optional<std::uint32_t> parse_mode(std::string_view text);
 /// The value of an environment variable, if it is set.
 using Lookup = std::function<std::optional<std::string>(const char* name)>;
 
-/// Errors name the variable, what it holds and what it may hold.
+/// Errors name the variable, its value and the allowed values.
 Result<Options> read_options(const Lookup& lookup);
 
 /// read_options() of this process.
 Result<Options> options_from_environment();
 
-/// The variables that make read_options() return `options`, those with defaults included.
+/// The variables for which read_options() returns `options`, including those with default values.
 std::vector<std::pair<std::string, std::string>> to_environment(const Options& options);
 
-/// What a pattern's placeholders stand for in one process.
+/// The values of a pattern's placeholders in one process.
 struct ProcessNames {
   std::uint64_t process = 0;
   std::string host;
-  std::string rank;  // empty: the process has none
+  std::string rank;  // empty: no rank
 };
 
-/// This process: its pid, its host, and the rank that the innermost launcher gives it (launchers.h).
+/// For this process: its PID, its host, and the rank from the innermost launcher (launchers.h).
 ProcessNames process_names();
 
-/// `pattern` with %p the process id, %h the host, %r the rank ("none" where there is none, as in what starts the ranks)
-/// and %% a percent sign; anything else stays. For `attempt` > 0 "-ATTEMPT" is put before the extension: what to try
-/// when the name before exists.
+/// Replaces %p in `pattern` by the process ID, %h by the host, %r by the rank ("none" if there is none, as in the
+/// process that starts the ranks) and %% by a percent sign; anything else stays. If `attempt` > 0, inserts "-ATTEMPT"
+/// before the extension: the name to try when the previous one exists.
 std::string trace_name(std::string_view pattern, const ProcessNames& names, unsigned attempt = 0);
 
 }  // namespace memreel::agent

@@ -1,4 +1,4 @@
-// Every code object that was seen on a stack, each once, copied while it was alive.
+// Every code object seen on a stack, stored once, copied while it was alive.
 #pragma once
 
 #include <cstddef>
@@ -9,22 +9,23 @@
 
 namespace memreel::python {
 
-/// Any thread may ask and add at any time, without locks, system calls or allocation. Code objects that show the user
-/// the same (CodeView) have one number, so a program that compiles the same text again and again fills no table.
+/// Any thread may look up and add at any time, without locks, system calls or allocation. Code objects that look the
+/// same to the user (CodeView) share a number, so a program that repeatedly compiles the same text does not fill the
+/// table.
 class CodeTable {
  public:
   explicit CodeTable(std::uint32_t codes = 1U << 18U, std::size_t bytes = std::size_t{256} << 20U)
       : codes_(codes, bytes) {}
 
-  /// 1 and up; 0 when there is no room for it, which is counted.
+  /// From 1; 0 if there is no room, which is counted.
   std::uint32_t number_of(const CodeView& code);
 
-  /// What a number stands for. The view is valid as long as the table.
+  /// The code object with this number. The view is valid for the table's lifetime.
   CodeView operator[](std::uint32_t number) const;
 
   bool equal(std::uint32_t number, const CodeView& code) const;
 
-  /// How many code objects found no room.
+  /// How many code objects did not fit.
   std::uint64_t refused() const { return codes_.refused(); }
 
  private:

@@ -1,4 +1,4 @@
-// What a code object says about itself, without a copy.
+// The contents of a code object, without a copy.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +17,10 @@ struct RawText {
   std::uint8_t width = 1;  // 1, 2 or 4
 };
 
-/// In UTF-8. What is not a code point (a lone surrogate) becomes U+FFFD.
+/// Converts to UTF-8. Invalid code points (lone surrogates) become U+FFFD.
 std::string to_utf8(RawText text);
 
-/// The parts of a code object that are shown to a user. Two code objects that agree in them can't be told apart in a
-/// trace.
+/// The parts of a code object that the user sees. Two code objects with equal parts are indistinguishable in a trace.
 struct CodeView {
   RawText file;
   RawText name;
@@ -29,15 +28,15 @@ struct CodeView {
   std::int32_t first_line = 0;
 };
 
-/// The types of a running interpreter, to recognise its objects by.
+/// The types of a running interpreter, used to recognise its objects.
 struct Types {
   const void* code = nullptr;   // PyCode_Type
   const void* text = nullptr;   // PyUnicode_Type
   const void* bytes = nullptr;  // PyBytes_Type
 };
 
-/// `object` as code; none when it is something else. Texts longer than 4 KiB and line tables longer than 64 KiB are
-/// cut. `Memory` is Direct or Careful (memory.h). The view is valid while the code object lives.
+/// `object` as code; none if it is something else. Texts longer than 4 KiB and line tables longer than 64 KiB are cut.
+/// `Memory` is Direct or Careful (memory.h). The view is valid while the code object lives.
 template <class Memory>
 std::optional<CodeView> view_of(const void* object, const Layout& layout, const Types& types, Memory& memory);
 

@@ -1,4 +1,4 @@
-// The Python frames of a thread, and what its next walk need not find out again.
+// The Python frames of a thread, cached so that its next walk reads only what changed.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace chain_hash {
 inline constexpr std::uint64_t odd = 0x9E3779B97F4A7C15;  // 2^64 / golden ratio
 inline constexpr std::uint64_t other_odd = 0xD6E8FEB86659FD93;
 
-/// Multiplication carries bits upwards only; folding brings the well mixed upper half down.
+/// Multiplication only carries bits upwards; folding mixes the upper half into the lower.
 constexpr std::uint64_t mixed(std::uint64_t bits) {
   bits *= odd;
   bits = (bits ^ bits >> 32U) * other_odd;
@@ -28,46 +28,47 @@ constexpr std::uint64_t mixed(std::uint64_t bits) {
 
 }  // namespace chain_hash
 
-/// All zero bytes is its first state: it may lie in fresh memory from mmap, and need not be constructed. Used by one
-/// thread at a time. 280 KiB, touched as it fills.
+/// All-zero bytes are the initial state: it may live in fresh mmap memory without being constructed. Used by one thread
+/// at a time. 280 KiB, touched as it fills.
 ///
-/// Between two walks most of a thread's frames stay as they are. So each frame is kept as it was read, and one number
-/// stands for it and all its callers: an unchanged frame costs a comparison, a changed one a number for itself and for
-/// those it called, and the whole chain is one word.
+/// Between two walks most of a thread's frames stay the same. So each frame is cached as read, with a hash of it and
+/// all its callers: an unchanged frame costs one comparison; a changed one costs rehashing it and the frames it called;
+/// and one word identifies the whole chain.
 class FrameChain {
  public:
-  /// Frames of the longest chain. Of a longer one the innermost are known.
+  /// Maximum frames of a chain. Of a longer one, the innermost are kept.
   static constexpr std::size_t longest = 2048;
 
   struct Meaning {
-    stacks::FrameKey key;  // all zero bits: not shown
-    bool is_entry;         // native code called it, or the next inner frame that is shown
-    bool has_self;         // it counts which object the frame is a call of
+    stacks::FrameKey key;  // all zero bits: hidden
+    bool is_entry;         // called by native code, or its innermost shown callee was
+    bool has_self;         // the object that the frame is a call of matters
 
     friend bool operator==(const Meaning&, const Meaning&) = default;
   };
 
-  /// A frame as it lies in memory, so that it can be compared.
+  /// A frame's raw contents, for comparison.
   struct Seen {
     const void* frame;
     const void* code;
-    std::uint32_t instruction;  // of an address the lower half: no two instructions of a code object have the same
+    std::uint32_t instruction;  // the lower half for an address: no two instructions of a code object share it
     std::uint32_t
         version;  // tells the code from what may take its place; 0: nothing does, the frame has to be read again
-    const void* version_at;  // where the version is, once the code is known to be the same; null: no frame of Python's
+    const void* version_at;  // where the version is, once the code is known to be the same; null: not a Python frame
   };
-  static_assert(sizeof(Seen) == 32);  // two to a line of the cache: all of them are looked at in every walk
+  static_assert(sizeof(Seen) == 32);  // two per cache line: every walk looks at all of them
 
-  /// Brings the chain up to date, beginning at the frame at `innermost`; null: there are none. `reader` reads frames:
-  /// `const void* read(const void* frame, Seen&, Meaning&)` replaces what was read earlier, of this frame or another
-  /// one, or zeros, and returns the caller (in place: a copy would have to wait for its parts to be written);
-  /// `comparison()` gives what says `(const Seen&, const void* frame, const void* caller)` whether reading the frame,
-  /// which is Seen's, again would give the same (a value, so that what it goes by stays in registers while it is asked
-  /// for all frames); `self_at(frame)` says where a frame that has a `self` keeps its address, of which the two lowest
-  /// bits don't count; `names()` is a number that changes when the same objects are to be shown otherwise.
+  /// Updates the chain, starting from the frame at `innermost`; null: there are none. `reader` reads frames: `const
+  /// void* read(const void* frame, Seen&, Meaning&)` overwrites the earlier contents, of this frame or another one, or
+  /// zeros, and returns the caller (in place: a copy would stall until its parts are written); `comparison()` returns a
+  /// callable `(const Seen&, const void* frame, const void* caller)` that says whether reading the frame that Seen
+  /// describes again would give the same result (a value, so that its state stays in registers over all frames);
+  /// `self_at(frame)` returns where a frame with a `self` keeps its address, whose two lowest bits are ignored;
+  /// `names()` returns a number that changes when the same objects are to be shown differently.
   ///
-  /// Returns a number for the frames that are shown, below 2^62: a hash. Equal frames have the same number always,
-  /// those that differ hardly ever: of ten million chains two with a probability of 1 in 90,000. 0: none.
+  /// Returns a number below 2^62 for the shown frames: a hash. Equal frames always have the same number, different ones
+  /// almost always different ones: among ten million chains, two collide with a probability of 1 in 90,000. 0: no
+  /// frames.
   template <class Reader>
   std::uint64_t follow(const void* innermost, Reader& reader) {
     if (!update(innermost, reader)) {
@@ -78,7 +79,7 @@ class FrameChain {
   }
 
   /// Writes the frames that follow() found, innermost first, as many as fit; returns how many. `key_of(const Seen&,
-  /// FrameKey)` gives the key under which a frame is kept that has a `self`.
+  /// FrameKey)` returns the key for a frame that has a `self`.
   template <class KeyOf>
   std::size_t frames(std::span<stacks::PythonFrame> frames, KeyOf key_of) const {
     std::size_t count = 0;
@@ -100,21 +101,21 @@ class FrameChain {
     const void* caller;
   };
 
-  /// What a frame means, and what is known of the chain from there on outwards.
+  /// A frame's meaning, and what is known about the chain from there outwards.
   struct Outwards {
     Meaning meaning;
     std::uint32_t calls;     // how many frames have a `self`
-    std::uint64_t own_hash;  // of the frame alone; 0: it is not shown
-    std::uint64_t hash;      // of all but which objects are called; 0: no frame is shown
+    std::uint64_t own_hash;  // of the frame alone; 0: hidden
+    std::uint64_t hash;      // of everything except the called objects; 0: no frame is shown
   };
 
-  /// A frame that has a `self`: where its address is, and what that is multiplied by.
+  /// A frame with a `self`: where its address is, and its multiplier in the hash.
   struct Call {
     const void* self_at;
     std::uint64_t key;
   };
 
-  /// False when what is kept does not lead to what is to be found; it may be half changed then.
+  /// False if the cached chain does not lead to the result; it may then be half changed.
   template <class Reader>
   [[gnu::hot]] bool update(const void* frame, Reader& reader) {
     std::size_t fresh = 0, kept = 0;
@@ -123,13 +124,13 @@ class FrameChain {
       if (kept != 0) break;
       fresh_[fresh].caller = reader.read(frame, fresh_[fresh].seen, fresh_[fresh].meaning);
     }
-    // Which frames a chain is cut after must not depend on the chain before.
+    // Where a chain is cut must not depend on the previous chain.
     const bool is_cut = kept != 0 && seen_[0].frame != nullptr;
     if (kept + fresh > longest || (is_cut && kept + fresh != longest)) return false;
     if (kept == 0) seen_[0].frame = frame;
 
     const auto is_unchanged = reader.comparison();
-    std::size_t unchanged = kept;  // so many, the outermost, mean what they did
+    std::size_t unchanged = kept;  // this many, the outermost, are unchanged
     for (std::size_t i = changed_of(kept, is_unchanged); i != 0; i = changed_of(i - 1, is_unchanged)) {
       const Meaning before = outwards_[i].meaning;
       if (reader.read(seen_[i].frame, seen_[i], outwards_[i].meaning) != seen_[i - 1].frame) return false;
@@ -137,7 +138,7 @@ class FrameChain {
       outwards_[i].own_hash = hash_of(outwards_[i].meaning);
       unchanged = i - 1;
     }
-    if (unchanged == count_ && fresh == 0) return true;  // as mostly, and without a look at what the frames mean
+    if (unchanged == count_ && fresh == 0) return true;  // the usual case, without looking at what the frames mean
     count_ = kept;
     while (fresh > 0) add(fresh_[--fresh]);
     for (std::size_t i = unchanged + 1; i <= count_; ++i) look_outwards(i, reader);
@@ -146,8 +147,8 @@ class FrameChain {
     return true;
   }
 
-  /// Of the `count` outermost frames the innermost that changed; 0: none did. Alone, so that what it goes by stays in
-  /// registers: half of what an event costs may be spent here.
+  /// The innermost frame that changed among the `count` outermost; 0: none. A separate function, so that its state
+  /// stays in registers: up to half the cost of an event is spent here.
   template <class Comparison>
   [[gnu::hot, gnu::noinline]] std::size_t changed_of(std::size_t count, const Comparison& is_unchanged) const {
     const Comparison here = is_unchanged;
@@ -162,7 +163,7 @@ class FrameChain {
     return static_cast<std::size_t>(seen - seen_.data());
   }
 
-  /// How many frames there are up to this one; 0: it is not known where it is.
+  /// How many frames there are up to and including this one; 0: its position is unknown.
   std::size_t place_of(const void* frame) const {
     if (count_ != 0 && seen_[count_].frame == frame) return count_;
     const std::size_t place = places_[slot_of(frame)];
@@ -176,8 +177,8 @@ class FrameChain {
     places_[slot_of(fresh.seen.frame)] = static_cast<std::uint16_t>(place);
   }
 
-  /// Of a frame and those that called it. Each has to wait for the one before, so the hash is one multiplication: where
-  /// an outer frame changes, all inner ones pass here.
+  /// Hashes a frame and its callers. Each step depends on the previous one, so the hash is a single multiplication:
+  /// when an outer frame changes, all inner ones are rehashed here.
   template <class Reader>
   void look_outwards(std::size_t place, const Reader& reader) {
     const Outwards& callers = outwards_[place - 1];
@@ -190,11 +191,11 @@ class FrameChain {
     if (call.key == 0) call.key = chain_hash::mixed(all.calls) | 1U;  // odd, and otherwise arbitrary
   }
 
-  /// Which objects the frames are calls of. Asked in every walk: a model's layers are called by the same frames one
-  /// after the other. Each is multiplied by a key of its place and added, so that none has to wait for another
-  /// (multilinear hashing: Lemire and Kaser, "Strongly universal string hashing is fast", 2014). They are told apart by
-  /// their addresses, not by their types: to look at each object in each walk costs more than all the rest of the walk,
-  /// and an object of another type at the same address mostly has another forward().
+  /// Hashes the objects that the frames are calls of. Computed in every walk: a model's layers are called by the same
+  /// frames one after the other. Each address is multiplied by its position's key and added, so that no step waits for
+  /// another (multilinear hashing: Lemire and Kaser, "Strongly universal string hashing is fast", 2014). Objects are
+  /// distinguished by address, not by type: reading each object in each walk would cost more than the rest of the walk,
+  /// and an object of another type at the same address usually has another forward().
   std::uint64_t hash_of_selves(std::uint64_t names) const {
     constexpr std::uintptr_t tags = 3;  // since 3.14 they say who counts the reference
     std::uint64_t hash = calls_count_ == 0 ? 0 : names * chain_hash::odd;
@@ -206,10 +207,10 @@ class FrameChain {
     return hash;
   }
 
-  /// Of a frame alone.
+  /// Hashes a frame alone.
   static std::uint64_t hash_of(const Meaning& meaning) {
     if (meaning.key == stacks::FrameKey{} && !meaning.is_entry) return 0;
-    // Of a Python frame's key the uppermost bit is always set, so it has room for another meaning.
+    // The top bit of a Python frame's key is always set, so it is free for another meaning.
     return chain_hash::mixed(std::rotl(meaning.key.bits, 1) ^ (meaning.is_entry ? 1U : 0U));
   }
 
@@ -221,18 +222,18 @@ class FrameChain {
     return reinterpret_cast<std::uintptr_t>(frame) * chain_hash::odd >> (64 - std::countr_zero(2 * longest));
   }
 
-  // What every walk asks for comes first, in as few lines of the cache as can be: the program's own work has mostly
-  // driven them out meanwhile.
+  // What every walk needs comes first, in as few cache lines as possible: the program's own work has usually evicted
+  // them.
   alignas(64) std::size_t count_;
-  std::uint64_t hash_;  // of all frames but their objects; 0: none is shown
+  std::uint64_t hash_;  // of all frames without their objects; 0: none is shown
   std::uint64_t calls_count_;
   std::array<Call, longest> calls_;
 
-  // Of the chain as it is, outermost first, from 1 on.
-  std::array<Seen, longest + 1> seen_;  // 0: the caller of the outermost; null, unless the chain was too long
+  // The current chain, outermost first, from index 1.
+  std::array<Seen, longest + 1> seen_;  // 0: the outermost frame's caller; null, unless the chain was cut
   std::array<Outwards, longest + 1> outwards_;
 
-  std::array<Fresh, longest> fresh_;  // in a walk: those that are new, innermost first
+  std::array<Fresh, longest> fresh_;  // during a walk: the new frames, innermost first
   std::array<std::uint16_t, 2 * longest> places_;
 };
 

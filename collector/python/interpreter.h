@@ -1,4 +1,4 @@
-// The CPython in this process, found through its symbols: nothing here links to Python.
+// The CPython in this process, found through its symbols: nothing here links against Python.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace memreel::python {
 
-/// Python's functions, as its C API declares them. Object stands for PyObject.
+/// Python's functions, as declared by its C API. Object stands for PyObject.
 struct Api {
   using Object = void;
   int (*is_initialized)() = nullptr;                         // Py_IsInitialized
@@ -33,11 +33,11 @@ struct Interpreter {
   Api api;
   std::vector<stacks::AddressRange> evaluator;  // _PyEval_EvalFrameDefault, in one piece or several
   stacks::AddressRange
-      plumbing;  // all code of the interpreter's library or program; empty when there is other code in it
+      plumbing;  // all code of the interpreter's library or program; empty if it also contains other code
 };
 
-/// What looking for an interpreter gave: an interpreter, or why the one that is there can't be walked; both empty when
-/// there is none (yet). Takes the dynamic loader's lock: never from a callback.
+/// The result of looking for an interpreter: an interpreter, or why the one that is there can't be walked; both empty
+/// if there is none (yet). Takes the dynamic loader's lock: never from a callback.
 struct Found {
   std::optional<Interpreter> interpreter;
   std::string refusal;

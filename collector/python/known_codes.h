@@ -1,4 +1,4 @@
-// Which row of the code table stands for the code object at an address.
+// The row of the code table for the code object at an address.
 #pragma once
 
 #include <atomic>
@@ -8,23 +8,22 @@
 
 namespace memreel::python {
 
-/// A map that only grows, from the address of a code object to the row it was last found to be. Any thread, any time,
-/// no locks. It does not know that a code object died and another took its place: its user has to see that, by the
-/// version.
+/// A grow-only map from the address of a code object to the row it was last found to have. Any thread, any time, no
+/// locks. It does not notice that a code object died and another replaced it: its user must check the version.
 class KnownCodes {
  public:
   struct Known {
-    std::uint32_t number = 0;  // 0: nothing is known of this address
+    std::uint32_t number = 0;  // 0: unknown address
     std::uint32_t version = 0;
   };
 
-  /// `slots` is a power of two. When the system refuses the memory, nothing is ever known.
+  /// `slots` is a power of two. If the system refuses the memory, nothing is ever known.
   explicit KnownCodes(std::uint32_t slots = 1U << 16U);
   ~KnownCodes();
   KnownCodes(const KnownCodes&) = delete;
   KnownCodes& operator=(const KnownCodes&) = delete;
 
-  Known find(const void* code) const {  // inline: asked for every frame of every walk
+  Known find(const void* code) const {  // inline: called for every frame of every walk
     if (count_ == 0) return {};
     const auto address = std::bit_cast<std::uintptr_t>(code);
     std::uint32_t slot = home(address);
@@ -36,12 +35,12 @@ class KnownCodes {
     return {};
   }
 
-  /// Replaces what was known of the address. Does nothing when its neighbourhood in the map is full.
+  /// Replaces what was known about the address. Does nothing if that part of the map is full.
   void set(const void* code, Known known);
 
  private:
   struct Slot {
-    std::atomic<std::uintptr_t> address;  // once it is set, it stays
+    std::atomic<std::uintptr_t> address;  // never changes once set
     std::atomic<std::uint64_t> known;
   };
   static constexpr std::uint32_t neighbourhood = 16;

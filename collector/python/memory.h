@@ -1,5 +1,4 @@
-// Reading the interpreter's structures: directly, or with care while it is not yet known that they are what they should
-// be.
+// Reading the interpreter's structures: directly, or carefully while their layout is unverified.
 #pragma once
 
 #include <bit>
@@ -11,7 +10,7 @@
 
 namespace memreel::python {
 
-/// Reads memory that is known to be there.
+/// Reads memory that is known to be mapped.
 class Direct {
  public:
   template <class T>
@@ -24,8 +23,8 @@ class Direct {
   static constexpr bool failed() { return false; }
 };
 
-/// Reads memory that may not be there: the kernel is asked first, by a system call that every sandbox allows. Once a
-/// read has failed, it and all later ones give zeros.
+/// Reads memory that may not be mapped: checks with the kernel first, by a system call that every sandbox allows. Once
+/// a read fails, it and all later ones return zeros.
 class Careful {
  public:
   template <class T>
@@ -36,7 +35,7 @@ class Careful {
     if (readable(from, sizeof value)) std::memcpy(&value, from, sizeof value);
     return value;
   }
-  /// Whether all of it is there. One call for each page.
+  /// Whether the whole range is mapped. One call per page.
   bool readable(const void* begin, std::size_t size) {
     const auto first = std::bit_cast<std::uintptr_t>(begin);
     for (std::uintptr_t at = first; at - first < size && !failed_; at = (at / page_size + 1) * page_size)
@@ -46,7 +45,7 @@ class Careful {
   bool failed() const { return failed_; }
 
  private:
-  static constexpr std::size_t page_size = 4096;  // or a divisor of it
+  static constexpr std::size_t page_size = 4096;  // or a divisor of the real one
 
   bool failed_ = false;
 };

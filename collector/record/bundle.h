@@ -1,4 +1,4 @@
-// Names of native frames, written into finished traces while the program's files are still the ones it ran from.
+// Resolves native frames in finished traces while the program's files are still the ones it ran from.
 #pragma once
 
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace memreel::record {
 
-/// Runs `memreel symbols`, the program beside this one, on each trace that the journal says was completed. What goes
-/// wrong with a trace is said by that program. Errors: it is not there.
+/// Runs the sibling program `memreel symbols` on each trace that the journal lists as completed. That program reports
+/// problems with individual traces. Errors: the program is missing.
 Result<void> bundle_symbols(std::span<const agent::JournalEntry> journal);
 
 }  // namespace memreel::record

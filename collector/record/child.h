@@ -1,4 +1,4 @@
-// A program run on behalf of somebody: it gets the signals, and its end is our end.
+// A child program run on the user's behalf: signals are passed on to it, and we end as it ends.
 #pragma once
 
 #include <sys/types.h>
@@ -22,15 +22,15 @@ struct Command {
 struct Ending {
   pid_t process = 0;
   int code = 0;    // exit code, when `signal` is 0
-  int signal = 0;  // that killed it
+  int signal = 0;  // the signal that killed it
   std::chrono::nanoseconds time{};
 };
 
-/// Runs a command to its end. Meanwhile signals sent to this process are passed on to it, but for those that the
-/// terminal sent to both already; when it stops, we stop. Errors: it could not be started.
+/// Runs a command to its end. Meanwhile forwards signals sent to this process, except those that the terminal already
+/// sent to both; stops when the child stops. Errors: it could not be started.
 Result<Ending> run_command(const Command& command);
 
-/// Ends this process as the child ended, so that whoever waits for us sees its exit code, or its signal.
+/// Ends this process the way the child ended, so that our parent sees its exit code or signal.
 [[noreturn]] void end_as(const Ending& ending);
 
 }  // namespace memreel::record

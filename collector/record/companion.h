@@ -1,4 +1,4 @@
-// Programs of memreel's own that run beside the one that started them.
+// memreel's own helper programs, which run alongside the one that started them.
 #pragma once
 
 #include <sys/types.h>
@@ -12,16 +12,16 @@
 
 namespace memreel::record {
 
-/// A program of this installation: in the same directory as the one that runs.
+/// The path of a program of this installation: in the directory of the running one.
 std::filesystem::path sibling(std::string_view program);
 
-/// The standard streams of a companion; -1: nothing can be read from it or written to it.
+/// A companion's standard streams; -1: closed.
 struct Streams {
   int input = -1, output = -1, errors = -1;
 };
 
-/// Starts a sibling, with no signal blocked and in a process group of its own: what the terminal sends is for us. It
-/// inherits no file but `streams`. Whoever starts it has to wait for its end. Errors: it could not be started.
+/// Starts a sibling with no signals blocked and in its own process group, since the terminal's signals are meant for
+/// us. It inherits no files except `streams`. The caller must wait for its end. Errors: it could not be started.
 Result<pid_t> start_companion(std::string_view program, std::vector<std::string> arguments, const Streams& streams);
 
 }  // namespace memreel::record

@@ -13,7 +13,7 @@ namespace memreel::record {
 
 using Json = nlohmann::ordered_json;
 
-/// As a file has it: indented, with a newline at its end. What is not UTF-8 is replaced.
+/// The document as written to a file: indented, with a trailing newline. Replaces invalid UTF-8.
 std::string text_of(const Json& document);
 
 /// `recorded_trace` of docs/schema/common.json.

@@ -1,4 +1,4 @@
-// What a flight recorder has written beside its trace (collector/trace/flight_dumps.h).
+// The dumps that a flight recorder wrote next to its trace (collector/trace/flight_dumps.h).
 #pragma once
 
 #include <filesystem>
@@ -7,8 +7,7 @@
 
 namespace memreel::record {
 
-/// Paths of the dumps of the recording that `trace` is, by their numbers. Files of other recordings that have such a
-/// name are not among them.
+/// Paths of the dumps of the recording `trace`, by number. Skips files of other recordings with matching names.
 std::vector<std::string> dumps_of(const std::filesystem::path& trace);
 
 }  // namespace memreel::record

@@ -1,4 +1,4 @@
-// Which variables bring the library into a program.
+// The environment variables that load the agent into a program.
 #pragma once
 
 #include <filesystem>
@@ -15,14 +15,13 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 
 struct Injection {
   Variables variables;
-  std::vector<std::string> notes;  // for the user: what is lost, or was replaced
+  std::vector<std::string> notes;  // for the user: what is lost or was replaced
 };
 
-/// libmemreel-agent.so of this installation: beside the program, in ../lib, or in ../lib/memreel.
-/// Errors: it is in none of these places.
+/// libmemreel-agent.so of this installation: next to the program, in ../lib, or in ../lib/memreel. Errors: not found.
 Result<std::filesystem::path> find_agent();
 
-/// `lookup` gives this process's own variables: a preload list is added to, another tool's injection is replaced.
+/// `lookup` returns this process's own variables: preload lists are extended, another tool's injection is replaced.
 Injection injection_of(const std::filesystem::path& agent, const agent::Options& options, const agent::Lookup& lookup);
 
 }  // namespace memreel::record

@@ -1,4 +1,4 @@
-// What the launcher must know of a program before it starts it.
+// What the launcher must know about a program before starting it.
 #pragma once
 
 #include <filesystem>
@@ -8,12 +8,12 @@
 
 namespace memreel::record {
 
-/// Why a library can't enter a program.
+/// Why the agent can't be loaded into a program.
 enum class Closed : std::uint8_t {
   no,           // it can
-  is_static,    // there is no dynamic loader in it
-  privileged,   // it gains rights when it starts (setuid, setgid, capabilities): the loader ignores the environment
-  other_class,  // a program of another processor, or of 32 bits
+  is_static,    // statically linked, without a dynamic loader
+  privileged,   // gains rights when it starts (setuid, setgid, capabilities): the loader ignores the environment
+  other_class,  // for another CPU architecture, or 32-bit
 };
 
 struct Executable {
@@ -21,12 +21,12 @@ struct Executable {
   Closed closed = Closed::no;
 };
 
-/// Finds `name` as execvp() would: by itself when it has a slash in it, else in the directories of `search` (the value
-/// of PATH). A script is as open as its interpreter, which is not looked at. Errors: there is no such file, it is a
-/// directory, it may not be executed.
+/// Finds `name` as execvp() would: as a path if it contains a slash, else in the directories of `search` (the value of
+/// PATH). A script counts as open; its interpreter is not checked. Errors: the file does not exist, is a directory, or
+/// may not be executed.
 Result<Executable> find_executable(const std::string& name, const std::string& search);
 
-/// A sentence for the user about a program that is closed; empty when it is not.
+/// Explains to the user why a program is closed; empty if it is not.
 std::string explanation_of(const Executable& executable);
 
 }  // namespace memreel::record

@@ -1,5 +1,5 @@
-// Metrics of a recording while it is made: a companion (program memreel-top) that serves them, so that who scrapes them
-// reaches neither the program nor whoever runs it.
+// Exports metrics of a recording in progress: a companion program (memreel-top) serves them, so that scrapers reach
+// neither the program nor the launcher.
 #pragma once
 
 #include <sys/types.h>
@@ -13,12 +13,12 @@ namespace memreel::record {
 
 class Exporter {
  public:
-  /// Starts it, and waits until the metrics can be scraped. `target` is the argument of --openmetrics; `subject` says
-  /// whose metrics: {"--journal", FILE} or {PID}. Errors: what is wrong with the target, such as a port in use.
+  /// Starts it, and waits until the metrics can be scraped. `target` is the argument of --openmetrics; `subject`
+  /// selects the processes: {"--journal", FILE} or {PID}. Errors: what is wrong with the target, such as a port in use.
   static Result<Exporter> start(const std::string& target, const std::vector<std::string>& subject);
   Exporter(Exporter&& other) noexcept;
   Exporter& operator=(Exporter&&) = delete;
-  /// Ends it, and waits for that: a file then says that nothing is recorded any more.
+  /// Ends it and waits for it: an exported file then says that nothing is being recorded.
   ~Exporter();
 
   /// "http://127.0.0.1:9400/metrics", or the file.
@@ -29,11 +29,11 @@ class Exporter {
       : process_(process), leash_(leash), address_(std::move(address)) {}
 
   pid_t process_ = 0;
-  int leash_ = -1;  // its input, which it follows to its end: also when we are killed
+  int leash_ = -1;  // its standard input: closing it ends the companion, even if we are killed
   std::string address_;
 };
 
-/// What a companion says once, on its standard output: where its metrics are, or why there are none.
+/// The line that a companion prints once to standard output: where its metrics are, or why there are none.
 std::string ready_line(const std::string& address);
 std::string failed_line(const Error& error);
 

@@ -7,9 +7,9 @@
 
 namespace memreel::record {
 
-/// The pattern of the traces' names (options/options.h) as an absolute path, so that a program that changes its
-/// directory does not take the trace along. Errors: there is no such directory, nothing can be written to it, or the
-/// pattern itself names one. Nothing is checked behind a placeholder.
+/// The pattern of trace names (options/options.h) as an absolute path, so that traces stay in place when a program
+/// changes its directory. Errors: the directory does not exist or is not writable, or the pattern itself names a
+/// directory. Nothing after a placeholder is checked.
 Result<std::string> output_pattern(const std::string& given);
 
 }  // namespace memreel::record

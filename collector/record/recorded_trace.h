@@ -1,4 +1,4 @@
-// What was recorded of one process: its trace, and what the library said of it.
+// The recording of one process: its trace, and what the agent reported about it.
 #pragma once
 
 #include <chrono>
@@ -17,17 +17,17 @@ struct RecordedTrace {
   std::string file;  // absolute path
   std::uint64_t process = 0;
   Result<TraceFacts> facts;        // or why it can't be read
-  std::uint64_t lost = 0;          // events that the process had and the trace lacks
-  std::optional<double> overhead;  // time spent recording over the time that the program ran
-  std::string stopped;             // why recording ended before the program did; empty: it did not
-  bool killed = false;             // before the library could end the trace
-  std::vector<std::string> dumps;  // paths of those that a flight recorder wrote and keeps, oldest first
+  std::uint64_t lost = 0;          // events missing from the trace
+  std::optional<double> overhead;  // time spent recording over the program's run time
+  std::string stopped;             // why recording ended before the program did; empty if it did not
+  bool killed = false;             // before the agent could complete the trace
+  std::vector<std::string> dumps;  // paths of the dumps that a flight recorder wrote and kept, oldest first
 };
 
-/// Of a trace about which nothing is known but its file.
+/// For a trace about which only the file is known.
 RecordedTrace recorded_trace(const std::string& file, std::uint64_t process);
 
-/// Of a trace that `journal` has an entry of `began` for. `time`: how long the program ran.
+/// For a trace with a `began` entry in `journal`. `time`: how long the program ran.
 RecordedTrace recorded_trace(const agent::JournalEntry& began, const std::vector<agent::JournalEntry>& journal,
                              std::chrono::nanoseconds time);
 

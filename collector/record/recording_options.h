@@ -1,4 +1,4 @@
-// The options by which a user says how to record, the same for a program that is started and one that runs.
+// The recording options on the command line, shared by started and running programs.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,7 +7,7 @@
 
 namespace memreel::record {
 
-/// All but the output's name. `options` must outlive the parsing.
+/// All options except the output name. `options` must outlive the parsing.
 void add_recording_options(CLI::App& app, agent::Options& options);
 
 }  // namespace memreel::record

@@ -1,4 +1,4 @@
-// The paragraph that ends a recording: where the traces are and what is in them at a glance.
+// The closing paragraph of a recording: where the traces are, and what is in them at a glance.
 #pragma once
 
 #include <filesystem>
@@ -12,15 +12,15 @@
 
 namespace memreel::record {
 
-/// The lines of a journal; those that are damaged are left out, and a file that is not there has none.
+/// The entries of a journal, without damaged lines; empty if the file does not exist.
 std::vector<agent::JournalEntry> read_journal(const std::filesystem::path& journal);
 
 /// "run.reel (1.20 MiB): GPU 0: peak 3.50 GiB, 12.0 MiB live at exit; 1,234 events, none lost", or why it can't be
-/// read. `moment` is when the trace ends.
+/// read. `moment` describes the end of the trace.
 std::string summary_of_trace(const RecordedTrace& trace, std::string_view moment = "at exit");
 
-/// One paragraph, lines ended by newlines. `program` is its name as the user typed it; `dormant`: it was to record only
-/// when asked.
+/// One paragraph of newline-terminated lines. `program` is its name as the user typed it; `dormant`: it was to record
+/// only on request.
 std::string summary_of(const std::string& program, const Ending& ending,
                        const std::vector<agent::JournalEntry>& journal, bool dormant);
 

@@ -6,15 +6,15 @@
 
 namespace memreel::agent {
 
-/// Where the kernel itself keeps the time by the processor's counter (the clock source "tsc": the same and steady on
-/// all processors), a hook reads that counter alone, which takes a third of the time that asking for the system's clock
-/// takes. What it stood for is found afterwards, between two moments at which both were read. Elsewhere the hook asks
-/// for the system's clock.
+/// If the kernel itself keeps time by the processor's counter (clock source "tsc": synchronised and steady across
+/// processors), a hook reads only that counter, which takes a third of the time of reading the system clock. Ticks are
+/// converted later, by interpolating between two moments at which both were read. Otherwise the hook reads the system
+/// clock.
 class Clock {
  public:
   enum class Source : std::uint8_t { system, counter };
 
-  /// The counter, if it can be relied upon. Reads a file of the kernel.
+  /// The counter, if it is reliable. Reads a kernel file.
   static Source best_source();
 
   explicit Clock(Source source = best_source());
@@ -22,8 +22,8 @@ class Clock {
   /// Now, for time_of(). Any thread.
   std::uint64_t ticks() const { return source_ == Source::counter ? counter() : system_time(); }
 
-  /// Whether this can be what somebody else read from the same counter, at most 2^32 ticks ago (one to four seconds).
-  /// Never where the system's clock is asked. Any thread.
+  /// Whether `ticks` can be a value that other code read from the same counter, at most 2^32 ticks ago (one to four
+  /// seconds). Always false when the system clock is used. Any thread.
   bool can_be_recent(std::uint64_t ticks) const {
     constexpr std::uint64_t longest = std::uint64_t{1} << 32U;
     return source_ == Source::counter && counter() - ticks < longest;
@@ -31,13 +31,13 @@ class Clock {
 
   // One thread at a time:
 
-  /// Looks at the system's clock. To be called often, and before time_of() is asked for later ticks.
+  /// Reads the system clock. Call it often, and before time_of() with later ticks.
   void adjust();
 
-  /// ns since the Unix epoch, off by a fraction of a microsecond.
+  /// ns since the Unix epoch, accurate to a fraction of a microsecond.
   std::int64_t time_of(std::uint64_t ticks) const;
 
-  /// ns that so many ticks take.
+  /// Converts ticks to ns.
   std::uint64_t duration(std::uint64_t ticks) const;
 
  private:
@@ -55,14 +55,14 @@ class Clock {
   static Moment moment();
 
   Source source_;
-  Moment earlier_, recent_;  // at least 10 ms apart, but for the beginning
+  Moment earlier_, recent_;  // at least 10 ms apart, except at the start
   double ns_per_tick_ = 0;
 };
 
 #if defined(__x86_64__)
 inline std::uint64_t Clock::counter() { return __builtin_ia32_rdtsc(); }
 #else
-inline std::uint64_t Clock::counter() { return 0; }  // never asked
+inline std::uint64_t Clock::counter() { return 0; }  // never called
 #endif
 
 }  // namespace memreel::agent

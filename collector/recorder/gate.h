@@ -1,5 +1,5 @@
-// A lock for what the program's own threads come to by accident: in a signal's handler that interrupted whoever has it,
-// or on their way out of the process.
+// A lock for code that the program's own threads may enter unexpectedly: in a signal handler that interrupted the
+// holder, or while exiting the process.
 #pragma once
 
 #include <sys/types.h>
@@ -9,20 +9,20 @@
 
 namespace memreel::agent {
 
-/// Lockable, for std::unique_lock with a limit. Nobody waits for it without end, and nobody for himself. It is seldom
-/// held, and then for so long that looking at it every now and then is as good as being woken.
+/// Lockable, for std::unique_lock with a limit. Waits are bounded, and a thread never waits for itself. It is seldom
+/// held, and then for so long that polling is as good as being woken.
 class Gate {
  public:
-  /// False at once when the calling thread has it already, else when others kept it for longer than `limit`.
+  /// Returns false at once if the calling thread already holds it, or after `limit` if another thread keeps it.
   bool try_lock_for(std::chrono::milliseconds limit);
   bool try_lock() { return try_lock_for(std::chrono::milliseconds(0)); }
   void unlock() { holder_.store(0, std::memory_order_release); }
 
-  /// In the child of a fork: whoever had it is not there.
+  /// In a forked child, where the holder does not exist.
   void reset() { unlock(); }
 
  private:
-  std::atomic<pid_t> holder_ = 0;  // the thread by the kernel's number; 0: nobody
+  std::atomic<pid_t> holder_ = 0;  // kernel thread ID; 0: unlocked
 };
 
 }  // namespace memreel::agent

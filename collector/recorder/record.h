@@ -1,5 +1,5 @@
-// What a hook saw, as it travels from the program's thread to the writing thread: a fact about one call. What facts
-// mean for the trace (which memory lives how long, in which heap) is decided behind the rings.
+// What a hook observed, on its way from the program's thread to the writing thread: a fact about one call. What the
+// facts mean for the trace (which memory lives how long, in which heap) is decided by the reader of the rings.
 #pragma once
 
 #include <cstdint>
@@ -11,65 +11,65 @@ namespace memreel::agent {
 
 enum class RecordKind : std::uint8_t {
   none = 0,
-  thread_began,  // records that follow in this ring are of thread `object` (the ring's own business)
+  thread_began,  // later records in this ring are from thread `object` (internal to the ring)
 
-  alloc,           // `size` bytes at `address`; pool `object` (0: the device's current one), in order of `stream`
-  free,            // of `address`; recorded before the memory can be given to another thread
-  free_cancelled,  // the free with sequence number `object` failed: the memory is still there
+  alloc,           // `size` bytes at `address`; pool `object` (0: the device's current one), ordered on `stream`
+  free,            // of `address`; recorded before another thread can get the memory
+  free_cancelled,  // the free with sequence number `object` failed: the memory is still allocated
   alloc_failed,    // `size` bytes were refused with `status`
 
-  // Memory that is created, and addresses that it is mapped at.
+  // Physical memory, and the addresses it is mapped at.
   addresses_reserved,  // `size` bytes from `address`
   addresses_released,
   handle_created,   // `object` is `size` bytes on `device`
   handle_imported,  // `object` is another process's memory on `device`, size unknown
-  handle_retained,  // `object` has one reference more: it was asked for what is mapped at `address`
+  handle_retained,  // `object` has one more reference: it was retained through the mapping at `address`
   handle_released,  // ... one less
-  mapped,           // `size` bytes of `object`, from byte `stream` of it, at `address`
+  mapped,           // `size` bytes of `object`, from its byte `stream` on, at `address`
   unmapped,         // `size` bytes from `address`
 
-  pool_created,       // `object` on `device`, or that there is one; of managed memory, where its space says so
-  pool_destroyed,     // `object`: gone when nothing of it is in use
-  pool_chosen,        // `object`: what requests on `device` that name no pool are served from
+  pool_created,       // `object` on `device` was created or first seen; its space says if it has managed memory
+  pool_destroyed,     // `object`: gone once none of its memory is in use
+  pool_chosen,        // `object`: serves requests on `device` that name no pool
   context_created,    // `context` on `device`
-  context_destroyed,  // what belonged to `context` is freed with it
-  device_reset,       // all contexts of `device` are
+  context_destroyed,  // everything in `context` is freed with it
+  device_reset,       // all contexts of `device` are destroyed
 
-  // What there was before the recording began, as somebody knows who counted it. Between `snapshot_begin` and
-  // `snapshot_end`, in this order; what happened meanwhile has the last word.
+  // Memory that existed before the recording began, as counted by its allocator. Between `snapshot_begin` and
+  // `snapshot_end`, in this order; events in between take precedence.
   snapshot_begin,
   snapshot_block,  // `size` bytes at `address`, for `stream`
   snapshot_end,
 
-  graph_alloc,  // a node of a graph: running it gives `size` bytes at `address`
-  graph_free,   // a node of a graph: running it frees `address`
+  graph_alloc,  // a graph node: running it allocates `size` bytes at `address`
+  graph_free,   // a graph node: running it frees `address`
 
   memory_info,  // sample: `size` bytes used, `address` bytes free, of the device; in Space::ordered: of pool `object`
   hook_lost,    // a call could not be observed
 
-  // What the program says itself. Names are numbers of Recorder::names().
+  // What the program itself reports. Names are numbers in Recorder::names().
   mark,             // `object` is the name of an instant or range, `status` its MarkPhase
   own_pool_made,    // pool `object`, called `address`, on `device`, gets its memory from own pool `stream` (0: the
                     // driver)
-  own_pool_gone,    // `object`: and all that is alive in it
+  own_pool_gone,    // `object`, with everything live in it
   free_requested,   // of `address` in own pool `object`: the program freed it ...
-  free_completed,   // ... and the device was done with it
-  resized,          // what is at `address` in an own pool has `size` bytes from now on
+  free_completed,   // ... and the device is done with it
+  resized,          // the block at `address` in an own pool now has `size` bytes
   segment_added,    // own pool `object`, or PyTorch's, got `size` bytes at `address`
-  segment_removed,  // ... and gave them back
+  segment_removed,  // ... and returned them
 };
 
-/// What memory a record is about: an allocator's family, whose addresses are unique among themselves.
+/// Which memory a record is about: a family of allocators, within which addresses are unique.
 enum class Space : std::uint8_t {
   linear = 0,    // cuMemAlloc
   managed,       // cuMemAllocManaged: moves between device and host
-  array,         // cuArrayCreate: no address but a handle; the size is an estimate
-  ordered,       // cuMemAllocAsync: from a pool, in order of a stream
-  physical,      // cuMemCreate: a handle, mapped where the program likes
+  array,         // cuArrayCreate: a handle instead of an address; the size is an estimate
+  ordered,       // cuMemAllocAsync: from a pool, stream-ordered
+  physical,      // cuMemCreate: a handle, mapped at addresses of the program's choice
   graph,         // of a graph's memory nodes
-  pinned,        // host memory that was allocated
-  registered,    // host memory that was page-locked
-  imported,      // another process's, or another API's
+  pinned,        // allocated host memory
+  registered,    // page-locked host memory
+  imported,      // from another process or API
   torch,         // PyTorch's tensors, out of the memory above; `object` is what its allocator counts as allocated
   torch_traced,  // ... as its allocator's own trace tells of them: sizes as requested, completion by itself. The lower
                  // half of `object` is the name that is its pool's key, two numbers of 8 bytes (0: the default pool);
@@ -80,19 +80,19 @@ enum class Space : std::uint8_t {
 };
 inline constexpr std::size_t space_count = 12;
 
-/// Fields that a kind does not have are zero. `sequence` and `time` are given by Recorder::emit(). Who knows the time
-/// already hands it over there in ticks of Recorder::clock(); until a record is drained its time is in ticks.
+/// Fields that a kind does not have are zero. Recorder::emit() sets `sequence` and `time`. A caller that already knows
+/// the time passes it to emit() in ticks of Recorder::clock(); until a record is drained its time is in ticks.
 struct Record {
-  std::uint64_t sequence = 0;  // order of all records of the process; from 1
+  std::uint64_t sequence = 0;  // order of all records in the process; from 1
   std::int64_t time = 0;       // ns since the Unix epoch
   std::uint64_t address = 0;
   std::uint64_t size = 0;    // bytes
   std::uint64_t stream = 0;  // the cudaStream_t as an integer
   std::uint64_t object = 0;
   stacks::StackKey stack = stacks::StackKey::none;
-  std::uint32_t thread = 0;   // kernel's number; filled in when the record is taken from its ring
+  std::uint32_t thread = 0;   // kernel thread ID; filled in when the record is taken from its ring
   std::int16_t device = 0;    // CUDA ordinal, -1: the host
-  std::uint16_t context = 0;  // number that the backend gave it; 0: not known
+  std::uint16_t context = 0;  // number assigned by the backend; 0: unknown
   RecordKind kind = RecordKind::none;
   Space space = Space::linear;
   std::uint16_t status = 0;  // CUresult of a failure

@@ -1,5 +1,5 @@
-// Where hooks leave what they saw. Everything that watches the program (CUDA's calls, PyTorch's reports) calls emit();
-// the writing thread drains.
+// Where hooks deliver what they observe. Everything that watches the program (CUDA calls, PyTorch's reports) calls
+// emit(); the writing thread drains.
 #pragma once
 
 #include <atomic>
@@ -23,108 +23,108 @@
 
 namespace memreel::agent {
 
-/// A Python frame in words.
+/// A Python frame as text.
 struct FrameText {
   std::string function, file;
   std::uint32_t line = 0;
-  std::string module_type, module_name;  // of a call of an nn.Module: its class, and what the program calls it
+  std::string module_type, module_name;  // for a call of an nn.Module: its class, and the program's name for it
   std::uintptr_t module_id = 0;
 };
 
-/// Who knows Python's frames. The first four are called in hooks: no lock, no allocation, no GIL.
+/// Access to Python frames. The first four run in hooks: no lock, no allocation, no GIL.
 struct PythonFrames {
-  /// Makes `chain` that of the calling thread's frames, and returns their number: see there.
+  /// Updates `chain` to the calling thread's frames, and returns their number (FrameChain::follow).
   std::uint64_t (*walk)(python::FrameChain& chain) = nullptr;
-  /// Writes the frames that walk() has just found, innermost first, as many as fit; returns how many.
+  /// Writes the frames that walk() just found, innermost first, as many as fit; returns how many.
   std::size_t (*frames)(const python::FrameChain& chain, std::span<stacks::PythonFrame> frames) = nullptr;
-  /// Where the evaluator's code is.
+  /// The ranges of the evaluator's code.
   std::span<const stacks::AddressRange> (*evaluator)() = nullptr;
-  /// The code of the interpreter, which is left out of stacks; empty when that can't be told from the program's.
+  /// The interpreter's code, which is left out of stacks; empty if it can't be told from the program's.
   stacks::AddressRange (*plumbing)() = nullptr;
-  /// Called by the writing thread, for frames that frames() gave; once for each, soon after.
+  /// Called by the writing thread for frames that frames() returned; once for each, soon after.
   void (*describe)(stacks::FrameKey frame, FrameText& text) = nullptr;
 };
 
 /// Never destroyed while the program's threads may be in it.
 ///
-/// What runs at every event is marked [[gnu::hot]], here and in what it calls: so it stands together in a few pages, of
-/// which a processor knows only some hundred at once.
+/// Code that runs at every event is marked [[gnu::hot]], here and in its callees, so that it is laid out in a few
+/// pages: a processor's TLB holds only a few hundred.
 class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what threads share has a line of its own
  public:
-  /// `code`: who is asked for modules, see CodeMap; for tests.
+  /// `code`: where CodeMap looks up modules; for tests.
   explicit Recorder(const Options& options, stacks::CodeMap::Source code = stacks::CodeMap::Source::loader);
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  // Any thread, at any time. No lock, no system call but reading the clock at most, no allocation; except that a
-  // thread's first record takes memory from the system, that a ring half full wakes the writing thread, and that a full
-  // ring waits for it when the options say so.
+  // Any thread, at any time. No lock, no allocation, no system call other than reading the clock; except that a
+  // thread's first record takes memory from the system, a half-full ring wakes the writing thread, and a full ring
+  // waits for it if the options say so.
 
-  /// The calling thread's stack. It begins in this library, whose frames are left out when it is shown. None when
-  /// stacks are not recorded, or there was no room for this one.
+  /// The calling thread's stack. It starts in the agent, whose frames are left out when it is shown. None if stacks are
+  /// not recorded, or there was no room for this one.
   stacks::StackKey capture_stack();
 
-  /// Gives `record` its place in the order of all records and, unless it has one in ticks of clock(), its time. Returns
-  /// its sequence number; 0 when it was lost.
+  /// Assigns `record` its sequence number and, unless it has a time in ticks of clock(), its time. Returns the sequence
+  /// number; 0 if it was lost.
   std::uint64_t emit(const Record& record);
 
-  /// The same, with capture_stack() for its stack.
+  /// The same, with capture_stack() as its stack.
   std::uint64_t emit_with_stack(const Record& record);
 
-  /// What it asks for the times of records.
+  /// The clock for the times of records.
   const Clock& clock() const { return clock_; }
 
-  /// Names that records refer to by their number.
+  /// Names that records refer to by number.
   InternedBytes& names() { return names_; }
 
-  /// What the program's heaps hold after everything that this thread has done; and from now on the peaks are new, when
-  /// `peaks` says so. Waits for the writing thread, unlike all else here. Empty when that does not get on for seconds.
+  /// What the program's heaps hold after everything this thread has done; resets the peaks if `peaks` says so. Unlike
+  /// everything else here, it waits for the writing thread. Empty if that does not answer for seconds.
   MemoryUsage ask_usage(Usage::Peaks peaks);
 
-  /// From now on stacks have the Python frames that `frames` knows, which must stay. Null: no more.
+  /// From now on stacks have the Python frames from `frames`, which must stay alive. Null: no more.
   void set_python(const PythonFrames* frames) { python_.store(frames, std::memory_order_release); }
 
   // The writing thread.
 
-  /// Nobody drains before attend(): until then records wait, a million of them at most beside those in rings, and what
-  /// comes beyond is lost. To be called before any thread records.
+  /// Nothing is drained until attend(): until then records wait, up to a million of them in addition to those in rings;
+  /// any more are lost. Call it before any thread records.
   void wait_for_attention() { attended_.store(false, std::memory_order_release); }
   void attend();
 
   enum class Draining : std::uint8_t {
     in_order,    // records that no other can precede any more
-    everything,  // all that there is: the last time, when a thread may have been stopped on its way
+    everything,  // all records: for the last time, when a thread may have been stopped halfway
   };
   /// Appends records in order.
   void drain(std::vector<Record>& batch, Draining how = Draining::in_order);
 
-  /// Everything that was drained is counted in usage().
+  /// Everything drained is now counted in usage().
   void settle() { usage_.settle(drained_); }
   Usage& usage() { return usage_; }
 
-  /// Waits until a ring is half full, wake() is called, or `period` is over.
+  /// Waits until a ring is half full, wake() is called, or `period` has passed.
   void wait(std::chrono::milliseconds period) { wakeup_.wait(period); }
   void wake() { wakeup_.wake(); }
 
-  /// From now on every record is refused and nobody waits for room. Threads may still be inside.
+  /// From now on every record is refused and no thread waits for room. Threads may still be inside.
   void close() { open_.store(false, std::memory_order_release); }
 
-  /// close(), but what is refused counts as lost: nothing can be written any more.
+  /// close(), but refused records count as lost: nothing can be written any more.
   void fail() {
     counts_refused_.store(true, std::memory_order_release);
     close();
   }
 
-  /// After close(), once nobody drains any more: gives the rings' memory back to the system until it is needed again.
+  /// After close(), once nothing is drained any more: returns the rings' memory to the system until it is needed again.
   void rest();
 
-  /// The same: takes records again, for another trace. What threads left behind on
-  /// their way is dropped. The memory that rings and stacks have is used again, so that recording again and again takes
-  /// no more of it. False when there is little room left in it, or `options` ask for other rings: use a new recorder.
+  /// After the same: accepts records again, for another trace. Records that threads left unfinished are dropped. Reuses
+  /// the memory of rings and stacks, so repeated recordings take no more of it. False if little room is left in it, or
+  /// `options` need different rings: use a new recorder.
   bool reopen(const Options& options);
 
   std::uint64_t lost() const;
-  /// Time that the program's threads spent in here, estimated from samples: ns of all threads together.
+  /// Time that the program's threads spent in here, estimated from samples: ns, all threads together.
   std::uint64_t cost_ns() const;
   std::size_t ring_count() const;
   const PythonFrames* python() const { return python_.load(std::memory_order_acquire); }
@@ -132,14 +132,14 @@ class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what thre
   stacks::Unwinder& unwinder() { return unwinder_; }
 
  private:
-  /// `stack_of` makes the record's stack of the thread's ring.
+  /// `stack_of` makes the record's stack from the thread's ring.
   template <class StackOf>
   std::uint64_t emit_with(const Record& record, StackOf stack_of);
-  /// Null when there is no memory for one, or no room to say whose it is from now on.
+  /// Null if there is no memory for a ring, or no room to record its new owner.
   ThreadRing* ring_of_thread();
   [[gnu::noinline]] ThreadRing* begin_thread();
   ThreadRing* take_ring();
-  /// False when it stays full. (The rare case is apart, as above, for hooks to be short.)
+  /// False if it stays full. (The rare case is a separate function, as above, to keep hooks short.)
   bool await_room(ThreadRing& ring);
   std::uint64_t put(ThreadRing& ring, const Record& record, stacks::StackKey stack);
   stacks::StackKey capture(ThreadRing& ring);
@@ -153,12 +153,12 @@ class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what thre
   WhenFull when_full_;
   std::atomic<bool> open_ = true;
   std::atomic<bool> counts_refused_ = false;
-  std::atomic<bool> attended_ = true;  // somebody drains
-  std::atomic_flag setting_aside_;     // held by whoever reads rings before that
-  std::vector<Record> aside_;          // what rings had no room for before that, in order
+  std::atomic<bool> attended_ = true;  // being drained
+  std::atomic_flag setting_aside_;     // held while reading rings before that
+  std::vector<Record> aside_;          // records that did not fit in rings before that, in order
   std::atomic<const PythonFrames*> python_ = nullptr;
-  std::atomic<ThreadRing*> rings_ = nullptr;  // all of them; only grows
-  std::atomic<std::uint64_t> lost_ = 0;       // without a ring
+  std::atomic<ThreadRing*> rings_ = nullptr;  // all rings; only grows
+  std::atomic<std::uint64_t> lost_ = 0;       // of threads without a ring
   Clock clock_;
   stacks::StackTree stacks_;
   stacks::Unwinder unwinder_;
@@ -169,18 +169,18 @@ class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what thre
   alignas(64) std::atomic<std::uint64_t> sequence_ = 1;
 };
 
-/// The recorder of this process while it records; null when it does not.
+/// This process's recorder while it records; else null.
 Recorder* recorder();
 void set_recorder(Recorder* recorder);
 
-/// The same for what a program says of itself, which it may do before the call that begins the recording: such records
-/// wait in the recorder that it will use. Null when nothing will be recorded.
+/// The same for annotations, which may come before the call that starts the recording: such records wait in the
+/// recorder that it will use. Null if nothing will be recorded.
 Recorder* recorder_for_annotations();
 
-/// That recorder while nothing is recorded yet; null: there is none.
+/// The recorder for annotations while nothing is recorded yet; null: none.
 void set_early_recorder(Recorder* recorder);
 
-/// Who makes it when it is first needed; null: nobody does.
+/// Sets the function that makes it when it is first needed; null: none.
 void set_maker_of_recorders(Recorder* (*make)());
 
 }  // namespace memreel::agent

@@ -1,4 +1,4 @@
-// The records of one thread on their way to the writing thread, and what else a thread needs while it records.
+// The records of one thread on their way to the writing thread, and the thread's other recording state.
 #pragma once
 
 #include <atomic>
@@ -16,31 +16,31 @@
 
 namespace memreel::agent {
 
-/// What a thread uses to capture its stack. Big, so it lies beside the ring and not on the program's stack.
+/// What a thread uses to capture its stack. Too big for the program's stack, so it lies next to the ring.
 struct CaptureState {
   stacks::StackBounds bounds;
   stacks::RecentStacks* recent = nullptr;
   stacks::ChainStacks* by_chain = nullptr;
   stacks::EarlierWalks* walks = nullptr;
   python::FrameChain* chain = nullptr;
-  std::span<std::uint64_t> words;  // of native frames, and then one for Python's
+  std::span<std::uint64_t> words;  // for native frames, then one for Python's
   std::span<stacks::FrameKey> native;
   std::span<stacks::PythonFrame> python;
   std::span<stacks::FrameKey> merged;
 };
 
-/// A ring with one writer at a time and one reader. It is made by mmap, never destroyed, and passed on from a thread
-/// that ended to one that begins, with whatever is still in it.
+/// A ring with one writer at a time and one reader. Created with mmap, never destroyed, and passed from a thread that
+/// ended to one that starts, with any records still in it.
 class ThreadRing {  // NOLINT(clang-analyzer-optin.performance.Padding): writer and reader have lines of their own
  public:
-  /// `capacity`: records, a power of two; `depth`: native frames of the deepest stack. Null when there is no memory.
+  /// `capacity`: records, a power of two; `depth`: maximum native frames of a stack. Null if there is no memory.
   static ThreadRing* create(std::uint32_t capacity, std::uint32_t depth);
 
   ThreadRing(const ThreadRing&) = delete;
   ThreadRing& operator=(const ThreadRing&) = delete;
   ~ThreadRing() = delete;
 
-  // The ring's thread.
+  // For the ring's thread.
 
   bool has_room() {
     if (head_.load(std::memory_order_relaxed) - known_tail_ < capacity_) return true;
@@ -48,16 +48,16 @@ class ThreadRing {  // NOLINT(clang-analyzer-optin.performance.Padding): writer 
     return head_.load(std::memory_order_relaxed) - known_tail_ < capacity_;
   }
 
-  /// Announces a record: until it is pushed, records from `sequence` on may still be missing here.
+  /// Announces a record: until it is pushed, records from `sequence` on may still appear here.
   void begin(std::uint64_t sequence) { entering_.store(sequence, std::memory_order_relaxed); }
 
-  /// `record` but for these three. Only when it has room. True once in a while: when the ring has filled by half its
-  /// capacity more.
+  /// Pushes `record` with these three values set. Only if there is room. Returns true whenever the ring has filled by
+  /// another half of its capacity.
   bool push(const Record& record, stacks::StackKey stack, std::uint64_t sequence, std::uint64_t ticks) {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     Record& place = records()[head & (capacity_ - 1)];
     place = record;
-    // Here and not in `record`: what was just written in parts can't be copied at once without waiting for it.
+    // Here and not in `record`: reading a wide value right after writing its parts stalls.
     place.stack = stack;
     place.sequence = sequence;
     place.time = static_cast<std::int64_t>(ticks);
@@ -67,35 +67,36 @@ class ThreadRing {  // NOLINT(clang-analyzer-optin.performance.Padding): writer 
     return ((head + 1) & (capacity_ / 2 - 1)) == 0;
   }
 
-  /// Counts a record that had no room.
+  /// Counts a record that did not fit.
   void lose() { lost_.store(lost_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
 
-  /// True at every 61st time: what is done then is measured, and stands for the others. A prime, so that work of
-  /// several kinds in turns is all measured.
+  /// True every 61st time: that work is measured and stands for the rest. A prime, so that alternating kinds of work
+  /// are all sampled.
   bool is_sample() { return ++works_ % sample_period == 0; }
   static constexpr std::uint64_t sample_period = 61;
   void add_cost(std::uint64_t ticks) {
     cost_.store(cost_.load(std::memory_order_relaxed) + ticks, std::memory_order_relaxed);
   }
 
-  /// Before the first record of `thread`, which says so too. That may be dropped, when it comes as a recording ends.
+  /// Before the first record of `thread`, which announces it. That record may be dropped if it comes as a recording
+  /// ends.
   void take_over(std::uint32_t thread) { owner_.store(thread, std::memory_order_release); }
 
   CaptureState& capture() { return capture_; }
 
-  // The reading thread.
+  // For the reading thread.
 
-  /// No record with a lower number than this will appear here any more; `idle` when none is on its way.
+  /// No record with a lower number will appear here any more; `idle` if none is in progress.
   std::uint64_t entering() const { return entering_.load(std::memory_order_acquire); }
   static constexpr std::uint64_t idle = ~std::uint64_t{0};
 
-  /// Takes the records with numbers below `limit`, oldest first, their times in ns.
+  /// Takes the records with numbers below `limit`, oldest first, with their times in ns.
   template <class Take>
   void take_below(std::uint64_t limit, const Clock& clock, Take&& take) {
     const std::uint64_t head = head_.load(std::memory_order_acquire);
     std::uint64_t tail = tail_.load(std::memory_order_relaxed);
     for (; tail != head; ++tail) {
-      // A copy: memory that is only read is sooner the writer's again.
+      // A copy: the writer regains the cache line sooner.
       Record record = records()[tail & (capacity_ - 1)];
       if (record.sequence >= limit) break;
       if (record.kind == RecordKind::thread_began) {
@@ -109,18 +110,18 @@ class ThreadRing {  // NOLINT(clang-analyzer-optin.performance.Padding): writer 
     tail_.store(tail, std::memory_order_release);
   }
 
-  /// When all records are taken or dropped: those that follow are its owner's.
+  /// Once all records are taken or dropped: later ones belong to its current owner.
   void ask_whose_it_is() { thread_ = owner_.load(std::memory_order_acquire); }
 
-  /// What records are in pages of their own is forgotten; their numbers read 0.
+  /// Discards records that fill whole pages of their own; their numbers then read as 0.
   void give_back_pages();
 
   std::uint64_t lost() const { return lost_.load(std::memory_order_relaxed); }
   std::uint64_t cost_ticks() const { return cost_.load(std::memory_order_relaxed); }
 
-  // Whoever holds rings.
+  // For owners of rings.
 
-  /// True for one caller, whose ring it is until it calls release().
+  /// True for one caller, which owns the ring until it calls release().
   bool acquire() {
     return !taken_.load(std::memory_order_relaxed) && !taken_.exchange(true, std::memory_order_acquire);
   }
@@ -132,14 +133,14 @@ class ThreadRing {  // NOLINT(clang-analyzer-optin.performance.Padding): writer 
 
   Record* records() { return records_; }
 
-  /// Where a record will soon be, which another processor has read: its memory is fetched meanwhile.
+  /// Prefetches the place of an upcoming record, which another processor has read.
   static void expect_write([[maybe_unused]] const Record* record) {
 #if defined(__x86_64__)
-    asm volatile("prefetchw %0" : : "m"(*record));  // the compiler's builtin fetches to read only
+    asm volatile("prefetchw %0" : : "m"(*record));  // the compiler's builtin only prefetches for reading
 #endif
   }
 
-  /// A thread's times don't go back where the clock did not: what they are off by is kept out of sight.
+  /// A thread's times never decrease unless the clock did: hides conversion errors.
   std::int64_t in_order(std::int64_t time) {
     constexpr std::int64_t most_off = 100'000;
     if (time > latest_ || time < latest_ - most_off) latest_ = time;
@@ -149,7 +150,7 @@ class ThreadRing {  // NOLINT(clang-analyzer-optin.performance.Padding): writer 
   std::uint32_t capacity_;
   Record* records_;
   std::atomic<bool> taken_ = true;
-  std::uint32_t thread_ = 0;  // the reader's: of the records that it takes
+  std::uint32_t thread_ = 0;  // the reader's: of the records it takes
   std::int64_t latest_ = 0;   // the reader's: the time of the last one, ns
 
   alignas(64) std::atomic<std::uint64_t> head_ = 0;  // the writer's line
@@ -157,8 +158,8 @@ class ThreadRing {  // NOLINT(clang-analyzer-optin.performance.Padding): writer 
   std::atomic<std::uint64_t> entering_ = idle;
   std::atomic<std::uint64_t> lost_ = 0;
   std::uint64_t works_ = 0;
-  std::atomic<std::uint32_t> owner_ = 0;             // the thread that took it last
-  std::atomic<std::uint64_t> cost_ = 0;              // that the samples stand for, in ticks
+  std::atomic<std::uint32_t> owner_ = 0;             // the latest thread to take it
+  std::atomic<std::uint64_t> cost_ = 0;              // estimated from the samples, in ticks
   alignas(64) std::atomic<std::uint64_t> tail_ = 0;  // the reader's line
   alignas(64) CaptureState capture_;
 };

@@ -1,4 +1,4 @@
-// How the program's threads wake one of ours: a futex, so that waking nobody costs no system call.
+// How the program's threads wake the agent's: a futex, so that no system call is needed when nothing waits.
 #pragma once
 
 #include <atomic>
@@ -9,10 +9,10 @@ namespace memreel::agent {
 
 class Wakeup {
  public:
-  /// Returns after wake(), at once if that was called since the last wait, or when `period` is over.
+  /// Returns after wake(), at once if it was called since the last wait, or after `period`.
   void wait(std::chrono::milliseconds period);
 
-  /// Any thread, also in a hook. A system call only while somebody waits.
+  /// Any thread, also in a hook. Makes a system call only while a thread waits.
   void wake();
 
  private:

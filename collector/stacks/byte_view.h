@@ -1,4 +1,4 @@
-// Reading bytes of mapped memory without ever leaving it.
+// Bounds-checked reading of mapped memory.
 #pragma once
 
 #include <cstddef>
@@ -9,24 +9,24 @@
 
 namespace memreel::stacks {
 
-/// Bytes and the address they are meant to be at: the same as where they are, except in tests.
+/// Bytes and the address they are mapped at: where they actually are, except in tests.
 struct MappedBytes {
   std::uintptr_t address = 0;
   std::span<const std::byte> bytes;
 
   bool contains(std::uintptr_t a) const { return a - address < bytes.size(); }
-  /// From `a`, which it contains, to its end.
+  /// From `a`, which must be inside, to the end.
   MappedBytes from(std::uintptr_t a) const { return {a, bytes.subspan(a - address)}; }
 };
 
-/// Reads values one after the other. Reading past the end gives zero and is remembered.
+/// Reads values sequentially. Reading past the end returns zero and is remembered.
 class ByteReader {
  public:
   explicit ByteReader(MappedBytes bytes) : bytes_(bytes) {}
 
   bool failed() const { return failed_; }
   bool done() const { return failed_ || position_ == bytes_.bytes.size(); }
-  /// Where the next value is.
+  /// The address of the next value.
   std::uintptr_t address() const { return bytes_.address + position_; }
 
   template <class T>
@@ -62,7 +62,7 @@ class ByteReader {
     return 0;
   }
 
-  /// The next `size` bytes; empty when there are not as many.
+  /// The next `size` bytes; empty if there are fewer.
   std::span<const std::byte> take(std::uint64_t size) {
     if (size > bytes_.bytes.size() - position_) {
       failed_ = true;

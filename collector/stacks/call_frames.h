@@ -1,4 +1,4 @@
-// Call frame information (.eh_frame): how the registers of a caller are found from those of the function it called.
+// Call frame information (.eh_frame): how to compute a caller's registers from its callee's.
 //
 // Sources of the formats: DWARF 5, section 6.4, and the Linux Standard Base Core 5.0, sections 10.5 and 10.6.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace memreel::stacks {
 
-/// The numbers that DWARF gives to x86-64's registers (System V ABI, figure 3.36).
+/// DWARF register numbers of x86-64 (System V ABI, figure 3.36).
 enum Register : std::uint8_t {
   rbx = 3,
   rbp = 6,
@@ -24,11 +24,11 @@ enum Register : std::uint8_t {
   register_count = 17
 };
 
-/// Where the caller's value of a register is.
+/// Where to find the caller's value of a register.
 struct RegisterRule {
   enum class Kind : std::uint8_t {
-    same,              // where it was: the called function did not touch it, or nothing is said about it
-    undefined,         // lost; of the return address: there is no caller
+    same,              // unchanged: the callee did not touch it, or there is no rule
+    undefined,         // lost; for the return address: there is no caller
     saved,             // in memory, at CFA + number
     value,             // it is CFA + number
     other_register,    // in register `number`
@@ -40,27 +40,27 @@ struct RegisterRule {
   std::span<const std::byte> expression;
 };
 
-/// What holds at one instruction. The CFA (canonical frame address) is the stack pointer before the call.
+/// The rules at one instruction. The CFA (canonical frame address) is the stack pointer before the call.
 struct FrameRow {
-  /// Of the CFA: `value` with `cfa_register` + number, or `value_expression`.
+  /// For the CFA: `value` with `cfa_register` + number, or `value_expression`.
   RegisterRule cfa;
   std::uint64_t cfa_register = 0;
   std::array<RegisterRule, register_count> registers;
-  bool signal_frame = false;  // of a signal handler's return: what it returns to was interrupted, not calling
+  bool signal_frame = false;  // a signal handler's return: what it returns to was interrupted, not calling
 };
 
 /// The unwinding tables of one module, as far as they are mapped.
 struct CallFrames {
   MappedBytes header;  // .eh_frame_hdr
-  MappedBytes frames;  // a loaded segment that .eh_frame lies in
+  MappedBytes frames;  // the loaded segment that contains .eh_frame
 };
 
-/// The row of the instruction at `address`. Nothing when the tables don't cover it, when they use what no compiler for
-/// x86-64 uses, or when they are damaged: any bytes are safe.
+/// The row for the instruction at `address`. None if the tables don't cover it, use features that no x86-64 compiler
+/// uses, or are corrupt: any bytes are safe.
 std::optional<FrameRow> row_at(const CallFrames& tables, std::uintptr_t address);
 
-/// The code that the tables describe together with the instruction at `address`: a function, or a part of one that lies
-/// by itself. Nothing under the same conditions.
+/// The code described by the same table entry as the instruction at `address`: a function, or a separate part of one.
+/// None under the same conditions.
 std::optional<AddressRange> function_at(const CallFrames& tables, std::uintptr_t address);
 
 }  // namespace memreel::stacks

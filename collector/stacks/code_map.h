@@ -1,4 +1,4 @@
-// Where the unwinding tables of a piece of code are.
+// Finds the unwinding tables for a code address.
 #pragma once
 
 #include <array>
@@ -16,19 +16,19 @@ struct CodeModule {
   CallFrames tables;
 };
 
-/// Asked by any thread, without locks. With glibc 2.35 or newer the loader itself answers so; with older ones it can
-/// only be asked under its lock, and answers come from a copy made by refresh().
+/// Any thread may query it, without locks. With glibc 2.35 or newer the loader itself answers lock-free; older ones can
+/// only be queried under the loader's lock, so answers come from a copy made by refresh().
 class CodeMap {
  public:
   enum class Source : std::uint8_t { loader, copy };
 
-  /// `source`: for tests; the loader where it can answer.
+  /// `source`: for tests; by default the loader if it can answer.
   explicit CodeMap(Source source = Source::loader);
 
-  /// Of code in a module that has tables.
+  /// For code in a module that has tables.
   std::optional<CodeModule> find(std::uintptr_t address) const;
 
-  /// Makes the copy anew, where there is need of one. By one thread at a time; it may wait for the loader.
+  /// Updates the copy, if one is needed. One thread at a time; may wait for the loader.
   void refresh();
 
  private:
@@ -41,7 +41,8 @@ class CodeMap {
   AddressRange module_in_copy(std::uintptr_t address) const;
 
   FindObject find_object_ = nullptr;
-  // Written under an odd version; who reads looks at the version before and after. Modules beyond it have no tables.
+  // A seqlock: written under an odd version; readers check the version before and after. Modules that don't fit have no
+  // tables.
   std::array<Range, 2048> copy_{};
   std::atomic<std::uint32_t> copy_size_ = 0;
   std::atomic<std::uint32_t> version_ = 0;

@@ -1,4 +1,4 @@
-// DWARF expressions, as call frame information has them.
+// DWARF expressions in call frame information.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace memreel::stacks {
 
-/// Values of the registers of one frame; those that were lost are not known.
+/// Register values of one frame; lost ones are unknown.
 class Registers {
  public:
   std::optional<std::uintptr_t> operator[](std::uint64_t reg) const {
@@ -29,8 +29,8 @@ class Registers {
   std::uint32_t known_ = 0;
 };
 
-/// The value of an expression, with `initial` on its stack when there is one. Nothing when it uses a register that is
-/// not known, memory off the stack, or an operation that call frame information has no use for.
+/// The value of an expression, with `initial` on its stack if given. None if it uses an unknown register, memory off
+/// the stack, or an operation that call frame information never needs.
 std::optional<std::uintptr_t> evaluate(std::span<const std::byte> expression, const Registers& registers,
                                        StackMemory& memory, std::optional<std::uintptr_t> initial = std::nullopt);
 

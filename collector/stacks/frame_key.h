@@ -1,29 +1,29 @@
-// A place in code as the hot path sees it: one number.
+// A code location on the hot path: one number.
 #pragma once
 
 #include <cstdint>
 
 namespace memreel::stacks {
 
-/// A frame of a stack. Native: the address that the frame's function returns to, or will go on at. Python: a position
-/// in a code object, both numbered by who walks Python's frames. All zero bits: none.
+/// A stack frame. Native: the address that its function returns to or resumes at. Python: a position in a code object,
+/// both as numbered by the Python frame walker. All zero bits: none.
 struct FrameKey {
   std::uint64_t bits = 0;
 
   static constexpr FrameKey native(std::uintptr_t return_address) { return {return_address}; }
 
-  /// `code` below 2^31: the number of a code object. `position` in it: line or instruction, as the producer likes.
+  /// `code` below 2^31: the number of a code object. `position` in it: line or instruction, as the producer chooses.
   static constexpr FrameKey python(std::uint32_t code, std::uint32_t position) {
     return {python_bit | static_cast<std::uint64_t>(code) << 32U | position};
   }
 
-  constexpr bool is_python() const { return (bits & python_bit) != 0; }  // user space never has this bit in an address
+  constexpr bool is_python() const { return (bits & python_bit) != 0; }  // no user-space address has this bit
 
-  /// Of a native frame: the address to look up in modules and symbols. It lies within the call: the instruction that is
-  /// returned to may belong to another line, or, after a call that never returns, to another function.
+  /// For a native frame: the address to look up in modules and symbols. It lies within the call instruction: the return
+  /// address may belong to another line or, after a call that never returns, to another function.
   constexpr std::uintptr_t code_address() const { return bits - 1; }
 
-  // Of a Python frame.
+  // For a Python frame.
   constexpr std::uint32_t code() const { return static_cast<std::uint32_t>((bits & ~python_bit) >> 32U); }
   constexpr std::uint32_t position() const { return static_cast<std::uint32_t>(bits); }
 

@@ -1,4 +1,4 @@
-// Where all the code of a function is.
+// Finds all the code of a function.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,11 @@
 
 namespace memreel::stacks {
 
-/// The ranges of a function's code: `function`, which its symbol names, and then the parts that a compiler or linker
-/// put elsewhere because they seldom run (as GCC's -freorder-blocks-and-partition and BOLT do), for which stripped
-/// files have no symbol. Such a part is told by `function`'s jumps: code jumps to the beginning of another function,
-/// but into the middle only of itself. `tables` are those of the module that `function` lies in, mapped and readable.
-/// Of x86-64; elsewhere, and without tables, `function` alone.
+/// The ranges of a function's code: `function`, the range of its symbol, followed by the cold parts that a compiler or
+/// linker placed elsewhere (such as GCC's -freorder-blocks-and-partition and BOLT) and for which stripped files have no
+/// symbol. Such a part is recognised by `function`'s jumps: code jumps to the start of another function, but into the
+/// middle only of its own. `tables` are those of `function`'s module, mapped and readable. On x86-64; elsewhere, and
+/// without tables, `function` alone.
 std::vector<AddressRange> parts_of(AddressRange function, const CallFrames& tables);
 
 }  // namespace memreel::stacks

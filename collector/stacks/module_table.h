@@ -1,4 +1,4 @@
-// Which module a native frame lies in, also after the module is gone.
+// The module that contains a native frame, even after the module is unloaded.
 #pragma once
 
 #include <cstddef>
@@ -17,24 +17,25 @@ struct AddressRange {
 
 /// A program, shared object or the vDSO.
 struct LoadedModule {
-  std::string path;      // absolute, except for "[vdso]"; the loader's name where the file can't be told
-  std::string build_id;  // raw bytes of the GNU build-id note; empty when it has none
+  std::string path;      // absolute, except for "[vdso]"; the loader's name if the file is unknown
+  std::string build_id;  // raw bytes of the GNU build-id note; empty if there is none
   AddressRange range;    // from its first loadable segment to the end of its last
 };
 
 /// Used by one thread at a time, which may wait and allocate: the writing thread.
 class ModuleTable {
  public:
-  /// The number of a module, counted from 0. A module that comes back to where it was keeps its number.
+  /// A module's number, from 0. A module reloaded at the same address keeps its number.
   using Index = std::size_t;
   static constexpr Index none = ~std::size_t{0};
 
-  /// Asks the loader what changed. Returns the ranges of modules that are gone since the last call: code there may be
-  /// another's from now on, so what was concluded from addresses in them (rules of the unwinder, translations of
-  /// frames) has to be forgotten. Call it before translating frames, often; it is cheap when nothing changed.
+  /// Asks the loader what changed. Returns the ranges of modules unloaded since the last call: other code may take
+  /// their place, so everything derived from addresses in them (unwind rules, translated frames) must be forgotten.
+  /// Call it often, before translating frames; it is cheap if nothing changed.
   std::vector<AddressRange> refresh();
 
-  /// The module that holds `address`, or held it last. None for code that belongs to no module, as JIT compilers make.
+  /// The module that contains `address`, or was the last to. None for code outside any module, such as JIT-compiled
+  /// code.
   Index find(std::uintptr_t address) const;
 
   const LoadedModule& operator[](Index module) const { return modules_[module].module; }
@@ -46,7 +47,7 @@ class ModuleTable {
     bool loaded = false;
   };
 
-  std::vector<Entry> modules_;              // in order of their first sight
+  std::vector<Entry> modules_;              // in order of first sight
   std::vector<Index> loaded_;               // by address
   unsigned long long adds_ = 0, subs_ = 0;  // the loader's counts at the last refresh
 };

@@ -1,4 +1,4 @@
-// Waiting in threads of the program.
+// Sleeping in the program's threads.
 #pragma once
 
 #include <sys/syscall.h>
@@ -9,8 +9,8 @@
 
 namespace memreel::stacks {
 
-/// Sleeps for less than a second, or until a signal comes. Unlike nanosleep(3) it is no place where a thread may be
-/// cancelled: the program's calls that lead here are none either.
+/// Sleeps for less than a second, or until a signal arrives. Unlike nanosleep(3), it is not a cancellation point:
+/// neither are the program's calls that lead here.
 inline void nap(std::chrono::nanoseconds time) {
   const timespec left{.tv_sec = 0, .tv_nsec = time.count()};
   ::syscall(SYS_nanosleep, &left, nullptr);

@@ -1,4 +1,4 @@
-// Which module was last seen at each place in memory.
+// The module last seen at each place in memory.
 #pragma once
 
 #include <array>
@@ -8,18 +8,17 @@
 
 namespace memreel::stacks {
 
-/// Notices that a module came to a place where there was none before, or another one. Any thread, any time, without
-/// locks. 8 KiB.
+/// Notices a module at a place where there was none before, or another one. Any thread, any time, without locks. 8 KiB.
 ///
-/// A thousand modules have room. One that is forgotten for want of it is new once more, which must stay rare: who asks
-/// forgets all rules of unwinding then. Hence sets of eight, not one place for each: libraries lie at fixed distances
-/// from one another, so two of a program's might share a place in every process of it, and be new in turns for ever.
+/// Holds a thousand modules. One that is evicted counts as new the next time, which must stay rare: the caller then
+/// forgets all unwind rules. Hence sets of eight instead of one place each: libraries lie at fixed distances from one
+/// another, so two of a program's might share a place in every process and evict each other forever.
 class SeenModules {
  public:
-  /// Whether the module at `begin` is not the one that was last seen there. `identity` tells it from others.
+  /// Whether the module at `begin` differs from the one last seen there. `identity` distinguishes modules.
   bool is_new(std::uintptr_t begin, std::uint64_t identity) {
     constexpr std::uint64_t odd = 0x9E3779B97F4A7C15;
-    // The upper half of a word stands for the place, the lower one for what was there. 0: nothing was yet.
+    // The upper half of a word is the place, the lower one the module there. 0: empty.
     const std::uint64_t place = begin * odd >> half, word = place << half | identity * odd >> half | 1U;
     auto& set = sets_[place % sets_.size()];
     for (std::atomic<std::uint64_t>& seen : set) {

@@ -1,4 +1,4 @@
-// Reading the stack of the calling thread without ever touching memory that is not there.
+// Reading the calling thread's stack without ever touching unmapped memory.
 #pragma once
 
 #include <pthread.h>
@@ -8,7 +8,7 @@
 
 namespace memreel::stacks {
 
-/// The part of memory that a thread's own stack may use. All zero: not yet known.
+/// The memory range of a thread's own stack. All zero: unknown.
 struct StackBounds {
   std::uintptr_t low = 0, high = 0;
   pthread_t thread = {};
@@ -16,24 +16,24 @@ struct StackBounds {
   bool contains(std::uintptr_t address) const { return address - low < high - low; }
 };
 
-/// Those of the calling thread's own stack, whatever stack it is on now. On a thread's first call it may allocate: the
-/// C library is asked. A range that holds nothing when they can't be told.
+/// The bounds of the calling thread's own stack, whatever stack it is running on. A thread's first call queries the C
+/// library and may allocate. An empty range if the bounds are unknown.
 StackBounds own_stack_bounds();
 
-/// Whether the word that holds the byte at `address` can be read. One system call.
+/// Whether the word containing the byte at `address` can be read. One system call.
 bool is_readable(std::uintptr_t address);
 
-/// What can be read from the stack that `stack_pointer` points into. On the thread's own stack everything from there
-/// on; on any other (a fibre's, a signal handler's) page by page, as the kernel admits them.
+/// The readable part of the stack that `stack_pointer` points into. On the thread's own stack, everything from there
+/// on; on any other (a fibre's, a signal handler's) page by page, as the kernel confirms.
 class StackMemory {
  public:
   StackMemory(const StackBounds& own, std::uintptr_t stack_pointer)
       : own_(own), low_(stack_pointer), high_(own.contains(stack_pointer) ? own.high : stack_pointer) {}
 
-  /// Another stack is gone on with.
+  /// Continues on another stack.
   void move_to(std::uintptr_t stack_pointer) { *this = StackMemory(own_, stack_pointer); }
 
-  /// The word at an address. False when it is not on the stack, not readable or not aligned.
+  /// The word at an address. False if it is not on the stack, not readable or not aligned.
   bool read(std::uintptr_t address, std::uintptr_t& word) {
     if ((address & (sizeof word - 1)) != 0) return false;
     if (address - low_ >= high_ - low_ && !admit_page(address)) return false;
@@ -41,11 +41,11 @@ class StackMemory {
     return true;
   }
 
-  /// Whether these bytes are known to be readable: nobody has to be asked.
+  /// Whether these bytes are known to be readable, without a system call.
   bool covers(std::uintptr_t address, std::size_t size) const {
     return address - low_ <= high_ - low_ && size <= high_ - address;
   }
-  /// A word of those from an aligned address on, which covers() said yes to.
+  /// Word `index` from an aligned address, in a range that covers() confirmed.
   static std::uintptr_t covered(std::uintptr_t address, std::size_t index);
 
  private:
@@ -56,7 +56,7 @@ class StackMemory {
   std::uintptr_t low_, high_;  // readable
 };
 
-/// Of other frames, which a sanitizer takes for out of bounds.
+/// Reads other functions' frames, which a sanitizer would report as out of bounds.
 __attribute__((no_sanitize("address", "thread", "undefined"))) inline std::uintptr_t StackMemory::load(
     std::uintptr_t address) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr,clang-analyzer-core.NullDereference): an address that was asked about

@@ -1,4 +1,4 @@
-// Stretches of stack that a thread walked before: the next walk takes each in one step.
+// Parts of a stack that a thread walked before: the next walk takes each in one step.
 #pragma once
 
 #include <array>
@@ -11,43 +11,43 @@
 
 namespace memreel::stacks {
 
-/// Where a walk is: in a frame that will go on at `address`, with these registers.
+/// The state of a walk: a frame that will resume at `address`, with these registers.
 struct WalkState {
   std::uintptr_t address, rsp, rbp;
 };
 
-/// How a walk went from one address on, frame by frame.
+/// A walk's course from one address on, frame by frame.
 ///
-/// Where a walk leads is decided by its state, the rules of the code, and the words that it reads from the stack:
-/// return addresses, and those saved frame pointers that a later frame is measured from. A stretch keeps where they
-/// were, in words above the stack pointer that it was entered with, and what they were: return addresses as they are,
-/// frame pointers as distances. Where a walk comes to the same address and finds the same in the same places, its rules
-/// would lead it the same way, however deep the stack is now and whichever fibre's. So nothing is guessed: all that the
-/// rules would have read is read again, but at once instead of one load after the other.
+/// A walk's course is determined by its state, the unwind rules of the code, and the stack words it reads: return
+/// addresses, and those saved frame pointers that a later frame's CFA depends on. A stretch stores their positions, in
+/// words above the stack pointer at its entry, and their values: return addresses verbatim, frame pointers as
+/// distances. If a walk reaches the same address and finds the same values in the same places, the rules would take it
+/// the same way, however deep the stack is now and on whichever fibre. So nothing is guessed: everything the rules
+/// would have read is read again, but all at once instead of in dependent loads.
 struct alignas(64) Stretch {
-  static constexpr std::size_t longest = 7;  // with which it takes two lines of the cache
+  static constexpr std::size_t longest = 7;  // fits two cache lines
   using Words = std::uint16_t;
   static constexpr Words nowhere = 0xFFFF;
 
-  std::uintptr_t begin;                         // the address that the walk came to; 0: no stretch
-  std::uint64_t number;                         // no two of a thread have the same, ever
+  std::uintptr_t begin;                         // the address at which the walk enters it; 0: no stretch
+  std::uint64_t number;                         // unique within a thread, forever
   std::array<std::uintptr_t, longest> callers;  // return addresses, innermost first
   std::array<Words, longest> caller_at;
-  std::array<Words, longest> base_at;  // where the caller's rbp was saved, or nowhere: it was left alone
-  std::array<Words, longest> base;     // what was in it, when a later frame is measured from it; 0: whatever
-  Words entry_base;                    // rbp at the beginning, when a frame is measured from that; else nowhere
-  Words exit_base_at;                  // where the last saved rbp was; nowhere: it was left alone all the way
-  std::uint8_t count;                  // the callers behind so many are the first once more
+  std::array<Words, longest> base_at;  // where the caller's rbp was saved; nowhere: it was unchanged
+  std::array<Words, longest> base;     // its value, if a later frame is measured from it; 0: any
+  Words entry_base;                    // rbp at the entry, if a frame is measured from it; else nowhere
+  Words exit_base_at;                  // where the last saved rbp was; nowhere: it was unchanged throughout
+  std::uint8_t count;                  // the callers after this many repeat from the first
   std::uint8_t measured;               // bit i: base[i] is not 0
 };
 static_assert(sizeof(Stretch) == 128);
 
-/// The stretches of one thread. All zero bytes is its first state: it may lie in fresh memory from mmap, and need not
-/// be constructed. 128 KiB, touched as it fills.
+/// The stretches of one thread. All-zero bytes are the initial state: it may live in fresh mmap memory without being
+/// constructed. 128 KiB, touched as it fills.
 class Stretches {
  public:
-  /// How often a stretch ends although it could go on: by its last address, so that walks which differ at their
-  /// beginnings soon have the same stretches.
+  /// Whether a stretch ends here although it could continue: decided by its last address, so that walks with different
+  /// starts soon share stretches.
   static bool ends_at(std::uintptr_t address) { return mixed(address) >> 60U == 0; }
 
   const Stretch* find(std::uintptr_t begin) const {
@@ -56,7 +56,7 @@ class Stretches {
     return nullptr;
   }
 
-  /// In the place of one that was there longer, if need be.
+  /// Replaces an older one if needed.
   void put(const Stretch& stretch) {
     auto& [newest, older] = sets_[index_of(stretch.begin)];
     if (newest.begin != stretch.begin) older = newest;
@@ -64,7 +64,7 @@ class Stretches {
     newest.number = ++last_number_;
   }
 
-  /// To be called when the rules that they were made by are forgotten.
+  /// Call when the rules behind the stretches are forgotten.
   void forget() {
     for (auto& set : sets_)
       for (Stretch& stretch : set) stretch.begin = 0;
@@ -80,10 +80,10 @@ class Stretches {
   std::uint64_t last_number_;
 };
 
-/// Makes a stretch of the steps that a walk does by rules.
+/// Records a stretch from the steps of a rule-based walk.
 class StretchInMaking {
  public:
-  StretchInMaking() { stretch_.begin = stretch_.count = 0; }  // and nothing else: most walks make none
+  StretchInMaking() { stretch_.begin = stretch_.count = 0; }  // nothing else: most walks make none
 
   bool begun() const { return stretch_.begin != 0; }
 
@@ -95,9 +95,9 @@ class StretchInMaking {
     base_from_ = no_frame;
   }
 
-  /// A step to the frame at `cfa`, which was found from rbp (now `measured_from`) or, when that is 0, from the stack
-  /// pointer; its rbp was read at `base_at`, or left alone (0). False when a stretch can't say that: then it ends
-  /// before.
+  /// A step to the frame at `cfa`, which was found from rbp (now `measured_from`) or, if that is 0, from the stack
+  /// pointer; its rbp was read at `base_at`, or unchanged (0). False if a stretch can't represent the step: it then
+  /// ends before it.
   bool add(std::uintptr_t caller, std::uintptr_t cfa, std::uintptr_t measured_from, std::uintptr_t base_at) {
     Stretch::Words at = 0, saved_at = Stretch::nowhere, base = 0;
     if (!words_to(cfa - sizeof cfa, at)) return false;
@@ -121,7 +121,7 @@ class StretchInMaking {
     return stretch_.count == Stretch::longest || Stretches::ends_at(stretch_.callers.at(stretch_.count - 1U));
   }
 
-  /// Keeps what was made, if anything, and is ready for another.
+  /// Stores the stretch, if any, and starts another.
   void end(Stretches& stretches) {
     if (stretch_.count > 0) {
       stretch_.exit_base_at = base_from_ == no_frame ? Stretch::nowhere : stretch_.base_at.at(base_from_);
@@ -146,10 +146,10 @@ class StretchInMaking {
 
   Stretch stretch_;
   std::uintptr_t entry_ = 0;
-  std::size_t base_from_ = no_frame;  // the frame that rbp was last restored in
+  std::size_t base_from_ = no_frame;  // the frame in which rbp was last restored
 };
 
-/// Whether the stack is all along as it was. All of it is read at once: few branches, and no load waits for another.
+/// Whether the stack is unchanged along the whole stretch. Reads all of it at once: few branches, no dependent loads.
 inline bool is_as_it_was(const Stretch& stretch, std::uintptr_t entry) {
   std::uintptr_t difference = 0;
   for (std::size_t i = 0; i < Stretch::longest; ++i)
@@ -161,7 +161,7 @@ inline bool is_as_it_was(const Stretch& stretch, std::uintptr_t entry) {
   return difference == 0;
 }
 
-/// How many callers it has before it is not as it was any more.
+/// How many callers match before the first change.
 inline std::size_t as_it_was(const Stretch& stretch, std::uintptr_t entry) {
   for (std::size_t i = 0; i < stretch.count; ++i) {
     if (StackMemory::covered(entry, stretch.caller_at[i]) != stretch.callers[i]) return i;
@@ -172,8 +172,8 @@ inline std::size_t as_it_was(const Stretch& stretch, std::uintptr_t entry) {
   return stretch.count;
 }
 
-/// Walks along a stretch as far as the stack is as it was, and to `callers`, which has room for Stretch::longest,
-/// writes those that it comes by. Returns how many; `state` is then that of the last of them.
+/// Follows a stretch as far as the stack is unchanged, and writes the callers it passes to `callers`, which has room
+/// for Stretch::longest. Returns how many; `state` is then that of the last of them.
 [[gnu::always_inline]] inline std::size_t follow(const Stretch& stretch, const StackMemory& memory, WalkState& state,
                                                  FrameKey* callers) {
   constexpr std::size_t word = sizeof(std::uintptr_t);

@@ -16,23 +16,23 @@
 
 namespace memreel::stacks {
 
-/// A stack in words: equal words, of the same EarlierWalks, are equal frames, but not the other way round. There are at
-/// most as many as frames; of a stack that came lately there is one.
+/// A stack as words: equal words, from the same EarlierWalks, mean equal frames, but not vice versa. There are at most
+/// as many words as frames; a recent stack takes one.
 using StackWords = std::span<std::uint64_t>;
 
-/// How many frames and words a walk gave.
+/// The number of frames and words from a walk.
 struct Walked {
   std::size_t frames = 0, words = 0;
-  RecentWalks::Walk* known = nullptr;  // who has the frames; null: they were written
+  RecentWalks::Walk* known = nullptr;  // has the frames; null: they were written
 };
 
-/// What a thread's walks leave for its next ones. All zero bytes is its first state, as of its parts.
+/// What a thread's walks keep for its later ones. All-zero bytes are the initial state, as for its parts.
 struct EarlierWalks {
-  std::uint32_t generation;  // of the rules that all of it was found by
+  std::uint32_t generation;  // of the rules it was all derived from
   Stretches stretches;
   RecentWalks recent;
 
-  /// Forgets all that was found by the rules of another generation.
+  /// Forgets everything derived from another generation's rules.
   void belong_to(std::uint32_t current) {
     if (generation == current) return;
     generation = current;
@@ -40,49 +40,49 @@ struct EarlierWalks {
     recent.forget();
   }
 
-  /// Writes the frames of the last walk, unless that did.
+  /// Writes the last walk's frames, unless that already did.
   void write_frames(const Walked& walked, std::span<FrameKey> frames) const {
     if (walked.known != nullptr && walked.frames <= frames.size()) recent.write_frames(*walked.known, frames.data());
   }
 };
 
-/// One for the process, made when the agent starts, never destroyed while threads may capture. Any thread may unwind at
+/// One per process, created when the agent starts, never destroyed while threads may capture. Any thread may unwind at
 /// any time: no lock that another thread may hold, no allocation, no system call, except
-///  - on a thread's first capture, which asks for the bounds of its stack,
-///  - where code is met that was not met lately: whether its module's headers can be read is asked of the kernel,
-///  - on a stack that is not its thread's own, for every page of it.
-/// 300 KB, of which pages are used as code is met: not an object for a stack.
+///  - on a thread's first capture, which queries the bounds of its stack,
+///  - at code not seen recently: the kernel is asked whether its module's headers are readable,
+///  - on a stack other than the thread's own, for every page.
+/// 300 KB, whose pages are used as code is seen: too large for a stack.
 class Unwinder {
  public:
   explicit Unwinder(CodeMap::Source source = CodeMap::Source::loader) : code_(source) {}
 
-  /// The native frames of the calling thread, innermost first, as many as fit; returns how many. The first is where the
-  /// caller of unwind() goes on. What a signal interrupted appears as the address after its first byte, so that
-  /// code_address() lies in the code that each frame stands for. Stops, without harm, where the stack can't be read or
-  /// understood. `bounds` is kept between the calls of a thread; another thread's are replaced.
+  /// The calling thread's native frames, innermost first, as many as fit; returns how many. The first is where the
+  /// caller of unwind() resumes. An instruction interrupted by a signal is reported as the address after its first
+  /// byte, so that code_address() lies in the right code for every frame. Stops safely where the stack can't be read or
+  /// understood. `bounds` is kept across calls of a thread; another thread's are replaced.
   [[gnu::always_inline]] std::size_t unwind(StackBounds& bounds, std::span<FrameKey> frames) {
     return walk(bounds, nullptr, frames, {}).frames;
   }
 
-  /// The same frames, found by way of what the thread's earlier walks have left, and in words as well, of which there
-  /// is room for as many as frames.
+  /// The same frames, found with the help of the thread's earlier walks, and also as words, for which there is as much
+  /// room as for frames.
   [[gnu::always_inline]] Walked unwind(StackBounds& bounds, EarlierWalks& earlier, std::span<FrameKey> frames,
                                        StackWords words) {
     return walk(bounds, &earlier, frames, words);
   }
 
-  /// For systems whose loader can't be asked without its lock (see CodeMap): asks it for new modules. By one thread at
-  /// a time, often; until then stacks end at code of modules that are not known yet.
+  /// For systems whose loader can't be queried without its lock (see CodeMap): asks it for new modules. One thread at a
+  /// time, often; until then stacks end at code in unknown modules.
   void refresh() { code_.refresh(); }
 
-  /// Modules are gone, so code at known addresses may be another's: to be called when ModuleTable::refresh() says so. A
-  /// module in the place of another is mostly noticed before, when code of it is met that the other did not have.
+  /// Modules were unloaded, so other code may be at known addresses: call it when ModuleTable::refresh() says so. A
+  /// module that replaced another is usually noticed earlier, when code is seen that the other did not have.
   void forget();
 
  private:
   class Walk;
 
-  /// Never inlined, as the one above always is: the first frame that is reported is that of who calls this.
+  /// Never inlined, as the one above always is: the first reported frame is this function's caller.
   Walked walk(StackBounds& bounds, EarlierWalks* earlier, std::span<FrameKey> frames, StackWords words);
   UnwindRule learn(std::uintptr_t return_address);
 

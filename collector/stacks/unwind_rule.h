@@ -1,4 +1,4 @@
-// How to get from a frame to its caller, in one number: what is remembered of call frame information.
+// How to get from a frame to its caller, in one number: a digest of call frame information.
 #pragma once
 
 #include <array>
@@ -15,26 +15,26 @@ namespace memreel::stacks {
 class UnwindRule {
  public:
   enum class Kind : std::uint8_t {
-    none,           // not looked for yet
+    none,           // not looked up yet
     stack_pointer,  // CFA = rsp + offset
     frame_pointer,  // CFA = rbp + offset
-    realigned,      // CFA = the word at rbp - offset, rbp's own at rbp: the function aligned its stack to more than 16
-    signal,         // a signal handler returns to what it interrupted
-    outermost,      // there is no caller
-    unknown,        // no table covers the code
-    full,           // needs other registers, or expressions
+    realigned,  // CFA = the word at rbp - offset, rbp's own at rbp: the function realigned its stack to more than 16
+    signal,     // a signal handler returns to the interrupted code
+    outermost,  // there is no caller
+    unknown,    // no table covers the code
+    full,       // needs other registers, or expressions
   };
 
   constexpr UnwindRule() = default;
   constexpr explicit UnwindRule(Kind kind) : bits_(static_cast<std::uint32_t>(kind)) {}
 
-  /// The rule of a row, as far as it can be said in so few bits; else `full`. `address`: the instruction's.
+  /// The rule for a row if it fits; else `full`. `address`: the instruction's.
   static UnwindRule of(const FrameRow& row, std::uintptr_t address);
 
   constexpr Kind kind() const { return static_cast<Kind>(bits_ & 7U); }
-  /// Of the CFA, in bytes: a multiple of 8 below 256 KiB.
+  /// Offset of the CFA, in bytes: a multiple of 8 below 256 KiB.
   constexpr std::uintptr_t offset() const { return bits_ & 0x3'FFF8U; }
-  /// The caller's rbp is at CFA minus this; 0: rbp is the caller's still. A multiple of 8 below 32 KiB.
+  /// The caller's rbp is saved at CFA minus this; 0: rbp is still the caller's. A multiple of 8 below 32 KiB.
   constexpr std::uintptr_t frame_pointer_below() const { return bits_ >> 15U & 0x7FF8U; }
 
   static constexpr unsigned bit_count = 30;
@@ -53,7 +53,7 @@ class UnwindRule {
   std::uint32_t bits_ = 0;
 };
 
-/// Rules by return address, for all threads, without locks: one word each, and newer ones replace older ones.
+/// Rules by return address, for all threads, lock-free: one word each; newer ones replace older ones.
 class RuleCache {
  public:
   UnwindRule find(std::uintptr_t address) const {
@@ -81,16 +81,15 @@ class RuleCache {
   }
 
  private:
-  static constexpr unsigned address_bits = 47;  // of user space; five-level page tables give more only on request
+  static constexpr unsigned address_bits = 47;  // of user space; five-level page tables extend it only on request
   static constexpr unsigned index_bits = 14;
 
   struct Slot {
     std::size_t index;
     std::uint64_t tag;
   };
-  /// Multiplying by an odd number permutes the addresses: index and tag together are the whole address, so that an
-  /// entry can't be taken for another's. Addresses beyond `address_bits` find what can't be theirs: the tag is too
-  /// large.
+  /// Multiplying by an odd number permutes the addresses: index and tag together are the whole address, so an entry
+  /// can't be mistaken for another address's. Addresses beyond `address_bits` never match: their tag is too large.
   static Slot slot_of(std::uintptr_t address) {
     constexpr std::uint64_t mask = (std::uint64_t{1} << address_bits) - 1;
     const std::uint64_t mixed = (address * 0x9E3779B97F4A7C15) & mask;
@@ -98,8 +97,8 @@ class RuleCache {
     return {mixed >> (address_bits - index_bits), (mixed & (mask >> index_bits)) | excess};
   }
 
-  // Two places for each: of the fifty addresses of a hot loop's stacks, two share an index in one process out of
-  // fourteen (addresses are random), and would be learnt anew at every event. Three share one in 15,000.
+  // Two-way sets: of the fifty addresses in a hot loop's stacks, two share an index in one process out of fourteen
+  // (addresses are random), and with one-way sets would be looked up again at every event. Three share one in 15,000.
   std::array<std::array<std::atomic<std::uint64_t>, 2>, 1U << index_bits> sets_{};
 };
 

@@ -1,4 +1,4 @@
-// By how much a figure grows.
+// The growth rate of a value.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 namespace memreel::top {
 
-/// Growth over the last minute, of samples that come one after the other. Memory: one sample for each second of it.
+/// Growth over the last minute, from successive samples. Memory: one sample per second.
 class Growth {
  public:
   using Clock = std::chrono::steady_clock;
@@ -17,7 +17,7 @@ class Growth {
 
   void add(Clock::time_point time, Bytes value);
 
-  /// Bytes per minute, less than 0 when it shrinks; none before the second sample.
+  /// Bytes per minute, negative if it shrinks; none before the second sample.
   std::optional<double> per_minute() const;
 
  private:
@@ -25,7 +25,7 @@ class Growth {
     Clock::time_point time;
     Bytes value;
   };
-  std::deque<Sample> samples_;  // the latest is the last, however little time passed since the one before
+  std::deque<Sample> samples_;  // newest last, however soon after the one before
 };
 
 }  // namespace memreel::top

@@ -1,4 +1,4 @@
-// What recorded processes hold, as OpenMetrics 1.0 has it, which Prometheus reads.
+// What recorded processes hold, in OpenMetrics 1.0 format, which Prometheus reads.
 #pragma once
 
 #include <span>
@@ -8,11 +8,11 @@
 
 namespace memreel::top {
 
-/// What the text is, for HTTP: https://prometheus.io/docs/specs/om/open_metrics_spec/
+/// The HTTP content type: https://prometheus.io/docs/specs/om/open_metrics_spec/
 inline constexpr const char* openmetrics_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// One family after the other, each with its type and help, and "# EOF". Devices have the names of NVIDIA's
-/// dcgm-exporter, in MiB as it has them; all else begins with memreel_. docs/production.md lists them.
+/// One family after the other, each with its type and help, then "# EOF". Device metrics have the names of NVIDIA's
+/// dcgm-exporter and, like there, are in MiB; all others begin with memreel_. docs/production.md lists them.
 std::string openmetrics(std::span<const WatchedProcess> processes);
 
 }  // namespace memreel::top

@@ -1,4 +1,4 @@
-// Recorded processes as people read them.
+// Recorded processes as a table for people.
 #pragma once
 
 #include <optional>
@@ -10,15 +10,15 @@
 
 namespace memreel::top {
 
-/// What comes first in the table.
+/// The sort order of the table.
 enum class Order : std::uint8_t { live, reserved, growth, process };
 
 /// "live", "reserved", "growth", "pid".
 std::optional<Order> order_named(std::string_view name);
-/// The key that asks for it: the first letter.
+/// The key that selects it: the first letter.
 std::optional<Order> order_of_key(char key);
 
-/// A line for each device, then one for each heap of each process, and what the analyzer says of a process below it.
+/// A line for each device, then one for each heap of each process, with the analyzer's findings on a process below it.
 /// Lines have at most `columns` characters.
 std::string table(std::span<const WatchedProcess> processes, Order order, std::size_t columns);
 

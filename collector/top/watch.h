@@ -25,14 +25,14 @@ struct WatchedHeap {
 
 struct WatchedProcess {
   pid_t process = 0;
-  std::string name;                // what the kernel calls it, printable
-  std::string problem;             // why it can't be asked; empty: it can
-  attach::ProcessStatus status;    // what it said; its heaps are below
-  std::vector<WatchedHeap> heaps;  // of devices, that hold something or once did; those of one name are one
+  std::string name;                // the kernel's name for it, printable
+  std::string problem;             // why it can't be queried; empty: it can
+  attach::ProcessStatus status;    // its answer; its heaps are below
+  std::vector<WatchedHeap> heaps;  // on devices, that hold something or once did; heaps with the same name are merged
   std::optional<attach::Findings> findings;
 };
 
-/// Asks processes what they hold, remembers how that grew, and has their traces analysed, one at a time.
+/// Queries what processes hold, tracks its growth, and has their traces analysed, one at a time.
 class Watch {
  public:
   using Clock = std::chrono::steady_clock;
@@ -40,15 +40,15 @@ class Watch {
   enum class Analyse : bool { no, yes };
   explicit Watch(Analyse analyse) : analyse_(analyse == Analyse::yes) {}
 
-  /// Asks each of `processes`, and forgets all others. Waits at most half a second for one that does not answer, which
-  /// is then left in peace for ten.
+  /// Queries each of `processes`, and forgets all others. Waits at most half a second for a process that does not
+  /// answer, and then skips it for ten.
   void refresh(std::span<const pid_t> processes, Clock::time_point now);
 
-  /// As of the last refresh, in its order, without those that had no control socket.
+  /// As of the last refresh, in its order, without processes that had no control socket.
   const std::vector<WatchedProcess>& processes() const { return processes_; }
 
  private:
-  /// Of a process by its number and when it started.
+  /// A process by its ID and start time.
   using Key = std::pair<pid_t, std::uint64_t>;
   struct Followed {
     std::map<std::tuple<std::int32_t, int, std::string>, Growth> growth;  // by device, level and name

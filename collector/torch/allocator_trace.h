@@ -1,15 +1,15 @@
-// PyTorch's CUDA allocator tells those who ask of everything it does: requested sizes, streams, pools, completion,
-// segments (`attachAllocatorTraceTracker`, PyTorch 2.2 and newer). To ask is a virtual function whose place moves from
-// release to release, and what is told is a structure that grows at its end. Neither is guessed:
+// PyTorch's CUDA allocator reports everything it does to registered trackers: requested sizes, streams, pools,
+// completion, segments (`attachAllocatorTraceTracker`, PyTorch 2.2 and newer). Registering is a virtual function whose
+// slot moves from release to release, and the report is a structure that grows at its end. Neither is guessed:
 //
-// - The function is found by its name in the library's .symtab, which PyTorch's packages keep, and is called for the
-//   object whose virtual table is the one of that name. Stripped libraries, other allocators (cudaMallocAsync,
-//   pluggable ones) and PyTorch 2.1 are left alone.
-// - Where the structure has its fields has not changed; that it has a pool is in the mangled name of the function that
-//   makes it. Each entry is looked at before it is believed, and each allocation has to agree with the report that
-//   follows it. On the first disagreement nothing more of it is used, and reports alone are recorded.
+// - The function is found by its name in the library's .symtab, which PyTorch's packages keep, and is called on the
+//   object whose vtable has the matching name. Stripped libraries, other allocators (cudaMallocAsync, pluggable ones)
+//   and PyTorch 2.1 are left alone.
+// - The structure's field offsets have never changed; whether it has a pool shows in the mangled name of the function
+//   that makes it. Each entry is validated, and each allocation must agree with the report that follows it. On the
+//   first disagreement the trace is abandoned, and only reports are recorded.
 //
-// A tracker can't be taken back. While nothing is recorded it returns at once.
+// A tracker can't be removed. While nothing is recorded it returns at once.
 #pragma once
 
 #include <cstddef>
@@ -19,28 +19,27 @@
 
 namespace memreel::torch {
 
-/// Finds the allocator, if PyTorch is loaded. It takes the dynamic loader's lock and reads a file: the writing thread
-/// calls it.
+/// Finds the allocator, if PyTorch is loaded. Takes the dynamic loader's lock and reads a file: for the writing thread.
 void look_for_allocator();
 
-/// Whether the trace is to be followed; from the beginning it is. Not in a program that was running before the
-/// recording began: what it held already is known as blocks (held.h), and one kind of size has to do for all.
+/// Whether to follow the trace; initially yes. Not in a program that was running before the recording began: what it
+/// already held is known as blocks (held.h), and the two kinds of size must not be mixed.
 void set_followed(bool followed);
 
-/// Whether what PyTorch uses at the moment is known not to be its caching allocator. After look_for_allocator().
+/// Whether PyTorch is known not to be using its caching allocator at the moment. After look_for_allocator().
 bool is_replaced() noexcept;
 
-/// A call to the driver begins in this thread. When it is PyTorch's allocator that makes it, its trace is followed from
-/// here on: before its first segment, and before what is put there, is told of. Nearly always reads one variable.
+/// A driver call begins on this thread. If PyTorch's allocator makes it, its trace is followed from here on: before it
+/// reports its first segment and the blocks in it. Nearly always reads one variable.
 void follow_from_driver_call(agent::Recorder& recorder) noexcept;
 
-/// What PyTorch reports of the block at `address`, whose size changes by `change`, for its profiler; `allocated` and
-/// `reserved` are its totals after it. Comes last, after what the allocator's trace says of the same. True when it is
-/// recorded with what the trace said; false when that is not known, and the report is all that there is.
+/// PyTorch's profiler report on the block at `address`, whose size changes by `change`; `allocated` and `reserved` are
+/// its totals afterwards. Comes after the allocator's trace entry for the same block. True if recorded with the trace's
+/// data; false if that is missing, and the report is all there is.
 bool take_report(agent::Recorder& recorder, std::uint64_t address, std::int64_t change, std::uint64_t allocated,
                  std::uint64_t reserved, std::int8_t device) noexcept;
 
-/// Whether failures are recorded with what the trace said of them.
+/// Whether failures are recorded with the trace's data.
 bool takes_failures() noexcept;
 
 }  // namespace memreel::torch

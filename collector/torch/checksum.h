@@ -5,11 +5,11 @@
 
 namespace memreel::torch {
 
-/// A running comparison of what is recorded with the allocator's own count of its allocated bytes.
+/// Compares a running sum of the recorded sizes with the allocator's own count of its allocated bytes.
 class Checksum {
  public:
-  /// Of one device, in order: `change` is the event's size, negative for a free; `total` what the allocator says it has
-  /// allocated after it. False when events are missing before this one. The first event sets the beginning.
+  /// For one device, in order: `change` is the event's size, negative for a free; `total` is the allocator's allocated
+  /// bytes after it. False if events are missing before this one. The first event sets the initial value.
   bool agrees(std::int64_t change, std::uint64_t total) {
     const bool same = !begun_ || total_ + static_cast<std::uint64_t>(change) == total;
     if (!begun_) before_ = total - static_cast<std::uint64_t>(change);
@@ -18,7 +18,7 @@ class Checksum {
     return same;
   }
 
-  /// Bytes that were allocated before the first event.
+  /// Bytes allocated before the first event.
   std::uint64_t before() const { return before_; }
 
  private:

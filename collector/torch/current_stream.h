@@ -1,15 +1,15 @@
-// The CUDA stream that PyTorch's calling thread has made current.
+// PyTorch's current CUDA stream on the calling thread.
 #pragma once
 
 #include <cstdint>
 
 namespace memreel::torch {
 
-/// Finds PyTorch's functions, if it is loaded. It takes the dynamic loader's lock: the writing thread calls it.
+/// Finds PyTorch's functions, if loaded. Takes the dynamic loader's lock: for the writing thread.
 void look_for_streams();
 
-/// The current stream of the calling thread on a device, as a cudaStream_t; 0, the default stream, while PyTorch's
-/// functions were not found. Reads two variables of PyTorch's.
+/// The calling thread's current stream on a device, as a cudaStream_t; 0, the default stream, until PyTorch's functions
+/// are found. Reads two of PyTorch's variables.
 std::uint64_t current_stream(std::int8_t device) noexcept;
 
 }  // namespace memreel::torch

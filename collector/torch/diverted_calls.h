@@ -1,15 +1,15 @@
-// PyTorch's reports in a program that memreel joined. A library that was preloaded comes before libc10 when names are
-// looked up; one that comes later has to change what was looked up already: the slots in libc10_cuda's table of
-// addresses through which it calls the two functions of reporters.h. They are put back when the recording ends.
+// PyTorch's reports in a program that memreel attached to. A preloaded library precedes libc10 in symbol lookup; one
+// loaded later must change resolved symbols: the GOT slots in libc10_cuda through which it calls the two functions of
+// reporters.h. They are restored when the recording ends.
 #pragma once
 
 namespace memreel::torch {
 
-/// Has libc10_cuda call our functions, if it is loaded, and does not already. May be called again and again, by one
-/// thread at a time; takes the dynamic loader's lock. Does nothing when the slots can't be found.
+/// Makes libc10_cuda call our functions, if it is loaded and does not already. May be called repeatedly, by one thread
+/// at a time; takes the dynamic loader's lock. Does nothing if the slots can't be found.
 void divert_calls();
 
-/// Has it call what it called before.
+/// Restores the original slots.
 void restore_calls();
 
 }  // namespace memreel::torch

@@ -1,4 +1,4 @@
-// Functions that a loaded library keeps to itself: they are in its file's .symtab, where that was not stripped.
+// Non-exported functions of a loaded library, from its file's .symtab if that was not stripped.
 #pragma once
 
 #include <link.h>
@@ -17,8 +17,8 @@ struct LocalSymbol {
   std::size_t size = 0;  // bytes
 };
 
-/// The symbols of `library` whose names begin with one of `beginnings`. Empty when its file can't be read, is not a
-/// 64-bit ELF file, or was stripped. Reads the file, not the library.
+/// The symbols of `library` whose names begin with one of `beginnings`. Empty if its file can't be read, is not a
+/// 64-bit ELF file, or was stripped. Reads the file, not the loaded library.
 std::vector<LocalSymbol> local_symbols(const link_map& library, const std::vector<std::string_view>& beginnings);
 
 }  // namespace memreel::torch

@@ -1,14 +1,13 @@
-// What PyTorch's allocator holds already when memreel joins a program: its own snapshot says so
-// (torch.cuda.memory_snapshot), blocks and segments.
+// What PyTorch's allocator already holds when memreel attaches to a program, from its own snapshot
+// (torch.cuda.memory_snapshot): blocks and segments.
 #pragma once
 
 namespace memreel::torch {
 
-/// Asks Python to take the snapshot at the next point at which its main thread may run Python, as it would a signal
-/// handler, and to leave what it says with the recorder that there is then: RecordKind::snapshot_begin, snapshot_block,
-/// snapshot_end. That is the only point at which it is known that nobody waits for the interpreter's lock or the
-/// allocator's. Does nothing when there is no Python. PyTorch that is not loaded, or has not used a GPU, is left alone.
-/// Any thread.
+/// Makes Python take the snapshot the next time its main thread may run Python, as for a signal handler, and pass the
+/// result to the recorder active at that time: RecordKind::snapshot_begin, snapshot_block, snapshot_end. Only then is
+/// it certain that no thread waits for the interpreter's lock or the allocator's. Does nothing without Python. Leaves
+/// PyTorch alone if it is not loaded or has not used a GPU. Any thread.
 void ask_for_snapshot();
 
 }  // namespace memreel::torch

@@ -1,4 +1,4 @@
-// The program's command line, as the trace's header has it.
+// The program's command line, for the trace's header.
 #pragma once
 
 #include <span>
@@ -11,15 +11,15 @@ namespace memreel::agent {
 /// This process's arguments.
 std::vector<std::string> own_arguments();
 
-/// The arguments with spaces between.
+/// The arguments, joined by spaces.
 std::string text_of_arguments(std::span<const std::string> arguments);
 
-/// The same with "***" for what looks like a secret: the value of an option or variable named like one (--api-key=X,
-/// --token X, PASSWORD=X, also inside of a script that is an argument), the password in a URL, what follows
-/// "Authorization:" or "Bearer", and tokens that services begin with a known prefix.
+/// The same with "***" in place of likely secrets: the value of an option or variable named like one (--api-key=X,
+/// --token X, PASSWORD=X, also inside a script passed as an argument), the password in a URL, what follows
+/// "Authorization:" or "Bearer", and tokens with prefixes known from services.
 std::string masked_text_of_arguments(std::span<const std::string> arguments);
 
-/// The value of a variable, with "***" where it is, or has in it, what looks like a secret.
+/// The value of a variable, with "***" if it is or contains a likely secret.
 std::string masked_value(std::string_view name, const std::string& value);
 
 }  // namespace memreel::agent

@@ -1,4 +1,4 @@
-// The signal by which a user asks for a dump.
+// The signal that requests a dump.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace memreel::agent {
 
-/// Counts a signal while it lives, unless the program handles or ignores that itself: what it does with it comes first.
-/// At most one per process. A forked child does with the signal what it would have done without us.
+/// Counts a signal while it lives, unless the program itself handles or ignores it: the program takes precedence. At
+/// most one per process. In a forked child the signal behaves as if it were not ours.
 class DumpSignal {
  public:
   /// `signal` 0: none.
@@ -16,10 +16,10 @@ class DumpSignal {
   DumpSignal& operator=(const DumpSignal&) = delete;
   ~DumpSignal();
 
-  /// How often it came.
+  /// How often it arrived.
   std::uint64_t count() const;
 
-  /// Once, when the program was found to handle the signal: what to tell its user. Else empty.
+  /// A message for the user, once, if the program handles the signal. Else empty.
   std::string conflict();
 
  private:

@@ -1,4 +1,4 @@
-// Events after which a flight recorder is written out.
+// Events that make a flight recorder write a dump.
 #pragma once
 
 #include <cstdint>
@@ -17,25 +17,25 @@ namespace memreel::agent {
 
 enum class DumpReason : std::uint8_t { out_of_memory, used, growth, signal, asked };
 
-/// "out of memory", "95 % of GPU 0 used", ...: why, for people.
+/// The reason, for people: "out of memory", "95 % of GPU 0 used", ...
 struct DumpCause {
   DumpReason reason = DumpReason::asked;
   std::string text;
 };
 
-/// What a framework refuses, the program gets as a failure. What the driver refuses may be tried again by a framework,
-/// after it gave something back, or with less: a thread that is served at least half as much soon after was not failed.
+/// A request that a framework refuses is a failure to the program. After a refusal by the driver, a framework may retry
+/// after freeing memory, or with a smaller size: if the thread soon gets at least half as much, it did not fail.
 class DumpTriggers {
  public:
-  /// How long a refusal of the driver may be made good, in the time of events.
+  /// How long after a driver refusal such a retry counts, in event time.
   static constexpr Nanoseconds patience = std::chrono::milliseconds(200);
 
   explicit DumpTriggers(const DumpOptions& options) : options_(options) {}
 
   void see(const Event& event, const Tables& tables);
 
-  /// What has come about by `now`, in the time of events; what is asked for twice is told once. Failures are told one
-  /// at a time, with how many there were.
+  /// What has triggered by `now`, in event time; repeated requests are reported once. Failures are reported one at a
+  /// time, with a count.
   std::optional<DumpCause> due(Nanoseconds now);
 
   /// Requests that failed so far.
@@ -46,11 +46,11 @@ class DumpTriggers {
     Nanoseconds time{};
     Bytes size;
     std::int32_t device = 0;
-    std::uint64_t count = 1;  // asked for again in vain
+    std::uint64_t count = 1;  // failed retries
   };
   struct Device {
-    bool over = false, grows = false;                // told, until it no longer is so
-    std::deque<std::pair<Nanoseconds, Bytes>> lows;  // within the time of growth: each lower than all after it
+    bool over = false, grows = false;                // reported, until no longer true
+    std::deque<std::pair<Nanoseconds, Bytes>> lows;  // within the growth period: each lower than all after it
   };
 
   void refused(const Event& event, const Tables& tables);
@@ -58,7 +58,7 @@ class DumpTriggers {
   void fail(Bytes size, std::int32_t device, std::uint64_t count = 1);
 
   DumpOptions options_;
-  std::unordered_map<std::uint32_t, Refusal> refusals_;  // by thread, of the driver
+  std::unordered_map<std::uint32_t, Refusal> refusals_;  // by the driver, by thread
   std::map<std::int32_t, Device> devices_;
   std::uint64_t failures_ = 0;
   std::optional<DumpCause> failure_, limit_;

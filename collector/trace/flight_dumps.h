@@ -1,4 +1,4 @@
-// When and how a flight recorder is written out: dumps, each a file of its own beside the recording.
+// When and how a flight recorder writes dumps, each a file of its own next to the recording.
 #pragma once
 
 #include <chrono>
@@ -18,34 +18,34 @@
 
 namespace memreel::agent {
 
-/// memreel, which belongs to this library's installation; empty when it is not there. `library`: this library's file.
+/// The memreel program of this agent's installation; empty if it is missing. `library`: the agent's file.
 std::string helper_of(const std::string& library);
 
 /// "run-dump-3.reel" for "run.reel".
 std::string dump_name(const std::string& trace, unsigned number);
 
-/// The dumps of one recording. A dump is written by a helper process, one at a time; where none can be started, the
-/// recording is copied. Failures within quiet_time of a dump for one are counted and told together.
+/// The dumps of one recording. A helper process writes them, one at a time; if none can be started, the recording is
+/// copied. Failures within quiet_time of a failure's dump are counted and reported together.
 class FlightDumps {
  public:
   static constexpr std::chrono::seconds quiet_time{60};
 
-  /// `helper`: see helper_of(). `say` gets lines for the user.
+  /// `helper`: see helper_of(). `say` receives messages for the user.
   FlightDumps(const Options& options, std::string trace, std::string helper, std::function<void(std::string)> say);
 
   DumpTriggers& triggers() { return triggers_; }
 
-  /// The writing thread, every now and then, after everything was flushed.
+  /// Called periodically by the writing thread, after everything was flushed.
   void step(FlightWriter& writer);
 
-  /// The same, at the end: waits some seconds for a dump that is being written.
+  /// The same, at the end: waits a few seconds for a dump in progress.
   void finish(FlightWriter& writer);
 
   // Any thread.
 
-  /// Asks for a dump; a number to ask for its answer with.
+  /// Requests a dump; returns a number to query its result with.
   std::uint64_t ask();
-  /// The dump's file, or why there is none; none while it is being written.
+  /// The dump's file, or why there is none; none while it is in progress.
   std::optional<Result<std::string>> answer(std::uint64_t question);
 
  private:
@@ -66,14 +66,14 @@ class FlightDumps {
   DumpSignal signal_;
   HelperProcess process_;
 
-  std::string writing_;  // its file; empty: none
+  std::string writing_;  // the dump in progress; empty: none
   std::deque<std::string> written_;
   unsigned number_ = 0;
   std::uint64_t signals_seen_, failures_told_ = 0;
-  std::optional<Clock::time_point> last_failure_;  // that was dumped
+  std::optional<Clock::time_point> last_failure_;  // the latest one with a dump
   std::string last_failure_dump_;
 
-  std::mutex mutex_;  // of what follows; never held by a thread of the program
+  std::mutex mutex_;  // for the members below; never held by the program's threads
   std::uint64_t asked_ = 0, taken_ = 0, answered_ = 0;
   Result<std::string> answer_ = std::string();
 };

@@ -1,4 +1,4 @@
-// Which operator of the forward pass an allocation of the backward pass comes from.
+// The forward-pass operator behind an allocation in the backward pass.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,21 @@
 
 namespace memreel::agent {
 
-/// The frame between a stack of the backward pass and that of the operator which it is the backward of.
+/// The frame between a backward-pass stack and the stack of the forward operator.
 inline constexpr std::string_view backward_frame = "[backward of]";
 
-/// Remembers the latest operators of the forward pass: 2^16 sequence numbers. Of a few, whose numbers came from two
-/// threads, nothing is said.
+/// Remembers the latest operators of the forward pass: 2^16 sequence numbers. The few whose numbers came from two
+/// threads are left out.
 class ForwardStacks {
  public:
   explicit ForwardStacks(TraceOutput& writer) : writer_(&writer), operators_(kept) {}
 
-  /// `thread` allocated in the forward pass after it had made the node `sequence`. Its first stack with that number is
-  /// the operator's; what follows may be anything.
+  /// `thread` allocated in the forward pass after making the node `sequence`. Its first stack with that number is the
+  /// operator's; later ones may be anything.
   void note(std::uint32_t sequence, std::uint32_t thread, StackId stack);
 
-  /// `stack`, with the stack of the operator that made the node `sequence` as what it was called from. `stack` itself
-  /// when that is not known.
+  /// `stack` with the stack of the operator that made the node `sequence` as its caller; `stack` itself if that is
+  /// unknown.
   StackId linked(std::uint32_t sequence, StackId stack);
 
  private:

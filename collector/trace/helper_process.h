@@ -1,4 +1,4 @@
-// memreel itself, run from within a program that must not notice.
+// Runs memreel from within a program that must not notice.
 #pragma once
 
 #include <optional>
@@ -10,11 +10,11 @@
 
 namespace memreel::agent {
 
-/// A process that works for us and is nobody's child: no wait() of the program sees it, and no signal tells of its end.
-/// Its environment is empty, standard input and output are closed to it; standard error is the program's.
+/// A process that is not the program's child: no wait() of the program sees it, and no signal reports its end. Its
+/// environment is empty, its standard input and output are closed; its standard error is the program's.
 class HelperProcess {
  public:
-  /// What the helper has open besides 0 to 2.
+  /// The helper's file descriptors besides 0 to 2.
   static constexpr int input = 3, report = 4;
 
   HelperProcess() = default;
@@ -23,8 +23,8 @@ class HelperProcess {
   ~HelperProcess() { forget(); }
 
   /// Starts `arguments` (the first is the program's path) with `file`, an open file of this process, as its `input`.
-  /// The program is stopped for no longer than starting takes, and no memory is copied. Errors: the system refuses, or
-  /// this process is one that orphans are given to, who would find it among its children.
+  /// The program stops for no longer than the start takes, and no memory is copied. Errors: the system refuses, or this
+  /// process adopts orphans (a subreaper or init), so the helper would be among its children.
   Result<void> start(const std::vector<std::string>& arguments, int file);
 
   bool is_running() const { return alive_ >= 0; }
@@ -32,12 +32,12 @@ class HelperProcess {
   /// What it wrote to `report`, once it has ended; waits at most `milliseconds`.
   bool has_ended(int milliseconds, std::string& reported);
 
-  /// It is left to itself.
+  /// Stops tracking it.
   void forget();
 
  private:
   int alive_ = -1;                        // the helper holds the other end
-  std::optional<FileIdentity> identity_;  // of that: the program may close what it does not know
+  std::optional<FileIdentity> identity_;  // of alive_: the program may close files it does not know
   std::string reported_;
 };
 

@@ -1,4 +1,4 @@
-// What a process can say of the job that it is a part of, for the trace's header.
+// What a process knows about its job, for the trace's header.
 #pragma once
 
 #include <istream>
@@ -7,13 +7,13 @@
 
 namespace memreel::agent {
 
-/// Variables of an environment (environ(7)) that launchers set, and those that set an allocator. Whatever they hold,
-/// the outcome is printable and small: at most max_variables, cut to 1,000 bytes. `mask`: "***" for what looks like a
-/// secret.
+/// The environment variables (environ(7)) that launchers set, and those that configure an allocator. The result is
+/// printable and small whatever they contain: at most max_variables, each cut to 1,000 bytes. `mask`: "***" in place of
+/// likely secrets.
 Variables job_environment(const char* const* environment, bool mask);
 
-/// Versions of what is mapped into a process, from the names of its files: `maps` is its /proc/PID/maps. PyTorch's is
-/// read from the file that lies beside it.
+/// Versions of the libraries mapped into a process, from their file names: `maps` is its /proc/PID/maps. PyTorch's
+/// comes from the version file next to it.
 Variables loaded_versions(std::istream& maps);
 
 }  // namespace memreel::agent

@@ -1,4 +1,4 @@
-// The program's own pools (collector/include/memreel/memreel.h) as heaps of the trace.
+// Custom pools (collector/include/memreel/memreel.h) as heaps of the trace.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,26 @@
 
 namespace memreel::agent {
 
-/// Memory: what is alive in the pools.
+/// Memory: what is live in the pools.
 class OwnPools {
  public:
   explicit OwnPools(TraceOutput& writer) : writer_(&writer) {}
 
-  /// An event that a record stands for: without time, stack, stream and thread, which are the record's.
+  /// An event for a record, without time, stack, stream and thread, which are the record's.
   struct Step {
     HeapId heap = HeapId::none;
     Event event;
   };
 
-  /// `record` is of Space::own. `driver` is the heap of the driver on the record's device, `name` what its number for a
-  /// name stands for. The result is valid until the next call.
+  /// `record` is in Space::own. `driver` is the driver's heap on the record's device, `name` the name for its name
+  /// number. The result is valid until the next call.
   const std::vector<Step>& steps(const Record& record, HeapId driver, std::string_view name);
 
  private:
   struct Pool {
     HeapId heap = HeapId::none;
     std::unordered_map<std::uint64_t, std::uint64_t> segments;  // address -> size
-    std::unordered_set<std::uint64_t> live, requested;          // addresses: in use; freed, but not yet done with
+    std::unordered_set<std::uint64_t> live, requested;          // addresses: in use; free requested but not completed
   };
 
   using Pools = std::unordered_map<std::uint64_t, Pool>;

@@ -1,4 +1,4 @@
-// A trace that is being written: the file and the thread that fills it.
+// A trace being written: the file and the thread that writes it.
 #pragma once
 
 #include <pthread.h>
@@ -26,52 +26,52 @@ class Recording {
   struct Setup {
     std::string source;  // which backend
     bool began_late = false;
-    bool recorder_is_new = false;  // all that it has counted is this recording's
+    bool recorder_is_new = false;  // all its counts are this recording's
     stacks::AddressRange own_code;
-    std::function<void()> look_around;     // called by the writing thread every now and then
-    std::string library;                   // the file that own_code is from
-    std::function<void(std::string)> say;  // for lines to the user, by the writing thread
+    std::function<void()> look_around;     // called periodically by the writing thread
+    std::string library;                   // the file that contains own_code
+    std::function<void(std::string)> say;  // prints messages for the user; called by the writing thread
   };
 
-  /// What a recording has come to.
+  /// The result of a recording.
   struct Outcome {
     std::string trace;
     std::uint64_t events = 0;   // in the file
-    std::uint64_t lost = 0;     // and not
-    std::uint64_t cost_ns = 0;  // time of the program's threads, estimated
-    std::uint64_t own_ns = 0;   // processor time of the writing thread
+    std::uint64_t lost = 0;     // not in the file
+    std::uint64_t cost_ns = 0;  // the program's threads' time, estimated
+    std::uint64_t own_ns = 0;   // CPU time of the writing thread
     Result<void> result;        // what went wrong, e.g. a full disk
   };
 
-  /// Creates the file and starts the thread, with all signals blocked. `failed` is called by that thread when writing
-  /// fails: from then on events are only counted, as lost, until end().
+  /// Creates the file and starts the thread, with all signals blocked. The thread calls `failed` if writing fails: from
+  /// then on events are only counted, as lost, until end().
   static Result<std::unique_ptr<Recording>> begin(const Options& options, Recorder& recorder, const Setup& setup,
                                                   std::function<void(const Outcome&)> failed);
 
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
-  /// After end() only.
+  /// Only after end().
   ~Recording() = default;
 
-  /// Closes the recorder, writes what it still holds, completes the file. None when the thread does not get on for some
-  /// seconds: the file is then as it would be had the program been killed, and this must not be destroyed.
+  /// Closes the recorder, writes the remaining records, completes the file. None if the thread makes no progress for
+  /// some seconds: the file is then as if the program had been killed, and this object must not be destroyed.
   std::optional<Outcome> end();
 
   const std::string& trace() const { return trace_; }
 
-  /// The process's, as its launcher said when the recording began; empty: it has none.
+  /// The process's rank, as its launcher set it when the recording began; empty: none.
   const std::string& rank() const { return rank_; }
 
   /// Whether writing has failed.
   bool has_failed() const { return has_failed_.load(std::memory_order_acquire); }
 
-  /// What is in the trace by now, or will be within moments. Any thread.
+  /// What is in the trace now, or will be within moments. Any thread.
   struct Progress {
     std::uint64_t events = 0, lost = 0;
   };
-  /// Asks for a dump; a number to ask for its answer with. None when this is no flight recorder.
+  /// Requests a dump; returns a number to query its result with. None if this is not a flight recorder.
   std::optional<std::uint64_t> ask_for_dump();
-  /// The dump's file, or why there is none; none while it is being written. Any thread.
+  /// The dump's file, or why there is none; none while it is in progress. Any thread.
   std::optional<Result<std::string>> dump_of(std::uint64_t question);
 
   Progress progress() const { return {.events = events_, .lost = lost_}; }
@@ -90,15 +90,15 @@ class Recording {
   Setup setup_;
   std::string trace_, rank_;
   std::unique_ptr<LiveFile> file_;
-  std::unique_ptr<FlightDumps> dumps_;  // of a flight recorder
+  std::unique_ptr<FlightDumps> dumps_;  // if a flight recorder
   std::function<void(const Outcome&)> failed_;
-  // Of the process when begin() was called, by the program's own thread: another one may change its environment.
+  // From begin(), on the program's own thread: another one may change the environment.
   Nanoseconds start_;
   Variables environment_;
-  // What the recorder has counted for the traces before this one. Read before any thread records for this one.
+  // The recorder's counts for earlier traces. Read before any thread records for this one.
   std::uint64_t lost_before_, cost_before_, refused_before_;
   pthread_t thread_{};
-  std::atomic<bool> opened_ = false;  // the file begins as a trace
+  std::atomic<bool> opened_ = false;  // the file starts as a trace
   std::atomic<bool> ending_ = false, has_failed_ = false;
   std::atomic<std::uint64_t> events_ = 0, lost_ = 0;
   Outcome outcome_;  // the thread's, until it is joined

@@ -1,4 +1,4 @@
-// Stacks as the trace has them: nodes of the tree in memory become rows of its tables when they are first met.
+// Stacks in the trace: nodes of the in-memory tree become table rows when first used.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,10 @@ namespace memreel::agent {
 
 class StackRows {
  public:
-  /// Frames in `own_code` are left out, and so are CUPTI's.
+  /// Leaves out frames in `own_code`, and CUPTI's.
   StackRows(Recorder& recorder, TraceOutput& writer, stacks::AddressRange own_code);
 
-  /// To be called often: sees which modules came and went since the last call.
+  /// Call it often: detects modules that were loaded and unloaded.
   void refresh();
 
   StackId row(stacks::StackKey key);
@@ -36,10 +36,10 @@ class StackRows {
   stacks::AddressRange own_code_;
   stacks::ModuleTable modules_;
   std::vector<ModuleId> module_rows_;                                       // by the table's numbers
-  std::map<std::string, std::map<std::uintptr_t, std::size_t>> instances_;  // of a class: those without a name
+  std::map<std::string, std::map<std::uintptr_t, std::size_t>> instances_;  // by class: those without a name
   std::vector<StackId> rows_;                                               // by key
-  std::vector<bool> known_;                                                 // whether it holds
-  std::vector<stacks::StackKey> unknown_;  // while translating: the node asked for and its callers, outwards
+  std::vector<bool> known_;                                                 // whether the row is valid
+  std::vector<stacks::StackKey> unknown_;  // while translating: the requested node and its callers, outwards
 };
 
 }  // namespace memreel::agent

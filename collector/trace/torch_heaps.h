@@ -1,5 +1,5 @@
-// What PyTorch's allocator tells of itself (collector/torch/allocator_trace.h) as heaps of the trace: one for each
-// device, as an imported history of PyTorch's has them.
+// The reports of PyTorch's allocator (collector/torch/allocator_trace.h) as heaps of the trace: one per device, as in
+// an imported PyTorch history.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,16 @@
 
 namespace memreel::agent {
 
-/// What the torch heap of a device is called.
+/// The name of a device's torch heap.
 inline constexpr std::string_view torch_heap_name = "torch.cuda";
 
 class TorchHeaps {
  public:
   explicit TorchHeaps(TraceOutput& writer) : writer_(&writer) {}
 
-  /// The events that a record stands for: without time and stack, which are the record's. `record` is of
-  /// Space::torch_traced and comes from `thread`, `driver` is the heap of the driver on its device, `pool` the name
-  /// that its object stands for. The result is valid until the next call.
+  /// The events for a record, without time and stack, which are the record's. `record` is in Space::torch_traced and
+  /// comes from `thread`, `driver` is the driver's heap on its device, `pool` the name that its object refers to. The
+  /// result is valid until the next call.
   const std::vector<Event>& events(const Record& record, ThreadId thread, HeapId driver,
                                    std::span<const std::byte> pool);
 

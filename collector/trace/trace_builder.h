@@ -1,5 +1,5 @@
-// From records to the events of a trace: which heap an event belongs to, which allocation a free ends, what goes with a
-// context. docs/collector.md describes the heaps.
+// Turns records into events of a trace: which heap an event belongs to, which allocation a free ends, what is freed
+// with a context. docs/collector.md describes the heaps.
 #pragma once
 
 #include <cstdint>
@@ -24,20 +24,20 @@
 
 namespace memreel::agent {
 
-/// Used by one thread: the writing thread. Memory: what is alive.
+/// Used by one thread: the writing thread. Memory: what is live.
 class TraceBuilder {
  public:
-  /// `triggers` are shown every event; null: nobody is.
+  /// `triggers` sees every event; may be null.
   TraceBuilder(Recorder& recorder, TraceOutput& writer, stacks::AddressRange own_code = {},
                DumpTriggers* triggers = nullptr);
 
-  /// `records` follow in order those of the calls before.
+  /// `records` continue those of earlier calls, in order.
   void add(std::span<const Record> records);
 
   std::uint64_t event_count() const { return events_; }
-  /// Of calls that could not be observed, and of gaps in what PyTorch reported.
+  /// Calls that could not be observed, and gaps in PyTorch's reports.
   std::uint64_t hook_lost() const { return hook_lost_; }
-  /// How many allocations of before the recording are known.
+  /// How many allocations from before the recording are known.
   std::uint64_t held_before() const { return held_before_; }
 
  private:
@@ -55,28 +55,28 @@ class TraceBuilder {
     }
   };
 
-  /// What is needed of an allocation when it goes.
+  /// What is needed of an allocation when it is freed.
   struct Live {
     AllocationId allocation = AllocationId::none;
-    Record record;  // how it began
+    Record record;  // the record of its allocation
     bool used = false;
   };
 
-  /// Of stream-ordered memory.
+  /// For stream-ordered memory.
   struct StreamPool {
     std::int16_t device = 0;  // -1: the host
     bool managed = false;
   };
 
-  /// Of addresses; what is behind them is not an allocation of ours.
+  /// A range of addresses; what is mapped there is not an allocation of ours.
   struct Range {
     std::uint64_t size = 0;
     std::int16_t device = 0;
     std::uint32_t openings = 1;
-    bool imported = false;  // another process's memory is behind them
+    bool imported = false;  // maps another process's memory
   };
 
-  /// What a thread took away last, until it is known to have gone.
+  /// What a thread freed last, until the free is known to have succeeded.
   struct Taken {
     Record record;
     std::optional<Live> live;
@@ -132,9 +132,9 @@ class TraceBuilder {
   cuda::PhysicalMemory physical_;
   std::unordered_map<cuda::PhysicalMemory::Number, Live> pieces_;
   std::map<std::uint64_t, Range> mappings_, graph_nodes_, imports_;   // by address
-  std::unordered_map<std::uint64_t, std::int16_t> imported_handles_;  // the device that each names memory of
+  std::unordered_map<std::uint64_t, std::int16_t> imported_handles_;  // the device of each handle's memory
   std::unordered_map<std::int16_t, std::uint64_t> chosen_pools_;      // by device
-  std::unordered_map<std::uint64_t, StreamPool> pools_;               // that the program made or asked for
+  std::unordered_map<std::uint64_t, StreamPool> pools_;               // that the program created or queried
 
   bool in_snapshot_ = false;               // between snapshot_begin and snapshot_end
   FlatMap<LiveKey, LiveKeyHash> touched_;  // since snapshot_begin
@@ -145,7 +145,7 @@ class TraceBuilder {
   ForwardStacks forward_stacks_;
   std::unordered_map<std::int16_t, torch::Checksum> checksums_;  // by device
 
-  Record last_;  // origin_of() was asked about it, with this answer
+  Record last_;  // the last argument of origin_of(), and its result
   OriginId last_origin_ = OriginId::none;
   std::unordered_map<std::uint32_t, ThreadId> threads_;
   std::uint64_t events_ = 0, hook_lost_ = 0;
