@@ -9,8 +9,8 @@
 namespace memreel {
 
 /// Columns: event, time_ns, kind, device, heap, level, pool, stream, thread, address, size, allocation, value, mark,
-/// stack, category, layer, phase. `stack` joins its frames with ';', innermost first; the last three are those of
-/// options.notes, of `alloc` events. Fields that an event does not have are empty.
+/// stack, category, layer, phase. `stack` joins its frames with ';', innermost first; the last three come from
+/// options.notes and are set for `alloc` events. Fields that an event does not have are empty.
 void export_csv(const Trace& trace, const ExportOptions& options, std::ostream& out);
 
 }  // namespace memreel

@@ -1,4 +1,4 @@
-// Which heaps together are the memory of devices.
+// Which heaps together make up the memory of devices.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace memreel {
 
-/// By HeapId: those of devices that are not in another pool's memory. Where the levels of a trace are tied, no memory
-/// is in two of them.
+/// By HeapId: true for heaps on devices that are not inside another pool's memory. If the trace's levels are tied,
+/// these heaps never overlap.
 std::vector<bool> device_heaps(const Tables& tables);
 
 /// "device 0 torch.cuda", valid UTF-8.
 std::string heap_label(const Tables& tables, HeapId heap);
 
-/// What a frame is called in tools that show one line: its function, or where in its module it is.
+/// A frame's label in tools that show one line: its function, or its position in its module.
 std::string frame_label(const Tables& tables, FrameId frame);
 
 }  // namespace memreel

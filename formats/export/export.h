@@ -1,4 +1,4 @@
-// A trace out, in formats that other tools read.
+// Exports a trace in formats that other tools read.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace memreel {
 
-/// What a format shows of a trace.
+/// Which part of a trace a format shows.
 enum class ExportScope : std::uint8_t {
   events,   // every event, as it was recorded
   series,   // memory over time; the levels of the trace are tied (analyzer/history/levels.h)
@@ -28,10 +28,10 @@ struct ExportFormat {
 /// Every format that export_trace() writes.
 std::span<const ExportFormat> export_formats();
 
-/// The format called `name`. Errors: there is none.
+/// The format called `name`. Errors: no such format.
 Result<ExportFormat> find_export_format(std::string_view name);
 
-/// Writes `trace` to `out` in the format called `format`. Errors: there is no such format, or `out` failed.
+/// Writes `trace` to `out` in the format called `format`. Errors: no such format, or `out` failed.
 Result<void> export_trace(const Trace& trace, std::string_view format, const ExportOptions& options, std::ostream& out);
 
 }  // namespace memreel

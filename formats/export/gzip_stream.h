@@ -1,4 +1,4 @@
-// Bytes in, gzip out, as they come.
+// Streaming gzip compression.
 #pragma once
 
 #include <zlib.h>
@@ -9,7 +9,7 @@
 
 namespace memreel {
 
-/// Writes one gzip member to `out`. Memory: a buffer of 64 KiB, and what zlib takes.
+/// Writes one gzip member to `out`. Memory: a 64 KiB buffer, plus zlib's own.
 class GzipStream {
  public:
   explicit GzipStream(std::ostream& out);
@@ -18,7 +18,7 @@ class GzipStream {
   ~GzipStream();  // does not finish
 
   void write(std::string_view bytes);
-  void finish();  // nothing may be written any more
+  void finish();  // nothing may be written afterwards
 
  private:
   void deflate_all(int flush);

@@ -1,4 +1,4 @@
-// A recording of heaptrack's, for heaptrack_gui and heaptrack_print.
+// A heaptrack recording, for heaptrack_gui and heaptrack_print.
 #pragma once
 
 #include <iosfwd>

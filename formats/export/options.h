@@ -1,4 +1,4 @@
-// What an export needs to know beside the trace.
+// What an export needs besides the trace.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,20 @@
 
 namespace memreel {
 
-/// What each allocation is for, by AllocationId. Empty: not known, and not written. The texts live elsewhere.
+/// The purpose of each allocation, by AllocationId. Empty: unknown, and not written. Does not own the strings.
 struct AllocationNotes {
   std::span<const std::string_view> category;  // "activation"
-  std::span<const std::string_view> layer;     // the call that made it
+  std::span<const std::string_view> layer;     // the call that made the allocation
   std::span<const std::string_view> phase;     // "forward"
 };
 
 struct ExportOptions {
-  /// Formats of an instant show the state after so many events of the trace; without it, that of each heap when its
-  /// live bytes first were at their most.
+  /// Formats that show an instant show the state after this many events of the trace; by default, each heap when its
+  /// live bytes first peaked.
   std::optional<std::uint64_t> events;
 
-  /// By AllocationId: what each allocation takes of its segment, with rounding. Empty: not known, and not written.
+  /// By AllocationId: the bytes that each allocation takes in its segment, rounding included. Empty: unknown, and not
+  /// written.
   std::span<const Bytes> block_sizes;
 
   AllocationNotes notes;

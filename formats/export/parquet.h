@@ -1,5 +1,5 @@
-// Tables as Apache Parquet, which pandas, Polars, DuckDB, Spark and spreadsheets read.
-// Format: https://parquet.apache.org/docs/file-format/; metadata are Thrift's compact protocol.
+// Tables in Apache Parquet, which pandas, Polars, DuckDB, Spark and spreadsheets read. Format:
+// https://parquet.apache.org/docs/file-format/; metadata use Thrift's compact protocol.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace memreel {
 
-/// A column of a table; an empty optional is a null.
+/// A table column; an empty optional is a null.
 struct ParquetColumn {
   using Integers = std::vector<std::optional<std::int64_t>>;
   using Reals = std::vector<std::optional<double>>;
@@ -21,8 +21,8 @@ struct ParquetColumn {
   std::variant<Integers, Reals, Texts> values;
 };
 
-/// A whole file: one row group, a page for each column, values plain and compressed by zstd. Columns have equally many
-/// values, each less than 2 GiB together.
+/// A whole file: one row group, one page per column, plain values compressed with zstd. All columns have the same
+/// number of values, and each column is less than 2 GiB in total.
 std::string parquet_file(std::span<const ParquetColumn> columns);
 
 }  // namespace memreel

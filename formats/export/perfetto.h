@@ -1,4 +1,4 @@
-// A Perfetto trace: memory over time beside whatever else was traced, at https://ui.perfetto.dev.
+// A Perfetto trace: memory over time next to whatever else was traced, at https://ui.perfetto.dev.
 #pragma once
 
 #include <iosfwd>
@@ -8,13 +8,13 @@
 
 namespace memreel {
 
-/// Counters of every heap: live (requested), allocated (the same with rounding, if options.block_sizes say so) and
-/// reserved bytes; live bytes of each pool, where a heap has pools beside the default one; and the bytes in use that
-/// the driver spoke of. On the tracks of the threads: ranges and marks, emptied caches, and failed requests with what
-/// was asked for, free, and the stack. Written event by event.
+/// Counters for every heap: live (requested), allocated (with rounding, if options.block_sizes is set) and reserved
+/// bytes; live bytes of each pool, if a heap has pools besides the default one; and the bytes in use that the driver
+/// reported. On the threads' tracks: ranges and marks, emptied caches, and failed requests with the requested and free
+/// bytes and the stack. Written event by event.
 ///
-/// Times are the trace's; where it has none, an event takes a microsecond. Counters whose value does not change are not
-/// repeated. Format: protos/perfetto/trace of google/perfetto (TracePacket, TrackDescriptor, TrackEvent).
+/// Times are the trace's; if it has none, an event takes a microsecond. Unchanged counter values are not repeated.
+/// Format: protos/perfetto/trace of google/perfetto (TracePacket, TrackDescriptor, TrackEvent).
 void export_perfetto(const Trace& trace, const ExportOptions& options, std::ostream& out);
 
 }  // namespace memreel

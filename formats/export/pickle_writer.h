@@ -1,4 +1,4 @@
-// Python's pickle, protocol 4, of plain data.
+// Writes plain data as a Python pickle, protocol 4.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 
 namespace memreel {
 
-/// Writes the opcodes that PyTorch's memory_viz page knows (its own reader, not Python's): no FRAME is needed, integers
-/// have at most 8 bytes if they fit, and lists are appended to in pieces of a thousand, as Python does. Memory: the
-/// texts.
+/// Writes the opcodes that PyTorch's memory_viz page supports (its own reader, not Python's): FRAME is not needed,
+/// integers have at most 8 bytes if they fit, and lists are appended to in batches of a thousand, as Python does.
+/// Memory: the texts.
 ///
-/// Values are written one after another; a list or a dict is what stands between its begin and its end, a dict keys and
-/// values in turn.
+/// Values are written one after another; a list or dict is what lies between its begin and its end; a dict alternates
+/// keys and values.
 class PickleWriter {
  public:
   /// What remember() returned.
@@ -27,22 +27,22 @@ class PickleWriter {
   void integer(std::int64_t value);
   void number(double value);
   void boolean(bool value);
-  /// Not UTF-8 in it becomes U+FFFD. Written once, and then named.
+  /// Invalid UTF-8 becomes U+FFFD. Written once, then referenced from the memo.
   void text(std::string_view text);
   void begin_dict();
   void end_dict();
   void begin_list();
-  /// Before each item of a list.
+  /// Call before each item of a list.
   void item(std::size_t i);
   void end_list(std::size_t items);
-  /// Of two integers.
+  /// A tuple of two integers.
   void pair(std::uint64_t first, std::uint64_t second);
 
-  /// The value that was written last, to be written again by recall().
+  /// Memoizes the last value written, for recall().
   Memo remember();
   void recall(Memo memo);
 
-  /// After the one value of the file.
+  /// Call after the file's single value.
   void finish();
 
  private:

@@ -1,4 +1,4 @@
-// pprof's profile.proto, compressed with gzip, for `pprof` and whatever else reads it.
+// pprof's profile.proto, compressed with gzip, for `pprof` and other readers.
 #pragma once
 
 #include <iosfwd>
@@ -8,10 +8,9 @@
 
 namespace memreel {
 
-/// Sample types, with the names that Go's heap profiles have: alloc_objects, alloc_space (all that had been made until
-/// the instant), inuse_objects, inuse_space (what was live then; shown unless another is asked for). Bytes are those
-/// requested. Labels: device ("cuda:0", "host"), heap, stream and pool ("default", or as
-/// origin_text.h has them), thread.
+/// Sample types, named as in Go's heap profiles: alloc_objects, alloc_space (everything allocated up to the instant),
+/// inuse_objects, inuse_space (live at the instant; shown by default). Bytes are requested bytes. Labels: device
+/// ("cuda:0", "host"), heap, stream and pool ("default", or as in origin_text.h), thread.
 /// Format: proto/profile.proto of google/pprof.
 void export_pprof(const Trace& trace, const ExportOptions& options, std::ostream& out);
 

@@ -1,4 +1,4 @@
-// An event with everything it points to looked up: what one line of an export says.
+// An event with all its references resolved: the contents of one line of an export.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ struct ExportRow {
   std::string_view heap_name;
   std::string_view level;  // "driver", "framework"
   std::uint64_t stream_handle = 0;
-  std::uint64_t tid = 0;                    // 0: not known
+  std::uint64_t tid = 0;                    // 0: unknown
   const Pool* pool = nullptr;               // null: the default pool
   std::string_view mark_name;               // of marks only
   std::string_view mark_phase;              // "instant", "begin", "end"; of marks only
-  std::string_view category, layer, phase;  // of `alloc` events only, where they are known
+  std::string_view category, layer, phase;  // on `alloc` events only, if known
 };
 
 ExportRow export_row(const Trace& trace, std::size_t i, const AllocationNotes& notes = {});

@@ -1,4 +1,4 @@
-// speedscope's JSON, for flame graphs of who holds the memory.
+// speedscope's JSON, for flame graphs of live memory.
 #pragma once
 
 #include <iosfwd>
@@ -8,8 +8,8 @@
 
 namespace memreel {
 
-/// A sampled profile for each heap with live memory: the stacks that hold it, weighted by their live requested bytes,
-/// in order of the stacks. Format: file-format-schema.json of jlfwong/speedscope.
+/// A sampled profile for each heap with live memory: the stacks that hold it, weighted by live requested bytes, in
+/// stack order. Format: file-format-schema.json of jlfwong/speedscope.
 void export_speedscope(const Trace& trace, const ExportOptions& options, std::ostream& out);
 
 }  // namespace memreel

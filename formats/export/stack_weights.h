@@ -1,4 +1,4 @@
-// What every call site holds at an instant, and what it had asked for until then.
+// What every call site holds at an instant, and what it had allocated by then.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 
 namespace memreel {
 
-/// Requested bytes of the allocations that came from one stack and one origin, and are for the same.
+/// Requested bytes of the allocations with one stack, origin and purpose.
 struct StackWeight {
   StackId stack = StackId::none;
   OriginId origin = OriginId::none;
-  std::string_view category, layer, phase;  // of AllocationNotes; empty where there are none
-  std::uint64_t made = 0;                   // until the instant
+  std::string_view category, layer, phase;  // from AllocationNotes; empty if there are none
+  std::uint64_t made = 0;                   // up to the instant
   Bytes made_bytes;
-  std::uint64_t live = 0;  // at the instant: made and not freed
+  std::uint64_t live = 0;  // at the instant: allocated and not freed
   Bytes live_bytes;
 };
 
-/// In order of stack, origin, category and phase. The instant is after the first `events` events; without it, each
-/// heap's is when its live bytes first were at their most. Two passes over the trace; memory: what is returned.
+/// In order of stack, origin, category and phase. The instant is after the first `events` events; by default it is, for
+/// each heap, when its live bytes first peaked. Two passes over the trace; memory: the result.
 std::vector<StackWeight> stack_weights(const Trace& trace, std::optional<std::uint64_t> events,
                                        const AllocationNotes& notes = {});
 

@@ -1,4 +1,4 @@
-// Names come from the recorded program and need not be UTF-8; what other tools read must be.
+// Names come from the recorded program and may be invalid UTF-8; exports must be valid.
 #pragma once
 
 #include <string>
@@ -6,10 +6,10 @@
 
 namespace memreel {
 
-/// `text` with U+FFFD for every byte that is not UTF-8.
+/// `text` with U+FFFD for every byte that is not valid UTF-8.
 std::string utf8(std::string_view text);
 
-/// The same as a JSON string, with its quotes.
+/// The same as a quoted JSON string.
 std::string json_string(std::string_view text);
 
 }  // namespace memreel

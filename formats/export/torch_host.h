@@ -1,4 +1,4 @@
-// PyTorch's pinned host memory, as its own history has it.
+// PyTorch's pinned host memory, in the form of its own history.
 #pragma once
 
 #include <map>
@@ -12,28 +12,28 @@
 
 namespace memreel {
 
-/// The heap of PyTorch's allocator of pinned host memory, if there is one.
+/// The heap of PyTorch's pinned host memory allocator, if there is one.
 std::optional<HeapId> torch_host_heap(const Tables& tables);
 
-/// Its settings as a snapshot's `allocator_settings` has them; empty without the heap.
+/// Its settings, as in a snapshot's `allocator_settings`; empty if there is no such heap.
 std::vector<std::pair<std::string, std::string>> torch_host_settings(const Trace& trace);
 
-/// Takes the reserve segment (pinned_reserve_segment_size_mb) apart. A trace has it as one segment; PyTorch's history
-/// has a segment for each block that is cut off it, until empty_cache() drops the block.
+/// Splits the reserve segment (pinned_reserve_segment_size_mb). A trace has it as one segment; PyTorch's history has a
+/// segment for each block cut from it, until empty_cache() drops the block.
 ///
-/// Source: ATen/core/CachingHostAllocator.h of PyTorch 2.15. The opposite of formats/import/torch/host_history.h.
+/// Source: ATen/core/CachingHostAllocator.h of PyTorch 2.15. The inverse of formats/import/torch/host_history.h.
 class TorchHostReserve {
  public:
   explicit TorchHostReserve(const Trace& trace);
 
-  /// Calls `emit` with the events that stand for the next event of the trace: itself, in most cases.
+  /// Calls `emit` with the events that replace the trace's next event: usually the event itself.
   void apply(const Event& event, auto&& emit) {
     if (host_ != tables_[event.origin].heap) return emit(event);
     if (event.kind == EventKind::pool_end) ended_.insert(tables_[event.origin].pool);
     if (event.kind == EventKind::empty_cache) drop_free(event, emit);
     if (event.kind == EventKind::segment_alloc && is_reserve(event)) return;
     if (!has_address(event.kind) || !is_inside(event.address)) return emit(event);
-    // It has been dropped.
+    // Already dropped.
     if (event.kind == EventKind::segment_free && !blocks_.contains(event.address)) return;
     if (event.kind == EventKind::alloc && !blocks_.contains(event.address)) emit(of_segment(event));
     note(event);
@@ -42,11 +42,11 @@ class TorchHostReserve {
 
  private:
   struct Block {
-    Event segment;  // of the latest allocation: its origin and size
+    Event segment;  // for the latest allocation: its origin and size
     bool free = false;
   };
 
-  /// The first segment, where it has the size; notes its address.
+  /// Whether it is the first segment of the reserve's size; stores its address.
   bool is_reserve(const Event& segment);
   bool is_inside(Address address) const { return address >= begin_ && address < end_; }
   bool is_dropped(const Block& block) const;
@@ -70,8 +70,8 @@ class TorchHostReserve {
 
   const Tables& tables_;
   std::optional<HeapId> host_;
-  Bytes size_;           // 0: there is none
-  Address begin_, end_;  // equal until it is taken
+  Bytes size_;           // 0: no reserve
+  Address begin_, end_;  // equal until it is allocated
   std::map<Address, Block> blocks_;
   std::set<PoolId> ended_;
 };

@@ -1,4 +1,4 @@
-// What is there at the end of a trace, as a PyTorch memory snapshot has it: segments, and the blocks in them.
+// The state at the end of a trace, as in a PyTorch memory snapshot: segments, and the blocks in them.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,16 @@
 
 namespace memreel {
 
-/// What becomes of a heap in a snapshot.
+/// How a heap appears in a snapshot.
 struct TorchHeap {
   bool shown = false;
-  bool has_segments = false;  // else each allocation is one
+  bool has_segments = false;  // else each allocation is a segment
 };
 
-/// By HeapId. Host memory is shown where there is PyTorch's: its pinned memory, and what the program page-locked
-/// itself.
+/// By HeapId. Host memory is shown if it is PyTorch's: its pinned memory, and what the program itself page-locked.
 std::vector<TorchHeap> torch_heaps(const Trace& trace);
 
-/// A block that the program holds, or has freed while the device still uses it.
+/// A block that the program holds, or that it freed while the device still uses it.
 struct TorchBlock {
   Address address;
   Bytes size, requested;
@@ -33,10 +32,10 @@ struct TorchSegment {
   Bytes size;
   OriginId origin = OriginId::none;
   bool expandable = false;
-  std::vector<TorchBlock> blocks;  // by address; none overlaps another one
+  std::vector<TorchBlock> blocks;  // by address, without overlaps
 };
 
-/// Of all heaps that are shown, by heap and address. `block_sizes` as in ExportOptions.
+/// For all shown heaps, by heap and address. `block_sizes` as in ExportOptions.
 std::vector<TorchSegment> torch_segments_at_end(const Trace& trace, std::span<const TorchHeap> heaps,
                                                 std::span<const Bytes> block_sizes);
 

@@ -1,4 +1,4 @@
-// Foreign recordings in: turns a file of another tool into a trace.
+// Imports recordings of other tools as traces.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@
 namespace memreel {
 
 struct ImportOptions {
-  std::string format;  // name of a format, or empty to detect it from the content
-  Bytes memory_limit;  // of what the file decompresses to, of its values, and of its trace; 0: as its size suggests
+  std::string format;  // a format's name; empty: detect it from the content
+  Bytes memory_limit;  // of the decompressed file, its values, and its trace; 0: chosen from the file's size
   WriterOptions writer{.encode_in_background = true};
-  std::function<void(ImportProgress)> on_progress;  // called now and then on the calling thread; may be empty
+  std::function<void(ImportProgress)> on_progress;  // called periodically on the calling thread; may be empty
 };
 
 struct ImportFormat {
@@ -33,39 +33,39 @@ struct ImportFormat {
 std::span<const ImportFormat> import_formats();
 
 /// Converts `file` into a trace written to `sink`. The file may be compressed with xz, gzip or zstd. Nothing in the
-/// file is executed, and memory is bounded by its (uncompressed) size. Errors: the file can't be read, is of no known
+/// file is executed, and memory is bounded by its (uncompressed) size. Errors: the file can't be read, has an unknown
 /// format, or is damaged; `sink` is then not closed.
 Result<void> import_file(const std::filesystem::path& file, std::unique_ptr<ByteSink> sink,
                          const ImportOptions& options = {});
 
-/// The same for bytes from anywhere; `name` is what the trace says it came from.
+/// The same for bytes from any source; `name` becomes the trace's source name.
 Result<void> import_bytes(OpenedFile file, const std::string& name, std::unique_ptr<ByteSink> sink,
                           const ImportOptions& options = {});
 
-/// Converts a series of snapshots of PyTorch's without traces (include_traces=False) into one trace, each an instant,
-/// in the order given. Their times are those at which the files were last written where these ascend, else a second
-/// apart. Errors: as of import_file(), or a file is no such snapshot.
+/// Converts a series of PyTorch snapshots without traces (include_traces=False) into one trace, each an instant, in the
+/// given order. Times are the files' modification times if these ascend, else a second apart. Errors: as import_file(),
+/// or a file is not such a snapshot.
 Result<void> import_series(std::span<const std::filesystem::path> files, std::unique_ptr<ByteSink> sink,
                            const ImportOptions& options = {});
 
-/// A trace that may still be on its way.
+/// A trace that may still be loading.
 struct OpeningTrace {
-  std::shared_ptr<ByteFile> file;        // grows until `import` has returned; safe to read meanwhile
-  std::function<Result<void>()> import;  // does what is left to do; empty when `file` is all there
+  std::shared_ptr<ByteFile> file;        // grows until `import` returns; safe to read meanwhile
+  std::function<Result<void>()> import;  // does the remaining work; empty if `file` is complete
 };
 
-/// As open_trace(), but leaves an import to the caller, who can read what there is of the trace on another thread
-/// meanwhile. A trace without a footer is not complete, as when a program still records it.
+/// Like open_trace(), but the caller runs the import, and can meanwhile read the trace so far on another thread. A
+/// trace without a footer is incomplete, e.g. still being recorded.
 Result<OpeningTrace> begin_to_open_trace(const std::filesystem::path& file, const ImportOptions& options = {},
                                          std::stop_token stop = {});
 
-/// The bytes of a trace: `file` itself when it is a `.reel`, else what it decompresses to or is imported as, in memory.
-/// Once `stop` is requested an import ends with an error.
+/// The bytes of a trace: `file` itself if it is a `.reel`, else its decompressed or imported content, in memory. Once
+/// `stop` is requested, an import ends with an error.
 Result<std::shared_ptr<ByteFile>> open_trace(const std::filesystem::path& file, const ImportOptions& options = {},
                                              std::stop_token stop = {});
 
-/// Whether open_any() would try to read the file: it begins like a trace or like one of the formats;
-/// JSON only when it has the keys of a snapshot near its beginning.
+/// Whether open_any() would try to read the file: it starts like a trace or one of the formats; JSON only if it has the
+/// keys of a snapshot near its start.
 bool is_recognised(const std::filesystem::path& file);
 
 /// A trace from a `.reel` file, compressed or not, or from any file that import_file() reads.

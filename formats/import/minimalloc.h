@@ -1,16 +1,15 @@
-// The format "minimalloc.csv": buffers with lifetimes, as planners of static memory take them (google/minimalloc,
+// The format "minimalloc.csv": buffers with lifetimes, the input of static memory planners (google/minimalloc,
 // idealloc).
 //
 // The first line names the columns, in any order; each further line is a buffer.
 // - `lower` (also `start`, `begin`) and `upper`: alive from lower up to, but not including, upper.
-// - `end` instead of `upper` is the last instant of life: one less.
+// - `end` instead of `upper`: the last instant of the lifetime, one less.
 // - `size`: bytes.
-// - `id` (also `buffer`, `buffer_id`), `alignment`, `hint`, `offset`: not kept. Where a buffer goes is for a policy to
-//   decide.
-// - `gaps`, times at which a buffer is not in use: it keeps its memory; counted in Losses::unknown_actions.
+// - `id` (also `buffer`, `buffer_id`), `alignment`, `hint`, `offset`: ignored. Placement is up to a policy.
+// - `gaps`, times when a buffer is not in use: it keeps its memory; counted in Losses::unknown_actions.
 //
-// Becomes one heap of level framework. The file says nothing of a capacity, streams or stacks. Its unit of time becomes
-// a nanosecond.
+// Becomes one heap at the framework level. The file has no capacity, streams or stacks. Its time unit becomes a
+// nanosecond.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +23,7 @@
 
 namespace memreel {
 
-/// Whether the first line has the columns that make the format.
+/// Whether the first line has the columns that identify the format.
 bool looks_like_minimalloc(std::span<const std::byte> beginning);
 
 Result<void> import_minimalloc(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,

@@ -1,4 +1,4 @@
-// Storage for columns that are filled right after they are made longer.
+// Storage for columns that are overwritten right after resizing.
 #pragma once
 
 #include <memory>
@@ -8,15 +8,15 @@
 
 namespace memreel {
 
-/// Leaves elements that are not given a value as the memory comes. Writing zeros first, which the reader of a trace
-/// then overwrites, took a tenth of its time.
+/// Leaves new elements uninitialised. Zeroing them, only for the trace reader to overwrite them, took a tenth of its
+/// time.
 template <class T>
 class UnsetAllocator : public std::allocator<T> {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
   template <class Other>
-  struct rebind {                         // NOLINT(readability-identifier-naming): as std::allocator_traits has it
+  struct rebind {                         // NOLINT(readability-identifier-naming): std::allocator_traits's name
     using other = UnsetAllocator<Other>;  // NOLINT(readability-identifier-naming)
   };
 
@@ -31,7 +31,7 @@ class UnsetAllocator : public std::allocator<T> {
   }
 };
 
-/// A std::vector, but for resize(count): new elements have no value until they are given one.
+/// A std::vector, except that resize(count) leaves new elements uninitialised.
 template <class T>
 using Column = std::vector<T, UnsetAllocator<T>>;
 

@@ -1,5 +1,5 @@
-// Files of ours in a program that does not know of them: it may close whatever is open, and then the number is another
-// file's.
+// memreel's files in a program that does not know about them: it may close any open descriptor, whose number may then
+// be another file's.
 #pragma once
 
 #include <sys/types.h>
@@ -8,11 +8,11 @@
 
 namespace memreel {
 
-/// Gives `file` a number above those that programs count through when they close files or use select(), if the system
-/// allows one. Returns the number that it has from now on; negative numbers stay as they are.
+/// Moves `file` to a descriptor above those that programs iterate over to close files or use with select(), if the
+/// system allows one. Returns its new number; negative numbers stay unchanged.
 int move_up(int file);
 
-/// What is open under a number, whatever else that was used for.
+/// Identifies what is open under a descriptor, whatever the number was used for before.
 struct FileIdentity {
   dev_t device = 0;
   ino_t inode = 0;
@@ -20,7 +20,7 @@ struct FileIdentity {
   friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
 };
 
-/// None when nothing is.
+/// None if nothing is open.
 std::optional<FileIdentity> identity_of(int file);
 
 }  // namespace memreel

@@ -12,19 +12,19 @@ namespace memreel {
 
 /// The numbers are part of the file format (formats/proto/memreel/trace.proto): never reuse one.
 enum class EventKind : std::uint8_t {
-  unknown = 0,         // a kind this version does not know; skipped and counted by the reader
+  unknown = 0,         // a kind unknown to this version; skipped and counted by the reader
   alloc = 1,           // the program got `size` requested bytes at `address`
   free_requested = 2,  // the program freed `allocation`
-  free_completed = 3,  // the device was done with it: the block became reusable
+  free_completed = 3,  // the device is done with it: the block became reusable
   segment_alloc = 4,   // a pool got `size` bytes at `address` from its parent heap (cudaMalloc)
   segment_free = 5,
   segment_map = 6,  // a pool mapped `size` bytes of physical memory at `address` (cuMemMap)
   segment_unmap = 7,
   alloc_failed = 8,  // a request for `size` bytes failed; `value` = bytes the device said were free, 0 if unknown
-  pool_begin = 9,    // allocations of this origin's thread or stream go to its pool from here on
-  pool_end = 10,     // the origin's pool is gone: it gets no more, and what it holds unused may be given back
-  sync = 11,         // host waited, or an event edge; `value`: see sync_* below
-  empty_cache = 12,  // the program had unused memory given back: of the origin's pool, of the default one by all
+  pool_begin = 9,    // from here on allocations of this origin's thread or stream go to its pool
+  pool_end = 10,     // the origin's pool is destroyed: it grows no more, and its unused memory may be released
+  sync = 11,         // the host waited, or an event edge; `value`: see sync_* below
+  empty_cache = 12,  // the program released unused memory: of the origin's pool; the default pool stands for all
   mark = 13,         // `value` = MarkId
   settings = 14,     // `value` = SettingsId
   memory_info = 15,  // sample of the device: `size` = used, `value` = free
@@ -54,10 +54,10 @@ inline constexpr std::uint64_t sync_stream = 0;
 inline constexpr std::uint64_t sync_device = 1;
 inline constexpr std::uint64_t sync_edge = 2;
 
-/// An event in full. Fields that its kind does not have are zero (`allocation`: none).
+/// A complete event. Fields that its kind does not have are zero (`allocation`: none).
 ///
-/// For the two kinds of free `allocation` names the `alloc` event that is undone and `address` and `size` repeat that
-/// event's. When the allocation happened before the recording began (`allocation` is none) they stand for themselves.
+/// For the two kinds of free, `allocation` refers to the `alloc` event, whose `address` and `size` are repeated. If the
+/// allocation happened before the recording began (`allocation` is none), the free's own are used.
 struct Event {
   EventKind kind = EventKind::unknown;
   OriginId origin = OriginId::none;

@@ -1,4 +1,4 @@
-// A set of kinds of events.
+// A set of event kinds.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ class EventKinds {
  public:
   constexpr EventKinds() = default;
   constexpr explicit EventKinds(EventKind kind) { add(kind); }
-  /// Of a file: bit n is the kind n. Those that this version does not know are left out.
+  /// From a file: bit n is kind n. Unknown kinds are dropped.
   static constexpr EventKinds of_bits(std::uint64_t bits) {
     EventKinds kinds;
     kinds.bits_ = static_cast<std::uint32_t>(bits & ((1U << event_kind_count) - 1U));

@@ -18,7 +18,7 @@ constexpr std::uint64_t mix_bits(std::uint64_t x) {
 /// What a FlatMap returns for a key that it does not hold.
 inline constexpr std::uint32_t absent = 0xFFFF'FFFF;
 
-/// From a small, trivially copyable `Key` to a 32-bit number below `absent`. `Hash` gives well mixed 64-bit values.
+/// Maps a small, trivially copyable `Key` to a 32-bit number below `absent`. `Hash` returns well mixed 64-bit values.
 /// Open addressing with linear probing; at least half of the array is empty.
 template <class Key, class Hash>
 class FlatMap {
@@ -28,7 +28,7 @@ class FlatMap {
     return entries_[place_of(key)].value;
   }
 
-  /// Sets the value of `key`; returns the one it had.
+  /// Sets the value of `key`; returns its previous one.
   std::uint32_t put(const Key& key, std::uint32_t value) {
     if (2 * (count_ + 1) > entries_.size()) grow();
     Entry& entry = entries_[place_of(key)];
@@ -39,14 +39,14 @@ class FlatMap {
     return std::exchange(entry.value, value);
   }
 
-  /// Returns the value that it had.
+  /// Returns its previous value.
   std::uint32_t erase(const Key& key) {
     if (entries_.empty()) return absent;
     std::size_t gap = place_of(key);
     const std::uint32_t value = entries_[gap].value;
     if (value == absent) return absent;
     --count_;
-    // Whatever was pushed behind the gap by it moves up, so that no probe meets an empty place too early.
+    // Moves up entries that it displaced, so that no probe ends early at an empty place.
     for (std::size_t i = next(gap); entries_[i].value != absent; i = next(i)) {
       const std::size_t distance_from_home = (i - home_of(entries_[i].key)) & mask();
       if (distance_from_home < ((i - gap) & mask())) continue;
@@ -69,7 +69,7 @@ class FlatMap {
   std::size_t next(std::size_t i) const { return (i + 1) & mask(); }
   std::size_t home_of(const Key& key) const { return static_cast<std::size_t>(Hash{}(key)) & mask(); }
 
-  /// Where `key` is, or the empty place where it would be put.
+  /// The place of `key`, or the empty place for it.
   std::size_t place_of(const Key& key) const {
     std::size_t i = home_of(key);
     while (entries_[i].value != absent && !(entries_[i].key == key)) i = next(i);
@@ -83,7 +83,7 @@ class FlatMap {
       if (entry.value != absent) entries_[place_of(entry.key)] = entry;
   }
 
-  std::vector<Entry> entries_;  // as many as a power of two
+  std::vector<Entry> entries_;  // a power of two
   std::size_t count_ = 0;
 };
 

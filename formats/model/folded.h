@@ -1,4 +1,4 @@
-// What a flight recorder remembers of events that it does not keep: sums per stack over time.
+// What a flight recorder keeps of discarded events: sums per stack over time.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +9,24 @@
 
 namespace memreel {
 
-/// A reader takes more for damage.
+/// Readers treat more than this as damage.
 inline constexpr std::uint32_t max_folded_intervals = 4096;
 
-/// What one stack of one heap did in one interval.
+/// The activity of one stack in one heap during one interval.
 struct FoldedRow {
   std::uint32_t interval = 0;  // counted from FoldedHistory::begin
   HeapId heap = HeapId::none;
-  StackId stack = StackId::none;  // of the allocations, also for frees
+  StackId stack = StackId::none;  // of the allocations, for frees too
   std::uint64_t allocations = 0, frees = 0;
   Bytes allocated, freed;  // requested bytes
 
   friend bool operator==(const FoldedRow&, const FoldedRow&) = default;
 };
 
-/// Everything that was allocated and freed from `begin` until `until`, whether or not the trace still has its events.
+/// All allocations and frees from `begin` until `until`, whether or not the trace still has their events.
 struct FoldedHistory {
   Nanoseconds begin{}, until{};
-  Nanoseconds interval{};       // how long each lasts; 0: nothing was folded
+  Nanoseconds interval{};       // the length of each; 0: nothing was folded
   std::vector<FoldedRow> rows;  // by interval, heap and stack; each combination once
 
   bool empty() const { return rows.empty(); }

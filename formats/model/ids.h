@@ -1,4 +1,4 @@
-// Dense identifiers. Each names a row of one table of the trace (formats/model/tables.h); two kinds never mix.
+// Dense identifiers. Each refers to a row of one table of the trace (formats/model/tables.h); kinds can't be mixed.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ enum class SettingsId : std::uint32_t { none = 0 };
 /// The ordinal of an `alloc` event in its trace, counted from 0. Dense: usable as an index.
 enum class AllocationId : std::uint32_t { none = 0xFFFF'FFFF };
 
-/// The row an id names.
+/// The row of an id.
 template <class Id>
 constexpr std::uint32_t index(Id id) {
   return static_cast<std::uint32_t>(id);

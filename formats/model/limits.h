@@ -1,6 +1,5 @@
-// What the numbers of a trace can be. They are checked once: by importers where they read them, and for whoever
-// computes with a trace where it is opened (value_check.h), so that all that comes after adds and subtracts without
-// looking.
+// Limits on the numbers in a trace. They are checked once: by importers on input, and when a trace is opened for
+// computation (value_check.h), so that later code adds and subtracts without checks.
 #pragma once
 
 #include <algorithm>
@@ -11,20 +10,20 @@
 
 namespace memreel {
 
-/// The largest allocation, the largest segment, and what a device can have: 32 TiB.
+/// The largest allocation, segment, and device: 32 TiB.
 inline constexpr Bytes max_allocation{std::uint64_t{1} << 45U};
-/// Nothing lies above it: the end of an allocation is always a number.
+/// The highest address, so that the end of an allocation never overflows.
 inline constexpr Address max_address{std::uint64_t{1} << 62U};
-/// What a failed request may ask for, and a sample of the device say: PyTorch refuses more by itself.
+/// The largest value for a failed request or a device sample: PyTorch itself refuses more.
 inline constexpr Bytes max_request{std::uint64_t{1} << 60U};
-/// All allocations and segments of a trace together: a billion of 4 GiB.
+/// All allocations and segments in a trace together: a billion of 4 GiB.
 inline constexpr Bytes max_total{std::uint64_t{1} << 62U};
-/// Before and after the epoch: until 2116. The time from one event to another is always a number.
+/// Before and after the epoch: until 2116. Differences of times never overflow.
 inline constexpr Nanoseconds max_time{(std::int64_t{1} << 62U) - 1};
 
-/// Frames of a stack. What lies further out is left out by the reader.
+/// Frames of a stack. The reader drops frames further out.
 inline constexpr std::uint32_t max_stack_depth = 4096;
-/// Heaps of a trace. Every analysis keeps something for each.
+/// Heaps in a trace. Every analysis keeps state for each.
 inline constexpr std::uint32_t max_heaps = 4096;
 
 constexpr bool is_possible(Address address, Bytes size) { return address <= max_address && size <= max_allocation; }
@@ -33,7 +32,7 @@ constexpr bool is_possible(Nanoseconds time) { return time >= -max_time && time 
 /// Whether an event of `kind` counts towards max_total.
 constexpr bool counts_in_total(EventKind kind) { return has_address(kind) && !is_free(kind); }
 
-/// A quantity that anybody may name, such as the size of a request that failed, cut to what it may be.
+/// Clamps a quantity that may be arbitrary, such as the size of a failed request.
 constexpr std::uint64_t as_request(std::uint64_t bytes) { return std::min(bytes, max_request.count); }
 
 }  // namespace memreel

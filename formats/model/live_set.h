@@ -36,14 +36,14 @@ struct LiveSegment {
 /// The state of all heaps at one instant, in canonical order.
 struct HeapSnapshot {
   std::uint64_t event = 0;                  // how many events precede it
-  std::uint64_t missing_events = 0;         // of those, how many were lost to damage and could matter to this state
+  std::uint64_t missing_events = 0;         // how many of those were lost to damage and could affect this state
   std::vector<LiveAllocation> allocations;  // by allocation
   std::vector<LiveSegment> segments;        // by address, then heap
 
   friend bool operator==(const HeapSnapshot&, const HeapSnapshot&) = default;
 };
 
-/// Bytes that one heap holds at an instant.
+/// A heap's bytes at an instant.
 struct HeapState {
   HeapId heap = HeapId::none;
   Bytes live;      // requested and not freed
@@ -52,30 +52,30 @@ struct HeapState {
   friend bool operator==(const HeapState&, const HeapState&) = default;
 };
 
-/// Follows a trace event by event and knows what is live. Memory: what is live, nothing for what is gone.
+/// Follows a trace event by event and tracks what is live. Memory: what is live, nothing for what is gone.
 ///
-/// Recordings have gaps, so two rules keep the state plausible: an allocation at an address where another one lives in
-/// the same heap ends that one, and a segment replaces the parts of older ones that it covers. Neighbouring segments of
-/// the same origin that were mapped one by one are one segment.
+/// Recordings have gaps, so two rules keep the state plausible: an allocation at the address of a live one in the same
+/// heap ends that one, and a segment replaces the parts of older ones that it covers. Adjacent segments of the same
+/// origin that were mapped separately count as one segment.
 class LiveSet {
  public:
-  /// `tables` say to which heap an origin belongs; they may grow, and must outlive the set.
+  /// `tables` give the heap of an origin; they may grow, and must outlive the set.
   explicit LiveSet(const Tables& tables) : tables_(&tables) {}
 
-  /// Applies the next event. In a free it fills in what is left out: `allocation` from the heap and the address, or
-  /// address and size from `allocation`. They stay as they are when nothing like it is live.
+  /// Applies the next event. In a free, fills in missing fields: `allocation` from the heap and the address, or address
+  /// and size from `allocation`. They stay unchanged if there is no such live allocation.
   void apply(Event& event);
 
-  /// Adds all of a snapshot. Applied to an empty set, this is the state that the snapshot was taken of.
+  /// Adds the contents of a snapshot. Applied to an empty set, this restores the snapshot's state.
   void add(const HeapSnapshot& snapshot);
 
-  /// The allocation of `heap` that lives at exactly `address`: requested and not completed. None when there is none.
+  /// The allocation in `heap` at exactly `address`: requested and not completed. Else none.
   AllocationId at(HeapId heap, Address address) const;
 
-  /// Every heap that was ever used, by id.
+  /// Every heap used so far, by ID.
   const std::vector<HeapState>& heaps() const { return heaps_; }
 
-  /// Fills in all but the counts of events.
+  /// Fills in everything except the event counts.
   HeapSnapshot snapshot() const;
 
  private:
@@ -99,14 +99,14 @@ class LiveSet {
   void remove(std::uint32_t slot);
   void free(Event& event);
   void add_segment(LiveSegment segment);
-  /// Takes a range out of the segments of `heap`, cutting those that it covers in part.
+  /// Removes a range from the segments of `heap`, cutting partly covered ones.
   void cut_segments(HeapId heap, Address begin, Address end);
 
   const Tables* tables_;
   std::vector<LiveAllocation> slots_;  // empty ones have no allocation
   std::vector<std::uint32_t> empty_slots_;
   FlatMap<Place, PlaceHash> by_place_;
-  /// Kept from the first free on that names its allocation: whoever gives addresses never needs it.
+  /// Created at the first free that names its allocation: not needed for frees by address.
   std::optional<FlatMap<AllocationId, AllocationHash>> by_allocation_;
   Segments segments_;
   std::vector<HeapState> heaps_;

@@ -1,4 +1,4 @@
-// What streams and pools are called.
+// Names of streams and pools.
 #pragma once
 
 #include <cstdint>

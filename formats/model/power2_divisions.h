@@ -1,7 +1,7 @@
-// PyTorch's roundup_power2_divisions: into how many steps each doubling of sizes is divided.
+// PyTorch's roundup_power2_divisions: the number of steps between consecutive powers of two.
 //
-// Source: roundup_power2_next_division(), round_size() and parseRoundUpPower2Divisions() of c10/cuda/ of PyTorch 2.1 to
-// 2.11; what tables lists give was tried out with 2.11.
+// Source: roundup_power2_next_division(), round_size() and parseRoundUpPower2Divisions() in c10/cuda/ of PyTorch 2.1 to
+// 2.11; the tables that lists result in were determined by experiment with 2.11.
 #pragma once
 
 #include <algorithm>
@@ -16,34 +16,34 @@
 
 namespace memreel {
 
-/// For sizes from 1 MiB, 2 MiB ... 32 GiB on; the first also for smaller ones. 0: off, 1: none. Powers of two.
+/// For sizes from 1 MiB, 2 MiB ... 32 GiB; the first also for smaller ones. 0: off, 1: none. Powers of two.
 using Power2Divisions = std::array<std::uint32_t, 16>;
 
-/// What ">" in a list is for: the sizes above the last one listed, or, up to PyTorch 2.8, from that one on.
+/// What ">" in a list covers: sizes above the last one listed or, up to PyTorch 2.8, from that one on.
 enum class RestOfList : std::uint8_t { above_last, from_last };
 
-/// "4" for all sizes, or "[256:1,512:2,>:8]": keys are MiB, powers of two, taken in turn. The first one counts for all
-/// smaller sizes too.
+/// "4" for all sizes, or "[256:1,512:2,>:8]": keys are MiB, powers of two, applied in order. The first one also covers
+/// all smaller sizes.
 std::optional<Power2Divisions> parse_power2_divisions(std::string_view text, RestOfList rest);
 
 /// The shortest text that parse_power2_divisions() turns into this.
 std::string power2_divisions_text(const Power2Divisions& divisions, RestOfList rest);
 
-/// Which of the divisions is for a size: 1 MiB and less, 2 MiB ... 32 GiB and more.
+/// The index of the division for a size: 1 MiB and less, 2 MiB ... 32 GiB and more.
 constexpr std::size_t power2_division_of(Bytes size) {
   const auto width = static_cast<unsigned>(std::bit_width(size.count));
   return width <= 20 ? 0 : std::min(width - 21, 15U);
 }
 
-/// Up to the next of `divisions` equal steps between two powers of two.
+/// Rounds up to the next of `divisions` equal steps between two powers of two.
 inline Bytes round_to_division(Bytes size, std::uint32_t divisions) {
   const std::uint64_t floor = std::bit_floor(size.count);
   const std::uint64_t step = floor >> static_cast<unsigned>(std::countr_zero(divisions));
   return step == 0 ? Bytes{floor * 2} : round_up(size, Bytes{step});
 }
 
-/// What the allocator makes of a request of at least one byte. `ones_are_exact`: where one step is asked for, sizes
-/// above a block stay as they are (up to PyTorch 2.3), and are no multiples of `block` then.
+/// The allocated size for a request of at least one byte. `ones_are_exact`: with a division of 1, sizes above a block
+/// stay unrounded (up to PyTorch 2.3), and may not be multiples of `block`.
 inline Bytes round_request(Bytes size, const Power2Divisions& divisions, Bytes block, bool ones_are_exact) {
   const std::uint32_t n = divisions[power2_division_of(size)];
   if (n > 1 && size > block * n) return round_to_division(size, n);

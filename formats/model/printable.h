@@ -1,5 +1,5 @@
-// Text of a recorded program on its way to people: names are data, and must not move a cursor, forge a line or turn the
-// order of what is read.
+// Makes a recorded program's text safe to show: names are data, and must not move the cursor, forge a line or change
+// the reading order.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace memreel {
 
-/// `text` on one line of UTF-8. Control characters, bytes that are no UTF-8, and characters that break lines or turn
-/// the direction of writing become escapes that can be read: "\x1b", "\n", "\u202e". All else stays as it is.
+/// `text` as one line of UTF-8. Control characters, invalid bytes, and characters that break lines or change the
+/// writing direction become readable escapes: "\x1b", "\n", "\u202e". Everything else stays unchanged.
 std::string printable(std::string_view text);
 
-/// Whether printable() leaves it as it is.
+/// Whether printable() would leave it unchanged.
 bool is_printable(std::string_view text);
 
 /// printable(), in place.

@@ -10,23 +10,23 @@
 
 namespace memreel {
 
-/// "0 B", "512 B", "1.50 KiB", "6.02 GiB": four significant digits at most.
+/// "0 B", "512 B", "1.50 KiB", "6.02 GiB": at most four significant digits.
 std::string text_of(Bytes size);
 
-/// Digits in groups: "1,234,567".
+/// Grouped digits: "1,234,567".
 std::string text_of(std::uint64_t count);
 
 /// "1.5 s", "120 ms", "35 us".
 std::string text_of_seconds(double seconds);
 
-/// 0 of nothing.
+/// 0 if `whole` is 0.
 double share_of(Bytes part, Bytes whole);
 
 /// "0.137" as "13.7 %".
 std::string text_of_share(double share);
 
-/// "10GiB", "500MB", "1.5 GiB", "4096", "20M" (binary, as PyTorch's settings mean it). Decimal units are KB, MB, GB,
-/// TB; K, M, G, T and KiB, MiB, GiB, TiB are powers of 1024. The result is rounded down to whole bytes.
+/// "10GiB", "500MB", "1.5 GiB", "4096", "20M" (binary, as in PyTorch's settings). Decimal units are KB, MB, GB, TB; K,
+/// M, G, T and KiB, MiB, GiB, TiB are powers of 1024. Rounds down to whole bytes.
 Result<Bytes> parse_bytes(std::string_view text);
 
 }  // namespace memreel

@@ -1,5 +1,4 @@
-// How memreel reports that something did not work: a value or an Error, never an exception across a function that
-// returns a Result.
+// How memreel reports failures: a value or an Error, never an exception across a function that returns a Result.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +27,13 @@ class [[nodiscard]] Result {
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
   explicit operator bool() const { return state_.index() == 0; }
-  /// Only when the result holds a value.
+  /// Only if the result holds a value.
   T& operator*() & { return *std::get_if<0>(&state_); }
   const T& operator*() const& { return *std::get_if<0>(&state_); }
   T&& operator*() && { return std::move(*std::get_if<0>(&state_)); }
   T* operator->() { return std::get_if<0>(&state_); }
   const T* operator->() const { return std::get_if<0>(&state_); }
-  /// Only when it does not.
+  /// Only if it does not.
   Error& error() & { return *std::get_if<1>(&state_); }
   const Error& error() const& { return *std::get_if<1>(&state_); }
   Error&& error() && { return std::move(*std::get_if<1>(&state_)); }

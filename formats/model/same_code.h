@@ -1,4 +1,4 @@
-// Stacks that differ only in which module each frame calls.
+// Stacks that differ only in the called modules.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace memreel {
 
-/// For each StackId the first stack of the same frames, whichever modules they call: what a model does in each of its
-/// blocks is one place in code. Linear in frames and stacks.
+/// For each StackId, the first stack with the same frames, ignoring the called modules: the repeated blocks of a model
+/// count as one place in code. Linear in frames and stacks.
 std::vector<StackId> same_code(const Tables& tables);
 
 }  // namespace memreel

@@ -1,12 +1,12 @@
-// The recording that comes with memreel: for its demonstration, and for the viewer's tour.
+// The sample recording shipped with memreel: for its demonstration, and for the viewer's tour.
 #pragma once
 
 #include <filesystem>
 
 namespace memreel {
 
-/// Of an installed program the one in ../share/memreel/samples, else samples/traces of the source tree that the program
-/// was built in; empty where there is neither.
+/// In an installation ../share/memreel/samples, else samples/traces in the source tree that the program was built in;
+/// empty if neither exists.
 std::filesystem::path sample_trace();
 
 }  // namespace memreel

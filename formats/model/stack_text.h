@@ -10,17 +10,17 @@
 
 namespace memreel {
 
-/// The function of the outermost frame of what was allocated before the recording began. Below it are the frames that
-/// the source still knows of the allocation, if any.
+/// The function of the outermost frame for memory allocated before the recording began. Below it are the frames that
+/// the source still knows about the allocation, if any.
 inline constexpr std::string_view preexisting_frame = "<allocated before recording began>";
 
 struct FrameText {
   std::string_view function;
   std::string_view file;
-  std::uint32_t line = 0;  // 0: not known
+  std::uint32_t line = 0;  // 0: unknown
   ModuleId module = ModuleId::none;
-  std::string_view module_path;  // empty for Python's frames
-  std::string_view instance;     // of a call of an nn.Module: which one
+  std::string_view module_path;  // empty for Python frames
+  std::string_view instance;     // for a call of an nn.Module: which one
 };
 
 /// A frame's texts. The views live as long as `tables`.
@@ -29,7 +29,7 @@ FrameText frame_text(const Tables& tables, FrameId id);
 /// Frames of a stack, innermost first.
 std::vector<FrameText> frames_of(const Tables& tables, StackId stack);
 
-/// "function (file:line)", and which module it calls, "[transformer.h.3.mlp]".
+/// "function (file:line)", and the called module, "[transformer.h.3.mlp]".
 std::string text_of(const FrameText& frame);
 
 }  // namespace memreel

@@ -1,4 +1,4 @@
-// Traces that nobody recorded.
+// Traces that were computed rather than recorded.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace memreel {
 
-/// Header::source of a trace that `memreel predict` wrote. Its source_name says of what, and at which values.
+/// Header::source of a trace written by `memreel predict`. Its source_name says of what, and at which values.
 inline constexpr std::string_view synthetic_source = "memreel.predict";
 
 inline bool is_synthetic(const Header& header) { return header.source == synthetic_source; }

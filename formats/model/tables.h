@@ -1,4 +1,4 @@
-// The tables that events point into: each row is written to the trace once and named by a dense id from then on.
+// The tables that events refer to: each row is written to the trace once and identified by a dense ID from then on.
 #pragma once
 
 #include <cstdint>
@@ -11,37 +11,37 @@
 
 namespace memreel {
 
-/// Which allocator layer an event was seen at.
+/// The allocator level at which an event was seen.
 enum class Level : std::uint8_t {
   driver = 0,     // cudaMalloc, cuMemCreate/cuMemMap, cudaMallocAsync...
-  framework = 1,  // a pool inside the program: PyTorch, BFC, RMM, the user's own
+  framework = 1,  // a pool inside the program: PyTorch, BFC, RMM, custom pools
 };
 
-/// A binary or shared object that native frames lie in.
+/// A binary or shared object that contains native frames.
 struct Module {
   StringId path = StringId::none;
-  std::string build_id;  // raw bytes of the GNU build-id note, empty if it has none
+  std::string build_id;  // raw bytes of the GNU build-id note, empty if there is none
   Address base{};        // of its first loadable segment
   Bytes size{};          // to the end of its last
 
   friend bool operator==(const Module&, const Module&) = default;
 };
 
-/// One place in code. Python frames have function, file and line; native frames have a module and an offset from its
+/// One place in code. Python frames have a function, file and line; native frames have a module and an offset from its
 /// base (the last byte of the call, one before the return address), and get the rest when symbols are resolved. Native
-/// code that is in no module has its address as offset.
+/// code outside any module has its address as the offset.
 struct Frame {
   StringId function = StringId::none;
   StringId file = StringId::none;
   std::uint32_t line = 0;
   ModuleId module = ModuleId::none;
   std::uint64_t module_offset = 0;
-  StringId instance = StringId::none;  // of a call of an nn.Module: which one, "transformer.h.3.mlp" or "GPT2MLP 3"
+  StringId instance = StringId::none;  // for a call of an nn.Module: which one, "transformer.h.3.mlp" or "GPT2MLP 3"
 
   friend bool operator==(const Frame&, const Frame&) = default;
 };
 
-/// A call stack: its innermost frame and the stack that called it. `caller` has a smaller id; StackId::none ends it.
+/// A call stack: its innermost frame and the stack of its caller. `caller` has a smaller ID; StackId::none ends it.
 struct Stack {
   FrameId frame = FrameId::none;
   StackId caller = StackId::none;
@@ -49,7 +49,7 @@ struct Stack {
   friend bool operator==(const Stack&, const Stack&) = default;
 };
 
-/// A node of the tree of who sub-allocates from whom.
+/// A node in the tree of which heap sub-allocates from which.
 struct Heap {
   StringId name = StringId::none;  // "torch.cuda", "cuda.driver"...
   Level level = Level::driver;
@@ -63,9 +63,9 @@ struct Heap {
 /// A separate arena inside a heap, e.g. the private pool of a CUDA graph or a torch.cuda.MemPool.
 struct Pool {
   StringId name = StringId::none;
-  std::uint64_t key_high = 0;  // the framework's own id: PyTorch's MempoolId_t is a pair
+  std::uint64_t key_high = 0;  // the framework's own ID: PyTorch's MempoolId_t is a pair
   std::uint64_t key_low = 0;
-  bool inferred = false;  // deduced by the importer, not recorded
+  bool inferred = false;  // inferred by the importer, not recorded
 
   friend bool operator==(const Pool&, const Pool&) = default;
 };
@@ -83,13 +83,13 @@ struct Thread {
   friend bool operator==(const Thread&, const Thread&) = default;
 };
 
-/// Where an event came from. Programs use few distinct combinations, so one small id per event stands for all four.
+/// Where an event came from. Programs use few distinct combinations, so one small ID per event represents all four.
 struct Origin {
   HeapId heap = HeapId::none;
   PoolId pool = PoolId::default_pool;
   StreamId stream = StreamId::default_stream;
   ThreadId thread = ThreadId::unknown;
-  StringId metadata = StringId::none;  // what the program says of its allocations: PyTorch's user_metadata
+  StringId metadata = StringId::none;  // the program's note on its allocations: PyTorch's user_metadata
 
   friend bool operator==(const Origin&, const Origin&) = default;
 };
@@ -103,14 +103,14 @@ struct Mark {
   friend bool operator==(const Mark&, const Mark&) = default;
 };
 
-/// A set of allocator settings as key and value texts, e.g. {"max_split_size", "-1"}.
+/// Allocator settings as key and value texts, e.g. {"max_split_size", "-1"}.
 struct Settings {
   std::vector<std::pair<StringId, StringId>> entries;
 
   friend bool operator==(const Settings&, const Settings&) = default;
 };
 
-/// All tables of a trace, indexed by their ids. Row 0 is present from the start.
+/// All tables of a trace, indexed by ID. Row 0 always exists.
 struct Tables {
   std::vector<std::string> strings{std::string{}};
   std::vector<Module> modules{Module{}};

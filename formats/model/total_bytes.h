@@ -1,4 +1,4 @@
-// Sums of sizes that a file names.
+// Sums of sizes from untrusted files.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,7 @@
 
 namespace memreel {
 
-/// Whatever is added and taken away, it neither begins anew at zero nor falls below it: it stays at the largest number,
-/// and at none.
+/// Saturating: neither wraps around nor falls below zero, but stays at the largest number, or at zero.
 class TotalBytes {
  public:
   constexpr TotalBytes() = default;

@@ -1,4 +1,4 @@
-// A whole trace in memory: what load() returns and every analysis reads.
+// A whole trace in memory: the result of load(), and the input of every analysis.
 #pragma once
 
 #include <cstddef>
@@ -20,49 +20,49 @@ namespace memreel {
 using Variables = std::map<std::string, std::string, std::less<>>;
 inline constexpr std::size_t max_variables = 256;
 
-/// What a trace says about itself, written first in the file.
+/// A trace's description of itself, first in the file.
 struct Header {
   std::string producer;     // "memreel 0.1.0"
   std::string source;       // "torch.snapshot", "cupti"...
   std::string source_name;  // base name of the imported file, or the program's command line
   std::string host;
   std::uint64_t process = 0;
-  Nanoseconds start{};      // when the recording began, since the Unix epoch; 0 when not known
-  Variables environment{};  // which process of which job it is (launchers.h), and how its allocator was set
-  Variables versions{};     // of what the process had loaded: "python", "torch", "cuda.driver", "cuda.runtime"
+  Nanoseconds start{};      // when the recording began, since the Unix epoch; 0 if unknown
+  Variables environment{};  // the process's rank and job (launchers.h), and the allocator's settings
+  Variables versions{};     // of loaded libraries: "python", "torch", "cuda.driver", "cuda.runtime"
 
   friend bool operator==(const Header&, const Header&) = default;
 };
 
-/// Ways in which a trace can know less than what happened. Every report shows those that are not zero.
+/// Ways in which a trace can be incomplete. Every report shows those that are not zero.
 struct Losses {
   std::uint64_t ring_full = 0;                // events dropped: the recorder's ring was full
-  std::uint64_t stack_table_full = 0;         // events that kept their place but lost their stack
+  std::uint64_t stack_table_full = 0;         // events that were kept but lost their stack
   std::uint64_t hook_refused = 0;             // calls that could not be observed
-  std::uint64_t unknown_actions = 0;          // records of the source that the importer does not know
+  std::uint64_t unknown_actions = 0;          // records in the source that the importer does not recognise
   std::uint64_t unmatched_frees = 0;          // frees of allocations that the trace never saw
-  std::uint64_t preexisting_allocations = 0;  // alive before the recording began: no stack, no time
+  std::uint64_t preexisting_allocations = 0;  // live before the recording began: no stack, no time
   bool began_late = false;                    // the program already held memory when the recording began
   bool history_overflowed = false;            // the source's ring overwrote its oldest events
-  EventKinds skipped;                         // kinds that the recorder was told to leave out
-  // A flight recorder's: how many events before `folded_until` are not in the trace, but summed up (folded.h). What was
-  // live then is there: its allocations come first, with the times and stacks that they had.
+  EventKinds skipped;                         // kinds that the recorder was configured to leave out
+  // A flight recorder's: events before `folded_until` that are not in the trace, but summed up (folded.h). What was
+  // live then is in the trace: its allocations come first, with their original times and stacks.
   std::uint64_t folded_events = 0;
   Nanoseconds folded_until{};
-  std::uint64_t folded_left_out = 0;  // of what was live then, the smallest, for which there was no room
+  std::uint64_t folded_left_out = 0;  // the smallest allocations live then, for which there was no room
 
   friend bool operator==(const Losses&, const Losses&) = default;
 };
 
-/// What a reader had to skip in a damaged or newer file, or one still being written.
+/// What a reader had to skip in a damaged or newer file, or in one still being written.
 struct ReadReport {
   std::uint64_t damaged_packets = 0;  // failed their CRC, or could not be decoded
   std::uint64_t damaged_bytes = 0;    // bytes skipped because of them
-  std::uint64_t unknown_packets = 0;  // sound, but of a kind newer than this reader
+  std::uint64_t unknown_packets = 0;  // intact, but of a kind newer than this reader
   std::uint64_t unknown_events = 0;
-  std::uint64_t missing_events = 0;   // known to have been in what was skipped
-  std::uint64_t orphaned_frees = 0;   // of allocations that were in it; kept without allocation, address and size
-  std::uint64_t missing_rows = 0;     // of tables, known to have been in it; their fields are empty
+  std::uint64_t missing_events = 0;   // known to have been in skipped parts
+  std::uint64_t orphaned_frees = 0;   // frees of skipped allocations; kept without allocation, address and size
+  std::uint64_t missing_rows = 0;     // table rows known to have been in skipped parts; their fields are empty
   std::uint64_t truncated_bytes = 0;  // an incomplete packet at the end
   bool has_footer = false;            // false: the writer was killed, or is still writing
 
@@ -79,7 +79,7 @@ struct EventColumns {
   Column<StackId> stack;
   Column<AllocationId> allocation;
   Column<Nanoseconds> time;
-  Column<std::uint64_t> address_or_value;  // no kind has both: has_address() and has_value() tell which
+  Column<std::uint64_t> address_or_value;  // no kind has both; see has_address() and has_value()
   Column<Bytes> size;
 
   std::size_t count() const { return kind.size(); }
@@ -98,9 +98,9 @@ struct Trace {
   EventColumns events;
   std::vector<std::uint32_t> allocation_events;  // AllocationId -> index of its `alloc` event
   Losses losses;
-  FoldedHistory folded;  // of a flight recorder; of the first trace of a concatenation
+  FoldedHistory folded;  // a flight recorder's; that of the first trace in a concatenation
   ReadReport read;
-  Bytes file_size{};  // 0 when the trace was never a file
+  Bytes file_size{};  // 0 if the trace was never a file
 };
 
 }  // namespace memreel

@@ -1,4 +1,4 @@
-// Strong types for the quantities a trace is made of.
+// Strong types for the quantities in a trace.
 //
 // Bytes and Address are both 64-bit numbers and are mixed in every allocator; giving them different types turns
 // "added an address to an address" into a compile error. They cost nothing at run time.
@@ -39,7 +39,7 @@ struct Address {
   friend constexpr Bytes operator-(Address a, Address b) { return {a.value - b.value}; }
 };
 
-/// Time of an event: nanoseconds since the Unix epoch, or since an arbitrary start when the header says so.
+/// Time of an event: nanoseconds since the Unix epoch, or since an arbitrary start if the header says so.
 using Nanoseconds = std::chrono::nanoseconds;
 
 constexpr Bytes operator""_B(unsigned long long n) { return {n}; }

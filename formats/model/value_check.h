@@ -1,4 +1,4 @@
-// Holds the numbers of a trace's events against limits.h.
+// Checks the numbers in a trace's events against limits.h.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,19 @@
 
 namespace memreel {
 
-/// Passes over a trace's events in order, any number of them at a time. Whoever computes with them asks it first: a
-/// reader only says what is in a file.
+/// Checks a trace's events in order, in batches of any size. Call it before computing with them: a reader only returns
+/// what is in a file.
 class ValueCheck {
  public:
   /// `where`: the file, for errors.
   explicit ValueCheck(std::string where) : where_(std::move(where)) {}
 
-  /// Cuts what they say of requests that failed. Errors: something else in them is beyond the limits.
+  /// Clamps the numbers of failed requests. Errors: any other number exceeds the limits.
   Result<void> check(EventColumns& events);
 
  private:
   std::string where_;
-  std::uint64_t first_event_ = 0;  // of the next columns
+  std::uint64_t first_event_ = 0;  // of the next batch
   TotalBytes total_;
 };
 

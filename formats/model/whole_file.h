@@ -9,12 +9,12 @@
 
 namespace memreel {
 
-/// What is read at most: nothing that memreel reads this way comes near it.
+/// The maximum to read: far more than any file that memreel reads this way.
 inline constexpr std::size_t most_of_a_whole_file = std::size_t{256} << 20U;
 
-/// All bytes of a file, FIFO or entry of /proc. std::ifstream is of no use here: a read that fails (a directory, a
-/// process that has just ended) throws out of std::istreambuf_iterator.
-/// Errors: it can't be opened or read, or holds more than `most_of_a_whole_file`; `remedy` is passed on.
+/// All bytes of a file, FIFO or /proc entry. std::ifstream is unsuitable here: a failing read (a directory, a process
+/// that has just ended) throws from std::istreambuf_iterator. Errors: it can't be opened or read, or exceeds
+/// `most_of_a_whole_file`; `remedy` is passed on.
 Result<std::string> read_whole_file(const std::filesystem::path& file, std::string remedy = {});
 
 }  // namespace memreel

@@ -1,4 +1,4 @@
-// From the ordinals that a file gives to allocations to the ids that its reader gives to them.
+// Maps a file's allocation ordinals to the reader's IDs.
 #pragma once
 
 #include <cstdint>
@@ -8,24 +8,24 @@
 
 namespace memreel {
 
-/// They are the same in an undamaged trace. Where blocks are missing, ids stay dense: allocations in such a gap have
-/// none. In a concatenation, ordinals begin again at zero with each trace and ids go on.
+/// They are equal in an undamaged trace. If blocks are missing, IDs stay dense: allocations in such a gap have none. In
+/// a concatenation, ordinals restart at zero with each trace, while IDs continue.
 class AllocationNumbers {
  public:
   AllocationNumbers() = default;
-  /// Every ordinal below `end` has the id `first_id` more than itself.
+  /// Every ordinal below `end` has an ID larger by `first_id`.
   AllocationNumbers(std::uint64_t end, std::uint64_t first_id) : runs_{{0, end, first_id}}, next_id_(first_id + end) {}
 
-  /// The next trace of a concatenation.
+  /// The next trace of a concatenation begins.
   void begin_trace() { runs_.clear(); }
 
-  /// Allocations `begin` .. `begin + count - 1` get the next ids. `begin` must not be less than next_ordinal().
+  /// Allocations `begin` .. `begin + count - 1` get the next IDs. `begin` must not be less than next_ordinal().
   void add(std::uint64_t begin, std::uint64_t count);
 
   std::uint64_t next_ordinal() const { return runs_.empty() ? 0 : runs_.back().end; }
   std::uint64_t next_id() const { return next_id_; }
 
-  /// None when the allocation is missing.
+  /// None if the allocation is missing.
   AllocationId operator[](std::uint64_t ordinal) const {
     if (runs_.size() == 1 && ordinal >= runs_[0].begin && ordinal < runs_[0].end) [[likely]]
       return id(runs_[0], ordinal);
@@ -43,7 +43,7 @@ class AllocationNumbers {
   }
   AllocationId find(std::uint64_t ordinal) const;
 
-  std::vector<Run> runs_;  // in order; one when nothing is missing
+  std::vector<Run> runs_;  // in order; a single one if nothing is missing
   std::uint64_t next_id_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// The columns of an EventBlock into events.
+// Decodes the columns of an EventBlock into events.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace memreel {
 struct DecodedBlock {
   bool sound = false;                // false: the block is damaged, and nothing was appended
   std::uint64_t unknown_events = 0;  // appended with kind `unknown`
-  std::uint64_t orphaned_frees = 0;  // their allocation has no id
+  std::uint64_t orphaned_frees = 0;  // their allocation has no ID
 };
 
 /// The columns that only some kinds have, unpacked.
@@ -25,8 +25,8 @@ struct DetailColumns {
 
 class BlockDecoder {
  public:
-  /// Appends the events of `block` to `events`, one row for each: ids and allocations as `row_space` and `allocations`
-  /// say, which end before the block. `row_space` must include all that the block refers to. May throw
+  /// Appends the events of `block` to `events`, one row each: IDs and allocations are mapped by `row_space` and
+  /// `allocations`, which end before the block. `row_space` must include everything the block refers to. May throw
   /// protozero::exception, with nothing appended.
   DecodedBlock decode(const BlockMessage& block, const RowSpace& row_space, const AllocationNumbers& allocations,
                       EventColumns& events);

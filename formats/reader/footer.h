@@ -1,4 +1,4 @@
-// Finding packets by the footer of a complete trace.
+// Locates packets by the footer of a complete trace.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ namespace memreel {
 
 /// A complete trace inside a file, as its footer describes it.
 struct FooterSpan {
-  FooterMessage footer;  // its packets lie one behind the other from `begin` to `footer_offset`
+  FooterMessage footer;  // its packets are contiguous from `begin` to `footer_offset`
   std::uint64_t begin = 0;
   std::uint64_t footer_offset = 0;
 };
 
-/// The trace that ends at `end`. None when it is not complete, or its footer is damaged or contradicts itself.
+/// The trace that ends at `end`. None if it is incomplete, or its footer is damaged or inconsistent.
 Result<std::optional<FooterSpan>> read_footer(ByteFile& file, std::uint64_t end);
 
 }  // namespace memreel

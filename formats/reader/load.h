@@ -1,4 +1,4 @@
-// A whole trace into memory, as much of it as it may ask for.
+// Loads a whole trace into memory, up to a limit.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@
 namespace memreel {
 
 /// load() (trace_reader.h) for a file whose events and tables may take up to `memory_limit`; 0: 256 times its size,
-/// since blocks of equal events are small, but 64 MiB at least and a quarter of the machine's memory at most.
+/// since blocks of equal events are small, but at least 64 MiB and at most a quarter of the machine's memory.
 Result<Trace> load(std::shared_ptr<ByteFile> file, const std::string& name, Bytes memory_limit);
 
-/// The same to compute with: also fails when something in it is beyond formats/model/limits.h.
+/// The same, for computation: also fails if anything in it exceeds formats/model/limits.h.
 Result<Trace> load_checked(std::shared_ptr<ByteFile> file, const std::string& name, Bytes memory_limit = {});
 
 }  // namespace memreel

@@ -1,7 +1,7 @@
-// Packets into values, except tables and the columns of blocks.
+// Decodes packets, except tables and the columns of blocks.
 //
-// These functions throw protozero::exception when a message is malformed: a packet whose CRC is right and that still
-// can't be read is damage like any other, and is caught in one place by each reader.
+// These functions throw protozero::exception on malformed messages: a packet with a correct CRC that still can't be
+// decoded is damage like any other, and each reader catches it in one place.
 #pragma once
 
 #include <cstdint>
@@ -22,16 +22,16 @@ struct PacketBody {
   std::string_view message;
 };
 
-/// None when the packet is of a kind that this version does not know.
+/// None if this version does not know the packet's kind.
 std::optional<PacketBody> decode_body(std::string_view body);
 
 Header decode_header(std::string_view message);
 Losses decode_losses(std::string_view message);
 
-/// With the ids of the file; none when it contradicts itself.
+/// With the file's IDs; none if it is inconsistent.
 std::optional<FoldedHistory> decode_folded(std::string_view message, wire::Decompressor& decompressor);
 
-/// An EventBlock message, without unpacking its columns. Numbers and ids are those of the file.
+/// An EventBlock message, without unpacking its columns. Numbers and IDs are the file's.
 struct BlockMessage {
   std::uint32_t count = 0;
   std::uint32_t allocation_count = 0;
@@ -47,7 +47,7 @@ struct BlockMessage {
   std::uint64_t end_allocation() const { return first_allocation + allocation_count; }
 };
 
-/// None when its numbers are out of bounds.
+/// None if its numbers are out of range.
 std::optional<BlockMessage> decode_block(std::string_view message);
 
 struct KeyframeMessage {
@@ -58,7 +58,7 @@ struct KeyframeMessage {
 };
 
 KeyframeMessage decode_keyframe(std::string_view message);
-/// The state of a keyframe, with ordinals and ids of the file; none when it contradicts itself.
+/// A keyframe's state, with the file's ordinals and IDs; none if it is inconsistent.
 std::optional<HeapSnapshot> decode_keyframe_rows(const KeyframeMessage& keyframe, wire::Decompressor& decompressor);
 
 struct FooterMessage {
@@ -73,7 +73,7 @@ struct FooterMessage {
   std::uint64_t allocation_count = 0;
 };
 
-/// None when its columns differ in length.
+/// None if its columns differ in length.
 std::optional<FooterMessage> decode_footer(std::string_view message);
 
 }  // namespace memreel

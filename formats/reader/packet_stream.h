@@ -1,4 +1,4 @@
-// Finds the packets of a file one after the other, past damage.
+// Finds the packets of a file in sequence, skipping damage.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,23 @@
 
 namespace memreel {
 
-/// A packet whose CRC is right.
+/// A packet with a correct CRC.
 struct RawPacket {
   std::uint64_t offset = 0;
   std::uint64_t size = 0;  // head included
   std::string_view body;   // valid until the stream is used again
 };
 
-/// Reads packets in order. Where there is none, or one with a wrong CRC, it goes on at the next sync word.
+/// Reads packets in order. If there is none, or its CRC is wrong, continues at the next sync word.
 class PacketStream {
  public:
   static constexpr std::uint64_t whole_file = std::numeric_limits<std::uint64_t>::max();
 
-  /// `end`: read only what lies before it.
+  /// `end`: read only up to it.
   explicit PacketStream(std::shared_ptr<ByteFile> file, std::uint64_t offset = 0, std::uint64_t end = whole_file)
       : file_(std::move(file)), offset_(offset), end_(end) {}
 
-  /// None at the end of what the file holds now. An incomplete packet there is looked at again by the next call.
+  /// None at the current end of the file. The next call retries an incomplete packet there.
   Result<std::optional<RawPacket>> next();
 
   /// Continues at `offset`, where a packet is known to begin.
@@ -42,9 +42,9 @@ class PacketStream {
 
  private:
   std::uint64_t end();
-  /// The bytes at `offset`: `size` of them, or fewer at the end. Valid until the next call.
+  /// `size` bytes at `offset`, or fewer at the end. Valid until the next call.
   Result<std::string_view> view(std::uint64_t offset, std::size_t size);
-  /// Where the first head at or after `from` begins, or what may become one at the end; else the end.
+  /// The offset of the first head at or after `from`, or of a possible partial one at the end; else the end.
   Result<std::uint64_t> find_head(std::uint64_t from);
   void skip_to(std::uint64_t offset);
 
@@ -59,11 +59,10 @@ class PacketStream {
   std::uint64_t failed_crc_bytes_ = 0;
 };
 
-/// Fails when the file does not begin as a trace, be it a damaged one.
+/// Fails if the file does not begin like a trace, damaged or not.
 Result<void> check_beginning(ByteFile& file, const std::string& name);
 
-/// The packet that begins at `offset` and takes at most `size` bytes; none when it is damaged. Its body lies in
-/// `buffer`.
+/// The packet that begins at `offset` and takes at most `size` bytes; none if it is damaged. Its body is in `buffer`.
 Result<std::optional<RawPacket>> read_packet(ByteFile& file, std::uint64_t offset, std::uint64_t size,
                                              std::string& buffer);
 

@@ -1,4 +1,4 @@
-// Tables packets into tables.
+// Decodes Tables packets into tables.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@
 
 namespace memreel {
 
-/// What the row numbers in a file mean: in a concatenation, the rows of each trace follow those of the ones before it,
-/// and row 0 is common to all.
+/// Maps the row numbers in a file: in a concatenation, the rows of each trace follow those of the previous ones, and
+/// row 0 is common to all.
 struct RowSpace {
-  wire::RowCounts base;   // rows of the traces before
+  wire::RowCounts base;   // rows of earlier traces
   wire::RowCounts count;  // rows of this trace so far
 
-  /// The row that `row` of this trace is in the tables. Only when it has(row).
+  /// The row in the tables for `row` of this trace. Only if has(row).
   std::uint32_t operator()(wire::Table table, std::uint64_t row) const {
     return row == 0 ? 0 : static_cast<std::uint32_t>(row) + base[table];
   }
@@ -31,30 +31,30 @@ struct RowSpace {
 class TableReader {
  public:
   TableReader() = default;
-  /// Takes no more rows than that much memory holds.
+  /// Accepts no more rows than fit in that much memory.
   explicit TableReader(Bytes memory_limit) : memory_limit_(memory_limit) {}
 
   const Tables& tables() const { return tables_; }
   Tables take() && { return std::move(tables_); }
   const RowSpace& rows() const { return rows_; }
   std::uint64_t missing_rows() const { return missing_rows_; }
-  /// Of the rows so far, about.
+  /// Approximate memory of the rows so far.
   Bytes memory() const { return memory_; }
-  /// True once add() refused rows for which there is no memory.
+  /// True once add() refused rows for lack of memory.
   bool over_limit() const { return memory_ > memory_limit_; }
-  /// Stacks of more than max_stack_depth frames, which begin with the outermost frame that is left.
+  /// Stacks of more than max_stack_depth frames, cut to their inner frames.
   std::uint64_t cut_stacks() const { return cut_stacks_; }
 
   void set_memory_limit(Bytes limit) { memory_limit_ = limit; }
 
-  /// The next trace of a concatenation: its row numbers begin again.
+  /// The next trace of a concatenation begins: its row numbers restart.
   void begin_trace();
 
-  /// Adds the rows of a Tables message. False, with nothing added, when it is damaged.
+  /// Adds the rows of a Tables message. False, with nothing added, if it is damaged.
   bool add(std::string_view message, wire::Decompressor& decompressor);
 
-  /// Fills up with empty rows to what a packet says came before it, where a packet with rows was lost. False when they
-  /// are more than a reader should believe in.
+  /// Adds empty rows up to the number that a packet says came before it, when a packet with rows was lost. False if
+  /// that is implausibly many.
   bool fill_up_to(const wire::RowCounts& expected);
 
  private:

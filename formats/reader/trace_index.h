@@ -12,10 +12,10 @@
 
 namespace memreel {
 
-/// Where the packets of a trace are: from its footer, or by reading it through when it has none or is damaged.
+/// The positions of a trace's packets: from its footer, or by scanning if that is missing or damaged.
 ///
-/// Events are counted as they were recorded: those lost to damage count too, and those of a concatenation run on. In an
-/// undamaged trace that is their index in what load() returns, and allocations have the same ids as there.
+/// Events are counted as recorded: those lost to damage count too, and counts continue through a concatenation. In an
+/// undamaged trace that is their index in the result of load(), and allocation IDs are the same too.
 class TraceIndex {
  public:
   struct Block {
@@ -26,8 +26,8 @@ class TraceIndex {
     bool is_keyframe = false;
   };
 
-  /// Fails when the file can't be read or does not begin as a trace. A file that is being written is indexed as far as
-  /// it is there.
+  /// Fails if the file can't be read or does not begin like a trace. A file still being written is indexed up to its
+  /// current end.
   static Result<TraceIndex> open(std::shared_ptr<ByteFile> file, const std::string& name);
 
   const Tables& tables() const;
@@ -38,10 +38,10 @@ class TraceIndex {
   /// The state after exactly `events` events (clamped to the trace). Cost: one keyframe and the blocks after it, for
   /// each trace of a concatenation that begins before.
   ///
-  /// Damaged blocks between the keyframe and there are left out, and HeapSnapshot::missing_events counts their events:
-  /// what they allocated is then absent and what they freed still there. A later keyframe puts that right.
+  /// Damaged blocks after the keyframe are skipped, and HeapSnapshot::missing_events counts their events: what they
+  /// allocated is then missing and what they freed still live. A later keyframe corrects that.
   Result<HeapSnapshot> state_after(std::uint64_t events) const;
-  /// The state after the last event whose time is <= `time`, taking blocks to be ordered by time.
+  /// The state after the last event whose time is <= `time`, assuming that blocks are ordered by time.
   Result<HeapSnapshot> state_at(Nanoseconds time) const;
 
  private:

@@ -1,4 +1,4 @@
-// The packets of a file as one trace: what TraceReader and load() have in common.
+// The packets of a file as one trace: the common part of TraceReader and load().
 #pragma once
 
 #include <algorithm>
@@ -18,23 +18,23 @@
 
 namespace memreel {
 
-/// What is known of a block besides its events.
+/// A block's data other than its events.
 struct BlockSummary {
   std::uint64_t first_event = 0;
   std::uint64_t first_allocation = 0;
   std::vector<HeapState> state_after;
 };
 
-/// What the tables of a file of that many bytes may take, and its events: 256 times its size, since blocks of equal
-/// events are small, but 64 MiB at least and a quarter of the machine's memory at most.
+/// The memory limit for the tables and events of a file of this size: 256 times its size, since blocks of equal events
+/// are small, but at least 64 MiB and at most a quarter of the machine's memory.
 inline Bytes trace_memory_limit(std::uint64_t file_size) { return default_memory_limit({file_size}, 256, 64_MiB); }
 
 class TraceStream {
  public:
-  /// `memory_limit`: of the tables; 0: as the file's size suggests.
+  /// `memory_limit`: for the tables; 0: chosen from the file's size.
   static Result<TraceStream> open(std::shared_ptr<ByteFile> file, const std::string& name, Bytes memory_limit = {});
 
-  /// Appends the events of the next sound block to `events`. None at the end of what the file holds now.
+  /// Appends the events of the next intact block to `events`. None at the current end of the file.
   Result<std::optional<BlockSummary>> next(EventColumns& events);
 
   const Header& header() const { return header_; }
@@ -42,7 +42,7 @@ class TraceStream {
   Tables take_tables() && { return std::move(tables_).take(); }
   /// By default it grows with the file.
   Bytes memory_limit() const { return memory_limit_ == 0_B ? trace_memory_limit(packets_.file_size()) : memory_limit_; }
-  /// Of the tables.
+  /// Used by the tables.
   Bytes memory() const { return tables_.memory(); }
   const Losses& losses() const { return all_losses_; }
   const FoldedHistory& folded() const { return folded_; }
@@ -55,16 +55,16 @@ class TraceStream {
   /// Reads up to the first block, so that header and first tables are known.
   Result<void> read_beginning();
   Result<std::optional<RawPacket>> next_packet();
-  /// Takes in a packet; a summary when it was a block whose events were appended.
+  /// Processes a packet; returns a summary if it was a block whose events were appended.
   std::optional<BlockSummary> handle(const RawPacket& packet, EventColumns& events);
-  /// False when it is damaged.
+  /// False if it is damaged.
   bool set_folded(std::string_view message);
   std::optional<BlockSummary> read_block(std::string_view message, EventColumns& events);
   Error over_limit() const;
   void begin_trace(const Header& header);
   void set_losses(const Losses& losses);
   void count_cut_stacks();
-  /// The trace is known to have that many events up to here.
+  /// The trace is known to have this many events up to here.
   void expect_event(std::uint64_t event);
 
   std::string name_;
@@ -75,12 +75,12 @@ class TraceStream {
   AllocationNumbers allocations_;
   Header header_;
   bool has_header_ = false;
-  std::uint64_t events_before_ = 0;  // in the traces before this one of a concatenation
+  std::uint64_t events_before_ = 0;  // in earlier traces of a concatenation
   std::uint64_t next_event_ = 0;     // expected in this trace
   std::uint64_t events_read_ = 0;
   Losses losses_before_, losses_;
   FoldedHistory folded_;
-  Losses all_losses_;  // with the stacks that had to be cut
+  Losses all_losses_;  // including stacks that had to be cut
   ReadReport report_;
   std::uint64_t undecodable_packets_ = 0, undecodable_bytes_ = 0;
 };

@@ -1,5 +1,5 @@
-// Columns: packed varints (protobuf's encoding of `repeated uint64`), where a column of equal values shrinks to one of
-// them and a column of zeros to nothing.
+// Columns: packed varints (protobuf's encoding of `repeated uint64`), where a column of equal values shrinks to one
+// value and a column of zeros to nothing.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ constexpr std::int64_t unzigzag(std::uint64_t value) {
   return static_cast<std::int64_t>((value >> 1U) ^ (0 - (value & 1U)));
 }
 
-/// Writes `value` to `to`, which has room for 10 bytes; returns the place behind it.
+/// Writes `value` to `to`, which has room for 10 bytes; returns the position after it.
 inline char* put_varint(char* to, std::uint64_t value) {
   while (value >= 0x80) {
     *to++ = static_cast<char>(value | 0x80U);
@@ -54,7 +54,7 @@ class ColumnEncoder {
     return encode(values.size(), [values](std::size_t i) { return std::uint64_t{values[i]}; });
   }
 
-  /// As above, but with every value written: for lists whose length is known from them alone.
+  /// The same, but writes every value: for lists whose length is not known otherwise.
   template <class Get>
   std::string_view encode_all(std::size_t count, Get get) {
     reserve(count);
@@ -71,7 +71,7 @@ class ColumnEncoder {
   std::vector<char> buffer_;
 };
 
-/// Bytes behind a column that must be readable when it is read.
+/// Bytes after a column that must be readable while it is read.
 inline constexpr std::size_t column_padding = 8;
 
 /// How many varints end in `bytes`.
@@ -82,8 +82,8 @@ namespace detail {
 /// Reads a varint of nine bytes or more.
 std::uint64_t read_long_varint(const char*& from);
 
-/// Reads the varint at `from`, moves `from` behind it. Free of branches for values below 2^56: in a column whose values
-/// take one byte or two at random, every other branch would be predicted wrong.
+/// Reads the varint at `from` and advances `from`. Branchless for values below 2^56: in a column whose values randomly
+/// take one or two bytes, every other branch would be mispredicted.
 inline std::uint64_t read_varint(const char*& from) {
   std::uint64_t word = 0;
   std::memcpy(&word, from, sizeof word);
@@ -98,17 +98,17 @@ inline std::uint64_t read_varint(const char*& from) {
   return (word & 0x0000'0000'0FFF'FFFFU) | ((word & 0x0FFF'FFFF'0000'0000U) >> 4U);
 }
 
-/// Where the varint after the first `count` begins.
+/// The position of the varint after the first `count`.
 const char* skip_varints(const char* from, std::size_t count);
 
 }  // namespace detail
 
-/// Calls `store(i, value)` once for each i in 0 .. count - 1, in no particular order. False, without any call, when
+/// Calls `store(i, value)` once for each i in 0 .. count - 1, in no particular order. False, without any call, if
 /// `column` does not have `count` values.
 ///
-/// Where a varint begins is known only when the one before it has been looked at, so the processor would spend its time
-/// waiting. The column is therefore read from four places at once; that its number of values was counted before also
-/// spares every look for its end.
+/// The start of a varint is known only once the previous one has been examined, so the processor would spend its time
+/// waiting. The column is therefore read from four positions at once; counting its values beforehand also makes checks
+/// for its end unnecessary.
 template <class Store>
 bool read_column(std::string_view column, std::size_t count, Store store) {
   const char* from = column.data();

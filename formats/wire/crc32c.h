@@ -6,10 +6,10 @@
 
 namespace memreel::wire {
 
-/// With the processor's CRC instruction where there is one (about 10 bytes a nanosecond), else by tables.
+/// Uses the processor's CRC instruction if available (about 10 bytes per nanosecond), else tables.
 std::uint32_t crc32c(std::string_view bytes);
 
-/// By tables, on any machine.
+/// Uses tables, on any machine.
 std::uint32_t crc32c_portable(std::string_view bytes);
 
 }  // namespace memreel::wire

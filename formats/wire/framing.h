@@ -1,12 +1,12 @@
-// How packets lie in a file.
+// The layout of packets in a file.
 //
 //   offset  0      1            5           6..13        14          15..18   19
 //           0A     length       09          "MEMREEL\n"  15          CRC-32C  body
 //           tag    4-byte       tag of      sync word    tag of      little
 //                  varint       sync                     crc32c      endian
 //
-// That is ordinary protobuf (Trace.packet with its length, Packet.sync, Packet.crc32c), but with every field in a fixed
-// place: a reader that lost its way finds the next packet by its sync word.
+// This is ordinary protobuf (Trace.packet with its length, Packet.sync, Packet.crc32c), but with every field at a fixed
+// position: after damage, a reader finds the next packet by its sync word.
 #pragma once
 
 #include <cstddef>
@@ -21,14 +21,14 @@ inline constexpr std::size_t head_size = 19;
 inline constexpr std::string_view sync_word{"\x09MEMREEL\n", 9};  // with its tag
 inline constexpr std::size_t sync_offset = 5;
 
-/// Sizes beyond these are taken for damage before anything is allocated.
+/// Larger sizes are treated as damage before anything is allocated.
 inline constexpr std::size_t max_packet_size = std::size_t{64} << 20U;
 inline constexpr std::size_t max_content_size = std::size_t{16} << 20U;  // of a zstd frame, uncompressed
 inline constexpr std::size_t max_columns_size = std::size_t{4} << 20U;
 inline constexpr std::size_t max_events_per_block = 65536;
 
-/// The most that the rows of all Tables packets of a file can unpack to. They stay in memory, which this keeps in
-/// proportion to the file.
+/// The most that the rows of all Tables packets in a file can unpack to. They stay in memory, which this keeps in
+/// proportion to the file's size.
 constexpr std::uint64_t max_rows_size(std::uint64_t compressed_size) {
   return (std::uint64_t{64} << 20U) + 256 * compressed_size;
 }
@@ -40,13 +40,13 @@ struct PacketHead {
   std::size_t body_size() const { return packet_size - head_size; }
 };
 
-/// The head at the beginning of `bytes`; none when there is no well-formed one.
+/// The head at the start of `bytes`; none if it is not well-formed.
 std::optional<PacketHead> parse_head(std::string_view bytes);
 
-/// True when `bytes`, shorter than a head, may be the beginning of one.
+/// Whether `bytes`, shorter than a head, may be the start of one.
 bool may_become_head(std::string_view bytes);
 
-/// An empty packet: a head that seal_packet() fills in; the body is to be appended.
+/// An empty packet: a head for seal_packet() to fill in; append the body to it.
 std::string open_packet();
 
 /// Writes length and CRC into the head. The packet must not be larger than max_packet_size.

@@ -1,4 +1,4 @@
-// Reads the fields of a protobuf message of which nothing is known to be right.
+// Reads the fields of an untrusted protobuf message.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace memreel::wire {
 
-/// protozero's reader with typed field numbers, that throws protozero::exception also when a field has another wire
-/// type than it should (protozero itself takes that for a mistake of the program).
+/// protozero's reader with typed field numbers, which also throws protozero::exception if a field has the wrong wire
+/// type (protozero itself treats that as a programming error).
 template <class Field>
 class MessageReader {
  public:

@@ -1,4 +1,4 @@
-// How many rows the tables of a trace have.
+// The number of rows in each table of a trace.
 #pragma once
 
 #include <array>
@@ -10,8 +10,8 @@
 
 namespace memreel::wire {
 
-/// The tables in the order of the fields of the RowCounts message, which is also an order in which rows refer only to
-/// tables before their own, or to earlier rows.
+/// The tables in the order of the RowCounts message's fields, in which rows refer only to earlier tables, or to earlier
+/// rows of their own.
 enum class Table : std::uint8_t {
   strings,
   modules,
@@ -27,7 +27,7 @@ enum class Table : std::uint8_t {
 };
 inline constexpr std::size_t table_count = 11;
 
-/// Row 0 of each table is not counted. So a count is also the largest id in use.
+/// Row 0 of each table is not counted, so a count is also the largest ID in use.
 struct RowCounts {
   std::array<std::uint32_t, table_count> count{};
 
@@ -40,7 +40,7 @@ RowCounts row_counts(const Tables& tables);
 
 /// A RowCounts message.
 std::string encode(const RowCounts& counts);
-/// Throws protozero::exception when `message` is malformed.
+/// Throws protozero::exception if `message` is malformed.
 RowCounts decode_row_counts(std::string_view message);
 
 }  // namespace memreel::wire

@@ -1,4 +1,4 @@
-// zstd frames, with their working memory kept between calls.
+// zstd frames; working memory is kept between calls.
 #pragma once
 
 #include <memory>
@@ -26,13 +26,13 @@ class Compressor {
 
 class Decompressor {
  public:
-  /// How many bytes behind the content may be read (their values mean nothing).
+  /// How many bytes after the content may be read (their values are unspecified).
   static constexpr std::size_t padding = 16;
 
   Decompressor();
 
-  /// The content of a frame, valid until the next call; none unless it is exactly `size` bytes.
-  /// `size` is allocated: the caller bounds it.
+  /// The content of a frame, valid until the next call; none unless it is exactly `size` bytes. `size` bytes are
+  /// allocated: the caller must bound it.
   std::optional<std::string_view> decompress(std::string_view frame, std::size_t size);
 
  private:

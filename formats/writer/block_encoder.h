@@ -1,4 +1,4 @@
-// Events as EventBlock packets.
+// Encodes events as EventBlock packets.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace memreel {
 
-/// The columns of an EventColumns message, before packing. Which event has a value in which: trace.proto.
+/// The columns of an EventColumns message, before packing. trace.proto says which event has a value in which.
 struct PendingBlock {
   std::uint64_t first_event = 0;
   std::uint64_t first_allocation = 0;

@@ -1,4 +1,4 @@
-// One of the traces that a flight recorder writes side by side.
+// One of the traces that a flight recorder writes in parallel.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace memreel {
 
-/// What the files of a flight recorder may take together.
+/// The disk space for all files of a flight recorder.
 class DiskBudget {
  public:
   explicit DiskBudget(Bytes limit) : limit_(limit) {}
 
-  /// False when there is no room: nothing is taken then.
+  /// False if there is no room; nothing is taken then.
   bool take(std::size_t bytes) {
     if (bytes > limit_.count - used_) return false;
     used_ += bytes;
@@ -31,44 +31,44 @@ class DiskBudget {
   std::uint64_t used_ = 0;
 };
 
-/// A trace with tables of its own, of which it has only the rows that it refers to. Rows are named by the ids of the
-/// tables of all: `all`, which outlives it.
+/// A trace with its own tables, which have only the rows that it refers to. Callers use the IDs of the common tables
+/// `all`, which outlive it.
 class FlightGeneration {
  public:
   FlightGeneration(const Tables& all, std::unique_ptr<LiveFile> file, DiskBudget& budget, const Header& header,
                    const WriterOptions& options);
   FlightGeneration(const FlightGeneration&) = delete;
   FlightGeneration& operator=(const FlightGeneration&) = delete;
-  /// What it took of the budget is free again: the file is to be removed or replaced.
+  /// Returns its share of the budget: the file is about to be removed or replaced.
   ~FlightGeneration();
 
-  /// `event` has the ids of `all`, but its allocation is one of this trace's.
+  /// `event` has the IDs of `all`, except its allocation, which is this trace's.
   AllocationId append(Event event);
   void set_folded(FoldedHistory folded);
   TraceWriter& writer() { return writer_; }
 
-  /// What the heap, by its id in `all`, holds from devices.
+  /// What the heap, by its ID in `all`, holds from devices.
   Bytes reserved(HeapId heap) { return writer_.state_of(heaps_[heap]).reserved; }
 
-  /// What is held from devices, with the ids of `all`.
+  /// What is held from devices, with the IDs of `all`.
   std::vector<LiveSegment> segments() const;
 
   LiveFile& file() { return *file_; }
   std::uint64_t size() const { return file_->size(); }
-  /// Something found no room. What the file has is sound, but nothing is added any more.
+  /// Something did not fit. The file is intact, but nothing more is added.
   bool overflowed() const { return overflowed_; }
 
-  /// What the trace began with: what was live at `until`.
+  /// The trace's initial state: what was live at `until`.
   struct Base {
     Nanoseconds until{};
     std::uint64_t size = 0;    // bytes of the file
-    std::uint64_t folded = 0;  // events before it that are not there
+    std::uint64_t folded = 0;  // earlier events that are not in the trace
     std::uint64_t left_out = 0;
   };
   Base base;
 
  private:
-  /// Ids of this trace by those of all; 0: not there yet.
+  /// This trace's IDs by those of `all`; 0: not yet present.
   template <class Id>
   class Known {
    public:
@@ -110,7 +110,7 @@ class FlightGeneration {
   Known<MarkId> marks_;
   Known<SettingsId> settings_;
   std::vector<OriginId> origins_of_all_;  // by those of this trace
-  std::vector<StackId> callees_;          // while a stack is taken over
+  std::vector<StackId> callees_;          // while a stack is copied
 };
 
 }  // namespace memreel

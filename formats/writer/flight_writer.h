@@ -1,10 +1,10 @@
-// A trace that is written for ever in bounded space: a flight recorder. docs/flight-recorder.md explains it.
+// The flight recorder: writes a trace indefinitely, in bounded space. docs/flight-recorder.md explains it.
 //
-// The file is at every moment a sound trace of its own: what was live at some instant, with the times and stacks that
-// it had, sums of what had been before (folded.h), and all events since. When it has become half as long as it may
-// become, a second trace is begun beside it, from that instant on, and events are written to both. When there is no
-// more room for both, the second takes the name of the first, in one step. So nothing is ever read again or moved, and
-// between a third and two thirds of the space are the latest events.
+// At any moment the file is a valid trace: what was live at some instant, with the original times and stacks, sums of
+// what happened before (folded.h), and all events since. When it reaches half of its maximum length, a second trace is
+// started next to it, from that instant on, and events are written to both. When there is no more room for both, the
+// second is atomically renamed over the first. So nothing is ever read back or moved, and the latest events fill
+// between a third and two thirds of the space.
 #pragma once
 
 #include <array>
@@ -28,15 +28,15 @@ namespace memreel {
 struct FlightLimits {
   static constexpr Bytes least_size = 1_MiB;
 
-  Bytes size = 256_MiB;             // of all files together; least_size or more
-  std::optional<Nanoseconds> span;  // events of so long are kept, where `size` allows; none: as much as it allows
+  Bytes size = 256_MiB;             // of all files together; at least least_size
+  std::optional<Nanoseconds> span;  // how long events are kept, if `size` allows; none: as long as it allows
 };
 
 /// Memory: about 250 bytes for each live allocation, 120 for each of up to 2^20 sums, and tables with every distinct
 /// row ever interned.
 class FlightWriter final : public TraceOutput {
  public:
-  /// `file` is empty and lies at `path`. The second trace lies beside it, with ".next" added to the name.
+  /// `file` is empty and at `path`. The second trace is next to it, with ".next" appended to the name.
   FlightWriter(std::unique_ptr<LiveFile> file, std::filesystem::path path, unsigned mode, Header header,
                const FlightLimits& limits);
   ~FlightWriter() override;
@@ -47,13 +47,13 @@ class FlightWriter final : public TraceOutput {
   Result<void> flush() override;
   Result<void> finish() override;
 
-  /// The file with everything that was flushed. Until the next call of another function.
+  /// The file with everything flushed so far. Valid until another function is called.
   LiveFile& file() { return current_->file(); }
   Bytes disk_used() const { return budget_.used(); }
   std::uint64_t rotations() const { return rotations_; }
 
  private:
-  /// A live allocation. Its id for whoever appends is its place in kept_.
+  /// A live allocation. Its ID for callers is its index in kept_.
   struct Kept {
     bool used = false, pending = false;
     OriginId origin = OriginId::none;
@@ -78,11 +78,11 @@ class FlightWriter final : public TraceOutput {
   AllocationId append_alloc(const Event& event);
   AllocationId append_free(const Event& event);
   void append_other(const Event& event);
-  /// Where the allocation is that `event` frees; absent when it is not known.
+  /// The index of the allocation that `event` frees; absent if unknown.
   std::uint32_t freed_by(const Event& event) const;
   void end(std::uint32_t slot);
 
-  /// Begins the second trace and gives it its name when it is time for it.
+  /// Starts the second trace, and renames it over the first, when due.
   void rotate_when_due();
   void begin_next();
   void restate(FlightGeneration& generation);
@@ -107,7 +107,7 @@ class FlightWriter final : public TraceOutput {
   std::vector<std::uint32_t> empty_;
   FlatMap<Place, PlaceHash> by_place_;
   std::vector<Bytes> live_;                                     // by heap
-  std::map<SegmentPlace, Nanoseconds> segment_times_;           // when it was got; some are gone since restate()
+  std::map<SegmentPlace, Nanoseconds> segment_times_;           // when it was acquired; some are gone since restate()
   std::map<std::pair<EventKind, OriginId>, Event> last_words_;  // settings and samples
   OpenRanges ranges_;
   std::uint64_t events_ = 0;

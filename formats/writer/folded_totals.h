@@ -1,4 +1,4 @@
-// The sums that a flight recorder keeps of everything it has seen, in bounded memory however long it sees it.
+// A flight recorder's sums over everything it has seen, in bounded memory however long it runs.
 #pragma once
 
 #include <cstddef>
@@ -10,22 +10,23 @@
 
 namespace memreel {
 
-/// Per heap, stack and interval. Intervals begin at a second and become longer when there are more than most_intervals
-/// of them, or more rows than there is room for: 10 s, 1 min, 10 min, 1 h (from the fifth to the thirtieth day), 6 h,
-/// 1 day, and then four times as long each. When one interval alone has too many stacks, those that did least are
+/// Per heap, stack and interval. Intervals start at a second and lengthen whenever there are more than most_intervals
+/// of them, or more rows than there is room for: 10 s, 1 min, 10 min, 1 h (from the fifth to the thirtieth day), 6 h, 1
+/// day, and then four times as long each. If a single interval has too many stacks, the least active are summed up
+/// without a stack.
 /// summed up without a stack.
 class FoldedTotals {
  public:
   static constexpr std::uint32_t most_intervals = 720;
 
-  /// `most_rows`: 16 or more; memory is about 120 bytes for each.
+  /// `most_rows`: 16 or more; each takes about 120 bytes.
   explicit FoldedTotals(std::size_t most_rows) : most_rows_(most_rows) {}
 
-  // Times may go back a little: what is of an interval before the latest counts towards the latest.
+  // Times may go back slightly: what belongs to an earlier interval counts towards the latest.
   void allocated(Nanoseconds time, HeapId heap, StackId stack, Bytes size);
   void freed(Nanoseconds time, HeapId heap, StackId stack, Bytes size);
 
-  /// All of it so far, in the order of FoldedHistory, at most as many rows as there is room for.
+  /// The sums so far, in the order of FoldedHistory, with at most `most_rows` rows.
   FoldedHistory history(Nanoseconds until);
 
  private:
@@ -42,7 +43,7 @@ class FoldedTotals {
 
   FoldedRow& row(Nanoseconds time, Site site);
   void close_interval();
-  /// Until intervals and rows are few enough.
+  /// Merges until there are few enough intervals and rows.
   void shrink();
   void widen();
   void forget_smallest_stacks();
@@ -51,8 +52,8 @@ class FoldedTotals {
   bool began_ = false;
   Nanoseconds begin_{}, width_{std::chrono::seconds(1)};
   std::vector<FoldedRow> closed_;    // of earlier intervals, sorted
-  std::vector<FoldedRow> open_;      // of the latest
-  FlatMap<Site, SiteHash> in_open_;  // where its sites are
+  std::vector<FoldedRow> open_;      // of the latest interval
+  FlatMap<Site, SiteHash> in_open_;  // the index of each site in it
   std::uint32_t latest_ = 0;
 };
 

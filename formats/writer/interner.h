@@ -1,4 +1,4 @@
-// Tables that grow by rows which are not there yet.
+// Tables that grow by rows they don't have yet.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace memreel {
 
 class Interner {
  public:
-  /// The row equal to `value`, appended when there is none. `rows` is one of tables().
+  /// The row equal to `value`, appended if there is none. `rows` is one of tables().
   template <class Row, class Value>
   std::uint32_t intern(std::vector<Row>& rows, const Value& value) {
     return std::get<RowIndex<Row>>(indexes_).find_or_append(rows, value);
   }
 
-  /// Appends the rows that `tables` has beyond these, so that every id means the same in both.
+  /// Appends the rows that `tables` has beyond these, so that every ID means the same in both.
   void extend(const Tables& tables) {
     extend(tables_.strings, tables.strings);
     extend(tables_.modules, tables.modules);

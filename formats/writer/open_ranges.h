@@ -1,4 +1,4 @@
-// Which ranges the threads of a program have begun and not ended.
+// The ranges that a program's threads have begun and not ended.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,16 @@
 
 namespace memreel {
 
-/// Follows marks as readers pair them: an end is that of the latest range of its name that its thread has open, and of
-/// no range when there is none. Bounded: of a thread the `deepest` ranges are known, of all threads together `most`.
+/// Pairs marks as readers do: an end closes its thread's latest open range of that name, or nothing if there is none.
+/// Bounded: `deepest` ranges per thread, `most` in total.
 class OpenRanges {
  public:
   static constexpr std::size_t deepest = 64, most = 1024;
 
-  /// `mark` is an event of that kind with the ids of `tables`; those of one call are those of the next.
+  /// `mark` is a mark event with the IDs of `tables`, which must be consistent across calls.
   void see(const Event& mark, const Tables& tables);
 
-  /// Adds the marks that began them, those of a thread in order.
+  /// Adds the marks that began the open ranges, in order within each thread.
   void append_to(std::vector<Event>& events) const;
 
  private:

@@ -1,4 +1,4 @@
-// The packets that are neither tables nor events.
+// Packets other than tables and events.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ namespace memreel {
 std::string encode_header(const Header& header);
 std::string encode_losses(const Losses& losses);
 
-/// Of `rows`, some of those of `folded`: as many as a packet should hold are 2^17.
+/// Some `rows` of `folded`: a packet should hold at most 2^17.
 std::string encode_folded(const FoldedHistory& folded, std::span<const FoldedRow> rows, wire::Compressor& compressor);
 
-/// Empty when the state is larger than a reader would accept: keyframes only make seeking faster.
+/// Empty if the state is larger than a reader would accept: keyframes only speed up seeking.
 std::string encode_keyframe(const HeapSnapshot& snapshot, Nanoseconds time, wire::Compressor& compressor);
 
-/// Where the packets of a trace lie.
+/// The positions of a trace's packets.
 struct PacketDirectory {
   std::vector<std::uint32_t> field;
   std::vector<std::uint64_t> size;
@@ -31,7 +31,7 @@ struct PacketDirectory {
   std::vector<std::int64_t> first_time;  // ns
 };
 
-/// Empty when there are more packets than a reader would accept: it then finds them by itself.
+/// Empty if there are more packets than a reader would accept: it then finds them by scanning.
 std::string encode_footer(const PacketDirectory& packets, std::uint64_t event_count, std::uint64_t allocation_count);
 
 }  // namespace memreel

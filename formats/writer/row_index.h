@@ -11,7 +11,7 @@
 
 namespace memreel {
 
-/// The order-dependent mix of some integers.
+/// An order-dependent hash of some integers.
 template <class... Integers>
 constexpr std::uint64_t hash_all(Integers... values) {
   std::uint64_t hash = 0;
@@ -48,12 +48,12 @@ inline std::uint64_t hash_of(const Settings& row) {
   return hash;
 }
 
-/// A hash index over the rows of one table, which lie elsewhere. Beside each row number it keeps half of the row's
-/// hash, so that rows are compared only when they are almost certainly equal.
+/// A hash index over the rows of one table, which are stored elsewhere. Next to each row number it stores half of the
+/// row's hash, so that rows are compared only if they are almost certainly equal.
 template <class Row>
 class RowIndex {
  public:
-  /// The first row equal to `value`; appends one when there is none.
+  /// The first row equal to `value`; appends one if there is none.
   template <class Value>
   std::uint32_t find_or_append(std::vector<Row>& rows, const Value& value) {
     if (2 * (count_ + 1) > entries_.size()) grow(rows);
@@ -107,7 +107,7 @@ class RowIndex {
     }
   }
 
-  std::vector<Entry> entries_;  // as many as a power of two
+  std::vector<Entry> entries_;  // a power of two
   std::size_t count_ = 0;
 };
 

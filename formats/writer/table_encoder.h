@@ -1,4 +1,4 @@
-// Rows of the tables as Tables packets.
+// Encodes table rows as Tables packets.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace memreel {
 
-/// Longer texts are cut: one row must fit a packet.
+/// Longer texts are cut: a row must fit in a packet.
 inline constexpr std::size_t max_text_size = std::size_t{1} << 20U;
 
-/// A packet with rows that follow the first `sent` ones, as many as a packet should hold; adds them to `sent`. To be
-/// called until `sent` is row_counts(tables).
+/// A packet with the rows after the first `sent` ones, as many as a packet should hold; adds them to `sent`. Call it
+/// until `sent` equals row_counts(tables).
 std::string encode_tables(const Tables& tables, wire::RowCounts& sent, wire::Compressor& compressor);
 
 }  // namespace memreel

@@ -1,4 +1,4 @@
-// Where a recorder puts events in order: a trace (trace_writer.h), or one that forgets its oldest (flight_writer.h).
+// Where a recorder writes events: a trace (trace_writer.h), or a flight recorder's (flight_writer.h).
 #pragma once
 
 #include <memory>
@@ -14,14 +14,14 @@ namespace memreel {
 
 class Interner;
 
-/// One thread at a time. Events are appended in the order in which they happened; their times need not be monotone.
+/// One thread at a time. Events are appended in the order they happened; their times need not be monotonic.
 class TraceOutput {
  public:
   TraceOutput(const TraceOutput&) = delete;
   TraceOutput& operator=(const TraceOutput&) = delete;
   virtual ~TraceOutput();
 
-  // Interning: equal rows get equal ids, and a row of nothing but defaults gets id 0. Amortised O(1). The ids inside a
+  // Interning: equal rows get equal IDs, and a row with only default values gets ID 0. Amortised O(1). The IDs inside a
   // row must come from this output. Texts are cut at 1 MiB.
   StringId intern(std::string_view text);
   ModuleId intern(const Module& module);
@@ -37,24 +37,25 @@ class TraceOutput {
 
   const Tables& tables() const;
 
-  /// Adds an event. Events of kind `unknown` are ignored; fields that a kind does not have are not kept. For `alloc`,
-  /// `event.allocation` is ignored and the id given to it is returned, which names it until it is freed. For a free,
-  /// `allocation` may be none: it is then found from the heap of `origin` and `address`, and when nothing is live there
-  /// the event is kept as it is and counted as an unmatched free. Returns the allocation concerned, or none.
+  /// Adds an event. Events of kind `unknown` are ignored, as are fields that a kind does not have. For `alloc`,
+  /// `event.allocation` is ignored and the assigned ID is returned, which identifies the allocation until it is freed.
+  /// For a free, `allocation` may be none: it is then looked up by the heap of `origin` and `address`, and if nothing
+  /// is live there the event is kept unchanged and counted as an unmatched free. Returns the affected allocation, or
+  /// none.
   virtual AllocationId append(const Event& event) = 0;
 
   /// What `heap` holds after the events appended so far.
   virtual HeapState state_of(HeapId heap) const = 0;
 
-  /// What the trace lacks in all; written with the next block, or by finish(). Unmatched frees are counted here as
-  /// well: the larger of the two numbers is written.
+  /// The trace's total losses; written with the next block, or by finish(). Unmatched frees are also counted here: the
+  /// larger of the two numbers is written.
   virtual void set_losses(const Losses& losses) = 0;
 
-  /// Puts the events appended so far into the file, so that a reader (or a crash) finds them there. Does nothing when
-  /// there are none.
+  /// Writes the events appended so far to the file, so that a reader finds them there, even after a crash. Does nothing
+  /// if there are none.
   virtual Result<void> flush() = 0;
 
-  /// flush(), and what completes the file. Not to be used afterwards.
+  /// flush(), then completes the file. The output must not be used afterwards.
   virtual Result<void> finish() = 0;
 
  protected:

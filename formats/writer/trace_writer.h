@@ -1,4 +1,4 @@
-// Writes a trace: takes events one at a time, packs them into blocks of columns, interns what they point to.
+// Writes a trace: takes events one at a time, packs them into column blocks, interns what they refer to.
 #pragma once
 
 #include <cstdint>
@@ -32,27 +32,27 @@ class ByteSink {
   virtual Result<void> close() = 0;
 };
 
-/// Permissions of a recording: it holds the command line, and what a program is called inside.
+/// Permissions of a recording: it contains the command line, and a program's internal names.
 inline constexpr unsigned private_mode = 0600;
 
-/// A file that has its name only when it is complete: written under a temporary name beside `path` and renamed by
-/// close(); removed when the sink is destroyed before. A new file has `mode` less the umask; one that it replaces hands
-/// down its mode, and its owner where the system allows that. Through a symbolic link its target is replaced. What is
-/// no regular file (a device, a pipe) is written to. A live recording uses live_file_sink().
+/// A file that appears under its name only when complete: written under a temporary name next to `path` and renamed by
+/// close(); removed if the sink is destroyed earlier. A new file has `mode` less the umask; a replaced file's mode is
+/// kept, and its owner if the system allows. If `path` is a symbolic link, its target is replaced. Anything but a
+/// regular file (a device, a pipe) is written to directly. A live recording uses live_file_sink().
 Result<std::unique_ptr<ByteSink>> atomic_file_sink(const std::filesystem::path& path, unsigned mode = 0666);
 
-/// The file of a recording: readers may open it while it grows. It lies in a program that may close whatever is open,
-/// which is noticed and put right.
+/// The file of a recording: readers may open it while it grows. It is open in a program that may close any descriptor,
+/// which is detected and repaired.
 class LiveFile : public ByteSink {
  public:
   virtual std::uint64_t size() const = 0;  // bytes written
-  /// Takes another name, also that of a file which is there; a reader finds either the one or the other.
+  /// Renames the file, replacing an existing one; a reader finds either the old or the new one.
   virtual Result<void> rename(const std::filesystem::path& path) = 0;
-  /// The open file, for a moment. Errors: the program has closed it, and it can't be found again.
+  /// The open descriptor, for brief use. Errors: the program has closed it, and the file can't be reopened.
   virtual Result<int> descriptor() = 0;
 };
 
-/// With `mode` whatever the umask is. Fails when `path` exists.
+/// With exactly `mode`, ignoring the umask. Fails if `path` exists.
 Result<std::unique_ptr<LiveFile>> live_file_sink(const std::filesystem::path& path, unsigned mode = private_mode);
 
 /// Appends to `bytes`, which must outlive the sink.
@@ -62,10 +62,10 @@ struct WriterOptions {
   std::uint32_t events_per_block = 65536;       // 1 .. 65536
   std::uint64_t events_per_keyframe = 1 << 20;  // rounded up to whole blocks; 0: none
   int compression_level = 3;                    // zstd
-  bool encode_in_background = false;            // one block at a time on a thread of its own; the file is the same
+  bool encode_in_background = false;            // one block at a time on a separate thread; the file is identical
 };
 
-/// The first failure of the sink is kept: later calls do nothing and finish() returns it.
+/// The sink's first failure is kept: later calls do nothing and finish() returns it.
 class TraceWriter final : public TraceOutput {
  public:
   TraceWriter(std::unique_ptr<ByteSink> sink, const Header& header, WriterOptions options = {});
@@ -73,15 +73,15 @@ class TraceWriter final : public TraceOutput {
   TraceWriter& operator=(TraceWriter&&) noexcept;
   ~TraceWriter() override;
 
-  /// Appends the rows that `tables` has beyond those of this writer, so that every id means the same in both. For
-  /// writing again what a TraceReader reads: called before the events of each batch are appended, with flush() after
-  /// them, it reproduces a trace byte by byte. All rows so far must have come from earlier states of `tables`.
+  /// Appends the rows that `tables` has beyond this writer's, so that every ID means the same in both. To copy what a
+  /// TraceReader reads: called before each batch's events are appended, with flush() after them, it reproduces a trace
+  /// byte for byte. All rows so far must have come from earlier states of `tables`.
   void extend_tables(const Tables& tables);
 
-  /// The id of an allocation is its ordinal in the trace.
+  /// An allocation's ID is its ordinal in the trace.
   AllocationId append(const Event& event) override;
 
-  /// The allocation of `heap` that lives at exactly `address`: requested and not completed. None when there is none.
+  /// The allocation in `heap` at exactly `address`: requested and not completed. Else none.
   AllocationId live_at(HeapId heap, Address address) const;
 
   HeapState state_of(HeapId heap) const override;
@@ -91,10 +91,10 @@ class TraceWriter final : public TraceOutput {
 
   void set_losses(const Losses& losses) override;
 
-  /// The sums of what the trace does not have; written with the next block, or by finish(). Ids are this writer's.
+  /// The sums of what the trace does not have; written with the next block, or by finish(). IDs are this writer's.
   void set_folded(FoldedHistory folded);
 
-  /// Writes the events appended so far as a block of their own.
+  /// Writes the events appended so far as a separate block.
   Result<void> flush() override;
 
   /// flush(), the footer, and closes the sink.

@@ -1,18 +1,18 @@
-// The format "cupy.jsonl": what CuPy's DebugPrintHook prints.
+// The format "cupy.jsonl": the output of CuPy's DebugPrintHook.
 //
 //   {"hook":"alloc","device_id":0,"mem_size":512,"mem_ptr":150496608256}     the pool got this from cudaMalloc
 //   {"hook":"malloc","device_id":0,"size":24,"mem_size":512,"mem_ptr":150496608256,"pmem_id":"0x7f39200c5278"}
 //   {"hook":"free","device_id":0,"mem_size":512,"mem_ptr":150496608256,"pmem_id":"0x7f39200c5278"}
 //
-// Source: cupy/cuda/memory_hooks/debug_print.py of CuPy. Each device is a heap "cupy". The log doesn't say:
-// - when: a line takes a nanosecond, as in pool.jsonl;
-// - streams and threads: a hook sees those of the thread that entered it;
-// - what was given back to cudaFree: a segment ends when another one takes its addresses, and that is counted as a
-//   call that could not be observed;
-// - requests that failed.
+// Source: cupy/cuda/memory_hooks/debug_print.py of CuPy. Each device is a heap "cupy". The log does not state:
+// - times: a line takes a nanosecond, as in pool.jsonl;
+// - streams and threads: a hook sees only the thread that entered it;
+// - memory returned to cudaFree: a segment ends when another takes its addresses, which is counted as a call that could
+//   not be observed;
+// - failed requests.
 //
-// The hook prints to standard output unless told otherwise, so lines that are no records are skipped and counted as
-// unknown actions; when they are more than the records, it is another kind of file and an error.
+// The hook prints to standard output by default, so other lines are skipped and counted as unknown actions; if they
+// outnumber the records, the file is something else and an error.
 #pragma once
 
 #include <cstddef>

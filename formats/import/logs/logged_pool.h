@@ -1,4 +1,4 @@
-// A pool of which a log says what it handed out and took back, but not everything.
+// A pool whose log is incomplete: it states what the pool allocated and freed, but not everything.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@
 
 namespace memreel::logs {
 
-/// One heap of a trace, at the framework's level; a free is its own completion. Where an allocation or a segment
-/// appears where another one still is, the log lacks a free: that one ends, and `losses.hook_refused` counts it.
-/// Memory: what is live, and the segments.
+/// One heap of a trace, at the framework level; frees complete at once. If an allocation or a segment appears where
+/// another one still is, the log lacks a free: the older one ends, and `losses.hook_refused` counts it. Memory: live
+/// allocations, and the segments.
 class LoggedPool {
  public:
   LoggedPool(TraceWriter& writer, std::string_view name, std::int32_t device);
 
   HeapId heap() const { return heap_; }
 
-  /// Origin, time, address and size of `event` are the caller's.
+  /// The caller sets the origin, time, address and size of `event`.
   LineComplaint allocate(Event event, Losses& losses);
   LineComplaint free(Event event);
   LineComplaint add_segment(Event event, Losses& losses);
-  /// Gives back the oldest segment of event.size that nothing lives in; false when there is none.
+  /// Frees the oldest segment of event.size without live allocations; false if there is none.
   bool remove_idle_segment(Event event);
 
  private:

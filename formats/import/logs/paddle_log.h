@@ -1,19 +1,20 @@
-// The format "paddle.log": what PaddlePaddle's allocator says with GLOG_v=10.
+// The format "paddle.log": the log of PaddlePaddle's allocator with GLOG_v=10. Each line starts like the first:
 //
-//   I1207 23:45:28.132860 2778380 auto_growth_best_fit_allocator.cc:97] Allocate 100 bytes, aligned to 256, extra size
-//   0 I1207 23:45:28.133036 2778380 auto_growth_best_fit_allocator.cc:258] Not found and reallocate
-//   256(0x7fa263e00400), ... I1207 23:45:28.133040 2778380 auto_growth_best_fit_allocator.cc:160] Alloc 256 bytes, ptr
-//   = 0x7fa263e00400 I1207 23:45:29.000001 2778380 auto_growth_best_fit_allocator.cc:171] Free 256 bytes, ptr =
-//   0x7fa263e00400 I1207 23:45:29.000009 2778380 auto_growth_best_fit_allocator.cc:219] Free chunk with size 256
+//   I1207 23:45:28.132860 2778380 auto_growth_best_fit_allocator.cc:97]
+//   Allocate 100 bytes, aligned to 256, extra size 0
+//   Not found and reallocate 256(0x7fa263e00400), ...
+//   Alloc 256 bytes, ptr = 0x7fa263e00400
+//   Free 256 bytes, ptr = 0x7fa263e00400
+//   Free chunk with size 256
 //
-// Source: paddle/phi/core/memory/allocation/auto_growth_best_fit_allocator.cc; newer releases say ",
-// place=Place(gpu:1)" at the end. Each device is a heap "paddle"; a place that is none of a GPU's is left out. What was
-// requested is what the same thread said last, if its rounded size is the one; else the rounded size. A chunk that is
-// given back is named by its size alone: it is the oldest of that size that nothing lives in, as the allocator looks
-// for them. The log doesn't say streams.
+// Source: paddle/phi/core/memory/allocation/auto_growth_best_fit_allocator.cc; newer releases append ",
+// place=Place(gpu:1)". Each device is a heap "paddle"; places other than GPUs are left out. The requested size is the
+// one that the same thread logged last, if it rounds to the block's size; else the rounded size. A freed chunk is
+// identified only by its size: it is the oldest of that size without live allocations, in the allocator's own search
+// order. The log has no streams.
 //
-// Times count from the beginning of the year, whose days are those of a leap year, for the log doesn't say which.
-// All other lines are somebody else's and nothing of them is kept.
+// Times count from the start of the year, with the days of a leap year, as the log does not state the year. All other
+// lines come from elsewhere and are ignored.
 #pragma once
 
 #include <cstddef>
@@ -27,10 +28,10 @@
 
 namespace memreel::logs {
 
-/// Whether the allocator says something in the first lines.
+/// Whether the first lines contain allocator output.
 bool looks_like_paddle_log(std::span<const std::byte> beginning);
 
-/// Memory: what is live, the segments, and a number for each thread.
+/// Memory: live allocations, the segments, and a number for each thread.
 Result<void> import_paddle_log(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
                                const WriterOptions& options);
 

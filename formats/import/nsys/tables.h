@@ -1,4 +1,4 @@
-// What a database of Nsight Systems says about memory, in the importer's own terms.
+// The memory data in an Nsight Systems database, in the importer's own terms.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ struct MemoryRow {
   std::uint64_t bytes = 0;
   std::uint64_t pool = 0;  // address of the stream-ordered pool; 0: none
   std::int64_t correlation = 0;
-  std::int64_t call_chain = -1;  // of the API's call; -1: none
-  std::uint64_t tid = 0;         // of the API's call; 0: not known
+  std::int64_t call_chain = -1;  // of the API call; -1: none
+  std::uint64_t tid = 0;         // of the API call; 0: unknown
 };
 
 struct FrameRow {
@@ -49,20 +49,20 @@ struct RangeRow {
   std::int64_t end_ns = -1;  // -1: an instant
   std::uint64_t tid = 0;
   std::string text;
-  std::int64_t text_id = -1;  // in `strings`, when `text` is empty
+  std::int64_t text_id = -1;  // in `strings`, if `text` is empty
 };
 
 struct Tables {
   std::vector<MemoryRow> memory;  // by time, of one process
   std::map<std::int64_t, std::vector<FrameRow>> chains;
-  std::unordered_map<std::int64_t, std::string> strings;  // that are named
-  std::vector<RangeRow> ranges;                           // of that process
+  std::unordered_map<std::int64_t, std::string> strings;  // only those referred to
+  std::vector<RangeRow> ranges;                           // of the same process
   std::uint64_t process = 0;
   std::uint64_t others = 0;      // rows of other processes
-  std::uint64_t incomplete = 0;  // rows that lack something
+  std::uint64_t incomplete = 0;  // rows with missing fields
 };
 
-/// Errors: the table of memory events is not there, the file is damaged, or holds more than `limit`.
+/// Errors: there is no table of memory events, or the file is damaged or exceeds `limit`.
 Result<Tables> read_tables(const sqlite::Database& database, Bytes limit);
 
 }  // namespace memreel::nsys

@@ -1,4 +1,4 @@
-// A line of a pool's log (pool_log.h).
+// One line of a pool log (pool_log.h).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct FrameText {
   std::uint64_t line = 0;
 };
 
-/// What an object says. Keys that are not known are in `others` if they hold a text, a number or a truth value.
+/// The contents of an object. Unknown keys are in `others` if their value is a string, a number or a boolean.
 struct Line {
   std::string op, name, metadata;
   std::optional<std::uint64_t> id, size, ptr, stream, thread, device, time;
@@ -23,8 +23,8 @@ struct Line {
   std::vector<std::pair<std::string, std::string>> others;
 };
 
-/// Reads one line; the texts of `into` are reused. False: it is no JSON object with these keys. What is nested deeper
-/// than a stack is passed over.
+/// Reads one line; reuses the strings of `into`. False: it is not a JSON object with these keys. Skips anything nested
+/// deeper than a stack.
 bool parse(std::string_view text, Line& into);
 
 }  // namespace memreel::pool_log

@@ -1,5 +1,5 @@
-// The format "pool.jsonl": what a pool did, one JSON object a line. It is ours, and the simplest way to have one's own
-// allocator analysed: every language writes it in ten lines. docs/pool-log.md shows one.
+// The format "pool.jsonl": a pool's log, one JSON object per line. It is memreel's own, and the simplest way to have
+// your own allocator analysed: any language writes it in ten lines. docs/pool-log.md has an example.
 //
 //   {"op": "config", "kind": "rmm.pool", "initial": "64MiB"}    first, optional: which allocator, and how made
 //   {"op": "up", "size": 67108864, "ptr": 140489856647168}      the pool got this from its parent (cudaMalloc)
@@ -11,15 +11,15 @@
 //   {"op": "trim"}                                              unused memory was to be given back
 //   {"op": "begin", "name": "step"}  {"op": "end", "name": "step"}   ranges of the program
 //
-// Any line may have "time" (nanoseconds; without it lines count as one each), "thread", "metadata" (what the program
-// says of it), and "stack": frames as {"function": "f", "file": "train.py", "line": 39}, innermost first. `config` may
-// have "device"; what it holds besides are settings, which `verify` knows for the allocators of this project. `stream`
-// is any number that tells streams apart, such as a handle; 0 is the default one; a free without it is on that of its
-// allocation. `up` and `down` that belong to a request stand before its `alloc`. An `up` with "ptr" null was refused;
-// what matters of it is what became of the request.
+// Any line may have "time" (nanoseconds; by default a line counts as one), "thread", "metadata" (the program's own
+// note), and "stack": frames as {"function": "f", "file": "train.py", "line": 39}, innermost first. `config` may have
+// "device"; its other keys are settings, which `verify` understands for this project's allocators. `stream` is any
+// number that identifies a stream, such as a handle; 0 is the default stream; a free without it is on its allocation's
+// stream. `up` and `down` that belong to a request precede its `alloc`. An `up` with "ptr" null was refused; only the
+// request's outcome matters.
 //
-// A last line that was cut off is skipped and counted as an unknown action, as are lines with another "op"; frees of
-// unknown ids are unmatched frees. Everything else that is wrong is an error that names its line.
+// A truncated last line is skipped and counted as an unknown action, as are lines with another "op"; frees of unknown
+// IDs are unmatched frees. Any other problem is an error that names its line.
 #pragma once
 
 #include <cstddef>
@@ -33,10 +33,10 @@
 
 namespace memreel::pool_log {
 
-/// Whether the first line is one of these. Of a line of more bytes, whether its first key is "op".
+/// Whether the first line is one of these. If it is too long, whether its first key is "op".
 bool looks_like_pool_log(std::span<const std::byte> beginning);
 
-/// Memory: what is live.
+/// Memory: live allocations.
 Result<void> import_pool_log(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
                              const WriterOptions& options);
 

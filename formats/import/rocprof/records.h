@@ -1,4 +1,4 @@
-// Records of memory, whatever file they come from.
+// Memory records, from any of the file formats.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ namespace memreel::rocprof {
 enum class Kind : std::uint8_t { real, virtual_memory, scratch };
 
 struct Record {
-  std::int64_t time_ns = 0;  // of an allocation its end, of a free its beginning
+  std::int64_t time_ns = 0;  // the end of an allocation call, or the start of a free call
   std::uint64_t address = 0, size = 0;
-  std::uint64_t thread = 0;  // 0: not known
+  std::uint64_t thread = 0;  // 0: unknown
   std::int32_t device = 0;   // -1: host memory; of allocations only
   bool is_free = false;
   Kind kind = Kind::real;
@@ -28,11 +28,11 @@ class Records {
  public:
   Records(std::string where, Bytes limit) : where_(std::move(where)), limit_(limit) {}
 
-  /// Errors: what no device has, or more than the limit.
+  /// Errors: impossible values, or more than the limit.
   Result<void> add(const Record& record);
   void skip() { ++skipped_; }
 
-  /// Errors: there was none.
+  /// Errors: there were no records.
   Result<void> write(const Header& header, std::unique_ptr<ByteSink> sink, const WriterOptions& options);
 
  private:
@@ -40,7 +40,7 @@ class Records {
   Bytes limit_;
   std::vector<Record> records_;
   TotalBytes total_;
-  std::uint64_t skipped_ = 0;  // records that lack something, or are of another kind
+  std::uint64_t skipped_ = 0;  // records with missing fields, or of another kind
 };
 
 }  // namespace memreel::rocprof

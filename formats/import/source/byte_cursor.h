@@ -18,20 +18,20 @@
 
 namespace memreel {
 
-/// A failure of the stream shows as its end; the error is then kept in failure().
+/// A stream failure looks like the end of data; the error is in failure().
 class ByteCursor {
  public:
   /// `on_progress` may be empty.
   ByteCursor(OpenedFile file, std::function<void(ImportProgress)> on_progress)
       : file_(std::move(file)), on_progress_(std::move(on_progress)), buffer_(capacity) {}
 
-  /// Up to `count` (at most 64 Ki) of the bytes ahead without taking them; fewer only at the end.
+  /// Up to `count` (at most 64 Ki) of the next bytes without consuming them; fewer only at the end.
   std::span<const std::byte> peek(std::size_t count) {
     ensure(count);
     return std::span(buffer_).subspan(at_, std::min(count, end_ - at_));
   }
 
-  /// The bytes ahead that are in memory already: none at the beginning and at the end.
+  /// The next bytes that are already in memory: none at the beginning and at the end.
   std::span<const std::byte> at_hand() const { return std::span(buffer_).subspan(at_, end_ - at_); }
 
   /// Reads a little-endian number; false when the data ends before its last byte.
@@ -44,7 +44,7 @@ class ByteCursor {
     return true;
   }
 
-  /// Takes at least one and at most `most` bytes that lie in one piece; empty at the end. Valid until the next call.
+  /// Consumes at least one and at most `most` contiguous bytes; empty at the end. Valid until the next call.
   std::span<const std::byte> take(std::uint64_t most) {
     if (at_ == end_ && !refill()) return {};
     const auto piece = std::span(buffer_).subspan(at_, std::min<std::uint64_t>(most, end_ - at_));
@@ -52,13 +52,13 @@ class ByteCursor {
     return piece;
   }
 
-  /// Of the file as stored, compressed or not.
+  /// The file's stored size, compressed or not.
   std::uint64_t stored_size() const { return file_.stored_size; }
   /// Offset of the next byte in the uncompressed data.
   std::uint64_t position() const { return before_ + at_; }
-  /// Where these bytes lie as they are; empty when they come from elsewhere, or are compressed there.
+  /// The file with these bytes at the same offsets; empty if they come from elsewhere, or are compressed.
   const std::filesystem::path& file() const { return file_.file; }
-  /// Of what is made of the bytes.
+  /// For what is built from the bytes.
   Bytes memory_limit() const { return file_.memory_limit; }
   const std::string& where() const { return file_.where; }
   const std::optional<Error>& failure() const { return failure_; }

@@ -1,4 +1,4 @@
-// The bytes of a file from beginning to end, decompressed on the way.
+// The bytes of a file from beginning to end, decompressed on the fly.
 #pragma once
 
 #include <cstddef>
@@ -26,26 +26,26 @@ class ByteStream {
   ByteStream& operator=(const ByteStream&) = delete;
   virtual ~ByteStream() = default;
 
-  /// Fills `into` from its beginning and returns how many bytes there were: fewer than asked for only at the end, where
-  /// it is 0 from then on. Errors: the file can't be read, or its compressed data is damaged or cut off.
+  /// Fills `into` from its start and returns the number of bytes: fewer than requested only at the end, and 0 from then
+  /// on. Errors: the file can't be read, or its compressed data is damaged or truncated.
   virtual Result<std::size_t> read(std::span<std::byte> into) = 0;
-  /// How many bytes of the file as stored have been taken in so far.
+  /// How many bytes of the stored file have been consumed so far.
   virtual std::uint64_t stored_position() const = 0;
 };
 
-/// A file that decompresses itself: xz, gzip and zstd are told by their first bytes, members may follow one another as
-/// the tools of these formats allow.
+/// A transparently decompressed file: xz, gzip and zstd are recognised by their first bytes; members may be
+/// concatenated, as these formats' tools allow.
 struct OpenedFile {
   std::unique_ptr<ByteStream> bytes;
   std::uint64_t stored_size = 0;
   bool compressed = false;
-  std::string where;           // for Error::where: says when offsets are those of the uncompressed data
-  Bytes memory_limit;          // of what is made of it
-  std::filesystem::path file;  // for formats that are read by offset; empty: `bytes` are not those of a file
+  std::string where;           // for Error::where: notes when offsets are those of the uncompressed data
+  Bytes memory_limit;          // for what is built from it
+  std::filesystem::path file;  // for formats read by offset; empty: `bytes` do not come directly from a file
 };
 
-/// `memory_limit`: how many bytes it may decompress to; by default (0) 64 times its size, but 256 MiB at least and a
-/// quarter of the machine's memory at most.
+/// `memory_limit`: maximum decompressed size in bytes; default (0): 64 times the file's size, but at least 256 MiB and
+/// at most a quarter of the machine's memory.
 Result<OpenedFile> open_bytes(const std::filesystem::path& file, Bytes memory_limit = {});
 
 }  // namespace memreel

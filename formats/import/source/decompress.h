@@ -13,12 +13,11 @@ namespace memreel {
 
 enum class Compression : std::uint8_t { none, xz, gzip, zstd };
 
-/// Told by the magic numbers of the three formats.
+/// Recognised by the three formats' magic numbers.
 Compression compression_of(std::span<const std::byte> beginning);
 
-/// The decompressed content of `stored`, which is known to errors as `name`. Memory: one buffer and what the format's
-/// decoder needs, at most 256 MiB. `compression` is not none.
-/// Reading fails once there are more than `most` bytes.
+/// The decompressed content of `stored`, which errors call `name`. Memory: one buffer plus the decoder's own, at most
+/// 256 MiB. `compression` is not none. Reading fails beyond `most` bytes.
 std::unique_ptr<ByteStream> decompress(Compression compression, std::unique_ptr<ByteStream> stored, std::string name,
                                        Bytes most);
 

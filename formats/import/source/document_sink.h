@@ -1,4 +1,4 @@
-// Where the parsers of documents (pickle, JSON) hand over what they read.
+// Receives what the document parsers (pickle, JSON) read.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace memreel {
 
-/// Receives the long part of a document piece by piece while it is read, so that it need never be in memory as a whole:
-/// the items of the lists root[streamed_key()][i], where root is a dict and root[streamed_key()] a list.
+/// Receives the long part of a document piece by piece while it is read, so that it is never in memory as a whole: the
+/// items of the lists root[streamed_key()][i], where root is a dict and root[streamed_key()] a list.
 class DocumentSink {
  public:
   DocumentSink() = default;
@@ -20,8 +20,8 @@ class DocumentSink {
   virtual ~DocumentSink() = default;
 
   virtual std::string_view streamed_key() const = 0;
-  /// The next items of the list `i`, in order. Their storage is recycled afterwards: they must be use()d, along with
-  /// what they contain and shares. `list` must be use()d too.
+  /// The next items of list `i`, in order. Their storage is recycled afterwards: they must be use()d, along with their
+  /// unshared and shared contents. `list` must be use()d too.
   virtual Result<void> take(std::size_t i, Value list, std::span<const Value> items) = 0;
 };
 

@@ -1,4 +1,4 @@
-// The characters of a JSON document, and what its parser says of it.
+// The characters of a JSON document, and the parser's errors.
 #pragma once
 
 #include <cstddef>
@@ -32,11 +32,11 @@ class JsonCharacters {
   JsonCharacters& operator++() {
     blanks_ = is_blank() ? blanks_ + 1 : 0;
     bytes_->take(1);
-    // The parser keeps all that it has seen since the last token.
+    // The parser keeps everything it has seen since the last token.
     while (blanks_ > most_blanks && !ended() && is_blank()) bytes_->take(1);
     return *this;
   }
-  /// Only against the end.
+  /// Only for comparison with the end.
   friend bool operator==(const JsonCharacters& a, const JsonCharacters& b) { return a.ended() == b.ended(); }
   friend bool operator!=(const JsonCharacters& a, const JsonCharacters& b) { return !(a == b); }
 
@@ -49,7 +49,7 @@ class JsonCharacters {
   std::size_t blanks_ = 0;  // in a row
 };
 
-/// What the parser found wrong where `bytes` are.
+/// A parser error at the position of `bytes`.
 inline Error json_error(const ByteCursor& bytes, const nlohmann::json::exception& what) {
   // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while ...": from "line" on.
   const std::string_view text = what.what();

@@ -1,4 +1,4 @@
-// A JSON document of any size, seen scalar by scalar: for formats of which a few members matter.
+// Reads a JSON document of any size scalar by scalar: for formats in which only a few members matter.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,17 @@
 
 namespace memreel {
 
-/// null, a truth value, a number, or a text, which lives until the call that it is given to returns.
+/// null, a boolean, a number, or a string, which is valid during the call that receives it.
 using JsonScalar = std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string_view>;
 
-/// A whole number that is not negative.
+/// A non-negative integer, or none.
 std::optional<std::uint64_t> as_unsigned(const JsonScalar& value);
 std::optional<std::int64_t> as_signed(const JsonScalar& value);
 std::optional<double> as_number(const JsonScalar& value);
-/// Empty when it is none.
+/// Empty if it is not a string.
 std::string_view as_text(const JsonScalar& value);
 
-/// Is told where it is by a path: keys with a dot between them, and "[]" for an item of a list:
-/// "traceEvents[].args.Bytes".
+/// Receives each scalar's path: keys separated by dots, and "[]" for a list item: "traceEvents[].args.Bytes".
 class JsonVisitor {
  public:
   JsonVisitor() = default;
@@ -32,15 +31,15 @@ class JsonVisitor {
   virtual ~JsonVisitor() = default;
 
   virtual Result<void> scalar(std::string_view path, const JsonScalar& value) = 0;
-  /// An object ends. Lists end without a word.
+  /// An object ends. The end of a list is not reported.
   virtual Result<void> end_object(std::string_view path) = 0;
 };
 
-/// Reads the document that begins at `bytes`. Memory: the longest text, and the path. Errors: those of the visitor, to
-/// which where and the byte are added, and what is no JSON or nests more than 256 deep.
+/// Reads the document that begins at `bytes`. Memory: the longest string, and the path. Errors: the visitor's, with the
+/// position added; invalid JSON; nesting deeper than 256.
 Result<void> visit_json(ByteCursor& bytes, JsonVisitor& visitor);
 
-/// The same of a text. False when it is no JSON, nests deeper, or the visitor has an error.
+/// The same for a string. False if it is not JSON, nests deeper, or the visitor returns an error.
 bool visit_json(std::string_view text, JsonVisitor& visitor);
 
 }  // namespace memreel

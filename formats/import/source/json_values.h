@@ -1,4 +1,4 @@
-// Reads JSON into the values that pickles are read into.
+// Reads JSON into the same values as pickles.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace memreel {
 
-/// Whether the first byte that is not white space opens an object or an array that some value or its end follows.
+/// Whether the first non-whitespace byte opens an object or array, followed by a value or its end.
 bool looks_like_json(std::span<const std::byte> beginning);
 
-/// Reads the document that begins at `bytes` and returns its root. What `sink` streams is handed on item by item and
-/// forgotten, so memory is bounded by the rest of the document. Errors name the byte.
+/// Reads the document that begins at `bytes` and returns its root. What `sink` streams is passed on item by item and
+/// discarded, so memory is bounded by the rest of the document. Errors name the byte.
 Result<Value> parse_json(ByteCursor& bytes, ValueArena& arena, DocumentSink& sink);
 
 }  // namespace memreel

@@ -16,7 +16,7 @@ class Lines {
 
   explicit Lines(ByteCursor& bytes) : bytes_(bytes) {}
 
-  /// False at the end, and when the line is too long or the file can't be read.
+  /// False at the end, and if the line is too long or the file can't be read.
   bool next() {
     line_.clear();
     ++number_;
@@ -32,11 +32,11 @@ class Lines {
     return any;
   }
 
-  /// Without its end. Valid until the next call.
+  /// Without its line ending. Valid until the next call.
   std::string_view text() const { return line_; }
-  /// From 1 on.
+  /// From 1.
   std::uint64_t number() const { return number_; }
-  /// Whether the line ends as lines do: the last one of a file that was cut off does not.
+  /// Whether the line has a line ending: the last one of a truncated file does not.
   bool ended() const { return ended_; }
   bool too_long() const { return too_long_; }
 

@@ -1,4 +1,4 @@
-// Reads a log in which other output may stand among the records.
+// Reads a log in which other output may be mixed with the records.
 #pragma once
 
 #include <algorithm>
@@ -14,16 +14,16 @@
 
 namespace memreel {
 
-/// What is wrong with a line that is no record: "the time is not HH:MM:SS.ffffff". Null: nothing.
+/// Why a line is not a record: "the time is not HH:MM:SS.ffffff". Null: it is one.
 using LineComplaint = const char*;
 
-/// Of a line that is no record and need not be one: nothing is wrong with it. Told by being empty.
+/// For a line that is legitimately not a record. Recognised by being empty.
 inline constexpr LineComplaint not_a_record = "";
 
-/// What came of the lines of a log.
+/// The outcome for the lines of a log.
 struct LineTally {
   std::uint64_t lines = 0, records = 0, skipped = 0;
-  /// The first that was skipped.
+  /// The first skipped line.
   std::uint64_t bad_line = 0, bad_offset = 0;
   LineComplaint complaint = nullptr;
 
@@ -38,16 +38,16 @@ struct LineTally {
   }
 };
 
-/// An error when nothing is a record, or when more lines than not were skipped: then it is another kind of file.
-/// `remedy`: what the lines of such a log look like.
+/// An error if there are no records, or more than half of the lines were skipped: then the file is something else.
+/// `remedy`: what lines of such a log look like.
 Result<void> judge(const LineTally& tally, const std::string& where, const std::string& remedy);
 
 inline std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Hands each line without its end to `take`, which says what is wrong with it. `take` gets its number as well, from 1
-/// on. Lines of more than 64 KiB are no records and are not kept in memory.
+/// Passes each line without its line ending to `take`, with its number from 1; `take` returns what is wrong with it.
+/// Lines longer than 64 KiB are not records and are not kept in memory.
 template <class Take>
 class LogLines {
  public:
@@ -106,7 +106,7 @@ class LogLines {
   LineTally tally_;
 };
 
-/// The first lines of a file, for those who judge by them: hands each to `is_record` until one is.
+/// For format detection: passes each of a file's first lines to `is_record` until it returns true.
 template <class IsRecord>
 bool has_record(std::span<const std::byte> beginning, IsRecord is_record) {
   std::string_view text = text_of(beginning);

@@ -6,7 +6,7 @@
 
 namespace memreel {
 
-/// Those that build plain data. All others are refused.
+/// The opcodes that build plain data. All others are refused.
 enum class PickleOpcode : std::uint8_t {
   mark = '(',
   stop = '.',

@@ -1,4 +1,4 @@
-// Reading and decompressing beside whoever wants the bytes.
+// Reads and decompresses on a separate thread.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace memreel {
 
-/// The bytes of `stream`, read on a thread of its own up to a mebibyte ahead. Errors come in their place in the
-/// sequence. `stored_position` is that of what was read from here, not of what was read ahead.
+/// The bytes of `stream`, read on its own thread up to a mebibyte ahead. Errors appear at their position in the
+/// sequence. `stored_position` counts what was consumed here, not what was read ahead.
 std::unique_ptr<ByteStream> read_ahead(std::unique_ptr<ByteStream> stream);
 
 }  // namespace memreel

@@ -1,4 +1,4 @@
-// Short texts of a document that came lately.
+// A cache of a document's recent short texts.
 #pragma once
 
 #include <array>
@@ -11,11 +11,11 @@
 
 namespace memreel {
 
-/// Pickles repeat a text for every object that had a string of its own, as each entry of a history has the name of its
-/// action.
+/// Pickles repeat a text for every object with its own string: each entry of a history, for example, has the name of
+/// its action.
 class RecentTexts {
  public:
-  /// A text of at most 16 bytes. What follows its `length` bytes is 0.
+  /// A text of at most 16 bytes. Bytes beyond `length` are 0.
   struct Text {
     std::uint64_t first = 0, second = 0;
     std::uint64_t length = 0;
@@ -37,7 +37,7 @@ class RecentTexts {
     friend bool operator==(const Text&, const Text&) = default;
   };
 
-  /// Its value when it came lately; null otherwise.
+  /// Its value if recently seen, else null.
   const Value* find(const Text& text) const {
     const Known& known = known_[slot_of(text)];
     return known.text == text ? &known.value : nullptr;
@@ -46,7 +46,7 @@ class RecentTexts {
 
  private:
   struct Known {
-    Text text{.length = Text::most + 1};  // none has that length
+    Text text{.length = Text::most + 1};  // no text has that length
     Value value;
   };
   static constexpr unsigned slots_log2 = 7;

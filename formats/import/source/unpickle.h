@@ -1,4 +1,4 @@
-// Reads a pickle of plain data. Nothing in it is ever executed: opcodes that name, call or build anything but numbers,
+// Reads a pickle of plain data. Never executes anything in it: opcodes that import, call or build anything but numbers,
 // texts, lists, tuples and dicts are refused.
 #pragma once
 
@@ -10,10 +10,10 @@
 namespace memreel {
 
 /// Reads the pickle (protocol 2 to 5) that begins at `bytes` and returns its root value. What `sink` streams is missing
-/// from that value: those lists are used.
+/// from that value: those lists are marked used.
 ///
 /// Errors name the opcode and its byte. Memory: the values, the memo and the stack, each at most a constant multiple of
-/// the bytes read; sizes that the pickle declares are never believed before their bytes are there.
+/// the bytes read; sizes declared in the pickle are not trusted before their bytes have arrived.
 Result<Value> unpickle(ByteCursor& bytes, ValueArena& arena, DocumentSink& sink);
 
 }  // namespace memreel

@@ -1,6 +1,6 @@
 // The values of a parsed document (pickle or JSON): numbers, texts, lists and dictionaries, eight bytes each, in one
-// arena. Values may be shared and may even contain themselves; nothing here follows references, so neither costs
-// anything.
+// arena. Values may be shared and may even contain themselves: nothing here follows references, so neither is a
+// problem.
 #pragma once
 
 #include <bit>
@@ -30,7 +30,7 @@ enum class ValueKind : std::uint8_t {
   dict,
 };
 
-/// "an integer", "a list": for error texts.
+/// For error messages: "an integer", "a list".
 std::string_view described(ValueKind kind);
 
 /// A number of up to 61 bits, a constant, or a reference to an object of the arena that made it.
@@ -55,14 +55,14 @@ class Value {
 
 /// Owns the values of one document.
 ///
-/// An object is a header of 8 bytes; the items of containers lie in a second array, texts in a third. Two ways lead to
-/// memory that does not grow with the document: an object that has been dealt with is marked `used` and keeps only a
-/// number for its later references, and the items of used objects are reclaimed by recycle().
+/// An object is an 8-byte header; the items of containers are in a second array, texts in a third. Two mechanisms keep
+/// memory from growing with the document: a processed object is marked `used` and keeps only a number for later
+/// references to it, and recycle() reclaims the items of used objects.
 class ValueArena {
  public:
   static constexpr Bytes no_limit{std::numeric_limits<std::uint64_t>::max()};
 
-  /// `document_size` (bytes; 0: not known) tells how much is likely to come. Beyond `memory_limit` bytes it is full().
+  /// `document_size` (bytes; 0: unknown) is used to reserve memory. Beyond `memory_limit` bytes the arena is full().
   explicit ValueArena(std::uint64_t document_size = 0, Bytes memory_limit = no_limit);
 
   // ---- making values
@@ -79,7 +79,7 @@ class ValueArena {
   }
   Value number(double value);
   Value huge_integer() { return make(ValueKind::huge_integer); }
-  /// A container without items. Fails (none) only when the document has more than 2^32 objects, see full().
+  /// A container without items. Returns none only if the document has more than 2^32 objects, see full().
   Value make(ValueKind kind) {
     if (objects_.size() >= most_) {
       full_ = true;
@@ -88,7 +88,7 @@ class ValueArena {
     objects_.emplace_back().kind = kind;
     return reference(objects_.size() - 1);
   }
-  /// A text that is given in pieces: begin_text(), any number of add_text(), end_text().
+  /// A text built from pieces: begin_text(), any number of add_text(), end_text().
   void begin_text() {
     make(ValueKind::text);
     if (full_) return;
@@ -108,15 +108,15 @@ class ValueArena {
     return reference(objects_.size() - 1);
   }
 
-  /// Appends to a list, or keys and values in turn to a dict. `items` is not part of this arena.
-  /// False when the container is already used, or would exceed what the arena can hold.
+  /// Appends to a list, or alternating keys and values to a dict. `items` is not part of this arena. False if the
+  /// container is already used, or would exceed the arena's limits.
   [[nodiscard]] bool append(Value container, std::span<const Value> items);
 
-  /// True once the document is larger than the arena can address (4 Gi objects, items, or bytes of text) or may hold.
+  /// True once the document is larger than the arena can address (4 Gi objects, items, or bytes of text) or its limit.
   bool full() const { return full_; }
-  /// The memory that a parser may use for as much as the arena may.
+  /// A parser may use as much memory as the arena.
   Bytes memory_limit() const { return memory_limit_; }
-  /// The error for a document of which the arena, or its parser, is full.
+  /// The error for a document that exceeds the arena or its parser.
   Error too_large(const std::string& where, std::uint64_t offset) const;
 
   // ---- reading values
@@ -156,54 +156,55 @@ class ValueArena {
     const Object& object = objects_[value.object()];
     return std::string_view(texts_).substr(object.first + std::size_t{1}, object.count);
   }
-  /// Only for texts: a byte for the reader of the document to remember what it recognised. 0 at first.
+  /// Only for texts: a byte in which the document's reader notes what it recognised. Initially 0.
   std::uint8_t text_note(Value value) const {
     return static_cast<std::uint8_t>(texts_[objects_[value.object()].first]);
   }
   void set_text_note(Value value, std::uint8_t note) {
     texts_[objects_[value.object()].first] = static_cast<char>(note);
   }
-  /// Of a list or tuple; of a dict its keys and values in turn. Empty once used. Valid until the next append().
+  /// The items of a list or tuple; alternating keys and values of a dict. Empty once used. Valid until the next
+  /// append().
   std::span<const Value> items(Value container) const {
     const Object& object = objects_[container.object()];
     if (object.used) return {};
     return std::span(items_).subspan(object.first, object.count);
   }
 
-  // ---- forgetting values
+  // ---- discarding values
 
-  /// Only for containers: its items are no longer needed, `result` stands for it from now on.
+  /// Only for containers: discards the items; `result` replaces them from now on.
   void use(Value container, std::uint32_t result) {
     Object& object = objects_[container.object()];
     object.used = 1;
     object.first = result;
     object.count = 0;
   }
-  /// The `result` given to use(), or nothing when it was not used.
+  /// The `result` given to use(); none if it was not used.
   std::optional<std::uint32_t> used(Value container) const {
     const Object& object = objects_[container.object()];
     if (object.used == 0) return std::nullopt;
     return object.first;
   }
 
-  /// How much there is at an instant.
+  /// The amount of data at an instant.
   struct Extent {
     std::size_t objects = 0, items = 0, texts = 0;
   };
   Extent extent() const { return {objects_.size(), items_.size(), texts_.size()}; }
-  /// Reclaims the items of those containers made since the last call that are used now. Cost: what was made since.
+  /// Reclaims the items of containers made since the last call that are now used. Cost: what was made since.
   void recycle();
-  /// Forgets everything made since `extent`; nothing older may refer to it.
+  /// Discards everything made since `extent`; nothing older may refer to it.
   void truncate(Extent extent);
 
  private:
   static constexpr std::uint64_t inline_limit = std::uint64_t{1} << 60U;
   static constexpr std::size_t max_count = (std::size_t{1} << 27U) - 1;
   static constexpr std::size_t max_index = std::numeric_limits<std::uint32_t>::max();
-  static constexpr std::size_t bytes_for_each = 16;  // of a vector that has grown to hold eight
+  static constexpr std::size_t bytes_for_each = 16;  // of a vector that grew to hold eight
 
   struct Object {
-    std::uint32_t first = 0;  // index in items_ or texts_; of a used container: its result
+    std::uint32_t first = 0;  // index in items_ or texts_; for a used container: its result
     std::uint32_t count : 27 = 0;
     std::uint32_t used : 1 = 0;
     ValueKind kind : 4 = ValueKind::none;
@@ -217,9 +218,9 @@ class ValueArena {
 
   std::vector<Object> objects_;
   std::vector<Value> items_;
-  std::string texts_;      // each: a note, then the text
-  Extent recycled_;        // what the last recycle() left
-  bool grew_old_ = false;  // an object older than that got items since
+  std::string texts_;      // each: a note byte, then the text
+  Extent recycled_;        // the extent after the last recycle()
+  bool grew_old_ = false;  // an older object got items since
   Bytes memory_limit_;
   std::size_t most_;  // objects, items, and bytes of text
   bool full_ = false;

@@ -1,4 +1,4 @@
-// SQLite files that anybody may have made, read and never written.
+// Read-only access to untrusted SQLite files.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ struct sqlite3_stmt;
 
 namespace memreel::sqlite {
 
-/// Whether a file begins like a database of SQLite 3.
+/// Whether a file begins like an SQLite 3 database.
 bool looks_like_database(std::span<const std::byte> beginning);
 
-/// A row of an answer. Valid while the function that it is given to runs.
+/// A result row. Valid during the call that receives it.
 class Row {
  public:
   explicit Row(sqlite3_stmt* statement) : statement_(statement) {}
-  /// Nothing where it is NULL or no whole number.
+  /// None if it is NULL or not an integer.
   std::optional<std::int64_t> integer(int column) const;
   std::string_view text(int column) const;
 
@@ -34,18 +34,18 @@ class Row {
   sqlite3_stmt* statement_;
 };
 
-/// A file is opened read-only and as one that nobody changes; what was compressed is held in memory. Only SELECT is
-/// allowed, in defensive mode, without extensions and other files; texts have at most 1 MiB, and a query may take as
-/// many steps as suits the size of the file.
+/// Opens a file read-only and as immutable; decompressed content is kept in memory. Only SELECT is allowed, in
+/// defensive mode, without extensions or other files; texts have at most 1 MiB, and the steps of a query are limited in
+/// proportion to the file's size.
 class Database {
  public:
   static Result<Database> open(ByteCursor& bytes);
 
-  /// Of a table or a view; empty: there is none of that name. Names are as in the file.
+  /// The columns of a table or view; empty: there is none with that name. Names are as in the file.
   std::set<std::string> columns(const std::string& table) const;
 
-  /// Calls `take` with each row of `SELECT columns FROM table`, in the order of the file; columns that the table lacks
-  /// are NULL. Stops at the first error of `take`. Errors: the file is damaged, or the query takes too long.
+  /// Calls `take` with each row of `SELECT columns FROM table`, in file order; missing columns are NULL. Stops at the
+  /// first error of `take`. Errors: the file is damaged, or the query takes too long.
   Result<void> read(const std::string& table, std::span<const std::string_view> columns,
                     const std::function<Result<void>(const Row&)>& take) const;
 
@@ -56,15 +56,15 @@ class Database {
     void operator()(sqlite3* database) const;
   };
   struct Budget {
-    std::uint64_t steps = 0;  // what is left of this query
+    std::uint64_t steps = 0;  // the remaining steps of this query
   };
 
   Error error(const std::string& doing) const;
 
-  std::vector<std::byte> content_;  // when it is not read from the file
+  std::vector<std::byte> content_;  // if not read from the file
   std::unique_ptr<Budget> budget_;
   std::uint64_t steps_per_query_ = 0;
-  std::unique_ptr<sqlite3, Close> database_;  // goes before what it reads
+  std::unique_ptr<sqlite3, Close> database_;  // destroyed before what it reads
   std::string where_;
 };
 

@@ -1,8 +1,8 @@
 // The history of PyTorch's pinned host memory: `host_traces` of a snapshot.
 //
-// Source: CachingHostAllocatorImpl in ATen/core/CachingHostAllocator.h of PyTorch 2.15 and pinned memory's part of
-// ATen/cuda/CachingHostAllocator.cpp. What it does is the policy torch.host's
-// (analyzer/policies/torch_host.h); these are the rules by which its records are told apart.
+// Source: CachingHostAllocatorImpl in ATen/core/CachingHostAllocator.h of PyTorch 2.15 and the pinned memory part of
+// ATen/cuda/CachingHostAllocator.cpp. The policy torch.host (analyzer/policies/torch_host.h) implements its behaviour;
+// these are the rules that distinguish its records.
 #pragma once
 
 #include <cstdint>
@@ -21,35 +21,34 @@ struct HostRules {
   static constexpr Bytes unlimited{std::numeric_limits<std::uint64_t>::max()};
 
   Bytes round_threshold = unlimited;  // pinned_max_round_threshold_mb: larger requests are not rounded
-  Bytes cached = unlimited;           // pinned_max_cached_size_mb: larger blocks are given back when freed, not rounded
-  Bytes reserve;                      // pinned_reserve_segment_size_mb; 0: none
+  Bytes cached = unlimited;  // pinned_max_cached_size_mb: larger blocks are released when freed, and not rounded
+  Bytes reserve;             // pinned_reserve_segment_size_mb; 0: none
 
   /// From a snapshot's `allocator_settings`.
   static HostRules of(const Snapshot& snapshot);
-  /// The settings under the names that torch.host's parameters have, and `kind`, which names the policy.
+  /// The settings, named like torch.host's parameters, and `kind`, which names the policy.
   std::vector<std::pair<std::string, std::string>> settings() const;
 
-  /// What the allocator makes of a request.
+  /// The allocated size for a request.
   Bytes rounded(Bytes request) const;
 };
 
-/// One history as what it is made of.
+/// One history, split into its sources.
 struct HostHistory {
-  DeviceHistory allocator;            // of the caching allocator
-  std::vector<ReleaseCall> releases;  // of it: empty_cache, and in front of it pool_end of pools that were over
-  DeviceHistory registered;           // what the program page-locked itself (cudaHostRegister)
+  DeviceHistory allocator;            // the caching allocator's
+  std::vector<ReleaseCall> releases;  // the allocator's empty_cache, preceded by pool_end for destroyed pools
+  DeviceHistory registered;           // what the program itself page-locked (cudaHostRegister)
 };
 
-/// Tells the program's own registrations from what the allocator did: one has a size that the allocator does not make,
-/// or comes while the allocator has a block that fits, or is given back while the allocator keeps what it has cached.
-/// Memory is given back only when it is too large to be cached and by empty_cache(), which gives back all that is free
-/// of the default pool and of pools that are over.
+/// Separates the program's own registrations from the allocator's actions: a registration has a size that the allocator
+/// does not make, or comes while the allocator has a block that fits, or is released while the allocator keeps its
+/// cache. The allocator releases memory only if it is too large to be cached, and in empty_cache(), which releases
+/// everything free in the default pool and in destroyed pools.
 ///
-/// Blocks in the reserve segment have no segments of their own: one segment for all of them stands in front of the
-/// first segment that the allocator got, at the address of the first block in it. What empty_cache() drops of it is
-/// lost.
+/// Blocks in the reserve segment have no segments of their own: a single segment for all of them precedes the first
+/// segment that the allocator got, at the address of its first block. What empty_cache() drops of it is lost.
 ///
-/// `is_whole`: the history has a beginning; else nothing is a registration but what has another size, and the reserve
+/// `is_whole`: the history has its beginning; otherwise only unusual sizes count as registrations, and the reserve
 /// segment is not found.
 HostHistory split_host_history(const DeviceHistory& history, const PoolStreams& pool_streams, const HostRules& rules,
                                bool is_whole);

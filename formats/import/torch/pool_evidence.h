@@ -1,4 +1,4 @@
-// What a history tells of which segments may be of one pool.
+// What a history reveals about which segments can be in one pool.
 #pragma once
 
 #include <cstddef>
@@ -17,61 +17,62 @@
 
 namespace memreel::torch {
 
-/// Something that was given back.
+/// A piece of released memory.
 struct GivenBack {
   UnitId unit = UnitId::none;
   bool small = false;
   bool mapped = false;
   std::uint64_t stream = 0;
-  FreeBlock block;  // that it was of
+  FreeBlock block;  // of which it was part
 };
 
-/// What the program gave back at once, in order.
+/// What the program released at once, in order.
 struct GivingBack {
   std::size_t entry = 0;  // the first
   std::vector<GivenBack> parts;
-  std::vector<UnitId> kept;     // that had unused memory, too, or some whose use was not over
-  bool is_empty_cache = false;  // by that name; else it may also be what pools that end give back, one after another
+  std::vector<UnitId> kept;  // that also had unused memory, or some whose use was not complete
+  bool is_empty_cache =
+      false;  // by that name; else it may also be several pools released at their end, one after another
 };
 
 struct PoolEvidence {
   struct UnitFacts {
-    UnitId before = UnitId::none;                                    // what served the request before, on its stream
-    std::size_t last_needed = 0;                                     // the entry before which its pool was not over
-    std::size_t released = std::numeric_limits<std::size_t>::max();  // the entry: any of it, first
+    UnitId before = UnitId::none;                                    // what served the previous request on its stream
+    std::size_t last_needed = 0;                                     // its pool was not destroyed before this entry
+    std::size_t released = std::numeric_limits<std::size_t>::max();  // the entry that first released any of it
     bool not_default = false;
     std::optional<PoolKey> known;
   };
   std::vector<UnitFacts> units;
-  std::map<UnitId, std::set<UnitId>> differ;  // of two pools
+  std::map<UnitId, std::set<UnitId>> differ;  // are in two different pools
   std::vector<GivingBack> givings;
-  std::vector<UnitId> unit_of;  // by entry; of those with an address
+  std::vector<UnitId> unit_of;  // by entry; for those with an address
 };
 
-/// Counts what finding pools takes, so that nonsense does not take for ever.
+/// Counts the work of finding pools, so that contrived input can't take forever.
 class Effort {
  public:
   void add(std::uint64_t steps) { steps_ += steps; }
   bool spent() const { return steps_ > most; }
 
  private:
-  static constexpr std::uint64_t most = 100'000'000;  // that no program's history takes: some seconds
+  static constexpr std::uint64_t most = 100'000'000;  // more than any program's history needs: some seconds
   std::uint64_t steps_ = 0;
 };
 
-/// Nothing when it would take too long to tell. `runs` are all releases of the history, in order.
+/// None if it would take too long. `runs` are all releases in the history, in order.
 std::optional<PoolEvidence> find_pool_evidence(const DeviceHistory& history, const PoolStreams& pool_streams,
                                                const AllocatorRules& rules, std::span<const ReleaseRun> runs,
                                                Effort& effort);
 
-/// The pool of each unit. The default one where nothing contradicts it; then that of what served the request before,
-/// those of the segments got before, the latest first, and what else is known; then a new one, {1, 1}, {2, 2} and so
-/// on. Nothing when it would take too long to tell.
+/// The pool of each unit: the default one unless contradicted; else, in this order, that of the unit that served the
+/// previous request, those of the segments allocated before, latest first, and other known ones; else a new one, {1,
+/// 1}, {2, 2} and so on. None if it would take too long.
 ///
-/// Units that `differ` are not of one pool. A pool that gives anything back is over, so nothing of it is needed later.
-/// Of what is given back at once, the default pool's comes first, its large blocks before its small ones; then each
-/// pool's in one piece, small ones first; blocks of a class in the order of stream, size and address, mapped ones last.
-/// What is given back without the default pool is that of pools that end, else that of all pools that are over.
+/// Units that `differ` are in different pools. A pool that releases anything is destroyed, so none of it is needed
+/// later. In one release, the default pool's memory comes first, its large blocks before its small ones; then each
+/// other pool's contiguously, small ones first; blocks of a class in the order of stream, size and address, mapped ones
+/// last. A release without the default pool is that of pools being destroyed, else that of all destroyed pools.
 std::optional<std::vector<PoolKey>> choose_pools(const PoolEvidence& evidence, Effort& effort);
 
 }  // namespace memreel::torch

@@ -1,4 +1,4 @@
-// What a device held before its history begins.
+// What a device held before its history began.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,23 @@ struct PreexistingSegment {
 };
 
 struct PreexistingAllocation {
-  Block block;  // pending: its free was requested before, too
+  Block block;  // pending: its free had also been requested before
   PoolStreamId pool_stream{};
 };
 
 struct PreexistingAllocations {
   std::vector<PreexistingAllocation> allocations;  // by address
-  /// An allocation's record is missing although its stack was recorded: it was, and has been overwritten since.
+  /// An allocation's record is missing although its stack was recorded: the record was overwritten.
   bool record_lost = false;
 };
 
-// Each of these runs the history from nothing and notes what it takes for granted: memory that is freed without
-// ever having been acquired, and memory that the snapshot shows but the history does not.
+// Both functions run the history from an empty state and note what it presupposes: memory freed without ever having
+// been acquired, and memory in the snapshot but not in the history.
 
 /// By address.
 std::vector<PreexistingSegment> find_preexisting_segments(const DeviceHistory& history);
 
-/// A second free of memory that was recorded as allocated and freed before is not taken for a sign of allocations
-/// before.
+/// A second free of memory that was recorded as allocated and freed does not indicate an earlier allocation.
 PreexistingAllocations find_preexisting_allocations(const DeviceHistory& history);
 
 }  // namespace memreel::torch

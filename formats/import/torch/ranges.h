@@ -1,4 +1,4 @@
-// Address ranges that don't overlap, each with something that is true of it.
+// Non-overlapping address ranges, each with a value.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class RangeMap {
     T value;
   };
 
-  /// Sets `range` to `value`, whatever it was before.
+  /// Sets `range` to `value`, overwriting earlier values.
   void set(Range range, const T& value) {
     remove(range);
     if (range.begin < range.end) items_.emplace(range.begin, Tail{range.end, value});
@@ -46,7 +46,7 @@ class RangeMap {
     }
   }
 
-  /// The item that `address` lies in.
+  /// The item that contains `address`.
   std::optional<Item> at(std::uint64_t address) const {
     const auto after = items_.upper_bound(address);
     if (after == items_.begin()) return std::nullopt;
@@ -55,7 +55,7 @@ class RangeMap {
     return Item{{begin, tail.end}, tail.value};
   }
 
-  /// Calls `gap(Range)` for each part of `range` that nothing is known of.
+  /// Calls `gap(Range)` for each part of `range` without a value.
   template <class Function>
   void for_each_gap(Range range, const Function& gap) const {
     std::uint64_t at = range.begin;

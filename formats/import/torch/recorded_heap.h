@@ -1,4 +1,4 @@
-// What a device's memory was cut into at any moment of a recorded history.
+// How a device's memory was divided at any moment of a recorded history.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@
 
 namespace memreel::torch {
 
-/// Memory that a pool got in one piece: a segment, or what was mapped behind one range of addresses.
+/// Memory that a pool allocated as one unit: a segment, or everything mapped in one range of addresses.
 enum class UnitId : std::uint32_t { none = 0xFFFF'FFFF };
 
 struct Unit {
   std::uint64_t begin = 0, end = 0;  // a range: as far as it was ever mapped
   std::uint64_t stream = 0;
-  TotalBytes held;     // none: it was given back
+  TotalBytes held;     // none: it was released
   bool small = false;  // serves small requests
   bool expandable = false;
-  bool no_split = false;         // of a MemPool that is so; found out of ranges, where it matters
-  bool fresh = true;             // it, or memory in it, was got for the request that follows
-  UnitId before = UnitId::none;  // what served the request before it was got, on its stream
+  bool no_split = false;         // in a MemPool with no_split; found from ranges, where it matters
+  bool fresh = true;             // it, or memory in it, was allocated for the request that follows
+  UnitId before = UnitId::none;  // what served the previous request on its stream
 };
 
 struct FreeBlock {
@@ -38,28 +38,28 @@ struct FreeBlock {
   }
 };
 
-/// Follows a history entry by entry. What it can't make sense of changes nothing.
+/// Follows a history entry by entry. Entries that make no sense change nothing.
 class RecordedHeap {
  public:
   explicit RecordedHeap(const AllocatorRules& rules) : rules_(rules) {}
 
-  /// For segment_alloc and segment_map. `stream`: whatever tells apart who may not use each other's memory.
+  /// For segment_alloc and segment_map. `stream` identifies users that can't use each other's memory.
   UnitId acquire(const Entry& entry, std::uint64_t stream);
-  /// For segment_free and segment_unmap: what lost memory, if anything did.
+  /// For segment_free and segment_unmap: the unit that lost memory, if any.
   UnitId release(const Entry& entry);
 
-  /// The block that an alloc is put at the front of, with what is looked for in it.
+  /// The free block at whose start an alloc is placed, and the search key for it.
   struct Placement {
     FreeBlock block;
     Bytes rounded;
   };
   std::optional<Placement> placement(const Entry& alloc) const;
   void take(const Placement& placement);
-  /// For free_completed: what the memory is part of.
+  /// For free_completed: the unit that contains the memory.
   UnitId complete(const Entry& entry);
 
-  /// Calls `visit` with the free blocks that would have been handed out in place of this one if they were of the
-  /// same pool, until it returns false.
+  /// Calls `visit` with the free blocks that would have been chosen over this one if they were in the same pool, until
+  /// it returns false.
   void for_each_better(const Placement& placement, auto&& visit) const {
     const Unit& unit = (*this)[placement.block.unit];
     const auto group = free_.find({unit.stream, unit.small});
@@ -73,22 +73,22 @@ class RecordedHeap {
     }
   }
 
-  /// Whether the allocator would find a free block for a request: the best fit, where a block that can grow counts with
-  /// what it can grow to, unless it is too large to be handed out. `stream` as in acquire().
+  /// Whether the allocator would find a free block for a request: the best fit, where an expandable block counts with
+  /// the size it can grow to, unless it is too large to serve the request. `stream` as in acquire().
   bool would_serve(std::uint64_t stream, Bytes rounded) const;
 
-  /// What an address with memory behind it is part of.
+  /// The unit that contains a mapped address.
   UnitId unit_at(std::uint64_t address) const;
 
-  /// The free block that an address lies in.
+  /// The free block that contains an address.
   std::optional<FreeBlock> free_block_at(std::uint64_t address) const;
 
-  /// Whether the allocator, told to release what is unused, would take any of the unit.
+  /// Whether the allocator, when releasing unused memory, would take any from the unit.
   bool has_unused(UnitId id) const;
 
   const Unit& operator[](UnitId id) const { return units_[static_cast<std::size_t>(id)]; }
   std::size_t unit_count() const { return units_.size(); }
-  /// Those that hold memory.
+  /// Units that hold memory.
   const std::set<UnitId>& alive() const { return alive_; }
 
  private:
@@ -97,31 +97,31 @@ class RecordedHeap {
     UnitId unit = UnitId::none;
     bool free = false;
   };
-  using Pieces = std::map<std::uint64_t, Piece>;  // by address; what is not mapped has none
+  using Pieces = std::map<std::uint64_t, Piece>;  // by address; unmapped addresses have none
 
   Unit& at(UnitId id) { return units_[static_cast<std::size_t>(id)]; }
-  /// A range that the memory at `entry` adds to.
+  /// The range that the memory at `entry` extends.
   UnitId range_of(const Entry& entry, std::uint64_t stream) const;
   Pieces::iterator piece_at(std::uint64_t address);
   Pieces::const_iterator piece_at(std::uint64_t address) const;
   std::uint64_t run_size(const Unit& unit) const;
   bool could_grow(const FreeBlock& block) const;
-  /// Its bytes, and those behind it that nothing is mapped to.
+  /// Its bytes, plus the unmapped ones after it.
   std::uint64_t capacity(const FreeBlock& block) const;
   void put_free(Pieces::iterator piece);
   void take_out(Pieces::const_iterator piece);
-  /// Merges it with free neighbours and makes it free.
+  /// Marks it free and merges it with free neighbours.
   void set_free(Pieces::iterator piece);
-  /// What is left of the blocks in a range goes with them, as it does in a pool that never splits.
+  /// Releases a range's remaining blocks with it, as in a pool that never splits.
   void keep_whole(UnitId range);
 
   const AllocatorRules& rules_;
   std::vector<Unit> units_;
   std::set<UnitId> alive_;
   Pieces pieces_;
-  std::set<std::uint64_t> mapped_;                                      // where memory begins that was mapped at once
-  std::map<std::pair<std::uint64_t, bool>, std::set<FreeBlock>> free_;  // by stream and whether small
-  std::map<std::uint64_t, UnitId> latest_;                              // by stream: what served last
+  std::set<std::uint64_t> mapped_;                                      // starts of memory mapped at once
+  std::map<std::pair<std::uint64_t, bool>, std::set<FreeBlock>> free_;  // by stream and `small`
+  std::map<std::uint64_t, UnitId> latest_;                              // by stream: what served the latest request
 };
 
 }  // namespace memreel::torch

@@ -1,5 +1,5 @@
-// Reads the lists `segments` and `host_segments` of a snapshot document: what was reserved when the snapshot was taken,
-// and its blocks.
+// Reads the lists `segments` and `host_segments` of a snapshot document: the reserved segments when the snapshot was
+// taken, and their blocks.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ class SegmentReader {
   SegmentReader(ValueReader& values, TableReader& tables, Snapshot& snapshot)
       : values_(values), tables_(tables), snapshot_(snapshot) {}
 
-  /// Adds them to the histories of their devices. `list`: what the document calls it. False after a failure, which
-  /// `values` then has.
+  /// Adds them to their devices' histories. `list`: its name in the document. Returns false after a failure, which is
+  /// then in `values`.
   bool read(Value segments, std::string_view list = "segments");
 
  private:

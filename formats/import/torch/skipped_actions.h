@@ -1,5 +1,5 @@
-// Actions that PyTorch was told not to record (skip_actions, 2.10 and newer). No snapshot says so, but it shows: of
-// such an action there is no entry, and the others happen twice at one address without it.
+// Actions that PyTorch was configured not to record (skip_actions, 2.10 and newer). Snapshots don't say so, but it
+// shows: there are no entries of such an action, and the others occur twice at one address without it.
 #pragma once
 
 #include "formats/import/torch/snapshot.h"
@@ -7,12 +7,12 @@
 
 namespace memreel::torch {
 
-/// What was skipped of requests, frees, completions, and segments that were taken or given back. That failures (oom)
-/// were skipped can't be told from that there were none.
+/// Which requests, frees, completions, and segment allocations or releases were skipped. Skipped failures (oom) can't
+/// be distinguished from their absence.
 EventKinds find_skipped_actions(const DeviceHistory& history);
 
-/// Adds the half of each free that was skipped: a request where the free was completed, or a completion where it was
-/// requested. Where both were skipped nothing is added: nobody knows where they would be.
+/// Adds the missing half of each free: a request at the completion, or a completion at the request. If both were
+/// skipped nothing is added, as their places are unknown.
 void complete_frees(DeviceHistory& history, EventKinds skipped);
 
 }  // namespace memreel::torch

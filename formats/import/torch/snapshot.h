@@ -1,4 +1,4 @@
-// A PyTorch memory snapshot as plain data: what torch.cuda.memory._snapshot() returns, reduced to what a trace needs.
+// A PyTorch memory snapshot as plain data: the result of torch.cuda.memory._snapshot(), reduced to what a trace needs.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct PoolKey {
   friend auto operator<=>(const PoolKey&, const PoolKey&) = default;
 };
 
-/// What separates free memory that may serve a request from memory that may not.
+/// Free memory can only serve requests with the same values.
 struct PoolStream {
   std::uint64_t stream = 0;     // handle
   std::optional<PoolKey> pool;  // none: not recorded
@@ -31,7 +31,7 @@ struct PoolStream {
 };
 enum class PoolStreamId : std::uint32_t {};
 
-/// The distinct pairs of pool and stream of a snapshot.
+/// The distinct (pool, stream) pairs of a snapshot.
 class PoolStreams {
  public:
   PoolStreamId id(const PoolStream& pool_stream);
@@ -67,7 +67,7 @@ constexpr bool acquires_segment(Action action) {
 }
 constexpr bool has_address(Action action) { return action < Action::oom; }
 
-/// Time of entries from before PyTorch 2.2, which recorded none.
+/// Time of entries before PyTorch 2.2, which recorded none.
 inline constexpr std::int64_t no_time = std::numeric_limits<std::int64_t>::min();
 
 /// One record of a device's history. Millions are in memory at once.
@@ -85,10 +85,10 @@ struct Entry {
   }
 };
 static_assert(sizeof(Entry) == 32);
-/// More pairs of pool and stream than an entry can name.
+/// More (pool, stream) pairs than an entry can refer to.
 inline constexpr std::size_t max_pool_streams = std::size_t{1} << 28U;
 
-/// Grows without ever holding its content twice, as a vector does while it moves.
+/// Grows without ever holding its content twice, unlike a vector during reallocation.
 class Entries {
  public:
   void push_back(const Entry& entry) {
@@ -106,11 +106,11 @@ class Entries {
   std::size_t count_ = 0;
 };
 
-/// An allocation that was alive when the snapshot was taken.
+/// An allocation that was live when the snapshot was taken.
 struct Block {
   Address address;
   Bytes requested;
-  StackId stack = StackId::none;  // where it was allocated, when that was recorded
+  StackId stack = StackId::none;  // where it was allocated, if recorded
   bool pending = false;           // free requested, not completed
   StringId metadata = StringId::none;
 };
@@ -128,49 +128,49 @@ struct Annotation {
   MarkId mark = MarkId::none;
 };
 
-/// What the program said of one allocation: with its request, or of what lives at an address (annotate).
+/// The program's note about one allocation: with its request, or about what lives at an address (annotate).
 struct Metadata {
-  std::size_t entry = 0;                 // the request, or before which it was said
+  std::size_t entry = 0;                 // the request, or the entry after the note
   std::optional<std::uint64_t> address;  // of an allocation that was live then
   StringId text = StringId::none;
 };
 
 struct DeviceHistory {
   Entries entries;                 // those that become events, in recorded order
-  std::uint64_t recorded = 0;      // entries of every action: how full PyTorch's ring was
+  std::uint64_t recorded = 0;      // entries of all actions: how full PyTorch's ring was
   std::vector<Segment> segments;   // when the snapshot was taken, by address
   std::vector<Annotation> ranges;  // by time
   std::vector<Metadata> metadata;  // by entry
   bool states_times = false;       // entries have times
-  bool states_pools = false;       // each entry says its pool
-  bool has_exact_sizes = false;    // something begins where only an unrounded size ends
+  bool states_pools = false;       // each entry states its pool
+  bool has_exact_sizes = false;    // an address is used where only an unrounded size ends
 };
 
-/// The release that a snapshot shows by what is in it. PyTorch's own don't name the release that wrote them, but each
-/// of these added something (histories recorded with each release, tests/lab/run): 2.2 times of trace entries, 2.3 the
-/// list of settings, 2.5 annotations, 2.12 pools in trace entries, 2.13 limits of the host's allocator among the
-/// settings, 2.14 the host's history. 2.3 and 2.4 differ in what a 1 in roundup_power2_divisions does. Snapshots that
-/// memreel exported name it: they state pools of any release, and of traces that don't tell theirs.
+/// The release as it shows in a snapshot's contents. PyTorch's own snapshots don't name the release that wrote them,
+/// but each of these added something (histories recorded with each release, tests/lab/run): 2.2 times of trace entries,
+/// 2.3 the list of settings, 2.5 annotations, 2.12 pools in trace entries, 2.13 limits of the host's allocator among
+/// the settings, 2.14 the host's history. 2.3 and 2.4 differ in what a 1 in roundup_power2_divisions does. Snapshots
+/// that memreel exported name it: they state pools for any release, and for traces that don't state theirs.
 enum class ShownRelease : std::uint8_t { none, v2_1, v2_2, v2_3, v2_3_or_2_4, v2_12, v2_13, from_2_14 };
-/// The setting that the import adds for it, and the key of exported snapshots.
+/// The setting in which the import stores it, and the key in exported snapshots.
 inline constexpr const char* release_key = "pytorch_release";
 
 struct Snapshot {
   std::map<std::int32_t, DeviceHistory> devices;  // by ordinal
   DeviceHistory host;                             // of pinned host memory (2.14+)
-  std::string device_type = "cuda";               // "xpu" has the same allocator and the same file
+  std::string device_type = "cuda";               // "xpu" has the same allocator and file format
   PoolStreams pool_streams;
   /// `allocator_settings`: values as Python prints them (True, 0.6, -1), texts without quotes, dicts as
   /// "[key:value,...]". So roundup_power2_divisions is the resolved table of 16 buckets in MiB:
   /// "[1:0,2:0,4:0,...,32768:0]".
   std::vector<std::pair<std::string, std::string>> settings;
   std::uint64_t unknown_actions = 0;
-  std::uint64_t cut_stacks = 0;                                             // deeper than any stack may be
+  std::uint64_t cut_stacks = 0;                                             // deeper than the maximum stack depth
   std::uint64_t ring_capacity = std::numeric_limits<std::uint64_t>::max();  // entries per device
-  bool ring_overflowed = false;                                             // PyTorch says so itself (2.12+)
+  bool ring_overflowed = false;                                             // as stated by PyTorch (2.12+)
   bool has_annotations = false;
   bool has_host_traces = false;
-  bool is_series = false;  // entries are what changed from one instant to the next (snapshot_series.h)
+  bool is_series = false;  // entries are differences between instants (snapshot_series.h)
   std::optional<ShownRelease> named_release;
   ShownRelease release = ShownRelease::none;
 };

@@ -1,4 +1,4 @@
-// The keys and constants of PyTorch memory snapshots, so that text is compared once per distinct text.
+// The keys and constants of PyTorch memory snapshots, so that each distinct text is compared only once.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 namespace memreel::torch {
 
 enum class SnapshotKey : std::uint8_t {
-  not_looked_up = 0,  // the note that a text begins with, see ValueArena::text_note()
+  not_looked_up = 0,  // the initial note of a text, see ValueArena::text_note()
   other,
   // root
   segments,

@@ -21,27 +21,27 @@
 
 namespace memreel::torch {
 
-/// Takes trace entries while the document is read, the rest at its end. Accepts the keys of every PyTorch release from
-/// 1.13 to 2.15; keys that it does not know are ignored.
+/// Receives trace entries while the document is read, the rest at its end. Accepts the keys of every PyTorch release
+/// from 1.13 to 2.15; ignores unknown keys.
 ///
-/// Frames, stacks and mark names go to the tables of `writer` at once.
+/// Adds frames, stacks and mark names to the tables of `writer` immediately.
 class SnapshotReader final : public DocumentSink {
  public:
   SnapshotReader(ValueArena& arena, TraceWriter& writer)
       : values_(arena), tables_(values_, writer, snapshot_.pool_streams), segments_(values_, tables_, snapshot_) {}
 
-  // Its parts refer to each other.
+  // Its parts refer to one another.
   SnapshotReader(const SnapshotReader&) = delete;
   SnapshotReader& operator=(const SnapshotReader&) = delete;
 
   std::string_view streamed_key() const override { return "device_traces"; }
   Result<void> take(std::size_t device, Value list, std::span<const Value> entries) override;
 
-  /// Takes the whole document: a snapshot dict, or a plain list of segments. Called once.
+  /// Receives the whole document: a snapshot dict, or a plain list of segments. Called once.
   Result<Snapshot> finish(Value root);
 
  private:
-  // Each read_ function returns false after a failure, which values_ then has.
+  // Each read_ function returns false after a failure, which is then in values_.
   bool read_root(Value root);
   bool read_traces(Value traces);
   bool read_host_traces(Value traces);

@@ -1,5 +1,5 @@
-// Turns what a snapshot document says again and again into rows of tables: frames, stacks, names, marks and
-// pairs of pool and stream.
+// Turns the repeated parts of a snapshot document into table rows: frames, stacks, names, marks and (pool, stream)
+// pairs.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace memreel::torch {
 
-/// A frame dict becomes a FrameId and a frame list a StackId the first time it is seen, and every later reference to
-/// the same object costs one load.
+/// A frame dict becomes a FrameId and a frame list a StackId when first seen; every later reference to the same object
+/// costs one load.
 class TableReader {
  public:
   TableReader(ValueReader& values, TraceWriter& writer, PoolStreams& pool_streams)
@@ -25,14 +25,14 @@ class TableReader {
     into = pool_streams_.id(pool_stream);
     return pool_streams_.count() <= max_pool_streams || values_.fail("more streams and pools than there can be");
   }
-  /// The beginning of `value` when it is a text: names beyond 4 KiB tell nobody anything.
+  /// `value` cut to 4 KiB, if it is a text: longer names help nobody.
   StringId name(Value value);
-  /// The region of torch.compile that a compile_context names, as in "Torch-Compiled Region: 0/0"; none outside of one.
+  /// The torch.compile region that a compile_context names, as in "Torch-Compiled Region: 0/0"; none outside a region.
   StringId compiled_region(Value context);
   MarkId mark(StringId name, SnapshotKey stage);
-  /// The mark of a `user_defined` entry, which is told by its only frame.
+  /// The mark of a `user_defined` entry, which is named by its only frame.
   MarkId mark_of(StackId stack);
-  /// Stacks that were too deep: they lack their outermost frames.
+  /// Stacks that were too deep and lack their outermost frames.
   std::uint64_t cut_stacks() const { return cut_stacks_; }
 
  private:
@@ -42,7 +42,7 @@ class TableReader {
   TraceWriter& writer_;
   PoolStreams& pool_streams_;
   std::uint64_t cut_stacks_ = 0;
-  std::vector<FrameId> frames_;                            // of the stack being read
+  std::vector<FrameId> frames_;                            // in the stack being read
   std::vector<std::pair<FrameId, StackId>> latest_stack_;  // outermost first
 };
 

@@ -15,23 +15,23 @@
 
 namespace memreel::torch {
 
-/// True for pickles and for JSON: what is in them shows only when they are read.
+/// True for pickles and for JSON: their contents only show when they are read.
 bool looks_like_snapshot(std::span<const std::byte> beginning);
 
-/// Converts what torch.cuda.memory._dump_snapshot wrote (a pickle), the viewer's JSON variant of it, or a plain list of
-/// segments in either form.
+/// Converts the output of torch.cuda.memory._dump_snapshot (a pickle), the viewer's JSON variant of it, or a plain list
+/// of segments in either form.
 Result<void> import_snapshot(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
                              const WriterOptions& options);
 
-/// A snapshot of a series.
+/// One snapshot of a series.
 struct Instant {
   OpenedFile file;
   std::string name;
-  std::int64_t time_us = 0;  // since the Unix epoch; not before that of the instant before
+  std::int64_t time_us = 0;  // since the Unix epoch; not before the previous instant's
 };
 
-/// Converts snapshots without traces, in the order of time, into one trace (snapshot_series.h). Errors: one of them has
-/// a history.
+/// Converts snapshots without traces, in order of time, into one trace (snapshot_series.h). Errors: one of them has a
+/// history.
 Result<void> import_series(std::vector<Instant> instants, Header header, std::unique_ptr<ByteSink> sink,
                            const WriterOptions& options);
 

@@ -1,4 +1,4 @@
-// Reads the values of a snapshot document, each as what is expected there, and says where one is something else.
+// Reads the values of a snapshot document as their expected types, and reports where one differs.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ namespace memreel::torch {
 /// Functions that return a bool return false after a failure, which is then in failure().
 class ValueReader {
  public:
-  /// What a container was used as.
+  /// What a container was used for.
   enum class Became : std::uint32_t { trace, frame, stack, nothing };
-  /// Where in the document the reader is, for errors.
+  /// The reader's position in the document, for errors.
   struct Location {
     std::string_view list;
     std::optional<std::size_t> device;
@@ -40,7 +40,7 @@ class ValueReader {
     into = *number;
     return true;
   }
-  /// Of an allocation or a segment: no device has more.
+  /// The size of an allocation or segment: limited to what a device can have.
   bool read_size(Value value, std::string_view key, std::uint64_t& into) {
     return read_unsigned(value, key, into) && (into <= max_allocation.count || fail_size(key));
   }
@@ -61,8 +61,7 @@ class ValueReader {
   bool expect(Value value, ValueKind kind, std::string_view key) {
     return arena_.is(value, kind) || fail_kind(value, kind, key);
   }
-  /// The items of a container that may be read only once, since reading shared ones again and again could take for
-  /// ever.
+  /// The items of a container that may be read only once, since reading shared ones repeatedly could take forever.
   std::optional<std::span<const Value>> consume(Value container, ValueKind kind, std::string_view key) {
     if (!expect(container, kind, key)) return std::nullopt;
     if (arena_.used(container)) {
@@ -85,7 +84,7 @@ class ValueReader {
     return *result & (became_ids - 1);
   }
 
-  // Kept apart so that what calls them stays small.
+  // Out of line, to keep callers small.
   [[gnu::cold, gnu::noinline]] bool fail(const std::string& what);
   [[gnu::cold, gnu::noinline]] bool fail_size(std::string_view key);
   [[gnu::cold, gnu::noinline]] bool fail_address(std::string_view key);

@@ -1,6 +1,6 @@
-// Reads one XPlane: a timeline per thread, with events that name their kind and their statistics by number.
+// Reads one XPlane: a timeline per thread, with events that refer to their kind and statistics by number.
 //
-// Numbers of fields: xplane.proto of openxla/xla (xla/tsl/profiler/protobuf).
+// Field numbers: xplane.proto of openxla/xla (xla/tsl/profiler/protobuf).
 #pragma once
 
 #include <string_view>
@@ -10,9 +10,8 @@
 
 namespace memreel::xplane {
 
-/// Adds what the plane says about memory. Stacks are made of the events that enclose another on its timeline: Python
-/// calls, when the profiler recorded them, and the framework's own. Throws protozero::exception when `plane` is no
-/// sound message.
+/// Adds the plane's memory data. Stacks are built from the enclosing events on the same timeline: Python calls, if the
+/// profiler recorded them, and the framework's own. Throws protozero::exception if `plane` is not a valid message.
 void read_plane(std::string_view plane, Recording& recording, TraceWriter& writer);
 
 }  // namespace memreel::xplane

@@ -1,4 +1,4 @@
-// What an XPlane profile says about memory, in the importer's own terms.
+// The memory data of an XPlane profile, in the importer's own terms.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace memreel::xplane {
 
-/// A request that an allocator served, or memory that it was given back.
+/// A request that an allocator served, or memory returned to it.
 struct MemoryEvent {
   std::int64_t time_ns = 0;     // since the profile began, or the epoch
   std::uint32_t allocator = 0;  // number in Recording::allocators
@@ -22,10 +22,10 @@ struct MemoryEvent {
   StackId stack = StackId::none;
   Address address;
   Bytes requested;           // in frees too
-  Bytes allocated;           // the chunk that was handed out
-  Bytes in_use;              // of the allocator, after the event
-  Bytes available;           // what is left of the allocator's limit
-  double fragmentation = 0;  // the allocator's own metric, to six digits; not a number when nothing was free
+  Bytes allocated;           // the allocated chunk
+  Bytes in_use;              // by the allocator, after the event
+  Bytes available;           // up to the allocator's limit
+  double fragmentation = 0;  // the allocator's own metric, to six digits; NaN if nothing was free
 
   /// In use before the event, modulo 2^64.
   Bytes in_use_before() const { return is_free ? in_use + allocated : in_use - allocated; }
@@ -38,7 +38,7 @@ struct MarkEvent {
 };
 
 struct Recording {
-  std::map<std::string, std::uint32_t, std::less<>> allocators;  // numbered as they appear
+  std::map<std::string, std::uint32_t, std::less<>> allocators;  // numbered in order of appearance
   std::vector<MemoryEvent> events;                               // by time
   std::vector<MarkEvent> marks;                                  // by time
   std::optional<std::int64_t> start_ns;                          // since the epoch

@@ -1,4 +1,4 @@
-// The names in XPlane profiles that mean something to memreel.
+// The names in XPlane profiles that memreel recognises.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ enum class Kind : std::uint8_t { other, allocation, deallocation, retry };
 
 Kind kind_of(std::string_view name);
 
-/// The frame that an event stands for: "$array.py:289 __iter__" is how the profiler names Python calls; other names
-/// stand for themselves.
+/// The frame for an event: the profiler names Python calls like "$array.py:289 __iter__"; other names are used
+/// verbatim.
 Frame frame_of(std::string_view name, TraceWriter& writer);
 
 }  // namespace memreel::xplane

@@ -14,8 +14,8 @@ namespace memreel::xplane {
 
 bool looks_like_xspace(std::span<const std::byte> beginning);
 
-/// What all planes of a profile say about memory. Reads one plane at a time. Memory: the largest plane, the events on
-/// memory, and the events of one timeline.
+/// The memory data of all planes in a profile. Reads one plane at a time. Memory: the largest plane, the memory events,
+/// and the events of one timeline.
 Result<Recording> read_xspace(ByteCursor& bytes, TraceWriter& writer);
 
 Result<void> import_xspace(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
